@@ -1,0 +1,15 @@
+// Package host holds layer 3: what is done to a container host. A [Plan] is pure data, a list of
+// steps that can be printed, sent as JSON and compared; a [Host] applies a plan, verifies that the
+// kernel still agrees with it, undoes it, and starts the workers that drive traffic in it.
+//
+// The children of this folder are the kinds of host: host/local makes private namespaces on this
+// machine. Only a [Kernel], which lives in the agent of a host, is ever touched by a step.
+//
+// # Namespace references
+//
+// Steps name network namespaces by a string (see [Kernel]):
+//
+//	""       the host's own
+//	"NAME"   a container's, made by a [Namespace] step; it stands at /run/netns/NAME
+//	"@NAME"  an inherited file, passed to the host as "netns:NAME"
+package host

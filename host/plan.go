@@ -1,0 +1,175 @@
+package host
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// A Plan is what is to be done to a host, in order. It is pure data: the same input gives the same plan,
+// and a plan can be printed and sent. In JSON it is a list of objects, each with its "kind".
+type Plan struct {
+	Steps []Step
+}
+
+// A Step is one thing to put into the kernel of a host. Steps are plain values (structs with JSON
+// tags, methods on the value) so that plans can be compared.
+type Step interface {
+	// Kind names the type of the step in JSON: "namespace", "bridge", "veth", "link", "route", "sysctl", …
+	Kind() string
+	// String says the step as a person would.
+	String() string
+	// Apply puts it into the kernel. If it fails it leaves nothing behind and returns no undo. Undo can be
+	// called more than once, and removing what is gone succeeds.
+	Apply(*Kernel) (undo func() error, err error)
+	// Verify reads it back from the kernel. What differs is named by a [DriftError]: want, got.
+	Verify(*Kernel) error
+}
+
+// String prints a line for each step.
+func (p Plan) String() string {
+	var b strings.Builder
+	for i, s := range p.Steps {
+		fmt.Fprintf(&b, "%3d %s\n", i+1, s)
+	}
+	return b.String()
+}
+
+// MarshalJSON writes the list of steps, each an object that starts with its kind.
+func (p Plan) MarshalJSON() ([]byte, error) {
+	var b bytes.Buffer
+	b.WriteByte('[')
+	for i, s := range p.Steps {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		if s == nil {
+			return nil, fmt.Errorf("encode plan: step %d is nil", i+1)
+		}
+		kind, err := json.Marshal(s.Kind())
+		if err != nil {
+			return nil, fmt.Errorf("encode plan: step %d: %w", i+1, err)
+		}
+		fields, err := json.Marshal(s)
+		if err != nil {
+			return nil, fmt.Errorf("encode plan: step %d (%s): %w", i+1, s.Kind(), err)
+		}
+		if len(fields) < 2 || fields[0] != '{' {
+			return nil, fmt.Errorf("encode plan: step %d (%s) is not an object: %.40q", i+1, s.Kind(), fields)
+		}
+		b.WriteString(`{"kind":`)
+		b.Write(kind)
+		if len(fields) > 2 {
+			b.WriteByte(',')
+		}
+		b.Write(fields[1:])
+	}
+	b.WriteByte(']')
+	return b.Bytes(), nil
+}
+
+// A Decoder reads plans. It knows the kinds of steps it is given and refuses all others.
+type Decoder struct {
+	// Kinds gives for each kind a function that returns a pointer to a new, empty step of it.
+	Kinds map[string]func() Step
+}
+
+// Steps returns the basic kinds of steps, which every host knows. The map is the caller's to extend.
+func Steps() map[string]func() Step {
+	return map[string]func() Step{
+		Namespace{}.Kind(): func() Step { return new(Namespace) },
+		Bridge{}.Kind():    func() Step { return new(Bridge) },
+		Veth{}.Kind():      func() Step { return new(Veth) },
+		Link{}.Kind():      func() Step { return new(Link) },
+		Route{}.Kind():     func() Step { return new(Route) },
+		Sysctl{}.Kind():    func() Step { return new(Sysctl) },
+	}
+}
+
+// Decode reads a plan that [Plan.MarshalJSON] wrote. Unknown kinds and unknown fields are errors.
+// It returns a plan or an error, never both.
+func (d Decoder) Decode(data []byte) (Plan, error) {
+	var list []json.RawMessage
+	if err := json.Unmarshal(data, &list); err != nil {
+		return Plan{}, fmt.Errorf("decode plan: %w", err)
+	}
+	p := Plan{Steps: make([]Step, 0, len(list))}
+	for i, raw := range list {
+		s, err := d.step(raw)
+		if err != nil {
+			return Plan{}, fmt.Errorf("decode plan: step %d: %w", i+1, err)
+		}
+		p.Steps = append(p.Steps, s)
+	}
+	return p, nil
+}
+
+func (d Decoder) step(raw json.RawMessage) (Step, error) {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &fields); err != nil {
+		return nil, err
+	}
+	var kind string
+	if k, ok := fields["kind"]; !ok {
+		return nil, errors.New(`it has no "kind"`)
+	} else if err := json.Unmarshal(k, &kind); err != nil {
+		return nil, fmt.Errorf("kind: %w", err)
+	}
+	make, ok := d.Kinds[kind]
+	if !ok {
+		return nil, fmt.Errorf("unknown kind %q (known: %s)", kind, strings.Join(slices.Sorted(maps.Keys(d.Kinds)), ", "))
+	}
+	delete(fields, "kind")
+	rest, err := json.Marshal(fields)
+	if err != nil {
+		return nil, err
+	}
+	s := make()
+	dec := json.NewDecoder(bytes.NewReader(rest))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(s); err != nil {
+		return nil, fmt.Errorf("%s: %w", kind, err)
+	}
+	// Plans hold values, so that two equal plans are equal; the decoder needed a pointer.
+	if v := reflect.ValueOf(s); v.Kind() == reflect.Pointer {
+		if value, ok := v.Elem().Interface().(Step); ok {
+			return value, nil
+		}
+	}
+	return s, nil
+}
+
+// A DriftError says that the kernel does not agree with a step.
+type DriftError struct {
+	// Step is the text of the step.
+	Step string
+	// Drifts are the things that differ, at least one.
+	Drifts []Drift
+}
+
+// A Drift is one thing that differs.
+type Drift struct {
+	// What differs: "mtu", "address 10.1.0.1/16", "up".
+	What string
+	// Want is what the step says, Got what the kernel has.
+	Want, Got string
+}
+
+// String says the drift in a few words.
+func (d Drift) String() string {
+	return fmt.Sprintf("%s: want %s, got %s", d.What, d.Want, d.Got)
+}
+
+// Error names the step and everything that differs.
+func (e *DriftError) Error() string {
+	parts := make([]string, len(e.Drifts))
+	for i, d := range e.Drifts {
+		parts[i] = d.String()
+	}
+	return fmt.Sprintf("the kernel does not agree with %q: %s", e.Step, strings.Join(parts, "; "))
+}

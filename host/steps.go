@@ -1,0 +1,177 @@
+package host
+
+import (
+	"fmt"
+	"strings"
+)
+
+// A Namespace makes a network namespace, with its loopback link up. It stands at Dir/Name of the [Kernel].
+type Namespace struct {
+	Name string `json:"name"`
+}
+
+// A Bridge makes a Linux bridge that is up. It does not speak the spanning tree protocol.
+type Bridge struct {
+	// NS is the namespace it stands in.
+	NS   string `json:"ns,omitempty"`
+	Name string `json:"name"`
+	// MAC is the address of the bridge; "" leaves it to the kernel.
+	MAC string `json:"mac,omitempty"`
+	// MTU in bytes; 0 leaves it to the kernel.
+	MTU int `json:"mtu,omitempty"`
+	// Snooping lets the bridge look into IGMP and MLD, which is the kernel's default; otherwise it
+	// floods multicast.
+	Snooping bool `json:"snooping,omitempty"`
+	// Addresses are in CIDR notation, of either family.
+	Addresses []string `json:"addresses,omitempty"`
+}
+
+// A Veth makes a pair of veth links, both up. The peer is made directly in its namespace, it is never moved.
+type Veth struct {
+	// NS and Name are those of the near end.
+	NS   string `json:"ns,omitempty"`
+	Name string `json:"name"`
+	// MAC and PeerMAC are the addresses of the ends; "" leaves them to the kernel.
+	MAC string `json:"mac,omitempty"`
+	// MTU in bytes of both ends; 0 leaves it to the kernel.
+	MTU int `json:"mtu,omitempty"`
+	// Master is the bridge in NS which the near end is a port of; "" for none.
+	Master string `json:"master,omitempty"`
+	// PeerNS and PeerName are those of the far end.
+	PeerNS   string `json:"peer_ns,omitempty"`
+	PeerName string `json:"peer_name"`
+	PeerMAC  string `json:"peer_mac,omitempty"`
+	// Addresses and PeerAddresses are in CIDR notation, of either family.
+	Addresses     []string `json:"addresses,omitempty"`
+	PeerAddresses []string `json:"peer_addresses,omitempty"`
+}
+
+// A Link configures a link that is there already: the loopback link, or one that the underlay made.
+// Undoing it puts back what it had found.
+type Link struct {
+	NS   string `json:"ns,omitempty"`
+	Name string `json:"name"`
+	// MAC is the address to set; "" leaves it.
+	MAC string `json:"mac,omitempty"`
+	// MTU in bytes; 0 leaves it.
+	MTU int `json:"mtu,omitempty"`
+	// Addresses are added, in CIDR notation, of either family.
+	Addresses []string `json:"addresses,omitempty"`
+	// Up sets the link up; otherwise its state is left.
+	Up bool `json:"up,omitempty"`
+}
+
+// A Route adds a route to the main table.
+type Route struct {
+	NS string `json:"ns,omitempty"`
+	// To is a prefix in CIDR notation: "0.0.0.0/0" or "::/0" is the default route.
+	To string `json:"to"`
+	// Via is the address of the gateway; "" for a route to a link.
+	Via string `json:"via,omitempty"`
+	// Dev is the name of the link; "" leaves it to the kernel, which takes it from Via.
+	Dev string `json:"dev,omitempty"`
+}
+
+// A Sysctl sets a variable below /proc/sys, as seen from inside a namespace. Undoing it puts back what it had
+// found.
+type Sysctl struct {
+	NS string `json:"ns,omitempty"`
+	// Key is written with dots: "net.ipv4.ip_forward". A dot inside an element is written as a slash.
+	Key   string `json:"key"`
+	Value string `json:"value"`
+	// IfPresent makes a variable that does not exist agree with every value, as that of a feature which
+	// this kernel does not have (bridge-nf-call-iptables without br_netfilter).
+	IfPresent bool `json:"if_present,omitempty"`
+}
+
+// Kind returns "namespace".
+func (Namespace) Kind() string { return "namespace" }
+
+// Kind returns "bridge".
+func (Bridge) Kind() string { return "bridge" }
+
+// Kind returns "veth".
+func (Veth) Kind() string { return "veth" }
+
+// Kind returns "link".
+func (Link) Kind() string { return "link" }
+
+// Kind returns "route".
+func (Route) Kind() string { return "route" }
+
+// Kind returns "sysctl".
+func (Sysctl) Kind() string { return "sysctl" }
+
+// String says the step as a person would.
+func (n Namespace) String() string { return "namespace " + n.Name }
+
+// String says the step as a person would.
+func (b Bridge) String() string {
+	s := "bridge " + at(b.Name, b.NS) + traits(b.MAC, b.MTU, b.Addresses)
+	if b.Snooping {
+		s += ", multicast snooping"
+	}
+	return s
+}
+
+// String says the step as a person would.
+func (v Veth) String() string {
+	s := "veth " + at(v.Name, v.NS) + traits(v.MAC, v.MTU, v.Addresses)
+	if v.Master != "" {
+		s += ", port of " + v.Master
+	}
+	return s + "; peer " + at(v.PeerName, v.PeerNS) + traits(v.PeerMAC, 0, v.PeerAddresses)
+}
+
+// String says the step as a person would.
+func (l Link) String() string {
+	s := "link " + at(l.Name, l.NS) + traits(l.MAC, l.MTU, l.Addresses)
+	if l.Up {
+		s += ", up"
+	}
+	return s
+}
+
+// String says the step as a person would.
+func (r Route) String() string {
+	s := "route to " + r.To
+	if r.Via != "" {
+		s += " via " + r.Via
+	}
+	if r.Dev != "" {
+		s += " through " + r.Dev
+	}
+	return s + in(r.NS)
+}
+
+// String says the step as a person would.
+func (s Sysctl) String() string {
+	text := "sysctl " + s.Key + "=" + s.Value + in(s.NS)
+	if s.IfPresent {
+		text += ", if this kernel has it"
+	}
+	return text
+}
+
+func at(name, ns string) string { return name + in(ns) }
+
+func in(ns string) string {
+	if ns == "" {
+		return ""
+	}
+	return " in " + ns
+}
+
+func traits(mac string, mtu int, addresses []string) string {
+	var b strings.Builder
+	if len(addresses) > 0 {
+		b.WriteString(" with " + strings.Join(addresses, ", "))
+	}
+	if mac != "" {
+		b.WriteString(", mac " + mac)
+	}
+	if mtu != 0 {
+		fmt.Fprintf(&b, ", mtu %d", mtu)
+	}
+	return b.String()
+}
