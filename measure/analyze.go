@@ -1,0 +1,504 @@
+package measure
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Analysis is what a run says: the view every report is made from, and what the controller looks at.
+type Analysis struct {
+	Rows        []Row
+	Floors      []GroupFloor
+	Failed      []FailedCell
+	Warnings    []Warning // of the log, of its trials (each text once a cell, with a count) and of the analysis
+	Proofs      []Proof
+	Facts       []Fact
+	Blocks      int     // distinct blocks seen
+	Generations int     // distinct generations seen
+	Trials      int     // trials seen, failed ones too
+	Measured    float64 // s, sum of the trials' windows
+}
+
+// Row is one cell in one metric.
+type Row struct {
+	Cell   *Cell // into Run.Cells
+	Metric string
+	Unit   string
+	// Value is the median over generations of the medians of their trials, in Unit; means for a share or a count; the
+	// largest of all for a maximum. NaN when the cell failed.
+	Value         float64
+	HasRatio      bool
+	Estimate      Estimate // if HasRatio
+	HasDifference bool
+	Difference    Difference // if HasDifference: shares and counts
+	// AdjLo and AdjHi are the interval at the level Holm's procedure gives the row: ratios, or Unit if HasDifference. The
+	// family is all cells of the run but baselines and twins, in this metric. Twins have their plain 95 % interval.
+	AdjLo, AdjHi float64
+	Verdict      Verdict
+	// Floor is that of the row's group and metric: a natural logarithm of a ratio, or Unit if the metric is compared by
+	// difference; NaN if unknown.
+	Floor       float64
+	Blocks      int // blocks (or, of a quantile, groups of blocks) behind the ratio or difference; of a baseline or without ratio, behind the value
+	Generations int
+}
+
+// GroupFloor is the floor of a group of cells in one metric.
+type GroupFloor struct {
+	Group, Metric string
+	Twin          string  // id of the twin's cell
+	Floor         float64 // ln of a ratio, or the metric's unit if Difference
+	Difference    bool
+}
+
+// FailedCell is a cell without a single usable trial.
+type FailedCell struct {
+	Cell   string
+	Reason string // the most frequent one
+	Trials int    // failed trials; 0 when the cell was never visited
+}
+
+// Analyze reduces the records of a run. It works on what is there: an interrupted run, failed trials, cells that left. A block in
+// which a cell or its baseline has no usable trial is not used for that cell's ratios. A final generation that was cut short (fewer
+// than half the blocks of the one before) is left out of estimates when at least 5 others remain.
+func Analyze(run Run, log *Log) Analysis {
+	a := &analyzer{run: run, log: log, cells: make([]cellData, len(run.Cells))}
+	a.index()
+	a.histograms()
+	for i := range a.cells {
+		a.rows(i)
+	}
+	a.floors()
+	a.adjust()
+	return a.out
+}
+
+type analyzer struct {
+	run   Run
+	log   *Log
+	cells []cellData
+	byID  map[string]int
+	out   Analysis
+}
+
+type cellData struct {
+	trials  []*Trial // usable ones, by generation and block
+	metrics map[string]int
+	tallies map[string][]tally // histograms by the prefix of their metrics: "latency_"
+}
+
+func (a *analyzer) warn(cell, format string, args ...any) {
+	a.out.Warnings = append(a.out.Warnings, Warning{Type: "warning", V: Version, Cell: cell, Text: fmt.Sprintf(format, args...)})
+}
+
+// index sorts the trials by cell and counts what failed.
+func (a *analyzer) index() {
+	a.out.Proofs, a.out.Facts = a.log.Proofs, a.log.Facts
+	a.out.Warnings = slices.Clone(a.log.Warnings)
+	a.byID = make(map[string]int, len(a.run.Cells))
+	for i, c := range a.run.Cells {
+		a.byID[c.ID] = i
+		a.cells[i].metrics = map[string]int{}
+		a.cells[i].tallies = map[string][]tally{}
+	}
+	type place struct{ generation, block int }
+	blocks, generations := map[place]bool{}, map[int]bool{}
+	all := make([][]*Trial, len(a.cells))
+	unknown := counts{}
+	for i := range a.log.Trials {
+		t := &a.log.Trials[i]
+		a.out.Trials++
+		a.out.Measured += t.Duration
+		c, ok := a.byID[t.Cell]
+		if !ok {
+			unknown.add(t.Cell)
+			continue
+		}
+		blocks[place{t.Generation, t.Block}] = true
+		generations[t.Generation] = true
+		all[c] = append(all[c], t)
+	}
+	a.out.Blocks, a.out.Generations = len(blocks), len(generations)
+	for _, u := range unknown.sorted() {
+		a.warn("", "%d trials of cell %q, which run.json does not name, are not used", u.n, u.text)
+	}
+	for i, trials := range all {
+		id := a.run.Cells[i].ID
+		slices.SortStableFunc(trials, func(x, y *Trial) int {
+			return cmp.Or(cmp.Compare(x.Generation, y.Generation), cmp.Compare(x.Block, y.Block))
+		})
+		failed, doubts, n := counts{}, counts{}, 0
+		usable := make([]*Trial, 0, len(trials))
+		for j, t := range trials {
+			if j+1 < len(trials) && trials[j+1].Generation == t.Generation && trials[j+1].Block == t.Block {
+				continue // visited again in the same block (a resumed run): the last visit counts
+			}
+			n++
+			for _, w := range t.Warnings {
+				doubts.add(w)
+			}
+			if t.Failed != "" {
+				failed.add(t.Failed)
+				continue
+			}
+			usable = append(usable, t)
+			for name := range t.Metrics {
+				a.cells[i].metrics[name]++
+			}
+		}
+		a.cells[i].trials = usable
+		for _, d := range doubts.sorted() {
+			a.warn(id, "%s (%d of %d trials)", d.text, d.n, n)
+		}
+		switch reasons := failed.sorted(); {
+		case len(usable) == 0:
+			f := FailedCell{Cell: id, Reason: "no trial was recorded", Trials: n}
+			if len(reasons) > 0 {
+				f.Reason = reasons[0].text
+			}
+			a.out.Failed = append(a.out.Failed, f)
+		case len(reasons) > 0:
+			for _, r := range reasons {
+				a.warn(id, "%d of %d trials failed: %s", r.n, n, r.text)
+			}
+		}
+	}
+}
+
+func (a *analyzer) histograms() {
+	byCell := make([]map[string][]Histograms, len(a.cells))
+	for _, h := range a.log.Histograms {
+		i, ok := a.byID[h.Cell]
+		if !ok {
+			continue
+		}
+		if byCell[i] == nil {
+			byCell[i] = map[string][]Histograms{}
+		}
+		prefix := cmp.Or(h.Metric, "latency") + "_"
+		byCell[i][prefix] = append(byCell[i][prefix], h)
+	}
+	for i, m := range byCell {
+		for _, prefix := range sortedKeys(m) {
+			t, err := decodeAll(m[prefix])
+			if err != nil {
+				a.warn(a.run.Cells[i].ID, "%v; no percentile of this cell is used", err)
+				continue
+			}
+			a.cells[i].tallies[prefix] = t
+		}
+	}
+}
+
+// metricsOf lists the metrics of a cell in the order of reports, unknown ones at the end.
+func (a *analyzer) metricsOf(i int, known []Metric) []Metric {
+	var list []Metric
+	seen := map[string]bool{}
+	for _, m := range known {
+		_, histogram := a.cells[i].tallies[quantilePrefix(m)]
+		if a.cells[i].metrics[m.Name] > 0 || histogram {
+			list = append(list, m)
+		}
+		seen[m.Name] = true
+	}
+	for _, name := range sortedKeys(a.cells[i].metrics) {
+		if !seen[name] {
+			m, _ := LookupMetric(name)
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
+// quantilePrefix returns the prefix of the names of a quantile's histogram, "" of any other metric.
+func quantilePrefix(m Metric) string {
+	if m.Kind != KindQuantile {
+		return ""
+	}
+	return m.Name[:strings.LastIndex(m.Name, "_")+1]
+}
+
+// rows adds the rows of cell i, without verdicts.
+func (a *analyzer) rows(i int) {
+	cell := &a.run.Cells[i]
+	data := &a.cells[i]
+	if len(data.trials) == 0 {
+		m, _ := LookupMetric(cell.Primary)
+		a.out.Rows = append(a.out.Rows, Row{Cell: cell, Metric: m.Name, Unit: m.Unit, Value: math.NaN(), AdjLo: math.NaN(), AdjHi: math.NaN(), Floor: math.NaN(), Verdict: HasFailed})
+		return
+	}
+	var base *cellData
+	if cell.Baseline != "" {
+		if b, ok := a.byID[cell.Baseline]; ok {
+			base = &a.cells[b]
+		} else {
+			a.warn(cell.ID, "baseline %q is not a cell of this run: no ratios", cell.Baseline)
+		}
+	}
+	for _, m := range a.metricsOf(i, Metrics()) {
+		r := Row{Cell: cell, Metric: m.Name, Unit: m.Unit, AdjLo: math.NaN(), AdjHi: math.NaN(), Floor: math.NaN()}
+		values, ratios := data.compare(base, m)
+		r.Value = summary(values, m)
+		if !finite(r.Value) {
+			continue // no generation has enough samples for this percentile
+		}
+		r.Generations, r.Blocks = len(values), size(values)
+		if base != nil {
+			a.estimate(&r, withoutCut(ratios), m)
+		}
+		a.out.Rows = append(a.out.Rows, r)
+	}
+}
+
+func (a *analyzer) estimate(r *Row, gens [][]float64, m Metric) {
+	if m.Differs() {
+		d, err := EstimateDifference(gens)
+		if err == nil {
+			r.HasDifference, r.Difference, r.Blocks, r.Generations = true, d, d.Blocks, d.Generations
+		}
+		return // too few generations: the row says how many, and "not precise enough"
+	}
+	e, err := EstimateRatio(gens)
+	if err == nil {
+		r.HasRatio, r.Estimate, r.Blocks, r.Generations = true, e, e.Blocks, e.Generations
+	} else if e.Generations >= 2 {
+		a.warn(r.Cell.ID, "%s: %v: no ratio", m.Name, err)
+	}
+}
+
+// compare returns, by generation, the cell's values of a metric and its blocks' log ratios (or differences) to its baseline.
+func (c *cellData) compare(base *cellData, m Metric) (values, ratios [][]float64) {
+	if prefix := quantilePrefix(m); prefix != "" && len(c.tallies[prefix]) > 0 && !(m.Quantile == 0.5 && c.inTrials(base, m)) {
+		return c.compareGroups(base, prefix, m)
+	}
+	return c.compareTrials(base, m)
+}
+
+// inTrials says whether at least 90 % of the trials of the cell and its baseline have the metric: trials with too few samples
+// for a median are the slow ones, and leaving out more of them would flatter.
+func (c *cellData) inTrials(base *cellData, m Metric) bool {
+	enough := func(c *cellData) bool { return c == nil || 10*c.metrics[m.Name] >= 9*len(c.trials) }
+	return enough(c) && enough(base)
+}
+
+func (c *cellData) compareTrials(base *cellData, m Metric) (values, ratios [][]float64) {
+	var bt []*Trial
+	if base != nil {
+		bt = base.trials
+	}
+	generation, started := 0, false
+	for _, t := range c.trials {
+		v, ok := t.Metrics[m.Name]
+		if !ok {
+			continue
+		}
+		if !started || t.Generation != generation {
+			values, ratios = append(values, nil), append(ratios, nil)
+			generation, started = t.Generation, true
+		}
+		g := len(values) - 1
+		values[g] = append(values[g], v)
+		for len(bt) > 0 && (bt[0].Generation < t.Generation || (bt[0].Generation == t.Generation && bt[0].Block < t.Block)) {
+			bt = bt[1:]
+		}
+		if len(bt) == 0 || bt[0].Generation != t.Generation || bt[0].Block != t.Block {
+			continue
+		}
+		b, ok := bt[0].Metrics[m.Name]
+		if !ok {
+			continue
+		}
+		if m.Differs() {
+			ratios[g] = append(ratios[g], v-b)
+		} else if x := LogRatio(v, b); !math.IsNaN(x) {
+			ratios[g] = append(ratios[g], x)
+		}
+	}
+	return values, ratios
+}
+
+func (c *cellData) compareGroups(base *cellData, prefix string, m Metric) (values, ratios [][]float64) {
+	own := c.tallies[prefix]
+	other := own
+	if base != nil {
+		other = base.tallies[prefix]
+	}
+	generation, started := 0, false
+	for _, q := range latencyGroups(own, other, m.Quantile) {
+		if !started || q.Generation != generation {
+			values, ratios = append(values, nil), append(ratios, nil)
+			generation, started = q.Generation, true
+		}
+		g := len(values) - 1
+		values[g] = append(values[g], q.Cell)
+		if x := LogRatio(q.Cell, q.Baseline); !math.IsNaN(x) {
+			ratios[g] = append(ratios[g], x)
+		}
+	}
+	return values, ratios
+}
+
+// summary returns the value of a row.
+func summary(values [][]float64, m Metric) float64 {
+	switch {
+	case m.Kind == KindMax:
+		x := math.NaN()
+		for _, g := range values {
+			for _, v := range g {
+				if !(x >= v) {
+					x = v
+				}
+			}
+		}
+		return x
+	case m.Differs():
+		means := make([]float64, len(values))
+		for i, g := range values {
+			means[i] = mean(g)
+		}
+		return mean(means)
+	}
+	medians := make([]float64, len(values))
+	for i, g := range values {
+		medians[i] = Median(g)
+	}
+	return Median(medians)
+}
+
+// withoutCut drops empty generations, and a final one with fewer than half the blocks of the one before, if 5 remain: its
+// median would be as noisy as it is short, and count as much as the others. The rule looks at counts only, never at values.
+func withoutCut(gens [][]float64) [][]float64 {
+	kept := make([][]float64, 0, len(gens))
+	for _, g := range gens {
+		if len(g) > 0 {
+			kept = append(kept, g)
+		}
+	}
+	if n := len(kept); n > firstGenerations && 2*len(kept[n-1]) < len(kept[n-2]) {
+		kept = kept[:n-1]
+	}
+	return kept
+}
+
+func size(gens [][]float64) int {
+	n := 0
+	for _, g := range gens {
+		n += len(g)
+	}
+	return n
+}
+
+type groupMetric struct{ group, metric string }
+
+// floors finds the floor of each group and metric from its twin and gives it to the rows. Of several twins the largest counts.
+func (a *analyzer) floors() {
+	found := map[groupMetric]GroupFloor{}
+	for _, r := range a.out.Rows {
+		if !r.Cell.Twin || !(r.HasRatio || r.HasDifference) {
+			continue
+		}
+		f := GroupFloor{Group: r.Cell.Group, Metric: r.Metric, Twin: r.Cell.ID, Floor: Floor(r.Estimate)}
+		if r.HasDifference {
+			f.Floor, f.Difference = FloorOf(r.Difference), true
+		}
+		k := groupMetric{r.Cell.Group, r.Metric}
+		if old, ok := found[k]; ok && old.Floor >= f.Floor {
+			continue
+		}
+		found[k] = f
+	}
+	listed := map[groupMetric]bool{}
+	for i := range a.out.Rows {
+		r := &a.out.Rows[i]
+		k := groupMetric{r.Cell.Group, r.Metric}
+		f, ok := found[k]
+		if !ok || r.Verdict == HasFailed {
+			continue
+		}
+		r.Floor = f.Floor
+		if !listed[k] {
+			listed[k] = true
+			a.out.Floors = append(a.out.Floors, f)
+		}
+	}
+}
+
+// adjust runs Holm's procedure over each metric and gives every row its verdict.
+func (a *analyzer) adjust() {
+	families := map[string][]int{}
+	for i := range a.out.Rows {
+		r := &a.out.Rows[i]
+		switch {
+		case r.Verdict == HasFailed:
+		case r.Cell.Baseline == "":
+			r.Verdict = IsBaseline
+		case r.Cell.Twin:
+			r.Verdict = IsTwin
+			r.adjusted(Level)
+		case r.HasRatio || r.HasDifference:
+			families[r.Metric] = append(families[r.Metric], i)
+		default:
+			r.Verdict = NotPrecise
+		}
+	}
+	for _, name := range sortedKeys(families) {
+		members := families[name]
+		m, _ := LookupMetric(name)
+		p := make([]float64, len(members))
+		for j, i := range members {
+			if p[j] = a.out.Rows[i].Estimate.P; a.out.Rows[i].HasDifference {
+				p[j] = a.out.Rows[i].Difference.P
+			}
+		}
+		for j, level := range Holm(p, Level) {
+			r := &a.out.Rows[members[j]]
+			r.adjusted(level)
+			r.Verdict = r.comparison(a.run.Design.Precision).Decide(m)
+		}
+	}
+}
+
+func (r *Row) adjusted(level float64) {
+	i := r.Estimate.Interval(level)
+	if r.HasDifference {
+		i = r.Difference.Interval(level)
+	}
+	if r.HasRatio || r.HasDifference {
+		r.AdjLo, r.AdjHi = i.Lo, i.Hi
+	}
+}
+
+// comparison puts the row on the additive scale on which verdicts are made.
+func (r *Row) comparison(precision float64) Comparison {
+	if r.HasDifference {
+		d := r.Difference
+		return Comparison{d.Points, Interval{d.Lo, d.Hi}, Interval{r.AdjLo, r.AdjHi}, r.Floor, precision}
+	}
+	e := r.Estimate
+	return Comparison{
+		e.Log, Interval{math.Log(e.Lo), math.Log(e.Hi)}, Interval{math.Log(r.AdjLo), math.Log(r.AdjHi)},
+		r.Floor, math.Log1p(max(precision, 0)),
+	}
+}
+
+// counts counts texts.
+type counts map[string]int
+
+type count struct {
+	text string
+	n    int
+}
+
+func (c counts) add(text string) { c[text]++ }
+
+// sorted returns the texts, the most frequent first.
+func (c counts) sorted() []count {
+	list := make([]count, 0, len(c))
+	for text, n := range c {
+		list = append(list, count{text, n})
+	}
+	slices.SortFunc(list, func(x, y count) int { return cmp.Or(cmp.Compare(y.n, x.n), cmp.Compare(x.text, y.text)) })
+	return list
+}

@@ -1,0 +1,190 @@
+package measure
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// QuantileGroup is a quantile of latency over consecutive blocks of one generation, of a cell and of its baseline.
+type QuantileGroup struct {
+	Generation, First, Last      int     // blocks First … Last
+	Cell, Baseline               float64 // s
+	CellSamples, BaselineSamples int64
+}
+
+// MinSamples returns the least number of samples a quantile q is taken from: 100/(1−q), so that 100 samples lie above it.
+func MinSamples(q float64) int64 { return int64(math.Ceil(100/(1-q) - 1e-6)) }
+
+// Decode returns the histogram of a record, values in ns.
+func (h Histograms) Decode() (hist *hdrhistogram.Histogram, err error) {
+	defer func() { // the library does not check all it is given
+		if r := recover(); r != nil {
+			hist, err = nil, fmt.Errorf("decode histogram of cell %q, blocks %d to %d: %v", h.Cell, h.First, h.Last, r)
+		}
+	}()
+	hist, err = hdrhistogram.Decode([]byte(h.Data))
+	if err != nil {
+		return nil, fmt.Errorf("decode histogram of cell %q, blocks %d to %d: %w", h.Cell, h.First, h.Last, err)
+	}
+	return hist, nil
+}
+
+// EncodeHistogram returns the Data of a Histograms record: the HdrHistogram V2 compressed encoding in base64.
+func EncodeHistogram(h *hdrhistogram.Histogram) (string, error) {
+	b, err := h.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
+	if err != nil {
+		return "", fmt.Errorf("encode histogram: %w", err)
+	}
+	return string(b), nil
+}
+
+// LatencyGroups returns the quantile q (0.99) of a cell and of its baseline over the smallest groups of consecutive blocks
+// of a generation with at least MinSamples(q) samples in both. Both are taken from the same blocks: records are merged until
+// their block ranges end together; what is left at the end of a generation joins its last group. A generation without enough
+// samples has no group. The error names the first record that cannot be decoded.
+func LatencyGroups(cell, baseline []Histograms, q float64) ([]QuantileGroup, error) {
+	c, err := decodeAll(cell)
+	if err != nil {
+		return nil, err
+	}
+	b, err := decodeAll(baseline)
+	if err != nil {
+		return nil, err
+	}
+	return latencyGroups(c, b, q), nil
+}
+
+// tally is a histogram as its non-empty bins, in ascending order.
+type tally struct {
+	generation, first, last int
+	bins                    []bin
+	samples                 int64
+}
+
+type bin struct {
+	ns    int64 // the highest value of the bin, as HdrHistogram's own quantiles
+	count int64
+}
+
+// decodeAll returns the records sorted by generation and block. A range recorded twice (a resumed run) counts once: the later.
+func decodeAll(records []Histograms) ([]tally, error) {
+	list := make([]tally, 0, len(records))
+	for _, r := range records {
+		h, err := r.Decode()
+		if err != nil {
+			return nil, err
+		}
+		t := tally{generation: r.Generation, first: r.First, last: r.Last}
+		for _, bar := range h.Distribution() {
+			if bar.Count > 0 {
+				t.bins = append(t.bins, bin{bar.To, bar.Count})
+				t.samples += bar.Count
+			}
+		}
+		list = append(list, t)
+	}
+	slices.SortStableFunc(list, func(a, b tally) int {
+		return cmp.Or(cmp.Compare(a.generation, b.generation), cmp.Compare(a.first, b.first))
+	})
+	kept := list[:0]
+	for _, t := range list {
+		if n := len(kept); n > 0 && kept[n-1].generation == t.generation && kept[n-1].first == t.first {
+			kept[n-1] = t
+			continue
+		}
+		kept = append(kept, t)
+	}
+	return kept, nil
+}
+
+// add returns the union of two tallies; neither is changed.
+func (t tally) add(o tally) tally {
+	if t.samples == 0 {
+		first := t.first
+		t = o
+		t.first = min(first, o.first)
+		return t
+	}
+	bins := make([]bin, 0, len(t.bins)+len(o.bins))
+	a, b := t.bins, o.bins
+	for len(a) > 0 && len(b) > 0 {
+		switch {
+		case a[0].ns < b[0].ns:
+			bins, a = append(bins, a[0]), a[1:]
+		case a[0].ns > b[0].ns:
+			bins, b = append(bins, b[0]), b[1:]
+		default:
+			bins, a, b = append(bins, bin{a[0].ns, a[0].count + b[0].count}), a[1:], b[1:]
+		}
+	}
+	bins = append(append(bins, a...), b...)
+	return tally{t.generation, t.first, max(t.last, o.last), bins, t.samples + o.samples}
+}
+
+// quantile returns the smallest recorded value at or below which a share q of the samples lies, in s; NaN of no samples.
+func (t tally) quantile(q float64) float64 {
+	rank := int64(math.Ceil(q * float64(t.samples)))
+	for _, b := range t.bins {
+		if rank -= b.count; rank <= 0 {
+			return float64(b.ns) * 1e-9
+		}
+	}
+	return math.NaN()
+}
+
+func latencyGroups(cell, baseline []tally, q float64) []QuantileGroup {
+	need := MinSamples(q)
+	var groups []QuantileGroup
+	var lastC, lastB tally // of the last group, to which the rest of its generation is added
+	open := false
+	closeGroup := func(c, b tally) {
+		groups = append(groups, QuantileGroup{c.generation, c.first, c.last, c.quantile(q), b.quantile(q), c.samples, b.samples})
+	}
+	generation := 0
+	for len(cell) > 0 && len(baseline) > 0 {
+		c, b := cell[0], baseline[0]
+		if open && (c.generation != generation || b.generation != generation) {
+			open = false
+		}
+		if o := cmp.Or(cmp.Compare(c.generation, b.generation), cmp.Compare(c.first, b.first)); o < 0 {
+			cell = cell[1:]
+			continue
+		} else if o > 0 {
+			baseline = baseline[1:]
+			continue
+		}
+		cell, baseline = cell[1:], baseline[1:]
+		generation = c.generation
+		whole := true
+		for c.last != b.last || c.samples < need || b.samples < need {
+			switch {
+			case c.last <= b.last && len(cell) > 0 && cell[0].generation == generation:
+				equal := c.last == b.last
+				c, cell = c.add(cell[0]), cell[1:]
+				if equal && len(baseline) > 0 && baseline[0].generation == generation {
+					b, baseline = b.add(baseline[0]), baseline[1:]
+				}
+				continue
+			case c.last > b.last && len(baseline) > 0 && baseline[0].generation == generation:
+				b, baseline = b.add(baseline[0]), baseline[1:]
+				continue
+			}
+			whole = false
+			break
+		}
+		switch {
+		case whole:
+			closeGroup(c, b)
+			lastC, lastB, open = c, b, true
+		case open && c.last == b.last:
+			groups = groups[:len(groups)-1]
+			lastC, lastB = lastC.add(c), lastB.add(b)
+			closeGroup(lastC, lastB)
+		}
+	}
+	return groups
+}

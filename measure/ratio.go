@@ -1,0 +1,248 @@
+package measure
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// ErrFewGenerations is wrapped by estimates that have no interval, because fewer than two generations have a value.
+var ErrFewGenerations = errors.New("fewer than 2 generations")
+
+// ErrNotFinite is wrapped by estimates of ratios to or of zero: in half of the blocks of a generation one of the cells measured 0.
+var ErrNotFinite = errors.New("ratio to or of zero")
+
+// Level is the error rate of the intervals and verdicts: 95 % intervals.
+const Level = 0.05
+
+// Interval is a confidence interval.
+type Interval struct{ Lo, Hi float64 }
+
+// Estimate is a ratio of a cell to its baseline. Ratio, Lo and Hi are ratios (1 = equal), Log, StdErr and Spread natural
+// logarithms of ratios.
+type Estimate struct {
+	Ratio       float64
+	Lo, Hi      float64 // 95 % interval
+	Log         float64 // ln Ratio
+	StdErr      float64 // of Log
+	DF          float64 // degrees of freedom of the t interval
+	P           float64 // two-sided, of the hypothesis Log = 0
+	Generations int
+	Blocks      int
+	Spread      float64 // standard deviation of the generations' medians
+}
+
+// Interval returns the interval with error rate alpha (0.05: 95 %), as ratios.
+func (e Estimate) Interval(alpha float64) Interval {
+	h := tQuantile(1-alpha/2, e.DF) * e.StdErr
+	return Interval{math.Exp(e.Log - h), math.Exp(e.Log + h)}
+}
+
+// HalfWidth returns the half-width of the 95 % interval as a share: 0.02 when it reaches from Ratio/1.02 to Ratio·1.02.
+func (e Estimate) HalfWidth() float64 {
+	return math.Expm1((math.Log(e.Hi) - math.Log(e.Lo)) / 2)
+}
+
+// Difference is a cell minus its baseline in a share or a count: all fields but P and the counts are in the metric's unit (for
+// a share: 0.01 is one point).
+type Difference struct {
+	Points      float64
+	Lo, Hi      float64 // 95 % interval
+	StdErr      float64
+	DF          float64
+	P           float64
+	Generations int
+	Blocks      int
+	Spread      float64 // standard deviation of the generations' means
+}
+
+// Interval returns the interval with error rate alpha (0.05: 95 %).
+func (d Difference) Interval(alpha float64) Interval {
+	h := tQuantile(1-alpha/2, d.DF) * d.StdErr
+	return Interval{d.Points - h, d.Points + h}
+}
+
+// HalfWidth returns half the width of the 95 % interval.
+func (d Difference) HalfWidth() float64 { return (d.Hi - d.Lo) / 2 }
+
+// LogRatio returns ln(cell/baseline) of one block. A zero cell gives −Inf and a zero baseline +Inf, which a median
+// withstands; 0 to 0 and anything negative or not finite gives NaN, which estimates leave out.
+func LogRatio(cell, baseline float64) float64 {
+	if !finite(cell) || !finite(baseline) || cell < 0 || baseline < 0 || (cell == 0 && baseline == 0) {
+		return math.NaN()
+	}
+	return math.Log(cell) - math.Log(baseline)
+}
+
+// Median returns the median of the values that are not NaN, the mean of the middle two for an even number of them; NaN of
+// none. The argument is not changed.
+func Median(x []float64) float64 {
+	buf := make([]float64, 0, len(x))
+	for _, v := range x {
+		if !math.IsNaN(v) {
+			buf = append(buf, v)
+		}
+	}
+	return medianInPlace(buf)
+}
+
+func medianInPlace(x []float64) float64 {
+	if len(x) == 0 {
+		return math.NaN()
+	}
+	slices.Sort(x)
+	n := len(x)
+	if n%2 == 1 {
+		return x[n/2]
+	}
+	lo, hi := x[n/2-1], x[n/2]
+	if lo == hi {
+		return lo // also of two infinities
+	}
+	return lo + (hi-lo)/2 // NaN of −Inf and +Inf: half of the blocks say the one, half the other
+}
+
+// EstimateRatio estimates the log ratio of a cell to its baseline from gens, whose element g holds the log ratios of the blocks
+// of generation g (see LogRatio; NaN is left out, empty generations too).
+//
+//	m_g = median_b x_gb        log ratio of generation g
+//	L   = (1/G) Σ m_g          the estimate, Log
+//	s²  = Σ (m_g − L)²/(G−1)   s is Spread
+//	L ± t(1−α/2, G−1)·s/√G     the interval
+//
+// x, m, L and s are natural logarithms of ratios (unit 1). Generations are independent, blocks within one need not be. The
+// interval holds for m_g of unequal variances too (later generations have more blocks): the t test stays at or below its level
+// for α ≤ 8.3 % under any mixture of normals (N. K. Bakirov and G. J. Székely, Student's t-test for Gaussian scale mixtures,
+// J. Math. Sci. 139 (2006); R. Ibragimov and U. K. Müller, t-statistic based correlation and heterogeneity robust inference, J.
+// Bus. Econ. Stat. 28 (2010) 453). A percentile bootstrap over 5 clusters covers far less than 95 %: see TestCoverage.
+//
+// The error wraps ErrFewGenerations or ErrNotFinite.
+func EstimateRatio(gens [][]float64) (Estimate, error) {
+	t, err := estimate(gens, Median)
+	e := Estimate{Log: t.mean, StdErr: t.stderr, DF: t.df, P: t.p, Generations: t.generations, Blocks: t.blocks, Spread: t.spread}
+	e.Ratio = math.Exp(e.Log)
+	if err != nil {
+		return e, fmt.Errorf("estimate ratio: %w", err)
+	}
+	i := e.Interval(Level)
+	e.Lo, e.Hi = i.Lo, i.Hi
+	return e, nil
+}
+
+// EstimateDifference estimates a difference of shares or counts, cell minus baseline, from the blocks' differences by
+// generation. It is EstimateRatio with means in place of medians: a loss in one block of ten is a loss, which a median would not
+// see. The error wraps ErrFewGenerations.
+func EstimateDifference(gens [][]float64) (Difference, error) {
+	t, err := estimate(gens, mean)
+	d := Difference{Points: t.mean, StdErr: t.stderr, DF: t.df, P: t.p, Generations: t.generations, Blocks: t.blocks, Spread: t.spread}
+	if err != nil {
+		return d, fmt.Errorf("estimate difference: %w", err)
+	}
+	i := d.Interval(Level)
+	d.Lo, d.Hi = i.Lo, i.Hi
+	return d, nil
+}
+
+type tEstimate struct {
+	mean, stderr, df, p, spread float64
+	generations, blocks         int
+}
+
+// estimate reduces each generation by statistic, which ignores NaN, and returns mean and standard error over generations.
+func estimate(gens [][]float64, statistic func([]float64) float64) (tEstimate, error) {
+	var t tEstimate
+	stats := make([]float64, 0, len(gens))
+	for _, blocks := range gens {
+		n := 0
+		for _, x := range blocks {
+			if !math.IsNaN(x) {
+				n++
+			}
+		}
+		if n == 0 {
+			continue
+		}
+		t.blocks += n
+		stats = append(stats, statistic(blocks))
+	}
+	t.generations = len(stats)
+	t.mean = mean0(stats)
+	g := float64(len(stats))
+	if !finite(t.mean) && len(stats) > 0 {
+		return t, ErrNotFinite
+	}
+	if len(stats) < 2 {
+		return t, fmt.Errorf("%w: %d", ErrFewGenerations, len(stats))
+	}
+	ss := 0.0
+	for _, m := range stats {
+		ss += (m - t.mean) * (m - t.mean)
+	}
+	t.df = g - 1
+	t.spread = math.Sqrt(ss / t.df)
+	t.stderr = t.spread / math.Sqrt(g)
+	t.p = twoSided(t.mean, t.stderr, t.df)
+	return t, nil
+}
+
+// mean returns the mean of the values that are not NaN, NaN of none.
+func mean(x []float64) float64 {
+	sum, n := 0.0, 0
+	for _, v := range x {
+		if !math.IsNaN(v) {
+			sum += v
+			n++
+		}
+	}
+	return sum / float64(n)
+}
+
+func mean0(x []float64) float64 {
+	sum := 0.0
+	for _, v := range x {
+		sum += v
+	}
+	return sum / float64(len(x))
+}
+
+// tQuantile returns the quantile p of Student's t with df degrees of freedom; +Inf where there are none or p is 1.
+func tQuantile(p, df float64) float64 {
+	if !(df > 0) || !(p < 1) || !(p > 0) {
+		return math.Inf(1)
+	}
+	return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: df}.Quantile(p)
+}
+
+func twoSided(x, stderr, df float64) float64 {
+	switch {
+	case x == 0:
+		return 1
+	case stderr == 0:
+		return 0
+	}
+	return 2 * distuv.StudentsT{Mu: 0, Sigma: 1, Nu: df}.CDF(-math.Abs(x/stderr))
+}
+
+// ClopperPearson returns the exact interval with confidence conf (0.95) for the probability behind k successes in n trials
+// (C. J. Clopper and E. S. Pearson, The use of confidence or fiducial limits, Biometrika 26 (1934) 404):
+//
+//	lo = B(α/2; k, n−k+1), hi = B(1−α/2; k+1, n−k), α = 1 − conf, B the quantile function of the beta distribution
+//
+// It is [0, 1] when n is 0 or k is not within 0 … n.
+func ClopperPearson(k, n int, conf float64) (lo, hi float64) {
+	lo, hi = 0, 1
+	if n <= 0 || k < 0 || k > n || !(conf > 0 && conf < 1) {
+		return lo, hi
+	}
+	alpha := 1 - conf
+	if k > 0 {
+		lo = distuv.Beta{Alpha: float64(k), Beta: float64(n - k + 1)}.Quantile(alpha / 2)
+	}
+	if k < n {
+		hi = distuv.Beta{Alpha: float64(k + 1), Beta: float64(n - k)}.Quantile(1 - alpha/2)
+	}
+	return lo, hi
+}

@@ -1,0 +1,290 @@
+package measure
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"sort"
+	"strconv"
+)
+
+// Version is the version of the record formats (field v) this package writes, and the newest it reads.
+const Version = 1
+
+// Record is one line of records.jsonl: Trial, Histograms, BlockFacts, Proof, Warning or Fact.
+type Record interface {
+	// appendJSON appends the record as one JSON object without a newline; type and v are set by it, whatever the fields say.
+	appendJSON(dst []byte) ([]byte, error)
+}
+
+// Trial is one visit to one cell within a block.
+type Trial struct {
+	Type       string               `json:"type"` // "trial"; set by Writer
+	V          int                  `json:"v"`    // set by Writer
+	Generation int                  `json:"gen"`
+	Block      int                  `json:"block"` // the same number for all cells of a block
+	Cell       string               `json:"cell"`
+	Start      float64              `json:"start"`            // s since the run began
+	Duration   float64              `json:"dur"`              // s, length of the window
+	Metrics    map[string]float64   `json:"metrics"`          // by metric name, base units; sums over pairs as the name says
+	PerPair    map[string][]float64 `json:"pairs,omitempty"`  // by metric name, one value per pair, base units
+	Warnings   []string             `json:"warn,omitempty"`   // doubts about this trial
+	Failed     string               `json:"failed,omitempty"` // reason; no metric of a failed trial is used
+}
+
+// Histograms is the latency distribution of one cell over a group of consecutive blocks of one generation, merged over pairs.
+type Histograms struct {
+	Type       string `json:"type"` // "histogram"; set by Writer
+	V          int    `json:"v"`
+	Generation int    `json:"gen"`
+	First      int    `json:"first"` // first block of the group
+	Last       int    `json:"last"`  // last block of the group, inclusive
+	Cell       string `json:"cell"`
+	Metric     string `json:"metric,omitempty"` // what its quantiles are called: "latency" (also when empty) or "oneway_latency"
+	Samples    int64  `json:"samples"`
+	Data       string `json:"data"` // base64 of the HdrHistogram V2 compressed encoding; values in ns
+}
+
+// BlockFacts is what the machine did during one block.
+type BlockFacts struct {
+	Type       string             `json:"type"` // "block"; set by Writer
+	V          int                `json:"v"`
+	Generation int                `json:"gen"`
+	Block      int                `json:"block"`
+	Start      float64            `json:"start"` // s since the run began
+	Duration   float64            `json:"dur"`   // s
+	CPU        map[string]float64 `json:"cpu"`   // cores, by mode: user, nice, system, idle, iowait, irq, softirq, steal
+	Load1      float64            `json:"load1"` // 1-minute load average
+}
+
+// Proof is evidence from a lab that it lets in and keeps out what it claims.
+type Proof struct {
+	Type       string `json:"type"` // "proof"; set by Writer
+	V          int    `json:"v"`
+	Generation int    `json:"gen"`
+	Lab        string `json:"lab"`
+	Claim      string `json:"claim"`
+	When       string `json:"when"` // "before" the first block or "after" the last
+	OK         bool   `json:"ok"`
+	Detail     string `json:"detail,omitempty"`
+}
+
+// Warning is a doubt that travels with the results.
+type Warning struct {
+	Type string `json:"type"` // "warning"; set by Writer
+	V    int    `json:"v"`
+	Cell string `json:"cell,omitempty"`
+	Lab  string `json:"lab,omitempty"`
+	Text string `json:"text"`
+}
+
+// Fact is something known about the run that has no record type of its own.
+type Fact struct {
+	Type  string `json:"type"` // "fact"; set by Writer
+	V     int    `json:"v"`
+	Key   string `json:"key"`
+	Value any    `json:"value"`
+}
+
+// Writer writes records, one line each.
+type Writer struct {
+	w   io.Writer
+	buf []byte
+}
+
+// NewWriter returns a Writer on w. Each record becomes exactly one call of w.Write, ending in a newline; buffering and
+// syncing are the caller's. When appending to an interrupted file, write a newline first: Read ignores empty lines.
+func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
+
+// Write writes one record. Numbers of trials, blocks and histograms keep 7 significant digits (far below any noise), so
+// that 100,000 single-pair trials stay below 50 MB. A metric that is not finite is left out and named among the warnings of
+// its trial. It is not safe for concurrent use.
+func (w *Writer) Write(r Record) error {
+	var err error
+	if w.buf, err = r.appendJSON(w.buf[:0]); err != nil {
+		return fmt.Errorf("encode record: %w", err)
+	}
+	w.buf = append(w.buf, '\n')
+	if _, err := w.w.Write(w.buf); err != nil {
+		return fmt.Errorf("write record: %w", err)
+	}
+	return nil
+}
+
+const digits = 7 // significant digits of numbers in records
+
+func (t Trial) appendJSON(b []byte) ([]byte, error) {
+	b = head(b, "trial")
+	b = number(b, "gen", float64(t.Generation))
+	b = number(b, "block", float64(t.Block))
+	b = text(b, "cell", t.Cell)
+	b = number(b, "start", t.Start)
+	b = number(b, "dur", t.Duration)
+	warnings := t.Warnings
+	b, bad := numbers(b, "metrics", t.Metrics)
+	for _, name := range bad {
+		warnings = append(warnings[:len(warnings):len(warnings)], fmt.Sprintf("metric %q was not a finite number and is left out", name))
+	}
+	if len(t.PerPair) > 0 {
+		b = key(b, "pairs")
+		b = append(b, '{')
+		for i, name := range sortedKeys(t.PerPair) {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = quote(b, name)
+			b = append(b, ':', '[')
+			for j, x := range t.PerPair[name] {
+				if j > 0 {
+					b = append(b, ',')
+				}
+				if !finite(x) {
+					b = append(b, '0')
+					warnings = append(warnings[:len(warnings):len(warnings)], fmt.Sprintf("metric %q of pair %d was not a finite number; written as 0", name, j))
+					continue
+				}
+				b = appendNumber(b, x)
+			}
+			b = append(b, ']')
+		}
+		b = append(b, '}')
+	}
+	if len(warnings) > 0 {
+		b = key(b, "warn")
+		b = append(b, '[')
+		for i, s := range warnings {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = quote(b, s)
+		}
+		b = append(b, ']')
+	}
+	if t.Failed != "" {
+		b = text(b, "failed", t.Failed)
+	}
+	return append(b, '}'), nil
+}
+
+func (h Histograms) appendJSON(b []byte) ([]byte, error) {
+	b = head(b, "histogram")
+	b = number(b, "gen", float64(h.Generation))
+	b = number(b, "first", float64(h.First))
+	b = number(b, "last", float64(h.Last))
+	b = text(b, "cell", h.Cell)
+	if h.Metric != "" {
+		b = text(b, "metric", h.Metric)
+	}
+	b = key(b, "samples")
+	b = strconv.AppendInt(b, h.Samples, 10)
+	b = text(b, "data", h.Data)
+	return append(b, '}'), nil
+}
+
+func (f BlockFacts) appendJSON(b []byte) ([]byte, error) {
+	b = head(b, "block")
+	b = number(b, "gen", float64(f.Generation))
+	b = number(b, "block", float64(f.Block))
+	b = number(b, "start", f.Start)
+	b = number(b, "dur", f.Duration)
+	b, bad := numbers(b, "cpu", f.CPU)
+	if len(bad) > 0 {
+		return b, fmt.Errorf("block %d: cpu mode %q is not a finite number", f.Block, bad[0])
+	}
+	b = number(b, "load1", f.Load1)
+	return append(b, '}'), nil
+}
+
+func (p Proof) appendJSON(b []byte) ([]byte, error) {
+	p.Type, p.V = "proof", Version
+	return appendAny(b, p)
+}
+func (w Warning) appendJSON(b []byte) ([]byte, error) {
+	w.Type, w.V = "warning", Version
+	return appendAny(b, w)
+}
+func (f Fact) appendJSON(b []byte) ([]byte, error) {
+	f.Type, f.V = "fact", Version
+	return appendAny(b, f)
+}
+
+func appendAny(b []byte, v any) ([]byte, error) {
+	line, err := json.Marshal(v) // never contains a newline
+	return append(b, line...), err
+}
+
+func head(b []byte, kind string) []byte {
+	b = append(b, `{"type":"`...)
+	b = append(b, kind...)
+	b = append(b, `","v":`...)
+	return strconv.AppendInt(b, Version, 10)
+}
+
+func key(b []byte, name string) []byte {
+	b = append(b, ',', '"')
+	b = append(b, name...)
+	return append(b, '"', ':')
+}
+
+func text(b []byte, name, value string) []byte { return quote(key(b, name), value) }
+
+// number appends a field; a value that is not finite is left out.
+func number(b []byte, name string, x float64) []byte {
+	if !finite(x) {
+		return b
+	}
+	return appendNumber(key(b, name), x)
+}
+
+// numbers appends a map of numbers in the order of their names and returns the names of those that were not finite.
+func numbers(b []byte, name string, m map[string]float64) ([]byte, []string) {
+	b = append(key(b, name), '{')
+	var bad []string
+	first := true
+	for _, k := range sortedKeys(m) {
+		if !finite(m[k]) {
+			bad = append(bad, k)
+			continue
+		}
+		if !first {
+			b = append(b, ',')
+		}
+		first = false
+		b = append(quote(b, k), ':')
+		b = appendNumber(b, m[k])
+	}
+	return append(b, '}'), bad
+}
+
+func appendNumber(b []byte, x float64) []byte {
+	if x == math.Trunc(x) && math.Abs(x) < 1e7 {
+		return strconv.AppendInt(b, int64(x), 10)
+	}
+	return strconv.AppendFloat(b, x, 'g', digits, 64)
+}
+
+func quote(b []byte, s string) []byte {
+	for i := 0; i < len(s); i++ {
+		if c := s[i]; c < 0x20 || c >= 0x7f || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+			q, _ := json.Marshal(s) // a string cannot fail
+			return append(b, q...)
+		}
+	}
+	return append(append(append(b, '"'), s...), '"')
+}
+
+func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	return keys
+}
+
+// ErrVersion is wrapped by errors about a file that a newer nettoll wrote.
+var ErrVersion = errors.New("written by a newer nettoll")

@@ -1,0 +1,75 @@
+package measure
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+)
+
+// Run is run.json: what was asked for and where it ran.
+type Run struct {
+	V          int               `json:"v"`
+	Name       string            `json:"name"`
+	Started    time.Time         `json:"started"`
+	Experiment json.RawMessage   `json:"experiment,omitempty"` // as given
+	Design     Design            `json:"design"`
+	Cells      []Cell            `json:"cells"`
+	Versions   map[string]string `json:"versions,omitempty"`
+	Facts      map[string]any    `json:"facts,omitempty"`
+}
+
+// Design is how precisely a run was to measure.
+type Design struct {
+	Precision    float64            `json:"precision"`   // share: wanted half-width of the 95 % interval of a primary metric's ratio (0.02 = 2 %)
+	Time         float64            `json:"time"`        // s of measuring allowed
+	Generations  int                `json:"generations"` // before the first look, and between looks
+	Seed         uint64             `json:"seed"`
+	TrialSeconds map[string]float64 `json:"trial_seconds,omitempty"` // s, by cell id
+}
+
+// Cell is one stack × placement × pairs × family × affinity × workload.
+type Cell struct {
+	ID             string            `json:"id"`
+	Baseline       string            `json:"baseline,omitempty"` // id of its baseline cell; empty for the baseline itself
+	Twin           bool              `json:"twin,omitempty"`     // the baseline a second time; Baseline then names the first
+	Group          string            `json:"group"`              // workload|placement|pairs|family|affinity: cells of one group share baseline, twin and floor
+	Network        string            `json:"network"`
+	Filter         string            `json:"filter"`
+	Tunnel         string            `json:"tunnel"`
+	Encryption     string            `json:"encryption"`
+	Runtime        string            `json:"runtime"`
+	Placement      string            `json:"placement"`
+	Pairs          int               `json:"pairs"`
+	Family         string            `json:"family"`
+	Affinity       string            `json:"affinity"`
+	Workload       string            `json:"workload"`
+	Params         map[string]string `json:"params,omitempty"`         // payload, mode, …
+	Primary        string            `json:"primary"`                  // the metric that governs stopping
+	Implementation map[string]string `json:"implementation,omitempty"` // by kind of part: kernel, ebpf, ovs, userspace
+}
+
+// WriteRun writes run.json, indented, with v set.
+func WriteRun(w io.Writer, run Run) error {
+	run.V = Version
+	b, err := json.MarshalIndent(run, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode run: %w", err)
+	}
+	if _, err := w.Write(append(b, '\n')); err != nil {
+		return fmt.Errorf("write run: %w", err)
+	}
+	return nil
+}
+
+// ReadRun reads run.json. Unknown fields are tolerated; a newer version is an error that wraps ErrVersion.
+func ReadRun(r io.Reader) (Run, error) {
+	var run Run
+	if err := json.NewDecoder(r).Decode(&run); err != nil {
+		return Run{}, fmt.Errorf("read run: %w", err)
+	}
+	if run.V > Version {
+		return Run{}, fmt.Errorf("read run: version %d, this nettoll knows %d: %w", run.V, Version, ErrVersion)
+	}
+	return run, nil
+}

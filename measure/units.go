@@ -1,0 +1,182 @@
+package measure
+
+import (
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Base units of records.
+const (
+	UnitSecond        = "s"
+	UnitByte          = "byte"
+	UnitBit           = "bit/s"
+	UnitPacket        = "packet/s"
+	UnitTransaction   = "transaction/s"
+	UnitConnection    = "connection/s"
+	UnitShare         = "1"
+	UnitSegment       = "segment" // retransmits: a count, not a share
+	UnitCores         = "cores"
+	UnitSecondsByte   = "s/byte"
+	UnitSecondsPacket = "s/packet"
+)
+
+// Better says which direction of a metric is the good one.
+type Better string
+
+// Directions.
+const (
+	HigherBetter Better = "higher"
+	LowerBetter  Better = "lower"
+	Neither      Better = "neither"
+)
+
+// Kind says how a metric is summarised and compared.
+type Kind string
+
+// Kinds. All but KindShare and KindCount are compared by ratio; those are often 0, where a ratio means nothing, and are
+// compared by difference.
+const (
+	KindRate     Kind = "rate"
+	KindQuantile Kind = "quantile" // of latency, from groups of blocks large enough for it
+	KindMean     Kind = "mean"     // of latency
+	KindMax      Kind = "max"      // of latency
+	KindTime     Kind = "time"     // a duration measured once in a trial
+	KindShare    Kind = "share"
+	KindCount    Kind = "count"
+	KindCPU      Kind = "cpu"
+	KindMemory   Kind = "memory"
+	KindUnknown  Kind = "unknown" // a metric of a newer nettoll: shown and compared by ratio, never praised
+)
+
+// Metric describes one metric name.
+type Metric struct {
+	Name     string
+	Unit     string
+	Better   Better
+	Kind     Kind
+	Quantile float64 // of KindQuantile: 0.5 for p50, 0.999 for p999
+}
+
+// Differs says whether cells are compared by difference in this metric instead of by ratio.
+func (m Metric) Differs() bool { return m.Kind == KindShare || m.Kind == KindCount }
+
+// Speed says whether the words faster and slower fit: rates and times, but not shares, CPU or memory.
+func (m Metric) Speed() bool {
+	switch m.Kind {
+	case KindRate, KindQuantile, KindMean, KindMax, KindTime:
+		return m.Better != Neither
+	default:
+		return false
+	}
+}
+
+// Metrics lists every metric name, in the order in which reports show them.
+func Metrics() []Metric {
+	list := []Metric{
+		{"goodput", UnitBit, HigherBetter, KindRate, 0},
+		{"goodput_per_pair", UnitBit, HigherBetter, KindRate, 0},
+		{"packet_rate", UnitPacket, HigherBetter, KindRate, 0},
+		{"packet_rate_per_pair", UnitPacket, HigherBetter, KindRate, 0},
+		{"packet_rate_sent", UnitPacket, Neither, KindRate, 0},
+		{"packet_rate_sent_per_pair", UnitPacket, Neither, KindRate, 0},
+		{"transaction_rate", UnitTransaction, HigherBetter, KindRate, 0},
+		{"transaction_rate_per_pair", UnitTransaction, HigherBetter, KindRate, 0},
+		{"connection_rate", UnitConnection, HigherBetter, KindRate, 0},
+		{"connection_rate_per_pair", UnitConnection, HigherBetter, KindRate, 0},
+		{"loss", UnitShare, LowerBetter, KindShare, 0},
+	}
+	for _, prefix := range []string{"latency_", "oneway_latency_"} {
+		list = append(list, Metric{prefix + "mean", UnitSecond, LowerBetter, KindMean, 0})
+		for _, q := range []string{"50", "75", "90", "95", "99", "999"} {
+			x, _ := strconv.ParseFloat("0."+q, 64)
+			list = append(list, Metric{prefix + "p" + q, UnitSecond, LowerBetter, KindQuantile, x})
+		}
+		list = append(list, Metric{prefix + "max", UnitSecond, LowerBetter, KindMax, 0})
+	}
+	return append(list,
+		Metric{"cpu_busy", UnitCores, LowerBetter, KindCPU, 0},
+		Metric{"cpu_per_packet", UnitSecondsPacket, LowerBetter, KindCPU, 0},
+		Metric{"service_demand", UnitSecondsByte, LowerBetter, KindCPU, 0},
+		Metric{"memory", UnitByte, LowerBetter, KindMemory, 0},
+		Metric{"setup_time", UnitSecond, LowerBetter, KindTime, 0},
+		Metric{"first_packet_latency", UnitSecond, LowerBetter, KindTime, 0},
+		Metric{"retransmits", UnitSegment, LowerBetter, KindCount, 0},
+	)
+}
+
+// LookupMetric returns the description of a metric. A quantile that is not in the list (latency_p9999) is described all the
+// same; for any other unknown name ok is false and the description is of KindUnknown.
+func LookupMetric(name string) (m Metric, ok bool) {
+	for _, m := range Metrics() {
+		if m.Name == name {
+			return m, true
+		}
+	}
+	for _, prefix := range []string{"latency_p", "oneway_latency_p"} {
+		if d, found := strings.CutPrefix(name, prefix); found && strings.Trim(d, "0123456789") == "" {
+			if q, err := strconv.ParseFloat("0."+d, 64); err == nil && q > 0 && q < 1 {
+				return Metric{name, UnitSecond, LowerBetter, KindQuantile, q}, true
+			}
+		}
+	}
+	return Metric{Name: name, Better: Neither, Kind: KindUnknown}, false
+}
+
+// Format prints a value in a base unit for people: scaled once, three significant digits, a space before the unit.
+//
+//	Format(12.3e-6, "s") = "12.3 µs"; Format(3.41e10, "bit/s") = "34.1 Gbit/s"; Format(81234, "transaction/s") = "81.2 k/s";
+//	Format(0.008, "1") = "0.8 %"; Format(81234, "packet/s") = "81.2 kpacket/s"
+func Format(value float64, unit string) string {
+	if !finite(value) {
+		return "–"
+	}
+	switch unit {
+	case UnitShare:
+		return significant(value*100) + " %"
+	case UnitCores, UnitSegment:
+		return significant(value) + " " + unit
+	case UnitTransaction, UnitConnection:
+		unit = "/s"
+	case "":
+		return strings.TrimSuffix(scale(value), " ")
+	case UnitSecond, UnitSecondsByte, UnitSecondsPacket:
+		if math.Abs(value) >= 1 { // no ks
+			return significant(value) + " " + unit
+		}
+	}
+	return scale(value) + unit
+}
+
+// scale prints a value with an SI prefix: number, space, prefix.
+func scale(x float64) string {
+	prefixes := []string{"p", "n", "µ", "m", "", "k", "M", "G", "T", "P"}
+	const one = 4 // index of the empty prefix
+	if x == 0 {
+		return "0 "
+	}
+	e := int(math.Floor(math.Log10(math.Abs(x)) / 3))
+	e = min(max(e, -one), len(prefixes)-1-one)
+	s := significant(x / math.Pow(1000, float64(e)))
+	if (s == "1000" || s == "-1000") && e < len(prefixes)-1-one { // 999.96 rounded up
+		e++
+		s = strings.TrimSuffix(s, "000")
+	}
+	return s + " " + prefixes[e+one]
+}
+
+// significant prints three significant digits without an exponent and without trailing zeros after a point.
+func significant(x float64) string {
+	if x == 0 {
+		return "0"
+	}
+	decimals := 2 - int(math.Floor(math.Log10(math.Abs(x))))
+	s := strconv.FormatFloat(x, 'f', min(max(decimals, 0), 12), 64)
+	if strings.Contains(s, ".") {
+		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
+	}
+	if s == "-0" {
+		return "0"
+	}
+	return s
+}
