@@ -1,0 +1,336 @@
+package nettoll_test
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/doc"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// A folder says what lives in it: doc.go holds the one package comment, and its first sentence starts with the
+// package's name (house rule 1).
+func TestEveryFolderSaysWhatLivesThere(t *testing.T) {
+	for dir, files := range packages(t) {
+		t.Run(dir, func(t *testing.T) {
+			var commented []string
+			for name, file := range files {
+				if file.Doc != nil {
+					commented = append(commented, name)
+				}
+			}
+			home := "doc.go"
+			if files["main.go"] != nil && files["doc.go"] == nil {
+				home = "main.go" // a program of one file
+			}
+			if files[home] == nil || files[home].Doc == nil {
+				t.Fatalf("no package comment in %s/doc.go (found in: %q)", dir, commented)
+			}
+			if len(commented) > 1 {
+				t.Errorf("package comment in %q, want it in %s alone", commented, home)
+			}
+			name := files[home].Name.Name
+			want := "Package " + name + " "
+			if name == "main" {
+				want = "Command " + filepath.Base(dir) + " "
+			}
+			first := new(doc.Package).Synopsis(files[home].Doc.Text())
+			if !strings.HasPrefix(first, want) || !strings.HasSuffix(first, ".") {
+				t.Errorf("first sentence of %s/%s is %q, want %q and a full stop", dir, home, first, want+"…")
+			}
+		})
+	}
+}
+
+// A package is named after what it holds, which these names do not say (house rule 2).
+func TestNoPackageIsADrawer(t *testing.T) {
+	drawers := []string{"base", "common", "helper", "helpers", "lib", "misc", "shared", "tools", "types", "util", "utils"}
+	for dir, files := range packages(t) {
+		for name, file := range files {
+			for _, called := range []string{file.Name.Name, filepath.Base(dir)} {
+				if slices.Contains(drawers, strings.TrimSuffix(called, "_test")) {
+					t.Errorf("%s/%s: a package called %q; name what it is", dir, name, called)
+				}
+			}
+		}
+	}
+}
+
+// What is tracked holds on every machine: no path of the one it was written on, no host that a package came from.
+func TestNoTrackedFileNamesAMachine(t *testing.T) {
+	machine := []*regexp.Regexp{
+		// a path below a home or a work directory, but not the same words in the middle of another path
+		regexp.MustCompile(`(^|[^\w./*$}-])/(?:home|root|work|Users)/\w`),
+		regexp.MustCompile(`\b(?:proxy|sum|index)\.golang\.org\b`),
+		regexp.MustCompile(`\b(?:deb|security|ftp\.\w+)\.debian\.org\b`),
+		regexp.MustCompile(`\b(?:registry\.npmjs\.org|pypi\.org|files\.pythonhosted\.org|crates\.io|repo1?\.maven\.(?:apache\.)?org)\b`),
+	}
+	if home, err := os.UserHomeDir(); err == nil && len(home) > 2 {
+		machine = append(machine, regexp.MustCompile(regexp.QuoteMeta(home)+`/`))
+	}
+	for _, name := range tracked(t) {
+		if name == "house_test.go" || filepath.Base(name) == "go.sum" {
+			continue
+		}
+		text, err := os.ReadFile(name)
+		if os.IsNotExist(err) {
+			continue // deleted, and not committed yet
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.IndexByte(text, 0) >= 0 {
+			continue // no text
+		}
+		for i, line := range strings.Split(string(text), "\n") {
+			for _, at := range machine {
+				if found := at.FindString(line); found != "" {
+					t.Errorf("%s:%d: %q is a matter of one machine: %s", name, i+1, strings.TrimSpace(found), strings.TrimSpace(line))
+				}
+			}
+		}
+	}
+}
+
+// What the documents tell a reader to type is there: commands of nettoll and their flags, targets of make, files of
+// scripts and of Go programs.
+func TestDocumentsNameCommandsThatExist(t *testing.T) {
+	documents, err := filepath.Glob("*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nettoll := program(t)
+	for _, name := range documents {
+		if name == "CHANGELOG.md" {
+			continue // it tells of what was, too
+		}
+		for _, c := range commands(t, name) {
+			switch c.words[0] {
+			case "nettoll":
+				if problem := nettoll(c.words[1:]); problem != "" {
+					t.Errorf("%s: %s: %s", c.place, strings.Join(c.words, " "), problem)
+				}
+			case "make":
+				for _, target := range c.words[1:] {
+					if !strings.Contains(target, "=") && !makes(t, target) {
+						t.Errorf("%s: make %s: the Makefile has no such target", c.place, target)
+					}
+				}
+			default:
+				if strings.Contains(c.words[0], "/") {
+					if _, err := os.Stat(c.words[0]); err != nil {
+						t.Errorf("%s: %v", c.place, err)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestCommandsOfADocument(t *testing.T) {
+	text := "Prose with `nettoll run`.\n" +
+		"```console\n$ sudo ./bin/nettoll run --time 30s \\\n    -o out   # a comment\ngoodput 1 Gbit/s\n```\n" +
+		"~~~yaml\nnettoll: no command\n~~~\n" +
+		"1. then\n   ```sh\n   NETTOLL_NOSKIP=1 make test PKG=./measure | tail -n 3\n   ```\n"
+	name := filepath.Join(t.TempDir(), "README.md")
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, c := range commands(t, name) {
+		got = append(got, fmt.Sprintf("%s %q", filepath.Base(c.place), c.words))
+	}
+	want := []string{
+		`README.md:3 ["nettoll" "run" "--time" "30s" "-o" "out"]`,
+		`README.md:12 ["make" "test" "PKG=./measure"]`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("commands (-want +got):\n%s", diff)
+	}
+}
+
+// packages returns the parsed files of every Go package but tests, by folder and name.
+func packages(t *testing.T) map[string]map[string]*ast.File {
+	t.Helper()
+	found := map[string]map[string]*ast.File{}
+	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := entry.Name()
+		if entry.IsDir() {
+			if path != "." && (name == "testdata" || name == "bin" || strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_")) {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.PackageClauseOnly|parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		dir := filepath.ToSlash(filepath.Dir(path))
+		if found[dir] == nil {
+			found[dir] = map[string]*ast.File{}
+		}
+		found[dir][name] = file
+		return nil
+	})
+	if err != nil {
+		t.Fatalf("walk the tree: %v", err)
+	}
+	if len(found) == 0 {
+		t.Fatal("no Go package found: is the test run in the root of the tree?")
+	}
+	return found
+}
+
+// tracked returns the files that belong to the tree: those that git tracks, or, in a tree without git, all.
+func tracked(t *testing.T) []string {
+	t.Helper()
+	if out, err := exec.Command("git", "ls-files", "-z").Output(); err == nil {
+		return strings.FieldsFunc(string(out), func(r rune) bool { return r == 0 })
+	}
+	var names []string
+	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.Type().IsRegular() && !strings.HasPrefix(path, "bin/") {
+			names = append(names, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatalf("walk the tree: %v", err)
+	}
+	return names
+}
+
+// command is a line that a document tells its reader to type.
+type command struct {
+	place string   // file:line
+	words []string // without prompt, sudo, variables, comment and what it is piped into
+}
+
+// commands returns the command lines in a document's fenced blocks for a shell: in `console` blocks those behind a
+// prompt, in `sh`, `bash` and `shell` blocks all.
+func commands(t *testing.T, name string) []command {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var (
+		found    []command
+		fence    = regexp.MustCompile("^ *(?:```|~~~) *(\\w*)")
+		variable = regexp.MustCompile(`^[A-Z_]+=`)
+		inside   bool
+		language string
+		pending  string
+		number   int
+		start    int
+	)
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	for lines.Scan() {
+		number++
+		line := lines.Text()
+		if m := fence.FindStringSubmatch(line); m != nil {
+			inside, language, pending = !inside, m[1], ""
+			continue
+		}
+		if !inside || !slices.Contains([]string{"console", "sh", "bash", "shell"}, language) {
+			continue
+		}
+		line = strings.TrimSpace(line)
+		if pending == "" {
+			start = number
+			prompted := strings.HasPrefix(line, "$ ") || strings.HasPrefix(line, "# ") && language == "console"
+			if language == "console" && !prompted {
+				continue // what the command printed
+			}
+			if prompted {
+				line = line[2:]
+			}
+		}
+		if more, continued := strings.CutSuffix(line, `\`); continued {
+			pending += more + " "
+			continue
+		}
+		line, pending = pending+line, ""
+		line, _, _ = strings.Cut(line, " #")
+		line, _, _ = strings.Cut(line, " | ")
+		line, _, _ = strings.Cut(line, " > ")
+		for part := range strings.SplitSeq(line, " && ") {
+			words := strings.Fields(part)
+			for len(words) > 0 && (words[0] == "sudo" || variable.MatchString(words[0])) {
+				words = words[1:]
+			}
+			if len(words) == 0 || strings.HasPrefix(words[0], "#") {
+				continue
+			}
+			if strings.HasSuffix(words[0], "/nettoll") {
+				words[0] = "nettoll"
+			}
+			found = append(found, command{fmt.Sprintf("%s:%d", name, start), words})
+		}
+	}
+	return found
+}
+
+// program returns a check of the arguments of nettoll, which is built when first asked: the command must have a help
+// text, and each flag must be in it. It returns what is wrong, or "".
+func program(t *testing.T) func(args []string) string {
+	t.Helper()
+	dir := t.TempDir()
+	binary := ""
+	helps := map[string]string{}
+	return func(args []string) string {
+		if binary == "" {
+			binary = filepath.Join(dir, "nettoll")
+			if out, err := exec.Command("go", "build", "-o", binary, "./cmd/nettoll").CombinedOutput(); err != nil {
+				t.Fatalf("build nettoll: %v\n%s", err, out)
+			}
+		}
+		name := ""
+		if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+			name = args[0]
+		}
+		if _, asked := helps[name]; !asked {
+			out, err := exec.Command(binary, strings.Fields(name+" --help")...).CombinedOutput()
+			if err != nil {
+				return fmt.Sprintf("%v: %s", err, bytes.TrimSpace(out))
+			}
+			helps[name] = string(out)
+		}
+		for _, arg := range args {
+			flag, _, _ := strings.Cut(arg, "=")
+			named := regexp.MustCompile(`(^|[\s,])` + regexp.QuoteMeta(flag) + `($|[\s,=\[])`)
+			if strings.HasPrefix(flag, "-") && flag != "-" && !named.MatchString(helps[name]) {
+				return fmt.Sprintf("no flag %s in its help", flag)
+			}
+		}
+		return ""
+	}
+}
+
+// makes tells whether the Makefile has the target.
+func makes(t *testing.T, target string) bool {
+	t.Helper()
+	text, err := os.ReadFile("Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(target) + `:`).Match(text)
+}
