@@ -40,8 +40,8 @@ test: ## say what this machine lacks, then run every test
 
 .PHONY: lint
 lint: ## check format, imports between packages, house rules and go.mod
-	$(GO) mod tidy -diff
 	$(golangci-lint) run
+	$(GO) mod tidy -diff
 
 .PHONY: fmt
 fmt: ## write the format that lint asks for
