@@ -436,7 +436,7 @@ func (a *analyzer) adjust() {
 			r.Verdict = IsBaseline
 		case r.Cell.Twin:
 			r.Verdict = IsTwin
-			r.adjusted(Level)
+			r.adjusted(drawn)
 		case r.HasRatio || r.HasDifference:
 			families[r.Metric] = append(families[r.Metric], i)
 		default:
@@ -452,7 +452,7 @@ func (a *analyzer) adjust() {
 				p[j] = a.out.Rows[i].Difference.P
 			}
 		}
-		for j, level := range Holm(p, Level) {
+		for j, level := range Holm(p, drawn) {
 			r := &a.out.Rows[members[j]]
 			r.adjusted(level)
 			r.Verdict = r.comparison(a.run.Design.Precision).Decide(m)

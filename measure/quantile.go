@@ -20,15 +20,18 @@ type QuantileGroup struct {
 func MinSamples(q float64) int64 { return int64(math.Ceil(100/(1-q) - 1e-6)) }
 
 // Decode returns the histogram of a record, values in ns.
-func (h Histograms) Decode() (hist *hdrhistogram.Histogram, err error) {
-	defer func() { // the library does not check all it is given
+func (h Histograms) Decode() (*hdrhistogram.Histogram, error) {
+	return decode(h, hdrhistogram.Decode)
+}
+
+func decode[T any](h Histograms, decoder func([]byte) (T, error)) (hist T, err error) {
+	defer func() { // whatever a damaged file holds, it is an error and no crash
 		if r := recover(); r != nil {
-			hist, err = nil, fmt.Errorf("decode histogram of cell %q, blocks %d to %d: %v", h.Cell, h.First, h.Last, r)
+			err = fmt.Errorf("decode histogram of cell %q, blocks %d to %d: %v", h.Cell, h.First, h.Last, r)
 		}
 	}()
-	hist, err = hdrhistogram.Decode([]byte(h.Data))
-	if err != nil {
-		return nil, fmt.Errorf("decode histogram of cell %q, blocks %d to %d: %w", h.Cell, h.First, h.Last, err)
+	if hist, err = decoder([]byte(h.Data)); err != nil {
+		return hist, fmt.Errorf("decode histogram of cell %q, blocks %d to %d: %w", h.Cell, h.First, h.Last, err)
 	}
 	return hist, nil
 }
@@ -66,7 +69,7 @@ type tally struct {
 }
 
 type bin struct {
-	ns    int64 // the highest value of the bin, as HdrHistogram's own quantiles
+	ns    int64 // the lowest value of the bin
 	count int64
 }
 
@@ -74,17 +77,16 @@ type bin struct {
 func decodeAll(records []Histograms) ([]tally, error) {
 	list := make([]tally, 0, len(records))
 	for _, r := range records {
-		h, err := r.Decode()
+		h, err := decode(r, hdrhistogram.DecodePacked) // sparse: dense ones would cost a read of all their bins
 		if err != nil {
 			return nil, err
 		}
 		t := tally{generation: r.Generation, first: r.First, last: r.Last}
-		for _, bar := range h.Distribution() {
-			if bar.Count > 0 {
-				t.bins = append(t.bins, bin{bar.To, bar.Count})
-				t.samples += bar.Count
-			}
-		}
+		h.ForEachBucket(func(value, count int64) bool {
+			t.bins = append(t.bins, bin{value, count})
+			t.samples += count
+			return true
+		})
 		list = append(list, t)
 	}
 	slices.SortStableFunc(list, func(a, b tally) int {

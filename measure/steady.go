@@ -30,7 +30,8 @@ func Steady(cumulative []float64) (open int, ok bool) {
 			continue
 		}
 		k := float64(n - d)
-		if z := max(sumsq-sum*sum/k, 0) / (k * k); z <= best { // equal: the earlier truncation keeps more
+		// Below a billionth of the mean it is rounding, not movement.
+		if z := max(sumsq-sum*sum/k, k*total*total*1e-18) / (k * k); z <= best { // equal: the earlier truncation keeps more
 			best, open = z, d
 		}
 	}
