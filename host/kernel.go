@@ -1,35 +1,260 @@
 package host
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nettoll/nettoll/internal/linux/link"
+	"github.com/nettoll/nettoll/internal/linux/netns"
 )
+
+// DefaultDir is where namespaces stand, as for ip-netns(8).
+const DefaultDir = "/run/netns"
+
+// filePrefix begins the names of inherited files that are namespaces.
+const filePrefix = "netns:"
 
 // A Kernel is the kernel of one host as the steps of plans see it: the namespaces they name, with a netlink socket for
 // each that stays open. It is made by the agent of the host. Its methods may be called from several goroutines.
 type Kernel struct {
-	config KernelConfig
+	dir   string
+	files map[string]*os.File
+
+	mu     sync.Mutex
+	closed bool
+	spaces map[string]*space // by reference
+	ended  int               // namespaces removed so far
 }
 
 // A KernelConfig says where a Kernel finds namespaces.
 type KernelConfig struct {
-	// Dir is the directory in which namespaces are bind-mounted; "" is /run/netns.
+	// Dir is the directory in which namespaces are bind-mounted; "" is [DefaultDir]. It is made if need be, and stays.
 	Dir string
 	// Files are the inherited files by name, as passed by --file. Those called "netns:NAME" are the
 	// namespaces "@NAME". They stay the caller's.
 	Files map[string]*os.File
 }
 
-// NewKernel returns a Kernel whose own namespace is that of the calling thread.
-func NewKernel(c KernelConfig) (*Kernel, error) {
-	return &Kernel{config: c}, nil
+// space is an open namespace. What steps have put there refers to the space and not to its name, which can come to mean another.
+type space struct {
+	ref   string
+	file  *os.File
+	links *link.Handle // nil until it is needed
+	// gone is when the namespace was removed, the zero time while it stands.
+	gone time.Time
 }
 
-// Close closes what the Kernel has opened. It removes nothing. It is idempotent.
-func (k *Kernel) Close() error { return nil }
+// NewKernel returns a Kernel whose own namespace is that of the calling thread.
+func NewKernel(c KernelConfig) (*Kernel, error) {
+	own, err := netns.Current()
+	if err != nil {
+		return nil, err
+	}
+	k := &Kernel{dir: c.Dir, files: maps.Clone(c.Files), spaces: map[string]*space{"": {file: own}}}
+	if k.dir == "" {
+		k.dir = DefaultDir
+	}
+	return k, nil
+}
 
-// Do calls f on a thread inside the namespace ns. What f starts on other goroutines is not inside.
-func (k *Kernel) Do(ns string, f func() error) error { return fmt.Errorf("not yet") }
+// Close closes what the Kernel has opened. It removes nothing: undo what was applied before. It is idempotent.
+func (k *Kernel) Close() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.closed {
+		return nil
+	}
+	k.closed = true
+	var errs []error
+	for _, s := range k.spaces {
+		errs = append(errs, s.close())
+	}
+	clear(k.spaces)
+	return errors.Join(errs...)
+}
+
+// Do calls f on a thread inside the namespace ns and returns its error. What f starts on other goroutines is not inside.
+func (k *Kernel) Do(ns string, f func() error) error {
+	s, err := k.space(ns)
+	if err != nil {
+		return err
+	}
+	return netns.Do(int(s.file.Fd()), f)
+}
 
 // Open opens the namespace ns. The file is the caller's to close.
-func (k *Kernel) Open(ns string) (*os.File, error) { return nil, fmt.Errorf("not yet") }
+func (k *Kernel) Open(ns string) (*os.File, error) {
+	var f *os.File
+	err := k.Do(ns, func() (err error) {
+		f, err = netns.Current()
+		return err
+	})
+	return f, err
+}
+
+// Links returns the netlink socket of the namespace ns. It is the Kernel's, do not close it.
+func (k *Kernel) Links(ns string) (*link.Handle, error) {
+	s, err := k.space(ns)
+	if err != nil {
+		return nil, err
+	}
+	return k.handle(s)
+}
+
+// space opens the namespace a reference stands for, once.
+func (k *Kernel) space(ref string) (*space, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.closed {
+		return nil, errClosed(ref)
+	}
+	if s, ok := k.spaces[ref]; ok {
+		return s, nil
+	}
+	var f *os.File
+	if name, ok := strings.CutPrefix(ref, "@"); ok {
+		theirs, ok := k.files[filePrefix+name]
+		if !ok {
+			return nil, fmt.Errorf("open namespace %q: no such file was passed to this host (passed: %s)", ref, k.passed())
+		}
+		// A second file, as the first is the caller's to close.
+		var err error
+		if f, err = netns.Open(fmt.Sprintf("/proc/self/fd/%d", theirs.Fd())); err != nil {
+			return nil, fmt.Errorf("open namespace %q: %w", ref, err)
+		}
+	} else {
+		if err := checkNamespace(ref); err != nil {
+			return nil, err
+		}
+		var err error
+		if f, err = netns.Open(k.path(ref)); errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("open namespace %q: %w (hint: a namespace step makes it)", ref, err)
+		} else if err != nil {
+			return nil, fmt.Errorf("open namespace %q: %w", ref, err)
+		}
+	}
+	s := &space{ref: ref, file: f}
+	k.spaces[ref] = s
+	return s, nil
+}
+
+// handle opens the netlink socket of a space, once.
+func (k *Kernel) handle(s *space) (*link.Handle, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.closed || !s.gone.IsZero() {
+		return nil, errClosed(s.ref)
+	}
+	if s.links == nil {
+		if err := netns.Do(int(s.file.Fd()), func() (err error) {
+			s.links, err = link.Open()
+			return err
+		}); err != nil {
+			return nil, fmt.Errorf("open links of namespace %q: %w", s.ref, err)
+		}
+	}
+	return s.links, nil
+}
+
+// make makes the namespace of a name and lets it stand in the directory.
+func (k *Kernel) make(name string) (*space, error) {
+	if err := checkNamespace(name); err != nil {
+		return nil, err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.closed {
+		return nil, errClosed(name)
+	}
+	if err := os.MkdirAll(k.dir, 0o755); err != nil {
+		return nil, fmt.Errorf("make directory of namespaces: %w", err)
+	}
+	s := &space{ref: name}
+	var err error
+	// The netlink socket is opened on the way: every container needs it, and its thread is there already.
+	if s.file, err = netns.New(func() (err error) {
+		s.links, err = link.Open()
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	if err := netns.Bind(s.file, k.path(name)); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	if old, ok := k.spaces[name]; ok {
+		_ = old.close() // its place was taken away behind our back; Bind found none there
+	}
+	k.spaces[name] = s
+	return s, nil
+}
+
+// remove ends a namespace that [Kernel.make] made. Removing it again succeeds.
+func (k *Kernel) remove(s *space) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.closed {
+		return errClosed(s.ref)
+	}
+	if !s.gone.IsZero() {
+		return nil
+	}
+	if err := netns.Unbind(k.path(s.ref)); err != nil {
+		return err
+	}
+	if k.spaces[s.ref] == s {
+		delete(k.spaces, s.ref)
+	}
+	k.ended++
+	s.gone = time.Now()
+	return s.close()
+}
+
+// gone says when the space was removed, and how many others were.
+func (k *Kernel) gone(s *space) (at time.Time, ended int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return s.gone, k.ended
+}
+
+func (k *Kernel) path(name string) string { return filepath.Join(k.dir, name) }
+
+func (k *Kernel) passed() string {
+	var names []string
+	for name := range k.files {
+		if rest, ok := strings.CutPrefix(name, filePrefix); ok {
+			names = append(names, "@"+rest)
+		}
+	}
+	slices.Sort(names)
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}
+
+func (s *space) close() error {
+	if s.links != nil {
+		s.links.Close()
+		s.links = nil
+	}
+	return s.file.Close()
+}
+
+func errClosed(ref string) error {
+	return fmt.Errorf("use namespace %q: %w", ref, os.ErrClosed)
+}
+
+func checkNamespace(name string) error {
+	if name == "" || name == "." || name == ".." || len(name) > 255 || strings.HasPrefix(name, "@") || strings.ContainsAny(name, "/\x00") {
+		return fmt.Errorf("%q is no name of a namespace (like \"src0\")", name)
+	}
+	return nil
+}

@@ -1,0 +1,304 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nettoll/nettoll/internal/linux/link"
+	"github.com/nettoll/nettoll/internal/linux/netns"
+	"github.com/nettoll/nettoll/internal/linux/sysctl"
+)
+
+// check collects what differs from a step.
+type check struct {
+	step   Step
+	drifts []Drift
+}
+
+func (c *check) equal(what, want, got string) {
+	if want != got {
+		c.drifts = append(c.drifts, Drift{What: what, Want: want, Got: got})
+	}
+}
+
+func (c *check) err() error {
+	if len(c.drifts) == 0 {
+		return nil
+	}
+	return &DriftError{Step: c.step.String(), Drifts: c.drifts}
+}
+
+const (
+	present = "present"
+	absent  = "absent"
+	up      = "up"
+	down    = "down"
+)
+
+// Verify asks whether the namespace stands in its place, and its loopback link is up.
+func (n Namespace) Verify(k *Kernel) error {
+	c := check{step: n}
+	k.mu.Lock()
+	s := k.spaces[n.Name]
+	k.mu.Unlock()
+	if s == nil {
+		c.equal("namespace "+n.Name, present, absent)
+		return c.err()
+	}
+	stands, err := netns.Open(k.path(n.Name))
+	if err != nil {
+		c.equal("namespace at "+k.path(n.Name), present, absent)
+		return c.err()
+	}
+	defer stands.Close()
+	same, err := netns.Same(s.file, stands)
+	if err != nil {
+		return err
+	}
+	if !same {
+		c.equal("namespace at "+k.path(n.Name), "the one that was made", "another")
+		return c.err()
+	}
+	return c.link(k, n.Name, "lo", func(l link.Link, _ *link.Handle) error {
+		c.equal("lo", up, state(l))
+		return nil
+	})
+}
+
+// Verify reads the bridge back.
+func (b Bridge) Verify(k *Kernel) error {
+	c := check{step: b}
+	return c.link(k, b.NS, b.Name, func(l link.Link, h *link.Handle) error {
+		c.equal("type of "+b.Name, "bridge", l.Type)
+		c.equal(b.Name, up, state(l))
+		c.equal("multicast snooping of "+b.Name, strconv.FormatBool(b.Snooping), strconv.FormatBool(l.Snooping))
+		return c.traits(h, l, b.MAC, b.MTU, b.Addresses)
+	})
+}
+
+// settle is how long a link that is up is given to find its carrier. The kernel takes it from a work queue (net/core/link_watch.c),
+// which is a matter of milliseconds unless the machine is busy; packets are dropped before.
+const settle = 2 * time.Second
+
+// Verify reads both ends back. It waits for their carrier, so that a packet sent after it is not lost.
+func (v Veth) Verify(k *Kernel) error {
+	c := check{step: v}
+	deadline := time.Now().Add(settle)
+	for {
+		running, err := v.read(k, &c)
+		if err != nil {
+			return err
+		}
+		if len(c.drifts) > 0 || running {
+			return c.err()
+		}
+		if time.Now().After(deadline) {
+			c.equal("carrier of "+v.Name, present, absent)
+			return c.err()
+		}
+		time.Sleep(pollPause)
+	}
+}
+
+func (v Veth) read(k *Kernel, c *check) (running bool, err error) {
+	var near, far link.Link
+	err = c.link(k, v.NS, v.Name, func(l link.Link, h *link.Handle) error {
+		near = l
+		c.equal("type of "+v.Name, "veth", l.Type)
+		c.equal(v.Name, up, state(l))
+		master := ""
+		if l.Master != 0 {
+			m, err := h.ByIndex(l.Master)
+			if err != nil {
+				return err
+			}
+			master = m.Name
+		}
+		c.equal("master of "+v.Name, orNone(v.Master), orNone(master))
+		return c.traits(h, l, v.MAC, v.MTU, v.Addresses)
+	})
+	if _, drift := errors.AsType[*DriftError](err); err != nil && !drift {
+		return false, err
+	}
+	err = c.link(k, v.PeerNS, v.PeerName, func(l link.Link, h *link.Handle) error {
+		far = l
+		c.equal("type of "+v.PeerName, "veth", l.Type)
+		c.equal(v.PeerName, up, state(l))
+		return c.traits(h, l, v.PeerMAC, v.MTU, v.PeerAddresses)
+	})
+	if _, drift := errors.AsType[*DriftError](err); err != nil && !drift {
+		return false, err
+	}
+	if len(c.drifts) == 0 && near.Peer != far.Index {
+		c.equal("peer of "+v.Name, fmt.Sprintf("%s (link %d)", v.PeerName, far.Index), fmt.Sprintf("link %d", near.Peer))
+	}
+	return near.Running && far.Running, nil
+}
+
+// Verify reads the link back.
+func (l Link) Verify(k *Kernel) error {
+	c := check{step: l}
+	return c.link(k, l.NS, l.Name, func(got link.Link, h *link.Handle) error {
+		if l.Up {
+			c.equal(l.Name, up, state(got))
+		}
+		return c.traits(h, got, l.MAC, l.MTU, l.Addresses)
+	})
+}
+
+// Verify looks for the route in the main table.
+func (r Route) Verify(k *Kernel) error {
+	c := check{step: r}
+	_, h, err := k.at(r.NS)
+	if err != nil {
+		return err
+	}
+	want, err := r.resolve(h)
+	if errors.Is(err, link.ErrNotFound) {
+		c.equal("link "+r.Dev, present, absent)
+		return c.err()
+	}
+	if err != nil {
+		return err
+	}
+	found, err := h.Routes(want.To)
+	if err != nil {
+		return err
+	}
+	var got []string
+	for _, f := range found {
+		if f.Via == want.Via && (want.Link == 0 || f.Link == want.Link) {
+			return nil
+		}
+		got = append(got, describe(h, f))
+	}
+	if len(got) == 0 {
+		got = []string{absent}
+	}
+	c.equal("route to "+r.To, describe(h, want), strings.Join(got, " and "))
+	return c.err()
+}
+
+func describe(h *link.Handle, r link.Route) string {
+	var parts []string
+	if r.Via.IsValid() {
+		parts = append(parts, "via "+r.Via.String())
+	}
+	if r.Link != 0 {
+		name := fmt.Sprintf("link %d", r.Link)
+		if l, err := h.ByIndex(r.Link); err == nil {
+			name = l.Name
+		}
+		parts = append(parts, "through "+name)
+	}
+	return strings.Join(parts, " ")
+}
+
+// Verify reads the variable back.
+func (s Sysctl) Verify(k *Kernel) error {
+	c := check{step: s}
+	var got string
+	err := k.Do(s.NS, func() (err error) {
+		got, err = sysctl.Read(s.Key)
+		return err
+	})
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && s.IfPresent:
+		return nil
+	case errors.Is(err, fs.ErrNotExist):
+		got = absent
+	case err != nil:
+		return err
+	}
+	c.equal(s.Key, sysctl.Normal(s.Value), got)
+	return c.err()
+}
+
+// link reads a link and compares it by f; a link that is not there is a drift of its own.
+func (c *check) link(k *Kernel, ns, name string, f func(link.Link, *link.Handle) error) error {
+	_, h, err := k.at(ns)
+	if errors.Is(err, fs.ErrNotExist) {
+		c.equal("namespace "+ns, present, absent)
+		return c.err()
+	}
+	if err != nil {
+		return err
+	}
+	l, err := h.ByName(name)
+	if errors.Is(err, link.ErrNotFound) {
+		c.equal("link "+at(name, ns), present, absent)
+		return c.err()
+	}
+	if err != nil {
+		return err
+	}
+	if err := f(l, h); err != nil {
+		return err
+	}
+	return c.err()
+}
+
+// traits compares what the kinds of links have in common. What the step leaves to the kernel agrees with everything.
+func (c *check) traits(h *link.Handle, l link.Link, mac string, mtu int, addresses []string) error {
+	if mac != "" {
+		want, err := parseMAC(mac)
+		if err != nil {
+			return err
+		}
+		c.equal("mac of "+l.Name, want.String(), l.MAC.String())
+	}
+	if mtu != 0 {
+		c.equal("mtu of "+l.Name, strconv.Itoa(mtu), strconv.Itoa(l.MTU))
+	}
+	if len(addresses) == 0 {
+		return nil
+	}
+	want, err := parseAddresses(addresses)
+	if err != nil {
+		return err
+	}
+	got, err := h.Addresses(l.Index)
+	if err != nil {
+		return err
+	}
+	for _, a := range want {
+		if !slices.Contains(got, a) {
+			c.equal("address "+a.String()+" of "+l.Name, present, instead(a, got))
+		}
+	}
+	return nil
+}
+
+// instead lists what addresses of the family are there instead.
+func instead(a netip.Prefix, got []netip.Prefix) string {
+	var others []string
+	for _, g := range got {
+		if g.Addr().Is4() == a.Addr().Is4() && !g.Addr().IsLinkLocalUnicast() {
+			others = append(others, g.String())
+		}
+	}
+	if len(others) == 0 {
+		return absent
+	}
+	return absent + " (there is " + strings.Join(others, ", ") + ")"
+}
+
+func state(l link.Link) string {
+	if l.Up {
+		return up
+	}
+	return down
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}

@@ -1,0 +1,319 @@
+package link
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/nettoll/nettoll/internal/linux"
+)
+
+// timeout bounds the wait for an answer of the kernel, which answers in milliseconds; a lost one must not hang an agent.
+const timeout = 30 * time.Second
+
+// A Handle is a rtnetlink socket in one namespace. It can be used from any thread and by several goroutines.
+type Handle struct{ h *netlink.Handle }
+
+// Open opens a handle in the network namespace of the calling thread.
+func Open() (*Handle, error) {
+	h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+	if err != nil {
+		return nil, fmt.Errorf("open rtnetlink socket: %w", err)
+	}
+	if err := h.SetSocketTimeout(timeout); err != nil {
+		h.Close()
+		return nil, fmt.Errorf("open rtnetlink socket: %w", err)
+	}
+	return &Handle{h: h}, nil
+}
+
+// Close closes the socket. A closed handle must not be used: it panics, where the library would go on in whatever
+// namespace the calling thread is in.
+func (h *Handle) Close() {
+	h.h.Close()
+	h.h = nil
+}
+
+// AddBridge makes a bridge, sets it up and returns its index.
+func (h *Handle) AddBridge(b Bridge) (int, error) {
+	what := fmt.Sprintf("make bridge %q", b.Name)
+	if err := checkName(b.Name); err != nil {
+		return 0, fmt.Errorf("%s: %w", what, err)
+	}
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name, attrs.HardwareAddr = b.Name, b.MAC
+	bridge := &netlink.Bridge{LinkAttrs: attrs, MulticastSnooping: &b.Snooping}
+	if err := h.h.LinkAdd(bridge); err != nil {
+		return 0, explain(what, err, `link type "bridge"`)
+	}
+	index, err := h.index(b.Name, bridge.Index)
+	if err == nil && b.MTU != 0 {
+		// Not at its creation: a bridge takes the MTU of its ports until it is told one afterwards (net/bridge/br_device.c, br_change_mtu).
+		err = h.SetMTU(index, b.MTU)
+	}
+	if err == nil {
+		err = h.SetUp(index, true)
+	}
+	if err != nil {
+		return 0, errors.Join(fmt.Errorf("%s: %w", what, err), h.h.LinkDel(bridge))
+	}
+	return index, nil
+}
+
+// AddVeth makes a pair of veth links. The near end is set up and its index returned; the peer is made in its namespace, where it is
+// still down.
+func (h *Handle) AddVeth(v Veth) (int, error) {
+	what := fmt.Sprintf("make veth %q", v.Name)
+	for _, name := range []string{v.Name, v.PeerName} {
+		if err := checkName(name); err != nil {
+			return 0, fmt.Errorf("%s: %w", what, err)
+		}
+	}
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name, attrs.HardwareAddr, attrs.MTU = v.Name, v.MAC, v.MTU
+	attrs.Flags = net.FlagUp
+	attrs.MasterIndex = v.Master
+	veth := &netlink.Veth{
+		LinkAttrs: attrs, PeerName: v.PeerName, PeerHardwareAddr: v.PeerMAC,
+		PeerNamespace: netlink.NsFd(v.PeerNS.Fd()), PeerTxQLen: -1,
+	}
+	if err := h.h.LinkAdd(veth); err != nil {
+		if veth.Index != 0 { // it is there, but is no port
+			err = errors.Join(err, h.h.LinkDel(veth))
+			if errors.Is(err, unix.EXFULL) {
+				return 0, fmt.Errorf("%s: %w (hint: a bridge has at most 1023 ports)", what, err)
+			}
+			return 0, explain(fmt.Sprintf("%s a port of link %d", what, v.Master), err, "")
+		}
+		return 0, explain(what, err, `link type "veth"`)
+	}
+	index, err := h.index(v.Name, veth.Index)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", what, err)
+	}
+	return index, nil
+}
+
+// index is what the library found out after it had made the link; it hides an error of that.
+func (h *Handle) index(name string, found int) (int, error) {
+	if found != 0 {
+		return found, nil
+	}
+	l, err := h.ByName(name)
+	return l.Index, err
+}
+
+// Delete removes a link. One that is gone already is [ErrNotFound].
+func (h *Handle) Delete(index int) error {
+	return explain(fmt.Sprintf("remove link %d", index), h.h.LinkDel(by(index)), "")
+}
+
+// ByName reads a link. One that does not exist is [ErrNotFound].
+func (h *Handle) ByName(name string) (Link, error) {
+	if err := checkName(name); err != nil {
+		return Link{}, err
+	}
+	l, err := h.h.LinkByName(name)
+	if err != nil {
+		return Link{}, explain(fmt.Sprintf("read link %q", name), err, "")
+	}
+	return read(l), nil
+}
+
+// ByIndex reads a link. One that does not exist is [ErrNotFound].
+func (h *Handle) ByIndex(index int) (Link, error) {
+	l, err := h.h.LinkByIndex(index)
+	if err != nil {
+		return Link{}, explain(fmt.Sprintf("read link %d", index), err, "")
+	}
+	return read(l), nil
+}
+
+// List reads all links of the namespace.
+func (h *Handle) List() ([]Link, error) {
+	links, err := dump(h.h.LinkList)
+	if err != nil {
+		return nil, explain("list links", err, "")
+	}
+	list := make([]Link, len(links))
+	for i, l := range links {
+		list[i] = read(l)
+	}
+	return list, nil
+}
+
+// SetUp sets a link up or down.
+func (h *Handle) SetUp(index int, up bool) error {
+	if up {
+		return explain(fmt.Sprintf("set link %d up", index), h.h.LinkSetUp(by(index)), "")
+	}
+	return explain(fmt.Sprintf("set link %d down", index), h.h.LinkSetDown(by(index)), "")
+}
+
+// SetMTU sets the MTU in bytes.
+func (h *Handle) SetMTU(index, mtu int) error {
+	return explain(fmt.Sprintf("set MTU of link %d to %d", index, mtu), h.h.LinkSetMTU(by(index), mtu), "")
+}
+
+// SetMAC sets the address of a link.
+func (h *Handle) SetMAC(index int, mac net.HardwareAddr) error {
+	return explain(fmt.Sprintf("set address of link %d to %q", index, mac), h.h.LinkSetHardwareAddr(by(index), mac), "")
+}
+
+// AddAddress adds an address. One of IPv6 can be used at once: duplicates are not looked for. One that is there already is
+// [ErrExists].
+func (h *Handle) AddAddress(index int, address netip.Prefix) error {
+	a := addr(address)
+	if address.Addr().Is6() {
+		a.Flags = unix.IFA_F_NODAD // include/uapi/linux/if_addr.h
+	}
+	return explain(fmt.Sprintf("add address %q to link %d", address, index), h.h.AddrAdd(by(index), a), family(address.Addr()))
+}
+
+// DeleteAddress removes an address. One that is gone already is [ErrNotFound].
+func (h *Handle) DeleteAddress(index int, address netip.Prefix) error {
+	return explain(fmt.Sprintf("remove address %q from link %d", address, index), h.h.AddrDel(by(index), addr(address)), "")
+}
+
+// Addresses reads the addresses of a link that are usable, of both families.
+func (h *Handle) Addresses(index int) ([]netip.Prefix, error) {
+	found, err := dump(func() ([]netlink.Addr, error) { return h.h.AddrList(by(index), netlink.FAMILY_ALL) })
+	if err != nil {
+		return nil, explain(fmt.Sprintf("read addresses of link %d", index), err, "")
+	}
+	var list []netip.Prefix
+	for _, a := range found {
+		if a.Flags&(unix.IFA_F_TENTATIVE|unix.IFA_F_DADFAILED) == 0 {
+			list = append(list, prefix(a.IPNet))
+		}
+	}
+	return list, nil
+}
+
+// AddRoute adds a route to the main table. One that is there already is [ErrExists].
+func (h *Handle) AddRoute(r Route) error {
+	return explain("add route to "+r.To.String(), h.h.RouteAdd(route(r)), family(r.To.Addr()))
+}
+
+// DeleteRoute removes a route from the main table. One that is gone already is [ErrNotFound].
+func (h *Handle) DeleteRoute(r Route) error {
+	return explain("remove route to "+r.To.String(), h.h.RouteDel(route(r)), "")
+}
+
+// Routes reads the routes of the main table that lead to exactly this prefix.
+func (h *Handle) Routes(to netip.Prefix) ([]Route, error) {
+	f := netlink.FAMILY_V4
+	if to.Addr().Is6() {
+		f = netlink.FAMILY_V6
+	}
+	found, err := dump(func() ([]netlink.Route, error) {
+		return h.h.RouteListFiltered(f, &netlink.Route{Table: unix.RT_TABLE_MAIN, Dst: ipnet(to)}, netlink.RT_FILTER_TABLE|netlink.RT_FILTER_DST)
+	})
+	if err != nil {
+		return nil, explain("read routes to "+to.String(), err, "")
+	}
+	list := make([]Route, len(found))
+	for i, r := range found {
+		via, _ := netip.AddrFromSlice(r.Gw)
+		list[i] = Route{To: to, Via: via.Unmap(), Link: r.LinkIndex}
+	}
+	return list, nil
+}
+
+// maxDumps bounds how often a listing is begun again. The kernel marks one during which something changed (NLM_F_DUMP_INTR,
+// include/uapi/linux/netlink.h), as when it is taking down namespaces in the background.
+const maxDumps = 100
+
+func dump[T any](list func() ([]T, error)) (found []T, err error) {
+	for range maxDumps {
+		if found, err = list(); !errors.Is(err, netlink.ErrDumpInterrupted) {
+			break
+		}
+	}
+	return found, err
+}
+
+func by(index int) netlink.Link {
+	return &netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: index}}
+}
+
+func addr(p netip.Prefix) *netlink.Addr { return &netlink.Addr{IPNet: ipnet(p)} }
+
+func route(r Route) *netlink.Route {
+	n := &netlink.Route{Dst: ipnet(r.To.Masked()), LinkIndex: r.Link, Table: unix.RT_TABLE_MAIN}
+	if r.Via.IsValid() {
+		n.Gw = r.Via.AsSlice()
+	} else if r.Link != 0 {
+		n.Scope = netlink.SCOPE_LINK
+	}
+	return n
+}
+
+func ipnet(p netip.Prefix) *net.IPNet {
+	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
+}
+
+func prefix(n *net.IPNet) netip.Prefix {
+	if n == nil {
+		return netip.Prefix{}
+	}
+	a, _ := netip.AddrFromSlice(n.IP)
+	bits, _ := n.Mask.Size()
+	return netip.PrefixFrom(a, bits)
+}
+
+func read(l netlink.Link) Link {
+	a := l.Attrs()
+	r := Link{
+		Index: a.Index, Name: a.Name, Type: l.Type(), MAC: a.HardwareAddr, MTU: a.MTU,
+		Up: a.Flags&net.FlagUp != 0, Running: a.RawFlags&unix.IFF_RUNNING != 0,
+		Master: a.MasterIndex,
+	}
+	if r.Type == "veth" {
+		r.Peer = a.ParentIndex
+	}
+	if b, ok := l.(*netlink.Bridge); ok && b.MulticastSnooping != nil {
+		r.Snooping = *b.MulticastSnooping
+	}
+	return r
+}
+
+func family(a netip.Addr) string {
+	if a.Is6() {
+		return "IPv6"
+	}
+	return "IPv4"
+}
+
+func checkName(name string) error {
+	if name == "" || len(name) > MaxName {
+		return fmt.Errorf("%q is no name of a link (1 to %d bytes)", name, MaxName)
+	}
+	return nil
+}
+
+// explain says what an error means. missing is what EOPNOTSUPP says is not there, "" where it says nothing.
+func explain(what string, err error, missing string) error {
+	if err == nil {
+		return nil
+	}
+	var absent netlink.LinkNotFoundError
+	switch {
+	case errors.As(err, &absent), errors.Is(err, unix.ENODEV), errors.Is(err, unix.EADDRNOTAVAIL), errors.Is(err, unix.ESRCH):
+		return fmt.Errorf("%s: %w", what, ErrNotFound)
+	case errors.Is(err, unix.EEXIST):
+		return fmt.Errorf("%s: %w", what, ErrExists)
+	case errors.Is(err, unix.EPERM):
+		return &linux.UnsupportedError{What: what, Missing: "CAP_NET_ADMIN", Hint: "run it as root", Err: err}
+	case errors.Is(err, unix.EOPNOTSUPP) && missing != "":
+		return &linux.UnsupportedError{What: what, Missing: missing, Hint: "load the kernel's module for it, or use a kernel that has it", Err: err}
+	case errors.Is(err, unix.EACCES) && missing == "IPv6":
+		return &linux.UnsupportedError{What: what, Missing: missing, Hint: "it is disabled on this link: see net.ipv6.conf.all.disable_ipv6, and an MTU below 1280 disables it too", Err: err}
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}

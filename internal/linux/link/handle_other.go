@@ -1,0 +1,68 @@
+//go:build !linux
+
+package link
+
+import (
+	"net"
+	"net/netip"
+
+	"github.com/nettoll/nettoll/internal/linux"
+)
+
+func unsupported() error {
+	return &linux.UnsupportedError{What: "open rtnetlink socket", Missing: "Linux", Hint: "rtnetlink exists only there"}
+}
+
+// A Handle cannot be opened here.
+type Handle struct{}
+
+// Open is not supported here.
+func Open() (*Handle, error) { return nil, unsupported() }
+
+// Close does nothing.
+func (*Handle) Close() {}
+
+// AddBridge is not supported here.
+func (*Handle) AddBridge(Bridge) (int, error) { return 0, unsupported() }
+
+// AddVeth is not supported here.
+func (*Handle) AddVeth(Veth) (int, error) { return 0, unsupported() }
+
+// Delete is not supported here.
+func (*Handle) Delete(int) error { return unsupported() }
+
+// ByName is not supported here.
+func (*Handle) ByName(string) (Link, error) { return Link{}, unsupported() }
+
+// ByIndex is not supported here.
+func (*Handle) ByIndex(int) (Link, error) { return Link{}, unsupported() }
+
+// List is not supported here.
+func (*Handle) List() ([]Link, error) { return nil, unsupported() }
+
+// SetUp is not supported here.
+func (*Handle) SetUp(int, bool) error { return unsupported() }
+
+// SetMTU is not supported here.
+func (*Handle) SetMTU(_, _ int) error { return unsupported() }
+
+// SetMAC is not supported here.
+func (*Handle) SetMAC(int, net.HardwareAddr) error { return unsupported() }
+
+// AddAddress is not supported here.
+func (*Handle) AddAddress(int, netip.Prefix) error { return unsupported() }
+
+// DeleteAddress is not supported here.
+func (*Handle) DeleteAddress(int, netip.Prefix) error { return unsupported() }
+
+// Addresses is not supported here.
+func (*Handle) Addresses(int) ([]netip.Prefix, error) { return nil, unsupported() }
+
+// AddRoute is not supported here.
+func (*Handle) AddRoute(Route) error { return unsupported() }
+
+// DeleteRoute is not supported here.
+func (*Handle) DeleteRoute(Route) error { return unsupported() }
+
+// Routes is not supported here.
+func (*Handle) Routes(netip.Prefix) ([]Route, error) { return nil, unsupported() }

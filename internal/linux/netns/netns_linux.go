@@ -1,0 +1,155 @@
+package netns
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"runtime"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nettoll/nettoll/internal/linux"
+)
+
+// own is the namespace of the calling thread, proc(5). It needs the /proc of the caller's own PID namespace.
+const own = "/proc/thread-self/ns/net"
+
+// Current opens the network namespace of the calling thread.
+func Current() (*os.File, error) {
+	f, err := os.Open(own)
+	if err != nil {
+		return nil, fmt.Errorf("open own network namespace: %w", err)
+	}
+	return f, nil
+}
+
+// New makes a network namespace that lives as long as the file, or as what it is bound to ([Bind]). All it holds is a
+// loopback link that is down. A function inside, if it is not nil, is called in it as by [Do]. Without CAP_SYS_ADMIN the error is a
+// [linux.UnsupportedError].
+func New(inside func() error) (*os.File, error) {
+	var f *os.File
+	err := away(func() error {
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			return explain("make network namespace", err)
+		}
+		var err error
+		if f, err = Current(); err == nil && inside != nil {
+			err = inside()
+		}
+		return err
+	})
+	if err != nil {
+		if f != nil {
+			_ = f.Close()
+		}
+		return nil, err
+	}
+	return f, nil
+}
+
+// Do calls f on a thread inside the network namespace that fd refers to and returns its error. What f opens there (a socket, a
+// netlink handle, a file below /proc/sys/net) stays in that namespace; goroutines that f starts are not in it. f must not
+// end its goroutine (t.FailNow).
+func Do(fd int, f func() error) error {
+	return away(func() error {
+		if err := unix.Setns(fd, unix.CLONE_NEWNET); err != nil {
+			return explain("enter network namespace of file "+strconv.Itoa(fd), err)
+		}
+		return f()
+	})
+}
+
+// Bind makes the namespace stand at path, so that it outlives its file and other processes of this mount namespace can open
+// it there. The path must not exist.
+func Bind(ns *os.File, path string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDONLY, 0o444)
+	if err != nil {
+		return fmt.Errorf("bind network namespace: %w", err)
+	}
+	_ = f.Close()
+	if err := unix.Mount("/proc/self/fd/"+strconv.Itoa(int(ns.Fd())), path, "", unix.MS_BIND, ""); err != nil {
+		_ = os.Remove(path)
+		return explain(fmt.Sprintf("bind network namespace to %q", path), err)
+	}
+	return nil
+}
+
+// Unbind undoes [Bind]. It succeeds if nothing stands at path.
+func Unbind(path string) error {
+	// EINVAL: it is there, but no mount (mount(2)); ENOENT: it is gone.
+	if err := unix.Unmount(path, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
+		return explain(fmt.Sprintf("unbind network namespace from %q", path), err)
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("unbind network namespace: %w", err)
+	}
+	return nil
+}
+
+// Open opens the namespace that stands at path. A file that is no network namespace is an error.
+func Open(path string) (*os.File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("open network namespace: %w", err)
+	}
+	// NS_GET_NSTYPE, ioctl_ns(2): the CLONE_NEW… flag of the namespace. ENOTTY for any other file.
+	kind, err := unix.IoctlRetInt(int(f.Fd()), unix.NS_GET_NSTYPE)
+	if err != nil || kind != unix.CLONE_NEWNET {
+		_ = f.Close()
+		return nil, fmt.Errorf("open network namespace: %q is none", path)
+	}
+	return f, nil
+}
+
+// Same reports whether both files refer to the same namespace.
+func Same(a, b *os.File) (bool, error) {
+	x, err := a.Stat()
+	if err != nil {
+		return false, err
+	}
+	y, err := b.Stat()
+	if err != nil {
+		return false, err
+	}
+	return os.SameFile(x, y), nil
+}
+
+// away calls f on a thread of its own that f may send to another namespace, and brings it back.
+func away(f func() error) error {
+	err := errors.New("the function ended its goroutine inside the namespace")
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread()
+		home, herr := Current()
+		if herr != nil {
+			runtime.UnlockOSThread()
+			err = herr
+			return
+		}
+		defer func() {
+			// A thread that cannot come back stays locked, and ends with this goroutine.
+			if unix.Setns(int(home.Fd()), unix.CLONE_NEWNET) == nil {
+				runtime.UnlockOSThread()
+			}
+			_ = home.Close()
+		}()
+		err = f()
+	}()
+	<-done
+	return err
+}
+
+func explain(what string, err error) error {
+	switch {
+	case errors.Is(err, unix.EPERM):
+		return &linux.UnsupportedError{What: what, Missing: "CAP_SYS_ADMIN", Hint: "run it as root", Err: err}
+	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOSYS):
+		return &linux.UnsupportedError{What: what, Missing: "network namespaces", Hint: "use a kernel with CONFIG_NET_NS", Err: err}
+	case errors.Is(err, unix.ENOSPC):
+		return fmt.Errorf("%s: %w (hint: raise user.max_net_namespaces)", what, err)
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}

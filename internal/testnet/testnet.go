@@ -1,0 +1,116 @@
+package testnet
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nettoll/nettoll/internal/linux"
+	"github.com/nettoll/nettoll/internal/linux/netns"
+)
+
+// A Machine is a private network namespace that ends with its test.
+type Machine struct {
+	// NS is the namespace.
+	NS *os.File
+	// Dir is an empty directory in which namespaces can be made to stand; those left are removed at the end.
+	Dir string
+}
+
+// New makes a machine for a test, or skips the test where that is not possible ([Root]).
+func New(t testing.TB) *Machine {
+	t.Helper()
+	Root(t)
+	dir, err := os.MkdirTemp(directory(), "machine-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ns, err := netns.New(nil)
+	if err != nil {
+		Skip(t, err)
+	}
+	m := &Machine{NS: ns, Dir: dir}
+	t.Cleanup(func() {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			t.Errorf("end the machine: %v", err)
+		}
+		for _, e := range entries {
+			if err := netns.Unbind(filepath.Join(dir, e.Name())); err != nil {
+				t.Errorf("end the machine: %v", err)
+			}
+		}
+		if err := errors.Join(os.Remove(dir), ns.Close()); err != nil {
+			t.Errorf("end the machine: %v", err)
+		}
+	})
+	return m
+}
+
+// directory is where machines have their directories: the private /run, or where temporary files are.
+func directory() string {
+	if strings.HasPrefix(os.Getenv(mark), insideMark) {
+		return "/run"
+	}
+	return os.TempDir()
+}
+
+// mark is the variable that the process which [Main] runs the tests in, and all that it starts, have in their environment.
+// Its value begins with insideMark.
+const (
+	mark       = "NETTOLL_TESTNET"
+	insideMark = "inside:"
+)
+
+// Do calls f on a thread inside the machine and returns its error. f must not call t.Fatal or t.Skip.
+func (m *Machine) Do(f func() error) error { return netns.Do(int(m.NS.Fd()), f) }
+
+// Root skips the test, or fails it under NETTOLL_NOSKIP, unless it may make and configure network namespaces.
+func Root(t testing.TB) {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		Skip(t, &linux.UnsupportedError{What: "make a private machine", Missing: "Linux"})
+	}
+	if err := mayConfigure(); err != nil {
+		Skip(t, err)
+	}
+}
+
+// noSkip is the variable that makes skips fail: CI sets it.
+const noSkip = "NETTOLL_NOSKIP"
+
+// Skip does nothing if err is nil. It skips the test if err is errors.ErrUnsupported and says what is missing; with NETTOLL_NOSKIP=1 it
+// fails it instead, unless what is missing is on the list of what the CI kernel is known to lack. On any other error it fails the
+// test.
+func Skip(t testing.TB, err error) {
+	t.Helper()
+	if err == nil {
+		return
+	}
+	if !errors.Is(err, errors.ErrUnsupported) {
+		t.Fatal(err)
+	}
+	missing := ""
+	if u, ok := errors.AsType[*linux.UnsupportedError](err); ok {
+		missing = u.Missing
+	}
+	if os.Getenv(noSkip) == "1" && !slices.Contains(Lacking(), missing) {
+		t.Fatalf("%v\n%s=1, and %q is not on the list of what the CI kernel is known to lack (testnet.Lacking)", err, noSkip, missing)
+	}
+	t.Skipf("%v", err)
+}
+
+// Lacking lists what the kernel of the CI machines is known to lack, as in [linux.UnsupportedError].Missing: 6.18 without modules, tried
+// link type by link type.
+func Lacking() []string {
+	var list []string
+	for kind := range strings.FieldsSeq("dummy ipip gre ipvlan geneve wireguard vlan bond netkit vrf macsec sit ip6tnl vti xfrm " +
+		"nlmon bareudp team vcan gtp netdevsim l2tp hsr amt ipoib") {
+		list = append(list, `link type "`+kind+`"`)
+	}
+	return list
+}
