@@ -1,0 +1,2 @@
+// Package futex waits for and wakes threads on a 32-bit word that processes share.
+package futex

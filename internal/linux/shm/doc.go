@@ -1,0 +1,2 @@
+// Package shm makes memory that a process shares with its descendants.
+package shm

@@ -1,0 +1,46 @@
+package sock
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// What Send and Recv may return as errno, for loops that cannot import the kernel's own names.
+const (
+	Again       = unix.EAGAIN       // the socket timeout passed, or DontWait found nothing
+	Interrupted = unix.EINTR        // a signal came: call again
+	Refused     = unix.ECONNREFUSED // an ICMP port unreachable came back: nobody listens there (yet, or any more)
+)
+
+// Flags of Send and Recv.
+const (
+	DontWait = unix.MSG_DONTWAIT
+	NoSignal = unix.MSG_NOSIGNAL // a broken stream is an error, not SIGPIPE
+)
+
+// Errno is an error number; 0 is none.
+type Errno = unix.Errno
+
+// Send is send(2) on n bytes at p. It does not allocate and has no point at which the Go scheduler could take the thread; the
+// caller's goroutine must be locked to its thread, since the runtime does not know that the call may block.
+//
+//go:nosplit
+func (s Socket) Send(p *byte, n int, flags int) (int, Errno) {
+	r, _, e := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(s.FD), uintptr(unsafe.Pointer(p)), uintptr(n), uintptr(flags), 0, 0)
+	return int(r), e
+}
+
+// Recv is recv(2) of up to n bytes to p, under the same conditions as Send.
+//
+//go:nosplit
+func (s Socket) Recv(p *byte, n int, flags int) (int, Errno) {
+	r, _, e := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(s.FD), uintptr(unsafe.Pointer(p)), uintptr(n), uintptr(flags), 0, 0)
+	return int(r), e
+}
+
+// RecvParked is Recv for goroutines that are not locked to a thread: the Go scheduler is told that the call may block.
+func (s Socket) RecvParked(buf []byte) (int, Errno) {
+	r, _, e := unix.Syscall6(unix.SYS_RECVFROM, uintptr(s.FD), uintptr(unsafe.Pointer(&buf[0])), uintptr(len(buf)), 0, 0, 0)
+	return int(r), e
+}

@@ -1,0 +1,2 @@
+// Package thread places the calling thread on a CPU, reads its run time and keeps other threads out of its way.
+package thread

@@ -1,0 +1,125 @@
+package proof
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/nettoll/nettoll/internal/linux/sock"
+)
+
+const (
+	ipv4Headers = 20 + 8 // bytes of IPv4 and UDP (RFC 791, RFC 768)
+	ipv6Headers = 40 + 8 // bytes of IPv6 and UDP (RFC 8200)
+
+	tries   = 3
+	tryWait = 500 * time.Millisecond
+)
+
+// FullPayload is the UDP payload that makes a packet exactly as large as the MTU.
+func FullPayload(mtu int, ipv6 bool) int {
+	if ipv6 {
+		return mtu - ipv6Headers
+	}
+	return mtu - ipv4Headers
+}
+
+// Mirror answers every datagram that reaches its address with the same bytes, until it is closed.
+type Mirror struct {
+	sock sock.Socket
+	done chan struct{}
+	stop chan struct{}
+}
+
+// NewMirror opens one. Call it inside the container's network namespace.
+func NewMirror(local, remote netip.AddrPort) (*Mirror, error) {
+	s, err := open(local, remote)
+	if err != nil {
+		return nil, err
+	}
+	m := &Mirror{sock: s, done: make(chan struct{}), stop: make(chan struct{})}
+	go m.serve()
+	return m, nil
+}
+
+func (m *Mirror) serve() {
+	defer close(m.done)
+	buf := make([]byte, 1<<16)
+	for {
+		n, errno := m.sock.RecvParked(buf)
+		select {
+		case <-m.stop:
+			return
+		default:
+		}
+		if errno == 0 {
+			m.sock.Send(&buf[0], n, 0) // what cannot be answered is missed by the other side
+		}
+	}
+}
+
+// Close ends it.
+func (m *Mirror) Close() {
+	close(m.stop)
+	m.sock.Shutdown()
+	<-m.done
+	m.sock.Close()
+}
+
+// Passage sends datagrams of the given payload to a [Mirror] and compares what comes back, byte by byte. The don't-fragment bit is set:
+// a packet that is larger than any link on the path does not pass. Call open inside the container's network namespace; the
+// returned function may run anywhere.
+func Passage(local, remote netip.AddrPort, payload int) (func() error, error) {
+	s, err := open(local, remote)
+	if err != nil {
+		return nil, err
+	}
+	return func() error {
+		defer s.Close()
+		return try(s, remote, payload)
+	}, nil
+}
+
+func open(local, remote netip.AddrPort) (sock.Socket, error) {
+	s, err := sock.UDP(local, remote)
+	if err != nil {
+		return s, err
+	}
+	if err = s.SetNoFragment(local.Addr().Is6()); err == nil {
+		err = s.SetTimeout(tryWait / 5)
+	}
+	if err != nil {
+		s.Close()
+	}
+	return s, err
+}
+
+func try(s sock.Socket, remote netip.AddrPort, payload int) error {
+	out, in := make([]byte, payload), make([]byte, 1<<16)
+	for i := range out {
+		out[i] = byte(i * 7)
+	}
+	last := fmt.Errorf("no answer from %s to %d datagrams of %d bytes", remote, tries, payload)
+	for number := range tries {
+		binary.LittleEndian.PutUint32(out, uint32(number))
+		if _, errno := s.Send(&out[0], len(out), 0); errno != 0 {
+			last = fmt.Errorf("send %d bytes to %s: %w", payload, remote, errno)
+			continue
+		}
+		for deadline := time.Now().Add(tryWait); time.Now().Before(deadline); {
+			n, errno := s.RecvParked(in)
+			switch {
+			case errno != 0:
+				continue
+			case n < 4 || binary.LittleEndian.Uint32(in) != uint32(number):
+				continue // the answer to an earlier try
+			case !bytes.Equal(in[:n], out):
+				return fmt.Errorf("answer from %s differs: %d bytes of %d", remote, n, payload)
+			}
+			return nil
+		}
+	}
+	return last
+}

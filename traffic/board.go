@@ -1,0 +1,445 @@
+package traffic
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"github.com/nettoll/nettoll/internal/linux/clock"
+	"github.com/nettoll/nettoll/internal/linux/futex"
+)
+
+// DrainLimit is how long the end of a trial may take after its window has closed (design, "Window").
+const DrainLimit = 20 * time.Millisecond
+
+const (
+	// gateLimit is how long threads that have arrived wait for those that have not. Twenty pairs on one CPU arrive within
+	// milliseconds; who has not come after this hangs.
+	gateLimit = time.Second
+
+	// watchEvery is how often the controller looks whether the block still moves: seldom, because each look takes a CPU away
+	// from the trial for some microseconds.
+	watchEvery = time.Second
+
+	// stallLimit is how long after its drain a trial may end before it counts as hanging.
+	stallLimit = time.Second
+
+	boardMagic   = 0x6e6574746f6c6c31 // "nettoll1"
+	maxWorkers   = 32                 // of one cell: two on each of sixteen hosts
+	cacheLine    = 64
+	wakeAll      = math.MaxInt32
+	firstTicket  = 1
+	softirqsRead = 32 // bytes of /proc/PID/schedstat that hold the run time (kernel: Documentation/scheduler/sched-stats.rst)
+)
+
+// Layout is the size of a board.
+type Layout struct {
+	Workers int // worker processes, all labs together
+	Pairs   int // threads of the worker with most of them
+	Cells   int
+}
+
+// Everything below lies in shared memory: fixed sizes, no pointers. Words that threads wait on have a cache line of their own.
+type (
+	boardHeader struct {
+		magic                 uint64
+		workers, pairs, cells uint32
+		first                 uint32 // ticket of the block's first trial
+		count                 uint32 // trials in the block
+		abort                 uint32 // not 0: do not pass the turn on
+		failed                uint32 // ticket of a trial whose gate did not open, or 0
+		_                     [cacheLine - 8 - 7*4]byte
+		finished              uint32 // wait word: changes when the block ends, by its end, abort or failure
+		_                     [cacheLine - 4]byte
+	}
+	workerSlot struct {
+		turn uint32 // wait word: ticket of the trial that this worker takes part in
+		_    [cacheLine - 4]byte
+	}
+	cellSlot struct {
+		threads uint32 // of all workers that take part
+		workers uint32 // how many of who count
+		who     [maxWorkers]uint32
+		warm    int64 // ns
+		length  int64 // ns, warm-up included
+	}
+	trialSlot struct {
+		cell    uint32
+		arrived uint32
+		left    uint32
+		gate    uint32 // wait word
+		opened  int64  // ns, CLOCK_MONOTONIC
+		ended   int64  // ns: the last thread left
+		softirq int64  // ns of ksoftirqd's run time between opened and ended, all CPUs watched
+		_       [cacheLine - 4*4 - 3*8]byte
+	}
+	// seatState is written by its thread alone and read by the controller when a trial stalls.
+	seatState struct {
+		arrived uint32 // ticket
+		left    uint32 // ticket
+	}
+)
+
+// Board is where turns pass: memory that the controller and all workers of a machine share. The controller uses [Board.SetCell] and
+// [Board.Run], a worker's threads [Board.Await], [Board.Arrive] and [Board.Leave].
+type Board struct {
+	h       *boardHeader
+	workers []workerSlot
+	cells   []cellSlot
+	trials  []trialSlot // a block has at most as many trials as there are cells
+	seats   []seatState
+}
+
+// BoardSize returns how many bytes of shared memory a board of this layout needs.
+func BoardSize(l Layout) int {
+	size := unsafe.Sizeof(boardHeader{}) + uintptr(l.Workers)*unsafe.Sizeof(workerSlot{}) +
+		uintptr(l.Cells)*(unsafe.Sizeof(cellSlot{})+unsafe.Sizeof(trialSlot{})) +
+		uintptr(l.Workers*l.Pairs)*unsafe.Sizeof(seatState{})
+	return int(size)
+}
+
+// NewBoard lays out a board in zeroed memory of at least [BoardSize] bytes.
+func NewBoard(mem []byte, l Layout) (*Board, error) {
+	if len(mem) < BoardSize(l) {
+		return nil, fmt.Errorf("lay out board for %+v: %d bytes, need %d", l, len(mem), BoardSize(l))
+	}
+	h := (*boardHeader)(unsafe.Pointer(&mem[0]))
+	h.workers, h.pairs, h.cells = uint32(l.Workers), uint32(l.Pairs), uint32(l.Cells)
+	h.first = firstTicket
+	h.magic = boardMagic
+	return openBoard(mem, h), nil
+}
+
+// OpenBoard returns the board that another process has laid out in mem.
+func OpenBoard(mem []byte) (*Board, error) {
+	if len(mem) < int(unsafe.Sizeof(boardHeader{})) {
+		return nil, fmt.Errorf("open board: %d bytes are too few", len(mem))
+	}
+	h := (*boardHeader)(unsafe.Pointer(&mem[0]))
+	if h.magic != boardMagic {
+		return nil, errors.New("open board: this memory holds none")
+	}
+	l := Layout{Workers: int(h.workers), Pairs: int(h.pairs), Cells: int(h.cells)}
+	if len(mem) < BoardSize(l) {
+		return nil, fmt.Errorf("open board of %+v: %d bytes, need %d", l, len(mem), BoardSize(l))
+	}
+	return openBoard(mem, h), nil
+}
+
+func openBoard(mem []byte, h *boardHeader) *Board {
+	b := &Board{h: h}
+	at := unsafe.Sizeof(boardHeader{})
+	b.workers = overlay[workerSlot](mem, &at, int(h.workers))
+	b.cells = overlay[cellSlot](mem, &at, int(h.cells))
+	b.trials = overlay[trialSlot](mem, &at, int(h.cells))
+	b.seats = overlay[seatState](mem, &at, int(h.workers*h.pairs))
+	return b
+}
+
+// overlay returns n values of type T at offset *at of mem and moves *at behind them.
+func overlay[T any](mem []byte, at *uintptr, n int) []T {
+	if n == 0 {
+		return nil
+	}
+	p := (*T)(unsafe.Pointer(&mem[*at]))
+	*at += uintptr(n) * unsafe.Sizeof(*p)
+	return unsafe.Slice(p, n)
+}
+
+// CellPlan says how a cell's trials go.
+type CellPlan struct {
+	Workers []int         // board numbers of the workers that take part
+	Threads int           // of all of them together
+	Warm    time.Duration // from the opening to the start of the window
+	Length  time.Duration // from the opening to the close; includes Warm
+}
+
+// SetCell describes a cell. Not while a block runs.
+func (b *Board) SetCell(cell int, p CellPlan) error {
+	if len(p.Workers) > maxWorkers {
+		return fmt.Errorf("cell %d has %d workers, at most %d can take one turn", cell, len(p.Workers), maxWorkers)
+	}
+	c := &b.cells[cell]
+	*c = cellSlot{threads: uint32(p.Threads), workers: uint32(len(p.Workers)), warm: int64(p.Warm), length: int64(p.Length)}
+	for i, w := range p.Workers {
+		c.who[i] = uint32(w)
+	}
+	return nil
+}
+
+// Timing is what the turn knows of one trial. Times are CLOCK_MONOTONIC.
+type Timing struct {
+	Cell     int
+	Done     bool          // all threads have left
+	Opened   int64         // ns
+	Dead     time.Duration // from the end of the trial before (or the start of the block) to the opening
+	Drain    time.Duration // from the close to the last thread's leaving
+	Softirqd time.Duration // run time of the watched ksoftirqd threads during the trial
+}
+
+// StalledError says who held a trial up.
+type StalledError struct {
+	Cell    int
+	Missing []Seat // threads that have not arrived, or not left
+	Opened  bool   // the trial had begun
+}
+
+// Seat is one thread of one worker.
+type Seat struct{ Worker, Pair int }
+
+func (e *StalledError) Error() string {
+	verb := "did not come to"
+	if e.Opened {
+		verb = "did not come back from"
+	}
+	return fmt.Sprintf("%d threads %s the trial of cell %d", len(e.Missing), verb, e.Cell)
+}
+
+// Run lets one block happen: a trial of each cell of order, one after the other. It returns the trials' timings, those that ended
+// marked Done, also with an error: ctx.Err() after an interruption (the running trial is finished where it can be) or a
+// [StalledError]. Threads says how many threads each worker has, for naming the missing.
+func (b *Board) Run(ctx context.Context, order []int, threads func(worker int) int) ([]Timing, error) {
+	if len(order) == 0 {
+		return nil, nil
+	}
+	if len(order) > len(b.trials) {
+		return nil, fmt.Errorf("block of %d trials on a board for %d", len(order), len(b.trials))
+	}
+	first := b.h.first + b.h.count
+	for i, cell := range order {
+		b.trials[i] = trialSlot{cell: uint32(cell)}
+	}
+	atomic.StoreUint32(&b.h.first, first)
+	atomic.StoreUint32(&b.h.count, uint32(len(order)))
+	atomic.StoreUint32(&b.h.abort, 0)
+	atomic.StoreUint32(&b.h.failed, 0)
+	before := atomic.LoadUint32(&b.h.finished)
+
+	started := clock.Now()
+	b.call(first)
+	err := b.watch(ctx, before)
+
+	timings := make([]Timing, len(order))
+	previous := started
+	for i := range timings {
+		t := &b.trials[i]
+		c := &b.cells[t.cell]
+		opened, ended := atomic.LoadInt64(&t.opened), atomic.LoadInt64(&t.ended)
+		timings[i] = Timing{Cell: int(t.cell), Opened: opened, Done: ended != 0}
+		if timings[i].Done {
+			timings[i].Dead = time.Duration(opened - previous)
+			timings[i].Drain = time.Duration(ended - opened - c.length)
+			timings[i].Softirqd = time.Duration(atomic.LoadInt64(&t.softirq))
+			previous = ended
+			continue
+		}
+		if errors.Is(err, errStalled) {
+			err = b.stalled(first+uint32(i), threads)
+		}
+	}
+	return timings, err
+}
+
+var errStalled = errors.New("block stalled")
+
+// watch waits for the end of the block.
+func (b *Board) watch(ctx context.Context, before uint32) error {
+	// The futex cannot be waited for together with a context: an interruption sets abort and wakes the word.
+	stop := context.AfterFunc(ctx, func() {
+		atomic.StoreUint32(&b.h.abort, 1)
+		futex.Wake(&b.h.finished, wakeAll)
+	})
+	defer stop()
+	var patience int64 // when an interrupted block is left to itself
+	for {
+		if atomic.LoadUint32(&b.h.finished) != before {
+			if atomic.LoadUint32(&b.h.failed) != 0 {
+				return errStalled
+			}
+			return ctx.Err()
+		}
+		wait := watchEvery
+		switch now := clock.Now(); {
+		case ctx.Err() == nil:
+			if b.overdue(now) {
+				return errStalled
+			}
+		case patience == 0:
+			patience = now + int64(b.rest(now)+DrainLimit+50*time.Millisecond)
+			wait = time.Duration(patience - now)
+		case now >= patience:
+			return ctx.Err()
+		default:
+			wait = time.Duration(patience - now)
+		}
+		if err := futex.Wait(&b.h.finished, before, wait); err != nil && !errors.Is(err, futex.ErrTimeout) {
+			return fmt.Errorf("wait for the block's end: %w", err)
+		}
+	}
+}
+
+// current returns the trial that has the turn: the first that has not ended.
+func (b *Board) current() *trialSlot {
+	for i := range b.trials[:b.h.count] {
+		if t := &b.trials[i]; atomic.LoadInt64(&t.ended) == 0 {
+			return t
+		}
+	}
+	return nil
+}
+
+// overdue says whether the running trial should have ended long ago.
+func (b *Board) overdue(now int64) bool {
+	t := b.current()
+	if t == nil {
+		return false
+	}
+	opened := atomic.LoadInt64(&t.opened)
+	return opened != 0 && now > opened+b.cells[t.cell].length+int64(DrainLimit+stallLimit)
+}
+
+// rest returns how long the running trial still goes on.
+func (b *Board) rest(now int64) time.Duration {
+	t := b.current()
+	if t == nil {
+		return 0
+	}
+	opened := atomic.LoadInt64(&t.opened)
+	if opened == 0 {
+		return time.Duration(b.cells[t.cell].length)
+	}
+	return time.Duration(max(0, opened+b.cells[t.cell].length-now))
+}
+
+func (b *Board) stalled(ticket uint32, threads func(worker int) int) *StalledError {
+	t := &b.trials[ticket-b.h.first]
+	c := &b.cells[t.cell]
+	e := &StalledError{Cell: int(t.cell), Opened: atomic.LoadInt64(&t.opened) != 0}
+	for _, w := range c.who[:c.workers] {
+		for pair := range threads(int(w)) {
+			s := b.seat(int(w), pair)
+			done := atomic.LoadUint32(&s.arrived) == ticket
+			if e.Opened {
+				done = atomic.LoadUint32(&s.left) == ticket
+			}
+			if !done {
+				e.Missing = append(e.Missing, Seat{int(w), pair})
+			}
+		}
+	}
+	return e
+}
+
+func (b *Board) seat(worker, pair int) *seatState { return &b.seats[worker*int(b.h.pairs)+pair] }
+
+// call gives the turn to the workers of a trial.
+func (b *Board) call(ticket uint32) {
+	c := &b.cells[b.trials[ticket-b.h.first].cell]
+	for _, w := range c.who[:c.workers] {
+		atomic.StoreUint32(&b.workers[w].turn, ticket)
+		futex.Wake(&b.workers[w].turn, wakeAll)
+	}
+}
+
+// finish ends the block.
+func (b *Board) finish() {
+	atomic.AddUint32(&b.h.finished, 1)
+	futex.Wake(&b.h.finished, wakeAll)
+}
+
+// Turn returns the ticket of the last trial that the worker was called to; 0 before the first.
+func (b *Board) Turn(worker int) uint32 { return atomic.LoadUint32(&b.workers[worker].turn) }
+
+// Await sleeps until the worker has the turn for another trial than last, and returns its ticket.
+func (b *Board) Await(worker int, last uint32) (uint32, error) {
+	word := &b.workers[worker].turn
+	for {
+		if t := atomic.LoadUint32(word); t != last {
+			return t, nil
+		}
+		if err := futex.Wait(word, last, 0); err != nil {
+			return 0, fmt.Errorf("wait for the turn: %w", err)
+		}
+	}
+}
+
+// Cell returns the cell of a ticket; false where the ticket is not of the running block.
+func (b *Board) Cell(ticket uint32) (int, bool) {
+	t := b.trial(ticket)
+	if t == nil {
+		return 0, false
+	}
+	return int(t.cell), true
+}
+
+// trial returns the trial of a ticket, or nil where the ticket is not of the running block: a thread that hung through the end of
+// its block comes back with an old one.
+func (b *Board) trial(ticket uint32) *trialSlot {
+	i := ticket - atomic.LoadUint32(&b.h.first)
+	if i >= atomic.LoadUint32(&b.h.count) {
+		return nil
+	}
+	return &b.trials[i]
+}
+
+// Window is when a trial happens. Times are CLOCK_MONOTONIC in nanoseconds: the loops run from Open to Close, and what counts is
+// sent from Start on.
+type Window struct{ Open, Start, Close int64 }
+
+// ErrGate is returned to threads whose trial did not open because others did not arrive.
+var ErrGate = errors.New("the other threads of this trial did not arrive")
+
+// Arrive waits until all threads of the trial have arrived and returns its window. Softirqd reads the run time of the ksoftirqd
+// threads (nil: not watched); the last thread to arrive calls it.
+func (b *Board) Arrive(ticket uint32, s Seat, softirqd func() int64) (Window, error) {
+	t := b.trial(ticket)
+	if t == nil {
+		return Window{}, ErrGate
+	}
+	c := &b.cells[t.cell]
+	atomic.StoreUint32(&b.seat(s.Worker, s.Pair).arrived, ticket)
+	if atomic.AddUint32(&t.arrived, 1) == c.threads && atomic.LoadUint32(&b.h.failed) == 0 {
+		if softirqd != nil {
+			atomic.StoreInt64(&t.softirq, -softirqd())
+		}
+		atomic.StoreInt64(&t.opened, clock.Now())
+		atomic.StoreUint32(&t.gate, 1)
+		futex.Wake(&t.gate, wakeAll)
+	}
+	for deadline := clock.Now() + int64(gateLimit); atomic.LoadUint32(&t.gate) == 0; {
+		if errors.Is(futex.WaitUntil(&t.gate, 0, deadline), futex.ErrTimeout) && atomic.LoadUint32(&t.gate) == 0 {
+			if atomic.CompareAndSwapUint32(&b.h.failed, 0, ticket) {
+				b.finish()
+			}
+			return Window{}, ErrGate
+		}
+	}
+	opened := atomic.LoadInt64(&t.opened)
+	return Window{Open: opened, Start: opened + c.warm, Close: opened + c.length}, nil
+}
+
+// Leave ends a thread's part in the trial; the last one passes the turn on.
+func (b *Board) Leave(ticket uint32, s Seat, softirqd func() int64) {
+	t := b.trial(ticket)
+	if t == nil {
+		return
+	}
+	c := &b.cells[t.cell]
+	atomic.StoreUint32(&b.seat(s.Worker, s.Pair).left, ticket)
+	if atomic.AddUint32(&t.left, 1) != c.threads {
+		return
+	}
+	if softirqd != nil {
+		atomic.AddInt64(&t.softirq, softirqd())
+	}
+	atomic.StoreInt64(&t.ended, clock.Now())
+	if next := ticket + 1; next < b.h.first+b.h.count && atomic.LoadUint32(&b.h.abort) == 0 {
+		b.call(next)
+		return
+	}
+	b.finish()
+}

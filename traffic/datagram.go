@@ -1,0 +1,28 @@
+package traffic
+
+import "encoding/binary"
+
+// Datagram layout, little endian: what every datagram of nettoll starts with. The rest of the payload is zero.
+const (
+	HeaderSize = 24 // bytes: trial id, sequence number, time sent (ns, CLOCK_MONOTONIC of the sender)
+
+	// Marker as sequence number says that the trial is over.
+	Marker = ^uint64(0)
+)
+
+// PutHeader writes a datagram's header; buf holds at least [HeaderSize] bytes.
+func PutHeader(buf *[HeaderSize]byte, trial, seq uint64, sent int64) {
+	binary.LittleEndian.PutUint64(buf[0:], trial)
+	binary.LittleEndian.PutUint64(buf[8:], seq)
+	binary.LittleEndian.PutUint64(buf[16:], uint64(sent))
+}
+
+// Header reads it.
+func Header(buf *[HeaderSize]byte) (trial, seq uint64, sent int64) {
+	return binary.LittleEndian.Uint64(buf[0:]), binary.LittleEndian.Uint64(buf[8:]), int64(binary.LittleEndian.Uint64(buf[16:]))
+}
+
+// PutMarker writes an end marker; number counts its repetitions.
+func PutMarker(buf *[HeaderSize]byte, trial uint64, number int) {
+	PutHeader(buf, trial, Marker, int64(number))
+}

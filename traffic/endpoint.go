@@ -1,0 +1,139 @@
+package traffic
+
+import (
+	"errors"
+	"io"
+	"os"
+	"runtime"
+
+	"github.com/nettoll/nettoll/internal/linux/clock"
+	"github.com/nettoll/nettoll/internal/linux/sock"
+	"github.com/nettoll/nettoll/internal/linux/thread"
+)
+
+// Slices is into how many equal parts a stream's trial is cut to find where its rate is steady.
+const Slices = 20
+
+// Sample is what one side of one pair saw of one trial. "Inside the window" means sent from Window.Start to Window.Close and,
+// where it was received, by the end marker.
+type Sample struct {
+	Sent      int64   `json:"sent"`                // packets or requests inside the window
+	Received  int64   `json:"received"`            // of those, packets or responses that arrived, each counted once
+	Late      int64   `json:"late,omitempty"`      // of another trial or already given up: not counted as received
+	Total     int64   `json:"total"`               // packets or requests of the whole trial, warm-up included
+	Bytes     int64   `json:"bytes,omitempty"`     // payload of the whole trial
+	CPU       int64   `json:"cpu"`                 // ns of run time of the thread from opening to leaving
+	Span      int64   `json:"span"`                // ns from opening to leaving
+	Resent    int64   `json:"resent,omitempty"`    // TCP segments sent again
+	Delivered []int64 `json:"delivered,omitempty"` // bytes delivered from the opening to the end of each slice: Slices+1 values, the first 0
+	Failure   string  `json:"failure,omitempty"`   // why the trial is not to be used
+	Doubt     string  `json:"doubt,omitempty"`     // what the reader should know
+}
+
+// Endpoint is one side of one pair for one workload: the open socket and the loop that drives it. All methods are called from the
+// locked thread of its pair, Sample and Recorder from elsewhere between blocks.
+type Endpoint interface {
+	// Prepare forgets the last trial, on the wire too.
+	Prepare(trial uint64)
+	// Run drives the trial from the opening to the end of the drain. It allocates nothing.
+	Run(trial uint64, w Window)
+	// Sample returns what the last trial left.
+	Sample() *Sample
+	// Recorder returns the latencies of the last trial; nil for a side that measures none.
+	Recorder() *Recorder
+	// Facts reads what the kernel granted.
+	Facts() (sock.Facts, error)
+	// Close closes the sockets.
+	Close()
+}
+
+// Collector is implemented by endpoints that have something to read between the end of a block and the collection of their samples.
+type Collector interface {
+	Collect()
+}
+
+// Thread is the life of one locked thread: it takes the turns of its seat until the process ends.
+type Thread struct {
+	Board     *Board
+	Seat      Seat
+	CPUs      []int                   // where it runs; nil: anywhere
+	Run       uint64                  // what makes trial ids of this run differ from those of another
+	Endpoint  func(cell int) Endpoint // nil where it has no part
+	Softirqd  func() int64            // see Board.Arrive
+	Ready     chan<- error            // gets nil and then nothing, or the reason why there will be no thread
+	ThreadIDs chan<- int              // gets the thread's id before Ready
+}
+
+// Serve never returns while the process lives, except when the turn cannot be waited for.
+func (t *Thread) Serve() error {
+	runtime.LockOSThread()
+	if len(t.CPUs) > 0 {
+		if err := thread.Pin(t.CPUs...); err != nil {
+			t.Ready <- err
+			return err
+		}
+	}
+	last := t.Board.Turn(t.Seat.Worker)
+	t.ThreadIDs <- thread.ID()
+	t.Ready <- nil
+	for {
+		ticket, err := t.Board.Await(t.Seat.Worker, last)
+		if err != nil {
+			return err
+		}
+		last = ticket
+		cell, ok := t.Board.Cell(ticket)
+		if !ok {
+			continue // the block is over: this thread slept through it
+		}
+		e := t.Endpoint(cell)
+		if e == nil {
+			continue // the trial stalls, is named by its gate and fails: there is nobody else to tell
+		}
+		trial := t.Run<<32 | uint64(ticket)
+		e.Prepare(trial)
+		w, err := t.Board.Arrive(ticket, t.Seat, t.Softirqd)
+		s := e.Sample()
+		if errors.Is(err, ErrGate) {
+			s.Failure = err.Error()
+			continue
+		}
+		cpu := thread.RunTime()
+		e.Run(trial, w)
+		s.CPU = thread.RunTime() - cpu
+		s.Span = clock.Now() - w.Open
+		t.Board.Leave(ticket, t.Seat, t.Softirqd)
+	}
+}
+
+// Softirqd returns a function that adds up the run times, in nanoseconds, in open /proc/PID/schedstat files of ksoftirqd threads,
+// for [Board.Arrive]. It returns nil for no files. The function is called by one thread at a time and allocates nothing.
+func Softirqd(files []*os.File) func() int64 {
+	if len(files) == 0 {
+		return nil
+	}
+	buf := make([]byte, softirqsRead)
+	return func() int64 {
+		var sum int64
+		for _, f := range files {
+			n, err := f.ReadAt(buf, 0)
+			if err != nil && !errors.Is(err, io.EOF) {
+				continue
+			}
+			sum += leadingInt(buf[:n])
+		}
+		return sum
+	}
+}
+
+// leadingInt returns the decimal number that b starts with.
+func leadingInt(b []byte) int64 {
+	var n int64
+	for _, c := range b {
+		if c < '0' || c > '9' {
+			break
+		}
+		n = n*10 + int64(c-'0')
+	}
+	return n
+}

@@ -1,0 +1,112 @@
+package traffic
+
+import (
+	"math/bits"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// Geometry of every latency histogram of nettoll, in nanoseconds: three significant digits up to the longest latency that is told
+// apart. A longer one counts as that, and in Recorder.Max as what it is.
+const (
+	Digits  = 3
+	Longest = 1<<30 - 1 // ns: 1.07 s
+
+	// What follows from them in the layout of HdrHistogram (HdrHistogram.java, "subBucketCount": the power of two that
+	// holds 2 × 10^3 values).
+	subBucketBits = 11
+	halfCount     = 1 << (subBucketBits - 1)
+	buckets       = 30 - subBucketBits + 1
+	slots         = (buckets + 1) * halfCount
+)
+
+// Recorder counts latencies in the slots of an HDR histogram. It exists beside the library because a hot loop needs a Record that
+// is inlined, cannot fail and holds no scheduling point; everything else is the library's (see [Recorder.Histogram]).
+type Recorder struct {
+	Max    int64 // ns, the largest value recorded, unclipped
+	Sum    int64 // ns
+	Count  int64
+	counts [slots]uint32
+	lo, hi uint32 // the slots that may hold something: [lo, hi)
+}
+
+// NewRecorder returns an empty recorder.
+func NewRecorder() *Recorder {
+	r := new(Recorder)
+	r.lo = slots
+	return r
+}
+
+// Record counts one latency in nanoseconds; a negative one counts as 0.
+//
+//go:nosplit
+func (r *Recorder) Record(ns int64) {
+	if ns > r.Max {
+		r.Max = ns
+	}
+	r.Sum += ns
+	r.Count++
+	i := slot(ns)
+	r.counts[i]++
+	if i < r.lo {
+		r.lo = i
+	}
+	if i >= r.hi {
+		r.hi = i + 1
+	}
+}
+
+// slot returns the index of a value in HdrHistogram's flat array of counts.
+func slot(ns int64) uint32 {
+	if ns < 0 {
+		ns = 0
+	}
+	if ns > Longest {
+		ns = Longest
+	}
+	bucket := 64 - subBucketBits - bits.LeadingZeros64(uint64(ns)|(1<<subBucketBits-1))
+	return uint32(bucket*halfCount) + uint32(ns>>uint(bucket))
+}
+
+// Reset empties the recorder.
+func (r *Recorder) Reset() {
+	if r.lo < r.hi {
+		clear(r.counts[r.lo:r.hi])
+	}
+	r.Max, r.Sum, r.Count, r.lo, r.hi = 0, 0, 0, slots, 0
+}
+
+// AddTo adds what was recorded to an HDR histogram made by [NewHistogram].
+func (r *Recorder) AddTo(h *hdrhistogram.Histogram) error {
+	for i := r.lo; i < r.hi; i++ {
+		if n := r.counts[i]; n > 0 {
+			if err := h.RecordValues(slotValue(i), int64(n)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// slotValue returns the smallest value that falls into a slot.
+func slotValue(i uint32) int64 {
+	if i < 2*halfCount {
+		return int64(i)
+	}
+	bucket := i/halfCount - 1
+	return int64(i-bucket*halfCount) << bucket
+}
+
+// NewHistogram returns an empty HDR histogram of the recorders' geometry, values in nanoseconds.
+func NewHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, Longest, Digits) }
+
+// EncodeHistogram writes a histogram as text: HdrHistogram's V2 compressed encoding in base64, as every HdrHistogram tool reads it.
+func EncodeHistogram(h *hdrhistogram.Histogram) (string, error) {
+	b, err := h.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
+	return string(b), err
+}
+
+// DecodeHistogram reads it.
+func DecodeHistogram(s string) (*hdrhistogram.Histogram, error) {
+	return hdrhistogram.Decode([]byte(s))
+}

@@ -1,0 +1,96 @@
+package worker
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/nettoll/nettoll/internal/linux/sock"
+	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/workload"
+)
+
+// The methods of a worker, in the order in which they are called.
+const (
+	Begin      = "begin"       // BeginParams → BeginResult
+	Congestion = "congestion"  // CongestionParams → []string
+	Open       = "open"        // OpenParams → nothing; the sinks of a cell before its sources
+	Ready      = "ready"       // nothing → nothing: accepts what the sources have connected
+	Facts      = "facts"       // nothing → []EndpointFacts
+	ProofOpen  = "proof.open"  // ProofParams → nothing: answers at Local from now on
+	ProofTry   = "proof.try"   // ProofParams → ProofResult
+	ProofClose = "proof.close" // nothing → nothing
+	Collect    = "collect"     // CollectParams → []CellSamples
+)
+
+// BeginParams makes the threads.
+type BeginParams struct {
+	Worker int    `json:"worker"` // number on the board
+	Pairs  int    `json:"pairs"`  // how many threads
+	CPUs   []int  `json:"cpus"`   // thread i runs on CPUs[i % len]; empty: anywhere
+	Run    uint64 `json:"run"`    // makes trial ids differ between generations
+}
+
+// BeginResult says what became of them.
+type BeginResult struct {
+	PID     int   `json:"pid"`
+	Threads []int `json:"threads"`
+}
+
+// CongestionParams asks which of the candidates a TCP socket in a namespace may be set to.
+type CongestionParams struct {
+	Namespace  string   `json:"namespace"` // reference as in host steps
+	Candidates []string `json:"candidates"`
+}
+
+// OpenParams opens endpoints; one that is open for the same cell and pair is closed first.
+type OpenParams struct {
+	Endpoints []EndpointSpec `json:"endpoints"`
+}
+
+// EndpointSpec is one endpoint, and where its sockets open.
+type EndpointSpec struct {
+	Cell      int           `json:"cell"` // number on the board
+	Seat      int           `json:"seat"` // thread of this worker that drives it
+	Namespace string        `json:"namespace"`
+	Spec      workload.Spec `json:"spec"`
+}
+
+// EndpointFacts is what the kernel granted one endpoint.
+type EndpointFacts struct {
+	Cell  int           `json:"cell"`
+	Pair  int           `json:"pair"`
+	Side  workload.Side `json:"side"`
+	Facts sock.Facts    `json:"facts"`
+}
+
+// ProofParams is one probe of passage.
+type ProofParams struct {
+	Namespace string         `json:"namespace"`
+	Local     netip.AddrPort `json:"local"`
+	Remote    netip.AddrPort `json:"remote"`
+	Payload   int            `json:"payload"` // bytes of UDP payload
+}
+
+// ProofResult says whether the probe passed, and if not why.
+type ProofResult struct {
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail,omitempty"`
+}
+
+// CollectParams names the cells that had a trial in the last block.
+type CollectParams struct {
+	Cells []int `json:"cells"`
+}
+
+// CellSamples is what one cell's trial left in this worker.
+type CellSamples struct {
+	Cell      int              `json:"cell"`
+	Pairs     []int            `json:"pairs"`               // the pair of each sample
+	Side      []workload.Side  `json:"side"`                // and its side
+	Samples   []traffic.Sample `json:"samples"`             //
+	Histogram string           `json:"histogram,omitempty"` // latencies of all pairs in ns, HdrHistogram V2 compressed, base64
+	Max       int64            `json:"max,omitempty"`       // ns, the longest latency, unclipped
+}
+
+// readyLimit is how long an endpoint may take to be ready.
+const readyLimit = 2 * time.Second

@@ -1,0 +1,353 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/creachadair/jrpc2"
+	"github.com/creachadair/jrpc2/handler"
+
+	"github.com/nettoll/nettoll/internal/linux/netns"
+	"github.com/nettoll/nettoll/internal/linux/shm"
+	"github.com/nettoll/nettoll/internal/linux/sock"
+	"github.com/nettoll/nettoll/internal/linux/thread"
+	"github.com/nettoll/nettoll/proof"
+	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/workload"
+)
+
+const (
+	namespaceDir = "/run/netns" // see host: where the namespaces of a host's containers stand
+
+	boardFile     = "board"      // names of inherited files
+	softirqdFiles = "ksoftirqd:" // prefix
+
+	// heapLimit is how much may lie uncollected before the heap is cleaned between two blocks: collection is off.
+	heapLimit = 64 << 20 // bytes
+)
+
+// Worker is the state of a worker process.
+type Worker struct {
+	workloads []workload.Workload
+	files     map[string]*os.File
+
+	mu        sync.Mutex // of everything below; never held while a block runs
+	seats     int
+	endpoints atomic.Pointer[table]
+	mirrors   []*proof.Mirror
+}
+
+// table is the endpoints of all cells; threads read it, Open replaces it between blocks.
+type table map[int][]slot
+
+type slot struct {
+	spec     EndpointSpec
+	endpoint traffic.Endpoint
+}
+
+// New returns a worker that knows the given workloads and has inherited the given files: "board" is the memory of the turn,
+// "ksoftirqd:N" are open schedstat files.
+func New(workloads []workload.Workload, files map[string]*os.File) *Worker {
+	w := &Worker{workloads: workloads, files: files}
+	w.endpoints.Store(&table{})
+	return w
+}
+
+// Methods are what the worker answers to over the protocol.
+func (w *Worker) Methods() handler.Map {
+	return handler.Map{
+		Begin:      method(w, (*Worker).begin),
+		Congestion: method(w, (*Worker).congestion),
+		Open:       method(w, (*Worker).open),
+		Ready:      method(w, (*Worker).ready),
+		Facts:      method(w, (*Worker).facts),
+		ProofOpen:  method(w, (*Worker).proofOpen),
+		ProofTry:   method(w, (*Worker).proofTry),
+		ProofClose: method(w, (*Worker).proofClose),
+		Collect:    method(w, (*Worker).collect),
+	}
+}
+
+// method makes a handler that runs alone.
+func method[P, R any](w *Worker, f func(*Worker, P) (R, error)) jrpc2.Handler {
+	return func(_ context.Context, req *jrpc2.Request) (any, error) {
+		var params P
+		if req.HasParams() {
+			if err := req.UnmarshalParams(&params); err != nil {
+				return nil, err
+			}
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return f(w, params)
+	}
+}
+
+type nothing struct{}
+
+func (w *Worker) begin(p BeginParams) (BeginResult, error) {
+	result := BeginResult{PID: os.Getpid()}
+	if w.seats > 0 {
+		return result, errors.New("begin: the threads run already")
+	}
+	file := w.files[boardFile]
+	if file == nil {
+		return result, fmt.Errorf("begin: no inherited file %q", boardFile)
+	}
+	mem, err := shm.Map(file)
+	if err != nil {
+		return result, err
+	}
+	board, err := traffic.OpenBoard(mem)
+	if err != nil {
+		return result, err
+	}
+	var schedstat []*os.File
+	for name, f := range w.files {
+		if strings.HasPrefix(name, softirqdFiles) {
+			schedstat = append(schedstat, f)
+		}
+	}
+	softirqd := traffic.Softirqd(schedstat)
+
+	// A thread in a measuring loop never gives its P back: one for each, and two for everything else.
+	debug.SetGCPercent(-1)
+	runtime.GOMAXPROCS(p.Pairs + 2)
+	ids, ready := make(chan int, p.Pairs), make(chan error, p.Pairs)
+	for seat := range p.Pairs {
+		t := &traffic.Thread{
+			Board: board, Seat: traffic.Seat{Worker: p.Worker, Pair: seat}, Run: p.Run, Softirqd: softirqd,
+			Endpoint: func(cell int) traffic.Endpoint { return w.endpoint(cell, seat) },
+			Ready:    ready, ThreadIDs: ids,
+		}
+		if len(p.CPUs) > 0 {
+			t.CPUs = []int{p.CPUs[seat%len(p.CPUs)]}
+		}
+		go t.Serve()
+	}
+	for range p.Pairs {
+		if err := <-ready; err != nil {
+			return result, err
+		}
+	}
+	hot := map[int]bool{}
+	for range p.Pairs {
+		id := <-ids
+		hot[id] = true
+		result.Threads = append(result.Threads, id)
+	}
+	w.seats = p.Pairs
+	return result, thread.Park(hot)
+}
+
+// endpoint returns what a thread drives in a cell. It is called during a turn and locks nothing.
+func (w *Worker) endpoint(cell, seat int) traffic.Endpoint {
+	slots := (*w.endpoints.Load())[cell]
+	if seat >= len(slots) {
+		return nil
+	}
+	return slots[seat].endpoint
+}
+
+// inside calls f with its thread in a namespace of this host.
+func inside(namespace string, f func() error) error {
+	if namespace == "" {
+		return f()
+	}
+	ns, err := netns.Open(filepath.Join(namespaceDir, namespace))
+	if err != nil {
+		return err
+	}
+	defer ns.Close()
+	return netns.Do(int(ns.Fd()), f)
+}
+
+func (w *Worker) congestion(p CongestionParams) ([]string, error) {
+	can := []string{}
+	err := inside(p.Namespace, func() error {
+		for _, name := range p.Candidates {
+			s, err := sock.AnyStream()
+			if err != nil {
+				return err
+			}
+			if s.SetCongestion(name) == nil {
+				can = append(can, name)
+			}
+			s.Close()
+		}
+		return nil
+	})
+	return can, err
+}
+
+func (w *Worker) workload(name string) (workload.Workload, error) {
+	names := make([]string, len(w.workloads))
+	for i, l := range w.workloads {
+		if names[i] = l.Describe().Name; names[i] == name {
+			return l, nil
+		}
+	}
+	return nil, fmt.Errorf("unknown workload %q (known: %s)", name, strings.Join(names, ", "))
+}
+
+func (w *Worker) open(p OpenParams) (nothing, error) {
+	next := table{}
+	for cell, slots := range *w.endpoints.Load() {
+		next[cell] = slices.Clone(slots)
+	}
+	defer func() { w.endpoints.Store(&next) }()
+	for _, spec := range p.Endpoints {
+		if spec.Seat < 0 || spec.Seat >= w.seats {
+			return nothing{}, fmt.Errorf("open endpoint at seat %d: there are %d", spec.Seat, w.seats)
+		}
+		load, err := w.workload(spec.Spec.Workload)
+		if err != nil {
+			return nothing{}, err
+		}
+		slots := next[spec.Cell]
+		for len(slots) <= spec.Seat {
+			slots = append(slots, slot{})
+		}
+		next[spec.Cell] = slots
+		s := &slots[spec.Seat]
+		if s.endpoint != nil {
+			s.endpoint.Close()
+		}
+		*s = slot{spec: spec}
+		err = inside(spec.Namespace, func() (err error) {
+			s.endpoint, err = load.Open(spec.Spec)
+			return err
+		})
+		if err != nil {
+			s.endpoint = nil
+			return nothing{}, fmt.Errorf("open %s of pair %d for %s: %w", spec.Spec.Side, spec.Spec.Pair, spec.Spec.Workload, err)
+		}
+	}
+	return nothing{}, nil
+}
+
+// each calls f for every open endpoint, in the order of cells and seats.
+func (w *Worker) each(f func(slot) error) error {
+	t := *w.endpoints.Load()
+	cells := make([]int, 0, len(t))
+	for cell := range t {
+		cells = append(cells, cell)
+	}
+	slices.Sort(cells)
+	for _, cell := range cells {
+		for _, s := range t[cell] {
+			if s.endpoint == nil {
+				continue
+			}
+			if err := f(s); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (w *Worker) ready(nothing) (nothing, error) {
+	return nothing{}, w.each(func(s slot) error {
+		r, ok := s.endpoint.(workload.Readier)
+		if !ok {
+			return nil
+		}
+		if err := r.Ready(readyLimit); err != nil {
+			return fmt.Errorf("%s of pair %d for %s: %w", s.spec.Spec.Side, s.spec.Spec.Pair, s.spec.Spec.Workload, err)
+		}
+		return nil
+	})
+}
+
+func (w *Worker) facts(nothing) ([]EndpointFacts, error) {
+	all := []EndpointFacts{}
+	err := w.each(func(s slot) error {
+		f, err := s.endpoint.Facts()
+		all = append(all, EndpointFacts{Cell: s.spec.Cell, Pair: s.spec.Spec.Pair, Side: s.spec.Spec.Side, Facts: f})
+		return err
+	})
+	return all, err
+}
+
+func (w *Worker) proofOpen(p ProofParams) (nothing, error) {
+	return nothing{}, inside(p.Namespace, func() error {
+		m, err := proof.NewMirror(p.Local, p.Remote)
+		if err == nil {
+			w.mirrors = append(w.mirrors, m)
+		}
+		return err
+	})
+}
+
+func (w *Worker) proofTry(p ProofParams) (ProofResult, error) {
+	var try func() error
+	err := inside(p.Namespace, func() (err error) {
+		try, err = proof.Passage(p.Local, p.Remote, p.Payload)
+		return err
+	})
+	if err != nil {
+		return ProofResult{}, err
+	}
+	if err := try(); err != nil {
+		return ProofResult{Detail: err.Error()}, nil
+	}
+	return ProofResult{OK: true}, nil
+}
+
+func (w *Worker) proofClose(nothing) (nothing, error) {
+	for _, m := range w.mirrors {
+		m.Close()
+	}
+	w.mirrors = nil
+	return nothing{}, nil
+}
+
+func (w *Worker) collect(p CollectParams) ([]CellSamples, error) {
+	t := *w.endpoints.Load()
+	all := make([]CellSamples, 0, len(p.Cells))
+	for _, cell := range p.Cells {
+		c := CellSamples{Cell: cell}
+		latencies := traffic.NewHistogram()
+		for _, s := range t[cell] {
+			if s.endpoint == nil {
+				continue
+			}
+			if k, ok := s.endpoint.(traffic.Collector); ok {
+				k.Collect()
+			}
+			c.Pairs = append(c.Pairs, s.spec.Spec.Pair)
+			c.Side = append(c.Side, s.spec.Spec.Side)
+			c.Samples = append(c.Samples, *s.endpoint.Sample())
+			if r := s.endpoint.Recorder(); r != nil {
+				if err := r.AddTo(latencies); err != nil {
+					return nil, err
+				}
+				c.Max = max(c.Max, r.Max)
+			}
+		}
+		if latencies.TotalCount() > 0 {
+			encoded, err := traffic.EncodeHistogram(latencies)
+			if err != nil {
+				return nil, err
+			}
+			c.Histogram = encoded
+		}
+		all = append(all, c)
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	if m.HeapAlloc > heapLimit {
+		runtime.GC()
+	}
+	return all, nil
+}

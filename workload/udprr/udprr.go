@@ -1,0 +1,102 @@
+package udprr
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/nettoll/nettoll/internal/linux/sock"
+	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/workload"
+)
+
+// Workload is udp-rr.
+type Workload struct{}
+
+var _ workload.Workload = Workload{}
+
+const (
+	largest = 65507 // bytes: an IPv4 datagram of 65535 less its headers (RFC 791, RFC 768)
+
+	// minSamples is how many round trips a median needs (design, "Estimate": 100/(1−q) for q = 0.5).
+	minSamples = 200
+)
+
+// Describe implements [workload.Workload].
+func (Workload) Describe() workload.Description {
+	return workload.Description{
+		Name:    "udp-rr",
+		Summary: "one UDP request in flight, round trips timed one by one (sockperf ping-pong, netperf UDP_RR)",
+		Primary: "latency_p50",
+		Warm:    0.1,
+		Trial:   trial,
+		Spins:   func(p workload.Params) bool { return p["mode"] == "spin" },
+		Params: []workload.Param{
+			{Name: "payload", Default: "64", Summary: "bytes of request and response, 24 to 65507", Check: workload.SizeBetween(traffic.HeaderSize, largest)},
+			{Name: "mode", Default: "wait", Summary: "wait: both ends sleep until a datagram comes; spin: both ends keep asking", Values: []string{"wait", "spin"}},
+		},
+	}
+}
+
+// trial is the default length of a trial; docs/method.md has the study behind it.
+func trial(p workload.Params, pairs int) time.Duration {
+	return 50 * time.Millisecond
+}
+
+// Open implements [workload.Workload].
+func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
+	sk, err := sock.UDP(s.Local, s.Remote)
+	if err != nil {
+		return nil, err
+	}
+	if err := sk.SetTimeout(patience); err != nil {
+		sk.Close()
+		return nil, err
+	}
+	e := endpoint{
+		sock: sk,
+		out:  make([]byte, s.Params.Size("payload")),
+		in:   make([]byte, largest),
+	}
+	spin := s.Params["mode"] == "spin"
+	switch s.Side {
+	case workload.Source:
+		e.recorder = traffic.NewRecorder()
+		return &source{endpoint: e, spin: spin}, nil
+	case workload.Sink:
+		return &sink{endpoint: e, spin: spin, plant: int64(s.Plant)}, nil
+	}
+	sk.Close()
+	return nil, fmt.Errorf("open udp-rr: side %q (want source or sink)", s.Side)
+}
+
+// Metrics implements [workload.Workload]. A transaction is two packets, one each way.
+func (Workload) Metrics(t workload.Trial) workload.Result {
+	r := workload.Result{Metrics: map[string]float64{}, PerPair: map[string][]float64{}, Latency: workload.Merge(t.Histograms), Warnings: t.Doubts()}
+	window := t.Window.Seconds()
+	var sent, received, total int64
+	rates := make([]float64, len(t.Sources))
+	for i, s := range t.Sources {
+		sent += s.Sent
+		received += s.Received
+		total += s.Total
+		rates[i] = float64(s.Received) / window
+	}
+	r.Metrics["transaction_rate"] = float64(received) / window
+	if len(t.Sources) > 1 {
+		r.Metrics["transaction_rate_per_pair"] = float64(received) / window / float64(len(t.Sources))
+		r.PerPair["transaction_rate"] = rates
+	}
+	if sent > 0 {
+		r.Metrics["loss"] = float64(sent-received) / float64(sent)
+	}
+	seconds, cores := t.CPU()
+	r.Metrics["cpu_busy"] = cores
+	if total > 0 {
+		r.Metrics["cpu_per_packet"] = seconds / float64(2*total)
+	}
+	if h := r.Latency; h != nil && h.TotalCount() >= minSamples {
+		r.Metrics["latency_p50"] = float64(h.ValueAtQuantile(50)) / 1e9
+		r.Metrics["latency_mean"] = h.Mean() / 1e9
+	}
+	return r
+}

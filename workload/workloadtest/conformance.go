@@ -1,0 +1,225 @@
+package workloadtest
+
+import (
+	"context"
+	"errors"
+	"math"
+	"net/netip"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nettoll/nettoll/internal/linux/sock"
+	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/workload"
+)
+
+// FreePort returns a port of 127.0.0.1 that nobody uses at the moment, as the kernel chooses it.
+func FreePort(t testing.TB) uint16 {
+	t.Helper()
+	s, err := sock.UDP(netip.AddrPortFrom(loopback, 0), netip.AddrPort{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	a, err := s.Local()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a.Port()
+}
+
+// Conformance checks what every workload promises. Variants are the parameters under which it is run, {} for the defaults.
+func Conformance(t *testing.T, load workload.Workload, variants ...map[string]string) {
+	d := load.Describe()
+	t.Run("description", func(t *testing.T) { description(t, d) })
+	for _, given := range variants {
+		params, err := d.Resolve(given)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Run(d.ID(params), func(t *testing.T) {
+			t.Run("trials", func(t *testing.T) { trials(t, load, given) })
+			t.Run("no allocation", func(t *testing.T) { noAllocation(t, load, given) })
+			t.Run("silent peer", func(t *testing.T) { silentPeer(t, load, given) })
+			t.Run("hanging peer", func(t *testing.T) { hangingPeer(t, load, given) })
+			t.Run("interruption", func(t *testing.T) { interruption(t, load, given) })
+		})
+	}
+}
+
+func description(t *testing.T, d workload.Description) {
+	if d.Name == "" || d.Summary == "" || d.Trial == nil || d.Spins == nil {
+		t.Errorf("incomplete: %+v", d)
+	}
+	if !slices.ContainsFunc(measure.Metrics(), func(m measure.Metric) bool { return m.Name == d.Primary }) {
+		t.Errorf("primary metric %q is not in measure's table", d.Primary)
+	}
+	p, err := d.Resolve(nil)
+	if err != nil {
+		t.Fatalf("defaults: %v", err)
+	}
+	name, given, err := workload.Parse(d.ID(p))
+	if err != nil || name != d.Name {
+		t.Fatalf("parse own id %q: %q, %v", d.ID(p), name, err)
+	}
+	if again, err := d.Resolve(given); err != nil || d.ID(again) != d.ID(p) {
+		t.Errorf("id %q does not lead back to itself: %q, %v", d.ID(p), d.ID(again), err)
+	}
+	if _, err := d.Resolve(map[string]string{"no-such": "1"}); err == nil || !strings.Contains(err.Error(), `"no-such"`) {
+		t.Errorf("unknown parameter: %v, want an error that quotes it", err)
+	}
+	if n := d.Trial(p, 1); n <= 0 {
+		t.Errorf("trial of %v", n)
+	}
+}
+
+// trials: several in a row have plausible figures and do not run into each other.
+func trials(t *testing.T, load workload.Workload, given map[string]string) {
+	pairs := 2
+	if params, _ := load.Describe().Resolve(given); load.Describe().Spins(params) {
+		pairs = 1 // each CPU of a small machine can hold one that spins
+	}
+	r := NewRig(t, load, Options{Pairs: pairs, Length: 150 * time.Millisecond, Given: given})
+	for range 4 {
+		trial, result := r.Trial(t)
+		for i, s := range slices.Concat(trial.Sources, trial.Sinks) {
+			if s.Failure != "" || s.Late != 0 {
+				t.Errorf("endpoint %d: failure %q, %d late", i, s.Failure, s.Late)
+			}
+			if s.Doubt != "" {
+				t.Logf("endpoint %d: %s (a busy machine may do that)", i, s.Doubt)
+			}
+			if s.CPU <= 0 || s.Span < int64(r.Length) {
+				t.Errorf("endpoint %d: cpu %d, span %d of %d", i, s.CPU, s.Span, r.Length)
+			}
+		}
+		primary, ok := result.Metrics[load.Describe().Primary]
+		if !ok || !(primary > 0) || math.IsInf(primary, 0) {
+			t.Errorf("primary metric %s = %v, %v", load.Describe().Primary, primary, ok)
+		}
+		for name := range result.Metrics {
+			if !slices.ContainsFunc(measure.Metrics(), func(m measure.Metric) bool { return m.Name == name }) {
+				t.Errorf("metric %q is not in measure's table", name)
+			}
+		}
+	}
+}
+
+// noAllocation: the whole of a trial, arriving and leaving included, on all threads.
+func noAllocation(t *testing.T, load workload.Workload, given map[string]string) {
+	r := NewRig(t, load, Options{Pairs: 1, Length: 100 * time.Millisecond, Given: given})
+	r.Trial(t)
+	grow := func(n int) uint64 {
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		for range n {
+			if _, err := r.Block(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		runtime.ReadMemStats(&after)
+		return after.Mallocs - before.Mallocs
+	}
+	// What the controller's side of a block allocates is the same for one long trial and for a short one; thousands of
+	// packets are not.
+	if n := grow(3) / 3; n > 40 {
+		t.Errorf("%d allocations in a trial of %v, want only the controller's few", n, r.Length)
+	}
+}
+
+// silentPeer: a trial whose other side says nothing ends by its deadline, and soon there is a sound one again. (Not the very next:
+// where bytes of the silent trial are still on the way, it is the next trial that finds them and makes the connection anew.)
+func silentPeer(t *testing.T, load workload.Workload, given map[string]string) {
+	for _, side := range []workload.Side{workload.Source, workload.Sink} {
+		quiet := true
+		r := NewRig(t, load, Options{Pairs: 1, Length: 100 * time.Millisecond, Given: given,
+			Wrap: func(s workload.Side, _ int, e traffic.Endpoint) traffic.Endpoint {
+				if s != side {
+					return e
+				}
+				return &switchable{Endpoint: e, quiet: &quiet}
+			}})
+		start := time.Now()
+		timing, err := r.Block(context.Background())
+		if err != nil || !timing.Done {
+			t.Fatalf("silent %s: %v, %+v", side, err, timing)
+		}
+		if took := time.Since(start); took > r.Length+10*traffic.DrainLimit {
+			t.Errorf("silent %s: the trial took %v", side, took)
+		}
+		quiet = false
+		r.Trial(t)
+		if trial, result := r.Trial(t); !(result.Metrics[load.Describe().Primary] > 0) {
+			t.Errorf("trial after a silent %s: %+v, %+v", side, result.Metrics, trial)
+		}
+	}
+}
+
+type switchable struct {
+	traffic.Endpoint
+	quiet *bool
+}
+
+func (s *switchable) Run(trial uint64, w traffic.Window) {
+	if !*s.quiet {
+		s.Endpoint.Run(trial, w)
+	}
+}
+
+func (s *switchable) Collect() {
+	if c, ok := s.Endpoint.(traffic.Collector); ok {
+		c.Collect()
+	}
+}
+
+// hang is an endpoint that does not come to its trial until it is let go.
+type hang struct {
+	traffic.Endpoint
+	until chan struct{}
+}
+
+func (h *hang) Prepare(trial uint64) {
+	<-h.until
+	h.Endpoint.Prepare(trial)
+}
+
+// hangingPeer: a thread that does not come is named, within the gate's limit.
+func hangingPeer(t *testing.T, load workload.Workload, given map[string]string) {
+	release := make(chan struct{})
+	r := NewRig(t, load, Options{Pairs: 1, Length: 30 * time.Millisecond, Given: given,
+		Wrap: func(s workload.Side, _ int, e traffic.Endpoint) traffic.Endpoint {
+			if s == workload.Source {
+				return e
+			}
+			return &hang{e, release}
+		}})
+	defer close(release)
+	start := time.Now()
+	_, err := r.Block(context.Background())
+	var stalled *traffic.StalledError
+	if !errors.As(err, &stalled) || len(stalled.Missing) != 1 || stalled.Missing[0] != (traffic.Seat{Worker: SinkWorker}) || stalled.Opened {
+		t.Fatalf("hanging sink: %v (%+v), want the sink's seat named", err, stalled)
+	}
+	if took := time.Since(start); took > 3*time.Second {
+		t.Errorf("named after %v", took)
+	}
+}
+
+// interruption: a cancelled block ends after its running trial.
+func interruption(t *testing.T, load workload.Workload, given map[string]string) {
+	r := NewRig(t, load, Options{Pairs: 1, Length: 100 * time.Millisecond, Given: given})
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	start := time.Now()
+	if _, err := r.Block(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("interrupted block: %v", err)
+	}
+	if took := time.Since(start); took > 500*time.Millisecond {
+		t.Errorf("interrupted block took %v", took)
+	}
+}

@@ -1,0 +1,161 @@
+package workloadtest
+
+import (
+	"context"
+	"net/netip"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/nettoll/nettoll/internal/linux/shm"
+	"github.com/nettoll/nettoll/internal/linux/thread"
+	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/workload"
+)
+
+// Rig drives pairs of endpoints of one workload over loopback, with the threads, the board and the turn of a real worker, in the
+// test's own process.
+type Rig struct {
+	Board   *traffic.Board
+	Load    workload.Workload
+	Params  workload.Params
+	Length  time.Duration
+	Warm    time.Duration
+	Sources []traffic.Endpoint
+	Sinks   []traffic.Endpoint
+	threads int
+}
+
+// Options say what a rig is made of.
+type Options struct {
+	Pairs  int
+	Length time.Duration
+	Given  map[string]string // parameters
+	Plant  time.Duration
+	// Wrap, if set, replaces an endpoint: for faults.
+	Wrap func(workload.Side, int, traffic.Endpoint) traffic.Endpoint
+}
+
+// The board numbers of a rig's two workers.
+const (
+	SourceWorker = 0
+	SinkWorker   = 1
+)
+
+var loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+
+// NewRig opens the endpoints and starts the threads. The ports are the kernel's choice.
+func NewRig(t testing.TB, load workload.Workload, o Options) *Rig {
+	t.Helper()
+	params, err := load.Describe().Resolve(o.Given)
+	if err != nil {
+		t.Fatal(err)
+	}
+	layout := traffic.Layout{Workers: 2, Pairs: o.Pairs, Cells: 1}
+	file, err := shm.Create("board", traffic.BoardSize(layout))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	mem, err := shm.Map(file) // stays mapped: the threads live as long as the process
+	if err != nil {
+		t.Fatal(err)
+	}
+	board, err := traffic.NewBoard(mem, layout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &Rig{Board: board, Load: load, Params: params, Length: o.Length, Warm: time.Duration(load.Describe().Warm * float64(o.Length)), threads: 2 * o.Pairs}
+	err = board.SetCell(0, traffic.CellPlan{Workers: []int{SourceWorker, SinkWorker}, Threads: r.threads, Warm: r.Warm, Length: r.Length})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pair := range o.Pairs {
+		source, sink := netip.AddrPortFrom(loopback, FreePort(t)), netip.AddrPortFrom(loopback, FreePort(t))
+		open := func(side workload.Side, local, remote netip.AddrPort) traffic.Endpoint {
+			e, err := load.Open(workload.Spec{
+				Workload: load.Describe().Name, Params: params, Side: side, Pair: pair, Local: local, Remote: remote, Plant: o.Plant,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(e.Close)
+			return e
+		}
+		snk := open(workload.Sink, sink, source)
+		src := open(workload.Source, source, sink)
+		if ready, ok := snk.(workload.Readier); ok {
+			if err := ready.Ready(time.Second); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if o.Wrap != nil {
+			src, snk = o.Wrap(workload.Source, pair, src), o.Wrap(workload.Sink, pair, snk)
+		}
+		r.Sources, r.Sinks = append(r.Sources, src), append(r.Sinks, snk)
+	}
+	// A thread in a loop never gives its P back (see the worker).
+	before := runtime.GOMAXPROCS(r.threads + 2)
+	t.Cleanup(func() { runtime.GOMAXPROCS(before) })
+	ids, ready := make(chan int, r.threads), make(chan error, r.threads)
+	cpus, err := thread.CPUs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for worker, endpoints := range [][]traffic.Endpoint{r.Sources, r.Sinks} {
+		for pair, e := range endpoints {
+			th := &traffic.Thread{
+				Board: board, Seat: traffic.Seat{Worker: worker, Pair: pair}, Run: 1, CPUs: cpus[worker*len(cpus)/2:][:1],
+				Endpoint: func(int) traffic.Endpoint { return e }, Ready: ready, ThreadIDs: ids,
+			}
+			go th.Serve()
+		}
+	}
+	for range r.threads {
+		if err := <-ready; err != nil {
+			t.Fatal(err)
+		}
+	}
+	return r
+}
+
+// Block runs one block of one trial and returns its timing.
+func (r *Rig) Block(ctx context.Context) (traffic.Timing, error) {
+	timings, err := r.Board.Run(ctx, []int{0}, func(int) int { return len(r.Sources) })
+	return timings[0], err
+}
+
+// Trial runs one trial and returns what the workload makes of it.
+func (r *Rig) Trial(t testing.TB) (workload.Trial, workload.Result) {
+	t.Helper()
+	timing, err := r.Block(context.Background())
+	if err != nil || !timing.Done {
+		t.Fatalf("trial: %v, %+v", err, timing)
+	}
+	trial := workload.Trial{Params: r.Params, Window: r.Length - r.Warm, Length: r.Length}
+	latencies := traffic.NewHistogram()
+	for _, e := range r.Sources {
+		trial.Sources = append(trial.Sources, sample(e))
+		if rec := e.Recorder(); rec != nil {
+			if err := rec.AddTo(latencies); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, e := range r.Sinks {
+		trial.Sinks = append(trial.Sinks, sample(e))
+	}
+	if latencies.TotalCount() > 0 {
+		trial.Histograms = []*hdrhistogram.Histogram{latencies}
+	}
+	return trial, r.Load.Metrics(trial)
+}
+
+func sample(e traffic.Endpoint) traffic.Sample {
+	if k, ok := e.(traffic.Collector); ok {
+		k.Collect()
+	}
+	return *e.Sample()
+}
