@@ -107,7 +107,7 @@ func medianInPlace(x []float64) float64 {
 	if lo == hi {
 		return lo // also of two infinities
 	}
-	return lo + (hi-lo)/2 // NaN of −Inf and +Inf: half of the blocks say the one, half the other
+	return lo/2 + hi/2 // no overflow; NaN of −Inf and +Inf: half of the blocks say the one, half the other
 }
 
 // EstimateRatio estimates the log ratio of a cell to its baseline from gens, whose element g holds the log ratios of the blocks

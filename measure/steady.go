@@ -13,7 +13,7 @@ const minSlices = 10
 //	z(d) = Σ_{i>d} (x_i − x̄)² / (n−d)²    bytes², the squared standard error of the mean of what is left
 //
 // open is d, which is the index in cumulative at which the window opens. ok is false when the minimum lies on the bound (the
-// stream has not become steady), when nothing was delivered in the kept part, or with fewer than 10 slices.
+// stream has not become steady; steady growth always ends there, accelerating growth need not), when nothing was delivered in the kept part, or with fewer than 10 slices.
 func Steady(cumulative []float64) (open int, ok bool) {
 	n := len(cumulative) - 1
 	if n < minSlices {

@@ -1,0 +1,318 @@
+package measure
+
+import (
+	"errors"
+	"math"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+func near(tolerance float64) cmp.Option {
+	return cmp.Options{cmpopts.EquateApprox(0, tolerance), cmpopts.EquateNaNs()}
+}
+
+func TestMedian(t *testing.T) {
+	nan, inf := math.NaN(), math.Inf(1)
+	for _, tt := range []struct {
+		in   []float64
+		want float64
+	}{
+		{nil, nan}, {[]float64{nan}, nan}, {[]float64{3}, 3}, {[]float64{3, 1}, 2}, {[]float64{3, nan, 1, 2}, 2}, {[]float64{-inf, 1, inf}, 1},
+		{[]float64{-inf, -inf}, -inf}, {[]float64{-inf, inf}, nan}, {[]float64{-inf, 1}, -inf}, {[]float64{math.MaxFloat64, math.MaxFloat64}, math.MaxFloat64},
+	} {
+		if d := cmp.Diff(tt.want, Median(tt.in), cmpopts.EquateNaNs()); d != "" {
+			t.Error(tt.in, d)
+		}
+	}
+	x := []float64{3, 1, 2}
+	Median(x)
+	if d := cmp.Diff([]float64{3, 1, 2}, x); d != "" {
+		t.Error("the argument was changed", d)
+	}
+}
+
+func TestLogRatio(t *testing.T) {
+	nan, inf := math.NaN(), math.Inf(1)
+	for _, tt := range []struct{ cell, base, want float64 }{
+		{2, 1, math.Ln2}, {1, 2, -math.Ln2}, {0, 1, -inf}, {1, 0, inf}, {0, 0, nan}, {-1, 1, nan}, {1, -1, nan}, {nan, 1, nan}, {inf, 1, nan},
+	} {
+		if d := cmp.Diff(tt.want, LogRatio(tt.cell, tt.base), near(1e-15)); d != "" {
+			t.Error(tt, d)
+		}
+	}
+}
+
+func TestEstimateRatio(t *testing.T) {
+	nan, inf := math.NaN(), math.Inf(1)
+	// Worked by hand: medians 1, 2, 3; mean 2, sd 1, standard error 1/√3; t(0.98, 2) = 4.8487; p of t = 2√3 with 2 degrees of freedom: 0.07418.
+	h := 4.848732 / math.Sqrt(3)
+	known := Estimate{
+		Ratio: math.Exp(2), Lo: math.Exp(2 - h), Hi: math.Exp(2 + h), Log: 2, StdErr: 1 / math.Sqrt(3), DF: 2, P: 0.0741799, Generations: 3, Blocks: 7, Spread: 1,
+	}
+	for _, tt := range []struct {
+		name string
+		gens [][]float64
+		want Estimate
+		err  error
+	}{
+		{"known", [][]float64{{1, 0, 9}, {2}, {}, {4, 2, 3, nan}}, known, nil},
+		{"all the same", [][]float64{{1}, {1}}, Estimate{Ratio: math.E, Lo: math.E, Hi: math.E, Log: 1, DF: 1, P: 0, Generations: 2, Blocks: 2}, nil},
+		{"all equal to the baseline", [][]float64{{0}, {0}}, Estimate{Ratio: 1, Lo: 1, Hi: 1, DF: 1, P: 1, Generations: 2, Blocks: 2}, nil},
+		{"an infinite block in the minority", [][]float64{{-inf, 0, 0}, {0}}, Estimate{Ratio: 1, Lo: 1, Hi: 1, DF: 1, P: 1, Generations: 2, Blocks: 4}, nil},
+		{"an infinite median", [][]float64{{-inf, -inf, 0}, {0}}, Estimate{Ratio: 0, Log: -inf, Generations: 2, Blocks: 4}, ErrNotFinite},
+		{"a divided median", [][]float64{{-inf, inf}, {0}}, Estimate{Ratio: nan, Log: nan, Generations: 2, Blocks: 3}, ErrNotFinite},
+		{"one generation", [][]float64{{1, 2}}, Estimate{Ratio: math.Exp(1.5), Log: 1.5, Generations: 1, Blocks: 2}, ErrFewGenerations},
+		{"nothing", [][]float64{nil, {nan}}, Estimate{Ratio: nan, Log: nan}, ErrFewGenerations},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := EstimateRatio(tt.gens)
+			if !errors.Is(err, tt.err) {
+				t.Errorf("error is %v, want %v", err, tt.err)
+			}
+			if d := cmp.Diff(tt.want, got, cmpopts.EquateApprox(1e-5, 1e-7), cmpopts.EquateNaNs()); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+	if d := cmp.Diff(math.Expm1(h), known.HalfWidth(), near(1e-9)); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestEstimateDifference(t *testing.T) {
+	got, err := EstimateDifference([][]float64{{0, 0, 0, 0.04}, {0, 0}, {0.02, 0.04, math.NaN()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// means 0.01, 0, 0.03
+	mean, sd := 0.04/3, 0.015275252
+	h := 4.848732 * sd / math.Sqrt(3)
+	want := Difference{Points: mean, Lo: mean - h, Hi: mean + h, StdErr: sd / math.Sqrt(3), DF: 2, P: 0.2697, Generations: 3, Blocks: 8, Spread: sd}
+	if d := cmp.Diff(want, got, near(1e-4)); d != "" {
+		t.Error(d)
+	}
+	none, err := EstimateDifference([][]float64{{0}, {0}})
+	if err != nil || none.P != 1 || none.HalfWidth() != 0 {
+		t.Error("no loss against no loss:", none, err)
+	}
+	if _, err := EstimateDifference(nil); !errors.Is(err, ErrFewGenerations) {
+		t.Error(err)
+	}
+}
+
+func TestHolm(t *testing.T) {
+	nan := math.NaN()
+	for _, tt := range []struct {
+		name    string
+		p, want []float64
+	}{
+		{"none", nil, []float64{}},
+		{"one", []float64{0.2}, []float64{0.05}},
+		{"all rejected", []float64{0.02, 0.001, 0.03}, []float64{0.025, 0.05 / 3, 0.05}},
+		{"stops at the second", []float64{0.04, 0.001, 0.03}, []float64{0.025, 0.05 / 3, 0.025}},
+		{"none rejected", []float64{0.04, 0.03, 0.5}, []float64{0.05 / 3, 0.05 / 3, 0.05 / 3}},
+		{"not a number", []float64{nan, 0.04, nan}, []float64{nan, 0.05, nan}},
+		{"ties", []float64{0.02, 0.02}, []float64{0.025, 0.05}},
+	} {
+		if d := cmp.Diff(tt.want, Holm(tt.p, 0.05), near(1e-12)); d != "" {
+			t.Error(tt.name, d)
+		}
+	}
+}
+
+func TestDecide(t *testing.T) {
+	higher, _ := LookupMetric("goodput")
+	lower, _ := LookupMetric("latency_p50")
+	neither, _ := LookupMetric("packet_rate_sent")
+	share, _ := LookupMetric("loss")
+	unknown, _ := LookupMetric("hops")
+	// x ± w, adjusted ± a, floor f, precision d
+	c := func(x, w, a, f, d float64) Comparison {
+		return Comparison{x, Interval{x - w, x + w}, Interval{x - a, x + a}, f, d}
+	}
+	for _, tt := range []struct {
+		name string
+		c    Comparison
+		m    Metric
+		want Verdict
+	}{
+		{"clear gain", c(.10, .02, .03, .02, .02), higher, Faster},
+		{"clear loss", c(-.10, .02, .03, .02, .02), higher, Slower},
+		{"more latency", c(.10, .02, .03, .02, .02), lower, Slower},
+		{"less latency", c(-.10, .02, .03, .02, .02), lower, Faster},
+		{"more sent", c(.10, .02, .03, .02, .02), neither, Higher},
+		{"less loss", c(-.10, .02, .03, .02, .02), share, Lower},
+		{"unknown metric", c(.10, .02, .03, .02, .02), unknown, Higher},
+		{"wide but clear", c(.80, .30, .40, .02, .02), higher, Faster},
+		{"significant, but below the floor", c(.010, .005, .006, .02, .02), higher, NoDifference},
+		{"significant, below the floor, reaching far beyond it", c(.019, .030, .018, .02, .005), higher, NotPrecise},
+		{"equal and precise", c(0, .02, .03, .021, .02), higher, NoDifference},
+		{"equal and precise, a small floor", c(.001, .02, .03, .005, .02), higher, NoDifference},
+		{"equal but wide", c(0, .10, .15, .02, .02), higher, NotPrecise},
+		{"wide, but so are the twins", c(.01, .10, .15, .10, .02), higher, NoDifference},
+		{"beyond the floor, not past Holm, interval clear of the floor", c(.02, .01, .03, .005, .03), higher, NotPrecise},
+		{"strict without a precision", c(.001, .02, .03, .02, 0), higher, NotPrecise},
+		{"strict and within", c(.001, .018, .03, .02, 0), higher, NoDifference},
+		{"no twin", c(.5, .01, .01, math.NaN(), .02), higher, NotPrecise},
+		{"an unbounded twin", c(.5, .01, .01, math.Inf(1), .02), higher, NoDifference},
+	} {
+		if got := tt.c.Decide(tt.m); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestFloor(t *testing.T) {
+	for _, tt := range []struct{ lo, hi, want float64 }{{1 / 1.05, 1.02, math.Log(1.05)}, {0.99, 1.03, math.Log(1.03)}, {1.01, 1.02, math.Log(1.02)}} {
+		if d := cmp.Diff(tt.want, Floor(Estimate{Lo: tt.lo, Hi: tt.hi}), near(1e-12)); d != "" {
+			t.Error(d)
+		}
+	}
+	if got := FloorOf(Difference{Lo: -0.03, Hi: 0.01}); got != 0.03 {
+		t.Error(got)
+	}
+}
+
+func TestClopperPearson(t *testing.T) {
+	// R: binom.test(k, n)$conf.int
+	for _, tt := range []struct {
+		k, n   int
+		lo, hi float64
+	}{
+		{0, 10, 0, 0.3084971}, {10, 10, 0.6915029, 1}, {5, 10, 0.1870860, 0.8129140}, {95, 100, 0.8871651, 0.9835681}, {0, 0, 0, 1}, {5, 3, 0, 1}, {-1, 3, 0, 1},
+	} {
+		lo, hi := ClopperPearson(tt.k, tt.n, 0.95)
+		if d := cmp.Diff([]float64{tt.lo, tt.hi}, []float64{lo, hi}, near(1e-6)); d != "" {
+			t.Error(tt.k, tt.n, d)
+		}
+	}
+}
+
+func TestSteady(t *testing.T) {
+	stream := func(n int, rate func(i int) float64) []float64 {
+		c := make([]float64, n+1)
+		for i := range n {
+			c[i+1] = c[i] + rate(i)
+		}
+		return c
+	}
+	wobble := func(i int) float64 { return 100 + 5*math.Sin(float64(i)*2.3) }
+	for _, tt := range []struct {
+		name string
+		in   []float64
+		open int
+		ok   bool
+	}{
+		{"steady from the start", stream(50, wobble), 0, true},
+		{"constant", stream(50, func(int) float64 { return 0.1 }), 0, true},
+		{"slow start", stream(50, func(i int) float64 { return wobble(i) * min(1, float64(i+1)/10) }), 9, true},
+		{"nothing at first", stream(50, func(i int) float64 { return wobble(i) * float64(min(1, i/12)) }), 12, true},
+		{"still growing", stream(50, func(i int) float64 { return float64(i) }), 25, false},
+		{"nothing at all", stream(50, func(int) float64 { return 0 }), 0, false},
+		{"too short", stream(9, wobble), 0, false},
+		{"empty", nil, 0, false},
+	} {
+		open, ok := Steady(tt.in)
+		if open != tt.open || ok != tt.ok {
+			t.Errorf("%s: %d, %v, want %d, %v", tt.name, open, ok, tt.open, tt.ok)
+		}
+	}
+}
+
+func TestLookPlan(t *testing.T) {
+	for _, tt := range []struct {
+		generations, affordable int
+		blocks                  []int       // of the first generations
+		totals                  map[int]int // by generations at looks
+	}{
+		{0, 0, []int{4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 8, 8, 8, 8, 8, 16}, map[int]int{5: 20, 10: 40, 15: 80, 20: 160, 25: 320}},
+		{10, 0, []int{2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 4}, map[int]int{10: 20, 20: 40, 30: 80}},
+		{5, 10, []int{2, 2, 2, 2, 2, 2}, map[int]int{5: 10, 10: 20}},
+		{5, 3, []int{1, 1, 1, 1, 1}, map[int]int{5: 5}},
+		{5, 1000, []int{4, 4}, map[int]int{5: 20}},
+	} {
+		p := NewLookPlan(tt.generations, tt.affordable)
+		var blocks []int
+		for g, n := range p.Generations() {
+			if g == len(tt.blocks) {
+				break
+			}
+			blocks = append(blocks, n)
+		}
+		if d := cmp.Diff(tt.blocks, blocks); d != "" {
+			t.Error(tt.generations, tt.affordable, d)
+		}
+		for g, want := range tt.totals {
+			if got := p.Total(g); got != want || !p.Look(g) || p.Look(g+1) || p.Look(0) {
+				t.Errorf("%+v: %d blocks in %d generations, want %d and a look there", p, got, g, want)
+			}
+		}
+	}
+}
+
+func TestFormat(t *testing.T) {
+	for _, tt := range []struct {
+		value      float64
+		unit, want string
+	}{
+		{12.3e-6, "s", "12.3 µs"},
+		{0.05, "s", "50 ms"},
+		{1.5, "s", "1.5 s"},
+		{5400, "s", "5400 s"},
+		{-12.3e-6, "s", "-12.3 µs"},
+		{999.96e-6, "s", "1 ms"},
+		{34.1e9, "bit/s", "34.1 Gbit/s"},
+		{81234, "transaction/s", "81.2 k/s"},
+		{12, "connection/s", "12 /s"},
+		{81234, "packet/s", "81.2 kpacket/s"},
+		{0.008, "1", "0.8 %"},
+		{0.00001234, "1", "0.00123 %"},
+		{1, "1", "100 %"},
+		{0, "1", "0 %"},
+		{0, "s", "0 s"},
+		{1.234, "cores", "1.23 cores"},
+		{3, "segment", "3 segment"},
+		{7.47e-9, "s/byte", "7.47 ns/byte"},
+		{1.5e6, "byte", "1.5 Mbyte"},
+		{1e30, "bit/s", "1000000000000000 Pbit/s"},
+		{1e-15, "s", "0.001 ps"},
+		{1234, "", "1.23 k"},
+		{12, "", "12"},
+		{math.NaN(), "s", "–"},
+	} {
+		if got := Format(tt.value, tt.unit); got != tt.want {
+			t.Errorf("Format(%g, %q) = %q, want %q", tt.value, tt.unit, got, tt.want)
+		}
+	}
+}
+
+func TestLookupMetric(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		want Metric
+		ok   bool
+	}{
+		{"goodput", Metric{"goodput", "bit/s", HigherBetter, KindRate, 0}, true},
+		{"latency_p999", Metric{"latency_p999", "s", LowerBetter, KindQuantile, 0.999}, true},
+		{"latency_p9999", Metric{"latency_p9999", "s", LowerBetter, KindQuantile, 0.9999}, true},
+		{"oneway_latency_p50", Metric{"oneway_latency_p50", "s", LowerBetter, KindQuantile, 0.5}, true},
+		{"latency_p", Metric{"latency_p", "", Neither, KindUnknown, 0}, false},
+		{"latency_p0", Metric{"latency_p0", "", Neither, KindUnknown, 0}, false},
+		{"latency_px", Metric{"latency_px", "", Neither, KindUnknown, 0}, false},
+		{"hops", Metric{"hops", "", Neither, KindUnknown, 0}, false},
+	} {
+		got, ok := LookupMetric(tt.name)
+		if d := cmp.Diff(tt.want, got); d != "" || ok != tt.ok {
+			t.Error(tt.name, ok, d)
+		}
+	}
+	seen := map[string]bool{}
+	for _, m := range Metrics() {
+		if seen[m.Name] || m.Unit == "" || m.Better == "" || (m.Kind == KindQuantile) != (m.Quantile > 0) {
+			t.Errorf("%+v is listed twice or incomplete", m)
+		}
+		seen[m.Name] = true
+	}
+}
