@@ -478,7 +478,9 @@ func (r *Row) comparison(precision float64) Comparison {
 	}
 	e := r.Estimate
 	return Comparison{
-		e.Log, Interval{math.Log(e.Lo), math.Log(e.Hi)}, Interval{math.Log(r.AdjLo), math.Log(r.AdjHi)},
+		e.Log,
+		Interval{math.Log(e.Lo), math.Log(e.Hi)},
+		Interval{math.Log(r.AdjLo), math.Log(r.AdjHi)},
 		r.Floor, math.Log1p(max(precision, 0)),
 	}
 }

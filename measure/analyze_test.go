@@ -57,31 +57,41 @@ func TestLatencyGroups(t *testing.T) {
 	}{
 		{"nothing", nil, nil, nil},
 		{
-			"each large enough", []Histograms{h(0, 1, 4, 1000, 500), h(0, 5, 8, 2000, 700)}, []Histograms{h(0, 5, 8, 1000, 350), h(0, 1, 4, 1000, 250)},
+			"each large enough",
+			[]Histograms{h(0, 1, 4, 1000, 500), h(0, 5, 8, 2000, 700)},
+			[]Histograms{h(0, 5, 8, 1000, 350), h(0, 1, 4, 1000, 250)},
 			[]QuantileGroup{{0, 1, 4, 500e-9, 250e-9, 1000, 1000}, {0, 5, 8, 700e-9, 350e-9, 2000, 1000}},
 		},
 		{
-			"merged until both are", []Histograms{h(0, 1, 4, 1000, 500), h(0, 5, 8, 1000, 500)}, []Histograms{h(0, 1, 4, 500, 250), h(0, 5, 8, 500, 250)},
+			"merged until both are",
+			[]Histograms{h(0, 1, 4, 1000, 500), h(0, 5, 8, 1000, 500)},
+			[]Histograms{h(0, 1, 4, 500, 250), h(0, 5, 8, 500, 250)},
 			[]QuantileGroup{{0, 1, 8, 500e-9, 250e-9, 2000, 1000}},
 		},
 		{
 			"the rest joins the last group",
-			[]Histograms{h(0, 1, 4, 1000, 500), h(0, 5, 8, 10, 500)}, []Histograms{h(0, 1, 4, 1000, 250), h(0, 5, 8, 10, 250)},
+			[]Histograms{h(0, 1, 4, 1000, 500), h(0, 5, 8, 10, 500)},
+			[]Histograms{h(0, 1, 4, 1000, 250), h(0, 5, 8, 10, 250)},
 			[]QuantileGroup{{0, 1, 8, 500e-9, 250e-9, 1010, 1010}},
 		},
 		{
 			"never over generations",
-			[]Histograms{h(0, 1, 4, 600, 500), h(1, 5, 8, 600, 500), h(2, 9, 9, 1000, 500)}, []Histograms{h(0, 1, 4, 600, 250), h(1, 5, 8, 600, 250), h(2, 9, 9, 1000, 250)},
+			[]Histograms{h(0, 1, 4, 600, 500), h(1, 5, 8, 600, 500), h(2, 9, 9, 1000, 500)},
+			[]Histograms{h(0, 1, 4, 600, 250), h(1, 5, 8, 600, 250), h(2, 9, 9, 1000, 250)},
 			[]QuantileGroup{{2, 9, 9, 500e-9, 250e-9, 1000, 1000}},
 		},
 		{
-			"different boundaries", []Histograms{h(0, 1, 8, 2000, 500)}, []Histograms{h(0, 1, 4, 1000, 250), h(0, 5, 8, 1000, 250)},
+			"different boundaries",
+			[]Histograms{h(0, 1, 8, 2000, 500)},
+			[]Histograms{h(0, 1, 4, 1000, 250), h(0, 5, 8, 1000, 250)},
 			[]QuantileGroup{{0, 1, 8, 500e-9, 250e-9, 2000, 2000}},
 		},
 		{"different blocks", []Histograms{h(0, 1, 4, 2000, 500)}, []Histograms{h(0, 5, 8, 2000, 250)}, nil},
 		{"boundaries that never meet", []Histograms{h(0, 1, 4, 2000, 500)}, []Histograms{h(0, 1, 8, 2000, 250)}, nil},
 		{
-			"recorded twice", []Histograms{h(0, 1, 4, 5, 100), h(0, 1, 4, 1000, 500)}, []Histograms{h(0, 1, 4, 1000, 250)},
+			"recorded twice",
+			[]Histograms{h(0, 1, 4, 5, 100), h(0, 1, 4, 1000, 500)},
+			[]Histograms{h(0, 1, 4, 1000, 250)},
 			[]QuantileGroup{{0, 1, 4, 500e-9, 250e-9, 1000, 1000}},
 		},
 	} {

@@ -1,8 +1,6 @@
 package measure
 
-import (
-	"iter"
-)
+import "iter"
 
 // Blocks and generations of the first look.
 const (
@@ -61,7 +59,7 @@ func (p LookPlan) Generations() iter.Seq2[int, int] {
 }
 
 // Precise says whether a cell's primary metric is known as precisely as asked for (a share; of a metric compared by difference, in
-// its unit). Fewer generations than the plan has before a look are never precise.
+// its unit). Nothing is precise where nothing is asked for.
 func (r Row) Precise(precision float64) bool {
 	switch {
 	case precision <= 0:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"sort"
 	"strconv"
 )
@@ -127,7 +128,7 @@ func (t Trial) appendJSON(b []byte) ([]byte, error) {
 	warnings := t.Warnings
 	b, bad := numbers(b, "metrics", t.Metrics)
 	for _, name := range bad {
-		warnings = append(warnings[:len(warnings):len(warnings)], fmt.Sprintf("metric %q was not a finite number and is left out", name))
+		warnings = append(slices.Clip(warnings), fmt.Sprintf("metric %q was not a finite number and is left out", name))
 	}
 	if len(t.PerPair) > 0 {
 		b = key(b, "pairs")
@@ -144,7 +145,7 @@ func (t Trial) appendJSON(b []byte) ([]byte, error) {
 				}
 				if !finite(x) {
 					b = append(b, '0')
-					warnings = append(warnings[:len(warnings):len(warnings)], fmt.Sprintf("metric %q of pair %d was not a finite number; written as 0", name, j))
+					warnings = append(slices.Clip(warnings), fmt.Sprintf("metric %q of pair %d was not a finite number; written as 0", name, j))
 					continue
 				}
 				b = appendNumber(b, x)
@@ -203,10 +204,12 @@ func (p Proof) appendJSON(b []byte) ([]byte, error) {
 	p.Type, p.V = "proof", Version
 	return appendAny(b, p)
 }
+
 func (w Warning) appendJSON(b []byte) ([]byte, error) {
 	w.Type, w.V = "warning", Version
 	return appendAny(b, w)
 }
+
 func (f Fact) appendJSON(b []byte) ([]byte, error) {
 	f.Type, f.V = "fact", Version
 	return appendAny(b, f)
@@ -280,7 +283,7 @@ func appendNumber(b []byte, x float64) []byte {
 }
 
 func quote(b []byte, s string) []byte {
-	for i := 0; i < len(s); i++ {
+	for i := range len(s) {
 		if c := s[i]; c < 0x20 || c >= 0x7f || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
 			q, _ := json.Marshal(s) // a string cannot fail
 			return append(b, q...)

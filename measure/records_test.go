@@ -16,9 +16,11 @@ import (
 func TestRecordsRoundTrip(t *testing.T) {
 	want := &Log{
 		Trials: []Trial{
-			{Type: "trial", V: 1, Generation: 1, Block: 7, Cell: "bridge/same-host/1/udp-rr(payload=28,mode=wait)", Start: 12.5, Duration: 0.05,
+			{
+				Type: "trial", V: 1, Generation: 1, Block: 7, Cell: "bridge/same-host/1/udp-rr(payload=28,mode=wait)", Start: 12.5, Duration: 0.05,
 				Metrics: map[string]float64{"latency_p50": 1.23457e-5, "goodput": 3.4e10, "loss": 0}, PerPair: map[string][]float64{"goodput": {1.5e10, 1.9e10}},
-				Warnings: []string{"the machine was stolen from: \"3 ms\"\n\u2028"}},
+				Warnings: []string{"the machine was stolen from: \"3 ms\"\n\u2028"},
+			},
 			{Type: "trial", V: 1, Cell: "b", Metrics: map[string]float64{}, Failed: "sink went away"},
 		},
 		Histograms: []Histograms{{Type: "histogram", V: 1, Generation: 2, First: 3, Last: 6, Cell: "b", Metric: "oneway_latency", Samples: 12345678901, Data: "HISTFAAA+/="}},
@@ -88,7 +90,8 @@ func TestRead(t *testing.T) {
 		{"torn, then resumed on the same line", good(1)[:20] + good(2) + "\n" + good(3), []int{2, 3}, []string{"line 1: no record: unexpected end of JSON input; the record after it was recovered"}},
 		{"binary between", good(1) + "\n\x00\xff\x1f\x8b\n" + good(2), []int{1, 2}, []string{"line 2: no record: invalid"}},
 		{"another's JSON", `{"hello":1}` + "\n[1]\n3\nnull\n" + good(1), []int{1}, []string{
-			`line 1: no record: field "type"`, "line 2: no record: json", "line 3: no record: json", `line 4: no record: field "type"`}},
+			`line 1: no record: field "type"`, "line 2: no record: json", "line 3: no record: json", `line 4: no record: field "type"`,
+		}},
 		{"unknown type", `{"type":"song","v":1}`, nil, []string{`line 1: unknown record type "song" (known: trial,`}},
 		{"newer version", `{"type":"trial","v":2,"cell":"a"}` + "\n" + good(1), []int{1}, []string{`line 1: record "trial" has version 2, this nettoll knows 1`}},
 		{"no version", `{"type":"trial","cell":"a"}`, nil, []string{`line 1: record "trial" has no version`}},

@@ -19,8 +19,16 @@ func TestMedian(t *testing.T) {
 		in   []float64
 		want float64
 	}{
-		{nil, nan}, {[]float64{nan}, nan}, {[]float64{3}, 3}, {[]float64{3, 1}, 2}, {[]float64{3, nan, 1, 2}, 2}, {[]float64{-inf, 1, inf}, 1},
-		{[]float64{-inf, -inf}, -inf}, {[]float64{-inf, inf}, nan}, {[]float64{-inf, 1}, -inf}, {[]float64{math.MaxFloat64, math.MaxFloat64}, math.MaxFloat64},
+		{nil, nan},
+		{[]float64{nan}, nan},
+		{[]float64{3}, 3},
+		{[]float64{3, 1}, 2},
+		{[]float64{3, nan, 1, 2}, 2},
+		{[]float64{-inf, 1, inf}, 1},
+		{[]float64{-inf, -inf}, -inf},
+		{[]float64{-inf, inf}, nan},
+		{[]float64{-inf, 1}, -inf},
+		{[]float64{math.MaxFloat64, math.MaxFloat64}, math.MaxFloat64},
 	} {
 		if d := cmp.Diff(tt.want, Median(tt.in), cmpopts.EquateNaNs()); d != "" {
 			t.Error(tt.in, d)

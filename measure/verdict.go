@@ -43,10 +43,8 @@ type Comparison struct {
 // The margin is f+d and not max(f, d), because a cell that left at the precision asked for has an interval of half-width d: an equal
 // cell would have to hit 0 exactly to lie within ±d.
 func (c Comparison) Decide(m Metric) Verdict {
-	for _, x := range []float64{c.Point, c.Interval.Lo, c.Interval.Hi, c.Adjusted.Lo, c.Adjusted.Hi, c.Floor} {
-		if math.IsNaN(x) {
-			return NotPrecise
-		}
+	if slices.ContainsFunc([]float64{c.Point, c.Interval.Lo, c.Interval.Hi, c.Adjusted.Lo, c.Adjusted.Hi, c.Floor}, math.IsNaN) {
+		return NotPrecise
 	}
 	switch margin := c.Floor + max(c.Precision, 0); {
 	case (c.Adjusted.Lo > 0 || c.Adjusted.Hi < 0) && math.Abs(c.Point) > c.Floor:
