@@ -1,0 +1,61 @@
+package network
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"net"
+	"net/netip"
+)
+
+// UnderlayAddr returns the addresses of a host on the underlay: 198.18.0.H/16 (RFC 2544 section C.2.2 sets the range aside for benchmarks) and
+// fd00:198:18::H/48 (RFC 4193).
+func UnderlayAddr(host int) (v4, v6 netip.Prefix) {
+	return netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 18, 0, byte(host)}), 16),
+		netip.PrefixFrom(ipv6(digits(198), digits(18), 0, 0, 0, digits(host)), 48)
+}
+
+// Gateway returns the addresses of a host within the range of its containers, which has their length:
+// 10.H.0.1/16 and fd00:10:H::1/64.
+func Gateway(host int) (v4, v6 netip.Prefix) {
+	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(host), 0, 1}), 16),
+		netip.PrefixFrom(ipv6(digits(10), digits(host), 0, 0, 0, 1), 64)
+}
+
+// ContainerAddr returns the addresses of container i of a host, with the length of their range: 10.H.1.0+i/16 and fd00:10:H::1:0+i/64.
+func ContainerAddr(host, i int) (v4, v6 netip.Prefix) {
+	low := 1<<8 + i
+	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(host), byte(low >> 8), byte(low)}), 16),
+		netip.PrefixFrom(ipv6(digits(10), digits(host), 0, 0, 1, uint16(i)), 64)
+}
+
+// ipv6 is fd00:A:B:C:0:D:E:F, less the zero in the middle.
+func ipv6(a, b, c, d, e, f uint16) netip.Addr {
+	var x [16]byte
+	for i, v := range []uint16{0xfd00, a, b, c, 0, d, e, f} {
+		binary.BigEndian.PutUint16(x[2*i:], v)
+	}
+	return netip.AddrFrom16(x)
+}
+
+// digits is the number whose hexadecimal digits are the decimal digits of n: 198 is 0x198.
+func digits(n int) uint16 {
+	var x uint16
+	for shift := 0; n > 0; n, shift = n/10, shift+4 {
+		x |= uint16(n%10) << shift
+	}
+	return x
+}
+
+// MAC returns the address that a link has under a seed: locally administered and unicast (IEEE 802, section 8.2), different
+// for each name and each seed. A name says where the link is: "host1", "src0", "eth0".
+func MAC(seed uint64, name ...string) string {
+	b := binary.BigEndian.AppendUint64(nil, seed)
+	for _, n := range name {
+		b = fmt.Appendf(b, "%d:%s", len(n), n)
+	}
+	sum := sha256.Sum256(b)
+	mac := net.HardwareAddr(sum[:6])
+	mac[0] = mac[0]&^0x01 | 0x02
+	return mac.String()
+}

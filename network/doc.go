@@ -1,0 +1,16 @@
+// Package network holds the kind of part that joins containers to their host, and hosts to each other: what a network is
+// asked to join ([Lab]), what it answers with (plans for the hosts and the addresses of the containers), and the underlay.
+// Each folder below is one network.
+//
+// Everything here is pure: nothing touches a kernel before a host applies a plan.
+//
+//	            underlay
+//	  ┌──────────[under]──────────┐          bridge, 198.18.0.H/16, fd00:198:18::H/48
+//	 up0                         up0         one veth for each host
+//	┌─┴───────────┐     ┌─────────┴───┐
+//	│ host 1      │     │ host 2      │      10.H.0.0/16, fd00:10:H::/64
+//	│ src0 src1 … │     │ snk0 snk1 … │      container i: 10.H.1.0+i, fd00:10:H::1:0+i
+//	└─────────────┘     └─────────────┘
+//
+// An IPv6 address shows a host's number as its decimal digits: host 10 has fd00:10:10::/64.
+package network

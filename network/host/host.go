@@ -1,0 +1,44 @@
+package host
+
+import (
+	"net/netip"
+
+	plan "github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/network"
+)
+
+// Network is the network "host".
+type Network struct{}
+
+// Describe says what it is.
+func (Network) Describe() network.Description {
+	return network.Description{
+		Name:           "host",
+		Summary:        "containers share the namespace and the addresses of their host",
+		Implementation: "kernel",
+	}
+}
+
+// Build gives all containers of a host its address: on the loopback link in a lab of one host, else on the underlay.
+func (Network) Build(lab network.Lab) ([]plan.Plan, [][]network.Endpoint, error) {
+	if err := lab.Check(); err != nil {
+		return nil, nil, err
+	}
+	plans := make([]plan.Plan, len(lab.Hosts))
+	ends := make([][]network.Endpoint, len(lab.Hosts))
+	for i, h := range lab.Hosts {
+		steps := append(network.Base(lab, h), network.Sockets("")...)
+		v4, v6 := h.Underlay()
+		if h.Uplink == "" {
+			v4, v6 = network.Gateway(h.Index)
+			v4, v6 = netip.PrefixFrom(v4.Addr(), v4.Addr().BitLen()), netip.PrefixFrom(v6.Addr(), v6.Addr().BitLen())
+			steps = append(steps, plan.Link{Name: "lo", MTU: lab.MTU, Addresses: []string{v4.String(), v6.String()}, Up: true})
+		}
+		plans[i] = plan.Plan{Steps: steps}
+		ends[i] = make([]network.Endpoint, len(h.Containers))
+		for j := range h.Containers {
+			ends[i][j] = network.Endpoint{IPv4: v4.Addr(), IPv6: v6.Addr()}
+		}
+	}
+	return plans, ends, nil
+}

@@ -1,0 +1,128 @@
+package network
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/nettoll/nettoll/host"
+)
+
+// A Network is a way to join containers to their host and to each other.
+type Network interface {
+	// Describe says what it is.
+	Describe() Description
+	// Build returns a plan for each host of the lab and the endpoints of each host's containers, in the order of lab.Hosts
+	// and of their Containers. It is pure. The plans expect that the namespaces of the endpoints exist, which the
+	// runtime makes, and that the uplinks exist, which [Underlay] makes.
+	Build(lab Lab) ([]host.Plan, [][]Endpoint, error)
+}
+
+// A Description says what a network is.
+type Description struct {
+	// Name is the word of experiment files: "bridge".
+	Name string
+	// Summary is one sentence, without its full stop.
+	Summary string
+	// Implementation says who does the work: "kernel", "ebpf", "ovs" or "userspace".
+	Implementation string
+}
+
+// A Lab is what a network is asked to join.
+type Lab struct {
+	// Hosts are the container hosts; the first is host 1. More than one are joined by an underlay.
+	Hosts []Host
+	// MTU in bytes, of every link.
+	MTU int
+	// Seed is what MAC addresses come from.
+	Seed uint64
+}
+
+// A Host is a container host of a lab.
+type Host struct {
+	// Index counts from 1.
+	Index int
+	// Uplink is the name of the host's link to the underlay, "" in a lab of one host.
+	Uplink string
+	// UnderlayAddr is the host's IPv4 address on the underlay. The zero value means that of [UnderlayAddr].
+	UnderlayAddr netip.Prefix
+	// Containers are the containers of the host.
+	Containers []Container
+}
+
+// A Container is an endpoint of traffic.
+type Container struct {
+	// Name is unique among the containers of its host: "src0", "snk3".
+	Name string
+	// Index counts from 0 on each host.
+	Index int
+}
+
+// An Endpoint is where the sockets of a container are opened, and how others reach it.
+type Endpoint struct {
+	// Namespace is a namespace reference as in the steps of plans: "" where the container shares its host's, else its name.
+	Namespace string
+	// IPv4 and IPv6 are the addresses that its sockets bind to and that others reach.
+	IPv4, IPv6 netip.Addr
+}
+
+// Limits of a lab.
+const (
+	// MinMTU is the smallest MTU of IPv6, RFC 8200 section 5. Below, a link has no IPv6 at all.
+	MinMTU = 1280
+	// MaxMTU is the largest of a veth and a bridge: ETH_MAX_MTU, include/uapi/linux/if_ether.h.
+	MaxMTU = 65535
+	// MaxHosts keeps the number of a host in one byte of an IPv4 address; its last value is left for broadcasts.
+	MaxHosts = 254
+	// MaxContainers of a host keeps 10.H.1.0+i below the broadcast address of 10.H.0.0/16.
+	MaxContainers = 1<<16 - 1<<8 - 1
+)
+
+// Check returns what is wrong with a lab, nil if a network can be asked to build it.
+func (l Lab) Check() error {
+	if len(l.Hosts) == 0 || len(l.Hosts) > MaxHosts {
+		return fmt.Errorf("lab of %d hosts (1 to %d are possible)", len(l.Hosts), MaxHosts)
+	}
+	if l.MTU < MinMTU || l.MTU > MaxMTU {
+		return fmt.Errorf("lab with MTU %d (%d to %d are possible)", l.MTU, MinMTU, MaxMTU)
+	}
+	for i, h := range l.Hosts {
+		if h.Index != i+1 {
+			return fmt.Errorf("host %d of the lab has index %d (hosts count from 1, in order)", i+1, h.Index)
+		}
+		if len(l.Hosts) > 1 && h.Uplink == "" {
+			return fmt.Errorf("host %d of a lab of %d has no uplink to the underlay", h.Index, len(l.Hosts))
+		}
+		if len(l.Hosts) == 1 && h.Uplink != "" {
+			return fmt.Errorf("the only host of a lab has an uplink %q, and there is no underlay", h.Uplink)
+		}
+		if h.UnderlayAddr.IsValid() && !h.UnderlayAddr.Addr().Is4() {
+			return fmt.Errorf("host %d: underlay address %q is not of IPv4", h.Index, h.UnderlayAddr)
+		}
+		if len(h.Containers) > MaxContainers {
+			return fmt.Errorf("host %d: %d containers (0 to %d are possible)", h.Index, len(h.Containers), MaxContainers)
+		}
+		names := make(map[string]bool, len(h.Containers))
+		for j, c := range h.Containers {
+			if c.Index != j {
+				return fmt.Errorf("host %d: container %q has index %d, want %d (containers count from 0, in order)", h.Index, c.Name, c.Index, j)
+			}
+			if c.Name == "" || names[c.Name] {
+				return fmt.Errorf("host %d: container %d is called %q, as no or another one is", h.Index, j, c.Name)
+			}
+			names[c.Name] = true
+		}
+	}
+	return nil
+}
+
+// Underlay returns the IPv4 and the IPv6 address of the host on the underlay. They are not valid in a lab of one host.
+func (h Host) Underlay() (v4, v6 netip.Prefix) {
+	if h.Uplink == "" {
+		return v4, v6
+	}
+	v4, v6 = UnderlayAddr(h.Index)
+	if h.UnderlayAddr.IsValid() {
+		v4 = h.UnderlayAddr
+	}
+	return v4, v6
+}

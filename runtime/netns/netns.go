@@ -1,0 +1,35 @@
+package netns
+
+import (
+	"fmt"
+
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/runtime"
+)
+
+// Runtime is the runtime "netns".
+type Runtime struct{}
+
+// Describe says what it is.
+func (Runtime) Describe() runtime.Description {
+	return runtime.Description{
+		Name:           "netns",
+		Summary:        "a container is a network namespace and no more",
+		Implementation: "kernel",
+	}
+}
+
+// Containers makes a namespace for each container that has one of its own.
+func (Runtime) Containers(containers []runtime.Container) ([]host.Step, error) {
+	var steps []host.Step
+	for _, c := range containers {
+		switch c.Namespace {
+		case "": // shares its host's
+		case c.Name:
+			steps = append(steps, host.Namespace{Name: c.Name})
+		default:
+			return nil, fmt.Errorf("container %q is to have namespace %q (its own, called like it, or the host's, \"\", are possible)", c.Name, c.Namespace)
+		}
+	}
+	return steps, nil
+}
