@@ -182,7 +182,7 @@ func (c *frames) write() {
 			c.mu.Lock()
 			c.queued -= len(f)
 			if err != nil {
-				c.sendErr = fmt.Errorf("send frame: %w", err)
+				c.sendErr = fmt.Errorf("%w: send frame: %w", ErrEnded, err)
 				c.queue = nil
 			}
 			c.mu.Unlock()

@@ -1,0 +1,539 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/host/protocol"
+	"github.com/nettoll/nettoll/internal/linux"
+	"github.com/nettoll/nettoll/internal/linux/process"
+	"github.com/nettoll/nettoll/internal/testnet"
+)
+
+// The agent of these tests starts this binary as its workers.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "worker" {
+		if err := work(os.Args[2:]); err != nil {
+			fmt.Fprintf(os.Stderr, "worker: %v\n", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	testnet.Main(m)
+}
+
+// facts are what a worker sees of itself.
+type facts struct {
+	Name  string
+	CPUs  []int
+	PID   int
+	GC    int
+	Env   map[string]string
+	Files map[string]string
+}
+
+func work(args []string) error {
+	name, given, err := Args(args)
+	if err != nil {
+		return err
+	}
+	files, err := process.Inherited(given)
+	if err != nil {
+		return err
+	}
+	switch name {
+	case "does-not-start":
+		return errors.New("this one does not start")
+	case "says-nothing":
+		time.Sleep(time.Hour)
+	case "says-rubbish":
+		_, _ = os.Stdout.WriteString("Hello, I am a worker.\n")
+		time.Sleep(time.Hour)
+	}
+	return protocol.Serve(context.Background(), os.Stdin, os.Stdout, protocol.Methods{
+		"echo": func(_ context.Context, p json.RawMessage) (any, error) { return p, nil },
+		"facts": protocol.Method(func(context.Context, struct{}) (facts, error) {
+			f := facts{Name: name, PID: os.Getpid(), Env: map[string]string{}, Files: map[string]string{}}
+			f.GC = debug.SetGCPercent(-1)
+			for _, e := range []string{"GOGC", "GODEBUG", "GOMAXPROCS"} {
+				f.Env[e] = os.Getenv(e)
+			}
+			for n, file := range files {
+				data, err := io.ReadAll(io.NewSectionReader(file, 0, 100))
+				if err != nil {
+					return f, err
+				}
+				f.Files[n] = string(data)
+			}
+			// Every thread of the process inherited the affinity.
+			threads, err := os.ReadDir("/proc/self/task")
+			if err != nil {
+				return f, err
+			}
+			for _, th := range threads {
+				var tid int
+				_, _ = fmt.Sscan(th.Name(), &tid)
+				cpus, err := process.Affinity(tid)
+				if err != nil {
+					return f, err
+				}
+				f.CPUs = append(f.CPUs, cpus...)
+			}
+			slices.Sort(f.CPUs)
+			f.CPUs = slices.Compact(f.CPUs)
+			return f, nil
+		}),
+		"fail": protocol.Method(func(context.Context, struct{}) (any, error) { return nil, errors.New("open socket: no") }),
+		"unsupported": protocol.Method(func(context.Context, struct{}) (any, error) {
+			return nil, &linux.UnsupportedError{What: "set it", Missing: "it", Hint: "get it"}
+		}),
+		"wait":  protocol.Method(func(ctx context.Context, _ struct{}) (any, error) { <-ctx.Done(); return nil, ctx.Err() }),
+		"panic": protocol.Method(func(context.Context, struct{}) (any, error) { go panic("of the worker"); select {} }),
+		"exit": protocol.Method(func(_ context.Context, code [1]int) (any, error) {
+			for i := range 30 {
+				fmt.Fprintf(os.Stderr, "line %d\n", i)
+			}
+			os.Exit(code[0])
+			return nil, nil
+		}),
+		"stop":  protocol.Method(func(context.Context, struct{}) (any, error) { return nil, syscall.Kill(os.Getpid(), syscall.SIGSTOP) }),
+		"mute":  protocol.Method(func(context.Context, struct{}) (any, error) { return nil, os.Stdout.Close() }),
+		"close": protocol.Method(func(context.Context, struct{}) (any, error) { return nil, os.Stdin.Close() }),
+	})
+}
+
+type duplex struct {
+	io.Reader
+	io.WriteCloser
+}
+
+// connect runs an agent in this process.
+func connect(t *testing.T, c Config) *Host {
+	t.Helper()
+	testnet.Root(t)
+	theirIn, out := pipe(t)
+	in, theirOut := pipe(t)
+	ended := make(chan error, 1)
+	go func() { ended <- Serve(context.Background(), theirIn, theirOut, c) }()
+	h, err := Connect(t.Context(), duplex{in, out}, Options{Name: "h1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(5 * time.Second):
+			t.Error("the agent does not end with its input")
+		}
+	})
+	return h
+}
+
+func pipe(t *testing.T) (*os.File, *os.File) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close(); _ = w.Close() })
+	return r, w
+}
+
+func start(t *testing.T, h *Host, id string, cpus ...int) host.Worker {
+	t.Helper()
+	w, err := h.Start(t.Context(), host.WorkerSpec{ID: id, CPUs: cpus})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+func file(t *testing.T, content string) *os.File {
+	t.Helper()
+	f, err := os.CreateTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	if _, err := f.WriteString(content); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func TestWorker(t *testing.T) {
+	t.Setenv("GOMAXPROCS", "1")
+	t.Setenv("GODEBUG", "madvdontneed=1")
+	h := connect(t, Config{Files: map[string]*os.File{
+		"board": file(t, "the board"), "ksoftirqd:0": file(t, "0 0 0"), "netns:host1": file(t, "secret"),
+	}})
+	w := start(t, h, "source@h1", 1)
+
+	var f facts
+	if err := w.Call(t.Context(), "facts", nil, &f); err != nil {
+		t.Fatal(err)
+	}
+	f.PID = 0
+	want := facts{
+		Name: "source@h1", CPUs: []int{1}, GC: -1,
+		Env:   map[string]string{"GOGC": "off", "GODEBUG": "madvdontneed=1,asyncpreemptoff=1", "GOMAXPROCS": ""},
+		Files: map[string]string{"board": "the board", "ksoftirqd:0": "0 0 0"},
+	}
+	if diff := cmp.Diff(want, f); diff != "" {
+		t.Errorf("facts (-want +got):\n%s", diff)
+	}
+	if cpus, err := process.Affinity(0); err != nil || len(cpus) != runtime.NumCPU() {
+		t.Errorf("this process is left on CPUs %v, %v", cpus, err)
+	}
+
+	var echo map[string][]int
+	if err := w.Call(t.Context(), "echo", map[string][]int{"a": {1, 2}}, &echo); err != nil || len(echo["a"]) != 2 {
+		t.Errorf("echo: got %v, %v", echo, err)
+	}
+	if err := w.Call(t.Context(), "fail", nil, nil); text(err) != `worker "source@h1": open socket: no` {
+		t.Errorf("fail: got %v", err)
+	}
+	if err := w.Call(t.Context(), "none", nil, nil); text(err) != `worker "source@h1": call "none": the peer does not know this method` {
+		t.Errorf("none: got %v", err)
+	}
+	err := w.Call(t.Context(), "unsupported", nil, nil)
+	if u, ok := errors.AsType[*linux.UnsupportedError](err); !ok || u.Missing != "it" || u.Hint != "get it" {
+		t.Errorf("unsupported: got %#v", err)
+	}
+	if _, err := h.Start(t.Context(), host.WorkerSpec{ID: "source@h1"}); text(err) != `host "h1": start worker "source@h1": there is one already: "source@h1", number 1` {
+		t.Errorf("started twice: got %v", err)
+	}
+	if err := w.Err(); err != nil {
+		t.Errorf("alive, and yet: %v", err)
+	}
+	if err := w.Kill(); err != nil {
+		t.Error(err)
+	}
+	<-w.Done()
+	if err := w.Err(); err != nil {
+		t.Errorf("after an end that was asked for: %v", err)
+	}
+	if err := w.Call(t.Context(), "echo", nil, nil); text(err) != `worker "source@h1" was ended` {
+		t.Errorf("call after the end: got %v", err)
+	}
+	if err := w.Kill(); err != nil {
+		t.Errorf("killed twice: %v", err)
+	}
+	start(t, h, "source@h1") // the name is free again
+}
+
+func TestWorkerThatDoesNotStart(t *testing.T) {
+	h := connect(t, Config{})
+	for _, tt := range []struct {
+		spec host.WorkerSpec
+		want string
+	}{
+		{host.WorkerSpec{ID: "does-not-start"}, "host \"h1\": worker \"does-not-start\" died: exit status 1; its last lines:\n\tworker: this one does not start"},
+		{
+			host.WorkerSpec{ID: "says-rubbish"},
+			`host "h1": worker "says-rubbish" died: signal: killed (the connection ended: read frame: length 1214606444: want 1 to 67108864)`,
+		},
+		{host.WorkerSpec{ID: "a", CPUs: []int{1, 1000}}, `host "h1": start worker "a": set the affinity of thread 0 to CPUs [1 1000]: the kernel grants [1] only`},
+		{host.WorkerSpec{ID: "a", CPUs: []int{-1}}, `host "h1": start worker "a": set the affinity of thread 0: no CPU -1: want 0 to 1023`},
+	} {
+		w, err := h.Start(t.Context(), tt.spec)
+		if text(err) != tt.want {
+			t.Errorf("got %v, %v, want %s", w, err, tt.want)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	begin := time.Now()
+	if _, err := h.Start(ctx, host.WorkerSpec{ID: "says-nothing"}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("says-nothing: got %v", err)
+	}
+	if d := time.Since(begin); d > time.Second {
+		t.Errorf("says-nothing: ended after %s", d)
+	}
+	eventually(t, "the silent worker is gone", func() bool { return len(children(t)) == 0 })
+
+	none := connect(t, Config{Executable: "/nowhere/nettoll"})
+	if _, err := none.Start(t.Context(), host.WorkerSpec{ID: "a"}); !errors.Is(err, os.ErrNotExist) && !strings.Contains(text(err), `start worker "a": fork/exec /nowhere/nettoll: no such file`) {
+		t.Errorf("no executable: got %v", err)
+	}
+}
+
+// However a worker dies, calls that wait for it fail at once with its name and the reason, and Done is closed.
+func TestWorkerDies(t *testing.T) {
+	h := connect(t, Config{})
+	var last []string
+	for i := 10; i < 30; i++ {
+		last = append(last, fmt.Sprintf("line %d", i))
+	}
+	for _, tt := range []struct {
+		name   string
+		method string
+		params any
+		want   string
+	}{
+		{"exit", "exit", []int{3}, "worker \"w\" died: exit status 3; its last lines:\n\t" + strings.Join(last, "\n\t")},
+		{"exit 0", "exit", []int{0}, "worker \"w\" died: exit status 0; its last lines:\n\t" + strings.Join(last, "\n\t")},
+		{"panic", "panic", nil, "worker \"w\" died: exit status 2; its last lines:\n\tpanic: of the worker"},
+		{"no more output", "mute", nil, "worker \"w\" died: "},
+		{"signal", "", nil, "worker \"w\" died: signal: killed"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := start(t, h, "w")
+			var f facts
+			if err := w.Call(t.Context(), "facts", nil, &f); err != nil {
+				t.Fatal(err)
+			}
+			waiting := make(chan error, 1)
+			go func() { waiting <- w.Call(t.Context(), "wait", nil, nil) }()
+			time.Sleep(10 * time.Millisecond)
+			begin := time.Now()
+			if tt.method == "" {
+				if err := syscall.Kill(f.PID, syscall.SIGKILL); err != nil {
+					t.Fatal(err)
+				}
+			} else if err := w.Call(t.Context(), tt.method, tt.params, nil); !strings.HasPrefix(text(err), tt.want) {
+				t.Errorf("the call that killed it: got %v, want %s", err, tt.want)
+			}
+			if err := <-waiting; !strings.HasPrefix(text(err), tt.want) {
+				t.Errorf("another call: got %v, want %s", err, tt.want)
+			}
+			<-w.Done()
+			if d := time.Since(begin); d > time.Second {
+				t.Errorf("known after %s", d)
+			}
+			if err := w.Err(); !strings.HasPrefix(text(err), tt.want) {
+				t.Errorf("got %v, want %s", err, tt.want)
+			}
+			if err := w.Call(t.Context(), "echo", nil, nil); !strings.HasPrefix(text(err), tt.want) {
+				t.Errorf("a later call: got %v, want %s", err, tt.want)
+			}
+			if err := w.Kill(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A worker that hangs does not hold up a call longer than its context, nor others, and can be killed.
+func TestWorkerHangs(t *testing.T) {
+	h := connect(t, Config{})
+	w, other := start(t, h, "w"), start(t, h, "other")
+	var f facts
+	if err := w.Call(t.Context(), "facts", nil, &f); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(f.PID, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			begin := time.Now()
+			err := w.Call(ctx, "echo", []string{strings.Repeat("x", 100_000)}, nil) // more than a pipe holds
+			if !errors.Is(err, context.DeadlineExceeded) || !strings.HasPrefix(text(err), `worker "w": `) {
+				t.Errorf("got %v", err)
+			}
+			if d := time.Since(begin); d > 500*time.Millisecond {
+				t.Errorf("a deadline of 50 ms took %s", d)
+			}
+		})
+	}
+	wg.Wait()
+	if err := other.Call(t.Context(), "echo", nil, nil); err != nil {
+		t.Errorf("another worker: %v", err)
+	}
+	if err := w.Kill(); err != nil {
+		t.Error(err)
+	}
+	<-w.Done()
+}
+
+func TestExec(t *testing.T) {
+	h := connect(t, Config{Steps: host.Steps()})
+	got, err := h.Exec(t.Context(), host.Command{Args: []string{"sh", "-c", "echo out; echo err >&2; grep Cpus_allowed_list /proc/self/status; exit 3"}, CPUs: []int{1}})
+	want := host.Output{Stdout: []byte("out\nCpus_allowed_list:\t1\n"), Stderr: []byte("err\n"), Exit: 3}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	got, err = h.Exec(t.Context(), host.Command{Args: []string{"sh", "-c", "kill -9 $$"}})
+	if err != nil || got.Exit != 137 {
+		t.Errorf("killed: got %v, %v", got, err)
+	}
+	_, err = h.Exec(t.Context(), host.Command{Args: []string{"no-such-program"}})
+	if u, ok := errors.AsType[*linux.UnsupportedError](err); !ok || u.Missing != `program "no-such-program"` {
+		t.Errorf("no program: got %v", err)
+	}
+	if _, err = h.Exec(t.Context(), host.Command{}); text(err) != `host "h1": exec: no program given` {
+		t.Errorf("no arguments: got %v", err)
+	}
+	if _, err = h.Exec(t.Context(), host.Command{Namespace: "none", Args: []string{"true"}}); err == nil {
+		t.Error("ran in a namespace that is none")
+	}
+	if _, err = h.Exec(t.Context(), host.Command{Args: []string{"yes"}}); text(err) != `host "h1": exec "yes": it said more than 16777216 bytes` {
+		t.Errorf("endless output: got %v", err)
+	}
+	// The end of the context ends the command with its children.
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err = h.Exec(ctx, host.Command{Args: []string{"sh", "-c", "sleep 99 & sleep 98; true"}}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("sleep: got %v", err)
+	}
+	eventually(t, "sleep is gone", func() bool { return len(children(t)) == 0 })
+}
+
+func TestApplyAndExecInside(t *testing.T) {
+	h := connect(t, Config{Steps: host.Steps()})
+	plan := host.Plan{Steps: []host.Step{host.Namespace{Name: "src0"}}}
+	if err := h.Apply(t.Context(), plan); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Verify(t.Context()); err != nil {
+		t.Error(err)
+	}
+	inside, err := h.Exec(t.Context(), host.Command{Namespace: "src0", Args: []string{"readlink", "/proc/self/ns/net"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	outside, err := h.Exec(t.Context(), host.Command{Args: []string{"readlink", "/proc/self/ns/net"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(inside.Stdout) == 0 || string(inside.Stdout) == string(outside.Stdout) {
+		t.Errorf("inside %q, outside %q", inside.Stdout, outside.Stdout)
+	}
+	if err := h.Undo(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := h.Undo(t.Context()); err != nil {
+		t.Error(err)
+	}
+	few := connect(t, Config{Steps: map[string]func() host.Step{"veth": host.Steps()["veth"]}})
+	if err := few.Apply(t.Context(), plan); text(err) != `host "h1": decode plan: step 1: unknown kind "namespace" (known: veth)` {
+		t.Errorf("unknown step: got %v", err)
+	}
+}
+
+// When the agent is gone every call fails and every worker is done, with the reason.
+func TestAgentEnds(t *testing.T) {
+	testnet.Root(t)
+	theirIn, out := pipe(t)
+	in, theirOut := pipe(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- Serve(ctx, theirIn, theirOut, Config{}) }()
+	h, err := Connect(t.Context(), duplex{in, out}, Options{Name: "h1", Why: func() error { return errors.New("signal: killed") }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := start(t, h, "w")
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("agent: got %v", err)
+	}
+	<-w.Done()
+	for what, got := range map[string]error{
+		`worker "w" died: host "h1" ended: signal: killed`: w.Err(),
+		`host "h1" ended: signal: killed`:                  h.Verify(t.Context()),
+	} {
+		if text(got) != what && !strings.HasPrefix(text(got), `worker "w" died: `) {
+			t.Errorf("got %v, want %s", got, what)
+		}
+	}
+	if _, err := h.Start(t.Context(), host.WorkerSpec{ID: "v"}); text(err) != `host "h1" ended: signal: killed` {
+		t.Errorf("start: got %v", err)
+	}
+	if err := w.Kill(); err != nil {
+		t.Error(err)
+	}
+	if err := h.Close(); err != nil {
+		t.Error(err)
+	}
+	if n := children(t); len(n) > 0 {
+		t.Errorf("processes %v are left", n)
+	}
+}
+
+func TestConnectToNoAgent(t *testing.T) {
+	theirIn, out := pipe(t)
+	in, theirOut := pipe(t)
+	_ = theirIn.Close()
+	_ = theirOut.Close()
+	_, err := Connect(t.Context(), duplex{in, out}, Options{Name: "h1", Why: func() error { return errors.New("exit status 2; its last lines:\n\tno") }})
+	if want := "host \"h1\" ended: exit status 2; its last lines:\n\tno"; text(err) != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+func TestArgs(t *testing.T) {
+	type result struct {
+		Name  string
+		Files []string
+		Err   string
+	}
+	for _, tt := range []struct {
+		args []string
+		want result
+	}{
+		{nil, result{}},
+		{[]string{"--name", "a", "--file", "x=3", "--file", "netns:h=4"}, result{"a", []string{"x=3", "netns:h=4"}, ""}},
+		{[]string{"--name"}, result{Err: `argument "--name": want a value after it`}},
+		{[]string{"--nam", "a"}, result{Err: `unknown argument "--nam" (known: --name NAME, --file NAME=FD)`}},
+	} {
+		name, files, err := Args(tt.args)
+		if diff := cmp.Diff(tt.want, result{name, files, text(err)}); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", tt.args, diff)
+		}
+	}
+}
+
+// children lists the children of this process that are alive.
+func children(t *testing.T) []string {
+	t.Helper()
+	out, err := exec.Command("sh", "-c", `for p in /proc/[0-9]*; do read -r pid name state ppid rest < $p/stat 2>/dev/null; [ "$ppid" = $PPID ] && [ $pid != $$ ] && echo $pid$name; done; true`).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Fields(string(out))
+}
+
+func eventually(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	for range 100 {
+		if f() {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Errorf("not so after 2 s: %s", what)
+}

@@ -1,0 +1,288 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/host/protocol"
+)
+
+// killTimeout bounds [host.Worker.Kill], which has no context.
+const killTimeout = 2 * time.Second
+
+// Options say what there is to know about a connection to an agent.
+type Options struct {
+	// Name is that of the host: "host1". Errors begin with it.
+	Name string
+	// Why, if it is not nil, is called once when the connection has ended without [Host.Close], and says how
+	// the agent ended: "signal: killed", with its last words. It does not take long.
+	Why func() error
+}
+
+// A Host is a host whose agent is at the other end of a connection. Its methods may be called from several goroutines.
+type Host struct {
+	name string
+	rpc  *protocol.Client
+	done chan struct{} // closed when the connection has ended and err is set
+	err  error
+
+	mu      sync.Mutex // protects the fields below
+	workers map[int]*worker
+	serial  int
+	closing bool
+}
+
+var (
+	_ host.Host   = (*Host)(nil)
+	_ host.Worker = (*worker)(nil)
+)
+
+// Connect returns the host whose agent is at the other end, after both have said hello. If that fails, conn is closed.
+func Connect(ctx context.Context, conn io.ReadWriteCloser, o Options) (*Host, error) {
+	h := &Host{name: o.Name, done: make(chan struct{}), workers: make(map[int]*worker)}
+	self, err := protocol.Self()
+	if err != nil {
+		_ = conn.Close()
+		return nil, h.wrap(err)
+	}
+	h.rpc = protocol.Dial(conn, conn, h.notified)
+	go h.end(o.Why)
+	if err := h.rpc.Hello(ctx, self); err != nil {
+		err = h.explain(ctx, err)
+		_ = h.Close() // never fails
+		return nil, err
+	}
+	return h, nil
+}
+
+// end waits for the end of the connection and passes it on.
+func (h *Host) end(why func() error) {
+	<-h.rpc.Done()
+	h.mu.Lock()
+	closing := h.closing
+	h.mu.Unlock()
+	err := h.rpc.Err()
+	if !closing && why != nil {
+		if reason := why(); reason != nil {
+			err = reason
+		}
+	}
+	h.err = fmt.Errorf("host %q ended: %w", h.name, err)
+	h.mu.Lock()
+	all := h.workers
+	h.workers = nil
+	h.mu.Unlock()
+	for _, w := range all {
+		if closing {
+			w.end(nil)
+		} else {
+			w.end(fmt.Errorf("worker %q died: %w", w.id, h.err))
+		}
+	}
+	close(h.done)
+}
+
+func (h *Host) notified(method string, params json.RawMessage) {
+	var d death
+	if method != notifyWorkerDied || json.Unmarshal(params, &d) != nil {
+		return // of a later version; hello would have told
+	}
+	h.mu.Lock()
+	w := h.workers[d.Serial]
+	delete(h.workers, d.Serial)
+	h.mu.Unlock()
+	if w != nil {
+		w.end(d.err())
+	}
+}
+
+func (d death) err() error {
+	if d.Reason == "" {
+		return nil
+	}
+	return errors.New(d.Reason)
+}
+
+func (h *Host) wrap(err error) error { return fmt.Errorf("host %q: %w", h.name, err) }
+
+// explain says whose error it is, and why the connection ended if it did.
+func (h *Host) explain(ctx context.Context, err error) error {
+	if errors.Is(err, protocol.ErrEnded) {
+		select {
+		case <-h.done:
+			return h.err
+		case <-ctx.Done():
+		}
+	}
+	return h.wrap(err)
+}
+
+func (h *Host) call(ctx context.Context, method string, params, result any) error {
+	if err := h.rpc.Call(ctx, method, params, result); err != nil {
+		return h.explain(ctx, err)
+	}
+	return nil
+}
+
+// Name returns the name that was given to [Connect].
+func (h *Host) Name() string { return h.name }
+
+// Apply applies a plan, see [host.Host].
+func (h *Host) Apply(ctx context.Context, p host.Plan) error {
+	plan, err := json.Marshal(p)
+	if err != nil {
+		return h.wrap(err)
+	}
+	return h.call(ctx, methodApply, applyParams{plan}, nil)
+}
+
+// Verify compares what was applied with the kernel, see [host.Host].
+func (h *Host) Verify(ctx context.Context) error { return h.call(ctx, methodVerify, nil, nil) }
+
+// Undo removes what was applied, see [host.Host].
+func (h *Host) Undo(ctx context.Context) error { return h.call(ctx, methodUndo, nil, nil) }
+
+// Exec runs a program to its end, see [host.Host]. It may say up to 16 MiB on each of its streams. A program that is
+// not installed is an unsupported error.
+func (h *Host) Exec(ctx context.Context, c host.Command) (host.Output, error) {
+	var out host.Output
+	err := h.call(ctx, methodExec, c, &out)
+	return out, err
+}
+
+// Done is closed when the connection to the agent has ended.
+func (h *Host) Done() <-chan struct{} { return h.done }
+
+// Close ends the connection, upon which the agent ends its workers and itself. It is idempotent.
+func (h *Host) Close() error {
+	h.mu.Lock()
+	h.closing = true
+	h.mu.Unlock()
+	_ = h.rpc.Close() // never fails
+	<-h.done
+	return nil
+}
+
+// Start starts a worker, which has said hello when Start returns, see [host.Host].
+func (h *Host) Start(ctx context.Context, spec host.WorkerSpec) (host.Worker, error) {
+	w := &worker{id: spec.ID, host: h, done: make(chan struct{})}
+	h.mu.Lock()
+	if h.workers == nil {
+		h.mu.Unlock()
+		<-h.done
+		return nil, h.err
+	}
+	h.serial++
+	w.serial = h.serial
+	h.workers[w.serial] = w
+	h.mu.Unlock()
+	if err := h.call(ctx, methodWorkerStart, startParams{w.serial, spec}, nil); err != nil {
+		h.mu.Lock()
+		delete(h.workers, w.serial)
+		h.mu.Unlock()
+		w.end(err)
+		if ctx.Err() != nil {
+			go func() { _ = w.Kill() }() // it may have started all the same
+		}
+		return nil, err
+	}
+	return w, nil
+}
+
+// worker is a worker of a host, seen from here.
+type worker struct {
+	id     string
+	serial int
+	host   *Host
+
+	once sync.Once
+	done chan struct{}
+	err  error // set before done is closed
+}
+
+// end is how the worker's death becomes known, the first time it is told.
+func (w *worker) end(err error) {
+	w.once.Do(func() {
+		w.err = err
+		close(w.done)
+	})
+}
+
+// Call calls a method of the worker. If it is gone the error is that of Err.
+func (w *worker) Call(ctx context.Context, method string, params, result any) error {
+	p := callParams{Serial: w.serial, Method: method}
+	if params != nil {
+		var err error
+		if p.Params, err = json.Marshal(params); err != nil {
+			return fmt.Errorf("worker %q: encode parameters of %q: %w", w.id, method, err)
+		}
+	}
+	err := w.host.rpc.Call(ctx, methodWorkerCall, p, result)
+	if err == nil {
+		return nil
+	}
+	if e, ok := errors.AsType[*protocol.Error](err); ok && e.Code == codeDied {
+		var d death
+		if len(e.Data) > 0 && json.Unmarshal(e.Data, &d) == nil {
+			w.end(d.err())
+		}
+		// Without data it was gone before: the notification says why.
+		select {
+		case <-w.done:
+		case <-w.host.done:
+		case <-ctx.Done():
+			return fmt.Errorf("worker %q: %w", w.id, ctx.Err())
+		}
+		return w.gone()
+	}
+	if errors.Is(err, protocol.ErrEnded) {
+		select {
+		case <-w.done:
+			return w.gone()
+		case <-ctx.Done():
+		}
+	}
+	return fmt.Errorf("worker %q: %w", w.id, err)
+}
+
+func (w *worker) gone() error {
+	if err := w.Err(); err != nil {
+		return err
+	}
+	return fmt.Errorf("worker %q was ended", w.id)
+}
+
+// Done is closed when the worker is gone.
+func (w *worker) Done() <-chan struct{} { return w.done }
+
+// Err says why the worker is gone, nil if it is not or was asked to.
+func (w *worker) Err() error {
+	select {
+	case <-w.done:
+		return w.err
+	default:
+		return nil
+	}
+}
+
+// Kill ends the worker, even one that is stopped, and waits until it is gone.
+func (w *worker) Kill() error {
+	ctx, cancel := context.WithTimeout(context.Background(), killTimeout)
+	defer cancel()
+	err := w.host.rpc.Call(ctx, methodWorkerKill, killParams{w.serial}, nil)
+	if err == nil || errors.Is(err, protocol.ErrEnded) {
+		select {
+		case <-w.done:
+			return nil
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	}
+	return fmt.Errorf("kill worker %q: %w", w.id, err)
+}

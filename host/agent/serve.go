@@ -1,0 +1,374 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/host/protocol"
+	"github.com/nettoll/nettoll/internal/linux"
+	"github.com/nettoll/nettoll/internal/linux/process"
+)
+
+const (
+	// outputLimit is the most that a command may say on each of its streams, in bytes. Both fit into a frame.
+	outputLimit = 16 << 20
+	// waitDelay is how long the streams of a process that has ended may be kept open by its children.
+	waitDelay = 500 * time.Millisecond
+	// lastKill is how long workers have to be gone after the agent's input ended.
+	lastKill = 500 * time.Millisecond
+)
+
+// A Config is what an agent is made of.
+type Config struct {
+	// Steps are the kinds of steps that it can apply, see [host.Decoder].
+	Steps map[string]func() host.Step
+	// Files are the open files it inherited, by name. Its workers get all but those called "netns:…".
+	Files map[string]*os.File
+	// Executable is the program of its workers; "" is the agent's own. It is started with the argument
+	// "worker" and those that [Args] reads.
+	Executable string
+}
+
+// Serve is the life of an agent: it answers calls until its input or ctx ends, then kills its workers and returns. An end of
+// the input is no error. What was applied is not undone: it ends with the host's namespaces.
+func Serve(ctx context.Context, in io.Reader, out io.WriteCloser, c Config) error {
+	self, err := protocol.Self()
+	if err != nil {
+		return fmt.Errorf("agent: %w", err)
+	}
+	kernel, err := host.NewKernel(host.KernelConfig{Files: c.Files})
+	if err != nil {
+		return fmt.Errorf("agent: %w", err)
+	}
+	defer func() { _ = kernel.Close() }() // everything is about to end
+	a := &server{config: c, self: self, kernel: kernel, workers: make(map[int]*child), ready: make(chan struct{})}
+	if a.config.Executable == "" {
+		a.config.Executable = "/proc/self/exe"
+	}
+	a.rpc = protocol.NewServer(in, out, protocol.Methods{
+		methodApply:       protocol.Method(a.apply),
+		methodVerify:      protocol.Method(a.verify),
+		methodUndo:        protocol.Method(a.undo),
+		methodExec:        protocol.Method(a.exec),
+		methodWorkerStart: protocol.Method(a.start),
+		methodWorkerCall:  protocol.Method(a.call),
+		methodWorkerKill:  protocol.Method(a.kill),
+	})
+	close(a.ready)
+	err = a.rpc.Wait(ctx)
+	a.killAll()
+	if err != nil {
+		return fmt.Errorf("agent: %w", err)
+	}
+	return nil
+}
+
+type server struct {
+	config Config
+	self   protocol.Identity
+	ready  chan struct{} // closed when rpc is set
+	rpc    *protocol.Server
+
+	kernelMu sync.Mutex // one change at a time
+	kernel   *host.Kernel
+	stack    host.Stack
+
+	mu      sync.Mutex // protects the fields below
+	workers map[int]*child
+	ended   bool // no more workers
+}
+
+type none struct{}
+
+func (a *server) apply(ctx context.Context, p applyParams) (none, error) {
+	plan, err := host.Decoder{Kinds: a.config.Steps}.Decode(p.Plan)
+	if err != nil {
+		return none{}, err
+	}
+	a.kernelMu.Lock()
+	defer a.kernelMu.Unlock()
+	return none{}, a.stack.Apply(ctx, a.kernel, plan)
+}
+
+func (a *server) verify(ctx context.Context, _ none) (none, error) {
+	a.kernelMu.Lock()
+	defer a.kernelMu.Unlock()
+	return none{}, a.stack.Verify(ctx, a.kernel)
+}
+
+func (a *server) undo(context.Context, none) (none, error) {
+	a.kernelMu.Lock()
+	defer a.kernelMu.Unlock()
+	return none{}, a.stack.Undo()
+}
+
+// exec runs a command. Its thread is inside the namespace and stays until the command has ended, as the command dies with it.
+func (a *server) exec(ctx context.Context, c host.Command) (host.Output, error) {
+	if len(c.Args) == 0 {
+		return host.Output{}, errors.New("exec: no program given")
+	}
+	path, err := exec.LookPath(c.Args[0])
+	if err != nil {
+		return host.Output{}, &linux.UnsupportedError{
+			What: fmt.Sprintf("exec %q", c.Args[0]), Missing: fmt.Sprintf("program %q", c.Args[0]),
+			Hint: "install it", Err: err,
+		}
+	}
+	var stdout, stderr limited
+	cmd := exec.CommandContext(ctx, path, c.Args[1:]...)
+	cmd.Args[0] = c.Args[0]
+	cmd.Env = environ(os.Environ())
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd.Cancel = func() error { return process.KillGroup(cmd) }
+	cmd.WaitDelay = waitDelay
+	err = a.kernel.Do(c.Namespace, func() error {
+		return process.RunHere(cmd, process.Options{CPUs: c.CPUs, Group: true})
+	})
+	out := host.Output{Stdout: stdout.data, Stderr: stderr.data}
+	_, exited := errors.AsType[*exec.ExitError](err)
+	switch {
+	case ctx.Err() != nil:
+		return host.Output{}, fmt.Errorf("exec %q: %w", c.Args[0], ctx.Err())
+	case stdout.full || stderr.full:
+		return host.Output{}, fmt.Errorf("exec %q: it said more than %d bytes", c.Args[0], outputLimit)
+	case err == nil, exited, errors.Is(err, exec.ErrWaitDelay):
+		out.Exit = process.ExitStatus(cmd.ProcessState)
+		return out, nil
+	}
+	return host.Output{}, fmt.Errorf("exec %q: %w", c.Args[0], err)
+}
+
+// limited keeps what is written to it, up to a limit.
+type limited struct {
+	data []byte
+	full bool
+}
+
+func (l *limited) Write(p []byte) (int, error) {
+	if len(l.data)+len(p) > outputLimit {
+		l.full = true
+		return 0, io.ErrShortWrite // os/exec closes the pipe: the program will notice
+	}
+	l.data = append(l.data, p...)
+	return len(p), nil
+}
+
+// environ returns the environment without what was set for the agent alone, and with what is added.
+func environ(base []string, add ...string) []string {
+	env := make([]string, 0, len(base)+len(add))
+	for _, e := range base {
+		if name, _, _ := strings.Cut(e, "="); name != "GOMAXPROCS" && name != "GOGC" {
+			env = append(env, e)
+		}
+	}
+	return append(env, add...)
+}
+
+// child is a worker as its parent sees it.
+type child struct {
+	id     string
+	serial int
+	cmd    *exec.Cmd
+	rpc    *protocol.Client
+	tail   process.Tail
+
+	done chan struct{} // closed when it is gone
+	why  death         // set before done is closed
+
+	mu    sync.Mutex
+	asked bool // to go
+}
+
+func (a *server) start(ctx context.Context, p startParams) (none, error) {
+	<-a.ready
+	w := &child{id: p.Spec.ID, serial: p.Serial, done: make(chan struct{})}
+	w.cmd = &exec.Cmd{
+		Path:      a.config.Executable,
+		Args:      []string{"nettoll", "worker", "--name", w.id},
+		Stderr:    &w.tail,
+		WaitDelay: waitDelay,
+	}
+	debug := "asyncpreemptoff=1"
+	if v := os.Getenv("GODEBUG"); v != "" {
+		debug = v + "," + debug
+	}
+	w.cmd.Env = environ(os.Environ(), "GOGC=off", "GODEBUG="+debug)
+	files := make(map[string]*os.File)
+	for name, f := range a.config.Files {
+		if !strings.HasPrefix(name, "netns:") {
+			files[name] = f
+		}
+	}
+	process.Pass(w.cmd, files)
+
+	if err := a.spawn(w, p.Spec.CPUs); err != nil {
+		return none{}, fmt.Errorf("start worker %q: %w", w.id, err)
+	}
+	if err := w.rpc.Hello(ctx, a.self); err != nil {
+		if !errors.Is(err, protocol.ErrEnded) {
+			w.kill()
+		}
+		<-w.done
+		if w.why.Reason != "" {
+			return none{}, errors.New(w.why.Reason)
+		}
+		return none{}, fmt.Errorf("start worker %q: %w", w.id, err)
+	}
+	if ctx.Err() != nil { // the caller has given up and does not know it
+		w.kill()
+		return none{}, ctx.Err()
+	}
+	return none{}, nil
+}
+
+// spawn starts the process, and what waits for its end.
+func (a *server) spawn(w *child, cpus []int) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.ended {
+		return errors.New("the agent is ending")
+	}
+	for _, other := range a.workers {
+		if other.id == w.id || other.serial == w.serial {
+			return fmt.Errorf("there is one already: %q, number %d", other.id, other.serial)
+		}
+	}
+	theirIn, in, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	out, theirOut, err := os.Pipe()
+	if err != nil {
+		_ = theirIn.Close()
+		_ = in.Close()
+		return err
+	}
+	w.cmd.Stdin, w.cmd.Stdout = theirIn, theirOut
+	err = process.Start(w.cmd, process.Options{CPUs: cpus})
+	_ = theirIn.Close()
+	_ = theirOut.Close()
+	if err != nil {
+		_ = in.Close()
+		_ = out.Close()
+		return err
+	}
+	w.rpc = protocol.Dial(out, in, nil)
+	a.workers[w.serial] = w
+	go func() { // a worker that does not talk any more is none
+		<-w.rpc.Done()
+		_ = w.cmd.Process.Kill() // it may be gone
+	}()
+	go a.reap(w)
+	return nil
+}
+
+// reap waits for the end of a worker and tells the controller.
+func (a *server) reap(w *child) {
+	_ = w.cmd.Wait() // the state says more
+	how := w.cmd.ProcessState.String()
+	if err := w.rpc.Err(); err != nil && err.Error() != protocol.ErrEnded.Error() {
+		how += fmt.Sprintf(" (%v)", err)
+	}
+	_ = w.rpc.Close() // never fails
+	w.why = death{Serial: w.serial}
+	w.mu.Lock()
+	if !w.asked {
+		w.why.Reason = w.tail.After(fmt.Sprintf("worker %q died: %s", w.id, how))
+	}
+	w.mu.Unlock()
+	a.mu.Lock()
+	delete(a.workers, w.serial)
+	a.mu.Unlock()
+	close(w.done)
+	_ = a.rpc.Notify(notifyWorkerDied, w.why) // if no one listens any more there is no one to tell
+}
+
+// kill ends the process, stopped or not.
+func (w *child) kill() {
+	w.mu.Lock()
+	w.asked = true
+	w.mu.Unlock()
+	_ = w.cmd.Process.Kill() // it may be gone
+}
+
+// call relays a call and its answer without looking inside.
+func (a *server) call(ctx context.Context, p callParams) (json.RawMessage, error) {
+	a.mu.Lock()
+	w := a.workers[p.Serial]
+	a.mu.Unlock()
+	if w == nil {
+		return nil, &protocol.Error{Code: codeDied, Message: fmt.Sprintf("there is no worker number %d any more", p.Serial)}
+	}
+	var params any
+	if len(p.Params) > 0 {
+		params = p.Params
+	}
+	var result json.RawMessage
+	err := w.rpc.Call(ctx, p.Method, params, &result)
+	if !errors.Is(err, protocol.ErrEnded) {
+		return result, err
+	}
+	_ = w.cmd.Process.Kill() // it may have closed its input alone
+	select {
+	case <-w.done:
+		return nil, w.died()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// died is the error of a call to a worker that is gone.
+func (w *child) died() error {
+	data, err := json.Marshal(w.why)
+	if err != nil {
+		return err
+	}
+	return &protocol.Error{Code: codeDied, Message: w.why.Reason, Data: data}
+}
+
+func (a *server) kill(ctx context.Context, p killParams) (none, error) {
+	a.mu.Lock()
+	w := a.workers[p.Serial]
+	a.mu.Unlock()
+	if w == nil {
+		return none{}, nil // it is gone
+	}
+	w.kill()
+	select {
+	case <-w.done:
+		return none{}, nil
+	case <-ctx.Done():
+		return none{}, ctx.Err()
+	}
+}
+
+// killAll ends every worker, and lets none begin.
+func (a *server) killAll() {
+	a.mu.Lock()
+	a.ended = true
+	var all []*child
+	for _, w := range a.workers {
+		all = append(all, w)
+	}
+	a.mu.Unlock()
+	for _, w := range all {
+		w.kill()
+	}
+	timeout := time.After(lastKill)
+	for _, w := range all {
+		select {
+		case <-w.done:
+		case <-timeout:
+			return // the kernel ends it when this process ends
+		}
+	}
+}

@@ -1,0 +1,70 @@
+package agent
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/nettoll/nettoll/host"
+)
+
+// The methods of an agent, besides the protocol's own "hello", and what they carry. There is one
+// notification, "worker.died".
+const (
+	methodApply       = "apply"
+	methodVerify      = "verify"
+	methodUndo        = "undo"
+	methodExec        = "exec"
+	methodWorkerStart = "worker.start"
+	methodWorkerCall  = "worker.call"
+	methodWorkerKill  = "worker.kill"
+	notifyWorkerDied  = "worker.died"
+)
+
+// codeDied is the code of the error of a call to a worker that is gone; its data is a death.
+const codeDied = 100
+
+type applyParams struct {
+	Plan json.RawMessage `json:"plan"`
+}
+
+// A worker is known by a serial number of the connection: an ID may be used again by a later worker.
+type startParams struct {
+	Serial int             `json:"serial"`
+	Spec   host.WorkerSpec `json:"spec"`
+}
+
+type callParams struct {
+	Serial int             `json:"serial"`
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params,omitempty"`
+}
+
+type killParams struct {
+	Serial int `json:"serial"`
+}
+
+type death struct {
+	Serial int `json:"serial"`
+	// Reason is how the worker died, "" if it was asked to.
+	Reason string `json:"reason,omitempty"`
+}
+
+// Args reads the arguments that host-init, agents and workers are started with: "--name NAME", and "--file NAME=FD" for each file
+// that is inherited; [process.Inherited] opens those.
+func Args(args []string) (name string, files []string, err error) {
+	for rest := range slices.Chunk(args, 2) {
+		if len(rest) < 2 {
+			return "", nil, fmt.Errorf("argument %q: want a value after it", rest[0])
+		}
+		switch rest[0] {
+		case "--name":
+			name = rest[1]
+		case "--file":
+			files = append(files, rest[1])
+		default:
+			return "", nil, fmt.Errorf("unknown argument %q (known: --name NAME, --file NAME=FD)", rest[0])
+		}
+	}
+	return name, files, nil
+}

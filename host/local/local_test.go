@@ -1,0 +1,545 @@
+package local
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/host/agent"
+	"github.com/nettoll/nettoll/host/protocol"
+	"github.com/nettoll/nettoll/internal/linux/process"
+	"github.com/nettoll/nettoll/internal/testnet"
+)
+
+// The hosts of these tests are started from this binary.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 {
+		ctx, args := context.Background(), os.Args[2:]
+		switch os.Args[1] {
+		case "host-init":
+			os.Exit(Init(args, os.Stderr))
+		case "agent":
+			exit(serve(ctx, args))
+		case "worker":
+			exit(work(ctx))
+		case "controller":
+			exit(control(ctx))
+		case "start":
+			h, err := Start(ctx, Options{Name: "h"})
+			if err == nil {
+				err = h.Close()
+			}
+			exit(err)
+		}
+	}
+	testnet.Main(m)
+}
+
+func exit(err error) {
+	if errors.Is(err, errors.ErrUnsupported) {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(exitUnsupported)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func serve(ctx context.Context, args []string) error {
+	_, given, err := agent.Args(args)
+	if err != nil {
+		return err
+	}
+	files, err := process.Inherited(given)
+	if err != nil {
+		return err
+	}
+	if mode := os.Getenv("TEST_AGENT"); mode == "dies" {
+		return errors.New("this agent does not start")
+	} else if mode == "hangs" {
+		time.Sleep(time.Hour)
+	}
+	return agent.Serve(ctx, os.Stdin, os.Stdout, agent.Config{Steps: host.Steps(), Files: files})
+}
+
+func work(ctx context.Context) error {
+	return protocol.Serve(ctx, os.Stdin, os.Stdout, protocol.Methods{
+		"pid":  protocol.Method(func(context.Context, struct{}) (int, error) { return os.Getpid(), nil }),
+		"wait": protocol.Method(func(ctx context.Context, _ struct{}) (any, error) { <-ctx.Done(); return nil, ctx.Err() }),
+		"cost": protocol.Method(func(context.Context, struct{}) (cost, error) { return ownCost() }),
+	})
+}
+
+// control starts two hosts with a worker each, says that it has, and waits to be killed.
+func control(ctx context.Context) error {
+	for _, name := range []string{"h1", "h2"} {
+		h, err := Start(ctx, Options{Name: name})
+		if err != nil {
+			return err
+		}
+		w, err := h.Start(ctx, host.WorkerSpec{ID: "w@" + name})
+		if err != nil {
+			return err
+		}
+		go func() { _ = w.Call(ctx, "wait", nil, nil) }()
+		if _, err := h.Start(ctx, host.WorkerSpec{ID: "v@" + name}); err != nil {
+			return err
+		}
+	}
+	fmt.Println("ready")
+	time.Sleep(time.Hour)
+	return nil
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+func begin(t testing.TB, o Options) *Host {
+	t.Helper()
+	testnet.Root(t)
+	h, err := Start(t.Context(), o)
+	testnet.Skip(t, err)
+	t.Cleanup(func() {
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return h
+}
+
+func sh(t *testing.T, h *Host, script string) string {
+	t.Helper()
+	out, err := h.Exec(t.Context(), host.Command{Args: []string{"sh", "-c", script}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out.Exit != 0 || len(out.Stderr) > 0 {
+		t.Fatalf("%s: exit %d: %s", script, out.Exit, out.Stderr)
+	}
+	return strings.TrimSpace(string(out.Stdout))
+}
+
+// A host has its own of everything, and nothing of it is seen outside.
+func TestHostIsIsolated(t *testing.T) {
+	outside, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	name, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := begin(t, Options{Name: "host1"})
+	if got := h.Name(); got != "host1" {
+		t.Errorf("name %q", got)
+	}
+	for _, tt := range []struct{ what, script, want string }{
+		{"host name", "cat /proc/sys/kernel/hostname", "host1"},
+		{"links", "ls /sys/class/net", "lo"},
+		{"links by proc", "sed -n 3,9p /proc/net/dev | cut -d: -f1 | tr -d ' '", "lo"},
+		{"cgroups", "ls /sys/fs/cgroup", ""},
+		{"run", "find /run", "/run\n/run/netns"},
+		{"PID 1", "tr '\\0' ' ' < /proc/1/cmdline", "nettoll host-init --name host1"},
+		{"agent", "tr '\\0' ' ' < /proc/$PPID/cmdline", "nettoll agent --name host1"},
+		{"mounts are private", "grep -c shared: /proc/self/mountinfo || true", "0"},
+		{"open files", "ls /proc/self/fd | grep -v 3 | tr '\\n' ' '", "0 1 2"},
+		{"an orphan is reaped", "(sleep 0.05 &) ; sleep 0.2; cat /proc/[0-9]*/stat | grep -c ' Z ' || true", "0"},
+	} {
+		if got := sh(t, h, tt.script); got != tt.want {
+			t.Errorf("%s: got %q, want %q", tt.what, got, tt.want)
+		}
+	}
+	// A container's namespace stands inside only.
+	plan := host.Plan{Steps: []host.Step{host.Namespace{Name: "src0"}}}
+	if err := h.Apply(t.Context(), plan); err != nil {
+		t.Fatal(err)
+	}
+	if got := sh(t, h, "ls /run/netns"); got != "src0" {
+		t.Errorf("inside: %q", got)
+	}
+	if _, err := os.Stat("/run/netns/src0"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("outside: %v", err)
+	}
+	if now, err := os.ReadFile("/proc/self/mounts"); err != nil || string(now) != string(outside) {
+		t.Errorf("mounts outside: %v\n%s\nwere\n%s", err, now, outside)
+	}
+	if now, err := os.Hostname(); err != nil || now != name {
+		t.Errorf("host name outside: %q, %v, was %q", now, err, name)
+	}
+}
+
+func TestNetNSAndPID(t *testing.T) {
+	h := begin(t, Options{Name: "h"})
+	ns, err := h.NetNS()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = ns.Close() }()
+	got, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", ns.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := sh(t, h, "readlink /proc/self/ns/net"); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if own, err := os.Readlink("/proc/self/ns/net"); err != nil || own == got {
+		t.Errorf("the host is in this namespace, %q, %v", own, err)
+	}
+	// An underlay gets it by name, and its plan goes inside.
+	under := begin(t, Options{Name: "underlay", Files: map[string]*os.File{"netns:host1": ns}})
+	plan := host.Plan{Steps: []host.Step{host.Veth{Name: "under1", PeerNS: "@host1", PeerName: "up0"}}}
+	if err := under.Apply(t.Context(), plan); err != nil {
+		t.Fatal(err)
+	}
+	if got := sh(t, h, "ls /sys/class/net"); got != "lo\nup0" {
+		t.Errorf("links of the host: %q", got)
+	}
+	if err := h.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := h.NetNS(); text(err) != `open the network namespace of host "h": it has ended` {
+		t.Errorf("after the end: %v", err)
+	}
+}
+
+func TestSeveralAtOnce(t *testing.T) {
+	testnet.Root(t)
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			name := fmt.Sprintf("host%d", i)
+			h, err := Start(t.Context(), Options{Name: name})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer func() { _ = h.Close() }()
+			w, err := h.Start(t.Context(), host.WorkerSpec{ID: "w"})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			var pid int
+			if err := w.Call(t.Context(), "pid", nil, &pid); err != nil || pid == 0 || pid > 30 {
+				t.Errorf("%s: worker %d, %v", name, pid, err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestClose(t *testing.T) {
+	h := begin(t, Options{Name: "h"})
+	w, err := h.Start(t.Context(), host.WorkerSpec{ID: "w"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	waiting := make(chan error, 1)
+	go func() { waiting <- w.Call(t.Context(), "wait", nil, nil) }()
+	time.Sleep(10 * time.Millisecond)
+	start := time.Now()
+	for range 2 {
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if d := time.Since(start); d > 500*time.Millisecond {
+		t.Errorf("took %s", d)
+	}
+	if err := syscall.Kill(h.PID(), 0); !errors.Is(err, syscall.ESRCH) {
+		t.Errorf("PID 1 is still there: %v", err)
+	}
+	if err := <-waiting; text(err) != `worker "w" was ended` {
+		t.Errorf("the call that waited: %v", err)
+	}
+	<-w.Done()
+	if err := w.Err(); err != nil {
+		t.Errorf("after an end that was asked for: %v", err)
+	}
+	if err := h.Verify(t.Context()); err == nil {
+		t.Error("verified what is gone")
+	}
+}
+
+// However a host dies, everything that waits for it is told why.
+func TestHostDies(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		victim string // a pattern of its command line
+		signal syscall.Signal
+		want   string
+	}{
+		{"PID 1", "host-init", syscall.SIGKILL, `host "dies" ended: signal: killed`},
+		{"agent", "agent", syscall.SIGKILL, `host "dies" ended: exit status 137`},
+		{"agent by PID 1", "host-init", syscall.SIGTERM, `host "dies" ended: exit status 143`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := begin(t, Options{Name: "dies"})
+			w, err := h.Start(t.Context(), host.WorkerSpec{ID: "w"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			waiting := make(chan error, 1)
+			go func() { waiting <- w.Call(t.Context(), "wait", nil, nil) }()
+			time.Sleep(10 * time.Millisecond)
+			for _, p := range named("nettoll", tt.victim, "--name", "dies") {
+				if err := syscall.Kill(p, tt.signal); err != nil {
+					t.Fatal(err)
+				}
+			}
+			select {
+			case err := <-waiting:
+				if want := `worker "w" died: ` + tt.want; text(err) != want {
+					t.Errorf("got %v, want %s", err, want)
+				}
+			case <-time.After(2 * time.Second):
+				t.Fatal("a call still waits after 2 s")
+			}
+			<-w.Done()
+			if err := h.Verify(t.Context()); text(err) != tt.want {
+				t.Errorf("got %v, want %s", err, tt.want)
+			}
+			if left := named("nettoll"); len(left) > 0 {
+				t.Errorf("processes %v are left", left)
+			}
+		})
+	}
+}
+
+func TestAgentDoesNotStart(t *testing.T) {
+	testnet.Root(t)
+	_, err := Start(t.Context(), Options{Name: "h", Env: append(os.Environ(), "TEST_AGENT=dies")})
+	if want := "start host \"h\": host \"h\" ended: exit status 1; its last lines:\n\tthis agent does not start"; text(err) != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	_, err = Start(t.Context(), Options{Name: "h", Executable: "/nowhere"})
+	if !errors.Is(err, os.ErrNotExist) || !strings.HasPrefix(text(err), `start host "h": `) {
+		t.Errorf("no executable: got %v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	start := time.Now()
+	_, err = Start(ctx, Options{Name: "h", Env: append(os.Environ(), "TEST_AGENT=hangs")})
+	if d := time.Since(start); !errors.Is(err, context.DeadlineExceeded) || d > time.Second {
+		t.Errorf("hangs: got %v after %s", err, d)
+	}
+	if left := named("nettoll"); len(left) > 0 {
+		t.Errorf("processes %v are left", left)
+	}
+}
+
+func TestInitIsForPID1(t *testing.T) {
+	var said strings.Builder
+	if got := Init([]string{"--name", "h"}, &said); got != exitUsage || !strings.Contains(said.String(), "only for PID 1") {
+		t.Errorf("exit %d: %s", got, &said)
+	}
+	if got := Init([]string{"--what"}, &said); got != exitUsage {
+		t.Errorf("exit %d: %s", got, &said)
+	}
+}
+
+// Without privilege it says what is missing and what would help.
+func TestUnprivileged(t *testing.T) {
+	testnet.Root(t)
+	cmd := exec.Command("/proc/self/exe", "start")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	out, err := cmd.CombinedOutput()
+	if cmd.ProcessState.ExitCode() != exitUnsupported {
+		t.Errorf("%v, want exit status %d", err, exitUnsupported)
+	}
+	want := `start host "h": make mount, PID, UTS, IPC and network namespaces: not supported here: missing CAP_SYS_ADMIN: ` +
+		`fork/exec /proc/self/exe: operation not permitted (hint: run as root, or `
+	if !strings.HasPrefix(string(out), want) {
+		t.Errorf("got  %s\nwant %s…", out, want)
+	}
+}
+
+// After SIGKILL of the controller nothing is left within a second.
+func TestControllerIsKilled(t *testing.T) {
+	testnet.Root(t)
+	for _, tt := range []struct {
+		name  string
+		delay time.Duration // after its start; 0 is when everything stands
+	}{
+		{"all stands", 0}, {"1 ms", time.Millisecond}, {"3 ms", 3 * time.Millisecond}, {"6 ms", 6 * time.Millisecond},
+		{"10 ms", 10 * time.Millisecond}, {"15 ms", 15 * time.Millisecond}, {"25 ms", 25 * time.Millisecond},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			cmd := exec.Command("/proc/self/exe", "controller")
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			if tt.delay > 0 {
+				time.Sleep(tt.delay)
+			} else {
+				if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "ready\n" {
+					t.Fatalf("controller: %q, %v", line, err)
+				}
+				// 2 × (PID 1, agent, 2 workers)
+				if got := named("nettoll"); len(got) != 8 {
+					t.Errorf("%d processes, want 8", len(got))
+				}
+			}
+			if err := cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			killed := time.Now()
+			_ = cmd.Wait()
+			for len(named("nettoll")) > 0 {
+				if time.Since(killed) > time.Second {
+					t.Fatalf("processes %v are left after a second", named("nettoll"))
+				}
+				time.Sleep(time.Millisecond)
+			}
+			t.Logf("all gone after %s", time.Since(killed))
+		})
+	}
+}
+
+// named lists the processes whose command line begins with these arguments. Those of other namespaces than this one's
+// descendants would be seen too.
+func named(args ...string) []int {
+	var found []int
+	dirs, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, f := range dirs {
+		line, err := os.ReadFile(f)
+		if err != nil || !strings.HasPrefix(string(line), strings.Join(args, "\x00")+"\x00") {
+			continue
+		}
+		if env, err := os.ReadFile(filepath.Join(filepath.Dir(f), "environ")); err != nil || !strings.Contains(string(env), os.Getenv("NETTOLL_TESTNET")) {
+			continue
+		}
+		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(f))); err == nil {
+			found = append(found, pid)
+		}
+	}
+	return found
+}
+
+// cost is what a process has cost.
+type cost struct {
+	CPU     time.Duration // user and system
+	Private int           // kB
+}
+
+func ownCost() (cost, error) {
+	var r syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
+		return cost{}, err
+	}
+	private, err := private("self")
+	return cost{time.Duration(r.Utime.Nano() + r.Stime.Nano()), private}, err
+}
+
+// private reads the memory that is a process's own, in kB (Documentation/filesystems/proc.rst, smaps_rollup).
+func private(pid string) (int, error) {
+	data, err := os.ReadFile("/proc/" + pid + "/smaps_rollup")
+	if err != nil {
+		return 0, err
+	}
+	sum := 0
+	for line := range strings.Lines(string(data)) {
+		if f := strings.Fields(line); f[0] == "Private_Clean:" || f[0] == "Private_Dirty:" {
+			n, err := strconv.Atoi(f[1])
+			if err != nil {
+				return 0, err
+			}
+			sum += n
+		}
+	}
+	return sum, nil
+}
+
+// spent reads the CPU time of a process in clock ticks' place: the run time of its threads in ns (schedstat).
+func spent(pid int) (time.Duration, error) {
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
+	if err != nil {
+		return 0, err
+	}
+	var sum time.Duration
+	for _, f := range tasks {
+		data, err := os.ReadFile(f)
+		if err != nil {
+			return 0, err
+		}
+		n, err := strconv.Atoi(strings.Fields(string(data))[0])
+		if err != nil {
+			return 0, err
+		}
+		sum += time.Duration(n)
+	}
+	return sum, nil
+}
+
+// BenchmarkStart reports what a host costs until its agent has answered: the CPU time of PID 1 and agent in ms.
+func BenchmarkStart(b *testing.B) {
+	testnet.Root(b)
+	var init, agents time.Duration
+	for b.Loop() {
+		h, err := Start(b.Context(), Options{Name: "h"})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		a, err := spent(h.PID())
+		if err != nil {
+			b.Fatal(err)
+		}
+		init += a
+		for _, p := range named("nettoll", "agent") {
+			a, err := spent(p)
+			if err != nil {
+				b.Fatal(err)
+			}
+			agents += a
+		}
+		_ = h.Close()
+		b.StartTimer()
+	}
+	b.ReportMetric(init.Seconds()*1e3/float64(b.N), "ms-init/op")
+	b.ReportMetric(agents.Seconds()*1e3/float64(b.N), "ms-agent/op")
+}
+
+// BenchmarkStartWorker reports what a worker costs until it is ready.
+func BenchmarkStartWorker(b *testing.B) {
+	h := begin(b, Options{Name: "h"})
+	var sum cost
+	for b.Loop() {
+		w, err := h.Start(b.Context(), host.WorkerSpec{ID: "w"})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		var c cost
+		if err := w.Call(b.Context(), "cost", nil, &c); err != nil {
+			b.Fatal(err)
+		}
+		sum.CPU += c.CPU
+		sum.Private += c.Private
+		_ = w.Kill()
+		b.StartTimer()
+	}
+	b.ReportMetric(sum.CPU.Seconds()*1e3/float64(b.N), "ms-cpu/op")
+	b.ReportMetric(float64(sum.Private)/float64(b.N), "kB-private/op")
+}

@@ -1,0 +1,57 @@
+package process
+
+import (
+	"fmt"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxCPU is the number of CPUs that unix.CPUSet has room for (CPU_SETSIZE, sched.h).
+const maxCPU = 1024
+
+// Affinity returns the CPUs that the thread tid may run on, in ascending order. A process is its main
+// thread; 0 is the calling thread.
+func Affinity(tid int) ([]int, error) {
+	var set unix.CPUSet
+	if err := unix.SchedGetaffinity(tid, &set); err != nil {
+		return nil, fmt.Errorf("read the affinity of thread %d: %w", tid, err)
+	}
+	cpus := make([]int, 0, set.Count())
+	for c := range maxCPU {
+		if set.IsSet(c) {
+			cpus = append(cpus, c)
+		}
+	}
+	return cpus, nil
+}
+
+// SetAffinity lets the thread tid run on the given CPUs only: all of them, or it is an error. A process is its main
+// thread; 0 is the calling thread, which the caller has locked.
+func SetAffinity(tid int, cpus []int) error {
+	want := slices.Compact(slices.Sorted(slices.Values(cpus)))
+	var set unix.CPUSet
+	for _, c := range want {
+		if c < 0 || c >= maxCPU {
+			return fmt.Errorf("set the affinity of thread %d: no CPU %d: want 0 to %d", tid, c, maxCPU-1)
+		}
+		set.Set(c)
+	}
+	before, err := Affinity(tid)
+	if err != nil {
+		return err
+	}
+	if err := unix.SchedSetaffinity(tid, &set); err != nil {
+		return fmt.Errorf("set the affinity of thread %d to CPUs %v (it may run on %v): %w", tid, want, before, err)
+	}
+	// The kernel leaves out what is offline or not in the cpuset, without a word (sched_setaffinity(2)).
+	got, err := Affinity(tid)
+	if err != nil {
+		return err
+	}
+	if !slices.Equal(got, want) {
+		_ = SetAffinity(tid, before) // as it was: best effort on the way to the error
+		return fmt.Errorf("set the affinity of thread %d to CPUs %v: the kernel grants %v only", tid, want, got)
+	}
+	return nil
+}

@@ -1,0 +1,54 @@
+package process
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// firstExtra is the number of the first file of exec.Cmd.ExtraFiles in the child.
+const firstExtra = 3
+
+// Pass passes open files to the process cmd will start, and tells it their names: it appends "--file",
+// "NAME=FD" to the arguments for each, in the order of the names.
+func Pass(cmd *exec.Cmd, files map[string]*os.File) {
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		cmd.Args = append(cmd.Args, "--file", fmt.Sprintf("%s=%d", name, firstExtra+len(cmd.ExtraFiles)))
+		cmd.ExtraFiles = append(cmd.ExtraFiles, files[name])
+	}
+}
+
+// Inherited returns the files that this process was given by "--file" options, whose values are NAME=FD. Neither they nor what
+// else was open when the process started are passed on to children, unless [Pass] does it. It is called once: a file has one
+// owner.
+func Inherited(values []string) (map[string]*os.File, error) {
+	files := make(map[string]*os.File, len(values))
+	for _, v := range values {
+		i := strings.LastIndexByte(v, '=')
+		if i <= 0 {
+			return nil, fmt.Errorf("inherited file %q: want NAME=FD", v)
+		}
+		name := v[:i]
+		fd, err := strconv.Atoi(v[i+1:])
+		if err != nil || fd < firstExtra {
+			return nil, fmt.Errorf("inherited file %q: want a number from %d after the last '='", v, firstExtra)
+		}
+		if files[name] != nil {
+			return nil, fmt.Errorf("inherited file %q: the name is given twice", v)
+		}
+		if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETFD, unix.FD_CLOEXEC); err != nil {
+			return nil, fmt.Errorf("inherited file %q: %w", v, err)
+		}
+		files[name] = os.NewFile(uintptr(fd), name)
+	}
+	// What a shell left open is nobody's here. A kernel before 5.11 does not know the flag (close_range(2)): no harm.
+	_ = unix.CloseRange(firstExtra, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
+	return files, nil
+}

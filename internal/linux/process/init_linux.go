@@ -1,0 +1,94 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nettoll/nettoll/internal/linux"
+)
+
+// Isolate makes the namespaces of PID 1, which were made by [Options.Namespaces], a host of their own: mounts are
+// private, /proc and /sys show this PID and this network namespace and no cgroups, /run is empty but for /run/netns,
+// and the host has a name. Nothing of it can be seen outside. Where mounts are not allowed the error is
+// a [linux.UnsupportedError].
+func Isolate(hostname string) error {
+	const flags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
+	for _, m := range []struct {
+		source, target, kind string
+		flags                uintptr
+		data                 string
+	}{
+		{"", "/", "", unix.MS_REC | unix.MS_PRIVATE, ""},
+		{"proc", "/proc", "proc", flags, ""},
+		{"sysfs", "/sys", "sysfs", flags, ""},
+		{"tmpfs", "/run", "tmpfs", unix.MS_NOSUID | unix.MS_NODEV, "mode=0755"},
+	} {
+		if err := unix.Mount(m.source, m.target, m.kind, m.flags, m.data); err != nil {
+			what := fmt.Sprintf("mount %s on %s", m.kind, m.target)
+			if m.kind == "" {
+				what = "make mounts private"
+			}
+			if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
+				return &linux.UnsupportedError{
+					What: what, Missing: "CAP_SYS_ADMIN over the mounts", Err: err,
+					Hint: "in a container, /proc and /sys must not be masked: docker run --privileged",
+				}
+			}
+			return fmt.Errorf("%s: %w", what, err)
+		}
+	}
+	if err := os.Mkdir("/run/netns", 0o755); err != nil {
+		return fmt.Errorf("make the directory of namespaces: %w", err)
+	}
+	if err := unix.Sethostname([]byte(hostname)); err != nil {
+		return fmt.Errorf("set host name %q: %w", hostname, err)
+	}
+	return nil
+}
+
+// Supervise is the life of PID 1: it starts one child with this process's standard files, passes SIGTERM and SIGINT on to it, reaps
+// whatever else ends up as its child, and returns the exit status of the one, or 128 + the number of the
+// signal that ended it. Open files that are not close-on-exec are inherited under their numbers. The child's own
+// children are its own to reap.
+func Supervise(path string, argv, env []string) (int, error) {
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, unix.SIGTERM, unix.SIGINT)
+	defer signal.Stop(signals)
+
+	child, err := syscall.ForkExec(path, argv, &syscall.ProcAttr{Env: env, Files: []uintptr{0, 1, 2}})
+	if err != nil {
+		return 0, fmt.Errorf("start %q: %w", path, err)
+	}
+	ended := make(chan struct{})
+	defer close(ended)
+	go func() {
+		for {
+			select {
+			case <-ended:
+				return
+			case s := <-signals:
+				if n, ok := s.(syscall.Signal); ok {
+					_ = unix.Kill(child, n) // it may be gone, then Wait4 says so
+				}
+			}
+		}
+	}()
+	for {
+		var status unix.WaitStatus
+		pid, err := unix.Wait4(-1, &status, 0, nil)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return 0, fmt.Errorf("wait for %q: %w", path, err)
+		case pid == child && status.Signaled():
+			return 128 + int(status.Signal()), nil
+		case pid == child && status.Exited():
+			return status.ExitStatus(), nil
+		}
+	}
+}

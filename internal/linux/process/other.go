@@ -1,0 +1,48 @@
+//go:build !linux
+
+package process
+
+import (
+	"os"
+	"os/exec"
+
+	"github.com/nettoll/nettoll/internal/linux"
+)
+
+func unsupported(what string) error {
+	return &linux.UnsupportedError{What: what, Missing: "Linux", Hint: "hosts on this machine exist only there"}
+}
+
+// Options say how a process is started.
+type Options struct {
+	CPUs       []int
+	Namespaces bool
+	Group      bool
+}
+
+// Start is not supported here.
+func Start(*exec.Cmd, Options) error { return unsupported("start process") }
+
+// RunHere is not supported here.
+func RunHere(*exec.Cmd, Options) error { return unsupported("start process") }
+
+// KillGroup is not supported here.
+func KillGroup(*exec.Cmd) error { return unsupported("kill process group") }
+
+// Affinity is not supported here.
+func Affinity(int) ([]int, error) { return nil, unsupported("read affinity") }
+
+// SetAffinity is not supported here.
+func SetAffinity(int, []int) error { return unsupported("set affinity") }
+
+// Pass does nothing here: the process will not start.
+func Pass(*exec.Cmd, map[string]*os.File) {}
+
+// Inherited is not supported here.
+func Inherited([]string) (map[string]*os.File, error) { return nil, unsupported("inherit files") }
+
+// Isolate is not supported here.
+func Isolate(string) error { return unsupported("make namespaces a host") }
+
+// Supervise is not supported here.
+func Supervise(string, []string, []string) (int, error) { return 0, unsupported("supervise a process") }

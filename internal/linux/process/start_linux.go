@@ -1,0 +1,128 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"os/exec"
+	"runtime"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nettoll/nettoll/internal/linux"
+)
+
+// Options say how a process is started. The zero value starts it where its parent is.
+type Options struct {
+	// CPUs is the affinity of the process from its first instruction, so that each of its threads inherits
+	// it. Empty means: that of the parent.
+	CPUs []int
+	// Namespaces gives the process mount, PID, UTS, IPC and network namespaces of its own, and a session
+	// of its own, so that a terminal's interrupt does not reach it.
+	Namespaces bool
+	// Group gives the process a process group of its own, which [KillGroup] can end.
+	Group bool
+}
+
+// namespaces are those of a host (clone(2)).
+const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWNET
+
+// forker runs functions on one locked thread that lives as long as the process. The death signal of a child is sent
+// when the *thread* that forked it ends (PR_SET_PDEATHSIG, prctl(2)), and the Go runtime ends threads as it likes.
+//
+//nolint:gochecknoglobals // the operating system ties children to a thread of the process: one is enough, and it never ends
+var forker = sync.OnceValue(func() chan<- func() {
+	todo := make(chan func())
+	go func() {
+		runtime.LockOSThread()
+		for f := range todo {
+			f()
+		}
+	}()
+	return todo
+})
+
+// Start starts cmd, which is killed by the kernel when this process ends, however it ends. Without the privilege to
+// make namespaces the error is a [linux.UnsupportedError].
+func Start(cmd *exec.Cmd, o Options) error {
+	done := make(chan error)
+	forker() <- func() { done <- start(cmd, o) }
+	return <-done
+}
+
+// RunHere starts cmd from the calling thread, in that thread's namespaces, and waits for its end. The
+// caller has locked the thread.
+func RunHere(cmd *exec.Cmd, o Options) error {
+	if err := start(cmd, o); err != nil {
+		return err
+	}
+	return cmd.Wait()
+}
+
+// start forks on the calling thread, which is locked.
+func start(cmd *exec.Cmd, o Options) error {
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = new(unix.SysProcAttr)
+	}
+	cmd.SysProcAttr.Pdeathsig = unix.SIGKILL
+	cmd.SysProcAttr.Setpgid = o.Group && !o.Namespaces
+	if o.Namespaces {
+		cmd.SysProcAttr.Cloneflags |= namespaces
+		cmd.SysProcAttr.Setsid = true
+	}
+	if len(o.CPUs) == 0 {
+		return explain(cmd.Start(), o)
+	}
+	before, err := Affinity(0)
+	if err != nil {
+		return err
+	}
+	if err := SetAffinity(0, o.CPUs); err != nil {
+		return err
+	}
+	startErr := explain(cmd.Start(), o)
+	if err := SetAffinity(0, before); err != nil {
+		if startErr == nil {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		}
+		return errors.Join(startErr, err)
+	}
+	return startErr
+}
+
+// explain turns the errors of clone(2) with namespace flags into what is missing.
+func explain(err error, o Options) error {
+	if err == nil || !o.Namespaces {
+		return err
+	}
+	u := &linux.UnsupportedError{What: "make mount, PID, UTS, IPC and network namespaces", Err: err}
+	switch {
+	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
+		u.Missing = "CAP_SYS_ADMIN"
+		u.Hint = "run as root, or where users may make user namespaces: " +
+			"sysctl kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0"
+	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EUSERS):
+		u.Missing = "room for more namespaces"
+		u.Hint = "raise the sysctls user.max_net_namespaces, user.max_mnt_namespaces, user.max_pid_namespaces, " +
+			"user.max_uts_namespaces and user.max_ipc_namespaces"
+	case errors.Is(err, unix.EINVAL):
+		u.Missing = "a kernel with all these namespaces"
+		u.Hint = "CONFIG_PID_NS, CONFIG_UTS_NS, CONFIG_IPC_NS and CONFIG_NET_NS"
+	default:
+		return err
+	}
+	return u
+}
+
+// KillGroup kills the process group of cmd, which was started as a group of its own. Killing what is gone
+// succeeds.
+func KillGroup(cmd *exec.Cmd) error {
+	if cmd.Process == nil {
+		return nil
+	}
+	if err := unix.Kill(-cmd.Process.Pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("kill process group %d: %w", cmd.Process.Pid, err)
+	}
+	return nil
+}
