@@ -289,6 +289,7 @@ func TestWorkerThatDoesNotStart(t *testing.T) {
 
 // However a worker dies, calls that wait for it fail at once with its name and the reason, and Done is closed.
 func TestWorkerDies(t *testing.T) {
+	t.Setenv("GORACE", "atexit_sleep_ms=0") // the race detector lets a process linger for a second
 	h := connect(t, Config{})
 	var last []string
 	for i := 10; i < 30; i++ {

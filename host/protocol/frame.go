@@ -34,6 +34,8 @@ type frames struct {
 	out    io.WriteCloser
 	bodies chan frame // from the reading goroutine
 
+	room int // bytes that may be queued
+
 	closed chan struct{} // closed by Close
 	gone   chan struct{} // closed when out has been closed
 
@@ -52,7 +54,7 @@ type frame struct {
 
 func newFrames(in io.Reader, out io.WriteCloser) *frames {
 	c := &frames{
-		in: in, out: out,
+		in: in, out: out, room: queueLimit,
 		bodies: make(chan frame),
 		closed: make(chan struct{}),
 		gone:   make(chan struct{}),
@@ -145,7 +147,7 @@ func (c *frames) Send(body []byte) error {
 		return c.sendErr
 	case c.ended:
 		return errClosed
-	case c.queued+len(f) > queueLimit:
+	case c.queued+len(f) > c.room:
 		return fmt.Errorf("send frame: the peer does not read: %d bytes wait for it", c.queued)
 	}
 	c.queue = append(c.queue, f)

@@ -87,12 +87,14 @@ func TestSendToADeafPeer(t *testing.T) {
 	_, w := pipe(t)
 	r, _ := pipe(t)
 	c := newFrames(r, w)
-	body := bytes.Repeat([]byte("1"), Limit)
+	const size, fit = 1 << 20, 5
+	c.room = fit*size + size/2
+	body := bytes.Repeat([]byte("1"), size)
 	within(t, 5*time.Second, func() {
 		var err error
 		for n := 0; err == nil; n++ {
-			if n > queueLimit/Limit {
-				t.Fatalf("%d frames of %d bytes are queued", n, Limit)
+			if n > fit {
+				t.Fatalf("%d frames of %d bytes are queued", n, size)
 			}
 			err = c.Send(body)
 		}
@@ -133,7 +135,7 @@ func TestCloseFlushes(t *testing.T) {
 				t.Fatalf("frame %d: %d bytes, %v", i, len(got), err)
 			}
 		}
-		if _, err := readFrame(r); err != io.EOF {
+		if _, err := readFrame(r); !errors.Is(err, io.EOF) {
 			t.Errorf("after the last frame: got %v, want EOF", err)
 		}
 	})
@@ -152,7 +154,7 @@ func FuzzRecv(f *testing.F) {
 			if (err == nil) == (body == nil) {
 				t.Fatalf("body %q and error %v: want one of them", body, err)
 			}
-			if err == io.EOF && before != 0 {
+			if errors.Is(err, io.EOF) && before != 0 {
 				t.Fatalf("EOF with %d bytes left", before)
 			}
 			if err != nil {

@@ -2,6 +2,7 @@ package process
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -44,7 +45,7 @@ func (t *Tail) String() string {
 	defer t.mu.Unlock()
 	lines := t.lines
 	if len(t.open) > 0 {
-		lines = append(lines[:len(lines):len(lines)], string(t.open))
+		lines = append(slices.Clip(lines), string(t.open))
 		lines = lines[max(0, len(lines)-tailLines):]
 	}
 	return strings.Join(lines, "\n")

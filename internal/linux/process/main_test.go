@@ -1,0 +1,74 @@
+package process
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nettoll/nettoll/internal/testnet"
+)
+
+// These tests start this binary in the roles of a parent, a child and PID 1.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 {
+		switch args := os.Args[2:]; os.Args[1] {
+		case "sleep":
+			time.Sleep(time.Hour)
+		case "parent": // starts a child from a goroutine that ends with its thread, says its number, and stays
+			cmd := exec.Command("/proc/self/exe", "sleep")
+			if err := Start(cmd, Options{}); err != nil {
+				fmt.Println(err)
+				os.Exit(1)
+			}
+			fmt.Println(cmd.Process.Pid)
+			time.Sleep(time.Hour)
+		case "init": // PID 1 of the rest
+			if err := Isolate("tested"); err != nil {
+				fmt.Println(err)
+				os.Exit(1)
+			}
+			status, err := Supervise(args[0], args, os.Environ())
+			if err != nil {
+				fmt.Println(err)
+				os.Exit(1)
+			}
+			os.Exit(status)
+		case "term": // exits with 7 on SIGTERM
+			c := make(chan os.Signal, 1)
+			signal.Notify(c, syscall.SIGTERM)
+			fmt.Println("ready")
+			<-c
+			os.Exit(7)
+		case "files":
+			files, err := Inherited(fileArgs(args))
+			if err != nil {
+				fmt.Println(err)
+				os.Exit(1)
+			}
+			for name, f := range files {
+				data := make([]byte, 10)
+				n, _ := f.ReadAt(data, 0)
+				fmt.Printf("%s %s\n", name, data[:n])
+			}
+			// A child of a child gets none.
+			out, _ := exec.Command("sh", "-c", "ls /proc/$$/fd | tr '\\n' ' '").Output()
+			fmt.Println(strings.TrimSpace(strings.ReplaceAll(string(out), " 10", "")))
+		default:
+			testnet.Main(m)
+		}
+		os.Exit(0)
+	}
+	testnet.Main(m)
+}
+
+func fileArgs(args []string) (values []string) {
+	for i := 0; i+1 < len(args); i += 2 {
+		values = append(values, args[i+1])
+	}
+	return values
+}
