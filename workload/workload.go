@@ -88,6 +88,7 @@ type Trial struct {
 	Length     time.Duration // from the opening to the close
 	Sources    []traffic.Sample
 	Sinks      []traffic.Sample
+	Softirqd   time.Duration             // run time of the ksoftirqd threads during the trial, for all pairs together
 	Histograms []*hdrhistogram.Histogram // latencies in ns, one per worker that recorded any
 }
 
@@ -224,7 +225,7 @@ func Merge(hs []*hdrhistogram.Histogram) *hdrhistogram.Histogram {
 	return sum
 }
 
-// CPU returns the run time of all threads of a trial in seconds, and the cores they kept busy.
+// CPU returns the run time of all threads of a trial in seconds, ksoftirqd's included, and the cores they kept busy.
 func (t Trial) CPU() (seconds, cores float64) {
 	for _, side := range [][]traffic.Sample{t.Sources, t.Sinks} {
 		for _, s := range side {
@@ -234,7 +235,23 @@ func (t Trial) CPU() (seconds, cores float64) {
 			}
 		}
 	}
+	seconds += t.Softirqd.Seconds()
+	if t.Length > 0 {
+		cores += t.Softirqd.Seconds() / t.Length.Seconds()
+	}
 	return seconds, cores
+}
+
+// Failure returns the first reason why the trial is not to be used, "" if there is none.
+func (t Trial) Failure() string {
+	for _, side := range [][]traffic.Sample{t.Sources, t.Sinks} {
+		for i, s := range side {
+			if s.Failure != "" {
+				return fmt.Sprintf("pair %d: %s", i, s.Failure)
+			}
+		}
+	}
+	return ""
 }
 
 // Doubts returns what the samples say should be known, each once.

@@ -13,9 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/creachadair/jrpc2"
-	"github.com/creachadair/jrpc2/handler"
-
+	"github.com/nettoll/nettoll/host/protocol"
 	"github.com/nettoll/nettoll/internal/linux/netns"
 	"github.com/nettoll/nettoll/internal/linux/shm"
 	"github.com/nettoll/nettoll/internal/linux/sock"
@@ -63,8 +61,8 @@ func New(workloads []workload.Workload, files map[string]*os.File) *Worker {
 }
 
 // Methods are what the worker answers to over the protocol.
-func (w *Worker) Methods() handler.Map {
-	return handler.Map{
+func (w *Worker) Methods() protocol.Methods {
+	return protocol.Methods{
 		Begin:      method(w, (*Worker).begin),
 		Congestion: method(w, (*Worker).congestion),
 		Open:       method(w, (*Worker).open),
@@ -78,18 +76,12 @@ func (w *Worker) Methods() handler.Map {
 }
 
 // method makes a handler that runs alone.
-func method[P, R any](w *Worker, f func(*Worker, P) (R, error)) jrpc2.Handler {
-	return func(_ context.Context, req *jrpc2.Request) (any, error) {
-		var params P
-		if req.HasParams() {
-			if err := req.UnmarshalParams(&params); err != nil {
-				return nil, err
-			}
-		}
+func method[P, R any](w *Worker, f func(*Worker, P) (R, error)) protocol.Handler {
+	return protocol.Method(func(_ context.Context, params P) (R, error) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		return f(w, params)
-	}
+	})
 }
 
 type nothing struct{}

@@ -1,0 +1,45 @@
+package catalogue
+
+import (
+	"github.com/nettoll/nettoll/experiment"
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/network/bridge"
+	hostnetwork "github.com/nettoll/nettoll/network/host"
+	"github.com/nettoll/nettoll/runtime"
+	"github.com/nettoll/nettoll/runtime/netns"
+	"github.com/nettoll/nettoll/workload"
+	"github.com/nettoll/nettoll/workload/tcpstream"
+	"github.com/nettoll/nettoll/workload/udprr"
+)
+
+// Catalogue is what this nettoll is made of. A part is one line here.
+type Catalogue struct {
+	Networks  []network.Network
+	Runtimes  []runtime.Runtime
+	Workloads []workload.Workload
+	Steps     map[string]func() host.Step // the kinds of steps that an agent can apply
+}
+
+// New returns the catalogue.
+func New() Catalogue {
+	return Catalogue{
+		Networks: []network.Network{
+			hostnetwork.Network{},
+			bridge.Network{},
+		},
+		Runtimes: []runtime.Runtime{
+			netns.Runtime{},
+		},
+		Workloads: []workload.Workload{
+			udprr.Workload{},
+			tcpstream.Workload{},
+		},
+		Steps: host.Steps(),
+	}
+}
+
+// Parts returns what an experiment can choose from.
+func (c Catalogue) Parts() experiment.Parts {
+	return experiment.Parts{Networks: c.Networks, Workloads: c.Workloads}
+}

@@ -1,0 +1,142 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nettoll/nettoll/catalogue"
+)
+
+// Exit statuses.
+const (
+	exitDone        = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitPartly      = 3 // done, but some cells failed or are unsupported here
+	exitInterrupted = 130
+)
+
+// Streams are what a command reads from and prints to.
+type Streams struct {
+	In  io.Reader
+	Out io.Writer
+	Err io.Writer
+}
+
+// usageError is an error in what the user wrote: exit status 2.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// status is an error that only says how to exit: everything else has been said.
+type status int
+
+func (s status) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
+
+// app is what the commands share.
+type app struct {
+	Streams
+	version   string
+	catalogue catalogue.Catalogue
+}
+
+// Run executes one command line and returns its exit status. Version is what was linked in, "" if nothing was.
+func Run(ctx context.Context, version string, s Streams, args []string) int {
+	if code, ok := child(ctx, args, s.In, s.Out, s.Err); ok {
+		return code
+	}
+	ctx, stop := interruptible(ctx, s.Err)
+	defer stop()
+	a := &app{Streams: s, version: version, catalogue: catalogue.New()}
+	root := a.root()
+	root.SetArgs(args)
+	root.SetIn(s.In)
+	root.SetOut(s.Out)
+	root.SetErr(s.Err)
+	err := root.ExecuteContext(ctx)
+	var code status
+	var wrong usageError
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.As(err, &code):
+		return int(code)
+	case errors.As(err, &wrong):
+		fmt.Fprintf(s.Err, "nettoll: %v\n", err)
+		return exitUsage
+	}
+	fmt.Fprintf(s.Err, "nettoll: %v\n", err)
+	return exitFailed
+}
+
+// interruptible cancels its context at the first interrupt; the second one ends the process at once. Everything that was
+// started ends with it.
+func interruptible(ctx context.Context, stderr io.Writer) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		select {
+		case <-signals:
+			fmt.Fprintln(stderr, "\nnettoll: interrupted: reporting what was measured (again to stop at once)")
+			cancel()
+		case <-ctx.Done():
+		}
+		// From here on the kernel's own way: the process ends at once, and the hosts with it.
+		signal.Stop(signals)
+	}()
+	return ctx, cancel
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "nettoll",
+		Short: "Measures what every part of a container network costs, and proves what it protects",
+		Long: `nettoll measures what every part of a container network costs, and proves what it protects.
+
+It builds networks of containers on private hosts inside this machine, drives traffic over all of them in
+interleaved blocks, and reports what each costs over a baseline: with an interval, a verdict, and the noise
+floor that two equal networks show. The machine's own network is never touched.
+
+  nettoll run                                 the default experiment: what a Linux bridge costs over loopback
+  nettoll run --network bridge --time 20s     a shorter one
+  nettoll report DIR                          the same table again, or as CSV or JSON lines`,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usageError{fmt.Errorf("unknown command %q (known: %s)", args[0], commands(cmd))}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usageError{fmt.Errorf("%w (see nettoll %s --help)", err, cmd.Name())}
+	})
+	root.SetHelpCommand(&cobra.Command{Hidden: true})
+	root.AddCommand(a.runCommand(), a.reportCommand(), a.listCommand(), a.versionCommand(), a.studyCommand())
+	return root
+}
+
+func commands(root *cobra.Command) string {
+	names := ""
+	for _, c := range root.Commands() {
+		if c.Hidden {
+			continue
+		}
+		if names != "" {
+			names += ", "
+		}
+		names += c.Name()
+	}
+	return names
+}

@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/nettoll/nettoll/catalogue"
+	"github.com/nettoll/nettoll/control"
+	"github.com/nettoll/nettoll/host/agent"
+	"github.com/nettoll/nettoll/host/local"
+	"github.com/nettoll/nettoll/host/protocol"
+	"github.com/nettoll/nettoll/internal/linux/process"
+	"github.com/nettoll/nettoll/traffic/worker"
+)
+
+// child runs the commands that nettoll starts itself with. They are looked for before the command line is built, because a
+// worker must be ready within milliseconds. It returns false where args name none of them.
+func child(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (int, bool) {
+	if len(args) == 0 {
+		return 0, false
+	}
+	var err error
+	switch args[0] {
+	case "host-init":
+		return local.Init(args[1:], stderr), true
+	case "agent":
+		err = serveAgent(ctx, args[1:], stdin, stdout)
+	case "worker":
+		err = serveWorker(ctx, args[1:], stdin, stdout)
+	default:
+		return 0, false
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "nettoll %s: %v\n", args[0], err)
+		return exitFailed, true
+	}
+	return exitDone, true
+}
+
+func inherited(args []string) (map[string]*os.File, error) {
+	_, values, err := agent.Args(args)
+	if err != nil {
+		return nil, err
+	}
+	return process.Inherited(values)
+}
+
+func serveAgent(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
+	files, err := inherited(args)
+	if err != nil {
+		return err
+	}
+	return agent.Serve(ctx, in, unclosed{out}, agent.Config{Steps: catalogue.New().Steps, Files: files})
+}
+
+func serveWorker(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
+	files, err := inherited(args)
+	if err != nil {
+		return err
+	}
+	return protocol.Serve(ctx, in, unclosed{out}, worker.New(catalogue.New().Workloads, files).Methods())
+}
+
+// unclosed is standard output where a closer is asked for: it ends with the process.
+type unclosed struct{ io.Writer }
+
+func (unclosed) Close() error { return nil }
+
+// startLocal starts a local host; it is what control calls [control.StartHost].
+func startLocal(ctx context.Context, name string, files map[string]*os.File) (control.LocalHost, error) {
+	h, err := local.Start(ctx, local.Options{Name: name, Files: files})
+	if err != nil {
+		return nil, err
+	}
+	return h, nil
+}

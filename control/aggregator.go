@@ -1,0 +1,180 @@
+package control
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/nettoll/nettoll/experiment"
+	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/workload"
+)
+
+// Names of the files in a run directory.
+const (
+	RunFile     = "run.json"
+	RecordsFile = "records.jsonl"
+)
+
+const (
+	// syncEvery is how much a power failure may cost.
+	syncEvery = time.Second
+
+	// groupBlocks is how many blocks share a histogram record: one has 1.5 KB, and 100,000 trials are to fit into 50 MB. A
+	// generation ends a group, so that generations stay apart.
+	groupBlocks = 16
+)
+
+// aggregator keeps what was found: on disk, a line at a time, and in memory for the looks.
+type aggregator struct {
+	run     measure.Run
+	log     measure.Log
+	file    *os.File
+	buffer  *bufio.Writer
+	writer  *measure.Writer
+	synced  time.Time
+	cells   []experiment.Cell
+	pending map[int]*group // latencies since the last histogram record, by cell
+	broken  error          // the first error of the disk: nothing is written after it
+}
+
+type group struct {
+	first, last int
+	sum         *hdrhistogram.Histogram
+}
+
+// newAggregator writes run.json and opens the records of a run directory, which must be empty or new. With an empty dir
+// nothing is kept on disk.
+func newAggregator(dir string, run measure.Run, cells []experiment.Cell) (*aggregator, error) {
+	a := &aggregator{run: run, cells: cells, pending: map[int]*group{}, synced: time.Now()}
+	if dir == "" {
+		a.writer = measure.NewWriter(io.Discard)
+		return a, nil
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return nil, fmt.Errorf("make run directory: %w", err)
+	}
+	f, err := os.Create(filepath.Join(dir, RunFile))
+	if err != nil {
+		return nil, fmt.Errorf("make run directory: %w", err)
+	}
+	err = errors.Join(measure.WriteRun(f, run), f.Sync(), f.Close())
+	if err != nil {
+		return nil, fmt.Errorf("write %s: %w", f.Name(), err)
+	}
+	if a.file, err = os.Create(filepath.Join(dir, RecordsFile)); err != nil {
+		return nil, fmt.Errorf("make run directory: %w", err)
+	}
+	a.buffer = bufio.NewWriterSize(a.file, 1<<16)
+	a.writer = measure.NewWriter(a.buffer)
+	return a, nil
+}
+
+func (a *aggregator) write(r measure.Record) {
+	if a.broken == nil {
+		a.broken = a.writer.Write(r)
+	}
+}
+
+func (a *aggregator) trial(t measure.Trial) {
+	a.log.Trials = append(a.log.Trials, t)
+	a.write(t)
+}
+
+func (a *aggregator) proof(p measure.Proof) {
+	a.log.Proofs = append(a.log.Proofs, p)
+	a.write(p)
+}
+
+func (a *aggregator) warn(w measure.Warning) {
+	a.log.Warnings = append(a.log.Warnings, w)
+	a.write(w)
+}
+
+func (a *aggregator) fact(key string, value any) {
+	f := measure.Fact{Key: key, Value: value}
+	a.log.Facts = append(a.log.Facts, f)
+	a.write(f)
+}
+
+// block keeps the trials of one block.
+func (a *aggregator) block(generation, block int, trials []trial, facts measure.BlockFacts, started int64) error {
+	for _, t := range trials {
+		a.trial(t.record(a.cells[t.cell], generation, block, started))
+		if h := t.latencies(); h != nil {
+			g := a.pending[t.cell]
+			if g == nil {
+				g = &group{first: block}
+				a.pending[t.cell] = g
+			}
+			g.last = block
+			if g.sum == nil {
+				g.sum = h
+			} else {
+				g.sum = workload.Merge([]*hdrhistogram.Histogram{g.sum, h})
+			}
+		}
+	}
+	a.log.Blocks = append(a.log.Blocks, facts)
+	a.write(facts)
+	if block%groupBlocks == groupBlocks-1 {
+		if err := a.endGroup(generation); err != nil {
+			return err
+		}
+	}
+	return a.flush(false)
+}
+
+// endGroup writes the histograms gathered since the last time.
+func (a *aggregator) endGroup(generation int) error {
+	for cell := range a.cells {
+		g := a.pending[cell]
+		if g == nil {
+			continue
+		}
+		data, err := measure.EncodeHistogram(g.sum)
+		if err != nil {
+			return err
+		}
+		h := measure.Histograms{Generation: generation, First: g.first, Last: g.last, Cell: a.cells[cell].ID, Samples: g.sum.TotalCount(), Data: data}
+		a.log.Histograms = append(a.log.Histograms, h)
+		a.write(h)
+	}
+	clear(a.pending)
+	return nil
+}
+
+// flush hands everything to the kernel, which keeps it when this process dies, and to the disk once a second or when told to.
+func (a *aggregator) flush(now bool) error {
+	if a.file == nil {
+		return nil
+	}
+	if a.broken == nil {
+		a.broken = a.buffer.Flush()
+	}
+	if a.broken == nil && (now || time.Since(a.synced) >= syncEvery) {
+		a.broken = a.file.Sync()
+		a.synced = time.Now()
+	}
+	if a.broken != nil {
+		return fmt.Errorf("keep records (what was written before is readable): %w", a.broken)
+	}
+	return nil
+}
+
+// analyze is the view of everything so far.
+func (a *aggregator) analyze() measure.Analysis { return measure.Analyze(a.run, &a.log) }
+
+// close ends the records.
+func (a *aggregator) close() error {
+	if a.file == nil {
+		return nil
+	}
+	return errors.Join(a.flush(true), a.file.Close())
+}

@@ -1,0 +1,614 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/nettoll/nettoll/experiment"
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux/process"
+	"github.com/nettoll/nettoll/internal/linux/shm"
+	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/proof"
+	"github.com/nettoll/nettoll/runtime"
+	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/traffic/worker"
+	"github.com/nettoll/nettoll/workload"
+)
+
+const (
+	buildLimit = 30 * time.Second // for all labs of a generation
+	callLimit  = 10 * time.Second // for one call to a worker or an agent
+	// builders is how many labs are built at the same time: two threads help, more do not (creating links is serialised in the
+	// kernel).
+	builders = 4
+
+	uplink = "up0" // a host's link to the underlay
+
+	firstPort = 20000 // ports are drawn from [firstPort, lastPort)
+	lastPort  = 60000
+
+	proofPort = 19999 // of both ends of a proof
+)
+
+// placing says which CPUs sources and sinks run on.
+type placing struct {
+	sources, sinks []int
+}
+
+// place decides it. With one CPU there is nothing to decide.
+func place(affinity string, cpus []int) (placing, error) {
+	half := (len(cpus) + 1) / 2
+	switch {
+	case affinity == "free":
+		return placing{}, nil
+	case affinity == "same" || affinity == "split" && len(cpus) == 1:
+		return placing{cpus[:half], cpus[:half]}, nil
+	case affinity == "split":
+		return placing{cpus[:half], cpus[half:]}, nil
+	}
+	return placing{}, &experiment.UnknownError{Kind: "affinity", Name: affinity, Known: []string{"split", "same", "free"}}
+}
+
+// generation is all labs, workers and sockets of one generation.
+type generation struct {
+	number int
+	seed   *rand.Rand
+	labs   []*lab // by index into Resolved.Labs; nil where no cell of it is measured any more
+	board  *traffic.Board
+	mem    []byte
+	files  map[string]*os.File // passed on to every host
+	seats  []int               // by board number of the worker: its threads
+}
+
+// lab is one stack × placement × pairs as it stands.
+type lab struct {
+	experiment.Lab
+	generation *generation
+	hosts      []host.Host // host 1 first
+	underlay   host.Host   // nil on one host
+	endpoints  [][]network.Endpoint
+	workers    []*labWorker
+	congestion []string // what its workers can set
+	at         []pairAddresses
+}
+
+// pairAddresses is where the two ends of a pair are.
+type pairAddresses struct {
+	sourceHost, sinkHost int // from 1
+	source, sink         network.Endpoint
+}
+
+// labWorker is one worker process of a lab and what must be known to start it again.
+type labWorker struct {
+	host.Worker
+	lab      *lab
+	side     workload.Side
+	host     int // from 1
+	number   int // on the board
+	pairs    []int
+	cpus     []int
+	deaths   int
+	specs    []worker.EndpointSpec
+	threads  []int
+	replaced chan struct{} // closed when another process has taken its place
+}
+
+func (w *labWorker) name() string {
+	return fmt.Sprintf("%s@host%d of lab %s", w.side, w.host, w.lab.ID)
+}
+
+// configurator builds and removes generations.
+type configurator struct {
+	resolved   *experiment.Resolved
+	placing    placing
+	runtime    runtime.Runtime
+	start      StartHost
+	congestion string // chosen in the first generation
+}
+
+// LocalHost is a host whose network namespace others can be joined to.
+type LocalHost interface {
+	host.Host
+	NetNS() (*os.File, error)
+}
+
+// StartHost starts a host of that name on this machine; its agent and workers inherit the files.
+type StartHost func(ctx context.Context, name string, files map[string]*os.File) (LocalHost, error)
+
+// build makes a generation for the cells that are still measured (by index). Labs that cannot be built are named in failed.
+func (c *configurator) build(ctx context.Context, number int, cells []int) (_ *generation, failed map[int]error, err error) {
+	ctx, cancel := context.WithTimeout(ctx, buildLimit)
+	defer cancel()
+	g := &generation{
+		number: number,
+		seed:   rand.New(rand.NewPCG(c.resolved.Experiment.Design.Seed, uint64(number))),
+		labs:   make([]*lab, len(c.resolved.Labs)),
+		files:  map[string]*os.File{},
+	}
+	defer func() {
+		if err != nil {
+			g.close()
+		}
+	}()
+	for _, i := range cells {
+		cell := c.resolved.Cells[i]
+		if g.labs[cell.Lab] == nil {
+			g.labs[cell.Lab] = c.sketch(g, c.resolved.Labs[cell.Lab])
+		}
+	}
+	if err := c.layOut(g, cells); err != nil {
+		return nil, nil, err
+	}
+	failed = map[int]error{}
+	var mu sync.Mutex
+	var group errgroup.Group
+	group.SetLimit(builders)
+	for i, l := range g.labs {
+		if l == nil {
+			continue
+		}
+		plans, endpoints, underlay, err := c.plan(l, g.seed.Uint64())
+		if err != nil {
+			return nil, nil, err
+		}
+		l.endpoints = endpoints
+		group.Go(func() error {
+			if err := c.raise(ctx, l, plans, underlay); err != nil {
+				mu.Lock()
+				failed[i] = fmt.Errorf("build lab %s: %w", l.ID, err)
+				mu.Unlock()
+			}
+			return nil
+		})
+	}
+	_ = group.Wait()
+	for i := range failed {
+		g.labs[i].close()
+		g.labs[i] = nil
+	}
+	if err := context.Cause(ctx); err != nil {
+		return nil, failed, err
+	}
+	if err := c.agree(g); err != nil {
+		return nil, failed, err
+	}
+	for i, l := range g.labs {
+		if l == nil {
+			continue
+		}
+		c.specify(l, i, cells)
+		group.Go(func() error {
+			if err := l.open(ctx); err != nil {
+				mu.Lock()
+				failed[i] = fmt.Errorf("open sockets of lab %s: %w", l.ID, err)
+				mu.Unlock()
+			}
+			return nil
+		})
+	}
+	_ = group.Wait()
+	for i := range failed {
+		if g.labs[i] != nil {
+			g.labs[i].close()
+			g.labs[i] = nil
+		}
+	}
+	return g, failed, context.Cause(ctx)
+}
+
+// sketch says which workers a lab has and where its pairs are; nothing is built yet.
+func (c *configurator) sketch(g *generation, spec experiment.Lab) *lab {
+	l := &lab{Lab: spec, generation: g, at: make([]pairAddresses, spec.Pairs)}
+	for pair := range spec.Pairs {
+		l.at[pair] = pairAddresses{sourceHost: spec.SourceHost(pair), sinkHost: spec.SinkHost(pair)}
+		l.assign(workload.Source, l.at[pair].sourceHost, pair, c.placing.sources)
+		l.assign(workload.Sink, l.at[pair].sinkHost, pair, c.placing.sinks)
+	}
+	return l
+}
+
+func (l *lab) assign(side workload.Side, host, pair int, cpus []int) {
+	i := slices.IndexFunc(l.workers, func(w *labWorker) bool { return w.side == side && w.host == host })
+	if i < 0 {
+		i = len(l.workers)
+		l.workers = append(l.workers, &labWorker{lab: l, side: side, host: host, number: len(l.generation.seats), cpus: cpus})
+		l.generation.seats = append(l.generation.seats, 0)
+	}
+	w := l.workers[i]
+	w.pairs = append(w.pairs, pair)
+	l.generation.seats[w.number]++
+}
+
+// layOut makes the board and opens the files that every worker inherits.
+func (c *configurator) layOut(g *generation, cells []int) error {
+	layout := traffic.Layout{Workers: len(g.seats), Pairs: slices.Max(g.seats), Cells: len(c.resolved.Cells)}
+	file, err := shm.Create("nettoll-board", traffic.BoardSize(layout))
+	if err != nil {
+		return err
+	}
+	g.files["board"] = file
+	if g.mem, err = shm.Map(file); err != nil {
+		return err
+	}
+	if g.board, err = traffic.NewBoard(g.mem, layout); err != nil {
+		return err
+	}
+	for _, i := range cells {
+		cell := c.resolved.Cells[i]
+		plan := traffic.CellPlan{Length: cell.Trial, Warm: time.Duration(cell.Workload.Describe().Warm * float64(cell.Trial))}
+		for _, w := range g.labs[cell.Lab].workers {
+			plan.Workers = append(plan.Workers, w.number)
+			plan.Threads += len(w.pairs)
+		}
+		if err := g.board.SetCell(i, plan); err != nil {
+			return err
+		}
+	}
+	watched := slices.Concat(c.placing.sources, c.placing.sinks)
+	slices.Sort(watched)
+	for _, cpu := range slices.Compact(watched) {
+		f, err := process.KsoftirqdStat(cpu)
+		if errors.Is(err, errors.ErrUnsupported) {
+			continue // the record then has no run time of it
+		}
+		if err != nil {
+			return err
+		}
+		g.files[fmt.Sprintf("ksoftirqd:%d", cpu)] = f
+	}
+	return nil
+}
+
+// plan asks network and runtime what the lab's hosts must look like. It is pure but for the seed drawn by the caller.
+func (c *configurator) plan(l *lab, seed uint64) (plans []host.Plan, endpoints [][]network.Endpoint, underlay host.Plan, err error) {
+	spec := network.Lab{MTU: c.resolved.Experiment.Tune.MTU, Seed: seed}
+	for h := 1; h <= l.Hosts; h++ {
+		one := network.Host{Index: h}
+		if l.Hosts > 1 {
+			one.Uplink = uplink
+		}
+		spec.Hosts = append(spec.Hosts, one)
+	}
+	where := func(h int, name string) (int, int) {
+		containers := &spec.Hosts[h-1].Containers
+		*containers = append(*containers, network.Container{Name: name, Index: len(*containers)})
+		return h - 1, len(*containers) - 1
+	}
+	type spot struct{ host, container int }
+	sources, sinks := make([]spot, l.Pairs), make([]spot, l.Pairs)
+	for pair, at := range l.at {
+		sources[pair].host, sources[pair].container = where(at.sourceHost, fmt.Sprintf("src%d", pair))
+		sinks[pair].host, sinks[pair].container = where(at.sinkHost, fmt.Sprintf("snk%d", pair))
+	}
+	plans, endpoints, err = l.Network.Build(spec)
+	if err != nil {
+		return nil, nil, host.Plan{}, fmt.Errorf("plan lab %s: %w", l.ID, err)
+	}
+	for pair := range l.at {
+		l.at[pair].source = endpoints[sources[pair].host][sources[pair].container]
+		l.at[pair].sink = endpoints[sinks[pair].host][sinks[pair].container]
+	}
+	for h := range plans {
+		containers := make([]runtime.Container, len(endpoints[h]))
+		for i, e := range endpoints[h] {
+			containers[i] = runtime.Container{Name: spec.Hosts[h].Containers[i].Name, Namespace: e.Namespace}
+		}
+		steps, err := c.runtime.Containers(containers)
+		if err != nil {
+			return nil, nil, host.Plan{}, fmt.Errorf("plan lab %s: %w", l.ID, err)
+		}
+		plans[h].Steps = slices.Concat(steps, plans[h].Steps)
+	}
+	if l.Hosts > 1 {
+		underlay = network.Underlay(spec)
+	}
+	return plans, endpoints, underlay, nil
+}
+
+// raise starts the lab's hosts, applies their plans, has them verified and starts the workers.
+func (c *configurator) raise(ctx context.Context, l *lab, plans []host.Plan, underlay host.Plan) error {
+	l.hosts = make([]host.Host, len(plans))
+	namespaces := map[string]*os.File{}
+	defer func() {
+		for _, f := range namespaces {
+			_ = f.Close()
+		}
+	}()
+	for i := range plans {
+		name := fmt.Sprintf("host%d", i+1)
+		h, err := c.start(ctx, name, l.generation.files)
+		if err != nil {
+			return err
+		}
+		l.hosts[i] = h
+		if l.Hosts > 1 {
+			if namespaces["netns:"+name], err = h.NetNS(); err != nil {
+				return err
+			}
+		}
+	}
+	if l.Hosts > 1 {
+		u, err := c.start(ctx, "underlay", namespaces)
+		if err != nil {
+			return err
+		}
+		l.underlay = u
+		if err := u.Apply(ctx, underlay); err != nil {
+			return err
+		}
+	}
+	for i, h := range l.hosts {
+		if err := h.Apply(ctx, plans[i]); err != nil {
+			return err
+		}
+	}
+	if err := l.verify(ctx); err != nil {
+		return err
+	}
+	for _, w := range l.workers {
+		if err := w.start(ctx); err != nil {
+			return err
+		}
+	}
+	var err error
+	l.congestion, err = l.settable(ctx)
+	return err
+}
+
+// verify asks the kernel whether the lab still is what was planned.
+func (l *lab) verify(ctx context.Context) error {
+	for _, h := range l.all() {
+		if err := h.Verify(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// all returns the hosts that stand, the underlay last.
+func (l *lab) all() []host.Host {
+	var all []host.Host
+	for _, h := range l.hosts {
+		if h != nil {
+			all = append(all, h)
+		}
+	}
+	if l.underlay != nil {
+		all = append(all, l.underlay)
+	}
+	return all
+}
+
+// start starts the worker's process and its threads.
+func (w *labWorker) start(ctx context.Context) error {
+	process, err := w.lab.hosts[w.host-1].Start(ctx, host.WorkerSpec{ID: fmt.Sprintf("%s@host%d", w.side, w.host), CPUs: w.cpus})
+	if err != nil {
+		return err
+	}
+	w.Worker = process
+	w.replaced = make(chan struct{})
+	var began worker.BeginResult
+	params := worker.BeginParams{Worker: w.number, Pairs: len(w.pairs), CPUs: w.cpus, Run: uint64(w.lab.generation.number + 1)}
+	if err := w.call(ctx, worker.Begin, params, &began); err != nil {
+		return err
+	}
+	w.threads = began.Threads
+	return nil
+}
+
+func (w *labWorker) call(ctx context.Context, method string, params, result any) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, callLimit, fmt.Errorf("no answer to %q within %v", method, callLimit))
+	defer cancel()
+	if err := w.Call(ctx, method, params, result); err != nil {
+		if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
+			err = errors.Join(err, cause)
+		}
+		return fmt.Errorf("worker %s: %w", w.name(), err)
+	}
+	return nil
+}
+
+// candidates are the congestion controls of "auto", best first.
+func candidates() []string { return []string{"cubic", "reno", "bbr"} }
+
+// settable asks the lab's workers which congestion controls all of them can set.
+func (l *lab) settable(ctx context.Context) ([]string, error) {
+	can := candidates()
+	for _, w := range l.workers {
+		namespace := l.at[w.pairs[0]].source.Namespace
+		if w.side == workload.Sink {
+			namespace = l.at[w.pairs[0]].sink.Namespace
+		}
+		var these []string
+		if err := w.call(ctx, worker.Congestion, worker.CongestionParams{Namespace: namespace, Candidates: can}, &these); err != nil {
+			return nil, err
+		}
+		can = these
+	}
+	return can, nil
+}
+
+// agree chooses the congestion control of the whole experiment.
+func (c *configurator) agree(g *generation) error {
+	wanted := c.resolved.Experiment.Tune.Congestion
+	choices := candidates()
+	if wanted != "auto" {
+		choices = []string{wanted}
+	}
+	for _, choice := range choices {
+		all := true
+		for _, l := range g.labs {
+			all = all && (l == nil || slices.Contains(l.congestion, choice))
+		}
+		if !all {
+			continue
+		}
+		if c.congestion != "" && c.congestion != choice {
+			return fmt.Errorf("congestion control %q of the first generation cannot be set any more", c.congestion)
+		}
+		c.congestion = choice
+		return nil
+	}
+	return fmt.Errorf("congestion control %q cannot be set in every lab (known: auto, %s)", wanted, strings.Join(candidates(), ", "))
+}
+
+// specify draws the ports and says what each worker has to open.
+func (c *configurator) specify(l *lab, index int, cells []int) {
+	ports := l.generation.seed.Perm(lastPort - firstPort)
+	port := func() uint16 {
+		p := ports[0]
+		ports = ports[1:]
+		return uint16(firstPort + p)
+	}
+	for _, i := range cells {
+		cell := c.resolved.Cells[i]
+		if cell.Lab != index {
+			continue
+		}
+		for pair, at := range l.at {
+			source, sink := netip.AddrPortFrom(at.source.IPv4, port()), netip.AddrPortFrom(at.sink.IPv4, port())
+			spec := workload.Spec{Workload: cell.Cell.Workload, Params: cell.Params, Pair: pair, Congestion: c.congestion, Plant: cell.Plant}
+			for _, w := range l.workers {
+				seat := slices.Index(w.pairs, pair)
+				if seat < 0 {
+					continue
+				}
+				end := worker.EndpointSpec{Cell: i, Seat: seat, Spec: spec}
+				end.Spec.Side = w.side
+				if w.side == workload.Source {
+					end.Namespace, end.Spec.Local, end.Spec.Remote = at.source.Namespace, source, sink
+				} else {
+					end.Namespace, end.Spec.Local, end.Spec.Remote = at.sink.Namespace, sink, source
+				}
+				w.specs = append(w.specs, end)
+			}
+		}
+	}
+}
+
+// open opens all endpoints of the lab, sinks before sources.
+func (l *lab) open(ctx context.Context) error {
+	for _, side := range []workload.Side{workload.Sink, workload.Source} {
+		for _, w := range l.workers {
+			if w.side != side {
+				continue
+			}
+			if err := w.call(ctx, worker.Open, worker.OpenParams{Endpoints: w.specs}, nil); err != nil {
+				return err
+			}
+		}
+	}
+	for _, w := range l.workers {
+		if err := w.call(ctx, worker.Ready, nil, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// granted returns what the kernel granted the endpoints of each cell: pair 0 speaks for all where they agree.
+func (l *lab) granted(ctx context.Context, cells []experiment.Cell) (map[string]any, error) {
+	all := map[string]any{}
+	for _, w := range l.workers {
+		var facts []worker.EndpointFacts
+		if err := w.call(ctx, worker.Facts, nil, &facts); err != nil {
+			return nil, err
+		}
+		for _, f := range facts {
+			key := cells[f.Cell].ID + " " + string(f.Side)
+			if known, ok := all[key]; !ok {
+				all[key] = f.Facts
+			} else if known != any(f.Facts) {
+				all[fmt.Sprintf("%s of pair %d", key, f.Pair)] = f.Facts
+			}
+		}
+	}
+	return all, nil
+}
+
+// prove probes the allowed pairs with full-size packets.
+func (l *lab) prove(ctx context.Context, mtu int) measure.Proof {
+	result := measure.Proof{Generation: l.generation.number, Lab: l.ID, Claim: fmt.Sprintf("every pair passes packets of %d bytes both ways, unfragmented", mtu), OK: true}
+	fail := func(format string, args ...any) {
+		result.OK = false
+		if result.Detail == "" {
+			result.Detail = fmt.Sprintf(format, args...)
+		}
+	}
+	port := func(pair int) uint16 { return uint16(proofPort - 2*pair) }
+	find := func(side workload.Side, pair int) *labWorker {
+		i := slices.IndexFunc(l.workers, func(w *labWorker) bool { return w.side == side && slices.Contains(w.pairs, pair) })
+		return l.workers[i]
+	}
+	for pair, at := range l.at {
+		source, sink := netip.AddrPortFrom(at.source.IPv4, port(pair)-1), netip.AddrPortFrom(at.sink.IPv4, port(pair))
+		params := worker.ProofParams{Namespace: at.sink.Namespace, Local: sink, Remote: source}
+		if err := find(workload.Sink, pair).call(ctx, worker.ProofOpen, params, nil); err != nil {
+			fail("pair %d: %v", pair, err)
+			continue
+		}
+		params = worker.ProofParams{Namespace: at.source.Namespace, Local: source, Remote: sink, Payload: proof.FullPayload(mtu, false)}
+		var tried worker.ProofResult
+		if err := find(workload.Source, pair).call(ctx, worker.ProofTry, params, &tried); err != nil {
+			fail("pair %d: %v", pair, err)
+		} else if !tried.OK {
+			fail("pair %d: %s", pair, tried.Detail)
+		}
+	}
+	for _, w := range l.workers {
+		if w.side == workload.Sink {
+			if err := w.call(ctx, worker.ProofClose, nil, nil); err != nil {
+				fail("%v", err)
+			}
+		}
+	}
+	return result
+}
+
+// restart puts a new process in a dead worker's place and opens the whole lab's sockets anew.
+func (l *lab) restart(ctx context.Context, w *labWorker) error {
+	close(w.replaced)
+	_ = w.Kill() // it is dead or hangs; a hanging one ends here
+	if err := w.start(ctx); err != nil {
+		return err
+	}
+	return l.open(ctx)
+}
+
+// close ends everything in the lab.
+func (l *lab) close() {
+	var group sync.WaitGroup
+	for _, h := range l.all() {
+		group.Go(func() { _ = h.Close() }) // what is left is killed by the kernel with its PID namespace
+	}
+	group.Wait()
+}
+
+// close ends the generation.
+func (g *generation) close() {
+	var group sync.WaitGroup
+	for _, l := range g.labs {
+		if l != nil {
+			group.Go(l.close)
+		}
+	}
+	group.Wait()
+	if g.mem != nil {
+		_ = shm.Unmap(g.mem)
+	}
+	for _, f := range g.files {
+		_ = f.Close()
+	}
+}

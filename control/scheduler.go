@@ -1,0 +1,409 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nettoll/nettoll/experiment"
+	"github.com/nettoll/nettoll/internal/linux/clock"
+	"github.com/nettoll/nettoll/internal/linux/procfs"
+	"github.com/nettoll/nettoll/internal/linux/thread"
+	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/runtime"
+)
+
+// Options are what a run needs besides its experiment.
+type Options struct {
+	Resolved *experiment.Resolved
+	Runtime  runtime.Runtime
+	Dir      string            // run directory; "" keeps nothing on disk
+	Versions map[string]string // of nettoll and of the programs it starts
+	Observe  func(Progress)    // is told how far the run is; may be nil
+	Start    StartHost         // of a local host
+}
+
+// Progress is how far a run is.
+type Progress struct {
+	Phase      string        // "build", "measure", "remove"
+	Generation int           // from 0
+	Block      int           // blocks done, all generations
+	Measured   time.Duration // time spent in blocks
+	Budget     time.Duration // of the same
+	Precise    int           // cells that have left, because they are precise enough
+	Cells      int           // cells that can leave
+}
+
+// Outcome is what a run came to.
+type Outcome struct {
+	Run         measure.Run
+	Analysis    measure.Analysis
+	Interrupted bool
+	Ended       string // why it ended, as a sentence's end: "every cell is precise enough"
+}
+
+// ErrNothingMeasured says that a run ended before its first block did.
+var ErrNothingMeasured = errors.New("nothing was measured")
+
+// scheduler decides what happens when.
+type scheduler struct {
+	options    Options
+	experiment experiment.Experiment
+	cells      []experiment.Cell
+	configure  *configurator
+	workload   *workloadControl
+	monitor    *monitor
+	records    *aggregator
+	order      *rand.Rand
+
+	gone     map[int]string // cells that are not measured any more, and why: "precise" or a failure
+	measured time.Duration
+	blocks   int
+	deaths   map[string]int // of workers, by lab and role
+}
+
+const precise = "precise"
+
+// Run measures an experiment. On an interruption (ctx) it returns what was measured until then, with Outcome.Interrupted.
+func Run(ctx context.Context, o Options) (*Outcome, error) {
+	e := o.Resolved.Experiment
+	cpus, err := thread.CPUs()
+	if err != nil {
+		return nil, err
+	}
+	placing, err := place(e.Affinity, cpus)
+	if err != nil {
+		return nil, err
+	}
+	run, err := describe(o, placing)
+	if err != nil {
+		return nil, err
+	}
+	s := &scheduler{
+		options: o, experiment: e, cells: o.Resolved.Cells,
+		workload: &workloadControl{cells: o.Resolved.Cells},
+		monitor:  &monitor{started: clock.Now()},
+		order:    rand.New(rand.NewPCG(e.Design.Seed, 1<<63)),
+		gone:     map[int]string{},
+		deaths:   map[string]int{},
+	}
+	if s.records, err = newAggregator(o.Dir, run, s.cells); err != nil {
+		return nil, err
+	}
+	s.configure = &configurator{resolved: o.Resolved, placing: placing, runtime: o.Runtime, start: o.Start}
+	if e.Affinity == "split" && len(cpus) == 1 {
+		s.records.warn(measure.Warning{Text: "there is only one CPU: sources and sinks share it (affinity same)"})
+	}
+	ended, err := s.generations(ctx)
+	s.doubts()
+	err = errors.Join(err, s.records.close())
+	out := &Outcome{Run: run, Analysis: s.records.analyze(), Ended: ended, Interrupted: ctx.Err() != nil}
+	if err != nil && (s.blocks == 0 || !out.Interrupted) {
+		if s.blocks == 0 {
+			err = errors.Join(err, ErrNothingMeasured)
+		}
+		return out, err
+	}
+	return out, nil
+}
+
+// describe makes run.json.
+func describe(o Options, p placing) (measure.Run, error) {
+	given, err := json.Marshal(o.Resolved.Experiment)
+	if err != nil {
+		return measure.Run{}, fmt.Errorf("encode experiment: %w", err)
+	}
+	d := o.Resolved.Experiment.Design
+	run := measure.Run{
+		V: measure.Version, Name: o.Resolved.Experiment.Name, Started: time.Now().UTC(), Experiment: given,
+		Design:   measure.Design{Precision: d.Precision, Time: d.Time.Seconds(), Generations: d.Generations, Seed: d.Seed, TrialSeconds: map[string]float64{}},
+		Versions: o.Versions, Facts: procfs.Machine(),
+	}
+	for _, c := range o.Resolved.Cells {
+		run.Cells = append(run.Cells, c.Cell)
+		run.Design.TrialSeconds[c.ID] = c.Trial.Seconds()
+	}
+	run.Facts["cpus_sources"], run.Facts["cpus_sinks"] = p.sources, p.sinks
+	run.Facts["mtu"] = o.Resolved.Experiment.Tune.MTU
+	if len(o.Resolved.Omitted) > 0 {
+		run.Facts["left_out"] = o.Resolved.Omitted
+	}
+	return run, nil
+}
+
+// active returns the cells that are still measured.
+func (s *scheduler) active() []int {
+	var cells []int
+	for i := range s.cells {
+		if s.gone[i] == "" {
+			cells = append(cells, i)
+		}
+	}
+	return cells
+}
+
+// generations goes on until every cell is precise enough, the time is up, or something ends it.
+func (s *scheduler) generations(ctx context.Context) (string, error) {
+	var trials time.Duration
+	for _, c := range s.cells {
+		trials += c.Trial
+	}
+	// Turns cost a little; a block that takes longer than this ends the run a little earlier.
+	affordable := int(s.experiment.Design.Time / (trials + trials/50))
+	plan := measure.NewLookPlan(s.experiment.Design.Generations, max(1, affordable))
+	var before measure.Analysis
+	for g, blocks := range plan.Generations() {
+		must := g < s.experiment.Design.Generations
+		if !must && s.measured >= s.experiment.Design.Time {
+			return "the time is up", nil
+		}
+		if err := s.generation(ctx, g, blocks, must); err != nil {
+			return "it was cut short", err
+		}
+		if ctx.Err() != nil {
+			return "it was interrupted", ctx.Err()
+		}
+		if reason := s.baselines(); reason != nil {
+			return "a baseline is lost", reason
+		}
+		if plan.Look(g + 1) {
+			now := s.records.analyze()
+			for _, id := range measure.Stop(before, now, s.experiment.Design.Precision) {
+				i := slices.IndexFunc(s.cells, func(c experiment.Cell) bool { return c.ID == id })
+				if s.gone[i] == "" {
+					s.gone[i] = precise
+				}
+			}
+			before = now
+		}
+		if s.remaining() == 0 {
+			return "every cell is precise enough", nil
+		}
+	}
+	return "", nil
+}
+
+// remaining returns how many cells could still leave.
+func (s *scheduler) remaining() int {
+	n := 0
+	for i, c := range s.cells {
+		if c.Baseline != "" && !c.Twin && s.gone[i] == "" {
+			n++
+		}
+	}
+	if n == 0 && !slices.ContainsFunc(s.cells, func(c experiment.Cell) bool { return c.Baseline != "" && !c.Twin }) {
+		return 1 // baseline and twin alone: measured until the time is up
+	}
+	return n
+}
+
+// baselines says whether something is left to compare with.
+func (s *scheduler) baselines() error {
+	for i, c := range s.cells {
+		if c.Baseline == "" && s.gone[i] != "" {
+			return fmt.Errorf("baseline %s: %s", c.ID, s.gone[i])
+		}
+	}
+	return nil
+}
+
+// drop takes a lab's cells out of the experiment.
+func (s *scheduler) drop(lab int, reason error) {
+	for i, c := range s.cells {
+		if c.Lab == lab && s.gone[i] == "" {
+			s.gone[i] = reason.Error()
+			s.records.warn(measure.Warning{Cell: c.ID, Text: "not measured any more: " + reason.Error()})
+		}
+	}
+}
+
+// generation builds the labs, measures the blocks and removes the labs.
+func (s *scheduler) generation(ctx context.Context, number, blocks int, must bool) error {
+	s.tell("build", number)
+	began := clock.Now()
+	g, failed, err := s.configure.build(ctx, number, s.active())
+	if err != nil {
+		return errors.Join(err, joined(failed))
+	}
+	defer func() {
+		s.tell("remove", number)
+		g.close()
+	}()
+	for _, lab := range slices.Sorted(maps.Keys(failed)) {
+		s.drop(lab, failed[lab])
+	}
+	if number == 0 {
+		if err := s.baselines(); err != nil {
+			return err
+		}
+		if err := s.granted(ctx, g); err != nil {
+			return err
+		}
+		s.records.fact("setup_time", time.Duration(clock.Now()-began).Seconds())
+	}
+	if err := s.prove(ctx, g, "before"); err != nil {
+		return err
+	}
+	for range blocks {
+		if ctx.Err() != nil || !must && s.measured >= s.experiment.Design.Time {
+			break
+		}
+		if err := s.block(ctx, g); err != nil {
+			return err
+		}
+		s.tell("measure", number)
+	}
+	if err := s.records.endGroup(number); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return s.records.flush(true)
+	}
+	if err := s.prove(ctx, g, "after"); err != nil {
+		return err
+	}
+	for _, l := range g.labs {
+		if l == nil {
+			continue
+		}
+		if err := l.verify(ctx); err != nil {
+			s.records.warn(measure.Warning{Lab: l.ID, Text: "after the last block the kernel differs from the plan: " + err.Error()})
+		}
+	}
+	return s.records.flush(false)
+}
+
+func joined(failed map[int]error) error {
+	var all []error
+	for _, i := range slices.Sorted(maps.Keys(failed)) {
+		all = append(all, failed[i])
+	}
+	return errors.Join(all...)
+}
+
+// granted puts what sockets were granted into the records.
+func (s *scheduler) granted(ctx context.Context, g *generation) error {
+	s.records.fact("congestion_control", s.configure.congestion)
+	for _, l := range g.labs {
+		if l == nil {
+			continue
+		}
+		facts, err := l.granted(ctx, s.cells)
+		if err != nil {
+			return err
+		}
+		s.records.fact("sockets of "+l.ID, facts)
+	}
+	return nil
+}
+
+// prove probes every lab. A lab whose allowed pairs cannot talk is not measured.
+func (s *scheduler) prove(ctx context.Context, g *generation, when string) error {
+	for i, l := range g.labs {
+		if l == nil {
+			continue
+		}
+		p := l.prove(ctx, s.experiment.Tune.MTU)
+		if ctx.Err() != nil {
+			return nil // an interruption is no evidence
+		}
+		p.When = when
+		s.records.proof(p)
+		if !p.OK {
+			s.drop(i, fmt.Errorf("proof %s the blocks failed: %s", when, p.Detail))
+		}
+	}
+	return s.baselines()
+}
+
+// block measures one block and keeps it.
+func (s *scheduler) block(ctx context.Context, g *generation) error {
+	order := s.active()
+	order = slices.DeleteFunc(order, func(i int) bool { return g.labs[s.cells[i].Lab] == nil })
+	s.order.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+	began := clock.Now()
+	end, err := s.monitor.block(g.number, s.blocks)
+	if err != nil {
+		return err
+	}
+	trials, err := s.workload.run(ctx, g, order)
+	facts := end()
+	s.measured += time.Duration(clock.Now() - began)
+	if kept := s.records.block(g.number, s.blocks, trials, facts, s.monitor.started); kept != nil {
+		return kept
+	}
+	s.blocks++
+	var f *fault
+	switch {
+	case err == nil || ctx.Err() != nil:
+		return nil
+	case errors.As(err, &f):
+		return s.mend(ctx, g, f)
+	}
+	return err
+}
+
+// mend restarts workers that died or hang, once each; a lab whose worker does it again is dropped.
+func (s *scheduler) mend(ctx context.Context, g *generation, f *fault) error {
+	if f.cell >= 0 {
+		s.records.trial(measure.Trial{Generation: g.number, Block: s.blocks - 1, Cell: s.cells[f.cell].ID, Failed: f.reason})
+	}
+	for _, w := range f.workers {
+		lab := slices.Index(g.labs, w.lab)
+		if lab < 0 {
+			continue // an earlier one of these has cost the lab
+		}
+		s.deaths[w.name()]++
+		if s.deaths[w.name()] == 1 {
+			err := w.lab.restart(ctx, w)
+			if err == nil {
+				s.records.warn(measure.Warning{Lab: w.lab.ID, Text: f.reason + ": it was started again"})
+				continue
+			}
+			f = &fault{cell: -1, reason: fmt.Sprintf("%s; starting it again failed: %v", f.reason, err)}
+		}
+		s.drop(lab, f)
+		w.lab.close()
+		g.labs[lab] = nil
+	}
+	return s.baselines()
+}
+
+func (s *scheduler) tell(phase string, generation int) {
+	if s.options.Observe == nil {
+		return
+	}
+	p := Progress{Phase: phase, Generation: generation, Block: s.blocks, Measured: s.measured, Budget: s.experiment.Design.Time}
+	for i, c := range s.cells {
+		if c.Baseline != "" && !c.Twin {
+			p.Cells++
+			if s.gone[i] == precise {
+				p.Precise++
+			}
+		}
+	}
+	s.options.Observe(p)
+}
+
+// stealLimit is how much of a core a hypervisor may take away before the reader must know.
+const stealLimit = 0.02
+
+// doubts adds what the reader should know about the run as a whole.
+func (s *scheduler) doubts() {
+	if steal := s.monitor.stealing(); steal > stealLimit {
+		s.records.warn(measure.Warning{Text: fmt.Sprintf("the hypervisor took away %.1f %% of a core while it was measured", 100*steal)})
+	}
+	if n := len(s.options.Resolved.Omitted); n > 0 {
+		texts := make([]string, n)
+		for i, o := range s.options.Resolved.Omitted {
+			texts[i] = o.What + " (" + o.Reason + ")"
+		}
+		s.records.warn(measure.Warning{Text: "left out: " + strings.Join(texts, "; ")})
+	}
+}

@@ -1,0 +1,2 @@
+// Package procfs reads from /proc what the machine is and what its CPUs do.
+package procfs

@@ -1,0 +1,41 @@
+package procfs
+
+import (
+	"math"
+	"testing"
+	"time"
+)
+
+func TestParseCPUTime(t *testing.T) {
+	got, err := parseCPUTime([]byte("cpu  100 2 300 4000 5 6 7 8 0 0\ncpu0 1 1 1 1 1 1 1 1 0 0\n"))
+	if err != nil || got["user"] != 1 || got["idle"] != 40 || got["steal"] != 0.08 {
+		t.Fatalf("%v, %v", got, err)
+	}
+	for _, bad := range []string{"", "cpu 1 2", "intr 1 2 3 4 5 6 7 8", "cpu a 1 1 1 1 1 1 1"} {
+		if _, err := parseCPUTime([]byte(bad)); err == nil {
+			t.Errorf("%q: no error", bad)
+		}
+	}
+}
+
+// The modes of all CPUs add up to the time that passed, on as many CPUs as there are.
+func TestCoresAddUp(t *testing.T) {
+	before, err := ReadCPUTime()
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	time.Sleep(300 * time.Millisecond) // an interval to measure, not a wait for anything
+	after, err := ReadCPUTime()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := 0.0
+	for _, c := range Cores(before, after, time.Since(start).Seconds()) {
+		sum += c
+	}
+	n := float64(Machine()["cpus"].(int))
+	if math.Abs(sum-n) > 0.35*n {
+		t.Errorf("the modes add up to %.2f cores, want about %v", sum, n)
+	}
+}
