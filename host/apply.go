@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"net"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/nettoll/nettoll/internal/linux/link"
@@ -35,6 +36,12 @@ func (n Namespace) Apply(k *Kernel) (func() error, error) {
 // loopback is the index of lo in every namespace: it is the first link to be registered there
 // (LOOPBACK_IFINDEX, include/net/flow.h).
 const loopback = 1
+
+// loopbackAddress is what the kernel gives lo when it is set up for the first time, and leaves there when it is set down (net/ipv4/devinet.c,
+// inetdev_event).
+func loopbackAddress() netip.Prefix {
+	return netip.PrefixFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), 8)
+}
 
 // Apply makes the bridge.
 func (b Bridge) Apply(k *Kernel) (func() error, error) {
@@ -171,10 +178,20 @@ func (l Link) Apply(k *Kernel) (func() error, error) {
 			undos = append(undos, func(h *link.Handle) error { return h.SetMTU(was.Index, was.MTU) })
 		}
 		if l.Up && !was.Up {
+			had, err := h.Addresses(was.Index)
+			if err != nil {
+				return err
+			}
 			if err := h.SetUp(was.Index, true); err != nil {
 				return err
 			}
-			undos = append(undos, func(h *link.Handle) error { return h.SetUp(was.Index, false) })
+			undos = append(undos, func(h *link.Handle) error {
+				err := h.SetUp(was.Index, false)
+				if err == nil && was.Index == loopback && !slices.Contains(had, loopbackAddress()) {
+					err = h.DeleteAddress(loopback, loopbackAddress())
+				}
+				return err
+			})
 		}
 		for _, a := range addresses {
 			if err := h.AddAddress(was.Index, a); errors.Is(err, link.ErrExists) {

@@ -15,7 +15,7 @@ func Underlay(lab Lab) host.Plan {
 	steps := append(unfiltered(), host.Bridge{Name: underlayBridge, MAC: MAC(lab.Seed, "underlay", underlayBridge), MTU: lab.MTU})
 	for _, h := range lab.Hosts {
 		name := fmt.Sprintf("host%d", h.Index)
-		steps = append(steps, host.Veth{
+		steps = append(steps, withoutDAD("@"+name), host.Veth{
 			Name: name, MAC: MAC(lab.Seed, "underlay", name), MTU: lab.MTU, Master: underlayBridge,
 			PeerNS: "@" + name, PeerName: h.Uplink, PeerMAC: MAC(lab.Seed, name, h.Uplink),
 		})
@@ -24,9 +24,9 @@ func Underlay(lab Lab) host.Plan {
 }
 
 // Base returns the steps that every network begins a host's plan with: the loopback link and the uplink with the lab's MTU, the
-// uplink with the host's addresses on the underlay, and no packet filter on bridges.
+// uplink with the host's addresses on the underlay, no packet filter on bridges, and links that can be used at once.
 func Base(lab Lab, h Host) []host.Step {
-	steps := append(unfiltered(), host.Link{Name: "lo", MTU: lab.MTU, Up: true})
+	steps := append(unfiltered(), withoutDAD(""), host.Link{Name: "lo", MTU: lab.MTU, Up: true})
 	if h.Uplink != "" {
 		v4, v6 := h.Underlay()
 		steps = append(steps, host.Link{Name: h.Uplink, MTU: lab.MTU, Addresses: []string{v4.String(), v6.String()}, Up: true})
@@ -42,6 +42,13 @@ func unfiltered() []host.Step {
 		steps = append(steps, host.Sysctl{Key: "net.bridge.bridge-nf-call-" + family + "tables", Value: "0", IfPresent: true})
 	}
 	return steps
+}
+
+// withoutDAD lets the links that are made in a namespace from now on use their IPv6 addresses at once, those of link scope too. A host that forwards
+// asks for its neighbours with such an address, and until it is sure that nobody else has it, which takes a second or two, it does not ask
+// and drops the packet (net/ipv6/ndisc.c, ndisc_send_ns).
+func withoutDAD(namespace string) host.Step {
+	return host.Sysctl{NS: namespace, Key: "net.ipv6.conf.default.accept_dad", Value: "0", IfPresent: true}
 }
 
 // Sockets returns the steps for a namespace in which sockets of workloads are opened: what one connection has learnt is no

@@ -1,0 +1,92 @@
+package network_test
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/network/networktest"
+)
+
+func TestAddresses(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		v4, v6 netip.Prefix
+		want   string
+	}{
+		{"underlay, host 1", first(network.UnderlayAddr(1)), second(network.UnderlayAddr(1)), "198.18.0.1/16 fd00:198:18::1/48"},
+		{"underlay, host 254", first(network.UnderlayAddr(254)), second(network.UnderlayAddr(254)), "198.18.0.254/16 fd00:198:18::254/48"},
+		{"gateway, host 10", first(network.Gateway(10)), second(network.Gateway(10)), "10.10.0.1/16 fd00:10:10::1/64"},
+		{"container 0, host 1", first(network.ContainerAddr(1, 0)), second(network.ContainerAddr(1, 0)), "10.1.1.0/16 fd00:10:1::1:0/64"},
+		{"container 300, host 2", first(network.ContainerAddr(2, 300)), second(network.ContainerAddr(2, 300)), "10.2.2.44/16 fd00:10:2::1:12c/64"},
+		{"last container", first(network.ContainerAddr(2, network.MaxContainers-1)), second(network.ContainerAddr(2, network.MaxContainers-1)), "10.2.255.254/16 fd00:10:2::1:fefe/64"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := c.v4.String() + " " + c.v6.String(); got != c.want {
+				t.Errorf("got %s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+func first(a, _ netip.Prefix) netip.Prefix  { return a }
+func second(_, b netip.Prefix) netip.Prefix { return b }
+
+func TestMAC(t *testing.T) {
+	if a, b := network.MAC(1, "ab", "c"), network.MAC(1, "a", "bc"); a == b {
+		t.Errorf("two names have the address %s", a)
+	}
+	if a, b := network.MAC(1, "a"), network.MAC(1, "a"); a != b {
+		t.Errorf("one name has the addresses %s and %s", a, b)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*network.Lab)
+		want   string
+	}{
+		{"right", func(*network.Lab) {}, ""},
+		{"no hosts", func(l *network.Lab) { l.Hosts = nil }, "lab of 0 hosts (1 to 254 are possible)"},
+		{"small MTU", func(l *network.Lab) { l.MTU = 1279 }, "lab with MTU 1279 (1280 to 65535 are possible)"},
+		{"hosts out of order", func(l *network.Lab) { l.Hosts[0].Index = 2 }, "host 1 of the lab has index 2"},
+		{"no uplink", func(l *network.Lab) { l.Hosts[1].Uplink = "" }, "host 2 of a lab of 2 has no uplink"},
+		{"an uplink to nowhere", func(l *network.Lab) { l.Hosts = l.Hosts[:1] }, `has an uplink "up0", and there is no underlay`},
+		{"underlay of IPv6", func(l *network.Lab) { l.Hosts[0].UnderlayAddr = netip.MustParsePrefix("fd00::1/64") }, `underlay address "fd00::1/64" is not of IPv4`},
+		{"containers out of order", func(l *network.Lab) { l.Hosts[0].Containers[1].Index = 0 }, `has index 0, want 1`},
+		{"a name twice", func(l *network.Lab) { l.Hosts[0].Containers[1].Name = "src0" }, `container 1 is called "src0"`},
+		{"too many containers", func(l *network.Lab) {
+			l.Hosts[0].Containers = make([]network.Container, network.MaxContainers+1)
+		}, "65280 containers (0 to 65279 are possible)"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			lab := networktest.Lab(2, 2)
+			c.change(&lab)
+			err := lab.Check()
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("Check = %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestUnderlay(t *testing.T) {
+	lab := networktest.Lab(2, 1)
+	mac := func(name ...string) string { return network.MAC(lab.Seed, name...) }
+	want := `  1 sysctl net.bridge.bridge-nf-call-iptables=0, if this kernel has it
+  2 sysctl net.bridge.bridge-nf-call-ip6tables=0, if this kernel has it
+  3 sysctl net.bridge.bridge-nf-call-arptables=0, if this kernel has it
+  4 bridge under, mac ` + mac("underlay", "under") + `, mtu 1440
+  5 sysctl net.ipv6.conf.default.accept_dad=0 in @host1, if this kernel has it
+  6 veth host1, mac ` + mac("underlay", "host1") + `, mtu 1440, port of under; peer up0 in @host1, mac ` + mac("host1", "up0") + `
+  7 sysctl net.ipv6.conf.default.accept_dad=0 in @host2, if this kernel has it
+  8 veth host2, mac ` + mac("underlay", "host2") + `, mtu 1440, port of under; peer up0 in @host2, mac ` + mac("host2", "up0") + `
+`
+	if diff := cmp.Diff(want, network.Underlay(lab).String()); diff != "" {
+		t.Errorf("plan of the underlay (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,230 @@
+package networktest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux/sysctl"
+	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/network"
+)
+
+// bed is a lab in private namespaces, one for each host and one for the underlay.
+type bed struct {
+	lab      network.Lab
+	built    built
+	hosts    []*machine
+	underlay *machine // nil in a lab of one host
+}
+
+// machine is a host without an agent: its kernel, and what is applied to it.
+type machine struct {
+	*testnet.Machine
+	kernel *host.Kernel
+	stack  host.Stack
+	plans  []host.Plan // in the order in which they are applied
+}
+
+// makeBed makes the namespaces and applies nothing.
+func makeBed(t testing.TB, n network.Network, lab network.Lab) (*bed, error) {
+	b := &bed{lab: lab}
+	var err error
+	if b.built, err = build(n, lab); err != nil {
+		return nil, err
+	}
+	files := map[string]*os.File{}
+	for i, h := range lab.Hosts {
+		var containers host.Plan // what the runtime makes
+		for _, e := range b.built.Ends[i] {
+			if e.Namespace != "" {
+				containers.Steps = append(containers.Steps, host.Namespace{Name: e.Namespace})
+			}
+		}
+		m, err := makeMachine(t, nil, containers, b.built.Plans[i])
+		if err != nil {
+			return nil, err
+		}
+		b.hosts = append(b.hosts, m)
+		files[fmt.Sprintf("netns:host%d", h.Index)] = m.NS
+	}
+	if len(lab.Hosts) > 1 {
+		if b.underlay, err = makeMachine(t, files, network.Underlay(lab)); err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
+}
+
+func makeMachine(t testing.TB, files map[string]*os.File, plans ...host.Plan) (*machine, error) {
+	m := &machine{Machine: testnet.New(t), plans: plans}
+	err := m.Do(func() (err error) {
+		m.kernel, err = host.NewKernel(host.KernelConfig{Dir: m.Dir, Files: files})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	t.Cleanup(func() {
+		if err := m.kernel.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return m, nil
+}
+
+// all lists the machines in the order in which plans are applied: hosts find their uplinks.
+func (b *bed) all() []*machine {
+	if b.underlay == nil {
+		return b.hosts
+	}
+	return append([]*machine{b.underlay}, b.hosts...)
+}
+
+func (b *bed) apply(t testing.TB) error {
+	for _, m := range b.all() {
+		for _, p := range m.plans {
+			if err := m.stack.Apply(t.Context(), m.kernel, p); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (b *bed) verify(t testing.TB) error {
+	var errs []error
+	for _, m := range b.all() {
+		errs = append(errs, m.stack.Verify(t.Context(), m.kernel))
+	}
+	return errors.Join(errs...)
+}
+
+func (b *bed) undo() error {
+	var errs []error
+	for _, m := range slices.Backward(b.all()) {
+		errs = append(errs, m.stack.Undo())
+	}
+	return errors.Join(errs...)
+}
+
+// snapshot says what is in the namespaces of the machines, for comparison: links, addresses, the variables that a plan sets,
+// and what stands in their directories.
+func (b *bed) snapshot() (map[string]string, error) {
+	state := map[string]string{}
+	for i, m := range b.all() {
+		where := fmt.Sprintf("machine %d: ", i)
+		h, err := m.kernel.Links("")
+		if err != nil {
+			return nil, err
+		}
+		links, err := h.List()
+		if err != nil {
+			return nil, err
+		}
+		for _, l := range links {
+			addresses, err := h.Addresses(l.Index)
+			if err != nil {
+				return nil, err
+			}
+			var texts []string
+			for _, a := range addresses {
+				texts = append(texts, a.String())
+			}
+			slices.Sort(texts)
+			state[where+"link "+l.Name] = fmt.Sprintf("%s, mtu %d, up %t, %s", l.Type, l.MTU, l.Up, strings.Join(texts, " "))
+		}
+		entries, err := os.ReadDir(m.Dir)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entries {
+			state[where+"namespace "+e.Name()] = "stands"
+		}
+		for _, p := range m.plans {
+			for _, s := range p.Steps {
+				if s, ok := s.(host.Sysctl); ok && s.NS == "" {
+					if err := m.Do(func() error {
+						value, err := sysctl.Read(s.Key)
+						if errors.Is(err, os.ErrNotExist) {
+							return nil
+						}
+						state[where+s.Key] = value
+						return err
+					}); err != nil {
+						return nil, err
+					}
+				}
+			}
+		}
+	}
+	return state, nil
+}
+
+// undo wants everything as it was before, after one Undo and after another, and a lab that can be built once more.
+func undo(t testing.TB, n network.Network, lab network.Lab) error {
+	b, err := makeBed(t, n, lab)
+	if err != nil {
+		return err
+	}
+	before, err := b.snapshot()
+	if err != nil {
+		return err
+	}
+	for range 2 {
+		if err := b.apply(t); err != nil {
+			return errors.Join(err, b.undo())
+		}
+		if err := b.verify(t); err != nil {
+			return errors.Join(fmt.Errorf("after all plans were applied: %w", err), b.undo())
+		}
+		for range 2 {
+			if err := b.undo(); err != nil {
+				return err
+			}
+			after, err := b.snapshot()
+			if err != nil {
+				return err
+			}
+			if diff := cmp.Diff(before, after); diff != "" {
+				return fmt.Errorf("undone, it is not as it was (-before +after):\n%s", diff)
+			}
+		}
+	}
+	// What each step returned can be called again, too.
+	for _, m := range b.all() {
+		for _, p := range m.plans {
+			if err := twice(m.kernel, p); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// twice undoes each step of a plan twice, in an order of its own: what it had put there may be gone already.
+func twice(k *host.Kernel, p host.Plan) error {
+	var undos []func() error
+	var errs []error
+	for _, s := range p.Steps {
+		undo, err := s.Apply(k)
+		if err != nil {
+			break // as with an uplink, which nobody made this time
+		}
+		undos = append(undos, undo)
+	}
+	for range 2 {
+		for i, undo := range undos { // the bridge before its ports, the namespace before its links
+			if err := undo(); err != nil {
+				errs = append(errs, fmt.Errorf("undo %q when what it needs is gone, and again: %w", p.Steps[i], err))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}

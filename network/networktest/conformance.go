@@ -1,0 +1,307 @@
+package networktest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/network"
+)
+
+// Conformance runs the suite on a network. The part that is described and built is tested anywhere; the rest applies its plans in private namespaces
+// and sends real packets, and is skipped where that is not possible. The package's TestMain calls [testnet.Main].
+func Conformance(t *testing.T, n network.Network) {
+	for _, c := range checks() {
+		t.Run(c.name, func(t *testing.T) {
+			if err := c.run(t, n); errors.Is(err, errors.ErrUnsupported) {
+				testnet.Skip(t, err)
+			} else if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// check is one check of the suite. It returns what is wrong, so that the suite itself can be tested.
+type check struct {
+	name string
+	run  func(testing.TB, network.Network) error
+}
+
+func checks() []check {
+	list := []check{
+		{"description", description},
+		{"pure", pure},
+		{"shape", shape},
+		{"wrong labs", wrongLabs},
+		{"round trip", roundTrip},
+		{"MAC addresses", macs},
+	}
+	for _, hosts := range []int{1, 2} {
+		for _, pairs := range []int{1, 3} {
+			list = append(list, check{fmt.Sprintf("packets, %d hosts, %d pairs", hosts, pairs), func(t testing.TB, n network.Network) error {
+				return packets(t, n, Lab(hosts, pairs))
+			}})
+		}
+		list = append(list, check{fmt.Sprintf("undo, %d hosts", hosts), func(t testing.TB, n network.Network) error {
+			return undo(t, n, Lab(hosts, 2))
+		}})
+	}
+	return append(list, check{"tampering", func(t testing.TB, n network.Network) error {
+		return tampering(t, n, Lab(1, 1), Lab(2, 1))
+	}})
+}
+
+// mtu of the suite's labs: not the default of any link, so that one which is left at it is found.
+const mtu = 1440
+
+// Lab returns a lab of one or two hosts and pairs of containers. Source i is on host 1 + i mod hosts, sink i on the next.
+func Lab(hosts, pairs int) network.Lab {
+	lab := network.Lab{MTU: mtu, Seed: 1}
+	for i := range hosts {
+		h := network.Host{Index: i + 1}
+		if hosts > 1 {
+			h.Uplink = "up0"
+			h.UnderlayAddr, _ = network.UnderlayAddr(h.Index)
+		}
+		lab.Hosts = append(lab.Hosts, h)
+	}
+	add := func(h int, name string) {
+		lab.Hosts[h].Containers = append(lab.Hosts[h].Containers, network.Container{Name: name, Index: len(lab.Hosts[h].Containers)})
+	}
+	for i := range pairs {
+		add(i%hosts, fmt.Sprintf("src%d", i))
+		add((i+1)%hosts, fmt.Sprintf("snk%d", i))
+	}
+	return lab
+}
+
+// labs are those that what is pure is tried on.
+func labs() []network.Lab {
+	large := Lab(2, 100)
+	large.MTU = network.MaxMTU
+	return []network.Lab{Lab(1, 0), Lab(1, 1), Lab(1, 3), Lab(2, 0), Lab(2, 1), Lab(2, 3), Lab(5, 5), large}
+}
+
+func description(_ testing.TB, n network.Network) error {
+	d := n.Describe()
+	if d.Name == "" || strings.ToLower(d.Name) != d.Name {
+		return fmt.Errorf("the name is %q, want a word of small letters", d.Name)
+	}
+	if d.Summary == "" || strings.HasSuffix(d.Summary, ".") {
+		return fmt.Errorf("the summary is %q, want a sentence without its full stop", d.Summary)
+	}
+	known := []string{"kernel", "ebpf", "ovs", "userspace"}
+	if !slices.Contains(known, d.Implementation) {
+		return fmt.Errorf("the implementation is %q (known: %s)", d.Implementation, strings.Join(known, ", "))
+	}
+	if diff := cmp.Diff(d, n.Describe()); diff != "" {
+		return fmt.Errorf("it describes itself in two ways:\n%s", diff)
+	}
+	return nil
+}
+
+// built is what a network returns, so that it can be compared.
+type built struct {
+	Plans []host.Plan
+	Ends  [][]network.Endpoint
+}
+
+func build(n network.Network, lab network.Lab) (built, error) {
+	plans, ends, err := n.Build(lab)
+	if err != nil {
+		return built{}, fmt.Errorf("build a lab of %d hosts: %w", len(lab.Hosts), err)
+	}
+	return built{plans, ends}, nil
+}
+
+// equate lets cmp compare addresses.
+func equate() cmp.Option { return cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{}) }
+
+// copyOf copies a lab in depth.
+func copyOf(lab network.Lab) network.Lab {
+	lab.Hosts = slices.Clone(lab.Hosts)
+	for i := range lab.Hosts {
+		lab.Hosts[i].Containers = slices.Clone(lab.Hosts[i].Containers)
+	}
+	return lab
+}
+
+func pure(_ testing.TB, n network.Network) error {
+	var first []built
+	for _, lab := range labs() {
+		given := copyOf(lab)
+		b, err := build(n, lab)
+		if err != nil {
+			return err
+		}
+		if fmt.Sprint(given) != fmt.Sprint(lab) {
+			return fmt.Errorf("Build changed its lab from %v to %v", given, lab)
+		}
+		first = append(first, b)
+	}
+	for i, lab := range labs() {
+		b, err := build(n, lab)
+		if err != nil {
+			return err
+		}
+		if diff := cmp.Diff(first[i], b, equate()); diff != "" {
+			return fmt.Errorf("the same lab, built twice (-first +second):\n%s", diff)
+		}
+	}
+	return nil
+}
+
+// shape wants a plan for each host and, for each container, an endpoint that no other has unless both share their host's
+// namespace.
+func shape(_ testing.TB, n network.Network) error {
+	for _, lab := range labs() {
+		b, err := build(n, lab)
+		if err != nil {
+			return err
+		}
+		if len(b.Plans) != len(lab.Hosts) || len(b.Ends) != len(lab.Hosts) {
+			return fmt.Errorf("%d plans and %d lists of endpoints for %d hosts", len(b.Plans), len(b.Ends), len(lab.Hosts))
+		}
+		owner := map[string]string{}
+		for i, h := range lab.Hosts {
+			if len(b.Ends[i]) != len(h.Containers) {
+				return fmt.Errorf("host %d: %d endpoints for %d containers", h.Index, len(b.Ends[i]), len(h.Containers))
+			}
+			for j, e := range b.Ends[i] {
+				c := h.Containers[j]
+				if e.Namespace != "" && e.Namespace != c.Name {
+					return fmt.Errorf("host %d: the namespace of %s is %q, want its own or the host's (%q)", h.Index, c.Name, e.Namespace, "")
+				}
+				if !e.IPv4.Is4() || !e.IPv6.Is6() || e.IPv6.Is4In6() {
+					return fmt.Errorf("host %d: the addresses of %s are %q and %q, want one of IPv4 and one of IPv6", h.Index, c.Name, e.IPv4, e.IPv6)
+				}
+				place := fmt.Sprintf("host %d, namespace %q", h.Index, e.Namespace)
+				for _, a := range []string{e.IPv4.String(), e.IPv6.String()} {
+					if other, ok := owner[a]; ok && other != place {
+						return fmt.Errorf("address %s is that of %s and of %s", a, other, place)
+					}
+					owner[a] = place
+				}
+			}
+			if text := b.Plans[i].String(); len(b.Plans[i].Steps) > 0 && strings.Count(text, "\n") != len(b.Plans[i].Steps) {
+				return fmt.Errorf("host %d: the plan does not print a line for each of its %d steps:\n%s", h.Index, len(b.Plans[i].Steps), text)
+			}
+		}
+	}
+	return nil
+}
+
+func wrongLabs(_ testing.TB, n network.Network) error {
+	for what, change := range map[string]func(*network.Lab){
+		"no hosts":         func(l *network.Lab) { l.Hosts = nil },
+		"MTU too small":    func(l *network.Lab) { l.MTU = network.MinMTU - 1 },
+		"MTU too large":    func(l *network.Lab) { l.MTU = network.MaxMTU + 1 },
+		"host 0":           func(l *network.Lab) { l.Hosts[0].Index = 0 },
+		"no uplink":        func(l *network.Lab) { l.Hosts[1].Uplink = "" },
+		"name twice":       func(l *network.Lab) { l.Hosts[0].Containers[1].Name = l.Hosts[0].Containers[0].Name },
+		"index of another": func(l *network.Lab) { l.Hosts[0].Containers[1].Index = 0 },
+	} {
+		lab := Lab(2, 2)
+		change(&lab)
+		if _, _, err := n.Build(lab); err == nil {
+			return fmt.Errorf("a lab with %s is built, want an error", what)
+		}
+	}
+	return nil
+}
+
+func roundTrip(_ testing.TB, n network.Network) error {
+	d := host.Decoder{Kinds: host.Steps()}
+	for _, lab := range labs() {
+		b, err := build(n, lab)
+		if err != nil {
+			return err
+		}
+		for _, want := range append(b.Plans, network.Underlay(lab)) {
+			data, err := json.Marshal(want)
+			if err != nil {
+				return err
+			}
+			got, err := d.Decode(data)
+			if err != nil {
+				return err
+			}
+			if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+				return fmt.Errorf("plan after a round trip through JSON (-want +got):\n%s", diff)
+			}
+		}
+	}
+	return nil
+}
+
+// macs wants addresses that are locally administered, unicast, used once, and others under another seed.
+func macs(_ testing.TB, n network.Network) error {
+	used := map[string]uint64{}
+	for _, seed := range []uint64{1, 2, 1 << 60} {
+		for _, lab := range []network.Lab{Lab(1, 3), Lab(2, 3)} {
+			lab.Seed = seed
+			b, err := build(n, lab)
+			if err != nil {
+				return err
+			}
+			plans := b.Plans
+			if len(lab.Hosts) > 1 {
+				plans = append(plans, network.Underlay(lab))
+			}
+			inLab := map[string]bool{}
+			for _, text := range macsOf(plans) {
+				mac, err := net.ParseMAC(text)
+				if err != nil {
+					return err
+				}
+				// IEEE 802-2014 section 8.2.2: the lowest bit says multicast, the next locally administered.
+				if mac[0]&3 != 2 {
+					return fmt.Errorf("MAC address %s is not locally administered and unicast", text)
+				}
+				if inLab[text] {
+					return fmt.Errorf("MAC address %s is used twice in a lab", text)
+				}
+				inLab[text] = true
+				if other, ok := used[text]; ok && other != seed {
+					return fmt.Errorf("MAC address %s is used under seed %d and seed %d", text, other, seed)
+				}
+				used[text] = seed
+			}
+		}
+	}
+	return nil
+}
+
+// macsOf lists the MAC addresses of plans: the fields "mac" and "…_mac" of the steps.
+func macsOf(plans []host.Plan) []string {
+	var list []string
+	for _, p := range plans {
+		for _, s := range p.Steps {
+			data, err := json.Marshal(s)
+			if err != nil {
+				continue // "round trip" says so
+			}
+			var fields map[string]any
+			if json.Unmarshal(data, &fields) != nil {
+				continue
+			}
+			for name, value := range fields {
+				if text, ok := value.(string); ok && (name == "mac" || strings.HasSuffix(name, "_mac")) {
+					list = append(list, text)
+				}
+			}
+		}
+	}
+	return list
+}

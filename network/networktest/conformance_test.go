@@ -1,0 +1,226 @@
+package networktest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux/link"
+	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/network/bridge"
+	hostnet "github.com/nettoll/nettoll/network/host"
+)
+
+func TestMain(m *testing.M) { testnet.Main(m) }
+
+// spoilt is a network that works, but for what change does to its plans and endpoints.
+func spoilt(n network.Network, change func(network.Lab, []host.Plan, [][]network.Endpoint)) Fake {
+	return Fake{BuildFunc: func(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error) {
+		plans, ends, err := n.Build(lab)
+		if err == nil {
+			change(lab, plans, ends)
+		}
+		return plans, ends, err
+	}}
+}
+
+// each calls f with each step of the plans, to be replaced by what it returns; nil drops it.
+func each(plans []host.Plan, f func(host.Step) host.Step) {
+	for i, p := range plans {
+		var steps []host.Step
+		for _, s := range p.Steps {
+			if s = f(s); s != nil {
+				steps = append(steps, s)
+			}
+		}
+		plans[i].Steps = steps
+	}
+}
+
+// blind is a step that verifies everything.
+type blind struct{ host.Veth }
+
+func (blind) Verify(*host.Kernel) error { return nil }
+
+// sticky is a step that undoes nothing.
+type sticky struct{ host.Link }
+
+func (s sticky) Apply(k *host.Kernel) (func() error, error) {
+	_, err := s.Link.Apply(k)
+	return func() error { return nil }, err
+}
+
+// once is a step that can be undone only while it stands.
+type once struct{ host.Bridge }
+
+func (o once) Apply(k *host.Kernel) (func() error, error) {
+	undo, err := o.Bridge.Apply(k)
+	return func() error {
+		h, err := k.Links(o.NS)
+		if err != nil {
+			return err
+		}
+		if _, err := h.ByName(o.Name); errors.Is(err, link.ErrNotFound) {
+			return err
+		}
+		return undo()
+	}, err
+}
+
+// opaque is a step of a kind that no decoder knows.
+type opaque struct{ host.Link }
+
+func (opaque) Kind() string { return "opaque" }
+
+// TestSuiteFails runs the suite on networks that are wrong in one way each and wants the check for it to say so.
+func TestSuiteFails(t *testing.T) {
+	type change = func(network.Lab, []host.Plan, [][]network.Endpoint)
+	steps := func(f func(host.Step) host.Step) change {
+		return func(_ network.Lab, plans []host.Plan, _ [][]network.Endpoint) { each(plans, f) }
+	}
+	calls := 0
+	for _, c := range []struct {
+		name    string
+		network network.Network
+		check   string
+		want    string
+	}{
+		{"no name", Fake{Description: network.Description{Summary: "joins nothing", Implementation: "kernel"}}, "description", `the name is ""`},
+		{"no implementation", Fake{Description: network.Description{Name: "x", Summary: "joins nothing"}}, "description", `the implementation is ""`},
+		{"error", Fake{BuildFunc: func(network.Lab) ([]host.Plan, [][]network.Endpoint, error) {
+			return nil, nil, errors.New("cannot")
+		}}, "pure", "build a lab of 1 hosts: cannot"},
+		{"another plan each time", spoilt(bridge.Network{}, steps(func(s host.Step) host.Step {
+			if b, ok := s.(host.Bridge); ok {
+				calls++
+				b.Name = fmt.Sprintf("br%d", calls)
+				return b
+			}
+			return s
+		})), "pure", "built twice"},
+		{"changes its lab", spoilt(hostnet.Network{}, func(lab network.Lab, _ []host.Plan, _ [][]network.Endpoint) {
+			lab.Hosts[0].Uplink = "changed"
+		}), "pure", "changed its lab"},
+		{"plan too many", Fake{BuildFunc: func(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error) {
+			plans, ends, err := hostnet.Network{}.Build(lab)
+			return append(plans, host.Plan{}), ends, err
+		}}, "shape", "2 plans and 1 lists of endpoints for 1 hosts"},
+		{"no endpoints", spoilt(bridge.Network{}, func(_ network.Lab, _ []host.Plan, ends [][]network.Endpoint) { ends[0] = nil }), "shape", "0 endpoints for 2 containers"},
+		{"no IPv6", spoilt(hostnet.Network{}, func(_ network.Lab, _ []host.Plan, ends [][]network.Endpoint) {
+			for i := range ends[0] {
+				ends[0][i].IPv6 = ends[0][i].IPv4
+			}
+		}), "shape", "want one of IPv4 and one of IPv6"},
+		{"an address twice", spoilt(bridge.Network{}, func(_ network.Lab, _ []host.Plan, ends [][]network.Endpoint) {
+			if len(ends[0]) > 1 {
+				ends[0][1].IPv4 = ends[0][0].IPv4
+			}
+		}), "shape", "address 10.1.1.0 is that of"},
+		{"lets everything pass", Fake{BuildFunc: func(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error) {
+			return nil, nil, nil
+		}}, "wrong labs", "is built, want an error"},
+		{"unknown kind of step", spoilt(hostnet.Network{}, steps(func(s host.Step) host.Step {
+			if l, ok := s.(host.Link); ok {
+				return opaque{l}
+			}
+			return s
+		})), "round trip", `unknown kind "opaque"`},
+		{"MAC without the seed", spoilt(bridge.Network{}, steps(func(s host.Step) host.Step {
+			if b, ok := s.(host.Bridge); ok {
+				b.MAC = "02:00:00:00:00:01"
+				return b
+			}
+			return s
+		})), "MAC addresses", "02:00:00:00:00:01 is used"},
+		{"MAC of a vendor", spoilt(bridge.Network{}, steps(func(s host.Step) host.Step {
+			if v, ok := s.(host.Veth); ok {
+				v.MAC = "00" + v.MAC[2:]
+				return v
+			}
+			return s
+		})), "MAC addresses", "is not locally administered and unicast"},
+		{"a step that fails", spoilt(hostnet.Network{}, steps(func(s host.Step) host.Step {
+			if l, ok := s.(host.Link); ok {
+				l.Name = "none"
+				return l
+			}
+			return s
+		})), "packets, 1 hosts, 1 pairs", `read link "none": not found`},
+		{"no route across hosts", spoilt(bridge.Network{}, steps(func(s host.Step) host.Step {
+			if r, ok := s.(host.Route); ok && r.NS == "" {
+				return nil
+			}
+			return s
+		})), "packets, 2 hosts, 1 pairs", "src0 to snk0, 10.1.1.0 to 10.2.1.0: "},
+		{"no forwarding of IPv6", spoilt(bridge.Network{}, steps(func(s host.Step) host.Step {
+			if y, ok := s.(host.Sysctl); ok && y.Key == "net.ipv6.conf.all.forwarding" {
+				return nil
+			}
+			return s
+		})), "packets, 2 hosts, 1 pairs", "src0 to snk0, fd00:10:1::1:0 to fd00:10:2::1:0: "},
+		{"MTU too small", spoilt(hostnet.Network{}, steps(func(s host.Step) host.Step {
+			if l, ok := s.(host.Link); ok {
+				l.MTU = 1400
+				return l
+			}
+			return s
+		})), "packets, 1 hosts, 1 pairs", "send a datagram of 1412 bytes"},
+		{"MTU of the kernel", spoilt(hostnet.Network{}, steps(func(s host.Step) host.Step {
+			if l, ok := s.(host.Link); ok {
+				l.MTU = 0
+				return l
+			}
+			return s
+		})), "packets, 1 hosts, 1 pairs", "one more than fits: <nil>"},
+		{"addresses of others", spoilt(bridge.Network{}, func(_ network.Lab, _ []host.Plan, ends [][]network.Endpoint) {
+			if len(ends[0]) > 1 {
+				ends[0][0].IPv4, ends[0][1].IPv4 = ends[0][1].IPv4, ends[0][0].IPv4
+			}
+		}), "packets, 1 hosts, 1 pairs", "cannot assign requested address"},
+		{"verifies everything", spoilt(bridge.Network{}, steps(func(s host.Step) host.Step {
+			if v, ok := s.(host.Veth); ok {
+				return blind{v}
+			}
+			return s
+		})), "tampering", "Verify does not see that someone tampered (set down a veth)"},
+		{"undoes nothing", spoilt(hostnet.Network{}, steps(func(s host.Step) host.Step {
+			if l, ok := s.(host.Link); ok {
+				return sticky{l}
+			}
+			return s
+		})), "undo, 1 hosts", "undone, it is not as it was"},
+		{"undoes once", spoilt(bridge.Network{}, steps(func(s host.Step) host.Step {
+			if b, ok := s.(host.Bridge); ok {
+				return once{b}
+			}
+			return s
+		})), "undo, 1 hosts", `and again: read link "br0": not found`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			i := slices.IndexFunc(checks(), func(k check) bool { return k.name == c.check })
+			if i < 0 {
+				t.Fatalf("there is no check %q", c.check)
+			}
+			err := checks()[i].run(t, c.network)
+			if errors.Is(err, errors.ErrUnsupported) {
+				testnet.Skip(t, err)
+			}
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s = %v\nwant %q", c.check, err, c.want)
+			}
+		})
+	}
+}
+
+// TestFake holds that the fake is a network as far as can be without a kernel.
+func TestFake(t *testing.T) {
+	for _, c := range checks()[:6] {
+		if err := c.run(t, Fake{}); err != nil && c.name != "shape" { // all its containers share one address
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}

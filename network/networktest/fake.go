@@ -1,0 +1,43 @@
+package networktest
+
+import (
+	"net/netip"
+
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/network"
+)
+
+// Fake is a network for tests. The zero value touches no kernel: its plans are empty, and all endpoints are those of the loopback
+// link of the host.
+type Fake struct {
+	// Description is what it says it is; the zero value says "fake".
+	Description network.Description
+	// BuildFunc is what Build calls, if it is not nil.
+	BuildFunc func(network.Lab) ([]host.Plan, [][]network.Endpoint, error)
+}
+
+// Describe says what it is.
+func (f Fake) Describe() network.Description {
+	if f.Description == (network.Description{}) {
+		return network.Description{Name: "fake", Summary: "joins nothing", Implementation: "kernel"}
+	}
+	return f.Description
+}
+
+// Build calls BuildFunc, or checks the lab and returns empty plans.
+func (f Fake) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error) {
+	if f.BuildFunc != nil {
+		return f.BuildFunc(lab)
+	}
+	if err := lab.Check(); err != nil {
+		return nil, nil, err
+	}
+	plans, ends := make([]host.Plan, len(lab.Hosts)), make([][]network.Endpoint, len(lab.Hosts))
+	for i, h := range lab.Hosts {
+		ends[i] = make([]network.Endpoint, len(h.Containers))
+		for j := range ends[i] {
+			ends[i][j] = network.Endpoint{IPv4: netip.AddrFrom4([4]byte{127, 0, 0, 1}), IPv6: netip.IPv6Loopback()}
+		}
+	}
+	return plans, ends, nil
+}

@@ -1,0 +1,186 @@
+package networktest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"testing"
+
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux/link"
+	"github.com/nettoll/nettoll/internal/linux/sysctl"
+	"github.com/nettoll/nettoll/network"
+)
+
+// tamper is a change behind the back of a plan.
+type tamper struct {
+	text string
+	on   *machine
+	do   func() error
+}
+
+// tampering changes the kernel behind the back of the plans, one thing after another on fresh labs, and wants Verify to name it and Undo to
+// succeed all the same. What was tried in one lab is not tried in the next.
+func tampering(t testing.TB, n network.Network, labs ...network.Lab) error {
+	seen := map[string]bool{}
+	for _, lab := range labs {
+		b, err := makeBed(t, n, lab)
+		if err != nil {
+			return err
+		}
+		tampers, err := b.tampers(seen)
+		if err != nil {
+			return err
+		}
+		for _, c := range tampers {
+			if err := b.tamper(t, c); err != nil {
+				return err
+			}
+		}
+	}
+	if len(seen) == 0 {
+		return errors.New("its plans have no step that could be tampered with")
+	}
+	return nil
+}
+
+func (b *bed) tamper(t testing.TB, c tamper) (err error) {
+	defer func() {
+		if uerr := b.undo(); uerr != nil {
+			err = errors.Join(err, fmt.Errorf("undo after tampering (%s): %w", c.text, uerr))
+		}
+	}()
+	if err := b.apply(t); err != nil {
+		return err
+	}
+	if err := b.verify(t); err != nil {
+		return fmt.Errorf("after all plans were applied: %w", err)
+	}
+	if err := c.do(); err != nil {
+		return fmt.Errorf("tamper (%s): %w", c.text, err)
+	}
+	err = c.on.stack.Verify(t.Context(), c.on.kernel)
+	if err == nil {
+		return fmt.Errorf("Verify does not see that someone tampered (%s)", c.text)
+	}
+	if _, ok := errors.AsType[*host.DriftError](err); !ok {
+		return fmt.Errorf("Verify after tampering (%s) says %w, want a host.DriftError", c.text, err)
+	}
+	return nil
+}
+
+// tampers lists what can be tampered with in the plans of a lab, each kind of change to each kind of thing once, and less what
+// was seen before.
+func (b *bed) tampers(seen map[string]bool) ([]tamper, error) {
+	var list []tamper
+	add := func(m *machine, kind, text string, do func() error) {
+		if text += kind; !seen[text] {
+			seen[text] = true
+			list = append(list, tamper{text: text, on: m, do: do})
+		}
+	}
+	for _, m := range b.all() {
+		on := func(ns, name string, f func(*link.Handle, link.Link) error) func() error {
+			return func() error {
+				h, err := m.kernel.Links(ns)
+				if err != nil {
+					return err
+				}
+				l, err := h.ByName(name)
+				if err != nil {
+					return err
+				}
+				return f(h, l)
+			}
+		}
+		links := func(kind, ns, name string, mtu int, up bool, addresses []string) error {
+			if up {
+				add(m, kind, "set down ", on(ns, name, func(h *link.Handle, l link.Link) error { return h.SetUp(l.Index, false) }))
+			}
+			if mtu > 0 {
+				add(m, kind, "change the MTU of ", on(ns, name, func(h *link.Handle, l link.Link) error { return h.SetMTU(l.Index, mtu-1) }))
+			}
+			for _, a := range addresses {
+				p, err := netip.ParsePrefix(a)
+				if err != nil {
+					return err
+				}
+				family := "IPv4"
+				if p.Addr().Is6() {
+					family = "IPv6"
+				}
+				add(m, kind, "delete the "+family+" address of ", on(ns, name, func(h *link.Handle, l link.Link) error { return h.DeleteAddress(l.Index, p) }))
+			}
+			return nil
+		}
+		var err error
+		for _, p := range m.plans {
+			for _, s := range p.Steps {
+				switch s := basic(s).(type) {
+				case host.Bridge:
+					err = errors.Join(err, links("a bridge", s.NS, s.Name, s.MTU, true, s.Addresses))
+				case host.Veth:
+					err = errors.Join(err,
+						links("a veth", s.NS, s.Name, s.MTU, true, s.Addresses),
+						links("the peer of a veth", s.PeerNS, s.PeerName, s.MTU, true, s.PeerAddresses))
+					add(m, "a veth", "delete ", on(s.NS, s.Name, func(h *link.Handle, l link.Link) error { return h.Delete(l.Index) }))
+				case host.Link:
+					err = errors.Join(err, links(s.Name, s.NS, s.Name, s.MTU, s.Up, s.Addresses))
+				case host.Route:
+					add(m, "a route", "remove ", func() error {
+						h, err := m.kernel.Links(s.NS)
+						if err != nil {
+							return err
+						}
+						to, err := netip.ParsePrefix(s.To)
+						if err != nil {
+							return err
+						}
+						routes, err := h.Routes(to)
+						if err != nil {
+							return err
+						}
+						var errs []error
+						for _, r := range routes {
+							errs = append(errs, h.DeleteRoute(r))
+						}
+						return errors.Join(errs...)
+					})
+				case host.Sysctl:
+					if s.IfPresent {
+						if err := m.Do(func() error { _, err := sysctl.Read(s.Key); return err }); err != nil {
+							continue // this kernel does not have it
+						}
+					}
+					add(m, s.Key, "change ", func() error {
+						return m.kernel.Do(s.NS, func() error {
+							value := "1"
+							if sysctl.Normal(s.Value) == value {
+								value = "0"
+							}
+							return sysctl.Write(s.Key, value)
+						})
+					})
+				}
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// basic turns a step of a basic kind into the type of host, whatever type it is of: what it says it does is what counts.
+func basic(s host.Step) host.Step {
+	data, err := json.Marshal(host.Plan{Steps: []host.Step{s}})
+	if err != nil {
+		return s
+	}
+	p, err := host.Decoder{Kinds: host.Steps()}.Decode(data)
+	if err != nil {
+		return s // of a kind of its own
+	}
+	return p.Steps[0]
+}
