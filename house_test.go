@@ -68,6 +68,33 @@ func TestNoPackageIsADrawer(t *testing.T) {
 	}
 }
 
+// A part that no one listed cannot be asked for (house rule 3): every folder under a kind is imported by the catalogue,
+// but for the kind's conformance suite.
+func TestEveryPartIsInTheCatalogue(t *testing.T) {
+	const module = "github.com/nettoll/nettoll/"
+	kinds := []string{"encryption", "filter", "network", "runtime", "tunnel", "workload"}
+	listed := map[string]bool{}
+	files, err := filepath.Glob("catalogue/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range files {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, spec := range file.Imports {
+			listed[strings.TrimPrefix(strings.Trim(spec.Path.Value, `"`), module)] = true
+		}
+	}
+	for dir := range packages(t) {
+		kind, part, below := strings.Cut(dir, "/")
+		if below && slices.Contains(kinds, kind) && !strings.Contains(part, "/") && part != kind+"test" && !listed[dir] {
+			t.Errorf("%s: the catalogue does not list this part", dir)
+		}
+	}
+}
+
 // What is tracked holds on every machine: no path of the one it was written on, no host that a package came from.
 func TestNoTrackedFileNamesAMachine(t *testing.T) {
 	machine := []*regexp.Regexp{
