@@ -157,8 +157,8 @@ func (l Link) Apply(k *Kernel) (func() error, error) {
 			return err
 		}
 		var errs []error
-		for i := len(undos) - 1; i >= 0; i-- {
-			if err := undos[i](h); err != nil && !errors.Is(err, link.ErrNotFound) {
+		for _, undo := range slices.Backward(undos) {
+			if err := undo(h); err != nil && !errors.Is(err, link.ErrNotFound) {
 				errs = append(errs, err)
 			}
 		}

@@ -120,7 +120,7 @@ func (d Decoder) step(raw json.RawMessage) (Step, error) {
 	} else if err := json.Unmarshal(k, &kind); err != nil {
 		return nil, fmt.Errorf("kind: %w", err)
 	}
-	make, ok := d.Kinds[kind]
+	empty, ok := d.Kinds[kind]
 	if !ok {
 		return nil, fmt.Errorf("unknown kind %q (known: %s)", kind, strings.Join(slices.Sorted(maps.Keys(d.Kinds)), ", "))
 	}
@@ -129,7 +129,7 @@ func (d Decoder) step(raw json.RawMessage) (Step, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := make()
+	s := empty()
 	dec := json.NewDecoder(bytes.NewReader(rest))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(s); err != nil {
@@ -137,7 +137,7 @@ func (d Decoder) step(raw json.RawMessage) (Step, error) {
 	}
 	// Plans hold values, so that two equal plans are equal; the decoder needed a pointer.
 	if v := reflect.ValueOf(s); v.Kind() == reflect.Pointer {
-		if value, ok := v.Elem().Interface().(Step); ok {
+		if value, ok := reflect.TypeAssert[Step](v.Elem()); ok {
 			return value, nil
 		}
 	}

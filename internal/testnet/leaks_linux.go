@@ -143,11 +143,11 @@ func processes(token string, found map[string]bool) error {
 			continue // gone meanwhile
 		}
 		// PID (NAME) STATE PPID …; the name may hold anything.
-		close := bytes.LastIndexByte(stat, ')')
-		if close < 0 {
+		end := bytes.LastIndexByte(stat, ')')
+		if end < 0 {
 			continue
 		}
-		fields := strings.Fields(string(stat[close+1:]))
+		fields := strings.Fields(string(stat[end+1:]))
 		if len(fields) < 2 {
 			continue
 		}

@@ -25,7 +25,7 @@ type Machine struct {
 func New(t testing.TB) *Machine {
 	t.Helper()
 	Root(t)
-	dir, err := os.MkdirTemp(directory(), "machine-")
+	dir, err := os.MkdirTemp(directory(), "machine-") //nolint:usetesting // namespaces stand in it, and are to be gone before it is removed
 	if err != nil {
 		t.Fatal(err)
 	}

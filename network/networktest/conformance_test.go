@@ -175,7 +175,7 @@ func TestSuiteFails(t *testing.T) {
 				return l
 			}
 			return s
-		})), "packets, 1 hosts, 1 pairs", "one more than fits: <nil>"},
+		})), "packets, 1 hosts, 1 pairs", "one more than fits: it is sent"},
 		{"addresses of others", spoilt(bridge.Network{}, func(_ network.Lab, _ []host.Plan, ends [][]network.Endpoint) {
 			if len(ends[0]) > 1 {
 				ends[0][0].IPv4, ends[0][1].IPv4 = ends[0][1].IPv4, ends[0][0].IPv4

@@ -148,10 +148,14 @@ func tooLarge(source end, from, to netip.Addr, size int) error {
 	}
 	defer out.Close()
 	const discard = 9 // RFC 863
-	if _, err := out.WriteToUDPAddrPort(pattern(size, 0), netip.AddrPortFrom(to, discard)); !errors.Is(err, syscall.EMSGSIZE) {
-		return fmt.Errorf("send a datagram of %d bytes, one more than fits: %v, want %w", size, err, syscall.EMSGSIZE)
+	_, err = out.WriteToUDPAddrPort(pattern(size, 0), netip.AddrPortFrom(to, discard))
+	switch {
+	case errors.Is(err, syscall.EMSGSIZE):
+		return nil
+	case err != nil:
+		return fmt.Errorf("send a datagram of %d bytes, one more than fits, is refused otherwise than for its size: %w", size, err)
 	}
-	return nil
+	return fmt.Errorf("send a datagram of %d bytes, one more than fits: it is sent", size)
 }
 
 func transfer(source, sink end, from, to netip.Addr) error {

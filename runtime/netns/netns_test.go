@@ -6,11 +6,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/runtime"
 	"github.com/nettoll/nettoll/runtime/netns"
+	"github.com/nettoll/nettoll/runtime/runtimetest"
 )
 
-var _ runtime.Runtime = netns.Runtime{}
+func TestMain(m *testing.M) { testnet.Main(m) }
+
+func TestConformance(t *testing.T) { runtimetest.Conformance(t, netns.Runtime{}) }
 
 func TestContainers(t *testing.T) {
 	for _, c := range []struct {

@@ -82,8 +82,7 @@ func Write(key, value string) error {
 
 // reason drops the path, which the key says already.
 func reason(err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return p.Err
 	}
 	return err

@@ -1,0 +1,132 @@
+package runtimetest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/runtime"
+)
+
+// Fake is a runtime for tests that makes nothing.
+type Fake struct{}
+
+// Describe says what it is.
+func (Fake) Describe() runtime.Description {
+	return runtime.Description{Name: "fake", Summary: "makes nothing", Implementation: "kernel"}
+}
+
+// Containers returns no steps.
+func (Fake) Containers([]runtime.Container) ([]host.Step, error) { return nil, nil }
+
+// Conformance runs the suite on a runtime. What makes containers is skipped where that is not possible. The package's TestMain calls
+// [testnet.Main].
+func Conformance(t *testing.T, r runtime.Runtime) {
+	for _, c := range checks() {
+		t.Run(c.name, func(t *testing.T) {
+			if err := c.run(t, r); errors.Is(err, errors.ErrUnsupported) {
+				testnet.Skip(t, err)
+			} else if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// check is one check of the suite. It returns what is wrong, so that the suite itself can be tested.
+type check struct {
+	name string
+	run  func(testing.TB, runtime.Runtime) error
+}
+
+func checks() []check {
+	return []check{{"description", description}, {"pure", pure}, {"containers", containers}}
+}
+
+func description(_ testing.TB, r runtime.Runtime) error {
+	d := r.Describe()
+	if d.Name == "" || strings.ToLower(d.Name) != d.Name {
+		return fmt.Errorf("the name is %q, want a word of small letters", d.Name)
+	}
+	if d.Summary == "" || strings.HasSuffix(d.Summary, ".") {
+		return fmt.Errorf("the summary is %q, want a sentence without its full stop", d.Summary)
+	}
+	if known := []string{"kernel", "userspace"}; !slices.Contains(known, d.Implementation) {
+		return fmt.Errorf("the implementation is %q (known: %s)", d.Implementation, strings.Join(known, ", "))
+	}
+	return nil
+}
+
+// own are containers with a namespace of their own.
+func own() []runtime.Container {
+	return []runtime.Container{{Name: "src0", Namespace: "src0"}, {Name: "snk0", Namespace: "snk0"}}
+}
+
+func pure(_ testing.TB, r runtime.Runtime) error {
+	for _, list := range [][]runtime.Container{nil, own(), {{Name: "src0"}, {Name: "snk0"}}} {
+		given := slices.Clone(list)
+		first, err := r.Containers(list)
+		if err != nil {
+			return err
+		}
+		second, err := r.Containers(list)
+		if err != nil {
+			return err
+		}
+		if diff := cmp.Diff(first, second); diff != "" {
+			return fmt.Errorf("the same containers, made twice (-first +second):\n%s", diff)
+		}
+		if diff := cmp.Diff(given, list); diff != "" {
+			return fmt.Errorf("Containers changed what it was given (-before +after):\n%s", diff)
+		}
+	}
+	if _, err := r.Containers([]runtime.Container{{Name: "src0", Namespace: "snk0"}}); err == nil {
+		return errors.New("a container in the namespace of another is made, want an error")
+	}
+	return nil
+}
+
+// containers makes containers, wants their namespaces, and wants nothing to be left of them.
+func containers(t testing.TB, r runtime.Runtime) error {
+	m := testnet.New(t)
+	var k *host.Kernel
+	if err := m.Do(func() (err error) {
+		k, err = host.NewKernel(host.KernelConfig{Dir: m.Dir})
+		return err
+	}); err != nil {
+		return err
+	}
+	defer k.Close()
+	steps, err := r.Containers(own())
+	if err != nil {
+		return err
+	}
+	var s host.Stack
+	for range 2 {
+		if err := s.Apply(t.Context(), k, host.Plan{Steps: steps}); err != nil {
+			return err
+		}
+		err := s.Verify(t.Context(), k)
+		for _, c := range own() {
+			err = errors.Join(err, k.Do(c.Namespace, func() error { return nil }))
+		}
+		if err := errors.Join(err, s.Undo(), s.Undo()); err != nil {
+			return err
+		}
+		left, err := os.ReadDir(m.Dir)
+		if err != nil {
+			return err
+		}
+		if len(left) > 0 {
+			return fmt.Errorf("undone, there is %v, want nothing", left)
+		}
+	}
+	return nil
+}
