@@ -1,7 +1,69 @@
 package cli
 
-import "github.com/spf13/cobra"
+import (
+	"fmt"
+	"time"
 
+	"github.com/spf13/cobra"
+
+	"github.com/nettoll/nettoll/internal/linux/thread"
+	"github.com/nettoll/nettoll/study"
+)
+
+// studyCommand is hidden from help: it is how nettoll's own defaults are argued, not how networks are compared.
 func (a *app) studyCommand() *cobra.Command {
-	return &cobra.Command{Use: "study", Hidden: true}
+	o := &study.Options{Parts: a.catalogue.Parts(), Runtime: a.catalogue.Runtimes[0], Start: startLocal, Out: a.Out, Progress: a.Err}
+	cmd := &cobra.Command{
+		Use:    "study",
+		Short:  "Measure nettoll itself: the evidence behind its defaults",
+		Hidden: true,
+		Long: `Measures nettoll with nettoll. Its tables are the evidence for the defaults in docs/method.md.
+
+  nettoll study trial     how long a trial has to be, by discipline, mode and pairs
+  nettoll study twins     how often the interval of two equal stacks holds 1
+  nettoll study effect    whether a planted delay is found, with its sign and size`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usageError{fmt.Errorf("unknown study %q (known: trial, twins, effect)", args[0])}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			cpus, err := thread.CPUs()
+			o.CPUs = len(cpus)
+			return err
+		},
+	}
+	cmd.PersistentFlags().Uint64Var(&o.Seed, "seed", 1, "seed of the first run; each further run adds 1")
+
+	plan := study.DefaultTrialPlan()
+	trial := &cobra.Command{
+		Use: "trial", Short: "How long a trial has to be", Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.Trials(cmd.Context(), plan) },
+	}
+	trial.Flags().StringArrayVar(&plan.Loads, "workload", plan.Loads, "workloads to study")
+	trial.Flags().IntSliceVar(&plan.Pairs, "pairs", plan.Pairs, "numbers of pairs")
+	trial.Flags().DurationSliceVar(&plan.Lengths, "length", plan.Lengths, "lengths to compare; the last is the reference")
+	trial.Flags().DurationVar(&plan.Time, "time", plan.Time, "measuring time for each length")
+	trial.Flags().IntVar(&plan.Rounds, "rounds", plan.Rounds, "how often all lengths are visited")
+
+	comparisons, twinTime := 400, 3*time.Second
+	twins := &cobra.Command{
+		Use: "twins", Short: "How often the interval of two equal stacks holds 1", Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.Twins(cmd.Context(), comparisons, twinTime) },
+	}
+	twins.Flags().IntVar(&comparisons, "comparisons", comparisons, "how many comparisons, at least")
+	twins.Flags().DurationVar(&twinTime, "time", twinTime, "measuring time of each run, at most")
+
+	runs, share, effectTime := 10, 0.05, 5*time.Second
+	effect := &cobra.Command{
+		Use: "effect", Short: "Whether a planted delay is found", Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.Effect(cmd.Context(), runs, share, effectTime) },
+	}
+	effect.Flags().IntVar(&runs, "runs", runs, "how many runs")
+	effect.Flags().Float64Var(&share, "share", share, "the delay, as a share of the baseline's median round trip")
+	effect.Flags().DurationVar(&effectTime, "time", effectTime, "measuring time of each run, at most")
+	cmd.AddCommand(trial, twins, effect)
+	return cmd
 }

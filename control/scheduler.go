@@ -43,6 +43,7 @@ type Progress struct {
 // Outcome is what a run came to.
 type Outcome struct {
 	Run         measure.Run
+	Log         measure.Log // every record
 	Analysis    measure.Analysis
 	Interrupted bool
 	Ended       string // why it ended, as a sentence's end: "every cell is precise enough"
@@ -103,7 +104,7 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 	ended, err := s.generations(ctx)
 	s.doubts()
 	err = errors.Join(err, s.records.close())
-	out := &Outcome{Run: run, Analysis: s.records.analyze(), Ended: ended, Interrupted: ctx.Err() != nil}
+	out := &Outcome{Run: run, Log: s.records.log, Analysis: s.records.analyze(), Ended: ended, Interrupted: ctx.Err() != nil}
 	if err != nil && (s.blocks == 0 || !out.Interrupted) {
 		if s.blocks == 0 {
 			err = errors.Join(err, ErrNothingMeasured)

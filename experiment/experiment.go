@@ -239,6 +239,21 @@ func check(e Experiment) error {
 	return nil
 }
 
+// Threads that share a CPU are off it for whole ticks at a time: a trial has to see many turns of each (design, "Trial length").
+const (
+	tick          = 4 * time.Millisecond // HZ=250
+	turnsPerTrial = 10
+)
+
+// threadsPerCPU is how many threads of one side share a CPU.
+func threadsPerCPU(affinity string, pairs, cpus int) int {
+	threads, on := pairs, max(1, cpus/2)
+	if affinity != "split" || cpus == 1 {
+		threads, on = 2*pairs, cpus
+	}
+	return (threads + on - 1) / on
+}
+
 // group adds the cells that share a baseline.
 func (r *Resolved) group(networks []network.Network, w workload.Workload, params workload.Params, placement Placement, pairs, cpus int) {
 	d := w.Describe()
@@ -257,7 +272,7 @@ func (r *Resolved) group(networks []network.Network, w workload.Workload, params
 	}
 	trial := e.Design.Trial
 	if trial == 0 {
-		trial = d.Trial(params, pairs)
+		trial = max(d.Trial(params), turnsPerTrial*tick*time.Duration(threadsPerCPU(e.Affinity, pairs, cpus)))
 	}
 	add := func(n network.Network, twin bool) string {
 		name := n.Describe().Name

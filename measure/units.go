@@ -96,12 +96,19 @@ func Metrics() []Metric {
 	}
 	return append(list,
 		Metric{"cpu_busy", UnitCores, LowerBetter, KindCPU, 0},
+		Metric{"cpu_source", UnitCores, LowerBetter, KindCPU, 0}, // of cpu_busy: the sources' threads
+		Metric{"cpu_sink", UnitCores, LowerBetter, KindCPU, 0},
+		Metric{"cpu_softirqd", UnitCores, LowerBetter, KindCPU, 0}, // ksoftirqd of the CPUs that sources and sinks run on
 		Metric{"cpu_per_packet", UnitSecondsPacket, LowerBetter, KindCPU, 0},
 		Metric{"service_demand", UnitSecondsByte, LowerBetter, KindCPU, 0},
 		Metric{"memory", UnitByte, LowerBetter, KindMemory, 0},
 		Metric{"setup_time", UnitSecond, LowerBetter, KindTime, 0},
 		Metric{"first_packet_latency", UnitSecond, LowerBetter, KindTime, 0},
 		Metric{"retransmits", UnitSegment, LowerBetter, KindCount, 0},
+		// Of the measurement itself.
+		Metric{"dead_time", UnitSecond, Neither, KindTime, 0},  // from the end of the trial before to the opening
+		Metric{"drain_time", UnitSecond, Neither, KindTime, 0}, // from the close to the last thread's leaving
+		Metric{"planted", UnitSecond, Neither, KindTime, 0},    // per request, spun on purpose (nettoll study effect)
 	)
 }
 

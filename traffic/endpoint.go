@@ -25,6 +25,7 @@ type Sample struct {
 	CPU       int64   `json:"cpu"`                 // ns of run time of the thread from opening to leaving
 	Span      int64   `json:"span"`                // ns from opening to leaving
 	Resent    int64   `json:"resent,omitempty"`    // TCP segments sent again
+	Planted   int64   `json:"planted,omitempty"`   // ns that a sink has spun on purpose (study only)
 	Delivered []int64 `json:"delivered,omitempty"` // bytes delivered from the opening to the end of each slice: Slices+1 values, the first 0
 	Failure   string  `json:"failure,omitempty"`   // why the trial is not to be used
 	Doubt     string  `json:"doubt,omitempty"`     // what the reader should know

@@ -33,12 +33,12 @@ type Readier interface {
 
 // Description is what help, schema and documentation say of a workload.
 type Description struct {
-	Name    string                          // as in experiments and cell ids
-	Summary string                          // one line
-	Primary string                          // the metric that governs stopping
-	Trial   func(Params, int) time.Duration // shortest sound trial for these parameters and this number of pairs (docs/method.md)
-	Warm    float64                         // share of a trial that passes before the window opens
-	Spins   func(Params) bool               // both ends keep a CPU busy while they wait
+	Name    string                     // as in experiments and cell ids
+	Summary string                     // one line
+	Primary string                     // the metric that governs stopping
+	Trial   func(Params) time.Duration // shortest sound trial where each thread has a CPU of its own (docs/method.md)
+	Warm    float64                    // share of a trial that passes before the window opens
+	Spins   func(Params) bool          // both ends keep a CPU busy while they wait
 	Params  []Param
 }
 
@@ -225,21 +225,24 @@ func Merge(hs []*hdrhistogram.Histogram) *hdrhistogram.Histogram {
 	return sum
 }
 
-// CPU returns the run time of all threads of a trial in seconds, ksoftirqd's included, and the cores they kept busy.
-func (t Trial) CPU() (seconds, cores float64) {
-	for _, side := range [][]traffic.Sample{t.Sources, t.Sinks} {
+// PutCPU writes the run times of all threads of a trial, ksoftirqd's included, as cores kept busy, and returns them in seconds.
+func (t Trial) PutCPU(metrics map[string]float64) (seconds float64) {
+	busy := 0.0
+	for name, side := range map[string][]traffic.Sample{"cpu_source": t.Sources, "cpu_sink": t.Sinks} {
+		cores := 0.0
 		for _, s := range side {
 			seconds += float64(s.CPU) / 1e9
 			if s.Span > 0 {
 				cores += float64(s.CPU) / float64(s.Span)
 			}
 		}
+		metrics[name] = cores
+		busy += cores
 	}
 	seconds += t.Softirqd.Seconds()
-	if t.Length > 0 {
-		cores += t.Softirqd.Seconds() / t.Length.Seconds()
-	}
-	return seconds, cores
+	metrics["cpu_softirqd"] = t.Softirqd.Seconds() / t.Length.Seconds()
+	metrics["cpu_busy"] = busy + metrics["cpu_softirqd"]
+	return seconds
 }
 
 // Failure returns the first reason why the trial is not to be used, "" if there is none.

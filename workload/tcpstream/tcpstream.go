@@ -31,7 +31,7 @@ func (Workload) Describe() workload.Description {
 }
 
 // trial is the default length of a trial; docs/method.md has the study behind it.
-func trial(p workload.Params, pairs int) time.Duration {
+func trial(workload.Params) time.Duration {
 	return 100 * time.Millisecond
 }
 
@@ -94,8 +94,7 @@ func (Workload) Metrics(t workload.Trial) workload.Result {
 		}
 		r.PerPair["goodput"] = rates
 	}
-	seconds, cores := t.CPU()
-	r.Metrics["cpu_busy"] = cores
+	seconds := t.PutCPU(r.Metrics)
 	if bytes > 0 {
 		r.Metrics["service_demand"] = seconds / float64(bytes)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/nettoll/nettoll/internal/linux/clock"
 	"github.com/nettoll/nettoll/internal/linux/sock"
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/workload"
@@ -38,7 +39,7 @@ func (Workload) Describe() workload.Description {
 }
 
 // trial is the default length of a trial; docs/method.md has the study behind it.
-func trial(p workload.Params, pairs int) time.Duration {
+func trial(workload.Params) time.Duration {
 	return 50 * time.Millisecond
 }
 
@@ -63,10 +64,20 @@ func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
 		e.recorder = traffic.NewRecorder()
 		return &source{endpoint: e, spin: spin}, nil
 	case workload.Sink:
-		return &sink{endpoint: e, spin: spin, plant: int64(s.Plant)}, nil
+		return &sink{endpoint: e, spin: spin, plant: int64(s.Plant), clockCost: clockCost()}, nil
 	}
 	sk.Close()
 	return nil, fmt.Errorf("open udp-rr: side %q (want source or sink)", s.Side)
+}
+
+// clockCost measures what one clock read takes, in nanoseconds.
+func clockCost() int64 {
+	const reads = 1000
+	start := clock.Now()
+	for range reads {
+		clock.Now()
+	}
+	return (clock.Now() - start) / reads
 }
 
 // Metrics implements [workload.Workload]. A transaction is two packets, one each way.
@@ -89,10 +100,20 @@ func (Workload) Metrics(t workload.Trial) workload.Result {
 	if sent > 0 {
 		r.Metrics["loss"] = float64(sent-received) / float64(sent)
 	}
-	seconds, cores := t.CPU()
-	r.Metrics["cpu_busy"] = cores
+	if received < sent {
+		r.Warnings = append(r.Warnings, "requests or responses were lost")
+	}
+	seconds := t.PutCPU(r.Metrics)
 	if total > 0 {
 		r.Metrics["cpu_per_packet"] = seconds / float64(2*total)
+	}
+	var planted, answered int64
+	for _, s := range t.Sinks {
+		planted += s.Planted
+		answered += s.Total
+	}
+	if planted > 0 {
+		r.Metrics["planted"] = float64(planted) / float64(answered) / 1e9
 	}
 	if h := r.Latency; h != nil && h.TotalCount() >= minSamples {
 		r.Metrics["latency_p50"] = float64(h.ValueAtQuantile(50)) / 1e9

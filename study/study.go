@@ -1,0 +1,91 @@
+package study
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/nettoll/nettoll/control"
+	"github.com/nettoll/nettoll/experiment"
+	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/runtime"
+)
+
+// Options are what every study needs.
+type Options struct {
+	Parts    experiment.Parts
+	Runtime  runtime.Runtime
+	Start    control.StartHost
+	CPUs     int       // that workers may use
+	Out      io.Writer // gets the tables, in Markdown
+	Progress io.Writer // gets a line for each run
+	Seed     uint64
+}
+
+// Different is the network that is compared with the baseline where a ratio other than 1 is needed.
+const Different = "bridge"
+
+// run measures one experiment; the seed differs from run to run.
+func (o *Options) run(ctx context.Context, e experiment.Experiment) (*control.Outcome, error) {
+	o.Seed++
+	e.Design.Seed = o.Seed
+	resolved, err := experiment.Resolve(e, o.Parts, o.CPUs)
+	if err != nil {
+		return nil, err
+	}
+	out, err := control.Run(ctx, control.Options{Resolved: resolved, Runtime: o.Runtime, Start: o.Start})
+	if err != nil {
+		return nil, err
+	}
+	if out.Interrupted {
+		return nil, context.Cause(ctx)
+	}
+	for _, p := range out.Analysis.Proofs {
+		if !p.OK {
+			return nil, fmt.Errorf("proof of lab %s failed: %s", p.Lab, p.Detail)
+		}
+	}
+	return out, nil
+}
+
+// base is an experiment of one workload, the baseline and its twin, without a time limit that matters before so many blocks.
+func base(load string, placement experiment.Placement, pairs int) experiment.Experiment {
+	e := experiment.Default()
+	e.Name = "study"
+	e.Networks = []string{e.Baseline}
+	e.Workloads = []experiment.Load{{Workload: load, Placements: []experiment.Placement{placement}}}
+	e.Pairs = []int{pairs}
+	return e
+}
+
+// primary returns the rows of the cells' primary metrics that pass a test.
+func primary(a measure.Analysis, pass func(*measure.Cell) bool) []measure.Row {
+	var rows []measure.Row
+	for _, r := range a.Rows {
+		if r.Metric == r.Cell.Primary && pass(r.Cell) {
+			rows = append(rows, r)
+		}
+	}
+	return rows
+}
+
+func isTwin(c *measure.Cell) bool      { return c.Twin }
+func isDifferent(c *measure.Cell) bool { return c.Network == Different }
+
+// value returns a row's value in one metric, 0 where there is none.
+func value(a measure.Analysis, metric string, pass func(*measure.Cell) bool) float64 {
+	for _, r := range a.Rows {
+		if r.Metric == metric && pass(r.Cell) {
+			return r.Value
+		}
+	}
+	return 0
+}
+
+func (o *Options) say(format string, args ...any) {
+	fmt.Fprintf(o.Progress, time.Now().Format("15:04:05 ")+format+"\n", args...)
+}
+
+// percent prints a share of 1 with its sign.
+func percent(x float64) string { return fmt.Sprintf("%+.1f %%", 100*x) }
