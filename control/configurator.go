@@ -99,7 +99,6 @@ type labWorker struct {
 	number   int // on the board
 	pairs    []int
 	cpus     []int
-	deaths   int
 	specs    []worker.EndpointSpec
 	threads  []int
 	replaced chan struct{} // closed when another process has taken its place

@@ -70,8 +70,7 @@ func primary(a measure.Analysis, pass func(*measure.Cell) bool) []measure.Row {
 	return rows
 }
 
-func isTwin(c *measure.Cell) bool      { return c.Twin }
-func isDifferent(c *measure.Cell) bool { return c.Network == Different }
+func isTwin(c *measure.Cell) bool { return c.Twin }
 
 // value returns a row's value in one metric, 0 where there is none.
 func value(a measure.Analysis, metric string, pass func(*measure.Cell) bool) float64 {

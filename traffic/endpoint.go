@@ -65,13 +65,14 @@ type Thread struct {
 	ThreadIDs chan<- int              // gets the thread's id before Ready
 }
 
-// Serve never returns while the process lives, except when the turn cannot be waited for.
-func (t *Thread) Serve() error {
+// Serve never returns, except where Ready said why. A turn that cannot be waited for ends the process, which the controller notices
+// and names.
+func (t *Thread) Serve() {
 	runtime.LockOSThread()
 	if len(t.CPUs) > 0 {
 		if err := thread.Pin(t.CPUs...); err != nil {
 			t.Ready <- err
-			return err
+			return
 		}
 	}
 	last := t.Board.Turn(t.Seat.Worker)
@@ -80,7 +81,7 @@ func (t *Thread) Serve() error {
 	for {
 		ticket, err := t.Board.Await(t.Seat.Worker, last)
 		if err != nil {
-			return err
+			panic(err)
 		}
 		last = ticket
 		cell, ok := t.Board.Cell(ticket)

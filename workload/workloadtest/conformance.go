@@ -93,7 +93,7 @@ func sound(t *testing.T, r *Rig) (workload.Trial, workload.Result) {
 		t.Logf("no %s yet: %+v, %+v", d.Primary, result.Metrics, trial)
 	}
 	t.Fatalf("none of %d trials has a %s", soundLimit, d.Primary)
-	panic("not reached")
+	return workload.Trial{}, workload.Result{}
 }
 
 // trials: several in a row have plausible figures, and none counts what belongs to another.
@@ -152,13 +152,15 @@ func noAllocation(t *testing.T, load workload.Workload, given map[string]string)
 func silentPeer(t *testing.T, load workload.Workload, given map[string]string) {
 	for _, side := range []workload.Side{workload.Source, workload.Sink} {
 		quiet := true
-		r := NewRig(t, load, Options{Pairs: 1, Length: 100 * time.Millisecond, Given: given,
+		r := NewRig(t, load, Options{
+			Pairs: 1, Length: 100 * time.Millisecond, Given: given,
 			Wrap: func(s workload.Side, _ int, e traffic.Endpoint) traffic.Endpoint {
 				if s != side {
 					return e
 				}
 				return &switchable{Endpoint: e, quiet: &quiet}
-			}})
+			},
+		})
 		start := time.Now()
 		timing, err := r.Block(context.Background())
 		if err != nil || !timing.Done {
@@ -203,13 +205,15 @@ func (h *hang) Prepare(trial uint64) {
 // hangingPeer: a thread that does not come is named, within the gate's limit.
 func hangingPeer(t *testing.T, load workload.Workload, given map[string]string) {
 	release := make(chan struct{})
-	r := NewRig(t, load, Options{Pairs: 1, Length: 30 * time.Millisecond, Given: given,
+	r := NewRig(t, load, Options{
+		Pairs: 1, Length: 30 * time.Millisecond, Given: given,
 		Wrap: func(s workload.Side, _ int, e traffic.Endpoint) traffic.Endpoint {
 			if s == workload.Source {
 				return e
 			}
 			return &hang{e, release}
-		}})
+		},
+	})
 	defer close(release)
 	start := time.Now()
 	_, err := r.Block(context.Background())
