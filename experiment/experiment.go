@@ -71,7 +71,8 @@ type Plant struct {
 	Delay time.Duration `json:"delay"`
 }
 
-// Default is the experiment of `nettoll run` without an argument.
+// Default is the experiment of `nettoll run` without an argument. Round trips on one host are measured in both modes: spinning is what
+// tells two paths apart, waiting is what an application sees of it.
 func Default() Experiment {
 	return Experiment{
 		Name:     "default",
@@ -79,7 +80,8 @@ func Default() Experiment {
 		Networks: []string{"host", "bridge"},
 		Baseline: "host",
 		Workloads: []Load{
-			{Workload: "udp-rr", Placements: []Placement{SameHost, CrossHost}},
+			{Workload: "udp-rr(mode=spin)", Placements: []Placement{SameHost, CrossHost}},
+			{Workload: "udp-rr(mode=wait)", Placements: []Placement{SameHost}},
 			{Workload: "tcp-stream", Placements: []Placement{SameHost}},
 		},
 		Pairs:    []int{1},

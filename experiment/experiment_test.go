@@ -22,12 +22,15 @@ func TestDefault(t *testing.T) {
 		got = append(got, c.ID+" < "+c.Baseline+" @ "+r.Labs[c.Lab].ID)
 	}
 	want := []string{
+		"host/same-host/1/udp-rr(payload=64,mode=spin) <  @ host/same-host/1",
+		"host/same-host/1/udp-rr(payload=64,mode=spin)#2 < host/same-host/1/udp-rr(payload=64,mode=spin) @ host/same-host/1#2",
+		"bridge/same-host/1/udp-rr(payload=64,mode=spin) < host/same-host/1/udp-rr(payload=64,mode=spin) @ bridge/same-host/1",
+		"host/cross-host/1/udp-rr(payload=64,mode=spin) <  @ host/cross-host/1",
+		"host/cross-host/1/udp-rr(payload=64,mode=spin)#2 < host/cross-host/1/udp-rr(payload=64,mode=spin) @ host/cross-host/1#2",
+		"bridge/cross-host/1/udp-rr(payload=64,mode=spin) < host/cross-host/1/udp-rr(payload=64,mode=spin) @ bridge/cross-host/1",
 		"host/same-host/1/udp-rr(payload=64,mode=wait) <  @ host/same-host/1",
 		"host/same-host/1/udp-rr(payload=64,mode=wait)#2 < host/same-host/1/udp-rr(payload=64,mode=wait) @ host/same-host/1#2",
 		"bridge/same-host/1/udp-rr(payload=64,mode=wait) < host/same-host/1/udp-rr(payload=64,mode=wait) @ bridge/same-host/1",
-		"host/cross-host/1/udp-rr(payload=64,mode=wait) <  @ host/cross-host/1",
-		"host/cross-host/1/udp-rr(payload=64,mode=wait)#2 < host/cross-host/1/udp-rr(payload=64,mode=wait) @ host/cross-host/1#2",
-		"bridge/cross-host/1/udp-rr(payload=64,mode=wait) < host/cross-host/1/udp-rr(payload=64,mode=wait) @ bridge/cross-host/1",
 		"host/same-host/1/tcp-stream(message=131072) <  @ host/same-host/1",
 		"host/same-host/1/tcp-stream(message=131072)#2 < host/same-host/1/tcp-stream(message=131072) @ host/same-host/1#2",
 		"bridge/same-host/1/tcp-stream(message=131072) < host/same-host/1/tcp-stream(message=131072) @ bridge/same-host/1",
@@ -93,7 +96,7 @@ func TestTrialLength(t *testing.T) {
 		{10, 2, "split", 30 * time.Millisecond, 30 * time.Millisecond},
 	} {
 		e := experiment.Default()
-		e.Workloads, e.Pairs, e.Affinity, e.Design.Trial = e.Workloads[:1], []int{c.pairs}, c.affinity, c.trial
+		e.Workloads, e.Pairs, e.Affinity, e.Design.Trial = e.Workloads[2:], []int{c.pairs}, c.affinity, c.trial
 		r, err := experiment.Resolve(e, catalogue.New().Parts(), c.cpus)
 		if err != nil {
 			t.Fatal(err)
@@ -121,7 +124,7 @@ func TestHostsOfPairs(t *testing.T) {
 
 func TestTwice(t *testing.T) {
 	e := experiment.Default()
-	e.Workloads = append(e.Workloads, experiment.Load{Workload: "udp-rr(payload=64B)", Placements: []experiment.Placement{experiment.SameHost}})
+	e.Workloads = append(e.Workloads, experiment.Load{Workload: "udp-rr(payload=64B,mode=spin)", Placements: []experiment.Placement{experiment.SameHost}})
 	r, err := experiment.Resolve(e, catalogue.New().Parts(), 2)
 	if err != nil {
 		t.Fatal(err)
