@@ -340,7 +340,7 @@ func program(t *testing.T) func(args []string) string {
 				return fmt.Sprintf("%v: %s", err, bytes.TrimSpace(out))
 			}
 			// An unknown command with --help is answered with the help of nettoll itself.
-			if !regexp.MustCompile(`(?m)^Usage:\n +nettoll ` + regexp.QuoteMeta(name) + `( |$)`).Match(out) && name != "" {
+			if !regexp.MustCompile(`(?m)^Usage:\n +nettoll `+regexp.QuoteMeta(name)+`( |$)`).Match(out) && name != "" {
 				return fmt.Sprintf("no command %q", name)
 			}
 			helps[name] = string(out)
