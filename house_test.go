@@ -134,9 +134,13 @@ func TestNoTrackedFileNamesAMachine(t *testing.T) {
 // What the documents tell a reader to type is there: commands of nettoll and their flags, targets of make, files of
 // scripts and of Go programs.
 func TestDocumentsNameCommandsThatExist(t *testing.T) {
-	documents, err := filepath.Glob("*.md")
-	if err != nil {
-		t.Fatal(err)
+	var documents []string
+	for _, pattern := range []string{"*.md", "docs/*.md"} {
+		names, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		documents = append(documents, names...)
 	}
 	nettoll := program(t)
 	for _, name := range documents {
