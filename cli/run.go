@@ -208,7 +208,7 @@ func (a *app) conclude(out *control.Outcome, err error, dir string) error {
 		return status(exitInterrupted)
 	case err != nil:
 		return err
-	case len(out.Analysis.Failed) > 0:
+	case len(out.Analysis.Failed) > 0 || len(out.Dropped) > 0:
 		return status(exitPartly)
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nettoll/nettoll/internal/linux/thread"
+	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/study"
 )
 
@@ -56,13 +57,16 @@ func (a *app) studyCommand() *cobra.Command {
 	twins.Flags().IntVar(&comparisons, "comparisons", comparisons, "how many comparisons, at least")
 	twins.Flags().DurationVar(&twinTime, "time", twinTime, "measuring time of each run, at most")
 
-	runs, share, effectTime := 10, 0.05, 5*time.Second
+	runs, share, alpha, effectTime := 10, 0.05, measure.Level, 5*time.Second
 	effect := &cobra.Command{
 		Use: "effect", Short: "Whether a planted delay is found", Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error { return o.Effect(cmd.Context(), runs, share, effectTime) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return o.Effect(cmd.Context(), runs, share, alpha, effectTime)
+		},
 	}
 	effect.Flags().IntVar(&runs, "runs", runs, "how many runs")
 	effect.Flags().Float64Var(&share, "share", share, "the delay, as a share of the baseline's median round trip")
+	effect.Flags().Float64Var(&alpha, "alpha", alpha, "error rate of all runs' intervals together")
 	effect.Flags().DurationVar(&effectTime, "time", effectTime, "measuring time of each run, at most")
 	cmd.AddCommand(trial, twins, effect)
 	return cmd

@@ -93,15 +93,14 @@ type pairAddresses struct {
 // labWorker is one worker process of a lab and what must be known to start it again.
 type labWorker struct {
 	host.Worker
-	lab      *lab
-	side     workload.Side
-	host     int // from 1
-	number   int // on the board
-	pairs    []int
-	cpus     []int
-	specs    []worker.EndpointSpec
-	threads  []int
-	replaced chan struct{} // closed when another process has taken its place
+	lab     *lab
+	side    workload.Side
+	host    int // from 1
+	number  int // on the board
+	pairs   []int
+	cpus    []int
+	specs   []worker.EndpointSpec
+	threads []int // ids in the host's PID namespace
 }
 
 func (w *labWorker) name() string {
@@ -397,7 +396,6 @@ func (w *labWorker) start(ctx context.Context) error {
 		return err
 	}
 	w.Worker = process
-	w.replaced = make(chan struct{})
 	var began worker.BeginResult
 	params := worker.BeginParams{Worker: w.number, Pairs: len(w.pairs), CPUs: w.cpus, Run: uint64(w.lab.generation.number + 1)}
 	if err := w.call(ctx, worker.Begin, params, &began); err != nil {
@@ -578,7 +576,6 @@ func (l *lab) prove(ctx context.Context, mtu int) measure.Proof {
 
 // restart puts a new process in a dead worker's place and opens the whole lab's sockets anew.
 func (l *lab) restart(ctx context.Context, w *labWorker) error {
-	close(w.replaced)
 	_ = w.Kill() // it is dead or hangs; a hanging one ends here
 	if err := w.start(ctx); err != nil {
 		return err

@@ -46,6 +46,7 @@ type Outcome struct {
 	Log         measure.Log // every record
 	Analysis    measure.Analysis
 	Interrupted bool
+	Dropped     map[string]string // cells that could not be measured to the end, and why
 	Ended       string // why it ended, as a sentence's end: "every cell is precise enough"
 }
 
@@ -104,7 +105,12 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 	ended, err := s.generations(ctx)
 	s.doubts()
 	err = errors.Join(err, s.records.close())
-	out := &Outcome{Run: run, Log: s.records.log, Analysis: s.records.analyze(), Ended: ended, Interrupted: ctx.Err() != nil}
+	out := &Outcome{Run: run, Log: s.records.log, Analysis: s.records.analyze(), Ended: ended, Interrupted: ctx.Err() != nil, Dropped: map[string]string{}}
+	for i, reason := range s.gone {
+		if reason != precise {
+			out.Dropped[s.cells[i].ID] = reason
+		}
+	}
 	if err != nil && (s.blocks == 0 || !out.Interrupted) {
 		if s.blocks == 0 {
 			err = errors.Join(err, ErrNothingMeasured)

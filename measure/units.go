@@ -98,7 +98,7 @@ func Metrics() []Metric {
 		Metric{"cpu_busy", UnitCores, LowerBetter, KindCPU, 0},
 		Metric{"cpu_source", UnitCores, LowerBetter, KindCPU, 0}, // of cpu_busy: the sources' threads
 		Metric{"cpu_sink", UnitCores, LowerBetter, KindCPU, 0},
-		Metric{"cpu_softirqd", UnitCores, LowerBetter, KindCPU, 0}, // ksoftirqd of the CPUs that sources and sinks run on
+		Metric{"cpu_softirqd", UnitCores, LowerBetter, KindCount, 0}, // nearly always 0: compared by difference; // ksoftirqd of the CPUs that sources and sinks run on
 		Metric{"cpu_per_packet", UnitSecondsPacket, LowerBetter, KindCPU, 0},
 		Metric{"service_demand", UnitSecondsByte, LowerBetter, KindCPU, 0},
 		Metric{"memory", UnitByte, LowerBetter, KindMemory, 0},

@@ -70,11 +70,11 @@ func (o *Options) Twins(ctx context.Context, comparisons int, limit time.Duratio
 
 // Effect plants a delay of so large a share of the baseline's median round trip into the twin's sinks, and checks in each of
 // so many runs that it is found with its sign and that its true size lies in its interval. The intervals are drawn so that all
-// of them together hold with 95 %: Bonferroni's level for each.
-func (o *Options) Effect(ctx context.Context, runs int, share float64, limit time.Duration) error {
+// of them together miss with no more than the error rate alpha: Bonferroni's level for each.
+func (o *Options) Effect(ctx context.Context, runs int, share, alpha float64, limit time.Duration) error {
 	const load = "udp-rr(mode=spin)"
 	found, held, plain := 0, 0, 0
-	fmt.Fprintf(o.Out, "\n| run | planted, measured at the sink | true ratio | found | its interval (95 %% for all %d runs together) | sign | size |\n| --- | --- | --- | --- | --- | --- | --- |\n", runs)
+	fmt.Fprintf(o.Out, "\n| run | planted, measured at the sink | true ratio | found | its interval (error rate %g for all %d runs together) | sign | size |\n| --- | --- | --- | --- | --- | --- | --- |\n", alpha, runs)
 	for run := 1; run <= runs; run++ {
 		e := base(load, experiment.SameHost, 1)
 		e.Design.Time = limit
@@ -97,7 +97,7 @@ func (o *Options) Effect(ctx context.Context, runs int, share float64, limit tim
 		est := rows[0].Estimate
 		planted := value(out.Analysis, "planted", isTwin)
 		truth := 1 + planted/value(out.Analysis, rows[0].Metric, isBaseline)
-		wide := est.Interval(measure.Level / float64(runs))
+		wide := est.Interval(alpha / float64(runs))
 		lo, hi := wide.Lo, wide.Hi
 		sign, size := est.Lo > 1, lo <= truth && truth <= hi
 		if sign {

@@ -1,0 +1,59 @@
+package study_test
+
+import (
+	"context"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nettoll/nettoll/cli"
+	"github.com/nettoll/nettoll/internal/testnet"
+)
+
+// TestMain lets the test binary be the hosts, agents and workers of its own runs, by nettoll's real command line.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && slices.Contains([]string{"host-init", "agent", "worker"}, os.Args[1]) {
+		os.Exit(cli.Run(context.Background(), "", cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, os.Args[1:]))
+	}
+	testnet.Main(m)
+}
+
+func run(t *testing.T, args ...string) string {
+	t.Helper()
+	testnet.Root(t)
+	var out, progress strings.Builder
+	code := cli.Run(t.Context(), "", cli.Streams{In: strings.NewReader(""), Out: &out, Err: &progress}, append([]string{"study"}, args...))
+	t.Logf("%s\n%s", out.String(), progress.String())
+	if code != 0 {
+		t.Errorf("nettoll study %s: exit status %d", strings.Join(args, " "), code)
+	}
+	return out.String()
+}
+
+// The intervals of twins hold 1 as often as they say, as far as a few runs can tell; `nettoll study twins` asks for 400.
+func TestTwins(t *testing.T) { run(t, "twins", "--comparisons", "25", "--time", "1500ms") }
+
+// A planted delay is found. Two runs, and intervals that miss in one of a thousand tests; `nettoll study effect` makes ten at 4 %.
+func TestEffect(t *testing.T) { run(t, "effect", "--runs", "2", "--time", "3s", "--alpha", "0.001") }
+
+// The table of trial lengths has a row for each length.
+func TestTrial(t *testing.T) {
+	out := run(t, "trial", "--workload", "udp-rr(mode=wait)", "--pairs", "1", "--length", "40ms,80ms", "--time", "1s", "--rounds", "1")
+	for _, row := range []string{"| 40ms |", "| 80ms |"} {
+		if !strings.Contains(out, row) {
+			t.Errorf("no row %q in the table", row)
+		}
+	}
+}
+
+// An interrupted study says so and leaves nothing.
+func TestInterrupted(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 700*time.Millisecond)
+	defer cancel()
+	var out, progress strings.Builder
+	if code := cli.Run(ctx, "", cli.Streams{In: strings.NewReader(""), Out: &out, Err: &progress}, []string{"study", "twins"}); code == 0 {
+		t.Errorf("exit status 0: %s", progress.String())
+	}
+}
