@@ -1,0 +1,319 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/nettoll/nettoll/catalogue"
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/host/local"
+	"github.com/nettoll/nettoll/internal/linux/process"
+	"github.com/nettoll/nettoll/internal/linux/shm"
+	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/runtime"
+	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/traffic/worker"
+	"github.com/nettoll/nettoll/workload"
+)
+
+const (
+	networkName = "bridge"
+	mtu         = 1500
+	congestion  = "cubic" // of both sides' streams
+
+	firstPort = 20000
+	lastPort  = 60000
+
+	serverLimit  = 5 * time.Second // for a specialist's server to listen
+	settle       = 20 * time.Millisecond
+	pollInterval = 10 * time.Millisecond
+)
+
+// plan returns what network and runtime want of the one host of a lab with so many pairs, sources first, and where the
+// containers are.
+func plan(parts catalogue.Catalogue, pairs int, seed uint64) (host.Plan, []network.Endpoint, error) {
+	net, err := parts.Parts().Network(networkName)
+	if err != nil {
+		return host.Plan{}, nil, err
+	}
+	one := network.Host{Index: 1}
+	for _, side := range []string{"src", "snk"} {
+		for pair := range pairs {
+			one.Containers = append(one.Containers, network.Container{Name: fmt.Sprintf("%s%d", side, pair), Index: len(one.Containers)})
+		}
+	}
+	plans, ends, err := net.Build(network.Lab{Hosts: []network.Host{one}, MTU: mtu, Seed: seed})
+	if err != nil {
+		return host.Plan{}, nil, err
+	}
+	containers := make([]runtime.Container, len(ends[0]))
+	for i, e := range ends[0] {
+		containers[i] = runtime.Container{Name: one.Containers[i].Name, Namespace: e.Namespace}
+	}
+	steps, err := parts.Runtimes[0].Containers(containers)
+	if err != nil {
+		return host.Plan{}, nil, err
+	}
+	return host.Plan{Steps: slices.Concat(steps, plans[0].Steps)}, ends[0], nil
+}
+
+// cell is a workload to measure.
+type cell struct {
+	id       string // as in cell ids
+	workload workload.Workload
+	params   workload.Params
+	warm     time.Duration
+}
+
+// newCell reads "udp-rr(mode=spin)". Warm is how much of a trial passes before the window opens.
+func newCell(parts catalogue.Catalogue, id string, warm time.Duration) (cell, error) {
+	name, given, err := workload.Parse(id)
+	if err != nil {
+		return cell{}, err
+	}
+	w, err := parts.Parts().Workload(name)
+	if err != nil {
+		return cell{}, err
+	}
+	params, err := w.Describe().Resolve(given)
+	return cell{id: w.Describe().ID(params), workload: w, params: params, warm: warm}, err
+}
+
+// lab is a bridge with one pair of containers, built and driven as control does it.
+type lab struct {
+	host    *local.Host
+	ends    []network.Endpoint // of source and sink
+	cpus    [][]int            // likewise
+	workers []host.Worker      // likewise
+	cells   []cell
+	length  time.Duration
+	board   *traffic.Board
+	mem     []byte
+	files   map[string]*os.File
+	ports   []int // not used yet
+}
+
+// openLab builds a lab and opens the sockets of all cells.
+func openLab(ctx context.Context, b *bench, cells []cell, length time.Duration) (_ *lab, err error) {
+	l := &lab{cells: cells, length: length, cpus: [][]int{b.sources, b.sinks}, files: map[string]*os.File{}, ports: b.random.Perm(lastPort - firstPort)}
+	defer func() {
+		if err != nil {
+			l.close()
+		}
+	}()
+	if err := l.layOut(); err != nil {
+		return nil, err
+	}
+	if l.host, err = local.Start(ctx, local.Options{Name: "host1", Files: l.files}); err != nil {
+		return nil, err
+	}
+	p, ends, err := plan(b.parts, 1, b.random.Uint64())
+	if err != nil {
+		return nil, err
+	}
+	l.ends = ends
+	if err := l.host.Apply(ctx, p); err != nil {
+		return nil, err
+	}
+	if err := l.host.Verify(ctx); err != nil {
+		return nil, err
+	}
+	for i, side := range sides() {
+		w, err := l.host.Start(ctx, host.WorkerSpec{ID: string(side), CPUs: l.cpus[i]})
+		if err != nil {
+			return nil, err
+		}
+		l.workers = append(l.workers, w)
+		if err := w.Call(ctx, worker.Begin, worker.BeginParams{Worker: i, Pairs: 1, CPUs: l.cpus[i], Run: 1}, nil); err != nil {
+			return nil, err
+		}
+	}
+	return l, l.open(ctx)
+}
+
+// sides are source and sink: their places on the board, among the workers and the endpoints.
+func sides() []workload.Side { return []workload.Side{workload.Source, workload.Sink} }
+
+// layOut makes the board.
+func (l *lab) layOut() error {
+	layout := traffic.Layout{Workers: 2, Pairs: 1, Cells: len(l.cells)}
+	file, err := shm.Create("nettoll-board", traffic.BoardSize(layout))
+	if err != nil {
+		return err
+	}
+	l.files["board"] = file
+	if l.mem, err = shm.Map(file); err != nil {
+		return err
+	}
+	if l.board, err = traffic.NewBoard(l.mem, layout); err != nil {
+		return err
+	}
+	for i, c := range l.cells {
+		if err := l.board.SetCell(i, traffic.CellPlan{Workers: []int{0, 1}, Threads: 2, Warm: c.warm, Length: l.length}); err != nil {
+			return err
+		}
+	}
+	for _, cpu := range slices.Compact(slices.Sorted(slices.Values(slices.Concat(l.cpus...)))) {
+		f, err := process.KsoftirqdStat(cpu)
+		if errors.Is(err, errors.ErrUnsupported) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		l.files[fmt.Sprintf("ksoftirqd:%d", cpu)] = f
+	}
+	return nil
+}
+
+// port returns one that was not used before in this lab.
+func (l *lab) port() uint16 {
+	p := l.ports[0]
+	l.ports = l.ports[1:]
+	return uint16(firstPort + p)
+}
+
+// open opens the endpoints of all cells, sinks before sources.
+func (l *lab) open(ctx context.Context) error {
+	open := make([]worker.OpenParams, 2)
+	for i, c := range l.cells {
+		at := []netip.AddrPort{netip.AddrPortFrom(l.ends[0].IPv4, l.port()), netip.AddrPortFrom(l.ends[1].IPv4, l.port())}
+		for s, side := range sides() {
+			open[s].Endpoints = append(open[s].Endpoints, worker.EndpointSpec{
+				Cell: i, Namespace: l.ends[s].Namespace,
+				Spec: workload.Spec{Workload: c.workload.Describe().Name, Params: c.params, Side: side, Local: at[s], Remote: at[1-s], Congestion: congestion},
+			})
+		}
+	}
+	for _, s := range []int{1, 0} {
+		if err := l.workers[s].Call(ctx, worker.Open, open[s], nil); err != nil {
+			return err
+		}
+	}
+	for _, w := range l.workers {
+		if err := w.Call(ctx, worker.Ready, nil, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// facts returns what the kernel granted the sockets of each cell.
+func (l *lab) facts(ctx context.Context) ([]worker.EndpointFacts, error) {
+	var all []worker.EndpointFacts
+	for _, w := range l.workers {
+		var facts []worker.EndpointFacts
+		if err := w.Call(ctx, worker.Facts, nil, &facts); err != nil {
+			return nil, err
+		}
+		all = append(all, facts...)
+	}
+	return all, nil
+}
+
+// visit makes one trial of a cell and returns its metrics.
+func (l *lab) visit(ctx context.Context, number int) (map[string]float64, error) {
+	timings, err := l.board.Run(ctx, []int{number}, func(int) int { return 1 })
+	if err != nil {
+		return nil, err
+	}
+	c := l.cells[number]
+	t := workload.Trial{Params: c.params, Length: l.length, Window: l.length - c.warm, Softirqd: timings[0].Softirqd}
+	var histograms []*hdrhistogram.Histogram
+	for i, w := range l.workers {
+		var samples []worker.CellSamples
+		if err := w.Call(ctx, worker.Collect, worker.CollectParams{Cells: []int{number}}, &samples); err != nil {
+			return nil, err
+		}
+		if len(samples) != 1 || len(samples[0].Samples) != 1 {
+			return nil, fmt.Errorf("%s of %s left no sample", sides()[i], c.id)
+		}
+		if i == 0 {
+			t.Sources = samples[0].Samples
+		} else {
+			t.Sinks = samples[0].Samples
+		}
+		if encoded := samples[0].Histogram; encoded != "" {
+			h, err := traffic.DecodeHistogram(encoded)
+			if err != nil {
+				return nil, err
+			}
+			histograms = append(histograms, h)
+		}
+	}
+	t.Histograms = histograms
+	if failure := t.Failure(); failure != "" {
+		return nil, fmt.Errorf("%s: %s", c.id, failure)
+	}
+	return c.workload.Metrics(t).Metrics, nil
+}
+
+// foreign runs a specialist's server in the sink's container and its client in the source's, each on the CPUs of our worker
+// there, and returns what the client said.
+func (l *lab) foreign(ctx context.Context, s specialist) ([]byte, error) {
+	at := netip.AddrPortFrom(l.ends[1].IPv4, l.port())
+	ctx, stop := context.WithCancel(ctx)
+	defer stop() // it ends the server, too
+	ended := make(chan error, 1)
+	go func() {
+		out, err := l.host.Exec(ctx, host.Command{Namespace: l.ends[1].Namespace, Args: s.server(at), CPUs: l.cpus[1]})
+		if err == nil {
+			err = fmt.Errorf("the server of %s ended with status %d: %s%s", s.name, out.Exit, out.Stdout, out.Stderr)
+		}
+		ended <- err
+	}()
+	if err := l.listening(ctx, s, at.Port(), ended); err != nil {
+		return nil, err
+	}
+	out, err := l.host.Exec(ctx, host.Command{Namespace: l.ends[0].Namespace, Args: s.client(at), CPUs: l.cpus[0]})
+	if err != nil {
+		return nil, err
+	}
+	if out.Exit != 0 {
+		return nil, fmt.Errorf("%q ended with status %d: %s%s", strings.Join(s.client(at), " "), out.Exit, out.Stdout, out.Stderr)
+	}
+	stop()
+	_ = <-ended // it was stopped
+	return out.Stdout, nil
+}
+
+// listening waits until a server has bound its port.
+func (l *lab) listening(ctx context.Context, s specialist, port uint16, ended <-chan error) error {
+	want := fmt.Sprintf(":%04X ", port) // local addresses are followed by a blank (proc_pid_net(5))
+	for began := time.Now(); time.Since(began) < serverLimit; {
+		select {
+		case err := <-ended:
+			return err
+		case <-time.After(pollInterval):
+		}
+		out, err := l.host.Exec(ctx, host.Command{Namespace: l.ends[1].Namespace, Args: []string{"cat", "/proc/net/" + s.protocol, "/proc/net/" + s.protocol + "6"}})
+		if err != nil {
+			return err
+		}
+		if strings.Contains(string(out.Stdout), want) {
+			return nil
+		}
+	}
+	return fmt.Errorf("the server of %s does not listen after %v", s.name, serverLimit)
+}
+
+// close ends the lab with everything in it.
+func (l *lab) close() {
+	if l.host != nil {
+		_ = l.host.Close() // what is left is killed by the kernel with its PID namespace
+	}
+	if l.mem != nil {
+		_ = shm.Unmap(l.mem)
+	}
+	for _, f := range l.files {
+		_ = f.Close()
+	}
+}

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/nettoll/nettoll/catalogue"
+	"github.com/nettoll/nettoll/cli"
+	"github.com/nettoll/nettoll/internal/linux/procfs"
+	"github.com/nettoll/nettoll/internal/linux/thread"
+)
+
+func main() {
+	// The hosts, agents and workers of the labs are this program once more.
+	if args := os.Args[1:]; len(args) > 0 && slices.Contains([]string{"host-init", "agent", "worker"}, args[0]) {
+		os.Exit(cli.Run(context.Background(), "", cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, args))
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	os.Exit(run(ctx, os.Stdout, os.Stderr, os.Args[1:]))
+}
+
+// effort is how much is measured.
+type effort struct {
+	groups, rounds int           // of the comparison with specialists
+	visit          time.Duration // of each of its visits
+	setups         int           // groups of setupRounds rounds
+	blocks         int           // of the turns
+	starts         int           // of a worker
+}
+
+// full takes less than five minutes, quick about one.
+func full() effort {
+	return effort{groups: 6, rounds: 3, visit: time.Second, setups: 6, blocks: 5, starts: 30}
+}
+
+func quick() effort {
+	return effort{groups: 3, rounds: 1, visit: time.Second, setups: 3, blocks: 2, starts: 10}
+}
+
+// bench is what the sections share.
+type bench struct {
+	effort
+	parts    catalogue.Catalogue
+	sources  []int // CPUs, as nettoll run has them by default
+	sinks    []int
+	random   *rand.Rand // of the order, the ports and the MAC addresses
+	progress io.Writer
+	table    table
+	began    time.Time
+}
+
+func run(ctx context.Context, stdout, stderr io.Writer, args []string) int {
+	b := &bench{effort: full(), parts: catalogue.New(), progress: stderr, began: time.Now()}
+	sections := b.sections()
+	names := make([]string, len(sections))
+	for i, s := range sections {
+		names[i] = s.name
+	}
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	short := flags.Bool("quick", false, "measure for about a minute: too short for narrow intervals")
+	only := flags.String("only", "", "one section: "+strings.Join(names, ", "))
+	seed := flags.Uint64("seed", 1, "seed of the order, the ports and the MAC addresses")
+	if err := flags.Parse(args); err != nil {
+		return 2
+	}
+	if *only != "" && !slices.Contains(names, *only) {
+		fmt.Fprintf(stderr, "bench: unknown section %q (known: %s)\n", *only, strings.Join(names, ", "))
+		return 2
+	}
+	if *short {
+		b.effort = quick()
+	}
+	b.random = rand.New(rand.NewPCG(*seed, 0))
+	cpus, err := thread.CPUs()
+	if err != nil {
+		fmt.Fprintf(stderr, "bench: %v\n", err)
+		return 1
+	}
+	half := (len(cpus) + 1) / 2
+	if b.sources, b.sinks = cpus[:half], cpus[half:]; len(b.sinks) == 0 {
+		b.sinks = b.sources
+	}
+
+	before, facts := load(), machine(ctx)
+	failed := false
+	for _, s := range sections {
+		if *only != "" && s.name != *only {
+			continue
+		}
+		at := load()
+		err := s.run(ctx)
+		if ctx.Err() != nil {
+			fmt.Fprintln(stderr, "bench: interrupted")
+			return 130
+		}
+		b.table.loaded(at + " → " + load())
+		if err != nil {
+			b.table.note("%s: %v", s.name, err)
+			failed = failed || !errors.Is(err, errors.ErrUnsupported)
+		}
+	}
+	b.table.print(stdout, append(facts, fmt.Sprintf("load average over a minute: %s before, %s after %v", before, load(), time.Since(b.began).Round(time.Second))))
+	if failed {
+		return 1
+	}
+	return 0
+}
+
+// section is one subject. What goes wrong is told below the table, and the others are measured all the same.
+type section struct {
+	name string
+	run  func(context.Context) error
+}
+
+func (b *bench) sections() []section {
+	return []section{{"worker", b.worker}, {"specialists", b.specialists}, {"set-up", b.setup}, {"turns", b.turns}}
+}
+
+// say tells the progress.
+func (b *bench) say(format string, args ...any) {
+	fmt.Fprintf(b.progress, "%4.0f s  %s\n", time.Since(b.began).Seconds(), fmt.Sprintf(format, args...))
+}
+
+// load is the load average over one minute.
+func load() string {
+	l, err := procfs.Load1()
+	if err != nil {
+		return "unknown"
+	}
+	return fmt.Sprintf("%.1f", l)
+}
+
+// machine says on what and with what it was measured.
+func machine(ctx context.Context) []string {
+	m := procfs.Machine()
+	facts := []string{
+		fmt.Sprintf("%v × %v, Linux %v, clock %v", m["cpus"], m["cpu"], m["kernel"], m["clocksource"]),
+		fmt.Sprintf("nettoll %s, built with %s", said(ctx, "git", "describe", "--always", "--dirty"), runtime.Version()),
+	}
+	for _, t := range [][]string{{"sockperf", "--version"}, {"netperf", "-V"}, {"iperf3", "--version"}} {
+		facts = append(facts, t[0]+": "+said(ctx, t...))
+	}
+	return facts
+}
+
+// said is the first line that a program says.
+func said(ctx context.Context, args ...string) string {
+	out, err := exec.CommandContext(ctx, args[0], args[1:]...).Output()
+	first, _, _ := strings.Cut(string(out), "\n")
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
+		return "not installed"
+	case first == "" && err != nil:
+		return err.Error()
+	}
+	return strings.TrimSpace(first)
+}

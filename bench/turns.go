@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/nettoll/nettoll/control"
+	"github.com/nettoll/nettoll/experiment"
+	"github.com/nettoll/nettoll/host/local"
+	"github.com/nettoll/nettoll/internal/linux/thread"
+	"github.com/nettoll/nettoll/measure"
+)
+
+// The budget of a turn (design, "Turns").
+const (
+	turnBase  = 200e-6 // s
+	turnPair  = 20e-6  // s for each pair
+	turnShare = 0.05   // of the trial
+)
+
+// turns reads what the turns of an ordinary run cost from its records.
+func (b *bench) turns(ctx context.Context) (err error) {
+	e := experiment.Experiment{
+		Name: "turns", Hosts: 2, Networks: []string{networkName}, Baseline: networkName, Pairs: []int{1, 10, 20}, Affinity: "split",
+		Design: experiment.Design{Precision: 1e-4, Time: time.Second, Generations: 5, Seed: 1}, // nothing is ever that precise: it goes on to the end
+		Tune:   experiment.Tune{Congestion: congestion, MTU: mtu},
+	}
+	for _, w := range []string{"udp-rr(payload=64,mode=wait)", "tcp-stream"} {
+		e.Workloads = append(e.Workloads, experiment.Load{Workload: w, Placements: []experiment.Placement{experiment.SameHost}})
+	}
+	cpus, err := thread.CPUs()
+	if err != nil {
+		return err
+	}
+	resolved, err := experiment.Resolve(e, b.parts.Parts(), len(cpus))
+	if err != nil {
+		return err
+	}
+	// Its generations have a block each at least; more than those take only if the trials are short.
+	var block time.Duration
+	for _, c := range resolved.Cells {
+		block += c.Trial
+	}
+	resolved.Experiment.Design.Time = time.Duration(b.blocks) * block * 11 / 10
+	dir, err := os.MkdirTemp("", "nettoll-bench-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	b.say("turns: %d cells, a block takes %v", len(resolved.Cells), block)
+	out, err := control.Run(ctx, control.Options{
+		Resolved: resolved, Runtime: b.parts.Runtimes[0], Dir: dir,
+		Start: func(ctx context.Context, name string, files map[string]*os.File) (control.LocalHost, error) {
+			return local.Start(ctx, local.Options{Name: name, Files: files})
+		},
+	})
+	if err != nil {
+		return err
+	}
+	f, err := os.Open(filepath.Join(dir, control.RecordsFile))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	log, problems, err := measure.Read(f)
+	if err != nil {
+		return err
+	}
+	if len(problems) > 0 {
+		return fmt.Errorf("read records: %v", problems)
+	}
+	b.turnRows(out.Run, log)
+	return nil
+}
+
+// turn is what the trials of one workload with one number of pairs cost.
+type turn struct {
+	workload    string
+	pairs       int
+	trial       float64 // s
+	dead, drain []float64
+	failed      int
+}
+
+// turnRows adds a row for each workload and number of pairs; baseline and twin count together.
+func (b *bench) turnRows(run measure.Run, log *measure.Log) {
+	var turns []*turn
+	byCell := map[string]*turn{}
+	for _, c := range run.Cells {
+		i := slices.IndexFunc(turns, func(t *turn) bool { return t.workload == c.Workload && t.pairs == c.Pairs })
+		if i < 0 {
+			i = len(turns)
+			turns = append(turns, &turn{workload: c.Workload, pairs: c.Pairs, trial: run.Design.TrialSeconds[c.ID]})
+		}
+		byCell[c.ID] = turns[i]
+	}
+	for _, t := range log.Trials {
+		if t.Failed != "" {
+			byCell[t.Cell].failed++
+			continue
+		}
+		byCell[t.Cell].dead = append(byCell[t.Cell].dead, t.Metrics["dead_time"])
+		byCell[t.Cell].drain = append(byCell[t.Cell].drain, t.Metrics["drain_time"])
+	}
+	for _, t := range turns {
+		slices.Sort(t.dead)
+		dead := measure.Median(t.dead)
+		limit := min(turnBase+turnPair*float64(t.pairs), turnShare*t.trial)
+		b.table.add(row{
+			what: fmt.Sprintf("dead time between trials: %s, pairs: %d", t.workload, t.pairs),
+			ours: fmt.Sprintf("%s (90 %%: %s), %.2f %% of a trial of %s; drain %s", duration(dead), duration(quantile(t.dead, 0.9)), 100*dead/t.trial, duration(t.trial), duration(measure.Median(t.drain))),
+			goal: fmt.Sprintf("median %s, 5 %% of a trial", duration(turnBase+turnPair*float64(t.pairs))),
+			met:  within(dead, limit),
+		})
+		if t.failed > 0 {
+			b.table.note("turns: %d trials of %s with %d pairs failed", t.failed, t.workload, t.pairs)
+		}
+	}
+}
