@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -51,7 +50,7 @@ func (a *app) report(dir, format, file string, trials, all bool) (err error) {
 	if err != nil {
 		return err
 	}
-	var out io.Writer = a.Out
+	out := a.Out
 	o := a.textOptions()
 	o.All = all
 	if file != "" {

@@ -47,7 +47,7 @@ type Outcome struct {
 	Analysis    measure.Analysis
 	Interrupted bool
 	Dropped     map[string]string // cells that could not be measured to the end, and why
-	Ended       string // why it ended, as a sentence's end: "every cell is precise enough"
+	Ended       string            // why it ended, as a sentence's end: "every cell is precise enough"
 }
 
 // ErrNothingMeasured says that a run ended before its first block did.

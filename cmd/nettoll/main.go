@@ -9,7 +9,7 @@ import (
 )
 
 // version is set by the linker; see the Makefile.
-var version string //nolint:gochecknoglobals // the linker can set nothing else
+var version string
 
 func main() {
 	os.Exit(cli.Run(context.Background(), version, cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, os.Args[1:]))
