@@ -281,7 +281,7 @@ func (l *lab) foreign(ctx context.Context, s specialist) ([]byte, error) {
 		return nil, fmt.Errorf("%q ended with status %d: %s%s", strings.Join(s.client(at), " "), out.Exit, out.Stdout, out.Stderr)
 	}
 	stop()
-	_ = <-ended // it was stopped
+	<-ended //nolint:errcheck // it was told to end
 	return out.Stdout, nil
 }
 
