@@ -6,7 +6,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
-	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/google/go-cmp/cmp"
@@ -408,8 +407,9 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// TestLargeRun reads and analyses 100,000 trials.
-func TestLargeRun(t *testing.T) {
+// largeRun is a run of 100,000 trials and its records.
+func largeRun(t testing.TB) (Run, []byte) {
+	t.Helper()
 	const trials = 100_000
 	var run Run
 	var b bytes.Buffer
@@ -438,26 +438,37 @@ func TestLargeRun(t *testing.T) {
 			}
 		}
 	}
-	start := time.Now()
-	log, problems, err := Read(&b)
+	return run, b.Bytes()
+}
+
+func TestLargeRun(t *testing.T) {
+	run, records := largeRun(t)
+	log, problems, err := Read(bytes.NewReader(records))
 	if err != nil || len(problems) > 0 {
 		t.Fatal(problems, err)
 	}
-	read := time.Since(start)
-	var a Analysis
-	took := time.Hour
-	for range 3 { // the best: the machine may be busy with other things
-		start = time.Now()
-		a = Analyze(run, log)
-		if took = min(took, time.Since(start)); took < time.Second {
-			break
+	a := Analyze(run, log)
+	if r := row(t, a, run.Cells[5].ID, "goodput"); r.Blocks != 10_000 || r.Generations != 50 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func BenchmarkRead(b *testing.B) {
+	_, records := largeRun(b)
+	for b.Loop() {
+		if _, _, err := Read(bytes.NewReader(records)); err != nil {
+			b.Fatal(err)
 		}
 	}
-	t.Logf("read in %v, analysed in %v, %d rows", read.Round(time.Millisecond), took.Round(time.Millisecond), len(a.Rows))
-	if took > 2*time.Second {
-		t.Errorf("the analysis of %d trials took %v, want well under 2 s", trials, took)
+}
+
+func BenchmarkAnalyze(b *testing.B) {
+	run, records := largeRun(b)
+	log, _, err := Read(bytes.NewReader(records))
+	if err != nil {
+		b.Fatal(err)
 	}
-	if r := row(t, a, run.Cells[5].ID, "goodput"); r.Blocks != trials/10 || r.Generations != 50 {
-		t.Errorf("%+v", r)
+	for b.Loop() {
+		Analyze(run, log)
 	}
 }
