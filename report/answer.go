@@ -1,0 +1,246 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/nettoll/nettoll/measure"
+)
+
+// where says where a group was measured and what tells it from the others of the same placement and metric.
+func (v *view) where(g *group) string {
+	traits := func(g *group) []string {
+		c := g.one()
+		return append(params(c), "in "+printable(c.Workload), count(c.Pairs, "pair", "pairs"), printable(c.Family), "affinity "+printable(c.Affinity))
+	}
+	list := []string{place(g.one().Placement)}
+	for _, t := range traits(g) {
+		if slices.ContainsFunc(v.groups, func(o *group) bool {
+			return o.primary.Name == g.primary.Name && o.one().Placement == g.one().Placement && !slices.Contains(traits(o), t)
+		}) {
+			list = append(list, t)
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
+// mostSentences is how many comparisons get a sentence of their own.
+const mostSentences = 6
+
+// answer says what the stacks cost.
+func (v *view) answer() {
+	var sentences []string
+	n := 0
+	for _, g := range v.groups {
+		n += len(g.compared())
+	}
+	switch {
+	case n == 0:
+		sentences = v.onlyBaseline()
+	case n <= mostSentences:
+		for _, g := range v.groups {
+			for _, c := range g.compared() {
+				sentences = append(sentences, v.sentence(g, c))
+			}
+		}
+	default:
+		sentences = v.summary()
+	}
+	for _, s := range sentences {
+		v.prose("", "  ", s, bold)
+	}
+}
+
+func (v *view) onlyBaseline() []string {
+	list := []string{"Only the baseline was measured: there is nothing to compare it with."}
+	for _, g := range v.groups {
+		if m := margin(g.floor(g.primary.Name), g.primary); m != "" {
+			list = append(list, fmt.Sprintf("Two equal cells differ by no more than %s in %s %s.", strings.TrimPrefix(m, "±"), of(g.primary.Name), g.where))
+		}
+	}
+	return list
+}
+
+// sentence says what a cell costs, and no more than its verdict does.
+func (v *view) sentence(g *group, c *measure.Cell) string {
+	who, what, r := name(c), of(g.primary.Name), g.row(c, g.primary.Name)
+	if f, ok := v.failed[c.ID]; ok {
+		where := g.where
+		if in := "in " + printable(c.Workload); !strings.Contains(where, in) {
+			where = in + " " + where
+		}
+		if f.Trials == 0 {
+			return fmt.Sprintf("%s was not measured %s.", who, where)
+		}
+		return fmt.Sprintf("%s failed %s: %s.", who, where, printable(f.Reason))
+	}
+	if r == nil {
+		return fmt.Sprintf("What %s does to %s %s is not known: too few samples.", who, what, g.where)
+	}
+	point, interval := change(r)
+	how := fmt.Sprintf("%s, 95 %% interval %s", point, interval)
+	switch r.Verdict {
+	case measure.Slower, measure.Faster, measure.Higher, measure.Lower:
+		return v.toll(g, c, r)
+	case measure.NoDifference:
+		return fmt.Sprintf("%s makes no difference above the floor (%s) to %s %s.", who, margin(r.Floor, g.primary), what, g.where)
+	default:
+		if point == "" {
+			return fmt.Sprintf("What %s does to %s %s is not known: %s.", who, what, g.where, v.whyNot(g, r))
+		}
+		text := fmt.Sprintf("What %s does to %s %s is not known precisely enough (%s)", who, what, g.where, how)
+		if math.IsNaN(r.Floor) {
+			text += ", for want of a floor"
+		}
+		return text + "."
+	}
+}
+
+// whyNot says why a row has no ratio.
+func (v *view) whyNot(g *group, r *measure.Row) string {
+	if g.base == nil {
+		return "it has no baseline"
+	}
+	if _, failed := v.failed[g.base.ID]; failed {
+		return "its baseline failed"
+	}
+	switch {
+	case r.Generations < 2:
+		return fmt.Sprintf("an interval needs 2 generations, and %d was measured", r.Generations)
+	case g.row(g.base, r.Metric) == nil:
+		return "its baseline has no such value"
+	}
+	return "no ratio could be made"
+}
+
+// toll is the sentence about a cell that differs from its baseline.
+func (v *view) toll(g *group, c *measure.Cell, r *measure.Row) string {
+	who, what := name(c), of(r.Metric)
+	point, interval := change(r)
+	up := r.Verdict == measure.Higher || (r.Verdict == measure.Slower) == (g.primary.Better == measure.LowerBetter) && r.Verdict != measure.Lower
+	factor := strings.HasPrefix(point, "×")
+	plain := strings.TrimLeft(point, "+−")
+	if !g.primary.Speed() || g.primary.Better != measure.LowerBetter {
+		verb := "lowers"
+		if up {
+			verb = "raises"
+		}
+		by := "by "
+		if factor {
+			by = "to "
+		}
+		return fmt.Sprintf("%s %s %s %s%s (95 %% interval %s) %s.", who, verb, what, by, plain, interval, g.where)
+	}
+	how := fmt.Sprintf("%s, 95 %% interval %s", point, interval)
+	added, ok := g.added(r)
+	switch {
+	case ok && up:
+		return fmt.Sprintf("%s adds %s (%s) to %s %s.", who, added, how, what, g.where)
+	case ok:
+		return fmt.Sprintf("%s takes %s (%s) off %s %s.", who, added, how, what, g.where)
+	case factor:
+		return fmt.Sprintf("%s makes %s %s as long (95 %% interval %s) %s.", who, what, point, interval, g.where)
+	case up:
+		return fmt.Sprintf("%s lengthens %s by %s (95 %% interval %s) %s.", who, what, plain, interval, g.where)
+	}
+	return fmt.Sprintf("%s shortens %s by %s (95 %% interval %s) %s.", who, what, plain, interval, g.where)
+}
+
+// added is the toll in the metric's unit without its sign, value − baseline value. The ratio comes from blocks in which both were
+// measured and the values from all there are, over which the machine may have drifted: where the difference does not fit the interval of
+// the ratio, there is none.
+func (g *group) added(r *measure.Row) (string, bool) {
+	b := g.row(g.base, r.Metric)
+	if b == nil || !r.HasRatio || math.IsNaN(b.Value) {
+		return "", false
+	}
+	d := r.Value - b.Value
+	if d < b.Value*(r.Estimate.Lo-1) || d > b.Value*(r.Estimate.Hi-1) {
+		return "", false
+	}
+	return number(math.Abs(d), r.Unit), true
+}
+
+// summary says in a sentence for each stack in how many comparisons it differs.
+func (v *view) summary() []string {
+	type tally struct {
+		verdicts map[measure.Verdict]int
+		lo, hi   map[string]*measure.Row // by primary metric: the rows with the smallest and the largest ratio that differ
+		order    []string
+		n        int
+	}
+	var names []string
+	all := map[string]*tally{}
+	for _, g := range v.groups {
+		for _, c := range g.compared() {
+			who := name(c)
+			t := all[who]
+			if t == nil {
+				t = &tally{verdicts: map[measure.Verdict]int{}, lo: map[string]*measure.Row{}, hi: map[string]*measure.Row{}}
+				all[who] = t
+				names = append(names, who)
+			}
+			t.n++
+			r := g.row(c, g.primary.Name)
+			if r == nil {
+				t.verdicts[measure.NotPrecise]++
+				continue
+			}
+			t.verdicts[r.Verdict]++
+			if !differing(r.Verdict) || !r.HasRatio {
+				continue
+			}
+			if t.lo[r.Metric] == nil {
+				t.order = append(t.order, r.Metric)
+			}
+			if l := t.lo[r.Metric]; l == nil || r.Estimate.Ratio < l.Estimate.Ratio {
+				t.lo[r.Metric] = r
+			}
+			if h := t.hi[r.Metric]; h == nil || r.Estimate.Ratio > h.Estimate.Ratio {
+				t.hi[r.Metric] = r
+			}
+		}
+	}
+	var list []string
+	for _, who := range names {
+		t := all[who]
+		var said []string
+		for _, w := range []struct {
+			verdict measure.Verdict
+			text    string
+		}{
+			{measure.Slower, "slower in %d"},
+			{measure.Faster, "faster in %d"},
+			{measure.Higher, "higher in %d"},
+			{measure.Lower, "lower in %d"},
+			{measure.NoDifference, "no difference above the floor in %d"},
+			{measure.NotPrecise, "not precise enough in %d"},
+			{measure.HasFailed, "failed in %d"},
+		} {
+			if n := t.verdicts[w.verdict]; n > 0 {
+				said = append(said, fmt.Sprintf(w.text, n))
+			}
+		}
+		text := fmt.Sprintf("%s: %s of %s", who, strings.Join(said, ", "), count(t.n, "comparison", "comparisons"))
+		var ranges []string
+		for _, m := range t.order {
+			from, _ := change(t.lo[m])
+			to, _ := change(t.hi[m])
+			if from != to {
+				from += " to " + to
+			}
+			ranges = append(ranges, label(m)+" "+from)
+		}
+		if len(ranges) > 0 {
+			text += " (" + strings.Join(ranges, "; ") + ")"
+		}
+		list = append(list, text+".")
+	}
+	return list
+}
+
+func differing(v measure.Verdict) bool {
+	return slices.Contains([]measure.Verdict{measure.Faster, measure.Slower, measure.Higher, measure.Lower}, v)
+}

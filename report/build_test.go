@@ -1,0 +1,214 @@
+package report_test
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/nettoll/nettoll/measure"
+)
+
+// made is a run made up from a seed.
+type made struct {
+	run measure.Run
+	log measure.Log
+	t   testing.TB
+	rnd *rand.Rand
+}
+
+// load is a workload of a made-up run.
+type load struct {
+	name, id, placement string
+	params              map[string]string
+	pairs               int
+	primary             string
+	base                map[string]float64 // metrics of the baseline
+}
+
+func udprr(placement string, pairs int) load {
+	return load{
+		name: "udp-rr", id: "udp-rr(payload=64,mode=wait)", placement: placement, params: map[string]string{"payload": "64", "mode": "wait"}, pairs: pairs, primary: "latency_p50",
+		base: map[string]float64{"latency_p50": 13.2e-6, "latency_mean": 14e-6, "transaction_rate": 71e3 * float64(pairs), "loss": 0, "cpu_busy": 1.1, "cpu_per_packet": 2.1e-6},
+	}
+}
+
+func tcpstream(placement string) load {
+	return load{
+		name: "tcp-stream", id: "tcp-stream(message=131072)", placement: placement, params: map[string]string{"message": "131072"}, pairs: 1, primary: "goodput",
+		base: map[string]float64{"goodput": 34e9, "cpu_busy": 1.8, "service_demand": 310e-12, "retransmits": 0.4},
+	}
+}
+
+func udprate(payload string) load {
+	return load{
+		name: "udp-rate", id: "udp-rate(payload=" + payload + ")", placement: "cross-host", params: map[string]string{"payload": payload}, pairs: 1, primary: "packet_rate",
+		base: map[string]float64{"packet_rate": 812e3, "packet_rate_sent": 812e3, "loss": 0.001, "cpu_per_packet": 1.2e-6},
+	}
+}
+
+// start makes a run of stacks under loads, the first stack the baseline, which has a twin.
+func start(t testing.TB, loads []load, stacks ...string) *made {
+	m := &made{t: t, rnd: rand.New(rand.NewPCG(2, 3)), run: measure.Run{
+		V: 1, Name: "made", Started: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC),
+		Design:   measure.Design{Precision: 0.02, Time: 40, Generations: 5, Seed: 7},
+		Versions: map[string]string{"nettoll": "v0.1.0"},
+		Facts:    map[string]any{"kernel": "6.12.9", "cpu": "Example 9000", "cpus": 2, "mtu": 1500},
+	}}
+	for _, l := range loads {
+		where := fmt.Sprintf("/%s/%d/%s", l.placement, l.pairs, l.id)
+		cell := func(stack, twin, baseline string) {
+			network, _, _ := strings.Cut(stack, "+")
+			m.run.Cells = append(m.run.Cells, measure.Cell{
+				ID: stack + where + twin, Baseline: baseline, Twin: twin != "", Group: fmt.Sprintf("%s|%s|%d|ipv4|split", l.id, l.placement, l.pairs),
+				Network: network, Filter: "none", Tunnel: "none", Encryption: "none", Runtime: "netns", Placement: l.placement, Pairs: l.pairs,
+				Family: "ipv4", Affinity: "split", Workload: l.name, Params: l.params, Primary: l.primary, Implementation: map[string]string{"network": "kernel"},
+			})
+		}
+		cell(stacks[0], "", "")
+		cell(stacks[0], "#2", stacks[0]+where)
+		for _, s := range stacks[1:] {
+			cell(s, "", stacks[0]+where)
+		}
+	}
+	return m
+}
+
+// noise of one trial, of a block and of a generation, as logarithms.
+const (
+	trialNoise      = 0.01
+	blockNoise      = 0.05
+	generationNoise = 0.003
+)
+
+// measure adds trials: change says by what a stack's metrics differ from the baseline's, by stack and metric: factors, or for loss and
+// retransmits summands.
+func (m *made) measure(loads []load, generations, blocks int, change map[string]map[string]float64) {
+	n := len(m.run.Cells) / len(loads)
+	clock := 0.0
+	for g := range generations {
+		cells := make([]float64, len(m.run.Cells))
+		for i := range cells {
+			cells[i] = generationNoise * m.rnd.NormFloat64()
+		}
+		for b := range blocks {
+			block := blockNoise * m.rnd.NormFloat64()
+			for i, c := range m.run.Cells {
+				l := loads[i/n]
+				stack, _, _ := strings.Cut(c.ID, "/")
+				x := math.Exp(block + cells[i] + trialNoise*m.rnd.NormFloat64())
+				t := measure.Trial{Generation: g, Block: g*blocks + b, Cell: c.ID, Start: clock, Duration: 0.05, Metrics: maps.Clone(l.base)}
+				clock += 0.051
+				for k, v := range t.Metrics {
+					d, changed := change[stack][k]
+					switch {
+					case k == "loss" || k == "retransmits":
+						t.Metrics[k] = max(0, (v+d)*(1+0.2*m.rnd.NormFloat64()))
+					case k == "goodput" || strings.Contains(k, "rate"):
+						t.Metrics[k] = v / x
+					default:
+						t.Metrics[k] = v * x
+					}
+					if changed && k != "loss" && k != "retransmits" {
+						t.Metrics[k] *= d
+					}
+				}
+				m.log.Trials = append(m.log.Trials, t)
+			}
+		}
+		for i, c := range m.run.Cells {
+			l := loads[i/n]
+			if l.base["latency_p50"] == 0 {
+				continue
+			}
+			stack, _, _ := strings.Cut(c.ID, "/")
+			factor := l.base["latency_p50"] * math.Exp(cells[i])
+			if d := change[stack]["latency_p50"]; d != 0 {
+				factor *= d
+			}
+			m.log.Histograms = append(m.log.Histograms, m.histogram(measure.Histograms{Generation: g, First: g * blocks, Last: g*blocks + blocks - 1, Cell: c.ID}, factor))
+		}
+	}
+}
+
+func (m *made) histogram(h measure.Histograms, seconds float64) measure.Histograms {
+	hist := hdrhistogram.New(1, 10_000_000_000, 3)
+	for range 20_000 {
+		if err := hist.RecordValue(int64(1e9 * seconds * math.Exp(0.2*m.rnd.NormFloat64()))); err != nil {
+			m.t.Fatal(err)
+		}
+	}
+	data, err := measure.EncodeHistogram(hist)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	h.Data, h.Samples = data, hist.TotalCount()
+	return h
+}
+
+// prove adds the proofs of every lab of the first so many generations.
+func (m *made) prove(generations int, when ...string) {
+	for g := range generations {
+		for _, w := range when {
+			seen := map[string]bool{}
+			for _, c := range m.run.Cells {
+				lab := fmt.Sprintf("%s/%s/%d", c.Network, c.Placement, c.Pairs)
+				if c.Twin {
+					lab += "#2"
+				}
+				if !seen[lab] {
+					m.log.Proofs = append(m.log.Proofs, measure.Proof{Generation: g, Lab: lab, Claim: "every pair passes packets of 1500 bytes both ways, unfragmented", When: w, OK: true})
+				}
+				seen[lab] = true
+			}
+		}
+	}
+}
+
+func (m *made) analysis() measure.Analysis { return measure.Analyze(m.run, &m.log) }
+
+// save writes a run directory.
+func (m *made) save() string {
+	dir := m.t.TempDir()
+	f, err := os.Create(filepath.Join(dir, "run.json"))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	defer f.Close()
+	if err := measure.WriteRun(f, m.run); err != nil {
+		m.t.Fatal(err)
+	}
+	var b strings.Builder
+	w := measure.NewWriter(&b)
+	write := func(r measure.Record) {
+		if err := w.Write(r); err != nil {
+			m.t.Fatal(err)
+		}
+	}
+	for _, x := range m.log.Trials {
+		write(x)
+	}
+	for _, x := range m.log.Histograms {
+		write(x)
+	}
+	for _, x := range m.log.Proofs {
+		write(x)
+	}
+	for _, x := range m.log.Warnings {
+		write(x)
+	}
+	for _, x := range m.log.Facts {
+		write(x)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "records.jsonl"), []byte(b.String()), 0o666); err != nil {
+		m.t.Fatal(err)
+	}
+	return dir
+}

@@ -1,0 +1,177 @@
+package report
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nettoll/nettoll/measure"
+)
+
+// cellColumns are the columns that say which cell a row is about.
+func cellColumns() []string {
+	return []string{"cell", "network", "filter", "tunnel", "encryption", "runtime", "placement", "pairs", "family", "affinity", "workload", "payload", "mode"}
+}
+
+func cellFields(c *measure.Cell) []string {
+	return []string{
+		c.ID, c.Network, c.Filter, c.Tunnel, c.Encryption, c.Runtime, c.Placement, strconv.Itoa(c.Pairs), c.Family, c.Affinity,
+		c.Workload, c.Params["payload"], c.Params["mode"],
+	}
+}
+
+// columns are those of [CSV]. Up to generations they are fixed (design, "Run directory"); new ones are added at the end.
+func columns() []string {
+	return append(cellColumns(),
+		"metric", "unit", "value", "ratio", "ratio_lo", "ratio_hi", "verdict", "blocks", "generations",
+		"difference", "difference_lo", "difference_hi", "adjusted_lo", "adjusted_hi", "floor", "spread", "primary", "baseline", "parameters", "implementation")
+}
+
+// CSV writes a row for each cell and metric, RFC 4180 with a header. Numbers are bare and in base units; what is not known is empty.
+//
+//	ratio, ratio_lo, ratio_hi     cell / baseline and its 95 % interval; empty for shares and counts
+//	difference, …_lo, …_hi        cell − baseline of a share or count, in its unit
+//	adjusted_lo, adjusted_hi      the interval at the level of Holm's procedure, as ratios or as differences
+//	floor, spread                 the noise floor, and the standard deviation between generations: as shares of the value (0.006 = 0.6 %), or
+//	                              in the unit of a difference
+//	primary                       whether the metric is the one that governed stopping: true or false
+//	parameters, implementation    KEY=VALUE, separated by spaces
+func CSV(w io.Writer, _ measure.Run, a measure.Analysis) error {
+	out := csv.NewWriter(w)
+	if err := out.Write(columns()); err != nil {
+		return fmt.Errorf("write csv: %w", err)
+	}
+	for _, r := range a.Rows {
+		if err := out.Write(rowFields(r)); err != nil {
+			return fmt.Errorf("write csv: %w", err)
+		}
+	}
+	out.Flush()
+	if err := out.Error(); err != nil {
+		return fmt.Errorf("write csv: %w", err)
+	}
+	return nil
+}
+
+func rowFields(r measure.Row) []string {
+	nan := math.NaN()
+	ratio, difference := [3]float64{nan, nan, nan}, [3]float64{nan, nan, nan}
+	floor, spread := math.Expm1(r.Floor), nan
+	if differs(r.Metric) {
+		floor = r.Floor
+	}
+	switch {
+	case r.HasRatio:
+		ratio = [3]float64{r.Estimate.Ratio, r.Estimate.Lo, r.Estimate.Hi}
+		spread = math.Expm1(r.Estimate.Spread)
+	case r.HasDifference:
+		difference = [3]float64{r.Difference.Points, r.Difference.Lo, r.Difference.Hi}
+		spread = r.Difference.Spread
+	}
+	fields := append(cellFields(r.Cell), r.Metric, r.Unit, bare(r.Value))
+	for _, x := range ratio {
+		fields = append(fields, bare(x))
+	}
+	fields = append(fields, string(r.Verdict), strconv.Itoa(r.Blocks), strconv.Itoa(r.Generations))
+	for _, x := range append(difference[:], r.AdjLo, r.AdjHi, floor, spread) {
+		fields = append(fields, bare(x))
+	}
+	return append(fields, strconv.FormatBool(r.Metric == r.Cell.Primary), r.Cell.Baseline, pairs(r.Cell.Params), pairs(r.Cell.Implementation))
+}
+
+// differs says whether a metric is compared by difference.
+func differs(metric string) bool {
+	m, _ := measure.LookupMetric(metric)
+	return m.Differs()
+}
+
+// bare prints a number without a unit such that it reads back the same; "" where it is not finite.
+func bare(x float64) string {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return ""
+	}
+	return strconv.FormatFloat(x, 'g', -1, 64)
+}
+
+func pairs(m map[string]string) string {
+	list := make([]string, 0, len(m))
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		list = append(list, k+"="+m[k])
+	}
+	return strings.Join(list, " ")
+}
+
+// Trials writes a row for each trial, RFC 4180 with a header: the columns of its cell, generation, block, start and length of its window
+// in seconds, a column for each metric that any trial has, why it failed, and its warnings separated by "; ". Of a cell that
+// run.json does not name only the id is known.
+func Trials(w io.Writer, run measure.Run, log *measure.Log) error {
+	cells := make(map[string][]string, len(run.Cells))
+	for i := range run.Cells {
+		cells[run.Cells[i].ID] = cellFields(&run.Cells[i])
+	}
+	metrics := seen(log)
+	out := csv.NewWriter(w)
+	header := append(append(append(cellColumns(), "gen", "block", "start", "dur"), metrics...), "failed", "warn")
+	if err := out.Write(header); err != nil {
+		return fmt.Errorf("write csv of trials: %w", err)
+	}
+	fields := make([]string, 0, len(header))
+	for i := range log.Trials {
+		t := &log.Trials[i]
+		cell, ok := cells[t.Cell]
+		if !ok {
+			cell = make([]string, len(cellColumns()))
+			cell[0] = t.Cell
+		}
+		fields = append(fields[:0], cell...)
+		fields = append(fields, strconv.Itoa(t.Generation), strconv.Itoa(t.Block), bare(t.Start), bare(t.Duration))
+		for _, m := range metrics {
+			x, ok := t.Metrics[m]
+			if !ok {
+				x = math.NaN()
+			}
+			fields = append(fields, bare(x))
+		}
+		if err := out.Write(append(fields, t.Failed, strings.Join(t.Warnings, "; "))); err != nil {
+			return fmt.Errorf("write csv of trials: %w", err)
+		}
+	}
+	out.Flush()
+	if err := out.Error(); err != nil {
+		return fmt.Errorf("write csv of trials: %w", err)
+	}
+	return nil
+}
+
+// seen lists the metrics of the trials in the order of reports, unknown ones at the end.
+func seen(log *measure.Log) []string {
+	names := map[string]bool{}
+	for i := range log.Trials {
+		for name := range log.Trials[i].Metrics {
+			names[name] = true
+		}
+	}
+	return ordered(names)
+}
+
+// ordered lists names of metrics in the order of reports, unknown ones at the end.
+func ordered(names map[string]bool) []string {
+	var list []string
+	known := map[string]bool{}
+	for _, m := range measure.Metrics() {
+		if known[m.Name] = true; names[m.Name] {
+			list = append(list, m.Name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if !known[name] {
+			list = append(list, name)
+		}
+	}
+	return list
+}

@@ -1,0 +1,228 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nettoll/nettoll/measure"
+)
+
+// extent says how much was measured, on what, and how far generations differed.
+func (v *view) extent() {
+	a := v.a
+	if a.Trials == 0 {
+		v.blank()
+		v.line("Nothing was measured.", plain)
+		return
+	}
+	text := fmt.Sprintf("Measured for %s: %s in %s, %s.", duration(a.Measured), count(a.Blocks, "block", "blocks"),
+		count(a.Generations, "generation", "generations"), count(a.Trials, "trial", "trials"))
+	lo, hi := math.Inf(1), math.Inf(-1)
+	least, most := math.MaxInt, 0
+	for _, r := range a.Rows {
+		if r.Metric != r.Cell.Primary || r.Cell.Twin || !r.HasRatio {
+			continue
+		}
+		lo, hi = min(lo, r.Estimate.Spread), max(hi, r.Estimate.Spread)
+		least, most = min(least, r.Blocks), max(most, r.Blocks)
+	}
+	if most > 0 {
+		if least < a.Blocks {
+			blocks := strconv.Itoa(most)
+			if least < most {
+				blocks = fmt.Sprintf("%d to %d", least, most)
+			}
+			text += fmt.Sprintf(" The ratios come from %s blocks each.", blocks)
+		}
+		text += fmt.Sprintf(" The ratios spread by %s between generations (standard deviation).", spread(lo, hi))
+	}
+	v.blank()
+	v.prose("", "", text, plain)
+	if on := v.circumstances(); on != "" {
+		v.prose("", "", on, dim)
+	}
+}
+
+// spread prints a range of standard deviations of logarithms of ratios as percents.
+func spread(lo, hi float64) string {
+	x, y := 100*math.Expm1(lo), 100*math.Expm1(hi)
+	n := decimals(y)
+	from, to := strconv.FormatFloat(x, 'f', n, 64), strconv.FormatFloat(y, 'f', n, 64)
+	if from == to {
+		return to + " %"
+	}
+	return from + " to " + to + " %"
+}
+
+// circumstances is what a reader needs to know about the machine and the run before comparing with another.
+func (v *view) circumstances() string {
+	fact := func(key string) string {
+		if x, ok := v.run.Facts[key]; ok {
+			return printable(fmt.Sprint(x))
+		}
+		for _, f := range v.a.Facts {
+			if f.Key == key {
+				return printable(fmt.Sprint(f.Value))
+			}
+		}
+		return ""
+	}
+	var list []string
+	add := func(before, text string) {
+		if text != "" {
+			list = append(list, before+text)
+		}
+	}
+	add("Linux ", fact("kernel"))
+	cpu := fact("cpu")
+	if n := fact("cpus"); n != "" {
+		cpu = strings.TrimPrefix(cpu+", "+n+" CPUs", ", ")
+	}
+	add("", cpu)
+	add("affinity ", v.each(func(c *measure.Cell) string { return c.Affinity }))
+	add("", v.each(func(c *measure.Cell) string { return c.Family }))
+	add("MTU ", fact("mtu"))
+	add("TCP ", fact("congestion_control"))
+	add("nettoll ", printable(v.run.Versions["nettoll"]))
+	if p := v.run.Design.Precision; p > 0 {
+		add("precision ", strconv.FormatFloat(100*p, 'g', 3, 64)+" %")
+	}
+	if len(list) > 0 {
+		add("seed ", strconv.FormatUint(v.run.Design.Seed, 10))
+	}
+	return strings.Join(list, " · ")
+}
+
+// each lists the values that the cells have.
+func (v *view) each(value func(*measure.Cell) string) string {
+	var list []string
+	for i := range v.run.Cells {
+		if x := printable(value(&v.run.Cells[i])); x != "" && !slices.Contains(list, x) {
+			list = append(list, x)
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
+func (v *view) failures() {
+	if len(v.a.Failed) > 0 {
+		v.blank()
+	}
+	for _, f := range v.a.Failed {
+		text := printable(f.Cell) + " was not measured: " + printable(f.Reason)
+		if f.Trials > 0 {
+			text = fmt.Sprintf("%s failed in %s: %s", printable(f.Cell), ofAll(f.Trials), printable(f.Reason))
+		}
+		v.prose("✗ ", "  ", text, bad)
+	}
+}
+
+func ofAll(trials int) string {
+	if trials == 1 {
+		return "its only trial"
+	}
+	return fmt.Sprintf("all %d trials", trials)
+}
+
+// mostWarnings is how many warnings are shown unless all are asked for.
+const mostWarnings = 12
+
+// warnings writes each text once, with what it is about.
+func (v *view) warnings() {
+	var texts []string
+	about := map[string][]string{}
+	for _, w := range v.a.Warnings {
+		text := printable(w.Text)
+		if _, ok := about[text]; !ok {
+			texts = append(texts, text)
+			about[text] = nil
+		}
+		what := printable(w.Cell)
+		if what == "" && w.Lab != "" {
+			what = "lab " + printable(w.Lab)
+		}
+		if what != "" && !slices.Contains(about[text], what) {
+			about[text] = append(about[text], what)
+		}
+	}
+	if len(texts) > 0 {
+		v.blank()
+	}
+	for i, text := range texts {
+		if i == mostWarnings && !v.all {
+			v.prose("! ", "  ", fmt.Sprintf("… and %s (with all metrics, all warnings are shown too)", count(len(texts)-i, "warning more", "warnings more")), doubt)
+			return
+		}
+		if on := about[text]; len(on) > 0 {
+			text = strings.Join(on, ", ") + ": " + text
+		}
+		v.prose("! ", "  ", text, doubt)
+	}
+}
+
+// proofs writes what was proved: a line for each claim, and one for each time it did not hold.
+func (v *view) proofs() {
+	v.blank()
+	if len(v.a.Proofs) == 0 {
+		v.line("proof: none was recorded", doubt)
+		return
+	}
+	type place struct {
+		lab        string
+		generation int
+	}
+	var claims []string
+	byClaim := map[string][]measure.Proof{}
+	for _, p := range v.a.Proofs {
+		if byClaim[p.Claim] == nil {
+			claims = append(claims, p.Claim)
+		}
+		byClaim[p.Claim] = append(byClaim[p.Claim], p)
+	}
+	for _, claim := range claims {
+		labs, generations, places := map[string]bool{}, map[int]bool{}, map[place]bool{}
+		after := map[place]bool{}
+		broken := 0
+		for _, p := range byClaim[claim] {
+			at := place{p.Lab, p.Generation}
+			labs[p.Lab], generations[p.Generation], places[at] = true, true, true
+			if p.When == "after" {
+				after[at] = true
+			}
+			if !p.OK {
+				broken++
+			}
+		}
+		extent := count(len(labs), "lab", "labs") + ", " + count(len(generations), "generation", "generations")
+		when := "before and after"
+		switch {
+		case len(after) == 0:
+			when = "before, not after"
+		case len(after) < len(places):
+			when = fmt.Sprintf("before, and in %d of %d cases after", len(after), len(places))
+		}
+		if broken == 0 {
+			v.prose("proof: ", "  ", fmt.Sprintf("%s (%s; %s)", printable(claim), when, extent), plain)
+			continue
+		}
+		v.prose("✗ ", "  ", fmt.Sprintf("proof failed in %d of %d times: %s (%s)", broken, len(byClaim[claim]), printable(claim), extent), bad)
+		shown := 0
+		for _, p := range byClaim[claim] {
+			if p.OK {
+				continue
+			}
+			if shown++; shown > mostWarnings && !v.all {
+				v.line("    …", bad)
+				break
+			}
+			text := fmt.Sprintf("lab %s, generation %d, %s", printable(p.Lab), p.Generation, printable(p.When))
+			if p.Detail != "" {
+				text += ": " + printable(p.Detail)
+			}
+			v.prose("    ", "      ", text, bad)
+		}
+	}
+}

@@ -1,0 +1,140 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"time"
+
+	"github.com/nettoll/nettoll/measure"
+)
+
+type runLine struct {
+	Type        string            `json:"type"` // "run"
+	V           int               `json:"v"`
+	Name        string            `json:"name"`
+	Started     time.Time         `json:"started"`
+	Design      measure.Design    `json:"design"`
+	Versions    map[string]string `json:"versions,omitempty"`
+	Facts       map[string]any    `json:"facts,omitempty"`
+	Blocks      int               `json:"blocks"`
+	Generations int               `json:"generations"`
+	Trials      int               `json:"trials"`
+	Measured    float64           `json:"measured"` // s
+}
+
+type rowLine struct {
+	Type           string            `json:"type"` // "row"
+	Cell           string            `json:"cell"`
+	Baseline       string            `json:"baseline,omitempty"`
+	Twin           bool              `json:"twin,omitempty"`
+	Group          string            `json:"group"`
+	Network        string            `json:"network"`
+	Filter         string            `json:"filter"`
+	Tunnel         string            `json:"tunnel"`
+	Encryption     string            `json:"encryption"`
+	Runtime        string            `json:"runtime"`
+	Placement      string            `json:"placement"`
+	Pairs          int               `json:"pairs"`
+	Family         string            `json:"family"`
+	Affinity       string            `json:"affinity"`
+	Workload       string            `json:"workload"`
+	Params         map[string]string `json:"params,omitempty"`
+	Implementation map[string]string `json:"implementation,omitempty"`
+	Metric         string            `json:"metric"`
+	Unit           string            `json:"unit"`
+	Primary        bool              `json:"primary"`
+	Value          *float64          `json:"value,omitempty"`
+	Ratio          *float64          `json:"ratio,omitempty"`
+	RatioLo        *float64          `json:"ratio_lo,omitempty"`
+	RatioHi        *float64          `json:"ratio_hi,omitempty"`
+	Difference     *float64          `json:"difference,omitempty"`
+	DifferenceLo   *float64          `json:"difference_lo,omitempty"`
+	DifferenceHi   *float64          `json:"difference_hi,omitempty"`
+	AdjustedLo     *float64          `json:"adjusted_lo,omitempty"`
+	AdjustedHi     *float64          `json:"adjusted_hi,omitempty"`
+	Floor          *float64          `json:"floor,omitempty"`
+	Spread         *float64          `json:"spread,omitempty"`
+	Verdict        measure.Verdict   `json:"verdict"`
+	Blocks         int               `json:"blocks"`
+	Generations    int               `json:"generations"`
+}
+
+type failedLine struct {
+	Type   string `json:"type"` // "failed"
+	Cell   string `json:"cell"`
+	Reason string `json:"reason"`
+	Trials int    `json:"trials"`
+}
+
+// JSONL writes one JSON object a line, told apart by the field type: first the "run" (name, design, versions, facts of the machine, and how much
+// was measured), then a "row" for each cell and metric with the fields of [CSV], and last whatever there is of "failed" cells, "warning",
+// "proof" and "fact", the last three as in the records. A number that is not known is left out.
+func JSONL(w io.Writer, run measure.Run, a measure.Analysis) error {
+	out := json.NewEncoder(w)
+	out.SetEscapeHTML(false)
+	for _, line := range lines(run, a) {
+		if err := out.Encode(line); err != nil {
+			return fmt.Errorf("write jsonl: %w", err)
+		}
+	}
+	return nil
+}
+
+func lines(run measure.Run, a measure.Analysis) []any {
+	list := []any{runLine{
+		Type: "run", V: measure.Version, Name: run.Name, Started: run.Started, Design: run.Design, Versions: run.Versions, Facts: run.Facts,
+		Blocks: a.Blocks, Generations: a.Generations, Trials: a.Trials, Measured: a.Measured,
+	}}
+	for _, r := range a.Rows {
+		list = append(list, newRowLine(r))
+	}
+	for _, f := range a.Failed {
+		list = append(list, failedLine{"failed", f.Cell, f.Reason, f.Trials})
+	}
+	for _, x := range a.Warnings {
+		x.Type, x.V = "warning", measure.Version
+		list = append(list, x)
+	}
+	for _, x := range a.Proofs {
+		x.Type, x.V = "proof", measure.Version
+		list = append(list, x)
+	}
+	for _, x := range a.Facts {
+		x.Type, x.V = "fact", measure.Version
+		list = append(list, x)
+	}
+	return list
+}
+
+func newRowLine(r measure.Row) rowLine {
+	c := r.Cell
+	line := rowLine{
+		Type: "row", Cell: c.ID, Baseline: c.Baseline, Twin: c.Twin, Group: c.Group, Network: c.Network, Filter: c.Filter, Tunnel: c.Tunnel,
+		Encryption: c.Encryption, Runtime: c.Runtime, Placement: c.Placement, Pairs: c.Pairs, Family: c.Family, Affinity: c.Affinity,
+		Workload: c.Workload, Params: c.Params, Implementation: c.Implementation, Metric: r.Metric, Unit: r.Unit, Primary: r.Metric == c.Primary,
+		Value: known(r.Value), AdjustedLo: known(r.AdjLo), AdjustedHi: known(r.AdjHi), Floor: known(math.Expm1(r.Floor)),
+		Verdict: r.Verdict, Blocks: r.Blocks, Generations: r.Generations,
+	}
+	if differs(r.Metric) {
+		line.Floor = known(r.Floor)
+	}
+	switch {
+	case r.HasRatio:
+		e := r.Estimate
+		line.Ratio, line.RatioLo, line.RatioHi, line.Spread = known(e.Ratio), known(e.Lo), known(e.Hi), known(math.Expm1(e.Spread))
+	case r.HasDifference:
+		d := r.Difference
+		line.Difference, line.DifferenceLo, line.DifferenceHi, line.Spread = known(d.Points), known(d.Lo), known(d.Hi), known(d.Spread)
+	}
+	return line
+}
+
+// known returns nil for a number that is not finite.
+func known(x float64) *float64 {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return nil
+	}
+	return &x
+}

@@ -1,0 +1,100 @@
+package report
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/nettoll/nettoll/measure"
+)
+
+// Names of the files of a run directory (design, "Run directory").
+const (
+	runFile     = "run.json"
+	recordsFile = "records.jsonl"
+)
+
+// Data is what a run directory holds.
+type Data struct {
+	Run      measure.Run
+	Log      *measure.Log
+	Analysis measure.Analysis
+}
+
+// ErrNoRun is wrapped by errors about directories that hold no run.
+var ErrNoRun = fmt.Errorf("a run directory holds %s and %s, as nettoll run writes them", runFile, recordsFile)
+
+// Load reads a run directory and analyzes it. Lines of the records that cannot be used (torn, of something else, of a newer nettoll)
+// are returned as problems; that there are some is also a warning of the analysis, so that each view says it. The error wraps
+// [fs.ErrNotExist] where the directory does not exist, [ErrNoRun] where it holds no run, [measure.ErrVersion] where a newer nettoll
+// wrote it.
+func Load(dir string) (*Data, []measure.Problem, error) {
+	switch info, err := os.Stat(dir); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil, fmt.Errorf("load run: there is no directory %q: %w", dir, fs.ErrNotExist)
+	case err != nil:
+		return nil, nil, fmt.Errorf("load run: %w", err)
+	case !info.IsDir():
+		return nil, nil, fmt.Errorf("load run: %q is a file, not a directory: %w", dir, ErrNoRun)
+	}
+	run, err := loadRun(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	f, err := open(dir, recordsFile)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close()
+	log, problems, err := measure.Read(f)
+	if err != nil { // of the disk: what came before it is a result all the same
+		problems = append(problems, measure.Problem{Text: err.Error()})
+	}
+	d := &Data{Run: run, Log: log, Analysis: measure.Analyze(run, log)}
+	if n := len(problems); n > 0 {
+		text := fmt.Sprintf("%d lines of %s could not be used, the first of them %v", n, recordsFile, problems[0])
+		if n == 1 {
+			text = fmt.Sprintf("a line of %s could not be used: %v", recordsFile, problems[0])
+		}
+		d.Analysis.Warnings = append(d.Analysis.Warnings, measure.Warning{Type: "warning", V: measure.Version, Text: text})
+	}
+	return d, problems, nil
+}
+
+func loadRun(dir string) (measure.Run, error) {
+	f, err := open(dir, runFile)
+	if err != nil {
+		return measure.Run{}, err
+	}
+	defer f.Close()
+	run, err := measure.ReadRun(f)
+	switch {
+	case errors.Is(err, measure.ErrVersion):
+		return run, fmt.Errorf("load run: %s in %q: %w", runFile, dir, err)
+	case err != nil:
+		return run, fmt.Errorf("load run: %s in %q cannot be read (%w): %w", runFile, dir, err, ErrNoRun)
+	case run.V < 1 || len(run.Cells) == 0:
+		return run, fmt.Errorf("load run: %s in %q names no cell, so nettoll did not write it: %w", runFile, dir, ErrNoRun)
+	}
+	return run, nil
+}
+
+// open opens one of the files. Anything but a regular file is refused: a pipe would be waited for.
+func open(dir, name string) (*os.File, error) {
+	path := filepath.Join(dir, name)
+	switch info, err := os.Stat(path); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("load run: there is no %s in %q: %w", name, dir, ErrNoRun)
+	case err != nil:
+		return nil, fmt.Errorf("load run: %w", err)
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("load run: %s in %q is not a regular file: %w", name, dir, ErrNoRun)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("load run: %w", err)
+	}
+	return f, nil
+}

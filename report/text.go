@@ -1,0 +1,430 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/nettoll/nettoll/measure"
+)
+
+// Options are those of [Text].
+type Options struct {
+	Color bool // with the escape sequences of terminals
+	Width int  // columns; 0 is 100. Names and words that are longer stand out of it
+	All   bool // every metric of every cell, and every warning; else the important ones
+}
+
+const usualWidth = 100
+
+// Text writes a run for people: first what the stacks cost, in a sentence each; then a table for each group of cells with
+// the noise floor; and how much was measured, what failed, what is doubtful and what was proved. It ends in a newline and no line ends in a space.
+func Text(w io.Writer, run measure.Run, a measure.Analysis, o Options) error {
+	v := newView(run, a, o)
+	v.answer()
+	for _, g := range v.groups {
+		v.group(g)
+	}
+	v.extent()
+	v.failures()
+	v.warnings()
+	v.proofs()
+	if _, err := io.WriteString(w, v.String()); err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	return nil
+}
+
+type view struct {
+	page
+	run    measure.Run
+	a      measure.Analysis
+	all    bool
+	groups []*group
+	failed map[string]measure.FailedCell
+}
+
+// group is the cells that share a baseline and a floor.
+type group struct {
+	cells   []*measure.Cell // without twins, the baseline first
+	base    *measure.Cell   // nil if there is none
+	baseAs  string          // what it is called
+	twins   int
+	primary measure.Metric
+	rows    map[string]map[string]*measure.Row // by cell and metric, twins too
+	where   string                             // "on one host", and what tells it from other groups
+}
+
+func newView(run measure.Run, a measure.Analysis, o Options) *view {
+	if o.Width <= 0 {
+		o.Width = usualWidth
+	}
+	v := &view{page: page{color: o.Color, width: o.Width}, run: run, a: a, all: o.All, failed: map[string]measure.FailedCell{}}
+	for _, f := range a.Failed {
+		v.failed[f.Cell] = f
+	}
+	byName := map[string]*group{}
+	for i := range run.Cells {
+		c := &run.Cells[i]
+		g := byName[c.Group]
+		if g == nil {
+			g = &group{rows: map[string]map[string]*measure.Row{}}
+			byName[c.Group] = g
+			v.groups = append(v.groups, g)
+			g.primary, _ = measure.LookupMetric(c.Primary)
+		}
+		switch {
+		case c.Twin:
+			g.twins++
+		case c.Baseline == "" && g.base == nil:
+			g.base, g.baseAs = c, name(c)
+			g.cells = slices.Insert(g.cells, 0, c)
+		default:
+			g.cells = append(g.cells, c)
+		}
+	}
+	for i := range a.Rows {
+		r := &a.Rows[i]
+		g := byName[r.Cell.Group]
+		if g == nil {
+			continue
+		}
+		if g.rows[r.Cell.ID] == nil {
+			g.rows[r.Cell.ID] = map[string]*measure.Row{}
+		}
+		g.rows[r.Cell.ID][r.Metric] = r
+	}
+	v.groups = slices.DeleteFunc(v.groups, func(g *group) bool { return len(g.cells) == 0 })
+	for _, g := range v.groups {
+		g.where = v.where(g)
+	}
+	return v
+}
+
+// one is a cell of the group that stands for all: they differ in their stacks only.
+func (g *group) one() *measure.Cell { return g.cells[0] }
+
+func (g *group) row(c *measure.Cell, metric string) *measure.Row { return g.rows[c.ID][metric] }
+
+// compared lists the cells that are measured against the baseline.
+func (g *group) compared() []*measure.Cell {
+	return slices.DeleteFunc(slices.Clone(g.cells), func(c *measure.Cell) bool { return c == g.base })
+}
+
+// floor is that of a metric, NaN if not known.
+func (g *group) floor(metric string) float64 {
+	for _, rows := range g.rows {
+		if r := rows[metric]; r != nil && !math.IsNaN(r.Floor) {
+			return r.Floor
+		}
+	}
+	return math.NaN()
+}
+
+// group writes the table of a group.
+func (v *view) group(g *group) {
+	v.blank()
+	v.title(g)
+	rows := v.primary(g, false)
+	if width(rows, wide) > v.width {
+		rows = v.primary(g, true)
+	}
+	v.table(rows)
+	v.floorLine(g)
+	v.implementations(g)
+	if v.all {
+		v.everything(g)
+	} else {
+		v.secondary(g)
+	}
+}
+
+func (v *view) title(g *group) {
+	c := g.one()
+	text := printable(c.Workload)
+	if p := params(c); len(p) > 0 {
+		text += "  " + strings.Join(p, ", ")
+	}
+	where := printable(strings.ReplaceAll(c.Placement, "-", " "))
+	text += " · " + where + " · " + count(c.Pairs, "pair", "pairs")
+	if c.Family != "ipv4" && c.Family != "" {
+		text += " · " + printable(c.Family)
+	}
+	if c.Affinity != "split" && c.Affinity != "" {
+		text += " · affinity " + printable(c.Affinity)
+	}
+	if wide(text) > v.width {
+		v.prose("", strings.Repeat(" ", indent), text, bold)
+		return
+	}
+	v.line(text, bold)
+}
+
+// over is the heading of the columns of changes.
+func (g *group) over() string {
+	const longest = 12
+	if g.base == nil || wide(g.baseAs) > longest {
+		return "over baseline"
+	}
+	return "over " + g.baseAs
+}
+
+// primary makes the rows of the primary metric.
+func (v *view) primary(g *group, short bool) [][]field {
+	rows := [][]field{{
+		{}, {label(g.primary.Name), dim, true}, {g.over(), dim, true}, {"95 % interval", dim, false}, {"verdict", dim, false},
+	}}
+	if short {
+		rows[0][2].text = "change"
+	}
+	for _, c := range g.cells {
+		r := g.row(c, g.primary.Name)
+		row := []field{{text: name(c)}, {text: "–", right: true}, {right: true}, {}, verdict(measure.NotPrecise, g.primary, short)}
+		if r != nil {
+			point, interval := change(r)
+			row[1].text = number(r.Value, r.Unit)
+			row[2].text, row[3].text = point, interval
+			row[4] = verdict(r.Verdict, g.primary, short)
+		} else if c == g.base {
+			row[4] = verdict(measure.IsBaseline, g.primary, short)
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// verdict is the verdict in words.
+func verdict(v measure.Verdict, m measure.Metric, short bool) field {
+	f := field{text: string(v)}
+	switch v {
+	case measure.Faster:
+		f.style = good
+	case measure.Slower, measure.HasFailed:
+		f.style = bad
+	case measure.Higher, measure.Lower:
+		switch m.Better {
+		case measure.HigherBetter:
+			f.style = bad
+			if v == measure.Higher {
+				f.style = good
+			}
+		case measure.LowerBetter:
+			f.style = good
+			if v == measure.Higher {
+				f.style = bad
+			}
+		}
+	case measure.NotPrecise:
+		f.style = doubt
+		if short {
+			f.text = "not precise"
+		}
+	case measure.NoDifference:
+		if short {
+			f.text = "no difference"
+		}
+	case measure.IsBaseline, measure.IsTwin:
+		f.style = dim
+	default:
+		f.text = printable(f.text)
+	}
+	return f
+}
+
+// floorLine says what the noise floor of the primary metric is, or why there is none.
+func (v *view) floorLine(g *group) {
+	text := "floor "
+	m := margin(g.floor(g.primary.Name), g.primary)
+	switch {
+	case m != "":
+		text += m + " (twins of the baseline differ by no more than this)"
+	case g.twins == 0:
+		text += "unknown (no twin of the baseline was measured)"
+	default:
+		text += "unknown (too little was measured of the baseline's twin)"
+	}
+	space := strings.Repeat(" ", indent)
+	v.prose(space, space+space, text, dim)
+}
+
+// implementations says who does the work of a part where that is not the kernel.
+func (v *view) implementations(g *group) {
+	for _, c := range g.cells {
+		var list []string
+		for _, kind := range slices.Sorted(maps.Keys(c.Implementation)) {
+			if by := c.Implementation[kind]; by != "kernel" {
+				list = append(list, printable(kind+" by "+by))
+			}
+		}
+		if len(list) > 0 {
+			space := strings.Repeat(" ", indent)
+			v.prose(space, space+space, name(c)+": "+strings.Join(list, ", "), dim)
+		}
+	}
+}
+
+// important lists the metrics that a table shows beside the primary one.
+func important() []string {
+	return []string{
+		"goodput", "packet_rate", "transaction_rate", "connection_rate", "loss", "latency_p50", "latency_p99", "oneway_latency_p50", "oneway_latency_p99",
+		"cpu_per_packet", "service_demand", "retransmits", "memory", "setup_time", "first_packet_latency",
+	}
+}
+
+// longName is how long a name may be for columns to stand beside it: a longer one gets a line of its own where they need the room.
+const longName = 20
+
+// secondary writes the important metrics beside the primary one, in as many tables as the width asks for.
+func (v *view) secondary(g *group) {
+	var columns [][]field
+	brackets := false
+	for _, metric := range important() {
+		if metric == g.primary.Name {
+			continue
+		}
+		column, b := g.column(metric)
+		if column != nil {
+			columns = append(columns, column)
+			brackets = brackets || b
+		}
+	}
+	if len(columns) == 0 {
+		return
+	}
+	names := make([]field, 1+len(g.cells))
+	for i, c := range g.cells {
+		names[i+1].text = name(c)
+	}
+	for len(columns) > 0 {
+		rows := transpose(names, columns[:1])
+		n := 1
+		for ; n < len(columns); n++ {
+			more := transpose(names, columns[:n+1])
+			if width(more, func(s string) int { return min(wide(s), longName) }) > v.width {
+				break
+			}
+			rows = more
+		}
+		columns = columns[n:]
+		v.blank()
+		v.table(rows)
+	}
+	if brackets {
+		space := strings.Repeat(" ", indent)
+		v.prose(space, space+space, "(in brackets: no difference above its floor, or not precise enough)", dim)
+	}
+}
+
+// column makes the column of a metric: values with their changes; nil where there is nothing to say. It says whether a change is in
+// brackets.
+func (g *group) column(metric string) (column []field, brackets bool) {
+	type part struct{ value, change string }
+	parts := make([]part, len(g.cells))
+	styles := make([]style, len(g.cells))
+	some := false
+	var values int
+	for i, c := range g.cells {
+		r := g.row(c, metric)
+		if r == nil || r.Verdict == measure.HasFailed {
+			parts[i].value = "–"
+			continue
+		}
+		some = some || r.Value != 0 || metric != "loss" // the good case goes without saying
+		parts[i].value = number(r.Value, r.Unit)
+		point, _ := change(r)
+		switch m, _ := measure.LookupMetric(metric); {
+		case differing(r.Verdict):
+			styles[i] = verdict(r.Verdict, m, false).style
+		case point != "":
+			point, brackets, styles[i] = "("+point+")", true, dim
+		}
+		parts[i].change = point
+	}
+	if !some {
+		return nil, false
+	}
+	for _, p := range parts {
+		values = max(values, wide(p.value))
+	}
+	column = []field{{text: label(metric), style: dim}}
+	for i, p := range parts {
+		text := strings.Repeat(" ", values-wide(p.value)) + p.value
+		if p.change != "" {
+			space := " "
+			if brackets && p.change[0] != '(' {
+				space = "  "
+			}
+			text += space + p.change
+		}
+		column = append(column, field{text: text, style: styles[i]})
+	}
+	return column, brackets
+}
+
+func transpose(names []field, columns [][]field) [][]field {
+	rows := make([][]field, len(names))
+	for i := range names {
+		rows[i] = []field{names[i]}
+		for _, c := range columns {
+			rows[i] = append(rows[i], c[i])
+		}
+	}
+	return rows
+}
+
+// everything writes every metric of each cell.
+func (v *view) everything(g *group) {
+	cells := g.compared()
+	if len(cells) == 0 {
+		cells = g.cells
+	}
+	for _, c := range cells {
+		v.blank()
+		v.line(strings.Repeat(" ", indent)+name(c), bold)
+		rows := v.metrics(g, c, false)
+		if width(rows, wide) > v.width {
+			rows = v.metrics(g, c, true)
+		}
+		v.table(rows)
+	}
+}
+
+func (v *view) metrics(g *group, c *measure.Cell, short bool) [][]field {
+	rows := [][]field{{
+		{}, {"value", dim, true}, {g.baseAs, dim, true}, {"change", dim, true}, {"95 % interval", dim, false}, {"floor", dim, true}, {"verdict", dim, false},
+	}}
+	if wide(g.baseAs) > len("baseline") {
+		rows[0][2].text = "baseline"
+	}
+	if c == g.base {
+		rows[0][2].text = ""
+	}
+	names := map[string]bool{}
+	for metric := range g.rows[c.ID] {
+		names[metric] = true
+	}
+	for _, metric := range ordered(names) {
+		r := g.row(c, metric)
+		m, _ := measure.LookupMetric(metric)
+		point, interval := change(r)
+		row := []field{
+			{text: label(metric)},
+			{text: number(r.Value, r.Unit), right: true},
+			{right: true},
+			{text: point, right: true},
+			{text: interval},
+			{text: margin(r.Floor, m), style: dim, right: true},
+			verdict(r.Verdict, m, short),
+		}
+		if g.base != nil && c != g.base {
+			if b := g.row(g.base, metric); b != nil {
+				row[2].text = number(b.Value, b.Unit)
+			}
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}

@@ -1,0 +1,273 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nettoll/nettoll/measure"
+)
+
+// label is what people call a metric.
+func label(metric string) string {
+	metric = printable(metric)
+	switch metric {
+	case "transaction_rate":
+		return "transactions"
+	case "connection_rate":
+		return "connections"
+	case "packet_rate_sent":
+		return "packets sent"
+	case "cpu_busy":
+		return "CPU"
+	case "service_demand":
+		return "CPU per kB"
+	case "setup_time":
+		return "set-up"
+	}
+	if rest, ok := strings.CutSuffix(metric, "_per_pair"); ok {
+		return label(rest) + " per pair"
+	}
+	if rest, ok := strings.CutPrefix(metric, "oneway_"); ok {
+		return "one-way " + label(rest)
+	}
+	if digits, ok := strings.CutPrefix(metric, "latency_p"); ok && len(digits) > 2 && strings.Trim(digits, "0123456789") == "" {
+		return "latency p" + digits[:2] + "." + digits[2:]
+	}
+	text := strings.ReplaceAll(metric, "_", " ")
+	if rest, ok := strings.CutPrefix(text, "cpu "); ok {
+		return "CPU " + rest
+	}
+	return text
+}
+
+// number prints a value for people, with a unit that does not repeat the metric's label, and with three digits where these were
+// measured: 13.0 µs, not 13 µs.
+func number(value float64, unit string) string {
+	switch unit {
+	case measure.UnitSecondsPacket:
+		return digits(measure.Format(value, measure.UnitSecond))
+	case measure.UnitSecondsByte:
+		return digits(measure.Format(value*1000, measure.UnitSecond)) // for 1000 bytes
+	case measure.UnitShare:
+		return minus(measure.Format(value, unit))
+	case measure.UnitSegment:
+		n, _, _ := strings.Cut(measure.Format(value, unit), " ")
+		return minus(n)
+	}
+	return digits(measure.Format(value, unit))
+}
+
+// digits gives back the zeros that Format takes away at the end of a number of three significant digits.
+func digits(s string) string {
+	n, unit, ok := strings.Cut(s, " ")
+	if x, err := strconv.ParseFloat(n, 64); err == nil && x != 0 && ok {
+		n = strconv.FormatFloat(x, 'f', max(0, 2-int(math.Floor(math.Log10(math.Abs(x))))), 64)
+	}
+	if !ok {
+		return minus(n)
+	}
+	return minus(n) + " " + unit
+}
+
+// minus makes a hyphen before a number the sign it stands for.
+func minus(s string) string {
+	if rest, ok := strings.CutPrefix(s, "-"); ok {
+		return "−" + rest
+	}
+	return s
+}
+
+// decimals says how many are worth printing of a number known to ±half.
+func decimals(half float64) int {
+	switch half = math.Abs(half); {
+	case math.IsNaN(half) || half == 0:
+		return 1
+	case half >= 10:
+		return 0
+	case half >= 0.1:
+		return 1
+	case half >= 0.01:
+		return 2
+	}
+	return 3
+}
+
+// signed prints a number with its sign.
+func signed(x float64, decimals int) string {
+	s := strconv.FormatFloat(math.Abs(x), 'f', decimals, 64)
+	switch {
+	case math.IsInf(x, 0):
+		s = "∞"
+	case strings.Trim(s, "0.") == "":
+		return s // neither +0.0 nor −0.0
+	}
+	if x < 0 {
+		return "−" + s
+	}
+	return "+" + s
+}
+
+// change is a cell against its baseline, in words: "+9.1 %" and "+8.0 to +10.3 %"; "×3.42" and "×3.31 to ×3.50" where percents would be hard to
+// grasp; "+0.4 points" for shares and "+0.4" for counts. Both are "" where there is none.
+func change(r *measure.Row) (point, interval string) {
+	switch {
+	case r.HasRatio:
+		return ratio(r.Estimate.Ratio, r.Estimate.Lo, r.Estimate.Hi)
+	case r.HasDifference:
+		d := r.Difference
+		scale, unit := 1.0, ""
+		if r.Unit == measure.UnitShare {
+			scale, unit = 100, " points"
+		}
+		n := decimals(scale * d.HalfWidth())
+		return signed(scale*d.Points, n) + unit, signed(scale*d.Lo, n) + " to " + signed(scale*d.Hi, n) + unit
+	}
+	return "", ""
+}
+
+// Ratios below and above which a factor says more than a percentage.
+const (
+	half   = 0.5
+	double = 2.0
+	tenth  = 0.1
+	tens   = 10.0
+)
+
+func ratio(x, lo, hi float64) (point, interval string) {
+	n := decimals(100 * (hi - lo) / 2)
+	point = signed(100*(x-1), n) + " %"
+	if x <= half || x >= double {
+		point = times(x, hi-lo)
+	}
+	if x <= half || x >= double || lo < tenth || hi > tens {
+		return point, times(lo, hi-lo) + " to " + times(hi, hi-lo)
+	}
+	return point, signed(100*(lo-1), n) + " to " + signed(100*(hi-1), n) + " %"
+}
+
+// times prints a factor known to ±span/2, with the digits that are worth printing.
+func times(x, span float64) string {
+	if math.IsInf(x, 1) {
+		return "×∞"
+	}
+	n := 2
+	if span > 0 {
+		n = int(-math.Floor(math.Log10(span / 2)))
+	}
+	if x > 0 {
+		n = max(n, int(-math.Floor(math.Log10(x)))) // never ×0 for what is not 0
+	}
+	n = min(max(n, 0), 4)
+	return "×" + strconv.FormatFloat(x, 'f', n, 64)
+}
+
+// margin prints a floor: "±0.6 %", "±0.1 points" of a share, "×505" where the twins could as well be that factor apart; "" where it is not
+// known.
+func margin(floor float64, m measure.Metric) string {
+	if math.IsNaN(floor) || math.IsInf(floor, 0) {
+		return ""
+	}
+	x, unit := 100*math.Expm1(floor), " %"
+	switch {
+	case m.Differs() && m.Unit == measure.UnitShare:
+		x, unit = 100*floor, " points"
+	case m.Differs():
+		x, unit = floor, ""
+	case floor >= math.Log(tens): // thousands of percent
+		return times(math.Exp(floor), math.Exp(floor))
+	}
+	if x == 0 {
+		return "±0" + unit
+	}
+	return "±" + strconv.FormatFloat(x, 'f', decimals(x), 64) + unit
+}
+
+// of names what a verdict of a metric is about: "adds 1.2 µs … to a round trip".
+func of(metric string) string {
+	switch metric {
+	case "latency_p50", "latency_mean":
+		return "a round trip"
+	case "oneway_latency_p50", "oneway_latency_mean":
+		return "a one-way trip"
+	}
+	if strings.Contains(metric, "latency_p") || strings.Contains(metric, "latency_max") {
+		return "the " + label(metric)
+	}
+	return label(metric)
+}
+
+// place says where the two ends of a pair are.
+func place(placement string) string {
+	switch placement {
+	case "same-host":
+		return "on one host"
+	case "cross-host":
+		return "across hosts"
+	}
+	return printable(placement)
+}
+
+// name is what a cell's stack is called in its group: the beginning of its id. The network host is called loopback on one host, which
+// is what it measures there.
+func name(c *measure.Cell) string {
+	stack, _, ok := strings.Cut(c.ID, "/"+c.Placement+"/")
+	if !ok || stack == "" {
+		return printable(c.ID)
+	}
+	if rest, ok := strings.CutPrefix(stack, "host"); ok && c.Network == "host" && c.Placement == "same-host" && (rest == "" || rest[0] == '+') {
+		stack = "loopback" + rest
+	}
+	return printable(stack)
+}
+
+// params lists the parameters of a workload: "payload 64, mode wait".
+func params(c *measure.Cell) []string {
+	keys := make([]string, 0, len(c.Params))
+	for k := range c.Params {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, func(x, y string) int {
+		return cmp.Or(cmp.Compare(rank(x), rank(y)), cmp.Compare(x, y))
+	})
+	for i, k := range keys {
+		keys[i] = printable(k + " " + c.Params[k])
+	}
+	return keys
+}
+
+// rank puts the payload first and the mode last.
+func rank(param string) int {
+	switch param {
+	case "payload":
+		return 0
+	case "mode":
+		return 2
+	}
+	return 1
+}
+
+// count is a number and what it counts.
+func count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.Itoa(n) + " " + many
+}
+
+// duration prints seconds as people say them.
+func duration(s float64) string {
+	switch n := int(math.Round(s)); {
+	case s < 10:
+		return strconv.FormatFloat(s, 'f', 1, 64) + " s"
+	case n < 120:
+		return strconv.Itoa(n) + " s"
+	case n < 7200:
+		return fmt.Sprintf("%d min %d s", n/60, n%60)
+	default:
+		return fmt.Sprintf("%d h %d min", n/3600, n%3600/60)
+	}
+}
