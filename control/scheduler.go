@@ -342,6 +342,9 @@ func (s *scheduler) block(ctx context.Context, g *generation) error {
 	trials, err := s.workload.run(ctx, g, order)
 	facts := end()
 	s.measured += time.Duration(clock.Now() - began)
+	if len(trials) == 0 && ctx.Err() != nil {
+		return nil // interrupted in its first trial: it is no block
+	}
 	if kept := s.records.block(g.number, s.blocks, trials, facts, s.monitor.started); kept != nil {
 		return kept
 	}

@@ -24,6 +24,9 @@ type trial struct {
 	failure string
 }
 
+// interruptLimit is how long an interrupted run waits for the samples of its last block.
+const interruptLimit = 200 * time.Millisecond
+
 // workloadControl makes blocks happen.
 type workloadControl struct {
 	cells []experiment.Cell
@@ -66,7 +69,13 @@ func (c *workloadControl) run(ctx context.Context, g *generation, order []int) (
 		}
 		err = died
 	}
-	trials, collectErr := c.collect(context.WithoutCancel(ctx), g, timings)
+	collectCtx := context.WithoutCancel(ctx)
+	if ctx.Err() != nil { // a worker whose trial was left alone answers when that has ended
+		var stop context.CancelFunc
+		collectCtx, stop = context.WithTimeout(collectCtx, interruptLimit)
+		defer stop()
+	}
+	trials, collectErr := c.collect(collectCtx, g, timings)
 	if err == nil {
 		err = collectErr
 	}

@@ -25,6 +25,9 @@ const (
 	// from the trial for some microseconds.
 	watchEvery = time.Second
 
+	// interruptLimit is how long an interrupted trial may go on, so that a run can end within a second.
+	interruptLimit = 500 * time.Millisecond
+
 	// stallLimit is how long after its drain a trial may end before it counts as hanging.
 	stallLimit = time.Second
 
@@ -200,7 +203,7 @@ func (e *StalledError) Error() string {
 }
 
 // Run lets one block happen: a trial of each cell of order, one after the other. It returns the trials' timings, those that ended
-// marked Done, also with an error: ctx.Err() after an interruption (the running trial is finished where it can be) or a
+// marked Done, also with an error: ctx.Err() after an interruption (the running trial is finished if it ends soon) or a
 // [StalledError]. Threads says how many threads each worker has, for naming the missing.
 func (b *Board) Run(ctx context.Context, order []int, threads func(worker int) int) ([]Timing, error) {
 	if len(order) == 0 {
@@ -269,7 +272,7 @@ func (b *Board) watch(ctx context.Context, before uint32) error {
 				return errStalled
 			}
 		case patience == 0:
-			patience = now + int64(b.rest(now)+DrainLimit+50*time.Millisecond)
+			patience = now + int64(min(b.rest(now)+DrainLimit+50*time.Millisecond, interruptLimit))
 			wait = time.Duration(patience - now)
 		case now >= patience:
 			return ctx.Err()
