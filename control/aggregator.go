@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -42,6 +43,7 @@ type aggregator struct {
 	cells   []experiment.Cell
 	pending map[int]*group // latencies since the last histogram record, by cell
 	broken  error          // the first error of the disk: nothing is written after it
+	told    bool           // broken was returned
 }
 
 type group struct {
@@ -58,22 +60,33 @@ func newAggregator(dir string, run measure.Run, cells []experiment.Cell) (*aggre
 		return a, nil
 	}
 	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return nil, fmt.Errorf("make run directory: %w", err)
+		return nil, fmt.Errorf("make run directory: %w%s", err, hint(err))
 	}
 	f, err := os.Create(filepath.Join(dir, RunFile))
 	if err != nil {
-		return nil, fmt.Errorf("make run directory: %w", err)
+		return nil, fmt.Errorf("make run directory: %w%s", err, hint(err))
 	}
 	err = errors.Join(measure.WriteRun(f, run), f.Sync(), f.Close())
 	if err != nil {
-		return nil, fmt.Errorf("write %s: %w", f.Name(), err)
+		return nil, fmt.Errorf("keep what is measured: %w%s", err, hint(err))
 	}
 	if a.file, err = os.Create(filepath.Join(dir, RecordsFile)); err != nil {
-		return nil, fmt.Errorf("make run directory: %w", err)
+		return nil, fmt.Errorf("make run directory: %w%s", err, hint(err))
 	}
 	a.buffer = bufio.NewWriterSize(a.file, 1<<16)
 	a.writer = measure.NewWriter(a.buffer)
 	return a, nil
+}
+
+// hint says what would help where the disk is full or cannot be written to.
+func hint(err error) string {
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return " (hint: make room there, or have the run kept in another directory)"
+	case errors.Is(err, syscall.EROFS), errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
+		return " (hint: have the run kept in a directory that you can write to)"
+	}
+	return ""
 }
 
 func (a *aggregator) write(r measure.Record) {
@@ -162,10 +175,11 @@ func (a *aggregator) flush(now bool) error {
 		a.broken = a.file.Sync()
 		a.synced = time.Now()
 	}
-	if a.broken != nil {
-		return fmt.Errorf("keep records (what was written before is readable): %w", a.broken)
+	if a.broken == nil || a.told {
+		return nil
 	}
-	return nil
+	a.told = true
+	return fmt.Errorf("keep records (what was written before is readable): %w%s", a.broken, hint(a.broken))
 }
 
 // analyze is the view of everything so far.
