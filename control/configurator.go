@@ -58,7 +58,7 @@ func place(affinity string, cpus []int) (placing, error) {
 	case affinity == "split":
 		return placing{cpus[:half], cpus[half:]}, nil
 	}
-	return placing{}, &experiment.UnknownError{Kind: "affinity", Name: affinity, Known: []string{"split", "same", "free"}}
+	return placing{}, &experiment.UnknownError{Kind: "affinity", Name: affinity, Known: experiment.Affinities()}
 }
 
 // generation is all labs, workers and sockets of one generation.

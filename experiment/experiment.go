@@ -161,6 +161,9 @@ func ParsePlacement(s string) (Placement, error) {
 	return find("placement", s, Placements(), func(p Placement) string { return string(p) })
 }
 
+// Affinities lists the ways to place sources and sinks on CPUs (design, "affinity").
+func Affinities() []string { return []string{"split", "same", "free"} }
+
 // minimumMTU is what IPv6 asks of every link (RFC 8200, section 5).
 const minimumMTU = 1280
 
@@ -215,6 +218,9 @@ func Resolve(e Experiment, parts Parts, cpus int) (*Resolved, error) {
 }
 
 func check(e Experiment) error {
+	if _, err := find("affinity", e.Affinity, Affinities(), func(a string) string { return a }); err != nil {
+		return err
+	}
 	switch {
 	case len(e.Workloads) == 0:
 		return errors.New("no workload is asked for")
