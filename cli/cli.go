@@ -119,9 +119,7 @@ floor that two equal networks show. The machine's own network is never touched.
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usageError{fmt.Errorf("%w (see nettoll %s --help)", err, cmd.Name())}
-	})
+	root.SetFlagErrorFunc(wrongFlag)
 	root.SetHelpCommand(&cobra.Command{Hidden: true})
 	root.AddCommand(a.runCommand(), a.reportCommand(), a.listCommand(), a.versionCommand(), a.studyCommand())
 	return root

@@ -1,0 +1,58 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// wrongFlag says in one line what is wrong with a flag, and what would be right.
+func wrongFlag(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	var invalid *pflag.InvalidValueError
+	var bare *pflag.ValueRequiredError
+	switch {
+	case errors.As(err, &unknown):
+		name := "--" + unknown.GetSpecifiedName()
+		if unknown.GetSpecifiedShortnames() != "" {
+			name = "-" + unknown.GetSpecifiedName()
+		}
+		err = fmt.Errorf("unknown flag %q of %s (known: %s)", name, cmd.CommandPath(), strings.Join(flagNames(cmd), ", "))
+	case errors.As(err, &invalid):
+		err = fmt.Errorf("--%s %q: %s", invalid.GetFlag().Name, invalid.GetValue(), wanted(invalid.GetFlag(), invalid.Unwrap()))
+	case errors.As(err, &bare):
+		err = fmt.Errorf("--%s: want a value after it: %s", bare.GetFlag().Name, bare.GetFlag().Usage)
+	}
+	return usageError{fmt.Errorf("%w (see %s --help)", err, cmd.CommandPath())}
+}
+
+// wanted says what values a flag takes, and where that is not known why it did not take this one.
+func wanted(f *pflag.Flag, cause error) string {
+	switch f.Value.Type() {
+	case "duration":
+		return "want a number with a unit (ns, us, ms, s, m or h), such as 500ms, 30s or 1m30s"
+	case "durationSlice":
+		return "want numbers with a unit (ns, us, ms, s, m or h) and commas between them, such as 50ms,200ms"
+	case "int":
+		return "want a whole number"
+	case "uint64":
+		return "want a whole number, 0 or more"
+	case "intSlice":
+		return "want whole numbers with commas between them, such as 1,10"
+	}
+	return cause.Error()
+}
+
+// flagNames lists the flags of a command in the order of the alphabet.
+func flagNames(cmd *cobra.Command) []string {
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, "--"+f.Name)
+		}
+	})
+	return names
+}
