@@ -75,7 +75,12 @@ func (a *app) report(dir, format, file string, trials, all bool) (err error) {
 	default:
 		err = report.Text(out, data.Run, data.Analysis, o)
 	}
-	for _, p := range problems {
+	const most = 20 // a file that is something else altogether has one with every line
+	for i, p := range problems {
+		if i == most {
+			fmt.Fprintf(a.Err, "nettoll: records of %s: and %d more lines\n", dir, len(problems)-most)
+			break
+		}
 		fmt.Fprintf(a.Err, "nettoll: records of %s: %v\n", dir, p)
 	}
 	return err
