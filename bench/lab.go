@@ -29,6 +29,11 @@ const (
 	mtu         = 1500
 	congestion  = "cubic" // of both sides' streams
 
+	// unpaced is the congestion control of sockets that choose none, in the containers that are compared in. iperf3 sets its own after it has
+	// connected: where the default is bbr the kernel would go on pacing the stream, and send a quarter of it (bbr_init, net/ipv4/tcp_bbr.c).
+	// It is the one that every namespace may have (tcp_set_default_congestion_control, net/ipv4/tcp_cong.c).
+	unpaced = "reno"
+
 	firstPort = 20000
 	lastPort  = 60000
 
@@ -120,6 +125,9 @@ func openLab(ctx context.Context, b *bench, cells []cell, length time.Duration) 
 		return nil, err
 	}
 	l.ends = ends
+	for _, e := range ends {
+		p.Steps = append(p.Steps, host.Sysctl{NS: e.Namespace, Key: "net.ipv4.tcp_congestion_control", Value: unpaced})
+	}
 	if err := l.host.Apply(ctx, p); err != nil {
 		return nil, err
 	}
