@@ -391,7 +391,9 @@ func (l *lab) all() []host.Host {
 
 // start starts the worker's process and its threads.
 func (w *labWorker) start(ctx context.Context) error {
-	process, err := w.lab.hosts[w.host-1].Start(ctx, host.WorkerSpec{ID: fmt.Sprintf("%s@host%d", w.side, w.host), CPUs: w.cpus})
+	startCtx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	process, err := w.lab.hosts[w.host-1].Start(startCtx, host.WorkerSpec{ID: fmt.Sprintf("%s@host%d", w.side, w.host), CPUs: w.cpus})
 	if err != nil {
 		return err
 	}
@@ -535,14 +537,27 @@ func (l *lab) granted(ctx context.Context, cells []experiment.Cell) (map[string]
 	return all, nil
 }
 
-// prove probes the allowed pairs with full-size packets.
-func (l *lab) prove(ctx context.Context, mtu int) measure.Proof {
+// prove probes the allowed pairs with full-size packets. Workers that do not answer are a fault, and the proof says nothing about the
+// lab.
+func (l *lab) prove(ctx context.Context, mtu int) (measure.Proof, *fault) {
 	result := measure.Proof{Generation: l.generation.number, Lab: l.ID, Claim: fmt.Sprintf("every pair passes packets of %d bytes both ways, unfragmented", mtu), OK: true}
 	fail := func(format string, args ...any) {
 		result.OK = false
 		if result.Detail == "" {
 			result.Detail = fmt.Sprintf(format, args...)
 		}
+	}
+	silent := &fault{cell: -1}
+	call := func(w *labWorker, method string, params, result any) error {
+		if slices.Contains(silent.workers, w) {
+			return errors.New(silent.reason)
+		}
+		err := w.call(ctx, method, params, result)
+		if err != nil && (w.dead() || errors.Is(err, context.DeadlineExceeded)) {
+			silent.workers = append(silent.workers, w)
+			silent.reason = strings.TrimPrefix(silent.reason+"; "+err.Error(), "; ")
+		}
+		return err
 	}
 	port := func(pair int) uint16 { return uint16(proofPort - 2*pair) }
 	find := func(side workload.Side, pair int) *labWorker {
@@ -552,13 +567,13 @@ func (l *lab) prove(ctx context.Context, mtu int) measure.Proof {
 	for pair, at := range l.at {
 		source, sink := netip.AddrPortFrom(at.source.IPv4, port(pair)-1), netip.AddrPortFrom(at.sink.IPv4, port(pair))
 		params := worker.ProofParams{Namespace: at.sink.Namespace, Local: sink, Remote: source}
-		if err := find(workload.Sink, pair).call(ctx, worker.ProofOpen, params, nil); err != nil {
+		if err := call(find(workload.Sink, pair), worker.ProofOpen, params, nil); err != nil {
 			fail("pair %d: %v", pair, err)
 			continue
 		}
 		params = worker.ProofParams{Namespace: at.source.Namespace, Local: source, Remote: sink, Payload: proof.FullPayload(mtu, false)}
 		var tried worker.ProofResult
-		if err := find(workload.Source, pair).call(ctx, worker.ProofTry, params, &tried); err != nil {
+		if err := call(find(workload.Source, pair), worker.ProofTry, params, &tried); err != nil {
 			fail("pair %d: %v", pair, err)
 		} else if !tried.OK {
 			fail("pair %d: %s", pair, tried.Detail)
@@ -566,12 +581,25 @@ func (l *lab) prove(ctx context.Context, mtu int) measure.Proof {
 	}
 	for _, w := range l.workers {
 		if w.side == workload.Sink {
-			if err := w.call(ctx, worker.ProofClose, nil, nil); err != nil {
+			if err := call(w, worker.ProofClose, nil, nil); err != nil {
 				fail("%v", err)
 			}
 		}
 	}
-	return result
+	if len(silent.workers) > 0 {
+		return result, silent
+	}
+	return result, nil
+}
+
+// dead says whether the worker's process has ended.
+func (w *labWorker) dead() bool {
+	select {
+	case <-w.Done():
+		return true
+	default:
+		return false
+	}
 }
 
 // restart puts a new process in a dead worker's place and opens the whole lab's sockets anew.

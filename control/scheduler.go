@@ -316,7 +316,16 @@ func (s *scheduler) prove(ctx context.Context, g *generation, when string) error
 		if l == nil {
 			continue
 		}
-		p := l.prove(ctx, s.experiment.Tune.MTU)
+		p, f := l.prove(ctx, s.experiment.Tune.MTU)
+		if f != nil && ctx.Err() == nil {
+			if err := s.mend(ctx, g, f); err != nil {
+				return err
+			}
+			if g.labs[i] == nil {
+				continue
+			}
+			p, _ = l.prove(ctx, s.experiment.Tune.MTU)
+		}
 		if ctx.Err() != nil {
 			return nil // an interruption is no evidence
 		}

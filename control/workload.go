@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/measure"
@@ -24,8 +26,12 @@ type trial struct {
 	failure string
 }
 
-// interruptLimit is how long an interrupted run waits for the samples of its last block.
-const interruptLimit = 200 * time.Millisecond
+const (
+	// collectLimit is how long workers have for the samples of a block: it takes milliseconds, with hundreds of pairs too.
+	collectLimit = 5 * time.Second
+	// interruptLimit is how long an interrupted run waits for those of its last block.
+	interruptLimit = 200 * time.Millisecond
+)
 
 // workloadControl makes blocks happen.
 type workloadControl struct {
@@ -69,13 +75,15 @@ func (c *workloadControl) run(ctx context.Context, g *generation, order []int) (
 		}
 		err = died
 	}
-	collectCtx := context.WithoutCancel(ctx)
+	limit := collectLimit
 	if ctx.Err() != nil { // a worker whose trial was left alone answers when that has ended
-		var stop context.CancelFunc
-		collectCtx, stop = context.WithTimeout(collectCtx, interruptLimit)
-		defer stop()
+		limit = interruptLimit
 	}
-	trials, collectErr := c.collect(collectCtx, g, timings)
+	collectCtx, stop := context.WithTimeoutCause(context.WithoutCancel(ctx), limit, fmt.Errorf("it did not give its samples within %v", limit))
+	defer stop()
+	var known *fault
+	_ = errors.As(err, &known)
+	trials, collectErr := c.collect(collectCtx, g, timings, known)
 	if err == nil {
 		err = collectErr
 	}
@@ -141,8 +149,9 @@ func (c *workloadControl) name(g *generation, s *traffic.StalledError) *fault {
 	return f
 }
 
-// collect fetches the samples of the trials that ended, and has the workload make metrics of them.
-func (c *workloadControl) collect(ctx context.Context, g *generation, timings []traffic.Timing) ([]trial, error) {
+// collect fetches the samples of the trials that ended, and has the workload make metrics of them. Workers that do not give them are
+// a *fault; those of a fault that is known are not asked.
+func (c *workloadControl) collect(ctx context.Context, g *generation, timings []traffic.Timing, known *fault) ([]trial, error) {
 	asked := map[*lab][]int{}
 	for _, t := range timings {
 		if t.Done {
@@ -155,21 +164,37 @@ func (c *workloadControl) collect(ctx context.Context, g *generation, timings []
 		samples []worker.CellSamples
 	}
 	answers := make(chan answer, len(g.workers()))
-	var group errgroup.Group
+	var group sync.WaitGroup
+	var mu sync.Mutex
+	silent := &fault{cell: -1}
 	for l, cells := range asked {
 		for _, w := range l.workers {
-			group.Go(func() error {
+			if known != nil && slices.Contains(known.workers, w) {
+				continue
+			}
+			group.Go(func() {
 				var samples []worker.CellSamples
 				err := w.call(ctx, worker.Collect, worker.CollectParams{Cells: cells}, &samples)
 				if err == nil {
 					answers <- answer{w, samples}
+					return
 				}
-				return err
+				mu.Lock()
+				defer mu.Unlock()
+				if cause := context.Cause(ctx); cause != nil {
+					err = fmt.Errorf("worker %s: %w", w.name(), cause)
+				}
+				silent.workers = append(silent.workers, w)
+				silent.reason = strings.TrimPrefix(silent.reason+"; "+err.Error(), "; ")
 			})
 		}
 	}
-	err := group.Wait() // a dead worker's cells are incomplete and left out below; the fault is told by run
+	group.Wait() // the cells of a worker that did not answer are incomplete and left out below
 	close(answers)
+	var err error
+	if len(silent.workers) > 0 {
+		err = silent
+	}
 
 	gathered := map[int]*workload.Trial{}
 	got := map[int]int{} // samples, by cell
