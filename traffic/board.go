@@ -39,6 +39,13 @@ const (
 	softirqsRead = 32 // bytes of /proc/PID/schedstat that hold the run time (kernel: Documentation/scheduler/sched-stats.rst)
 )
 
+// States of a trial's gate.
+const (
+	gateClosed = iota
+	gateOpen
+	gateShut // for good: the block was given up
+)
+
 // Layout is the size of a board.
 type Layout struct {
 	Workers int // worker processes, all labs together
@@ -213,11 +220,12 @@ func (b *Board) Run(ctx context.Context, order []int, threads func(worker int) i
 		return nil, fmt.Errorf("block of %d trials on a board for %d", len(order), len(b.trials))
 	}
 	first := b.h.first + b.h.count
+	// From here on tickets of earlier blocks are worth nothing: their trials' slots are used again.
+	atomic.StoreUint32(&b.h.first, first)
+	atomic.StoreUint32(&b.h.count, uint32(len(order)))
 	for i, cell := range order {
 		b.trials[i] = trialSlot{cell: uint32(cell)}
 	}
-	atomic.StoreUint32(&b.h.first, first)
-	atomic.StoreUint32(&b.h.count, uint32(len(order)))
 	atomic.StoreUint32(&b.h.abort, 0)
 	atomic.StoreUint32(&b.h.failed, 0)
 	before := atomic.LoadUint32(&b.h.finished)
@@ -225,6 +233,9 @@ func (b *Board) Run(ctx context.Context, order []int, threads func(worker int) i
 	started := clock.Now()
 	b.call(first)
 	err := b.watch(ctx, before)
+	if err != nil {
+		b.release()
+	}
 
 	timings := make([]Timing, len(order))
 	previous := started
@@ -293,6 +304,13 @@ func (b *Board) current() *trialSlot {
 		}
 	}
 	return nil
+}
+
+// release sends away the threads that wait for others at a gate that will not open: they must not be there when the next block begins.
+func (b *Board) release() {
+	if t := b.current(); t != nil && atomic.CompareAndSwapUint32(&t.gate, gateClosed, gateShut) {
+		futex.Wake(&t.gate, wakeAll)
+	}
 }
 
 // overdue says whether the running trial should have ended long ago.
@@ -410,16 +428,23 @@ func (b *Board) Arrive(ticket uint32, s Seat, softirqd func() int64) (Window, er
 			atomic.StoreInt64(&t.softirq, -softirqd())
 		}
 		atomic.StoreInt64(&t.opened, clock.Now())
-		atomic.StoreUint32(&t.gate, 1)
+		atomic.CompareAndSwapUint32(&t.gate, gateClosed, gateOpen)
 		futex.Wake(&t.gate, wakeAll)
 	}
-	for deadline := clock.Now() + int64(gateLimit); atomic.LoadUint32(&t.gate) == 0; {
-		if errors.Is(futex.WaitUntil(&t.gate, 0, deadline), futex.ErrTimeout) && atomic.LoadUint32(&t.gate) == 0 {
+	for deadline := clock.Now() + int64(gateLimit); atomic.LoadUint32(&t.gate) == gateClosed; {
+		timedOut := errors.Is(futex.WaitUntil(&t.gate, gateClosed, deadline), futex.ErrTimeout)
+		if b.trial(ticket) == nil { // another block has begun
+			return Window{}, ErrGate
+		}
+		if timedOut && atomic.LoadUint32(&t.gate) == gateClosed {
 			if atomic.CompareAndSwapUint32(&b.h.failed, 0, ticket) {
 				b.finish()
 			}
 			return Window{}, ErrGate
 		}
+	}
+	if atomic.LoadUint32(&t.gate) == gateShut || b.trial(ticket) == nil {
+		return Window{}, ErrGate
 	}
 	opened := atomic.LoadInt64(&t.opened)
 	return Window{Open: opened, Start: opened + c.warm, Close: opened + c.length}, nil
