@@ -1,0 +1,260 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/nettoll/nettoll/experiment"
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/proof"
+	"github.com/nettoll/nettoll/traffic/worker"
+	"github.com/nettoll/nettoll/workload"
+)
+
+// lab is one stack × placement × pairs as it stands.
+type lab struct {
+	experiment.Lab
+	generation *generation
+	hosts      []host.Host // host 1 first
+	underlay   host.Host   // nil on one host
+	endpoints  [][]network.Endpoint
+	workers    []*labWorker
+	congestion []string // what its workers can set
+	at         []pairAddresses
+}
+
+// pairAddresses is where the two ends of a pair are.
+type pairAddresses struct {
+	sourceHost, sinkHost int // from 1
+	source, sink         network.Endpoint
+}
+
+// labWorker is one worker process of a lab and what must be known to start it again.
+type labWorker struct {
+	host.Worker
+	lab     *lab
+	side    workload.Side
+	host    int // from 1
+	number  int // on the board
+	pairs   []int
+	cpus    []int
+	specs   []worker.EndpointSpec
+	threads []int // ids in the host's PID namespace
+}
+
+func (w *labWorker) name() string {
+	return fmt.Sprintf("%s@host%d of lab %s", w.side, w.host, w.lab.ID)
+}
+
+func (l *lab) assign(side workload.Side, host, pair int, cpus []int) {
+	i := slices.IndexFunc(l.workers, func(w *labWorker) bool { return w.side == side && w.host == host })
+	if i < 0 {
+		i = len(l.workers)
+		l.workers = append(l.workers, &labWorker{lab: l, side: side, host: host, number: len(l.generation.seats), cpus: cpus})
+		l.generation.seats = append(l.generation.seats, 0)
+	}
+	w := l.workers[i]
+	w.pairs = append(w.pairs, pair)
+	l.generation.seats[w.number]++
+}
+
+// verify asks the kernel whether the lab still is what was planned.
+func (l *lab) verify(ctx context.Context) error {
+	for _, h := range l.all() {
+		if err := h.Verify(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// all returns the hosts that stand, the underlay last.
+func (l *lab) all() []host.Host {
+	var all []host.Host
+	for _, h := range l.hosts {
+		if h != nil {
+			all = append(all, h)
+		}
+	}
+	if l.underlay != nil {
+		all = append(all, l.underlay)
+	}
+	return all
+}
+
+// start starts the worker's process and its threads.
+func (w *labWorker) start(ctx context.Context) error {
+	startCtx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	process, err := w.lab.hosts[w.host-1].Start(startCtx, host.WorkerSpec{ID: fmt.Sprintf("%s@host%d", w.side, w.host), CPUs: w.cpus})
+	if err != nil {
+		return err
+	}
+	w.Worker = process
+	var began worker.BeginResult
+	params := worker.BeginParams{Worker: w.number, Pairs: len(w.pairs), CPUs: w.cpus, Run: uint64(w.lab.generation.number + 1)}
+	if err := w.call(ctx, worker.Begin, params, &began); err != nil {
+		return err
+	}
+	w.threads = began.Threads
+	return nil
+}
+
+func (w *labWorker) call(ctx context.Context, method string, params, result any) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, callLimit, fmt.Errorf("no answer to %q within %v", method, callLimit))
+	defer cancel()
+	if err := w.Call(ctx, method, params, result); err != nil {
+		if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
+			err = errors.Join(err, cause)
+		}
+		return fmt.Errorf("worker %s: %w", w.name(), err)
+	}
+	return nil
+}
+
+// settable asks the lab's workers which congestion controls all of them can set.
+func (l *lab) settable(ctx context.Context) ([]string, error) {
+	can := candidates()
+	for _, w := range l.workers {
+		namespace := l.at[w.pairs[0]].source.Namespace
+		if w.side == workload.Sink {
+			namespace = l.at[w.pairs[0]].sink.Namespace
+		}
+		var these []string
+		if err := w.call(ctx, worker.Congestion, worker.CongestionParams{Namespace: namespace, Candidates: can}, &these); err != nil {
+			return nil, err
+		}
+		can = these
+	}
+	return can, nil
+}
+
+// open opens all endpoints of the lab, sinks before sources.
+func (l *lab) open(ctx context.Context) error {
+	for _, side := range []workload.Side{workload.Sink, workload.Source} {
+		for _, w := range l.workers {
+			if w.side != side {
+				continue
+			}
+			if err := w.call(ctx, worker.Open, worker.OpenParams{Endpoints: w.specs}, nil); err != nil {
+				return err
+			}
+		}
+	}
+	for _, w := range l.workers {
+		if err := w.call(ctx, worker.Ready, nil, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// granted returns what the kernel granted the endpoints of each cell: pair 0 speaks for all where they agree.
+func (l *lab) granted(ctx context.Context, cells []experiment.Cell) (map[string]any, error) {
+	all := map[string]any{}
+	for _, w := range l.workers {
+		var facts []worker.EndpointFacts
+		if err := w.call(ctx, worker.Facts, nil, &facts); err != nil {
+			return nil, err
+		}
+		for _, f := range facts {
+			key := cells[f.Cell].ID + " " + string(f.Side)
+			if known, ok := all[key]; !ok {
+				all[key] = f.Facts
+			} else if known != any(f.Facts) {
+				all[fmt.Sprintf("%s of pair %d", key, f.Pair)] = f.Facts
+			}
+		}
+	}
+	return all, nil
+}
+
+// prove probes the allowed pairs with full-size packets. Workers that do not answer are a fault, and the proof says nothing about the
+// lab.
+func (l *lab) prove(ctx context.Context, mtu int) (measure.Proof, *fault) {
+	result := measure.Proof{Generation: l.generation.number, Lab: l.ID, Claim: fmt.Sprintf("every pair passes packets of %d bytes both ways, unfragmented", mtu), OK: true}
+	fail := func(format string, args ...any) {
+		result.OK = false
+		if result.Detail == "" {
+			result.Detail = fmt.Sprintf(format, args...)
+		}
+	}
+	silent := &fault{cell: -1}
+	call := func(w *labWorker, method string, params, result any) error {
+		if slices.Contains(silent.workers, w) {
+			return errors.New(silent.reason)
+		}
+		err := w.call(ctx, method, params, result)
+		if err != nil && (w.dead() || errors.Is(err, context.DeadlineExceeded)) {
+			silent.workers = append(silent.workers, w)
+			silent.reason = strings.TrimPrefix(silent.reason+"; "+err.Error(), "; ")
+		}
+		return err
+	}
+	port := func(pair int) uint16 { return uint16(proofPort - 2*pair) }
+	find := func(side workload.Side, pair int) *labWorker {
+		i := slices.IndexFunc(l.workers, func(w *labWorker) bool { return w.side == side && slices.Contains(w.pairs, pair) })
+		return l.workers[i]
+	}
+	for pair, at := range l.at {
+		source, sink := netip.AddrPortFrom(at.source.IPv4, port(pair)-1), netip.AddrPortFrom(at.sink.IPv4, port(pair))
+		params := worker.ProofParams{Namespace: at.sink.Namespace, Local: sink, Remote: source}
+		if err := call(find(workload.Sink, pair), worker.ProofOpen, params, nil); err != nil {
+			fail("pair %d: %v", pair, err)
+			continue
+		}
+		params = worker.ProofParams{Namespace: at.source.Namespace, Local: source, Remote: sink, Payload: proof.FullPayload(mtu, false)}
+		var tried worker.ProofResult
+		if err := call(find(workload.Source, pair), worker.ProofTry, params, &tried); err != nil {
+			fail("pair %d: %v", pair, err)
+		} else if !tried.OK {
+			fail("pair %d: %s", pair, tried.Detail)
+		}
+	}
+	for _, w := range l.workers {
+		if w.side == workload.Sink {
+			if err := call(w, worker.ProofClose, nil, nil); err != nil {
+				fail("%v", err)
+			}
+		}
+	}
+	if len(silent.workers) > 0 {
+		return result, silent
+	}
+	return result, nil
+}
+
+// dead says whether the worker's process has ended.
+func (w *labWorker) dead() bool {
+	select {
+	case <-w.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// restart puts a new process in a dead worker's place and opens the whole lab's sockets anew.
+func (l *lab) restart(ctx context.Context, w *labWorker) error {
+	_ = w.Kill() // it is dead or hangs; a hanging one ends here
+	if err := w.start(ctx); err != nil {
+		return err
+	}
+	return l.open(ctx)
+}
+
+// close ends everything in the lab.
+func (l *lab) close() {
+	var group sync.WaitGroup
+	for _, h := range l.all() {
+		group.Go(func() { _ = h.Close() }) // what is left is killed by the kernel with its PID namespace
+	}
+	group.Wait()
+}
