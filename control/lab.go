@@ -39,14 +39,13 @@ type pairAddresses struct {
 // labWorker is one worker process of a lab and what must be known to start it again.
 type labWorker struct {
 	host.Worker
-	lab     *lab
-	side    workload.Side
-	host    int // from 1
-	number  int // on the board
-	pairs   []int
-	cpus    []int
-	specs   []worker.EndpointSpec
-	threads []int // ids in the host's PID namespace
+	lab    *lab
+	side   workload.Side
+	host   int // from 1
+	number int // on the board
+	pairs  []int
+	cpus   []int
+	specs  []worker.EndpointSpec
 }
 
 func (w *labWorker) name() string {
@@ -98,13 +97,8 @@ func (w *labWorker) start(ctx context.Context) error {
 		return err
 	}
 	w.Worker = process
-	var began worker.BeginResult
 	params := worker.BeginParams{Worker: w.number, Pairs: len(w.pairs), CPUs: w.cpus, Run: uint64(w.lab.generation.number + 1)}
-	if err := w.call(ctx, worker.Begin, params, &began); err != nil {
-		return err
-	}
-	w.threads = began.Threads
-	return nil
+	return w.call(ctx, worker.Begin, params, nil)
 }
 
 func (w *labWorker) call(ctx context.Context, method string, params, result any) error {

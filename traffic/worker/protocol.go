@@ -11,7 +11,7 @@ import (
 
 // The methods of a worker, in the order in which they are called.
 const (
-	Begin      = "begin"       // BeginParams → BeginResult
+	Begin      = "begin"       // BeginParams → nothing
 	Congestion = "congestion"  // CongestionParams → []string
 	Open       = "open"        // OpenParams → nothing; the sinks of a cell before its sources
 	Ready      = "ready"       // nothing → nothing: accepts what the sources have connected
@@ -28,12 +28,6 @@ type BeginParams struct {
 	Pairs  int    `json:"pairs"`  // how many threads
 	CPUs   []int  `json:"cpus"`   // thread i runs on CPUs[i % len]; empty: anywhere
 	Run    uint64 `json:"run"`    // makes trial ids differ between generations
-}
-
-// BeginResult says what became of them.
-type BeginResult struct {
-	PID     int   `json:"pid"`
-	Threads []int `json:"threads"`
 }
 
 // CongestionParams asks which of the candidates a TCP socket in a namespace may be set to.

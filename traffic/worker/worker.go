@@ -86,22 +86,21 @@ func method[P, R any](w *Worker, f func(*Worker, P) (R, error)) protocol.Handler
 
 type nothing struct{}
 
-func (w *Worker) begin(p BeginParams) (BeginResult, error) {
-	result := BeginResult{PID: os.Getpid()}
+func (w *Worker) begin(p BeginParams) (nothing, error) {
 	if w.seats > 0 {
-		return result, errors.New("begin: the threads run already")
+		return nothing{}, errors.New("begin: the threads run already")
 	}
 	file := w.files[boardFile]
 	if file == nil {
-		return result, fmt.Errorf("begin: no inherited file %q", boardFile)
+		return nothing{}, fmt.Errorf("begin: no inherited file %q", boardFile)
 	}
 	mem, err := shm.Map(file)
 	if err != nil {
-		return result, err
+		return nothing{}, err
 	}
 	board, err := traffic.OpenBoard(mem)
 	if err != nil {
-		return result, err
+		return nothing{}, err
 	}
 	var schedstat []*os.File
 	for name, f := range w.files {
@@ -128,17 +127,15 @@ func (w *Worker) begin(p BeginParams) (BeginResult, error) {
 	}
 	for range p.Pairs {
 		if err := <-ready; err != nil {
-			return result, err
+			return nothing{}, err
 		}
 	}
 	hot := map[int]bool{}
 	for range p.Pairs {
-		id := <-ids
-		hot[id] = true
-		result.Threads = append(result.Threads, id)
+		hot[<-ids] = true
 	}
 	w.seats = p.Pairs
-	return result, thread.Park(hot)
+	return nothing{}, thread.Park(hot)
 }
 
 // endpoint returns what a thread drives in a cell. It is called during a turn and locks nothing.
