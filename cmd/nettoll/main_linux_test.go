@@ -1,0 +1,335 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/measure"
+)
+
+// programEnv names the program under test. Set by hand it tests that one: NETTOLL_PROGRAM=$PWD/bin/nettoll go test ./cmd/nettoll
+const programEnv = "NETTOLL_PROGRAM"
+
+// TestMain builds the program once, and runs the tests with it.
+func TestMain(m *testing.M) {
+	if os.Getenv(programEnv) != "" {
+		testnet.Main(m)
+	}
+	code, err := build()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(code)
+}
+
+// build builds the program where everyone may execute it, runs this test binary once more with it, removes it and returns
+// the exit status.
+func build() (int, error) {
+	dir, err := os.MkdirTemp("", "nettoll-program-")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return 0, err
+	}
+	path := filepath.Join(dir, "nettoll")
+	tool := exec.Command("go", "build", "-o", path, ".")
+	tool.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if said, err := tool.CombinedOutput(); err != nil {
+		return 0, fmt.Errorf("go build: %w\n%s", err, said)
+	}
+	tests := exec.Command("/proc/self/exe", os.Args[1:]...)
+	tests.Args[0] = os.Args[0]
+	tests.Env = append(os.Environ(), programEnv+"="+path)
+	tests.Stdin, tests.Stdout, tests.Stderr = os.Stdin, os.Stdout, os.Stderr
+	tests.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	runtime.LockOSThread() // the death signal is sent when this thread ends
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
+	if err := tests.Start(); err != nil {
+		return 0, err
+	}
+	go func() {
+		for s := range signals {
+			_ = tests.Process.Signal(s)
+		}
+	}()
+	if err := tests.Wait(); tests.ProcessState.ExitCode() < 0 {
+		return 0, err
+	}
+	return tests.ProcessState.ExitCode(), nil
+}
+
+// A session is a nettoll that a test has started, as the leader of a session of its own, with all the processes that it has started.
+type session struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	dir    string // of the run; it does not exist yet
+	mark   string // in the environment of each of its processes
+	stdout bytes.Buffer
+	stderr bytes.Buffer
+	ended  chan struct{}
+	end    time.Time // when it was seen to have ended
+}
+
+// markEnv marks the processes of one session.
+const markEnv = "NETTOLL_TEST_SESSION"
+
+var sessions atomic.Int64
+
+// start starts `nettoll run` with these arguments and a run directory of its own, which the caller may change before begin.
+func start(t *testing.T, args ...string) *session {
+	t.Helper()
+	s := prepare(t, filepath.Join(t.TempDir(), "run"), args...)
+	s.begin()
+	return s
+}
+
+// prepare makes a session of `nettoll run` that begin starts.
+func prepare(t *testing.T, dir string, args ...string) *session {
+	s := &session{t: t, dir: dir, ended: make(chan struct{})}
+	s.mark = fmt.Sprintf("%s=%d.%d.", markEnv, os.Getpid(), sessions.Add(1))
+	s.cmd = exec.Command(os.Getenv(programEnv), append([]string{"run", "-o", dir}, args...)...)
+	s.cmd.Env = append(os.Environ(), s.mark)
+	s.cmd.Stdout, s.cmd.Stderr = &s.stdout, &s.stderr
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	return s
+}
+
+func (s *session) begin() {
+	s.t.Helper()
+	if err := s.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	go func() {
+		_ = s.cmd.Wait() // the state says more
+		s.end = time.Now()
+		close(s.ended)
+	}()
+	s.t.Cleanup(func() {
+		_ = s.cmd.Process.Kill() // it may be gone
+		<-s.ended
+		s.leavesNothing(s.end)
+		if s.t.Failed() {
+			s.t.Logf("%s\nended with %v\nstdout:\n%s\nstderr:\n%s", s.cmd, s.cmd.ProcessState, &s.stdout, &s.stderr)
+		}
+	})
+}
+
+// wait waits until the program has ended, not longer than limit, and returns its exit status as a shell would see it.
+func (s *session) wait(limit time.Duration) int {
+	s.t.Helper()
+	select {
+	case <-s.ended:
+	case <-time.After(limit):
+		s.t.Fatalf("it has not ended after %v", limit)
+	}
+	status := s.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	if status.Signaled() {
+		return 128 + int(status.Signal())
+	}
+	return status.ExitStatus()
+}
+
+// interrupt is what Ctrl-C does: a signal to each process of the session's foreground group.
+func (s *session) interrupt() time.Time {
+	s.t.Helper()
+	now := time.Now()
+	if err := unix.Kill(-s.cmd.Process.Pid, unix.SIGINT); err != nil {
+		s.t.Fatalf("interrupt: %v", err)
+	}
+	return now
+}
+
+// soon is within which everything that a program has started ends with it.
+const soon = time.Second
+
+// leavesNothing checks that a second after its end no process of the session is left.
+func (s *session) leavesNothing(end time.Time) {
+	s.t.Helper()
+	for {
+		left := s.members()
+		if len(left) == 0 {
+			return
+		}
+		if time.Since(end) > soon {
+			s.t.Errorf("%v after its end these processes are left: %v", time.Since(end), left)
+			for _, m := range left {
+				_ = unix.Kill(m.pid, unix.SIGKILL) // it may be gone by now
+			}
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// member is a process of a session.
+type member struct {
+	pid, parent int
+	args        []string
+}
+
+func (m member) String() string { return fmt.Sprintf("%d %q", m.pid, strings.Join(m.args, " ")) }
+
+// links lists the links of the network namespace that the process is in.
+func (m member) links() []string {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/dev", m.pid))
+	if err != nil {
+		return nil // it has ended
+	}
+	var names []string
+	for line := range strings.Lines(string(data)) {
+		if name, _, ok := strings.Cut(line, ":"); ok {
+			names = append(names, strings.TrimSpace(name))
+		}
+	}
+	return names
+}
+
+// members lists the living processes of the session, in all of its PID namespaces.
+func (s *session) members() []member {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var found []member
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+		if err != nil || !slices.Contains(strings.Split(string(env), "\x00"), s.mark) {
+			continue
+		}
+		m := member{pid: pid}
+		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		m.args = strings.Split(strings.TrimRight(string(line), "\x00"), "\x00")
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			continue // it has ended
+		}
+		// PID (NAME) STATE PPID …; proc_pid_stat(5)
+		if f := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])); len(f) > 1 {
+			m.parent, _ = strconv.Atoi(f[1])
+		}
+		found = append(found, m)
+	}
+	return found
+}
+
+// worker returns a worker of this name in the lab of a bridge on one host, not one of those known; ok is false if there is none
+// right now.
+func (s *session) worker(name string, known ...int) (_ member, ok bool) {
+	for _, m := range s.members() {
+		if len(m.args) < 4 || m.args[1] != "worker" || m.args[3] != name || slices.Contains(known, m.pid) {
+			continue
+		}
+		if links := m.links(); slices.Contains(links, "br0") && !slices.Contains(links, "up0") {
+			return m, true
+		}
+	}
+	return member{}, false
+}
+
+// records returns what the records file says so far. A last line that is still being written is no problem.
+func (s *session) records() (log *measure.Log, torn bool) {
+	s.t.Helper()
+	data, err := os.ReadFile(filepath.Join(s.dir, "records.jsonl"))
+	if errors.Is(err, os.ErrNotExist) {
+		return &measure.Log{}, false
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	whole := data[:bytes.LastIndexByte(data, '\n')+1]
+	log, problems, err := measure.Read(bytes.NewReader(whole))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, p := range problems {
+		s.t.Errorf("%s: %v", s.dir, p)
+	}
+	return log, len(whole) < len(data)
+}
+
+// until waits until f says so.
+func (s *session) until(what string, f func() bool) {
+	s.t.Helper()
+	deadline := time.Now().Add(15 * time.Second)
+	for !f() {
+		select {
+		case <-s.ended:
+			s.t.Fatalf("it ended before %s", what)
+		default:
+		}
+		if time.Now().After(deadline) {
+			s.t.Fatalf("%s did not come about within 15 s", what)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+// measuring waits until a block more than those already there has been kept.
+func (s *session) measuring() {
+	s.t.Helper()
+	before, _ := s.records()
+	s.until("a block", func() bool {
+		now, _ := s.records()
+		return len(now.Blocks) > len(before.Blocks)
+	})
+}
+
+// output is what a short command says and how it exits.
+type output struct {
+	stdout, stderr string
+	status         int
+}
+
+// nettoll runs a command that ends by itself.
+func nettoll(t *testing.T, args ...string) output {
+	t.Helper()
+	return nettollAs(t, nil, args...)
+}
+
+// nettollAs runs it as another user.
+func nettollAs(t *testing.T, user *syscall.Credential, args ...string) output {
+	t.Helper()
+	cmd := exec.Command(os.Getenv(programEnv), args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: user}
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited {
+		t.Fatal(err)
+	}
+	return output{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
+}
+
+// contains checks that a text says all of these, anywhere.
+func contains(t *testing.T, what, text string, want ...string) {
+	t.Helper()
+	for _, w := range want {
+		if !strings.Contains(text, w) {
+			t.Errorf("%s does not say %q:\n%s", what, w, text)
+		}
+	}
+}

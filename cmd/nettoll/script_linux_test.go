@@ -1,0 +1,68 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/nettoll/nettoll/internal/testnet"
+)
+
+// The scripts of testdata/script drive the program as a user does in a shell. Those that build something are called run*.
+func TestScript(t *testing.T) {
+	scripts(t, func(name string) bool { return !strings.HasPrefix(name, "run") })
+}
+
+func TestRunScript(t *testing.T) {
+	testnet.Root(t)
+	scripts(t, func(name string) bool { return strings.HasPrefix(name, "run") })
+}
+
+func scripts(t *testing.T, wanted func(name string) bool) {
+	all, err := filepath.Glob("testdata/script/*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var files []string
+	for _, f := range all {
+		if wanted(filepath.Base(f)) {
+			files = append(files, f)
+		}
+	}
+	testscript.Run(t, testscript.Params{
+		Files: files,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("PATH", filepath.Dir(os.Getenv(programEnv))+string(os.PathListSeparator)+env.Getenv("PATH"))
+			return nil
+		},
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+	})
+}
+
+// exits is the script command `exits STATUS PROGRAM [ARGUMENT]...`: the program must end with that exit status.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits STATUS PROGRAM [ARGUMENT]...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		exit, ok := errors.AsType[*exec.ExitError](err)
+		if !ok {
+			ts.Fatalf("%v", err)
+		}
+		got = exit.ExitCode()
+	}
+	if got != want {
+		ts.Fatalf("exit status %d, want %d", got, want)
+	}
+}
