@@ -1,0 +1,108 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nettoll/nettoll/internal/testnet"
+)
+
+// Ctrl-C ends a run within a second, whatever it is doing; what was measured until then is reported.
+func TestInterrupt(t *testing.T) {
+	testnet.Root(t)
+	blocks := func(n int) func(*session) {
+		return func(s *session) {
+			s.until("a block", func() bool {
+				log, _ := s.records()
+				return len(log.Blocks) >= n
+			})
+		}
+	}
+	for _, tt := range []struct {
+		name     string
+		args     []string
+		when     func(*session)
+		measured bool // at least a block by then
+	}{
+		{"at the start", nil, func(*session) { time.Sleep(30 * time.Millisecond) }, false},
+		{"while building", nil, func(s *session) {
+			s.until("a host", func() bool { return len(s.members()) > 3 })
+		}, false},
+		{"after a block", nil, blocks(1), true},
+		{"between generations", []string{"--time", "3s"}, func(s *session) {
+			s.until("a proof after the blocks", func() bool {
+				log, _ := s.records()
+				return len(log.Proofs) > 0 && log.Proofs[len(log.Proofs)-1].When == "after"
+			})
+		}, true},
+		{"in a long trial", []string{"--trial", "10s"}, func(s *session) {
+			s.until("all workers", func() bool { return len(s.members()) > 20 })
+			time.Sleep(500 * time.Millisecond)
+		}, false},
+		{"while a worker hangs", []string{"--workload", "udp-rr", "--placement", "same-host"}, func(s *session) {
+			s.measuring()
+			if w, ok := s.worker("source@host1"); !ok {
+				t.Error("there is no worker")
+			} else if err := unix.Kill(w.pid, unix.SIGSTOP); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := start(t, append([]string{"--time", "30s"}, tt.args...)...)
+			tt.when(s)
+			before, _ := s.records()
+			if tt.measured && len(before.Blocks) == 0 {
+				t.Fatal("no block was measured: this shows nothing")
+			}
+			asked := s.interrupt()
+			if status := s.wait(10 * time.Second); status != 130 {
+				t.Errorf("exit status %d, want 130", status)
+			}
+			if took := s.end.Sub(asked); took > soon {
+				t.Errorf("it took %v, want at most %v", took, soon)
+			}
+			contains(t, "stderr", s.stderr.String(), "nettoll: interrupted: reporting what was measured (again to stop at once)")
+			after, torn := s.records()
+			if torn || len(after.Blocks) < len(before.Blocks) || len(after.Trials) < len(before.Trials) {
+				t.Errorf("torn: %v; %d blocks and %d trials, there were %d and %d", torn, len(after.Blocks), len(after.Trials), len(before.Blocks), len(before.Trials))
+			}
+			if len(after.Trials) == 0 {
+				contains(t, "stderr", s.stderr.String(), "nettoll: nothing was measured yet")
+				return
+			}
+			contains(t, "stdout", s.stdout.String(), "bridge", "baseline", "it was interrupted", "nettoll report "+s.dir)
+			again := nettoll(t, "report", s.dir)
+			if again.status != 0 || again.stderr != "" {
+				t.Errorf("report exits with %d: %s", again.status, again.stderr)
+			}
+			if table, _, _ := strings.Cut(s.stdout.String(), "\nIt ended because"); table != again.stdout {
+				t.Errorf("the interrupted run said\n%s\nits report says\n%s", table, again.stdout)
+			}
+		})
+	}
+}
+
+// A second Ctrl-C does not wait for a report.
+func TestInterruptTwice(t *testing.T) {
+	testnet.Root(t)
+	s := start(t, "--time", "30s", "--trial", "10s")
+	s.until("all workers", func() bool { return len(s.members()) > 20 })
+	time.Sleep(300 * time.Millisecond)
+	s.interrupt()
+	time.Sleep(20 * time.Millisecond) // nobody is faster, and one signal cannot wait twice in a kernel
+	asked := s.interrupt()
+	if status := s.wait(10 * time.Second); status != 130 {
+		t.Errorf("exit status %d, want 130", status)
+	}
+	if took := s.end.Sub(asked); took > 100*time.Millisecond {
+		t.Errorf("it took %v, want none", took)
+	}
+	if s.stdout.Len() > 0 {
+		t.Errorf("it reported all the same: %s", &s.stdout)
+	}
+}

@@ -1,0 +1,259 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"github.com/nettoll/nettoll/internal/testnet"
+)
+
+// Whenever the controller is killed, within a second nothing is left of it but its records, and those are whole up to the block that it
+// was in.
+func TestKilledAtAnyMoment(t *testing.T) {
+	testnet.Root(t)
+	moments := 30
+	if testing.Short() {
+		moments = 6
+	}
+	const (
+		span  = 4200 * time.Millisecond // shorter than the run, which measures 3 s and builds and removes 5 generations
+		first = 350 * time.Millisecond  // the first generation is being built
+	)
+	before := outside(t)
+	random := rand.New(rand.NewPCG(1, 2))
+	t.Run("moment", func(t *testing.T) {
+		for i := range moments {
+			// Two thirds are spread over the run, one third over its beginning.
+			at := time.Duration((float64(i) + random.Float64()) / float64(moments) * float64(span))
+			if i%3 == 0 {
+				at = time.Duration(random.Float64() * float64(first))
+			}
+			t.Run(at.Round(time.Millisecond).String(), func(t *testing.T) {
+				t.Parallel()
+				killed(t, at, at > span/2)
+			})
+		}
+	})
+	// The next command has been: each of them was reported.
+	if diff := cmp.Diff(before, outside(t)); diff != "" {
+		t.Errorf("links, mounts and cgroups outside of the hosts (-before +after):\n%s", diff)
+	}
+}
+
+// It does not take the hosts' help.
+func TestKilledWhileHostsHang(t *testing.T) {
+	testnet.Root(t)
+	s := start(t, "--time", "10s")
+	s.measuring()
+	namespaces := s.namespaces()
+	for _, m := range s.members() {
+		if m.pid == s.cmd.Process.Pid {
+			continue
+		}
+		if err := unix.Kill(m.pid, unix.SIGSTOP); err != nil && !errors.Is(err, unix.ESRCH) {
+			t.Fatal(err)
+		}
+	}
+	if err := unix.Kill(s.cmd.Process.Pid, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	s.wait(soon)
+	s.leavesNothing(now)
+	namespaces.areGone(t, now)
+}
+
+// killed kills a run at that moment. If it is late, there must be something to report.
+func killed(t *testing.T, at time.Duration, late bool) {
+	s := prepare(t, filepath.Join(t.TempDir(), "run"), "--time", "3s")
+	s.begin()
+	time.Sleep(at)
+	namespaces := s.namespaces()
+	if err := unix.Kill(s.cmd.Process.Pid, unix.SIGKILL); err != nil {
+		t.Fatalf("kill: %v", err)
+	}
+	now := time.Now()
+	if status := s.wait(soon); status != 128+int(unix.SIGKILL) {
+		t.Fatalf("it ended with exit status %d before it was killed: this shows nothing", status)
+	}
+	s.leavesNothing(now)
+	namespaces.areGone(t, now)
+
+	log, torn := s.records()
+	trials := map[int]int{}
+	for _, r := range log.Trials {
+		trials[r.Block]++
+	}
+	for _, b := range log.Blocks {
+		if want := trials[log.Blocks[0].Block]; trials[b.Block] != want || want == 0 {
+			t.Errorf("block %d is there with %d trials, want %d", b.Block, trials[b.Block], want)
+		}
+	}
+	if late && len(log.Blocks) == 0 {
+		t.Errorf("after %v there is no block", at)
+	}
+	t.Logf("%d namespaces, %d blocks, torn: %v", len(namespaces), len(log.Blocks), torn)
+
+	said := nettoll(t, "report", s.dir)
+	switch {
+	case len(log.Blocks) > 0:
+		if said.status != 0 {
+			t.Errorf("report exits with %d: %s", said.status, said.stderr)
+		}
+		contains(t, "report", said.stdout, "baseline", "bridge")
+	case said.status == 0:
+		// what there is, such as proofs
+	case said.status != 1 || !strings.HasPrefix(said.stderr, "nettoll: ") || strings.Contains(said.stderr, "panic"):
+		t.Errorf("report exits with %d: %s", said.status, said.stderr)
+	}
+}
+
+// namespaceKinds are those that a host has, but for its PID namespace, which is as long as its processes are: dead ones too, until
+// the machine's own PID 1 has seen to them.
+const namespaceKinds = "net mnt uts ipc"
+
+// namespaces are those of a session, by what they are called.
+type namespaces map[string]unix.FileHandle
+
+// namespaces takes what the session's processes are in, and the containers' that its hosts have. A handle does not keep a namespace
+// alive, unlike an open file. Before Linux 6.18 namespaces have none, and that no process is left must do.
+func (s *session) namespaces() namespaces {
+	own := map[string]bool{}
+	for kind := range strings.FieldsSeq(namespaceKinds) {
+		name, err := os.Readlink("/proc/self/ns/" + kind)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		own[name] = true
+	}
+	found := namespaces{}
+	add := func(path, name string) {
+		if own[name] || name == "" {
+			return
+		}
+		handle, _, err := unix.NameToHandleAt(unix.AT_FDCWD, path, unix.AT_SYMLINK_FOLLOW)
+		if err == nil { // it may be gone
+			found[name] = handle
+		}
+	}
+	for _, m := range s.members() {
+		for kind := range strings.FieldsSeq(namespaceKinds) {
+			path := fmt.Sprintf("/proc/%d/ns/%s", m.pid, kind)
+			name, _ := os.Readlink(path)
+			add(path, name)
+		}
+		standing, _ := filepath.Glob(fmt.Sprintf("/proc/%d/root/run/netns/*", m.pid))
+		for _, path := range standing {
+			var at unix.Stat_t
+			if unix.Stat(path, &at) == nil {
+				add(path, fmt.Sprintf("net:[%d]", at.Ino))
+			}
+		}
+	}
+	return found
+}
+
+// areGone checks that a second after the end the kernel knows none of the namespaces any more. Names alone cannot tell: their numbers
+// are used again at once.
+func (n namespaces) areGone(t *testing.T, end time.Time) {
+	t.Helper()
+	for {
+		var left []string
+		for name, handle := range n {
+			if exists(handle) {
+				left = append(left, name)
+			}
+		}
+		if len(left) == 0 {
+			return
+		}
+		if time.Since(end) > soon {
+			slices.Sort(left)
+			t.Errorf("%v after its end these namespaces are left: %v; they are held by %v", time.Since(end), left, n.holders(t))
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// nsfsRoot says that a handle is of a namespace: FD_NSFS_ROOT, include/uapi/linux/fcntl.h of Linux 6.18.
+const nsfsRoot = -10003
+
+func exists(handle unix.FileHandle) bool {
+	fd, err := unix.OpenByHandleAt(nsfsRoot, handle, unix.O_RDONLY)
+	if err != nil {
+		return !errors.Is(err, unix.ESTALE)
+	}
+	_ = unix.Close(fd)
+	return true
+}
+
+// holders lists processes that are in one of the namespaces or have it open, and mounts of it.
+func (n namespaces) holders(t *testing.T) []string {
+	t.Helper()
+	var left []string
+	links, _ := filepath.Glob("/proc/[0-9]*/ns/*")
+	files, _ := filepath.Glob("/proc/[0-9]*/fd/*")
+	for _, path := range slices.Concat(links, files) {
+		if name, err := os.Readlink(path); err == nil && n.has(name) {
+			left = append(left, path+" → "+name)
+		}
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(mounts)) {
+		if fields := strings.Fields(line); len(fields) > 4 && n.has(fields[3]) {
+			left = append(left, strings.TrimSpace(line))
+		}
+	}
+	return left
+}
+
+func (n namespaces) has(name string) bool {
+	_, ok := n[name]
+	return ok
+}
+
+// outside lists what a run could leave out here besides processes: links and mounts, and cgroups that are called after it.
+func outside(t *testing.T) []string {
+	t.Helper()
+	var found []string
+	links, err := net.Interfaces()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range links {
+		found = append(found, "link "+l.Name)
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(mounts)) {
+		found = append(found, "mount "+strings.TrimSpace(line))
+	}
+	err = filepath.WalkDir("/sys/fs/cgroup", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && strings.Contains(d.Name(), "nettoll") {
+			found = append(found, "cgroup "+path)
+		}
+		return nil // others' cgroups come and go
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}

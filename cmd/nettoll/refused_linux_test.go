@@ -1,0 +1,183 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nettoll/nettoll/internal/testnet"
+)
+
+// What is missing is said in a sentence, with what would help; nothing is left half built.
+func TestRefused(t *testing.T) {
+	testnet.Root(t)
+	for _, tt := range []struct {
+		name string
+		args []string
+		with func(*testing.T, *session)
+		want []string
+	}{
+		{
+			"no privilege", nil,
+			func(_ *testing.T, s *session) {
+				s.cmd.SysProcAttr.Credential = &syscall.Credential{Uid: 65534, Gid: 65534}
+			},
+			[]string{"missing CAP_SYS_ADMIN", "hint: run as root"},
+		},
+		{
+			"no room for namespaces", nil,
+			func(_ *testing.T, s *session) {
+				inUserNamespace(s, "echo 0 > /proc/sys/user/max_net_namespaces")
+			},
+			[]string{"missing room for more namespaces", "hint: raise the sysctls user.max_net_namespaces"},
+		},
+		{
+			"room for some namespaces", nil, // it fails in the middle of building
+			func(_ *testing.T, s *session) {
+				inUserNamespace(s, "echo 3 > /proc/sys/user/max_net_namespaces")
+			},
+			[]string{"missing room for more namespaces", "hint: raise the sysctls user.max_net_namespaces"},
+		},
+		{
+			"a kernel without this congestion control",
+			[]string{"--congestion-control", "nosuch"},
+			nil,
+			[]string{`congestion control "nosuch" cannot be set in every lab`, "known: auto, cubic, reno, bbr"},
+		},
+		{
+			"disk full at the start", nil, func(t *testing.T, s *session) { onSmallDisk(t, s, "size=4k") },
+			[]string{"run.json", "no space left on device"},
+		},
+		{
+			"disk cannot be written", nil, func(t *testing.T, s *session) { onSmallDisk(t, s, "size=4k,ro") },
+			[]string{"make run directory", "read-only file system"},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := prepare(t, filepath.Join(reachable(t), "run"), append([]string{"--time", "3s"}, tt.args...)...)
+			if tt.with != nil {
+				tt.with(t, s)
+			}
+			s.begin()
+			if status := s.wait(soon * 10); status != 1 {
+				t.Errorf("exit status %d, want 1", status)
+			}
+			contains(t, "stderr", s.stderr.String(), tt.want...)
+			if lines := complaints(s); len(lines) == 0 || len(lines) > 2 {
+				t.Errorf("stderr has %d sentences, want one or two: %q", len(lines), lines)
+			}
+			if s.stdout.Len() > 0 {
+				t.Errorf("stdout: %s", &s.stdout)
+			}
+		})
+	}
+}
+
+// complaints are the lines of stderr that are no progress.
+func complaints(s *session) []string {
+	var lines []string
+	for line := range strings.Lines(s.stderr.String()) {
+		if !strings.HasPrefix(line, "measuring ") && strings.TrimSpace(line) != "" {
+			lines = append(lines, strings.TrimSpace(line))
+		}
+	}
+	return lines
+}
+
+// reachable makes a directory that everyone can come to and write to.
+func reachable(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, open := range []struct {
+		path string
+		mode os.FileMode
+	}{{dir, 0o777}, {filepath.Dir(dir), 0o711}, {os.TempDir(), 0o711}} {
+		if open.path == "/tmp" {
+			continue // it is open
+		}
+		if err := os.Chmod(open.path, open.mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// inUserNamespace has the session start in a user namespace of its own, as root there, after a line of shell.
+func inUserNamespace(s *session, line string) {
+	s.cmd.Args = append([]string{"sh", "-ec", line + `; exec "$@"`, "sh"}, append([]string{s.cmd.Path}, s.cmd.Args[1:]...)...)
+	s.cmd.Path = "/bin/sh"
+	a := s.cmd.SysProcAttr
+	a.Cloneflags = unix.CLONE_NEWUSER
+	a.UidMappings = []syscall.SysProcIDMap{{Size: 1}}
+	a.GidMappings = []syscall.SysProcIDMap{{Size: 1}}
+}
+
+// onSmallDisk puts a file system of its own below the session's run directory.
+func onSmallDisk(t *testing.T, s *session, options string) {
+	t.Helper()
+	dir := filepath.Dir(s.dir)
+	if err := unix.Mount("none", dir, "tmpfs", 0, options); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// When the disk is full in the middle of a run, what was finished before is kept and reported.
+func TestDiskFull(t *testing.T) {
+	testnet.Root(t)
+	s := prepare(t, filepath.Join(t.TempDir(), "run"), "--time", "6s", "--workload", "udp-rr", "--placement", "same-host", "--precision", "0.01%")
+	onSmallDisk(t, s, "size=28k")
+	s.begin()
+	if status := s.wait(soon * 15); status != 1 {
+		t.Errorf("exit status %d, want 1", status)
+	}
+	contains(t, "stderr", s.stderr.String(), "no space left on device", "what was written before is readable")
+	if lines := complaints(s); len(lines) != 1 {
+		t.Errorf("stderr says %d sentences, want one: %q", len(lines), lines)
+	}
+	contains(t, "stdout", s.stdout.String(), "loopback", "bridge", "baseline")
+
+	log, _ := s.records()
+	if len(log.Blocks) < 2 {
+		t.Fatalf("%d blocks are kept: this shows nothing", len(log.Blocks))
+	}
+	trials := map[int]int{}
+	for _, r := range log.Trials {
+		trials[r.Block]++
+	}
+	for _, b := range log.Blocks {
+		if trials[b.Block] != 3 {
+			t.Errorf("block %d has %d trials, want 3", b.Block, trials[b.Block])
+		}
+	}
+	said := nettoll(t, "report", s.dir)
+	if said.status != 0 {
+		t.Errorf("report exits with %d: %s", said.status, said.stderr)
+	}
+	contains(t, "report", said.stdout, "loopback", "bridge", "baseline")
+}
+
+// What needs no privilege asks for none.
+func TestNobody(t *testing.T) {
+	testnet.Root(t)
+	dir := reachable(t)
+	s := prepare(t, filepath.Join(dir, "run"), "--time", "300ms", "--workload", "udp-rr", "--placement", "same-host")
+	s.begin()
+	if status := s.wait(soon * 10); status != 0 {
+		t.Fatalf("exit status %d, want 0", status)
+	}
+	for _, args := range [][]string{{"report", s.dir}, {"report", s.dir, "--format", "csv", "-o", filepath.Join(dir, "out.csv")}, {"list"}, {"version"}, {"--help"}} {
+		said := nettollAs(t, &syscall.Credential{Uid: 65534, Gid: 65534}, args...)
+		if said.status != 0 || said.stderr != "" {
+			t.Errorf("%q exits with %d: %s", args, said.status, said.stderr)
+		}
+	}
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"errors"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/measure"
+)
+
+// lost are the workers' ways to go.
+func lost() map[string]unix.Signal {
+	return map[string]unix.Signal{"dies": unix.SIGKILL, "hangs": unix.SIGSTOP}
+}
+
+// A worker that dies or hangs ends its trial and is started again: nothing else is lost, and the reader is told.
+func TestWorkerIsStartedAgain(t *testing.T) {
+	testnet.Root(t)
+	for name, sig := range lost() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel() // it is mostly deadlines
+			s := start(t, "--time", "5s", "--workload", "udp-rr", "--placement", "same-host")
+			s.fault("source@host1", sig, "it was started again")
+			at, _ := s.records()
+			if status := s.wait(30 * time.Second); status != 0 {
+				t.Errorf("exit status %d, want 0", status)
+			}
+			said := oneLine(s.stdout.String())
+			contains(t, "stdout", said, "worker source@host1 of lab bridge/same-host/1", "it was started again")
+			log, _ := s.records()
+			trials := map[string]int{}
+			for _, r := range log.Trials {
+				if r.Failed == "" {
+					trials[r.Cell]++
+				}
+			}
+			for cell, n := range trials {
+				if want := len(log.Blocks) - 1; n < want {
+					t.Errorf("%s: %d trials in %d blocks, want at least %d", cell, n, len(log.Blocks), want)
+				}
+			}
+			if len(trials) != 3 || len(log.Blocks) < len(at.Blocks)+3 {
+				t.Errorf("%d cells and %d blocks, of which %d are older than the fault: the run did not go on", len(trials), len(log.Blocks), len(at.Blocks))
+			}
+		})
+	}
+}
+
+// A worker that dies or hangs once more costs its lab, and no more than that.
+func TestWorkerIsLost(t *testing.T) {
+	testnet.Root(t)
+	for name, sig := range lost() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t, "--time", "5s", "--workload", "udp-rr")
+			s.fault("sink@host1", sig, "it was started again")
+			s.fault("sink@host1", sig, "not measured any more")
+			at, _ := s.records()
+			if status := s.wait(30 * time.Second); status != 3 {
+				t.Errorf("exit status %d, want 3", status)
+			}
+			said := oneLine(s.stdout.String())
+			contains(t, "stdout", said, "worker sink@host1 of lab bridge/same-host/1", "it was started again", "not measured any more")
+			log, _ := s.records()
+			after := map[string]int{}
+			for _, r := range log.Trials[len(at.Trials):] {
+				if r.Failed == "" {
+					after[regexp.MustCompile(`^[a-z]+/[a-z-]+`).FindString(r.Cell)]++
+				}
+			}
+			for _, lab := range []string{"host/same-host", "host/cross-host", "bridge/cross-host"} {
+				if after[lab] == 0 {
+					t.Errorf("after the fault there is no trial of %s: %v", lab, after)
+				}
+			}
+			if after["bridge/same-host"] > 0 {
+				t.Errorf("it went on without its worker: %v", after)
+			}
+			contains(t, "stdout", said, "across hosts", "baseline")
+		})
+	}
+}
+
+// fault sends a signal to a worker of the bridge's lab on one host while its lab is being measured, and waits until the records say what
+// became of it.
+func (s *session) fault(name string, sig unix.Signal, told string) {
+	s.t.Helper()
+	for {
+		var victim member
+		s.until("a worker", func() (ok bool) {
+			victim, ok = s.worker(name)
+			return ok
+		})
+		s.measuring() // so that it is not being built any more
+		before, _ := s.records()
+		if err := unix.Kill(victim.pid, sig); errors.Is(err, unix.ESRCH) {
+			continue // its generation has ended
+		} else if err != nil {
+			s.t.Fatal(err)
+		}
+		asked := time.Now()
+		said, missed := false, false
+		s.until("the warning", func() bool {
+			log, _ := s.records()
+			said = slices.ContainsFunc(log.Warnings, func(w measure.Warning) bool {
+				return strings.HasPrefix(w.Cell+w.Lab, "bridge/same-host/") && strings.Contains(w.Text, told) && strings.Contains(w.Text, name)
+			})
+			missed = log.Blocks[len(log.Blocks)-1].Generation > before.Blocks[len(before.Blocks)-1].Generation
+			return said || missed
+		})
+		if !said {
+			continue // it was killed a moment before its lab was removed: no one missed it
+		}
+		// The longest a silent worker is waited for is 10 s, in a call; in a trial it is about 2 s (control, traffic).
+		if took := time.Since(asked); took > 12*time.Second || sig == unix.SIGKILL && took > 2*time.Second {
+			s.t.Errorf("it took %v until this was noticed", took)
+		}
+		return
+	}
+}
+
+// oneLine undoes what a table does to long sentences.
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
