@@ -258,7 +258,8 @@ func (b *bench) specialists(ctx context.Context) error {
 		b.table.add(r)
 	}
 	b.table.note("specialists: %d groups of %d rounds, each group on a lab of its own (network %s, one pair); visits of %v in random order, sources on CPUs %v, sinks on CPUs %v. "+
-		"sockperf's half round trip is doubled; it and udp-rr leave out their first %v. iperf3's receiver counts from %v on, tcp-stream from where its rate is steady.",
+		"sockperf's half round trip is doubled; it and udp-rr leave out their first %v. iperf3's receiver counts from %v on, tcp-stream from where its rate is steady. "+
+		"A ratio is of figures of the same round, the columns beside it are medians of all rounds.",
 		b.groups, b.rounds, networkName, b.visit, b.sources, b.sinks, sockperfWarm, streamWarm)
 	return nil
 }
@@ -300,7 +301,7 @@ func (b *bench) compareGroup(ctx context.Context, group int, cells []cell, all [
 			}
 			if group == 0 && round == 0 && all[c].with.name == "iperf3" {
 				if o, err := readIperf3(out); err == nil {
-					b.table.note("sockets of iperf3: send buffer %d, receive buffer %d bytes, %s", o.Start.SendBuffer, o.Start.RecvBuffer, o.End.Congestion)
+					b.table.note("sockets of iperf3, before they are connected: send buffer %d, receive buffer %d bytes; %s", o.Start.SendBuffer, o.Start.RecvBuffer, o.End.Congestion)
 				}
 			}
 		}
