@@ -53,38 +53,51 @@ func TestInterrupt(t *testing.T) {
 		}, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := start(t, append([]string{"--time", "30s"}, tt.args...)...)
-			tt.when(s)
-			before, _ := s.records()
-			if tt.measured && len(before.Blocks) == 0 {
-				t.Fatal("no block was measured: this shows nothing")
+			// On a machine that is busy with other things one may be late; three are not chance.
+			var took time.Duration
+			for range 3 {
+				if took = interrupted(t, tt.args, tt.when, tt.measured); took <= soon {
+					return
+				}
 			}
-			asked := s.interrupt()
-			if status := s.wait(10 * time.Second); status != 130 {
-				t.Errorf("exit status %d, want 130", status)
-			}
-			if took := s.end.Sub(asked); took > soon {
-				t.Errorf("it took %v, want at most %v", took, soon)
-			}
-			contains(t, "stderr", s.stderr.String(), "nettoll: interrupted: reporting what was measured (again to stop at once)")
-			after, torn := s.records()
-			if torn || len(after.Blocks) < len(before.Blocks) || len(after.Trials) < len(before.Trials) {
-				t.Errorf("torn: %v; %d blocks and %d trials, there were %d and %d", torn, len(after.Blocks), len(after.Trials), len(before.Blocks), len(before.Trials))
-			}
-			if len(after.Trials) == 0 {
-				contains(t, "stderr", s.stderr.String(), "nettoll: nothing was measured yet")
-				return
-			}
-			contains(t, "stdout", s.stdout.String(), "bridge", "baseline", "it was interrupted", "nettoll report "+s.dir)
-			again := nettoll(t, "report", s.dir)
-			if again.status != 0 || again.stderr != "" {
-				t.Errorf("report exits with %d: %s", again.status, again.stderr)
-			}
-			if table, _, _ := strings.Cut(s.stdout.String(), "\nIt ended because"); table != again.stdout {
-				t.Errorf("the interrupted run said\n%s\nits report says\n%s", table, again.stdout)
-			}
+			t.Errorf("it took %v, want at most %v", took, soon)
 		})
 	}
+}
+
+// interrupted interrupts a run at some point, and returns how long it took to end. If it was to have measured something by then, it
+// must have.
+func interrupted(t *testing.T, args []string, when func(*session), measured bool) time.Duration {
+	t.Helper()
+	s := start(t, append([]string{"--time", "30s"}, args...)...)
+	when(s)
+	before, _ := s.records()
+	if measured && len(before.Blocks) == 0 {
+		t.Fatal("no block was measured: this shows nothing")
+	}
+	asked := s.interrupt()
+	if status := s.wait(10 * time.Second); status != 130 {
+		t.Errorf("exit status %d, want 130", status)
+	}
+	took := s.end.Sub(asked)
+	contains(t, "stderr", s.stderr.String(), "nettoll: interrupted: reporting what was measured (again to stop at once)")
+	after, torn := s.records()
+	if torn || len(after.Blocks) < len(before.Blocks) || len(after.Trials) < len(before.Trials) {
+		t.Errorf("torn: %v; %d blocks and %d trials, there were %d and %d", torn, len(after.Blocks), len(after.Trials), len(before.Blocks), len(before.Trials))
+	}
+	if len(after.Trials) == 0 {
+		contains(t, "stderr", s.stderr.String(), "nettoll: nothing was measured yet")
+		return took
+	}
+	contains(t, "stdout", s.stdout.String(), "bridge", "baseline", "it was interrupted", "nettoll report "+s.dir)
+	again := nettoll(t, "report", s.dir)
+	if again.status != 0 || again.stderr != "" {
+		t.Errorf("report exits with %d: %s", again.status, again.stderr)
+	}
+	if table, _, _ := strings.Cut(s.stdout.String(), "\nIt ended because"); table != again.stdout {
+		t.Errorf("the interrupted run said\n%s\nits report says\n%s", table, again.stdout)
+	}
+	return took
 }
 
 // A second Ctrl-C does not wait for a report.
@@ -99,7 +112,7 @@ func TestInterruptTwice(t *testing.T) {
 	if status := s.wait(10 * time.Second); status != 130 {
 		t.Errorf("exit status %d, want 130", status)
 	}
-	if took := s.end.Sub(asked); took > 100*time.Millisecond {
+	if took := s.end.Sub(asked); took > 300*time.Millisecond { // the trial would have gone on for longer
 		t.Errorf("it took %v, want none", took)
 	}
 	if s.stdout.Len() > 0 {
