@@ -61,6 +61,7 @@ func (b Bridge) Apply(k *Kernel) (func() error, error) {
 	if err != nil {
 		return nil, err
 	}
+	k.remember(s, b.Name, index)
 	undo := func() error { return k.removeLink(s, index, b.Name, nil) }
 	if err := addAddresses(h, index, addresses); err != nil {
 		return nil, errors.Join(err, undo())
@@ -94,27 +95,24 @@ func (v Veth) Apply(k *Kernel) (func() error, error) {
 	if err != nil {
 		return nil, err
 	}
-	master := 0
-	if v.Master != "" {
-		l, err := h.ByName(v.Master)
-		if err != nil {
-			return nil, fmt.Errorf("find the bridge: %w", err)
-		}
-		master = l.Index
-	}
-	index, err := h.AddVeth(link.Veth{
-		Name: v.Name, MAC: mac, MTU: v.MTU, Master: master,
-		PeerName: v.PeerName, PeerMAC: peerMAC, PeerNS: far.file,
-	})
-	if err != nil {
+	index := 0
+	if err := k.withIndex(near, h, v.Master, func(master int) (err error) {
+		index, err = h.AddVeth(link.Veth{
+			Name: v.Name, MAC: mac, MTU: v.MTU, Master: master,
+			PeerName: v.PeerName, PeerMAC: peerMAC, PeerNS: far.file,
+		})
+		return err
+	}); err != nil {
 		return nil, err
 	}
+	k.remember(near, v.Name, index)
 	undo := func() error { return k.removeLink(near, index, v.Name, far) }
 	configure := func() error {
 		peer, err := peerH.ByName(v.PeerName)
 		if err != nil {
 			return err
 		}
+		k.remember(far, v.PeerName, peer.Index)
 		if err := peerH.SetUp(peer.Index, true); err != nil {
 			return err
 		}
@@ -215,11 +213,14 @@ func (r Route) Apply(k *Kernel) (func() error, error) {
 	if err != nil {
 		return nil, err
 	}
-	route, err := r.resolve(h)
+	route, err := r.parse()
 	if err != nil {
 		return nil, err
 	}
-	if err := h.AddRoute(route); err != nil {
+	if err := k.withIndex(s, h, r.Dev, func(index int) error {
+		route.Link = index
+		return h.AddRoute(route)
+	}); err != nil {
 		return nil, err
 	}
 	return func() error {
@@ -237,8 +238,8 @@ func (r Route) Apply(k *Kernel) (func() error, error) {
 	}, nil
 }
 
-// resolve turns the text of the step into a route.
-func (r Route) resolve(h *link.Handle) (link.Route, error) {
+// parse turns the text of the step into a route, without its link.
+func (r Route) parse() (link.Route, error) {
 	to, err := netip.ParsePrefix(r.To)
 	if err != nil {
 		return link.Route{}, fmt.Errorf("route to %q: %w", r.To, err)
@@ -252,13 +253,6 @@ func (r Route) resolve(h *link.Handle) (link.Route, error) {
 	if r.Via == "" && r.Dev == "" {
 		return link.Route{}, fmt.Errorf("route to %q has neither a gateway (via) nor a link (dev)", r.To)
 	}
-	if r.Dev != "" {
-		l, err := h.ByName(r.Dev)
-		if err != nil {
-			return link.Route{}, err
-		}
-		route.Link = l.Index
-	}
 	return route, nil
 }
 
@@ -269,22 +263,15 @@ func (s Sysctl) Apply(k *Kernel) (func() error, error) {
 		return nil, err
 	}
 	var was string
-	changed := false
 	err = k.Do(s.NS, func() (err error) {
-		if was, err = sysctl.Read(s.Key); err != nil {
-			return err
-		}
-		if changed = was != sysctl.Normal(s.Value); changed {
-			return sysctl.Write(s.Key, s.Value)
-		}
-		return nil
+		was, err = sysctl.Change(s.Key, s.Value)
+		return err
 	})
-	if errors.Is(err, fs.ErrNotExist) && s.IfPresent {
-		err, changed = nil, false
-	}
-	if err != nil {
+	missing := errors.Is(err, fs.ErrNotExist) && s.IfPresent
+	if err != nil && !missing {
 		return nil, err
 	}
+	changed := !missing && was != sysctl.Normal(s.Value)
 	return func() error {
 		if at, _ := k.gone(space); !changed || !at.IsZero() {
 			return nil
@@ -325,6 +312,7 @@ func (k *Kernel) removeLink(s *space, index int, name string, far *space) error 
 	if at, _ := k.gone(s); !at.IsZero() {
 		return nil
 	}
+	k.forget(s, name)
 	h, err := k.handle(s)
 	if err != nil {
 		return err
@@ -352,6 +340,23 @@ func (k *Kernel) removeLink(s *space, index int, name string, far *space) error 
 		return err
 	}
 	return nil
+}
+
+// withIndex calls f with the index of the link of this name, 0 for the name "". It spares the question for a link that a step has made:
+// if f fails with the index remembered, the name may be another link's by now, so that the kernel is asked and f called again. A
+// call that fails leaves nothing behind.
+func (k *Kernel) withIndex(s *space, h *link.Handle, name string, f func(index int) error) error {
+	if name == "" {
+		return f(0)
+	}
+	if index, ok := k.remembered(s, name); ok && f(index) == nil {
+		return nil
+	}
+	l, err := h.ByName(name)
+	if err != nil {
+		return err
+	}
+	return f(l.Index)
 }
 
 func addAddresses(h *link.Handle, index int, addresses []netip.Prefix) error {

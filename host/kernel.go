@@ -48,6 +48,9 @@ type space struct {
 	ref   string
 	file  *os.File
 	links *link.Handle // nil until it is needed
+	// made are the indexes of links that steps have made here, by name. It spares questions when steps are applied; what is
+	// verified is always asked for.
+	made map[string]int
 	// gone is when the namespace was removed, the zero time while it stands.
 	gone time.Time
 }
@@ -222,6 +225,31 @@ func (k *Kernel) gone(s *space) (at time.Time, ended int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return s.gone, k.ended
+}
+
+// remember notes the index of a link that a step has made.
+func (k *Kernel) remember(s *space, name string, index int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if s.made == nil {
+		s.made = map[string]int{}
+	}
+	s.made[name] = index
+}
+
+// remembered returns what [Kernel.remember] noted.
+func (k *Kernel) remembered(s *space, name string) (index int, ok bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	index, ok = s.made[name]
+	return index, ok
+}
+
+// forget drops what [Kernel.remember] noted.
+func (k *Kernel) forget(s *space, name string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(s.made, name)
 }
 
 func (k *Kernel) path(name string) string { return filepath.Join(k.dir, name) }

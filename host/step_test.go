@@ -227,7 +227,7 @@ func TestApplyErrors(t *testing.T) {
 		{"no MAC", host.Bridge{Name: "b", MAC: "02:00"}, `"02:00" is no MAC address`},
 		{"no address", host.Bridge{Name: "b", Addresses: []string{"10.0.0.1"}}, `"10.0.0.1" is no address with a prefix length`},
 		{"small MTU", host.Bridge{Name: "b", MTU: 1, Addresses: []string{"10.0.0.1/8"}}, `set MTU of link`},
-		{"no master", host.Veth{Name: "v", Master: "none", PeerNS: "c", PeerName: "e"}, `find the bridge: read link "none": not found`},
+		{"no master", host.Veth{Name: "v", Master: "none", PeerNS: "c", PeerName: "e"}, `read link "none": not found`},
 		{"master is no bridge", host.Veth{Name: "v", Master: "lo", PeerNS: "c", PeerName: "e"}, `make veth "v" a port of link 1`},
 		{"peer exists", host.Veth{Name: "v", PeerNS: "c", PeerName: "eth0"}, `make veth "v": exists already`},
 		{"address twice", host.Veth{Name: "v", PeerNS: "c", PeerName: "e", PeerAddresses: []string{"10.3.0.1/16", "10.3.0.1/16"}}, `exists already`},
@@ -291,6 +291,59 @@ func TestInheritedNamespace(t *testing.T) {
 	}
 	if got := links(t, k, "@host1"); strings.Contains(got, "up0") {
 		t.Errorf("after Undo, in the other namespace there is %s", got)
+	}
+}
+
+// TestReplacedLink applies steps that name links which were replaced after a step had made them.
+func TestReplacedLink(t *testing.T) {
+	k, _ := kernel(t, nil)
+	ctx := t.Context()
+	var s host.Stack
+	testnet.Skip(t, s.Apply(ctx, k, host.Plan{Steps: lab().Steps[:3]}))
+	h, err := k.Links("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"v0", "br0"} {
+		l, err := h.ByName(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := h.Delete(l.Index); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ns, err := k.Open("c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ns.Close()
+	if _, err := h.AddBridge(link.Bridge{Name: "br0"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.AddVeth(link.Veth{Name: "v0", PeerName: "eth0", PeerNS: ns}); err != nil {
+		t.Fatal(err)
+	}
+	inside, err := k.Links("c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	eth0, err := inside.ByName("eth0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := inside.SetUp(eth0.Index, true); err != nil {
+		t.Fatal(err)
+	}
+	var more host.Stack
+	if err := more.Apply(ctx, k, host.Plan{Steps: []host.Step{
+		host.Veth{Name: "v1", Master: "br0", PeerNS: "c", PeerName: "eth1"},
+		host.Route{NS: "c", To: "198.51.100.0/24", Dev: "eth0"},
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(more.Verify(ctx, k), more.Undo(), s.Undo()); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -159,13 +159,20 @@ func (r Route) Verify(k *Kernel) error {
 	if err != nil {
 		return err
 	}
-	want, err := r.resolve(h)
-	if errors.Is(err, link.ErrNotFound) {
-		c.equal("link "+r.Dev, present, absent)
-		return c.err()
-	}
+	want, err := r.parse()
 	if err != nil {
 		return err
+	}
+	if r.Dev != "" {
+		l, err := h.ByName(r.Dev)
+		if errors.Is(err, link.ErrNotFound) {
+			c.equal("link "+r.Dev, present, absent)
+			return c.err()
+		}
+		if err != nil {
+			return err
+		}
+		want.Link = l.Index
 	}
 	found, err := h.Routes(want.To)
 	if err != nil {

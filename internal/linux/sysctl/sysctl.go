@@ -56,6 +56,37 @@ func Read(key string) (string, error) {
 	return Normal(b.String()), nil
 }
 
+// Change sets a variable that has another value, and returns the one it had, as [Read] does. One that has the value already need not be
+// writable, and one that this kernel does not have is fs.ErrNotExist.
+func Change(key, value string) (was string, err error) {
+	path, err := Path(key)
+	if err != nil {
+		return "", err
+	}
+	// One file for both: in a new namespace it is the way to the file that takes the time.
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrPermission) {
+		if was, err = Read(key); err != nil || was == Normal(value) {
+			return was, err
+		}
+		return was, Write(key, value)
+	}
+	if err != nil {
+		return "", fmt.Errorf("read sysctl %q: %w", key, reason(err))
+	}
+	defer f.Close()
+	var b bytes.Buffer
+	if _, err := b.ReadFrom(f); err != nil {
+		return "", fmt.Errorf("read sysctl %q: %w", key, reason(err))
+	}
+	if was = Normal(b.String()); was == Normal(value) {
+		return was, nil
+	}
+	// From its beginning: a write elsewhere is refused (Documentation/admin-guide/sysctl/kernel.rst, sysctl_writes_strict).
+	_, err = f.WriteAt([]byte(value), 0)
+	return was, unwritten(key, value, err)
+}
+
 // Write sets a variable. One that this kernel does not have is fs.ErrNotExist.
 func Write(key, value string) error {
 	path, err := Path(key)
@@ -64,20 +95,25 @@ func Write(key, value string) error {
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
-		return fmt.Errorf("write %q to sysctl %q: %w", value, key, reason(err))
+		return unwritten(key, value, err)
 	}
 	_, err = f.WriteString(value)
 	if cerr := f.Close(); err == nil {
 		err = cerr
 	}
-	if err != nil {
-		err = reason(err)
-		if errors.Is(err, syscall.EINVAL) {
-			return fmt.Errorf("write %q to sysctl %q: %w (hint: the kernel does not take this value, or not from this network namespace)", value, key, err)
-		}
-		return fmt.Errorf("write %q to sysctl %q: %w", value, key, err)
+	return unwritten(key, value, err)
+}
+
+// unwritten says what a failed write was about.
+func unwritten(key, value string, err error) error {
+	if err == nil {
+		return nil
 	}
-	return nil
+	err = reason(err)
+	if errors.Is(err, syscall.EINVAL) {
+		return fmt.Errorf("write %q to sysctl %q: %w (hint: the kernel does not take this value, or not from this network namespace)", value, key, err)
+	}
+	return fmt.Errorf("write %q to sysctl %q: %w", value, key, err)
 }
 
 // reason drops the path, which the key says already.

@@ -35,6 +35,16 @@ func TestRead(t *testing.T) {
 	if err := sysctl.Write("net.nettoll.none", "1"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a variable that does not exist: %v, want %v", err, fs.ErrNotExist)
 	}
+	if _, err := sysctl.Change("net.nettoll.none", "1"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a variable that does not exist: %v, want %v", err, fs.ErrNotExist)
+	}
+	// One that nobody can write can be left as it is.
+	if was, err := sysctl.Change("kernel.ostype", "Linux"); was != "Linux" || err != nil {
+		t.Errorf("kernel.ostype was %q, %v, want Linux", was, err)
+	}
+	if was, err := sysctl.Change("kernel.ostype", "other"); was != "Linux" || !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("kernel.ostype was %q, %v, want Linux and %v", was, err, fs.ErrPermission)
+	}
 	if got, want := sysctl.Normal("4096\t131072  6291456\n"), "4096 131072 6291456"; got != want {
 		t.Errorf("Normal gives %q, want %q", got, want)
 	}
