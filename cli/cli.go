@@ -85,12 +85,21 @@ func interruptible(ctx context.Context, stderr io.Writer) (context.Context, func
 	go func() {
 		select {
 		case <-signals:
-			fmt.Fprintln(stderr, "\nnettoll: interrupted: reporting what was measured (again to stop at once)")
-			cancel()
 		case <-ctx.Done():
+			signal.Stop(signals)
+			return
 		}
 		// From here on the kernel's own way: the process ends at once, and the hosts with it.
 		signal.Stop(signals)
+		cancel()
+		select {
+		case again := <-signals: // it came in between
+			if number, ok := again.(syscall.Signal); ok {
+				_ = syscall.Kill(os.Getpid(), number)
+			}
+		default:
+		}
+		fmt.Fprintln(stderr, "\nnettoll: interrupted: reporting what was measured (again to stop at once)")
 	}()
 	return ctx, cancel
 }

@@ -97,6 +97,9 @@ func (a *app) workloads() []string {
 // experiment makes an experiment of the flags.
 func (f runFlags) experiment() (experiment.Experiment, error) {
 	e := experiment.Default()
+	if f.networks != nil && len(f.networks) == 0 {
+		return e, errors.New("network: want at least one name")
+	}
 	if f.networks != nil {
 		e.Networks = append([]string{e.Baseline}, f.networks...)
 	}

@@ -190,7 +190,10 @@ func (s *scheduler) generations(ctx context.Context) (string, error) {
 			before = now
 		}
 		if s.remaining() == 0 {
-			return "every cell is precise enough", nil
+			if slices.ContainsFunc(slices.Collect(maps.Values(s.gone)), func(why string) bool { return why == precise }) {
+				return "every cell is precise enough", nil
+			}
+			return "no cell is left to compare", nil
 		}
 	}
 	return "", nil

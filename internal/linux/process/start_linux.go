@@ -100,8 +100,7 @@ func explain(err error, o Options) error {
 	switch {
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
 		u.Missing = "CAP_SYS_ADMIN"
-		u.Hint = "run as root, or where users may make user namespaces: " +
-			"sysctl kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0"
+		u.Hint = "run as root, or under unshare --user --map-root-user where users may make user namespaces"
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EUSERS):
 		u.Missing = "room for more namespaces"
 		u.Hint = "raise the sysctls user.max_net_namespaces, user.max_mnt_namespaces, user.max_pid_namespaces, " +
