@@ -50,6 +50,9 @@ type Outcome struct {
 	Ended       string            // why it ended, as a sentence's end: "every cell is precise enough"
 }
 
+// EndPrecise is why a run ended that could have gone on.
+const EndPrecise = "every cell is precise enough"
+
 // ErrNothingMeasured says that a run ended before its first block did.
 var ErrNothingMeasured = errors.New("nothing was measured")
 
@@ -191,7 +194,7 @@ func (s *scheduler) generations(ctx context.Context) (string, error) {
 		}
 		if s.remaining() == 0 {
 			if slices.ContainsFunc(slices.Collect(maps.Values(s.gone)), func(why string) bool { return why == precise }) {
-				return "every cell is precise enough", nil
+				return EndPrecise, nil
 			}
 			return "no cell is left to compare", nil
 		}

@@ -3,69 +3,92 @@ package study
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/nettoll/nettoll/control"
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/measure"
 )
 
-// Twins counts how often the interval of a twin's ratio holds 1, over as many runs as it takes for so many comparisons, with
-// stopping switched on. It returns an error that says so where the count is not compatible with 95 %.
+// Twins counts how often the interval of a twin's ratio holds 1, over as many runs as it takes for so many comparisons. Runs of two
+// kinds take turns: those that end when their time is up, with every discipline, and those that end when what they look at is
+// precise, as their data will have it. It returns an error that says so where the count is not compatible with 95 %.
 func (o *Options) Twins(ctx context.Context, comparisons int, limit time.Duration) error {
-	covered, total, left := 0, 0, 0
-	var widths []float64
-	by := map[string][2]int{}
+	type count struct{ held, all int }
+	by := map[string]count{}
 	var order []string
-	for run := 1; total < comparisons; run++ {
-		e := base("udp-rr(mode=spin)", experiment.SameHost, 1)
-		e.Workloads = append(e.Workloads,
-			experiment.Load{Workload: "udp-rr(mode=wait)", Placements: experiment.Placements()},
-			experiment.Load{Workload: "udp-rr(mode=wait,payload=1024)", Placements: []experiment.Placement{experiment.SameHost}},
-			experiment.Load{Workload: "tcp-stream", Placements: []experiment.Placement{experiment.SameHost}},
-		)
-		// The different network is what stopping looks at; twins stay to the end, but the end comes when it has left.
-		e.Networks = []string{e.Baseline, Different}
-		e.Design.Time = limit
-		e.Design.Trial = 10 * time.Millisecond
-		e.Design.Precision = 0.1
+	var total count
+	early := 0
+	for run := 0; total.all < comparisons; run++ {
+		e, ends := byTime(limit), "time"
+		if run%2 == 1 {
+			e, ends = byPrecision(2*limit), "precision"
+		}
 		out, err := o.run(ctx, e)
 		if err != nil {
 			return err
 		}
-		if limit.Seconds() > out.Analysis.Measured*1.2 {
-			left++
+		if ends == "precision" && out.Ended == control.EndPrecise {
+			early++
 		}
 		for _, r := range primary(out.Analysis, isTwin) {
 			if !r.HasRatio {
 				continue
 			}
-			key := r.Cell.Workload + " " + r.Cell.Params["mode"] + " " + r.Cell.Placement
+			key := fmt.Sprintf("%s | %s %s %s", ends, r.Cell.Workload, r.Cell.Params["mode"], r.Cell.Placement)
 			n, seen := by[key]
 			if !seen {
 				order = append(order, key)
 			}
-			n[1]++
-			total++
-			widths = append(widths, r.Estimate.HalfWidth())
+			n.all++
+			total.all++
 			if r.Estimate.Lo <= 1 && 1 <= r.Estimate.Hi {
-				covered++
-				n[0]++
+				n.held++
+				total.held++
 			}
 			by[key] = n
 		}
-		o.say("run %d: %d of %d twin intervals hold 1", run, covered, total)
+		o.say("run %d: %d of %d twin intervals hold 1", run+1, total.held, total.all)
 	}
-	lo, hi := measure.ClopperPearson(covered, total, 0.95)
-	fmt.Fprintf(o.Out, "\n| twins of | intervals | hold 1 |\n| --- | --- | --- |\n")
+	lo, hi := measure.ClopperPearson(total.held, total.all, 0.95)
+	fmt.Fprintf(o.Out, "\n| runs end by | twins of | intervals | hold 1 |\n| --- | --- | --- | --- |\n")
+	slices.Sort(order)
 	for _, key := range order {
-		fmt.Fprintf(o.Out, "| %s | %d | %d |\n", key, by[key][1], by[key][0])
+		fmt.Fprintf(o.Out, "| %s | %d | %d |\n", key, by[key].all, by[key].held)
 	}
-	fmt.Fprintf(o.Out, "| all | %d | %d = %.1f %% (95 %% interval %.1f to %.1f %%) |\n\nHalf-width, median: %.1f %%. Runs that ended before their time, because all was precise: %d.\n",
-		total, covered, 100*float64(covered)/float64(total), 100*lo, 100*hi, 100*measure.Median(widths), left)
+	fmt.Fprintf(o.Out, "| all | | %d | %d = %.1f %% (95 %% interval %.1f to %.1f %%) |\n\nRuns that ended because everything was precise enough: %d.\n",
+		total.all, total.held, 100*float64(total.held)/float64(total.all), 100*lo, 100*hi, early)
 	if hi < 0.95 {
-		return fmt.Errorf("coverage %d of %d is not compatible with 95 %%: the upper end of its interval is %.3f", covered, total, hi)
+		return fmt.Errorf("coverage %d of %d is not compatible with 95 %%: the upper end of its interval is %.3f", total.held, total.all, hi)
 	}
 	return nil
+}
+
+// byTime is a run of every discipline that ends when its time is up.
+func byTime(limit time.Duration) experiment.Experiment {
+	e := base("udp-rr(mode=spin)", experiment.SameHost, 1)
+	same := []experiment.Placement{experiment.SameHost}
+	e.Workloads = append(e.Workloads,
+		experiment.Load{Workload: "udp-rr(mode=wait)", Placements: experiment.Placements()},
+		experiment.Load{Workload: "udp-rr(mode=wait,payload=1024)", Placements: same},
+		experiment.Load{Workload: "tcp-stream", Placements: same},
+	)
+	e.Design.Time, e.Design.Trial, e.Design.Precision = limit, 20*time.Millisecond, 1e-9
+	return e
+}
+
+// byPrecision is a run that ends when the different network is known precisely, which is what stopping looks at: its twins are measured
+// for as long as that takes.
+func byPrecision(limit time.Duration) experiment.Experiment {
+	e := base("udp-rr(mode=spin)", experiment.SameHost, 1)
+	e.Workloads = nil
+	for _, payload := range []int{64, 1024} {
+		e.Workloads = append(e.Workloads, experiment.Load{Workload: fmt.Sprintf("udp-rr(mode=spin,payload=%d)", payload), Placements: experiment.Placements()})
+	}
+	e.Networks = []string{e.Baseline, Different}
+	e.Design.Time, e.Design.Trial, e.Design.Precision = limit, 5*time.Millisecond, 0.03
+	return e
 }
 
 // Effect plants a delay of so large a share of the baseline's median round trip into the twin's sinks, and checks in each of
