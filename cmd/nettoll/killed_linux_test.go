@@ -154,7 +154,7 @@ func (s *session) namespaces() namespaces {
 			name, _ := os.Readlink(path)
 			add(path, name)
 		}
-		standing, _ := filepath.Glob(fmt.Sprintf("/proc/%d/root/run/netns/*", m.pid))
+		standing, _ := filepath.Glob(filepath.Join("/proc", fmt.Sprint(m.pid), "root", "run", "netns", "*"))
 		for _, path := range standing {
 			var at unix.Stat_t
 			if unix.Stat(path, &at) == nil {
