@@ -94,8 +94,8 @@ func interruptible(ctx context.Context, stderr io.Writer) (context.Context, func
 		cancel()
 		select {
 		case again := <-signals: // it came in between
-			if number, ok := again.(syscall.Signal); ok {
-				_ = syscall.Kill(os.Getpid(), number)
+			if self, err := os.FindProcess(os.Getpid()); err == nil {
+				_ = self.Signal(again)
 			}
 		default:
 		}

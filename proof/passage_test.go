@@ -32,9 +32,12 @@ func TestPassage(t *testing.T) {
 	defer kernel.Close()
 	var stack host.Stack
 	plan := host.Plan{Steps: []host.Step{
-		host.Namespace{Name: "a"}, host.Namespace{Name: "b"},
-		host.Veth{NS: "a", Name: "eth0", MAC: "02:00:00:00:00:01", MTU: mtu, Addresses: []string{"10.9.0.1/24"},
-			PeerNS: "b", PeerName: "eth0", PeerMAC: "02:00:00:00:00:02", PeerAddresses: []string{"10.9.0.2/24"}},
+		host.Namespace{Name: "a"},
+		host.Namespace{Name: "b"},
+		host.Veth{
+			NS: "a", Name: "eth0", MAC: "02:00:00:00:00:01", MTU: mtu, Addresses: []string{"10.9.0.1/24"},
+			PeerNS: "b", PeerName: "eth0", PeerMAC: "02:00:00:00:00:02", PeerAddresses: []string{"10.9.0.2/24"},
+		},
 	}}
 	if err := stack.Apply(t.Context(), kernel, plan); err != nil {
 		testnet.Skip(t, err)

@@ -49,12 +49,12 @@ func (o *Options) run(ctx context.Context, e experiment.Experiment) (*control.Ou
 	return out, nil
 }
 
-// base is an experiment of one workload, the baseline and its twin, without a time limit that matters before so many blocks.
-func base(load string, placement experiment.Placement, pairs int) experiment.Experiment {
+// base is an experiment of one workload on one host: the baseline and its twin.
+func base(load string, pairs int) experiment.Experiment {
 	e := experiment.Default()
 	e.Name = "study"
 	e.Networks = []string{e.Baseline}
-	e.Workloads = []experiment.Load{{Workload: load, Placements: []experiment.Placement{placement}}}
+	e.Workloads = []experiment.Load{{Workload: load, Placements: []experiment.Placement{experiment.SameHost}}}
 	e.Pairs = []int{pairs}
 	return e
 }

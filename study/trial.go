@@ -76,7 +76,7 @@ func (o *Options) lengths(ctx context.Context, p TrialPlan, order *rand.Rand, lo
 	}
 	for round := range p.Rounds {
 		for _, i := range order.Perm(len(p.Lengths)) {
-			e := base(load, experiment.SameHost, pairs)
+			e := base(load, pairs)
 			e.Networks = []string{e.Baseline, Different}
 			e.Design.Trial = p.Lengths[i]
 			e.Design.Time = p.Time / time.Duration(p.Rounds)

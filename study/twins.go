@@ -67,7 +67,7 @@ func (o *Options) Twins(ctx context.Context, comparisons int, limit time.Duratio
 
 // byTime is a run of every discipline that ends when its time is up.
 func byTime(limit time.Duration) experiment.Experiment {
-	e := base("udp-rr(mode=spin)", experiment.SameHost, 1)
+	e := base("udp-rr(mode=spin)", 1)
 	same := []experiment.Placement{experiment.SameHost}
 	e.Workloads = append(e.Workloads,
 		experiment.Load{Workload: "udp-rr(mode=wait)", Placements: experiment.Placements()},
@@ -81,7 +81,7 @@ func byTime(limit time.Duration) experiment.Experiment {
 // byPrecision is a run that ends when the different network is known precisely, which is what stopping looks at: its twins are measured
 // for as long as that takes.
 func byPrecision(limit time.Duration) experiment.Experiment {
-	e := base("udp-rr(mode=spin)", experiment.SameHost, 1)
+	e := base("udp-rr(mode=spin)", 1)
 	e.Workloads = nil
 	for _, payload := range []int{64, 1024} {
 		e.Workloads = append(e.Workloads, experiment.Load{Workload: fmt.Sprintf("udp-rr(mode=spin,payload=%d)", payload), Placements: experiment.Placements()})
@@ -99,7 +99,7 @@ func (o *Options) Effect(ctx context.Context, runs int, share, alpha float64, li
 	found, held, plain := 0, 0, 0
 	fmt.Fprintf(o.Out, "\n| run | planted, measured at the sink | true ratio | found | its interval (error rate %g for all %d runs together) | sign | size |\n| --- | --- | --- | --- | --- | --- | --- |\n", alpha, runs)
 	for run := 1; run <= runs; run++ {
-		e := base(load, experiment.SameHost, 1)
+		e := base(load, 1)
 		e.Design.Time = limit
 		pilot := e
 		pilot.Design.Time = limit / 5
