@@ -112,8 +112,10 @@ func TestAggregator(t *testing.T) {
 	if len(log.Trials) != 3 || len(log.Blocks) != 3 || len(log.Histograms) != 0 {
 		t.Errorf("after three blocks: %d trials, %d blocks, %d histograms on disk; want 3, 3, 0", len(log.Trials), len(log.Blocks), len(log.Histograms))
 	}
-	want := measure.Trial{Type: "trial", V: measure.Version, Block: 2, Cell: "a", Start: 1, Duration: 0.09,
-		Metrics: map[string]float64{"latency_p50": 1e-5, "dead_time": 7e-5, "drain_time": 0}}
+	want := measure.Trial{
+		Type: "trial", V: measure.Version, Block: 2, Cell: "a", Start: 1, Duration: 0.09,
+		Metrics: map[string]float64{"latency_p50": 1e-5, "dead_time": 7e-5, "drain_time": 0},
+	}
 	if diff := cmp.Diff(want, log.Trials[2], cmpopts.EquateApprox(1e-6, 0)); diff != "" {
 		t.Errorf("trial (-want +got):\n%s", diff)
 	}
