@@ -250,7 +250,7 @@ func (l *lab) visit(ctx context.Context, number int) (map[string]float64, error)
 			t.Sinks = samples[0].Samples
 		}
 		if encoded := samples[0].Histogram; encoded != "" {
-			h, err := traffic.DecodeHistogram(encoded)
+			h, err := hdrhistogram.Decode([]byte(encoded))
 			if err != nil {
 				return nil, err
 			}

@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -29,8 +28,8 @@ reported as far as it can be read; the rest is named.`,
 			return nil
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
-			if !slices.Contains(report.Formats(), format) {
-				return usageError{fmt.Errorf("unknown format %q (known: %s)", format, strings.Join(report.Formats(), ", "))}
+			if err := report.Check(format); err != nil {
+				return usageError{err}
 			}
 			if trials && format != "csv" {
 				return usageError{fmt.Errorf("--trials goes with --format csv, not %q", format)}
@@ -65,15 +64,10 @@ func (a *app) report(dir, format, file string, trials, all bool) (err error) {
 		}()
 		out, o.Color = f, false
 	}
-	switch {
-	case trials:
+	if trials {
 		err = report.Trials(out, data.Run, data.Log)
-	case format == "csv":
-		err = report.CSV(out, data.Run, data.Analysis)
-	case format == "jsonl":
-		err = report.JSONL(out, data.Run, data.Analysis)
-	default:
-		err = report.Text(out, data.Run, data.Analysis, o)
+	} else {
+		err = report.Write(out, format, data.Run, data.Analysis, o)
 	}
 	const most = 20 // a file that is something else altogether has one with every line
 	for i, p := range problems {

@@ -120,11 +120,10 @@ func (c *configurator) build(ctx context.Context, number int, cells []int) (_ *g
 		if l == nil {
 			continue
 		}
-		plans, endpoints, underlay, err := c.plan(l, g.seed.Uint64())
+		plans, underlay, err := c.plan(l, g.seed.Uint64())
 		if err != nil {
 			return nil, nil, err
 		}
-		l.endpoints = endpoints
 		group.Go(func() error {
 			if err := c.raise(ctx, l, plans, underlay); err != nil {
 				mu.Lock()
@@ -221,7 +220,7 @@ func (c *configurator) layOut(g *generation, cells []int) error {
 }
 
 // plan asks network and runtime what the lab's hosts must look like. It is pure but for the seed drawn by the caller.
-func (c *configurator) plan(l *lab, seed uint64) (plans []host.Plan, endpoints [][]network.Endpoint, underlay host.Plan, err error) {
+func (c *configurator) plan(l *lab, seed uint64) (plans []host.Plan, underlay host.Plan, err error) {
 	spec := network.Lab{MTU: c.resolved.Experiment.Tune.MTU, Seed: seed}
 	for h := 1; h <= l.Hosts; h++ {
 		one := network.Host{Index: h}
@@ -241,9 +240,9 @@ func (c *configurator) plan(l *lab, seed uint64) (plans []host.Plan, endpoints [
 		sources[pair].host, sources[pair].container = where(at.sourceHost, fmt.Sprintf("src%d", pair))
 		sinks[pair].host, sinks[pair].container = where(at.sinkHost, fmt.Sprintf("snk%d", pair))
 	}
-	plans, endpoints, err = l.Network.Build(spec)
+	plans, endpoints, err := l.Network.Build(spec)
 	if err != nil {
-		return nil, nil, host.Plan{}, fmt.Errorf("plan lab %s: %w", l.ID, err)
+		return nil, host.Plan{}, fmt.Errorf("plan lab %s: %w", l.ID, err)
 	}
 	for pair := range l.at {
 		l.at[pair].source = endpoints[sources[pair].host][sources[pair].container]
@@ -256,14 +255,14 @@ func (c *configurator) plan(l *lab, seed uint64) (plans []host.Plan, endpoints [
 		}
 		steps, err := c.runtime.Containers(containers)
 		if err != nil {
-			return nil, nil, host.Plan{}, fmt.Errorf("plan lab %s: %w", l.ID, err)
+			return nil, host.Plan{}, fmt.Errorf("plan lab %s: %w", l.ID, err)
 		}
 		plans[h].Steps = slices.Concat(steps, plans[h].Steps)
 	}
 	if l.Hosts > 1 {
 		underlay = network.Underlay(spec)
 	}
-	return plans, endpoints, underlay, nil
+	return plans, underlay, nil
 }
 
 // raise starts the lab's hosts, applies their plans, has them verified and starts the workers.

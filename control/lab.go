@@ -24,7 +24,6 @@ type lab struct {
 	generation *generation
 	hosts      []host.Host // host 1 first
 	underlay   host.Host   // nil on one host
-	endpoints  [][]network.Endpoint
 	workers    []*labWorker
 	congestion []string // what its workers can set
 	at         []pairAddresses

@@ -219,7 +219,7 @@ func (c *workloadControl) collect(ctx context.Context, g *generation, timings []
 				}
 			}
 			if s.Histogram != "" {
-				h, err := traffic.DecodeHistogram(s.Histogram)
+				h, err := hdrhistogram.Decode([]byte(s.Histogram))
 				if err != nil {
 					return nil, fmt.Errorf("latencies from worker %s: %w", a.worker.name(), err)
 				}

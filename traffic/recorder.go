@@ -99,14 +99,3 @@ func slotValue(i uint32) int64 {
 
 // NewHistogram returns an empty HDR histogram of the recorders' geometry, values in nanoseconds.
 func NewHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, Longest, Digits) }
-
-// EncodeHistogram writes a histogram as text: HdrHistogram's V2 compressed encoding in base64, as every HdrHistogram tool reads it.
-func EncodeHistogram(h *hdrhistogram.Histogram) (string, error) {
-	b, err := h.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
-	return string(b), err
-}
-
-// DecodeHistogram reads it.
-func DecodeHistogram(s string) (*hdrhistogram.Histogram, error) {
-	return hdrhistogram.Decode([]byte(s))
-}

@@ -18,6 +18,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/shm"
 	"github.com/nettoll/nettoll/internal/linux/sock"
 	"github.com/nettoll/nettoll/internal/linux/thread"
+	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/proof"
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/workload"
@@ -325,7 +326,7 @@ func (w *Worker) collect(p CollectParams) ([]CellSamples, error) {
 			}
 		}
 		if latencies.TotalCount() > 0 {
-			encoded, err := traffic.EncodeHistogram(latencies)
+			encoded, err := measure.EncodeHistogram(latencies)
 			if err != nil {
 				return nil, err
 			}
