@@ -2,8 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -61,30 +59,6 @@ func (a *app) listCommand() *cobra.Command {
 				fmt.Fprintf(w, "%s\t%s\t%s\n", e.kind, e.name, e.summary)
 			}
 			return w.Flush()
-		},
-	}
-}
-
-// versionText is the version that was linked in, or what the Go toolchain knows.
-func (a *app) versionText() string {
-	if a.version != "" {
-		return a.version
-	}
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" {
-		return "unknown"
-	}
-	return info.Main.Version
-}
-
-func (a *app) versionCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the version",
-		Args:  noArguments,
-		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintf(a.Out, "nettoll %s %s/%s %s\n", a.versionText(), runtime.GOOS, runtime.GOARCH, runtime.Version())
-			return err
 		},
 	}
 }
