@@ -10,8 +10,6 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-
-	"golang.org/x/sys/unix"
 )
 
 // tick is the unit of /proc/stat in seconds: USER_HZ is 100 on every architecture Go runs on (proc_stat(5)).
@@ -78,10 +76,8 @@ func Load1() (float64, error) {
 // Machine returns facts about kernel, CPU and network defaults that belong to every record. What cannot be read is left out.
 func Machine() map[string]any {
 	facts := map[string]any{"arch": runtime.GOARCH, "cpus": runtime.NumCPU()}
-	var u unix.Utsname
-	if unix.Uname(&u) == nil {
-		facts["kernel"] = unix.ByteSliceToString(u.Release[:])
-		facts["kernel_build"] = unix.ByteSliceToString(u.Version[:])
+	if release, build := uname(); release != "" {
+		facts["kernel"], facts["kernel_build"] = release, build
 	}
 	if f, err := os.Open("/proc/cpuinfo"); err == nil {
 		defer f.Close()

@@ -19,9 +19,6 @@ const (
 	NoSignal = unix.MSG_NOSIGNAL // a broken stream is an error, not SIGPIPE
 )
 
-// Errno is an error number; 0 is none.
-type Errno = unix.Errno
-
 // Send is send(2) on n bytes at p. It does not allocate and has no point at which the Go scheduler could take the thread; the
 // caller's goroutine must be locked to its thread, since the runtime does not know that the call may block.
 //

@@ -1,0 +1,244 @@
+package sock
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// UDP opens a datagram socket bound to local and connected to remote. Call it inside the network namespace.
+func UDP(local, remote netip.AddrPort) (Socket, error) {
+	s, err := open(local, unix.SOCK_DGRAM)
+	if err != nil {
+		return s, err
+	}
+	if remote.IsValid() {
+		if err := unix.Connect(s.FD, sockaddr(remote)); err != nil {
+			s.Close()
+			return Socket{FD: -1}, fmt.Errorf("connect udp %s to %s: %w", local, remote, err)
+		}
+	}
+	return s, nil
+}
+
+// Stream opens a TCP socket bound to local, with the congestion control already set so that it holds from the first segment.
+// Call it inside the network namespace. An empty congestion leaves the namespace's default.
+func Stream(local netip.AddrPort, congestion string) (Socket, error) {
+	s, err := open(local, unix.SOCK_STREAM)
+	if err != nil {
+		return s, err
+	}
+	if congestion != "" {
+		if err := s.SetCongestion(congestion); err != nil {
+			s.Close()
+			return Socket{FD: -1}, err
+		}
+	}
+	return s, nil
+}
+
+func open(local netip.AddrPort, kind int) (Socket, error) {
+	family := unix.AF_INET
+	if local.Addr().Is6() {
+		family = unix.AF_INET6
+	}
+	fd, err := unix.Socket(family, kind|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return Socket{FD: -1}, fmt.Errorf("open socket for %s: %w", local, err)
+	}
+	s := Socket{FD: fd}
+	if kind == unix.SOCK_STREAM {
+		if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
+			s.Close()
+			return Socket{FD: -1}, fmt.Errorf("allow reuse of %s: %w", local, err)
+		}
+	}
+	if err := unix.Bind(fd, sockaddr(local)); err != nil {
+		s.Close()
+		return Socket{FD: -1}, fmt.Errorf("bind to %s: %w", local, err)
+	}
+	return s, nil
+}
+
+func sockaddr(a netip.AddrPort) unix.Sockaddr {
+	if a.Addr().Is6() {
+		return &unix.SockaddrInet6{Addr: a.Addr().As16(), Port: int(a.Port())}
+	}
+	return &unix.SockaddrInet4{Addr: a.Addr().As4(), Port: int(a.Port())}
+}
+
+// Local returns the address the socket is bound to.
+func (s Socket) Local() (netip.AddrPort, error) {
+	sa, err := unix.Getsockname(s.FD)
+	if err != nil {
+		return netip.AddrPort{}, fmt.Errorf("read socket's address: %w", err)
+	}
+	switch sa := sa.(type) {
+	case *unix.SockaddrInet4:
+		return netip.AddrPortFrom(netip.AddrFrom4(sa.Addr), uint16(sa.Port)), nil
+	case *unix.SockaddrInet6:
+		return netip.AddrPortFrom(netip.AddrFrom16(sa.Addr), uint16(sa.Port)), nil
+	}
+	return netip.AddrPort{}, fmt.Errorf("socket has an address of unknown type %T", sa)
+}
+
+// Listen makes a TCP socket accept connections.
+func (s Socket) Listen() error {
+	if err := unix.Listen(s.FD, 1); err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	return nil
+}
+
+// Accept waits up to timeout for a connection.
+func (s Socket) Accept(timeout time.Duration) (Socket, error) {
+	if err := s.wait(unix.POLLIN, timeout); err != nil {
+		return Socket{FD: -1}, fmt.Errorf("accept: %w", err)
+	}
+	fd, _, err := unix.Accept4(s.FD, unix.SOCK_CLOEXEC)
+	if err != nil {
+		return Socket{FD: -1}, fmt.Errorf("accept: %w", err)
+	}
+	return Socket{FD: fd}, nil
+}
+
+// Connect connects a TCP socket within timeout.
+func (s Socket) Connect(remote netip.AddrPort, timeout time.Duration) error {
+	if err := unix.SetNonblock(s.FD, true); err != nil {
+		return fmt.Errorf("connect to %s: %w", remote, err)
+	}
+	err := unix.Connect(s.FD, sockaddr(remote))
+	if errors.Is(err, unix.EINPROGRESS) {
+		if err = s.wait(unix.POLLOUT, timeout); err == nil {
+			var pending int
+			if pending, err = unix.GetsockoptInt(s.FD, unix.SOL_SOCKET, unix.SO_ERROR); err == nil && pending != 0 {
+				err = unix.Errno(pending)
+			}
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("connect to %s: %w", remote, err)
+	}
+	if err := unix.SetNonblock(s.FD, false); err != nil {
+		return fmt.Errorf("connect to %s: %w", remote, err)
+	}
+	return nil
+}
+
+// wait polls for events; after timeout it returns os.ErrDeadlineExceeded.
+func (s Socket) wait(events int16, timeout time.Duration) error {
+	deadline := time.Now().Add(timeout)
+	for {
+		left := time.Until(deadline)
+		if left < 0 {
+			return os.ErrDeadlineExceeded
+		}
+		fds := []unix.PollFd{{Fd: int32(s.FD), Events: events}}
+		n, err := unix.Poll(fds, int(left/time.Millisecond)+1)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return err
+		case n > 0:
+			return nil
+		}
+	}
+}
+
+// Close closes the socket; closing one that was never open does nothing.
+func (s Socket) Close() {
+	if s.FD >= 0 {
+		_ = unix.Close(s.FD) // the descriptor is gone whatever close returns (close(2), "Dealing with error returns")
+	}
+}
+
+// Abort closes a TCP socket and the connection with it at once: what was not sent is thrown away and the peer gets a reset.
+func (s Socket) Abort() {
+	if s.FD >= 0 {
+		_ = unix.SetsockoptLinger(s.FD, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1, Linger: 0}) // without it, it is a close
+		s.Close()
+	}
+}
+
+// SetTimeout limits how long Send and Recv block; they then return EAGAIN. The kernel rounds up to its tick (4 ms at HZ=250).
+func (s Socket) SetTimeout(d time.Duration) error {
+	tv := unix.NsecToTimeval(int64(d))
+	for _, opt := range []int{unix.SO_RCVTIMEO, unix.SO_SNDTIMEO} {
+		if err := unix.SetsockoptTimeval(s.FD, unix.SOL_SOCKET, opt, &tv); err != nil {
+			return fmt.Errorf("set socket timeout %s: %w", d, err)
+		}
+	}
+	return nil
+}
+
+// SetCongestion sets TCP_CONGESTION. With CAP_NET_ADMIN in the socket's namespace every algorithm the kernel has is allowed.
+func (s Socket) SetCongestion(name string) error {
+	if err := unix.SetsockoptString(s.FD, unix.IPPROTO_TCP, unix.TCP_CONGESTION, name); err != nil {
+		return fmt.Errorf("set congestion control %q: %w", name, err)
+	}
+	return nil
+}
+
+// SetNoFragment sets the don't-fragment bit on every datagram and returns an error for one larger than the path's MTU.
+func (s Socket) SetNoFragment(ipv6 bool) error {
+	level, opt, val := unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO
+	if ipv6 {
+		level, opt, val = unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_DO
+	}
+	if err := unix.SetsockoptInt(s.FD, level, opt, val); err != nil {
+		return fmt.Errorf("forbid fragments: %w", err)
+	}
+	return nil
+}
+
+// Facts reads them.
+func (s Socket) Facts() (Facts, error) {
+	var f Facts
+	var err error
+	if f.SendBuffer, err = unix.GetsockoptInt(s.FD, unix.SOL_SOCKET, unix.SO_SNDBUF); err != nil {
+		return f, fmt.Errorf("read send buffer: %w", err)
+	}
+	if f.RecvBuffer, err = unix.GetsockoptInt(s.FD, unix.SOL_SOCKET, unix.SO_RCVBUF); err != nil {
+		return f, fmt.Errorf("read receive buffer: %w", err)
+	}
+	kind, err := unix.GetsockoptInt(s.FD, unix.SOL_SOCKET, unix.SO_TYPE)
+	if err != nil {
+		return f, fmt.Errorf("read socket type: %w", err)
+	}
+	if kind != unix.SOCK_STREAM {
+		return f, nil
+	}
+	if f.MSS, err = unix.GetsockoptInt(s.FD, unix.IPPROTO_TCP, unix.TCP_MAXSEG); err != nil {
+		return f, fmt.Errorf("read MSS: %w", err)
+	}
+	if f.Congestion, err = unix.GetsockoptString(s.FD, unix.IPPROTO_TCP, unix.TCP_CONGESTION); err != nil {
+		return f, fmt.Errorf("read congestion control: %w", err)
+	}
+	return f, nil
+}
+
+// Retransmits returns how many segments a TCP socket has sent again since it was opened (tcp_info.tcpi_total_retrans).
+func (s Socket) Retransmits() (uint64, error) {
+	info, err := unix.GetsockoptTCPInfo(s.FD, unix.IPPROTO_TCP, unix.TCP_INFO)
+	if err != nil {
+		return 0, fmt.Errorf("read TCP_INFO: %w", err)
+	}
+	return uint64(info.Total_retrans), nil
+}
+
+// AnyStream opens an IPv4 TCP socket that is bound to nothing, to ask the kernel what it allows. Call it inside the network
+// namespace.
+func AnyStream() (Socket, error) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return Socket{FD: -1}, fmt.Errorf("open socket: %w", err)
+	}
+	return Socket{FD: fd}, nil
+}
+
+// Shutdown wakes whoever is blocked in the socket; it then receives nothing any more.
+func (s Socket) Shutdown() { _ = unix.Shutdown(s.FD, unix.SHUT_RDWR) } // an unconnected socket has nobody to wake

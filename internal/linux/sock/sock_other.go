@@ -1,0 +1,82 @@
+//go:build !linux
+
+package sock
+
+import (
+	"net/netip"
+	"syscall"
+	"time"
+
+	"github.com/nettoll/nettoll/internal/linux"
+)
+
+func unsupported(what string) error {
+	return &linux.UnsupportedError{What: what, Missing: "Linux", Hint: "the traffic of containers is driven only there"}
+}
+
+// What Send and Recv never return here, since there is no socket to call them on.
+const (
+	Again       = syscall.EAGAIN
+	Interrupted = syscall.EINTR
+	Refused     = syscall.ECONNREFUSED
+)
+
+// Flags of Send and Recv, of which none means anything here.
+const (
+	DontWait = 0
+	NoSignal = 0
+)
+
+// UDP is not supported here.
+func UDP(_, _ netip.AddrPort) (Socket, error) { return Socket{FD: -1}, unsupported("open datagram socket") }
+
+// Stream is not supported here.
+func Stream(netip.AddrPort, string) (Socket, error) { return Socket{FD: -1}, unsupported("open stream socket") }
+
+// AnyStream is not supported here.
+func AnyStream() (Socket, error) { return Socket{FD: -1}, unsupported("open stream socket") }
+
+// Local is not supported here.
+func (Socket) Local() (netip.AddrPort, error) { return netip.AddrPort{}, unsupported("read socket's address") }
+
+// Listen is not supported here.
+func (Socket) Listen() error { return unsupported("listen") }
+
+// Accept is not supported here.
+func (Socket) Accept(time.Duration) (Socket, error) { return Socket{FD: -1}, unsupported("accept") }
+
+// Connect is not supported here.
+func (Socket) Connect(netip.AddrPort, time.Duration) error { return unsupported("connect") }
+
+// Close does nothing here: no socket was opened.
+func (Socket) Close() {}
+
+// Abort does nothing here.
+func (Socket) Abort() {}
+
+// Shutdown does nothing here.
+func (Socket) Shutdown() {}
+
+// SetTimeout is not supported here.
+func (Socket) SetTimeout(time.Duration) error { return unsupported("set socket timeout") }
+
+// SetCongestion is not supported here.
+func (Socket) SetCongestion(string) error { return unsupported("set congestion control") }
+
+// SetNoFragment is not supported here.
+func (Socket) SetNoFragment(bool) error { return unsupported("forbid fragments") }
+
+// Facts is not supported here.
+func (Socket) Facts() (Facts, error) { return Facts{}, unsupported("read what a socket was granted") }
+
+// Retransmits is not supported here.
+func (Socket) Retransmits() (uint64, error) { return 0, unsupported("read retransmits") }
+
+// Send is not supported here.
+func (Socket) Send(*byte, int, int) (int, Errno) { return -1, syscall.ENOTSUP }
+
+// Recv is not supported here.
+func (Socket) Recv(*byte, int, int) (int, Errno) { return -1, syscall.ENOTSUP }
+
+// RecvParked is not supported here.
+func (Socket) RecvParked([]byte) (int, Errno) { return -1, syscall.ENOTSUP }
