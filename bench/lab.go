@@ -18,6 +18,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/process"
 	"github.com/nettoll/nettoll/internal/linux/shm"
 	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/runtime"
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/traffic/worker"
@@ -74,13 +75,13 @@ func plan(parts catalogue.Catalogue, pairs int, seed uint64) (host.Plan, []netwo
 type cell struct {
 	id       string // as in cell ids
 	workload workload.Workload
-	params   workload.Params
+	params   part.Params
 	warm     time.Duration
 }
 
 // newCell reads "udp-rr(mode=spin)". Warm is how much of a trial passes before the window opens.
 func newCell(parts catalogue.Catalogue, id string, warm time.Duration) (cell, error) {
-	name, given, err := workload.Parse(id)
+	name, given, err := part.Parse("workload", id)
 	if err != nil {
 		return cell{}, err
 	}

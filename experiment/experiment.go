@@ -9,6 +9,7 @@ import (
 
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/workload"
 )
 
@@ -96,7 +97,7 @@ type Cell struct {
 	measure.Cell
 	Lab      int // index into Resolved.Labs
 	Workload workload.Workload
-	Params   workload.Params
+	Params   part.Params
 	Trial    time.Duration
 	Plant    time.Duration
 }
@@ -189,7 +190,7 @@ func Resolve(e Experiment, parts Parts, cpus int) (*Resolved, error) {
 		}
 	}
 	for _, load := range e.Workloads {
-		name, given, err := workload.Parse(load.Workload)
+		name, given, err := part.Parse("workload", load.Workload)
 		if err != nil {
 			return nil, err
 		}
@@ -263,7 +264,7 @@ func threadsPerCPU(affinity string, pairs, cpus int) int {
 }
 
 // group adds the cells that share a baseline.
-func (r *Resolved) group(networks []network.Network, w workload.Workload, params workload.Params, placement Placement, pairs, cpus int) {
+func (r *Resolved) group(networks []network.Network, w workload.Workload, params part.Params, placement Placement, pairs, cpus int) {
 	d := w.Describe()
 	load := d.ID(params)
 	e := r.Experiment

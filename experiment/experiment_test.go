@@ -52,7 +52,7 @@ func TestErrors(t *testing.T) {
 		{"network", func(e *experiment.Experiment) { e.Networks = []string{"brdge"} }, `unknown network "brdge" (known: host, bridge)`},
 		{"workload", func(e *experiment.Experiment) { e.Workloads[0].Workload = "udp" }, `unknown workload "udp" (known: udp-rr, tcp-stream)`},
 		{"parameter", func(e *experiment.Experiment) { e.Workloads[0].Workload = "udp-rr(size=1)" }, `workload udp-rr has no parameter "size" (it has payload, mode)`},
-		{"choice", func(e *experiment.Experiment) { e.Workloads[0].Workload = "udp-rr(mode=sleep)" }, `workload udp-rr: mode="sleep" (want one of wait, spin)`},
+		{"choice", func(e *experiment.Experiment) { e.Workloads[0].Workload = "udp-rr(mode=sleep)" }, `workload udp-rr: mode: "sleep" is not possible (want one of wait, spin)`},
 		{"range", func(e *experiment.Experiment) { e.Workloads[0].Workload = "udp-rr(payload=3)" }, `workload udp-rr: payload: "3" is out of range (want 24 to 65507 bytes)`},
 		{"size", func(e *experiment.Experiment) { e.Workloads[0].Workload = "udp-rr(payload=big)" }, `"big" is not a size`},
 		{"syntax", func(e *experiment.Experiment) { e.Workloads[0].Workload = "udp-rr(payload" }, `want NAME(parameter=value`},

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 
 	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/part"
 )
 
 // A Network is a way to join containers to their host and to each other.
@@ -25,6 +26,14 @@ type Description struct {
 	Summary string
 	// Implementation says who does the work: "kernel", "ebpf", "ovs" or "userspace".
 	Implementation string
+	// Params are its parameters, none for most.
+	Params part.List
+}
+
+// An Excluder is a network that means nothing in some labs: it would be another network there, or none.
+type Excluder interface {
+	// Exclude returns the reason why labs of so many hosts are left out, "" where they are not.
+	Exclude(hosts int, p part.Params) string
 }
 
 // A Lab is what a network is asked to join.
@@ -35,6 +44,8 @@ type Lab struct {
 	MTU int
 	// Seed is what MAC addresses come from.
 	Seed uint64
+	// Params are the network's own, every one present.
+	Params part.Params
 }
 
 // A Host is a container host of a lab.
@@ -55,14 +66,42 @@ type Container struct {
 	Name string
 	// Index counts from 0 on each host.
 	Index int
+	// Ports are what its sockets bind to, over UDP and over TCP; no other container of its host has one of them.
+	Ports Ports
 }
 
-// An Endpoint is where the sockets of a container are opened, and how others reach it.
+// Ports are port numbers from First to Last, both among them.
+type Ports struct{ First, Last uint16 }
+
+// An Endpoint is where the sockets of a container are opened, and how the other end of its pair reaches it.
 type Endpoint struct {
 	// Namespace is a namespace reference as in the steps of plans: "" where the container shares its host's, else its name.
 	Namespace string
-	// IPv4 and IPv6 are the addresses that its sockets bind to and that others reach.
+	// IPv4 and IPv6 are the addresses that its sockets bind to.
 	IPv4, IPv6 netip.Addr
+	// PublicIPv4 and PublicIPv6 are the addresses at which the other end reaches it and from which its packets arrive there. The zero
+	// value means that nobody translates. Ports are never translated.
+	PublicIPv4, PublicIPv6 netip.Addr
+}
+
+// Bind returns the address of a family ("ipv4" or "ipv6") that the container's sockets bind to.
+func (e Endpoint) Bind(family string) netip.Addr {
+	if family == "ipv6" {
+		return e.IPv6
+	}
+	return e.IPv4
+}
+
+// Public returns the address of a family at which the other end of the pair knows the container.
+func (e Endpoint) Public(family string) netip.Addr {
+	public := e.PublicIPv4
+	if family == "ipv6" {
+		public = e.PublicIPv6
+	}
+	if !public.IsValid() {
+		return e.Bind(family)
+	}
+	return public
 }
 
 // Limits of a lab.
@@ -110,6 +149,9 @@ func (l Lab) Check() error {
 				return fmt.Errorf("host %d: container %d is called %q, as no or another one is", h.Index, j, c.Name)
 			}
 			names[c.Name] = true
+			if p := c.Ports; p.Last < p.First {
+				return fmt.Errorf("host %d: container %q has the ports %d to %d", h.Index, c.Name, p.First, p.Last)
+			}
 		}
 	}
 	return nil

@@ -24,6 +24,7 @@ type Sample struct {
 	Bytes     int64   `json:"bytes,omitempty"`     // payload of the whole trial
 	CPU       int64   `json:"cpu"`                 // ns of run time of the thread from opening to leaving
 	Span      int64   `json:"span"`                // ns from opening to leaving
+	Window    int64   `json:"window,omitempty"`    // ns that counted, where a foreign program chose them; else 0
 	Resent    int64   `json:"resent,omitempty"`    // TCP segments sent again
 	Planted   int64   `json:"planted,omitempty"`   // ns that a sink has spun on purpose (study only)
 	Delivered []int64 `json:"delivered,omitempty"` // bytes delivered from the opening to the end of each slice: Slices+1 values, the first 0
@@ -102,7 +103,7 @@ func (t *Thread) Serve() {
 		}
 		cpu := thread.RunTime()
 		e.Run(trial, w)
-		s.CPU = thread.RunTime() - cpu
+		s.CPU += thread.RunTime() - cpu // on top of what an endpoint's own processes took
 		s.Span = clock.Now() - w.Open
 		t.Board.Leave(ticket, t.Seat, t.Softirqd)
 	}

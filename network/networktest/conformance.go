@@ -65,6 +65,12 @@ func checks() []check {
 // mtu of the suite's labs: not the default of any link, so that one which is left at it is found.
 const mtu = 1440
 
+// Ports of the containers of a host.
+const (
+	firstPort = 20000
+	portsEach = 10
+)
+
 // Lab returns a lab of one or two hosts and pairs of containers. Source i is on host 1 + i mod hosts, sink i on the next.
 func Lab(hosts, pairs int) network.Lab {
 	lab := network.Lab{MTU: mtu, Seed: 1}
@@ -77,7 +83,9 @@ func Lab(hosts, pairs int) network.Lab {
 		lab.Hosts = append(lab.Hosts, h)
 	}
 	add := func(h int, name string) {
-		lab.Hosts[h].Containers = append(lab.Hosts[h].Containers, network.Container{Name: name, Index: len(lab.Hosts[h].Containers)})
+		i := len(lab.Hosts[h].Containers)
+		first := uint16(firstPort + i*portsEach)
+		lab.Hosts[h].Containers = append(lab.Hosts[h].Containers, network.Container{Name: name, Index: i, Ports: network.Ports{First: first, Last: first + portsEach - 1}})
 	}
 	for i := range pairs {
 		add(i%hosts, fmt.Sprintf("src%d", i))

@@ -7,6 +7,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/netns"
 	"github.com/nettoll/nettoll/internal/linux/sock"
 	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/workload"
 )
@@ -23,16 +24,16 @@ func (Workload) Describe() workload.Description {
 		Summary: "one TCP connection per pair, as many bytes as it carries, counted at the sink (iperf3, netperf TCP_STREAM)",
 		Primary: "goodput",
 		Trial:   trial,
-		Spins:   func(workload.Params) bool { return false },
-		Params: []workload.Param{
-			{Name: "message", Default: "131072", Summary: "bytes of each write, 1 to 1MiB", Check: workload.SizeBetween(1, 1<<20)},
+		Spins:   func(part.Params) bool { return false },
+		Params: part.List{
+			{Name: "message", Default: "131072", Summary: "bytes of each write, 1 to 1MiB", Check: part.SizeBetween(1, 1<<20)},
 		},
 	}
 }
 
 // trial is the default length of a trial; docs/method.md has the study behind it: the ratio has settled long before, but the twins'
 // interval is smallest here.
-func trial(workload.Params) time.Duration { return 200 * time.Millisecond }
+func trial(part.Params) time.Duration { return 200 * time.Millisecond }
 
 // Open implements [workload.Workload].
 func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/nettoll/nettoll/internal/linux/clock"
 	"github.com/nettoll/nettoll/internal/linux/sock"
+	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/workload"
 )
@@ -30,9 +31,9 @@ func (Workload) Describe() workload.Description {
 		Primary: "latency_p50",
 		Warm:    0.1,
 		Trial:   trial,
-		Spins:   func(p workload.Params) bool { return p["mode"] == "spin" },
-		Params: []workload.Param{
-			{Name: "payload", Default: "64", Summary: "bytes of request and response, 24 to 65507", Check: workload.SizeBetween(traffic.HeaderSize, largest)},
+		Spins:   func(p part.Params) bool { return p["mode"] == "spin" },
+		Params: part.List{
+			{Name: "payload", Default: "64", Summary: "bytes of request and response, 24 to 65507", Check: part.SizeBetween(traffic.HeaderSize, largest)},
 			{Name: "mode", Default: "wait", Summary: "wait: both ends sleep until a datagram comes; spin: both ends keep asking", Values: []string{"wait", "spin"}},
 		},
 	}
@@ -40,7 +41,7 @@ func (Workload) Describe() workload.Description {
 
 // trial is the default length of a trial; docs/method.md has the study behind it. Spinning, 10 ms would do; waiting, the ratio of two
 // paths has settled at 100 ms.
-func trial(p workload.Params) time.Duration {
+func trial(p part.Params) time.Duration {
 	if p["mode"] == "spin" {
 		return 10 * time.Millisecond
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nettoll/nettoll/internal/linux/sock"
 	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/workload"
 )
@@ -62,7 +63,7 @@ func description(t *testing.T, d workload.Description) {
 	if err != nil {
 		t.Fatalf("defaults: %v", err)
 	}
-	name, given, err := workload.Parse(d.ID(p))
+	name, given, err := part.Parse("workload", d.ID(p))
 	if err != nil || name != d.Name {
 		t.Fatalf("parse own id %q: %q, %v", d.ID(p), name, err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nettoll/nettoll/internal/linux/shm"
 	"github.com/nettoll/nettoll/internal/linux/thread"
+	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/workload"
 )
@@ -20,7 +21,7 @@ import (
 type Rig struct {
 	Board   *traffic.Board
 	Load    workload.Workload
-	Params  workload.Params
+	Params  part.Params
 	Length  time.Duration
 	Warm    time.Duration
 	Sources []traffic.Endpoint

@@ -1,11 +1,11 @@
-package workload_test
+package part_test
 
 import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/nettoll/nettoll/workload"
+	"github.com/nettoll/nettoll/part"
 )
 
 func TestParse(t *testing.T) {
@@ -17,13 +17,13 @@ func TestParse(t *testing.T) {
 		{"udp-rr(mode=spin)", "udp-rr", map[string]string{"mode": "spin"}},
 		{"udp-rr( payload = 1KiB , mode=wait)", "udp-rr", map[string]string{"payload": "1KiB", "mode": "wait"}},
 	} {
-		name, given, err := workload.Parse(c.in)
+		name, given, err := part.Parse("workload", c.in)
 		if err != nil || name != c.name || cmp.Diff(c.given, given) != "" {
 			t.Errorf("%q: %q, %v, %v", c.in, name, given, err)
 		}
 	}
 	for _, bad := range []string{"", "a b", "(x=1)", "a(", "a)", "a(x)", "a(x=)", "a(=1)", "a(x=1,x=2)", "a(x=1)b", "a((x=1))", "a=b"} {
-		if name, given, err := workload.Parse(bad); err == nil {
+		if name, given, err := part.Parse("workload", bad); err == nil {
 			t.Errorf("%q: %q, %v and no error", bad, name, given)
 		}
 	}
@@ -31,12 +31,12 @@ func TestParse(t *testing.T) {
 
 func TestParseSize(t *testing.T) {
 	for in, want := range map[string]int{"0": 0, "64": 64, "64B": 64, "2kB": 2000, "2KiB": 2048, "1MB": 1000000, "1MiB": 1 << 20} {
-		if got, err := workload.ParseSize(in); err != nil || got != want {
+		if got, err := part.ParseSize(in); err != nil || got != want {
 			t.Errorf("%q: %d, %v; want %d", in, got, err, want)
 		}
 	}
 	for _, bad := range []string{"", "B", "-1", "1.5", "64b", "2 kB", "9999999999999", "2000MiB"} {
-		if got, err := workload.ParseSize(bad); err == nil {
+		if got, err := part.ParseSize(bad); err == nil {
 			t.Errorf("%q: %d and no error", bad, got)
 		}
 	}
@@ -48,7 +48,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		name, given, err := workload.Parse(s)
+		name, given, err := part.Parse("workload", s)
 		if (err == nil) == (name == "") {
 			t.Fatalf("%q: name %q and error %v", s, name, err)
 		}

@@ -1,0 +1,173 @@
+package part
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Param is one parameter of a part.
+type Param struct {
+	Name    string
+	Default string
+	Summary string                       // with unit and range
+	Values  []string                     // the only ones allowed; nil where Check decides
+	Check   func(string) (string, error) // returns the value as cell ids write it: a number in base units
+}
+
+// Params are a part's parameters, every one present.
+type Params map[string]string
+
+// Size returns a parameter that holds a number of bytes, already checked.
+func (p Params) Size(name string) int {
+	n, _ := ParseSize(p[name])
+	return n
+}
+
+// On says whether a parameter made by [Switch] is "true".
+func (p Params) On(name string) bool { return p[name] == "true" }
+
+// Switch is a parameter that is true or false.
+func Switch(name, summary string) Param {
+	return Param{Name: name, Default: "false", Summary: summary, Values: []string{"true", "false"}}
+}
+
+// Value checks one value and returns it as cell ids write it. The error says what is wanted.
+func (p Param) Value(s string) (string, error) {
+	if p.Values != nil && !slices.Contains(p.Values, s) {
+		return "", fmt.Errorf("%q is not possible (want one of %s)", s, strings.Join(p.Values, ", "))
+	}
+	if p.Check != nil {
+		return p.Check(s)
+	}
+	return s, nil
+}
+
+// A List is the parameters of one part, in the order in which ids and help show them.
+type List []Param
+
+// Find returns the parameter of that name. The error lists those there are; owner is the part in words, "workload udp-rr".
+func (l List) Find(owner, name string) (Param, error) {
+	i := slices.IndexFunc(l, func(p Param) bool { return p.Name == name })
+	switch {
+	case i >= 0:
+		return l[i], nil
+	case len(l) == 0:
+		return Param{}, fmt.Errorf("%s has no parameter %q (it has none)", owner, name)
+	}
+	return Param{}, fmt.Errorf("%s has no parameter %q (it has %s)", owner, name, strings.Join(l.Names(), ", "))
+}
+
+// Names returns the names of all parameters.
+func (l List) Names() []string {
+	names := make([]string, len(l))
+	for i, p := range l {
+		names[i] = p.Name
+	}
+	return names
+}
+
+// Resolve completes and checks parameters. An unknown name or a value out of range is an error that lists the alternatives.
+func (l List) Resolve(owner string, given map[string]string) (Params, error) {
+	p := make(Params, len(l))
+	for _, param := range l {
+		p[param.Name] = param.Default
+	}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		param, err := l.Find(owner, name)
+		if err != nil {
+			return nil, err
+		}
+		if p[name], err = param.Value(given[name]); err != nil {
+			return nil, fmt.Errorf("%s: %s: %w", owner, name, err)
+		}
+	}
+	return p, nil
+}
+
+// ID writes a part with all of its parameters: "udp-rr(payload=64,mode=wait)".
+func (l List) ID(name string, p Params) string {
+	return write(name, l, func(param Param) (string, bool) { return p[param.Name], true })
+}
+
+// Short writes a part with those parameters that do not have their default: "nat", "nat(hairpin=true)".
+func (l List) Short(name string, p Params) string {
+	return write(name, l, func(param Param) (string, bool) { return p[param.Name], p[param.Name] != param.Default })
+}
+
+func write(name string, l List, value func(Param) (string, bool)) string {
+	var list []string
+	for _, param := range l {
+		if v, ok := value(param); ok {
+			list = append(list, param.Name+"="+v)
+		}
+	}
+	if len(list) == 0 {
+		return name
+	}
+	return name + "(" + strings.Join(list, ",") + ")"
+}
+
+// Parse splits "udp-rr(payload=64,mode=spin)" into a name and the parameters given. It knows no parts: names are checked by the catalogue
+// and [List.Resolve]. The kind is for errors: "workload".
+func Parse(kind, s string) (string, map[string]string, error) {
+	name, rest, open := strings.Cut(s, "(")
+	given := map[string]string{}
+	if !open {
+		if strings.ContainsAny(s, ")=, ") || s == "" {
+			return "", nil, fmt.Errorf("%s %q: want NAME or NAME(parameter=value,…)", kind, s)
+		}
+		return s, given, nil
+	}
+	inside, ok := strings.CutSuffix(rest, ")")
+	if !ok || name == "" || strings.ContainsAny(inside, "()") {
+		return "", nil, fmt.Errorf("%s %q: want NAME(parameter=value,…)", kind, s)
+	}
+	for p := range strings.SplitSeq(inside, ",") {
+		key, value, ok := strings.Cut(p, "=")
+		key, value = strings.TrimSpace(key), strings.TrimSpace(value)
+		if !ok || key == "" || value == "" {
+			return "", nil, fmt.Errorf("%s %q: %q is not parameter=value", kind, s, p)
+		}
+		if _, twice := given[key]; twice {
+			return "", nil, fmt.Errorf("%s %q: parameter %q is given twice", kind, s, key)
+		}
+		given[key] = value
+	}
+	return name, given, nil
+}
+
+// ParseSize reads a number of bytes written as "64", "64B", "128KiB" or "1MB".
+func ParseSize(s string) (int, error) {
+	number, factor := s, 1
+	for _, u := range []struct {
+		suffix string
+		factor int
+	}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"kB", 1000}, {"MB", 1000 * 1000}, {"B", 1}} {
+		if rest, ok := strings.CutSuffix(s, u.suffix); ok {
+			number, factor = rest, u.factor
+			break
+		}
+	}
+	n, err := strconv.Atoi(number)
+	if err != nil || n < 0 || n > (1<<30)/factor {
+		return 0, fmt.Errorf("%q is not a size (want bytes such as 64, 64B, 128KiB or 1MB)", s)
+	}
+	return n * factor, nil
+}
+
+// SizeBetween is a [Param] check for a number of bytes in a range.
+func SizeBetween(lo, hi int) func(string) (string, error) {
+	return func(s string) (string, error) {
+		n, err := ParseSize(s)
+		if err != nil {
+			return "", err
+		}
+		if n < lo || n > hi {
+			return "", fmt.Errorf("%q is out of range (want %d to %d bytes)", s, lo, hi)
+		}
+		return strconv.Itoa(n), nil
+	}
+}
