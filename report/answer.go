@@ -29,28 +29,37 @@ func (v *view) where(g *group) string {
 // mostSentences is how many comparisons get a sentence of their own.
 const mostSentences = 6
 
-// answer says what the stacks cost.
+// answer writes what the stacks cost.
 func (v *view) answer() {
-	var sentences []string
+	for _, s := range v.sentences() {
+		v.prose("", "  ", s, bold)
+	}
+}
+
+// sentences say what the stacks cost.
+func (v *view) sentences() []string {
+	switch n := v.comparisons(); {
+	case n == 0:
+		return v.onlyBaseline()
+	case n > mostSentences:
+		return v.summary()
+	}
+	var list []string
+	for _, g := range v.groups {
+		for _, c := range g.compared() {
+			list = append(list, v.sentence(g, c))
+		}
+	}
+	return list
+}
+
+// comparisons counts the cells that are measured against a baseline.
+func (v *view) comparisons() int {
 	n := 0
 	for _, g := range v.groups {
 		n += len(g.compared())
 	}
-	switch {
-	case n == 0:
-		sentences = v.onlyBaseline()
-	case n <= mostSentences:
-		for _, g := range v.groups {
-			for _, c := range g.compared() {
-				sentences = append(sentences, v.sentence(g, c))
-			}
-		}
-	default:
-		sentences = v.summary()
-	}
-	for _, s := range sentences {
-		v.prose("", "  ", s, bold)
-	}
+	return n
 }
 
 func (v *view) onlyBaseline() []string {

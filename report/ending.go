@@ -10,13 +10,23 @@ import (
 	"github.com/nettoll/nettoll/measure"
 )
 
-// extent says how much was measured, on what, and how far generations differed.
+// extent writes how much was measured, on what, and how far generations differed.
 func (v *view) extent() {
+	v.blank()
+	v.prose("", "", v.measured(), plain)
+	if v.a.Trials == 0 {
+		return
+	}
+	if on := v.circumstances(); on != "" {
+		v.prose("", "", on, dim)
+	}
+}
+
+// measured says how much was measured and how far generations differed.
+func (v *view) measured() string {
 	a := v.a
 	if a.Trials == 0 {
-		v.blank()
-		v.line("Nothing was measured.", plain)
-		return
+		return "Nothing was measured."
 	}
 	text := fmt.Sprintf("Measured for %s: %s in %s, %s.", duration(a.Measured), count(a.Blocks, "block", "blocks"),
 		count(a.Generations, "generation", "generations"), count(a.Trials, "trial", "trials"))
@@ -39,11 +49,7 @@ func (v *view) extent() {
 		}
 		text += fmt.Sprintf(" The ratios spread by %s between generations (standard deviation).", spread(lo, hi))
 	}
-	v.blank()
-	v.prose("", "", text, plain)
-	if on := v.circumstances(); on != "" {
-		v.prose("", "", on, dim)
-	}
+	return text
 }
 
 // spread prints a range of standard deviations of logarithms of ratios as percents.
@@ -108,16 +114,25 @@ func (v *view) each(value func(*measure.Cell) string) string {
 }
 
 func (v *view) failures() {
-	if len(v.a.Failed) > 0 {
+	texts := v.failureTexts()
+	if len(texts) > 0 {
 		v.blank()
 	}
+	for _, text := range texts {
+		v.prose("✗ ", "  ", text, bad)
+	}
+}
+
+func (v *view) failureTexts() []string {
+	var list []string
 	for _, f := range v.a.Failed {
 		text := printable(f.Cell) + " was not measured: " + printable(f.Reason)
 		if f.Trials > 0 {
 			text = fmt.Sprintf("%s failed in %s: %s", printable(f.Cell), ofAll(f.Trials), printable(f.Reason))
 		}
-		v.prose("✗ ", "  ", text, bad)
+		list = append(list, text)
 	}
+	return list
 }
 
 func ofAll(trials int) string {
@@ -130,8 +145,22 @@ func ofAll(trials int) string {
 // mostWarnings is how many warnings are shown unless all are asked for.
 const mostWarnings = 12
 
-// warnings writes each text once, with what it is about.
 func (v *view) warnings() {
+	texts := v.warningTexts()
+	if len(texts) > 0 {
+		v.blank()
+	}
+	for i, text := range texts {
+		if i == mostWarnings && !v.all {
+			v.prose("! ", "  ", fmt.Sprintf("… and %s (with all metrics, all warnings are shown too)", count(len(texts)-i, "warning more", "warnings more")), doubt)
+			return
+		}
+		v.prose("! ", "  ", text, doubt)
+	}
+}
+
+// warningTexts has each text once, with what it is about.
+func (v *view) warningTexts() []string {
 	var texts []string
 	about := map[string][]string{}
 	for _, w := range v.a.Warnings {
@@ -148,81 +177,96 @@ func (v *view) warnings() {
 			about[text] = append(about[text], what)
 		}
 	}
-	if len(texts) > 0 {
-		v.blank()
-	}
 	for i, text := range texts {
-		if i == mostWarnings && !v.all {
-			v.prose("! ", "  ", fmt.Sprintf("… and %s (with all metrics, all warnings are shown too)", count(len(texts)-i, "warning more", "warnings more")), doubt)
-			return
-		}
 		if on := about[text]; len(on) > 0 {
-			text = strings.Join(on, ", ") + ": " + text
+			texts[i] = strings.Join(on, ", ") + ": " + text
 		}
-		v.prose("! ", "  ", text, doubt)
 	}
+	return texts
 }
 
 // proofs writes what was proved: a line for each claim, and one for each time it did not hold.
 func (v *view) proofs() {
 	v.blank()
-	if len(v.a.Proofs) == 0 {
+	claims := v.claims()
+	if len(claims) == 0 {
 		v.line("proof: none was recorded", doubt)
 		return
 	}
+	for _, c := range claims {
+		if c.broken == nil {
+			v.prose("proof: ", "  ", c.text(), plain)
+			continue
+		}
+		v.prose("✗ ", "  ", "proof "+c.text(), bad)
+		for i, text := range c.broken {
+			if i == mostWarnings && !v.all {
+				v.line("    …", bad)
+				break
+			}
+			v.prose("    ", "      ", text, bad)
+		}
+	}
+}
+
+// claim is what was proved of some labs, before the first block and after the last.
+type claim struct {
+	claim  string
+	extent string   // how many labs and generations
+	when   string   // "before and after"
+	times  int      // proofs
+	broken []string // the times it did not hold: where, when and what was seen; nil if it always held
+}
+
+func (c claim) text() string {
+	if c.broken == nil {
+		return fmt.Sprintf("%s (%s; %s)", c.claim, c.when, c.extent)
+	}
+	return fmt.Sprintf("failed in %d of %d times: %s (%s)", len(c.broken), c.times, c.claim, c.extent)
+}
+
+// claims sums the proofs up by what they claim.
+func (v *view) claims() []claim {
 	type place struct {
 		lab        string
 		generation int
 	}
-	var claims []string
+	var names []string
 	byClaim := map[string][]measure.Proof{}
 	for _, p := range v.a.Proofs {
 		if byClaim[p.Claim] == nil {
-			claims = append(claims, p.Claim)
+			names = append(names, p.Claim)
 		}
 		byClaim[p.Claim] = append(byClaim[p.Claim], p)
 	}
-	for _, claim := range claims {
+	var list []claim
+	for _, name := range names {
 		labs, generations, places := map[string]bool{}, map[int]bool{}, map[place]bool{}
 		after := map[place]bool{}
-		broken := 0
-		for _, p := range byClaim[claim] {
+		c := claim{claim: printable(name), when: "before and after", times: len(byClaim[name])}
+		for _, p := range byClaim[name] {
 			at := place{p.Lab, p.Generation}
 			labs[p.Lab], generations[p.Generation], places[at] = true, true, true
 			if p.When == "after" {
 				after[at] = true
 			}
-			if !p.OK {
-				broken++
-			}
-		}
-		extent := count(len(labs), "lab", "labs") + ", " + count(len(generations), "generation", "generations")
-		when := "before and after"
-		switch {
-		case len(after) == 0:
-			when = "before, not after"
-		case len(after) < len(places):
-			when = fmt.Sprintf("before, and in %d of %d cases after", len(after), len(places))
-		}
-		if broken == 0 {
-			v.prose("proof: ", "  ", fmt.Sprintf("%s (%s; %s)", printable(claim), when, extent), plain)
-			continue
-		}
-		v.prose("✗ ", "  ", fmt.Sprintf("proof failed in %d of %d times: %s (%s)", broken, len(byClaim[claim]), printable(claim), extent), bad)
-		shown := 0
-		for _, p := range byClaim[claim] {
 			if p.OK {
 				continue
-			}
-			if shown++; shown > mostWarnings && !v.all {
-				v.line("    …", bad)
-				break
 			}
 			text := fmt.Sprintf("lab %s, generation %d, %s", printable(p.Lab), p.Generation, printable(p.When))
 			if p.Detail != "" {
 				text += ": " + printable(p.Detail)
 			}
-			v.prose("    ", "      ", text, bad)
+			c.broken = append(c.broken, text)
 		}
+		c.extent = count(len(labs), "lab", "labs") + ", " + count(len(generations), "generation", "generations")
+		switch {
+		case len(after) == 0:
+			c.when = "before, not after"
+		case len(after) < len(places):
+			c.when = fmt.Sprintf("before, and in %d of %d cases after", len(after), len(places))
+		}
+		list = append(list, c)
 	}
+	return list
 }

@@ -143,6 +143,16 @@ func (v *view) group(g *group) {
 }
 
 func (v *view) title(g *group) {
+	text := g.title()
+	if wide(text) > v.width {
+		v.prose("", strings.Repeat(" ", indent), text, bold)
+		return
+	}
+	v.line(text, bold)
+}
+
+// title is the heading of a group: "udp-rr  payload 64, mode wait · same host · 1 pair".
+func (g *group) title() string {
 	c := g.one()
 	text := printable(c.Workload)
 	if p := params(c); len(p) > 0 {
@@ -156,11 +166,7 @@ func (v *view) title(g *group) {
 	if c.Affinity != "split" && c.Affinity != "" {
 		text += " · affinity " + printable(c.Affinity)
 	}
-	if wide(text) > v.width {
-		v.prose("", strings.Repeat(" ", indent), text, bold)
-		return
-	}
-	v.line(text, bold)
+	return text
 }
 
 // over is the heading of the columns of changes.
@@ -234,24 +240,34 @@ func verdict(v measure.Verdict, m measure.Metric, short bool) field {
 	return f
 }
 
-// floorLine says what the noise floor of the primary metric is, or why there is none.
+// floorLine writes what the noise floor of the primary metric is.
 func (v *view) floorLine(g *group) {
-	text := "floor "
+	space := strings.Repeat(" ", indent)
+	v.prose(space, space+space, g.floorText(), dim)
+}
+
+// floorText says what the noise floor of the primary metric is, or why there is none.
+func (g *group) floorText() string {
 	m := margin(g.floor(g.primary.Name), g.primary)
 	switch {
 	case m != "":
-		text += m + " (twins of the baseline differ by no more than this)"
+		return "floor " + m + " (twins of the baseline differ by no more than this)"
 	case g.twins == 0:
-		text += "unknown (no twin of the baseline was measured)"
-	default:
-		text += "unknown (too little was measured of the baseline's twin)"
+		return "floor unknown (no twin of the baseline was measured)"
 	}
-	space := strings.Repeat(" ", indent)
-	v.prose(space, space+space, text, dim)
+	return "floor unknown (too little was measured of the baseline's twin)"
 }
 
-// implementations says who does the work of a part where that is not the kernel.
+// implementations writes who does the work of a part where that is not the kernel.
 func (v *view) implementations(g *group) {
+	for _, text := range g.implementationTexts() {
+		space := strings.Repeat(" ", indent)
+		v.prose(space, space+space, text, dim)
+	}
+}
+
+func (g *group) implementationTexts() []string {
+	var texts []string
 	for _, c := range g.cells {
 		var list []string
 		for _, kind := range slices.Sorted(maps.Keys(c.Implementation)) {
@@ -260,10 +276,10 @@ func (v *view) implementations(g *group) {
 			}
 		}
 		if len(list) > 0 {
-			space := strings.Repeat(" ", indent)
-			v.prose(space, space+space, name(c)+": "+strings.Join(list, ", "), dim)
+			texts = append(texts, name(c)+": "+strings.Join(list, ", "))
 		}
 	}
+	return texts
 }
 
 // important lists the metrics that a table shows beside the primary one.

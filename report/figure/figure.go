@@ -1,0 +1,174 @@
+package figure
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// Figure is a drawing with what it says in words. Lengths are in CSS pixels, y downward from the upper left corner.
+type Figure struct {
+	Name          string // of a file, without its ending: lower-case ASCII letters, digits and hyphens
+	Title         string // what is shown
+	Description   string // what can be seen, for those who cannot see it
+	Width, Height float64
+	Marks         []Mark // in the order in which they are drawn
+}
+
+// Mark is a Line, Area, Symbol or Text.
+type Mark interface {
+	svg(w *strings.Builder)
+	png(p *painter)
+}
+
+// Point is a place in a figure.
+type Point struct{ X, Y float64 }
+
+// Ink is what a mark is drawn with.
+type Ink string
+
+// Inks. Those of series are [Series].
+const (
+	InkText  Ink = "t"
+	InkMuted Ink = "m" // axes and their numbers
+	InkGrid  Ink = "g"
+	InkBand  Ink = "b" // areas behind everything
+	InkPaper Ink = "p" // the inside of hollow symbols
+	InkGood  Ink = "good"
+	InkBad   Ink = "bad"
+	InkDoubt Ink = "doubt"
+)
+
+// Kinds of series: from this many on inks repeat, with other dashes and symbols.
+const inks = 8
+
+// Series returns the ink of a series; 0 is the baseline's.
+func Series(i int) Ink { return Ink("s" + string(rune('0'+i%inks))) }
+
+// Dashes of a series: drawn and skipped lengths; nil is a solid line. No two of the first 32 series have ink and dashes in common.
+func Dashes(i int) []float64 {
+	return [][]float64{nil, {7, 3}, {2, 3}, {9, 3, 2, 3}}[(i+i/inks)%4]
+}
+
+// Shape is the outline of a symbol.
+type Shape int
+
+// Shapes.
+const (
+	Circle Shape = iota
+	Square
+	Diamond
+	Triangle
+	Cross
+)
+
+// ShapeOf returns the shape of a series.
+func ShapeOf(i int) Shape { return Shape(i % 5) }
+
+// Line is a line through points.
+type Line struct {
+	Points []Point
+	Ink    Ink
+	Width  float64
+	Dashes []float64 // drawn, skipped, drawn …; nil is solid
+}
+
+// Area is a filled polygon, and one with a rim of a width if Rim is not 0: then the inside is fainter.
+type Area struct {
+	Points []Point
+	Ink    Ink
+	Rim    float64
+}
+
+// faint is the opacity of the inside of an area with a rim.
+const faint = 0.22
+
+// Symbol marks a point.
+type Symbol struct {
+	At     Point
+	Shape  Shape
+	Radius float64
+	Ink    Ink
+	Hollow bool
+}
+
+// rim is the width of the outline of a hollow symbol and of the strokes of a cross.
+const rim = 1.6
+
+// Anchor is the end of a text that stands at its place.
+type Anchor string
+
+// Anchors.
+const (
+	Start  Anchor = "start"
+	Middle Anchor = "middle"
+	End    Anchor = "end"
+)
+
+// Text is a line of text.
+type Text struct {
+	At     Point // on the base line
+	Text   string
+	Ink    Ink
+	Size   float64
+	Bold   bool
+	Anchor Anchor // "" is Start
+	Up     bool   // turned to read upward
+	Whole  string // the text before it was shortened, shown to who points at it; "" if it was not
+}
+
+// Rect is an area between two corners.
+func Rect(x0, y0, x1, y1 float64, ink Ink) Area {
+	return Area{Points: []Point{{x0, y0}, {x1, y0}, {x1, y1}, {x0, y1}}, Ink: ink}
+}
+
+// Breadth is about as wide as a text of a size gets, whichever sans serif draws it.
+func Breadth(text string, size float64, bold bool) float64 {
+	n := 0.0
+	for _, r := range text {
+		switch {
+		case strings.ContainsRune("iljtfI.,:;|!'()[] /", r):
+			n += 0.36
+		case strings.ContainsRune("mwMW%@", r):
+			n += 0.9
+		case r >= 'A' && r <= 'Z':
+			n += 0.7
+		default:
+			n += 0.58
+		}
+	}
+	if bold {
+		n *= 1.07
+	}
+	return n * size
+}
+
+// Shorten returns a text that is at most so broad, with an ellipsis in the middle where something is missing: names of stacks differ
+// at either end.
+func Shorten(text string, size float64, bold bool, breadth float64) string {
+	if Breadth(text, size, bold) <= breadth {
+		return text
+	}
+	runes := []rune(text)
+	for keep := len(runes) - 1; keep > 1; keep-- {
+		tail := keep / 2
+		short := string(runes[:keep-tail]) + "…" + string(runes[len(runes)-tail:])
+		if Breadth(short, size, bold) <= breadth {
+			return short
+		}
+	}
+	return "…"
+}
+
+// Slug makes the name of a file of a text: lower-case ASCII letters and digits with single hyphens between them.
+func Slug(text string) string {
+	var b strings.Builder
+	for _, r := range strings.ToLower(text) {
+		switch {
+		case r < utf8.RuneSelf && (r >= 'a' && r <= 'z' || r >= '0' && r <= '9'):
+			b.WriteRune(r)
+		case b.Len() > 0 && !strings.HasSuffix(b.String(), "-"):
+			b.WriteByte('-')
+		}
+	}
+	return strings.TrimSuffix(b.String(), "-")
+}

@@ -1,0 +1,84 @@
+package figure
+
+import "math"
+
+// Scale maps values to places along an axis.
+type Scale struct {
+	Lo, Hi   float64 // values at its ends, Lo < Hi; above 0 if Log
+	From, To float64 // places of Lo and Hi
+	Log      bool
+}
+
+// At is the place of a value; values beyond the ends are beyond the places.
+func (s Scale) At(x float64) float64 {
+	lo, hi := s.Lo, s.Hi
+	if s.Log {
+		x, lo, hi = math.Log(x), math.Log(lo), math.Log(hi)
+	}
+	return s.From + (x-lo)/(hi-lo)*(s.To-s.From)
+}
+
+// Clip is the place of a value, at an end of the axis if the value is beyond it.
+func (s Scale) Clip(x float64) float64 {
+	at := s.At(min(max(x, s.Lo), s.Hi))
+	return at
+}
+
+// Ticks are round values on the scale, about n of them, in ascending order.
+func (s Scale) Ticks(n int) []float64 {
+	if s.Log {
+		return s.logTicks(n)
+	}
+	return Steps(s.Lo, s.Hi, Step((s.Hi-s.Lo)/float64(max(n, 1))))
+}
+
+// Step is the smallest of 1, 2, 5 times a power of ten that is at least x.
+func Step(x float64) float64 {
+	if !(x > 0) || math.IsInf(x, 0) {
+		return 1
+	}
+	p := math.Pow(10, math.Floor(math.Log10(x)))
+	for _, m := range []float64{1, 2, 5} {
+		if m*p >= x*(1-1e-9) {
+			return m * p
+		}
+	}
+	return 10 * p
+}
+
+// Steps are the multiples of step from lo to hi.
+func Steps(lo, hi, step float64) []float64 {
+	var list []float64
+	const most = 100 // whatever the arguments
+	first := math.Ceil(lo/step - 1e-9)
+	for i := range most {
+		x := (first + float64(i)) * step
+		if !(x <= hi+1e-9*step) {
+			break
+		}
+		list = append(list, x)
+	}
+	return list
+}
+
+// logTicks are powers of ten, with 2 and 5 times them where there is room; round steps where even these are too few.
+func (s Scale) logTicks(n int) []float64 {
+	if s.Hi/s.Lo < 4 {
+		return Steps(s.Lo, s.Hi, Step((s.Hi-s.Lo)/float64(max(n, 1))))
+	}
+	lo, hi := int(math.Floor(math.Log10(s.Lo))), int(math.Ceil(math.Log10(s.Hi)))
+	multiples := []float64{1, 2, 5}
+	if 3*(hi-lo) > 2*n {
+		multiples = []float64{1}
+	}
+	every := max(1, int(math.Ceil(float64(hi-lo)/float64(max(n, 1)))))
+	var list []float64
+	for e := lo; e <= hi; e += every {
+		for _, m := range multiples {
+			if x := m * math.Pow(10, float64(e)); x >= s.Lo*(1-1e-9) && x <= s.Hi*(1+1e-9) {
+				list = append(list, x)
+			}
+		}
+	}
+	return list
+}
