@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nettoll/nettoll/internal/linux/userns"
 	"github.com/nettoll/nettoll/internal/testnet"
 )
 
@@ -38,6 +39,44 @@ func TestMain(m *testing.M) {
 				os.Exit(1)
 			}
 			os.Exit(status)
+		case "outer": // starts a child in a user namespace, says its number if that only sleeps, and waits for it
+			cmd := exec.Command("/proc/self/exe", args...)
+			cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+			if err := Start(cmd, Options{User: true}); err != nil {
+				fmt.Println(err)
+				os.Exit(1)
+			}
+			if args[0] == "sleep" {
+				fmt.Println(cmd.Process.Pid)
+			}
+			_ = cmd.Wait()
+			os.Exit(ExitStatus(cmd.ProcessState))
+		case "user-root": // says who it is, makes the namespaces of a host and writes a file
+			missing, err := userns.Missing()
+			if err != nil {
+				fmt.Println(err)
+			}
+			groups, _ := os.ReadFile("/proc/self/setgroups")
+			fmt.Printf("uid %d, gid %d, setgroups %s, inside %v, missing %q\n", os.Getuid(), os.Getgid(), strings.TrimSpace(string(groups)), userns.Inside(), missing)
+			if err := os.WriteFile(args[0], nil, 0o600); err != nil {
+				fmt.Println(err)
+			}
+			cmd := exec.Command("/proc/self/exe", "init", "/bin/true")
+			cmd.Stdout = os.Stdout
+			if err := Start(cmd, Options{Namespaces: true}); err != nil {
+				fmt.Println(err)
+				os.Exit(1)
+			}
+			_ = cmd.Wait()
+			os.Exit(ExitStatus(cmd.ProcessState))
+		case "limited": // forbids user namespaces below its own, and tries to make one
+			if err := os.WriteFile("/proc/sys/user/max_user_namespaces", []byte("0"), 0); err != nil {
+				fmt.Println(err)
+			}
+			if err := Start(exec.Command("/proc/self/exe", "sleep"), Options{User: true}); err != nil {
+				fmt.Println(err)
+				os.Exit(1)
+			}
 		case "term": // exits with 7 on SIGTERM
 			c := make(chan os.Signal, 1)
 			signal.Notify(c, syscall.SIGTERM)

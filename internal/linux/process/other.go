@@ -17,6 +17,7 @@ func unsupported(what string) error {
 type Options struct {
 	CPUs       []int
 	Namespaces bool
+	User       bool
 	Group      bool
 }
 

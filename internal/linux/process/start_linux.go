@@ -3,13 +3,16 @@ package process
 import (
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"runtime"
 	"sync"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/nettoll/nettoll/internal/linux"
+	"github.com/nettoll/nettoll/internal/linux/userns"
 )
 
 // Options say how a process is started. The zero value starts it where its parent is.
@@ -20,6 +23,9 @@ type Options struct {
 	// Namespaces gives the process mount, PID, UTS, IPC and network namespaces of its own, and a session
 	// of its own, so that a terminal's interrupt does not reach it.
 	Namespaces bool
+	// User gives the process a user namespace of its own, in which it is root and the only user: its IDs stand for those of
+	// this process. It stays in this session, so that a terminal's interrupt reaches both.
+	User bool
 	// Group gives the process a process group of its own, which [KillGroup] can end.
 	Group bool
 }
@@ -70,6 +76,13 @@ func start(cmd *exec.Cmd, o Options) error {
 		cmd.SysProcAttr.Cloneflags |= namespaces
 		cmd.SysProcAttr.Setsid = true
 	}
+	if o.User {
+		// From Linux 3.19 on a group can be mapped by who may not set groups at all, user_namespaces(7).
+		cmd.SysProcAttr.Cloneflags |= unix.CLONE_NEWUSER
+		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}}
+		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}}
+		cmd.SysProcAttr.GidMappingsEnableSetgroups = false
+	}
 	if len(o.CPUs) == 0 {
 		return explain(cmd.Start(), o)
 	}
@@ -93,14 +106,20 @@ func start(cmd *exec.Cmd, o Options) error {
 
 // explain turns the errors of clone(2) with namespace flags into what is missing.
 func explain(err error, o Options) error {
-	if err == nil || !o.Namespaces {
+	switch {
+	case err == nil:
+		return nil
+	case o.User:
+		return explainUser(err)
+	case !o.Namespaces:
 		return err
 	}
 	u := &linux.UnsupportedError{What: "make mount, PID, UTS, IPC and network namespaces", Err: err}
 	switch {
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
 		u.Missing = "CAP_SYS_ADMIN"
-		u.Hint = "run as root, or under unshare --user --map-root-user where users may make user namespaces"
+		// Where a security module gives out user namespaces without any privilege in them, it shows here.
+		u.Hint = userns.Hint(os.DirFS("/"))
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EUSERS):
 		u.Missing = "room for more namespaces"
 		u.Hint = "raise the sysctls user.max_net_namespaces, user.max_mnt_namespaces, user.max_pid_namespaces, " +
@@ -108,6 +127,24 @@ func explain(err error, o Options) error {
 	case errors.Is(err, unix.EINVAL):
 		u.Missing = "a kernel with all these namespaces"
 		u.Hint = "CONFIG_PID_NS, CONFIG_UTS_NS, CONFIG_IPC_NS and CONFIG_NET_NS"
+	default:
+		return err
+	}
+	return u
+}
+
+// explainUser turns the errors of clone(2) with CLONE_NEWUSER, and of writing the maps, into what is missing.
+func explainUser(err error) error {
+	u := &linux.UnsupportedError{What: "make a user namespace", Missing: "the permission to make user namespaces", Hint: userns.Hint(os.DirFS("/")), Err: err}
+	switch {
+	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
+	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EUSERS):
+		u.Missing = "room for more user namespaces"
+		if len(userns.Obstacles(os.DirFS("/"))) == 0 {
+			u.Hint = "run as root, or raise the sysctl user.max_user_namespaces"
+		}
+	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOSYS):
+		u.Missing, u.Hint = "user namespaces in the kernel", "run as root, or on a kernel with CONFIG_USER_NS"
 	default:
 		return err
 	}
