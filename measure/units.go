@@ -85,6 +85,8 @@ func Metrics() []Metric {
 		{"connection_rate", UnitConnection, HigherBetter, KindRate, 0},
 		{"connection_rate_per_pair", UnitConnection, HigherBetter, KindRate, 0},
 		{"loss", UnitShare, LowerBetter, KindShare, 0},
+		{"duplicates", UnitShare, LowerBetter, KindShare, 0}, // further copies, of the packets received
+		{"reordering", UnitShare, LowerBetter, KindShare, 0}, // packets that came after a later one, of the packets received (RFC 4737, section 4.2)
 	}
 	for _, prefix := range []string{"latency_", "oneway_latency_"} {
 		list = append(list, Metric{prefix + "mean", UnitSecond, LowerBetter, KindMean, 0})

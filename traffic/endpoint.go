@@ -20,6 +20,8 @@ type Sample struct {
 	Sent      int64   `json:"sent"`                // packets or requests inside the window
 	Received  int64   `json:"received"`            // of those, packets or responses that arrived, each counted once
 	Late      int64   `json:"late,omitempty"`      // of another trial or already given up: not counted as received
+	Repeated  int64   `json:"repeated,omitempty"`  // further copies of packets that were received, inside the window
+	Reordered int64   `json:"reordered,omitempty"` // of those received, packets that came after one with a higher number (RFC 4737)
 	Total     int64   `json:"total"`               // packets or requests of the whole trial, warm-up included
 	Bytes     int64   `json:"bytes,omitempty"`     // payload of the whole trial
 	CPU       int64   `json:"cpu"`                 // ns of run time of the thread from opening to leaving

@@ -110,18 +110,35 @@ func trials(t *testing.T, load workload.Workload, given map[string]string) {
 			if s.Failure != "" {
 				t.Errorf("endpoint %d: %s", i, s.Failure)
 			}
-			if s.Received > s.Sent || s.Sent > s.Total {
-				t.Errorf("endpoint %d: received %d of %d sent in the window of %d in all", i, s.Received, s.Sent, s.Total)
-			}
 			if s.CPU <= 0 || s.CPU > s.Span || s.Span < int64(r.Length) {
 				t.Errorf("endpoint %d: run time %d of %d ns, trial of %d ns", i, s.CPU, s.Span, r.Length)
 			}
 		}
+		counts(t, trial, result)
 		for name := range result.Metrics {
 			if _, known := measure.LookupMetric(name); !known {
 				t.Errorf("metric %q is not in measure's table", name)
 			}
 		}
+	}
+}
+
+// counts: nothing comes of what was not sent, and loss is the rest. What came of it is counted by the side that got it: by the source
+// where there are responses, else by the sink.
+func counts(t *testing.T, trial workload.Trial, result workload.Result) {
+	t.Helper()
+	var sent, received int64
+	for i, s := range trial.Sources {
+		came := max(s.Received, trial.Sinks[i].Received)
+		if came > s.Sent || s.Sent > s.Total {
+			t.Errorf("pair %d: received %d of %d sent in the window of %d in all", i, came, s.Sent, s.Total)
+		}
+		sent += s.Sent
+		received += came
+	}
+	loss, has := result.Metrics["loss"]
+	if want := float64(sent-received) / float64(sent); has && math.Abs(loss-want) > 1e-9 {
+		t.Errorf("received %d of %d sent in the window, and a loss of %g, want %g", received, sent, loss, want)
 	}
 }
 

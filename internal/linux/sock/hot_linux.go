@@ -36,6 +36,17 @@ func (s Socket) Recv(p *byte, n int, flags int) (int, Errno) {
 	return int(r), e
 }
 
+// WaitRecv sleeps until there is something to receive, an error of the socket's included, for so many nanoseconds at most: to the
+// microsecond, where the timeout of [Socket.SetTimeout] counts ticks (ppoll(2)). The same conditions hold as for Send; a signal ends it
+// early.
+//
+//go:nosplit
+func (s Socket) WaitRecv(ns int64) {
+	poll := unix.PollFd{Fd: int32(s.FD), Events: unix.POLLIN}
+	limit := unix.NsecToTimespec(ns)
+	_, _, _ = unix.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&poll)), 1, uintptr(unsafe.Pointer(&limit)), 0, 0, 0)
+}
+
 // RecvParked is Recv for goroutines that are not locked to a thread: the Go scheduler is told that the call may block.
 func (s Socket) RecvParked(buf []byte) (int, Errno) {
 	r, _, e := unix.Syscall6(unix.SYS_RECVFROM, uintptr(s.FD), uintptr(unsafe.Pointer(&buf[0])), uintptr(len(buf)), 0, 0, 0)

@@ -78,5 +78,8 @@ func (Socket) Send(*byte, int, int) (int, Errno) { return -1, syscall.ENOTSUP }
 // Recv is not supported here.
 func (Socket) Recv(*byte, int, int) (int, Errno) { return -1, syscall.ENOTSUP }
 
+// WaitRecv does nothing here.
+func (Socket) WaitRecv(int64) {}
+
 // RecvParked is not supported here.
 func (Socket) RecvParked([]byte) (int, Errno) { return -1, syscall.ENOTSUP }
