@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -22,6 +23,22 @@ const (
 	exitPartly      = 3 // done, but some cells failed or are unsupported here
 	exitInterrupted = 130
 )
+
+// exitStatus is what an exit status means, as help and manual say it.
+type exitStatus struct {
+	code    int
+	meaning string
+}
+
+func exitStatuses() []exitStatus {
+	return []exitStatus{
+		{exitDone, "done"},
+		{exitFailed, "failed"},
+		{exitUsage, "wrong usage, or an experiment that is wrong: nothing was built"},
+		{exitPartly, "done, but some cells failed or are unsupported here"},
+		{exitInterrupted, "interrupted; what was measured until then is reported"},
+	}
+}
 
 // Streams are what a command reads from and prints to.
 type Streams struct {
@@ -45,6 +62,7 @@ type app struct {
 	Streams
 	version   string
 	catalogue catalogue.Catalogue
+	verbose   bool // say on standard error what happens
 }
 
 // Run executes one command line and returns its exit status. Version is what was linked in, "" if nothing was.
@@ -105,6 +123,7 @@ func interruptible(ctx context.Context, stderr io.Writer) (context.Context, func
 }
 
 func (a *app) root() *cobra.Command {
+	version := false
 	root := &cobra.Command{
 		Use:   "nettoll",
 		Short: "Measures what every part of a container network costs, and proves what it protects",
@@ -112,38 +131,36 @@ func (a *app) root() *cobra.Command {
 
 It builds networks of containers on private hosts inside this machine, drives traffic over all of them in
 interleaved blocks, and reports what each costs over a baseline: with an interval, a verdict, and the noise
-floor that two equal networks show. The machine's own network is never touched.
-
-  nettoll run                                 the default experiment: what a Linux bridge costs over loopback
+floor that two equal networks show. The machine's own network is never touched.`,
+		Example: `  nettoll run                                 the default experiment: what a Linux bridge costs over loopback
   nettoll run --network bridge --time 20s     a shorter one
-  nettoll report DIR                          the same table again, or as CSV or JSON lines`,
+  nettoll report DIR                          the same table again, or as CSV or JSON lines
+  nettoll help run                            everything that run can be told`,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usageError{fmt.Errorf("unknown command %q (known: %s)", args[0], commands(cmd))}
+				return unknownCommand(cmd, args[0])
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if version {
+				_, err := fmt.Fprint(a.Out, a.versionLine())
+				return err
+			}
+			return cmd.Help()
+		},
 	}
 	root.SetFlagErrorFunc(wrongFlag)
-	root.SetHelpCommand(&cobra.Command{Hidden: true})
+	root.SetHelpCommand(helpCommand(root))
+	root.SetUsageFunc(usage(root.UsageFunc()))
+	root.Flags().BoolVar(&version, "version", false, "print the version")
+	root.PersistentFlags().BoolVarP(&a.verbose, "verbose", "v", false, "say on standard error what happens, between blocks")
 	root.AddCommand(a.runCommand(), a.reportCommand(), a.listCommand(), a.versionCommand(), a.studyCommand())
+	root.AddCommand(a.completionCommand())
+	elsewhere(root, runtime.GOOS)
+	a.complete(root)
 	return root
-}
-
-func commands(root *cobra.Command) string {
-	names := ""
-	for _, c := range root.Commands() {
-		if c.Hidden {
-			continue
-		}
-		if names != "" {
-			names += ", "
-		}
-		names += c.Name()
-	}
-	return names
 }

@@ -18,59 +18,146 @@ import (
 type progress struct {
 	w        io.Writer
 	terminal bool
+	width    func() int       // columns of the terminal, which may change; 0 if unknown
+	now      func() time.Time // the clock
 	started  time.Time
 	last     time.Time
-	shown    bool
+	shown    string // the line that the terminal shows at the moment
 }
 
 const (
-	barWidth   = 24
 	plainEvery = 10 * time.Second
 	barEvery   = 200 * time.Millisecond
+
+	barWidth   = 24
+	usualWidth = 80
 )
 
 func newProgress(w io.Writer, r *experiment.Resolved) *progress {
-	p := &progress{w: w, started: time.Now(), last: time.Now()}
-	if f, ok := w.(*os.File); ok {
-		p.terminal = term.IsTerminal(int(f.Fd()))
+	p := &progress{w: w, now: time.Now, width: func() int { return 0 }}
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb" {
+		p.terminal = true
+		p.width = func() int {
+			width, _, _ := term.GetSize(int(f.Fd())) // 0 where it is not known
+			return width
+		}
 	}
-	labs := len(r.Labs)
-	fmt.Fprintf(w, "measuring %d cells in %d labs for up to %v\n", len(r.Cells), labs, r.Experiment.Design.Time)
+	p.begin(len(r.Cells), len(r.Labs), r.Experiment.Design.Time)
 	return p
 }
 
+func (p *progress) begin(cells, labs int, budget time.Duration) {
+	p.started = p.now()
+	p.last = p.started
+	fmt.Fprintf(p.w, "measuring %s in %s for up to %v\n", several(cells, "cell"), several(labs, "lab"), budget)
+}
+
+// observe is told how far the run is.
 func (p *progress) observe(at control.Progress) {
+	now := p.now()
 	every := plainEvery
 	if p.terminal {
 		every = barEvery
 	}
-	if time.Since(p.last) < every && (at.Phase == "measure" || !p.terminal) {
+	if now.Sub(p.last) < every && (at.Phase == "measure" || !p.terminal) {
 		return
 	}
-	p.last = time.Now()
-	share := min(1, at.Measured.Seconds()/at.Budget.Seconds())
-	rest := "?"
-	if share > 0 {
-		elapsed := time.Since(p.started)
-		rest = time.Duration(float64(elapsed) * (1 - share) / share).Round(time.Second).String()
+	p.last = now
+	share, rest := p.estimate(at, now)
+	if p.terminal {
+		width := p.width()
+		if width <= 0 {
+			width = usualWidth
+		}
+		p.show(bar(at, share, rest, width-1)) // a full last column would begin a new line on some terminals
+		return
 	}
-	line := fmt.Sprintf("generation %d, block %d, %v of %v measured, at most %s left", at.Generation+1, at.Block,
-		at.Measured.Round(100*time.Millisecond), at.Budget, rest)
+	left := ""
+	if rest != "" {
+		left = ", at most " + rest + " left"
+	}
+	precise := ""
 	if at.Cells > 0 {
-		line += fmt.Sprintf(", %d of %d cells precise enough", at.Precise, at.Cells)
+		precise = fmt.Sprintf(", %d of %s precise enough", at.Precise, several(at.Cells, "cell"))
 	}
-	if !p.terminal {
-		fmt.Fprintln(p.w, line)
-		return
+	fmt.Fprintf(p.w, "generation %d, block %d: %v of %v measured%s%s\n", at.Generation+1, at.Block,
+		at.Measured.Round(100*time.Millisecond), at.Budget, left, precise)
+}
+
+// estimate returns how much of the time is used, and how long the rest takes if it goes on as it did; "" before anything is measured.
+func (p *progress) estimate(at control.Progress, now time.Time) (share float64, rest string) {
+	if at.Budget > 0 {
+		share = min(1, at.Measured.Seconds()/at.Budget.Seconds())
+	}
+	if share <= 0 {
+		return 0, ""
+	}
+	left := time.Duration(float64(now.Sub(p.started)) * (1 - share) / share)
+	return share, left.Round(time.Second).String()
+}
+
+// bar is the line of a terminal that is so many columns wide. What matters least is left out first.
+func bar(at control.Progress, share float64, rest string, width int) string {
+	parts := []string{fmt.Sprintf("%3.0f %%", 100*share)}
+	switch {
+	case at.Phase == "build":
+		parts = append(parts, fmt.Sprintf("building generation %d", at.Generation+1))
+	case at.Phase == "remove":
+		parts = append(parts, fmt.Sprintf("removing generation %d", at.Generation+1))
+	case rest != "":
+		parts = append(parts, "at most "+rest+" left")
+	}
+	if at.Cells > 0 {
+		parts = append(parts, fmt.Sprintf("%d of %s precise", at.Precise, several(at.Cells, "cell")))
+	}
+	if at.Phase == "measure" {
+		parts = append(parts, fmt.Sprintf("generation %d, block %d", at.Generation+1, at.Block))
 	}
 	full := int(share * barWidth)
-	fmt.Fprintf(p.w, "\r\x1b[K[%s%s] %s", strings.Repeat("=", full), strings.Repeat(" ", barWidth-full), line)
-	p.shown = true
+	drawn := "[" + strings.Repeat("=", full) + strings.Repeat(" ", barWidth-full) + "] "
+	for len(parts) > 1 {
+		text := strings.Join(parts, ", ")
+		if len(drawn)+len(text) <= width {
+			return drawn + text
+		}
+		if len(parts) <= 2 && len(text) <= width {
+			return text // the figures say more than the bar
+		}
+		parts = parts[:len(parts)-1]
+	}
+	return parts[0][:max(0, min(len(parts[0]), width))]
+}
+
+// show puts a line in place of the one that the terminal shows.
+func (p *progress) show(line string) {
+	if line == p.shown {
+		return
+	}
+	fmt.Fprint(p.w, "\r\x1b[K"+line)
+	p.shown = line
+}
+
+// log prints a line above the bar.
+func (p *progress) log(line string) {
+	shown := p.shown
+	p.done()
+	fmt.Fprintln(p.w, line)
+	if shown != "" {
+		p.show(shown)
+	}
 }
 
 // done removes the bar.
 func (p *progress) done() {
-	if p.shown {
+	if p.shown != "" {
 		fmt.Fprint(p.w, "\r\x1b[K")
+		p.shown = ""
 	}
+}
+
+func several(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -168,10 +168,18 @@ func (a *app) run(cmd *cobra.Command, f runFlags) error {
 	p := newProgress(a.Err, resolved)
 	out, err := control.Run(cmd.Context(), control.Options{
 		Resolved: resolved, Runtime: a.catalogue.Runtimes[0], Dir: dir, Versions: map[string]string{"nettoll": a.versionText()},
-		Observe: p.observe, Start: startLocal,
+		Observe: p.observe, Log: a.logTo(p), Start: startLocal,
 	})
 	p.done()
 	return a.conclude(out, err, dir)
+}
+
+// logTo returns what tells the user what happens, nil where nobody asked.
+func (a *app) logTo(p *progress) func(string) {
+	if !a.verbose {
+		return nil
+	}
+	return p.log
 }
 
 // runDirectory returns the directory of a run. One that exists must be empty.

@@ -23,6 +23,11 @@ func (a *app) versionText() string {
 	return info.Main.Version
 }
 
+// versionLine is what `version` prints.
+func (a *app) versionLine() string {
+	return fmt.Sprintf("nettoll %s %s/%s %s\n", a.versionText(), runtime.GOOS, runtime.GOARCH, runtime.Version())
+}
+
 // versionInfo is what `version --json` prints. Keys are added, and never renamed.
 type versionInfo struct {
 	Version string `json:"version"` // as tagged, with the commits since and whether the tree was changed
@@ -48,7 +53,7 @@ arch, go.`,
 			if asJSON {
 				return json.NewEncoder(a.Out).Encode(versionInfo{a.versionText(), measure.Version, runtime.GOOS, runtime.GOARCH, runtime.Version()})
 			}
-			_, err := fmt.Fprintf(a.Out, "nettoll %s %s/%s %s\n", a.versionText(), runtime.GOOS, runtime.GOARCH, runtime.Version())
+			_, err := fmt.Fprint(a.Out, a.versionLine())
 			return err
 		},
 	}

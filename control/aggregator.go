@@ -41,9 +41,10 @@ type aggregator struct {
 	writer  *measure.Writer
 	synced  time.Time
 	cells   []experiment.Cell
-	pending map[int]*group // latencies since the last histogram record, by cell
-	broken  error          // the first error of the disk: nothing is written after it
-	told    bool           // broken was returned
+	pending map[int]*group        // latencies since the last histogram record, by cell
+	broken  error                 // the first error of the disk: nothing is written after it
+	told    bool                  // broken was returned
+	warned  func(measure.Warning) // is told of each warning; may be nil
 }
 
 type group struct {
@@ -108,6 +109,9 @@ func (a *aggregator) proof(p measure.Proof) {
 func (a *aggregator) warn(w measure.Warning) {
 	a.log.Warnings = append(a.log.Warnings, w)
 	a.write(w)
+	if a.warned != nil {
+		a.warned(w)
+	}
 }
 
 func (a *aggregator) fact(key string, value any) {

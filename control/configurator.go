@@ -125,11 +125,13 @@ func (c *configurator) build(ctx context.Context, number int, cells []int) (_ *g
 			return nil, nil, err
 		}
 		group.Go(func() error {
+			began := time.Now()
 			if err := c.raise(ctx, l, plans, underlay); err != nil {
 				mu.Lock()
 				failed[i] = fmt.Errorf("build lab %s: %w", l.ID, err)
 				mu.Unlock()
 			}
+			l.took = time.Since(began)
 			return nil
 		})
 	}
@@ -314,6 +316,9 @@ func (c *configurator) raise(ctx context.Context, l *lab, plans []host.Plan, und
 	l.congestion, err = l.settable(ctx)
 	return err
 }
+
+// CongestionControls lists what an experiment's congestion control can be.
+func CongestionControls() []string { return append([]string{"auto"}, candidates()...) }
 
 // candidates are the congestion controls of "auto", best first.
 func candidates() []string { return []string{"cubic", "reno", "bbr"} }

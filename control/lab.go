@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/host"
@@ -25,7 +26,8 @@ type lab struct {
 	hosts      []host.Host // host 1 first
 	underlay   host.Host   // nil on one host
 	workers    []*labWorker
-	congestion []string // what its workers can set
+	congestion []string      // what its workers can set
+	took       time.Duration // to build it
 	at         []pairAddresses
 }
 

@@ -26,6 +26,7 @@ type Options struct {
 	Dir      string            // run directory; "" keeps nothing on disk
 	Versions map[string]string // of nettoll and of the programs it starts
 	Observe  func(Progress)    // is told how far the run is; may be nil
+	Log      func(string)      // is told, between blocks, what happens, a line at a time; may be nil
 	Start    StartHost         // of a local host
 }
 
@@ -101,6 +102,7 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 	if s.records, err = newAggregator(o.Dir, run, s.cells); err != nil {
 		return nil, err
 	}
+	s.records.warned = s.sayWarning
 	s.configure = &configurator{resolved: o.Resolved, placing: placing, runtime: o.Runtime, start: o.Start}
 	if e.Affinity == "split" && len(cpus) == 1 {
 		s.records.warn(measure.Warning{Text: "there is only one CPU: sources and sinks share it (affinity same)"})
@@ -190,6 +192,7 @@ func (s *scheduler) generations(ctx context.Context) (string, error) {
 					s.gone[i] = precise
 				}
 			}
+			s.sayLook(g+1, now)
 			before = now
 		}
 		if s.remaining() == 0 {
@@ -251,6 +254,7 @@ func (s *scheduler) generation(ctx context.Context, number, blocks int, must boo
 	for _, lab := range slices.Sorted(maps.Keys(failed)) {
 		s.drop(lab, failed[lab])
 	}
+	s.sayBuilt(g, time.Duration(clock.Now()-began))
 	if number == 0 {
 		if err := s.baselines(); err != nil {
 			return err
@@ -303,6 +307,7 @@ func joined(failed map[int]error) error {
 // granted puts what sockets were granted into the records.
 func (s *scheduler) granted(ctx context.Context, g *generation) error {
 	s.records.fact("congestion_control", s.configure.congestion)
+	s.say("congestion control of all cells: %s", s.configure.congestion)
 	for _, l := range g.labs {
 		if l == nil {
 			continue
@@ -318,6 +323,7 @@ func (s *scheduler) granted(ctx context.Context, g *generation) error {
 
 // prove probes every lab. A lab whose allowed pairs cannot talk is not measured.
 func (s *scheduler) prove(ctx context.Context, g *generation, when string) error {
+	labs, held := 0, 0
 	for i, l := range g.labs {
 		if l == nil {
 			continue
@@ -336,11 +342,15 @@ func (s *scheduler) prove(ctx context.Context, g *generation, when string) error
 			return nil // an interruption is no evidence
 		}
 		p.When = when
+		labs++
 		s.records.proof(p)
 		if !p.OK {
 			s.drop(i, fmt.Errorf("proof %s the blocks failed: %s", when, p.Detail))
+			continue
 		}
+		held++
 	}
+	s.sayProved(g, when, held, labs)
 	return s.baselines()
 }
 

@@ -1,0 +1,295 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/nettoll/nettoll/control"
+	"github.com/nettoll/nettoll/experiment"
+	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/report"
+)
+
+// shell is one that completion can be made for.
+type shell struct {
+	name    string
+	install string // how it learns about it, for help
+	script  func(root *cobra.Command, w io.Writer) error
+}
+
+func shells() []shell {
+	return []shell{
+		{
+			"bash", `bash, which needs the package bash-completion:
+  nettoll completion bash > ~/.local/share/bash-completion/completions/nettoll`,
+			func(root *cobra.Command, w io.Writer) error { return root.GenBashCompletionV2(w, true) },
+		},
+		{
+			"zsh", `zsh, with "autoload -U compinit; compinit" in ~/.zshrc:
+  nettoll completion zsh > "${fpath[1]}/_nettoll"`,
+			func(root *cobra.Command, w io.Writer) error { return root.GenZshCompletion(w) },
+		},
+		{
+			"fish", `fish:
+  nettoll completion fish > ~/.config/fish/completions/nettoll.fish`,
+			func(root *cobra.Command, w io.Writer) error { return root.GenFishCompletion(w, true) },
+		},
+	}
+}
+
+func shellNames() []string {
+	var names []string
+	for _, s := range shells() {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+func (a *app) completionCommand() *cobra.Command {
+	known := strings.Join(shellNames(), ", ")
+	var installs []string
+	for _, s := range shells() {
+		installs = append(installs, s.install)
+	}
+	return &cobra.Command{
+		Use:   "completion SHELL",
+		Short: "Make a shell complete commands, flags, parts and run directories",
+		Long: `Prints a script that makes a shell (` + known + `) complete what is typed after nettoll: commands, flags, parts
+and their parameters, experiments, and the directories of runs. It is installed once, and works in every new shell.
+
+` + strings.Join(installs, "\n\n") + `
+
+In bash and zsh a parenthesis is typed with a backslash before it: --workload udp-rr\(mode=`,
+		Example: `  source <(nettoll completion bash)     for this shell alone`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usageError{fmt.Errorf("nettoll completion takes one argument, the shell, got %d (known: %s)", len(args), known)}
+			}
+			if !slices.Contains(shellNames(), args[0]) {
+				return usageError{fmt.Errorf("unknown shell %q (known: %s)", args[0], known)}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return shells()[slices.Index(shellNames(), args[0])].script(cmd.Root(), a.Out)
+		},
+	}
+}
+
+// complete tells every command how its flags and arguments are completed. It goes by their names, so that a flag is completed alike at
+// every command that has it. What a command completes itself is left alone.
+func (a *app) complete(root *cobra.Command) {
+	flags, arguments := a.flagValues(), a.arguments(root)
+	each(root, func(c *cobra.Command) {
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			values, known := flags[f.Name]
+			if _, has := c.GetFlagCompletionFunc(f.Name); known && !has {
+				_ = c.RegisterFlagCompletionFunc(f.Name, values) // fails where there is one
+			}
+		})
+		if c.ValidArgsFunction == nil && c.ValidArgs == nil && !c.HasSubCommands() {
+			c.ValidArgsFunction = cobra.NoFileCompletions
+			if values := arguments[c.Name()]; values != nil && c.Parent() == root {
+				c.ValidArgsFunction = values
+			}
+		}
+	})
+}
+
+// flagValues says what flags can be set to, by their names. A flag that is not here is completed with names of files.
+func (a *app) flagValues() map[string]cobra.CompletionFunc {
+	values := map[string]cobra.CompletionFunc{
+		"network":            listed(a.networkChoices()),
+		"workload":           single(a.workloadChoices()),
+		"placement":          listed(words(experiment.Placements())),
+		"affinity":           single(words(experiment.Affinities())),
+		"congestion-control": single(words(control.CongestionControls())),
+		"format":             single(words(report.Formats())),
+	}
+	for _, number := range []string{"pairs", "time", "precision", "generations", "trial", "seed", "mtu", "set"} {
+		values[number] = cobra.NoFileCompletions
+	}
+	return values
+}
+
+// arguments says what the arguments of commands can be, by the commands' names. A command that is not here takes none.
+func (a *app) arguments(root *cobra.Command) map[string]cobra.CompletionFunc {
+	var kinds []string
+	for _, e := range a.entries() {
+		if e.kind != "" && !slices.Contains(kinds, e.kind) {
+			kinds = append(kinds, e.kind)
+		}
+	}
+	var topics []choice
+	for _, c := range root.Commands() {
+		if c.IsAvailableCommand() {
+			topics = append(topics, choice{name: c.Name(), summary: c.Short})
+		}
+	}
+	experiments := found(func(path string) bool { return slices.Contains([]string{".yaml", ".yml"}, filepath.Ext(path)) })
+	runs := found(func(path string) bool {
+		info, err := os.Stat(filepath.Join(path, control.RunFile))
+		return err == nil && info.Mode().IsRegular()
+	})
+	return map[string]cobra.CompletionFunc{
+		"run":        first(1, experiments),
+		"plan":       first(1, experiments),
+		"report":     first(1, runs),
+		"compare":    first(2, runs),
+		"list":       first(1, single(words(kinds))),
+		"completion": first(1, single(words(shellNames()))),
+		"help":       first(1, single(topics)),
+	}
+}
+
+// choice is one word that can be typed.
+type choice struct {
+	name, summary string
+	params        part.List
+}
+
+func words[T ~string](names []T) []choice {
+	choices := make([]choice, len(names))
+	for i, n := range names {
+		choices[i].name = string(n)
+	}
+	return choices
+}
+
+func (a *app) networkChoices() []choice {
+	var choices []choice
+	for _, n := range a.catalogue.Networks {
+		d := n.Describe()
+		choices = append(choices, choice{d.Name, d.Summary, d.Params})
+	}
+	return choices
+}
+
+func (a *app) workloadChoices() []choice {
+	var choices []choice
+	for _, w := range a.catalogue.Workloads {
+		d := w.Describe()
+		choices = append(choices, choice{d.Name, d.Summary, d.Params})
+	}
+	return choices
+}
+
+// single completes one choice, and the parameters in parentheses after it.
+func single(choices []choice) cobra.CompletionFunc {
+	return func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+		return complete("", typed, choices)
+	}
+}
+
+// listed completes choices with commas between them, each of them once.
+func listed(choices []choice) cobra.CompletionFunc {
+	return func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+		comma, open := -1, 0
+		for i, r := range typed {
+			switch {
+			case r == '(':
+				open++
+			case r == ')':
+				open--
+			case r == ',' && open == 0:
+				comma = i
+			}
+		}
+		before, last := typed[:comma+1], typed[comma+1:]
+		rest := slices.DeleteFunc(slices.Clone(choices), func(c choice) bool { return slices.Contains(strings.Split(before, ","), c.name) })
+		return complete(before, last, rest)
+	}
+}
+
+// complete returns what the word typed can become, each with what stands before it on the line.
+func complete(before, typed string, choices []choice) ([]string, cobra.ShellCompDirective) {
+	name, inside, open := strings.Cut(typed, "(")
+	var can []string
+	for _, c := range choices {
+		if !open {
+			if strings.HasPrefix(c.name, typed) {
+				can = append(can, cobra.CompletionWithDesc(before+c.name, c.summary))
+			}
+			continue
+		}
+		if c.name == name {
+			given, last := "", inside
+			if comma := strings.LastIndexByte(inside, ','); comma >= 0 {
+				given, last = inside[:comma+1], inside[comma+1:]
+			}
+			can = parameters(before+name+"("+given, given, last, c.params)
+		}
+	}
+	if open {
+		return can, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveKeepOrder
+	}
+	return can, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+}
+
+// parameters returns what the last parameter in a parenthesis can become. Those given, "payload=64,", are not offered again.
+func parameters(before, given, typed string, params part.List) []string {
+	name, value, valued := strings.Cut(typed, "=")
+	var can []string
+	for _, p := range params {
+		switch {
+		case !valued && strings.HasPrefix(p.Name, typed) && !strings.Contains(","+given, ","+p.Name+"="):
+			can = append(can, cobra.CompletionWithDesc(before+p.Name+"=", p.Summary))
+		case valued && p.Name == name:
+			values := p.Values
+			if values == nil {
+				values = []string{p.Default}
+			}
+			for _, v := range values {
+				if strings.HasPrefix(v, value) {
+					can = append(can, before+name+"="+v)
+				}
+			}
+		}
+	}
+	return can
+}
+
+// first completes so many arguments and no more.
+func first(n int, values cobra.CompletionFunc) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		if len(args) >= n {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return values(cmd, args, typed)
+	}
+}
+
+// found completes the paths that are wanted. Where a directory has none, it goes on into the directories below it.
+func found(wanted func(path string) bool) cobra.CompletionFunc {
+	return func(_ *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		dir, start := filepath.Split(typed)
+		entries, err := os.ReadDir(filepath.Clean(dir)) // "" is here
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var can, below []string
+		for _, e := range entries {
+			path := dir + e.Name()
+			switch {
+			case !strings.HasPrefix(e.Name(), start) || start == "" && strings.HasPrefix(e.Name(), "."):
+			case wanted(path):
+				if !slices.Contains(args, path) {
+					can = append(can, path)
+				}
+			case e.IsDir():
+				below = append(below, path+string(filepath.Separator))
+			}
+		}
+		if can == nil {
+			return below, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+		}
+		return can, cobra.ShellCompDirectiveNoFileComp
+	}
+}

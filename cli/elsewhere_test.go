@@ -1,0 +1,49 @@
+package cli
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/nettoll/nettoll/catalogue"
+)
+
+// On another system what needs Linux says so in one sentence, after its arguments are found to be right; the rest works.
+func TestElsewhere(t *testing.T) {
+	call := func(args ...string) (string, error) {
+		var out strings.Builder
+		a := &app{Streams: Streams{Out: &out, Err: io.Discard}, version: "v1", catalogue: catalogue.New()}
+		root := a.root()
+		elsewhere(root, "darwin")
+		root.SetArgs(args)
+		root.SetOut(&out)
+		err := root.Execute()
+		return out.String(), err
+	}
+	for _, args := range [][]string{{"run"}, {"run", "--network", "bridge"}, {"study", "trial"}} {
+		out, err := call(args...)
+		want := "nettoll " + strings.Join(args, " ")
+		if len(args) > 2 {
+			want = "nettoll run"
+		}
+		want += " needs the network namespaces of Linux, and this is darwin (what works here: completion, "
+		if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "\n") || out != "" {
+			t.Errorf("%q: %v and %q, want the error %q…", args, err, out, want)
+		}
+		if errors.As(err, new(usageError)) {
+			t.Errorf("%q: wrong usage, want a failure", args)
+		}
+		if err != nil && strings.Contains(err.Error()[len(want):], "run") {
+			t.Errorf("%q: it names itself as what works here: %v", args, err)
+		}
+	}
+	if _, err := call("run", "--netwrok", "bridge"); !errors.As(err, new(usageError)) {
+		t.Errorf("a wrong flag: %v, want wrong usage", err)
+	}
+	for _, args := range [][]string{{"version"}, {"list"}, {"completion", "fish"}, {"help", "run"}, {"run", "--help"}} {
+		if out, err := call(args...); err != nil || out == "" {
+			t.Errorf("%q: %v and %q", args, err, out)
+		}
+	}
+}
