@@ -86,7 +86,7 @@ In bash and zsh a parenthesis is typed with a backslash before it: --workload ud
 // complete tells every command how its flags and arguments are completed. It goes by their names, so that a flag is completed alike at
 // every command that has it. What a command completes itself is left alone.
 func (a *app) complete(root *cobra.Command) {
-	flags, arguments := a.flagValues(), a.arguments(root)
+	flags, arguments := a.flagValues(), a.arguments()
 	each(root, func(c *cobra.Command) {
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 			values, known := flags[f.Name]
@@ -120,17 +120,11 @@ func (a *app) flagValues() map[string]cobra.CompletionFunc {
 }
 
 // arguments says what the arguments of commands can be, by the commands' names. A command that is not here takes none.
-func (a *app) arguments(root *cobra.Command) map[string]cobra.CompletionFunc {
+func (a *app) arguments() map[string]cobra.CompletionFunc {
 	var kinds []string
 	for _, e := range a.entries() {
 		if e.kind != "" && !slices.Contains(kinds, e.kind) {
 			kinds = append(kinds, e.kind)
-		}
-	}
-	var topics []choice
-	for _, c := range root.Commands() {
-		if c.IsAvailableCommand() {
-			topics = append(topics, choice{name: c.Name(), summary: c.Short})
 		}
 	}
 	experiments := found(func(path string) bool { return slices.Contains([]string{".yaml", ".yml"}, filepath.Ext(path)) })
@@ -145,7 +139,6 @@ func (a *app) arguments(root *cobra.Command) map[string]cobra.CompletionFunc {
 		"compare":    first(2, runs),
 		"list":       first(1, single(words(kinds))),
 		"completion": first(1, single(words(shellNames()))),
-		"help":       first(1, single(topics)),
 	}
 }
 

@@ -14,6 +14,15 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 		Short:   "Say how a command is used",
 		Long:    "Says how a command is used, as COMMAND --help does; without a command, what nettoll is and which commands it has.",
 		Example: "  nettoll help run",
+		ValidArgsFunction: first(1, func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+			var topics []choice
+			for _, c := range root.Commands() {
+				if c.IsAvailableCommand() {
+					topics = append(topics, choice{name: c.Name(), summary: c.Short})
+				}
+			}
+			return single(topics)(cmd, args, typed)
+		}),
 		RunE: func(_ *cobra.Command, args []string) error {
 			at := root
 			for _, name := range args {
