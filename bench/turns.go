@@ -25,13 +25,17 @@ const (
 
 // turns reads what the turns of an ordinary run cost from its records.
 func (b *bench) turns(ctx context.Context) (err error) {
-	e := experiment.Experiment{
-		Name: "turns", Hosts: 2, Networks: []string{networkName}, Baseline: networkName, Pairs: []int{1, 10, 20}, Affinity: "split",
-		Design: experiment.Design{Precision: 1e-4, Time: time.Second, Generations: 5, Seed: 1}, // nothing is ever that precise: it goes on to the end
-		Tune:   experiment.Tune{Congestion: congestion, MTU: mtu},
-	}
+	e := experiment.Base()
+	e.Name, e.Baseline.Network.Name, e.Factors.Pairs = "turns", networkName, []int{1, 10, 20}
+	e.Factors.Placements = []experiment.Placement{experiment.SameHost}
+	e.Design.Precision = 1e-4 // nothing is ever that precise: it goes on to the end
+	e.Tune = experiment.Tune{Congestion: congestion, MTU: mtu}
 	for _, w := range []string{"udp-rr(payload=64,mode=wait)", "tcp-stream"} {
-		e.Workloads = append(e.Workloads, experiment.Load{Workload: w, Placements: []experiment.Placement{experiment.SameHost}})
+		load, err := experiment.ParseLoad(w)
+		if err != nil {
+			return err
+		}
+		e.Workloads = append(e.Workloads, load)
 	}
 	cpus, err := thread.CPUs()
 	if err != nil {
@@ -54,7 +58,7 @@ func (b *bench) turns(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	b.say("turns: %d cells, a block takes %v", len(resolved.Cells), block)
 	out, err := control.Run(ctx, control.Options{
-		Resolved: resolved, Runtime: b.parts.Runtimes[0], Dir: dir,
+		Resolved: resolved, Dir: dir,
 		Start: func(ctx context.Context, name string, files map[string]*os.File) (control.LocalHost, error) {
 			return local.Start(ctx, local.Options{Name: name, Files: files})
 		},

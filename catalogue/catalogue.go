@@ -10,6 +10,7 @@ import (
 	"github.com/nettoll/nettoll/runtime/netns"
 	"github.com/nettoll/nettoll/workload"
 	"github.com/nettoll/nettoll/workload/tcpstream"
+	"github.com/nettoll/nettoll/workload/udprate"
 	"github.com/nettoll/nettoll/workload/udprr"
 )
 
@@ -33,6 +34,7 @@ func New() Catalogue {
 		},
 		Workloads: []workload.Workload{
 			udprr.Workload{},
+			udprate.Workload{},
 			tcpstream.Workload{},
 		},
 		Steps: host.Steps(),
@@ -41,5 +43,5 @@ func New() Catalogue {
 
 // Parts returns what an experiment can choose from.
 func (c Catalogue) Parts() experiment.Parts {
-	return experiment.Parts{Networks: c.Networks, Workloads: c.Workloads}
+	return experiment.Parts{Networks: c.Networks, Runtimes: c.Runtimes, Workloads: c.Workloads}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nettoll/nettoll/catalogue"
+	"github.com/nettoll/nettoll/experiment"
 )
 
 // Exit statuses.
@@ -88,6 +89,12 @@ func Run(ctx context.Context, version string, s Streams, args []string) int {
 		return int(code)
 	case errors.As(err, &wrong):
 		fmt.Fprintf(s.Err, "nettoll: %v\n", err)
+		var placed *experiment.Error
+		if errors.As(err, &placed) {
+			for _, line := range placed.Excerpt() {
+				fmt.Fprintln(s.Err, line)
+			}
+		}
 		return exitUsage
 	}
 	fmt.Fprintf(s.Err, "nettoll: %v\n", err)
@@ -158,7 +165,7 @@ floor that two equal networks show. The machine's own network is never touched.`
 	root.SetUsageFunc(usage(root.UsageFunc()))
 	root.Flags().BoolVar(&version, "version", false, "print the version")
 	root.PersistentFlags().BoolVarP(&a.verbose, "verbose", "v", false, "say on standard error what happens, between blocks")
-	root.AddCommand(a.runCommand(), a.reportCommand(), a.listCommand(), a.versionCommand(), a.studyCommand())
+	root.AddCommand(a.runCommand(), a.initCommand(), a.reportCommand(), a.compareCommand(), a.listCommand(), a.versionCommand(), a.studyCommand())
 	root.AddCommand(a.completionCommand())
 	elsewhere(root, runtime.GOOS)
 	a.complete(root)

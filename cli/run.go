@@ -5,9 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,59 +12,36 @@ import (
 
 	"github.com/nettoll/nettoll/control"
 	"github.com/nettoll/nettoll/experiment"
-	"github.com/nettoll/nettoll/internal/linux/thread"
 	"github.com/nettoll/nettoll/report"
 )
 
-// runFlags are the flags of `run`.
-type runFlags struct {
-	networks    []string
-	workloads   []string
-	placements  []string
-	pairs       []int
-	time        time.Duration
-	trial       time.Duration
-	precision   string
-	generations int
-	seed        uint64
-	affinity    string
-	congestion  string
-	mtu         int
-	dir         string
-}
-
 func (a *app) runCommand() *cobra.Command {
-	var f runFlags
-	d := experiment.Default()
+	f, dir := &experimentFlags{}, ""
 	cmd := &cobra.Command{
-		Use:   "run",
+		Use:   "run [EXPERIMENT.yaml]",
 		Short: "Measure: build the networks, drive the traffic, report what each costs",
 		Long: `Builds the networks on private hosts inside this machine, measures them in interleaved blocks, and prints a
-table of what each costs over the baseline, the network "host" (on one host that is loopback).
+table of what each costs over the baseline. As an ordinary user it does so in a user namespace.
 
-Without a flag it measures a Linux bridge against loopback: UDP round trips on one host and across two, and
-a TCP stream on one host. It takes less than a minute. Everything measured is kept in a directory,
-nettoll-NAME-TIME where -o names no other, from which "nettoll report" makes the table again.`,
+Without an argument it is the default experiment: a Linux bridge, nat and macvlan against no container network at
+all, UDP round trips on one host and across two, a TCP stream on one host. It takes a minute. An experiment file says
+what else to measure (nettoll init writes one); flags change single values of it. Everything measured is kept in a
+directory, nettoll-NAME-TIME where -o names no other, with the report as a page, report.html.`,
 		Example: `  nettoll run
   nettoll run --network bridge --workload 'udp-rr(payload=1024,mode=spin)' --placement same-host --time 20s
-  nettoll run --workload tcp-stream --pairs 1,10 -o ten-pairs`,
-		Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.run(cmd, f) },
+  nettoll run my.yaml --set factors.pairs=[1,10] -o ten-pairs
+  nettoll run --workload 'tcp-stream(driver=iperf3)' --workload tcp-stream    with iperf3, and with nettoll's own engine`,
+		Args: oneExperiment,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			resolved, err := a.resolve(cmd, args, f)
+			if err != nil {
+				return err
+			}
+			return a.run(cmd, resolved, dir)
+		},
 	}
-	flags := cmd.Flags()
-	flags.StringSliceVar(&f.networks, "network", nil, "networks to compare with the baseline, host (default "+strings.Join(d.Networks[1:], ",")+"; known: "+strings.Join(a.networks(), ", ")+")")
-	flags.StringArrayVar(&f.workloads, "workload", nil, "workload, as NAME or NAME(parameter=value,…); may be given more than once (known: "+strings.Join(a.workloads(), ", ")+")")
-	flags.StringSliceVar(&f.placements, "placement", nil, "where the two ends of a pair are: same-host, cross-host (default: the workload's in the default experiment)")
-	flags.IntSliceVar(&f.pairs, "pairs", d.Pairs, "how many pairs talk at the same time; a list is measured one by one")
-	flags.DurationVar(&f.time, "time", d.Design.Time, "time to measure, at most; building and removing come on top")
-	flags.StringVar(&f.precision, "precision", "2%", "half-width of the 95 % interval at which a cell needs no more blocks")
-	flags.IntVar(&f.generations, "generations", d.Design.Generations, "how often everything is built anew, at least")
-	flags.DurationVar(&f.trial, "trial", 0, "length of a trial (default: the shortest sound one of each workload)")
-	flags.Uint64Var(&f.seed, "seed", d.Design.Seed, "seed of the order, the ports and the MAC addresses")
-	flags.StringVar(&f.affinity, "affinity", d.Affinity, "which CPUs sources and sinks run on: split, same, free")
-	flags.StringVar(&f.congestion, "congestion-control", d.Tune.Congestion, "TCP congestion control of all cells; auto: the first of cubic, reno, bbr that all can set")
-	flags.IntVar(&f.mtu, "mtu", d.Tune.MTU, "MTU of every link, loopback included")
-	flags.StringVarP(&f.dir, "output", "o", "", "directory to keep everything in; new or empty (default nettoll-NAME-TIME)")
+	f.register(cmd.Flags(), a)
+	cmd.Flags().StringVarP(&dir, "output", "o", "", "directory to keep everything in; new or empty (default nettoll-NAME-TIME)")
 	return cmd
 }
 
@@ -94,80 +68,14 @@ func (a *app) workloads() []string {
 	return names
 }
 
-// experiment makes an experiment of the flags.
-func (f runFlags) experiment() (experiment.Experiment, error) {
-	e := experiment.Default()
-	if f.networks != nil && len(f.networks) == 0 {
-		return e, errors.New("network: want at least one name")
-	}
-	if f.networks != nil {
-		e.Networks = append([]string{e.Baseline}, f.networks...)
-	}
-	var placements []experiment.Placement
-	for _, name := range f.placements {
-		p, err := experiment.ParsePlacement(name)
-		if err != nil {
-			return e, err
-		}
-		placements = append(placements, p)
-	}
-	if f.workloads != nil {
-		e.Workloads = nil
-		for _, w := range f.workloads {
-			at := placements
-			if at == nil {
-				at = experiment.Placements()
-			}
-			e.Workloads = append(e.Workloads, experiment.Load{Workload: w, Placements: at})
-		}
-	} else if placements != nil {
-		for i, w := range e.Workloads {
-			e.Workloads[i].Placements = slices.DeleteFunc(slices.Clone(placements), func(p experiment.Placement) bool { return !slices.Contains(w.Placements, p) })
-		}
-	}
-	precision, err := parseShare(f.precision)
-	if err != nil {
-		return e, fmt.Errorf("precision: %w", err)
-	}
-	e.Pairs, e.Affinity = f.pairs, f.affinity
-	e.Design = experiment.Design{Precision: precision, Time: f.time, Generations: f.generations, Trial: f.trial, Seed: f.seed}
-	e.Tune = experiment.Tune{Congestion: f.congestion, MTU: f.mtu}
-	return e, nil
-}
-
-// parseShare reads "2%" or "0.02".
-func parseShare(s string) (float64, error) {
-	number, percent := strings.CutSuffix(s, "%")
-	x, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
-	if err != nil {
-		return 0, fmt.Errorf("%q is not a share (want 2%% or 0.02)", s)
-	}
-	if percent {
-		x /= 100
-	}
-	return x, nil
-}
-
-func (a *app) run(cmd *cobra.Command, f runFlags) error {
-	e, err := f.experiment()
-	if err != nil {
-		return usageError{err}
-	}
-	cpus, err := thread.CPUs()
-	if err != nil {
-		return err
-	}
-	resolved, err := experiment.Resolve(e, a.catalogue.Parts(), len(cpus))
-	if err != nil {
-		return usageError{err}
-	}
-	dir, err := runDirectory(f.dir, e.Name, time.Now())
+func (a *app) run(cmd *cobra.Command, resolved *experiment.Resolved, dir string) error {
+	dir, err := runDirectory(dir, resolved.Experiment.Name, time.Now())
 	if err != nil {
 		return err
 	}
 	p := newProgress(a.Err, resolved)
 	out, err := control.Run(cmd.Context(), control.Options{
-		Resolved: resolved, Runtime: a.catalogue.Runtimes[0], Dir: dir, Versions: map[string]string{"nettoll": a.versionText()},
+		Resolved: resolved, Dir: dir, Versions: map[string]string{"nettoll": a.versionText()},
 		Observe: p.observe, Log: a.logTo(p), Start: startLocal,
 	})
 	p.done()

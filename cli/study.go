@@ -13,7 +13,7 @@ import (
 
 // studyCommand is hidden from help: it is how nettoll's own defaults are argued, not how networks are compared.
 func (a *app) studyCommand() *cobra.Command {
-	o := &study.Options{Parts: a.catalogue.Parts(), Runtime: a.catalogue.Runtimes[0], Start: startLocal, Out: a.Out, Progress: a.Err}
+	o := &study.Options{Parts: a.catalogue.Parts(), Start: startLocal, Out: a.Out, Progress: a.Err}
 	cmd := &cobra.Command{
 		Use:    "study",
 		Short:  "Measure nettoll itself: the evidence behind its defaults",

@@ -36,8 +36,6 @@ const (
 
 	firstPort = 20000 // ports are drawn from [firstPort, lastPort)
 	lastPort  = 60000
-
-	proofPort = 19999 // of both ends of a proof
 )
 
 // placing says which CPUs sources and sinks run on.
@@ -73,8 +71,7 @@ type generation struct {
 // configurator builds and removes generations.
 type configurator struct {
 	resolved   *experiment.Resolved
-	placing    placing
-	runtime    runtime.Runtime
+	cpus       []int // that workers may use
 	start      StartHost
 	congestion string // chosen in the first generation
 }
@@ -106,7 +103,14 @@ func (c *configurator) build(ctx context.Context, number int, cells []int) (_ *g
 	for _, i := range cells {
 		cell := c.resolved.Cells[i]
 		if g.labs[cell.Lab] == nil {
-			g.labs[cell.Lab] = c.sketch(g, c.resolved.Labs[cell.Lab])
+			l, err := c.sketch(g, c.resolved.Labs[cell.Lab])
+			if err != nil {
+				return nil, nil, err
+			}
+			g.labs[cell.Lab] = l
+		}
+		if l := g.labs[cell.Lab]; !slices.Contains(l.families, cell.Family) {
+			l.families = append(l.families, cell.Family)
 		}
 	}
 	if err := c.layOut(g, cells); err != nil {
@@ -150,7 +154,9 @@ func (c *configurator) build(ctx context.Context, number int, cells []int) (_ *g
 		if l == nil {
 			continue
 		}
-		c.specify(l, i, cells)
+		if err := c.specify(l, i, cells); err != nil {
+			return nil, failed, fmt.Errorf("lab %s: %w", l.ID, err)
+		}
 		group.Go(func() error {
 			if err := l.open(ctx); err != nil {
 				mu.Lock()
@@ -171,14 +177,18 @@ func (c *configurator) build(ctx context.Context, number int, cells []int) (_ *g
 }
 
 // sketch says which workers a lab has and where its pairs are; nothing is built yet.
-func (c *configurator) sketch(g *generation, spec experiment.Lab) *lab {
+func (c *configurator) sketch(g *generation, spec experiment.Lab) (*lab, error) {
+	on, err := place(spec.Affinity, c.cpus)
+	if err != nil {
+		return nil, err
+	}
 	l := &lab{Lab: spec, generation: g, at: make([]pairAddresses, spec.Pairs)}
 	for pair := range spec.Pairs {
 		l.at[pair] = pairAddresses{sourceHost: spec.SourceHost(pair), sinkHost: spec.SinkHost(pair)}
-		l.assign(workload.Source, l.at[pair].sourceHost, pair, c.placing.sources)
-		l.assign(workload.Sink, l.at[pair].sinkHost, pair, c.placing.sinks)
+		l.assign(workload.Source, l.at[pair].sourceHost, pair, on.sources)
+		l.assign(workload.Sink, l.at[pair].sinkHost, pair, on.sinks)
 	}
-	return l
+	return l, nil
 }
 
 // layOut makes the board and opens the files that every worker inherits.
@@ -206,9 +216,7 @@ func (c *configurator) layOut(g *generation, cells []int) error {
 			return err
 		}
 	}
-	watched := slices.Concat(c.placing.sources, c.placing.sinks)
-	slices.Sort(watched)
-	for _, cpu := range slices.Compact(watched) {
+	for _, cpu := range c.cpus {
 		f, err := process.KsoftirqdStat(cpu)
 		if errors.Is(err, errors.ErrUnsupported) {
 			continue // the record then has no run time of it
@@ -223,7 +231,7 @@ func (c *configurator) layOut(g *generation, cells []int) error {
 
 // plan asks network and runtime what the lab's hosts must look like. It is pure but for the seed drawn by the caller.
 func (c *configurator) plan(l *lab, seed uint64) (plans []host.Plan, underlay host.Plan, err error) {
-	spec := network.Lab{MTU: c.resolved.Experiment.Tune.MTU, Seed: seed}
+	spec := network.Lab{MTU: c.resolved.Experiment.Tune.MTU, Seed: seed, Params: l.Params}
 	for h := 1; h <= l.Hosts; h++ {
 		one := network.Host{Index: h}
 		if l.Hosts > 1 {
@@ -242,20 +250,24 @@ func (c *configurator) plan(l *lab, seed uint64) (plans []host.Plan, underlay ho
 		sources[pair].host, sources[pair].container = where(at.sourceHost, fmt.Sprintf("src%d", pair))
 		sinks[pair].host, sinks[pair].container = where(at.sinkHost, fmt.Sprintf("snk%d", pair))
 	}
+	if err := shareOut(spec.Hosts, l.generation.seed); err != nil {
+		return nil, host.Plan{}, fmt.Errorf("plan lab %s: %w", l.ID, err)
+	}
 	plans, endpoints, err := l.Network.Build(spec)
 	if err != nil {
 		return nil, host.Plan{}, fmt.Errorf("plan lab %s: %w", l.ID, err)
 	}
 	for pair := range l.at {
-		l.at[pair].source = endpoints[sources[pair].host][sources[pair].container]
-		l.at[pair].sink = endpoints[sinks[pair].host][sinks[pair].container]
+		source, sink := sources[pair], sinks[pair]
+		l.at[pair].source, l.at[pair].sourcePorts = endpoints[source.host][source.container], spec.Hosts[source.host].Containers[source.container].Ports
+		l.at[pair].sink, l.at[pair].sinkPorts = endpoints[sink.host][sink.container], spec.Hosts[sink.host].Containers[sink.container].Ports
 	}
 	for h := range plans {
 		containers := make([]runtime.Container, len(endpoints[h]))
 		for i, e := range endpoints[h] {
 			containers[i] = runtime.Container{Name: spec.Hosts[h].Containers[i].Name, Namespace: e.Namespace}
 		}
-		steps, err := c.runtime.Containers(containers)
+		steps, err := l.Runtime.Containers(containers)
 		if err != nil {
 			return nil, host.Plan{}, fmt.Errorf("plan lab %s: %w", l.ID, err)
 		}
@@ -347,22 +359,48 @@ func (c *configurator) agree(g *generation) error {
 	return fmt.Errorf("congestion control %q cannot be set in every lab (known: auto, %s)", wanted, strings.Join(candidates(), ", "))
 }
 
-// specify draws the ports and says what each worker has to open.
-func (c *configurator) specify(l *lab, index int, cells []int) {
-	ports := l.generation.seed.Perm(lastPort - firstPort)
-	port := func() uint16 {
-		p := ports[0]
-		ports = ports[1:]
-		return uint16(firstPort + p)
-	}
-	for _, i := range cells {
-		cell := c.resolved.Cells[i]
-		if cell.Lab != index {
+// shareOut gives each container of a lab ports of its own, the same number to each and in an order from the seed.
+func shareOut(hosts []network.Host, seed *rand.Rand) error {
+	for _, h := range hosts {
+		n := len(h.Containers)
+		if n == 0 {
 			continue
 		}
-		for pair, at := range l.at {
-			source, sink := netip.AddrPortFrom(at.source.IPv4, port()), netip.AddrPortFrom(at.sink.IPv4, port())
+		each := (lastPort - firstPort) / n
+		if each < 2 {
+			return fmt.Errorf("%d containers on a host, and there are %d ports for them", n, lastPort-firstPort)
+		}
+		for i, at := range seed.Perm(n) {
+			first := firstPort + at*each
+			h.Containers[i].Ports = network.Ports{First: uint16(first), Last: uint16(first + each - 1)}
+		}
+	}
+	return nil
+}
+
+// specify draws the ports and says what each worker has to open. The first port of a container is left to proofs.
+func (c *configurator) specify(l *lab, index int, cells []int) error {
+	var here []int
+	for _, i := range cells {
+		if c.resolved.Cells[i].Lab == index {
+			here = append(here, i)
+		}
+	}
+	for pair, at := range l.at {
+		sourcePorts, err := draw(at.sourcePorts, len(here), l.generation.seed)
+		if err != nil {
+			return err
+		}
+		sinkPorts, err := draw(at.sinkPorts, len(here), l.generation.seed)
+		if err != nil {
+			return err
+		}
+		for k, i := range here {
+			cell := c.resolved.Cells[i]
 			spec := workload.Spec{Workload: cell.Cell.Workload, Params: cell.Params, Pair: pair, Congestion: c.congestion, Plant: cell.Plant}
+			if cell.Driver != nil {
+				spec.Driver = cell.Driver.Describe().Name
+			}
 			for _, w := range l.workers {
 				seat := slices.Index(w.pairs, pair)
 				if seat < 0 {
@@ -370,15 +408,31 @@ func (c *configurator) specify(l *lab, index int, cells []int) {
 				}
 				end := worker.EndpointSpec{Cell: i, Seat: seat, Spec: spec}
 				end.Spec.Side = w.side
-				if w.side == workload.Source {
-					end.Namespace, end.Spec.Local, end.Spec.Remote = at.source.Namespace, source, sink
-				} else {
-					end.Namespace, end.Spec.Local, end.Spec.Remote = at.sink.Namespace, sink, source
+				near, far, nearPort, farPort := at.source, at.sink, sourcePorts[k], sinkPorts[k]
+				if w.side == workload.Sink {
+					near, far, nearPort, farPort = at.sink, at.source, sinkPorts[k], sourcePorts[k]
 				}
+				end.Namespace = near.Namespace
+				end.Spec.Local = netip.AddrPortFrom(near.Bind(cell.Family), nearPort)
+				end.Spec.Remote = netip.AddrPortFrom(far.Public(cell.Family), farPort)
 				w.specs = append(w.specs, end)
 			}
 		}
 	}
+	return nil
+}
+
+// draw returns n of a container's ports, other than the first.
+func draw(p network.Ports, n int, seed *rand.Rand) ([]uint16, error) {
+	rest := int(p.Last - p.First)
+	if n > rest {
+		return nil, fmt.Errorf("%d cells in one lab, and each container has %d ports for them: measure fewer workloads at once, or fewer pairs", n, rest)
+	}
+	ports := make([]uint16, n)
+	for i, at := range seed.Perm(rest)[:n] {
+		ports[i] = p.First + 1 + uint16(at)
+	}
+	return ports, nil
 }
 
 // close ends the generation.

@@ -43,8 +43,11 @@ func TestPlace(t *testing.T) {
 // Across two hosts three pairs take a worker for each side and host, with a thread for each of its pairs.
 func TestSketch(t *testing.T) {
 	g := &generation{}
-	c := &configurator{placing: placing{sources: []int{0}, sinks: []int{1}}}
-	l := c.sketch(g, experiment.Lab{ID: "bridge/cross-host/3", Placement: experiment.CrossHost, Pairs: 3, Hosts: 2})
+	c := &configurator{cpus: []int{0, 1}}
+	l, err := c.sketch(g, experiment.Lab{ID: "bridge/cross-host/3", Placement: experiment.CrossHost, Pairs: 3, Affinity: "split", Hosts: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
 	type seat struct {
 		Side  workload.Side
 		Host  int

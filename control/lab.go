@@ -26,6 +26,7 @@ type lab struct {
 	hosts      []host.Host // host 1 first
 	underlay   host.Host   // nil on one host
 	workers    []*labWorker
+	families   []string      // that its cells use
 	congestion []string      // what its workers can set
 	took       time.Duration // to build it
 	at         []pairAddresses
@@ -35,6 +36,8 @@ type lab struct {
 type pairAddresses struct {
 	sourceHost, sinkHost int // from 1
 	source, sink         network.Endpoint
+	sourcePorts          network.Ports // the first is for proofs
+	sinkPorts            network.Ports
 }
 
 // labWorker is one worker process of a lab and what must be known to start it again.
@@ -193,24 +196,34 @@ func (l *lab) prove(ctx context.Context, mtu int) (measure.Proof, *fault) {
 		}
 		return err
 	}
-	port := func(pair int) uint16 { return uint16(proofPort - 2*pair) }
 	find := func(side workload.Side, pair int) *labWorker {
 		i := slices.IndexFunc(l.workers, func(w *labWorker) bool { return w.side == side && slices.Contains(w.pairs, pair) })
 		return l.workers[i]
 	}
 	for pair, at := range l.at {
-		source, sink := netip.AddrPortFrom(at.source.IPv4, port(pair)-1), netip.AddrPortFrom(at.sink.IPv4, port(pair))
-		params := worker.ProofParams{Namespace: at.sink.Namespace, Local: sink, Remote: source}
-		if err := call(find(workload.Sink, pair), worker.ProofOpen, params, nil); err != nil {
-			fail("pair %d: %v", pair, err)
-			continue
-		}
-		params = worker.ProofParams{Namespace: at.source.Namespace, Local: source, Remote: sink, Payload: proof.FullPayload(mtu, false)}
-		var tried worker.ProofResult
-		if err := call(find(workload.Source, pair), worker.ProofTry, params, &tried); err != nil {
-			fail("pair %d: %v", pair, err)
-		} else if !tried.OK {
-			fail("pair %d: %s", pair, tried.Detail)
+		for _, family := range l.families {
+			// A translated container is reached, and seen, at another address than its own.
+			params := worker.ProofParams{
+				Namespace: at.sink.Namespace,
+				Local:     netip.AddrPortFrom(at.sink.Bind(family), at.sinkPorts.First),
+				Remote:    netip.AddrPortFrom(at.source.Public(family), at.sourcePorts.First),
+			}
+			if err := call(find(workload.Sink, pair), worker.ProofOpen, params, nil); err != nil {
+				fail("pair %d, %s: %v", pair, family, err)
+				continue
+			}
+			params = worker.ProofParams{
+				Namespace: at.source.Namespace,
+				Local:     netip.AddrPortFrom(at.source.Bind(family), at.sourcePorts.First),
+				Remote:    netip.AddrPortFrom(at.sink.Public(family), at.sinkPorts.First),
+				Payload:   proof.FullPayload(mtu, family == "ipv6"),
+			}
+			var tried worker.ProofResult
+			if err := call(find(workload.Source, pair), worker.ProofTry, params, &tried); err != nil {
+				fail("pair %d, %s: %v", pair, family, err)
+			} else if !tried.OK {
+				fail("pair %d, %s: %s", pair, family, tried.Detail)
+			}
 		}
 	}
 	for _, w := range l.workers {

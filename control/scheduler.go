@@ -16,13 +16,11 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/procfs"
 	"github.com/nettoll/nettoll/internal/linux/thread"
 	"github.com/nettoll/nettoll/measure"
-	"github.com/nettoll/nettoll/runtime"
 )
 
 // Options are what a run needs besides its experiment.
 type Options struct {
 	Resolved *experiment.Resolved
-	Runtime  runtime.Runtime
 	Dir      string            // run directory; "" keeps nothing on disk
 	Versions map[string]string // of nettoll and of the programs it starts
 	Observe  func(Progress)    // is told how far the run is; may be nil
@@ -83,11 +81,7 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	placing, err := place(e.Affinity, cpus)
-	if err != nil {
-		return nil, err
-	}
-	run, err := describe(o, placing)
+	run, err := describe(o, cpus)
 	if err != nil {
 		return nil, err
 	}
@@ -103,8 +97,8 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 		return nil, err
 	}
 	s.records.warned = s.sayWarning
-	s.configure = &configurator{resolved: o.Resolved, placing: placing, runtime: o.Runtime, start: o.Start}
-	if e.Affinity == "split" && len(cpus) == 1 {
+	s.configure = &configurator{resolved: o.Resolved, cpus: cpus, start: o.Start}
+	if slices.Contains(e.Factors.Affinities, "split") && len(cpus) == 1 {
 		s.records.warn(measure.Warning{Text: "there is only one CPU: sources and sinks share it (affinity same)"})
 	}
 	ended, err := s.generations(ctx)
@@ -126,14 +120,14 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 }
 
 // describe makes run.json.
-func describe(o Options, p placing) (measure.Run, error) {
+func describe(o Options, cpus []int) (measure.Run, error) {
 	given, err := json.Marshal(o.Resolved.Experiment)
 	if err != nil {
 		return measure.Run{}, fmt.Errorf("encode experiment: %w", err)
 	}
 	d := o.Resolved.Experiment.Design
 	run := measure.Run{
-		V: measure.Version, Name: o.Resolved.Experiment.Name, Started: time.Now().UTC(), Experiment: given,
+		V: measure.Version, Name: o.Resolved.Experiment.Name, Started: time.Now().UTC(), Source: o.Resolved.Experiment.Source, Experiment: given,
 		Design:   measure.Design{Precision: d.Precision, Time: d.Time.Seconds(), Generations: d.Generations, Seed: d.Seed, TrialSeconds: map[string]float64{}},
 		Versions: o.Versions, Facts: procfs.Machine(),
 	}
@@ -141,7 +135,17 @@ func describe(o Options, p placing) (measure.Run, error) {
 		run.Cells = append(run.Cells, c.Cell)
 		run.Design.TrialSeconds[c.ID] = c.Trial.Seconds()
 	}
-	run.Facts["cpus_sources"], run.Facts["cpus_sinks"] = p.sources, p.sinks
+	for i, affinity := range o.Resolved.Experiment.Factors.Affinities {
+		p, err := place(affinity, cpus)
+		if err != nil {
+			return measure.Run{}, err
+		}
+		of := ""
+		if i > 0 {
+			of = "_" + affinity
+		}
+		run.Facts["cpus_sources"+of], run.Facts["cpus_sinks"+of] = p.sources, p.sinks
+	}
 	run.Facts["mtu"] = o.Resolved.Experiment.Tune.MTU
 	if len(o.Resolved.Omitted) > 0 {
 		run.Facts["left_out"] = o.Resolved.Omitted
@@ -433,6 +437,9 @@ const stealLimit = 0.02
 func (s *scheduler) doubts() {
 	if steal := s.monitor.stealing(); steal > stealLimit {
 		s.records.warn(measure.Warning{Text: fmt.Sprintf("the hypervisor took away %.1f %% of a core while it was measured", 100*steal)})
+	}
+	for _, note := range s.options.Resolved.Notes {
+		s.records.warn(measure.Warning{Text: note})
 	}
 	if n := len(s.options.Resolved.Omitted); n > 0 {
 		texts := make([]string, n)

@@ -1,22 +1,24 @@
 package experiment
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/driver"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/runtime"
 	"github.com/nettoll/nettoll/workload"
 )
 
 // Parts are the parts an experiment can choose from, in the order in which help lists them.
 type Parts struct {
 	Networks  []network.Network
+	Runtimes  []runtime.Runtime // the first is the default
 	Workloads []workload.Workload
+	Drivers   []driver.Driver
 }
 
 // Placement says where the two containers of a pair are.
@@ -31,24 +33,63 @@ const (
 // Placements lists them.
 func Placements() []Placement { return []Placement{SameHost, CrossHost} }
 
+// Affinities lists the ways to place sources and sinks on CPUs (design, "affinity"), the default first.
+func Affinities() []string { return []string{"split", "same", "free"} }
+
+// Families lists the address families, the default first.
+func Families() []string { return []string{"ipv4", "ipv6"} }
+
 // Experiment is what a user asks for.
 type Experiment struct {
-	Name      string   `json:"name"`
-	Hosts     int      `json:"hosts"` // local hosts of a cross-host lab
-	Networks  []string `json:"networks"`
-	Baseline  string   `json:"baseline"` // network
-	Workloads []Load   `json:"workloads"`
-	Pairs     []int    `json:"pairs"`
-	Affinity  string   `json:"affinity"`
-	Design    Design   `json:"design"`
-	Tune      Tune     `json:"tune"`
-	Plants    []Plant  `json:"plants,omitempty"` // study only
+	Name      string  `json:"name"`
+	Hosts     int     `json:"hosts"` // local hosts of a cross-host lab
+	Baseline  Stack   `json:"baseline"`
+	Factors   Factors `json:"factors"`
+	Stacks    []Stack `json:"stacks,omitempty"` // beside those that the factors make
+	Workloads []Load  `json:"workloads"`
+	Design    Design  `json:"design"`
+	Tune      Tune    `json:"tune"`
+	Plants    []Plant `json:"plants,omitempty"` // study only
+
+	// Source is the file this was read from with what the command line changed in it, as YAML; "" where there is none.
+	Source string `json:"-"`
+}
+
+// Choice is one part with all of its parameters.
+type Choice struct {
+	Name   string      `json:"name"`
+	Params part.Params `json:"params,omitempty"`
+}
+
+// Stack is one choice of each kind. A kind that was not chosen is the zero Choice: none, or the default runtime.
+type Stack struct {
+	Name       string      `json:"name,omitempty"` // as the user calls it; "" for what the factors make
+	Network    Choice      `json:"network"`
+	Filter     Choice      `json:"filter,omitzero"`
+	Tunnel     Choice      `json:"tunnel,omitzero"`
+	Encryption Choice      `json:"encryption,omitzero"`
+	Runtime    Choice      `json:"runtime,omitzero"`
+	Placements []Placement `json:"placements,omitempty"` // where it is measured; nil: wherever the experiment is
+}
+
+// Factors are crossed: each combination is a stack, and each stack is measured in each placement with each number of pairs.
+type Factors struct {
+	Networks    []Choice    `json:"networks,omitempty"`
+	Filters     []Choice    `json:"filters,omitempty"`
+	Tunnels     []Choice    `json:"tunnels,omitempty"`
+	Encryptions []Choice    `json:"encryptions,omitempty"`
+	Runtimes    []Choice    `json:"runtimes,omitempty"`
+	Placements  []Placement `json:"placements"`
+	Pairs       []int       `json:"pairs"`
+	Families    []string    `json:"families"`
+	Affinities  []string    `json:"affinities"`
 }
 
 // Load is one workload and the placements in which it runs.
 type Load struct {
-	Workload   string      `json:"workload"` // NAME or NAME(parameter=value,…)
-	Placements []Placement `json:"placements"`
+	Choice
+	Driver     string      `json:"driver,omitempty"`     // whose program drives it; "": nettoll's own engine
+	Placements []Placement `json:"placements,omitempty"` // nil: all of the experiment's
 }
 
 // Design is how precisely to measure.
@@ -72,57 +113,15 @@ type Plant struct {
 	Delay time.Duration `json:"delay"`
 }
 
-// Default is the experiment of `nettoll run` without an argument. Round trips on one host are measured in both modes: spinning is what
-// tells two paths apart, waiting is what an application sees of it.
-func Default() Experiment {
-	return Experiment{
-		Name:     "default",
-		Hosts:    2,
-		Networks: []string{"host", "bridge"},
-		Baseline: "host",
-		Workloads: []Load{
-			{Workload: "udp-rr(mode=spin)", Placements: []Placement{SameHost, CrossHost}},
-			{Workload: "udp-rr(mode=wait)", Placements: []Placement{SameHost}},
-			{Workload: "tcp-stream", Placements: []Placement{SameHost}},
-		},
-		Pairs:    []int{1},
-		Affinity: "split",
-		Design:   Design{Precision: 0.02, Time: 40 * time.Second, Generations: 5, Seed: 1},
-		Tune:     Tune{Congestion: "auto", MTU: 1500},
+// none is what is chosen of a kind that is left out.
+const none = "none"
+
+// or returns the name of a choice, or another where nothing was chosen.
+func (c Choice) or(other string) string {
+	if c.Name == "" {
+		return other
 	}
-}
-
-// Cell is a cell to measure: the record's view of it and what control needs to run it.
-type Cell struct {
-	measure.Cell
-	Lab      int // index into Resolved.Labs
-	Workload workload.Workload
-	Params   part.Params
-	Trial    time.Duration
-	Plant    time.Duration
-}
-
-// Lab is what has to be built: one stack × placement × pairs, or the twin's.
-type Lab struct {
-	ID        string // "bridge/same-host/1"; of a twin "host/same-host/1#2"
-	Network   network.Network
-	Placement Placement
-	Pairs     int
-	Hosts     int
-}
-
-// Omission is a combination that was left out, and why.
-type Omission struct {
-	What   string `json:"what"`
-	Reason string `json:"reason"`
-}
-
-// Resolved is an experiment as it will be run.
-type Resolved struct {
-	Experiment Experiment
-	Cells      []Cell
-	Labs       []Lab
-	Omitted    []Omission
+	return c.Name
 }
 
 // UnknownError says that a name is not one of those known.
@@ -143,8 +142,8 @@ func find[T any](kind, name string, all []T, nameOf func(T) string) (T, error) {
 			return x, nil
 		}
 	}
-	var none T
-	return none, &UnknownError{Kind: kind, Name: name, Known: known}
+	var zero T
+	return zero, &UnknownError{Kind: kind, Name: name, Known: known}
 }
 
 // Network returns the network of that name.
@@ -152,187 +151,109 @@ func (p Parts) Network(name string) (network.Network, error) {
 	return find("network", name, p.Networks, func(n network.Network) string { return n.Describe().Name })
 }
 
+// Runtime returns the runtime of that name; "" is the first.
+func (p Parts) Runtime(name string) (runtime.Runtime, error) {
+	if name == "" && len(p.Runtimes) > 0 {
+		return p.Runtimes[0], nil
+	}
+	return find("runtime", name, p.Runtimes, func(r runtime.Runtime) string { return r.Describe().Name })
+}
+
 // Workload returns the workload of that name.
 func (p Parts) Workload(name string) (workload.Workload, error) {
 	return find("workload", name, p.Workloads, func(w workload.Workload) string { return w.Describe().Name })
 }
 
+// Driver returns the driver of that name.
+func (p Parts) Driver(name string) (driver.Driver, error) {
+	return find("driver", name, p.Drivers, func(d driver.Driver) string { return d.Describe().Name })
+}
+
+// stacks returns what is compared: the baseline first, then what the factors make of each other, then the named ones. A combination that is the
+// baseline once more is left out, as the twin is that already; a named stack is not.
+func (e Experiment) stacks(parts Parts) ([]Stack, error) {
+	one := func(list []Choice) []Choice {
+		if len(list) == 0 {
+			return []Choice{{}}
+		}
+		return list
+	}
+	all := []Stack{e.Baseline}
+	ids := map[string]bool{}
+	base, err := parts.stackID(e.Baseline)
+	if err != nil {
+		return nil, fmt.Errorf("baseline: %w", err)
+	}
+	ids[base] = true
+	add := func(s Stack) error {
+		id, err := parts.stackID(s)
+		if err != nil {
+			return err
+		}
+		if ids[id] && s.Name != "" {
+			return fmt.Errorf("stack %q: another one is called so", id)
+		}
+		if !ids[id] {
+			all = append(all, s)
+		}
+		ids[id] = true
+		return nil
+	}
+	for _, n := range e.Factors.Networks {
+		for _, f := range one(e.Factors.Filters) {
+			for _, t := range one(e.Factors.Tunnels) {
+				for _, c := range one(e.Factors.Encryptions) {
+					for _, r := range one(e.Factors.Runtimes) {
+						if err := add(Stack{Network: n, Filter: f, Tunnel: t, Encryption: c, Runtime: r}); err != nil {
+							return nil, err
+						}
+					}
+				}
+			}
+		}
+	}
+	for _, s := range e.Stacks {
+		if err := add(s); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// stackID is the stack's part of a cell id: its name, or "bridge+nftables(rules=1000)" with what differs from none and from the defaults.
+func (p Parts) stackID(s Stack) (string, error) {
+	if s.Name != "" {
+		return s.Name, nil
+	}
+	n, err := p.Network(s.Network.Name)
+	if err != nil {
+		return "", err
+	}
+	d := n.Describe()
+	params, err := d.Params.Resolve("network "+d.Name, s.Network.Params)
+	if err != nil {
+		return "", err
+	}
+	id := d.Params.Short(d.Name, params)
+	for _, c := range []Choice{s.Filter, s.Tunnel, s.Encryption} {
+		if c.or(none) != none {
+			id += "+" + c.Name
+		}
+	}
+	r, err := p.Runtime(s.Runtime.Name)
+	if err != nil {
+		return "", err
+	}
+	if name := r.Describe().Name; name != p.Runtimes[0].Describe().Name {
+		id += "@" + name
+	}
+	return id, nil
+}
+
+// at says whether the stack is measured in a placement.
+func (s Stack) at(p Placement) bool { return s.Placements == nil || slices.Contains(s.Placements, p) }
+
 // ParsePlacement reads the name of a placement.
 func ParsePlacement(s string) (Placement, error) {
 	return find("placement", s, Placements(), func(p Placement) string { return string(p) })
 }
-
-// Affinities lists the ways to place sources and sinks on CPUs (design, "affinity").
-func Affinities() []string { return []string{"split", "same", "free"} }
-
-// minimumMTU is what IPv6 asks of every link (RFC 8200, section 5).
-const minimumMTU = 1280
-
-// Resolve expands an experiment into cells and labs. Cells of one group follow each other: baseline, twin, then the networks
-// in the order given. CPUs is how many CPUs the workers may use.
-func Resolve(e Experiment, parts Parts, cpus int) (*Resolved, error) {
-	if err := check(e); err != nil {
-		return nil, err
-	}
-	r := &Resolved{Experiment: e}
-	baseline, err := parts.Network(e.Baseline)
-	if err != nil {
-		return nil, fmt.Errorf("baseline: %w", err)
-	}
-	networks := []network.Network{baseline}
-	for _, name := range e.Networks {
-		n, err := parts.Network(name)
-		if err != nil {
-			return nil, err
-		}
-		if !slices.ContainsFunc(networks, func(m network.Network) bool { return m.Describe().Name == n.Describe().Name }) {
-			networks = append(networks, n)
-		}
-	}
-	for _, load := range e.Workloads {
-		name, given, err := part.Parse("workload", load.Workload)
-		if err != nil {
-			return nil, err
-		}
-		w, err := parts.Workload(name)
-		if err != nil {
-			return nil, err
-		}
-		params, err := w.Describe().Resolve(given)
-		if err != nil {
-			return nil, err
-		}
-		for _, placement := range load.Placements {
-			for _, pairs := range e.Pairs {
-				r.group(networks, w, params, placement, pairs, cpus)
-			}
-		}
-	}
-	if len(r.Cells) == 0 {
-		reasons := make([]string, len(r.Omitted))
-		for i, o := range r.Omitted {
-			reasons[i] = o.What + ": " + o.Reason
-		}
-		return nil, fmt.Errorf("nothing is left to measure (%s)", strings.Join(reasons, "; "))
-	}
-	return r, nil
-}
-
-func check(e Experiment) error {
-	if _, err := find("affinity", e.Affinity, Affinities(), func(a string) string { return a }); err != nil {
-		return err
-	}
-	switch {
-	case len(e.Workloads) == 0:
-		return errors.New("no workload is asked for")
-	case e.Hosts < 2:
-		return fmt.Errorf("hosts: %d (want at least 2 for cross-host)", e.Hosts)
-	case e.Hosts > 16:
-		return fmt.Errorf("hosts: %d (want at most 16)", e.Hosts)
-	case e.Design.Time <= 0:
-		return fmt.Errorf("time: %v (want more than 0)", e.Design.Time)
-	case e.Design.Precision <= 0 || e.Design.Precision >= 1:
-		return fmt.Errorf("precision: %v (want a share between 0 and 1, such as 0.02)", e.Design.Precision)
-	case e.Design.Generations < 5:
-		return fmt.Errorf("generations: %d (want at least 5: an interval over fewer says little)", e.Design.Generations)
-	case e.Design.Trial < 0 || e.Design.Trial > time.Minute:
-		return fmt.Errorf("trial: %v (want 0 for the workload's own length, or up to 1m)", e.Design.Trial)
-	case e.Tune.MTU < minimumMTU || e.Tune.MTU > 65535:
-		return fmt.Errorf("mtu: %d (want %d to 65535)", e.Tune.MTU, minimumMTU)
-	}
-	for _, n := range e.Pairs {
-		if n < 1 || n > 500 {
-			return fmt.Errorf("pairs: %d (want 1 to 500: a bridge has 1023 ports)", n)
-		}
-	}
-	return nil
-}
-
-// Threads that share a CPU are off it for whole ticks at a time: a trial has to see many turns of each (design, "Trial length").
-const (
-	tick          = 4 * time.Millisecond // HZ=250
-	turnsPerTrial = 10
-)
-
-// threadsPerCPU is how many threads of one side share a CPU.
-func threadsPerCPU(affinity string, pairs, cpus int) int {
-	threads, on := pairs, max(1, cpus/2)
-	if affinity != "split" || cpus == 1 {
-		threads, on = 2*pairs, cpus
-	}
-	return (threads + on - 1) / on
-}
-
-// group adds the cells that share a baseline.
-func (r *Resolved) group(networks []network.Network, w workload.Workload, params part.Params, placement Placement, pairs, cpus int) {
-	d := w.Describe()
-	load := d.ID(params)
-	e := r.Experiment
-	where := fmt.Sprintf("%s/%d/%s", placement, pairs, load)
-	// Both ends of a pair spin: with fewer CPUs one would hold two of them, and one of those would wait a tick for the other.
-	if d.Spins(params) && 2*pairs > cpus {
-		r.Omitted = append(r.Omitted, Omission{where, fmt.Sprintf("%d pairs spin on %d CPUs, and a CPU cannot hold two that do", pairs, cpus)})
-		return
-	}
-	group := fmt.Sprintf("%s|%s|%d|ipv4|%s", load, placement, pairs, e.Affinity)
-	if slices.ContainsFunc(r.Cells, func(c Cell) bool { return c.Group == group }) {
-		r.Omitted = append(r.Omitted, Omission{where, "it is asked for twice"})
-		return
-	}
-	trial := e.Design.Trial
-	if trial == 0 {
-		trial = max(d.Trial(params), turnsPerTrial*tick*time.Duration(threadsPerCPU(e.Affinity, pairs, cpus)))
-	}
-	add := func(n network.Network, twin bool) string {
-		name := n.Describe().Name
-		lab := fmt.Sprintf("%s/%s/%d", name, placement, pairs)
-		cell := Cell{
-			Cell: measure.Cell{
-				ID: name + "/" + where, Twin: twin, Group: group,
-				Network: name, Filter: "none", Tunnel: "none", Encryption: "none", Runtime: "netns",
-				Placement: string(placement), Pairs: pairs, Family: "ipv4", Affinity: e.Affinity,
-				Workload: d.Name, Params: params, Primary: d.Primary,
-				Implementation: map[string]string{"network": n.Describe().Implementation},
-			},
-			Workload: w, Params: params, Trial: trial,
-		}
-		if twin {
-			lab += "#2"
-			cell.Baseline = cell.ID
-			cell.ID += "#2"
-			for _, p := range e.Plants {
-				if p.Group == group || p.Group == "" {
-					cell.Plant = p.Delay
-				}
-			}
-		}
-		cell.Lab = r.lab(lab, n, placement, pairs)
-		r.Cells = append(r.Cells, cell)
-		return cell.ID
-	}
-	base := add(networks[0], false)
-	add(networks[0], true)
-	for _, n := range networks[1:] {
-		add(n, false)
-		r.Cells[len(r.Cells)-1].Baseline = base
-	}
-}
-
-// lab returns the index of the lab of that id, which it adds where it is new.
-func (r *Resolved) lab(id string, n network.Network, placement Placement, pairs int) int {
-	if i := slices.IndexFunc(r.Labs, func(l Lab) bool { return l.ID == id }); i >= 0 {
-		return i
-	}
-	hosts := 1
-	if placement == CrossHost {
-		hosts = r.Experiment.Hosts
-	}
-	r.Labs = append(r.Labs, Lab{ID: id, Network: n, Placement: placement, Pairs: pairs, Hosts: hosts})
-	return len(r.Labs) - 1
-}
-
-// SourceHost and SinkHost return the hosts, from 1, on which a pair's containers are.
-func (l Lab) SourceHost(pair int) int { return pair%l.Hosts + 1 }
-
-// SinkHost is SourceHost's successor, modulo the number of hosts.
-func (l Lab) SinkHost(pair int) int { return (pair+1)%l.Hosts + 1 }

@@ -12,63 +12,120 @@ import (
 	"github.com/nettoll/nettoll/experiment"
 )
 
-func TestDefault(t *testing.T) {
-	r, err := experiment.Resolve(experiment.Default(), catalogue.New().Parts(), 2)
+// read reads an experiment that has to be right.
+func read(t *testing.T, text string) experiment.Experiment {
+	t.Helper()
+	e, err := experiment.Read("test.yaml", []byte(text), nil, catalogue.New().Parts())
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got []string
-	for _, c := range r.Cells {
-		got = append(got, c.ID+" < "+c.Baseline+" @ "+r.Labs[c.Lab].ID)
+	return e
+}
+
+// resolve expands one for a machine with so many CPUs.
+func resolve(t *testing.T, e experiment.Experiment, cpus int) *experiment.Resolved {
+	t.Helper()
+	r, err := experiment.Resolve(e, catalogue.New().Parts(), cpus)
+	if err != nil {
+		t.Fatal(err)
 	}
-	want := []string{
-		"host/same-host/1/udp-rr(payload=64,mode=spin) <  @ host/same-host/1",
-		"host/same-host/1/udp-rr(payload=64,mode=spin)#2 < host/same-host/1/udp-rr(payload=64,mode=spin) @ host/same-host/1#2",
-		"bridge/same-host/1/udp-rr(payload=64,mode=spin) < host/same-host/1/udp-rr(payload=64,mode=spin) @ bridge/same-host/1",
-		"host/cross-host/1/udp-rr(payload=64,mode=spin) <  @ host/cross-host/1",
-		"host/cross-host/1/udp-rr(payload=64,mode=spin)#2 < host/cross-host/1/udp-rr(payload=64,mode=spin) @ host/cross-host/1#2",
-		"bridge/cross-host/1/udp-rr(payload=64,mode=spin) < host/cross-host/1/udp-rr(payload=64,mode=spin) @ bridge/cross-host/1",
-		"host/same-host/1/udp-rr(payload=64,mode=wait) <  @ host/same-host/1",
-		"host/same-host/1/udp-rr(payload=64,mode=wait)#2 < host/same-host/1/udp-rr(payload=64,mode=wait) @ host/same-host/1#2",
-		"bridge/same-host/1/udp-rr(payload=64,mode=wait) < host/same-host/1/udp-rr(payload=64,mode=wait) @ bridge/same-host/1",
-		"host/same-host/1/tcp-stream(message=131072) <  @ host/same-host/1",
-		"host/same-host/1/tcp-stream(message=131072)#2 < host/same-host/1/tcp-stream(message=131072) @ host/same-host/1#2",
-		"bridge/same-host/1/tcp-stream(message=131072) < host/same-host/1/tcp-stream(message=131072) @ bridge/same-host/1",
+	return r
+}
+
+func example(t *testing.T, name string) experiment.Experiment {
+	t.Helper()
+	x, err := experiment.FindExample(name)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	return read(t, string(x.Text))
+}
+
+func ids(r *experiment.Resolved) []string {
+	list := make([]string, len(r.Cells))
+	for i, c := range r.Cells {
+		list[i] = c.ID + " < " + c.Baseline + " @ " + r.Labs[c.Lab].ID
+	}
+	return list
+}
+
+func TestDefault(t *testing.T) {
+	r := resolve(t, example(t, experiment.DefaultExample), 2)
+	var want []string
+	for _, group := range []struct {
+		where  string
+		stacks []string
+	}{
+		{"same-host/1/udp-rr(payload=64,mode=spin)", []string{"bridge", "macvlan"}},
+		{"cross-host/1/udp-rr(payload=64,mode=spin)", []string{"bridge", "nat", "macvlan"}},
+		{"same-host/1/udp-rr(payload=64,mode=wait)", []string{"bridge", "macvlan"}},
+		{"same-host/1/tcp-stream(message=131072)", []string{"bridge", "macvlan"}},
+	} {
+		placement, _, _ := strings.Cut(group.where, "/")
+		base := "host/" + group.where
+		want = append(want, base+" <  @ host/"+placement+"/1", base+"#2 < "+base+" @ host/"+placement+"/1#2")
+		for _, s := range group.stacks {
+			want = append(want, s+"/"+group.where+" < "+base+" @ "+s+"/"+placement+"/1")
+		}
+	}
+	if diff := cmp.Diff(want, ids(r)); diff != "" {
 		t.Errorf("cells (-want +got):\n%s", diff)
 	}
-	if len(r.Labs) != 6 || r.Labs[0].Hosts != 1 || r.Labs[3].Hosts != 2 {
-		t.Errorf("labs %+v, want three of one host and three of two", r.Labs)
+	if len(r.Omitted) != 1 || r.Omitted[0].What != "nat/same-host" {
+		t.Errorf("left out %+v, want nat on one host", r.Omitted)
+	}
+	for _, l := range r.Labs {
+		if want := map[experiment.Placement]int{experiment.SameHost: 1, experiment.CrossHost: 2}[l.Placement]; l.Hosts != want {
+			t.Errorf("lab %s has %d hosts, want %d", l.ID, l.Hosts, want)
+		}
 	}
 }
 
-func TestErrors(t *testing.T) {
+// Every example that comes with nettoll can be run on two CPUs, and says in its first line what it is.
+func TestExamples(t *testing.T) {
+	all, err := experiment.Examples()
+	if err != nil || len(all) < 2 || all[0].Name != experiment.DefaultExample {
+		t.Fatalf("%d examples, %v", len(all), err)
+	}
+	for _, x := range all {
+		t.Run(x.Name, func(t *testing.T) {
+			e := read(t, string(x.Text))
+			if r := resolve(t, e, 2); len(r.Cells) == 0 || e.Name != x.Name || x.Summary == "" || strings.Contains(x.Summary, "#") {
+				t.Errorf("%d cells, name %q, summary %q", len(r.Cells), e.Name, x.Summary)
+			}
+		})
+	}
+}
+
+// What the code sets is checked as well as what files say.
+func TestResolveErrors(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(*experiment.Experiment)
 		want   string
 	}{
-		{"network", func(e *experiment.Experiment) { e.Networks = []string{"brdge"} }, `unknown network "brdge" (known: host, bridge)`},
-		{"workload", func(e *experiment.Experiment) { e.Workloads[0].Workload = "udp" }, `unknown workload "udp" (known: udp-rr, tcp-stream)`},
-		{"parameter", func(e *experiment.Experiment) { e.Workloads[0].Workload = "udp-rr(size=1)" }, `workload udp-rr has no parameter "size" (it has payload, mode)`},
-		{"choice", func(e *experiment.Experiment) { e.Workloads[0].Workload = "udp-rr(mode=sleep)" }, `workload udp-rr: mode: "sleep" is not possible (want one of wait, spin)`},
-		{"range", func(e *experiment.Experiment) { e.Workloads[0].Workload = "udp-rr(payload=3)" }, `workload udp-rr: payload: "3" is out of range (want 24 to 65507 bytes)`},
-		{"size", func(e *experiment.Experiment) { e.Workloads[0].Workload = "udp-rr(payload=big)" }, `"big" is not a size`},
-		{"syntax", func(e *experiment.Experiment) { e.Workloads[0].Workload = "udp-rr(payload" }, `want NAME(parameter=value`},
-		{"time", func(e *experiment.Experiment) { e.Design.Time = 0 }, `time: 0s (want more than 0)`},
+		{"network", func(e *experiment.Experiment) { e.Factors.Networks[0].Name = "brdge" }, `unknown network "brdge" (known: host, bridge`},
+		{"workload", func(e *experiment.Experiment) { e.Workloads[0].Name = "udp" }, `unknown workload "udp" (known: udp-rr, `},
+		{"parameter", func(e *experiment.Experiment) { e.Workloads[0].Params["size"] = "1" }, `workload udp-rr has no parameter "size" (it has payload, mode)`},
+		{"choice", func(e *experiment.Experiment) { e.Workloads[0].Params["mode"] = "sleep" }, `workload udp-rr: mode: "sleep" is not possible (want one of wait, spin)`},
+		{"driver", func(e *experiment.Experiment) { e.Workloads[0].Driver = "ping" }, `unknown driver "ping"`},
+		{"affinity", func(e *experiment.Experiment) { e.Factors.Affinities = []string{"near"} }, `unknown affinity "near" (known: split, same, free)`},
+		{"family", func(e *experiment.Experiment) { e.Factors.Families = []string{"ipx"} }, `unknown family "ipx" (known: ipv4, ipv6)`},
+		{"time", func(e *experiment.Experiment) { e.Design.Time = 0 }, `time: 0s (want more than 0`},
 		{"precision", func(e *experiment.Experiment) { e.Design.Precision = 2 }, `precision: 2 (want a share between 0 and 1`},
-		{"generations", func(e *experiment.Experiment) { e.Design.Generations = 4 }, `generations: 4 (want at least 5`},
-		{"pairs", func(e *experiment.Experiment) { e.Pairs = []int{0} }, `pairs: 0 (want 1 to 500`},
+		{"generations", func(e *experiment.Experiment) { e.Design.Generations = 4 }, `generations: 4 (want 5 to`},
+		{"pairs", func(e *experiment.Experiment) { e.Factors.Pairs = []int{0} }, `pairs: 0 (want 1 to 500`},
 		{"mtu", func(e *experiment.Experiment) { e.Tune.MTU = 100 }, `mtu: 100 (want 1280 to 65535)`},
 		{"nothing", func(e *experiment.Experiment) { e.Workloads = nil }, `no workload is asked for`},
-		{"spinners", func(e *experiment.Experiment) {
-			e.Workloads = e.Workloads[:1]
-			e.Workloads[0].Workload, e.Pairs = "udp-rr(mode=spin)", []int{2}
-		}, `nothing is left to measure (same-host/2/udp-rr(payload=64,mode=spin): 2 pairs spin on 2 CPUs`},
+		{"spinners", func(e *experiment.Experiment) { e.Workloads, e.Factors.Pairs = e.Workloads[:1], []int{2} }, `nothing is left to measure (same-host/2/udp-rr(payload=64,mode=spin): 2 pairs spin on 2 CPUs`},
+		{"spinners on one CPU", func(e *experiment.Experiment) { e.Workloads, e.Factors.Affinities = e.Workloads[:1], []string{"same"} }, `1 pair spins on 2 CPUs (affinity same)`},
+		{"baseline", func(e *experiment.Experiment) {
+			e.Baseline.Network.Name = "nat"
+			e.Factors.Placements = []experiment.Placement{experiment.SameHost}
+		}, `the baseline nat is not measured there`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			e := experiment.Default()
+			e := example(t, experiment.DefaultExample)
 			c.change(&e)
 			_, err := experiment.Resolve(e, catalogue.New().Parts(), 2)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -92,16 +149,13 @@ func TestTrialLength(t *testing.T) {
 		{10, 2, "split", 0, 400 * time.Millisecond},
 		{20, 2, "split", 0, 800 * time.Millisecond},
 		{20, 8, "split", 0, 200 * time.Millisecond},
-		{10, 2, "same", 0, 400 * time.Millisecond},
+		{10, 2, "same", 0, 800 * time.Millisecond}, // on the sources' half of the CPUs
+		{10, 2, "free", 0, 400 * time.Millisecond},
 		{10, 2, "split", 30 * time.Millisecond, 30 * time.Millisecond},
 	} {
-		e := experiment.Default()
-		e.Workloads, e.Pairs, e.Affinity, e.Design.Trial = e.Workloads[2:], []int{c.pairs}, c.affinity, c.trial
-		r, err := experiment.Resolve(e, catalogue.New().Parts(), c.cpus)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := r.Cells[0].Trial; got != c.want {
+		e := read(t, "factors: {network: bridge, placement: same-host}\nworkloads: tcp-stream\n")
+		e.Factors.Pairs, e.Factors.Affinities, e.Design.Trial = []int{c.pairs}, []string{c.affinity}, c.trial
+		if got := resolve(t, e, c.cpus).Cells[0].Trial; got != c.want {
 			t.Errorf("%d pairs on %d CPUs, %s: trials of %v, want %v", c.pairs, c.cpus, c.affinity, got, c.want)
 		}
 	}
@@ -122,14 +176,75 @@ func TestHostsOfPairs(t *testing.T) {
 	}
 }
 
+// What is asked for twice is measured once, and said.
 func TestTwice(t *testing.T) {
-	e := experiment.Default()
-	e.Workloads = append(e.Workloads, experiment.Load{Workload: "udp-rr(payload=64B,mode=spin)", Placements: []experiment.Placement{experiment.SameHost}})
-	r, err := experiment.Resolve(e, catalogue.New().Parts(), 2)
-	if err != nil {
-		t.Fatal(err)
+	r := resolve(t, read(t, "factors: {network: bridge, placement: same-host}\nworkloads: [udp-rr, {udp-rr: {payload: 64B}}]\n"), 2)
+	if len(r.Cells) != 3 || len(r.Omitted) != 1 || r.Omitted[0].Reason != "it is asked for twice" {
+		t.Errorf("%q, left out %+v, want the second of two equal workloads", ids(r), r.Omitted)
 	}
-	if len(r.Omitted) != 1 || r.Omitted[0].Reason != "it is asked for twice" {
-		t.Errorf("left out %+v, want the second of two equal workloads", r.Omitted)
+}
+
+// A named stack is measured under its name, in its placements alone, also where it is the baseline once more.
+func TestNamedStacks(t *testing.T) {
+	r := resolve(t, read(t, `
+factors: {network: macvlan}
+stacks:
+  - {name: none, network: host}
+  - {name: default-bridge, network: bridge, placement: same-host}
+  - {name: default-bridge-nat, network: {nat: {hairpin: false}}, placement: cross-host}
+workloads:
+  - udp-rr: {mode: wait}
+`), 2)
+	var got []string
+	for _, c := range r.Cells {
+		got = append(got, c.Stack+" "+c.Network+" "+c.ID)
+	}
+	rr := "/1/udp-rr(payload=64,mode=wait)"
+	want := []string{
+		" host host/same-host" + rr, " host host/same-host" + rr + "#2", " macvlan macvlan/same-host" + rr,
+		"none host none/same-host" + rr, "default-bridge bridge default-bridge/same-host" + rr,
+		" host host/cross-host" + rr, " host host/cross-host" + rr + "#2", " macvlan macvlan/cross-host" + rr,
+		"none host none/cross-host" + rr, "default-bridge-nat nat default-bridge-nat/cross-host" + rr,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("cells (-want +got):\n%s", diff)
+	}
+	if len(r.Notes) != 1 || !strings.HasPrefix(r.Notes[0], "none is made of the same parts as the baseline") {
+		t.Errorf("notes %q", r.Notes)
+	}
+}
+
+// Factors are crossed: every combination is a cell of its own.
+func TestFactors(t *testing.T) {
+	r := resolve(t, read(t, `
+factors:
+  network: [bridge, {nat: {hairpin: [true, false]}}]
+  placement: [cross-host]
+  pairs: [1, 2]
+  family: [ipv4, ipv6]
+  affinity: [split, free]
+workloads:
+  - udp-rr: {payload: [28B, 1KiB], mode: wait}
+`), 4)
+	if want := 2 * 2 * 2 * 2 * 5; len(r.Cells) != want {
+		t.Errorf("%d cells, want %d: %q", len(r.Cells), want, ids(r))
+	}
+	seen, groups := map[string]bool{}, map[string]bool{}
+	for _, c := range r.Cells {
+		if seen[c.ID] {
+			t.Errorf("two cells are called %s", c.ID)
+		}
+		seen[c.ID], groups[c.Group] = true, true
+	}
+	for _, id := range []string{
+		"nat(hairpin=true)/cross-host/2/ipv6/free/udp-rr(payload=1024,mode=wait)",
+		"nat/cross-host/1/udp-rr(payload=28,mode=wait)",
+	} {
+		if !seen[id] {
+			t.Errorf("no cell %s", id)
+		}
+	}
+	if len(groups) != 16 || len(r.Labs) != 2*2*5 {
+		t.Errorf("%d groups and %d labs, want 16 and 20", len(groups), len(r.Labs))
 	}
 }

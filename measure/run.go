@@ -12,7 +12,8 @@ type Run struct {
 	V          int               `json:"v"`
 	Name       string            `json:"name"`
 	Started    time.Time         `json:"started"`
-	Experiment json.RawMessage   `json:"experiment,omitempty"` // as given
+	Source     string            `json:"source,omitempty"`     // the experiment as given: YAML
+	Experiment json.RawMessage   `json:"experiment,omitempty"` // as resolved: every value present
 	Design     Design            `json:"design"`
 	Cells      []Cell            `json:"cells"`
 	Versions   map[string]string `json:"versions,omitempty"`
@@ -33,6 +34,7 @@ type Cell struct {
 	ID             string            `json:"id"`
 	Baseline       string            `json:"baseline,omitempty"` // id of its baseline cell; empty for the baseline itself
 	Twin           bool              `json:"twin,omitempty"`     // the baseline a second time; Baseline then names the first
+	Stack          string            `json:"stack,omitempty"`    // what the experiment calls it; empty for what its factors make
 	Group          string            `json:"group"`              // workload|placement|pairs|family|affinity: cells of one group share baseline, twin and floor
 	Network        string            `json:"network"`
 	Filter         string            `json:"filter"`

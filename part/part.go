@@ -171,3 +171,6 @@ func SizeBetween(lo, hi int) func(string) (string, error) {
 		return strconv.Itoa(n), nil
 	}
 }
+
+// Equal says whether two sets of parameters are the same.
+func Equal(a, b Params) bool { return maps.Equal(a, b) }

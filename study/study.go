@@ -4,18 +4,18 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strconv"
 	"time"
 
 	"github.com/nettoll/nettoll/control"
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/measure"
-	"github.com/nettoll/nettoll/runtime"
+	"github.com/nettoll/nettoll/part"
 )
 
 // Options are what every study needs.
 type Options struct {
 	Parts    experiment.Parts
-	Runtime  runtime.Runtime
 	Start    control.StartHost
 	CPUs     int       // that workers may use
 	Out      io.Writer // gets the tables, in Markdown
@@ -34,7 +34,7 @@ func (o *Options) run(ctx context.Context, e experiment.Experiment) (*control.Ou
 	if err != nil {
 		return nil, err
 	}
-	out, err := control.Run(ctx, control.Options{Resolved: resolved, Runtime: o.Runtime, Start: o.Start})
+	out, err := control.Run(ctx, control.Options{Resolved: resolved, Start: o.Start})
 	if err != nil {
 		return nil, err
 	}
@@ -50,14 +50,30 @@ func (o *Options) run(ctx context.Context, e experiment.Experiment) (*control.Ou
 }
 
 // base is an experiment of one workload on one host: the baseline and its twin.
-func base(load string, pairs int) experiment.Experiment {
-	e := experiment.Default()
+func base(load experiment.Load, pairs int) experiment.Experiment {
+	e := experiment.Base()
 	e.Name = "study"
-	e.Networks = []string{e.Baseline}
-	e.Workloads = []experiment.Load{{Workload: load, Placements: []experiment.Placement{experiment.SameHost}}}
-	e.Pairs = []int{pairs}
+	e.Factors.Pairs = []int{pairs}
+	if load.Placements == nil {
+		load.Placements = []experiment.Placement{experiment.SameHost}
+	}
+	e.Workloads = []experiment.Load{load}
 	return e
 }
+
+// udpRR is round trips in a mode.
+func udpRR(mode string, at ...experiment.Placement) experiment.Load {
+	return experiment.Load{Choice: experiment.Choice{Name: "udp-rr", Params: part.Params{"mode": mode}}, Placements: at}
+}
+
+// sized gives a load a payload.
+func sized(l experiment.Load, payload int) experiment.Load {
+	l.Params["payload"] = strconv.Itoa(payload)
+	return l
+}
+
+// different is what is compared with the baseline where a ratio other than 1 is needed.
+func different() []experiment.Choice { return []experiment.Choice{{Name: Different}} }
 
 // primary returns the rows of the cells' primary metrics that pass a test.
 func primary(a measure.Analysis, pass func(*measure.Cell) bool) []measure.Row {

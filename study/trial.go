@@ -74,10 +74,14 @@ func (o *Options) lengths(ctx context.Context, p TrialPlan, order *rand.Rand, lo
 	for i, length := range p.Lengths {
 		results[i].length = length
 	}
+	l, err := experiment.ParseLoad(load)
+	if err != nil {
+		return nil, err
+	}
 	for round := range p.Rounds {
 		for _, i := range order.Perm(len(p.Lengths)) {
-			e := base(load, pairs)
-			e.Networks = []string{e.Baseline, Different}
+			e := base(l, pairs)
+			e.Factors.Networks = different()
 			e.Design.Trial = p.Lengths[i]
 			e.Design.Time = p.Time / time.Duration(p.Rounds)
 			e.Design.Precision = 1e-9 // nothing leaves

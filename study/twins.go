@@ -67,13 +67,10 @@ func (o *Options) Twins(ctx context.Context, comparisons int, limit time.Duratio
 
 // byTime is a run of every discipline that ends when its time is up.
 func byTime(limit time.Duration) experiment.Experiment {
-	e := base("udp-rr(mode=spin)", 1)
-	same := []experiment.Placement{experiment.SameHost}
-	e.Workloads = append(e.Workloads,
-		experiment.Load{Workload: "udp-rr(mode=wait)", Placements: experiment.Placements()},
-		experiment.Load{Workload: "udp-rr(mode=wait,payload=1024)", Placements: same},
-		experiment.Load{Workload: "tcp-stream", Placements: same},
-	)
+	same := experiment.SameHost
+	e := base(udpRR("spin", same), 1)
+	e.Workloads = append(e.Workloads, udpRR("wait"), sized(udpRR("wait", same), 1024),
+		experiment.Load{Choice: experiment.Choice{Name: "tcp-stream"}, Placements: []experiment.Placement{same}})
 	e.Design.Time, e.Design.Trial, e.Design.Precision = limit, 20*time.Millisecond, 1e-9
 	return e
 }
@@ -81,12 +78,12 @@ func byTime(limit time.Duration) experiment.Experiment {
 // byPrecision is a run that ends when the different network is known precisely, which is what stopping looks at: its twins are measured
 // for as long as that takes.
 func byPrecision(limit time.Duration) experiment.Experiment {
-	e := base("udp-rr(mode=spin)", 1)
+	e := base(udpRR("spin"), 1)
 	e.Workloads = nil
 	for _, payload := range []int{64, 1024} {
-		e.Workloads = append(e.Workloads, experiment.Load{Workload: fmt.Sprintf("udp-rr(mode=spin,payload=%d)", payload), Placements: experiment.Placements()})
+		e.Workloads = append(e.Workloads, sized(udpRR("spin"), payload))
 	}
-	e.Networks = []string{e.Baseline, Different}
+	e.Factors.Networks = different()
 	e.Design.Time, e.Design.Trial, e.Design.Precision = limit, 5*time.Millisecond, 0.03
 	return e
 }
@@ -95,11 +92,10 @@ func byPrecision(limit time.Duration) experiment.Experiment {
 // so many runs that it is found with its sign and that its true size lies in its interval. The intervals are drawn so that all
 // of them together miss with no more than the error rate alpha: Bonferroni's level for each.
 func (o *Options) Effect(ctx context.Context, runs int, share, alpha float64, limit time.Duration) error {
-	const load = "udp-rr(mode=spin)"
 	found, held, plain := 0, 0, 0
 	fmt.Fprintf(o.Out, "\n| run | planted, measured at the sink | true ratio | found | its interval (error rate %g for all %d runs together) | sign | size |\n| --- | --- | --- | --- | --- | --- | --- |\n", alpha, runs)
 	for run := 1; run <= runs; run++ {
-		e := base(load, 1)
+		e := base(udpRR("spin"), 1)
 		e.Design.Time = limit
 		pilot := e
 		pilot.Design.Time = limit / 5

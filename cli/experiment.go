@@ -1,0 +1,215 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/nettoll/nettoll/experiment"
+	"github.com/nettoll/nettoll/internal/linux/thread"
+	"github.com/nettoll/nettoll/part"
+)
+
+// experimentFlags are the flags of commands that take an experiment. Each changes a value of the file, so that what they say is checked
+// and explained in one place.
+type experimentFlags struct {
+	networks   []string
+	workloads  []string
+	placements []string
+	pairs      string
+	values     []*valueFlag
+	set        []string
+}
+
+// valueFlag is a flag that stands for one value of the file.
+type valueFlag struct {
+	name, path, value string
+}
+
+func (f *experimentFlags) register(flags *pflag.FlagSet, a *app) {
+	flags.StringArrayVar(&f.networks, "network", nil, "networks to compare with the baseline, with commas between them; NAME or NAME(parameter=value,…) (known: "+strings.Join(a.networks(), ", ")+")")
+	flags.StringArrayVar(&f.workloads, "workload", nil, "workload, as NAME or NAME(parameter=value,…); may be given more than once (known: "+strings.Join(a.workloads(), ", ")+")")
+	flags.StringSliceVar(&f.placements, "placement", nil, "where the two ends of a pair are: same-host, cross-host")
+	flags.StringVar(&f.pairs, "pairs", "", "how many pairs talk at the same time; a list such as 1,10 is measured one by one")
+	for _, v := range []struct{ name, path, usage string }{
+		{"time", "design.time", "time to measure, at most, such as 30s; building and removing come on top"},
+		{"precision", "design.precision", "half-width of the 95 % interval at which a cell needs no more blocks, such as 2%"},
+		{"generations", "design.generations", "how often everything is built anew, at least"},
+		{"trial", "design.trial", "length of a trial, such as 100ms; auto: the shortest sound one of each workload"},
+		{"seed", "design.seed", "seed of the order, the ports and the MAC addresses"},
+		{"affinity", "factors.affinity", "which CPUs sources and sinks run on: split, same, free"},
+		{"congestion-control", "tune.congestion-control", "TCP congestion control of all cells; auto: the first of cubic, reno, bbr that all can set"},
+		{"mtu", "tune.mtu", "MTU of every link in bytes, loopback included"},
+	} {
+		one := &valueFlag{name: v.name, path: v.path}
+		flags.StringVar(&one.value, v.name, "", v.usage)
+		f.values = append(f.values, one)
+	}
+	flags.StringArrayVar(&f.set, "set", nil, "KEY=VALUE: change any value of the experiment, such as factors.pairs=[1,10] or workloads.0.udp-rr.payload=1KiB; may be given more than once")
+}
+
+// settings turns the flags that were given into changes of the file.
+func (f *experimentFlags) settings(flags *pflag.FlagSet) ([]experiment.Setting, error) {
+	var list []experiment.Setting
+	add := func(flag, path, value string) {
+		list = append(list, experiment.Setting{Flag: "--" + flag, Path: path, Value: value})
+	}
+	if flags.Changed("network") {
+		var names []string
+		for _, given := range f.networks {
+			for _, one := range split(given) {
+				text, err := flow("network", one)
+				if err != nil {
+					return nil, fmt.Errorf("--network: %w", err)
+				}
+				names = append(names, text)
+			}
+		}
+		add("network", "factors.network", "["+strings.Join(names, ", ")+"]")
+	}
+	if flags.Changed("workload") {
+		var all []string
+		for _, given := range f.workloads {
+			text, err := flow("workload", given)
+			if err != nil {
+				return nil, fmt.Errorf("--workload: %w", err)
+			}
+			all = append(all, text)
+		}
+		add("workload", "workloads", "["+strings.Join(all, ", ")+"]")
+	}
+	if flags.Changed("placement") {
+		add("placement", "factors.placement", "["+quoted(f.placements)+"]")
+	}
+	if flags.Changed("pairs") {
+		add("pairs", "factors.pairs", "["+quoted(strings.Split(f.pairs, ","))+"]")
+	}
+	for _, v := range f.values {
+		if flags.Changed(v.name) {
+			add(v.name, v.path, strconv.Quote(v.value))
+		}
+	}
+	for _, s := range f.set {
+		path, value, ok := strings.Cut(s, "=")
+		if !ok || path == "" {
+			return nil, fmt.Errorf("--set %q: want KEY=VALUE, such as design.time=30s", s)
+		}
+		add("set", path, value)
+	}
+	return list, nil
+}
+
+// split cuts a list at its commas, but not at those within parentheses.
+func split(s string) []string {
+	var list []string
+	depth, start := 0, 0
+	for i, c := range s {
+		switch {
+		case c == '(':
+			depth++
+		case c == ')':
+			depth--
+		case c == ',' && depth == 0:
+			list, start = append(list, s[start:i]), i+1
+		}
+	}
+	return append(list, s[start:])
+}
+
+// flow writes NAME(parameter=value) as YAML.
+func flow(kind, s string) (string, error) {
+	name, given, err := part.Parse(kind, strings.TrimSpace(s))
+	if err != nil || len(given) == 0 {
+		return strconv.Quote(name), err
+	}
+	var inside []string
+	for k, v := range given {
+		inside = append(inside, strconv.Quote(k)+": "+strconv.Quote(v))
+	}
+	slices.Sort(inside)
+	return "{" + strconv.Quote(name) + ": {" + strings.Join(inside, ", ") + "}}", nil
+}
+
+func quoted(list []string) string {
+	q := make([]string, len(list))
+	for i, s := range list {
+		q[i] = strconv.Quote(strings.TrimSpace(s))
+	}
+	return strings.Join(q, ", ")
+}
+
+// resolve reads the experiment that an argument names (none: the default one), changed by the flags, and expands it for this machine.
+func (a *app) resolve(cmd *cobra.Command, args []string, f *experimentFlags) (*experiment.Resolved, error) {
+	settings, err := f.settings(cmd.Flags())
+	if err != nil {
+		return nil, usageError{err}
+	}
+	name, text, err := a.source(args)
+	if err != nil {
+		return nil, err
+	}
+	e, err := experiment.Read(name, text, settings, a.catalogue.Parts())
+	if err != nil {
+		return nil, usageError{err}
+	}
+	cpus, err := thread.CPUs()
+	if err != nil {
+		return nil, err
+	}
+	resolved, err := experiment.Resolve(e, a.catalogue.Parts(), len(cpus))
+	if err != nil {
+		return nil, usageError{fmt.Errorf("%s: %w", name, err)}
+	}
+	return resolved, nil
+}
+
+// source returns the text of an experiment and what errors call it.
+func (a *app) source(args []string) (string, []byte, error) {
+	if len(args) == 0 {
+		e, err := experiment.FindExample(experiment.DefaultExample)
+		return "the default experiment", e.Text, err
+	}
+	if args[0] == "-" {
+		text, err := io.ReadAll(io.LimitReader(a.In, experiment.MaxSize+1))
+		if err != nil {
+			return "", nil, fmt.Errorf("read experiment from standard input: %w", err)
+		}
+		return "standard input", text, nil
+	}
+	f, err := os.Open(args[0])
+	if err != nil {
+		return "", nil, usageError{fmt.Errorf("read experiment: %w%s", err, a.hint(args[0], err))}
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, experiment.MaxSize+1))
+	if err != nil {
+		return "", nil, usageError{fmt.Errorf("read experiment: %w", err)}
+	}
+	return args[0], text, nil
+}
+
+// hint says what could have been meant by the name of a file that is not there.
+func (a *app) hint(name string, err error) string {
+	if !errors.Is(err, os.ErrNotExist) {
+		return ""
+	}
+	if _, err := experiment.FindExample(name); err == nil {
+		return fmt.Sprintf(" (%s is an example: nettoll init %s writes it to a file)", name, name)
+	}
+	return " (want a file, or none for the default experiment; nettoll init writes one to start from)"
+}
+
+// oneExperiment are the arguments of commands that take one.
+func oneExperiment(cmd *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return usageError{fmt.Errorf("nettoll %s takes one experiment, got %q and %q", cmd.Name(), args[0], args[1])}
+	}
+	return nil
+}

@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nettoll/nettoll/experiment"
+)
+
+func (a *app) initCommand() *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "init [EXAMPLE]",
+		Short: "Write a commented experiment to start from",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usageError{fmt.Errorf("nettoll init takes one example, got %q and %q", args[0], args[1])}
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			name := experiment.DefaultExample
+			if len(args) == 1 {
+				name = args[0]
+			}
+			e, err := experiment.FindExample(name)
+			if err != nil {
+				return usageError{err}
+			}
+			if file == "" {
+				file = e.Name + ".yaml"
+			}
+			return a.init(e, file)
+		},
+	}
+	all, err := experiment.Examples()
+	lines := make([]string, len(all))
+	for i, e := range all {
+		lines[i] = fmt.Sprintf("  %-12s %s", e.Name, e.Summary)
+		cmd.ValidArgs = append(cmd.ValidArgs, e.Name)
+	}
+	if err == nil {
+		cmd.Long = `Writes an experiment with a comment on every line that needs one, to change and to run. A file that exists is not
+overwritten.
+
+Examples:
+` + strings.Join(lines, "\n")
+	}
+	cmd.Example = `  nettoll init                       writes default.yaml
+  nettoll init reference             every key there is, explained
+  nettoll init default -o - | less   to standard output
+  nettoll plan default.yaml          what it would do`
+	cmd.Flags().StringVarP(&file, "output", "o", "", "file to write to, - for standard output (default EXAMPLE.yaml)")
+	return cmd
+}
+
+func (a *app) init(e experiment.Example, file string) (err error) {
+	if file == "-" {
+		_, err := a.Out.Write(e.Text)
+		return err
+	}
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if errors.Is(err, fs.ErrExist) {
+		return usageError{fmt.Errorf("%q exists and is not overwritten (name another with -o)", file)}
+	}
+	if err != nil {
+		return fmt.Errorf("write experiment: %w", err)
+	}
+	_, err = f.Write(e.Text)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("write experiment: %w", err)
+	}
+	_, err = fmt.Fprintf(a.Out, "wrote %s; nettoll plan %s says what it would do, nettoll run %s does it\n", file, file, file)
+	return err
+}

@@ -1,0 +1,398 @@
+package experiment
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+)
+
+// Limits of a document: far beyond what a person writes, and near enough that garbage costs nothing.
+const (
+	MaxSize  = 256 << 10 // bytes
+	maxDepth = 40        // of brackets within brackets
+)
+
+// A node is a value of a document and the place where it stands.
+type node struct {
+	kind   nodeKind
+	text   string  // of a scalar
+	keys   []*node // of an object: scalars, each once
+	values []*node // the items of a list, the values of an object
+	place
+}
+
+type nodeKind int
+
+const (
+	scalar nodeKind = iota
+	null
+	list
+	object
+)
+
+func (k nodeKind) String() string {
+	return []string{"a single value", "nothing", "a list", "a map"}[k]
+}
+
+// A place is where something was written.
+type place struct {
+	source *source
+	line   int // from 1; 0 where it is the source as a whole
+	column int // from 1, in characters
+}
+
+// A source is a file, or a flag of the command line.
+type source struct {
+	name string // as errors show it
+	text []byte
+}
+
+// An Error says what is wrong with an experiment, and where.
+type Error struct {
+	Source  string // name of the file, or the flag
+	Line    int    // from 1; 0: none in particular
+	Column  int    // from 1, in characters
+	Err     error
+	excerpt []string
+}
+
+// Error is one line: the place, and what is wrong.
+func (e *Error) Error() string {
+	at := e.Source
+	if e.Line > 0 {
+		at += fmt.Sprintf(":%d:%d", e.Line, e.Column)
+	}
+	return at + ": " + e.Err.Error()
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Excerpt returns up to five lines that show the place; none where there is nothing to show.
+func (e *Error) Excerpt() []string { return e.excerpt }
+
+// wrong makes an error at a place.
+func (p place) wrong(format string, args ...any) *Error {
+	e := &Error{Source: p.source.name, Line: p.line, Column: p.column, Err: fmt.Errorf(format, args...)}
+	if p.line > 0 {
+		e.excerpt = p.source.excerpt(p.line, p.column)
+	}
+	return e
+}
+
+// excerpt shows a line, the two before and the one after it, and points at a column.
+func (s *source) excerpt(line, column int) []string {
+	const before, after, width = 2, 1, 100
+	lines := strings.Split(string(s.text), "\n")
+	if line > len(lines) {
+		return nil
+	}
+	var shown []string
+	first, last := max(1, line-before), min(len(lines), line+after)
+	digits := len(strconv.Itoa(last))
+	for n := first; n <= last; n++ {
+		text := visible(lines[n-1])
+		if n == len(lines) && text == "" && n != line {
+			break
+		}
+		from := 0
+		if column > width { // the place is further right than can be shown
+			from = column - width/2
+		}
+		shown = append(shown, strings.TrimRight(fmt.Sprintf("%*d | %s", digits, n, cut(text, from, width)), " "))
+		if n == line {
+			shown = append(shown, strings.Repeat(" ", digits)+" | "+strings.Repeat(" ", max(0, column-from-1))+"^")
+		}
+	}
+	return shown
+}
+
+// cut returns up to n characters of a text.
+func cut(s string, from, n int) string {
+	r := []rune(s)
+	return string(r[min(from, len(r)):min(from+n, len(r))])
+}
+
+// visible replaces what could steer a terminal, character by character.
+func visible(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\t':
+			return '→'
+		case !strconv.IsPrint(r):
+			return utf8.RuneError
+		}
+		return r
+	}, strings.TrimSuffix(s, "\r"))
+}
+
+// parse reads a document into nodes. It returns a node or an [Error], never both. Anchors, aliases, tags and merge keys are refused: an experiment
+// has lists for what repeats, and what is not there cannot be a bomb.
+func parse(s *source) (*node, error) {
+	whole := place{source: s}
+	if len(s.text) > MaxSize {
+		return nil, whole.wrong("%d bytes are no experiment (want at most %d)", len(s.text), MaxSize)
+	}
+	if err := s.readable(); err != nil {
+		return nil, err
+	}
+	file, err := parser.ParseBytes(s.text, 0)
+	if err != nil {
+		return nil, s.syntax(err)
+	}
+	var bodies []ast.Node
+	for _, d := range file.Docs {
+		if d.Body != nil && d.Body.Type() != ast.CommentType {
+			bodies = append(bodies, d.Body)
+		}
+	}
+	switch {
+	case len(bodies) == 0:
+		return nil, whole.wrong("there is nothing in it (want an experiment; nettoll init writes one)")
+	case len(bodies) > 1:
+		return nil, s.at(bodies[1]).wrong("a second document begins here (want one experiment in a file)")
+	}
+	return s.node(bodies[0], 0)
+}
+
+// readable refuses what no YAML is, where the parser would say it less well.
+func (s *source) readable() error {
+	at := func(i int) place {
+		line := bytes.Count(s.text[:i], []byte("\n")) + 1
+		return place{s, line, utf8.RuneCount(s.text[bytes.LastIndexByte(s.text[:i], '\n')+1:i]) + 1}
+	}
+	if i := bytes.IndexByte(s.text, 0); i >= 0 {
+		return at(i).wrong("a NUL byte (want text)")
+	}
+	if !utf8.Valid(s.text) {
+		for i := 0; i < len(s.text); {
+			r, size := utf8.DecodeRune(s.text[i:])
+			if r == utf8.RuneError && size <= 1 {
+				return at(i).wrong("the byte 0x%02x is no UTF-8 (want text)", s.text[i])
+			}
+			i += size
+		}
+	}
+	depth := 0
+	start := 0
+	for i, c := range s.text {
+		switch c {
+		case '[', '{':
+			if depth++; depth > maxDepth {
+				return at(i).wrong("%d brackets within each other (want at most %d)", depth, maxDepth)
+			}
+		case ']', '}':
+			depth = max(0, depth-1)
+		case '\n':
+			start = i + 1
+		case '\t':
+			if len(bytes.TrimLeft(s.text[start:i], " -")) == 0 {
+				return at(i).wrong("a tab (want spaces for indentation)")
+			}
+		}
+	}
+	// Lists and maps nest by indentation as well; each level takes a column.
+	for line := range bytes.Lines(s.text) {
+		if n := len(line) - len(bytes.TrimLeft(line, " -?:")); n > 4*maxDepth {
+			i := bytes.Index(s.text, line)
+			return at(i).wrong("a line begins %d columns from the left (want at most %d)", n, 4*maxDepth)
+		}
+	}
+	return nil
+}
+
+// syntax makes an error of the parser's.
+func (s *source) syntax(err error) error {
+	var syntax *yaml.SyntaxError
+	if errors.As(err, &syntax) {
+		at := place{source: s}
+		if t := syntax.GetToken(); t != nil && t.Position != nil {
+			at.line, at.column = t.Position.Line, t.Position.Column
+		}
+		return at.wrong("this is not YAML: %s", visible(firstLine(syntax.GetMessage())))
+	}
+	return place{source: s}.wrong("this is not YAML: %s", visible(firstLine(err.Error())))
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return line
+}
+
+func (s *source) at(n ast.Node) place {
+	p := place{source: s}
+	var t *token.Token
+	if t = n.GetToken(); t == nil || t.Position == nil {
+		return p
+	}
+	p.line, p.column = t.Position.Line, t.Position.Column
+	return p
+}
+
+// node makes one of the parser's.
+func (s *source) node(from ast.Node, depth int) (*node, error) {
+	n := &node{place: s.at(from)}
+	if depth > 2*maxDepth {
+		return nil, n.wrong("it is nested too deeply (want at most %d levels)", 2*maxDepth)
+	}
+	switch from := from.(type) {
+	case *ast.NullNode:
+		n.kind = null
+	case *ast.StringNode:
+		n.text = from.Value
+	case *ast.LiteralNode:
+		n.text = from.Value.Value
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
+		n.text = from.GetToken().Value
+	case *ast.SequenceNode:
+		n.kind = list
+		for _, v := range from.Values {
+			item, err := s.node(v, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			n.values = append(n.values, item)
+		}
+	case *ast.MappingNode:
+		n.kind = object
+		for _, v := range from.Values {
+			if err := n.add(s, v, depth); err != nil {
+				return nil, err
+			}
+		}
+		if len(n.keys) > 0 && !from.IsFlowStyle {
+			n.place = n.keys[0].place
+		}
+	case *ast.MappingValueNode:
+		n.kind = object
+		if err := n.add(s, from, depth); err != nil {
+			return nil, err
+		}
+		n.place = n.keys[0].place
+	case *ast.AnchorNode, *ast.AliasNode, *ast.MergeKeyNode:
+		return nil, n.wrong("anchors, aliases and merge keys are not known here (write it out; a list crosses what repeats)")
+	case *ast.TagNode:
+		return nil, n.wrong("tags such as %q are not known here", visible(from.Start.Value))
+	default:
+		return nil, n.wrong("this cannot stand here")
+	}
+	return n, nil
+}
+
+// add adds a key and its value to an object.
+func (n *node) add(s *source, from *ast.MappingValueNode, depth int) error {
+	key, err := s.node(from.Key, depth+1)
+	if err != nil {
+		return err
+	}
+	if key.kind != scalar {
+		return key.wrong("%s as a key (want a word)", key.kind)
+	}
+	if i := n.index(key.text); i >= 0 {
+		return key.wrong("%q is given twice (first in line %d)", key.text, n.keys[i].line)
+	}
+	value := &node{kind: null, place: key.place}
+	if from.Value != nil {
+		if value, err = s.node(from.Value, depth+1); err != nil {
+			return err
+		}
+	}
+	if value.line == 0 {
+		value.place = key.place
+	}
+	n.keys, n.values = append(n.keys, key), append(n.values, value)
+	return nil
+}
+
+// index returns the index of a key, -1 where there is none.
+func (n *node) index(key string) int {
+	return slices.IndexFunc(n.keys, func(k *node) bool { return k.text == key })
+}
+
+// key returns the last of a path of keys, nil where there is none.
+func (n *node) key(path ...string) *node {
+	i := n.index(path[0])
+	switch {
+	case i < 0:
+		return nil
+	case len(path) == 1:
+		return n.keys[i]
+	}
+	return n.values[i].key(path[1:]...)
+}
+
+// A Setting changes one value of an experiment, as a flag does.
+type Setting struct {
+	Flag  string // as errors show it: "--set", "--time"
+	Path  string // "design.time", "workloads.0.udp-rr.payload"
+	Value string // YAML: "30s", "[bridge, nat]"
+}
+
+// set changes a value of a document. What is on the way there and is not, is made.
+func (n *node) set(s Setting) error {
+	name := s.Flag
+	if s.Flag == "--set" {
+		name += " " + s.Path + "=" + s.Value
+	}
+	src := &source{name: visible(name), text: []byte(s.Value)}
+	value, err := parse(src)
+	if err != nil {
+		if strings.TrimSpace(s.Value) == "" {
+			return place{source: src}.wrong("there is no value")
+		}
+		return err
+	}
+	value.from(src)
+	at := n
+	steps := strings.Split(s.Path, ".")
+	for i, step := range steps {
+		last := i == len(steps)-1
+		key := &node{text: step, place: place{source: src}}
+		if step == "" {
+			return key.wrong("%q is no path (want words with dots between them, such as design.time)", s.Path)
+		}
+		if at.kind == list {
+			index, err := strconv.Atoi(step)
+			if err != nil || index < 0 || index >= len(at.values) {
+				return key.wrong("%q is no item of %s (want 0 to %d)", step, strings.Join(steps[:i], "."), len(at.values)-1)
+			}
+			if last {
+				at.values[index] = value
+			}
+			at = at.values[index]
+			continue
+		}
+		if at.kind != object {
+			*at = node{kind: object, place: key.place}
+		}
+		index := at.index(step)
+		if index < 0 {
+			at.keys, at.values = append(at.keys, key), append(at.values, &node{kind: object, place: key.place})
+			index = len(at.keys) - 1
+		}
+		if last {
+			at.keys[index], at.values[index] = key, value
+		}
+		at = at.values[index]
+	}
+	return nil
+}
+
+// from takes the line numbers of a value that was given in a flag away: they would be those of the flag's text.
+func (n *node) from(s *source) {
+	n.place = place{source: s}
+	for _, k := range n.keys {
+		k.from(s)
+	}
+	for _, v := range n.values {
+		v.from(s)
+	}
+}

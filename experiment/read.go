@@ -1,0 +1,411 @@
+package experiment
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nettoll/nettoll/part"
+)
+
+// Read reads an experiment from a file, changed by what the command line sets. What the file says nothing about is as in [Base]. It returns an
+// experiment or an [*Error], never both. The name is that of the file, for errors.
+func Read(name string, text []byte, settings []Setting, parts Parts) (Experiment, error) {
+	src := &source{name: name, text: text}
+	n, err := parse(src)
+	if err != nil {
+		return Experiment{}, err
+	}
+	for _, s := range settings {
+		if err := n.set(s); err != nil {
+			return Experiment{}, err
+		}
+	}
+	e := Base()
+	if err := grammar(&e, parts).read("", n); err != nil {
+		return Experiment{}, err
+	}
+	e.Source = string(text)
+	if len(settings) > 0 {
+		e.Source = strings.TrimRight(e.Source, "\n") + "\n"
+		for _, s := range settings {
+			e.Source += fmt.Sprintf("# changed on the command line: %s: %s\n", s.Path, s.Value)
+		}
+	}
+	return e, nil
+}
+
+// grammar is the shape of an experiment file; reading by it fills e.
+func grammar(e *Experiment, parts Parts) shape {
+	return shape{
+		doc: "An experiment of nettoll: which stacks to compare, with which workloads, how precisely.",
+		fields: []field{
+			{name: "name", shape: shape{
+				doc: "What the experiment is called; the run directory is named after it.", example: "bridge-or-macvlan",
+				pattern: `^[A-Za-z0-9][A-Za-z0-9._-]*$`, take: func(s string) error { return word(s, &e.Name) },
+			}},
+			{name: "hosts", shape: hosts(e)},
+			{name: "baseline", shape: shape{
+				doc:    "The stack that all others are compared with. By default that is the network host: no network at all.",
+				fields: stackFields(&e.Baseline, parts),
+			}},
+			{name: "factors", shape: factors(&e.Factors, parts)},
+			{name: "stacks", shape: namedStacks(e, parts)},
+			{name: "workloads", required: true, shape: workloads(e, parts)},
+			{name: "design", shape: design(&e.Design)},
+			{name: "tune", shape: tune(&e.Tune)},
+		},
+		done: func(n *node) error { return comparable(e, parts, n) },
+	}
+}
+
+// comparable says whether there is something to compare.
+func comparable(e *Experiment, parts Parts, n *node) error {
+	at := n.place
+	for _, path := range [][]string{{"baseline"}, {"factors", "network"}} { // the latter, if both are there
+		if k := n.key(path...); k != nil {
+			at = k.place
+		}
+	}
+	stacks, err := e.stacks(parts)
+	if err != nil {
+		return at.wrong("%w", err)
+	}
+	if len(stacks) < 2 {
+		id, err := parts.stackID(e.Baseline)
+		if err != nil {
+			return at.wrong("%w", err)
+		}
+		known := []string{}
+		for _, d := range parts.kind("network") {
+			known = append(known, d.name)
+		}
+		return at.wrong("the baseline %s has nothing to be compared with: factors and stacks name no other stack (networks: %s)", id, strings.Join(known, ", "))
+	}
+	return nil
+}
+
+// kind describes the parts of a kind.
+func (p Parts) kind(kind string) []described {
+	var list []described
+	switch kind {
+	case "network":
+		for _, n := range p.Networks {
+			d := n.Describe()
+			list = append(list, described{d.Name, d.Summary, d.Params})
+		}
+	case "runtime":
+		for _, r := range p.Runtimes {
+			d := r.Describe()
+			list = append(list, described{d.Name, d.Summary, nil})
+		}
+	case "workload":
+		for _, w := range p.Workloads {
+			d := w.Describe()
+			list = append(list, described{d.Name, d.Summary, d.Params})
+		}
+	default: // filter, tunnel, encryption
+		list = []described{{name: none, summary: "no " + kind}}
+	}
+	return list
+}
+
+func word(s string, to *string) error {
+	for i, c := range s {
+		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+		if !letter && (i == 0 || !strings.ContainsRune("._-", c)) {
+			return fmt.Errorf("%q is no name (want letters, digits, dots, hyphens and underscores, a letter or digit first)", s)
+		}
+	}
+	if s == "" || len(s) > 64 {
+		return fmt.Errorf("%q is no name (want 1 to 64 characters)", s)
+	}
+	*to = s
+	return nil
+}
+
+// whole reads a whole number in a range; zero of a hundred is no number of pairs.
+func whole(s string, lo, hi int, to *int) error {
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		return fmt.Errorf("%q is not a whole number (want %d to %d)", s, lo, hi)
+	}
+	if n < lo || n > hi {
+		return fmt.Errorf("%d is out of range (want %d to %d)", n, lo, hi)
+	}
+	*to = n
+	return nil
+}
+
+func hosts(e *Experiment) shape {
+	number := func(s string) error { return whole(s, minHosts, maxHosts, &e.Hosts) }
+	return shape{
+		doc: "How many container hosts a cross-host lab has, and what they are.",
+		either: []shape{
+			{number: true, pattern: `^[0-9]+$`, example: "2", take: number},
+			{fields: []field{
+				{name: "kind", shape: shape{doc: "What the hosts are: local, namespaces of this machine.", values: []choice{{"local", "private namespaces of this machine"}}}},
+				{name: "count", required: true, shape: shape{doc: "How many.", number: true, pattern: `^[0-9]+$`, example: "2", take: number}},
+			}},
+		},
+	}
+}
+
+// partKinds are the kinds that make up a stack.
+func partKinds() []string { return []string{"network", "filter", "tunnel", "encryption", "runtime"} }
+
+// of returns where a stack keeps its part of a kind.
+func (s *Stack) of(kind string) *Choice {
+	return map[string]*Choice{"network": &s.Network, "filter": &s.Filter, "tunnel": &s.Tunnel, "encryption": &s.Encryption, "runtime": &s.Runtime}[kind]
+}
+
+func kindDoc(kind string) string {
+	return map[string]string{
+		"network":    "How a container is joined to its host, and hosts to each other.",
+		"filter":     "What enforces an allow-list.",
+		"tunnel":     "How packets cross between hosts.",
+		"encryption": "What protects them there.",
+		"runtime":    "What makes a container.",
+	}[kind]
+}
+
+// stackFields are the kinds of one stack: one part each.
+func stackFields(s *Stack, parts Parts) []field {
+	var fields []field
+	for _, kind := range partKinds() {
+		first := true
+		p := &partShape{kind: kind, parts: parts.kind(kind), begin: func() { first = true }}
+		p.take = func(n *node, c Choice) error {
+			if !first {
+				return errors.New("a stack is one choice of each: a list of values belongs into factors")
+			}
+			first = false
+			*s.of(kind) = c
+			return nil
+		}
+		fields = append(fields, field{name: kind, required: kind == "network", shape: shape{doc: kindDoc(kind), parts: p}})
+	}
+	return fields
+}
+
+func factors(f *Factors, parts Parts) shape {
+	into := map[string]*[]Choice{"network": &f.Networks, "filter": &f.Filters, "tunnel": &f.Tunnels, "encryption": &f.Encryptions, "runtime": &f.Runtimes}
+	var fields []field
+	for _, kind := range partKinds() {
+		to := into[kind]
+		fields = append(fields, field{name: kind, shape: shape{
+			doc: kindDoc(kind) + " Each is compared with the baseline.", lone: true,
+			items: &shape{parts: &partShape{kind: kind, parts: parts.kind(kind), take: func(_ *node, c Choice) error {
+				for _, known := range *to {
+					if known.Name == c.Name && part.Equal(known.Params, c.Params) {
+						return fmt.Errorf("%s %q is listed twice", kind, c.Name)
+					}
+				}
+				*to = append(*to, c)
+				return nil
+			}}},
+		}})
+	}
+	fields = append(fields,
+		field{name: "placement", shape: placements(&f.Placements)},
+		field{name: "pairs", shape: listOf(&f.Pairs, shape{
+			doc: "How many pairs of containers talk at the same time.", number: true, pattern: `^[0-9]+$`, example: "1",
+		}, func(s string) (n int, err error) { return n, whole(s, 1, maxPairs, &n) })},
+		field{name: "family", shape: listOf(&f.Families, shape{doc: "Address family.", values: choices(Families()...)}, same)},
+		field{name: "affinity", shape: listOf(&f.Affinities, shape{
+			doc:    "Which CPUs sources and sinks run on.",
+			values: []choice{{"split", "sources on one set of CPUs, sinks on the other"}, {"same", "both on the same"}, {"free", "the scheduler decides"}},
+		}, same)},
+	)
+	return shape{doc: "What is crossed: each combination is measured.", fields: fields}
+}
+
+func same(s string) (string, error) { return s, nil }
+
+// listOf is a list that replaces the default.
+func listOf[T any](to *[]T, one shape, convert func(string) (T, error)) shape {
+	fresh := true
+	one.take = func(s string) error {
+		x, err := convert(s)
+		if err != nil {
+			return err
+		}
+		if fresh {
+			*to, fresh = nil, false
+		}
+		*to = append(*to, x)
+		return nil
+	}
+	return shape{doc: one.doc, items: &one, lone: true, done: func(*node) error { fresh = true; return nil }}
+}
+
+func placements(to *[]Placement) shape {
+	return listOf(to, shape{
+		doc:    "Where the two containers of a pair are.",
+		values: []choice{{string(SameHost), "all pairs on host 1"}, {string(CrossHost), "sources on one host, sinks on the next"}},
+	}, func(s string) (Placement, error) { return Placement(s), nil })
+}
+
+func namedStacks(e *Experiment, parts Parts) shape {
+	var s Stack
+	fields := append([]field{{name: "name", required: true, shape: shape{
+		doc: "What the stack is called in tables and ids.", example: "calico-like", pattern: `^[A-Za-z0-9][A-Za-z0-9._-]*$`,
+		take: func(text string) error {
+			if err := word(text, &s.Name); err != nil {
+				return err
+			}
+			if slices.ContainsFunc(e.Stacks, func(o Stack) bool { return o.Name == text }) {
+				return fmt.Errorf("another stack is called %q", text)
+			}
+			return nil
+		},
+	}}}, stackFields(&s, parts)...)
+	fields = append(fields, field{name: "placement", shape: placements(&s.Placements)})
+	return shape{
+		doc: "Stacks one by one, beside those that the factors make.",
+		items: &shape{fields: fields, done: func(*node) error {
+			e.Stacks = append(e.Stacks, s)
+			s = Stack{}
+			return nil
+		}},
+	}
+}
+
+func workloads(e *Experiment, parts Parts) shape {
+	var drivers []string
+	var at []Placement
+	known := []choice{{"nettoll", "nettoll's own engine"}}
+	for _, d := range parts.Drivers {
+		known = append(known, choice{d.Describe().Name, d.Describe().Summary})
+	}
+	p := &partShape{kind: "workload", parts: parts.kind("workload")}
+	p.begin = func() { drivers, at = []string{""}, nil }
+	p.own = func(string) []field {
+		return []field{
+			{name: "driver", shape: listOf(&drivers, shape{doc: "Whose program drives the traffic.", values: known}, func(s string) (string, error) {
+				if s == "nettoll" {
+					s = ""
+				}
+				return s, nil
+			})},
+			{name: "placement", shape: placements(&at)},
+		}
+	}
+	p.take = func(n *node, c Choice) error {
+		w, err := parts.Workload(c.Name)
+		if err != nil {
+			return err
+		}
+		d := w.Describe()
+		params, err := d.Resolve(c.Params)
+		if err != nil {
+			return err
+		}
+		for _, name := range drivers {
+			if name != "" {
+				by, err := parts.Driver(name)
+				if err != nil {
+					return err
+				}
+				if err := by.Serves(d, params); err != nil {
+					return err
+				}
+			}
+			e.Workloads = append(e.Workloads, Load{Choice: c, Driver: name, Placements: at})
+		}
+		return nil
+	}
+	return shape{doc: "What traffic the pairs exchange. A parameter given as a list is crossed.", items: &shape{parts: p}, lone: true}
+}
+
+func design(d *Design) shape {
+	number := func(lo, hi int, to *int) func(string) error {
+		return func(s string) error { return whole(s, lo, hi, to) }
+	}
+	return shape{doc: "How precisely to measure.", fields: []field{
+		{name: "precision", shape: shape{
+			doc: "Half-width of the 95 % interval at which a cell needs no more blocks.", pattern: `^[0-9.]+%?$`, number: true, example: "2%",
+			take: func(s string) (err error) { d.Precision, err = ParseShare(s); return err },
+		}},
+		{name: "time", shape: shape{
+			doc: "Time to measure, at most; building and removing come on top.", pattern: `^[0-9.]+(ms|s|m|h)`, example: "60s",
+			take: func(s string) (err error) { d.Time, err = parseDuration(s, time.Millisecond, maxTime); return err },
+		}},
+		{name: "generations", shape: shape{
+			doc: "How often everything is built anew, at least.", pattern: `^[0-9]+$`, number: true, example: "5",
+			take: number(minGenerations, maxGenerations, &d.Generations),
+		}},
+		{name: "trial", shape: shape{
+			doc: "Length of a trial; auto is the shortest sound one of each workload.", pattern: `^(auto|[0-9.]+(us|ms|s|m).*)$`, example: "auto",
+			take: func(s string) (err error) {
+				if d.Trial = 0; s != "auto" {
+					if d.Trial, err = parseDuration(s, time.Millisecond, maxTrial); err != nil {
+						err = fmt.Errorf("%w, or auto", err)
+					}
+				}
+				return err
+			},
+		}},
+		{name: "seed", shape: shape{
+			doc: "Seed of the order, the ports and the MAC addresses.", pattern: `^[0-9]+$`, number: true, example: "1",
+			take: func(s string) (err error) {
+				if d.Seed, err = strconv.ParseUint(s, 10, 64); err != nil {
+					err = fmt.Errorf("%q is not a whole number (want 0 or more)", s)
+				}
+				return err
+			},
+		}},
+	}}
+}
+
+func tune(t *Tune) shape {
+	return shape{doc: "What all stacks share.", fields: []field{
+		{name: "congestion-control", shape: shape{
+			doc: "TCP congestion control of all cells; auto is the first of cubic, reno, bbr that all can set.", pattern: `^[a-z0-9_-]+$`, example: "auto",
+			take: func(s string) error { return word(s, &t.Congestion) },
+		}},
+		{name: "mtu", shape: shape{
+			doc: "MTU of every link, loopback included, in bytes.", pattern: `^[0-9]+B?$`, number: true, example: "1500",
+			take: func(s string) error {
+				text, err := part.SizeBetween(minMTU, maxMTU)(s)
+				if err != nil {
+					return err
+				}
+				t.MTU, err = strconv.Atoi(text)
+				return err
+			},
+		}},
+	}}
+}
+
+// ParseShare reads "2%" or "0.02": more than 0 and less than 1.
+func ParseShare(s string) (float64, error) {
+	number, percent := strings.CutSuffix(s, "%")
+	x, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+	if err != nil || math.IsNaN(x) {
+		return 0, fmt.Errorf("%q is not a share (want 2%% or 0.02)", s)
+	}
+	if percent {
+		x /= 100
+	}
+	if x <= 0 || x >= 1 {
+		return 0, fmt.Errorf("%q is out of range (want more than 0 and less than 100%%, such as 2%% or 0.02)", s)
+	}
+	return x, nil
+}
+
+// parseDuration reads "30s", "1m30s", "500ms".
+func parseDuration(s string, lo, hi time.Duration) (time.Duration, error) {
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a duration (want a number with a unit, such as 500ms, 30s or 1m30s)", s)
+	}
+	if d < lo || d > hi {
+		return 0, fmt.Errorf("%q is out of range (want %v to %v)", s, lo, hi)
+	}
+	return d, nil
+}

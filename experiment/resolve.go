@@ -1,0 +1,400 @@
+package experiment
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nettoll/nettoll/driver"
+	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/runtime"
+	"github.com/nettoll/nettoll/workload"
+)
+
+// Cell is a cell to measure: the record's view of it and what control needs to run it.
+type Cell struct {
+	measure.Cell
+	Lab      int // index into Resolved.Labs
+	Workload workload.Workload
+	Driver   driver.Driver // nil: nettoll's own engine
+	Params   part.Params   // of the workload
+	Trial    time.Duration
+	Plant    time.Duration
+}
+
+// Lab is what has to be built: one stack × placement × pairs × affinity, or the twin's.
+type Lab struct {
+	ID        string // "bridge/same-host/1"; of a twin "host/same-host/1#2"
+	Network   network.Network
+	Params    part.Params // of the network
+	Runtime   runtime.Runtime
+	Placement Placement
+	Pairs     int
+	Affinity  string
+	Hosts     int
+}
+
+// Omission is a combination that was left out, and why.
+type Omission struct {
+	What   string `json:"what"`
+	Reason string `json:"reason"`
+}
+
+// Resolved is an experiment as it will be run.
+type Resolved struct {
+	Experiment Experiment
+	Cells      []Cell
+	Labs       []Lab
+	Omitted    []Omission
+	Notes      []string // what the reader should know of how it was resolved
+}
+
+// Limits of an experiment.
+const (
+	// minMTU is what IPv6 asks of every link (RFC 8200, section 5), maxMTU the largest of a veth (ETH_MAX_MTU, include/uapi/linux/if_ether.h).
+	minMTU, maxMTU = 1280, 65535
+	// minGenerations is how many an interval takes that says something (docs/method.md).
+	minGenerations, maxGenerations = 5, 1000
+	// maxPairs keeps the containers of a host below the 1023 ports of a bridge (BR_MAX_PORTS, net/bridge/br_private.h).
+	maxPairs = 500
+	minHosts = 2
+	maxHosts = 16
+	maxTrial = time.Minute
+	maxTime  = 7 * 24 * time.Hour
+	// maxCells is what a block of trials can hold and a person can read.
+	maxCells = 2000
+)
+
+// check says what is wrong with the numbers of an experiment that was not read from a file, where each is checked in its place.
+func check(e Experiment) error {
+	for _, a := range e.Factors.Affinities {
+		if _, err := find("affinity", a, Affinities(), func(a string) string { return a }); err != nil {
+			return err
+		}
+	}
+	for _, f := range e.Factors.Families {
+		if _, err := find("family", f, Families(), func(f string) string { return f }); err != nil {
+			return err
+		}
+	}
+	switch {
+	case len(e.Workloads) == 0:
+		return errors.New("no workload is asked for")
+	case len(e.Factors.Placements) == 0 || len(e.Factors.Pairs) == 0 || len(e.Factors.Families) == 0 || len(e.Factors.Affinities) == 0:
+		return errors.New("placements, pairs, families and affinities need a value each")
+	case e.Hosts < minHosts || e.Hosts > maxHosts:
+		return fmt.Errorf("hosts: %d (want %d to %d)", e.Hosts, minHosts, maxHosts)
+	case e.Design.Time <= 0 || e.Design.Time > maxTime:
+		return fmt.Errorf("time: %v (want more than 0, at most %v)", e.Design.Time, maxTime)
+	case e.Design.Precision <= 0 || e.Design.Precision >= 1:
+		return fmt.Errorf("precision: %v (want a share between 0 and 1, such as 0.02)", e.Design.Precision)
+	case e.Design.Generations < minGenerations || e.Design.Generations > maxGenerations:
+		return fmt.Errorf("generations: %d (want %d to %d: an interval over fewer says little)", e.Design.Generations, minGenerations, maxGenerations)
+	case e.Design.Trial < 0 || e.Design.Trial > maxTrial:
+		return fmt.Errorf("trial: %v (want 0 for the workload's own length, or up to 1m)", e.Design.Trial)
+	case e.Tune.MTU < minMTU || e.Tune.MTU > maxMTU:
+		return fmt.Errorf("mtu: %d (want %d to %d)", e.Tune.MTU, minMTU, maxMTU)
+	}
+	for _, n := range e.Factors.Pairs {
+		if n < 1 || n > maxPairs {
+			return fmt.Errorf("pairs: %d (want 1 to %d: a bridge has 1023 ports)", n, maxPairs)
+		}
+	}
+	return nil
+}
+
+// stack is a stack with its parts found.
+type stack struct {
+	Stack
+	id      string
+	network network.Network
+	params  part.Params
+	runtime runtime.Runtime
+}
+
+func (p Parts) resolve(s Stack) (stack, error) {
+	found := stack{Stack: s}
+	var err error
+	if found.id, err = p.stackID(s); err != nil {
+		return found, err
+	}
+	if found.network, err = p.Network(s.Network.Name); err != nil {
+		return found, err
+	}
+	d := found.network.Describe()
+	if found.params, err = d.Params.Resolve("network "+d.Name, s.Network.Params); err != nil {
+		return found, err
+	}
+	found.runtime, err = p.Runtime(s.Runtime.Name)
+	return found, err
+}
+
+// same says whether two stacks are made of the same parts.
+func (s stack) same(o stack) bool {
+	d := s.network.Describe()
+	return d.Name == o.network.Describe().Name && d.Params.ID("", s.params) == d.Params.ID("", o.params) &&
+		s.runtime.Describe().Name == o.runtime.Describe().Name &&
+		s.Filter.or(none) == o.Filter.or(none) && s.Tunnel.or(none) == o.Tunnel.or(none) && s.Encryption.or(none) == o.Encryption.or(none)
+}
+
+// group is what cells share that are compared with each other.
+type group struct {
+	workload  workload.Workload
+	params    part.Params
+	driver    driver.Driver // nil: nettoll's own
+	load      string        // id of workload and driver
+	placement Placement
+	pairs     int
+	family    string
+	affinity  string
+}
+
+// Resolve expands an experiment into cells and labs. Cells of one group follow each other: baseline, twin, then the stacks in
+// the order given. CPUs is how many CPUs the workers may use.
+func Resolve(e Experiment, parts Parts, cpus int) (*Resolved, error) {
+	if err := check(e); err != nil {
+		return nil, err
+	}
+	r := &Resolved{Experiment: e}
+	given, err := e.stacks(parts)
+	if err != nil {
+		return nil, err
+	}
+	stacks := make([]stack, len(given))
+	for i, s := range given {
+		if stacks[i], err = parts.resolve(s); err != nil {
+			return nil, err
+		}
+		if i > 0 && stacks[i].same(stacks[0]) {
+			r.Notes = append(r.Notes, fmt.Sprintf("%s is made of the same parts as the baseline: what they differ by is chance", stacks[i].id))
+		}
+	}
+	for _, load := range e.Workloads {
+		g := group{}
+		if g.workload, err = parts.Workload(load.Name); err != nil {
+			return nil, err
+		}
+		d := g.workload.Describe()
+		if g.params, err = d.Resolve(load.Params); err != nil {
+			return nil, err
+		}
+		g.load = d.ID(g.params)
+		if load.Driver != "" {
+			if g.driver, err = parts.Driver(load.Driver); err != nil {
+				return nil, err
+			}
+			if err := g.driver.Serves(d, g.params); err != nil {
+				return nil, err
+			}
+			g.load = withDriver(g.load, load.Driver)
+		}
+		for _, g.placement = range e.Factors.Placements {
+			if load.Placements != nil && !slices.Contains(load.Placements, g.placement) {
+				continue
+			}
+			for _, g.pairs = range e.Factors.Pairs {
+				for _, g.family = range e.Factors.Families {
+					for _, g.affinity = range e.Factors.Affinities {
+						r.add(stacks, g, cpus)
+					}
+				}
+			}
+		}
+	}
+	switch {
+	case len(r.Cells) == 0 && len(r.Omitted) > 0:
+		return nil, fmt.Errorf("nothing is left to measure (%s)", r.reasons())
+	case len(r.Cells) == 0:
+		return nil, errors.New("nothing is left to measure: no workload runs in a placement of the experiment")
+	case len(r.Cells) > maxCells:
+		return nil, fmt.Errorf("%d cells (at most %d can be measured at once: cross fewer factors)", len(r.Cells), maxCells)
+	}
+	return r, nil
+}
+
+// withDriver adds whose program drives a workload to its id.
+func withDriver(id, driver string) string {
+	if inside, ok := strings.CutSuffix(id, ")"); ok {
+		return inside + ",driver=" + driver + ")"
+	}
+	return id + "(driver=" + driver + ")"
+}
+
+// reasons joins what was left out.
+func (r *Resolved) reasons() string {
+	list := make([]string, len(r.Omitted))
+	for i, o := range r.Omitted {
+		list[i] = o.What + ": " + o.Reason
+	}
+	return strings.Join(list, "; ")
+}
+
+// omit leaves something out, once.
+func (r *Resolved) omit(what, format string, args ...any) {
+	o := Omission{what, fmt.Sprintf(format, args...)}
+	if !slices.Contains(r.Omitted, o) {
+		r.Omitted = append(r.Omitted, o)
+	}
+}
+
+// Threads that share a CPU are off it for whole ticks at a time: a trial has to see many turns of each (design, "Trial length").
+const (
+	tick          = 4 * time.Millisecond // HZ=250
+	turnsPerTrial = 10
+)
+
+// threadsPerCPU is how many threads share the fullest CPU.
+func threadsPerCPU(affinity string, pairs, cpus int) int {
+	half := max(1, (cpus+1)/2)
+	threads, on := pairs, max(1, cpus/2)
+	switch {
+	case affinity == "free":
+		threads, on = 2*pairs, cpus
+	case affinity == "same" || cpus == 1:
+		threads, on = 2*pairs, half
+	}
+	return (threads + on - 1) / on
+}
+
+// where is what tells the cells of a group from others of the same stack: "same-host/1/udp-rr(payload=64,mode=wait)". What is as by default is
+// left out.
+func (g group) where() string {
+	w := fmt.Sprintf("%s/%d", g.placement, g.pairs)
+	if g.family != Families()[0] {
+		w += "/" + g.family
+	}
+	if g.affinity != Affinities()[0] {
+		w += "/" + g.affinity
+	}
+	return w + "/" + g.load
+}
+
+// trial is how long the trials of a group are.
+func (g group) trial(asked time.Duration, cpus int) time.Duration {
+	d := g.workload.Describe()
+	switch {
+	case g.driver != nil:
+		return max(asked, g.driver.Trial(d, g.params))
+	case asked != 0:
+		return asked
+	}
+	return max(d.Trial(g.params), turnsPerTrial*tick*time.Duration(threadsPerCPU(g.affinity, g.pairs, cpus)))
+}
+
+// add adds the cells of a group.
+func (r *Resolved) add(stacks []stack, g group, cpus int) {
+	d := g.workload.Describe()
+	// Both ends of a pair spin: a CPU that holds two of them lets each wait a tick for the other.
+	if d.Spins(g.params) && threadsPerCPU(g.affinity, g.pairs, cpus) > 1 {
+		pairs := "1 pair spins"
+		if g.pairs > 1 {
+			pairs = fmt.Sprintf("%d pairs spin", g.pairs)
+		}
+		r.omit(g.where(), "%s on %d CPUs (affinity %s), and a CPU cannot hold two that do", pairs, cpus, g.affinity)
+		return
+	}
+	id := fmt.Sprintf("%s|%s|%d|%s|%s", g.load, g.placement, g.pairs, g.family, g.affinity)
+	if slices.ContainsFunc(r.Cells, func(c Cell) bool { return c.Group == id }) {
+		r.omit(g.where(), "it is asked for twice")
+		return
+	}
+	var here []stack
+	for _, s := range stacks {
+		if !s.at(g.placement) {
+			continue
+		}
+		if x, ok := s.network.(network.Excluder); ok {
+			if reason := x.Exclude(r.hosts(g.placement), s.params); reason != "" {
+				r.omit(s.id+"/"+string(g.placement), "%s", reason)
+				continue
+			}
+		}
+		here = append(here, s)
+	}
+	if len(here) == 0 || here[0].id != stacks[0].id {
+		r.omit(g.where(), "the baseline %s is not measured there, and nothing can be compared", stacks[0].id)
+		return
+	}
+	base := r.cell(here[0], g, id, cpus)
+	twin := r.cell(here[0], g, id, cpus)
+	r.twin(twin)
+	for _, s := range here[1:] {
+		r.Cells[r.cell(s, g, id, cpus)].Baseline = r.Cells[base].ID
+	}
+	for i := base; i < len(r.Cells); i++ {
+		r.Cells[i].Lab = r.lab(here[max(0, i-base-1)], g, r.Cells[i].Twin)
+	}
+}
+
+// cell adds a cell without its lab and returns its index.
+func (r *Resolved) cell(s stack, g group, id string, cpus int) int {
+	d, n := g.workload.Describe(), s.network.Describe()
+	params := map[string]string{}
+	for k, v := range g.params {
+		params[k] = v
+	}
+	implementation := map[string]string{"network": n.Implementation, "runtime": s.runtime.Describe().Implementation}
+	if g.driver != nil {
+		params["driver"] = g.driver.Describe().Name
+		implementation["driver"] = g.driver.Describe().Name
+	}
+	r.Cells = append(r.Cells, Cell{
+		Cell: measure.Cell{
+			ID: s.id + "/" + g.where(), Group: id, Stack: s.Name,
+			Network: n.Params.Short(n.Name, s.params), Filter: s.Filter.or(none), Tunnel: s.Tunnel.or(none), Encryption: s.Encryption.or(none),
+			Runtime: s.runtime.Describe().Name, Placement: string(g.placement), Pairs: g.pairs, Family: g.family, Affinity: g.affinity,
+			Workload: d.Name, Params: params, Primary: d.Primary, Implementation: implementation,
+		},
+		Workload: g.workload, Driver: g.driver, Params: g.params, Trial: g.trial(r.Experiment.Design.Trial, cpus),
+	})
+	return len(r.Cells) - 1
+}
+
+// twin makes a cell the twin of the baseline's.
+func (r *Resolved) twin(i int) {
+	c := &r.Cells[i]
+	c.Baseline, c.Twin = c.ID, true
+	c.ID += "#2"
+	for _, p := range r.Experiment.Plants {
+		if p.Group == c.Group || p.Group == "" {
+			c.Plant = p.Delay
+		}
+	}
+}
+
+// hosts returns how many container hosts a lab has.
+func (r *Resolved) hosts(p Placement) int {
+	if p == CrossHost {
+		return r.Experiment.Hosts
+	}
+	return 1
+}
+
+// lab returns the index of the lab that a cell is measured in, which it adds where it is new.
+func (r *Resolved) lab(s stack, g group, twin bool) int {
+	id := fmt.Sprintf("%s/%s/%d", s.id, g.placement, g.pairs)
+	if g.affinity != Affinities()[0] {
+		id += "/" + g.affinity
+	}
+	if twin {
+		id += "#2"
+	}
+	if i := slices.IndexFunc(r.Labs, func(l Lab) bool { return l.ID == id }); i >= 0 {
+		return i
+	}
+	r.Labs = append(r.Labs, Lab{
+		ID: id, Network: s.network, Params: s.params, Runtime: s.runtime,
+		Placement: g.placement, Pairs: g.pairs, Affinity: g.affinity, Hosts: r.hosts(g.placement),
+	})
+	return len(r.Labs) - 1
+}
+
+// SourceHost and SinkHost return the hosts, from 1, on which a pair's containers are.
+func (l Lab) SourceHost(pair int) int { return pair%l.Hosts + 1 }
+
+// SinkHost is SourceHost's successor, modulo the number of hosts.
+func (l Lab) SinkHost(pair int) int { return (pair+1)%l.Hosts + 1 }

@@ -1,0 +1,387 @@
+package experiment
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nettoll/nettoll/part"
+)
+
+// A shape says what a value of an experiment looks like. The decoder reads by it, and the schema is written from it, so that the two say
+// the same.
+type shape struct {
+	doc string // a sentence for the schema, and for people
+
+	// One of these says what it is.
+	fields []field                 // a map
+	items  *shape                  // a list of such
+	parts  *partShape              // parts of one kind, and their parameters
+	take   func(text string) error // a single value
+	either []shape                 // of several kinds: the first whose kind is that of the node
+
+	// Of a single value.
+	values  []choice // the only ones, nil for any that take accepts
+	pattern string   // regular expression of its text
+	number  bool     // it may be a number, too
+	example string
+
+	// Of a list.
+	lone bool // one item may stand without its list
+
+	done func(n *node) error // is called when all of it was read
+}
+
+// A field is one key of a map.
+type field struct {
+	name     string
+	required bool
+	shape
+}
+
+// A choice is one of the values of a parameter or a kind.
+type choice struct{ name, doc string }
+
+func choices(names ...string) []choice {
+	list := make([]choice, len(names))
+	for i, n := range names {
+		list[i] = choice{name: n}
+	}
+	return list
+}
+
+func names(list []choice) []string {
+	all := make([]string, len(list))
+	for i, c := range list {
+		all[i] = c.name
+	}
+	return all
+}
+
+// read reads a node into what the shape's functions fill. The path is that of the node: "design.time".
+func (s shape) read(path string, n *node) error {
+	if err := s.readAs(path, n); err != nil {
+		return err
+	}
+	if s.done != nil {
+		return s.done(n)
+	}
+	return nil
+}
+
+func (s shape) readAs(path string, n *node) error {
+	switch {
+	case s.either != nil:
+		for _, e := range s.either {
+			if e.kind() == n.kind {
+				return e.read(path, n)
+			}
+		}
+		return n.wrong("%s is %s (want %s)", path, n.kind, s.wanted())
+	case s.fields != nil:
+		return s.readFields(path, n)
+	case s.items != nil:
+		return s.readItems(path, n)
+	case s.parts != nil:
+		return s.parts.read(path, n)
+	}
+	if n.kind != scalar {
+		return n.wrong("%s is %s (want %s)", path, n.kind, s.wanted())
+	}
+	if s.values != nil && !slices.Contains(names(s.values), n.text) {
+		err := &UnknownError{Kind: lastWord(path), Name: n.text, Known: names(s.values)}
+		return n.wrong("%w%s", err, meant(n.text, err.Known))
+	}
+	if s.take != nil {
+		if err := s.take(n.text); err != nil {
+			return n.wrong("%s: %w", path, err)
+		}
+	}
+	return nil
+}
+
+// kind is what kind of node a shape reads.
+func (s shape) kind() nodeKind {
+	switch {
+	case s.fields != nil:
+		return object
+	case s.items != nil:
+		return list
+	}
+	return scalar
+}
+
+// wanted says what a value is to be.
+func (s shape) wanted() string {
+	switch {
+	case s.either != nil:
+		var list []string
+		for _, e := range s.either {
+			list = append(list, e.wanted())
+		}
+		return strings.Join(list, ", or ")
+	case s.fields != nil:
+		return "a map with " + strings.Join(s.keys(), ", ")
+	case s.items != nil && s.lone:
+		return s.items.wanted() + ", or a list of those"
+	case s.items != nil:
+		return "a list"
+	case s.values != nil:
+		return "one of " + strings.Join(names(s.values), ", ")
+	case s.example != "":
+		return "a value such as " + s.example
+	}
+	return "a single value"
+}
+
+func (s shape) keys() []string {
+	list := make([]string, len(s.fields))
+	for i, f := range s.fields {
+		list[i] = f.name
+	}
+	return list
+}
+
+func (s shape) readFields(path string, n *node) error {
+	in := path
+	if path == "" {
+		in = "an experiment"
+	}
+	if n.kind != object {
+		return n.wrong("%s is %s (want %s)", in, n.kind, s.wanted())
+	}
+	for _, key := range n.keys {
+		if !slices.Contains(s.keys(), key.text) {
+			known := s.keys()
+			where := ""
+			if path != "" {
+				where = " in " + path
+			}
+			return key.wrong("unknown key %q%s (known: %s)%s", key.text, where, strings.Join(known, ", "), meant(key.text, known))
+		}
+	}
+	for _, f := range s.fields { // in this order: later ones may need what earlier ones read
+		i := n.index(f.name)
+		if i < 0 {
+			if f.required {
+				return n.wrong("%s has no %s (%s)", in, f.name, f.doc)
+			}
+			continue
+		}
+		if n.values[i].kind == null {
+			return n.keys[i].wrong("%s has no value (want %s)", join(path, f.name), f.wanted())
+		}
+		if err := f.read(join(path, f.name), n.values[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s shape) readItems(path string, n *node) error {
+	if n.kind != list && s.lone {
+		return s.items.read(path, n)
+	}
+	if n.kind != list {
+		return n.wrong("%s is %s (want %s)", path, n.kind, s.wanted())
+	}
+	if len(n.values) == 0 {
+		return n.wrong("%s is an empty list (want %s)", path, s.items.wanted())
+	}
+	for i, item := range n.values {
+		if item.kind == scalar {
+			if j := slices.IndexFunc(n.values[:i], func(o *node) bool { return o.kind == scalar && o.text == item.text }); j >= 0 && s.items.parts == nil {
+				return item.wrong("%s: %q is listed twice", path, item.text)
+			}
+		}
+		if err := s.items.read(path, item); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A partShape reads parts of one kind: NAME, or {NAME: {parameter: value}}, where a list of values stands for each of them.
+type partShape struct {
+	kind  string // "network"
+	parts []described
+	own   func(name string) []field // further keys beside the parameters, which are not the part's: driver, placement
+	// take gets one part with one combination of its parameters, and what the further keys have read is set.
+	take func(n *node, c Choice) error
+	// begin is called before the parameters of a part are read.
+	begin func()
+}
+
+// described is a part as shapes know it.
+type described struct {
+	name, summary string
+	params        part.List
+}
+
+func (p *partShape) names() []string {
+	list := make([]string, len(p.parts))
+	for i, d := range p.parts {
+		list[i] = d.name
+	}
+	return list
+}
+
+func (p *partShape) wanted() string {
+	return fmt.Sprintf("the name of a %s, or {NAME: {parameter: value}}", p.kind)
+}
+
+func (p *partShape) read(path string, n *node) error {
+	key, value := n, (*node)(nil)
+	switch {
+	case n.kind == object && len(n.keys) == 1:
+		key, value = n.keys[0], n.values[0]
+	case n.kind == object && len(n.keys) > 1:
+		return n.keys[1].wrong("%s: %q beside %q (want one %s in each entry, its parameters below it)", path, n.keys[1].text, n.keys[0].text, p.kind)
+	case n.kind != scalar:
+		return n.wrong("%s is %s (want %s)", path, n.kind, p.wanted())
+	}
+	i := slices.Index(p.names(), key.text)
+	if i < 0 {
+		err := &UnknownError{Kind: p.kind, Name: key.text, Known: p.names()}
+		return key.wrong("%w%s", err, meant(key.text, err.Known))
+	}
+	d := p.parts[i]
+	path += "." + d.name
+	if p.begin != nil {
+		p.begin()
+	}
+	combinations := []part.Params{{}}
+	if value != nil && value.kind != null {
+		if value.kind != object {
+			return value.wrong("%s is %s (want a map of its parameters: %s)", path, value.kind, strings.Join(p.keys(d), ", "))
+		}
+		var own []field
+		if p.own != nil {
+			own = p.own(d.name)
+		}
+		for j, k := range value.keys {
+			if f := slices.IndexFunc(own, func(f field) bool { return f.name == k.text }); f >= 0 {
+				if err := own[f].read(join(path, k.text), value.values[j]); err != nil {
+					return err
+				}
+				continue
+			}
+			param, err := d.params.Find(p.kind+" "+d.name, k.text)
+			if err != nil {
+				known := p.keys(d)
+				return k.wrong("%s %s has no parameter %q (known: %s)%s", p.kind, d.name, k.text, orNone(known), meant(k.text, known))
+			}
+			texts, err := values(param, join(path, k.text), value.values[j])
+			if err != nil {
+				return err
+			}
+			combinations = cross(combinations, k.text, texts)
+		}
+	}
+	for _, c := range combinations {
+		if err := p.take(key, Choice{Name: d.name, Params: c}); err != nil {
+			var placed *Error
+			if errors.As(err, &placed) {
+				return err
+			}
+			return key.wrong("%w", err)
+		}
+	}
+	return nil
+}
+
+// values reads a parameter: one value or a list of them, each checked in its place.
+func values(param part.Param, path string, n *node) ([]string, error) {
+	one := shape{doc: param.Summary, example: param.Default}
+	var texts []string
+	one.take = func(text string) error {
+		v, err := param.Value(text)
+		if slices.Contains(texts, v) && err == nil {
+			return fmt.Errorf("%q is listed twice", text)
+		}
+		texts = append(texts, v)
+		return err
+	}
+	if n.kind == null {
+		return nil, n.wrong("%s has no value (want %s)", path, param.Summary)
+	}
+	err := shape{items: &one, lone: true}.read(path, n)
+	return texts, err
+}
+
+// keys lists what can be said of a part.
+func (p *partShape) keys(d described) []string {
+	list := d.params.Names()
+	if p.own != nil {
+		for _, f := range p.own(d.name) {
+			list = append(list, f.name)
+		}
+	}
+	return list
+}
+
+func orNone(list []string) string {
+	if len(list) == 0 {
+		return "none"
+	}
+	return strings.Join(list, ", ")
+}
+
+// cross gives each combination each of the values.
+func cross(all []part.Params, name string, values []string) []part.Params {
+	var list []part.Params
+	for _, c := range all {
+		for _, v := range values {
+			one := part.Params{name: v}
+			for k, x := range c {
+				one[k] = x
+			}
+			list = append(list, one)
+		}
+	}
+	return list
+}
+
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+func lastWord(path string) string { return path[strings.LastIndexByte(path, '.')+1:] }
+
+// meant suggests the known word that is nearest to one that is not, if it is near.
+func meant(word string, known []string) string {
+	best, least := "", 3
+	for _, k := range known {
+		if d := distance(word, k); d < least && d < len(k) {
+			best, least = k, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf("; did you mean %s?", best)
+}
+
+// distance is Levenshtein's: how many characters have to be put in, left out or replaced.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		before := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			before, row[j+1] = row[j+1], min(row[j]+1, row[j+1]+1, before+cost)
+		}
+	}
+	return row[len(b)]
+}
