@@ -61,6 +61,26 @@ func Do(fd int, f func() error) error {
 	})
 }
 
+// Here calls f on the calling thread, inside the network namespace that fd refers to: for what that very thread must do, like starting a
+// process that inherits its CPUs and dies with it. The caller has locked the thread. A thread that cannot come back takes the whole
+// process with it, because nothing else may run in the wrong namespace.
+func Here(fd int, f func() error) error {
+	home, err := Current()
+	if err != nil {
+		return err
+	}
+	defer home.Close()
+	if err := unix.Setns(fd, unix.CLONE_NEWNET); err != nil {
+		return explain("enter network namespace of file "+strconv.Itoa(fd), err)
+	}
+	defer func() {
+		if err := unix.Setns(int(home.Fd()), unix.CLONE_NEWNET); err != nil {
+			panic(fmt.Sprintf("a locked thread cannot leave a network namespace: %v", err))
+		}
+	}()
+	return f()
+}
+
 // Bind makes the namespace stand at path, so that it outlives its file and other processes of this mount namespace can open
 // it there. The path must not exist.
 func Bind(ns *os.File, path string) error {

@@ -67,6 +67,30 @@ func TestDo(t *testing.T) {
 	}
 }
 
+func TestHere(t *testing.T) {
+	m := testnet.New(t)
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	same := func(want bool) {
+		here, err := netns.Current()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer here.Close()
+		if got, err := netns.Same(here, m.NS); err != nil || got != want {
+			t.Errorf("inside: %v (%v), want %v", got, err, want)
+		}
+	}
+	want := errors.New("from inside")
+	if err := netns.Here(int(m.NS.Fd()), func() error { same(true); return want }); !errors.Is(err, want) {
+		t.Errorf("Here returns %v, want %v", err, want)
+	}
+	same(false)
+	if err := netns.Here(-1, func() error { return nil }); err == nil {
+		t.Error("Here with no file succeeds")
+	}
+}
+
 func TestSocketStays(t *testing.T) {
 	m := testnet.New(t)
 	var c *net.UDPConn

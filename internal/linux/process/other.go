@@ -3,8 +3,12 @@
 package process
 
 import (
+	"io"
 	"os"
 	"os/exec"
+	"strings"
+	"syscall"
+	"time"
 
 	"github.com/nettoll/nettoll/internal/linux"
 )
@@ -47,3 +51,38 @@ func Isolate(string) error { return unsupported("make namespaces a host") }
 
 // Supervise is not supported here.
 func Supervise(string, []string, []string) (int, error) { return 0, unsupported("supervise a process") }
+
+// A Child does not exist here.
+type Child struct{}
+
+// Spawn is not supported here.
+func Spawn(string, []string, []string, ...*os.File) (*Child, error) {
+	return nil, unsupported("start process")
+}
+
+// Memory is not supported here.
+func Memory(string) (*os.File, error) { return nil, unsupported("make a file in memory") }
+
+// PID is 0 here.
+func (*Child) PID() int { return 0 }
+
+// Wait does not wait here.
+func (*Child) Wait(int64) bool { return true }
+
+// Signal does nothing here.
+func (*Child) Signal(syscall.Signal) {}
+
+// RunTime is 0 here.
+func (*Child) RunTime() time.Duration { return 0 }
+
+// End is not supported here.
+func (*Child) End() string { return "not supported here" }
+
+// Stdout is empty here.
+func (*Child) Stdout() io.Reader { return strings.NewReader("") }
+
+// Stderr is empty here.
+func (*Child) Stderr() io.Reader { return strings.NewReader("") }
+
+// Close does nothing here.
+func (*Child) Close() error { return nil }

@@ -1,0 +1,158 @@
+package process
+
+import (
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nettoll/nettoll/internal/linux/clock"
+	"github.com/nettoll/nettoll/internal/testnet"
+)
+
+// spawn starts a shell on a locked thread that lives as long as the test.
+func spawn(t *testing.T, script string, files ...*os.File) *Child {
+	t.Helper()
+	runtime.LockOSThread() // never unlocked: the thread ends with the test, and what still runs with it
+	c, err := Spawn("/bin/sh", []string{"sh", "-c", script}, os.Environ(), files...)
+	testnet.Skip(t, err)
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+func in(d time.Duration) int64 { return clock.Now() + int64(d) }
+
+func said(t *testing.T, r io.Reader) string {
+	t.Helper()
+	b, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestSpawn(t *testing.T) {
+	for _, tt := range []struct{ script, out, err, end string }{
+		{"echo one; echo two >&2", "one\n", "two\n", ""},
+		{"exit 3", "", "", "exit status 3"},
+		{"kill -9 $$", "", "", "signal: killed"},
+		{"cat", "", "", ""},
+	} {
+		t.Run(tt.script, func(t *testing.T) {
+			c := spawn(t, tt.script)
+			if !c.Wait(in(5*time.Second)) || !c.Wait(0) {
+				t.Fatal("it does not end")
+			}
+			if out, err, end := said(t, c.Stdout()), said(t, c.Stderr()), c.End(); out != tt.out || err != tt.err || end != tt.end {
+				t.Errorf("got %q, %q, %q, want %q, %q, %q", out, err, end, tt.out, tt.err, tt.end)
+			}
+			c.Signal(syscall.SIGKILL) // it is gone, and so is its number
+			for range 2 {
+				if err := c.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	if _, err := Spawn("/no/such", []string{"such"}, nil); err == nil || err.Error() != `start "/no/such": no such file or directory` {
+		t.Errorf("a program that is not there: %v", err)
+	}
+}
+
+func TestSpawnFile(t *testing.T) {
+	f, err := Memory("log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	c := spawn(t, "echo said > /proc/self/fd/3", f)
+	if !c.Wait(in(5*time.Second)) || c.End() != "" {
+		t.Fatalf("%s: %s", c.End(), said(t, c.Stderr()))
+	}
+	if got := said(t, io.NewSectionReader(f, 0, 100)); got != "said\n" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// A program that says too much is ended.
+func TestSpawnTooMuch(t *testing.T) {
+	c := spawn(t, "exec head -c 300000000 /dev/zero")
+	if !c.Wait(in(20*time.Second)) || c.End() != "signal: file size limit exceeded" {
+		t.Errorf("it is %q", c.End())
+	}
+	if n, err := io.Copy(io.Discard, c.Stdout()); n != outputLimit || err != nil {
+		t.Errorf("%d bytes (%v), want %d", n, err, outputLimit)
+	}
+}
+
+// A program has its thread's CPUs, and is there until it is closed.
+func TestSpawnInherits(t *testing.T) {
+	runtime.LockOSThread()
+	cpus, err := Affinity(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := cpus[len(cpus)-1]
+	if err := SetAffinity(0, []int{last}); err != nil {
+		t.Fatal(err)
+	}
+	c := spawn(t, "exec sleep 100")
+	if c.Wait(in(10*time.Millisecond)) || c.End() != "still running" {
+		t.Errorf("after a moment it is %q", c.End())
+	}
+	if got, err := Affinity(c.PID()); err != nil || !slices.Equal(got, []int{last}) {
+		t.Errorf("on CPUs %v (%v), want %d", got, err, last)
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	if got := c.End(); got != "signal: killed" {
+		t.Errorf("ended by %q", got)
+	}
+}
+
+func TestRunTime(t *testing.T) {
+	c := spawn(t, "while :; do :; done")
+	for c.RunTime() < 20*time.Millisecond {
+		if c.Wait(in(10 * time.Millisecond)) {
+			t.Fatal("it has ended")
+		}
+	}
+	before := c.RunTime()
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if after := c.RunTime(); after < before-time.Millisecond || after > before+time.Minute {
+		t.Errorf("run time %v after its end, %v before", after, before)
+	}
+}
+
+// It dies with its thread.
+func TestSpawnThreadEnds(t *testing.T) {
+	children := make(chan *Child)
+	go func() {
+		runtime.LockOSThread()
+		c, err := Spawn("/bin/sleep", []string{"sleep", "100"}, nil)
+		if err != nil {
+			t.Error(err)
+		}
+		children <- c
+	}()
+	c := <-children
+	if c == nil {
+		return
+	}
+	if !c.Wait(in(5*time.Second)) || c.End() != "signal: killed" {
+		t.Errorf("it is %s", c.End())
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+}
