@@ -25,8 +25,10 @@ func TestObstacles(t *testing.T) {
 			nil, "docker run --privileged",
 		},
 		{
-			"none allowed", map[string]string{"user/max_user_namespaces": "0\n"},
-			[]string{"sysctl user.max_user_namespaces is 0"}, "sysctl -w user.max_user_namespaces=10000",
+			"none allowed",
+			map[string]string{"user/max_user_namespaces": "0\n"},
+			[]string{"sysctl user.max_user_namespaces is 0"},
+			"sysctl -w user.max_user_namespaces=10000",
 		},
 		{
 			"Debian and Ubuntu at once",

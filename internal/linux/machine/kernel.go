@@ -1,0 +1,161 @@
+package machine
+
+import (
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/nettoll/nettoll/internal/linux/userns"
+)
+
+const sysctlDir = "proc/sys/"
+
+func (m *machine) kernel() Finding {
+	release := m.read(sysctlDir + "kernel/osrelease")
+	if release == "" {
+		return m.hidden("kernel")
+	}
+	return found("kernel", "Linux "+release)
+}
+
+func (m *machine) congestion() Finding {
+	const name, dir = "congestion_control", sysctlDir + "net/ipv4/tcp_"
+	now := m.read(dir + "congestion_control")
+	if now == "" {
+		return m.hidden(name)
+	}
+	return found(name, fmt.Sprintf("%s by default; available %s; allowed to everyone %s", now,
+		orNone(m.read(dir+"available_congestion_control")), orNone(m.read(dir+"allowed_congestion_control"))))
+}
+
+func orNone(list string) string {
+	if list == "" {
+		return "none"
+	}
+	return strings.Join(strings.Fields(list), ", ")
+}
+
+// What an experiment of some size takes: 500 pairs have two containers each, a thread for either and a socket or more.
+const (
+	wantNeighbours = 1024
+	wantTracked    = 16384
+	wantThreads    = 2048
+	wantFiles      = 4096
+	wantNamespaces = 1024
+)
+
+// limits are what many containers would run into.
+func (m *machine) limits() []Finding {
+	return []Finding{
+		m.limit("neighbours", "net.ipv4.neigh.default.gc_thresh3", wantNeighbours, 8192, "many containers on one link forget each other"),
+		m.limit("tracked_connections", "net.netfilter.nf_conntrack_max", wantTracked, 262144, "connections above it are dropped"),
+		m.threads(),
+		m.files(),
+		m.limit("network_namespaces", "user.max_net_namespaces", wantNamespaces, 10000, "each host and each container takes one"),
+		m.userNamespaces(),
+	}
+}
+
+// userNamespaces is whether ordinary users can run experiments.
+func (m *machine) userNamespaces() Finding {
+	const name = "user_namespaces"
+	if obstacles := userns.Obstacles(m.root); len(obstacles) > 0 {
+		f := found(name, "not for ordinary users: "+obstacles[0].String())
+		f.Advice = "only root can run experiments: " + obstacles[0].Help()
+		return f
+	}
+	n, ok := m.number(sysctlDir + "user/max_user_namespaces")
+	if !ok {
+		return m.hidden(name)
+	}
+	return found(name, fmt.Sprintf("at most %d per user", n))
+}
+
+// limit is a sysctl with a number that must not be too small.
+func (m *machine) limit(name, key string, least, better int, why string) Finding {
+	n, ok := m.number(sysctlDir + strings.ReplaceAll(key, ".", "/"))
+	if !ok {
+		return Finding{Name: name, Value: fmt.Sprintf("not known: there is no sysctl %s (not loaded, not in this kernel or not in this namespace)", key)}
+	}
+	f := found(name, fmt.Sprintf("at most %d", n))
+	if n < least {
+		f.Advice = fmt.Sprintf("%s: sysctl -w %s=%d", why, key, better)
+	}
+	return f
+}
+
+// limitRow returns a row of /proc/self/limits, "unlimited" as -1.
+func (m *machine) limitRow(name string) (soft, hard int, ok bool) {
+	for line := range strings.Lines(m.read("proc/self/limits")) {
+		rest, is := strings.CutPrefix(line, name)
+		fields := strings.Fields(rest)
+		if !is || len(fields) < 2 {
+			continue
+		}
+		parse := func(s string) int {
+			n, err := strconv.Atoi(s)
+			if err != nil {
+				return -1
+			}
+			return n
+		}
+		return parse(fields[0]), parse(fields[1]), true
+	}
+	return 0, 0, false
+}
+
+// threads is the smallest of the limits that processes and threads run into.
+func (m *machine) threads() Finding {
+	const name = "threads"
+	least, which, help := -1, "", ""
+	take := func(n int, from, more string) {
+		if n >= 0 && (least < 0 || n < least) {
+			least, which, help = n, from, more
+		}
+	}
+	for _, key := range []string{"kernel.pid_max", "kernel.threads-max"} {
+		if n, ok := m.number(sysctlDir + strings.ReplaceAll(key, ".", "/")); ok {
+			take(n, "sysctl "+key, fmt.Sprintf("sysctl -w %s=%d", key, 16*wantThreads))
+		}
+	}
+	if soft, _, ok := m.limitRow("Max processes"); ok {
+		take(soft, "ulimit -u", fmt.Sprintf("ulimit -u %d", 16*wantThreads))
+	}
+	for line := range strings.Lines(m.read("proc/self/cgroup")) {
+		where, ok := strings.CutPrefix(strings.TrimSpace(line), "0::/")
+		for ; ok; where = path.Dir(where) { // version 2, cgroups(7): every group above has a say
+			dir := path.Join("sys/fs/cgroup", where)
+			if n, limited := m.number(dir + "/pids.max"); limited {
+				take(n, "cgroup /"+where, fmt.Sprintf("a larger pids.max in /%s", dir))
+			}
+			if where == "." || where == "" {
+				break
+			}
+		}
+	}
+	if least < 0 {
+		return m.hidden(name)
+	}
+	f := found(name, fmt.Sprintf("at most %d (%s)", least, which))
+	if least < wantThreads {
+		f.Advice = "many pairs take many threads: " + help
+	}
+	return f
+}
+
+func (m *machine) files() Finding {
+	const name = "open_files"
+	_, hard, ok := m.limitRow("Max open files")
+	if !ok {
+		return m.hidden(name)
+	}
+	if hard < 0 {
+		return found(name, "unlimited")
+	}
+	f := found(name, fmt.Sprintf("at most %d per process", hard))
+	if hard < wantFiles {
+		f.Advice = fmt.Sprintf("a process holds the sockets of all pairs: ulimit -Hn %d", 16*wantFiles)
+	}
+	return f
+}
