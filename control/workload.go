@@ -234,6 +234,7 @@ func (c *workloadControl) collect(ctx context.Context, g *generation, timings []
 			continue
 		}
 		t.Softirqd = timing.Softirqd
+		*t = t.Settled()
 		one := trial{cell: timing.Cell, timing: timing, failure: t.Failure()}
 		if one.failure == "" {
 			one.result = c.cells[timing.Cell].Workload.Metrics(*t)

@@ -25,7 +25,7 @@ type Sample struct {
 	Total     int64   `json:"total"`               // packets or requests of the whole trial, warm-up included
 	Bytes     int64   `json:"bytes,omitempty"`     // payload of the whole trial
 	CPU       int64   `json:"cpu"`                 // ns of run time of the thread from opening to leaving
-	Span      int64   `json:"span"`                // ns from opening to leaving
+	Span      int64   `json:"span"`                // ns from opening to leaving; of a foreign program: in which its traffic flowed
 	Window    int64   `json:"window,omitempty"`    // ns that counted, where a foreign program chose them; else 0
 	Resent    int64   `json:"resent,omitempty"`    // TCP segments sent again
 	Planted   int64   `json:"planted,omitempty"`   // ns that a sink has spun on purpose (study only)

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"sort"
+	"strings"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -74,6 +75,24 @@ type Trial struct {
 	Histograms []*hdrhistogram.Histogram // latencies in ns, one per worker that recorded any
 }
 
+// Settled returns the trial with window and length as a foreign program chose them (Window and Span of its samples): the means over pairs,
+// of the sources or, where those chose none, of the sinks. A trial of nettoll's own engine is returned as it is. It is called before
+// [Workload.Metrics].
+func (t Trial) Settled() Trial {
+	for _, side := range [][]traffic.Sample{t.Sources, t.Sinks} {
+		var window, span int64
+		for _, s := range side {
+			window += s.Window
+			span += s.Span
+		}
+		if window > 0 {
+			t.Window, t.Length = time.Duration(window)/time.Duration(len(side)), time.Duration(span)/time.Duration(len(side))
+			return t
+		}
+	}
+	return t
+}
+
 // Result is what a workload makes of a trial.
 type Result struct {
 	Metrics  map[string]float64
@@ -123,13 +142,17 @@ func (t Trial) PutCPU(metrics map[string]float64) (seconds float64) {
 	return seconds
 }
 
-// Failure returns the first reason why the trial is not to be used, "" if there is none.
+// Failure returns why the trial is not to be used, "" if there is no reason: what both ends of the first pair that failed say.
 func (t Trial) Failure() string {
-	for _, side := range [][]traffic.Sample{t.Sources, t.Sinks} {
-		for i, s := range side {
-			if s.Failure != "" {
-				return fmt.Sprintf("pair %d: %s", i, s.Failure)
+	for pair := range max(len(t.Sources), len(t.Sinks)) {
+		var reasons []string
+		for _, side := range [][]traffic.Sample{t.Sources, t.Sinks} {
+			if pair < len(side) && side[pair].Failure != "" && !slices.Contains(reasons, side[pair].Failure) {
+				reasons = append(reasons, side[pair].Failure)
 			}
+		}
+		if len(reasons) > 0 {
+			return fmt.Sprintf("pair %d: %s", pair, strings.Join(reasons, "; "))
 		}
 	}
 	return ""

@@ -1,0 +1,65 @@
+package procfs
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+)
+
+// Bound says whether a socket of the network namespace that a process is in has the given local address and port, and listens if it is one
+// of TCP. Network is "udp" or "tcp". A socket that is bound to no address in particular counts (proc_pid_net(5), udp and tcp).
+func Bound(pid int, network string, at netip.AddrPort) (bool, error) {
+	file := fmt.Sprintf("/proc/%d/net/%s", pid, network)
+	for _, name := range []string{file, file + "6"} {
+		b, err := os.ReadFile(name)
+		if errors.Is(err, fs.ErrNotExist) && name != file {
+			continue // a kernel without IPv6
+		}
+		if err != nil {
+			return false, fmt.Errorf("look for sockets: %w", err)
+		}
+		if bound(string(b), network, at) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// listens is the state of a socket that listens: TCP_LISTEN, include/net/tcp_states.h.
+const listens = "0A"
+
+func bound(table, network string, at netip.AddrPort) bool {
+	want := []string{hexAddr(at.Addr().Unmap()), hexAddr(netip.IPv4Unspecified()), hexAddr(netip.IPv6Unspecified())}
+	if at.Addr().Unmap().Is4() {
+		want = append(want, hexAddr(netip.AddrFrom16(at.Addr().As16()))) // a socket of IPv6 that serves both
+	}
+	port := fmt.Sprintf("%04X", at.Port())
+	for line := range strings.Lines(table) {
+		fields := strings.Fields(line) // "sl local_address rem_address st …"
+		if len(fields) < 4 || network == "tcp" && fields[3] != listens {
+			continue
+		}
+		addr, p, _ := strings.Cut(fields[1], ":")
+		if p != port {
+			continue
+		}
+		if slices.Contains(want, addr) {
+			return true
+		}
+	}
+	return false
+}
+
+// hexAddr writes an address as the kernel does: words of 32 bits, each a number in the byte order of the machine.
+func hexAddr(a netip.Addr) string {
+	var b strings.Builder
+	for word := range slices.Chunk(a.AsSlice(), 4) {
+		fmt.Fprintf(&b, "%08X", binary.NativeEndian.Uint32(word))
+	}
+	return b.String()
+}

@@ -1,0 +1,53 @@
+package workload_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/workload"
+)
+
+func TestSettled(t *testing.T) {
+	trial := func(sources, sinks []traffic.Sample) workload.Trial {
+		return workload.Trial{Window: 90, Length: 100, Sources: sources, Sinks: sinks}
+	}
+	type window struct{ Window, Length time.Duration }
+	for _, tt := range []struct {
+		name string
+		t    workload.Trial
+		want window
+	}{
+		{"our own engine", trial([]traffic.Sample{{Span: 120}}, []traffic.Sample{{Span: 121}}), window{90, 100}},
+		{"the client says", trial([]traffic.Sample{{Window: 50, Span: 60}, {Window: 70, Span: 80}}, []traffic.Sample{{Span: 99}, {Span: 99}}), window{60, 70}},
+		{"the server says", trial([]traffic.Sample{{Span: 99}}, []traffic.Sample{{Window: 50, Span: 60}}), window{50, 60}},
+		{"nobody there", trial(nil, nil), window{90, 100}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := tt.t.Settled()
+			if diff := cmp.Diff(tt.want, window{got.Window, got.Length}); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestFailure(t *testing.T) {
+	failed := func(reason string) traffic.Sample { return traffic.Sample{Failure: reason} }
+	for _, tt := range []struct {
+		sources, sinks []traffic.Sample
+		want           string
+	}{
+		{[]traffic.Sample{{}}, []traffic.Sample{{}}, ""},
+		{[]traffic.Sample{{}, failed("a")}, []traffic.Sample{{}, {}}, "pair 1: a"},
+		{[]traffic.Sample{{}, failed("a")}, []traffic.Sample{{}, failed("b")}, "pair 1: a; b"},
+		{[]traffic.Sample{{}, failed("a")}, []traffic.Sample{failed("b"), {}}, "pair 0: b"},
+		{[]traffic.Sample{failed("a")}, []traffic.Sample{failed("a")}, "pair 0: a"},
+	} {
+		if got := (workload.Trial{Sources: tt.sources, Sinks: tt.sinks}).Failure(); got != tt.want {
+			t.Errorf("got %q, want %q", got, tt.want)
+		}
+	}
+}
