@@ -7,8 +7,15 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 
 GO ?= go
 
-# The version that `nettoll version` prints: the nearest tag, the commits since, and whether the tree was changed.
-VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+# The version that `nettoll version` prints: the nearest tag, the commits since, and whether the tree was changed. A commit's name
+# is abbreviated to the same length in every clone.
+VERSION ?= $(shell git describe --tags --always --abbrev=12 --dirty 2>/dev/null || echo unknown)
+
+# Where `make man` and `make release` put what they make.
+DIST ?= dist
+
+# Systems that nettoll is compiled for besides Linux: there it plans, reports and compares, and says of the rest that it needs Linux.
+ELSEWHERE := darwin freebsd windows
 
 # PKG and TESTFLAGS narrow a test run down: make test PKG=./measure TESTFLAGS='-run TestFloor -v'
 PKG ?= ./...
@@ -16,15 +23,29 @@ TESTFLAGS ?=
 
 # Static, without a C library: the program is copied into containers and guests, and its namespaces are entered by
 # threads that no C library may have started. The tests run what ships, and the linter reads it.
-build test lint bench: export CGO_ENABLED = 0
+build test lint bench man: export CGO_ENABLED = 0
 
 .PHONY: help
 help: ## list what make can do here
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
 
 .PHONY: build
 build: ## build the static binary, bin/nettoll
-	$(GO) build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/ ./cmd/...
+	$(GO) build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/ ./cmd/nettoll
+
+.PHONY: man
+man: ## write the manual pages, dist/man
+	$(GO) run ./cmd/man $(DIST)/man $(VERSION)
+	@# where a formatter is installed, it is asked what it thinks of them
+	@for page in $(DIST)/man/*.1; do ! command -v groff >/dev/null || test -z "$$(groff -man -Tutf8 -ww -z "$$page" 2>&1 | tee /dev/stderr)"; done
+
+.PHONY: release
+release: ## make the archives of a release for amd64 and arm64, dist/
+	@GO=$(GO) scripts/release $(DIST) $(VERSION)
+
+.PHONY: release-check
+release-check: ## show that two builds of a release are the same, byte for byte (minutes)
+	@GO=$(GO) scripts/release --check
 
 .PHONY: deps
 deps: ## fetch the modules, compile the linter (minutes, once), say what this machine lacks
@@ -39,9 +60,10 @@ test: ## say what this machine lacks, then run every test
 	$(GO) test -p 1 -timeout 20m $(TESTFLAGS) $(PKG)
 
 .PHONY: lint
-lint: ## check format, imports between packages, house rules and go.mod
+lint: ## check format, imports between packages, house rules, go.mod, and that it compiles elsewhere than on Linux
 	$(golangci-lint) run
 	$(GO) mod tidy -diff
+	for os in $(ELSEWHERE); do GOOS=$$os $(GO) build -o /dev/null ./cmd/nettoll; done
 
 .PHONY: fmt
 fmt: ## write the format that lint asks for

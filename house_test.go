@@ -3,6 +3,7 @@ package nettoll_test
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/doc"
@@ -166,6 +167,22 @@ func TestDocumentsNameCommandsThatExist(t *testing.T) {
 					}
 				}
 			}
+		}
+	}
+}
+
+// A release passes on the licence of everything that is linked into it.
+func TestEveryModuleHasALicense(t *testing.T) {
+	said, err := exec.Command("scripts/licenses").Output()
+	if err != nil {
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+			t.Fatalf("scripts/licenses: %v: %s", err, exit.Stderr)
+		}
+		t.Fatal(err)
+	}
+	for _, want := range []string{"\nGo, its standard library", "\ngithub.com/spf13/cobra v", "\ngolang.org/x/sys v"} {
+		if !bytes.Contains(said, []byte(want)) {
+			t.Errorf("scripts/licenses does not say %q", want)
 		}
 	}
 }
