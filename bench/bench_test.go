@@ -67,6 +67,54 @@ func TestParse(t *testing.T) {
 	}
 }
 
+const sockperfRateSays = `sockperf: Test ended
+sockperf: Total of 413798 messages sent in 1.000 sec
+
+sockperf: Summary: Message Rate is 413596 [msg/sec]
+sockperf: Summary: BandWidth is 25.244 MBps (201.951 Mbps)
+`
+
+const iperf3RateSays = `{"start": {}, "end": {"sum_received": {"seconds": 1.25, "packets": 381595, "lost_packets": 6904}}}`
+
+const snmpSays = `UdpLite: InDatagrams NoPorts
+Udp: InDatagrams NoPorts InErrors OutDatagrams
+Udp: 788315 0 7079 1
+UdpLite: 5 0
+`
+
+func TestParseDelivered(t *testing.T) {
+	tests := []struct {
+		name      string
+		parse     func([]byte, float64) (float64, error)
+		text      string
+		datagrams float64
+		want      float64
+		err       string
+	}{
+		{"sockperf: all came", deliveredSockperf, sockperfRateSays, 413798, 413596, ""},
+		{"sockperf: half of it", deliveredSockperf, sockperfRateSays, 206899, 206798, ""},
+		{"sockperf: others sent, too", deliveredSockperf, sockperfRateSays, 413799, 0, "of which the kernel handed 413799"},
+		{"sockperf: nothing", deliveredSockperf, "sockperf: error", 0, 0, "no message rate"},
+		{"iperf3: what its receiver counted", deliveredIperf3, iperf3RateSays, 374692, 374691 / 1.25, ""},
+		{"iperf3: the kernel knows of fewer", deliveredIperf3, iperf3RateSays, 374000, 0, "of which the kernel handed 374000"},
+		{"iperf3: refused", deliveredIperf3, `{"error": "unable to connect to server"}`, 0, 0, "unable to connect"},
+		{"iperf3: no receiver", deliveredIperf3, `{"start": {}}`, 0, 0, "no time"},
+		{"kernel", func(b []byte, _ float64) (float64, error) { return parseDatagrams(b) }, snmpSays, 0, 788315, ""},
+		{"kernel: no figure", func(b []byte, _ float64) (float64, error) { return parseDatagrams(b) }, "Tcp: 1 2\n", 0, 0, "none in"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := test.parse([]byte(test.text), test.datagrams)
+			if (err != nil) != (test.err != "") || err != nil && !strings.Contains(err.Error(), test.err) {
+				t.Fatalf("error %v, want %q", err, test.err)
+			}
+			if diff := cmp.Diff(test.want, got, cmpopts.EquateApprox(1e-9, 0)); diff != "" {
+				t.Errorf("figure (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestCompared(t *testing.T) {
 	around := func(ratio, spread float64) [][]float64 {
 		var groups [][]float64

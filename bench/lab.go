@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -292,6 +294,24 @@ func (l *lab) foreign(ctx context.Context, s specialist) ([]byte, error) {
 	stop()
 	<-ended //nolint:errcheck // it was told to end
 	return out.Stdout, nil
+}
+
+// datagrams is how many datagrams the kernel has handed to sockets of the sink's container so far (Udp InDatagrams of proc_pid_net(5)).
+func (l *lab) datagrams(ctx context.Context) (float64, error) {
+	out, err := l.host.Exec(ctx, host.Command{Namespace: l.ends[1].Namespace, Args: []string{"cat", "/proc/net/snmp"}})
+	if err != nil {
+		return 0, err
+	}
+	return parseDatagrams(out.Stdout)
+}
+
+// parseDatagrams reads the first figure of the second line that begins with "Udp:"; the first one has the names.
+func parseDatagrams(snmp []byte) (float64, error) {
+	m := regexp.MustCompile(`(?m)^Udp: InDatagrams .*\nUdp: ([0-9]+) `).FindSubmatch(snmp)
+	if m == nil {
+		return 0, fmt.Errorf("read datagrams received: none in %q", snmp)
+	}
+	return strconv.ParseFloat(string(m[1]), 64)
 }
 
 // listening waits until a server has bound its port.

@@ -43,7 +43,7 @@ type effort struct {
 
 // full takes less than five minutes, quick about one.
 func full() effort {
-	return effort{groups: 6, rounds: 3, visit: time.Second, setups: 6, blocks: 5, starts: 30}
+	return effort{groups: 6, rounds: 2, visit: time.Second, setups: 6, blocks: 5, starts: 30}
 }
 
 func quick() effort {

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
 	"os/exec"
 	"regexp"
@@ -26,6 +28,8 @@ type specialist struct {
 	protocol       string // "udp" or "tcp": of the socket its server listens on
 	server, client func(at netip.AddrPort) []string
 	parse          func(stdout []byte) (float64, error) // the figure, in base units
+	// delivered, where it is not nil, takes the place of parse: it is also told how many datagrams the kernel has handed to the server.
+	delivered func(stdout []byte, datagrams float64) (float64, error)
 }
 
 // comparison is one row: a metric of a cell, and the specialist's figure for the same.
@@ -48,6 +52,7 @@ const (
 func comparisons(length time.Duration) []comparison {
 	seconds := strconv.Itoa(max(1, int(length/time.Second)))
 	waiting, spinning := "udp-rr(payload=64,mode=wait)", "udp-rr(payload=64,mode=spin)"
+	flood := "udp-rate(payload=64,mode=single)"
 	return []comparison{
 		{
 			what: "udp-rr, both ends sleep: median round trip; other: sockperf", cell: waiting, metric: "latency_p50", less: true, text: duration,
@@ -64,6 +69,14 @@ func comparisons(length time.Duration) []comparison {
 		{
 			what: "tcp-stream: delivered rate; other: iperf3", cell: "tcp-stream(message=131072)", metric: "goodput", text: bitrate,
 			with: iperf3(seconds),
+		},
+		{
+			what: "udp-rate, 64 bytes: delivered rate; other: sockperf throughput", cell: flood, metric: "packet_rate", text: packets,
+			with: sockperfRate(seconds),
+		},
+		{
+			what: "udp-rate, 64 bytes: delivered rate; other: iperf3 -u -b 0 -l 64", cell: flood, metric: "packet_rate", text: packets,
+			with: iperf3Rate(seconds),
 		},
 	}
 }
@@ -94,6 +107,38 @@ func parseSockperf(stdout []byte) (float64, error) {
 		return 0, fmt.Errorf("read output of sockperf: %w", err)
 	}
 	return 2 * half / 1e6, nil
+}
+
+// sockperfRate sends 64 bytes as fast as it can, one datagram a call, to a server that blocks in recvfrom(2).
+func sockperfRate(seconds string) specialist {
+	s := sockperf(seconds)
+	s.parse, s.delivered = nil, deliveredSockperf
+	s.client = func(at netip.AddrPort) []string {
+		return []string{
+			"sockperf", "throughput", "-i", at.Addr().String(), "-p", strconv.Itoa(int(at.Port())),
+			"--msg-size", "64", "--mps", "max", "--time", seconds,
+		}
+	}
+	return s
+}
+
+// deliveredSockperf returns the datagrams per second that reached the server. sockperf says how many it has sent, and at which rate; its
+// server says how many came only when it is told to end, which is what the kernel says, too.
+func deliveredSockperf(stdout []byte, datagrams float64) (float64, error) {
+	total := regexp.MustCompile(`Total of ([0-9]+) messages sent`).FindSubmatch(stdout)
+	rate := regexp.MustCompile(`Message Rate is ([0-9]+) `).FindSubmatch(stdout)
+	if total == nil || rate == nil {
+		return 0, fmt.Errorf("read output of sockperf: no message rate in %q", stdout)
+	}
+	sent, err1 := strconv.ParseFloat(string(total[1]), 64)
+	r, err2 := strconv.ParseFloat(string(rate[1]), 64)
+	if err := errors.Join(err1, err2); err != nil {
+		return 0, fmt.Errorf("read output of sockperf: %w", err)
+	}
+	if sent == 0 || datagrams > sent {
+		return 0, fmt.Errorf("sockperf sent %g datagrams, of which the kernel handed %g to the server", sent, datagrams)
+	}
+	return r * datagrams / sent, nil
 }
 
 // netperf does the same. Its quantiles are whole microseconds, too coarse for a ratio: its rate is compared.
@@ -142,6 +187,38 @@ func iperf3(seconds string) specialist {
 	}
 }
 
+// iperf3Rate sends 64 bytes as fast as it can, one datagram a call.
+func iperf3Rate(seconds string) specialist {
+	s := iperf3(seconds)
+	s.parse, s.delivered = nil, deliveredIperf3
+	s.client = func(at netip.AddrPort) []string {
+		return []string{
+			"iperf3", "--client", at.Addr().String(), "--port", strconv.Itoa(int(at.Port())), "--json",
+			"--udp", "--bitrate", "0", "--time", seconds, "--length", "64",
+		}
+	}
+	return s
+}
+
+// deliveredIperf3 returns the datagrams per second that its receiver counted. The kernel's count has the first one, too, by which the
+// server learns of its client.
+func deliveredIperf3(stdout []byte, datagrams float64) (float64, error) {
+	o, err := readIperf3(stdout)
+	if err != nil {
+		return 0, err
+	}
+	in := o.End.Received
+	if in.Seconds <= 0 {
+		return 0, errors.New("read output of iperf3: its receiver tells of no time")
+	}
+	came := in.Packets - in.Lost
+	const slack = 0.001 // what comes when its time is up
+	if math.Abs(datagrams-came) > 2+slack*came {
+		return 0, fmt.Errorf("iperf3 received %g datagrams, of which the kernel handed %g to it", came, datagrams)
+	}
+	return came / in.Seconds, nil
+}
+
 // iperf3Output is what matters of what iperf3 prints.
 type iperf3Output struct {
 	Error string `json:"error"`
@@ -149,6 +226,7 @@ type iperf3Output struct {
 		SendBuffer int `json:"sndbuf_actual"` // bytes
 		RecvBuffer int `json:"rcvbuf_actual"`
 		Test       struct {
+			Protocol string  `json:"protocol"`
 			Duration float64 `json:"duration"` // s
 		} `json:"test_start"`
 	} `json:"start"`
@@ -163,6 +241,11 @@ type iperf3Output struct {
 	} `json:"server_output_json"`
 	End struct {
 		Congestion string `json:"sender_tcp_congestion"`
+		Received   struct {
+			Seconds float64 `json:"seconds"`
+			Packets float64 `json:"packets"` // that should have come
+			Lost    float64 `json:"lost_packets"`
+		} `json:"sum_received"` // of datagrams: by the receiver
 	} `json:"end"`
 }
 
@@ -228,8 +311,11 @@ func (b *bench) specialists(ctx context.Context) error {
 			continue
 		}
 		warm := sockperfWarm
-		if c.metric == "goodput" {
+		switch c.metric {
+		case "goodput":
 			warm = 0 // its window opens where the rate is steady
+		case "packet_rate":
+			warm = 0 // the specialists leave nothing out
 		}
 		one, err := newCell(b.parts, c.cell, warm)
 		if err != nil {
@@ -259,6 +345,7 @@ func (b *bench) specialists(ctx context.Context) error {
 	}
 	b.table.note("specialists: %d groups of %d rounds, each group on a lab of its own (network %s, one pair); visits of %v in random order, sources on CPUs %v, sinks on CPUs %v. "+
 		"sockperf's half round trip is doubled; it and udp-rr leave out their first %v. iperf3's receiver counts from %v on, tcp-stream from where its rate is steady. "+
+		"A delivered rate is what the receiver got: udp-rate's and iperf3's sink counts, for sockperf the kernel does (Udp InDatagrams), which iperf3's count agrees with. "+
 		"A ratio is of figures of the same round, the columns beside it are medians of all rounds.",
 		b.groups, b.rounds, networkName, b.visit, b.sources, b.sinks, sockperfWarm, streamWarm)
 	return nil
@@ -292,16 +379,15 @@ func (b *bench) compareGroup(ctx context.Context, group int, cells []cell, all [
 				continue
 			}
 			c := i - len(cells)
-			out, err := l.foreign(ctx, all[c].with)
+			out, figure, err := l.visitForeign(ctx, all[c].with)
 			if err != nil {
 				return err
 			}
-			if theirs[c], err = all[c].with.parse(out); err != nil {
-				return err
-			}
+			theirs[c] = figure
 			if group == 0 && round == 0 && all[c].with.name == "iperf3" {
 				if o, err := readIperf3(out); err == nil {
-					b.table.note("sockets of iperf3, before they are connected: send buffer %d, receive buffer %d bytes; %s", o.Start.SendBuffer, o.Start.RecvBuffer, o.End.Congestion)
+					b.table.note("sockets of iperf3 over %s, before they are connected: send buffer %d, receive buffer %d bytes; %s",
+						o.Start.Test.Protocol, o.Start.SendBuffer, o.Start.RecvBuffer, cmp.Or(o.End.Congestion, "no congestion control"))
 				}
 			}
 		}
@@ -314,6 +400,30 @@ func (b *bench) compareGroup(ctx context.Context, group int, cells []cell, all [
 		}
 	}
 	return nil
+}
+
+// visitForeign makes one visit to a specialist and returns what it printed, and its figure.
+func (l *lab) visitForeign(ctx context.Context, s specialist) (out []byte, figure float64, err error) {
+	if s.delivered == nil {
+		if out, err = l.foreign(ctx, s); err != nil {
+			return nil, 0, err
+		}
+		figure, err = s.parse(out)
+		return out, figure, err
+	}
+	before, err := l.datagrams(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	if out, err = l.foreign(ctx, s); err != nil {
+		return nil, 0, err
+	}
+	after, err := l.datagrams(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	figure, err = s.delivered(out, after-before)
+	return out, figure, err
 }
 
 // granted notes what our sockets have; the specialists leave theirs as the kernel makes them, too.

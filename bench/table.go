@@ -124,6 +124,9 @@ func duration(seconds float64) string {
 	return fmt.Sprintf("%d ns", d)
 }
 
+// packets writes packets per second.
+func packets(perSecond float64) string { return digits(perSecond/1e3) + " kpacket/s" }
+
 // bitrate writes bits per second.
 func bitrate(bits float64) string { return digits(bits/1e9) + " Gbit/s" }
 
