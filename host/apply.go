@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nettoll/nettoll/internal/linux/link"
+	"github.com/nettoll/nettoll/internal/linux/nft"
 	"github.com/nettoll/nettoll/internal/linux/sysctl"
 )
 
@@ -122,6 +123,41 @@ func (v Veth) Apply(k *Kernel) (func() error, error) {
 		return addAddresses(peerH, peer.Index, peerAddresses)
 	}
 	if err := configure(); err != nil {
+		return nil, errors.Join(err, undo())
+	}
+	return undo, nil
+}
+
+// Apply makes the link in its namespace.
+func (m Macvlan) Apply(k *Kernel) (func() error, error) {
+	mac, err := parseMAC(m.MAC)
+	if err != nil {
+		return nil, err
+	}
+	addresses, err := parseAddresses(m.Addresses)
+	if err != nil {
+		return nil, err
+	}
+	s, h, err := k.at(m.NS)
+	if err != nil {
+		return nil, err
+	}
+	below, lowerH, err := k.at(m.LowerNS)
+	if err != nil {
+		return nil, err
+	}
+	if err := k.withIndex(below, lowerH, m.Lower, func(lower int) error {
+		return lowerH.AddMacvlan(link.Macvlan{Name: m.Name, NS: s.file, Lower: lower, Mode: m.Mode, MAC: mac, MTU: m.MTU})
+	}); err != nil {
+		return nil, err
+	}
+	l, err := h.ByName(m.Name)
+	if err != nil {
+		return nil, err
+	}
+	k.remember(s, m.Name, l.Index)
+	undo := func() error { return k.removeLink(s, l.Index, m.Name, nil) }
+	if err := addAddresses(h, l.Index, addresses); err != nil {
 		return nil, errors.Join(err, undo())
 	}
 	return undo, nil
@@ -282,6 +318,89 @@ func (s Sysctl) Apply(k *Kernel) (func() error, error) {
 		}
 		return err
 	}, nil
+}
+
+// Apply makes the table.
+func (n NAT) Apply(k *Kernel) (func() error, error) {
+	t, err := n.table()
+	if err != nil {
+		return nil, err
+	}
+	s, err := k.space(n.NS)
+	if err != nil {
+		return nil, err
+	}
+	if err := k.Do(n.NS, func() error { return nft.Add(t) }); err != nil {
+		return nil, err
+	}
+	return func() error {
+		if at, _ := k.gone(s); !at.IsZero() {
+			return nil
+		}
+		if err := k.Do(n.NS, func() error { return nft.Delete(n.Table) }); err != nil && !errors.Is(err, nft.ErrNotFound) {
+			return err
+		}
+		return nil
+	}, nil
+}
+
+// Where chains of translation stand among those of others, and what their maps are called.
+const (
+	priorityDNAT = -100 // NF_IP_PRI_NAT_DST, include/uapi/linux/netfilter_ipv4.h
+	prioritySNAT = 100  // NF_IP_PRI_NAT_SRC
+	ports4       = "ports4"
+	ports6       = "ports6"
+)
+
+// table is the step as nftables has it: for each family a map from ports to addresses, which two rules (UDP, TCP) look into, and a rule
+// for each range of sources.
+func (n NAT) table() (nft.Table, error) {
+	four, six := nft.Map{Name: ports4}, nft.Map{Name: ports6, IPv6: true}
+	for _, p := range n.Published {
+		for _, text := range p.To {
+			a, err := netip.ParseAddr(text)
+			if err != nil {
+				return nft.Table{}, fmt.Errorf("publish ports %d-%d at %q: %w", p.First, p.Last, text, err)
+			}
+			m := &four
+			if a.Is6() {
+				m = &six
+			}
+			m.Entries = append(m.Entries, nft.Entry{First: p.First, Last: p.Last, To: a})
+		}
+	}
+	in := nft.Chain{Name: "prerouting", Type: "nat", Hook: "prerouting", Priority: priorityDNAT}
+	out := nft.Chain{Name: "postrouting", Type: "nat", Hook: "postrouting", Priority: prioritySNAT}
+	behind := map[bool]netip.Addr{} // by whether it is of IPv6
+	for _, text := range n.Public {
+		a, err := netip.ParseAddr(text)
+		if err != nil {
+			return nft.Table{}, fmt.Errorf("public address %q: %w", text, err)
+		}
+		if other, ok := behind[a.Is6()]; ok {
+			return nft.Table{}, fmt.Errorf("public address %q: %s is of the same family", text, other)
+		}
+		behind[a.Is6()] = a
+		m := ports4
+		if a.Is6() {
+			m = ports6
+		}
+		for _, protocol := range []string{"udp", "tcp"} {
+			in.Rules = append(in.Rules, nft.Rule{Destination: netip.PrefixFrom(a, a.BitLen()), Protocol: protocol, DNAT: m})
+		}
+	}
+	for _, text := range n.Sources {
+		p, err := netip.ParsePrefix(text)
+		if err != nil {
+			return nft.Table{}, fmt.Errorf("sources %q: %w", text, err)
+		}
+		a, ok := behind[p.Addr().Is6()]
+		if !ok {
+			return nft.Table{}, fmt.Errorf("sources %q: there is no public address of the family", text)
+		}
+		out.Rules = append(out.Rules, nft.Rule{Source: p, SNAT: a})
+	}
+	return nft.Table{Name: n.Table, Maps: []nft.Map{four, six}, Chains: []nft.Chain{in, out}}, nil
 }
 
 // at opens a namespace and its netlink socket.

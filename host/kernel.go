@@ -32,6 +32,7 @@ type Kernel struct {
 	closed bool
 	spaces map[string]*space // by reference
 	ended  int               // namespaces removed so far
+	haste  bool              // the last link that was waited for did not come to run
 }
 
 // A KernelConfig says where a Kernel finds namespaces.
@@ -250,6 +251,20 @@ func (k *Kernel) forget(s *space, name string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(s.made, name)
+}
+
+// hasty says whether links are not worth waiting for.
+func (k *Kernel) hasty() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.haste
+}
+
+// hurry notes what hasty says.
+func (k *Kernel) hurry(haste bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.haste = haste
 }
 
 func (k *Kernel) path(name string) string { return filepath.Join(k.dir, name) }

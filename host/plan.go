@@ -85,9 +85,11 @@ func Steps() map[string]func() Step {
 		Namespace{}.Kind(): func() Step { return new(Namespace) },
 		Bridge{}.Kind():    func() Step { return new(Bridge) },
 		Veth{}.Kind():      func() Step { return new(Veth) },
+		Macvlan{}.Kind():   func() Step { return new(Macvlan) },
 		Link{}.Kind():      func() Step { return new(Link) },
 		Route{}.Kind():     func() Step { return new(Route) },
 		Sysctl{}.Kind():    func() Step { return new(Sysctl) },
+		NAT{}.Kind():       func() Step { return new(NAT) },
 	}
 }
 

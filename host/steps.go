@@ -46,6 +46,23 @@ type Veth struct {
 	PeerAddresses []string `json:"peer_addresses,omitempty"`
 }
 
+// A Macvlan makes a macvlan link that is up. It is made directly in its namespace, it is never moved.
+type Macvlan struct {
+	NS   string `json:"ns,omitempty"`
+	Name string `json:"name"`
+	// Mode says how those above one link reach each other: "bridge", "private", "vepa" or "passthru", as in ip-link(8).
+	Mode string `json:"mode"`
+	// LowerNS and Lower are the link that its packets take.
+	LowerNS string `json:"lower_ns,omitempty"`
+	Lower   string `json:"lower"`
+	// MAC is the address of the link; "" leaves it to the kernel.
+	MAC string `json:"mac,omitempty"`
+	// MTU in bytes; 0 leaves it to the kernel.
+	MTU int `json:"mtu,omitempty"`
+	// Addresses are in CIDR notation, of either family.
+	Addresses []string `json:"addresses,omitempty"`
+}
+
 // A Link configures a link that is there already: the loopback link, or one that the underlay made.
 // Undoing it puts back what it had found.
 type Link struct {
@@ -84,6 +101,30 @@ type Sysctl struct {
 	IfPresent bool `json:"if_present,omitempty"`
 }
 
+// A NAT lets the addresses behind a host be known by one of the host's, by a table of nftables that holds nothing else. A packet that is forwarded from
+// one of Sources gets the public address of its family as its source; one to a public address and a published port gets another
+// destination. Ports stay what they are, unless two sources use the same one towards the same place.
+type NAT struct {
+	NS string `json:"ns,omitempty"`
+	// Table is the name of the table, of the family inet.
+	Table string `json:"table"`
+	// Public are addresses of the host, at most one of each family.
+	Public []string `json:"public"`
+	// Sources are prefixes in CIDR notation.
+	Sources []string `json:"sources,omitempty"`
+	// Published are the ports at which the public addresses lead elsewhere, over UDP and over TCP. They do not overlap.
+	Published []Publication `json:"published,omitempty"`
+}
+
+// A Publication is where packets for some ports of a public address go.
+type Publication struct {
+	// First and Last are the ports and all between them.
+	First uint16 `json:"first"`
+	Last  uint16 `json:"last"`
+	// To are addresses, at most one of each family.
+	To []string `json:"to"`
+}
+
 // Kind returns "namespace".
 func (Namespace) Kind() string { return "namespace" }
 
@@ -93,6 +134,9 @@ func (Bridge) Kind() string { return "bridge" }
 // Kind returns "veth".
 func (Veth) Kind() string { return "veth" }
 
+// Kind returns "macvlan".
+func (Macvlan) Kind() string { return "macvlan" }
+
 // Kind returns "link".
 func (Link) Kind() string { return "link" }
 
@@ -101,6 +145,9 @@ func (Route) Kind() string { return "route" }
 
 // Kind returns "sysctl".
 func (Sysctl) Kind() string { return "sysctl" }
+
+// Kind returns "nat".
+func (NAT) Kind() string { return "nat" }
 
 // String says the step as a person would.
 func (n Namespace) String() string { return "namespace " + n.Name }
@@ -121,6 +168,11 @@ func (v Veth) String() string {
 		s += ", port of " + v.Master
 	}
 	return s + "; peer " + at(v.PeerName, v.PeerNS) + traits(v.PeerMAC, 0, v.PeerAddresses)
+}
+
+// String says the step as a person would.
+func (m Macvlan) String() string {
+	return "macvlan " + at(m.Name, m.NS) + traits(m.MAC, m.MTU, m.Addresses) + ", mode " + m.Mode + ", over " + at(m.Lower, m.LowerNS)
 }
 
 // String says the step as a person would.
@@ -151,6 +203,26 @@ func (s Sysctl) String() string {
 		text += ", if this kernel has it"
 	}
 	return text
+}
+
+// maxPublished is how many publications a line shows.
+const maxPublished = 4
+
+// String says the step as a person would. Of many publications it shows the first.
+func (n NAT) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "nat %s behind %s", at(n.Table, n.NS), strings.Join(n.Public, ", "))
+	if len(n.Sources) > 0 {
+		b.WriteString(", from " + strings.Join(n.Sources, ", "))
+	}
+	for i, p := range n.Published {
+		if i == maxPublished && len(n.Published) > maxPublished+1 {
+			fmt.Fprintf(&b, "; and %d ranges of ports more", len(n.Published)-i)
+			break
+		}
+		fmt.Fprintf(&b, "; ports %d-%d to %s", p.First, p.Last, strings.Join(p.To, ", "))
+	}
+	return b.String()
 }
 
 func at(name, ns string) string { return name + in(ns) }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/internal/linux/netns"
+	"github.com/nettoll/nettoll/internal/linux/nft"
 	"github.com/nettoll/nettoll/internal/linux/sysctl"
 )
 
@@ -89,17 +90,30 @@ const settle = 2 * time.Second
 // Verify reads both ends back. It waits for their carrier, so that a packet sent after it is not lost.
 func (v Veth) Verify(k *Kernel) error {
 	c := check{step: v}
-	deadline := time.Now().Add(settle)
+	return c.settled(k, v.Name, func() (bool, error) { return v.read(k, &c) })
+}
+
+// settled calls read until the link runs or something differs. After it has waited for a link in vain it does not wait for others, until one
+// runs: hundreds of links may have theirs from the same one below.
+func (c *check) settled(k *Kernel, name string, read func() (running bool, err error)) error {
+	deadline := time.Now()
+	if !k.hasty() {
+		deadline = deadline.Add(settle)
+	}
 	for {
-		running, err := v.read(k, &c)
+		running, err := read()
 		if err != nil {
 			return err
 		}
 		if len(c.drifts) > 0 || running {
+			if running {
+				k.hurry(false)
+			}
 			return c.err()
 		}
 		if time.Now().After(deadline) {
-			c.equal("carrier of "+v.Name, present, absent)
+			k.hurry(true)
+			c.equal("carrier of "+name, present, absent)
 			return c.err()
 		}
 		time.Sleep(pollPause)
@@ -139,6 +153,35 @@ func (v Veth) read(k *Kernel, c *check) (running bool, err error) {
 		c.equal("peer of "+v.Name, fmt.Sprintf("%s (link %d)", v.PeerName, far.Index), fmt.Sprintf("link %d", near.Peer))
 	}
 	return near.Running && far.Running, nil
+}
+
+// Verify reads the link back. It waits for its carrier, which comes after that of the link below.
+func (m Macvlan) Verify(k *Kernel) error {
+	c := check{step: m}
+	return c.settled(k, m.Name, func() (running bool, err error) {
+		lower := 0
+		err = c.link(k, m.LowerNS, m.Lower, func(l link.Link, _ *link.Handle) error {
+			lower = l.Index
+			return nil
+		})
+		if _, drift := errors.AsType[*DriftError](err); err != nil && !drift {
+			return false, err
+		}
+		err = c.link(k, m.NS, m.Name, func(l link.Link, h *link.Handle) error {
+			running = l.Running
+			c.equal("type of "+m.Name, "macvlan", l.Type)
+			c.equal(m.Name, up, state(l))
+			c.equal("mode of "+m.Name, m.Mode, l.Mode)
+			if lower != 0 {
+				c.equal("index of the link below "+m.Name, strconv.Itoa(lower), strconv.Itoa(l.Lower))
+			}
+			return c.traits(h, l, m.MAC, m.MTU, m.Addresses)
+		})
+		if _, drift := errors.AsType[*DriftError](err); err != nil && !drift {
+			return false, err
+		}
+		return running, nil
+	})
 }
 
 // Verify reads the link back.
@@ -224,6 +267,30 @@ func (s Sysctl) Verify(k *Kernel) error {
 		return err
 	}
 	c.equal(s.Key, sysctl.Normal(s.Value), got)
+	return c.err()
+}
+
+// Verify reads the table back.
+func (n NAT) Verify(k *Kernel) error {
+	c := check{step: n}
+	t, err := n.table()
+	if err != nil {
+		return err
+	}
+	err = k.Do(n.NS, func() error {
+		differences, err := nft.Compare(t)
+		for _, d := range differences {
+			c.equal(d.What, d.Want, d.Got)
+		}
+		return err
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		c.equal("namespace "+n.NS, present, absent)
+		return c.err()
+	}
+	if err != nil {
+		return err
+	}
 	return c.err()
 }
 

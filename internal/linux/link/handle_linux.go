@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/vishvananda/netlink"
@@ -97,6 +98,40 @@ func (h *Handle) AddVeth(v Veth) (int, error) {
 		return 0, fmt.Errorf("%s: %w", what, err)
 	}
 	return index, nil
+}
+
+// AddMacvlan makes a macvlan link in its namespace and sets it up there.
+func (h *Handle) AddMacvlan(m Macvlan) error {
+	what := fmt.Sprintf("make macvlan %q", m.Name)
+	if err := checkName(m.Name); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	mode, ok := macvlanModes()[m.Mode]
+	if !ok {
+		return fmt.Errorf("%s: mode %q (known: %s)", what, m.Mode, strings.Join(MacvlanModes(), ", "))
+	}
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name, attrs.HardwareAddr, attrs.MTU = m.Name, m.MAC, m.MTU
+	attrs.Flags = net.FlagUp
+	attrs.ParentIndex, attrs.Namespace = m.Lower, netlink.NsFd(m.NS.Fd())
+	return explain(what, h.h.LinkAdd(&netlink.Macvlan{LinkAttrs: attrs, Mode: mode}), `link type "macvlan"`)
+}
+
+func macvlanModes() map[string]netlink.MacvlanMode {
+	return map[string]netlink.MacvlanMode{
+		"bridge": netlink.MACVLAN_MODE_BRIDGE, "private": netlink.MACVLAN_MODE_PRIVATE,
+		"vepa": netlink.MACVLAN_MODE_VEPA, "passthru": netlink.MACVLAN_MODE_PASSTHRU,
+	}
+}
+
+// SetMacvlanMode changes the mode of a macvlan. That of mode passthru cannot be changed.
+func (h *Handle) SetMacvlanMode(index int, mode string) error {
+	m, ok := macvlanModes()[mode]
+	if !ok {
+		return fmt.Errorf("set mode of macvlan %d to %q (known: %s)", index, mode, strings.Join(MacvlanModes(), ", "))
+	}
+	l := &netlink.Macvlan{LinkAttrs: netlink.LinkAttrs{Index: index}}
+	return explain(fmt.Sprintf("set mode of macvlan %d to %q", index, mode), h.h.LinkSetMacvlanMode(l, m), "")
 }
 
 // index is what the library found out after it had made the link; it hides an error of that.
@@ -279,6 +314,14 @@ func read(l netlink.Link) Link {
 	}
 	if b, ok := l.(*netlink.Bridge); ok && b.MulticastSnooping != nil {
 		r.Snooping = *b.MulticastSnooping
+	}
+	if m, ok := l.(*netlink.Macvlan); ok {
+		r.Lower, r.Mode = a.ParentIndex, "source"
+		for name, mode := range macvlanModes() {
+			if mode == m.Mode {
+				r.Mode = name
+			}
+		}
 	}
 	return r
 }

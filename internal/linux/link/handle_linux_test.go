@@ -106,3 +106,47 @@ func TestHandle(t *testing.T) {
 }
 
 func second(_ Link, err error) error { return err }
+
+func TestMacvlan(t *testing.T) {
+	m, inside := testnet.New(t), testnet.New(t)
+	open := func(m *testnet.Machine) (h *Handle) {
+		t.Helper()
+		if err := m.Do(func() (err error) {
+			h, err = Open()
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(h.Close)
+		return h
+	}
+	h, there := open(m), open(inside)
+	lower, err := h.AddVeth(Veth{Name: "lower0", PeerName: "lower1", PeerNS: m.NS, MTU: 9000})
+	testnet.Skip(t, err)
+	for _, mode := range MacvlanModes() {
+		name := "m" + mode
+		err := h.AddMacvlan(Macvlan{Name: name, NS: inside.NS, Lower: lower, Mode: mode, MAC: []byte{2, 0, 0, 0, 0, 9}, MTU: 8000})
+		testnet.Skip(t, err)
+		l, err := there.ByName(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l.Type != "macvlan" || !l.Up || l.MTU != 8000 || l.Lower != lower || l.Mode != mode || l.MAC.String() != "02:00:00:00:00:09" {
+			t.Errorf("the link is %+v", l)
+		}
+		if _, err := h.ByName(name); !errors.Is(err, ErrNotFound) {
+			t.Errorf("it is also where the link below is: %v", err)
+		}
+		if mode != "passthru" {
+			if err := there.SetMacvlanMode(l.Index, "private"); err != nil {
+				t.Error(err)
+			}
+			if l, err := there.ByIndex(l.Index); err != nil || l.Mode != "private" {
+				t.Errorf("after a change of its mode the link is %+v (%v)", l, err)
+			}
+		}
+		if err := there.Delete(l.Index); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

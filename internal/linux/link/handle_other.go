@@ -28,6 +28,12 @@ func (*Handle) AddBridge(Bridge) (int, error) { return 0, unsupported() }
 // AddVeth is not supported here.
 func (*Handle) AddVeth(Veth) (int, error) { return 0, unsupported() }
 
+// AddMacvlan is not supported here.
+func (*Handle) AddMacvlan(Macvlan) error { return unsupported() }
+
+// SetMacvlanMode is not supported here.
+func (*Handle) SetMacvlanMode(int, string) error { return unsupported() }
+
 // Delete is not supported here.
 func (*Handle) Delete(int) error { return unsupported() }
 

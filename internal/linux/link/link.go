@@ -31,6 +31,10 @@ type Link struct {
 	Master int
 	// Peer is the index of the other end of a veth, in the namespace where that is.
 	Peer int
+	// Lower is the index of the link below a macvlan, in the namespace where that is.
+	Lower int
+	// Mode is that of a macvlan: one of [MacvlanModes], or "source".
+	Mode string
 	// Snooping says whether a bridge looks into multicast.
 	Snooping bool
 }
@@ -60,6 +64,25 @@ type Veth struct {
 	// PeerNS is the namespace in which the peer is made.
 	PeerNS *os.File
 }
+
+// A Macvlan is a macvlan link to make.
+type Macvlan struct {
+	Name string
+	// NS is the namespace in which it is made.
+	NS *os.File
+	// Lower is the index of the link below it, in the namespace of the [Handle].
+	Lower int
+	// Mode is one of [MacvlanModes].
+	Mode string
+	// MAC is nil for one the kernel chooses.
+	MAC net.HardwareAddr
+	// MTU in bytes, 0 for that of the link below.
+	MTU int
+}
+
+// MacvlanModes are the modes of a macvlan as ip-link(8) calls them: in mode bridge those above one link reach each other directly, in mode vepa only by
+// a switch behind the link that sends packets back, in mode private not at all, and in mode passthru there is only one.
+func MacvlanModes() []string { return []string{"bridge", "private", "vepa", "passthru"} }
 
 // A Route is a route of the main table.
 type Route struct {
