@@ -64,6 +64,11 @@ type app struct {
 	version   string
 	catalogue catalogue.Catalogue
 	verbose   bool // say on standard error what happens
+
+	args    []string // the command line
+	inner   *inner   // nil outside of a user namespace made for it
+	release func()   // leaves interrupts to somebody else
+	refused error    // why hosts cannot be built here; nil where they can
 }
 
 // Run executes one command line and returns its exit status. Version is what was linked in, "" if nothing was.
@@ -71,15 +76,20 @@ func Run(ctx context.Context, version string, s Streams, args []string) int {
 	if code, ok := child(ctx, args, s.In, s.Out, s.Err); ok {
 		return code
 	}
-	ctx, stop := interruptible(ctx, s.Err)
+	inner, args, err := insideArguments(args)
+	if err != nil {
+		fmt.Fprintf(s.Err, "nettoll: %v\n", err)
+		return exitFailed
+	}
+	ctx, stop := interruptible(ctx, s.Err, inner.interrupted)
 	defer stop()
-	a := &app{Streams: s, version: version, catalogue: catalogue.New()}
+	a := &app{Streams: s, version: version, catalogue: catalogue.New(), args: args, inner: inner, release: stop}
 	root := a.root()
 	root.SetArgs(args)
 	root.SetIn(s.In)
 	root.SetOut(s.Out)
 	root.SetErr(s.Err)
-	err := root.ExecuteContext(ctx)
+	err = root.ExecuteContext(ctx)
 	var code status
 	var wrong usageError
 	switch {
@@ -102,8 +112,8 @@ func Run(ctx context.Context, version string, s Streams, args []string) int {
 }
 
 // interruptible cancels its context at the first interrupt; the second one ends the process at once. Everything that was
-// started ends with it.
-func interruptible(ctx context.Context, stderr io.Writer) (context.Context, func()) {
+// started ends with it. Heard is called at the first one.
+func interruptible(ctx context.Context, stderr io.Writer, heard func()) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -114,6 +124,7 @@ func interruptible(ctx context.Context, stderr io.Writer) (context.Context, func
 			signal.Stop(signals)
 			return
 		}
+		heard()
 		// From here on the kernel's own way: the process ends at once, and the hosts with it.
 		signal.Stop(signals)
 		cancel()
@@ -165,7 +176,7 @@ floor that two equal networks show. The machine's own network is never touched.`
 	root.SetUsageFunc(usage(root.UsageFunc()))
 	root.Flags().BoolVar(&version, "version", false, "print the version")
 	root.PersistentFlags().BoolVarP(&a.verbose, "verbose", "v", false, "say on standard error what happens, between blocks")
-	root.AddCommand(a.runCommand(), a.initCommand(), a.reportCommand(), a.compareCommand(), a.listCommand(), a.versionCommand(), a.studyCommand())
+	root.AddCommand(a.runCommand(), a.initCommand(), a.planCommand(), a.schemaCommand(), a.reportCommand(), a.compareCommand(), a.listCommand(), a.versionCommand(), a.studyCommand())
 	root.AddCommand(a.completionCommand())
 	elsewhere(root, runtime.GOOS)
 	a.complete(root)

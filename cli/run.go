@@ -33,8 +33,14 @@ directory, nettoll-NAME-TIME where -o names no other, with the report as a page,
   nettoll run --workload 'tcp-stream(driver=iperf3)' --workload tcp-stream    with iperf3, and with nettoll's own engine`,
 		Args: oneExperiment,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if ended, err := a.rootless(); ended {
+				return err
+			}
 			resolved, err := a.resolve(cmd, args, f)
 			if err != nil {
+				return err
+			}
+			if err := a.fits(resolved); err != nil {
 				return err
 			}
 			return a.run(cmd, resolved, dir)
@@ -72,6 +78,9 @@ func (a *app) run(cmd *cobra.Command, resolved *experiment.Resolved, dir string)
 	dir, err := runDirectory(dir, resolved.Experiment.Name, time.Now())
 	if err != nil {
 		return err
+	}
+	if a.refused != nil {
+		return a.refused
 	}
 	p := newProgress(a.Err, resolved)
 	out, err := control.Run(cmd.Context(), control.Options{

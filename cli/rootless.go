@@ -1,0 +1,165 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/nettoll/nettoll/internal/linux"
+	"github.com/nettoll/nettoll/internal/linux/process"
+	"github.com/nettoll/nettoll/internal/linux/userns"
+)
+
+// Hosts on this machine take privileges that an ordinary user has in a user namespace only. Commands that build hosts therefore run once more
+// inside one where they lack them: `nettoll user-namespace --file … COMMAND …`. The process outside passes on interrupts and the exit
+// status, and is otherwise idle.
+
+const (
+	userNamespaceCommand = "user-namespace"
+
+	outsideFile = "outside" // its end is the end of the process outside
+	heardFile   = "heard"   // where the process inside says that it was interrupted
+
+	// heardLimit is how long the process inside has to say so, before it is taken for one that was not sent the signal.
+	heardLimit = 100 * time.Millisecond
+)
+
+// inner is what a process inside a user namespace shares with the one outside that started it.
+type inner struct {
+	heard *os.File // nil where somebody started it by hand
+}
+
+// insideArguments returns the command line of a process inside a user namespace, or what it was given where it is none.
+func insideArguments(args []string) (*inner, []string, error) {
+	if len(args) == 0 || args[0] != userNamespaceCommand {
+		return nil, args, nil
+	}
+	args = args[1:]
+	var values []string
+	for len(args) > 1 && args[0] == "--file" {
+		values, args = append(values, args[1]), args[2:]
+	}
+	files, err := process.Inherited(values)
+	if err != nil {
+		return nil, nil, err
+	}
+	if outside := files[outsideFile]; outside != nil {
+		go dieWith(outside)
+	}
+	return &inner{heard: files[heardFile]}, args, nil
+}
+
+// dieWith ends this process when the other end of the pipe is closed. The kernel does that too, by the death signal; this is what is left
+// where that was lost.
+func dieWith(outside io.Reader) {
+	_, _ = outside.Read(make([]byte, 1)) // nothing is ever written
+	if self, err := os.FindProcess(os.Getpid()); err == nil {
+		_ = self.Kill()
+	}
+}
+
+// interrupted tells the process outside that the signal has come here too.
+func (i *inner) interrupted() {
+	if i != nil && i.heard != nil {
+		_, _ = i.heard.Write([]byte{1}) // nobody may be there to read it any more
+	}
+}
+
+// rootless runs the command line inside a user namespace where this process lacks the privileges that hosts take, and returns true when
+// that has ended. Where it cannot, the reason is kept in a.refused for when the command line is found to be right.
+func (a *app) rootless() (ended bool, err error) {
+	missing, err := userns.Missing()
+	switch {
+	case err != nil:
+		a.refused = err
+		return false, nil
+	case len(missing) == 0:
+		return false, nil
+	case a.inner != nil:
+		a.refused = &linux.UnsupportedError{
+			What: "build hosts as an ordinary user", Missing: strings.Join(missing, " and ") + " in the user namespace made for it", Hint: userns.Hint(os.DirFS("/")),
+		}
+		return false, nil
+	}
+	code, err := a.again()
+	if errors.Is(err, errors.ErrUnsupported) {
+		a.refused = fmt.Errorf("without %s: %w", strings.Join(missing, " and "), err)
+		return false, nil
+	}
+	if err != nil {
+		return true, fmt.Errorf("start again in a user namespace: %w", err)
+	}
+	return true, status(code)
+}
+
+// again runs the command line inside a user namespace and returns its exit status.
+func (a *app) again() (int, error) {
+	outside, alive, err := os.Pipe()
+	if err != nil {
+		return 0, err
+	}
+	defer alive.Close()
+	defer outside.Close()
+	heard, notice, err := os.Pipe()
+	if err != nil {
+		return 0, err
+	}
+	defer heard.Close()
+	defer notice.Close()
+	cmd := &exec.Cmd{Path: "/proc/self/exe", Args: []string{"nettoll", userNamespaceCommand}, Stdin: a.In, Stdout: a.Out, Stderr: a.Err}
+	process.Pass(cmd, map[string]*os.File{outsideFile: outside, heardFile: notice})
+	cmd.Args = append(cmd.Args, a.args...)
+
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	if err := process.Start(cmd, process.Options{User: true}); err != nil {
+		return 0, err
+	}
+	a.release() // what interrupts are for is known inside
+	_ = outside.Close()
+	_ = notice.Close()
+	ended, known := make(chan struct{}), make(chan struct{})
+	go func() {
+		_ = cmd.Wait() // the state says more
+		close(ended)
+	}()
+	go func() {
+		if n, _ := heard.Read(make([]byte, 1)); n > 0 {
+			close(known)
+		}
+	}()
+	pass(cmd.Process, signals, known, ended)
+	return process.ExitStatus(cmd.ProcessState), nil
+}
+
+// pass passes signals on to the process inside until that has ended. The first is not, where it has come there by itself: what a terminal and
+// programs like timeout(1) send goes to both, and the process inside would take it for a second one.
+func pass(to *os.Process, signals <-chan os.Signal, known, ended <-chan struct{}) {
+	select {
+	case s := <-signals:
+		select {
+		case <-known:
+		case <-ended:
+			return
+		case <-time.After(heardLimit):
+			_ = to.Signal(s) // it may have ended
+		}
+	case <-ended:
+		return
+	}
+	for {
+		select {
+		case s := <-signals:
+			_ = to.Signal(s) // it may have ended
+		case <-ended:
+			return
+		}
+	}
+}

@@ -1,0 +1,123 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nettoll/nettoll/driver"
+	"github.com/nettoll/nettoll/experiment"
+	"github.com/nettoll/nettoll/internal/linux/thread"
+	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/runtime"
+	"github.com/nettoll/nettoll/workload"
+)
+
+// A Sample is the smallest lab in which parts can be tried: one pair, one trial of one workload, every parameter as by default.
+type Sample struct {
+	Network  network.Network
+	Runtime  runtime.Runtime
+	Workload workload.Workload
+	Driver   driver.Driver // nil: nettoll's own engine
+	Hosts    int           // 1: both ends on one host; 2: one on each
+}
+
+const (
+	// tryTrial is how long the one trial is: a few ms show that traffic flows, and no figure is taken from it.
+	tryTrial = 10 * time.Millisecond
+	tryMTU   = 1500 // bytes
+)
+
+// resolve makes an experiment of a sample.
+func (s Sample) resolve() (*experiment.Resolved, error) {
+	n, w := s.Network.Describe(), s.Workload.Describe()
+	ofNetwork, err := n.Params.Resolve("network "+n.Name, nil)
+	if err != nil {
+		return nil, err
+	}
+	ofWorkload, err := w.Resolve(nil)
+	if err != nil {
+		return nil, err
+	}
+	trial := tryTrial
+	if s.Driver != nil {
+		if err := s.Driver.Serves(w, ofWorkload); err != nil {
+			return nil, err
+		}
+		trial = s.Driver.Trial(w, ofWorkload)
+	}
+	placement := experiment.SameHost
+	if s.Hosts > 1 {
+		placement = experiment.CrossHost
+	}
+	affinity := experiment.Affinities()[0]
+	lab := experiment.Lab{
+		ID: fmt.Sprintf("%s/%s/1", n.Name, placement), Network: s.Network, Params: ofNetwork, Runtime: s.Runtime,
+		Placement: placement, Pairs: 1, Affinity: affinity, Hosts: s.Hosts,
+	}
+	cell := experiment.Cell{
+		Cell: measure.Cell{
+			ID: lab.ID + "/" + w.ID(ofWorkload), Network: n.Name, Runtime: s.Runtime.Describe().Name, Placement: string(placement), Pairs: 1,
+			Family: experiment.Families()[0], Affinity: affinity, Workload: w.Name, Params: ofWorkload, Primary: w.Primary,
+		},
+		Workload: s.Workload, Driver: s.Driver, Params: ofWorkload, Trial: trial,
+	}
+	e := experiment.Base()
+	e.Tune.MTU = tryMTU
+	return &experiment.Resolved{Experiment: e, Labs: []experiment.Lab{lab}, Cells: []experiment.Cell{cell}}, nil
+}
+
+// Try builds a sample as a run does, proves that its pair passes packets of full size, has its workload a trial, and removes everything. It
+// returns what did not work: a [linux.UnsupportedError] where the machine lacks something.
+//
+// [linux.UnsupportedError]: https://pkg.go.dev/github.com/nettoll/nettoll/internal/linux#UnsupportedError
+func Try(ctx context.Context, s Sample, start StartHost) error {
+	resolved, err := s.resolve()
+	if err != nil {
+		return err
+	}
+	cpus, err := thread.CPUs()
+	if err != nil {
+		return err
+	}
+	c := &configurator{resolved: resolved, cpus: cpus, start: start}
+	cells := []int{0}
+	g, failed, err := c.build(ctx, 0, cells)
+	if err != nil {
+		return errors.Join(err, joined(failed))
+	}
+	defer g.close()
+	if len(failed) > 0 {
+		return joined(failed)
+	}
+	p, silent := g.labs[0].prove(ctx, resolved.Experiment.Tune.MTU)
+	if silent != nil {
+		return silent
+	}
+	if !p.OK {
+		return fmt.Errorf("proof failed: %s: %s", p.Claim, p.Detail)
+	}
+	control := &workloadControl{cells: resolved.Cells}
+	trials, err := control.run(ctx, g, cells)
+	switch {
+	case err != nil:
+		return err
+	case len(trials) == 0:
+		return errors.New("the trial did not end")
+	case trials[0].failure != "":
+		return errors.New(trials[0].failure)
+	}
+	return nil
+}
+
+// CPUs returns on which CPUs an experiment has its sources and its sinks by default.
+func CPUs() (sources, sinks []int, err error) {
+	cpus, err := thread.CPUs()
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := place(experiment.Affinities()[0], cpus)
+	return p.sources, p.sinks, err
+}
