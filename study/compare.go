@@ -5,17 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/measure"
 )
 
-// Compare measures the default experiment in so many pairs of runs, one run after another, and counts in how many pairs a comparison finds any
+// Compare measures an experiment in so many pairs of runs, one run after another, and counts in how many pairs a comparison finds any
 // difference in a primary metric: there is none. It returns an error that says so where the count is not compatible with 5 %. Pairs are the
 // first and the second run, the third and the fourth, …, which are independent; what all pairs of runs have to say is printed too.
-// Limit is the measuring time of each run; 0 is the experiment's own.
-func (o *Options) Compare(ctx context.Context, pairs int, limit time.Duration) error {
+func (o *Options) Compare(ctx context.Context, e experiment.Experiment, pairs int) error {
 	if pairs < 1 {
 		return fmt.Errorf("%d pairs of runs (want at least 1)", pairs)
 	}
@@ -23,10 +21,6 @@ func (o *Options) Compare(ctx context.Context, pairs int, limit time.Duration) e
 	var differ pairCount
 	fmt.Fprintf(o.Out, "\n| runs | comparisons | no difference | not precise enough | different |\n| --- | --- | --- | --- | --- |\n")
 	for len(runs) < 2*pairs {
-		e := experiment.Default()
-		if limit > 0 {
-			e.Design.Time = limit
-		}
 		out, err := o.run(ctx, e)
 		if err != nil {
 			return err
