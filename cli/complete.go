@@ -14,7 +14,6 @@ import (
 	"github.com/nettoll/nettoll/control"
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/part"
-	"github.com/nettoll/nettoll/report"
 )
 
 // shell is one that completion can be made for.
@@ -90,6 +89,9 @@ func (a *app) complete(root *cobra.Command) {
 	each(root, func(c *cobra.Command) {
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 			values, known := flags[f.Name]
+			if list, ok := strings.CutPrefix(f.Usage, "one of "); ok { // as help says it
+				values, known = single(words(strings.Split(list, ", "))), true
+			}
 			if _, has := c.GetFlagCompletionFunc(f.Name); known && !has {
 				_ = c.RegisterFlagCompletionFunc(f.Name, values) // fails where there is one
 			}
@@ -111,7 +113,6 @@ func (a *app) flagValues() map[string]cobra.CompletionFunc {
 		"placement":          listed(words(experiment.Placements())),
 		"affinity":           single(words(experiment.Affinities())),
 		"congestion-control": single(words(control.CongestionControls())),
-		"format":             single(words(report.Formats())),
 	}
 	for _, number := range []string{"pairs", "time", "precision", "generations", "trial", "seed", "mtu", "set"} {
 		values[number] = cobra.NoFileCompletions
@@ -166,10 +167,14 @@ func (a *app) networkChoices() []choice {
 }
 
 func (a *app) workloadChoices() []choice {
+	driver := part.Param{Name: "driver", Default: "nettoll", Summary: "whose program drives the traffic", Values: []string{"nettoll"}}
+	for _, d := range a.catalogue.Parts().Drivers {
+		driver.Values = append(driver.Values, d.Describe().Name)
+	}
 	var choices []choice
 	for _, w := range a.catalogue.Workloads {
 		d := w.Describe()
-		choices = append(choices, choice{d.Name, d.Summary, d.Params})
+		choices = append(choices, choice{d.Name, d.Summary, append(slices.Clip(d.Params), driver)})
 	}
 	return choices
 }
