@@ -1,12 +1,112 @@
 package udprate_test
 
 import (
+	"fmt"
+	"net/netip"
+	"os"
+	"regexp"
+	"strconv"
 	"testing"
+	"time"
 
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/workload"
 	"github.com/nettoll/nettoll/workload/udprate"
 	"github.com/nettoll/nettoll/workload/workloadtest"
 )
 
+func TestMain(m *testing.M) { testnet.Main(m) }
+
 func TestConformance(t *testing.T) {
 	workloadtest.Conformance(t, udprate.Workload{}, map[string]string{}, map[string]string{"payload": "1024"})
+}
+
+// What the sink counts is what the kernel says it has handed out in the sink's namespace, and what the source counts is what went out
+// of its own: all datagrams, the end markers and their answers.
+func TestKernelAgrees(t *testing.T) {
+	m := testnet.New(t)
+	var kernel *host.Kernel
+	if err := m.Do(func() (err error) {
+		kernel, err = host.NewKernel(host.KernelConfig{Dir: m.Dir})
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	var stack host.Stack
+	t.Cleanup(func() {
+		if err := stack.Undo(); err != nil {
+			t.Error(err)
+		}
+		if err := kernel.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	where := map[workload.Side]workloadtest.Where{}
+	for side, address := range map[workload.Side]string{workload.Source: "10.0.0.1", workload.Sink: "10.0.0.2"} {
+		where[side] = workloadtest.Where{
+			Address: netip.MustParseAddr(address),
+			Do:      func(f func() error) error { return kernel.Do(string(side), f) },
+		}
+	}
+	if err := stack.Apply(t.Context(), kernel, host.Plan{Steps: []host.Step{
+		host.Namespace{Name: "source"},
+		host.Namespace{Name: "sink"},
+		host.Veth{
+			NS: "source", Name: "eth0", Addresses: []string{"10.0.0.1/24"},
+			PeerNS: "sink", PeerName: "eth0", PeerAddresses: []string{"10.0.0.2/24"},
+		},
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	r := workloadtest.NewRig(t, udprate.Workload{}, workloadtest.Options{Pairs: 1, Length: 100 * time.Millisecond, Where: where})
+	for range 5 {
+		sunk, sent := datagrams(t, where[workload.Sink]), datagrams(t, where[workload.Source])
+		trial, result := r.Trial(t)
+		sunk, sent = datagrams(t, where[workload.Sink]).less(sunk), datagrams(t, where[workload.Source]).less(sent)
+		source, sink := trial.Sources[0], trial.Sinks[0]
+		// An end marker is sent at most once a millisecond of the drain; those that come after the first are taken by the next trial.
+		const markers = 21
+		if n := sunk.in - sink.Total; n < 0 || n > 2*markers {
+			t.Errorf("the kernel handed out %d datagrams, the sink counts %d", sunk.in, sink.Total)
+		}
+		if n := sent.out - source.Total; n < 1 || n > markers {
+			t.Errorf("the kernel sent %d datagrams, the source counts %d", sent.out, source.Total)
+		}
+		if lost := sunk.full + sunk.in - sink.Total; source.Total-sink.Total > lost {
+			t.Errorf("%d of %d datagrams are lost; the kernel dropped %d at the full buffer", source.Total-sink.Total, source.Total, sunk.full)
+		}
+		if got := result.Metrics["duplicates"] + result.Metrics["reordering"]; got != 0 {
+			t.Errorf("duplicates and reordering of a veth pair: %g", got)
+		}
+	}
+}
+
+// udp is what the kernel counts of a namespace (proc_pid_net(5), snmp).
+type udp struct{ in, out, full int64 }
+
+func (u udp) less(v udp) udp { return udp{u.in - v.in, u.out - v.out, u.full - v.full} }
+
+func datagrams(t *testing.T, where workloadtest.Where) (u udp) {
+	t.Helper()
+	err := where.Do(func() error {
+		text, err := os.ReadFile("/proc/thread-self/net/snmp")
+		if err != nil {
+			return err
+		}
+		m := regexp.MustCompile(`(?m)^Udp: InDatagrams NoPorts InErrors OutDatagrams RcvbufErrors .*\nUdp: (\d+) \d+ \d+ (\d+) (\d+) `).FindSubmatch(text)
+		if m == nil {
+			return fmt.Errorf("no datagrams in %q", text)
+		}
+		for i, to := range []*int64{&u.in, &u.out, &u.full} {
+			if *to, err = strconv.ParseInt(string(m[i+1]), 10, 64); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/internal/linux/shm"
 	"github.com/nettoll/nettoll/internal/linux/thread"
 	"github.com/nettoll/nettoll/part"
@@ -37,6 +38,21 @@ type Options struct {
 	Plant  time.Duration
 	// Wrap, if set, replaces an endpoint: for faults.
 	Wrap func(workload.Side, int, traffic.Endpoint) traffic.Endpoint
+	// Where says where the endpoints of a side are; those it does not name are at 127.0.0.1 in the test's own namespace.
+	Where map[workload.Side]Where
+}
+
+// Where is a place for endpoints: an address, and what calls a function in the network namespace that has it.
+type Where struct {
+	Address netip.Addr
+	Do      func(func() error) error
+}
+
+func (o Options) where(side workload.Side) Where {
+	if w, ok := o.Where[side]; ok {
+		return w
+	}
+	return Where{loopback, func(f func() error) error { return f() }}
 }
 
 // The board numbers of a rig's two workers.
@@ -47,9 +63,27 @@ const (
 
 var loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 
+// Loopback sees to it that 127.0.0.1 can be reached: in the namespace that testnet.Main gives to tests, lo is down at first.
+func Loopback(t testing.TB) {
+	t.Helper()
+	h, err := link.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	lo, err := h.ByName("lo")
+	if err == nil && !lo.Up {
+		err = h.SetUp(lo.Index, true)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // NewRig opens the endpoints and starts the threads. The ports are the kernel's choice.
 func NewRig(t testing.TB, load workload.Workload, o Options) *Rig {
 	t.Helper()
+	Loopback(t)
 	params, err := load.Describe().Resolve(o.Given)
 	if err != nil {
 		t.Fatal(err)
@@ -74,10 +108,14 @@ func NewRig(t testing.TB, load workload.Workload, o Options) *Rig {
 		t.Fatal(err)
 	}
 	for pair := range o.Pairs {
-		source, sink := netip.AddrPortFrom(loopback, FreePort(t)), netip.AddrPortFrom(loopback, FreePort(t))
-		open := func(side workload.Side, local, remote netip.AddrPort) traffic.Endpoint {
-			e, err := load.Open(workload.Spec{
-				Workload: load.Describe().Name, Params: params, Side: side, Pair: pair, Local: local, Remote: remote, Plant: o.Plant,
+		from, to := o.where(workload.Source), o.where(workload.Sink)
+		source, sink := netip.AddrPortFrom(from.Address, FreePort(t)), netip.AddrPortFrom(to.Address, FreePort(t))
+		open := func(side workload.Side, local, remote netip.AddrPort) (e traffic.Endpoint) {
+			err := o.where(side).Do(func() (err error) {
+				e, err = load.Open(workload.Spec{
+					Workload: load.Describe().Name, Params: params, Side: side, Pair: pair, Local: local, Remote: remote, Plant: o.Plant,
+				})
+				return err
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -151,6 +189,7 @@ func (r *Rig) Trial(t testing.TB) (workload.Trial, workload.Result) {
 	if latencies.TotalCount() > 0 {
 		trial.Histograms = []*hdrhistogram.Histogram{latencies}
 	}
+	trial = trial.Settled()
 	return trial, r.Load.Metrics(trial)
 }
 

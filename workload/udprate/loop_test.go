@@ -1,0 +1,217 @@
+package udprate
+
+import (
+	"math"
+	"net/netip"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nettoll/nettoll/internal/linux/clock"
+	"github.com/nettoll/nettoll/internal/linux/sock"
+	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/workload"
+	"github.com/nettoll/nettoll/workload/workloadtest"
+)
+
+const trialID = 7
+
+// ends opens an endpoint and a bare socket that is its peer, on loopback.
+func ends(t *testing.T, side workload.Side) (traffic.Endpoint, sock.Socket) {
+	t.Helper()
+	workloadtest.Loopback(t)
+	loopback := netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	at := []netip.AddrPort{netip.AddrPortFrom(loopback, workloadtest.FreePort(t)), netip.AddrPortFrom(loopback, workloadtest.FreePort(t))}
+	e, err := Workload{}.Open(workload.Spec{Params: part.Params{"payload": "64"}, Side: side, Local: at[0], Remote: at[1]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	peer, err := sock.UDP(at[1], at[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(peer.Close)
+	if err := peer.SetTimeout(time.Second); err != nil {
+		t.Fatal(err)
+	}
+	return e, peer
+}
+
+// run runs a trial on a locked thread.
+func run(e traffic.Endpoint, w traffic.Window) <-chan traffic.Sample {
+	done := make(chan traffic.Sample, 1)
+	e.Prepare(trialID)
+	go func() {
+		runtime.LockOSThread()
+		e.Run(trialID, w)
+		done <- *e.Sample()
+	}()
+	return done
+}
+
+func put(t *testing.T, s sock.Socket, trial, seq uint64, sent int64) {
+	t.Helper()
+	var buf [traffic.HeaderSize]byte
+	traffic.PutHeader(&buf, trial, seq, sent)
+	if _, errno := s.Send(&buf[0], len(buf), 0); errno != 0 {
+		t.Fatal(errno)
+	}
+}
+
+// A sink counts what was sent inside the window and came for the first time, and tells copies and late ones apart.
+func TestSinkCounts(t *testing.T) {
+	e, peer := ends(t, workload.Sink)
+	w := traffic.Window{Open: 1000, Start: 2000, Close: math.MaxInt64 / 2}
+	done := run(e, w)
+	for _, d := range []struct {
+		trial, seq uint64
+		sent       int64
+	}{
+		{trialID, 0, 1000},     // before the window
+		{trialID, 2, 1999},     // before the window, the one before it lost for now
+		{trialID, 2, 1999},     // a copy from before the window
+		{trialID, 4, 2000},     // the first inside
+		{trialID, 1, 1500},     // late, but sent before the window
+		{trialID, 3, 2000},     // late
+		{trialID, 3, 2000},     // twice
+		{trialID, 4, 2000},     // a copy of an early one
+		{trialID - 1, 5, 3000}, // of the trial before
+		{trialID, 6, 3000},     // number 5 is lost
+		{trialID, 100_000, 4000},
+		{trialID, 7, 3000}, // too late to be known
+		{trialID, 99_999, 4000},
+	} {
+		put(t, peer, d.trial, d.seq, d.sent)
+	}
+	short := byte(0)
+	if _, errno := peer.Send(&short, 1, 0); errno != 0 {
+		t.Fatal(errno)
+	}
+	put(t, peer, trialID, traffic.Marker, 3)
+	var answer [64]byte
+	n, errno := peer.Recv(&answer[0], len(answer), 0)
+	if trial, seq, number := traffic.Header((*[traffic.HeaderSize]byte)(answer[:])); errno != 0 || n != traffic.HeaderSize || trial != trialID || seq != traffic.Marker || number != 3 {
+		t.Errorf("answer to the third end marker: %d bytes (%v), trial %d, number %d, %d", n, errno, trial, seq, number)
+	}
+	want := traffic.Sample{
+		Received: 5, // 4, 3, 6, 100000, 99999
+		Total:    8, // 0, 2, 1 besides
+		Repeated: 2, Reordered: 2,
+		Late: 2, // of another trial, and too late
+	}
+	if diff := cmp.Diff(want, <-done); diff != "" {
+		t.Errorf("sample (-want +got):\n%s", diff)
+	}
+}
+
+// Where no end marker comes the sink gives up when the drain is over, and keeps what it has.
+func TestSinkWithoutMarker(t *testing.T) {
+	e, peer := ends(t, workload.Sink)
+	now := clock.Now()
+	done := run(e, traffic.Window{Open: now, Start: now, Close: now + 1e6})
+	for seq := range uint64(10) {
+		put(t, peer, trialID, seq, now)
+	}
+	want := traffic.Sample{Received: 10, Total: 10, Doubt: markerLost}
+	if diff := cmp.Diff(want, <-done); diff != "" {
+		t.Errorf("sample (-want +got):\n%s", diff)
+	}
+	// The marker of the trial before, its answer too late, is not the next one's.
+	put(t, peer, trialID-1, traffic.Marker, 0)
+	now = clock.Now()
+	if s := <-run(e, traffic.Window{Open: now, Start: now, Close: now + 1e6}); s.Late != 1 || s.Doubt != markerLost {
+		t.Errorf("a marker of the trial before: %+v", s)
+	}
+}
+
+// A sink whose buffer is full when the end markers come answers a later one, and what the buffer held is counted.
+func TestFullBuffer(t *testing.T) {
+	e, peer := ends(t, workload.Source)
+	now := clock.Now()
+	w := traffic.Window{Open: now, Start: now, Close: now + 20e6}
+	done := run(e, w)
+	for clock.Now() < w.Close+3e6 { // asleep until the first markers have been dropped
+		time.Sleep(time.Millisecond)
+	}
+	slow := &sink{endpoint: endpoint{sock: peer, buf: make([]byte, 64)}}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	slow.Run(trialID, traffic.Window{Open: w.Open, Start: w.Start, Close: math.MaxInt64 / 2})
+	source, sink := <-done, slow.sample
+	if source.Doubt != "" && source.Doubt != markerLost { // lost, where this thread woke up when the drain was over
+		t.Errorf("source: %q", source.Doubt)
+	}
+	if sink.Received == 0 || sink.Received >= source.Sent || sink.Total > source.Total {
+		t.Errorf("a sink that woke up at the end received %d of %d sent", sink.Received, source.Sent)
+	}
+	trial := workload.Trial{
+		Params: part.Params{"payload": "64"}, Window: 20 * time.Millisecond, Length: 20 * time.Millisecond,
+		Sources: []traffic.Sample{source}, Sinks: []traffic.Sample{sink},
+	}
+	if r := (Workload{}).Metrics(trial); !strings.Contains(strings.Join(r.Warnings, "; "), "more than 10 % of the datagrams were lost") {
+		t.Errorf("warnings of %v: %q", r.Metrics, r.Warnings)
+	}
+}
+
+// Nobody listens: what the kernel refuses to send is not counted as sent, and the rest is lost.
+func TestRefused(t *testing.T) {
+	e, peer := ends(t, workload.Source)
+	peer.Close()
+	now := clock.Now()
+	s := <-run(e, traffic.Window{Open: now, Start: now, Close: now + 5e6})
+	if s.Sent == 0 || s.Sent != s.Total || s.Doubt != markerLost || s.Failure != "" {
+		t.Errorf("sample %+v", s)
+	}
+}
+
+// What cannot send at all says why.
+func TestCannotSend(t *testing.T) {
+	e := &source{endpoint: endpoint{sock: sock.Socket{FD: -1}, buf: make([]byte, 64)}}
+	now := clock.Now()
+	<-run(e, traffic.Window{Open: now, Start: now, Close: now + 5e6})
+	e.Collect()
+	if e.sample.Sent != 0 || !strings.Contains(e.sample.Failure, "no datagram could be sent: bad file descriptor") {
+		t.Errorf("sample %+v", e.sample)
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	trial := workload.Trial{
+		Params: part.Params{"payload": "100"}, Window: 500 * time.Millisecond, Length: time.Second,
+		Sources: []traffic.Sample{{Sent: 1000, Total: 2000, CPU: 600, Span: 1000}, {Sent: 3000, Total: 6000, CPU: 200, Span: 1000}},
+		Sinks: []traffic.Sample{
+			{Received: 999, Total: 1999, Repeated: 8, CPU: 100, Span: 1000},
+			{Received: 2999, Total: 5999, Reordered: 4, CPU: 100, Span: 1000},
+		},
+		Softirqd: 7 * time.Microsecond,
+	}
+	want := workload.Result{
+		Metrics: map[string]float64{
+			"packet_rate": 7996, "packet_rate_sent": 8000, "goodput": 6.3968e6,
+			"packet_rate_per_pair": 3998, "packet_rate_sent_per_pair": 4000, "goodput_per_pair": 3.1984e6,
+			"loss": 0.0005, "duplicates": 8. / 3998, "reordering": 4. / 3998,
+			"cpu_source": 0.8, "cpu_sink": 0.2, "cpu_softirqd": 7e-6, "cpu_busy": 1.000007, "cpu_per_packet": 8e-6 / 7998,
+		},
+		PerPair: map[string][]float64{"packet_rate": {1998, 5998}, "packet_rate_sent": {2000, 6000}},
+	}
+	near := cmp.Comparer(func(x, y float64) bool { return math.Abs(x-y) <= 1e-9*math.Abs(x+y) })
+	got := Workload{}.Metrics(trial)
+	if diff := cmp.Diff(want, got, near, cmp.FilterValues(func(x, y []string) bool { return len(x)+len(y) == 0 }, cmp.Ignore())); diff != "" {
+		t.Errorf("metrics (-want +got):\n%s", diff)
+	}
+	trial.Sinks[0].Received = 900
+	if w := (Workload{}).Metrics(trial).Warnings; len(w) != 1 || w[0] != "more than 0.1 % of the datagrams were lost" {
+		t.Errorf("warnings %q", w)
+	}
+	trial.Sinks, trial.Sources = make([]traffic.Sample, 2), make([]traffic.Sample, 2)
+	for name, v := range (Workload{}).Metrics(trial).Metrics {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			t.Errorf("%s of nothing: %g", name, v)
+		}
+	}
+}
