@@ -65,16 +65,18 @@ func TestKernelAgrees(t *testing.T) {
 		trial, result := r.Trial(t)
 		sunk, sent = datagrams(t, where[workload.Sink]).less(sunk), datagrams(t, where[workload.Source]).less(sent)
 		source, sink := trial.Sources[0], trial.Sinks[0]
-		// An end marker is sent at most once a millisecond of the drain; those that come after the first are taken by the next trial.
-		const markers = 21
-		if n := sunk.in - sink.Total; n < 0 || n > 2*markers {
-			t.Errorf("the kernel handed out %d datagrams, the sink counts %d", sunk.in, sink.Total)
+		// Beside what it counts a sink takes the end marker, if it comes in time. What is late was left by the trial before.
+		if markers := sunk.in - sink.Total - sink.Late; markers < 0 || markers > 1 {
+			t.Errorf("the kernel handed out %d datagrams, the sink counts %d and %d late ones", sunk.in, sink.Total, sink.Late)
 		}
-		if n := sent.out - source.Total; n < 1 || n > markers {
+		// The source sends a marker a millisecond until one is answered or the drain is over.
+		const most = 21
+		if markers := sent.out - source.Total; markers < 1 || markers > most {
 			t.Errorf("the kernel sent %d datagrams, the source counts %d", sent.out, source.Total)
 		}
-		if lost := sunk.full + sunk.in - sink.Total; source.Total-sink.Total > lost {
-			t.Errorf("%d of %d datagrams are lost; the kernel dropped %d at the full buffer", source.Total-sink.Total, source.Total, sunk.full)
+		// Before the marker a sink takes all that is in its buffer: what it has not got then did not fit.
+		if lost := source.Total - sink.Total; sink.Doubt == "" && (lost > sunk.full || lost < sunk.full-most) {
+			t.Errorf("%d of %d datagrams are lost; the kernel dropped %d at the full buffer", lost, source.Total, sunk.full)
 		}
 		if got := result.Metrics["duplicates"] + result.Metrics["reordering"]; got != 0 {
 			t.Errorf("duplicates and reordering of a veth pair: %g", got)
