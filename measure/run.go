@@ -11,6 +11,7 @@ import (
 type Run struct {
 	V          int               `json:"v"`
 	Name       string            `json:"name"`
+	Suite      string            `json:"suite,omitempty"` // whose experiment it is; what it makes of a paper's figures and claims is in its reports
 	Started    time.Time         `json:"started"`
 	Source     string            `json:"source,omitempty"`     // the experiment as given: YAML
 	Experiment json.RawMessage   `json:"experiment,omitempty"` // as resolved: every value present

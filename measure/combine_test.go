@@ -1,0 +1,261 @@
+package measure
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// A combination of a cell over its baseline is the ratio of every report, and has its floor.
+func TestCombineIsTheRatioOfAnalyze(t *testing.T) {
+	run, log := play(t, 10, 8)
+	a := Analyze(run, log)
+	c := NewCombiner(run, log, a)
+	for _, metric := range []string{"goodput", "latency_p50", "cpu_busy"} {
+		got, err := c.Combine([]Term{{"fast", metric, 1}, {"base", metric, -1}})
+		want := row(t, a, "fast", metric)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(want.Estimate, got.Estimate, near(1e-9)); d != "" {
+			t.Errorf("%s (-want +got):\n%s", metric, d)
+		}
+		if math.Abs(got.Floor-want.Floor) > 1e-12 {
+			t.Errorf("%s: floor %g, want %g", metric, got.Floor, want.Floor)
+		}
+	}
+}
+
+// combined is a run of two groups, "one" and "ten", of base, twin, a and b, in which a cell is exactly exp(level) with a factor common to the
+// block and one of its own for the generation.
+func combined(levels map[string]float64, spread float64, generations, blocks int) (Run, *Log) {
+	run, log := Run{V: 1}, &Log{}
+	for _, g := range []string{"one", "ten"} {
+		for _, c := range []string{"base", "base#2", "a", "b"} {
+			cell := Cell{ID: g + "/" + c, Group: g, Baseline: g + "/base", Twin: c == "base#2", Primary: "transaction_rate"}
+			if c == "base" {
+				cell.Baseline = ""
+			}
+			run.Cells = append(run.Cells, cell)
+		}
+	}
+	r := rand.New(rand.NewPCG(4, 2))
+	for g := range generations {
+		own := map[string]float64{}
+		for _, c := range run.Cells {
+			own[c.ID] = spread * r.NormFloat64()
+		}
+		for b := range blocks {
+			drift := r.NormFloat64()
+			for _, c := range run.Cells {
+				x := levels[c.ID] + own[c.ID] + drift
+				log.Trials = append(log.Trials, Trial{Generation: g, Block: g*blocks + b, Cell: c.ID, Duration: 1, Metrics: map[string]float64{
+					"transaction_rate": math.Exp(x), "latency_mean": math.Exp(-x), "loss": 0, "goodput": 0,
+				}})
+			}
+		}
+	}
+	return run, log
+}
+
+func rates(over, under []string) []Term {
+	var terms []Term
+	for _, c := range over {
+		terms = append(terms, Term{c, "transaction_rate", 1})
+	}
+	for _, c := range under {
+		terms = append(terms, Term{c, "transaction_rate", -1})
+	}
+	return terms
+}
+
+func TestCombine(t *testing.T) {
+	run, log := combined(map[string]float64{"one/a": 0.3, "one/b": 0.1, "ten/a": -0.5, "ten/b": -0.9}, 0.001, 6, 3)
+	a := Analyze(run, log)
+	c := NewCombiner(run, log, a)
+	one, ten := c.floors[groupMetric{"one", "transaction_rate"}], c.floors[groupMetric{"ten", "transaction_rate"}]
+	if !(one > 0 && ten > 0 && one != ten) {
+		t.Fatal(one, ten)
+	}
+	for _, tt := range []struct {
+		name        string
+		terms       []Term
+		want, floor float64
+	}{
+		{"a ratio within a group", rates([]string{"one/a"}, []string{"one/b"}), 0.2, one},
+		{"a ratio over groups", rates([]string{"ten/a"}, []string{"one/a"}), -0.8, math.Sqrt((one*one + ten*ten) / 2)},
+		{"a ratio of ratios", rates([]string{"ten/b", "one/a"}, []string{"ten/a", "one/b"}), -0.2, math.Hypot(one, ten)},
+		{"a power", []Term{{"one/a", "transaction_rate", 2}, {"one/b", "transaction_rate", -2}}, 0.4, 2 * one},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := c.Combine(tt.terms)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if math.Abs(got.Log-tt.want) > 0.005 || got.Generations != 6 || got.Blocks != 18 || !(got.Lo < got.Ratio && got.Ratio < got.Hi) {
+				t.Errorf("%+v, want %g", got, tt.want)
+			}
+			if math.Abs(got.Floor-tt.floor) > 1e-12 {
+				t.Errorf("floor %g, want %g", got.Floor, tt.floor)
+			}
+		})
+	}
+	// Rate and latency are reciprocal here, and their product is no ratio of equal units: the drift does not cancel, it never was there.
+	got, err := c.Combine([]Term{{"one/a", "transaction_rate", 1}, {"one/a", "latency_mean", 1}})
+	if err != nil || math.Abs(got.Log) > 1e-12 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func TestCombineWithoutValues(t *testing.T) {
+	run, log := combined(nil, 0.01, 3, 2)
+	for i := range log.Trials {
+		switch tr := &log.Trials[i]; {
+		case tr.Cell == "one/b" && tr.Generation > 0:
+			tr.Failed = "it broke"
+		case tr.Cell == "ten/a" && tr.Block%2 == 0:
+			delete(tr.Metrics, "transaction_rate")
+		}
+	}
+	c := NewCombiner(run, log, Analyze(run, log))
+	for _, tt := range []struct {
+		name  string
+		terms []Term
+		want  error // nil: any
+	}{
+		{"no term", nil, ErrFewGenerations},
+		{"no such cell", rates([]string{"x"}, []string{"one/a"}), nil},
+		{"no ratio", []Term{{"one/a", "loss", 1}}, nil},
+		{"unknown metric", []Term{{"one/a", "x", 1}}, nil},
+		{"one generation", rates([]string{"one/a"}, []string{"one/b"}), ErrFewGenerations},
+		{"zero", []Term{{"one/a", "goodput", 1}}, ErrNotFinite},
+	} {
+		got, err := c.Combine(tt.terms)
+		if err == nil || tt.want != nil && !errors.Is(err, tt.want) || !math.IsNaN(got.Floor) {
+			t.Errorf("%s: %+v, %v", tt.name, got, err)
+		}
+	}
+	if got, err := c.Combine(rates([]string{"ten/a"}, []string{"one/a"})); err != nil || got.Blocks != 3 {
+		t.Errorf("blocks without the metric are used: %+v, %v", got, err)
+	}
+}
+
+func TestBounds(t *testing.T) {
+	for _, tt := range []struct {
+		b    Bounds
+		x    float64
+		want Finding
+	}{
+		{Bounds{Above: 1}, 1.01, Holds},
+		{Bounds{Above: 1}, 1, DoesNotHold},
+		{Bounds{Below: 1}, 0.5, Holds},
+		{Bounds{Below: 1}, 2, DoesNotHold},
+		{Bounds{0.67, 0.74}, 0.7, Holds},
+		{Bounds{0.67, 0.74}, 0.75, DoesNotHold},
+		{Bounds{0.67, 0.74}, 0.66, DoesNotHold},
+		{Bounds{Above: 1}, math.NaN(), CannotTell},
+	} {
+		if got := tt.b.Of(tt.x); got != tt.want {
+			t.Errorf("%v of %g: %s, want %s", tt.b, tt.x, got, tt.want)
+		}
+	}
+}
+
+// about is a question whose estimate has 10 generations.
+func about(ratio, stderr, floor float64, b Bounds) Question {
+	l := math.Log(ratio)
+	return Question{Combined{Estimate{Ratio: ratio, Log: l, StdErr: stderr, DF: 9, Generations: 10}, floor}, b}
+}
+
+func TestJudge(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		q      Question
+		want   Finding
+		longer float64 // to 5 %; 0: more than 1
+	}{
+		{"far above", about(1.5, 0.01, 0.01, Bounds{Above: 1}), Holds, 1},
+		{"far below", about(0.8, 0.01, 0.01, Bounds{Above: 1}), DoesNotHold, 1},
+		{"wide", about(1.5, 0.5, 0.01, Bounds{Above: 1}), CannotTell, 0},
+		{"within", about(1, 0.005, 0.01, Bounds{0.95, 1.05}), Holds, 1},
+		{"within but for the floor", about(1, 0.005, 0.06, Bounds{1 / 1.05, 1.05}), CannotTell, math.Pow(0.06/math.Log(1.05), 2)},
+		{"beside", about(1.2, 0.005, 0.01, Bounds{0.95, 1.05}), DoesNotHold, 1},
+		{"on the bound", about(1, 0.01, 0.01, Bounds{Above: 1}), CannotTell, math.Inf(1)},
+		{"below the floor", about(1.02, 0.0001, 0.05, Bounds{Above: 1}), CannotTell, math.Pow(0.05/math.Log(1.02), 2)},
+		{"no floor", about(1.5, 0.01, math.NaN(), Bounds{Above: 1}), CannotTell, math.NaN()},
+		{"one generation", Question{Combined{Estimate{Log: 0.4, Generations: 1}, 0.01}, Bounds{Above: 1}}, CannotTell, math.NaN()},
+		{"no spread at all", about(1.5, 0, 0, Bounds{Above: 1}), Holds, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := Judge([]Question{tt.q})[0]
+			if got.Finding != tt.want {
+				t.Errorf("%+v, want %s", got, tt.want)
+			}
+			if tt.longer == 0 && got.Longer > 1 || math.IsNaN(tt.longer) && math.IsNaN(got.Longer) || got.Longer == tt.longer {
+				return
+			}
+			if math.Abs(got.Longer/tt.longer-1) > 0.05 {
+				t.Errorf("%g times as long, want %g", got.Longer, tt.longer)
+			}
+		})
+	}
+}
+
+// How long it takes is what the estimate would need if it were so precise.
+func TestJudgeLonger(t *testing.T) {
+	q := about(1.03, 0.02, 0.001, Bounds{Above: 1})
+	longer := Judge([]Question{q})[0].Longer
+	for _, tt := range []struct {
+		times float64
+		want  Finding
+	}{{longer * 1.02, Holds}, {longer * 0.97, CannotTell}} {
+		more := q
+		more.StdErr /= math.Sqrt(tt.times)
+		more.Generations, more.DF = int(10*tt.times), 10*tt.times-1
+		if got := Judge([]Question{more})[0]; got.Finding != tt.want {
+			t.Errorf("after %.2f times as long: %+v, want %s", tt.times, got, tt.want)
+		}
+	}
+}
+
+// All bounds are one family: what one question alone would answer, many of them do not.
+func TestJudgeIsOneFamily(t *testing.T) {
+	q := about(1.05, 0.017, 0.001, Bounds{Above: 1})
+	if got := Judge([]Question{q})[0].Finding; got != Holds {
+		t.Errorf("alone: %s", got)
+	}
+	many := make([]Question, 20)
+	for i := range many {
+		many[i] = about(1, 0.017, 0.001, Bounds{Above: 1})
+	}
+	many[7] = q
+	if got := Judge(many)[7].Finding; got != CannotTell {
+		t.Errorf("among twenty: %s", got)
+	}
+}
+
+func TestSummarise(t *testing.T) {
+	yes, no := Answer{Holds, 1, true}, Answer{DoesNotHold, 1, false}
+	in, out, unknown := Answer{CannotTell, 5, true}, Answer{CannotTell, 9, false}, Answer{CannotTell, math.NaN(), false}
+	for _, tt := range []struct {
+		name  string
+		parts []Answer
+		want  Answer
+	}{
+		{"none", nil, unknown},
+		{"all", []Answer{yes, yes}, yes},
+		{"not one", []Answer{yes, no, in}, no},
+		{"one open", []Answer{yes, in}, Answer{CannotTell, 5, true}},
+		{"until all hold", []Answer{in, {CannotTell, 7, true}}, Answer{CannotTell, 7, true}},
+		{"until one does not", []Answer{in, out, {CannotTell, 12, false}}, Answer{CannotTell, 9, false}},
+		{"one was not measured", []Answer{yes, unknown}, unknown},
+		{"one was not measured, but another may decide", []Answer{unknown, out}, Answer{CannotTell, 9, false}},
+	} {
+		if d := cmp.Diff(tt.want, Summarise(tt.parts), near(0)); d != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.name, d)
+		}
+	}
+}
