@@ -176,7 +176,7 @@ floor that two equal networks show. The machine's own network is never touched.`
 	root.SetUsageFunc(usage(root.UsageFunc()))
 	root.Flags().BoolVar(&version, "version", false, "print the version")
 	root.PersistentFlags().BoolVarP(&a.verbose, "verbose", "v", false, "say on standard error what happens, between blocks")
-	root.AddCommand(a.runCommand(), a.initCommand(), a.planCommand(), a.schemaCommand(), a.reportCommand(), a.compareCommand(), a.listCommand(), a.versionCommand(), a.studyCommand())
+	root.AddCommand(a.runCommand(), a.initCommand(), a.planCommand(), a.schemaCommand(), a.reportCommand(), a.compareCommand(), a.listCommand(), a.doctorCommand(), a.versionCommand(), a.studyCommand())
 	root.AddCommand(a.completionCommand())
 	elsewhere(root, runtime.GOOS)
 	a.complete(root)

@@ -89,30 +89,15 @@ type StartHost func(ctx context.Context, name string, files map[string]*os.File)
 func (c *configurator) build(ctx context.Context, number int, cells []int) (_ *generation, failed map[int]error, err error) {
 	ctx, cancel := context.WithTimeout(ctx, buildLimit)
 	defer cancel()
-	g := &generation{
-		number: number,
-		seed:   rand.New(rand.NewPCG(c.resolved.Experiment.Design.Seed, uint64(number))),
-		labs:   make([]*lab, len(c.resolved.Labs)),
-		files:  map[string]*os.File{},
+	g, err := c.begin(number, cells)
+	if err != nil {
+		return nil, nil, err
 	}
 	defer func() {
 		if err != nil {
 			g.close()
 		}
 	}()
-	for _, i := range cells {
-		cell := c.resolved.Cells[i]
-		if g.labs[cell.Lab] == nil {
-			l, err := c.sketch(g, c.resolved.Labs[cell.Lab])
-			if err != nil {
-				return nil, nil, err
-			}
-			g.labs[cell.Lab] = l
-		}
-		if l := g.labs[cell.Lab]; !slices.Contains(l.families, cell.Family) {
-			l.families = append(l.families, cell.Family)
-		}
-	}
 	if err := c.layOut(g, cells); err != nil {
 		return nil, nil, err
 	}
@@ -174,6 +159,58 @@ func (c *configurator) build(ctx context.Context, number int, cells []int) (_ *g
 		}
 	}
 	return g, failed, context.Cause(ctx)
+}
+
+// begin sketches the labs of a generation; nothing is built yet.
+func (c *configurator) begin(number int, cells []int) (*generation, error) {
+	g := &generation{
+		number: number,
+		seed:   rand.New(rand.NewPCG(c.resolved.Experiment.Design.Seed, uint64(number))),
+		labs:   make([]*lab, len(c.resolved.Labs)),
+		files:  map[string]*os.File{},
+	}
+	for _, i := range cells {
+		cell := c.resolved.Cells[i]
+		if g.labs[cell.Lab] == nil {
+			l, err := c.sketch(g, c.resolved.Labs[cell.Lab])
+			if err != nil {
+				return nil, err
+			}
+			g.labs[cell.Lab] = l
+		}
+		if l := g.labs[cell.Lab]; !slices.Contains(l.families, cell.Family) {
+			l.families = append(l.families, cell.Family)
+		}
+	}
+	return g, nil
+}
+
+// LabPlan is what the hosts of a lab are going to be told in the first generation.
+type LabPlan struct {
+	Lab      string      `json:"lab"`
+	Hosts    []host.Plan `json:"hosts"` // host 1 first
+	Underlay host.Plan   `json:"underlay"`
+}
+
+// Plans returns the plans of all labs, on a machine where workers may use these CPUs. It touches nothing.
+func Plans(r *experiment.Resolved, cpus []int) ([]LabPlan, error) {
+	c := &configurator{resolved: r, cpus: cpus}
+	all := make([]int, len(r.Cells))
+	for i := range all {
+		all[i] = i
+	}
+	g, err := c.begin(0, all)
+	if err != nil {
+		return nil, err
+	}
+	plans := make([]LabPlan, len(g.labs))
+	for i, l := range g.labs {
+		plans[i].Lab = l.ID
+		if plans[i].Hosts, plans[i].Underlay, err = c.plan(l, g.seed.Uint64()); err != nil {
+			return nil, err
+		}
+	}
+	return plans, nil
 }
 
 // sketch says which workers a lab has and where its pairs are; nothing is built yet.

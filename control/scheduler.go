@@ -166,13 +166,7 @@ func (s *scheduler) active() []int {
 
 // generations goes on until every cell is precise enough, the time is up, or something ends it.
 func (s *scheduler) generations(ctx context.Context) (string, error) {
-	var trials time.Duration
-	for _, c := range s.cells {
-		trials += c.Trial
-	}
-	// Turns cost a little; a block that takes longer than this ends the run a little earlier.
-	affordable := int(s.experiment.Design.Time / (trials + trials/50))
-	plan := measure.NewLookPlan(s.experiment.Design.Generations, max(1, affordable))
+	plan := s.options.Resolved.LookPlan()
 	var before measure.Analysis
 	for g, blocks := range plan.Generations() {
 		must := g < s.experiment.Design.Generations

@@ -18,6 +18,8 @@ import (
 // Limits of a document: far beyond what a person writes, and near enough that garbage costs nothing.
 const (
 	MaxSize  = 256 << 10 // bytes
+	maxLines = 3000      // the time that the parser takes grows with their square
+	maxWord  = 200       // characters of a single value
 	maxDepth = 40        // of brackets within brackets
 )
 
@@ -141,10 +143,13 @@ func parse(s *source) (*node, error) {
 	if len(s.text) > MaxSize {
 		return nil, whole.wrong("%d bytes are no experiment (want at most %d)", len(s.text), MaxSize)
 	}
+	if n := bytes.Count(s.text, []byte("\n")); n > maxLines {
+		return nil, whole.wrong("%d lines are no experiment (want at most %d)", n, maxLines)
+	}
 	if err := s.readable(); err != nil {
 		return nil, err
 	}
-	file, err := parser.ParseBytes(s.text, 0)
+	file, err := parser.ParseBytes(s.text, 0, parser.AllowDuplicateMapKey()) // which are refused below, and better explained
 	if err != nil {
 		return nil, s.syntax(err)
 	}
@@ -158,7 +163,11 @@ func parse(s *source) (*node, error) {
 	case len(bodies) == 0:
 		return nil, whole.wrong("there is nothing in it (want an experiment; nettoll init writes one)")
 	case len(bodies) > 1:
-		return nil, s.at(bodies[1]).wrong("a second document begins here (want one experiment in a file)")
+		second, err := s.node(bodies[1], 0)
+		if err != nil {
+			return nil, err
+		}
+		return nil, second.wrong("a second document begins here (want one experiment in a file)")
 	}
 	return s.node(bodies[0], 0)
 }
@@ -243,13 +252,18 @@ func (s *source) node(from ast.Node, depth int) (*node, error) {
 	if depth > 2*maxDepth {
 		return nil, n.wrong("it is nested too deeply (want at most %d levels)", 2*maxDepth)
 	}
+	if t := from.GetToken(); t != nil && from.Type() != ast.MappingType && from.Type() != ast.SequenceType {
+		if l := utf8.RuneCountInString(t.Value); l > maxWord {
+			return nil, n.wrong("a value of %d characters (want at most %d)", l, maxWord)
+		}
+	}
 	switch from := from.(type) {
 	case *ast.NullNode:
 		n.kind = null
 	case *ast.StringNode:
 		n.text = from.Value
 	case *ast.LiteralNode:
-		n.text = from.Value.Value
+		n.text = cut(from.Value.Value, 0, maxWord)
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
 		n.text = from.GetToken().Value
 	case *ast.SequenceNode:

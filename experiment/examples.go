@@ -57,3 +57,12 @@ func FindExample(name string) (Example, error) {
 	}
 	return find("example", name, list, func(e Example) string { return e.Name })
 }
+
+// Default returns the experiment of `nettoll run` without an argument.
+func Default(parts Parts) (Experiment, error) {
+	e, err := FindExample(DefaultExample)
+	if err != nil {
+		return Experiment{}, err
+	}
+	return Read(e.Name+".yaml", e.Text, nil, parts)
+}

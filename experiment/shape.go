@@ -123,6 +123,8 @@ func (s shape) wanted() string {
 		return strings.Join(list, ", or ")
 	case s.fields != nil:
 		return "a map with " + strings.Join(s.keys(), ", ")
+	case s.parts != nil:
+		return s.parts.wanted()
 	case s.items != nil && s.lone:
 		return s.items.wanted() + ", or a list of those"
 	case s.items != nil:

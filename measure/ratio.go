@@ -82,6 +82,15 @@ func LogRatio(cell, baseline float64) float64 {
 	return math.Log(cell) - math.Log(baseline)
 }
 
+// HalfWidth returns the half-width that the 95 % interval of so many generations has if their medians spread by so much: a natural logarithm where
+// spread is one of ratios. It is +Inf of fewer than two.
+func HalfWidth(spread float64, generations int) float64 {
+	if generations < 2 {
+		return math.Inf(1)
+	}
+	return tQuantile(1-drawn/2, float64(generations-1)) * spread / math.Sqrt(float64(generations))
+}
+
 // Median returns the median of the values that are not NaN, the mean of the middle two for an even number of them; NaN of
 // none. The argument is not changed.
 func Median(x []float64) float64 {

@@ -1,0 +1,224 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nettoll/nettoll/control"
+	"github.com/nettoll/nettoll/experiment"
+	"github.com/nettoll/nettoll/internal/linux/procfs"
+	"github.com/nettoll/nettoll/internal/linux/thread"
+	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/report"
+)
+
+// planned is what `plan --json` prints.
+type planned struct {
+	Name       string                `json:"name"`
+	Cells      []plannedCell         `json:"cells"`
+	Forecast   experiment.Forecast   `json:"forecast"`
+	Assumption string                `json:"assumption"` // where the forecast's spread comes from
+	Notes      []string              `json:"notes,omitempty"`
+	Labs       []control.LabPlan     `json:"labs,omitempty"` // with --hosts
+	Experiment experiment.Experiment `json:"experiment"`
+}
+
+type plannedCell struct {
+	measure.Cell
+	Trial float64 `json:"trial"` // s
+}
+
+func (a *app) planCommand() *cobra.Command {
+	f := &experimentFlags{}
+	var hosts, asJSON bool
+	var pilot string
+	cmd := &cobra.Command{
+		Use:   "plan [EXPERIMENT.yaml]",
+		Short: "Say what run would do: cells, blocks, precision to expect, time, memory",
+		Long: `Reads an experiment as run does and says what it is going to measure, what is left out and why, how long it takes and how
+precise it is going to be. It needs no privilege, builds nothing and touches nothing.
+
+The precision to expect follows from how much ratios spread between generations. Without a pilot that is a stated default;
+with --pilot DIR it is what an earlier run found.`,
+		Example: `  nettoll plan my.yaml
+  nettoll plan my.yaml --hosts                  with every step on every host
+  nettoll plan my.yaml --pilot nettoll-my-…     with the spread of an earlier run
+  nettoll plan --json | jq .forecast`,
+		Args: oneExperiment,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			resolved, err := a.resolve(cmd, args, f)
+			if err != nil {
+				return err
+			}
+			p := planned{
+				Name: resolved.Experiment.Name, Notes: resolved.Notes, Experiment: resolved.Experiment,
+				Assumption: fmt.Sprintf("ratios spread by %.0f %% between generations: a default; --pilot DIR takes what a run found", 100*experiment.DefaultSpread),
+			}
+			spread := experiment.DefaultSpread
+			if pilot != "" {
+				if spread, err = piloted(pilot); err != nil {
+					return err
+				}
+				p.Assumption = fmt.Sprintf("ratios spread by up to %.1f %% between generations, as in %s", 100*spread, pilot)
+			}
+			p.Forecast = resolved.Forecast(spread)
+			for _, c := range resolved.Cells {
+				p.Cells = append(p.Cells, plannedCell{c.Cell, c.Trial.Seconds()})
+			}
+			if hosts {
+				cpus, err := thread.CPUs()
+				if err != nil {
+					return err
+				}
+				if p.Labs, err = control.Plans(resolved, cpus); err != nil {
+					return err
+				}
+			}
+			if asJSON {
+				e := json.NewEncoder(a.Out)
+				e.SetIndent("", "  ")
+				err = e.Encode(p)
+			} else {
+				err = p.print(a.Out, resolved)
+			}
+			if err != nil {
+				return err
+			}
+			return a.fits(resolved)
+		},
+	}
+	f.register(cmd.Flags(), a)
+	cmd.Flags().BoolVar(&hosts, "hosts", false, "print the plan of every host, too")
+	cmd.Flags().StringVar(&pilot, "pilot", "", "directory of a run whose spread is to be expected")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print it as JSON")
+	return cmd
+}
+
+// fits returns an error where the machine is too small for the run.
+func (a *app) fits(r *experiment.Resolved) error {
+	l := procfs.ReadLimits()
+	err := r.Check(experiment.Limits{Neighbours: l.Neighbours, Conntrack: l.Conntrack, Processes: l.Processes, Memory: l.Memory})
+	if err != nil {
+		return usageError{err}
+	}
+	return nil
+}
+
+// piloted returns the largest spread of a primary metric in a run.
+func piloted(dir string) (float64, error) {
+	data, _, err := report.Load(dir)
+	if err != nil {
+		return 0, err
+	}
+	spread := 0.0
+	for _, r := range data.Analysis.Rows {
+		if r.HasRatio && r.Metric == r.Cell.Primary {
+			spread = max(spread, r.Estimate.Spread)
+		}
+	}
+	if spread == 0 {
+		return 0, fmt.Errorf("pilot %q has no ratio to take a spread from", dir)
+	}
+	return spread, nil
+}
+
+// print writes the plan for people.
+func (p planned) print(out io.Writer, r *experiment.Resolved) error {
+	f := p.Forecast
+	e := r.Experiment
+	fmt.Fprintf(out, "experiment %s: %s in %s, with %s on %s\n", p.Name, several(len(r.Cells), "cell"), several(f.Labs, "lab"),
+		several(f.Containers, "container"), several(f.Hosts, "host"))
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	load := ""
+	for _, g := range r.Groups() {
+		first := g[0]
+		name, where := groupNames(first)
+		if name != load {
+			fmt.Fprintf(w, "\n%s\n", name)
+			load = name
+		}
+		var stacks []string
+		for _, c := range g {
+			stack, _, _ := strings.Cut(c.ID, "/")
+			if c.Twin {
+				stack += " (twin)"
+			}
+			stacks = append(stacks, stack)
+		}
+		fmt.Fprintf(w, "  %s\t%v\t%s\n", where, first.Trial, strings.Join(stacks, ", "))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if len(r.Omitted) > 0 {
+		fmt.Fprint(out, "\nleft out\n")
+		for _, o := range r.Omitted {
+			fmt.Fprintf(out, "  %s: %s\n", o.What, o.Reason)
+		}
+	}
+	for _, n := range p.Notes {
+		fmt.Fprintf(out, "\n! %s\n", n)
+	}
+	fmt.Fprintf(out, "\nA block, one trial of each cell, takes %v: %s in %s take %v", round(f.Block), several(f.Blocks, "block"), several(f.Generations, "generation"), round(f.Measuring))
+	if f.Measuring > e.Design.Time*11/10 {
+		fmt.Fprintf(out, " (more than the %v asked for: %d generations of a block each are the least)", e.Design.Time, e.Design.Generations)
+	}
+	fmt.Fprintf(out, ".\nBuilding everything anew %d times takes about %v more; memory about %d MB.\n", f.Generations, round(f.Building), f.Memory/1e6)
+	fmt.Fprintf(out, "Expect 95 %% intervals of ±%s if %s.\n", percent(f.HalfWidth), p.Assumption)
+	switch {
+	case f.Enough == 0:
+		fmt.Fprintf(out, "The precision asked for, ±%s, would take more than a day.\n", percent(e.Design.Precision))
+	case f.Enough > f.Measuring:
+		fmt.Fprintf(out, "The precision asked for, ±%s, would take about %v of measuring: --time %v.\n", percent(e.Design.Precision), round(f.Enough), f.Enough.Round(10*time.Second))
+	default:
+		fmt.Fprintf(out, "The precision asked for, ±%s, is expected after about %v.\n", percent(e.Design.Precision), round(f.Enough))
+	}
+	for _, l := range p.Labs {
+		fmt.Fprintf(out, "\nlab %s\n", l.Lab)
+		for i, h := range l.Hosts {
+			fmt.Fprintf(out, " host%d\n%s", i+1, indented(h.String()))
+		}
+		if len(l.Hosts) > 1 {
+			fmt.Fprintf(out, " underlay\n%s", indented(l.Underlay.String()))
+		}
+	}
+	return nil
+}
+
+// groupNames splits what a group's cells are called into the workload and where it runs.
+func groupNames(c experiment.Cell) (load, where string) {
+	parts := strings.Split(c.Group, "|")
+	load = parts[0]
+	list := []string{strings.ReplaceAll(c.Placement, "-", " "), several(c.Pairs, "pair")}
+	for i, usual := range []string{experiment.Families()[0], experiment.Affinities()[0]} {
+		if x := []string{c.Family, c.Affinity}[i]; x != usual {
+			list = append(list, x)
+		}
+	}
+	return load, strings.Join(list, ", ")
+}
+
+func indented(text string) string {
+	lines := slices.Collect(strings.Lines(text))
+	return " " + strings.Join(lines, " ")
+}
+
+func percent(x float64) string { return fmt.Sprintf("%.3g %%", 100*x) }
+
+// round makes a duration readable.
+func round(d time.Duration) time.Duration {
+	switch {
+	case d > 10*time.Second:
+		return d.Round(time.Second)
+	case d > time.Second:
+		return d.Round(100 * time.Millisecond)
+	}
+	return d.Round(time.Millisecond)
+}

@@ -1,0 +1,29 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/nettoll/nettoll/experiment"
+)
+
+func (a *app) schemaCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "schema",
+		Short: "Print the JSON Schema of experiment files, for editors",
+		Long: `Prints the JSON Schema of experiment files: every key, every part and its parameters, with what they mean. An editor that
+knows it completes and checks while one writes. With yaml-language-server (VS Code, Neovim, Helix, …) the first line of
+an experiment names the file it was written to:
+
+  # yaml-language-server: $schema=nettoll.schema.json`,
+		Example: `  nettoll schema > nettoll.schema.json`,
+		Args:    noArguments,
+		RunE: func(*cobra.Command, []string) error {
+			text, err := experiment.Schema(a.catalogue.Parts())
+			if err != nil {
+				return err
+			}
+			_, err = a.Out.Write(text)
+			return err
+		},
+	}
+}

@@ -1,0 +1,179 @@
+package experiment
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/nettoll/nettoll/measure"
+)
+
+// Forecast is what a run is going to take, and how precise it is going to be.
+type Forecast struct {
+	Labs        int           `json:"labs"`
+	Hosts       int           `json:"hosts"`      // of all labs, the namespaces of their underlays among them
+	Containers  int           `json:"containers"` // of all labs
+	Block       time.Duration `json:"block_ns"`   // one pass over all cells
+	Blocks      int           `json:"blocks"`
+	Generations int           `json:"generations"`
+	Measuring   time.Duration `json:"measuring_ns"`
+	Building    time.Duration `json:"building_ns"` // of all generations, with removing
+	Memory      int64         `json:"memory"`      // bytes
+	Spread      float64       `json:"spread"`      // standard deviation of a ratio's logarithm between generations that the following assumes
+	HalfWidth   float64       `json:"half_width"`  // share: of the 95 % interval to expect of a ratio when the time is up
+	Enough      time.Duration `json:"enough_ns"`   // of measuring that the precision asked for is expected to take; 0: more than a day
+	Omitted     []Omission    `json:"omitted"`
+}
+
+// What things take. They are round figures of the reference machine (make bench measures them); a forecast is no promise.
+const (
+	// DefaultSpread is the standard deviation of log ratios between generations where no pilot says otherwise: runs of the default experiment show
+	// 1 to 3 %.
+	DefaultSpread = 0.03
+
+	hostTime        = 40 * time.Millisecond // to start a host's processes, apply and verify its plan, and end it
+	containerTime   = 1500 * time.Microsecond
+	turnTime        = 150 * time.Microsecond // dead time of a turn
+	hostMemory      = 3 << 20                // bytes: PID 1 and agent
+	workerMemory    = 3 << 20                // bytes
+	endpointMemory  = 150 << 10              // bytes: one cell's sockets and samples of one container
+	containerMemory = 400 << 10              // bytes: namespace and links of a container, in the kernel
+	baseMemory      = 20 << 20               // bytes: the controller
+)
+
+// blockTime is how long one pass over all cells takes, without turns.
+func (r *Resolved) blockTime() time.Duration {
+	var sum time.Duration
+	for _, c := range r.Cells {
+		sum += c.Trial
+	}
+	return sum
+}
+
+// LookPlan says how many blocks each generation has. Turns cost a little: a block that takes longer than a fiftieth more than its trials
+// ends the run a little earlier.
+func (r *Resolved) LookPlan() measure.LookPlan {
+	trials := r.blockTime()
+	affordable := int(r.Experiment.Design.Time / (trials + trials/50))
+	return measure.NewLookPlan(r.Experiment.Design.Generations, max(1, affordable))
+}
+
+// Forecast says what the run is going to take if ratios spread by so much between generations (standard deviation of their logarithms).
+func (r *Resolved) Forecast(spread float64) Forecast {
+	d := r.Experiment.Design
+	f := Forecast{Labs: len(r.Labs), Spread: spread, Omitted: r.Omitted, Memory: baseMemory}
+	for _, l := range r.Labs {
+		hosts, workers := l.Hosts, 2*l.Hosts
+		if l.Hosts > 1 {
+			hosts++ // the underlay
+		}
+		f.Hosts += hosts
+		f.Containers += 2 * l.Pairs
+		f.Memory += int64(hosts)*hostMemory + int64(min(workers, 2*l.Pairs))*workerMemory + int64(2*l.Pairs)*containerMemory
+	}
+	for _, c := range r.Cells {
+		f.Memory += int64(2*c.Pairs) * endpointMemory
+	}
+	build := time.Duration(f.Hosts)*hostTime + time.Duration(f.Containers)*containerTime
+	f.Block = r.blockTime() + time.Duration(len(r.Cells))*turnTime
+	// As the scheduler goes on: at least so many generations, then until the time is up, in the middle of one if need be.
+	for g, blocks := range r.LookPlan().Generations() {
+		if g >= d.Generations && f.Measuring >= d.Time {
+			break
+		}
+		if g >= d.Generations {
+			left := int((d.Time-f.Measuring)/f.Block) + 1
+			blocks = min(blocks, left)
+		}
+		f.Generations, f.Blocks = g+1, f.Blocks+blocks
+		f.Measuring += time.Duration(blocks) * f.Block
+		f.Building += build
+	}
+	f.HalfWidth = halfWidth(spread, f.Generations)
+	f.Enough = r.enough(spread, f.Block)
+	return f
+}
+
+// halfWidth is that of an interval of Student's t over generations, as a share.
+func halfWidth(spread float64, generations int) float64 {
+	return math.Expm1(measure.HalfWidth(spread, generations))
+}
+
+// enough is how long it takes until two looks one after the other find the precision asked for; 0 where that is more than a day.
+func (r *Resolved) enough(spread float64, block time.Duration) time.Duration {
+	var measured time.Duration
+	plan, looks := r.LookPlan(), 0
+	for g, blocks := range plan.Generations() {
+		measured += time.Duration(blocks) * block
+		if measured > 24*time.Hour {
+			break
+		}
+		if !plan.Look(g + 1) {
+			continue
+		}
+		if halfWidth(spread, g+1) > r.Experiment.Design.Precision {
+			looks = 0
+			continue
+		}
+		if looks++; looks == 2 {
+			return measured
+		}
+	}
+	return 0
+}
+
+// Limits are what a machine has of what all labs share; 0 is not known.
+type Limits struct {
+	Neighbours int // entries of the neighbour table of a family that are not permanent (net.ipv4.neigh.default.gc_thresh3)
+	Conntrack  int // connections tracked (net.netfilter.nf_conntrack_max)
+	Processes  int // that there can be (kernel.pid_max)
+	Memory     int64
+}
+
+// Check returns an error where a run needs more than there is.
+func (r *Resolved) Check(l Limits) error {
+	neighbours, tracked, processes := 0, 0, 0
+	for _, lab := range r.Labs {
+		ends := 2 * lab.Pairs
+		processes += lab.Hosts*4 + 2
+		if lab.Network.Describe().Name == "host" {
+			neighbours += 2 * lab.Hosts
+			continue
+		}
+		neighbours += ends // each knows its peer, or its gateway
+		if lab.Hosts > 1 {
+			neighbours += ends + 2*lab.Hosts // and the gateways know them, and each other
+		}
+		tracked += ends * len(r.Cells)
+	}
+	f := r.Forecast(DefaultSpread)
+	for _, x := range []struct {
+		what       string
+		need, have int64
+		help       string
+	}{
+		{"neighbour entries", int64(neighbours), int64(l.Neighbours), "raise net.ipv4.neigh.default.gc_thresh3 and net.ipv6.neigh.default.gc_thresh3"},
+		{"tracked connections", int64(tracked), int64(l.Conntrack), "raise net.netfilter.nf_conntrack_max"},
+		{"processes", int64(processes), int64(l.Processes), "raise kernel.pid_max"},
+		{"MB of memory", f.Memory >> 20, l.Memory >> 20, "close other programs"},
+	} {
+		if x.have > 0 && x.need > x.have {
+			return fmt.Errorf("it needs about %d %s, and this machine has %d (measure fewer pairs or stacks at once, or %s)", x.need, x.what, x.have, x.help)
+		}
+	}
+	return nil
+}
+
+// Groups returns the cells that are compared with each other, group by group, in their order.
+func (r *Resolved) Groups() [][]Cell {
+	var groups [][]Cell
+	for _, c := range r.Cells {
+		i := slices.IndexFunc(groups, func(g []Cell) bool { return g[0].Group == c.Group })
+		if i < 0 {
+			groups, i = append(groups, nil), len(groups)
+		}
+		groups[i] = append(groups[i], c)
+	}
+	return groups
+}

@@ -1,0 +1,219 @@
+package experiment_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nettoll/nettoll/catalogue"
+	"github.com/nettoll/nettoll/experiment"
+)
+
+// head is a right beginning, three lines long; what is wrong follows.
+const head = "name: x\nfactors:\n  network: bridge\n"
+
+// Bad input gets a complete first line (place, value, alternatives) and at most five lines with the excerpt.
+func TestReadErrors(t *testing.T) {
+	for _, c := range []struct {
+		name, text, want string
+	}{
+		{"unknown key", head + "workload: udp-rr\n", `f.yaml:4:1: unknown key "workload" (known: name, hosts, baseline, factors, stacks, workloads, design, tune); did you mean workloads?`},
+		{"unknown key within", head + "design:\n  precison: 2%\nworkloads: udp-rr\n", `f.yaml:5:3: unknown key "precison" in design (known: precision, time, generations, trial, seed); did you mean precision?`},
+		{"unknown part", "factors:\n  network: [bridge, brigde]\nworkloads: udp-rr\n", `f.yaml:2:21: unknown network "brigde" (known: host, bridge, `},
+		{"unknown workload", head + "workloads:\n  - udp-rate: {}\n  - udp-rx\n", `f.yaml:6:5: unknown workload "udp-rx" (known: udp-rr, `},
+		{"unknown filter", head + "  filter: nftables\nworkloads: udp-rr\n", `f.yaml:4:11: unknown filter "nftables" (known: none)`},
+		{"unknown parameter", head + "workloads:\n  - udp-rr: {paylod: 28B}\n", `f.yaml:5:14: workload udp-rr has no parameter "paylod" (known: payload, mode, driver, placement); did you mean payload?`},
+		{"parameter of a part without", "factors: {network: {bridge: {stp: on}}}\nworkloads: udp-rr\n", `f.yaml:1:30: network bridge has no parameter "stp" (known: none)`},
+		{"value of a parameter", head + "workloads:\n  - udp-rr: {mode: [wait, sleep]}\n", `f.yaml:5:27: workloads.udp-rr.mode: "sleep" is not possible (want one of wait, spin)`},
+		{"parameter without value", head + "workloads:\n  - udp-rr: {payload: }\n", `f.yaml:5:22: workloads.udp-rr.payload has no value (want bytes of request and response, 24 to 65507)`},
+		{"driver", head + "workloads:\n  - udp-rr: {driver: ping}\n", `f.yaml:5:22: unknown driver "ping" (known: nettoll`},
+		{"wrong unit", head + "workloads: udp-rr\ndesign: {time: 60 parsecs}\n", `f.yaml:5:16: design.time: "60 parsecs" is not a duration (want a number with a unit, such as 500ms, 30s or 1m30s)`},
+		{"no unit", head + "workloads: udp-rr\ndesign: {time: 60}\n", `f.yaml:5:16: design.time: "60" is not a duration`},
+		{"size", head + "workloads: {udp-rr: {payload: 28 bits}}\n", `f.yaml:4:31: workloads.udp-rr.payload: "28 bits" is not a size (want bytes such as 64, 64B, 128KiB or 1MB)`},
+		{"negative", head + "  pairs: -1\nworkloads: udp-rr\n", `f.yaml:4:10: factors.pairs: -1 is out of range (want 1 to 500)`},
+		{"zero", head + "workloads: udp-rr\ndesign: {precision: 0}\n", `f.yaml:5:21: design.precision: "0" is out of range (want more than 0 and less than 100%, such as 2% or 0.02)`},
+		{"zero time", head + "workloads: udp-rr\ndesign: {time: 0s}\n", `f.yaml:5:16: design.time: "0s" is out of range (want 1ms to 168h0m0s)`},
+		{"absurd", head + "  pairs: 99999999999999999999\nworkloads: udp-rr\n", `f.yaml:4:10: factors.pairs: "99999999999999999999" is not a whole number (want 1 to 500)`},
+		{"absurd hosts", head + "workloads: udp-rr\nhosts: 1000\n", `f.yaml:5:8: hosts: 1000 is out of range (want 2 to 16)`},
+		{"fraction", head + "  pairs: 1.5\nworkloads: udp-rr\n", `f.yaml:4:10: factors.pairs: "1.5" is not a whole number (want 1 to 500)`},
+		{"not a number", head + "workloads: udp-rr\ndesign: {precision: .nan}\n", `f.yaml:5:21: design.precision: ".nan" is not a share (want 2% or 0.02)`},
+		{"infinity", head + "workloads: udp-rr\ndesign: {precision: inf%}\n", `f.yaml:5:21: design.precision: "inf%" is out of range`},
+		{"few generations", head + "workloads: udp-rr\ndesign: {generations: 3}\n", `f.yaml:5:23: design.generations: 3 is out of range (want 5 to 1000)`},
+		{"mtu", head + "workloads: udp-rr\ntune: {mtu: 100}\n", `f.yaml:5:13: tune.mtu: "100" is out of range (want 1280 to 65535 bytes)`},
+		{"kind of hosts", head + "workloads: udp-rr\nhosts: {kind: kubernetes, count: 2}\n", `f.yaml:5:15: unknown kind "kubernetes" (known: local)`},
+		{"hosts as a list", head + "workloads: udp-rr\nhosts: [2]\n", `f.yaml:5:8: hosts is a list (want a value such as 2, or a map with kind, count)`},
+		{"name", "name: ../../etc\n" + head[8:] + "workloads: udp-rr\n", `f.yaml:1:7: name: "../../etc" is no name (want letters, digits, dots, hyphens and underscores, a letter or digit first)`},
+		{"duplicate stack", head + "stacks:\n  - {name: a, network: bridge}\n  - {name: a, network: bridge}\nworkloads: udp-rr\n", `f.yaml:6:12: stacks.name: another stack is called "a"`},
+		{"stack called like one of the factors", head + "stacks:\n  - {name: bridge, network: host}\nworkloads: udp-rr\n", `f.yaml:3:3: stack "bridge": another one is called so`},
+		{"stack without a name", head + "stacks:\n  - {network: bridge}\nworkloads: udp-rr\n", `f.yaml:5:5: stacks has no name (What the stack is called in tables and ids.)`},
+		{"stack of two", head + "stacks:\n  - {name: a, network: [bridge, host]}\nworkloads: udp-rr\n", `f.yaml:5:24: stacks.network is a list (want the name of a network, or {NAME: {parameter: value}})`},
+		{"two parts in one", "factors:\n  network:\n  - bridge:\n    host:\nworkloads: udp-rr\n", `f.yaml:4:5: factors.network: "host" beside "bridge" (want one network in each entry, its parameters below it)`},
+		{"empty factor", "factors:\n  network: []\nworkloads: udp-rr\n", `f.yaml:2:12: factors.network is an empty list (want the name of a network, or {NAME: {parameter: value}})`},
+		{"empty parameter", head + "workloads:\n  - udp-rr: {mode: []}\n", `f.yaml:5:20: workloads.udp-rr.mode is an empty list`},
+		{"twice in a factor", "factors:\n  network: [bridge, bridge]\nworkloads: udp-rr\n", `f.yaml:2:21: network "bridge" is listed twice`},
+		{"twice in pairs", head + "  pairs: [1, 1]\nworkloads: udp-rr\n", `f.yaml:4:14: factors.pairs: "1" is listed twice`},
+		{"a key twice", head + "workloads: udp-rr\nname: y\n", `f.yaml:5:1: "name" is given twice (first in line 1)`},
+		{"no workloads", head, `f.yaml:1:1: an experiment has no workloads (What traffic the pairs exchange.`},
+		{"workloads without value", head + "workloads:\n", `f.yaml:4:1: workloads has no value (want `},
+		{"nothing to compare", "baseline: {network: bridge}\nfactors: {network: bridge}\nworkloads: udp-rr\n", `f.yaml:2:11: the baseline bridge has nothing to be compared with: factors and stacks name no other stack (networks: host, bridge`},
+		{"only a baseline", "baseline: {network: host}\nworkloads: udp-rr\n", `f.yaml:1:1: the baseline host has nothing to be compared with`},
+		{"not a map", "- a\n- b\n", `f.yaml:1:1: an experiment is a list (want a map with name, hosts, baseline, factors, stacks, workloads, design, tune)`},
+		{"a word", "hello\n", `f.yaml:1:1: an experiment is a single value (want a map with name`},
+		{"several documents", head + "workloads: udp-rr\n---\nname: y\n", `f.yaml:6:1: a second document begins here (want one experiment in a file)`},
+		{"nothing", "", `f.yaml: there is nothing in it (want an experiment; nettoll init writes one)`},
+		{"comments", "# nothing\n", `f.yaml: there is nothing in it (want an experiment; nettoll init writes one)`},
+		{"garbage", strings.Repeat("\x9f\x12garbage", 100_000), `f.yaml: 900000 bytes are no experiment (want at most 262144)`},
+		{"many lines", strings.Repeat("a: b\n", 50_000), `f.yaml: 50000 lines are no experiment (want at most 3000)`},
+		{"a long word", strings.Repeat("a:", 100_000), `f.yaml:1:1: a value of 199999 characters (want at most 200)`},
+		{"less garbage", strings.Repeat("{x: ", 20_000), `f.yaml:1:161: 41 brackets within each other (want at most 40)`},
+		{"no text", "name: \xff\xfe\n", `f.yaml:1:7: the byte 0xff is no UTF-8 (want text)`},
+		{"NUL", "name: x\nfac\x00tors: y\n", `f.yaml:2:4: a NUL byte (want text)`},
+		{"tab", "factors:\n\tnetwork: bridge\n", `f.yaml:2:1: a tab (want spaces for indentation)`},
+		{"alias bomb", "a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n", `f.yaml:1:4: anchors, aliases and merge keys are not known here`},
+		{"merge key", "name: x\n<<: {a: b}\n", `f.yaml:2:1: anchors, aliases and merge keys are not known here`},
+		{"tag", "name: !!binary x\n", `f.yaml:1:7: tags such as "!!binary" are not known here`},
+		{"syntax", "name: [x\nfactors: {", `f.yaml:`},
+		{"indentation", "factors:\n  network: bridge\n pairs: 1\n", `f.yaml:3:`},
+		{"key that is none", "? [a]\n: b\n", `f.yaml:2:1: this is not YAML: `},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e, err := experiment.Read("f.yaml", []byte(c.text), nil, catalogue.New().Parts())
+			if err == nil {
+				t.Fatalf("no error, and %+v", e)
+			}
+			if !strings.HasPrefix(err.Error(), c.want) {
+				t.Errorf("error\n  %v\nwant\n  %s", err, c.want)
+			}
+			checkError(t, e, err)
+		})
+	}
+}
+
+// checkError: one line, an excerpt of at most five, and no experiment beside it.
+func checkError(t *testing.T, e experiment.Experiment, err error) {
+	t.Helper()
+	var placed *experiment.Error
+	if !errors.As(err, &placed) {
+		t.Fatalf("%T, want an Error with a place: %v", err, err)
+	}
+	lines := append([]string{err.Error()}, placed.Excerpt()...)
+	if len(lines) > 6 {
+		t.Errorf("%d lines, want at most 6:\n%s", len(lines), strings.Join(lines, "\n"))
+	}
+	for _, l := range lines {
+		if strings.ContainsAny(l, "\n\r\x00\x1b\t") {
+			t.Errorf("line %q holds what moves a terminal", l)
+		}
+	}
+	if cmp.Diff(experiment.Experiment{}, e) != "" {
+		t.Errorf("an error and an experiment: %+v", e)
+	}
+}
+
+func TestExcerpt(t *testing.T) {
+	_, err := experiment.Read("f.yaml", []byte("name: x\r\n# µ\x1b[31m\nfactors:\n  network: [bridge, µµ, brigde]\nworkloads: udp-rr\nhosts: 2\n"), nil, catalogue.New().Parts())
+	var placed *experiment.Error
+	if !errors.As(err, &placed) {
+		t.Fatal(err)
+	}
+	want := []string{"2 | # µ\uFFFD[31m", "3 | factors:", "4 |   network: [bridge, µµ, brigde]", "  |                     ^", "5 | workloads: udp-rr"}
+	if diff := cmp.Diff(want, placed.Excerpt()); diff != "" {
+		t.Errorf("excerpt (-want +got):\n%s", diff)
+	}
+}
+
+// What the command line sets is checked like the file, and errors name the flag.
+func TestSettings(t *testing.T) {
+	text := head + "workloads:\n  - udp-rr: {payload: 28B}\ndesign: {time: 5s}\n"
+	set := func(flag, path, value string) experiment.Setting {
+		return experiment.Setting{Flag: flag, Path: path, Value: value}
+	}
+	e, err := experiment.Read("f.yaml", []byte(text), []experiment.Setting{
+		set("--time", "design.time", `"30s"`), set("--set", "factors.pairs", "[1, 10]"), set("--set", "workloads.0.udp-rr.payload", "1KiB"),
+		set("--set", "tune.mtu", "9000"),
+	}, catalogue.New().Parts())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e.Design.Time != 30*time.Second || cmp.Diff([]int{1, 10}, e.Factors.Pairs) != "" || e.Workloads[0].Params["payload"] != "1024" || e.Tune.MTU != 9000 {
+		t.Errorf("%+v", e)
+	}
+	if want := "# changed on the command line: factors.pairs: [1, 10]\n"; !strings.HasPrefix(e.Source, text) || !strings.Contains(e.Source, want) {
+		t.Errorf("source %q, want the file and %q", e.Source, want)
+	}
+	for _, c := range []struct {
+		setting experiment.Setting
+		want    string
+	}{
+		{set("--time", "design.time", `"30"`), `--time: design.time: "30" is not a duration`},
+		{set("--set", "design.tme", "1s"), `--set design.tme=1s: unknown key "tme" in design (known: precision, time, generations, trial, seed); did you mean time?`},
+		{set("--set", "workloads.3.udp-rr.payload", "1"), `--set workloads.3.udp-rr.payload=1: "3" is no item of workloads (want 0 to 0)`},
+		{set("--set", "a..b", "1"), `--set a..b=1: "a..b" is no path`},
+		{set("--set", "name", ""), `--set name=: there is no value`},
+		{set("--set", "name", "[a"), `--set name=[a:`},
+		{set("--set", "name", "*a"), `--set name=*a:`},
+		{set("--network", "factors.network", `["brdge"]`), `--network: unknown network "brdge" (known: host, bridge`},
+	} {
+		e, err := experiment.Read("f.yaml", []byte(text), []experiment.Setting{c.setting}, catalogue.New().Parts())
+		if err == nil || !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("%+v: error %v, want %s", c.setting, err, c.want)
+			continue
+		}
+		checkError(t, e, err)
+	}
+}
+
+// What a file says nothing about is as in Base.
+func TestReadDefaults(t *testing.T) {
+	e := read(t, "factors: {network: bridge}\nworkloads: udp-rr\n")
+	want := experiment.Base()
+	want.Factors.Networks = []experiment.Choice{{Name: "bridge", Params: map[string]string{}}}
+	want.Workloads = []experiment.Load{{Choice: experiment.Choice{Name: "udp-rr", Params: map[string]string{}}}}
+	want.Source = e.Source
+	if diff := cmp.Diff(want, e); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// FuzzRead: a value or an error, never both, never a panic; what was read can be expanded or says why not.
+func FuzzRead(f *testing.F) {
+	all, err := experiment.Examples()
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, x := range all {
+		f.Add(x.Text, "design.time", "3s")
+	}
+	for _, s := range []string{head, "a: &a [*a]", "? a\n: b", "- - - -", "{[", "|\n x", "%YAML 1.2\n---\n", "a: !!float 1", "\"\\x00\": 1", "a: b: c", "a:\n- b\n -c", "---\n...\n---", ": "} {
+		f.Add([]byte(s), "a.0.b", s)
+	}
+	parts := catalogue.New().Parts()
+	f.Fuzz(func(t *testing.T, text []byte, path, value string) {
+		for _, settings := range [][]experiment.Setting{nil, {{Flag: "--set", Path: path, Value: value}}} {
+			e, err := experiment.Read("f.yaml", text, settings, parts)
+			if err != nil {
+				checkError(t, e, err)
+				continue
+			}
+			if r, err := experiment.Resolve(e, parts, 2); (r == nil) == (err == nil) {
+				t.Fatalf("resolved to %v and %v", r, err)
+			}
+		}
+	})
+}
+
+func ExampleError() {
+	_, err := experiment.Read("my.yaml", []byte("factors: {network: brigde}\n"), nil, catalogue.New().Parts())
+	var placed *experiment.Error
+	if errors.As(err, &placed) {
+		fmt.Println(placed.Line, placed.Column)
+		fmt.Println(placed.Excerpt()[1])
+	}
+	// Output:
+	// 1 20
+	//   |                    ^
+}

@@ -1,0 +1,126 @@
+package experiment
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+)
+
+// Schema returns the JSON Schema (draft 2020-12) of experiment files, for editors and for checks without nettoll. It is written from the shapes that
+// the decoder reads by and from the parts: what it refuses, the decoder refuses.
+func Schema(parts Parts) ([]byte, error) {
+	e := Base()
+	s := grammar(&e, parts).schema()
+	s["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+	s["title"] = "nettoll experiment"
+	text, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("encode schema: %w", err)
+	}
+	return append(text, '\n'), nil
+}
+
+// schema describes a shape.
+func (s shape) schema() map[string]any {
+	m := s.core()
+	if s.doc != "" {
+		m["description"] = s.doc
+	}
+	if s.example != "" {
+		m["examples"] = []string{s.example}
+	}
+	return m
+}
+
+func (s shape) core() map[string]any {
+	switch {
+	case s.either != nil:
+		var list []any
+		for _, e := range s.either {
+			list = append(list, e.schema())
+		}
+		return map[string]any{"anyOf": list}
+	case s.fields != nil:
+		properties, required := map[string]any{}, []string{}
+		for _, f := range s.fields {
+			properties[f.name] = f.schema()
+			if f.required {
+				required = append(required, f.name)
+			}
+		}
+		m := map[string]any{"type": "object", "properties": properties, "additionalProperties": false}
+		if len(required) > 0 {
+			m["required"] = required
+		}
+		return m
+	case s.items != nil:
+		item := s.items.schema()
+		array := map[string]any{"type": "array", "minItems": 1, "items": item}
+		if s.lone {
+			return map[string]any{"anyOf": []any{item, array}}
+		}
+		return array
+	case s.parts != nil:
+		return s.parts.schema()
+	case s.values != nil:
+		return enum(s.values)
+	}
+	m := map[string]any{"type": "string"}
+	if s.number {
+		m["type"] = []string{"string", "number"}
+	}
+	if s.pattern != "" {
+		m["pattern"] = s.pattern
+	}
+	return m
+}
+
+// enum is one of some values. YAML has words of its own for true and false.
+func enum(values []choice) map[string]any {
+	if slices.ContainsFunc(values, func(c choice) bool { return c.doc != "" }) {
+		var list []any
+		for _, c := range values {
+			list = append(list, map[string]any{"const": c.name, "description": c.doc})
+		}
+		return map[string]any{"anyOf": list}
+	}
+	var list []any
+	for _, c := range values {
+		list = append(list, c.name)
+		switch c.name {
+		case "true", "false":
+			list = append(list, c.name == "true")
+		}
+	}
+	return map[string]any{"enum": list}
+}
+
+// schema is a part's name, or a map of the name and its parameters.
+func (p *partShape) schema() map[string]any {
+	var bare []choice
+	var list []any
+	for _, d := range p.parts {
+		bare = append(bare, choice{d.name, d.summary})
+		properties := map[string]any{}
+		for _, param := range d.params {
+			one := map[string]any{"type": []string{"string", "number"}}
+			if param.Values != nil {
+				one = enum(choices(param.Values...))
+			}
+			properties[param.Name] = map[string]any{
+				"description": param.Summary, "default": param.Default,
+				"anyOf": []any{one, map[string]any{"type": "array", "minItems": 1, "items": one}},
+			}
+		}
+		if p.own != nil {
+			for _, f := range p.own(d.name) {
+				properties[f.name] = f.schema()
+			}
+		}
+		list = append(list, map[string]any{
+			"type": "object", "required": []string{d.name}, "additionalProperties": false, "description": d.summary,
+			"properties": map[string]any{d.name: map[string]any{"type": []string{"object", "null"}, "properties": properties, "additionalProperties": false}},
+		})
+	}
+	return map[string]any{"anyOf": append([]any{enum(bare)}, list...)}
+}

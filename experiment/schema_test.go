@@ -1,0 +1,92 @@
+package experiment_test
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/nettoll/nettoll/catalogue"
+	"github.com/nettoll/nettoll/experiment"
+)
+
+// The schema and the decoder agree: what the one takes the other takes, and what it refuses, too.
+func TestSchema(t *testing.T) {
+	parts := catalogue.New().Parts()
+	text, err := experiment.Schema(parts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource("nettoll.json", document); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := c.Compile("nettoll.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(t *testing.T, text string, good bool) {
+		t.Helper()
+		var v any
+		if err := yaml.Unmarshal([]byte(text), &v); err != nil {
+			t.Fatal(err)
+		}
+		if err := schema.Validate(plain(v)); (err == nil) != good {
+			t.Errorf("the schema says %v of\n%s", err, text)
+		}
+		if _, err := experiment.Read("f.yaml", []byte(text), nil, parts); (err == nil) != good {
+			t.Errorf("the decoder says %v of\n%s", err, text)
+		}
+	}
+	examples, err := experiment.Examples()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range examples {
+		check(t, string(x.Text), true)
+	}
+	for _, c := range []struct {
+		good bool
+		text string
+	}{
+		{true, "factors: {network: bridge}\nworkloads: udp-rr\n"},
+		{true, "factors: {network: [bridge], pairs: 2, placement: same-host}\nworkloads: [udp-rr: {payload: [28B, 64], mode: wait}]\n"},
+		{true, "factors: {network: {bridge: }}\nworkloads: [udp-rr: ]\nhosts: {kind: local, count: 3}\n"},
+		{true, "stacks: [{name: a, network: bridge}]\nworkloads: udp-rr\ndesign: {trial: 100ms, precision: 0.05, time: 1m30s}\ntune: {mtu: 9000B}\n"},
+		{false, "factors: {network: bridge}\n"},
+		{false, "factors: {network: brigde}\nworkloads: udp-rr\n"},
+		{false, "factors: {network: bridge}\nworkloads: udp-rr\nx: 1\n"},
+		{false, "factors: {network: []}\nworkloads: udp-rr\n"},
+		{false, "factors: {network: bridge}\nworkloads: [udp-rr: {paylod: 28}]\n"},
+		{false, "factors: {network: bridge}\nworkloads: [udp-rr: {mode: sleep}]\n"},
+		{false, "factors: {network: bridge, placement: there}\nworkloads: udp-rr\n"},
+		{false, "factors: {network: bridge}\nworkloads: udp-rr\ndesign: {time: soon}\n"},
+		{false, "stacks: [{network: bridge}]\nworkloads: udp-rr\n"},
+	} {
+		check(t, c.text, c.good)
+	}
+}
+
+// plain turns what the YAML library makes into what JSON has.
+func plain(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for k, x := range v {
+			v[k] = plain(x)
+		}
+	case []any:
+		for i, x := range v {
+			v[i] = plain(x)
+		}
+	case uint64:
+		return float64(v)
+	case int64:
+		return float64(v)
+	}
+	return v
+}
