@@ -122,12 +122,6 @@ func (a *app) flagValues() map[string]cobra.CompletionFunc {
 
 // arguments says what the arguments of commands can be, by the commands' names. A command that is not here takes none.
 func (a *app) arguments() map[string]cobra.CompletionFunc {
-	var kinds []string
-	for _, e := range a.entries() {
-		if e.kind != "" && !slices.Contains(kinds, e.kind) {
-			kinds = append(kinds, e.kind)
-		}
-	}
 	experiments := found(func(path string) bool { return slices.Contains([]string{".yaml", ".yml"}, filepath.Ext(path)) })
 	runs := found(func(path string) bool {
 		info, err := os.Stat(filepath.Join(path, control.RunFile))
@@ -138,7 +132,7 @@ func (a *app) arguments() map[string]cobra.CompletionFunc {
 		"plan":       first(1, experiments),
 		"report":     first(1, runs),
 		"compare":    first(2, runs),
-		"list":       first(1, single(words(kinds))),
+		"list":       first(1, single(words(a.kinds()))),
 		"completion": first(1, single(words(shellNames()))),
 	}
 }

@@ -1,45 +1,97 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+
+	"github.com/nettoll/nettoll/experiment"
+	"github.com/nettoll/nettoll/part"
 )
 
-// entry is a line of `list`.
-type entry struct{ kind, name, summary string }
+// entry is one thing that an experiment can be made of or start from. Its JSON is what `list --json` prints: keys are added, and never renamed.
+type entry struct {
+	Kind           string       `json:"kind"`
+	Name           string       `json:"name"`
+	Summary        string       `json:"summary"`
+	Implementation string       `json:"implementation,omitempty"`
+	Params         []entryParam `json:"params,omitempty"`
+}
 
+type entryParam struct {
+	Name    string   `json:"name"`
+	Default string   `json:"default"`
+	Values  []string `json:"values,omitempty"` // all there are; absent where the summary says the range
+	Summary string   `json:"summary"`
+}
+
+func newEntry(kind, name, summary, implementation string, params part.List) entry {
+	e := entry{Kind: kind, Name: name, Summary: summary, Implementation: implementation}
+	for _, p := range params {
+		e.Params = append(e.Params, entryParam{p.Name, p.Default, p.Values, p.Summary})
+	}
+	return e
+}
+
+// entries lists everything, kind by kind, in the order of the catalogue. What list, its completion and its help say of kinds comes from here.
 func (a *app) entries() []entry {
 	var all []entry
 	for _, n := range a.catalogue.Networks {
 		d := n.Describe()
-		all = append(all, entry{"network", d.Name, d.Summary})
+		all = append(all, newEntry("network", d.Name, d.Summary, d.Implementation, d.Params))
 	}
 	for _, r := range a.catalogue.Runtimes {
 		d := r.Describe()
-		all = append(all, entry{"runtime", d.Name, d.Summary})
+		all = append(all, newEntry("runtime", d.Name, d.Summary, d.Implementation, nil))
 	}
 	for _, w := range a.catalogue.Workloads {
 		d := w.Describe()
-		all = append(all, entry{"workload", d.Name, d.Summary})
-		for _, p := range d.Params {
-			all = append(all, entry{"", "  " + p.Name + "=" + p.Default, p.Summary})
-		}
+		all = append(all, newEntry("workload", d.Name, d.Summary, "", d.Params))
+	}
+	for _, r := range a.catalogue.Parts().Drivers {
+		d := r.Describe()
+		all = append(all, newEntry("driver", d.Name, d.Summary, "", nil))
+	}
+	examples, _ := experiment.Examples() // they are part of the program
+	for _, e := range examples {
+		all = append(all, newEntry("example", e.Name, e.Summary, "", nil))
 	}
 	return all
 }
 
+// kinds lists the kinds of which there is something.
+func (a *app) kinds() []string {
+	var kinds []string
+	for _, e := range a.entries() {
+		if !slices.Contains(kinds, e.Kind) {
+			kinds = append(kinds, e.Kind)
+		}
+	}
+	return kinds
+}
+
 func (a *app) listCommand() *cobra.Command {
-	kinds := []string{"network", "runtime", "workload"}
-	return &cobra.Command{
+	var asJSON bool
+	kinds := a.kinds()
+	cmd := &cobra.Command{
 		Use:   "list [KIND]",
-		Short: "List the parts: networks, runtimes, workloads and their parameters",
+		Short: "List the parts and their parameters, and the experiments to start from",
+		Long: `Lists what an experiment can be made of: the parts of the catalogue by kind, below each its parameters as NAME=DEFAULT,
+and the experiments that come with nettoll. The kinds are ` + strings.Join(kinds, ", ") + `.
+
+With --json it is one list of objects: kind, name, summary, and where there are any implementation and params, each of
+these with name, default, summary, and values where only these are possible.`,
+		Example: `  nettoll list
+  nettoll list workload
+  nettoll list --json | jq -r '.[] | select(.kind == "network").name'`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return usageError{fmt.Errorf("nettoll list takes at most one argument, got %d", len(args))}
+				return usageError{fmt.Errorf("nettoll list takes at most one argument, the kind, got %d (known: %s)", len(args), strings.Join(kinds, ", "))}
 			}
 			if len(args) == 1 && !slices.Contains(kinds, args[0]) {
 				return usageError{fmt.Errorf("unknown kind %q (known: %s)", args[0], strings.Join(kinds, ", "))}
@@ -47,18 +99,28 @@ func (a *app) listCommand() *cobra.Command {
 			return nil
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
+			list := slices.DeleteFunc(a.entries(), func(e entry) bool { return len(args) == 1 && e.Kind != args[0] })
+			if asJSON {
+				return writeJSON(a.Out, list)
+			}
 			w := tabwriter.NewWriter(a.Out, 0, 0, 2, ' ', 0)
-			kind := ""
-			for _, e := range a.entries() {
-				if e.kind != "" {
-					kind = e.kind
+			for _, e := range list {
+				fmt.Fprintf(w, "%s\t%s\t%s\n", e.Kind, e.Name, e.Summary)
+				for _, p := range e.Params {
+					fmt.Fprintf(w, "\t  %s=%s\t%s\n", p.Name, p.Default, p.Summary)
 				}
-				if len(args) == 1 && kind != args[0] {
-					continue
-				}
-				fmt.Fprintf(w, "%s\t%s\t%s\n", e.kind, e.name, e.summary)
 			}
 			return w.Flush()
 		},
 	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON list")
+	return cmd
+}
+
+// writeJSON writes a value for scripts and for people who look at it.
+func writeJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
 }

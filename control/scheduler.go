@@ -15,6 +15,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/clock"
 	"github.com/nettoll/nettoll/internal/linux/procfs"
 	"github.com/nettoll/nettoll/internal/linux/thread"
+	"github.com/nettoll/nettoll/internal/linux/userns"
 	"github.com/nettoll/nettoll/measure"
 )
 
@@ -145,6 +146,9 @@ func describe(o Options, cpus []int) (measure.Run, error) {
 			of = "_" + affinity
 		}
 		run.Facts["cpus_sources"+of], run.Facts["cpus_sinks"+of] = p.sources, p.sinks
+	}
+	if run.Facts["user_namespace"] = userns.Inside(); userns.Inside() {
+		run.Facts["not_granted"] = userns.Refused()
 	}
 	run.Facts["mtu"] = o.Resolved.Experiment.Tune.MTU
 	if len(o.Resolved.Omitted) > 0 {

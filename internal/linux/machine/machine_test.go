@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"maps"
 	"os"
 	"strings"
 	"testing"
@@ -187,9 +188,7 @@ func TestFindings(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			files := laptop()
-			for path, text := range tt.changed {
-				files[path] = text
-			}
+			maps.Copy(files, tt.changed)
 			var got []string
 			for _, line := range lines(Look(root(files), tt.with)) {
 				if strings.HasPrefix(line[2:], tt.finding+":") {

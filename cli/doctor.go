@@ -1,0 +1,556 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"text/tabwriter"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/nettoll/nettoll/control"
+	"github.com/nettoll/nettoll/driver"
+	"github.com/nettoll/nettoll/experiment"
+	"github.com/nettoll/nettoll/internal/linux"
+	"github.com/nettoll/nettoll/internal/linux/machine"
+	"github.com/nettoll/nettoll/internal/linux/procfs"
+	"github.com/nettoll/nettoll/internal/linux/userns"
+	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/workload"
+)
+
+// diagnosis is what doctor finds. Its JSON is what `doctor --json` prints: keys are added, and never renamed.
+type diagnosis struct {
+	Default       string       `json:"default_experiment"` // canRun, inPart or cannotRun
+	UserNamespace bool         `json:"user_namespace"`     // whether parts were tried inside one
+	NotGranted    []string     `json:"not_granted"`        // what root of the machine has and this process does not, in words
+	Parts         []*diagnosed `json:"parts"`
+	Machine       []aboutThere `json:"machine"`
+}
+
+const (
+	canRun    = "can run"
+	inPart    = "can run in part"
+	cannotRun = "cannot run"
+)
+
+// diagnosed is one part.
+type diagnosed struct {
+	Kind           string     `json:"kind"`
+	Name           string     `json:"name"`
+	Implementation string     `json:"implementation,omitempty"`
+	Works          bool       `json:"works"` // in everything that was tried
+	Tried          []*attempt `json:"tried"`
+}
+
+// attempt is one way to use a part.
+type attempt struct {
+	What    string `json:"what"` // "one host"
+	Works   bool   `json:"works"`
+	LeftOut string `json:"left_out,omitempty"` // why it means nothing; it was not tried then
+	Reason  string `json:"reason,omitempty"`   // why it does not work
+	Missing string `json:"missing,omitempty"`  // what is not there, where that is known
+	Hint    string `json:"hint,omitempty"`     // what would help
+}
+
+// aboutThere is one finding about the machine.
+type aboutThere struct {
+	Name   string `json:"name"`
+	Value  string `json:"value"`
+	Known  bool   `json:"known"`
+	Advice string `json:"advice,omitempty"`
+}
+
+func (a *app) doctorCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Say what works on this machine, and what would make its results steadier",
+		Long: `Tries each part of the catalogue, in the smallest lab that there is and in the same way as run: it builds the lab, proves that
+packets of full size pass, has it measured for some milliseconds, and removes it. For each part it says that it works, and by
+which implementation, or why not and what would help. Then it looks at the machine: its CPUs, what else runs, the limits of
+its kernel, with advice where something makes results scatter. What the machine does not show is said to be not known.
+It takes a few seconds. As an ordinary user it works in a user namespace, as run does.
+
+With --json it is one object:
+  default_experiment  "can run", "can run in part" or "cannot run"
+  user_namespace      whether parts were tried inside a user namespace
+  not_granted         what root of the machine has and this process does not, as sentences
+  parts               kind, name, implementation, works, and tried: what, works, left_out, reason, missing, hint
+  machine             name, value, known, advice
+
+The exit status is 0 if the default experiment can run, 3 if it cannot because some part does not work here, and 1 if
+nothing can be measured here.`,
+		Example: `  nettoll doctor
+  nettoll doctor --json | jq -r '.parts[] | select(.works | not).name'`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if ended, err := a.rootless(); ended {
+				return err
+			}
+			d, err := a.diagnose(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				err = writeJSON(a.Out, d)
+			} else {
+				o := a.textOptions()
+				err = d.write(a.Out, o.Width, o.Color)
+			}
+			switch {
+			case err != nil:
+				return err
+			case d.Default == canRun:
+				return nil
+			case !d.anything():
+				return status(exitFailed)
+			}
+			return status(exitPartly)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return cmd
+}
+
+// sampled is for how long the CPUs are watched.
+const sampled = 200 * time.Millisecond
+
+// modes returns how many cores are in each mode just now, nil if the kernel does not say.
+func modes(ctx context.Context) map[string]float64 {
+	before, err := procfs.ReadCPUTime()
+	if err != nil {
+		return nil
+	}
+	began := time.Now()
+	select {
+	case <-ctx.Done():
+	case <-time.After(sampled):
+	}
+	after, err := procfs.ReadCPUTime()
+	if err != nil {
+		return nil
+	}
+	return procfs.Cores(before, after, time.Since(began).Seconds())
+}
+
+func (a *app) diagnose(ctx context.Context) (*diagnosis, error) {
+	d := &diagnosis{UserNamespace: userns.Inside() && a.refused == nil, NotGranted: userns.Refused()}
+	var options machine.Options
+	options.Modes = modes(ctx) // before anything of ours runs
+	sources, sinks, err := control.CPUs()
+	if err != nil {
+		return nil, err
+	}
+	options.Sources, options.Sinks = sources, sinks
+	if d.Parts, err = a.tryAll(ctx); err != nil {
+		return nil, err
+	}
+	if ctx.Err() != nil {
+		return nil, status(exitInterrupted)
+	}
+	for _, f := range machine.Look(os.DirFS("/"), options) {
+		d.Machine = append(d.Machine, aboutThere(f))
+	}
+	cpus := slices.Concat(sources, sinks)
+	slices.Sort(cpus)
+	if d.Default, err = d.defaultExperiment(a.catalogue.Parts(), len(slices.Compact(cpus))); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+const (
+	oneHost  = "one host"
+	twoHosts = "two hosts"
+	// tryLimit is how long one try may take. They take some 50 ms each, those of drivers seconds.
+	tryLimit = 20 * time.Second
+	// quiet is after which time the user is told what is being tried.
+	quiet = 2 * time.Second
+	// atOnce is how many are tried at the same time: no figure is taken from them.
+	atOnce = 4
+)
+
+// tries are parts on trial.
+type tries struct {
+	a     *app
+	parts []*diagnosed
+	group errgroup.Group
+	began time.Time
+	mu    sync.Mutex // of what is written meanwhile
+}
+
+// add adds a part.
+func (t *tries) add(kind, name, implementation string) *diagnosed {
+	d := &diagnosed{Kind: kind, Name: name, Implementation: implementation}
+	t.parts = append(t.parts, d)
+	return d
+}
+
+// try tries one way to use a part, in the background.
+func (t *tries) try(ctx context.Context, d *diagnosed, what string, s control.Sample) {
+	result := &attempt{What: what}
+	d.Tried = append(d.Tried, result)
+	if t.a.refused != nil {
+		result.explain(t.a.refused)
+		return
+	}
+	t.group.Go(func() error {
+		told := time.AfterFunc(max(0, quiet-time.Since(t.began)), func() {
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			fmt.Fprintf(t.a.Err, "trying %s %s (%s)\n", d.Kind, d.Name, what)
+		})
+		defer told.Stop()
+		ctx, cancel := context.WithTimeoutCause(ctx, tryLimit, fmt.Errorf("it took longer than %v", tryLimit))
+		defer cancel()
+		result.explain(control.Try(ctx, s, startLocal))
+		return nil
+	})
+}
+
+// tryAll tries every part.
+func (a *app) tryAll(ctx context.Context) ([]*diagnosed, error) {
+	parts := a.catalogue.Parts()
+	baseline, err := parts.Network(experiment.Base().Baseline.Network.Name)
+	if err != nil {
+		return nil, err
+	}
+	t := &tries{a: a, began: time.Now()}
+	t.group.SetLimit(atOnce)
+	simple := control.Sample{Network: baseline, Runtime: parts.Runtimes[0], Workload: parts.Workloads[0], Hosts: 1}
+	for _, n := range parts.Networks {
+		d := t.add("network", n.Describe().Name, n.Describe().Implementation)
+		for i, what := range []string{oneHost, twoHosts} {
+			s := simple
+			s.Network, s.Hosts = n, i+1
+			if reason := excluded(n, s.Hosts); reason != "" {
+				d.Tried = append(d.Tried, &attempt{What: what, LeftOut: reason})
+				continue
+			}
+			t.try(ctx, d, what, s)
+		}
+	}
+	_ = t.group.Wait() // it has no errors: they are results
+	// A runtime makes something only where containers have namespaces of their own, which is where there is no baseline.
+	joined := baseline
+	for i, d := range t.parts {
+		if d.works(oneHost) && d.Name != baseline.Describe().Name {
+			joined = parts.Networks[i]
+			break
+		}
+	}
+	for _, r := range parts.Runtimes {
+		s := simple
+		s.Network, s.Runtime = joined, r
+		t.try(ctx, t.add("runtime", r.Describe().Name, r.Describe().Implementation), "a container", s)
+	}
+	for _, w := range parts.Workloads {
+		s := simple
+		s.Workload = w
+		t.try(ctx, t.add("workload", w.Describe().Name, ""), "a trial", s)
+	}
+	for _, r := range parts.Drivers {
+		d := t.add("driver", r.Describe().Name, "")
+		for _, w := range parts.Workloads {
+			if serves(r, w.Describe()) {
+				s := simple
+				s.Workload, s.Driver = w, r
+				t.try(ctx, d, w.Describe().Name, s)
+			}
+		}
+	}
+	_ = t.group.Wait()
+	for _, d := range t.parts {
+		d.Works = slices.ContainsFunc(d.Tried, func(t *attempt) bool { return t.Works }) && !slices.ContainsFunc(d.Tried, (*attempt).failed)
+	}
+	return t.parts, nil
+}
+
+// excluded returns why a network, with its parameters as by default, means nothing in a lab of so many hosts, "" where it does.
+func excluded(n network.Network, hosts int) string {
+	x, ok := n.(network.Excluder)
+	if !ok {
+		return ""
+	}
+	params, err := n.Describe().Params.Resolve("", nil)
+	if err != nil {
+		return ""
+	}
+	return x.Exclude(hosts, params)
+}
+
+// serves says whether a driver can drive a workload with its parameters as by default.
+func serves(d driver.Driver, w workload.Description) bool {
+	params, err := w.Resolve(nil)
+	return err == nil && d.Serves(w, params) == nil
+}
+
+// explain takes what came of a try.
+func (t *attempt) explain(err error) {
+	if t.Works = err == nil; t.Works {
+		return
+	}
+	t.Reason = err.Error()
+	if u, ok := errors.AsType[*linux.UnsupportedError](err); ok {
+		t.Missing, t.Hint = u.Missing, u.Hint
+		t.Reason = strings.ReplaceAll(t.Reason, " (hint: "+u.Hint+")", "")
+	}
+}
+
+// failed says whether it was tried and does not work.
+func (t *attempt) failed() bool { return !t.Works && t.LeftOut == "" }
+
+// works says whether a part works in one way of using it.
+func (p *diagnosed) works(what string) bool {
+	return slices.ContainsFunc(p.Tried, func(t *attempt) bool { return t.What == what && t.Works })
+}
+
+// works says whether there is a part that works in one way of using it, or in all where what is "".
+func (d *diagnosis) works(kind, name, what string) bool {
+	return slices.ContainsFunc(d.Parts, func(p *diagnosed) bool {
+		return p.Kind == kind && p.Name == name && (p.Works || what != "" && p.works(what))
+	})
+}
+
+// anything says whether something can be measured: there is a network, a runtime and a workload that works.
+func (d *diagnosis) anything() bool {
+	for _, kind := range []string{"network", "runtime", "workload"} {
+		if !slices.ContainsFunc(d.Parts, func(p *diagnosed) bool { return p.Kind == kind && p.mark() != broken }) {
+			return false
+		}
+	}
+	return true
+}
+
+// defaultExperiment says whether `nettoll run` works here.
+func (d *diagnosis) defaultExperiment(parts experiment.Parts, cpus int) (string, error) {
+	e, err := experiment.Default(parts)
+	if err != nil {
+		return "", err
+	}
+	r, err := experiment.Resolve(e, parts, cpus)
+	if err != nil {
+		return "", err
+	}
+	all := true
+	for _, l := range r.Labs {
+		what := oneHost
+		if l.Hosts > 1 {
+			what = twoHosts
+		}
+		all = all && d.works("network", l.Network.Describe().Name, what) && d.works("runtime", l.Runtime.Describe().Name, "")
+	}
+	for _, c := range r.Cells {
+		all = all && d.works("workload", c.Workload.Describe().Name, "")
+	}
+	baseline := e.Baseline.Network.Name
+	switch {
+	case all:
+		return canRun, nil
+	case d.anything() && d.works("network", baseline, oneHost):
+		return inPart, nil
+	}
+	return cannotRun, nil
+}
+
+// write shows the diagnosis to people.
+func (d *diagnosis) write(w io.Writer, width int, color bool) error {
+	p := page{width: width, color: color}
+	table := tabwriter.NewWriter(&p.text, 0, 0, 2, ' ', 0)
+	for _, part := range d.Parts {
+		fmt.Fprintf(table, "%s %s\t%s\t%s\t%s\n", part.mark(), part.Kind, part.Name, part.Implementation, part.summary())
+	}
+	_ = table.Flush() // it writes to memory
+	p.problems(d.Parts)
+	fmt.Fprintf(&p.text, "\nThe default experiment %s here.\n", d.Default)
+	if d.UserNamespace {
+		fmt.Fprintln(&p.text, "All was tried inside a user namespace, as run does without root.")
+	}
+	if len(d.NotGranted) > 0 {
+		p.wrap("", "Not granted here: "+strings.Join(d.NotGranted, "; ")+".")
+	}
+
+	fmt.Fprintln(&p.text)
+	longest := 0
+	for _, f := range d.Machine {
+		longest = max(longest, len(label(f.Name)))
+	}
+	for _, f := range d.Machine {
+		mark := " "
+		switch {
+		case f.Advice != "":
+			mark = adverse
+		case !f.Known:
+			mark = notKnown
+		}
+		p.wrap(fmt.Sprintf("%s %-*s  ", mark, longest, label(f.Name)), f.Value)
+	}
+	fmt.Fprintln(&p.text)
+	p.advice(d.Machine)
+	return p.flush(w)
+}
+
+const (
+	fine     = "✓"
+	broken   = "✗"
+	adverse  = "!"
+	notKnown = "?"
+)
+
+// mark is what stands before a part.
+func (p *diagnosed) mark() string {
+	switch {
+	case p.Works:
+		return fine
+	case slices.ContainsFunc(p.Tried, func(t *attempt) bool { return t.Works }):
+		return adverse
+	}
+	return broken
+}
+
+// summary is what of a part works, in a few words.
+func (p *diagnosed) summary() string {
+	var works, fails, out []string
+	for _, t := range p.Tried {
+		switch {
+		case t.Works:
+			works = append(works, t.What)
+		case t.LeftOut != "":
+			out = append(out, t.What)
+		default:
+			fails = append(fails, t.What)
+		}
+	}
+	said := []string{strings.Join(works, ", ")}
+	if len(works) == 0 {
+		said = []string{"does not work"}
+	} else if len(fails) > 0 {
+		said = append(said, "not "+strings.Join(fails, ", "))
+	}
+	if len(out) > 0 {
+		said = append(said, "left out: "+strings.Join(out, ", "))
+	}
+	return strings.Join(said, "; ")
+}
+
+// page is text that is written at once.
+type page struct {
+	text  strings.Builder
+	width int
+	color bool
+}
+
+// problems says why parts do not work, each reason once.
+func (p *page) problems(parts []*diagnosed) {
+	type problem struct {
+		who  []string
+		text string
+	}
+	var all []problem
+	tried := 0
+	for _, part := range parts {
+		tried += len(part.Tried)
+		for _, t := range part.Tried {
+			text, who := t.Reason, fmt.Sprintf("%s %s, %s", part.Kind, part.Name, t.What)
+			if t.LeftOut != "" {
+				text = "left out: " + t.LeftOut
+			}
+			if text == "" {
+				continue
+			}
+			if t.Hint != "" {
+				text += " (what would help: " + t.Hint + ")"
+			}
+			if i := slices.IndexFunc(all, func(o problem) bool { return o.text == text }); i < 0 {
+				all = append(all, problem{[]string{who}, text})
+			} else {
+				all[i].who = append(all[i].who, who)
+			}
+		}
+	}
+	for _, o := range all {
+		who := o.who[0]
+		switch n := len(o.who); {
+		case n == tried:
+			who = "all of them"
+		case n > 1:
+			who = fmt.Sprintf("%s, and %d more", who, n-1)
+		}
+		fmt.Fprintln(&p.text)
+		p.wrap("  ", who+": "+o.text)
+	}
+}
+
+// advice says what would make results steadier.
+func (p *page) advice(findings []aboutThere) {
+	found := false
+	for _, f := range findings {
+		if f.Advice != "" {
+			found = true
+			p.wrap(adverse+" ", label(f.Name)+": "+f.Advice)
+		}
+	}
+	if !found {
+		fmt.Fprintln(&p.text, "There is nothing to advise.")
+	}
+}
+
+// label is what people call a finding.
+func label(name string) string {
+	words := strings.Split(name, "_")
+	for i, w := range words {
+		switch w {
+		case "cpu", "smt":
+			words[i] = strings.ToUpper(w)
+		case "cpus":
+			words[i] = "CPUs"
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// wrap writes a text after something that stands before it, and its further lines below its first.
+func (p *page) wrap(before, text string) {
+	at := utf8.RuneCountInString(before)
+	indent := strings.Repeat(" ", at)
+	p.text.WriteString(before)
+	used := at
+	for i, word := range strings.Fields(text) {
+		n := utf8.RuneCountInString(word)
+		switch {
+		case i > 0 && used+1+n > p.width:
+			p.text.WriteString("\n" + indent)
+			used = at
+		case i > 0:
+			p.text.WriteByte(' ')
+			used++
+		}
+		p.text.WriteString(word)
+		used += n
+	}
+	p.text.WriteByte('\n')
+}
+
+// flush writes the page, with coloured marks on a terminal that may have them.
+func (p *page) flush(w io.Writer) error {
+	colours := map[string]string{fine: "32", broken: "31", adverse: "33"} // SGR: green, red, yellow; ECMA-48, 8.3.117
+	for line := range strings.Lines(p.text.String()) {
+		mark, rest, ok := strings.Cut(line, " ")
+		if colour := colours[mark]; p.color && ok && colour != "" {
+			line = "\x1b[" + colour + "m" + mark + "\x1b[0m " + rest
+		}
+		if _, err := io.WriteString(w, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
