@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/internal/linux/thread"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/study"
@@ -22,10 +23,11 @@ func (a *app) studyCommand() *cobra.Command {
 
   nettoll study trial     how long a trial has to be, by discipline, mode and pairs
   nettoll study twins     how often the interval of two equal stacks holds 1
-  nettoll study effect    whether a planted delay is found, with its sign and size`,
+  nettoll study effect    whether a planted delay is found, with its sign and size
+  nettoll study compare   how often a comparison of two equal runs finds a difference`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usageError{fmt.Errorf("unknown study %q (known: trial, twins, effect)", args[0])}
+				return usageError{fmt.Errorf("unknown study %q (known: trial, twins, effect, compare)", args[0])}
 			}
 			return nil
 		},
@@ -68,6 +70,28 @@ func (a *app) studyCommand() *cobra.Command {
 	effect.Flags().Float64Var(&share, "share", share, "the delay, as a share of the baseline's median round trip")
 	effect.Flags().Float64Var(&alpha, "alpha", alpha, "error rate of all runs' intervals together")
 	effect.Flags().DurationVar(&effectTime, "time", effectTime, "measuring time of each run, at most")
-	cmd.AddCommand(trial, twins, effect)
+
+	runPairs, runTime := 20, time.Duration(0)
+	compare := &cobra.Command{
+		Use: "compare [EXPERIMENT]", Short: "How often a comparison of two equal runs finds a difference", Args: oneExperiment,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var settings []experiment.Setting
+			if runTime > 0 {
+				settings = append(settings, experiment.Setting{Flag: "--time", Path: "design.time", Value: runTime.String()})
+			}
+			name, text, err := a.source(args)
+			if err != nil {
+				return err
+			}
+			e, err := experiment.Read(name, text, settings, a.catalogue.Parts())
+			if err != nil {
+				return usageError{err}
+			}
+			return o.Compare(cmd.Context(), e, runPairs)
+		},
+	}
+	compare.Flags().IntVar(&runPairs, "pairs", runPairs, "how many pairs of runs")
+	compare.Flags().DurationVar(&runTime, "time", runTime, "measuring time of each run, at most (default: the experiment's)")
+	cmd.AddCommand(trial, twins, effect, compare)
 	return cmd
 }

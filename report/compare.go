@@ -401,7 +401,7 @@ func (v *comparison) grids(g *group) []grid {
 	}
 	var list []grid
 	for _, cell := range g.compared() {
-		list = append(list, grid{caption: name(cell), rows: func(short bool) [][]field { return v.metrics(g, cell, short) }})
+		list = append(list, grid{caption: name(cell) + " " + g.over(), rows: func(short bool) [][]field { return v.metrics(g, cell, short) }})
 	}
 	if g.base != nil {
 		list = append(list, grid{caption: g.baseAs + ", the baseline: the machine, which cancels", rows: func(bool) [][]field { return v.baseline(g) }})
@@ -441,11 +441,7 @@ func (v *comparison) primary(g *group, short bool) [][]field {
 
 // metrics makes the rows of every metric of a cell.
 func (v *comparison) metrics(g *group, cell *measure.Cell, short bool) [][]field {
-	first := g.over()
-	if short {
-		first = ""
-	}
-	rows := [][]field{heads(first, "OLD", "NEW", "change", "95 % interval", "floor", "verdict")}
+	rows := [][]field{heads("", "OLD", "NEW", "change", "95 % interval", "floor", "verdict")}
 	for _, metric := range v.ordered(cell) {
 		c := v.changes[cell.ID][metric]
 		m, _ := measure.LookupMetric(metric)
@@ -568,7 +564,9 @@ func (v *comparison) text() string {
 			}
 			rows := t.rows(false)
 			if width(rows, wide) > v.width {
-				v.prose(space, space, rows[0][0].text, dim)
+				if head := rows[0][0].text; head != "" {
+					v.prose(space, space, head, dim)
+				}
 				rows = t.rows(true)
 			}
 			v.table(rows)

@@ -41,7 +41,7 @@ func scripts(t *testing.T, wanted func(name string) bool) {
 			env.Setenv("PATH", filepath.Dir(os.Getenv(programEnv))+string(os.PathListSeparator)+env.Getenv("PATH"))
 			return nil
 		},
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "made": made},
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 	})
