@@ -67,7 +67,7 @@ func (a *app) report(dir, format, file string, trials, all bool) (err error) {
 	if trials {
 		err = report.Trials(out, data.Run, data.Log)
 	} else {
-		err = report.Write(out, format, data.Run, data.Analysis, o)
+		err = report.Write(out, format, data, o)
 	}
 	const most = 20 // a file that is something else altogether has one with every line
 	for i, p := range problems {

@@ -190,3 +190,35 @@ func latencyGroups(cell, baseline []tally, q float64) []QuantileGroup {
 	}
 	return groups
 }
+
+// Distribution is what the histograms of a cell hold together.
+type Distribution struct {
+	Samples int64
+	merged  tally
+}
+
+// Distribute merges histograms of one cell. A range of blocks recorded twice (a resumed run) counts once. The error names the first record
+// that cannot be decoded.
+func Distribute(records []Histograms) (Distribution, error) {
+	list, err := decodeAll(records)
+	if err != nil {
+		return Distribution{}, err
+	}
+	counts := map[int64]int64{}
+	var d Distribution
+	for _, t := range list {
+		d.Samples += t.samples
+		for _, b := range t.bins {
+			counts[b.ns] += b.count
+		}
+	}
+	d.merged.samples = d.Samples
+	for ns, n := range counts {
+		d.merged.bins = append(d.merged.bins, bin{ns, n})
+	}
+	slices.SortFunc(d.merged.bins, func(a, b bin) int { return cmp.Compare(a.ns, b.ns) })
+	return d, nil
+}
+
+// Quantile returns the smallest recorded value at or below which a share q of the samples lies, in s; NaN of no samples.
+func (d Distribution) Quantile(q float64) float64 { return d.merged.quantile(q) }

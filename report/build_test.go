@@ -14,6 +14,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/report"
 )
 
 // made is a run made up from a seed.
@@ -173,6 +174,10 @@ func (m *made) prove(generations int, when ...string) {
 }
 
 func (m *made) analysis() measure.Analysis { return measure.Analyze(m.run, &m.log) }
+
+func (m *made) data() *report.Data {
+	return &report.Data{Run: m.run, Log: &m.log, Analysis: m.analysis()}
+}
 
 // save writes a run directory.
 func (m *made) save() string {

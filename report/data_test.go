@@ -217,17 +217,16 @@ func (s *short) Write(p []byte) (int, error) {
 
 func TestFormats(t *testing.T) {
 	m := mixed(t)
-	a := m.analysis()
 	for _, format := range report.Formats() {
 		if err := report.Check(format); err != nil {
 			t.Error(err)
 		}
 		var b bytes.Buffer
-		if err := report.Write(&b, format, m.run, a, report.Options{}); err != nil || b.Len() == 0 {
+		if err := report.Write(&b, format, m.data(), report.Options{}); err != nil || b.Len() == 0 {
 			t.Errorf("%s: %v, %d bytes", format, err, b.Len())
 		}
 		full := short(100)
-		if err := report.Write(&full, format, m.run, a, report.Options{}); !errors.Is(err, io.ErrShortWrite) {
+		if err := report.Write(&full, format, m.data(), report.Options{}); !errors.Is(err, io.ErrShortWrite) {
 			t.Errorf("%s on a full disk: error %v", format, err)
 		}
 	}
@@ -235,8 +234,8 @@ func TestFormats(t *testing.T) {
 	if err := report.Trials(&full, m.run, &m.log); !errors.Is(err, io.ErrShortWrite) {
 		t.Errorf("trials on a full disk: error %v", err)
 	}
-	err := report.Write(io.Discard, "xls", m.run, a, report.Options{})
-	if !errors.Is(err, report.ErrUnknownFormat) || err.Error() != `unknown format "xls" (known: text, csv, jsonl)` {
+	err := report.Write(io.Discard, "xls", m.data(), report.Options{})
+	if !errors.Is(err, report.ErrUnknownFormat) || err.Error() != `unknown format "xls" (known: text, html, markdown, csv, jsonl)` {
 		t.Errorf("error %v", err)
 	}
 }

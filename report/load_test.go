@@ -179,7 +179,7 @@ func TestLoadOfGarbage(t *testing.T) {
 		read++
 		for _, format := range report.Formats() {
 			var b bytes.Buffer
-			if err := report.Write(&b, format, d.Run, d.Analysis, report.Options{Width: rnd.IntN(120), All: rnd.IntN(2) == 0}); err != nil {
+			if err := report.Write(&b, format, d, report.Options{Width: rnd.IntN(120), All: rnd.IntN(2) == 0}); err != nil {
 				t.Fatalf("%s: %v", format, err)
 			}
 			if format == "text" && strings.Contains(b.String(), "\x1b") {
@@ -208,7 +208,7 @@ func BenchmarkReport(b *testing.B) {
 			b.Fatal(err)
 		}
 		for _, format := range report.Formats() {
-			if err := report.Write(io.Discard, format, d.Run, d.Analysis, report.Options{}); err != nil {
+			if err := report.Write(io.Discard, format, d, report.Options{}); err != nil {
 				b.Fatal(err)
 			}
 		}

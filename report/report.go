@@ -6,15 +6,13 @@ import (
 	"io"
 	"slices"
 	"strings"
-
-	"github.com/nettoll/nettoll/measure"
 )
 
 // ErrUnknownFormat is wrapped by errors about a format that there is not.
 var ErrUnknownFormat = errors.New("unknown format")
 
 // Formats lists the formats that [Write] knows, the default first.
-func Formats() []string { return []string{"text", "csv", "jsonl"} }
+func Formats() []string { return []string{"text", "html", "markdown", "csv", "jsonl"} }
 
 // Check returns an error that wraps [ErrUnknownFormat] and lists those known, unless the format is one of them.
 func Check(format string) error {
@@ -24,15 +22,19 @@ func Check(format string) error {
 	return fmt.Errorf("%w %q (known: %s)", ErrUnknownFormat, format, strings.Join(Formats(), ", "))
 }
 
-// Write writes a run in one of the formats. The options hold for text alone.
-func Write(w io.Writer, format string, run measure.Run, a measure.Analysis, o Options) error {
+// Write writes a run in one of the formats. The options hold for text, HTML and Markdown.
+func Write(w io.Writer, format string, d *Data, o Options) error {
 	switch format {
 	case "text":
-		return Text(w, run, a, o)
+		return Text(w, d.Run, d.Analysis, o)
+	case "html":
+		return HTML(w, d, o)
+	case "markdown":
+		return Markdown(w, d, o)
 	case "csv":
-		return CSV(w, run, a)
+		return CSV(w, d.Run, d.Analysis)
 	case "jsonl":
-		return JSONL(w, run, a)
+		return JSONL(w, d.Run, d.Analysis)
 	}
 	return Check(format)
 }

@@ -9,13 +9,16 @@ import (
 	"strings"
 
 	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/report/figure"
 )
 
-// Options are those of [Text].
+// Options are those of the views for people. Colour, width and All are of [Text] alone.
 type Options struct {
 	Color bool // with the escape sequences of terminals
 	Width int  // columns; 0 is 100. Names and words that are longer stand out of it
 	All   bool // every metric of every cell, and every warning; else the important ones
+
+	Sections []Section // shown after the answer, by all views for people
 }
 
 const usualWidth = 100
@@ -25,6 +28,9 @@ const usualWidth = 100
 func Text(w io.Writer, run measure.Run, a measure.Analysis, o Options) error {
 	v := newView(run, a, o)
 	v.answer()
+	for _, s := range o.Sections {
+		v.section(s)
+	}
 	for _, g := range v.groups {
 		v.group(g)
 	}
@@ -53,6 +59,8 @@ type group struct {
 	base    *measure.Cell   // nil if there is none
 	baseAs  string          // what it is called
 	twins   int
+	twinned []*measure.Cell // the twins
+	slug    string          // what its figures are called
 	primary measure.Metric
 	rows    map[string]map[string]*measure.Row // by cell and metric, twins too
 	where   string                             // "on one host", and what tells it from other groups
@@ -79,6 +87,7 @@ func newView(run measure.Run, a measure.Analysis, o Options) *view {
 		switch {
 		case c.Twin:
 			g.twins++
+			g.twinned = append(g.twinned, c)
 		case c.Baseline == "" && g.base == nil:
 			g.base, g.baseAs = c, name(c)
 			g.cells = slices.Insert(g.cells, 0, c)
@@ -98,8 +107,9 @@ func newView(run measure.Run, a measure.Analysis, o Options) *view {
 		g.rows[r.Cell.ID][r.Metric] = r
 	}
 	v.groups = slices.DeleteFunc(v.groups, func(g *group) bool { return len(g.cells) == 0 })
-	for _, g := range v.groups {
+	for i, g := range v.groups {
 		g.where = v.where(g)
+		g.slug = fmt.Sprintf("%02d-%.60s", i+1, figure.Slug(g.title()))
 	}
 	return v
 }
@@ -168,6 +178,9 @@ func (g *group) title() string {
 	}
 	return text
 }
+
+// heading is the title as part of a sentence.
+func (g *group) heading() string { return strings.Replace(g.title(), "  ", ": ", 1) }
 
 // over is the heading of the columns of changes.
 func (g *group) over() string {

@@ -54,12 +54,19 @@ func number(value float64, unit string) string {
 		return digits(measure.Format(value*1000, measure.UnitSecond)) // for 1000 bytes
 	case measure.UnitShare:
 		return minus(measure.Format(value, unit))
+	case measure.UnitCores:
+		if math.Abs(value) < smallest {
+			return minus(strconv.FormatFloat(value, 'f', 3, 64)) + " cores"
+		}
 	case measure.UnitSegment:
 		n, _, _ := strings.Cut(measure.Format(value, unit), " ")
 		return minus(n)
 	}
 	return digits(measure.Format(value, unit))
 }
+
+// smallest is the share of a core below which three digits would say more than was measured.
+const smallest = 0.1
 
 // digits gives back the zeros that Format takes away at the end of a number of three significant digits.
 func digits(s string) string {

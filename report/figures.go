@@ -1,0 +1,43 @@
+package report
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// sharp is how many pixels of a PNG a CSS pixel is.
+const sharp = 2
+
+// Figures writes every figure of a run into a directory, each as SVG and as PNG, and returns the names of the files in the order of the
+// report. The directory is made if there is none; files of these names are replaced.
+func Figures(dir string, d *Data) ([]string, error) {
+	v := newView(d.Run, d.Analysis, Options{})
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return nil, fmt.Errorf("write figures: %w", err)
+	}
+	var names []string
+	for _, f := range v.charts(d.Log).all() {
+		for _, form := range []struct {
+			ending string
+			write  func(io.Writer) error
+		}{{".svg", f.WriteSVG}, {".png", func(w io.Writer) error { return f.WritePNG(w, sharp) }}} {
+			name := f.Name + form.ending
+			if err := writeFile(filepath.Join(dir, name), form.write); err != nil {
+				return names, fmt.Errorf("write figures: %w", err)
+			}
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+func writeFile(path string, write func(io.Writer) error) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return fmt.Errorf("create file: %w", err)
+	}
+	return errors.Join(write(f), f.Close())
+}
