@@ -32,7 +32,7 @@ func DefaultTrialPlan() TrialPlan {
 		return d
 	}
 	return TrialPlan{
-		Loads:   []string{"udp-rr(mode=wait)", "udp-rr(mode=spin)", "tcp-stream"},
+		Loads:   []string{"udp-rr(mode=wait)", "udp-rr(mode=spin)", "udp-rate", "tcp-stream"},
 		Pairs:   []int{1, 10},
 		Lengths: ms(5, 10, 20, 50, 100, 200, 500),
 		Time:    12 * time.Second,
