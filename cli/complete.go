@@ -112,6 +112,7 @@ func (a *app) flagValues() map[string]cobra.CompletionFunc {
 		"workload":           single(a.workloadChoices()),
 		"placement":          listed(words(experiment.Placements())),
 		"affinity":           single(words(experiment.Affinities())),
+		"fail-on":            single(words(gates())),
 		"congestion-control": single(words(control.CongestionControls())),
 	}
 	for _, number := range []string{"pairs", "time", "precision", "generations", "trial", "seed", "mtu", "set"} {

@@ -145,7 +145,7 @@ func (a *app) conclude(out *control.Outcome, err error, dir string) error {
 func (a *app) textOptions() report.Options {
 	o := report.Options{Width: 100}
 	if f, ok := a.Out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		o.Color = os.Getenv("NO_COLOR") == ""
+		o.Color = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 		if width, _, err := term.GetSize(int(f.Fd())); err == nil {
 			o.Width = width
 		}
