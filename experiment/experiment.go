@@ -80,6 +80,7 @@ type Factors struct {
 	Encryptions []Choice    `json:"encryptions,omitempty"`
 	Runtimes    []Choice    `json:"runtimes,omitempty"`
 	Placements  []Placement `json:"placements"`
+	Hosts       []int       `json:"hosts,omitempty"` // of cross-host labs; none: Experiment.Hosts
 	Pairs       []int       `json:"pairs"`
 	Families    []string    `json:"families"`
 	Affinities  []string    `json:"affinities"`
@@ -248,6 +249,17 @@ func (p Parts) stackID(s Stack) (string, error) {
 		id += "@" + name
 	}
 	return id, nil
+}
+
+// hosts returns how many container hosts the labs of a placement have.
+func (e Experiment) hosts(p Placement) []int {
+	switch {
+	case p != CrossHost:
+		return []int{1}
+	case e.Factors.Hosts != nil:
+		return e.Factors.Hosts
+	}
+	return []int{e.Hosts}
 }
 
 // at says whether the stack is measured in a placement.

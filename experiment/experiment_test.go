@@ -2,6 +2,7 @@ package experiment_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -94,6 +95,24 @@ func TestExamples(t *testing.T) {
 				t.Errorf("%d cells, name %q, summary %q", len(r.Cells), e.Name, x.Summary)
 			}
 		})
+	}
+}
+
+// How many hosts a lab has is a factor, too: it means something across hosts alone.
+func TestHosts(t *testing.T) {
+	r := resolve(t, read(t, "hosts: 3\nfactors: {network: bridge, hosts: [2, 3]}\nworkloads: tcp-stream\n"), 2)
+	var got []string
+	for _, c := range r.Cells {
+		if c.Network == "bridge" {
+			got = append(got, fmt.Sprint(c.ID, " ", c.Hosts, " ", r.Labs[c.Lab].Hosts))
+		}
+	}
+	want := []string{
+		"bridge/same-host/1/tcp-stream(message=131072) 1 1", "bridge/cross-host/1/2-hosts/tcp-stream(message=131072) 2 2",
+		"bridge/cross-host/1/tcp-stream(message=131072) 3 3",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("cells (-want +got):\n%s", diff)
 	}
 }
 

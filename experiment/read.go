@@ -212,6 +212,9 @@ func factors(f *Factors, parts Parts) shape {
 	}
 	fields = append(fields,
 		field{name: "placement", shape: placements(&f.Placements)},
+		field{name: "hosts", shape: listOf(&f.Hosts, shape{
+			doc: "How many container hosts a cross-host lab has.", number: true, pattern: `^[0-9]+$`, example: "2",
+		}, func(s string) (n int, err error) { return n, whole(s, minHosts, maxHosts, &n) })},
 		field{name: "pairs", shape: listOf(&f.Pairs, shape{
 			doc: "How many pairs of containers talk at the same time.", number: true, pattern: `^[0-9]+$`, example: "1",
 		}, func(s string) (n int, err error) { return n, whole(s, 1, maxPairs, &n) })},

@@ -86,8 +86,6 @@ func check(e Experiment) error {
 		return errors.New("no workload is asked for")
 	case len(e.Factors.Placements) == 0 || len(e.Factors.Pairs) == 0 || len(e.Factors.Families) == 0 || len(e.Factors.Affinities) == 0:
 		return errors.New("placements, pairs, families and affinities need a value each")
-	case e.Hosts < minHosts || e.Hosts > maxHosts:
-		return fmt.Errorf("hosts: %d (want %d to %d)", e.Hosts, minHosts, maxHosts)
 	case e.Design.Time <= 0 || e.Design.Time > maxTime:
 		return fmt.Errorf("time: %v (want more than 0, at most %v)", e.Design.Time, maxTime)
 	case e.Design.Precision <= 0 || e.Design.Precision >= 1:
@@ -98,6 +96,11 @@ func check(e Experiment) error {
 		return fmt.Errorf("trial: %v (want 0 for the workload's own length, or up to 1m)", e.Design.Trial)
 	case e.Tune.MTU < minMTU || e.Tune.MTU > maxMTU:
 		return fmt.Errorf("mtu: %d (want %d to %d)", e.Tune.MTU, minMTU, maxMTU)
+	}
+	for _, n := range append(slices.Clone(e.Factors.Hosts), e.Hosts) {
+		if n < minHosts || n > maxHosts {
+			return fmt.Errorf("hosts: %d (want %d to %d)", n, minHosts, maxHosts)
+		}
 	}
 	for _, n := range e.Factors.Pairs {
 		if n < 1 || n > maxPairs {
@@ -148,9 +151,11 @@ type group struct {
 	driver    driver.Driver // nil: nettoll's own
 	load      string        // id of workload and driver
 	placement Placement
+	hosts     int // of a lab
 	pairs     int
 	family    string
 	affinity  string
+	usual     int // hosts of a cross-host lab where nothing else is said
 }
 
 // Resolve expands an experiment into cells and labs. Cells of one group follow each other: baseline, twin, then the stacks in
@@ -174,7 +179,7 @@ func Resolve(e Experiment, parts Parts, cpus int) (*Resolved, error) {
 		}
 	}
 	for _, load := range e.Workloads {
-		g := group{}
+		g := group{usual: e.Hosts}
 		if g.workload, err = parts.Workload(load.Name); err != nil {
 			return nil, err
 		}
@@ -196,10 +201,12 @@ func Resolve(e Experiment, parts Parts, cpus int) (*Resolved, error) {
 			if load.Placements != nil && !slices.Contains(load.Placements, g.placement) {
 				continue
 			}
-			for _, g.pairs = range e.Factors.Pairs {
-				for _, g.family = range e.Factors.Families {
-					for _, g.affinity = range e.Factors.Affinities {
-						r.add(stacks, g, cpus)
+			for _, g.hosts = range e.hosts(g.placement) {
+				for _, g.pairs = range e.Factors.Pairs {
+					for _, g.family = range e.Factors.Families {
+						for _, g.affinity = range e.Factors.Affinities {
+							r.add(stacks, g, cpus)
+						}
 					}
 				}
 			}
@@ -264,6 +271,9 @@ func threadsPerCPU(affinity string, pairs, cpus int) int {
 // left out.
 func (g group) where() string {
 	w := fmt.Sprintf("%s/%d", g.placement, g.pairs)
+	if g.placement == CrossHost && g.hosts != g.usual {
+		w += fmt.Sprintf("/%d-hosts", g.hosts)
+	}
 	if g.family != Families()[0] {
 		w += "/" + g.family
 	}
@@ -298,6 +308,9 @@ func (r *Resolved) add(stacks []stack, g group, cpus int) {
 		return
 	}
 	id := fmt.Sprintf("%s|%s|%d|%s|%s", g.load, g.placement, g.pairs, g.family, g.affinity)
+	if g.placement == CrossHost && g.hosts != g.usual {
+		id += fmt.Sprintf("|%d", g.hosts)
+	}
 	if slices.ContainsFunc(r.Cells, func(c Cell) bool { return c.Group == id }) {
 		r.omit(g.where(), "it is asked for twice")
 		return
@@ -308,7 +321,7 @@ func (r *Resolved) add(stacks []stack, g group, cpus int) {
 			continue
 		}
 		if x, ok := s.network.(network.Excluder); ok {
-			if reason := x.Exclude(r.hosts(g.placement), s.params); reason != "" {
+			if reason := x.Exclude(g.hosts, s.params); reason != "" {
 				r.omit(s.id+"/"+string(g.placement), "%s", reason)
 				continue
 			}
@@ -346,7 +359,7 @@ func (r *Resolved) cell(s stack, g group, id string, cpus int) int {
 		Cell: measure.Cell{
 			ID: s.id + "/" + g.where(), Group: id, Stack: s.Name,
 			Network: n.Params.Short(n.Name, s.params), Filter: s.Filter.or(none), Tunnel: s.Tunnel.or(none), Encryption: s.Encryption.or(none),
-			Runtime: s.runtime.Describe().Name, Placement: string(g.placement), Pairs: g.pairs, Family: g.family, Affinity: g.affinity,
+			Runtime: s.runtime.Describe().Name, Placement: string(g.placement), Hosts: g.hosts, Pairs: g.pairs, Family: g.family, Affinity: g.affinity,
 			Workload: d.Name, Params: params, Primary: d.Primary, Implementation: implementation,
 		},
 		Workload: g.workload, Driver: g.driver, Params: g.params, Trial: g.trial(r.Experiment.Design.Trial, cpus),
@@ -366,17 +379,12 @@ func (r *Resolved) twin(i int) {
 	}
 }
 
-// hosts returns how many container hosts a lab has.
-func (r *Resolved) hosts(p Placement) int {
-	if p == CrossHost {
-		return r.Experiment.Hosts
-	}
-	return 1
-}
-
 // lab returns the index of the lab that a cell is measured in, which it adds where it is new.
 func (r *Resolved) lab(s stack, g group, twin bool) int {
 	id := fmt.Sprintf("%s/%s/%d", s.id, g.placement, g.pairs)
+	if g.placement == CrossHost && g.hosts != g.usual {
+		id += fmt.Sprintf("/%d-hosts", g.hosts)
+	}
 	if g.affinity != Affinities()[0] {
 		id += "/" + g.affinity
 	}
@@ -388,7 +396,7 @@ func (r *Resolved) lab(s stack, g group, twin bool) int {
 	}
 	r.Labs = append(r.Labs, Lab{
 		ID: id, Network: s.network, Params: s.params, Runtime: s.runtime,
-		Placement: g.placement, Pairs: g.pairs, Affinity: g.affinity, Hosts: r.hosts(g.placement),
+		Placement: g.placement, Pairs: g.pairs, Affinity: g.affinity, Hosts: g.hosts,
 	})
 	return len(r.Labs) - 1
 }

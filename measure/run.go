@@ -43,6 +43,7 @@ type Cell struct {
 	Encryption     string            `json:"encryption"`
 	Runtime        string            `json:"runtime"`
 	Placement      string            `json:"placement"`
+	Hosts          int               `json:"hosts,omitempty"` // of its lab
 	Pairs          int               `json:"pairs"`
 	Family         string            `json:"family"`
 	Affinity       string            `json:"affinity"`

@@ -1,0 +1,55 @@
+package experiment_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nettoll/nettoll/experiment"
+)
+
+// What a run is expected to take grows with what is asked for, and more time makes it more precise.
+func TestForecast(t *testing.T) {
+	e := read(t, "factors: {network: bridge, placement: same-host}\nworkloads: tcp-stream\ndesign: {time: 10s}\n")
+	short := resolve(t, e, 2).Forecast(0.03)
+	// Three cells of 200 ms: sixteen blocks, as 4 in each of the least generations, or as many as the plan has for so few.
+	if short.Generations < 5 || short.Measuring < 10*time.Second || short.Measuring > 11*time.Second || short.Labs != 3 || short.Hosts != 3 || short.Containers != 6 {
+		t.Errorf("%+v", short)
+	}
+	e.Design.Time = time.Minute
+	long := resolve(t, e, 2).Forecast(0.03)
+	if long.HalfWidth >= short.HalfWidth || long.Blocks <= short.Blocks {
+		t.Errorf("a minute: %+v, and ten seconds: %+v", long, short)
+	}
+	if wide := resolve(t, e, 2).Forecast(0.06); wide.HalfWidth < 1.9*long.HalfWidth || wide.Enough <= long.Enough {
+		t.Errorf("twice the spread: %+v, once: %+v", wide, long)
+	}
+	e.Design.Precision = 1e-6
+	if never := resolve(t, e, 2).Forecast(0.03); never.Enough != 0 {
+		t.Errorf("a millionth takes %v, want more than a day", never.Enough)
+	}
+	e.Factors.Pairs = []int{10}
+	if large := resolve(t, e, 2).Forecast(0.03); large.Memory <= long.Memory || large.Building/time.Duration(large.Generations) <= long.Building/time.Duration(long.Generations) {
+		t.Errorf("ten pairs: %+v, one: %+v", large, long)
+	}
+}
+
+// A machine that is too small for a run is told so before anything is built, in numbers.
+func TestCheck(t *testing.T) {
+	r := resolve(t, read(t, "factors: {network: bridge, pairs: 400}\nworkloads: tcp-stream\n"), 2)
+	for _, c := range []struct {
+		limits experiment.Limits
+		want   string
+	}{
+		{experiment.Limits{}, ""}, // nothing is known
+		{experiment.Limits{Neighbours: 1 << 20, Conntrack: 1 << 20, Processes: 1 << 20, Memory: 1 << 40}, ""},
+		{experiment.Limits{Neighbours: 1024}, "neighbour entries, and this machine has 1024 (measure fewer pairs or stacks at once, or raise net.ipv4.neigh.default.gc_thresh3"},
+		{experiment.Limits{Processes: 20}, "processes, and this machine has 20"},
+		{experiment.Limits{Memory: 100 << 20}, "MB of memory, and this machine has 100"},
+	} {
+		err := r.Check(c.limits)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v, want %q", c.limits, err, c.want)
+		}
+	}
+}
