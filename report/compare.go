@@ -588,78 +588,36 @@ func (v *comparison) text() string {
 	return v.String()
 }
 
-// markdown sets a comparison as GitHub-flavoured Markdown.
+// markdown sets a comparison as GitHub Flavored Markdown, for a comment on a change.
 func (v *comparison) markdown() string {
-	for i, s := range v.sentences() {
-		switch i {
-		case 0:
-			v.line("**"+literal(s)+"**", plain)
-		case 1:
-			v.blank()
-			fallthrough
-		default:
-			v.line("- "+literal(s), plain)
-		}
+	m := &markdown{}
+	list := v.sentences()
+	m.paragraph(heavy(list[0]))
+	for _, text := range list[1:] {
+		m.WriteString("- " + said(text) + "\n")
+	}
+	if len(list) > 1 {
+		m.WriteByte('\n')
 	}
 	for _, g := range v.groups {
-		v.blank()
-		v.line("### "+literal(strings.ReplaceAll(g.title(), "  ", " ")), plain)
+		p := part{title: g.heading()}
 		for _, t := range v.grids(g) {
-			v.blank()
-			if t.caption != "" {
-				v.line("#### "+literal(t.caption), plain)
-				v.blank()
-			}
-			rows := t.rows(false)
-			for i, r := range rows {
-				v.WriteString("|")
-				for j := range rows[0] {
-					text := ""
-					if j < len(r) {
-						text = literal(strings.TrimSpace(r[j].text))
-					}
-					v.WriteString(" " + text + strings.Repeat(" ", min(1, len(text))) + "|")
-				}
-				v.blank()
-				if i > 0 {
-					continue
-				}
-				for _, h := range r {
-					if h.right {
-						v.WriteString("| ---: ")
-					} else {
-						v.WriteString("| --- ")
-					}
-				}
-				v.line("|", plain)
-			}
+			p.tables = append(p.tables, Block{Table: tableOf(t.caption, t.rows(false))})
 			if len(t.notes) > 0 {
-				v.blank()
-				v.line(literal(strings.Join(t.notes, "; ")), plain)
+				p.tables = append(p.tables, Block{Text: strings.Join(t.notes, "; "), Tone: Quiet})
 			}
 		}
+		m.part(p, topLevel)
 	}
 	if doubts := v.c.Doubts(); len(doubts) > 0 {
-		v.blank()
-		v.line("### Warnings", plain)
-		v.blank()
-		for _, d := range doubts {
-			v.line("- "+literal(d), plain)
-		}
+		m.part(part{title: "Doubts", lists: items(doubts, Doubt)}, topLevel)
 	}
-	v.blank()
-	v.line("### Runs", plain)
-	v.blank()
-	for _, s := range v.origins() {
-		v.line("- "+literal(s), plain)
-	}
-	return v.String()
+	m.part(part{title: "Runs", lists: items(v.origins(), Plain)}, topLevel)
+	return strings.TrimRight(m.String(), "\n") + "\n"
 }
 
-// literal makes a text stand for itself in Markdown: names come from files that anyone may have written.
-func literal(s string) string {
-	return strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "<", "&lt;", ">", "&gt;", "&", "&amp;", "|", `\|`, "#", `\#`, "~", `\~`).Replace(s)
-}
+// topLevel is that of the headings in a comment.
+const topLevel = 3
 
 // csvColumns are those of a comparison's CSV; new ones are added at the end.
 func csvColumns() []string {
