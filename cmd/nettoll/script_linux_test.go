@@ -14,15 +14,17 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 )
 
-// The scripts of testdata/script drive the program as a user does in a shell. Those that build something are called run*.
+// The scripts of testdata/script drive the program as a user does in a shell. Those that build something are called run* and doctor*.
 func TestScript(t *testing.T) {
-	scripts(t, func(name string) bool { return !strings.HasPrefix(name, "run") })
+	scripts(t, func(name string) bool { return !builds(name) })
 }
 
 func TestRunScript(t *testing.T) {
 	testnet.Root(t)
-	scripts(t, func(name string) bool { return strings.HasPrefix(name, "run") })
+	scripts(t, builds)
 }
+
+func builds(name string) bool { return strings.HasPrefix(name, "run") || strings.HasPrefix(name, "doctor") }
 
 func scripts(t *testing.T, wanted func(name string) bool) {
 	all, err := filepath.Glob("testdata/script/*.txtar")

@@ -34,9 +34,10 @@ func Inside() bool {
 	return err == nil && !outer(string(data)) // without user namespaces in the kernel there is no such file
 }
 
-// Refused lists what the kernel does not grant this process that root of the machine has, in words. It tries each.
+// Refused lists what the kernel does not grant this process that root of the machine has, in words; an empty list where it grants all. It tries
+// each.
 func Refused() []string {
-	var refused []string
+	refused := []string{}
 	if err := forceBuffer(); err != nil {
 		refused = append(refused, "socket buffers above net.core.rmem_max and wmem_max (SO_RCVBUFFORCE)")
 	}
