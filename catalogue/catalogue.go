@@ -1,6 +1,9 @@
 package catalogue
 
 import (
+	"github.com/nettoll/nettoll/driver"
+	"github.com/nettoll/nettoll/driver/iperf3"
+	"github.com/nettoll/nettoll/driver/sockperf"
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/network"
@@ -19,6 +22,7 @@ type Catalogue struct {
 	Networks  []network.Network
 	Runtimes  []runtime.Runtime
 	Workloads []workload.Workload
+	Drivers   []driver.Driver
 	Steps     map[string]func() host.Step // the kinds of steps that an agent can apply
 }
 
@@ -37,11 +41,15 @@ func New() Catalogue {
 			udprate.Workload{},
 			tcpstream.Workload{},
 		},
+		Drivers: []driver.Driver{
+			sockperf.Driver{},
+			iperf3.Driver{},
+		},
 		Steps: host.Steps(),
 	}
 }
 
 // Parts returns what an experiment can choose from.
 func (c Catalogue) Parts() experiment.Parts {
-	return experiment.Parts{Networks: c.Networks, Runtimes: c.Runtimes, Workloads: c.Workloads}
+	return experiment.Parts{Networks: c.Networks, Runtimes: c.Runtimes, Workloads: c.Workloads, Drivers: c.Drivers}
 }

@@ -60,7 +60,8 @@ func serveWorker(ctx context.Context, args []string, in io.Reader, out io.Writer
 	if err != nil {
 		return err
 	}
-	return protocol.Serve(ctx, in, unclosed{out}, worker.New(catalogue.New().Workloads, files).Methods())
+	parts := catalogue.New()
+	return protocol.Serve(ctx, in, unclosed{out}, worker.New(parts.Workloads, parts.Drivers, files).Methods())
 }
 
 // unclosed is standard output where a closer is asked for: it ends with the process.

@@ -246,7 +246,7 @@ func (b *Board) Run(ctx context.Context, order []int, threads func(worker int) i
 		timings[i] = Timing{Cell: int(t.cell), Opened: opened, Done: ended != 0}
 		if timings[i].Done {
 			timings[i].Dead = time.Duration(opened - previous)
-			timings[i].Drain = time.Duration(ended - opened - c.length)
+			timings[i].Drain = max(0, time.Duration(ended-opened-c.length)) // foreign programs may end before the close
 			timings[i].Softirqd = time.Duration(atomic.LoadInt64(&t.softirq))
 			previous = ended
 			continue

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/nettoll/nettoll/driver"
 	"github.com/nettoll/nettoll/host/protocol"
 	"github.com/nettoll/nettoll/internal/linux/netns"
 	"github.com/nettoll/nettoll/internal/linux/shm"
@@ -37,6 +38,7 @@ const (
 // Worker is the state of a worker process.
 type Worker struct {
 	workloads []workload.Workload
+	drivers   []driver.Driver
 	files     map[string]*os.File
 
 	mu        sync.Mutex // of everything below; never held while a block runs
@@ -53,10 +55,10 @@ type slot struct {
 	endpoint traffic.Endpoint
 }
 
-// New returns a worker that knows the given workloads and has inherited the given files: "board" is the memory of the turn,
+// New returns a worker that knows the given workloads and foreign drivers and has inherited the given files: "board" is the memory of the turn,
 // "ksoftirqd:N" are open schedstat files.
-func New(workloads []workload.Workload, files map[string]*os.File) *Worker {
-	w := &Worker{workloads: workloads, files: files}
+func New(workloads []workload.Workload, drivers []driver.Driver, files map[string]*os.File) *Worker {
+	w := &Worker{workloads: workloads, drivers: drivers, files: files}
 	w.endpoints.Store(&table{})
 	return w
 }
@@ -189,6 +191,24 @@ func (w *Worker) workload(name string) (workload.Workload, error) {
 	return nil, fmt.Errorf("unknown workload %q (known: %s)", name, strings.Join(names, ", "))
 }
 
+// opener returns what opens an endpoint: the workload, or the driver where one is named.
+func (w *Worker) opener(s workload.Spec) (func(workload.Spec) (traffic.Endpoint, error), error) {
+	load, err := w.workload(s.Workload)
+	if err != nil {
+		return nil, err
+	}
+	if s.Driver == "" {
+		return load.Open, nil
+	}
+	names := make([]string, len(w.drivers))
+	for i, d := range w.drivers {
+		if names[i] = d.Describe().Name; names[i] == s.Driver {
+			return d.Open, nil
+		}
+	}
+	return nil, fmt.Errorf("unknown driver %q (known: %s)", s.Driver, strings.Join(names, ", "))
+}
+
 func (w *Worker) open(p OpenParams) (nothing, error) {
 	next := table{}
 	for cell, slots := range *w.endpoints.Load() {
@@ -199,7 +219,7 @@ func (w *Worker) open(p OpenParams) (nothing, error) {
 		if spec.Seat < 0 || spec.Seat >= w.seats {
 			return nothing{}, fmt.Errorf("open endpoint at seat %d: there are %d", spec.Seat, w.seats)
 		}
-		load, err := w.workload(spec.Spec.Workload)
+		open, err := w.opener(spec.Spec)
 		if err != nil {
 			return nothing{}, err
 		}
@@ -214,7 +234,7 @@ func (w *Worker) open(p OpenParams) (nothing, error) {
 		}
 		*s = slot{spec: spec}
 		err = inside(spec.Namespace, func() (err error) {
-			s.endpoint, err = load.Open(spec.Spec)
+			s.endpoint, err = open(spec.Spec)
 			return err
 		})
 		if err != nil {

@@ -189,6 +189,9 @@ func (r *Rig) Trial(t testing.TB) (workload.Trial, workload.Result) {
 	if latencies.TotalCount() > 0 {
 		trial.Histograms = []*hdrhistogram.Histogram{latencies}
 	}
+	if trial.Failure() != "" {
+		return trial, workload.Result{}
+	}
 	trial = trial.Settled()
 	return trial, r.Load.Metrics(trial)
 }

@@ -170,6 +170,13 @@ func (c *Child) End() string {
 	return ""
 }
 
+// Killed says that a signal ended the program.
+func (c *Child) Killed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ended && c.status.Signaled()
+}
+
 // Stdout returns what the program has written to its standard output.
 func (c *Child) Stdout() io.Reader { return content(c.stdout) }
 

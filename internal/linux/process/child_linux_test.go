@@ -53,6 +53,9 @@ func TestSpawn(t *testing.T) {
 			if out, err, end := said(t, c.Stdout()), said(t, c.Stderr()), c.End(); out != tt.out || err != tt.err || end != tt.end {
 				t.Errorf("got %q, %q, %q, want %q, %q, %q", out, err, end, tt.out, tt.err, tt.end)
 			}
+			if got := c.Killed(); got != (tt.end == "signal: killed") {
+				t.Errorf("killed: %v", got)
+			}
 			c.Signal(syscall.SIGKILL) // it is gone, and so is its number
 			for range 2 {
 				if err := c.Close(); err != nil {

@@ -78,6 +78,9 @@ func (*Child) RunTime() time.Duration { return 0 }
 // End is not supported here.
 func (*Child) End() string { return "not supported here" }
 
+// Killed is false here.
+func (*Child) Killed() bool { return false }
+
 // Stdout is empty here.
 func (*Child) Stdout() io.Reader { return strings.NewReader("") }
 

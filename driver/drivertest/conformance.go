@@ -1,0 +1,377 @@
+package drivertest
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nettoll/nettoll/driver"
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux/sock"
+	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/workload"
+	"github.com/nettoll/nettoll/workload/workloadtest"
+)
+
+// A Case is something a driver can drive.
+type Case struct {
+	Load  workload.Workload
+	Given map[string]string // parameters
+	IPv6  bool
+	Pairs int // 0 is one
+}
+
+// Conformance checks what every driver promises. The first case is the one that is also disturbed. Where the program is not installed, what
+// needs it is skipped.
+func Conformance(t *testing.T, d driver.Driver, cases ...Case) {
+	t.Run("description", func(t *testing.T) { description(t, d, cases) })
+	_, err := driver.Find(d)
+	testnet.Skip(t, err)
+	t.Run("version", func(t *testing.T) {
+		if v, err := driver.Version(t.Context(), d); err != nil || v == "" {
+			t.Errorf("version %q, %v", v, err)
+		}
+	})
+	for i, c := range cases {
+		params := resolve(t, c)
+		t.Run(c.Load.Describe().ID(params), func(t *testing.T) {
+			trials := 1
+			if i == 0 {
+				trials = 2
+			}
+			sequence(t, d, c, trials)
+		})
+	}
+	t.Run("disturbed", func(t *testing.T) { disturbed(t, d, cases[0]) })
+	t.Run("too short", func(t *testing.T) { tooShort(t, d, cases[0]) })
+	t.Run("closed", func(t *testing.T) { closed(t, d, cases[0]) })
+}
+
+func resolve(t testing.TB, c Case) part.Params {
+	t.Helper()
+	params, err := c.Load.Describe().Resolve(c.Given)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return params
+}
+
+func description(t *testing.T, d driver.Driver, cases []Case) {
+	about := d.Describe()
+	if about.Name == "" || about.Summary == "" || strings.HasSuffix(about.Summary, ".") || about.Program == "" || about.Package == "" {
+		t.Errorf("incomplete: %+v", about)
+	}
+	for _, c := range cases {
+		w, params := c.Load.Describe(), resolve(t, c)
+		if err := d.Serves(w, params); err != nil {
+			t.Errorf("%s: %v", w.ID(params), err)
+		}
+		if n := d.Trial(w, params); n < time.Second || n > 10*time.Second {
+			t.Errorf("%s: a trial of %v", w.ID(params), n)
+		}
+	}
+	err := d.Serves(workload.Description{Name: "no-such"}, nil)
+	if err == nil || !strings.Contains(err.Error(), `"no-such"`) || !strings.Contains(err.Error(), cases[0].Load.Describe().Name) {
+		t.Errorf("unknown workload: %v, want an error that quotes it and names what the driver can drive", err)
+	}
+}
+
+// driven is a workload whose endpoints a driver opens; it notes where the last sink is.
+type driven struct {
+	workload.Workload
+	driver driver.Driver
+	sink   *netip.AddrPort
+}
+
+func (w driven) Open(s workload.Spec) (traffic.Endpoint, error) {
+	s.Driver = w.driver.Describe().Name
+	s.Congestion = "reno" // every namespace has it
+	if s.Side == workload.Sink {
+		*w.sink = s.Local
+	}
+	return w.driver.Open(s)
+}
+
+// rig is a pair of containers, joined by a veth, and the endpoints in them.
+type rig struct {
+	*workloadtest.Rig
+	sink netip.AddrPort
+	do   func(workload.Side, func() error) error
+}
+
+func newRig(t *testing.T, d driver.Driver, c Case, length time.Duration, wrap func(workload.Side, int, traffic.Endpoint) traffic.Endpoint) *rig {
+	t.Helper()
+	m := testnet.New(t)
+	var kernel *host.Kernel
+	if err := m.Do(func() (err error) {
+		kernel, err = host.NewKernel(host.KernelConfig{Dir: m.Dir})
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	var stack host.Stack
+	t.Cleanup(func() {
+		if err := stack.Undo(); err != nil {
+			t.Error(err)
+		}
+		if err := kernel.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := stack.Apply(t.Context(), kernel, host.Plan{Steps: []host.Step{
+		host.Namespace{Name: "source"},
+		host.Namespace{Name: "sink"},
+		host.Sysctl{NS: "source", Key: "net.ipv6.conf.default.accept_dad", Value: "0"},
+		host.Sysctl{NS: "sink", Key: "net.ipv6.conf.default.accept_dad", Value: "0"},
+		host.Veth{
+			NS: "source", Name: "eth0", Addresses: []string{"10.0.0.1/24", "fd00:7::1/64"},
+			PeerNS: "sink", PeerName: "eth0", PeerAddresses: []string{"10.0.0.2/24", "fd00:7::2/64"},
+		},
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	addresses := map[workload.Side]string{workload.Source: "10.0.0.1", workload.Sink: "10.0.0.2"}
+	if c.IPv6 {
+		addresses = map[workload.Side]string{workload.Source: "fd00:7::1", workload.Sink: "fd00:7::2"}
+	}
+	r := &rig{do: func(side workload.Side, f func() error) error { return kernel.Do(string(side), f) }}
+	where := map[workload.Side]workloadtest.Where{}
+	for side, address := range addresses {
+		where[side] = workloadtest.Where{
+			Address: netip.MustParseAddr(address),
+			Do:      func(f func() error) error { return r.do(side, f) },
+		}
+	}
+	r.Rig = workloadtest.NewRig(t, driven{c.Load, d, &r.sink}, workloadtest.Options{
+		Pairs: max(1, c.Pairs), Length: length, Given: c.Given, Where: where, Wrap: wrap,
+	})
+	return r
+}
+
+// sound makes one trial and checks it.
+func (r *rig) sound(t *testing.T) {
+	t.Helper()
+	trial, result := r.Trial(t)
+	if reason := trial.Failure(); reason != "" {
+		t.Fatalf("the trial failed: %s", reason)
+	}
+	d := r.Load.Describe()
+	if v := result.Metrics[d.Primary]; !(v > 0) {
+		t.Errorf("%s is %v", d.Primary, v)
+	}
+	for name := range result.Metrics {
+		if _, known := measure.LookupMetric(name); !known {
+			t.Errorf("metric %q is not in measure's table", name)
+		}
+	}
+	if trial.Window < 300*time.Millisecond || trial.Window > r.Length || trial.Length < trial.Window || trial.Length > r.Length {
+		t.Errorf("window %v of %v in a trial of %v", trial.Window, trial.Length, r.Length)
+	}
+	var sent, received int64
+	for side, samples := range map[string][]traffic.Sample{"source": trial.Sources, "sink": trial.Sinks} {
+		for i, s := range samples {
+			// Two readings of a clock that is brought up to date every tick (4 ms) differ from what was used in between by one.
+			if s.CPU <= 0 || float64(s.CPU) > 1.05*float64(s.Span) {
+				t.Errorf("%s %d: run time %v of %v", side, i, time.Duration(s.CPU), time.Duration(s.Span))
+			}
+			sent += s.Sent
+			received += s.Received
+		}
+	}
+	if d.Name != "udp-rr" && received > sent { // its sink counts warm-up, too
+		t.Errorf("%d received of %d sent", received, sent)
+	}
+	t.Logf("%s: window %v, %v; %v", d.Primary, trial.Window, result.Metrics, result.Warnings)
+	r.nothingLeft(t)
+}
+
+// sequence: trials have plausible figures, and between them nothing stands.
+func sequence(t *testing.T, d driver.Driver, c Case, trials int) {
+	r := newRig(t, d, c, d.Trial(c.Load.Describe(), resolve(t, c)), nil)
+	for range trials {
+		r.sound(t)
+	}
+	for _, e := range slices.Concat(r.Sources, r.Sinks) {
+		if f, err := e.Facts(); err != nil || f.SendBuffer <= 0 || f.RecvBuffer <= 0 {
+			t.Errorf("facts %+v, %v", f, err)
+		}
+	}
+}
+
+// disturb does something to the program when its trial has begun.
+type disturb struct {
+	traffic.Endpoint
+	next *func()
+}
+
+func (d disturb) Run(trial uint64, w traffic.Window) {
+	if f := *d.next; f != nil {
+		go f()
+	}
+	d.Endpoint.Run(trial, w)
+}
+
+func (d disturb) Collect() { d.Endpoint.(traffic.Collector).Collect() }
+
+// disturbed: a server that hangs, a client that is killed and a port that is taken end in a trial that says so, in time, and the next
+// trial is sound.
+func disturbed(t *testing.T, d driver.Driver, c Case) {
+	c.Pairs = 1
+	length := d.Trial(c.Load.Describe(), resolve(t, c))
+	var next func()
+	r := newRig(t, d, c, length, func(side workload.Side, _ int, e traffic.Endpoint) traffic.Endpoint {
+		if side == workload.Source {
+			return disturb{e, &next}
+		}
+		return e
+	})
+	fails := func(what string, want ...string) {
+		t.Helper()
+		began := time.Now()
+		trial, _ := r.Trial(t)
+		reason := trial.Failure()
+		for _, w := range want {
+			if !strings.Contains(reason, w) {
+				t.Errorf("%s: the trial failed with %q, want %q", what, reason, w)
+			}
+		}
+		if took := time.Since(began); took > length+2*time.Second {
+			t.Errorf("%s: the trial took %v", what, took)
+		}
+		t.Logf("%s: %s", what, reason)
+		r.nothingLeft(t)
+	}
+	program := d.Describe().Program
+
+	next = func() { signalAll(t, program, syscall.SIGSTOP, 1) }
+	fails("hanging server", program+" server did not end within its trial of")
+
+	next = func() {
+		time.Sleep(500 * time.Millisecond)
+		signalAll(t, program, syscall.SIGKILL, 2)
+	}
+	fails("killed programs", program+" client ended with signal: killed", program+" server ended with signal: killed")
+
+	next = nil
+	var taken []interface{ Close() }
+	if err := r.do(workload.Sink, func() error {
+		for _, open := range []func() (sock.Socket, error){
+			func() (sock.Socket, error) { return sock.UDP(r.sink, netip.AddrPort{}) },
+			func() (sock.Socket, error) {
+				s, err := sock.Stream(r.sink, "")
+				if err == nil {
+					err = s.Listen()
+				}
+				return s, err
+			},
+		} {
+			s, err := open()
+			if err != nil {
+				return err
+			}
+			taken = append(taken, s)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	fails("port taken", program+" server", "Address already in use")
+	for _, s := range taken {
+		s.Close()
+	}
+	r.sound(t)
+}
+
+// tooShort: a trial that has no room for the program says so and starts nothing it has to wait for.
+func tooShort(t *testing.T, d driver.Driver, c Case) {
+	c.Pairs = 1
+	r := newRig(t, d, c, 200*time.Millisecond, nil)
+	began := time.Now()
+	trial, _ := r.Trial(t)
+	if want := "a trial of 200ms is too short for " + d.Describe().Name; !strings.Contains(trial.Failure(), want) {
+		t.Errorf("failed with %q, want %q", trial.Failure(), want)
+	}
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("it took %v", took)
+	}
+	r.nothingLeft(t)
+}
+
+// closed: an endpoint that is closed before its trial leaves no process.
+func closed(t *testing.T, d driver.Driver, c Case) {
+	c.Pairs = 1
+	r := newRig(t, d, c, time.Second, nil)
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	r.Sinks[0].Prepare(1)
+	if s := r.Sinks[0].Sample(); s.Failure != "" {
+		t.Fatal(s.Failure)
+	}
+	if n := len(children(t, d.Describe().Program)); n != 1 {
+		t.Errorf("%d servers when a trial is prepared, want one", n)
+	}
+	r.Sinks[0].Prepare(2) // the trial did not open
+	r.Sinks[0].Close()
+	r.nothingLeft(t)
+}
+
+// nothingLeft: the programs of a trial are gone.
+func (r *rig) nothingLeft(t *testing.T) {
+	t.Helper()
+	if left := children(t, ""); len(left) > 0 {
+		t.Errorf("processes left behind: %v", left)
+	}
+}
+
+// children lists the processes that this one has started and whose program has that name, "" for all.
+func children(t testing.TB, program string) []int {
+	t.Helper()
+	files, err := filepath.Glob("/proc/self/task/*/children")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("list children: %v, %v", files, err)
+	}
+	var pids []int
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			continue // that thread has ended
+		}
+		for word := range strings.FieldsSeq(string(text)) {
+			pid, err := strconv.Atoi(word)
+			if err != nil {
+				t.Fatal(err)
+			}
+			name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+			if err == nil && (program == "" || strings.TrimSpace(string(name)) == program) {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	slices.Sort(pids)
+	return pids
+}
+
+// signalAll sends a signal to the programs of the trial, of which there are so many: the server is the first.
+func signalAll(t testing.TB, program string, s syscall.Signal, want int) {
+	pids := children(t, program)
+	if len(pids) < want {
+		t.Errorf("%d processes %s, want %d", len(pids), program, want)
+		return
+	}
+	for _, pid := range pids[:want] {
+		if err := syscall.Kill(pid, s); err != nil {
+			t.Error(err)
+		}
+	}
+}

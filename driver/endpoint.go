@@ -1,0 +1,325 @@
+package driver
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/nettoll/nettoll/internal/linux/clock"
+	"github.com/nettoll/nettoll/internal/linux/netns"
+	"github.com/nettoll/nettoll/internal/linux/process"
+	"github.com/nettoll/nettoll/internal/linux/procfs"
+	"github.com/nettoll/nettoll/internal/linux/sock"
+	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/workload"
+)
+
+const (
+	// listenLimit is how long a server may take to listen: less than what the other threads of its trial wait for it at the gate (board.go).
+	listenLimit = 700 * time.Millisecond
+	// listenPoll is how often it is looked for.
+	listenPoll = 2 * time.Millisecond
+
+	// quitAhead is how long before the close of a trial a server that does not end by itself is told to: the traffic is over by then.
+	quitAhead = 100 * time.Millisecond
+
+	// The CPU time of a program is read at these shares of the time in which its traffic flows, so that neither its start nor the writing of
+	// its results counts.
+	busyFrom, busyTo = 0.2, 0.9
+)
+
+// A Role is what one end of a pair runs in each trial. Servers ([Role.Listens]) are started before the trial opens and clients when it has
+// opened; all of them end with it, so that nothing stands, or spins, between two turns.
+type Role struct {
+	Driver Description
+	Spec   workload.Spec
+	// Listens is the protocol of the socket at Spec.Local by which a server is known to be ready: "udp" or "tcp". "" is a client.
+	Listens string
+	// Asked says that a server ends only when it gets SIGINT, and then says what it has counted.
+	Asked bool
+	// Args are the program's arguments. A client's traffic lasts so many seconds.
+	Args func(seconds int) []string
+	// Log is a file that the program writes besides: [LogPath]. It is handed to Read.
+	Log bool
+	// Start is how long the program takes from its start to its traffic, End how long it may take from the end of that to its own.
+	Start, End time.Duration
+	// Read fills the sample and the recorder (of a source of a workload that measures latency, else nil) from what the program has said.
+	// Span it sets to the time in ns in which traffic flowed; the endpoint makes CPU of that.
+	Read func(Said, *traffic.Sample, *traffic.Recorder) error
+	// Reason finds in what the program wrote to its standard output why it gave up, "" if that is not there.
+	Reason func(io.Reader) string
+	// Records says that there are latencies.
+	Records bool
+	// Granted is what the kernel grants a socket like the program's.
+	Granted sock.Facts
+}
+
+// Said is what a program has left of one trial.
+type Said struct {
+	Seconds int       // that traffic was to last
+	Stdout  io.Reader //
+	Log     io.Reader // nil where there is none
+}
+
+// LogPath is the file that a program with [Role.Log] writes to. It is memory.
+const LogPath = "/proc/self/fd/3"
+
+// Shortest is the length of a trial in which traffic flows for one second.
+func (r Role) Shortest() time.Duration { return time.Second + r.Start + r.End }
+
+// Open makes an endpoint of a role. The calling thread is inside the container's network namespace.
+func (r Role) Open() (traffic.Endpoint, error) {
+	path, err := r.Driver.find()
+	if err != nil {
+		return nil, err
+	}
+	home, err := netns.Current()
+	if err != nil {
+		return nil, err
+	}
+	e := &endpoint{role: r, path: path, home: home}
+	if r.Records {
+		e.recorder = traffic.NewRecorder()
+	}
+	return e, nil
+}
+
+// endpoint runs a program in each trial. Its thread starts it and waits for it in the kernel; what it said is read between blocks.
+type endpoint struct {
+	role     Role
+	path     string
+	home     *os.File // the container's namespace
+	sample   traffic.Sample
+	recorder *traffic.Recorder
+
+	mu      sync.Mutex // of child and log: an endpoint may be closed while its thread hangs
+	child   *process.Child
+	log     *os.File
+	seconds int
+	busy    float64 // CPUs that the program kept busy
+	overdue string  // what it did not do in time
+}
+
+func (e *endpoint) Sample() *traffic.Sample     { return &e.sample }
+func (e *endpoint) Recorder() *traffic.Recorder { return e.recorder }
+func (e *endpoint) Facts() (sock.Facts, error)  { return e.role.Granted, nil }
+
+// Close implements [traffic.Endpoint]: nothing that it started is left.
+func (e *endpoint) Close() {
+	e.discard()
+	_ = e.home.Close()
+}
+
+// discard ends what runs and forgets what it said.
+func (e *endpoint) discard() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.child != nil {
+		_ = e.child.Close() // it is killed in any case
+	}
+	if e.log != nil {
+		_ = e.log.Close()
+	}
+	e.child, e.log = nil, nil
+}
+
+// Prepare implements [traffic.Endpoint]: a server is there, and listens, before the trial opens.
+func (e *endpoint) Prepare(uint64) {
+	e.discard()
+	e.sample = traffic.Sample{Delivered: e.sample.Delivered[:0]}
+	e.busy, e.overdue = 0, ""
+	if e.recorder != nil {
+		e.recorder.Reset()
+	}
+	if e.role.Listens == "" {
+		return
+	}
+	server, err := e.start()
+	if err != nil {
+		e.sample.Failure = err.Error()
+		return
+	}
+	e.overdue = e.listen(server)
+}
+
+// listen waits until the server listens, and says where it does not. One that has ended says why itself.
+func (e *endpoint) listen(server *process.Child) (overdue string) {
+	for deadline := clock.Now() + int64(listenLimit); ; {
+		ok, err := procfs.Bound(server.PID(), e.role.Listens, e.role.Spec.Local)
+		if ok || server.Wait(clock.Now()+int64(listenPoll)) {
+			return ""
+		}
+		if clock.Now() > deadline {
+			return strings.TrimSuffix(fmt.Sprintf("did not listen at %s within %v: %v", e.role.Spec.Local, listenLimit, err), ": <nil>")
+		}
+	}
+}
+
+// start starts the program on the calling thread, in the container's namespace.
+func (e *endpoint) start() (child *process.Child, err error) {
+	argv := append([]string{e.role.Driver.Program}, e.role.Args(e.seconds)...)
+	var files []*os.File
+	if e.role.Log {
+		log, err := process.Memory("log")
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, log)
+	}
+	err = netns.Here(int(e.home.Fd()), func() (err error) {
+		child, err = process.Spawn(e.path, argv, append(os.Environ(), "LC_ALL=C"), files...)
+		return err
+	})
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.child = child
+	if len(files) > 0 {
+		e.log = files[0]
+	}
+	return child, err
+}
+
+// Run implements [traffic.Endpoint]. It allocates, as one has to who starts programs: what it measures happens elsewhere.
+func (e *endpoint) Run(_ uint64, w traffic.Window) {
+	if e.sample.Failure != "" {
+		return
+	}
+	length := time.Duration(w.Close - w.Open)
+	e.seconds = int((length - e.role.Start - e.role.End) / time.Second)
+	if e.seconds < 1 {
+		e.sample.Failure = fmt.Sprintf("a trial of %v is too short for %s (at least %v)", length, e.role.Driver.Name, e.role.Shortest())
+		return
+	}
+	child := e.child
+	if e.role.Listens == "" {
+		var err error
+		if child, err = e.start(); err != nil {
+			e.sample.Failure = err.Error()
+			return
+		}
+	}
+	if e.overdue == "" {
+		e.overdue = e.attend(child, w)
+	}
+	if e.overdue != "" {
+		child.Signal(syscall.SIGKILL)
+	}
+}
+
+// attend lets the program run until it ends, and says what it did not do in time.
+func (e *endpoint) attend(child *process.Child, w traffic.Window) (overdue string) {
+	flow, seconds := w.Open+int64(e.role.Start), float64(e.seconds)*1e9
+	if !child.Wait(flow + int64(busyFrom*seconds)) {
+		ran, from := child.RunTime(), clock.Now()
+		if !child.Wait(flow + int64(busyTo*seconds)) {
+			e.busy = float64(child.RunTime()-ran) / float64(clock.Now()-from)
+		}
+	}
+	if e.role.Asked && !child.Wait(w.Close-int64(quitAhead)) {
+		child.Signal(syscall.SIGINT)
+	}
+	if child.Wait(w.Close) {
+		return ""
+	}
+	return fmt.Sprintf("did not end within its trial of %v", time.Duration(w.Close-w.Open))
+}
+
+// Collect implements [traffic.Collector]: it reads what the program has said.
+func (e *endpoint) Collect() {
+	defer e.discard()
+	if e.child == nil {
+		return // it did not start, or the trial did not open and is collected again
+	}
+	if e.sample.Failure != "" {
+		return
+	}
+	if err := e.read(); err != nil {
+		e.sample = traffic.Sample{Span: e.sample.Span, Delivered: e.sample.Delivered[:0], Failure: e.name() + " " + err.Error() + e.lastWords()}
+		return
+	}
+	e.sample.CPU = int64(e.busy * float64(e.sample.Span))
+}
+
+// name says which program it is: "sockperf client".
+func (e *endpoint) name() string {
+	if e.role.Listens == "" {
+		return e.role.Driver.Program + " client"
+	}
+	return e.role.Driver.Program + " server"
+}
+
+func (e *endpoint) read() error {
+	if e.overdue != "" {
+		return errors.New(e.overdue)
+	}
+	if end := e.child.End(); end != "" {
+		return fmt.Errorf("ended with %s", end)
+	}
+	said := Said{Seconds: e.seconds, Stdout: e.child.Stdout()}
+	if e.log != nil {
+		said.Log = io.NewSectionReader(e.log, 0, 1<<62)
+	}
+	return e.role.Read(said, &e.sample, e.recorder)
+}
+
+// What is quoted of a program's last words.
+const (
+	lastLines = 3
+	lastBytes = 300
+)
+
+// lastWords is why the program gave up: the reason that it gives, or the end of what it said on standard error, or where that is nothing on
+// standard output, in one line. Where it did not end by itself what it said last on standard output is no reason.
+func (e *endpoint) lastWords() string {
+	candidates := []string{quote(strings.NewReader(e.role.Reason(e.child.Stdout()))), quote(e.child.Stderr())}
+	if e.overdue == "" && !e.child.Killed() {
+		candidates = append(candidates, quote(e.child.Stdout()))
+	}
+	if words := cmp.Or(candidates...); words != "" {
+		return ": " + words
+	}
+	return ""
+}
+
+func quote(r io.Reader) string {
+	var tail process.Tail
+	if _, err := io.Copy(&tail, r); err != nil {
+		return ""
+	}
+	var lines []string
+	for line := range strings.Lines(tail.String()) {
+		if line = strings.Join(strings.Fields(plain(line)), " "); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	lines = lines[max(0, len(lines)-lastLines):]
+	words := strings.Join(lines, " / ")
+	if over := len(words) - lastBytes; over > 0 {
+		words = "…" + strings.ToValidUTF8(words[over:], "")
+	}
+	return words
+}
+
+// plain leaves out what only a terminal understands: control characters and the sequences of colours (ECMA-48, 5.4).
+func plain(s string) string {
+	var b strings.Builder
+	escape := false
+	for _, r := range strings.ToValidUTF8(s, "?") {
+		switch {
+		case r == 0x1b:
+			escape = true
+		case escape:
+			escape = r == '[' || r < '@' || r > '~'
+		case r < ' ' && r != '\t' && r != '\n' || r == 0x7f:
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,155 @@
+package iperf3
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"time"
+
+	"github.com/nettoll/nettoll/driver"
+	"github.com/nettoll/nettoll/internal/linux/sock"
+	"github.com/nettoll/nettoll/internal/linux/sysctl"
+	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/workload"
+)
+
+// Driver is iperf3.
+type Driver struct{}
+
+var _ driver.Driver = Driver{}
+
+const (
+	// start is how long a client takes to begin, which is mostly the exchange of options over its control connection, and end how long it may
+	// take to fetch the server's results and end. Both are some ms where the CPU is theirs alone.
+	start = 50 * time.Millisecond
+	end   = 250 * time.Millisecond
+
+	// interval is how often receiver and sender report, the shortest possible (MIN_INTERVAL, src/iperf_api.h).
+	interval = "0.1" // s
+
+	// Datagrams of iperf3 (MIN_UDP_BLOCKSIZE, MAX_UDP_BLOCKSIZE, src/iperf_api.h) and writes to a stream (MAX_BLOCKSIZE).
+	smallest, largest = 16, 65507
+	longestWrite      = 1 << 20
+)
+
+// Describe implements [driver.Driver].
+func (Driver) Describe() driver.Description {
+	return driver.Description{
+		Name: "iperf3", Program: "iperf3", Package: "iperf3",
+		Summary: "iperf3 of ESnet: a stream for tcp-stream, --udp --bitrate 0 for udp-rate",
+	}
+}
+
+// Serves implements [driver.Driver].
+func (Driver) Serves(w workload.Description, p part.Params) error {
+	switch w.Name {
+	case "tcp-stream":
+		if n := p.Size("message"); n < 1 || n > longestWrite {
+			return fmt.Errorf("driver iperf3 cannot write %d bytes at once (it can write 1 to %d)", n, longestWrite)
+		}
+		return nil
+	case "udp-rate":
+		if p["mode"] != "single" {
+			return fmt.Errorf("driver iperf3 cannot drive udp-rate with mode %q (it can with mode single)", p["mode"])
+		}
+		if n := p.Size("payload"); n < smallest || n > largest {
+			return fmt.Errorf("driver iperf3 cannot send %d bytes (it can send %d to %d)", n, smallest, largest)
+		}
+		return nil
+	}
+	return fmt.Errorf("driver iperf3 cannot drive workload %q (it can drive tcp-stream, udp-rate)", w.Name)
+}
+
+// Trial implements [driver.Driver].
+func (Driver) Trial(workload.Description, part.Params) time.Duration {
+	return driver.Role{Start: start, End: end}.Shortest()
+}
+
+// Open implements [driver.Driver].
+func (d Driver) Open(s workload.Spec) (traffic.Endpoint, error) {
+	stream := s.Workload == "tcp-stream"
+	granted, err := grants(s, stream)
+	if err != nil {
+		return nil, err
+	}
+	r := driver.Role{Driver: d.Describe(), Spec: s, Start: start, End: end, Granted: granted, Reason: reason}
+	local, remote := s.Local, s.Remote
+	switch s.Side {
+	case workload.Sink:
+		r.Listens = "tcp" // the control connection
+		r.Args = func(int) []string {
+			return []string{"--server", "--one-off", "--json", "--interval", interval, "--bind", local.Addr().String(), "--port", port(local)}
+		}
+		r.Read = readServer(s)
+		return r.Open()
+	case workload.Source:
+		if stream {
+			if err := unpace(s.Congestion); err != nil {
+				return nil, err
+			}
+		}
+		r.Args = func(seconds int) []string {
+			args := []string{
+				"--client", remote.Addr().String(), "--port", port(remote), "--bind", local.Addr().String(), "--json", "--interval", interval,
+				"--time", strconv.Itoa(seconds), "--length", strconv.Itoa(s.Params.Size(size(stream))),
+			}
+			switch {
+			case !stream:
+				args = append(args, "--udp", "--bitrate", "0", "--cport", port(local))
+			case s.Congestion != "":
+				args = append(args, "--congestion", s.Congestion)
+			}
+			return args
+		}
+		r.Read = readClient
+		return r.Open()
+	}
+	return nil, fmt.Errorf("open %s by iperf3: side %q (want source or sink)", s.Workload, s.Side)
+}
+
+// size is the parameter that --length takes.
+func size(stream bool) string {
+	if stream {
+		return "message"
+	}
+	return "payload"
+}
+
+func port(a netip.AddrPort) string { return strconv.Itoa(int(a.Port())) }
+
+// grants is what a socket has that asks for nothing, as iperf3's do.
+func grants(s workload.Spec, stream bool) (sock.Facts, error) {
+	at := netip.AddrPortFrom(s.Local.Addr(), 0)
+	open := func() (sock.Socket, error) { return sock.UDP(at, netip.AddrPort{}) }
+	if stream {
+		open = func() (sock.Socket, error) { return sock.Stream(at, s.Congestion) }
+	}
+	sk, err := open()
+	if err != nil {
+		return sock.Facts{}, err
+	}
+	defer sk.Close()
+	return sk.Facts()
+}
+
+const (
+	congestionKey = "net.ipv4.tcp_congestion_control"
+	// unpaced is the congestion control that every namespace may have as its default (tcp_set_default_congestion_control,
+	// net/ipv4/tcp_cong.c).
+	unpaced = "reno"
+)
+
+// unpace sees to it that a stream which begins with the default congestion control of the calling thread's namespace is not paced. iperf3
+// sets its own when it has connected: where the default is bbr the kernel would go on pacing the stream (bbr_init, net/ipv4/tcp_bbr.c),
+// and send a quarter of it. Sockets of nettoll's own engine choose theirs before that, and do not notice.
+func unpace(congestion string) error {
+	now, err := sysctl.Read(congestionKey)
+	if err != nil {
+		return err
+	}
+	if now != "bbr" || congestion == "bbr" {
+		return nil
+	}
+	return sysctl.Write(congestionKey, unpaced)
+}

@@ -1,0 +1,172 @@
+package iperf3
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/nettoll/nettoll/driver"
+	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/workload"
+)
+
+// output is what matters of what iperf3 prints with --json.
+type output struct {
+	Error     string `json:"error"`
+	Intervals []struct {
+		Sum sum `json:"sum"`
+	} `json:"intervals"`
+	End struct {
+		Streams []struct {
+			UDP struct {
+				OutOfOrder float64 `json:"out_of_order"`
+			} `json:"udp"`
+		} `json:"streams"`
+		Sent sum `json:"sum_sent"`
+	} `json:"end"`
+}
+
+// reason is why iperf3 gave up.
+func reason(stdout io.Reader) string {
+	var o output
+	_ = json.NewDecoder(io.LimitReader(stdout, maxOutput)).Decode(&o) // what is no JSON has no reason
+	return o.Error
+}
+
+// sum is one interval of all streams together, or all intervals.
+type sum struct {
+	Start       float64 `json:"start"` // s
+	End         float64 `json:"end"`   // s
+	Bytes       float64 `json:"bytes"`
+	Packets     float64 `json:"packets"`     // of a sender
+	Retransmits float64 `json:"retransmits"` // of a sender's stream
+}
+
+const (
+	maxOutput = 64 << 20 // bytes: more than an hour of intervals
+	most      = 1 << 53  // of anything: what is larger is rubbish
+	longest   = 1 << 20  // s
+)
+
+// read decodes the output and checks that its intervals follow each other.
+func read(r io.Reader) (output, error) {
+	text, err := io.ReadAll(io.LimitReader(r, maxOutput))
+	if err != nil {
+		return output{}, err
+	}
+	var o output
+	if err := json.Unmarshal(text, &o); err != nil {
+		return output{}, fmt.Errorf("said what is no JSON: %w", err)
+	}
+	if o.Error != "" {
+		return output{}, errors.New("gave up") // the reason is quoted in any case
+	}
+	if len(o.Intervals) == 0 {
+		return output{}, errors.New("tells of no interval")
+	}
+	var before, bytes, packets float64
+	for _, i := range o.Intervals {
+		s := i.Sum
+		if s.Start < before || s.End < s.Start || s.End > longest || s.Bytes < 0 || s.Bytes > most || s.Packets < 0 || s.Packets > most {
+			return output{}, fmt.Errorf("tells of an interval from %g to %g s with %g bytes and %g packets, after one to %g s", s.Start, s.End, s.Bytes, s.Packets, before)
+		}
+		before = s.End
+		bytes += s.Bytes
+		packets += s.Packets
+	}
+	for _, n := range []float64{bytes, packets, o.End.Sent.Retransmits, o.outOfOrder()} {
+		if n < 0 || n > most {
+			return output{}, fmt.Errorf("counts %g bytes, packets, segments sent again or out of order", n)
+		}
+	}
+	if before <= 0 {
+		return output{}, errors.New("tells of intervals of no length")
+	}
+	return o, nil
+}
+
+func (o output) outOfOrder() float64 {
+	var n float64
+	for _, s := range o.End.Streams {
+		n += s.UDP.OutOfOrder
+	}
+	return n
+}
+
+// readClient reads what a sender has sent.
+func readClient(said driver.Said, s *traffic.Sample, _ *traffic.Recorder) error {
+	o, err := read(said.Stdout)
+	if err != nil {
+		return err
+	}
+	var packets float64
+	for _, i := range o.Intervals {
+		packets += i.Sum.Packets
+	}
+	s.Sent, s.Total = int64(packets), int64(packets)
+	s.Resent = int64(o.End.Sent.Retransmits)
+	s.Span = int64(math.Round(o.Intervals[len(o.Intervals)-1].Sum.End * 1e9))
+	return nil
+}
+
+// readServer reads what a receiver has received.
+func readServer(spec workload.Spec) func(driver.Said, *traffic.Sample, *traffic.Recorder) error {
+	return func(said driver.Said, s *traffic.Sample, _ *traffic.Recorder) error {
+		o, err := read(said.Stdout)
+		if err != nil {
+			return err
+		}
+		curve := o.curve()
+		last := curve[len(curve)-1]
+		s.Bytes = int64(last.bytes)
+		length := last.at
+		if spec.Workload == "tcp-stream" {
+			// What was on its way when the time was up is no slice of its own.
+			length = min(length, float64(said.Seconds))
+			s.Delivered = s.Delivered[:0]
+			for i := range traffic.Slices + 1 {
+				s.Delivered = append(s.Delivered, int64(bytesAt(curve, length*float64(i)/traffic.Slices)))
+			}
+		} else {
+			// Not end.sum: which of its figures count what was sent, what came and what is lost differs between versions.
+			s.Received = int64(last.bytes) / int64(spec.Params.Size("payload"))
+			s.Total = s.Received
+			s.Reordered = int64(o.outOfOrder())
+		}
+		s.Window = int64(math.Round(length * 1e9))
+		s.Span = s.Window
+		if s.Window <= 0 {
+			return errors.New("tells of intervals of no length")
+		}
+		return nil
+	}
+}
+
+// point is how many bytes have come at a time.
+type point struct{ at, bytes float64 } // s, bytes
+
+// curve returns what had come by the end of each interval.
+func (o output) curve() []point {
+	curve := []point{{}}
+	for _, i := range o.Intervals {
+		curve = append(curve, point{i.Sum.End, curve[len(curve)-1].bytes + i.Sum.Bytes})
+	}
+	return curve
+}
+
+// bytesAt reads the curve, which is straight between two points.
+func bytesAt(curve []point, at float64) float64 {
+	for i, p := range curve[1:] {
+		if at > p.at {
+			continue
+		}
+		before := curve[i]
+		if p.at == before.at {
+			return p.bytes
+		}
+		return before.bytes + (p.bytes-before.bytes)*(at-before.at)/(p.at-before.at)
+	}
+	return curve[len(curve)-1].bytes
+}

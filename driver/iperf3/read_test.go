@@ -1,0 +1,147 @@
+package iperf3
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nettoll/nettoll/driver"
+	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/workload"
+)
+
+// recorded is what iperf3 3.12 said of one second over loopback.
+func recorded(t testing.TB, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func stream() workload.Spec { return workload.Spec{Workload: "tcp-stream"} }
+
+func datagrams() workload.Spec {
+	return workload.Spec{Workload: "udp-rate", Params: part.Params{"payload": "64"}}
+}
+
+// The figures are those of iperf3's own summary.
+func TestRecorded(t *testing.T) {
+	type summary struct {
+		End struct {
+			Received struct{ Bytes, Packets, Seconds float64 } `json:"sum_received"`
+			Sent     struct{ Packets float64 }                 `json:"sum_sent"`
+		} `json:"end"`
+	}
+	said := func(name string) (s summary) {
+		if err := json.Unmarshal(recorded(t, name), &s); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	read := func(name string, spec workload.Spec, client bool) (s traffic.Sample) {
+		f := readServer(spec)
+		if client {
+			f = readClient
+		}
+		if err := f(driver.Said{Seconds: 1, Stdout: bytes.NewReader(recorded(t, name))}, &s, nil); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		return s
+	}
+	tcp := read("tcp-server.json", stream(), false)
+	if want := int64(said("tcp-server.json").End.Received.Bytes); tcp.Bytes != want {
+		t.Errorf("stream: %d bytes, iperf3 says %d", tcp.Bytes, want)
+	}
+	d := tcp.Delivered
+	if len(d) != traffic.Slices+1 || d[0] != 0 || d[2] != 266404376 || tcp.Bytes-d[traffic.Slices] > tcp.Bytes/1000 {
+		t.Errorf("delivered %d of %d", d, tcp.Bytes)
+	}
+	for i := range traffic.Slices {
+		if d[i+1] <= d[i] {
+			t.Errorf("delivered %d: falls at %d", d, i)
+		}
+	}
+	tcp.Delivered = nil
+	if diff := cmp.Diff(traffic.Sample{Bytes: 4516478976, Window: 1e9, Span: 1e9}, tcp); diff != "" {
+		t.Errorf("stream's receiver (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(traffic.Sample{Resent: 1, Span: 1000060000}, read("tcp-client.json", stream(), true)); diff != "" {
+		t.Errorf("stream's sender (-want +got):\n%s", diff)
+	}
+	udp := read("udp-server.json", datagrams(), false)
+	if want := int64(said("udp-server.json").End.Received.Bytes / 64); udp.Received != want {
+		t.Errorf("%d datagrams came, iperf3 says %d", udp.Received, want)
+	}
+	if diff := cmp.Diff(traffic.Sample{Received: 288066, Total: 288066, Bytes: 18436224, Window: 1000103000, Span: 1000103000}, udp); diff != "" {
+		t.Errorf("datagrams' receiver (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(traffic.Sample{Sent: 430250, Total: 430250, Span: 1000021000}, read("udp-client.json", datagrams(), true)); diff != "" {
+		t.Errorf("datagrams' sender (-want +got):\n%s", diff)
+	}
+}
+
+func TestRefused(t *testing.T) {
+	interval := func(sums ...string) string {
+		return `{"intervals":[{"sum":` + strings.Join(sums, `},{"sum":`) + `}]}`
+	}
+	for text, want := range map[string]string{
+		"":                     "no JSON",
+		"iperf3: error":        "no JSON",
+		`{"intervals":[]}`:     "no interval",
+		`{"error":"refused"}`:  "gave up",
+		interval(`{"end":0}`):  "no length",
+		interval(`{"end":-1}`): "an interval from 0 to -1 s",
+		interval(`{"end":1}`, `{"start":0.5,"end":2}`):                            "after one to 1 s",
+		interval(`{"end":1e9}`):                                                   "an interval from 0 to 1e+09 s",
+		interval(`{"end":1,"bytes":-5}`):                                          "with -5 bytes",
+		interval(`{"end":1,"bytes":1e300}`):                                       "with 1e+300 bytes",
+		`{"intervals":[{"sum":{"end":1}}],"end":{"sum_sent":{"retransmits":-1}}}`: "counts -1",
+	} {
+		if _, err := read(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want %q", text, err, want)
+		}
+	}
+	if got := reason(strings.NewReader(`{"error":"refused"}`)); got != "refused" {
+		t.Errorf("reason %q", got)
+	}
+	if got := reason(strings.NewReader("x")); got != "" {
+		t.Errorf("reason of rubbish: %q", got)
+	}
+}
+
+// Whatever a program says, the figures are possible or there is an error.
+func FuzzRead(f *testing.F) {
+	for _, name := range []string{"tcp-server.json", "tcp-client.json", "udp-server.json", "udp-client.json"} {
+		f.Add(recorded(f, name))
+	}
+	f.Add([]byte(`{"intervals":[{"sum":{"end":1e-12,"bytes":5}}]}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		for name, read := range map[string]func(driver.Said, *traffic.Sample, *traffic.Recorder) error{
+			"stream":    readServer(stream()),
+			"datagrams": readServer(datagrams()),
+			"client":    readClient,
+		} {
+			var s traffic.Sample
+			if err := read(driver.Said{Seconds: 1, Stdout: bytes.NewReader(text)}, &s, nil); err != nil {
+				continue
+			}
+			if s.Sent < 0 || s.Received < 0 || s.Total < 0 || s.Bytes < 0 || s.Resent < 0 || s.Window < 0 || s.Span < 0 || name != "client" && s.Window == 0 {
+				t.Errorf("%s: %+v", name, s)
+			}
+			for i := range len(s.Delivered) - 1 {
+				if s.Delivered[i+1] < s.Delivered[i] {
+					t.Errorf("%s: delivered %d", name, s.Delivered)
+				}
+			}
+		}
+		reason(bytes.NewReader(text))
+	})
+}

@@ -1,0 +1,118 @@
+package sockperf
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"time"
+
+	"github.com/nettoll/nettoll/driver"
+	"github.com/nettoll/nettoll/internal/linux"
+	"github.com/nettoll/nettoll/internal/linux/sock"
+	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/workload"
+)
+
+// Driver is sockperf.
+type Driver struct{}
+
+var _ driver.Driver = Driver{}
+
+// Times of sockperf (src/client.cpp, src/defs.h).
+const (
+	// start is how long a client takes to begin: 0.1 s to measure its clock, 2 s of sleep after the dummies that warm up the path
+	// (initBeforeLoop), and its start.
+	start = 2150 * time.Millisecond
+	// end is how long it may take to end: 0.1 s for stragglers (cleanupAfterLoop), then its log: 0.1 s for 100,000 packets.
+	end = 350 * time.Millisecond
+
+	// warm and cool are what a ping-pong leaves out at both ends (TEST_START_WARMUP_MSEC, TEST_END_COOLDOWN_MSEC).
+	warm = 400 * time.Millisecond
+	cool = 50 * time.Millisecond
+)
+
+// Payloads of sockperf: its own header, and the largest datagram (MIN_PAYLOAD_SIZE, MAX_PAYLOAD_SIZE).
+const smallest, largest = 14, 65507
+
+// Describe implements [driver.Driver].
+func (Driver) Describe() driver.Description {
+	return driver.Description{
+		Name: "sockperf", Program: "sockperf", Package: "sockperf",
+		Summary: "sockperf of Mellanox: ping-pong for udp-rr, throughput for udp-rate",
+	}
+}
+
+// Serves implements [driver.Driver].
+func (Driver) Serves(w workload.Description, p part.Params) error {
+	switch {
+	case w.Name != "udp-rr" && w.Name != "udp-rate":
+		return fmt.Errorf("driver sockperf cannot drive workload %q (it can drive udp-rr, udp-rate)", w.Name)
+	case w.Name == "udp-rate" && p["mode"] != "single":
+		return fmt.Errorf("driver sockperf cannot drive udp-rate with mode %q (it can with mode single)", p["mode"])
+	case p.Size("payload") < smallest || p.Size("payload") > largest:
+		return fmt.Errorf("driver sockperf cannot send %d bytes (it can send %d to %d)", p.Size("payload"), smallest, largest)
+	}
+	return nil
+}
+
+// Trial implements [driver.Driver].
+func (Driver) Trial(workload.Description, part.Params) time.Duration {
+	return driver.Role{Start: start, End: end}.Shortest()
+}
+
+// Open implements [driver.Driver].
+func (d Driver) Open(s workload.Spec) (traffic.Endpoint, error) {
+	if s.Local.Addr().Is6() {
+		return nil, &linux.UnsupportedError{What: fmt.Sprintf("drive %s at %s by sockperf", s.Workload, s.Local), Missing: "IPv6 in sockperf", Hint: "use IPv4, or another driver"}
+	}
+	granted, err := grants(s.Local.Addr())
+	if err != nil {
+		return nil, err
+	}
+	r := driver.Role{Driver: d.Describe(), Spec: s, Start: start, End: end, Granted: granted, Reason: reason}
+	pingPong := s.Workload == "udp-rr"
+	var common []string
+	if s.Params["mode"] == "spin" {
+		common = []string{"--nonblocked"}
+	}
+	switch s.Side {
+	case workload.Sink:
+		r.Listens, r.Asked = "udp", true
+		r.Args = func(int) []string {
+			return append([]string{"server", "-i", s.Local.Addr().String(), "-p", port(s.Local)}, common...)
+		}
+		r.Read = readServer
+		return r.Open()
+	case workload.Source:
+		mode := "throughput"
+		r.Read = func(said driver.Said, sample *traffic.Sample, _ *traffic.Recorder) error {
+			return readThroughput(said, sample)
+		}
+		if pingPong {
+			mode = "ping-pong"
+			r.Log, r.Records, r.Read = true, true, readPingPong
+			common = append(common, "--full-log", driver.LogPath)
+		}
+		r.Args = func(seconds int) []string {
+			return append([]string{
+				mode, "-i", s.Remote.Addr().String(), "-p", port(s.Remote), "--client_ip", s.Local.Addr().String(), "--client_port", port(s.Local),
+				"--msg-size", strconv.Itoa(s.Params.Size("payload")), "--mps", "max", "--time", strconv.Itoa(seconds),
+			}, common...)
+		}
+		return r.Open()
+	}
+	return nil, fmt.Errorf("open %s by sockperf: side %q (want source or sink)", s.Workload, s.Side)
+}
+
+func port(a netip.AddrPort) string { return strconv.Itoa(int(a.Port())) }
+
+// grants is what a UDP socket has that asks for nothing, as sockperf's do.
+func grants(at netip.Addr) (sock.Facts, error) {
+	s, err := sock.UDP(netip.AddrPortFrom(at, 0), netip.AddrPort{})
+	if err != nil {
+		return sock.Facts{}, err
+	}
+	defer s.Close()
+	return s.Facts()
+}
