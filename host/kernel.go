@@ -236,6 +236,7 @@ func (k *Kernel) remember(s *space, name string, index int) {
 		s.made = map[string]int{}
 	}
 	s.made[name] = index
+	k.haste = false
 }
 
 // remembered returns what [Kernel.remember] noted.

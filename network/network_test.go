@@ -1,6 +1,7 @@
 package network_test
 
 import (
+	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
@@ -23,6 +24,9 @@ func TestAddresses(t *testing.T) {
 		{"container 0, host 1", first(network.ContainerAddr(1, 0)), second(network.ContainerAddr(1, 0)), "10.1.1.0/16 fd00:10:1::1:0/64"},
 		{"container 300, host 2", first(network.ContainerAddr(2, 300)), second(network.ContainerAddr(2, 300)), "10.2.2.44/16 fd00:10:2::1:12c/64"},
 		{"last container", first(network.ContainerAddr(2, network.MaxContainers-1)), second(network.ContainerAddr(2, network.MaxContainers-1)), "10.2.255.254/16 fd00:10:2::1:fefe/64"},
+		{"neighbour of hosts 0, host 1", first(network.SegmentAddr(1, 0)), second(network.SegmentAddr(1, 0)), "198.18.1.0/16 fd00:198:18::1:0/48"},
+		{"neighbour of hosts 300, host 2", first(network.SegmentAddr(2, 300)), second(network.SegmentAddr(2, 300)), "198.18.18.44/16 fd00:198:18::2:12c/48"},
+		{"last neighbour of hosts", first(network.SegmentAddr(16, network.MaxSegmentContainers-1)), second(network.SegmentAddr(16, network.MaxSegmentContainers-1)), "198.18.240.255/16 fd00:198:18::16:eff/48"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := c.v4.String() + " " + c.v6.String(); got != c.want {
@@ -34,6 +38,29 @@ func TestAddresses(t *testing.T) {
 
 func first(a, _ netip.Prefix) netip.Prefix  { return a }
 func second(_, b netip.Prefix) netip.Prefix { return b }
+
+// TestSegment wants an address for every container that no other has, and no host.
+func TestSegment(t *testing.T) {
+	owner := map[netip.Addr]string{}
+	add := func(what string, v4, v6 netip.Prefix) {
+		for _, a := range []netip.Addr{v4.Addr(), v6.Addr()} {
+			if other, ok := owner[a]; ok {
+				t.Fatalf("%s is the address of %s and of %s", a, other, what)
+			}
+			owner[a] = what
+		}
+	}
+	for host := 1; host <= network.MaxHosts; host++ {
+		v4, v6 := network.UnderlayAddr(host)
+		add(fmt.Sprintf("host %d", host), v4, v6)
+	}
+	for host := 1; host <= network.MaxSegmentHosts; host++ {
+		for i := range network.MaxSegmentContainers {
+			v4, v6 := network.SegmentAddr(host, i)
+			add(fmt.Sprintf("container %d of host %d", i, host), v4, v6)
+		}
+	}
+}
 
 func TestMAC(t *testing.T) {
 	if a, b := network.MAC(1, "ab", "c"), network.MAC(1, "a", "bc"); a == b {

@@ -34,6 +34,61 @@ func Base(lab Lab, h Host) []host.Step {
 	return steps
 }
 
+// Forwarding returns the steps that make a host a router. They come before any variable below net.ipv4.conf: turning it on sets those back
+// (Documentation/networking/ip-sysctl.rst, ip_forward).
+func Forwarding() []host.Step {
+	return []host.Step{
+		host.Sysctl{Key: "net.ipv4.ip_forward", Value: "1"},
+		host.Sysctl{Key: "net.ipv6.conf.all.forwarding", Value: "1"},
+	}
+}
+
+// Names of links. A container's link on its host is called as the container with a v before.
+const (
+	// Inner is a container's own link.
+	Inner      = "eth0"
+	bridgeName = "br0"
+	outerName  = "v%s"
+	// maxName is the longest name of a link: IFNAMSIZ less the final zero, include/uapi/linux/if.h.
+	maxName = 15
+	// maxPorts is the number of ports of a bridge: BR_MAX_PORTS less port 0, net/bridge/br_private.h.
+	maxPorts = 1<<10 - 1
+)
+
+// Bridged returns the steps that join the containers of a host by a bridge, which has their gateway, and where they are then.
+func Bridged(lab Lab, h Host) ([]host.Step, []Endpoint, error) {
+	if len(h.Containers) > maxPorts {
+		return nil, nil, fmt.Errorf("host %d: %d containers, and a bridge has at most %d ports", h.Index, len(h.Containers), maxPorts)
+	}
+	name := fmt.Sprintf("host%d", h.Index)
+	gate4, gate6 := Gateway(h.Index)
+	steps := []host.Step{host.Bridge{
+		Name: bridgeName, MAC: MAC(lab.Seed, name, bridgeName), MTU: lab.MTU,
+		Snooping:  true, // as by default, and as others leave it
+		Addresses: []string{gate4.String(), gate6.String()},
+	}}
+	ends := make([]Endpoint, len(h.Containers))
+	for i, c := range h.Containers {
+		outer := fmt.Sprintf(outerName, c.Name)
+		if len(outer) > maxName {
+			return nil, nil, fmt.Errorf("host %d: the name %q of a container is too long (1 to %d bytes)", h.Index, c.Name, maxName-len(outer)+len(c.Name))
+		}
+		v4, v6 := ContainerAddr(h.Index, c.Index)
+		ends[i] = Endpoint{Namespace: c.Name, IPv4: v4.Addr(), IPv6: v6.Addr()}
+		steps = append(steps,
+			host.Veth{
+				Name: outer, MAC: MAC(lab.Seed, name, outer), MTU: lab.MTU, Master: bridgeName,
+				PeerNS: c.Name, PeerName: Inner, PeerMAC: MAC(lab.Seed, name, c.Name, Inner),
+				PeerAddresses: []string{v4.String(), v6.String()},
+			},
+			host.Route{NS: c.Name, To: "0.0.0.0/0", Via: gate4.Addr().String(), Dev: Inner},
+			host.Route{NS: c.Name, To: "::/0", Via: gate6.Addr().String(), Dev: Inner},
+		)
+		steps = append(steps, Sockets(c.Name)...)
+	}
+	return steps, ends, nil
+}
+
 // unfiltered keeps bridged packets out of iptables: br_netfilter is on in every new namespace of a kernel that has it
 // (net/bridge/br_netfilter_hooks.c, brnf_net_init).
 func unfiltered() []host.Step {

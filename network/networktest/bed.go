@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux/nft"
 	"github.com/nettoll/nettoll/internal/linux/sysctl"
 	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/network"
@@ -114,7 +115,7 @@ func (b *bed) undo() error {
 	return errors.Join(errs...)
 }
 
-// snapshot says what is in the namespaces of the machines, for comparison: links, addresses, the variables that a plan sets,
+// snapshot says what is in the namespaces of the machines, for comparison: links, addresses, tables of nftables, the variables that a plan sets,
 // and what stands in their directories.
 func (b *bed) snapshot() (map[string]string, error) {
 	state := map[string]string{}
@@ -139,6 +140,13 @@ func (b *bed) snapshot() (map[string]string, error) {
 			}
 			slices.Sort(texts)
 			state[where+"link "+l.Name] = fmt.Sprintf("%s, mtu %d, up %t, %s", l.Type, l.MTU, l.Up, strings.Join(texts, " "))
+		}
+		if err := m.Do(func() error {
+			tables, err := nft.List()
+			state[where+"tables"] = strings.Join(tables, " ")
+			return err
+		}); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+			return nil, err
 		}
 		entries, err := os.ReadDir(m.Dir)
 		if err != nil {
@@ -168,7 +176,15 @@ func (b *bed) snapshot() (map[string]string, error) {
 }
 
 // undo wants everything as it was before, after one Undo and after another, and a lab that can be built once more.
-func undo(t testing.TB, n network.Network, lab network.Lab) error {
+func undo(t testing.TB, n network.Network, labs ...network.Lab) error {
+	var errs []error
+	for _, lab := range labs {
+		errs = append(errs, undoLab(t, n, lab))
+	}
+	return errors.Join(errs...)
+}
+
+func undoLab(t testing.TB, n network.Network, lab network.Lab) error {
 	b, err := makeBed(t, n, lab)
 	if err != nil {
 		return err

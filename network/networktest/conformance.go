@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -16,20 +17,61 @@ import (
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/part"
 )
 
-// Conformance runs the suite on a network. The part that is described and built is tested anywhere; the rest applies its plans in private namespaces
+// Conformance runs the suite on a network, once with each of the parameters given, or with their defaults if none are. Labs that the network
+// excludes are not built. The part that is described and built is tested anywhere; the rest applies its plans in private namespaces
 // and sends real packets, and is skipped where that is not possible. The package's TestMain calls [testnet.Main].
-func Conformance(t *testing.T, n network.Network) {
-	for _, c := range checks() {
-		t.Run(c.name, func(t *testing.T) {
-			if err := c.run(t, n); errors.Is(err, errors.ErrUnsupported) {
-				testnet.Skip(t, err)
-			} else if err != nil {
-				t.Error(err)
+func Conformance(t *testing.T, n network.Network, variants ...map[string]string) {
+	if len(variants) == 0 {
+		variants = []map[string]string{nil}
+	}
+	d := n.Describe()
+	for _, given := range variants {
+		params, err := d.Params.Resolve("network "+d.Name, given)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Run(d.Params.Short(d.Name, params), func(t *testing.T) {
+			for _, c := range checks() {
+				t.Run(c.name, func(t *testing.T) {
+					if err := c.run(t, variant{n, params}); errors.Is(err, errors.ErrUnsupported) {
+						testnet.Skip(t, err)
+					} else if err != nil {
+						t.Error(err)
+					}
+				})
 			}
 		})
 	}
+}
+
+// variant is a network with parameters that are given to every lab.
+type variant struct {
+	network.Network
+	params part.Params
+}
+
+func (v variant) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error) {
+	lab.Params = maps.Clone(v.params)
+	return v.Network.Build(lab)
+}
+
+// Exclude asks the network about its own parameters.
+func (v variant) Exclude(hosts int, _ part.Params) string {
+	if e, ok := v.Network.(network.Excluder); ok {
+		return e.Exclude(hosts, v.params)
+	}
+	return ""
+}
+
+// excluded is the reason why a lab of so many hosts is not built, "" where it is.
+func excluded(n network.Network, hosts int) string {
+	if e, ok := n.(network.Excluder); ok {
+		return e.Exclude(hosts, nil)
+	}
+	return ""
 }
 
 // check is one check of the suite. It returns what is wrong, so that the suite itself can be tested.
@@ -41,6 +83,7 @@ type check struct {
 func checks() []check {
 	list := []check{
 		{"description", description},
+		{"exclusions", exclusions},
 		{"pure", pure},
 		{"shape", shape},
 		{"wrong labs", wrongLabs},
@@ -50,15 +93,15 @@ func checks() []check {
 	for _, hosts := range []int{1, 2} {
 		for _, pairs := range []int{1, 3} {
 			list = append(list, check{fmt.Sprintf("packets, %d hosts, %d pairs", hosts, pairs), func(t testing.TB, n network.Network) error {
-				return packets(t, n, Lab(hosts, pairs))
+				return packets(t, n, possible(n, Lab(hosts, pairs))...)
 			}})
 		}
 		list = append(list, check{fmt.Sprintf("undo, %d hosts", hosts), func(t testing.TB, n network.Network) error {
-			return undo(t, n, Lab(hosts, 2))
+			return undo(t, n, possible(n, Lab(hosts, 2))...)
 		}})
 	}
 	return append(list, check{"tampering", func(t testing.TB, n network.Network) error {
-		return tampering(t, n, Lab(1, 1), Lab(2, 1))
+		return tampering(t, n, possible(n, Lab(1, 1), Lab(2, 1))...)
 	}})
 }
 
@@ -95,10 +138,15 @@ func Lab(hosts, pairs int) network.Lab {
 }
 
 // labs are those that what is pure is tried on.
-func labs() []network.Lab {
+func labs(n network.Network) []network.Lab {
 	large := Lab(2, 100)
 	large.MTU = network.MaxMTU
-	return []network.Lab{Lab(1, 0), Lab(1, 1), Lab(1, 3), Lab(2, 0), Lab(2, 1), Lab(2, 3), Lab(5, 5), large}
+	return possible(n, Lab(1, 0), Lab(1, 1), Lab(1, 3), Lab(2, 0), Lab(2, 1), Lab(2, 3), Lab(5, 5), large)
+}
+
+// possible are those of the labs that the network does not exclude.
+func possible(n network.Network, labs ...network.Lab) []network.Lab {
+	return slices.DeleteFunc(labs, func(l network.Lab) bool { return excluded(n, len(l.Hosts)) != "" })
 }
 
 func description(_ testing.TB, n network.Network) error {
@@ -115,6 +163,28 @@ func description(_ testing.TB, n network.Network) error {
 	}
 	if diff := cmp.Diff(d, n.Describe()); diff != "" {
 		return fmt.Errorf("it describes itself in two ways:\n%s", diff)
+	}
+	return nil
+}
+
+// exclusions wants a sentence where a lab is left out, always the same, and some labs that are not.
+func exclusions(_ testing.TB, n network.Network) error {
+	left := 0
+	for hosts := 1; hosts <= 5; hosts++ {
+		reason := excluded(n, hosts)
+		if reason == "" {
+			left++
+			continue
+		}
+		if !strings.Contains(reason, " ") || strings.HasSuffix(reason, ".") || strings.ContainsAny(reason, "\n\t") {
+			return fmt.Errorf("labs of %d hosts are left out because %q, want a sentence without its full stop", hosts, reason)
+		}
+		if again := excluded(n, hosts); again != reason {
+			return fmt.Errorf("labs of %d hosts are left out because %q, and then because %q", hosts, reason, again)
+		}
+	}
+	if left == 0 {
+		return errors.New("labs of every number of hosts are left out")
 	}
 	return nil
 }
@@ -147,7 +217,7 @@ func copyOf(lab network.Lab) network.Lab {
 
 func pure(_ testing.TB, n network.Network) error {
 	var first []built
-	for _, lab := range labs() {
+	for _, lab := range labs(n) {
 		given := copyOf(lab)
 		b, err := build(n, lab)
 		if err != nil {
@@ -158,7 +228,7 @@ func pure(_ testing.TB, n network.Network) error {
 		}
 		first = append(first, b)
 	}
-	for i, lab := range labs() {
+	for i, lab := range labs(n) {
 		b, err := build(n, lab)
 		if err != nil {
 			return err
@@ -171,9 +241,9 @@ func pure(_ testing.TB, n network.Network) error {
 }
 
 // shape wants a plan for each host and, for each container, an endpoint that no other has unless both share their host's
-// namespace.
+// namespace. Containers of one host, and only those, may share a public address, as their ports differ.
 func shape(_ testing.TB, n network.Network) error {
-	for _, lab := range labs() {
+	for _, lab := range labs(n) {
 		b, err := build(n, lab)
 		if err != nil {
 			return err
@@ -182,6 +252,7 @@ func shape(_ testing.TB, n network.Network) error {
 			return fmt.Errorf("%d plans and %d lists of endpoints for %d hosts", len(b.Plans), len(b.Ends), len(lab.Hosts))
 		}
 		owner := map[string]string{}
+		public := map[string]int{} // host of the address
 		for i, h := range lab.Hosts {
 			if len(b.Ends[i]) != len(h.Containers) {
 				return fmt.Errorf("host %d: %d endpoints for %d containers", h.Index, len(b.Ends[i]), len(h.Containers))
@@ -201,9 +272,26 @@ func shape(_ testing.TB, n network.Network) error {
 					}
 					owner[a] = place
 				}
+				if !e.PublicIPv4.IsValid() && !e.PublicIPv6.IsValid() {
+					continue
+				}
+				if !e.PublicIPv4.Is4() || !e.PublicIPv6.Is6() || e.PublicIPv6.Is4In6() {
+					return fmt.Errorf("host %d: the public addresses of %s are %q and %q, want one of IPv4 and one of IPv6, or none", h.Index, c.Name, e.PublicIPv4, e.PublicIPv6)
+				}
+				for _, a := range []string{e.PublicIPv4.String(), e.PublicIPv6.String()} {
+					if other, ok := public[a]; ok && other != h.Index {
+						return fmt.Errorf("the public address %s is that of host %d and of host %d", a, other, h.Index)
+					}
+					public[a] = h.Index
+				}
 			}
 			if text := b.Plans[i].String(); len(b.Plans[i].Steps) > 0 && strings.Count(text, "\n") != len(b.Plans[i].Steps) {
 				return fmt.Errorf("host %d: the plan does not print a line for each of its %d steps:\n%s", h.Index, len(b.Plans[i].Steps), text)
+			}
+		}
+		for a := range public {
+			if place, ok := owner[a]; ok {
+				return fmt.Errorf("the public address %s is that of a container (%s)", a, place)
 			}
 		}
 	}
@@ -231,7 +319,7 @@ func wrongLabs(_ testing.TB, n network.Network) error {
 
 func roundTrip(_ testing.TB, n network.Network) error {
 	d := host.Decoder{Kinds: host.Steps()}
-	for _, lab := range labs() {
+	for _, lab := range labs(n) {
 		b, err := build(n, lab)
 		if err != nil {
 			return err
@@ -257,7 +345,7 @@ func roundTrip(_ testing.TB, n network.Network) error {
 func macs(_ testing.TB, n network.Network) error {
 	used := map[string]uint64{}
 	for _, seed := range []uint64{1, 2, 1 << 60} {
-		for _, lab := range []network.Lab{Lab(1, 3), Lab(2, 3)} {
+		for _, lab := range possible(n, Lab(1, 3), Lab(2, 3)) {
 			lab.Seed = seed
 			b, err := build(n, lab)
 			if err != nil {

@@ -3,6 +3,7 @@ package networktest
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,9 @@ import (
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/network/bridge"
 	hostnet "github.com/nettoll/nettoll/network/host"
+	"github.com/nettoll/nettoll/network/macvlan"
+	"github.com/nettoll/nettoll/network/nat"
+	"github.com/nettoll/nettoll/part"
 )
 
 func TestMain(m *testing.M) { testnet.Main(m) }
@@ -71,6 +75,27 @@ func (o once) Apply(k *host.Kernel) (func() error, error) {
 	}, err
 }
 
+// blindNAT is a step that verifies everything, as blind.
+type blindNAT struct{ host.NAT }
+
+func (blindNAT) Verify(*host.Kernel) error { return nil }
+
+// stickyNAT is a step that undoes nothing, as sticky.
+type stickyNAT struct{ host.NAT }
+
+func (s stickyNAT) Apply(k *host.Kernel) (func() error, error) {
+	_, err := s.NAT.Apply(k)
+	return func() error { return nil }, err
+}
+
+// excluding is a network that leaves out labs.
+type excluding struct {
+	Fake
+	reason func(hosts int) string
+}
+
+func (e excluding) Exclude(hosts int, _ part.Params) string { return e.reason(hosts) }
+
 // opaque is a step of a kind that no decoder knows.
 type opaque struct{ host.Link }
 
@@ -83,6 +108,16 @@ func TestSuiteFails(t *testing.T) {
 		return func(_ network.Lab, plans []host.Plan, _ [][]network.Endpoint) { each(plans, f) }
 	}
 	calls := 0
+	reason := func(f func(hosts int) string) network.Network { return excluding{reason: f} }
+	// translation is a network that translates across hosts, but for what change does to that.
+	translation := func(change func(host.NAT) host.Step) network.Network {
+		return spoilt(nat.Network{}, steps(func(s host.Step) host.Step {
+			if n, ok := s.(host.NAT); ok {
+				return change(n)
+			}
+			return s
+		}))
+	}
 	for _, c := range []struct {
 		name    string
 		network network.Network
@@ -91,6 +126,10 @@ func TestSuiteFails(t *testing.T) {
 	}{
 		{"no name", Fake{Description: network.Description{Summary: "joins nothing", Implementation: "kernel"}}, "description", `the name is ""`},
 		{"no implementation", Fake{Description: network.Description{Name: "x", Summary: "joins nothing"}}, "description", `the implementation is ""`},
+		{"leaves out without a sentence", reason(func(int) string { return "no" }), "exclusions", `labs of 1 hosts are left out because "no", want a sentence`},
+		{"leaves out with a full stop", reason(func(int) string { return "there is none." }), "exclusions", "without its full stop"},
+		{"leaves out for any reason", reason(func(int) string { calls++; return fmt.Sprintf("reason %d", calls) }), "exclusions", "and then because"},
+		{"leaves out everything", reason(func(int) string { return "there is none" }), "exclusions", "labs of every number of hosts are left out"},
 		{"error", Fake{BuildFunc: func(network.Lab) ([]host.Plan, [][]network.Endpoint, error) {
 			return nil, nil, errors.New("cannot")
 		}}, "pure", "build a lab of 1 hosts: cannot"},
@@ -120,6 +159,24 @@ func TestSuiteFails(t *testing.T) {
 				ends[0][1].IPv4 = ends[0][0].IPv4
 			}
 		}), "shape", "address 10.1.1.0 is that of"},
+		{"public address of one family", spoilt(nat.Network{}, func(_ network.Lab, _ []host.Plan, ends [][]network.Endpoint) {
+			for i := range ends[0] {
+				ends[0][i].PublicIPv6 = netip.Addr{}
+			}
+		}), "shape", `the public addresses of src0 are "198.18.0.1" and "invalid IP"`},
+		{"public address of another host", spoilt(nat.Network{}, func(_ network.Lab, _ []host.Plan, ends [][]network.Endpoint) {
+			for i := range ends {
+				for j := range ends[i] {
+					ends[i][j].PublicIPv4 = netip.AddrFrom4([4]byte{198, 18, 0, 1})
+					ends[i][j].PublicIPv6 = netip.IPv6Loopback()
+				}
+			}
+		}), "shape", "the public address 198.18.0.1 is that of host 1 and of host 2"},
+		{"public address of a container", spoilt(bridge.Network{}, func(_ network.Lab, _ []host.Plan, ends [][]network.Endpoint) {
+			for i := range ends[0] {
+				ends[0][i].PublicIPv4, ends[0][i].PublicIPv6 = ends[0][0].IPv4, ends[0][0].IPv6
+			}
+		}), "shape", "is that of a container"},
 		{"lets everything pass", Fake{BuildFunc: func(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error) {
 			return nil, nil, nil
 		}}, "wrong labs", "is built, want an error"},
@@ -181,6 +238,48 @@ func TestSuiteFails(t *testing.T) {
 				ends[0][0].IPv4, ends[0][1].IPv4 = ends[0][1].IPv4, ends[0][0].IPv4
 			}
 		}), "packets, 1 hosts, 1 pairs", "cannot assign requested address"},
+		{"sources that are not translated", translation(func(n host.NAT) host.Step {
+			n.Sources = nil
+			return n
+		}), "packets, 2 hosts, 1 pairs", "it comes from 10.1.1.0:20000, want 198.18.0.1:20000"},
+		{"IPv6 sources that are not translated", translation(func(n host.NAT) host.Step {
+			n.Sources = n.Sources[:1]
+			return n
+		}), "packets, 2 hosts, 1 pairs", "it comes from [fd00:10:1::1:0]:20000, want [fd00:198:18::1]:20000"},
+		{"ports that lead nowhere", translation(func(n host.NAT) host.Step {
+			n.Published = nil
+			return n
+		}), "packets, 2 hosts, 1 pairs", "src0 to snk0, 10.1.1.0 to 198.18.0.2: "},
+		{"ports that lead to the other container", translation(func(n host.NAT) host.Step {
+			if p := n.Published; len(p) > 1 {
+				p[0].To, p[1].To = p[1].To, p[0].To
+			}
+			return n
+		}), "packets, 2 hosts, 3 pairs", "receive datagram 0 of 28 bytes: "},
+		{"translation that is not said", spoilt(nat.Network{}, func(_ network.Lab, _ []host.Plan, ends [][]network.Endpoint) {
+			for i := range ends {
+				for j := range ends[i] {
+					ends[i][j].PublicIPv4, ends[i][j].PublicIPv6 = netip.Addr{}, netip.Addr{}
+				}
+			}
+		}), "packets, 2 hosts, 1 pairs", "src0 to snk0, 10.1.1.0 to 10.2.1.0: "},
+		{"translation that is only said", spoilt(bridge.Network{}, func(lab network.Lab, _ []host.Plan, ends [][]network.Endpoint) {
+			for i, h := range lab.Hosts {
+				v4, v6 := network.UnderlayAddr(h.Index)
+				for j := range ends[i] {
+					ends[i][j].PublicIPv4, ends[i][j].PublicIPv6 = v4.Addr(), v6.Addr()
+				}
+			}
+		}), "packets, 2 hosts, 1 pairs", "src0 to snk0, 10.1.1.0 to 198.18.0.2: "},
+		{"containers that do not reach each other", spoilt(macvlan.Network{}, steps(func(s host.Step) host.Step {
+			if m, ok := s.(host.Macvlan); ok {
+				m.Mode = "private"
+				return m
+			}
+			return s
+		})), "packets, 1 hosts, 1 pairs", "src0 to snk0, 198.18.1.0 to 198.18.1.1: "},
+		{"verifies every translation", translation(func(n host.NAT) host.Step { return blindNAT{n} }), "tampering", "Verify does not see that someone tampered"},
+		{"leaves its translation", translation(func(n host.NAT) host.Step { return stickyNAT{n} }), "undo, 2 hosts", "nettoll"},
 		{"verifies everything", spoilt(bridge.Network{}, steps(func(s host.Step) host.Step {
 			if v, ok := s.(host.Veth); ok {
 				return blind{v}
@@ -218,7 +317,7 @@ func TestSuiteFails(t *testing.T) {
 
 // TestFake holds that the fake is a network as far as can be without a kernel.
 func TestFake(t *testing.T) {
-	for _, c := range checks()[:6] {
+	for _, c := range checks()[:7] {
 		if err := c.run(t, Fake{}); err != nil && c.name != "shape" { // all its containers share one address
 			t.Errorf("%s: %v", c.name, err)
 		}

@@ -18,7 +18,7 @@ type Fake struct {
 
 // Describe says what it is.
 func (f Fake) Describe() network.Description {
-	if f.Description.Name == "" {
+	if f.Description.Name == "" && f.Description.Summary == "" {
 		return network.Description{Name: "fake", Summary: "joins nothing", Implementation: "kernel"}
 	}
 	return f.Description

@@ -33,23 +33,50 @@ const (
 type end struct {
 	name   string
 	kernel *host.Kernel
+	ports  network.Ports
 	network.Endpoint
 }
+
+// bind is where a socket of the end is, by the family and the number of its port among those of the container.
+func (e end) bind(family string, port uint16) netip.AddrPort {
+	return netip.AddrPortFrom(e.Bind(family), e.ports.First+port)
+}
+
+// public is what the other end knows of such a socket.
+func (e end) public(family string, port uint16) netip.AddrPort {
+	return netip.AddrPortFrom(e.Public(family), e.ports.First+port)
+}
+
+// Numbers of ports that are used for one thing each.
+const (
+	portForth = iota
+	portBack
+	portDiscarding
+	portStream
+)
 
 // ends finds the sources and sinks of a lab by their names.
 func (b *bed) ends(kind string, i int) end {
 	for h := range b.lab.Hosts {
 		for j, c := range b.lab.Hosts[h].Containers {
 			if c.Name == fmt.Sprintf("%s%d", kind, i) {
-				return end{c.Name, b.hosts[h].kernel, b.built.Ends[h][j]}
+				return end{c.Name, b.hosts[h].kernel, c.Ports, b.built.Ends[h][j]}
 			}
 		}
 	}
 	panic(fmt.Sprintf("networktest: no %s %d", kind, i))
 }
 
-// packets sends small and full datagrams and a stream from every source to its sink, in both families.
-func packets(t testing.TB, n network.Network, lab network.Lab) (err error) {
+// packets sends small and full datagrams both ways and a stream between every source and its sink, in both families.
+func packets(t testing.TB, n network.Network, labs ...network.Lab) error {
+	var errs []error
+	for _, lab := range labs {
+		errs = append(errs, packetsOf(t, n, lab))
+	}
+	return errors.Join(errs...)
+}
+
+func packetsOf(t testing.TB, n network.Network, lab network.Lab) (err error) {
 	b, err := makeBed(t, n, lab)
 	if err != nil {
 		return err
@@ -67,18 +94,20 @@ func packets(t testing.TB, n network.Network, lab network.Lab) (err error) {
 	}
 	for i := range pairs / 2 {
 		source, sink := b.ends("src", i), b.ends("snk", i)
-		for _, ipv6 := range []bool{false, true} {
-			from, to, header := source.IPv4, sink.IPv4, 20 // RFC 791 section 3.1
-			if ipv6 {
-				from, to, header = source.IPv6, sink.IPv6, 40 // RFC 8200 section 3
-			}
-			full := lab.MTU - header - udpHeader
-			if err := errors.Join(
-				datagrams(source, sink, from, to, small, full),
-				tooLarge(source, from, to, full+1),
-				transfer(source, sink, from, to),
-			); err != nil {
-				return fmt.Errorf("%s to %s, %s to %s: %w", source.name, sink.name, from, to, err)
+		for _, f := range []struct {
+			name   string
+			header int
+		}{{"ipv4", 20}, {"ipv6", 40}} { // RFC 791 section 3.1, RFC 8200 section 3
+			full := lab.MTU - f.header - udpHeader
+			for _, try := range []func() error{
+				func() error { return datagrams(source, sink, f.name, portForth, small, full) },
+				func() error { return datagrams(sink, source, f.name, portBack, small, full) },
+				func() error { return tooLarge(source, sink, f.name, full+1) },
+				func() error { return transfer(source, sink, f.name) },
+			} {
+				if err := try(); err != nil {
+					return fmt.Errorf("%s to %s, %s to %s: %w", source.name, sink.name, source.Bind(f.name), sink.Public(f.name), err)
+				}
 			}
 		}
 	}
@@ -86,9 +115,9 @@ func packets(t testing.TB, n network.Network, lab network.Lab) (err error) {
 }
 
 // udp opens a socket in the namespace of an end that does not let its datagrams be fragmented.
-func (e end) udp(a netip.Addr) (c *net.UDPConn, err error) {
+func (e end) udp(a netip.AddrPort) (c *net.UDPConn, err error) {
 	err = e.kernel.Do(e.Namespace, func() (err error) {
-		c, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(a, 0)))
+		c, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(a))
 		return err
 	})
 	if err != nil {
@@ -96,7 +125,7 @@ func (e end) udp(a netip.Addr) (c *net.UDPConn, err error) {
 	}
 	raw, err := c.SyscallConn()
 	if err == nil {
-		if cerr := raw.Control(func(fd uintptr) { err = sock.Socket{FD: int(fd)}.SetNoFragment(a.Is6()) }); cerr != nil {
+		if cerr := raw.Control(func(fd uintptr) { err = sock.Socket{FD: int(fd)}.SetNoFragment(a.Addr().Is6()) }); cerr != nil {
 			err = cerr
 		}
 	}
@@ -106,49 +135,63 @@ func (e end) udp(a netip.Addr) (c *net.UDPConn, err error) {
 	return c, c.SetDeadline(time.Now().Add(patience))
 }
 
-func datagrams(source, sink end, from, to netip.Addr, sizes ...int) error {
-	out, err := source.udp(from)
+// datagrams sends from one end to the other and has each answered. Both must see the other as its endpoint says it is known: what is not translated
+// as it is, what is translated with its public address, and its own port either way.
+func datagrams(source, sink end, family string, port uint16, sizes ...int) error {
+	out, err := source.udp(source.bind(family, port))
 	if err != nil {
 		return err
 	}
 	defer out.Close()
-	in, err := sink.udp(to)
+	in, err := sink.udp(sink.bind(family, port))
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	target := in.LocalAddr().(*net.UDPAddr).AddrPort()
-	got := make([]byte, 1<<16)
 	for _, size := range sizes {
 		for i := range count {
 			want := pattern(size, byte(i))
-			if _, err := out.WriteToUDPAddrPort(want, target); err != nil {
+			if _, err := out.WriteToUDPAddrPort(want, sink.public(family, port)); err != nil {
 				return fmt.Errorf("send a datagram of %d bytes: %w", size, err)
 			}
-			n, sender, err := in.ReadFromUDPAddrPort(got)
-			if err != nil {
+			if err := receive(in, want, source.public(family, port)); err != nil {
 				return fmt.Errorf("receive datagram %d of %d bytes: %w", i, size, err)
 			}
-			if sender := sender.Addr().Unmap(); sender != from {
-				return fmt.Errorf("a datagram of %d bytes comes from %s, want %s", size, sender, from)
+			if _, err := in.WriteToUDPAddrPort(want, source.public(family, port)); err != nil {
+				return fmt.Errorf("answer a datagram of %d bytes: %w", size, err)
 			}
-			if !bytes.Equal(got[:n], want) {
-				return fmt.Errorf("datagram %d of %d bytes arrives as %d others", i, size, n)
+			if err := receive(out, want, sink.public(family, port)); err != nil {
+				return fmt.Errorf("receive the answer to datagram %d of %d bytes: %w", i, size, err)
 			}
 		}
 	}
 	return nil
 }
 
+// receive wants a datagram, and that it comes from there.
+func receive(c *net.UDPConn, want []byte, from netip.AddrPort) error {
+	got := make([]byte, 1<<16)
+	n, sender, err := c.ReadFromUDPAddrPort(got)
+	if err != nil {
+		return err
+	}
+	if sender := netip.AddrPortFrom(sender.Addr().Unmap(), sender.Port()); sender != from {
+		return fmt.Errorf("it comes from %s, want %s", sender, from)
+	}
+	if !bytes.Equal(got[:n], want) {
+		return fmt.Errorf("it arrives as %d other bytes", n)
+	}
+	return nil
+}
+
 // tooLarge wants a datagram that is larger than the MTU to be refused: the MTU is the lab's, not more.
-func tooLarge(source end, from, to netip.Addr, size int) error {
-	out, err := source.udp(from)
+func tooLarge(source, sink end, family string, size int) error {
+	out, err := source.udp(source.bind(family, portDiscarding))
 	if err != nil {
 		return err
 	}
 	defer out.Close()
-	const discard = 9 // RFC 863
-	_, err = out.WriteToUDPAddrPort(pattern(size, 0), netip.AddrPortFrom(to, discard))
+	_, err = out.WriteToUDPAddrPort(pattern(size, 0), sink.public(family, portDiscarding))
 	switch {
 	case errors.Is(err, syscall.EMSGSIZE):
 		return nil
@@ -158,10 +201,11 @@ func tooLarge(source end, from, to netip.Addr, size int) error {
 	return fmt.Errorf("send a datagram of %d bytes, one more than fits: it is sent", size)
 }
 
-func transfer(source, sink end, from, to netip.Addr) error {
+// transfer sends a stream. The sink must see the source as it is known.
+func transfer(source, sink end, family string) error {
 	var listener *net.TCPListener
 	if err := sink.kernel.Do(sink.Namespace, func() (err error) {
-		listener, err = net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(to, 0)))
+		listener, err = net.ListenTCP("tcp", net.TCPAddrFromAddrPort(sink.bind(family, portStream)))
 		return err
 	}); err != nil {
 		return err
@@ -179,6 +223,9 @@ func transfer(source, sink end, from, to netip.Addr) error {
 				return err
 			}
 			defer c.Close()
+			if got, want := c.RemoteAddr().String(), source.public(family, portStream).String(); got != want {
+				return fmt.Errorf("it comes from %s, want %s", got, want)
+			}
 			if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
 				return err
 			}
@@ -195,8 +242,8 @@ func transfer(source, sink end, from, to netip.Addr) error {
 	// The socket is made on the calling thread, as there is no name to look up.
 	var c net.Conn
 	err := source.kernel.Do(source.Namespace, func() (err error) {
-		d := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0)), Timeout: patience}
-		c, err = d.Dial("tcp", listener.Addr().String())
+		d := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(source.bind(family, portStream)), Timeout: patience}
+		c, err = d.Dial("tcp", sink.public(family, portStream).String())
 		return err
 	})
 	if err != nil {

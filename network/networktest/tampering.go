@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux/link"
+	"github.com/nettoll/nettoll/internal/linux/nft"
 	"github.com/nettoll/nettoll/internal/linux/sysctl"
 	"github.com/nettoll/nettoll/network"
 )
@@ -125,6 +127,25 @@ func (b *bed) tampers(seen map[string]bool) ([]tamper, error) {
 						links("a veth", s.NS, s.Name, s.MTU, true, s.Addresses),
 						links("the peer of a veth", s.PeerNS, s.PeerName, s.MTU, true, s.PeerAddresses))
 					add(m, "a veth", "delete ", on(s.NS, s.Name, func(h *link.Handle, l link.Link) error { return h.Delete(l.Index) }))
+				case host.Macvlan:
+					err = errors.Join(err, links("a macvlan", s.NS, s.Name, s.MTU, true, s.Addresses))
+					add(m, "a macvlan", "change the mode of ", on(s.NS, s.Name, func(h *link.Handle, l link.Link) error {
+						mode := "private"
+						if s.Mode == mode {
+							mode = "bridge"
+						}
+						return h.SetMacvlanMode(l.Index, mode)
+					}))
+					add(m, "a macvlan", "delete ", on(s.NS, s.Name, func(h *link.Handle, l link.Link) error { return h.Delete(l.Index) }))
+				case host.NAT:
+					for text, change := range map[string]func(*host.NAT){
+						"delete ":                     nil,
+						"forget a source of ":         func(n *host.NAT) { n.Sources = n.Sources[1:] },
+						"publish nothing by ":         func(n *host.NAT) { n.Published = nil },
+						"publish ports of others by ": func(n *host.NAT) { n.Published[0].First-- },
+					} {
+						add(m, "a translation", text, func() error { return retranslate(m.kernel, s, change) })
+					}
 				case host.Link:
 					err = errors.Join(err, links(s.Name, s.NS, s.Name, s.MTU, s.Up, s.Addresses))
 				case host.Route:
@@ -170,6 +191,17 @@ func (b *bed) tampers(seen map[string]bool) ([]tamper, error) {
 		}
 	}
 	return list, nil
+}
+
+// retranslate puts another translation in the place of one, or nothing.
+func retranslate(k *host.Kernel, n host.NAT, change func(*host.NAT)) error {
+	if err := k.Do(n.NS, func() error { return nft.Delete(n.Table) }); err != nil || change == nil {
+		return err
+	}
+	n.Published = slices.Clone(n.Published)
+	change(&n)
+	_, err := n.Apply(k)
+	return err
 }
 
 // basic turns a step of a basic kind into the type of host, whatever type it is of: what it says it does is what counts.

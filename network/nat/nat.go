@@ -1,0 +1,100 @@
+package nat
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/part"
+)
+
+// table is the name of the table of nftables on each host.
+const table = "nettoll"
+
+// hairpin is the name of the parameter.
+const hairpin = "hairpin"
+
+// Network is the network "nat".
+type Network struct{}
+
+// Describe says what it is.
+func (Network) Describe() network.Description {
+	return network.Description{
+		Name:           "nat",
+		Summary:        "a Linux bridge on each host, whose containers are known elsewhere by the host's address and their published ports (nftables)",
+		Implementation: "kernel",
+		Params:         part.List{part.Switch(hairpin, "translate between containers of the same host too")},
+	}
+}
+
+// Exclude leaves out labs of one host in which nothing would be translated.
+func (Network) Exclude(hosts int, p part.Params) string {
+	if hosts > 1 || p.On(hairpin) {
+		return ""
+	}
+	return "on one host nat is bridge: containers talk without translation (hairpin=true would translate)"
+}
+
+// Build makes a bridge on each host, with a port for every container, and the translation.
+func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error) {
+	if err := lab.Check(); err != nil {
+		return nil, nil, err
+	}
+	plans := make([]host.Plan, len(lab.Hosts))
+	ends := make([][]network.Endpoint, len(lab.Hosts))
+	for i, h := range lab.Hosts {
+		steps := network.Base(lab, h)
+		translated := len(lab.Hosts) > 1 || lab.Params.On(hairpin)
+		if translated {
+			steps = append(steps, network.Forwarding()...)
+		}
+		bridged, theirs, err := network.Bridged(lab, h)
+		if err != nil {
+			return nil, nil, err
+		}
+		steps = append(steps, bridged...)
+		if translated {
+			step, err := translate(h, theirs)
+			if err != nil {
+				return nil, nil, err
+			}
+			steps = append(steps, step)
+		}
+		plans[i], ends[i] = host.Plan{Steps: steps}, theirs
+	}
+	return plans, ends, nil
+}
+
+// translate returns the step that translates for the containers of a host, and notes in their endpoints by which addresses they are known:
+// those of the host on the underlay, or those of its bridge where there is none.
+func translate(h network.Host, ends []network.Endpoint) (host.NAT, error) {
+	range4, range6 := network.Gateway(h.Index)
+	public4, public6 := h.Underlay()
+	if h.Uplink == "" {
+		public4, public6 = range4, range6
+	}
+	step := host.NAT{
+		Table:   table,
+		Public:  []string{public4.Addr().String(), public6.Addr().String()},
+		Sources: []string{range4.Masked().String(), range6.Masked().String()},
+	}
+	for i, c := range h.Containers {
+		if c.Ports.First == 0 {
+			return host.NAT{}, fmt.Errorf("host %d: container %q has no ports to publish", h.Index, c.Name)
+		}
+		ends[i].PublicIPv4, ends[i].PublicIPv6 = public4.Addr(), public6.Addr()
+		step.Published = append(step.Published, host.Publication{
+			First: c.Ports.First, Last: c.Ports.Last,
+			To: []string{ends[i].IPv4.String(), ends[i].IPv6.String()},
+		})
+	}
+	byPort := slices.SortedFunc(slices.Values(h.Containers), func(a, b network.Container) int { return cmp.Compare(a.Ports.First, b.Ports.First) })
+	for i := 1; i < len(byPort); i++ {
+		if a, b := byPort[i-1], byPort[i]; a.Ports.Last >= b.Ports.First {
+			return host.NAT{}, fmt.Errorf("host %d: containers %q and %q have port %d both, and behind one address it can be only one's", h.Index, a.Name, b.Name, b.Ports.First)
+		}
+	}
+	return step, nil
+}
