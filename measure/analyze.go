@@ -4,8 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 )
 
 // Analysis is what a run says: the view every report is made from, and what the controller looks at.
@@ -20,6 +23,8 @@ type Analysis struct {
 	Generations int     // distinct generations seen
 	Trials      int     // trials seen, failed ones too
 	Measured    float64 // s, sum of the trials' windows
+
+	tallies map[string]map[string][]tally // histograms by cell and the prefix of their metrics
 }
 
 // Row is one cell in one metric.
@@ -67,12 +72,38 @@ func Analyze(run Run, log *Log) Analysis {
 	a := &analyzer{run: run, log: log, cells: make([]cellData, len(run.Cells))}
 	a.index()
 	a.histograms()
-	for i := range a.cells {
-		a.rows(i)
+	own := make([]analyzer, len(a.cells)) // what each cell adds: they do not depend on each other, and 100,000 trials are work for every CPU
+	each(len(a.cells), func(i int) {
+		own[i] = analyzer{run: run, cells: a.cells, byID: a.byID}
+		own[i].rows(i)
+	})
+	for i := range own {
+		a.out.Rows = append(a.out.Rows, own[i].out.Rows...)
+		a.out.Warnings = append(a.out.Warnings, own[i].out.Warnings...)
 	}
 	a.floors()
 	a.adjust()
 	return a.out
+}
+
+// each calls do for 0 … n−1, on all CPUs at once.
+func each(n int, do func(i int)) {
+	var next atomic.Int64
+	var running sync.WaitGroup
+	for range min(n, runtime.GOMAXPROCS(0)) {
+		running.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				do(i)
+			}
+		})
+	}
+	running.Wait()
+}
+
+// Distribution merges the histograms of a cell in a metric ("latency", "oneway_latency"); ok is false where there are none.
+func (a Analysis) Distribution(cell, metric string) (d Distribution, ok bool) {
+	list := a.tallies[cell][metric+"_"]
+	return merge(list), len(list) > 0
 }
 
 type analyzer struct {
@@ -180,15 +211,27 @@ func (a *analyzer) histograms() {
 		prefix := cmp.Or(h.Metric, "latency") + "_"
 		byCell[i][prefix] = append(byCell[i][prefix], h)
 	}
+	type decoded struct {
+		cell   int
+		prefix string
+		list   []tally
+		err    error
+	}
+	var all []decoded
 	for i, m := range byCell {
 		for _, prefix := range sortedKeys(m) {
-			t, err := decodeAll(m[prefix])
-			if err != nil {
-				a.warn(a.run.Cells[i].ID, "%v; no percentile of this cell is used", err)
-				continue
-			}
-			a.cells[i].tallies[prefix] = t
+			all = append(all, decoded{cell: i, prefix: prefix})
 		}
+	}
+	each(len(all), func(i int) { all[i].list, all[i].err = decodeAll(byCell[all[i].cell][all[i].prefix]) })
+	a.out.tallies = map[string]map[string][]tally{}
+	for _, d := range all {
+		if d.err != nil {
+			a.warn(a.run.Cells[d.cell].ID, "%v; no percentile of this cell is used", d.err)
+			continue
+		}
+		a.cells[d.cell].tallies[d.prefix] = d.list
+		a.out.tallies[a.run.Cells[d.cell].ID] = a.cells[d.cell].tallies
 	}
 }
 

@@ -81,7 +81,7 @@ func decodeAll(records []Histograms) ([]tally, error) {
 		if err != nil {
 			return nil, err
 		}
-		t := tally{generation: r.Generation, first: r.First, last: r.Last}
+		t := tally{generation: r.Generation, first: r.First, last: r.Last, bins: make([]bin, 0, h.Populated())}
 		h.ForEachBucket(func(value, count int64) bool {
 			t.bins = append(t.bins, bin{value, count})
 			t.samples += count
@@ -204,6 +204,10 @@ func Distribute(records []Histograms) (Distribution, error) {
 	if err != nil {
 		return Distribution{}, err
 	}
+	return merge(list), nil
+}
+
+func merge(list []tally) Distribution {
 	counts := map[int64]int64{}
 	var d Distribution
 	for _, t := range list {
@@ -217,7 +221,7 @@ func Distribute(records []Histograms) (Distribution, error) {
 		d.merged.bins = append(d.merged.bins, bin{ns, n})
 	}
 	slices.SortFunc(d.merged.bins, func(a, b bin) int { return cmp.Compare(a.ns, b.ns) })
-	return d, nil
+	return d
 }
 
 // Quantile returns the smallest recorded value at or below which a share q of the samples lies, in s; NaN of no samples.

@@ -37,12 +37,14 @@ func (p Problem) String() string { return fmt.Sprintf("line %d: %s", p.Line, p.T
 func Read(r io.Reader) (*Log, []Problem, error) {
 	log := &Log{}
 	var problems []Problem
+	var scan scanner
 	br := bufio.NewReaderSize(r, 1<<16)
 	for line := 1; ; line++ {
 		b, long, err := readLine(br)
 		switch {
 		case long:
 			problems = append(problems, Problem{line, fmt.Sprintf("longer than %d bytes", maxLine)})
+		case bytes.HasPrefix(b, []byte(trialHead)) && log.scan(&scan, b):
 		case len(bytes.TrimSpace(b)) > 0:
 			if bad := log.take(b); bad != nil {
 				text := bad.Error()
@@ -85,15 +87,22 @@ func readLine(br *bufio.Reader) (line []byte, long bool, err error) {
 	}
 }
 
+// scan adds the trial on line b to the log, if it looks as most do.
+func (log *Log) scan(s *scanner, b []byte) bool {
+	t, ok := s.trial(b)
+	if ok {
+		log.Trials = append(log.Trials, t)
+	}
+	return ok
+}
+
 // take adds the record on line b to the log.
 func (log *Log) take(b []byte) error {
 	var h struct {
 		Type string `json:"type"`
 		V    int    `json:"v"`
 	}
-	if bytes.HasPrefix(b, []byte(`{"type":"trial","v":1,`)) { // nearly every line: no need to parse it twice
-		h.Type, h.V = "trial", 1
-	} else if err := json.Unmarshal(b, &h); err != nil {
+	if err := json.Unmarshal(b, &h); err != nil {
 		return fmt.Errorf("no record: %w", err)
 	}
 	switch {

@@ -792,7 +792,7 @@ func (d *drawing) verdictKey() {
 const mostCurves = 9
 
 // chartLatency draws the distribution of a latency: which value a share of the samples does not exceed, with the tail drawn out.
-func (v *view) chartLatency(g *group, metric string, histograms map[string]map[string][]measure.Histograms) (figure.Figure, bool) {
+func (v *view) chartLatency(g *group, metric string) (figure.Figure, bool) {
 	cells, left := v.shown(g, mostCurves)
 	cells = slices.DeleteFunc(cells, func(c charted) bool {
 		_, failed := v.failed[c.cell.ID]
@@ -807,8 +807,8 @@ func (v *view) chartLatency(g *group, metric string, histograms map[string]map[s
 	var values []float64
 	end := 0.0
 	for _, c := range cells {
-		d, err := measure.Distribute(histograms[c.cell.ID][metric])
-		if err != nil || d.Samples < measure.MinSamples(0) {
+		d, ok := v.a.Distribution(c.cell.ID, metric)
+		if !ok || d.Samples < measure.MinSamples(0) {
 			continue
 		}
 		const above = 100 // as measure.MinSamples asks for
@@ -922,14 +922,6 @@ func (v *view) charts(log *measure.Log) charts {
 		list.overview = v.chartOverview()
 	}
 	values := samples(v.run, log)
-	histograms := map[string]map[string][]measure.Histograms{}
-	for _, h := range log.Histograms {
-		if histograms[h.Cell] == nil {
-			histograms[h.Cell] = map[string][]measure.Histograms{}
-		}
-		metric := cmp.Or(h.Metric, "latency")
-		histograms[h.Cell][metric] = append(histograms[h.Cell][metric], h)
-	}
 	for _, g := range v.groups {
 		var own []figure.Figure
 		add := func(f figure.Figure, ok bool) {
@@ -939,8 +931,8 @@ func (v *view) charts(log *measure.Log) charts {
 		}
 		add(v.chartChanges(g))
 		add(v.chartValues(g, values))
-		add(v.chartLatency(g, "latency", histograms))
-		add(v.chartLatency(g, "oneway_latency", histograms))
+		add(v.chartLatency(g, "latency"))
+		add(v.chartLatency(g, "oneway_latency"))
 		list.groups = append(list.groups, own)
 	}
 	return list

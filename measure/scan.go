@@ -1,0 +1,182 @@
+package measure
+
+import (
+	"bytes"
+	"strconv"
+)
+
+// scanner reads trials as [Writer] writes them: fields in that order, no white space, no escapes. Nearly every line of a file is one, and a
+// general decoder takes most of the time of a report. What looks otherwise in any way is left to that decoder.
+type scanner struct {
+	rest  []byte
+	ok    bool
+	names map[string]string // every name and cell once: they repeat with each trial
+	size  int               // metrics of the trial before
+}
+
+const trialHead = `{"type":"trial","v":1,"gen":`
+
+// trial reads a line. It says whether it could; then the result is what encoding/json would have made of it.
+func (s *scanner) trial(line []byte) (t Trial, ok bool) {
+	if s.names == nil {
+		s.names = map[string]string{}
+	}
+	s.rest, s.ok = line, true
+	t.Type, t.V = "trial", Version
+	s.expect(trialHead)
+	t.Generation = s.integer()
+	s.expect(`,"block":`)
+	t.Block = s.integer()
+	s.expect(`,"cell":`)
+	t.Cell = s.name()
+	s.expect(`,"start":`)
+	t.Start = s.number()
+	s.expect(`,"dur":`)
+	t.Duration = s.number()
+	s.expect(`,"metrics":{`)
+	t.Metrics = make(map[string]float64, s.size)
+	for more := !s.next('}'); s.ok && more; more = s.more('}') {
+		name := s.name()
+		s.expect(":")
+		t.Metrics[name] = s.number()
+	}
+	s.size = len(t.Metrics)
+	if s.has(`,"pairs":{`) {
+		t.PerPair = map[string][]float64{}
+		for more := !s.next('}'); s.ok && more; more = s.more('}') {
+			name := s.name()
+			s.expect(":[")
+			list := []float64{}
+			for more := !s.next(']'); s.ok && more; more = s.more(']') {
+				list = append(list, s.number())
+			}
+			t.PerPair[name] = list
+		}
+	}
+	if s.has(`,"warn":[`) {
+		t.Warnings = []string{}
+		for more := !s.next(']'); s.ok && more; more = s.more(']') {
+			t.Warnings = append(t.Warnings, s.name())
+		}
+	}
+	if s.has(`,"failed":`) {
+		t.Failed = s.name()
+	}
+	s.expect("}")
+	if len(s.rest) != 0 || t.Cell == "" {
+		s.ok = false
+	}
+	return t, s.ok
+}
+
+// has takes a text if it comes next.
+func (s *scanner) has(text string) bool {
+	if len(s.rest) < len(text) || string(s.rest[:len(text)]) != text {
+		return false
+	}
+	s.rest = s.rest[len(text):]
+	return true
+}
+
+func (s *scanner) expect(text string) { s.ok = s.has(text) && s.ok }
+
+// next takes a byte if it comes next.
+func (s *scanner) next(c byte) bool {
+	if len(s.rest) == 0 || s.rest[0] != c {
+		return false
+	}
+	s.rest = s.rest[1:]
+	return true
+}
+
+// more takes a comma, after which another element comes, or what ends the list.
+func (s *scanner) more(end byte) bool {
+	if s.next(',') {
+		return true
+	}
+	s.ok = s.next(end) && s.ok
+	return false
+}
+
+// name reads a string of printable ASCII without escapes.
+func (s *scanner) name() string {
+	if !s.next('"') {
+		s.ok = false
+		return ""
+	}
+	n := bytes.IndexByte(s.rest, '"')
+	if n < 0 {
+		s.ok = false
+		return ""
+	}
+	b := s.rest[:n]
+	s.rest = s.rest[n+1:]
+	if known, ok := s.names[string(b)]; ok {
+		return known
+	}
+	for _, c := range b {
+		if c < ' ' || c >= 0x7f || c == '\\' {
+			s.ok = false
+			return ""
+		}
+	}
+	text := string(b)
+	s.names[text] = text
+	return text
+}
+
+// digits counts the digits that come at i.
+func (s *scanner) digits(i int) int {
+	n := 0
+	for i+n < len(s.rest) && s.rest[i+n] >= '0' && s.rest[i+n] <= '9' {
+		n++
+	}
+	return n
+}
+
+// whole is the length of the integer that comes next by the grammar of JSON (RFC 8259, section 6), 0 if there is none.
+func (s *scanner) whole() int {
+	i := 0
+	if len(s.rest) > 0 && s.rest[0] == '-' {
+		i = 1
+	}
+	n := s.digits(i)
+	if n == 0 || n > 1 && s.rest[i] == '0' {
+		return 0
+	}
+	return i + n
+}
+
+func (s *scanner) integer() int {
+	n := s.whole()
+	x, err := strconv.Atoi(string(s.rest[:n]))
+	s.rest = s.rest[n:]
+	s.ok = s.ok && err == nil
+	return x
+}
+
+func (s *scanner) number() float64 {
+	i := s.whole()
+	if i == 0 {
+		s.ok = false
+		return 0
+	}
+	if i < len(s.rest) && s.rest[i] == '.' {
+		n := s.digits(i + 1)
+		s.ok = s.ok && n > 0
+		i += 1 + n
+	}
+	if i < len(s.rest) && (s.rest[i] == 'e' || s.rest[i] == 'E') {
+		i++
+		if i < len(s.rest) && (s.rest[i] == '+' || s.rest[i] == '-') {
+			i++
+		}
+		n := s.digits(i)
+		s.ok = s.ok && n > 0
+		i += n
+	}
+	x, err := strconv.ParseFloat(string(s.rest[:i]), 64)
+	s.rest = s.rest[i:]
+	s.ok = s.ok && err == nil
+	return x
+}
