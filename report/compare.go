@@ -401,7 +401,7 @@ func (v *comparison) grids(g *group) []grid {
 	}
 	var list []grid
 	for _, cell := range g.compared() {
-		list = append(list, grid{caption: name(cell) + " " + g.over(), rows: func(short bool) [][]field { return v.metrics(g, cell, short) }})
+		list = append(list, grid{caption: name(cell) + " " + g.over(), rows: func(short bool) [][]field { return v.metrics(cell, short) }})
 	}
 	if g.base != nil {
 		list = append(list, grid{caption: g.baseAs + ", the baseline: the machine, which cancels", rows: func(bool) [][]field { return v.baseline(g) }})
@@ -440,7 +440,7 @@ func (v *comparison) primary(g *group, short bool) [][]field {
 }
 
 // metrics makes the rows of every metric of a cell.
-func (v *comparison) metrics(g *group, cell *measure.Cell, short bool) [][]field {
+func (v *comparison) metrics(cell *measure.Cell, short bool) [][]field {
 	rows := [][]field{heads("", "OLD", "NEW", "change", "95 % interval", "floor", "verdict")}
 	for _, metric := range v.ordered(cell) {
 		c := v.changes[cell.ID][metric]
