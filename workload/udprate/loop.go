@@ -141,10 +141,14 @@ func (s *source) answered(trial uint64, until int64) bool {
 	}
 }
 
-// Collect implements [traffic.Collector].
+// Collect implements [traffic.Collector]. A source that has sent nothing was refused or had no CPU: no rate of 0, but no trial.
 func (s *source) Collect() {
-	if s.sample.Total == 0 && s.refused != 0 && s.sample.Failure == "" {
-		s.sample.Failure = "no datagram could be sent: " + s.refused.Error()
+	if s.sample.Sent > 0 || s.sample.Failure != "" {
+		return
+	}
+	s.sample.Failure = "no datagram was sent inside the window"
+	if s.refused != 0 {
+		s.sample.Failure += ": " + s.refused.Error()
 	}
 }
 

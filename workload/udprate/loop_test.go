@@ -169,14 +169,20 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// What cannot send at all says why.
+// Where nothing is sent inside the window there is no trial, and it says why.
 func TestCannotSend(t *testing.T) {
 	e := &source{endpoint: endpoint{sock: sock.Socket{FD: -1}, buf: make([]byte, 64)}}
 	now := clock.Now()
 	<-run(e, traffic.Window{Open: now, Start: now, Close: now + 5e6})
 	e.Collect()
-	if e.sample.Sent != 0 || !strings.Contains(e.sample.Failure, "no datagram could be sent: bad file descriptor") {
+	if e.sample.Sent != 0 || e.sample.Failure != "no datagram was sent inside the window: bad file descriptor" {
 		t.Errorf("sample %+v", e.sample)
+	}
+	late, _ := ends(t, workload.Source)
+	<-run(late, traffic.Window{Open: now, Start: now, Close: now}) // the thread had no CPU until then
+	late.(*source).Collect()
+	if s := late.Sample(); s.Sent != 0 || s.Failure != "no datagram was sent inside the window" {
+		t.Errorf("sample of one that came too late: %+v", s)
 	}
 }
 

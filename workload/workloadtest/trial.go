@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/netip"
 	"runtime"
+	"runtime/debug"
 	"testing"
 	"time"
 
@@ -135,9 +136,13 @@ func NewRig(t testing.TB, load workload.Workload, o Options) *Rig {
 		}
 		r.Sources, r.Sinks = append(r.Sources, src), append(r.Sinks, snk)
 	}
-	// A thread in a loop never gives its P back (see the worker).
-	before := runtime.GOMAXPROCS(r.threads + 2)
-	t.Cleanup(func() { runtime.GOMAXPROCS(before) })
+	// A thread in a loop never gives its P back, and a collection would stop the other side of its pair until it has ended (see the
+	// worker).
+	before, collect := runtime.GOMAXPROCS(r.threads+2), debug.SetGCPercent(-1)
+	t.Cleanup(func() {
+		runtime.GOMAXPROCS(before)
+		debug.SetGCPercent(collect)
+	})
 	ids, ready := make(chan int, r.threads), make(chan error, r.threads)
 	cpus, err := thread.CPUs()
 	if err != nil {
