@@ -150,9 +150,14 @@ func (a *app) root() *cobra.Command {
 It builds networks of containers on private hosts inside this machine, drives traffic over all of them in
 interleaved blocks, and reports what each costs over a baseline: with an interval, a verdict, and the noise
 floor that two equal networks show. The machine's own network is never touched.`,
-		Example: `  nettoll run                                 the default experiment: what a Linux bridge costs over loopback
+		Example: `  nettoll doctor                              what works on this machine
+  nettoll run                                 the default experiment
   nettoll run --network bridge --time 20s     a shorter one
-  nettoll report DIR                          the same table again, or as CSV or JSON lines
+  nettoll report DIR                          its table again, or as a page, CSV, JSON lines
+  nettoll init                                an experiment file to start from
+  nettoll plan default.yaml                   what it would do
+  nettoll run default.yaml -o after           do it
+  nettoll compare before after                what has become faster or slower
   nettoll help run                            everything that run can be told`,
 		SilenceErrors:     true,
 		SilenceUsage:      true,

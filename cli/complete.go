@@ -112,6 +112,7 @@ func (a *app) flagValues() map[string]cobra.CompletionFunc {
 		"workload":           single(a.workloadChoices()),
 		"placement":          listed(words(experiment.Placements())),
 		"affinity":           single(words(experiment.Affinities())),
+		"pilot":              found(isRun),
 		"fail-on":            single(words(gates())),
 		"congestion-control": single(words(control.CongestionControls())),
 	}
@@ -123,16 +124,11 @@ func (a *app) flagValues() map[string]cobra.CompletionFunc {
 
 // arguments says what the arguments of commands can be, by the commands' names. A command that is not here takes none.
 func (a *app) arguments() map[string]cobra.CompletionFunc {
-	experiments := found(func(path string) bool { return slices.Contains([]string{".yaml", ".yml"}, filepath.Ext(path)) })
-	runs := found(func(path string) bool {
-		info, err := os.Stat(filepath.Join(path, control.RunFile))
-		return err == nil && info.Mode().IsRegular()
-	})
 	return map[string]cobra.CompletionFunc{
-		"run":        first(1, experiments),
-		"plan":       first(1, experiments),
-		"report":     first(1, runs),
-		"compare":    first(2, runs),
+		"run":        first(1, found(isExperiment)),
+		"plan":       first(1, found(isExperiment)),
+		"report":     first(1, found(isRun)),
+		"compare":    first(2, found(isRun)),
 		"list":       first(1, single(words(a.kinds()))),
 		"completion": first(1, single(words(shellNames()))),
 	}
@@ -257,6 +253,16 @@ func first(n int, values cobra.CompletionFunc) cobra.CompletionFunc {
 		}
 		return values(cmd, args, typed)
 	}
+}
+
+// isRun says whether a path is the directory of a run.
+func isRun(path string) bool {
+	info, err := os.Stat(filepath.Join(path, control.RunFile))
+	return err == nil && info.Mode().IsRegular()
+}
+
+func isExperiment(path string) bool {
+	return slices.Contains([]string{".yaml", ".yml"}, filepath.Ext(path))
 }
 
 // found completes the paths that are wanted. Where a directory has none, it goes on into the directories below it.

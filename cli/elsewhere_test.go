@@ -41,7 +41,7 @@ func TestElsewhere(t *testing.T) {
 			t.Errorf("%q: what works here: %q, want report and version, and not run", args, here)
 		}
 	}
-	if _, err := call("run", "--netwrok", "bridge"); !errors.As(err, new(usageError)) {
+	if _, err := call("run", "--nosuch", "bridge"); !errors.As(err, new(usageError)) {
 		t.Errorf("a wrong flag: %v, want wrong usage", err)
 	}
 	for _, args := range [][]string{{"version"}, {"list"}, {"completion", "fish"}, {"help", "run"}, {"run", "--help"}} {
