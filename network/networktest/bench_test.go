@@ -1,0 +1,51 @@
+package networktest
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/network/bridge"
+	hostnet "github.com/nettoll/nettoll/network/host"
+	"github.com/nettoll/nettoll/network/macvlan"
+	"github.com/nettoll/nettoll/network/nat"
+	"github.com/nettoll/nettoll/part"
+)
+
+// BenchmarkSetUp makes labs of 20 pairs, namespaces included, verifies and undoes them, and prints the medians. Hosts are done one
+// after another, where a run does them at once. The aim: all of the first four in less than 2 s.
+func BenchmarkSetUp(b *testing.B) {
+	const pairs = 20
+	on := variant{nat.Network{}, part.Params{"hairpin": "true"}}
+	for _, c := range []struct {
+		hosts   int
+		network network.Network
+	}{{2, hostnet.Network{}}, {2, bridge.Network{}}, {2, nat.Network{}}, {2, macvlan.Network{}}, {1, bridge.Network{}}, {1, on}, {1, macvlan.Network{}}} {
+		b.Run(fmt.Sprintf("%s/hosts=%d", c.network.Describe().Name, c.hosts), func(b *testing.B) {
+			var apply, verify, undo []time.Duration
+			took := func(list *[]time.Duration, f func() error) {
+				start := time.Now()
+				if err := f(); err != nil {
+					testnet.Skip(b, err)
+				}
+				*list = append(*list, time.Since(start))
+			}
+			bed, err := makeBed(b, c.network, Lab(c.hosts, pairs))
+			if err != nil {
+				b.Fatal(err)
+			}
+			for b.Loop() {
+				took(&apply, func() error { return bed.apply(b) })
+				took(&verify, func() error { return bed.verify(b) })
+				took(&undo, bed.undo)
+			}
+			for name, list := range map[string][]time.Duration{"apply-ms": apply, "verify-ms": verify, "undo-ms": undo} {
+				slices.Sort(list)
+				b.ReportMetric(list[len(list)/2].Seconds()*1000, name)
+			}
+		})
+	}
+}
