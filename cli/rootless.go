@@ -135,31 +135,34 @@ func (a *app) again() (int, error) {
 			close(known)
 		}
 	}()
-	pass(cmd.Process, signals, known, ended)
+	if second, ok := pass(cmd.Process, signals, known, ended).(syscall.Signal); ok {
+		return 128 + int(second), nil // as a shell says it
+	}
 	return process.ExitStatus(cmd.ProcessState), nil
 }
 
-// pass passes signals on to the process inside until that has ended. The first is not, where it has come there by itself: what a terminal and
-// programs like timeout(1) send goes to both, and the process inside would take it for a second one.
-func pass(to *os.Process, signals <-chan os.Signal, known, ended <-chan struct{}) {
-	select {
-	case s := <-signals:
-		select {
-		case <-known:
-		case <-ended:
-			return
-		case <-time.After(heardLimit):
-			_ = to.Signal(s) // it may have ended
-		}
-	case <-ended:
-		return
-	}
+// pass passes an interrupt on to the process inside, unless that has been sent it too: what a terminal and programs like timeout(1) send
+// goes to both, and the process inside would take it for a second one. The second ends the process inside at once, and is returned.
+func pass(to *os.Process, signals <-chan os.Signal, known, ended <-chan struct{}) os.Signal {
+	var first os.Signal
+	var late <-chan time.Time
 	for {
 		select {
 		case s := <-signals:
-			_ = to.Signal(s) // it may have ended
+			if first != nil {
+				_ = to.Kill() // it may have ended
+				<-ended
+				return s
+			}
+			first, late = s, time.After(heardLimit)
+		case <-late:
+			select {
+			case <-known:
+			default:
+				_ = to.Signal(first) // it may have ended
+			}
 		case <-ended:
-			return
+			return nil
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -23,32 +24,50 @@ import (
 // was in.
 func TestKilledAtAnyMoment(t *testing.T) {
 	testnet.Root(t)
-	moments := 30
-	if testing.Short() {
-		moments = 6
-	}
 	const (
 		span  = 4200 * time.Millisecond // shorter than the run, which measures 3 s and builds and removes 5 generations
 		first = 350 * time.Millisecond  // the first generation is being built
 	)
 	before := outside(t)
 	random := rand.New(rand.NewPCG(1, 2))
-	t.Run("moment", func(t *testing.T) {
-		for i := range moments {
-			// Two thirds are spread over the run, one third over its beginning.
-			at := time.Duration((float64(i) + random.Float64()) / float64(moments) * float64(span))
-			if i%3 == 0 {
-				at = time.Duration(random.Float64() * float64(first))
-			}
-			t.Run(at.Round(time.Millisecond).String(), func(t *testing.T) {
-				t.Parallel()
-				killed(t, at, at > span/2)
-			})
+	for _, s := range storms() {
+		if testing.Short() {
+			s.moments = min(s.moments, 6)
 		}
-	})
+		t.Run(s.name, func(t *testing.T) {
+			for i := range s.moments {
+				// Two thirds are spread over the run, one third over its beginning.
+				at := time.Duration((float64(i) + random.Float64()) / float64(s.moments) * float64(span))
+				if i%3 == 0 {
+					at = time.Duration(random.Float64() * float64(first))
+				}
+				t.Run(at.Round(time.Millisecond).String(), func(t *testing.T) {
+					t.Parallel()
+					killed(t, s, at, at > span/2)
+				})
+			}
+		})
+	}
 	// The next command has been: each of them was reported.
 	if diff := cmp.Diff(before, outside(t)); diff != "" {
 		t.Errorf("links, mounts and cgroups outside of the hosts (-before +after):\n%s", diff)
+	}
+}
+
+// storm is a run that is killed again and again.
+type storm struct {
+	name     string
+	networks string // as --network has them; "" is those of the default experiment
+	user     *syscall.Credential
+	moments  int
+}
+
+// storms lists them. What leaves something else than processes, links and namespaces belongs here.
+func storms() []storm {
+	return []storm{
+		{name: "bridge", networks: "bridge", moments: 20},
+		{name: "default", moments: 12},
+		{name: "default of an ordinary user", user: ordinary(), moments: 15},
 	}
 }
 
@@ -76,8 +95,13 @@ func TestKilledWhileHostsHang(t *testing.T) {
 }
 
 // killed kills a run at that moment. If it is late, there must be something to report.
-func killed(t *testing.T, at time.Duration, late bool) {
-	s := prepare(t, filepath.Join(t.TempDir(), "run"), "--time", "3s")
+func killed(t *testing.T, of storm, at time.Duration, late bool) {
+	args := []string{"--time", "3s"}
+	if of.networks != "" {
+		args = append(args, "--network", of.networks)
+	}
+	s := prepare(t, filepath.Join(reachable(t), "run"), args...)
+	s.cmd.SysProcAttr.Credential = of.user
 	s.begin()
 	time.Sleep(at)
 	namespaces := s.namespaces()
@@ -122,7 +146,7 @@ func killed(t *testing.T, at time.Duration, late bool) {
 
 // namespaceKinds are those that a host has, but for its PID namespace, which is as long as its processes are: dead ones too, until
 // the machine's own PID 1 has seen to them.
-const namespaceKinds = "net mnt uts ipc"
+const namespaceKinds = "net mnt uts ipc user"
 
 // namespaces are those of a session, by what they are called.
 type namespaces map[string]unix.FileHandle

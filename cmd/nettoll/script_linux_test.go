@@ -24,7 +24,9 @@ func TestRunScript(t *testing.T) {
 	scripts(t, builds)
 }
 
-func builds(name string) bool { return strings.HasPrefix(name, "run") || strings.HasPrefix(name, "doctor") }
+func builds(name string) bool {
+	return strings.HasPrefix(name, "run") || strings.HasPrefix(name, "doctor")
+}
 
 func scripts(t *testing.T, wanted func(name string) bool) {
 	all, err := filepath.Glob("testdata/script/*.txtar")

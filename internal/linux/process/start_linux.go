@@ -138,6 +138,10 @@ func explainUser(err error) error {
 	u := &linux.UnsupportedError{What: "make a user namespace", Missing: "the permission to make user namespaces", Hint: userns.Hint(os.DirFS("/")), Err: err}
 	switch {
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
+		if os.Geteuid() == 0 {
+			// Root that has lost its capabilities, as in a container. From Linux 5.12 on one maps root only with this one, user_namespaces(7).
+			u.Hint = "root takes CAP_SETFCAP for it, an ordinary user does not; in a container, docker run --privileged"
+		}
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EUSERS):
 		u.Missing = "room for more user namespaces"
 		if len(userns.Obstacles(os.DirFS("/"))) == 0 {
