@@ -1,0 +1,328 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/measure"
+)
+
+// nobody is an ordinary user, without any privilege.
+const nobody = 65534
+
+func ordinary() *syscall.Credential { return &syscall.Credential{Uid: nobody, Gid: nobody} }
+
+// ordinarily prepares a run of an ordinary user, in a directory that is the user's to write to.
+func ordinarily(t *testing.T, args ...string) *session {
+	t.Helper()
+	s := prepare(t, filepath.Join(reachable(t), "run"), args...)
+	s.cmd.SysProcAttr.Credential = ordinary()
+	return s
+}
+
+// inside returns the process of the session in the user namespace.
+func (s *session) inside() (_ member, ok bool) {
+	for _, m := range s.members() {
+		if len(m.args) > 1 && m.args[1] == "user-namespace" {
+			return m, true
+		}
+	}
+	return member{}, false
+}
+
+// An ordinary user measures what root does: the default experiment, all of its cells. What is written belongs to the user, and
+// the record says where it was measured.
+func TestOrdinaryUser(t *testing.T) {
+	testnet.Root(t)
+	s := ordinarily(t, "--time", "2s")
+	s.begin()
+	if status := s.wait(40 * time.Second); status != 0 {
+		t.Fatalf("exit status %d, want 0", status)
+	}
+	contains(t, "stdout", s.stdout.String(), "bridge", "baseline", "nettoll report "+s.dir)
+	var run measure.Run
+	data, err := os.ReadFile(filepath.Join(s.dir, "run.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, &run); err != nil {
+		t.Fatal(err)
+	}
+	if run.Facts["user_namespace"] != true {
+		t.Errorf("run.json does not say that it was in a user namespace: %v", run.Facts["user_namespace"])
+	}
+	if refused, _ := run.Facts["not_granted"].([]any); len(refused) == 0 || !strings.Contains(refused[0].(string), "SO_RCVBUFFORCE") {
+		t.Errorf("run.json does not say what is not granted there: %v", run.Facts["not_granted"])
+	}
+	log, _ := s.records()
+	measured := map[string]bool{}
+	for _, r := range log.Trials {
+		measured[r.Cell] = true
+	}
+	for _, c := range run.Cells {
+		if !measured[c.ID] {
+			t.Errorf("cell %s was not measured", c.ID)
+		}
+	}
+	err = filepath.WalkDir(s.dir, func(path string, _ os.DirEntry, err error) error {
+		var at unix.Stat_t
+		if err == nil {
+			err = unix.Stat(path, &at)
+		}
+		if err == nil && (at.Uid != nobody || at.Gid != nobody) {
+			t.Errorf("%s belongs to %d:%d", path, at.Uid, at.Gid)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	if said := nettollAs(t, ordinary(), "report", s.dir); said.status != 0 {
+		t.Errorf("report exits with %d: %s", said.status, said.stderr)
+	}
+}
+
+// Root without its capabilities, as in a container, is an ordinary user.
+func TestRootWithoutCapabilities(t *testing.T) {
+	testnet.Root(t)
+	s := prepare(t, filepath.Join(reachable(t), "run"), "--time", "1s", "--workload", "udp-rr", "--placement", "same-host", "--network", "bridge")
+	withoutCapabilities(s, "true", ",+setfcap")
+	s.begin()
+	if status := s.wait(20 * time.Second); status != 0 {
+		t.Errorf("exit status %d, want 0", status)
+	}
+	contains(t, "stdout", s.stdout.String(), "bridge", "baseline")
+
+	// The kernel maps root only for who has this one.
+	s = prepare(t, filepath.Join(reachable(t), "run"), "--time", "1s")
+	withoutCapabilities(s, "true", "")
+	s.begin()
+	if status := s.wait(soon * 10); status != 1 {
+		t.Errorf("exit status %d, want 1", status)
+	}
+	contains(t, "stderr", s.stderr.String(), "missing the permission to make user namespaces", "CAP_SETFCAP", "docker run --privileged")
+}
+
+// withoutCapabilities has the session start without any capability but those kept, now and later, after a line of shell that has them all.
+func withoutCapabilities(s *session, line, kept string) {
+	s.cmd.Args = append([]string{"sh", "-ec", line + `; exec setpriv --bounding-set=-all` + kept + ` --inh-caps=-all "$@"`, "sh", s.cmd.Path}, s.cmd.Args[1:]...)
+	s.cmd.Path = "/bin/sh"
+}
+
+// Where there may be no user namespace the user is told why, and what would help; nothing is left half built. Wrong usage is wrong
+// usage all the same.
+func TestNoUserNamespaces(t *testing.T) {
+	testnet.Root(t)
+	limited := func(t *testing.T, args ...string) *session {
+		s := prepare(t, filepath.Join(reachable(t), "run"), args...)
+		withoutCapabilities(s, "echo 0 > /proc/sys/user/max_user_namespaces", "")
+		inUserNamespace(s, "true")
+		return s
+	}
+	s := limited(t)
+	s.begin()
+	if status := s.wait(soon * 10); status != 1 {
+		t.Errorf("exit status %d, want 1", status)
+	}
+	contains(t, "stderr", s.stderr.String(), "nettoll: without CAP_SYS_ADMIN and CAP_NET_ADMIN: make a user namespace: not supported here: missing room for more user namespaces",
+		"sysctl user.max_user_namespaces is 0: sysctl -w user.max_user_namespaces=10000", "run as root")
+	if lines := complaints(s); len(lines) != 1 {
+		t.Errorf("stderr has %d sentences, want one: %q", len(lines), lines)
+	}
+	if _, err := os.Stat(s.dir); !os.IsNotExist(err) {
+		t.Errorf("there is a run directory: %v", err)
+	}
+
+	s = limited(t, "--network", "brigde")
+	s.begin()
+	if status := s.wait(soon * 10); status != 2 {
+		t.Errorf("exit status %d, want 2", status)
+	}
+	contains(t, "stderr", s.stderr.String(), `unknown network "brigde"`)
+
+	// doctor says it of every part, and of the machine.
+	s = limited(t)
+	s.cmd.Args = append(s.cmd.Args[:slices.Index(s.cmd.Args, "run")], "doctor")
+	s.begin()
+	if status := s.wait(soon * 10); status != 1 {
+		t.Errorf("doctor exits with %d, want 1", status)
+	}
+	contains(t, "doctor", s.stdout.String(), "✗ network   host ", "✗ workload  udp-rr ", "all of them: without CAP_SYS_ADMIN", "The default experiment cannot run here.",
+		"user namespaces      not for ordinary users: sysctl user.max_user_namespaces is 0", "sysctl -w user.max_user_namespaces=10000")
+	if strings.Contains(s.stdout.String(), "✓") {
+		t.Error("doctor says that something works")
+	}
+}
+
+// A process that is in a user namespace made for it does not make another one.
+func TestOneUserNamespace(t *testing.T) {
+	testnet.Root(t)
+	s := ordinarily(t)
+	s.cmd.Args = slices.Insert(s.cmd.Args, 1, "user-namespace")
+	s.begin()
+	if status := s.wait(soon * 10); status != 1 {
+		t.Errorf("exit status %d, want 1", status)
+	}
+	contains(t, "stderr", s.stderr.String(), "missing CAP_SYS_ADMIN and CAP_NET_ADMIN in the user namespace made for it")
+}
+
+// Doctor tries what an ordinary user can run, and says where.
+func TestDoctorOfOrdinaryUser(t *testing.T) {
+	testnet.Root(t)
+	said := nettollAs(t, ordinary(), "doctor", "--json")
+	var d struct {
+		Default       string   `json:"default_experiment"`
+		UserNamespace bool     `json:"user_namespace"`
+		NotGranted    []string `json:"not_granted"`
+		Parts         []struct {
+			Kind, Name string
+			Works      bool
+		}
+	}
+	if err := json.Unmarshal([]byte(said.stdout), &d); err != nil || said.status != 0 {
+		t.Fatalf("%v; exit status %d: %s", err, said.status, said.stderr)
+	}
+	if d.Default != "can run" || !d.UserNamespace || len(d.NotGranted) == 0 {
+		t.Errorf("default experiment %q, user namespace %v, not granted %q", d.Default, d.UserNamespace, d.NotGranted)
+	}
+	for _, p := range d.Parts {
+		if !p.Works && p.Kind != "driver" { // of which the program may not be here
+			t.Errorf("%s %s does not work", p.Kind, p.Name)
+		}
+	}
+}
+
+// Whoever an interrupt is sent to, and by whomever: the run ends once and in order. A second one ends it at once.
+func TestInterruptOfOrdinaryUser(t *testing.T) {
+	testnet.Root(t)
+	outside := func(signal unix.Signal) func(*session) error {
+		return func(s *session) error { return unix.Kill(s.cmd.Process.Pid, signal) }
+	}
+	all := func(signal unix.Signal) func(*session) error {
+		return func(s *session) error { return unix.Kill(-s.cmd.Process.Pid, signal) }
+	}
+	for _, tt := range []struct {
+		name  string
+		first func(*session) error
+	}{
+		{"Ctrl-C", all(unix.SIGINT)},
+		{"SIGINT to the process started", outside(unix.SIGINT)},
+		{"SIGTERM to the process started", outside(unix.SIGTERM)},
+		{"timeout(1)", func(s *session) error {
+			if err := outside(unix.SIGTERM)(s); err != nil {
+				return err
+			}
+			inside, ok := s.inside()
+			if !ok {
+				return unix.ESRCH
+			}
+			return unix.Kill(inside.pid, unix.SIGTERM)
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := ordinarily(t, "--time", "30s", "--network", "bridge")
+			s.begin()
+			s.measuring()
+			if err := tt.first(s); err != nil {
+				t.Fatal(err)
+			}
+			if status := s.wait(10 * time.Second); status != 130 {
+				t.Errorf("exit status %d, want 130", status)
+			}
+			if n := strings.Count(s.stderr.String(), "nettoll: interrupted"); n != 1 {
+				t.Errorf("it says %d times that it was interrupted: %s", n, &s.stderr)
+			}
+			contains(t, "stdout", s.stdout.String(), "baseline", "it was interrupted")
+		})
+	}
+	t.Run("twice", func(t *testing.T) {
+		s := ordinarily(t, "--time", "30s", "--trial", "10s", "--network", "bridge")
+		s.begin()
+		s.until("all workers", func() bool { return len(s.members()) > 20 })
+		time.Sleep(300 * time.Millisecond)
+		if err := outside(unix.SIGTERM)(s); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(20 * time.Millisecond) // one signal cannot wait twice in a kernel
+		if err := outside(unix.SIGTERM)(s); err != nil {
+			t.Fatal(err)
+		}
+		asked := time.Now()
+		if status := s.wait(10 * time.Second); status != 128+int(unix.SIGTERM) {
+			t.Errorf("exit status %d, want %d", status, 128+int(unix.SIGTERM))
+		}
+		if took := s.end.Sub(asked); took > soon { // the trial would have gone on for longer
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
+// The end of the process inside is the end of the one outside, and of everything.
+func TestKilledInside(t *testing.T) {
+	testnet.Root(t)
+	s := ordinarily(t, "--time", "30s", "--network", "bridge")
+	s.begin()
+	s.measuring()
+	namespaces := s.namespaces()
+	inside, ok := s.inside()
+	if !ok {
+		t.Fatal("there is no process inside")
+	}
+	if err := unix.Kill(inside.pid, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	if status := s.wait(soon); status != 128+int(unix.SIGKILL) {
+		t.Errorf("exit status %d, want %d", status, 128+int(unix.SIGKILL))
+	}
+	s.leavesNothing(now)
+	namespaces.areGone(t, now)
+}
+
+// The process inside ends with the one outside where the kernel's death signal is lost, too: by the end of a pipe.
+func TestOutsideIsGone(t *testing.T) {
+	testnet.Root(t)
+	outside, alive, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := prepare(t, filepath.Join(t.TempDir(), "run"), "--time", "30s", "--network", "bridge")
+	s.cmd.Args = slices.Insert(s.cmd.Args, 1, "user-namespace", "--file", "outside=3")
+	s.cmd.ExtraFiles = []*os.File{outside}
+	s.begin()
+	_ = outside.Close()
+	s.measuring()
+	_ = alive.Close()
+	now := time.Now()
+	if status := s.wait(soon); status != 128+int(unix.SIGKILL) {
+		t.Errorf("exit status %d, want %d", status, 128+int(unix.SIGKILL))
+	}
+	s.leavesNothing(now)
+}
+
+// Both have the same standard streams: what is piped in and out goes through.
+func TestStreamsOfOrdinaryUser(t *testing.T) {
+	testnet.Root(t)
+	s := ordinarily(t, "/dev/stdin", "--time", "1s")
+	const file = `name: piped\nfactors: {network: [bridge], placement: [same-host]}\nworkloads: [udp-rr]\n`
+	s.cmd.Args = append([]string{"sh", "-c", "printf '" + file + `' | "$@"`, "sh", s.cmd.Path}, s.cmd.Args[1:]...) // the pipe is the user's, too
+	s.cmd.Path = "/bin/sh"
+	s.begin()
+	if status := s.wait(20 * time.Second); status != 0 {
+		t.Errorf("exit status %d, want 0", status)
+	}
+	contains(t, "stdout", s.stdout.String(), "bridge", "baseline")
+	if diff := cmp.Diff("", strings.Join(complaints(s), "\n")); diff != "" {
+		t.Errorf("complaints: %s", diff)
+	}
+}
