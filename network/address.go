@@ -12,21 +12,21 @@ import (
 // fd00:198:18::H/48 (RFC 4193).
 func UnderlayAddr(host int) (v4, v6 netip.Prefix) {
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 18, 0, byte(host)}), 16),
-		netip.PrefixFrom(ipv6(digits(198), digits(18), 0, 0, digits(host)), 48)
+		netip.PrefixFrom(ipv6(digits(198), digits(18), 0, digits(host)), 48)
 }
 
 // Gateway returns the addresses of a host within the range of its containers, which has their length:
 // 10.H.0.1/16 and fd00:10:H::1/64.
 func Gateway(host int) (v4, v6 netip.Prefix) {
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(host), 0, 1}), 16),
-		netip.PrefixFrom(ipv6(digits(10), digits(host), 0, 0, 1), 64)
+		netip.PrefixFrom(ipv6(digits(10), digits(host), 0, 1), 64)
 }
 
 // ContainerAddr returns the addresses of container i of a host, with the length of their range: 10.H.1.0+i/16 and fd00:10:H::1:0+i/64.
 func ContainerAddr(host, i int) (v4, v6 netip.Prefix) {
 	low := 1<<8 + i
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(host), byte(low >> 8), byte(low)}), 16),
-		netip.PrefixFrom(ipv6(digits(10), digits(host), 0, 1, uint16(i)), 64)
+		netip.PrefixFrom(ipv6(digits(10), digits(host), 1, uint16(i)), 64)
 }
 
 // Limits of what has an address in the range of the underlay without being a host: see [SegmentAddr].
@@ -43,13 +43,13 @@ const (
 // before the broadcast address of the range.
 func SegmentAddr(host, i int) (v4, v6 netip.Prefix) {
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 18, byte(host + i>>8*MaxSegmentHosts), byte(i)}), 16),
-		netip.PrefixFrom(ipv6(digits(198), digits(18), 0, digits(host), uint16(i)), 48)
+		netip.PrefixFrom(ipv6(digits(198), digits(18), digits(host), uint16(i)), 48)
 }
 
-// ipv6 is fd00:A:B:0:0:C:D:E.
-func ipv6(a, b, c, d, e uint16) netip.Addr {
+// ipv6 is fd00:A:B::C:D.
+func ipv6(a, b, c, d uint16) netip.Addr {
 	var x [16]byte
-	for i, v := range []uint16{0xfd00, a, b, 0, 0, c, d, e} {
+	for i, v := range []uint16{0xfd00, a, b, 0, 0, 0, c, d} {
 		binary.BigEndian.PutUint16(x[2*i:], v)
 	}
 	return netip.AddrFrom16(x)
