@@ -9,6 +9,8 @@ import (
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/network/bridge"
 	hostnetwork "github.com/nettoll/nettoll/network/host"
+	"github.com/nettoll/nettoll/network/macvlan"
+	"github.com/nettoll/nettoll/network/nat"
 	"github.com/nettoll/nettoll/runtime"
 	"github.com/nettoll/nettoll/runtime/netns"
 	"github.com/nettoll/nettoll/workload"
@@ -32,6 +34,8 @@ func New() Catalogue {
 		Networks: []network.Network{
 			hostnetwork.Network{},
 			bridge.Network{},
+			nat.Network{},
+			macvlan.Network{},
 		},
 		Runtimes: []runtime.Runtime{
 			netns.Runtime{},
