@@ -27,13 +27,15 @@ func (a *app) compareCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compare OLD NEW",
 		Short: "Compare two runs: what has become faster or slower, and how sure that is",
-		Long: `Compares the cells that two run directories have in common. Every run measures its stacks against its own baseline; what is compared
-is these ratios, new over old, so that a machine that is otherwise faster or slower than it was cancels. Two equal
-runs show no difference in 19 of 20 cases, however many cells they have.
+		Long: `Compares the cells that two run directories have in common. Every run measures its stacks against its own
+baseline; what is compared is these ratios, new over old, so that a machine that is otherwise faster or slower
+than it was cancels. Of 20 pairs of equal runs 19 show no difference in any cell.
 
-Runs that differ in what a ratio may depend on (kernel, CPU, MTU, length of trials, congestion control, implementations …)
-are refused with what differs: exit status 2. Other exit statuses: 0 done; 1 failed, or --fail-on has found something; 3 done, but a cell that
-both runs have failed in one of them.`,
+Runs that differ in what a ratio may depend on (kernel, CPU, MTU, length of trials, congestion control,
+implementations …) are refused with what differs.
+
+Exit status: 0 done; 1 failed, or --fail-on has found something; 2 wrong usage, or runs that cannot be compared;
+3 done, but a cell that both runs have failed in one of them.`,
 		Example: `  nettoll compare before after
   nettoll compare before after --all
   nettoll compare main pull-request --fail-on slower --format markdown -o comment.md`,
