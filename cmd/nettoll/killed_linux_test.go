@@ -144,9 +144,9 @@ func killed(t *testing.T, of storm, at time.Duration, late bool) {
 	}
 }
 
-// namespaceKinds are those that a host has, but for its PID namespace, which is as long as its processes are: dead ones too, until
-// the machine's own PID 1 has seen to them.
-const namespaceKinds = "net mnt uts ipc user"
+// namespaceKinds are those that a host has, but for its PID namespace, and the user namespace it may be in: these are as long as their
+// processes are, dead ones too, until the machine's own PID 1 has seen to them.
+const namespaceKinds = "net mnt uts ipc"
 
 // namespaces are those of a session, by what they are called.
 type namespaces map[string]unix.FileHandle
