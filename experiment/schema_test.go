@@ -56,7 +56,7 @@ func TestSchema(t *testing.T) {
 	}{
 		{true, "factors: {network: bridge}\nworkloads: udp-rr\n"},
 		{true, "factors: {network: [bridge], pairs: 2, placement: same-host}\nworkloads: [udp-rr: {payload: [28B, 64], mode: wait}]\n"},
-		{true, "factors: {network: {bridge: }}\nworkloads: [udp-rr: ]\nhosts: {kind: local, count: 3}\n"},
+		{true, "factors:\n  network:\n    bridge:\nworkloads:\n- udp-rr:\nhosts: {kind: local, count: 3}\n"},
 		{true, "stacks: [{name: a, network: bridge}]\nworkloads: udp-rr\ndesign: {trial: 100ms, precision: 0.05, time: 1m30s}\ntune: {mtu: 9000B}\n"},
 		{false, "factors: {network: bridge}\n"},
 		{false, "factors: {network: brigde}\nworkloads: udp-rr\n"},
