@@ -1,24 +1,33 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/report"
 )
 
 func (a *app) reportCommand() *cobra.Command {
-	var format, file string
+	var format, file, figures string
 	var trials, all bool
 	cmd := &cobra.Command{
 		Use:   "report DIR",
-		Short: "Show a run again: as the table, as CSV, or as JSON lines",
+		Short: "Show a run again: as a table, a page, Markdown, figures, CSV, or JSON lines",
 		Long: `Reads the records of a run and shows them. It measures nothing and needs no privilege. A file that was cut short or damaged is
-reported as far as it can be read; the rest is named.`,
+reported as far as it can be read; the rest is named.
+
+The page (--format html) is one file that needs nothing else: it can be mailed, put on any server, and printed. nettoll run writes
+it into the directory of the run, as report.html.`,
 		Example: `  nettoll report nettoll-default-20260102-030405
+  nettoll report DIR --format html -o page.html
+  nettoll report DIR --format markdown          to paste into an issue
+  nettoll report DIR --figures figures          every figure as SVG and as PNG
   nettoll report DIR --format csv -o result.csv
   nettoll report DIR --format csv --trials      a row for every single trial`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -27,21 +36,50 @@ reported as far as it can be read; the rest is named.`,
 			}
 			return nil
 		},
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := report.Check(format); err != nil {
 				return usageError{err}
 			}
 			if trials && format != "csv" {
 				return usageError{fmt.Errorf("--trials goes with --format csv, not %q", format)}
 			}
-			return a.report(args[0], format, file, trials, all)
+			if !cmd.Flags().Changed("figures") {
+				return a.report(args[0], format, file, trials, all)
+			}
+			for _, other := range []string{"format", "output", "trials", "all"} {
+				if cmd.Flags().Changed(other) {
+					return usageError{fmt.Errorf("--figures writes figures and no report: it does not go with --%s", other)}
+				}
+			}
+			if figures == "" {
+				return usageError{errors.New("--figures needs the name of a directory")}
+			}
+			return a.figures(args[0], figures)
 		},
 	}
 	cmd.Flags().StringVar(&format, "format", "text", "one of "+strings.Join(report.Formats(), ", "))
 	cmd.Flags().StringVarP(&file, "output", "o", "", "file to write to (default: standard output)")
+	cmd.Flags().StringVar(&figures, "figures", "", "directory to write every figure to, as SVG and as PNG, instead of a report")
 	cmd.Flags().BoolVar(&trials, "trials", false, "with --format csv: a row for each trial")
 	cmd.Flags().BoolVar(&all, "all", false, "with --format text: every metric")
 	return cmd
+}
+
+// figures writes the figures of a run and lists the files.
+func (a *app) figures(dir, out string) error {
+	data, problems, err := report.Load(dir)
+	if err != nil {
+		return err
+	}
+	names, err := report.Figures(out, data)
+	for _, name := range names {
+		fmt.Fprintln(a.Out, filepath.Join(out, name))
+	}
+	if err == nil && len(names) == 0 {
+		fmt.Fprintf(a.Err, "nettoll: nothing was measured that a figure could show\n")
+	}
+	a.problems(dir, problems)
+	return err
 }
 
 func (a *app) report(dir, format, file string, trials, all bool) (err error) {
@@ -69,6 +107,12 @@ func (a *app) report(dir, format, file string, trials, all bool) (err error) {
 	} else {
 		err = report.Write(out, format, data, o)
 	}
+	a.problems(dir, problems)
+	return err
+}
+
+// problems names the lines of the records that could not be used.
+func (a *app) problems(dir string, problems []measure.Problem) {
 	const most = 20 // a file that is something else altogether has one with every line
 	for i, p := range problems {
 		if i == most {
@@ -77,5 +121,4 @@ func (a *app) report(dir, format, file string, trials, all bool) (err error) {
 		}
 		fmt.Fprintf(a.Err, "nettoll: records of %s: %v\n", dir, p)
 	}
-	return err
 }

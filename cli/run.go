@@ -131,6 +131,11 @@ func (a *app) conclude(out *control.Outcome, err error, dir string) error {
 		return errors.Join(err, printErr)
 	}
 	fmt.Fprintf(a.Out, "\nIt ended because %s. Everything is in %s (nettoll report %s).\n", out.Ended, dir, dir)
+	if page, pageErr := writePage(dir); pageErr != nil {
+		err = errors.Join(err, pageErr)
+	} else {
+		fmt.Fprintf(a.Out, "The report is %s.\n", page)
+	}
 	switch {
 	case out.Interrupted:
 		return status(exitInterrupted)
@@ -140,6 +145,16 @@ func (a *app) conclude(out *control.Outcome, err error, dir string) error {
 		return status(exitPartly)
 	}
 	return nil
+}
+
+// writePage writes the page of a run into its directory, from the records as anyone else would read them.
+func writePage(dir string) (string, error) {
+	data, _, err := report.Load(dir)
+	if err != nil {
+		return "", err
+	}
+	page := filepath.Join(dir, report.PageFile)
+	return page, report.WritePage(page, data, report.Options{})
 }
 
 func (a *app) textOptions() report.Options {

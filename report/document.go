@@ -56,7 +56,7 @@ func (v *view) document(c charts, sections []Section) document {
 	d := document{title: printable(v.run.Name), subtitle: v.subtitle(), answer: v.sentences(), sure: v.sureness()}
 	d.title = cmp.Or(d.title, "a run")
 	for _, s := range sections {
-		d.sections = append(d.sections, part{title: s.Title, blocks: s.Blocks})
+		d.sections = append(d.sections, part{title: s.Title, folded: s.Detail, blocks: s.Blocks})
 	}
 	if p, ok := v.overviewPart(c); ok {
 		d.sections = append(d.sections, p)
@@ -360,7 +360,7 @@ func factLabel(key string) string {
 // plainJSON is a value as a JSON decoder has it, whatever Go type it came in.
 func plainJSON(x any) any {
 	switch x.(type) {
-	case nil, string, bool, float64, []any, map[string]any:
+	case nil, string, bool, float64:
 		return x
 	}
 	b, err := json.Marshal(x)
@@ -375,8 +375,10 @@ func plainJSON(x any) any {
 }
 
 // flat writes any value as a line.
-func flat(x any) string {
-	switch x := plainJSON(x).(type) {
+func flat(x any) string { return flatJSON(plainJSON(x)) }
+
+func flatJSON(x any) string {
+	switch x := x.(type) {
 	case nil:
 		return "–"
 	case string:
@@ -386,13 +388,13 @@ func flat(x any) string {
 	case []any:
 		var list []string
 		for _, y := range x {
-			list = append(list, flat(y))
+			list = append(list, flatJSON(y))
 		}
 		return strings.Join(list, ", ")
 	case map[string]any:
 		var list []string
 		for _, k := range slices.Sorted(maps.Keys(x)) {
-			list = append(list, factLabel(k)+": "+flat(x[k]))
+			list = append(list, factLabel(k)+": "+flatJSON(x[k]))
 		}
 		return strings.Join(list, "; ")
 	default:

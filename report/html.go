@@ -29,6 +29,17 @@ func HTML(w io.Writer, d *Data, o Options) error {
 	return nil
 }
 
+// PageFile is the name of the page in a run directory.
+const PageFile = "report.html"
+
+// WritePage writes the page of a run into a file, which it replaces.
+func WritePage(path string, d *Data, o Options) error {
+	if err := writeFile(path, func(w io.Writer) error { return HTML(w, d, o) }); err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	return nil
+}
+
 // pageHTML gathers a page. Everything that is not markup of this file goes through text or attr.
 type pageHTML struct {
 	strings.Builder

@@ -8,6 +8,7 @@ import (
 // them after the answer. Texts are plain: each view escapes them as its format asks.
 type Section struct {
 	Title  string
+	Detail bool // shown when asked for: folded, and in text with Options.All alone
 	Blocks []Block
 }
 

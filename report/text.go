@@ -29,7 +29,9 @@ func Text(w io.Writer, run measure.Run, a measure.Analysis, o Options) error {
 	v := newView(run, a, o)
 	v.answer()
 	for _, s := range o.Sections {
-		v.section(s)
+		if !s.Detail || o.All {
+			v.section(s)
+		}
 	}
 	for _, g := range v.groups {
 		v.group(g)
