@@ -240,6 +240,11 @@ func Obstacles(older, newer Side) []Obstacle {
 			list.cells(older.Run, newer.Run, o, n)
 		}
 	}
+	for _, o := range common {
+		for _, side := range []string{"sources", "sinks"} {
+			list.add("CPUs of the "+side, x[cpusOf(older.Run, o, side)], y[cpusOf(newer.Run, inNew[o.ID], side)], "")
+		}
+	}
 	// What sockets were granted is known by cell and side: "CELL sink".
 	granted, regranted := sockets(older), sockets(newer)
 	for _, o := range common {
@@ -260,8 +265,6 @@ func circumstances() []struct{ key, what string } {
 		{"arch", "architecture"},
 		{"cpu", "CPU model"},
 		{"cpus", "number of CPUs"},
-		{"cpus_sources", "CPUs of the sources"},
-		{"cpus_sinks", "CPUs of the sinks"},
 		{"mtu", "MTU"},
 		{"congestion_control", "congestion control"},
 		{"mitigations", "mitigations of the CPU's faults"},
@@ -272,6 +275,14 @@ func circumstances() []struct{ key, what string } {
 		{"rps_sock_flow_entries", "net.core.rps_sock_flow_entries"},
 		{"seccomp", "seccomp mode"},
 	}
+}
+
+// cpusOf names the fact about the CPUs that a side of a cell ran on. Of the affinity that the run's first cell has it bears no name.
+func cpusOf(run Run, c *Cell, side string) string {
+	if c.Affinity == run.Cells[0].Affinity {
+		return "cpus_" + side
+	}
+	return "cpus_" + side + "_" + c.Affinity
 }
 
 // facts returns what is known of a run's circumstances, in words that are equal where the facts are.
@@ -354,16 +365,18 @@ func (l *obstacles) add(what, before, after, cell string) {
 
 // cells adds in what a cell is not the same in both runs.
 func (l *obstacles) cells(older, newer Run, o, n *Cell) {
-	some := func(s string) string { return cmp.Or(s, "none") }
+	named := func(s string) string { return cmp.Or(s, "none") }
+	some := func(n int) string { return strings.TrimPrefix(strconv.Itoa(n), "0") } // 0 is not known
 	for _, x := range []struct{ what, before, after string }{
 		{"trial length", length(older, o.ID), length(newer, n.ID)},
-		{"baseline", some(o.Baseline), some(n.Baseline)},
-		{"primary metric", some(o.Primary), some(n.Primary)},
+		{"baseline", named(o.Baseline), named(n.Baseline)},
+		{"primary metric", named(o.Primary), named(n.Primary)},
 		{"workload", pretty(o.Workload, o.Params), pretty(n.Workload, n.Params)},
 		{"twin", strconv.FormatBool(o.Twin), strconv.FormatBool(n.Twin)},
 		{"family", o.Family, n.Family},
 		{"affinity", o.Affinity, n.Affinity},
 		{"placement", o.Placement, n.Placement},
+		{"hosts of the lab", some(o.Hosts), some(n.Hosts)},
 		{"pairs", strconv.Itoa(o.Pairs), strconv.Itoa(n.Pairs)},
 		{"network", o.Network, n.Network},
 		{"filter", o.Filter, n.Filter},

@@ -214,7 +214,7 @@ func TestWelch(t *testing.T) {
 func pairOf() Side {
 	cell := func(id, baseline string) Cell {
 		return Cell{
-			ID: id, Baseline: baseline, Twin: strings.HasSuffix(id, "#2"), Group: "g", Network: strings.TrimSuffix(id, "#2"), Family: "ipv4", Affinity: "split", Pairs: 1,
+			ID: id, Baseline: baseline, Twin: strings.HasSuffix(id, "#2"), Group: "g", Network: strings.TrimSuffix(id, "#2"), Family: "ipv4", Affinity: "split", Hosts: 2, Pairs: 1,
 			Workload: "udp-rate", Params: map[string]string{"payload": "64"}, Primary: "packet_rate", Implementation: map[string]string{"network": "kernel"},
 		}
 	}
@@ -397,10 +397,17 @@ func TestObstacles(t *testing.T) {
 		}, []Obstacle{
 			{What: "nettoll version", Old: "0.1", New: "0.2"},
 			{What: "kernel release", Old: "6.12.9", New: "6.18.1"},
-			{What: "CPUs of the sinks", Old: "[1]", New: "[2]"},
 			{What: "MTU", Old: "1500", New: "9000"},
 			{What: "mitigations of the CPU's faults", Old: `{"retbleed":"Vulnerable"}`, New: `{"retbleed":"Mitigation: x"}`},
+			{What: "CPUs of the sinks", Old: "[1]", New: "[2]"},
 		}},
+		{"the CPUs of another affinity", func(s *Side) { // the first one's have no name
+			for i := range s.Run.Cells[:2] {
+				s.Run.Cells[i].ID, s.Run.Cells[i].Affinity = "free-"+s.Run.Cells[i].ID, "free"
+			}
+			s.Run.Facts["cpus_sources"], s.Run.Facts["cpus_sinks"] = nil, nil
+			s.Run.Facts["cpus_sources_split"], s.Run.Facts["cpus_sinks_split"] = []int{0}, []int{3}
+		}, []Obstacle{{What: "CPUs of the sinks", Old: "[1]", New: "[3]"}}},
 		{"unknown of one run", func(s *Side) {
 			delete(s.Run.Facts, "kernel")
 			s.Run.Versions = nil
@@ -413,12 +420,14 @@ func TestObstacles(t *testing.T) {
 		{"cells", func(s *Side) {
 			s.Run.Cells[3].Implementation = map[string]string{"network": "ebpf", "filter": "kernel"}
 			s.Run.Cells[3].Affinity = "free"
+			s.Run.Cells[3].Hosts = 3
 			s.Run.Cells[2].Baseline = "nat"
 			s.Run.Cells[2].Params = map[string]string{"payload": "65"}
 		}, []Obstacle{
 			{What: "baseline", Old: "host", New: "nat", Cells: []string{"bridge"}},
 			{What: "workload", Old: "udp-rate(payload=64)", New: "udp-rate(payload=65)", Cells: []string{"bridge"}},
 			{What: "affinity", Old: "split", New: "free", Cells: []string{"nat"}},
+			{What: "hosts of the lab", Old: "2", New: "3", Cells: []string{"nat"}},
 			{What: "implementation of the network", Old: "kernel", New: "ebpf", Cells: []string{"nat"}},
 		}},
 		{"a cell of one run", func(s *Side) {
