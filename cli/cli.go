@@ -99,8 +99,7 @@ func Run(ctx context.Context, version string, s Streams, args []string) int {
 		return int(code)
 	case errors.As(err, &wrong):
 		fmt.Fprintf(s.Err, "nettoll: %v\n", err)
-		var placed *experiment.Error
-		if errors.As(err, &placed) {
+		if placed, ok := errors.AsType[*experiment.Error](err); ok {
 			for _, line := range placed.Excerpt() {
 				fmt.Fprintln(s.Err, line)
 			}
