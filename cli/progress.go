@@ -84,13 +84,14 @@ func (p *progress) observe(at control.Progress) {
 		at.Measured.Round(100*time.Millisecond), at.Budget, left, precise)
 }
 
-// estimate returns how much of the time is used, and how long the rest takes if it goes on as it did; "" before anything is measured.
+// estimate returns how much of the time is used, and how long the rest takes if it goes on as it did; "" before anything is measured,
+// and when the time is used up and only the generations that there must be are missing.
 func (p *progress) estimate(at control.Progress, now time.Time) (share float64, rest string) {
 	if at.Budget > 0 {
 		share = min(1, at.Measured.Seconds()/at.Budget.Seconds())
 	}
-	if share <= 0 {
-		return 0, ""
+	if share <= 0 || share == 1 {
+		return share, ""
 	}
 	left := time.Duration(float64(now.Sub(p.started)) * (1 - share) / share)
 	return share, left.Round(time.Second).String()

@@ -53,6 +53,8 @@ func TestProgress(t *testing.T) {
 			p.observe(control.Progress{Phase: "measure", Block: i + 1, Measured: time.Duration(i+1) * 4 * time.Second, Budget: 40 * time.Second, Cells: 2})
 			p.observe(control.Progress{Phase: "measure", Block: i + 1}) // too soon
 		}
+		now = now.Add(5 * time.Second)
+		p.observe(control.Progress{Phase: "measure", Block: 6, Measured: 41 * time.Second, Budget: 40 * time.Second, Precise: 1, Cells: 2})
 		p.done()
 		p.done()
 		return out.String()
@@ -72,13 +74,15 @@ func TestProgress(t *testing.T) {
 				erase + "[====                    ]  20 %, at most 40s left" +
 				erase + "[=======                 ]  30 %, at most 35s left" +
 				erase + "[=========               ]  40 %, at most 30s left" +
-				erase + "[============            ]  50 %, at most 25s left" + erase,
+				erase + "[============            ]  50 %, at most 25s left" +
+				erase + "[========================] 100 %, 1 of 2 cells precise" + erase,
 		}},
 		{"file", false, []string{
 			"measuring 4 cells in 2 labs for up to 40s\n" +
 				"generation 1: 2 labs in 300ms\n" +
 				"generation 1, block 2: 8s of 40s measured, at most 40s left, 0 of 2 cells precise enough\n" +
-				"generation 1, block 4: 16s of 40s measured, at most 30s left, 0 of 2 cells precise enough\n",
+				"generation 1, block 4: 16s of 40s measured, at most 30s left, 0 of 2 cells precise enough\n" +
+				"generation 1, block 6: 41s of 40s measured, 1 of 2 cells precise enough\n",
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
