@@ -37,6 +37,8 @@ type Description struct {
 	Summary string
 	// Program is what is looked up in PATH.
 	Program string
+	// IPv4Only says that it cannot use addresses of IPv6.
+	IPv4Only bool
 	// Package is what Debian calls the package that holds it.
 	Package string
 }

@@ -47,7 +47,8 @@ type Role struct {
 	Args func(seconds int) []string
 	// Log is a file that the program writes besides: [LogPath]. It is handed to Read.
 	Log bool
-	// Start is how long the program takes from its start to its traffic, End how long it may take from the end of that to its own.
+	// Start is how long the program takes from its start to its traffic, End how long it may take from the end of that to its own: a trial
+	// goes on when both ends have ended, so that only a server that is Asked makes it last that long.
 	Start, End time.Duration
 	// Read fills the sample and the recorder (of a source of a workload that measures latency, else nil) from what the program has said.
 	// Span it sets to the time in ns in which traffic flowed; the endpoint makes CPU of that.
@@ -242,6 +243,9 @@ func (e *endpoint) Collect() {
 	if err := e.read(); err != nil {
 		e.sample = traffic.Sample{Span: e.sample.Span, Delivered: e.sample.Delivered[:0], Failure: e.name() + " " + err.Error() + e.lastWords()}
 		return
+	}
+	if e.busy == 0 { // its thread woke up too late to read it: the program's whole run time, start included
+		e.busy = e.child.RunTime().Seconds() / float64(e.seconds)
 	}
 	e.sample.CPU = int64(e.busy * float64(e.sample.Span))
 }

@@ -1,6 +1,7 @@
 package drivertest
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -55,6 +56,9 @@ func Conformance(t *testing.T, d driver.Driver, cases ...Case) {
 	}
 	t.Run("disturbed", func(t *testing.T) { disturbed(t, d, cases[0]) })
 	t.Run("too short", func(t *testing.T) { tooShort(t, d, cases[0]) })
+	if d.Describe().IPv4Only {
+		t.Run("family", func(t *testing.T) { family(t, d, cases[0]) })
+	}
 	t.Run("closed", func(t *testing.T) { closed(t, d, cases[0]) })
 }
 
@@ -159,12 +163,26 @@ func newRig(t *testing.T, d driver.Driver, c Case, length time.Duration, wrap fu
 	return r
 }
 
-// sound makes one trial and checks it.
+// soundLimit is how many trials may pass until one is sound. On a machine of their own the first is; where other work takes the CPUs, programs
+// do not end in time.
+const soundLimit = 5
+
+// sound makes trials until one has figures, and checks those.
 func (r *rig) sound(t *testing.T) {
 	t.Helper()
-	trial, result := r.Trial(t)
-	if reason := trial.Failure(); reason != "" {
-		t.Fatalf("the trial failed: %s", reason)
+	var trial workload.Trial
+	var result workload.Result
+	for range soundLimit {
+		trial, result = r.Trial(t)
+		reason := trial.Failure()
+		if reason == "" {
+			break
+		}
+		t.Logf("the trial failed: %s", reason)
+		r.nothingLeft(t)
+	}
+	if trial.Failure() != "" {
+		t.Fatalf("%d trials failed", soundLimit)
 	}
 	d := r.Load.Describe()
 	if v := result.Metrics[d.Primary]; !(v > 0) {
@@ -181,8 +199,8 @@ func (r *rig) sound(t *testing.T) {
 	var sent, received int64
 	for side, samples := range map[string][]traffic.Sample{"source": trial.Sources, "sink": trial.Sinks} {
 		for i, s := range samples {
-			// Two readings of a clock that is brought up to date every tick (4 ms) differ from what was used in between by one.
-			if s.CPU <= 0 || float64(s.CPU) > 1.05*float64(s.Span) {
+			// It has one CPU. Where its thread woke up too late, its start and end are counted, too.
+			if s.CPU <= 0 || float64(s.CPU) > 1.2*float64(s.Span) {
 				t.Errorf("%s %d: run time %v of %v", side, i, time.Duration(s.CPU), time.Duration(s.Span))
 			}
 			sent += s.Sent
@@ -306,6 +324,17 @@ func tooShort(t *testing.T, d driver.Driver, c Case) {
 		t.Errorf("it took %v", took)
 	}
 	r.nothingLeft(t)
+}
+
+// family: an address of IPv6 is refused by a driver that cannot use it, when it opens.
+func family(t *testing.T, d driver.Driver, c Case) {
+	_, err := d.Open(workload.Spec{
+		Workload: c.Load.Describe().Name, Params: resolve(t, c), Side: workload.Sink,
+		Local: netip.MustParseAddrPort("[::1]:5000"), Remote: netip.MustParseAddrPort("[::1]:5001"),
+	})
+	if !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("opening at an address of IPv6: %v, want errors.ErrUnsupported", err)
+	}
 }
 
 // closed: an endpoint that is closed before its trial leaves no process.

@@ -15,7 +15,9 @@ import (
 
 	"github.com/nettoll/nettoll/driver"
 	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/workload"
 	"github.com/nettoll/nettoll/workload/workloadtest"
 )
 
@@ -236,4 +238,24 @@ func FuzzRead(f *testing.F) {
 		}
 		reason(io.LimitReader(strings.NewReader(text), 1<<20))
 	})
+}
+
+func TestServes(t *testing.T) {
+	for _, tt := range []struct {
+		workload string
+		params   part.Params
+		err      string
+	}{
+		{"udp-rr", part.Params{"payload": "14", "mode": "wait"}, ""},
+		{"udp-rr", part.Params{"payload": "65507", "mode": "spin"}, ""},
+		{"udp-rate", part.Params{"payload": "64", "mode": "single"}, ""},
+		{"udp-rate", part.Params{"payload": "64", "mode": "batched"}, `cannot drive udp-rate with mode "batched" (it can with mode single)`},
+		{"udp-rr", part.Params{"payload": "13", "mode": "wait"}, "cannot send 13 bytes (it can send 14 to 65507)"},
+		{"tcp-stream", part.Params{}, `cannot drive workload "tcp-stream" (it can drive udp-rr, udp-rate)`},
+	} {
+		err := Driver{}.Serves(workload.Description{Name: tt.workload}, tt.params)
+		if (err != nil) != (tt.err != "") || err != nil && !strings.HasSuffix(err.Error(), tt.err) {
+			t.Errorf("%s %v: %v, want %q", tt.workload, tt.params, err, tt.err)
+		}
+	}
 }

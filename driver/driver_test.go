@@ -1,0 +1,84 @@
+package driver
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nettoll/nettoll/internal/linux"
+	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/workload"
+)
+
+// named is a driver that is only a name.
+type named struct{ program string }
+
+func (n named) Describe() Description {
+	return Description{Name: "n", Summary: "a name", Program: n.program, Package: "n-package"}
+}
+func (named) Serves(workload.Description, part.Params) error        { return nil }
+func (named) Trial(workload.Description, part.Params) time.Duration { return time.Second }
+func (named) Open(workload.Spec) (traffic.Endpoint, error)          { return nil, nil }
+
+func TestFind(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("PATH", dir)
+	_, err := Find(named{"none"})
+	u, ok := errors.AsType[*linux.UnsupportedError](err)
+	if !ok || u.Missing != `program "none"` || !strings.Contains(u.Hint, "n-package") {
+		t.Errorf("not installed: %v", err)
+	}
+	if _, err := Version(t.Context(), named{"none"}); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("version of what is not installed: %v", err)
+	}
+	for name, tt := range map[string]struct{ script, want, err string }{
+		"sockperf": {"echo 'sockperf, version 3.7-no.git'; echo '   compiled 2021-08-23 12:14:23'", "3.7-no.git", ""},
+		"iperf3":   {"echo 'iperf 3.12 (cJSON 1.7.15)'; echo 'Linux vm 6.18.44'", "3.12", ""},
+		"v":        {"echo v1.2.3,", "1.2.3", ""},
+		"silent":   {":", "", "none in"},
+		"broken":   {"exit 3", "", "exit status 3"},
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte("#!/bin/sh\n"+tt.script+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := Find(named{name}); got != path || err != nil {
+			t.Errorf("%s: found %q, %v", name, got, err)
+		}
+		got, err := Version(t.Context(), named{name})
+		if got != tt.want || (err != nil) != (tt.err != "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+			t.Errorf("%s: version %q, %v, want %q, %q", name, got, err, tt.want, tt.err)
+		}
+	}
+}
+
+func TestQuote(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                           "",
+		"one\n\n":                    "one",
+		"1\n2\n3\n4\n":               "2 / 3 / 4",
+		"\x1b[2;35m== red ==\x1b[0m": "== red ==",
+		"a\tb  c\x00\x07":            "a b c",
+		"\xff\xfe":                   "?",
+	} {
+		if got := quote(strings.NewReader(text)); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+	if got := quote(strings.NewReader(strings.Repeat("ä", 5000))); len(got) > lastBytes+len("…") || !strings.HasPrefix(got, "…ä") {
+		t.Errorf("long: %d bytes, %.20q", len(got), got)
+	}
+}
+
+func FuzzQuote(f *testing.F) {
+	f.Add("\x1b[2;35m== red ==\x1b[0m\n\x1b")
+	f.Fuzz(func(t *testing.T, text string) {
+		if got := quote(strings.NewReader(text)); len(got) > lastBytes+len("…") || strings.ContainsAny(got, "\n\x1b\x00") {
+			t.Errorf("%q", got)
+		}
+	})
+}
