@@ -346,6 +346,7 @@ func (b *bench) specialists(ctx context.Context) error {
 	b.table.note("specialists: %d groups of %d rounds, each group on a lab of its own (network %s, one pair); visits of %v in random order, sources on CPUs %v, sinks on CPUs %v. "+
 		"sockperf's half round trip is doubled; it and udp-rr leave out their first %v. iperf3's receiver counts from %v on, tcp-stream from where its rate is steady. "+
 		"A delivered rate is what the receiver got: udp-rate's and iperf3's sink counts, for sockperf the kernel does (Udp InDatagrams), which iperf3's count agrees with. "+
+		"All three send and receive one datagram a call; udp-rate's sink asks for some 20 µs before it sleeps, sockperf's and iperf3's sleep at once. "+
 		"A ratio is of figures of the same round, the columns beside it are medians of all rounds.",
 		b.groups, b.rounds, networkName, b.visit, b.sources, b.sinks, sockperfWarm, streamWarm)
 	return nil

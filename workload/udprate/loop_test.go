@@ -121,6 +121,9 @@ func TestSinkWithoutMarker(t *testing.T) {
 	if diff := cmp.Diff(want, <-done); diff != "" {
 		t.Errorf("sample (-want +got):\n%s", diff)
 	}
+	if asks := e.(*sink).asks; asks == mostAsks {
+		t.Error("a sink that waited in vain for 20 ms still asks as often as at first")
+	}
 	// The marker of the trial before, its answer too late, is not the next one's.
 	put(t, peer, trialID-1, traffic.Marker, 0)
 	now = clock.Now()
