@@ -185,7 +185,18 @@ type tries struct {
 	parts []*diagnosed
 	group errgroup.Group
 	began time.Time
-	mu    sync.Mutex // of what is written meanwhile
+
+	mu    sync.Mutex // of what follows, and of what is written meanwhile
+	again []func()   // what failed, perhaps because the machine is busy with the others
+}
+
+// wait waits until all have been tried. What failed is tried once more, alone.
+func (t *tries) wait() {
+	_ = t.group.Wait() // it has no errors: they are results
+	for _, try := range t.again {
+		try()
+	}
+	t.again = nil
 }
 
 // add adds a part.
@@ -210,9 +221,18 @@ func (t *tries) try(ctx context.Context, d *diagnosed, what string, s control.Sa
 			fmt.Fprintf(t.a.Err, "trying %s %s (%s)\n", d.Kind, d.Name, what)
 		})
 		defer told.Stop()
-		ctx, cancel := context.WithTimeoutCause(ctx, tryLimit, fmt.Errorf("it took longer than %v", tryLimit))
-		defer cancel()
-		result.explain(control.Try(ctx, s, startLocal))
+		once := func() error {
+			ctx, cancel := context.WithTimeoutCause(ctx, tryLimit, fmt.Errorf("it took longer than %v", tryLimit))
+			defer cancel()
+			return control.Try(ctx, s, startLocal)
+		}
+		err := once()
+		result.explain(err)
+		if err != nil && !errors.Is(err, errors.ErrUnsupported) && ctx.Err() == nil {
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			t.again = append(t.again, func() { result.explain(once()) })
+		}
 		return nil
 	})
 }
@@ -239,7 +259,7 @@ func (a *app) tryAll(ctx context.Context) ([]*diagnosed, error) {
 			t.try(ctx, d, what, s)
 		}
 	}
-	_ = t.group.Wait() // it has no errors: they are results
+	t.wait()
 	// A runtime makes something only where containers have namespaces of their own, which is where there is no baseline.
 	joined := baseline
 	for i, d := range t.parts {
@@ -268,7 +288,7 @@ func (a *app) tryAll(ctx context.Context) ([]*diagnosed, error) {
 			}
 		}
 	}
-	_ = t.group.Wait()
+	t.wait()
 	for _, d := range t.parts {
 		d.Works = slices.ContainsFunc(d.Tried, func(t *attempt) bool { return t.Works }) && !slices.ContainsFunc(d.Tried, (*attempt).failed)
 	}
@@ -296,7 +316,8 @@ func serves(d driver.Driver, w workload.Description) bool {
 
 // explain takes what came of a try.
 func (t *attempt) explain(err error) {
-	if t.Works = err == nil; t.Works {
+	*t = attempt{What: t.What, Works: err == nil}
+	if err == nil {
 		return
 	}
 	t.Reason = err.Error()
@@ -458,11 +479,12 @@ func (p *page) problems(parts []*diagnosed) {
 	var all []problem
 	tried := 0
 	for _, part := range parts {
-		tried += len(part.Tried)
 		for _, t := range part.Tried {
 			text, who := t.Reason, fmt.Sprintf("%s %s, %s", part.Kind, part.Name, t.What)
 			if t.LeftOut != "" {
 				text = "left out: " + t.LeftOut
+			} else {
+				tried++
 			}
 			if text == "" {
 				continue
@@ -480,7 +502,7 @@ func (p *page) problems(parts []*diagnosed) {
 	for _, o := range all {
 		who := o.who[0]
 		switch n := len(o.who); {
-		case n == tried:
+		case n == tried && n > 1:
 			who = "all of them"
 		case n > 1:
 			who = fmt.Sprintf("%s, and %d more", who, n-1)
