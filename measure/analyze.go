@@ -71,6 +71,7 @@ type FailedCell struct {
 func Analyze(run Run, log *Log) Analysis {
 	a := &analyzer{run: run, log: log, cells: make([]cellData, len(run.Cells))}
 	a.index()
+	each(len(a.cells), func(i int) { a.cells[i].transpose() })
 	a.histograms()
 	own := make([]analyzer, len(a.cells)) // what each cell adds: they do not depend on each other, and 100,000 trials are work for every CPU
 	each(len(a.cells), func(i int) {
@@ -116,8 +117,39 @@ type analyzer struct {
 
 type cellData struct {
 	trials  []*Trial // usable ones, by generation and block
-	metrics map[string]int
+	columns map[string]*column
 	tallies map[string][]tally // histograms by the prefix of their metrics: "latency_"
+}
+
+// column is a metric of a cell's trials: looked up once instead of in each trial's map for each metric.
+type column struct {
+	values []float64 // of the usable trials, in their order
+	has    []bool
+	n      int // trials that have it
+}
+
+// transpose makes the columns.
+func (c *cellData) transpose() {
+	c.columns = map[string]*column{}
+	for i, t := range c.trials {
+		for name, x := range t.Metrics {
+			m := c.columns[name]
+			if m == nil {
+				m = &column{values: make([]float64, len(c.trials)), has: make([]bool, len(c.trials))}
+				c.columns[name] = m
+			}
+			m.values[i], m.has[i] = x, true
+			m.n++
+		}
+	}
+}
+
+// count is how many trials have a metric.
+func (c *cellData) count(metric string) int {
+	if m := c.columns[metric]; m != nil {
+		return m.n
+	}
+	return 0
 }
 
 func (a *analyzer) warn(cell, format string, args ...any) {
@@ -131,7 +163,6 @@ func (a *analyzer) index() {
 	a.byID = make(map[string]int, len(a.run.Cells))
 	for i, c := range a.run.Cells {
 		a.byID[c.ID] = i
-		a.cells[i].metrics = map[string]int{}
 		a.cells[i].tallies = map[string][]tally{}
 	}
 	type place struct{ generation, block int }
@@ -175,9 +206,6 @@ func (a *analyzer) index() {
 				continue
 			}
 			usable = append(usable, t)
-			for name := range t.Metrics {
-				a.cells[i].metrics[name]++
-			}
 		}
 		a.cells[i].trials = usable
 		for _, d := range doubts.sorted() {
@@ -241,12 +269,12 @@ func (a *analyzer) metricsOf(i int, known []Metric) []Metric {
 	seen := map[string]bool{}
 	for _, m := range known {
 		_, histogram := a.cells[i].tallies[quantilePrefix(m)]
-		if a.cells[i].metrics[m.Name] > 0 || histogram {
+		if a.cells[i].count(m.Name) > 0 || histogram {
 			list = append(list, m)
 		}
 		seen[m.Name] = true
 	}
-	for _, name := range sortedKeys(a.cells[i].metrics) {
+	for _, name := range sortedKeys(a.cells[i].columns) {
 		if !seen[name] {
 			m, _ := LookupMetric(name)
 			list = append(list, m)
@@ -322,37 +350,39 @@ func (c *cellData) compare(base *cellData, m Metric) (values, ratios [][]float64
 // inTrials says whether at least 90 % of the trials of the cell and its baseline have the metric: trials with too few samples
 // for a median are the slow ones, and leaving out more of them would flatter.
 func (c *cellData) inTrials(base *cellData, m Metric) bool {
-	enough := func(c *cellData) bool { return c == nil || 10*c.metrics[m.Name] >= 9*len(c.trials) }
+	enough := func(c *cellData) bool { return c == nil || 10*c.count(m.Name) >= 9*len(c.trials) }
 	return enough(c) && enough(base)
 }
 
 func (c *cellData) compareTrials(base *cellData, m Metric) (values, ratios [][]float64) {
-	var bt []*Trial
-	if base != nil {
-		bt = base.trials
+	own := c.columns[m.Name]
+	if own == nil {
+		return nil, nil
 	}
-	generation, started := 0, false
-	for _, t := range c.trials {
-		v, ok := t.Metrics[m.Name]
-		if !ok {
+	var bt []*Trial
+	var other *column
+	if base != nil {
+		bt, other = base.trials, base.columns[m.Name]
+	}
+	generation, started, k := 0, false, 0
+	for i, t := range c.trials {
+		if !own.has[i] {
 			continue
 		}
+		v := own.values[i]
 		if !started || t.Generation != generation {
 			values, ratios = append(values, nil), append(ratios, nil)
 			generation, started = t.Generation, true
 		}
 		g := len(values) - 1
 		values[g] = append(values[g], v)
-		for len(bt) > 0 && (bt[0].Generation < t.Generation || (bt[0].Generation == t.Generation && bt[0].Block < t.Block)) {
-			bt = bt[1:]
+		for k < len(bt) && (bt[k].Generation < t.Generation || (bt[k].Generation == t.Generation && bt[k].Block < t.Block)) {
+			k++
 		}
-		if len(bt) == 0 || bt[0].Generation != t.Generation || bt[0].Block != t.Block {
+		if k == len(bt) || bt[k].Generation != t.Generation || bt[k].Block != t.Block || other == nil || !other.has[k] {
 			continue
 		}
-		b, ok := bt[0].Metrics[m.Name]
-		if !ok {
-			continue
-		}
+		b := other.values[k]
 		if m.Differs() {
 			ratios[g] = append(ratios[g], v-b)
 		} else if x := LogRatio(v, b); !math.IsNaN(x) {

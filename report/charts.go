@@ -885,13 +885,13 @@ func (v *view) chartLatency(g *group, metric string) (figure.Figure, bool) {
 
 // tail says how long the slow ones take, as far as there are samples enough.
 func tail(d measure.Distribution, end float64) string {
-	text := ""
+	var b strings.Builder
 	for i, q := range []float64{0.99, 0.999, 0.9999} {
 		if end >= float64(i+2) {
-			text += fmt.Sprintf(", %s %% no longer than %s", strconv.FormatFloat(100*q, 'f', -1, 64), number(d.Quantile(q), measure.UnitSecond))
+			fmt.Fprintf(&b, ", %s %% no longer than %s", strconv.FormatFloat(100*q, 'f', -1, 64), number(d.Quantile(q), measure.UnitSecond))
 		}
 	}
-	return text
+	return b.String()
 }
 
 func capital(s string) string {

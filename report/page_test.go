@@ -141,9 +141,9 @@ func many(t testing.TB) *made {
 }
 
 func TestHTML(t *testing.T) {
-	for name, make := range runs() {
+	for name, run := range runs() {
 		t.Run(name, func(t *testing.T) {
-			m := make(t)
+			m := run(t)
 			var b, again bytes.Buffer
 			for _, w := range []io.Writer{&b, &again} {
 				if err := report.HTML(w, m.data(), report.Options{Sections: claims()}); err != nil {
@@ -233,9 +233,9 @@ func checkPage(t *testing.T, page string) {
 
 // Wherever a row has a change, it has an interval and a verdict too.
 func TestNoRatioWithoutIntervalAndVerdict(t *testing.T) {
-	for name, make := range runs() {
+	for name, run := range runs() {
 		var b bytes.Buffer
-		if err := report.HTML(&b, make(t).data(), report.Options{}); err != nil {
+		if err := report.HTML(&b, run(t).data(), report.Options{}); err != nil {
 			t.Fatal(err)
 		}
 		rows := regexp.MustCompile(`<tr><th scope="row">.*?</tr>`).FindAllString(b.String(), -1)
@@ -251,10 +251,10 @@ func TestNoRatioWithoutIntervalAndVerdict(t *testing.T) {
 }
 
 func TestMarkdown(t *testing.T) {
-	for name, make := range runs() {
+	for name, run := range runs() {
 		t.Run(name, func(t *testing.T) {
 			var b bytes.Buffer
-			if err := report.Markdown(&b, make(t).data(), report.Options{Sections: claims()}); err != nil {
+			if err := report.Markdown(&b, run(t).data(), report.Options{Sections: claims()}); err != nil {
 				t.Fatal(err)
 			}
 			checkMarkdown(t, b.String())
@@ -303,13 +303,13 @@ func checkMarkdown(t *testing.T, text string) {
 }
 
 func TestFigures(t *testing.T) {
-	for name, make := range runs() {
+	for name, run := range runs() {
 		t.Run(name, func(t *testing.T) {
 			if name == "many" {
 				t.Skip("30 images take seconds to pack; HTML draws the same figures")
 			}
 			dir := filepath.Join(t.TempDir(), "a", "b")
-			names, err := report.Figures(dir, make(t).data())
+			names, err := report.Figures(dir, run(t).data())
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -137,13 +137,15 @@ func disc(at Point, radius float64) []Point {
 	return list
 }
 
-// stroke adds a line with round ends and corners.
+// stroke adds a line with round corners that ends where it ends: the ends of intervals mean something.
 func (p *painter) stroke(points []Point, width float64) {
 	r := width / 2
 	for i, b := range points {
-		p.polygon(disc(b, r))
 		if i == 0 {
 			continue
+		}
+		if i < len(points)-1 || b == points[0] {
+			p.polygon(disc(b, r))
 		}
 		a := points[i-1]
 		length := math.Hypot(b.X-a.X, b.Y-a.Y)

@@ -14,7 +14,7 @@ func Style() string {
 	for _, i := range palette() {
 		fmt.Fprintf(&b, ".k-%s{color:var(--k-%s)}", i.ink, i.ink)
 	}
-	b.WriteString(".k-l{fill:none;stroke:currentColor;stroke-linejoin:round;stroke-linecap:round}.k-a,.k-x{fill:currentColor}")
+	b.WriteString(".k-l{fill:none;stroke:currentColor;stroke-linejoin:round}.k-a,.k-x{fill:currentColor}")
 	b.WriteString(".k-r{fill:currentColor;fill-opacity:.22;stroke:currentColor}.k-h{fill:var(--k-p);stroke:currentColor;stroke-width:1.6}")
 	return b.String()
 }
