@@ -125,8 +125,8 @@ func (a *app) flagValues() map[string]cobra.CompletionFunc {
 // arguments says what the arguments of commands can be, by the commands' names. A command that is not here takes none.
 func (a *app) arguments() map[string]cobra.CompletionFunc {
 	return map[string]cobra.CompletionFunc{
-		"run":        first(1, found(isExperiment)),
-		"plan":       first(1, found(isExperiment)),
+		"run":        first(1, suitesOr(found(isExperiment))),
+		"plan":       first(1, suitesOr(found(isExperiment))),
 		"report":     first(1, found(isRun)),
 		"compare":    first(2, found(isRun)),
 		"list":       first(1, single(words(a.kinds()))),
@@ -263,6 +263,15 @@ func isRun(path string) bool {
 
 func isExperiment(path string) bool {
 	return slices.Contains([]string{".yaml", ".yml"}, filepath.Ext(path))
+}
+
+// suitesOr completes the suites, and what else there is beside them.
+func suitesOr(others cobra.CompletionFunc) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		named, _ := single(words(suites()))(cmd, args, typed)
+		can, directive := others(cmd, args, typed)
+		return append(named, can...), directive
+	}
 }
 
 // found completes the paths that are wanted. Where a directory has none, it goes on into the directories below it.

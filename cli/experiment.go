@@ -15,6 +15,7 @@ import (
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/internal/linux/thread"
 	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/suite"
 )
 
 // experimentFlags are the flags of commands that take an experiment. Each changes a value of the file, so that what they say is checked
@@ -159,6 +160,9 @@ func (a *app) resolve(cmd *cobra.Command, args []string, f *experimentFlags) (*e
 	if err != nil {
 		return nil, usageError{err}
 	}
+	if s, err := suiteOf(args); err == nil && s != nil {
+		e.Suite = s.Name
+	}
 	cpus, err := thread.CPUs()
 	if err != nil {
 		return nil, err
@@ -175,6 +179,12 @@ func (a *app) source(args []string) (string, []byte, error) {
 	if len(args) == 0 {
 		e, err := experiment.FindExample(experiment.DefaultExample)
 		return "the default experiment", e.Text, err
+	}
+	if s, err := suiteOf(args); err != nil || s != nil {
+		if err != nil {
+			return "", nil, err
+		}
+		return args[0], s.Experiment, nil
 	}
 	if args[0] == "-" {
 		text, err := io.ReadAll(io.LimitReader(a.In, experiment.MaxSize+1))
@@ -202,6 +212,9 @@ func (a *app) hint(name string, err error) string {
 	}
 	if _, err := experiment.FindExample(name); err == nil {
 		return fmt.Sprintf(" (%s is an example: nettoll init %s writes it to a file)", name, name)
+	}
+	if slices.Contains(suite.Names(), name) {
+		return fmt.Sprintf(" (%s is a suite: nettoll run %s%s)", name, suite.Prefix, name)
 	}
 	return " (want a file, or none for the default experiment; nettoll init writes one to start from)"
 }

@@ -15,7 +15,7 @@ import (
 func (a *app) initCommand() *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
-		Use:   "init [EXAMPLE]",
+		Use:   "init [EXAMPLE | suite:NAME]",
 		Short: "Write a commented experiment to start from",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
@@ -28,9 +28,9 @@ func (a *app) initCommand() *cobra.Command {
 			if len(args) == 1 {
 				name = args[0]
 			}
-			e, err := experiment.FindExample(name)
+			e, err := example(name)
 			if err != nil {
-				return usageError{err}
+				return err
 			}
 			if file == "" {
 				file = e.Name + ".yaml"
@@ -44,12 +44,15 @@ func (a *app) initCommand() *cobra.Command {
 		lines[i] = fmt.Sprintf("  %-12s %s", e.Name, e.Summary)
 		cmd.ValidArgs = append(cmd.ValidArgs, e.Name)
 	}
+	cmd.ValidArgs = append(cmd.ValidArgs, suites()...)
 	if err == nil {
 		cmd.Long = `Writes an experiment with a comment on every line that needs one, to change and to run. A file that exists is not
 overwritten.
 
 Examples:
-` + strings.Join(lines, "\n")
+` + strings.Join(lines, "\n") + `
+
+The experiments of suites can be changed in the same way. Only as ` + strings.Join(suites(), ", ") + ` they are compared with their paper.`
 	}
 	cmd.Example = `  nettoll init                       writes default.yaml
   nettoll init reference             every key there is, explained

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/suite"
 )
 
 // entry is one thing that an experiment can be made of or start from. Its JSON is what `list --json` prints: keys are added, and never renamed.
@@ -60,6 +61,11 @@ func (a *app) entries() []entry {
 	examples, _ := experiment.Examples() // they are part of the program
 	for _, e := range examples {
 		all = append(all, newEntry("example", e.Name, e.Summary, "", nil))
+	}
+	for _, name := range suite.Names() {
+		if s, err := suite.Find(name); err == nil { // is part of the program
+			all = append(all, newEntry("suite", s.Name, s.Summary, "", nil))
+		}
 	}
 	return all
 }

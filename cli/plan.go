@@ -40,7 +40,7 @@ func (a *app) planCommand() *cobra.Command {
 	var hosts, asJSON bool
 	var pilot string
 	cmd := &cobra.Command{
-		Use:   "plan [EXPERIMENT.yaml]",
+		Use:   "plan [EXPERIMENT.yaml | suite:NAME]",
 		Short: "Say what run would do: cells, blocks, precision to expect, time, memory",
 		Long: `Reads an experiment as run does and says what it is going to measure, what is left out and why, how long it takes and how
 precise it is going to be. It needs no privilege, builds nothing and touches nothing.

@@ -18,7 +18,7 @@ import (
 func (a *app) runCommand() *cobra.Command {
 	f, dir := &experimentFlags{}, ""
 	cmd := &cobra.Command{
-		Use:   "run [EXPERIMENT.yaml]",
+		Use:   "run [EXPERIMENT.yaml | suite:NAME]",
 		Short: "Measure: build the networks, drive the traffic, report what each costs",
 		Long: `Builds the networks on private hosts inside this machine, measures them in interleaved blocks, and prints a
 table of what each costs over the baseline. As an ordinary user it does so in a user namespace.
@@ -30,6 +30,7 @@ directory, nettoll-NAME-TIME where -o names no other, with the report as a page,
 		Example: `  nettoll run
   nettoll run --network bridge --workload 'udp-rr(payload=1024,mode=spin)' --placement same-host --time 20s
   nettoll run my.yaml --set factors.pairs=[1,10] -o ten-pairs
+  nettoll run suite:ji2019                       a published paper, its figures and claims beside what is measured here
   nettoll run --workload 'tcp-stream(driver=iperf3)' --workload tcp-stream    with iperf3, and with nettoll's own engine`,
 		Args: oneExperiment,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -127,11 +128,11 @@ func (a *app) conclude(out *control.Outcome, err error, dir string) error {
 			return err
 		}
 	}
-	if printErr := report.Text(a.Out, out.Run, out.Analysis, a.textOptions()); printErr != nil {
+	if printErr := a.writeReport(a.Out, "text", &report.Data{Run: out.Run, Log: &out.Log, Analysis: out.Analysis}, a.textOptions()); printErr != nil {
 		return errors.Join(err, printErr)
 	}
 	fmt.Fprintf(a.Out, "\nIt ended because %s. Everything is in %s (nettoll report %s).\n", out.Ended, dir, dir)
-	if page, pageErr := writePage(dir); pageErr != nil {
+	if page, pageErr := a.writePage(dir); pageErr != nil {
 		err = errors.Join(err, pageErr)
 	} else {
 		fmt.Fprintf(a.Out, "The report is %s.\n", page)
@@ -148,13 +149,13 @@ func (a *app) conclude(out *control.Outcome, err error, dir string) error {
 }
 
 // writePage writes the page of a run into its directory, from the records as anyone else would read them.
-func writePage(dir string) (string, error) {
+func (a *app) writePage(dir string) (string, error) {
 	data, _, err := report.Load(dir)
 	if err != nil {
 		return "", err
 	}
 	page := filepath.Join(dir, report.PageFile)
-	return page, report.WritePage(page, data, report.Options{})
+	return page, report.WritePage(page, data, report.Options{Sections: a.sections(data.Run, data.Log, data.Analysis)})
 }
 
 func (a *app) textOptions() report.Options {

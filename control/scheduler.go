@@ -128,7 +128,7 @@ func describe(o Options, cpus []int) (measure.Run, error) {
 	}
 	d := o.Resolved.Experiment.Design
 	run := measure.Run{
-		V: measure.Version, Name: o.Resolved.Experiment.Name, Started: time.Now().UTC(), Source: o.Resolved.Experiment.Source, Experiment: given,
+		V: measure.Version, Name: o.Resolved.Experiment.Name, Suite: o.Resolved.Experiment.Suite, Started: time.Now().UTC(), Source: o.Resolved.Experiment.Source, Experiment: given,
 		Design:   measure.Design{Precision: d.Precision, Time: d.Time.Seconds(), Generations: d.Generations, Seed: d.Seed, TrialSeconds: map[string]float64{}},
 		Versions: o.Versions, Facts: procfs.Machine(),
 	}

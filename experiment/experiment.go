@@ -53,6 +53,9 @@ type Experiment struct {
 
 	// Source is the file this was read from with what the command line changed in it, as YAML; "" where there is none.
 	Source string `json:"-"`
+
+	// Suite is whose experiment this is; "" where it is no suite's.
+	Suite string `json:"-"`
 }
 
 // Choice is one part with all of its parameters.

@@ -316,3 +316,19 @@ func Summarise(parts []Answer) Answer {
 	}
 	return sum
 }
+
+// Verdicts says of combinations what [Analyze] says of cells over their baselines: of cells over whatever else they are compared with, in one metric. They are
+// one family for Holm's procedure. The precision is what the run asked for.
+func Verdicts(list []Combined, m Metric, precision float64) []Verdict {
+	p := make([]float64, len(list))
+	for i, c := range list {
+		p[i] = c.P
+	}
+	verdicts := make([]Verdict, len(list))
+	for i, level := range Holm(p, drawn) {
+		r := Row{HasRatio: true, Estimate: list[i].Estimate, Floor: list[i].Floor}
+		r.adjusted(level)
+		verdicts[i] = r.comparison(precision).Decide(m)
+	}
+	return verdicts
+}

@@ -44,6 +44,9 @@ func label(metric string) string {
 	return text
 }
 
+// Number prints a value in a base unit as reports do: 13.0 µs. It is for what a [Section] shows.
+func Number(value float64, unit string) string { return number(value, unit) }
+
 // number prints a value for people, with a unit that does not repeat the metric's label, and with three digits where these were
 // measured: 13.0 µs, not 13 µs.
 func number(value float64, unit string) string {

@@ -1,0 +1,183 @@
+package suite
+
+import (
+	"bytes"
+	"encoding/csv"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nettoll/nettoll/measure"
+)
+
+// figures reads figures.csv: the coordinates of each figure, its value as the paper has it, and where it stands there. A line that begins with # is a
+// comment.
+func (s *Suite) figures(text []byte) ([]Figure, error) {
+	r := csv.NewReader(bytes.NewReader(text))
+	r.Comment = '#'
+	rows, err := r.ReadAll()
+	if err != nil {
+		return nil, err
+	}
+	coordinates := s.coordinates()
+	want := append(slices.Clone(coordinates), "value", "source")
+	if len(rows) < 2 || !slices.Equal(rows[0], want) {
+		return nil, fmt.Errorf("want the columns %s and a figure at least", strings.Join(want, ","))
+	}
+	var list []Figure
+	for _, row := range rows[1:] {
+		f := Figure{At: Point{}, Source: row[len(row)-1]}
+		for i, k := range coordinates {
+			if f.At[k] = row[i]; row[i] == "" {
+				return nil, fmt.Errorf("%q has no %s", row, k)
+			}
+			if err := s.checkCoordinate(k, row[i]); err != nil {
+				return nil, err
+			}
+		}
+		x, err := strconv.ParseFloat(row[len(coordinates)], 64)
+		if err != nil || !(x > 0) || math.IsInf(x, 0) {
+			return nil, fmt.Errorf("%q is not a positive number", row[len(coordinates)])
+		}
+		f.Value = x * s.metric(f.At[metricOf]).Unit
+		if f.Source == "" {
+			return nil, fmt.Errorf("%q has no source", row)
+		}
+		if slices.ContainsFunc(list, func(o Figure) bool { return o.At.equal(f.At) }) {
+			return nil, fmt.Errorf("%q is a second figure at the same place", row)
+		}
+		list = append(list, f)
+	}
+	return list, nil
+}
+
+func (s *Suite) metric(name string) Metric {
+	i := slices.IndexFunc(s.Metrics, func(m Metric) bool { return m.Name == name })
+	return s.Metrics[i] // names are checked when they are read
+}
+
+// published returns the figure at a point.
+func (s *Suite) published(p Point) (Figure, bool) {
+	i := slices.IndexFunc(s.Figures, func(f Figure) bool { return f.At.equal(p) })
+	if i < 0 {
+		return Figure{Value: math.NaN()}, false
+	}
+	return s.Figures[i], true
+}
+
+func (p Point) equal(o Point) bool { return maps.Equal(p, o) }
+
+// with returns the point with some of its coordinates replaced.
+func (p Point) with(o Point) Point {
+	q := maps.Clone(p)
+	maps.Copy(q, o)
+	return q
+}
+
+// cross returns every point of a space. The coordinates are crossed in the order given, the last one the fastest.
+func (s Space) cross(order []string) []Point {
+	points := []Point{{}}
+	for _, k := range order {
+		if len(s[k]) == 0 {
+			continue
+		}
+		var next []Point
+		for _, p := range points {
+			for _, v := range s[k] {
+				next = append(next, p.with(Point{k: v}))
+			}
+		}
+		points = next
+	}
+	return points
+}
+
+// property returns what a cell has at an axis: a property of its own, or a parameter of its workload.
+func property(c *measure.Cell, axis string) string {
+	switch axis {
+	case "placement":
+		return c.Placement
+	case "pairs":
+		return strconv.Itoa(c.Pairs)
+	case "family":
+		return c.Family
+	case "affinity":
+		return c.Affinity
+	case "runtime":
+		return c.Runtime
+	case "workload":
+		return c.Workload
+	}
+	return c.Params[axis]
+}
+
+// metricName is what the metric is called in the records of a cell: what it is per pair is what it is where there is one pair, and recorded once.
+func (m Recorded) metricName(c *measure.Cell) string {
+	if c.Pairs == 1 {
+		return strings.TrimSuffix(m.Metric, "_per_pair")
+	}
+	return m.Metric
+}
+
+// stackName is what a cell's stack is called: the beginning of its id.
+func stackName(c *measure.Cell) string {
+	name, _, _ := strings.Cut(c.ID, "/"+c.Placement+"/")
+	return name
+}
+
+// cell returns the cell of a run at a point, nil where it has none. Of several, as of two families where the suite has one, it is the first.
+func (s *Suite) cell(run *measure.Run, p Point) *measure.Cell {
+	m := s.metric(p[metricOf])
+	i := slices.IndexFunc(s.Stacks, func(x Stack) bool { return x.Name == p[stackOf] })
+	for _, name := range s.Stacks[i].Here {
+		for j := range run.Cells {
+			c := &run.Cells[j]
+			if !c.Twin && stackName(c) == name && c.Workload == m.Here.Workload && s.at(c, p) && has(c, m.Here.Params) {
+				return c
+			}
+		}
+	}
+	return nil
+}
+
+// at says whether a cell lies at the axes of a point.
+func (s *Suite) at(c *measure.Cell, p Point) bool {
+	for _, k := range s.Axes {
+		if property(c, k) != p[k] {
+			return false
+		}
+	}
+	return true
+}
+
+func has(c *measure.Cell, params Point) bool {
+	for k, v := range params {
+		if c.Params[k] != v {
+			return false
+		}
+	}
+	return true
+}
+
+// Unpublished says why there is no figure of a cell, which is "" where there is no reason.
+func (s *Suite) Unpublished(c *measure.Cell) string {
+	for _, u := range s.unpublished {
+		fits := true
+		for k, v := range u.Where {
+			switch k {
+			case stackOf:
+				i := slices.IndexFunc(s.Stacks, func(x Stack) bool { return x.Name == v })
+				fits = fits && i >= 0 && slices.Contains(s.Stacks[i].Here, stackName(c))
+			default:
+				fits = fits && property(c, k) == v
+			}
+		}
+		if fits {
+			return u.Reason
+		}
+	}
+	return ""
+}

@@ -1,0 +1,374 @@
+package suite
+
+import (
+	"bytes"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/nettoll/nettoll/measure"
+)
+
+//go:embed */experiment.yaml */figures.csv */suite.yaml
+var folders embed.FS
+
+// Prefix tells a suite from a file where an experiment is asked for: "suite:ji2019".
+const Prefix = "suite:"
+
+// Suite is a paper and the experiment that reproduces it.
+type Suite struct {
+	Name       string // that of its folder
+	Experiment []byte // YAML
+
+	Summary   string
+	Paper     Paper
+	Stacks    []Stack
+	Axes      []string // what tells figures apart beside metric and stack: properties of a cell, or parameters of its workload
+	Metrics   []Metric
+	Reference []string // stacks: ratios are shown to the first that has a figure at the same place
+	Differs   []string // how what is measured differs from what the paper measured
+	Figures   []Figure
+	Checks    []Claim // of nettoll's, about the paper's figures
+	Claims    []Claim // of the paper's
+
+	unpublished []unpublished
+}
+
+// Paper says what is reproduced.
+type Paper struct {
+	Authors string `yaml:"authors"`
+	Title   string `yaml:"title"`
+	In      string `yaml:"in"`
+	DOI     string `yaml:"doi"`
+}
+
+// Stack is what a paper calls a stack and what the experiment calls it: the first that was measured at the place in question.
+type Stack struct {
+	Name string   `yaml:"name"`
+	Here []string `yaml:"here"`
+}
+
+// Metric is what a paper calls a metric, and where it is found in a run.
+type Metric struct {
+	Name  string   `yaml:"name"`
+	Title string   `yaml:"title"`
+	Unit  float64  `yaml:"unit"` // base units of one unit of the paper's
+	Here  Recorded `yaml:"here"`
+}
+
+// Recorded is a metric of a run.
+type Recorded struct {
+	Workload string `yaml:"workload"`
+	Params   Point  `yaml:"params"` // of the workload: these at least
+	Metric   string `yaml:"metric"`
+	// Scale makes what was measured what the paper calls so: 0.5 of a round trip is a way.
+	Scale float64 `yaml:"scale"`
+}
+
+// Figure is a published figure.
+type Figure struct {
+	At     Point   // metric, stack and every axis
+	Value  float64 // base units
+	Source string  // section, table or figure
+}
+
+// unpublished are cells of the experiment without a figure.
+type unpublished struct {
+	Where  Point  `yaml:"where"`
+	Reason string `yaml:"reason"`
+}
+
+// Claim is something said about figures: that ratios of them lie within bounds, at each of some points.
+type Claim struct {
+	ID     string  `yaml:"id"`
+	Group  string  `yaml:"group"` // claims of a group stand together
+	Title  string  `yaml:"title"`
+	Said   string  `yaml:"said"` // where in the paper
+	Text   string  `yaml:"text"` // in nettoll's words
+	Note   string  `yaml:"note"`
+	Expect string  `yaml:"expect"` // why it cannot be expected to hold here
+	Each   Space   `yaml:"each"`
+	Ratios []Ratio `yaml:"ratios"`
+}
+
+// Ratio is a ratio of products of figures with its bounds. A term is what it says of its point; the rest is that of the claim.
+type Ratio struct {
+	As     string  `yaml:"as"` // for people; needed where it is not one figure over another
+	Over   []Point `yaml:"over"`
+	Under  []Point `yaml:"under"`
+	Factor float64 `yaml:"factor"` // 0: 1
+	Above  float64 `yaml:"above"`  // 0: any
+	Below  float64 `yaml:"below"`  // 0: any
+}
+
+// Point gives coordinates a value: metric, stack, and axes.
+type Point map[string]string
+
+// Space gives coordinates several values, which are crossed.
+type Space map[string][]string
+
+// UnmarshalYAML reads a map of single values.
+func (p *Point) UnmarshalYAML(unmarshal func(any) error) error {
+	var raw map[string]any
+	if err := unmarshal(&raw); err != nil {
+		return err
+	}
+	*p = Point{}
+	for k, v := range raw {
+		text, err := single(v)
+		if err != nil {
+			return fmt.Errorf("%s: %w", k, err)
+		}
+		(*p)[k] = text
+	}
+	return nil
+}
+
+// UnmarshalYAML reads a map of values and of lists of them.
+func (s *Space) UnmarshalYAML(unmarshal func(any) error) error {
+	var raw map[string]any
+	if err := unmarshal(&raw); err != nil {
+		return err
+	}
+	*s = Space{}
+	for k, v := range raw {
+		list, ok := v.([]any)
+		if !ok {
+			list = []any{v}
+		}
+		if len(list) == 0 {
+			return fmt.Errorf("%s is an empty list", k)
+		}
+		for _, x := range list {
+			text, err := single(x)
+			if err != nil {
+				return fmt.Errorf("%s: %w", k, err)
+			}
+			(*s)[k] = append((*s)[k], text)
+		}
+	}
+	return nil
+}
+
+func single(v any) (string, error) {
+	switch v.(type) {
+	case string, bool, int64, uint64, float64:
+		return fmt.Sprint(v), nil
+	}
+	return "", fmt.Errorf("%v is not a single value", v)
+}
+
+// names of the coordinates that every figure has.
+const (
+	metricOf = "metric"
+	stackOf  = "stack"
+)
+
+// Names lists the suites there are.
+func Names() []string { return namesIn(folders) }
+
+func namesIn(files fs.FS) []string {
+	found, _ := fs.Glob(files, "*/suite.yaml") // fails for a bad pattern only
+	for i, f := range found {
+		found[i] = path.Dir(f)
+	}
+	return found
+}
+
+// UnknownError says that there is no such suite.
+type UnknownError struct {
+	Name  string
+	Known []string
+}
+
+func (e *UnknownError) Error() string {
+	return fmt.Sprintf("unknown suite %q (known: %s)", e.Name, strings.Join(e.Known, ", "))
+}
+
+// Find returns a suite. The error is an [*UnknownError] where there is none of that name.
+func Find(name string) (*Suite, error) {
+	if known := Names(); !slices.Contains(known, name) {
+		return nil, &UnknownError{name, known}
+	}
+	return read(folders, name)
+}
+
+// read reads a suite from its folder.
+func read(files fs.FS, name string) (*Suite, error) {
+	s, err := decode(files, name)
+	if err != nil {
+		return nil, fmt.Errorf("read suite %q: %w", name, err)
+	}
+	return s, nil
+}
+
+func decode(files fs.FS, name string) (*Suite, error) {
+	s := &Suite{Name: name}
+	var err error
+	if s.Experiment, err = fs.ReadFile(files, path.Join(name, "experiment.yaml")); err != nil {
+		return nil, err
+	}
+	text, err := fs.ReadFile(files, path.Join(name, "suite.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	var raw struct {
+		Summary     string        `yaml:"summary"`
+		Paper       Paper         `yaml:"paper"`
+		Stacks      []Stack       `yaml:"stacks"`
+		Axes        []string      `yaml:"axes"`
+		Metrics     []Metric      `yaml:"metrics"`
+		Reference   []string      `yaml:"reference"`
+		Unpublished []unpublished `yaml:"unpublished"`
+		Differs     []string      `yaml:"differs"`
+		Checks      []Claim       `yaml:"checks"`
+		Claims      []Claim       `yaml:"claims"`
+	}
+	if err := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict()).Decode(&raw); err != nil {
+		return nil, fmt.Errorf("suite.yaml: %w", err)
+	}
+	s.Summary, s.Paper, s.Stacks, s.Axes, s.Metrics, s.Reference = raw.Summary, raw.Paper, raw.Stacks, raw.Axes, raw.Metrics, raw.Reference
+	s.Differs, s.Checks, s.Claims, s.unpublished = raw.Differs, raw.Checks, raw.Claims, raw.Unpublished
+	if err := s.check(); err != nil {
+		return nil, fmt.Errorf("suite.yaml: %w", err)
+	}
+	text, err = fs.ReadFile(files, path.Join(name, "figures.csv"))
+	if err != nil {
+		return nil, err
+	}
+	if s.Figures, err = s.figures(text); err != nil {
+		return nil, fmt.Errorf("figures.csv: %w", err)
+	}
+	return s, nil
+}
+
+func (s *Suite) stackNames() []string {
+	var names []string
+	for _, x := range s.Stacks {
+		names = append(names, x.Name)
+	}
+	return names
+}
+
+func (s *Suite) metricNames() []string {
+	var names []string
+	for _, x := range s.Metrics {
+		names = append(names, x.Name)
+	}
+	return names
+}
+
+// coordinates are those of a figure, in the order in which people read them.
+func (s *Suite) coordinates() []string { return append([]string{metricOf, stackOf}, s.Axes...) }
+
+// check says what is wrong with a suite, apart from its figures.
+func (s *Suite) check() error {
+	switch {
+	case s.Summary == "" || s.Paper.Title == "" || s.Paper.Authors == "" || s.Paper.In == "":
+		return errors.New("summary, and authors, title and in of the paper are needed")
+	case len(s.Stacks) == 0 || len(s.Metrics) == 0:
+		return errors.New("stacks and metrics are needed")
+	}
+	for what, names := range map[string][]string{"stack": s.stackNames(), "metric": s.metricNames(), "coordinate": s.coordinates()} {
+		for i, n := range names {
+			if n == "" || slices.Contains(names[:i], n) {
+				return fmt.Errorf("%s %q is empty or listed twice", what, n)
+			}
+		}
+	}
+	for _, x := range s.Stacks {
+		if len(x.Here) == 0 {
+			return fmt.Errorf("stack %q has no stack of the experiment (here)", x.Name)
+		}
+	}
+	for _, m := range s.Metrics {
+		if d, ok := measure.LookupMetric(m.Here.Metric); !ok || d.Differs() {
+			return fmt.Errorf("metric %q: %q is not a metric that is compared by ratio", m.Name, m.Here.Metric)
+		}
+		if !(m.Unit > 0) || !(m.Here.Scale > 0) || m.Here.Workload == "" || m.Title == "" {
+			return fmt.Errorf("metric %q: title, unit, and workload and scale here are needed", m.Name)
+		}
+	}
+	for _, r := range s.Reference {
+		if !slices.Contains(s.stackNames(), r) {
+			return fmt.Errorf("reference: unknown stack %q (known: %s)", r, strings.Join(s.stackNames(), ", "))
+		}
+	}
+	var ids []string
+	for _, c := range slices.Concat(s.Checks, s.Claims) {
+		if c.ID == "" || slices.Contains(ids, c.ID) {
+			return fmt.Errorf("claim %q has no id, or one that another has", c.ID)
+		}
+		ids = append(ids, c.ID)
+		if err := s.checkClaim(c); err != nil {
+			return fmt.Errorf("claim %q: %w", c.ID, err)
+		}
+	}
+	return nil
+}
+
+func (s *Suite) checkClaim(c Claim) error {
+	if c.Title == "" || c.Text == "" || len(c.Ratios) == 0 {
+		return errors.New("title, text and ratios are needed")
+	}
+	for k, values := range c.Each {
+		for _, v := range values {
+			if err := s.checkCoordinate(k, v); err != nil {
+				return err
+			}
+		}
+	}
+	for i, r := range c.Ratios {
+		b := measure.Bounds{Above: r.Above, Below: r.Below}
+		switch {
+		case !(r.Above >= 0) || !(r.Below >= 0) || r.Above == 0 && r.Below == 0 || r.Below != 0 && b.Above >= b.Below || math.IsInf(r.Above+r.Below, 0):
+			return fmt.Errorf("ratio %d: above %g and below %g are no bounds", i+1, r.Above, r.Below)
+		case !(r.Factor >= 0):
+			return fmt.Errorf("ratio %d: factor %g is not positive", i+1, r.Factor)
+		case len(r.Over) == 0:
+			return fmt.Errorf("ratio %d has nothing over", i+1)
+		case r.As == "" && (len(r.Over) != 1 || len(r.Under) != 1):
+			return fmt.Errorf("ratio %d is not one figure over another and needs words (as)", i+1)
+		}
+		for _, t := range slices.Concat(r.Over, r.Under) {
+			for k, v := range t {
+				if err := s.checkCoordinate(k, v); err != nil {
+					return err
+				}
+			}
+			for _, k := range s.coordinates() {
+				if t[k] == "" && len(c.Each[k]) == 0 {
+					return fmt.Errorf("ratio %d: a term has no %s", i+1, k)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// checkCoordinate says whether a coordinate is known, and its value where it is known which there are.
+func (s *Suite) checkCoordinate(name, value string) error {
+	known := s.coordinates()
+	if !slices.Contains(known, name) {
+		return fmt.Errorf("unknown coordinate %q (known: %s)", name, strings.Join(known, ", "))
+	}
+	switch name {
+	case metricOf:
+		known = s.metricNames()
+	case stackOf:
+		known = s.stackNames()
+	default:
+		return nil
+	}
+	if !slices.Contains(known, value) {
+		return fmt.Errorf("unknown %s %q (known: %s)", name, value, strings.Join(known, ", "))
+	}
+	return nil
+}

@@ -1,0 +1,492 @@
+package suite
+
+import (
+	"errors"
+	"io/fs"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nettoll/nettoll/experiment"
+	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/network/networktest"
+	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/runtime"
+	"github.com/nettoll/nettoll/runtime/netns"
+	"github.com/nettoll/nettoll/workload"
+	"github.com/nettoll/nettoll/workload/udprate"
+	"github.com/nettoll/nettoll/workload/udprr"
+)
+
+func parts() experiment.Parts {
+	fake := func(name string, params ...part.Param) network.Network {
+		return networktest.Fake{Description: network.Description{Name: name, Summary: name, Implementation: "kernel", Params: params}}
+	}
+	return experiment.Parts{
+		Networks:  []network.Network{fake("host"), fake("bridge"), fake("nat", part.Switch("hairpin", "")), fake("macvlan")},
+		Runtimes:  []runtime.Runtime{netns.Runtime{}},
+		Workloads: []workload.Workload{udprr.Workload{}, udprate.Workload{}},
+	}
+}
+
+func find(t testing.TB, name string) *Suite {
+	t.Helper()
+	s, err := Find(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func resolve(t testing.TB, s *Suite, settings ...experiment.Setting) *experiment.Resolved {
+	t.Helper()
+	e, err := experiment.Read(s.Name, s.Experiment, settings, parts())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := experiment.Resolve(e, parts(), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// Every suite is whole: its experiment decodes, every figure has a cell there, every cell a figure or a reason why not, and every claim the figures it is about.
+func TestSuites(t *testing.T) {
+	if len(Names()) == 0 {
+		t.Fatal("no suite")
+	}
+	for _, name := range Names() {
+		t.Run(name, func(t *testing.T) {
+			s := find(t, name)
+			r := resolve(t, s)
+			if r.Experiment.Name != name {
+				t.Errorf("its experiment is called %q", r.Experiment.Name)
+			}
+			if len(r.Omitted) > 0 {
+				t.Errorf("left out: %v", r.Omitted)
+			}
+			run := runOf(r)
+			figures := map[string]int{}
+			for _, f := range s.Figures {
+				c := s.cell(&run, f.At)
+				if c == nil {
+					t.Errorf("%v is measured in no cell", f)
+					continue
+				}
+				figures[c.ID]++
+			}
+			for i := range run.Cells {
+				c := &run.Cells[i]
+				switch n, reason := figures[c.ID], s.Unpublished(c); {
+				case c.Twin:
+				case n == 0 && reason == "":
+					t.Errorf("%s has no figure and no reason", c.ID)
+				case n > 0 && reason != "":
+					t.Errorf("%s has %d figures and a reason why not: %s", c.ID, n, reason)
+				case n > 0 && n != len(s.Metrics):
+					t.Errorf("%s has %d figures of %d", c.ID, n, len(s.Metrics))
+				}
+			}
+			empty := s.Evaluate(run, &measure.Log{}, measure.Analyze(run, &measure.Log{}))
+			for _, c := range append(empty.Checks, empty.Claims...) {
+				for _, p := range c.Parts {
+					if math.IsNaN(p.There) {
+						t.Errorf("%s, %s, %s: a figure is missing", c.ID, p.At, p.Of)
+					}
+				}
+			}
+			for _, c := range empty.Checks {
+				if c.There != measure.Holds {
+					t.Errorf("the check %s %s", c.ID, c.There)
+				}
+			}
+		})
+	}
+}
+
+// What the paper claims holds in its own figures, or does not.
+func TestJi2019OnItsOwnFigures(t *testing.T) {
+	s := find(t, "ji2019")
+	if len(s.Figures) != 56 {
+		t.Errorf("%d figures, want 28 rates and 28 latencies", len(s.Figures))
+	}
+	run := runOf(resolve(t, s))
+	got := map[string]string{}
+	for _, c := range s.Evaluate(run, &measure.Log{}, measure.Analyze(run, &measure.Log{})).Claims {
+		got[c.ID] = finding(c.There, c.Parts, func(p Part) measure.Finding { return p.Finding }).Text
+	}
+	want := map[string]string{
+		"payload-rate":         "holds",
+		"pairs-rate":           "holds (6/6)",
+		"order-rate":           "holds (8/8)",
+		"gap-rate":             "holds (4/4)",
+		"alike-rate":           "holds (4/4)",
+		"bridge-rate":          "does not hold (6/8)",
+		"bridge-pairs-rate":    "holds (2/2)",
+		"bridge-small":         "holds (2/2)",
+		"order-latency":        "holds (8/8)",
+		"below-native":         "holds (2/2)",
+		"pairs-latency":        "holds (6/6)",
+		"payload-latency":      "holds (6/6)",
+		"far-latency":          "holds (12/12)",
+		"alike-latency":        "holds (4/4)",
+		"bridge-latency":       "holds (8/8)",
+		"gap-latency":          "does not hold (4/8)",
+		"bridge-pairs-latency": "holds (2/2)",
+		"best-rate":            "does not hold (21/24)",
+		"similar-latency":      "does not hold (4/8)",
+		"payload-far":          "holds (6/6)",
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+// Rate and latency of one pair are one measurement in µs, to 1 %. Were they in ms as it is written there, or the rates of ten pairs sums, the check
+// would say so.
+func TestJi2019Units(t *testing.T) {
+	s := find(t, "ji2019")
+	run := runOf(resolve(t, s))
+	checks := func() map[string]measure.Finding {
+		m := map[string]measure.Finding{}
+		for _, c := range s.Evaluate(run, &measure.Log{}, measure.Analyze(run, &measure.Log{})).Checks {
+			m[c.ID] = c.There
+		}
+		return m
+	}
+	both := func(f measure.Finding) map[string]measure.Finding {
+		return map[string]measure.Finding{"one-measurement": f, "ten-pairs-are-a-mean": f}
+	}
+	if d := cmp.Diff(both(measure.Holds), checks()); d != "" {
+		t.Error(d)
+	}
+	for i := range s.Figures {
+		if s.Figures[i].At[metricOf] == "latency" {
+			s.Figures[i].Value *= 1000
+		}
+	}
+	if d := cmp.Diff(both(measure.DoesNotHold), checks()); d != "" {
+		t.Error(d)
+	}
+}
+
+// runOf is run.json of an experiment.
+func runOf(r *experiment.Resolved) measure.Run {
+	run := measure.Run{V: 1, Name: r.Experiment.Name, Suite: r.Experiment.Name, Design: measure.Design{Precision: r.Experiment.Design.Precision}}
+	for _, c := range r.Cells {
+		run.Cells = append(run.Cells, c.Cell)
+	}
+	return run
+}
+
+// world makes trials of an experiment: value says what the rate and the round trip (s) of a cell are; every generation of a cell is off by spread.
+func world(run measure.Run, generations, blocks int, spread float64, value func(*measure.Cell) (rate, latency float64)) *measure.Log {
+	rnd := rand.New(rand.NewPCG(1, 5))
+	log := &measure.Log{}
+	for g := range generations {
+		own := make([]float64, len(run.Cells))
+		for i := range own {
+			own[i] = spread * rnd.NormFloat64()
+		}
+		for b := range blocks {
+			drift := 0.2 * rnd.NormFloat64()
+			for i := range run.Cells {
+				c := &run.Cells[i]
+				rate, latency := value(c)
+				off := math.Exp(own[i] + drift)
+				log.Trials = append(log.Trials, measure.Trial{Generation: g, Block: g*blocks + b, Cell: c.ID, Duration: 0.1, Metrics: map[string]float64{
+					rateOf(c): rate * off, "latency_mean": latency / off, "latency_p50": latency / off, "packet_rate": 1e5 * off,
+				}})
+			}
+		}
+	}
+	return log
+}
+
+// rateOf is the metric that udp-rr records.
+func rateOf(c *measure.Cell) string {
+	if c.Pairs == 1 {
+		return "transaction_rate"
+	}
+	return "transaction_rate_per_pair"
+}
+
+// as is a world as it was published. Native with ten pairs, which was not, is as none there.
+func (s *Suite) as(run *measure.Run) func(*measure.Cell) (rate, latency float64) {
+	published := map[string]float64{}
+	for _, f := range s.Figures {
+		if c := s.cell(run, f.At); c != nil {
+			published[f.At[metricOf]+" "+c.ID] = f.Value
+		}
+	}
+	return func(c *measure.Cell) (rate, latency float64) {
+		id := strings.TrimSuffix(c.ID, "#2")
+		if _, ok := published["rate "+id]; !ok {
+			id = strings.Replace(id, "host/", "none/", 1)
+		}
+		return published["rate "+id], 2 * published["latency "+id]
+	}
+}
+
+func findings(r *Result) map[string]measure.Finding {
+	m := map[string]measure.Finding{}
+	for _, c := range r.Claims {
+		m[c.ID] = c.Here.Finding
+	}
+	return m
+}
+
+func evaluate(s *Suite, run measure.Run, log *measure.Log) *Result {
+	return s.Evaluate(run, log, measure.Analyze(run, log))
+}
+
+// In a machine that is as the paper's figures, every claim is found to be what it is there.
+func TestEvaluateInThePaper(t *testing.T) {
+	s := find(t, "ji2019")
+	run := runOf(resolve(t, s))
+	r := evaluate(s, run, world(run, 10, 3, 0.0005, s.as(&run)))
+	for _, c := range r.Claims {
+		if c.Here.Finding != c.There {
+			t.Errorf("%s: %s, in the paper it %s", c.ID, c.Here.Finding, c.There)
+		}
+		for _, p := range c.Parts {
+			if p.Missing != "" || p.Here.Generations != 10 {
+				t.Errorf("%s, %s: %q, %+v", c.ID, p.At, p.Missing, p.Here)
+			}
+		}
+	}
+}
+
+// Where all stacks are equal, what says that they differ does not hold or cannot be told, and never holds.
+func TestEvaluateWhereAllIsEqual(t *testing.T) {
+	s := find(t, "ji2019")
+	run := runOf(resolve(t, s))
+	r := evaluate(s, run, world(run, 10, 3, 0.005, func(*measure.Cell) (rate, latency float64) { return 2e4, 5e-5 }))
+	got := findings(r)
+	for _, id := range []string{"gap-rate", "gap-latency", "far-latency", "bridge-rate", "payload-far"} {
+		if got[id] != measure.DoesNotHold {
+			t.Errorf("%s: %s", id, got[id])
+		}
+	}
+	for _, id := range []string{"payload-rate", "payload-latency", "alike-rate", "alike-latency", "similar-latency"} {
+		if got[id] != measure.Holds {
+			t.Errorf("%s: %s", id, got[id])
+		}
+	}
+	for _, id := range []string{"order-rate", "order-latency", "below-native", "bridge-latency", "bridge-pairs-rate"} {
+		if got[id] != measure.CannotTell {
+			t.Errorf("%s: %s", id, got[id])
+		}
+	}
+}
+
+// Noise leaves claims open and says how long a run would decide them; that is longer where the noise is larger.
+func TestEvaluateWithNoise(t *testing.T) {
+	s := find(t, "ji2019")
+	run := runOf(resolve(t, s))
+	times := map[float64]float64{}
+	for _, spread := range []float64{0.2, 0.4} {
+		r := evaluate(s, run, world(run, 6, 3, spread, s.as(&run)))
+		for _, c := range r.Claims {
+			if c.ID == "below-native" {
+				if c.Here.Finding != measure.CannotTell || !(c.Here.Longer > 1) {
+					t.Errorf("spread %g: %+v", spread, c.Here)
+				}
+				times[spread] = c.Here.Longer
+			}
+		}
+	}
+	if !(times[0.4] > times[0.2]) {
+		t.Error(times)
+	}
+}
+
+// A run with fewer cells answers what it can.
+func TestEvaluateWithCellsMissing(t *testing.T) {
+	s := find(t, "ji2019")
+	r := resolve(t, s, experiment.Setting{Flag: "--pairs", Path: "factors.pairs", Value: "[1]"})
+	run := runOf(r)
+	log := world(run, 10, 3, 0.0005, s.as(&run))
+	res := evaluate(s, run, log)
+	got := findings(res)
+	for id, want := range map[string]measure.Finding{
+		"payload-rate": measure.Holds, "below-native": measure.Holds, // about one pair alone
+		"gap-latency": measure.DoesNotHold,                                         // one pair is enough
+		"order-rate":  measure.CannotTell,                                          // holds for one pair
+		"pairs-rate":  measure.CannotTell, "bridge-pairs-rate": measure.CannotTell, // about ten pairs
+	} {
+		if got[id] != want {
+			t.Errorf("%s: %s, want %s", id, got[id], want)
+		}
+	}
+	// A stack that failed is missing as well.
+	for i := range log.Trials {
+		if strings.HasPrefix(log.Trials[i].Cell, "macvlan/") {
+			log.Trials[i].Failed = "no macvlan here"
+		}
+	}
+	got = findings(evaluate(s, run, log))
+	if got["payload-rate"] != measure.Holds || got["below-native"] != measure.CannotTell {
+		t.Errorf("%v", got)
+	}
+	for _, c := range res.Claims {
+		if c.ID == "pairs-rate" && (c.Parts[0].Missing != "none, one host, 10 pairs, 28 bytes was not measured" || res.longer(c) != "not measured") {
+			t.Errorf("%q, %q", c.Parts[0].Missing, res.longer(c))
+		}
+	}
+	// Nothing of the suite is left.
+	empty := measure.Run{V: 1, Cells: []measure.Cell{{ID: "x/same-host/1/tcp-stream", Placement: "same-host", Pairs: 1, Workload: "tcp-stream"}}}
+	for id, f := range findings(evaluate(s, empty, &measure.Log{})) {
+		if f != measure.CannotTell {
+			t.Errorf("%s: %s", id, f)
+		}
+	}
+}
+
+// A suite measured in another mode is not the paper's any more.
+func TestEvaluateOfAnotherMode(t *testing.T) {
+	s := find(t, "ji2019")
+	run := runOf(resolve(t, s))
+	for i := range run.Cells {
+		if run.Cells[i].Workload == "udp-rr" {
+			run.Cells[i].Params["mode"] = "spin"
+		}
+	}
+	for _, c := range evaluate(s, run, world(run, 5, 2, 0.001, s.as(&run))).Compare() {
+		if c.Cell != nil {
+			t.Fatalf("%v is taken from %s", c.At, c.Cell.ID)
+		}
+	}
+}
+
+func TestCompare(t *testing.T) {
+	s := find(t, "ji2019")
+	run := runOf(resolve(t, s))
+	got := map[string]Compared{}
+	for _, c := range evaluate(s, run, world(run, 8, 3, 0.001, s.as(&run))).Compare() {
+		got[strings.Join([]string{c.At["metric"], c.At["stack"], c.At["placement"], c.At["pairs"], c.At["payload"]}, " ")] = c
+	}
+	for _, tt := range []struct {
+		at, reference string
+		published     float64
+		there         float64
+		verdict       measure.Verdict
+	}{
+		{"latency native same-host 1 28", "", 5.545e-6, math.NaN(), ""},
+		{"latency bridge same-host 1 28", "native", 7.497e-6, 7.497 / 5.545, measure.Slower},
+		{"latency macvlan same-host 1 28", "native", 4.994e-6, 4.994 / 5.545, measure.Faster},
+		{"latency none same-host 10 28", "", 10.441e-6, math.NaN(), ""},
+		{"latency bridge cross-host 10 28", "none", 84.277e-6, 84.277 / 55.283, measure.Slower},
+		{"rate bridge cross-host 10 28", "none", 5717, 5717.0 / 8654, measure.Slower},
+	} {
+		c := got[tt.at]
+		if c.Reference != tt.reference || math.Abs(c.Figure.Value/tt.published-1) > 1e-9 || c.Verdict != tt.verdict {
+			t.Errorf("%s: %+v", tt.at, c)
+		}
+		if math.Abs(c.There-tt.there) > 1e-9 || math.IsNaN(c.There) != math.IsNaN(tt.there) {
+			t.Errorf("%s: ratio there %g, want %g", tt.at, c.There, tt.there)
+		}
+		if (c.Here != nil) != (tt.reference != "") || c.Here != nil && math.Abs(c.Here.Ratio/tt.there-1) > 0.01 {
+			t.Errorf("%s: %+v", tt.at, c.Here)
+		}
+		if math.Abs(c.Value/tt.published-1) > 0.3 { // the machine drifts
+			t.Errorf("%s: value %g", tt.at, c.Value)
+		}
+	}
+}
+
+func TestFind(t *testing.T) {
+	_, err := Find("nobody1999")
+	var unknown *UnknownError
+	if !errors.As(err, &unknown) || err.Error() != `unknown suite "nobody1999" (known: ji2019)` {
+		t.Errorf("%v", err)
+	}
+	if _, err := Find("../suite"); err == nil {
+		t.Error("found")
+	}
+}
+
+// small is a suite in three files.
+func small() fstest.MapFS {
+	return fstest.MapFS{
+		"p/experiment.yaml": {Data: []byte("name: p\n")},
+		"p/figures.csv":     {Data: []byte("metric,stack,pairs,value,source\nrate,a,1,10,table 1\nrate,b,1,20,table 1\n")},
+		"p/suite.yaml": {Data: []byte(`
+summary: s
+paper: {authors: a, title: t, in: j}
+stacks: [{name: a, here: [x]}, {name: b, here: [y]}]
+axes: [pairs]
+metrics: [{name: rate, title: Rate, unit: 1, here: {workload: w, metric: goodput, scale: 1}}]
+reference: [a]
+claims:
+  - id: c
+    title: t
+    text: x
+    each: {metric: rate, pairs: [1, 2]}
+    ratios: [{over: [{stack: a}], under: [{stack: b}], above: 1}]
+`)},
+	}
+}
+
+// What is wrong in a folder is an error that names it.
+func TestDecodeIsStrict(t *testing.T) {
+	if s, err := read(small(), "p"); err != nil || len(s.Figures) != 2 || len(s.Claims) != 1 {
+		t.Fatal(s, err)
+	}
+	if d := cmp.Diff([]string{"p"}, namesIn(small())); d != "" {
+		t.Error(d)
+	}
+	for _, tt := range []struct{ file, old, new, want string }{
+		{"suite.yaml", "summary: s", "overview: s", "overview"},
+		{"suite.yaml", "summary: s", "", "summary"},
+		{"suite.yaml", "title: Rate", "titel: Rate", "titel"},
+		{"suite.yaml", "reference: [a]", "reference: [z]", `unknown stack "z" (known: a, b)`},
+		{"suite.yaml", "goodput", "goodputs", `"goodputs" is not a metric`},
+		{"suite.yaml", "goodput", "loss", `"loss" is not a metric that is compared by ratio`},
+		{"suite.yaml", "unit: 1", "unit: 0", "unit"},
+		{"suite.yaml", "here: [y]", "here: []", `stack "b"`},
+		{"suite.yaml", "{name: b", "{name: a", `stack "a" is empty or listed twice`},
+		{"suite.yaml", "above: 1", "above: 0", "no bounds"},
+		{"suite.yaml", "above: 1", "above: 2, below: 1", "no bounds"},
+		{"suite.yaml", "above: 1", "abov: 1", "abov"},
+		{"suite.yaml", "under: [{stack: b}], ", "", "needs words"},
+		{"suite.yaml", "over: [{stack: a}], ", "as: x, ", "nothing over"},
+		{"suite.yaml", "{stack: b}", "{stack: c}", `unknown stack "c" (known: a, b)`},
+		{"suite.yaml", "{stack: b}", "{stack: b, mode: x}", `unknown coordinate "mode" (known: metric, stack, pairs)`},
+		{"suite.yaml", "{stack: b}", "{pairs: 1}", "a term has no stack"},
+		{"suite.yaml", "pairs: [1, 2]", "pairs: []", "empty list"},
+		{"suite.yaml", "pairs: [1, 2]", "pairs: [[1]]", "not a single value"},
+		{"suite.yaml", "- id: c", "- id: ''", "has no id"},
+		{"figures.csv", "rate,b,1,20,table 1", "rate,b,1,20,", "has no source"},
+		{"figures.csv", "rate,b,1,20,table 1", "rate,b,1,-2,table 1", `"-2" is not a positive number`},
+		{"figures.csv", "rate,b,1,20,table 1", "rate,b,,2,table 1", "has no pairs"},
+		{"figures.csv", "rate,b,1,20,table 1", "rate,c,1,2,table 1", `unknown stack "c"`},
+		{"figures.csv", "rate,b,1,20,table 1", "rate,a,1,2,table 1", "second figure"},
+		{"figures.csv", "rate,b,1,20,table 1", "rate,a,1,2", "wrong number of fields"},
+		{"figures.csv", "metric,stack", "stack,metric", "want the columns metric,stack,pairs,value,source"},
+	} {
+		files := small()
+		f := files["p/"+tt.file]
+		if !strings.Contains(string(f.Data), tt.old) {
+			t.Fatalf("no %q", tt.old)
+		}
+		f.Data = []byte(strings.Replace(string(f.Data), tt.old, tt.new, 1))
+		_, err := read(files, "p")
+		if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), `suite "p"`) {
+			t.Errorf("%q for %q: %v, want %q", tt.new, tt.old, err, tt.want)
+		}
+	}
+	for file := range small() {
+		files := small()
+		delete(files, file)
+		if _, err := read(files, "p"); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("without %s: %v", file, err)
+		}
+	}
+}

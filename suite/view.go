@@ -1,0 +1,334 @@
+package suite
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/report"
+)
+
+// Sections are what a run says of the paper, as parts of its report: the claims, the figures side by side, what differs, and in detail the claims one by one.
+func (r *Result) Sections() []report.Section {
+	return []report.Section{r.claims(), r.sideBySide(), r.differs(), r.oneByOne()}
+}
+
+// claims has the answer: which claims hold.
+func (r *Result) claims() report.Section {
+	p := r.Suite.Paper
+	s := report.Section{Title: "What the paper claims, and whether it holds"}
+	source := fmt.Sprintf("%s: %s. %s", p.Authors, p.Title, p.In)
+	if p.DOI != "" {
+		source += ", doi:" + p.DOI
+	}
+	s.Blocks = append(s.Blocks, report.Block{Text: source + "."}, report.Block{Text: r.summary()})
+	starred := false
+	var t *report.Table
+	for i, c := range r.Claims {
+		if t == nil || c.Group != t.Caption {
+			t = &report.Table{Caption: c.Group, Columns: []report.Column{{Title: "claim"}, {Title: "in its own figures"}, {Title: "here"}, {Title: "decided by"}}}
+			s.Blocks = append(s.Blocks, report.Block{Table: t})
+		}
+		star := ""
+		if c.Expect != "" {
+			star, starred = "*", true
+		}
+		t.Rows = append(t.Rows, []report.Field{
+			{Text: fmt.Sprintf("%d %s%s", i+1, c.Title, star)},
+			finding(c.There, c.Parts, func(p Part) measure.Finding { return p.Finding }),
+			finding(c.Here.Finding, c.Parts, func(p Part) measure.Finding { return p.Answer.Finding }),
+			{Text: r.longer(c)},
+		})
+	}
+	if starred {
+		s.Blocks = append(s.Blocks, report.Block{Text: "* cannot be expected to hold here; see below why.", Tone: report.Quiet})
+	}
+	s.Blocks = append(s.Blocks, report.Block{Tone: report.Quiet, Text: "A claim holds if it does at each of its places (in brackets: at how many), and does not hold if it does not at one. Here that takes an " +
+		"interval beyond the claimed bound, with an error rate of 5 % for all claims together, and a distance to it above the floor. " +
+		"Decided by: how long a run would decide it, if the estimates stayed where they are."})
+	return s
+}
+
+// summary says how many claims hold.
+func (r *Result) summary() string {
+	there, here := map[measure.Finding]int{}, map[measure.Finding]int{}
+	var lost []string
+	for i, c := range r.Claims {
+		there[c.There]++
+		here[c.Here.Finding]++
+		if c.There == measure.Holds && c.Here.Finding == measure.DoesNotHold {
+			lost = append(lost, strconv.Itoa(i+1))
+		}
+	}
+	text := fmt.Sprintf("Of %d claims %d hold in the paper's own figures. Here %d hold, %d do not, and of %d it cannot be told.",
+		len(r.Claims), there[measure.Holds], here[measure.Holds], here[measure.DoesNotHold], here[measure.CannotTell])
+	if len(lost) > 0 {
+		text += " In its figures but not here: " + strings.Join(lost, ", ") + "."
+	}
+	return text
+}
+
+// finding says what became of a claim and at how many of its places it holds.
+func finding(f measure.Finding, parts []Part, of func(Part) measure.Finding) report.Field {
+	field := report.Field{Text: string(f)}
+	switch f {
+	case measure.Holds:
+		field.Tone = report.Good
+	case measure.DoesNotHold:
+		field.Tone = report.Bad
+	case measure.CannotTell:
+		field.Tone = report.Doubt
+	}
+	counts := map[measure.Finding]int{}
+	for _, p := range parts {
+		counts[of(p)]++
+	}
+	if len(parts) > 1 {
+		field.Text += fmt.Sprintf(" (%d/%d)", counts[measure.Holds], len(parts))
+	}
+	return field
+}
+
+// day is the longest run that is suggested.
+const day = 24 * 60 * 60 // s
+
+// longer says how long a run would decide a claim.
+func (r *Result) longer(c Judged) string {
+	if c.Here.Finding != measure.CannotTell {
+		return ""
+	}
+	if measured := slices.ContainsFunc(c.Parts, func(p Part) bool { return p.Missing == "" }); !measured {
+		return "not measured"
+	}
+	if missing := slices.ContainsFunc(c.Parts, func(p Part) bool { return p.Missing != "" }); missing && math.IsNaN(c.Here.Longer) {
+		return "partly measured"
+	}
+	return howLong(c.Here.Longer * r.Measured)
+}
+
+// howLong writes a time of measuring for people, rounded up: it is a guess.
+func howLong(seconds float64) string {
+	const minute, hour = 60, 60 * 60
+	switch {
+	case math.IsNaN(seconds):
+		return "unknown: no floor"
+	case seconds > day:
+		return "more than a day"
+	case seconds > 2*hour:
+		return fmt.Sprintf("about %.0f h", math.Ceil(seconds/hour))
+	case seconds > 2*minute:
+		return fmt.Sprintf("about %.0f min", math.Ceil(seconds/minute))
+	}
+	return fmt.Sprintf("about %.0f s", math.Ceil(seconds))
+}
+
+// sideBySide has every published figure beside what was measured.
+func (r *Result) sideBySide() report.Section {
+	s := report.Section{Title: "Published and here"}
+	text := "Ratios are to " + strings.Join(r.Suite.Reference, ", or where there is no figure of that to ") + "."
+	s.Blocks = append(s.Blocks, report.Block{Text: text, Tone: report.Quiet})
+	var table *report.Table
+	before := ""
+	for _, c := range r.Compare() {
+		m := r.Suite.metric(c.At[metricOf])
+		place := []string{m.Title}
+		for _, axis := range r.Suite.Axes[:max(0, len(r.Suite.Axes)-1)] { // the last one is in the rows
+			place = append(place, coordinate(axis, c.At[axis]))
+		}
+		caption := strings.Join(place, ", ")
+		if caption != before {
+			before = caption
+			i := slices.IndexFunc(s.Blocks, func(b report.Block) bool { return b.Table != nil && b.Table.Caption == caption })
+			if i < 0 {
+				table = &report.Table{Caption: caption, Columns: []report.Column{
+					{Title: ""},
+					{Title: "published", Right: true},
+					{Title: "here", Right: true},
+					{Title: "ratio to"},
+					{Title: "there", Right: true},
+					{Title: "here", Right: true},
+					{Title: "95 % interval"},
+					{Title: "verdict"},
+				}}
+				s.Blocks = append(s.Blocks, report.Block{Table: table})
+			} else {
+				table = s.Blocks[i].Table
+			}
+		}
+		table.Rows = append(table.Rows, r.row(c, m))
+	}
+	return s
+}
+
+func (r *Result) row(c Compared, m Metric) []report.Field {
+	name := c.At[stackOf]
+	if n := len(r.Suite.Axes); n > 0 {
+		name += ", " + coordinate(r.Suite.Axes[n-1], c.At[r.Suite.Axes[n-1]])
+	}
+	d, _ := measure.LookupMetric(m.Here.Metric)
+	row := []report.Field{
+		{Text: name}, {Text: report.Number(c.Figure.Value, d.Unit)}, {Text: report.Number(c.Value, d.Unit)}, {Text: c.Reference}, {}, {}, {}, {},
+	}
+	if c.Reference != "" {
+		row[4].Text = fixed(c.There, 2)
+	}
+	switch {
+	case c.Cell == nil || math.IsNaN(c.Value):
+		row[7] = report.Field{Text: "not measured", Tone: report.Doubt}
+	case c.Here != nil:
+		row[5].Text, row[6].Text = ratio(c.Here)
+		row[7] = verdict(c.Verdict)
+	case c.Reference != "":
+		row[7] = report.Field{Text: "no ratio", Tone: report.Doubt}
+	}
+	return row
+}
+
+// verdict is nettoll's own, in few words.
+func verdict(v measure.Verdict) report.Field {
+	switch v {
+	case measure.Faster:
+		return report.Field{Text: string(v), Tone: report.Good}
+	case measure.Slower:
+		return report.Field{Text: string(v), Tone: report.Bad}
+	case measure.NoDifference:
+		return report.Field{Text: "no difference"}
+	case measure.NotPrecise:
+		return report.Field{Text: "not precise", Tone: report.Doubt}
+	}
+	return report.Field{Text: string(v)}
+}
+
+// ratio writes an estimate and its interval with the digits that are worth it.
+func ratio(c *measure.Combined) (point, interval string) {
+	n := 2
+	if c.Hi-c.Lo < 0.02 {
+		n = 3
+	}
+	return fixed(c.Ratio, n), fixed(c.Lo, n) + " to " + fixed(c.Hi, n)
+}
+
+func fixed(x float64, decimals int) string {
+	if math.IsNaN(x) {
+		return "–"
+	}
+	if x >= 100 {
+		return strconv.FormatFloat(x, 'g', 3, 64)
+	}
+	return strconv.FormatFloat(x, 'f', decimals, 64)
+}
+
+// differs says what is not as in the paper.
+func (r *Result) differs() report.Section {
+	s := report.Section{Title: "What differs from the paper"}
+	for _, text := range r.Suite.Differs {
+		s.Blocks = append(s.Blocks, report.Block{Text: text})
+	}
+	for i, c := range r.Claims {
+		if c.Expect != "" {
+			s.Blocks = append(s.Blocks, report.Block{Text: fmt.Sprintf("Claim %d cannot be expected to hold here: %s %s", i+1, c.Text, c.Expect)})
+		}
+	}
+	for _, u := range r.Suite.unpublished {
+		s.Blocks = append(s.Blocks, report.Block{Text: fmt.Sprintf("No published figure of %s: %s.", r.Suite.where(u.Where), u.Reason), Tone: report.Quiet})
+	}
+	return s
+}
+
+// where writes a point for people.
+func (s *Suite) where(p Point) string {
+	var list []string
+	for _, k := range append([]string{"workload"}, s.coordinates()...) {
+		switch v := p[k]; {
+		case v == "" || k == metricOf:
+		case k == "workload":
+			list = append(list, v)
+		default:
+			list = append(list, coordinate(k, v))
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
+// oneByOne has every claim with each of its places, and what the paper's figures say of themselves.
+func (r *Result) oneByOne() report.Section {
+	s := report.Section{Title: "The claims one by one", Detail: true}
+	for i, c := range r.Claims {
+		text := fmt.Sprintf("%d. %s", i+1, c.Text)
+		if c.Note != "" {
+			text += " " + c.Note
+		}
+		if c.Said != "" {
+			text += " (" + strings.ToUpper(c.Said[:1]) + c.Said[1:] + ".)"
+		}
+		s.Blocks = append(s.Blocks, report.Block{Text: text})
+		for j := range c.Ratios {
+			t := &report.Table{Columns: []report.Column{
+				{Title: ""}, {Title: "published", Right: true}, {Title: ""}, {Title: "here", Right: true}, {Title: "95 % interval"}, {Title: "floor", Right: true}, {Title: ""}, {Title: "decided by"},
+			}}
+			for _, p := range c.Parts {
+				if p.ratio == j {
+					t.Caption = p.Of + ", claimed " + claimed(p.Bounds)
+					t.Rows = append(t.Rows, r.part(p))
+				}
+			}
+			s.Blocks = append(s.Blocks, report.Block{Table: t})
+		}
+	}
+	for _, c := range r.Checks {
+		lo, hi := math.Inf(1), math.Inf(-1)
+		for _, p := range c.Parts {
+			lo, hi = min(lo, p.There), max(hi, p.There)
+		}
+		f := finding(c.There, c.Parts, func(p Part) measure.Finding { return p.Finding })
+		s.Blocks = append(s.Blocks, report.Block{Text: fmt.Sprintf("Of the figures themselves: %s Computed: %s to %s; %s.", c.Text, fixed(lo, 3), fixed(hi, 3), f.Text)})
+	}
+	return s
+}
+
+func (r *Result) part(p Part) []report.Field {
+	row := []report.Field{{Text: p.At}, {Text: fixed(p.There, 3)}, brief(p.Finding), {}, {}, {}, brief(p.Answer.Finding), {}}
+	if p.At == "" {
+		row[0].Text = p.Of
+	}
+	if p.Missing != "" {
+		row[7].Text = p.Missing
+		return row
+	}
+	row[3].Text, row[4].Text = ratio(&p.Here)
+	if row[5].Text = "unknown"; !math.IsNaN(p.Here.Floor) {
+		row[5].Text = "±" + fixed(100*math.Expm1(p.Here.Floor), 1) + " %"
+	}
+	if p.Answer.Finding == measure.CannotTell {
+		row[7].Text = howLong(p.Answer.Longer * r.Measured)
+	}
+	return row
+}
+
+// brief is a finding in a word or two.
+func brief(f measure.Finding) report.Field {
+	field := finding(f, nil, nil)
+	switch f {
+	case measure.Holds:
+	case measure.DoesNotHold:
+		field.Text = "does not"
+	case measure.CannotTell:
+		field.Text = "open"
+	}
+	return field
+}
+
+// claimed writes bounds for people.
+func claimed(b measure.Bounds) string {
+	number := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
+	switch {
+	case b.Below == 0:
+		return "above " + number(b.Above)
+	case b.Above == 0:
+		return "below " + number(b.Below)
+	}
+	return number(b.Above) + " to " + number(b.Below)
+}
