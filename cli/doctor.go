@@ -470,45 +470,57 @@ type page struct {
 	color bool
 }
 
+// why is why a way to use a part does not work, for people; "" where it works. The whole story is in the JSON.
+func (t *attempt) why() string {
+	text := t.Reason
+	switch {
+	case t.LeftOut != "":
+		return "left out: " + t.LeftOut
+	case t.Missing != "":
+		text = "missing " + t.Missing
+	}
+	if t.Hint != "" {
+		text += " (what would help: " + t.Hint + ")"
+	}
+	return text
+}
+
 // problems says why parts do not work, each reason once.
 func (p *page) problems(parts []*diagnosed) {
-	type problem struct {
-		who  []string
-		text string
-	}
-	var all []problem
+	var reasons []string
+	whose, ways := map[string][]string{}, map[string]int{}
 	tried := 0
 	for _, part := range parts {
 		for _, t := range part.Tried {
-			text, who := t.Reason, fmt.Sprintf("%s %s, %s", part.Kind, part.Name, t.What)
-			if t.LeftOut != "" {
-				text = "left out: " + t.LeftOut
-			} else {
+			if t.LeftOut == "" {
 				tried++
 			}
-			if text == "" {
+			why := t.why()
+			if why == "" {
 				continue
 			}
-			if t.Hint != "" {
-				text += " (what would help: " + t.Hint + ")"
+			who := part.Kind + " " + part.Name
+			if slices.ContainsFunc(part.Tried, func(o *attempt) bool { return o.why() != why && (o.LeftOut == "" || t.LeftOut != "") }) {
+				who += ", " + t.What
 			}
-			if i := slices.IndexFunc(all, func(o problem) bool { return o.text == text }); i < 0 {
-				all = append(all, problem{[]string{who}, text})
-			} else {
-				all[i].who = append(all[i].who, who)
+			if ways[why]++; ways[why] == 1 {
+				reasons = append(reasons, why)
+			}
+			if !slices.Contains(whose[why], who) {
+				whose[why] = append(whose[why], who)
 			}
 		}
 	}
-	for _, o := range all {
-		who := o.who[0]
-		switch n := len(o.who); {
-		case n == tried && n > 1:
-			who = "all of them"
-		case n > 1:
-			who = fmt.Sprintf("%s, and %d more", who, n-1)
+	for _, why := range reasons {
+		who := whose[why]
+		switch n := len(who); {
+		case ways[why] == tried && n > 1:
+			who = []string{"all of them"}
+		case n > 3:
+			who = append(slices.Clone(who[:2]), fmt.Sprintf("%d more", n-2))
 		}
 		fmt.Fprintln(&p.text)
-		p.wrap("  ", who+": "+o.text)
+		p.wrap("  ", strings.Join(who, "; ")+": "+why)
 	}
 }
 

@@ -64,9 +64,8 @@ func TestDoctorText(t *testing.T) {
 
   network bridge, two hosts: proof failed: nothing came
 
-  network macvlan, one host, and 1 more: build lab: create link: not supported
-  here: missing link type "macvlan": operation not supported (what would help:
-  modprobe macvlan)
+  network macvlan: missing link type "macvlan" (what would help: modprobe
+  macvlan)
 
 The default experiment can run in part here.
 All was tried inside a user namespace, as run does without root.
@@ -97,6 +96,33 @@ Not granted here: this; that.
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("with colours it does not hold %q:\n%s", want, b.String())
 		}
+	}
+}
+
+// What is missing for everything is said once.
+func TestDoctorOfNothing(t *testing.T) {
+	refused := &linux.UnsupportedError{What: "make a user namespace", Missing: "permission", Hint: "run as root"}
+	var parts []*diagnosed
+	for _, name := range []string{"host", "bridge", "nat", "macvlan"} {
+		d := tried("network", name, oneHost, "", twoHosts, "")
+		for _, way := range d.Tried {
+			way.explain(refused)
+		}
+		parts = append(parts, d)
+	}
+	parts[2].Tried[0] = &attempt{What: oneHost, LeftOut: "no use"}
+	p := page{width: 80}
+	p.problems(parts)
+	want := "\n  all of them: missing permission (what would help: run as root)\n\n  network nat, one host: left out: no use\n"
+	if diff := cmp.Diff(want, p.text.String()); diff != "" {
+		t.Errorf("all (-want +got):\n%s", diff)
+	}
+	parts[1].Tried[1].explain(nil)
+	p = page{width: 80}
+	p.problems(parts)
+	want = "\n  network host; network bridge, one host; 2 more: missing permission (what would\n  help: run as root)\n\n  network nat, one host: left out: no use\n"
+	if diff := cmp.Diff(want, p.text.String()); diff != "" {
+		t.Errorf("but one (-want +got):\n%s", diff)
 	}
 }
 
