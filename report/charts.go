@@ -498,20 +498,25 @@ func changeOf(r *measure.Row) changed {
 	return changed{}
 }
 
-// reach makes the scale of changes: all points and what of the intervals is not absurdly far.
+// reach makes the scale of changes: all points, and of the intervals and floors what is not absurdly farther than the others.
 func reach(rows []changed, floors []float64, least, from, to float64) figure.Scale {
 	most := least
+	var ends []float64
 	for _, c := range rows {
 		if c.ok {
 			most = max(most, math.Abs(c.point))
+			ends = append(ends, max(math.Abs(c.lo), math.Abs(c.hi)))
 		}
 	}
 	for _, f := range floors {
-		if !math.IsNaN(f) && f <= 3*most {
-			most = max(most, f)
+		if !math.IsNaN(f) && !math.IsInf(f, 0) {
+			ends = append(ends, f)
 		}
 	}
 	limit := 2 * most
+	if usual := measure.Median(ends); !math.IsNaN(usual) && !math.IsInf(usual, 0) {
+		limit = max(limit, 1.6*usual)
+	}
 	lo, hi := -least, least
 	for _, c := range rows {
 		if c.ok {
@@ -649,7 +654,8 @@ func (v *view) chartChanges(g *group) (figure.Figure, bool) {
 		d.mark(y+13, s, rows[i], 4.5, shape, hollow, ink)
 		d.Height += height
 	}
-	back := d.band(s, floor, d.tracks)
+	floors, baseline := band(s, floor, d.tracks)
+	d.Marks = append(baseline, d.Marks...)
 	before, after := better(m)
 	over := "change of " + label(m.Name) + " " + g.over()
 	if m.Differs() {
@@ -658,7 +664,7 @@ func (v *view) chartChanges(g *group) (figure.Figure, bool) {
 	} else {
 		d.axis(s, changeTicks(s, 6), over, before, after)
 	}
-	d.Marks = append(back, d.Marks...)
+	d.Marks = append(floors, d.Marks...)
 	text := "thick line: 95 % interval"
 	if len(g.compared()) > 1 || v.comparisons() > 1 {
 		text += " · thin: widened for the number of comparisons"
@@ -671,16 +677,15 @@ func (v *view) chartChanges(g *group) (figure.Figure, bool) {
 	return d.done(), true
 }
 
-// band is the floor behind some tracks, and the line of the baseline.
-func (d *drawing) band(s figure.Scale, floor float64, tracks []track) []figure.Mark {
-	var back []figure.Mark
+// band is the floor behind some tracks, which is drawn below the grid, and the line of the baseline, which is drawn above it.
+func band(s figure.Scale, floor float64, tracks []track) (floors, baseline []figure.Mark) {
 	for _, at := range tracks {
 		if !math.IsNaN(floor) && floor > 0 {
-			back = append(back, figure.Rect(s.Clip(-floor), at.top, max(s.Clip(floor), s.Clip(-floor)+1), at.bottom, figure.InkBand))
+			floors = append(floors, figure.Rect(s.Clip(-floor), at.top, max(s.Clip(floor), s.Clip(-floor)+1), at.bottom, figure.InkBand))
 		}
-		back = append(back, figure.Line{Points: []figure.Point{{X: s.At(0), Y: at.top}, {X: s.At(0), Y: at.bottom}}, Ink: figure.InkMuted, Width: 1})
+		baseline = append(baseline, figure.Line{Points: []figure.Point{{X: s.At(0), Y: at.top}, {X: s.At(0), Y: at.bottom}}, Ink: figure.InkMuted, Width: 1})
 	}
-	return back
+	return floors, baseline
 }
 
 // mostOverview is about how many rows one figure of the overview has.
@@ -736,7 +741,7 @@ func (v *view) chartOverview() []figure.Figure {
 
 // overview draws the rows of some groups, with the names beside the marks or above them.
 func (v *view) overview(d *drawing, groups []*group, s figure.Scale, beside, tell bool) {
-	var back []figure.Mark
+	var floors, baseline []figure.Mark
 	for _, g := range groups {
 		d.Height += 4
 		d.text(figureEdge, d.Height+15, label(g.primary.Name)+" · "+g.heading(), figure.InkText, smallSize, true, figure.Start, figureWidth-2*figureEdge)
@@ -767,10 +772,12 @@ func (v *view) overview(d *drawing, groups []*group, s figure.Scale, beside, tel
 			}
 		}
 		d.tracks = append(d.tracks, tracks...)
-		back = append(back, d.band(s, g.floor(g.primary.Name), tracks)...)
+		below, above := band(s, g.floor(g.primary.Name), tracks)
+		floors, baseline = append(floors, below...), append(baseline, above...)
 	}
+	d.Marks = append(baseline, d.Marks...)
 	d.axis(s, changeTicks(s, 4), "change over the baseline", "", "")
-	d.Marks = append(back, d.Marks...)
+	d.Marks = append(floors, d.Marks...)
 }
 
 // verdictKey says what the symbols mean.

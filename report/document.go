@@ -93,7 +93,11 @@ func (v *view) subtitle() string {
 
 // sureness is what a reader has to know before believing the answer.
 func (v *view) sureness() []Block {
-	list := []Block{{Text: v.measured()}}
+	var list []Block
+	if v.comparisons() > mostSentences {
+		list = []Block{{Text: "Given are the smallest and the largest change of those that differ; each stands below with its interval.", Tone: Quiet}}
+	}
+	list = append(list, Block{Text: v.measured()})
 	claims := v.claims()
 	broken := 0
 	for _, c := range claims {
@@ -270,7 +274,11 @@ func (v *view) environmentPart() part {
 			}
 			continue
 		}
-		t.Rows = append(t.Rows, []Field{{Text: factLabel(key)}, {Text: flat(x)}})
+		text := flat(x)
+		if s, ok := x.(float64); ok && key == "setup_time" {
+			text = measure.Format(s, measure.UnitSecond)
+		}
+		t.Rows = append(t.Rows, []Field{{Text: factLabel(key)}, {Text: text}})
 	}
 	for _, of := range []struct {
 		key   string
