@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -33,6 +34,9 @@ func (a *app) studyCommand() *cobra.Command {
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		PersistentPreRunE: func(*cobra.Command, []string) error {
+			if ended, err := a.rootless(); ended || a.refused != nil {
+				return errors.Join(err, a.refused)
+			}
 			cpus, err := thread.CPUs()
 			o.CPUs = len(cpus)
 			return err
