@@ -353,7 +353,6 @@ func (r *Resolved) cell(s stack, g group, id string, cpus int) int {
 	implementation := map[string]string{"network": n.Implementation, "runtime": s.runtime.Describe().Implementation}
 	if g.driver != nil {
 		params["driver"] = g.driver.Describe().Name
-		implementation["driver"] = g.driver.Describe().Name
 	}
 	r.Cells = append(r.Cells, Cell{
 		Cell: measure.Cell{
