@@ -4,12 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux/link"
@@ -185,6 +189,14 @@ func TestVerifyNames(t *testing.T) {
 		{"IPv6 address", on("c", "eth0", func(h *link.Handle, l link.Link) error {
 			return h.DeleteAddress(l.Index, netip.MustParsePrefix("fd00:10:1::1:0/64"))
 		}), "address fd00:10:1::1:0/64 of eth0: want present, got absent"},
+		{"local route", func() error {
+			return k.Do("c", func() error {
+				return netlink.RouteDel(&netlink.Route{
+					Dst:   &net.IPNet{IP: net.ParseIP("fd00:10:1::1:0"), Mask: net.CIDRMask(128, 128)},
+					Table: unix.RT_TABLE_LOCAL, Type: unix.RTN_LOCAL,
+				})
+			})
+		}, "local route to fd00:10:1::1:0: want present, got absent"},
 		{"mtu", on("c", "eth0", func(h *link.Handle, l link.Link) error { return h.SetMTU(l.Index, 1300) }), "mtu of eth0: want 1400, got 1300"},
 		{"mtu of lo", on("", "lo", func(h *link.Handle, l link.Link) error { return h.SetMTU(l.Index, 1300) }), "mtu of lo: want 1400, got 1300"},
 		{"mac", on("", "v0", func(h *link.Handle, l link.Link) error { return h.SetMAC(l.Index, []byte{2, 0, 0, 0, 0, 9}) }), "mac of v0: want 02:00:00:00:00:02, got 02:00:00:00:00:09"},

@@ -83,8 +83,8 @@ func (b Bridge) Verify(k *Kernel) error {
 	})
 }
 
-// settle is how long a link that is up is given to find its carrier. The kernel takes it from a work queue (net/core/link_watch.c),
-// which is a matter of milliseconds unless the machine is busy; packets are dropped before.
+// settle is how long a link that is up is given to find its carrier, and its addresses of IPv6 to be taken in. The kernel does both from a work queue
+// (net/core/link_watch.c, net/ipv6/addrconf.c), which is a matter of milliseconds unless the machine is busy; packets are dropped before.
 const settle = 2 * time.Second
 
 // Verify reads both ends back. It waits for their carrier, so that a packet sent after it is not lost.
@@ -344,9 +344,26 @@ func (c *check) traits(h *link.Handle, l link.Link, mac string, mtu int, address
 	for _, a := range want {
 		if !slices.Contains(got, a) {
 			c.equal("address "+a.String()+" of "+l.Name, present, instead(a, got))
+		} else if l.Up && len(c.drifts) == 0 {
+			if err := c.local(h, a.Addr()); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// local waits until packets to an address of a link that is up are taken in.
+func (c *check) local(h *link.Handle, a netip.Addr) error {
+	for deadline := time.Now().Add(settle); ; time.Sleep(pollPause) {
+		if local, err := h.Local(a); err != nil || local {
+			return err
+		}
+		if time.Now().After(deadline) {
+			c.equal("local route to "+a.String(), present, absent)
+			return nil
+		}
+	}
 }
 
 // instead lists what addresses of the family are there instead.

@@ -230,6 +230,19 @@ func (h *Handle) Addresses(index int) ([]netip.Prefix, error) {
 	return list, nil
 }
 
+// Local says whether packets to the address are taken in here. For one of IPv6 that comes after the address itself, from a work queue even
+// where duplicates are not looked for (net/ipv6/addrconf.c, addrconf_dad_work); packets are dropped before.
+func (h *Handle) Local(a netip.Addr) (bool, error) {
+	found, err := h.h.RouteGet(a.AsSlice())
+	if errors.Is(err, unix.ENETUNREACH) || errors.Is(err, unix.EHOSTUNREACH) {
+		return false, nil
+	}
+	if err != nil {
+		return false, explain(fmt.Sprintf("read how packets go to %q", a), err, "")
+	}
+	return len(found) > 0 && found[0].Type == unix.RTN_LOCAL, nil
+}
+
 // AddRoute adds a route to the main table. One that is there already is [ErrExists].
 func (h *Handle) AddRoute(r Route) error {
 	return explain("add route to "+r.To.String(), h.h.RouteAdd(route(r)), family(r.To.Addr()))

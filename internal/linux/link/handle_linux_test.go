@@ -100,6 +100,11 @@ func TestHandle(t *testing.T) {
 	if err := errors.Join(h.AddAddress(br, none), h.DeleteAddress(br, none), h.AddAddress(br, none)); err != nil {
 		t.Error(err)
 	}
+	for a, want := range map[string]bool{"192.0.2.1": true, "192.0.2.2": false, "203.0.113.1": false, "2001:db8::1": false} {
+		if got, err := h.Local(netip.MustParseAddr(a)); got != want || err != nil {
+			t.Errorf("Local(%s) = %t, %v, want %t", a, got, err, want)
+		}
+	}
 	if err := h.AddAddress(br, none); !errors.Is(err, ErrExists) {
 		t.Errorf("AddAddress of what is there = %v, want %v", err, ErrExists)
 	}

@@ -64,6 +64,9 @@ func (*Handle) DeleteAddress(int, netip.Prefix) error { return unsupported() }
 // Addresses is not supported here.
 func (*Handle) Addresses(int) ([]netip.Prefix, error) { return nil, unsupported() }
 
+// Local is not supported here.
+func (*Handle) Local(netip.Addr) (bool, error) { return false, unsupported() }
+
 // AddRoute is not supported here.
 func (*Handle) AddRoute(Route) error { return unsupported() }
 
