@@ -12,29 +12,6 @@ import (
 	"github.com/nettoll/nettoll/measure"
 )
 
-const sockperfSays = `sockperf: == version #3.7-no.git ==
-sockperf: [Total Run] RunTime=1.000 sec; Warm up time=400 msec; SentMessages=6247; ReceivedMessages=6246
-sockperf: Summary: Latency is 80.860 usec
-sockperf: ---> percentile 99.000 = 1716.295
-sockperf: ---> percentile 75.000 =   25.288
-sockperf: ---> percentile 50.000 =   24.155
-sockperf: ---> <MIN> observation =   13.711
-`
-
-// The receiver has two intervals before streamWarm, two that count, and a rest after the end.
-const iperf3Says = `{
-  "start": {"sndbuf_actual": 16384, "rcvbuf_actual": 131072, "test_start": {"protocol": "TCP", "duration": 1}},
-  "intervals": [{"sum": {"start": 0, "end": 1, "bytes": 1e9}}],
-  "end": {"sender_tcp_congestion": "cubic"},
-  "server_output_json": {"intervals": [
-    {"sum": {"start": 0, "end": 0.1, "bytes": 1e9}},
-    {"sum": {"start": 0.1, "end": 0.299, "bytes": 1e9}},
-    {"sum": {"start": 0.299, "end": 0.599, "bytes": 3e8}},
-    {"sum": {"start": 0.599, "end": 1.001, "bytes": 4.02e8}},
-    {"sum": {"start": 1.001, "end": 1.003, "bytes": 1e8}}
-  ]}
-}`
-
 func TestParse(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -43,68 +20,12 @@ func TestParse(t *testing.T) {
 		want  float64
 		err   string
 	}{
-		{"sockperf: twice the half", parseSockperf, sockperfSays, 48.31e-6, ""},
-		{"sockperf: nothing came back", parseSockperf, "sockperf: No valid observations found.", 0, "no median"},
-		{"netperf", parseNetperf, "MIGRATED UDP REQUEST/RESPONSE TEST\nTRANSACTION_RATE=31415.93\n", 31415.93, ""},
-		{"netperf: nothing", parseNetperf, "netperf: cannot connect\n", 0, "no transaction rate"},
-		{"iperf3: the receiver's bits from the warm-up to the end", parseIperf3, iperf3Says, 8e9, ""},
-		{"iperf3: refused", parseIperf3, `{"error": "unable to connect to server"}`, 0, "unable to connect"},
-		{"iperf3: silent server", parseIperf3, `{"start": {}}`, 0, "no interval"},
-		{"iperf3: no JSON", parseIperf3, `iperf3: error`, 0, "read output of iperf3"},
 		{"private memory", func(b []byte) (float64, error) { return parsePrivate(string(b)) }, "00400000-7ffd [rollup]\nRss: 9000 kB\nPrivate_Clean:  100 kB\nPrivate_Dirty:  1000 kB\nPrivate_Hugetlb: 0 kB\n", 1100 * 1024, ""},
 		{"private memory: none", func(b []byte) (float64, error) { return parsePrivate(string(b)) }, "Rss: 9000 kB\n", 0, "none in"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			got, err := test.parse([]byte(test.text))
-			if (err != nil) != (test.err != "") || err != nil && !strings.Contains(err.Error(), test.err) {
-				t.Fatalf("error %v, want %q", err, test.err)
-			}
-			if diff := cmp.Diff(test.want, got, cmpopts.EquateApprox(1e-9, 0)); diff != "" {
-				t.Errorf("figure (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
-const sockperfRateSays = `sockperf: Test ended
-sockperf: Total of 413798 messages sent in 1.000 sec
-
-sockperf: Summary: Message Rate is 413596 [msg/sec]
-sockperf: Summary: BandWidth is 25.244 MBps (201.951 Mbps)
-`
-
-const iperf3RateSays = `{"start": {}, "end": {"sum_received": {"seconds": 1.25, "packets": 381595, "lost_packets": 6904}}}`
-
-const snmpSays = `UdpLite: InDatagrams NoPorts
-Udp: InDatagrams NoPorts InErrors OutDatagrams
-Udp: 788315 0 7079 1
-UdpLite: 5 0
-`
-
-func TestParseDelivered(t *testing.T) {
-	tests := []struct {
-		name      string
-		parse     func([]byte, float64) (float64, error)
-		text      string
-		datagrams float64
-		want      float64
-		err       string
-	}{
-		{"sockperf: all came", deliveredSockperf, sockperfRateSays, 413798, 413596, ""},
-		{"sockperf: half of it", deliveredSockperf, sockperfRateSays, 206899, 206798, ""},
-		{"sockperf: others sent, too", deliveredSockperf, sockperfRateSays, 413799, 0, "of which the kernel handed 413799"},
-		{"sockperf: nothing", deliveredSockperf, "sockperf: error", 0, 0, "no message rate"},
-		{"iperf3: what its receiver counted", deliveredIperf3, iperf3RateSays, 374692, 374691 / 1.25, ""},
-		{"iperf3: the kernel knows of fewer", deliveredIperf3, iperf3RateSays, 374000, 0, "of which the kernel handed 374000"},
-		{"iperf3: refused", deliveredIperf3, `{"error": "unable to connect to server"}`, 0, 0, "unable to connect"},
-		{"iperf3: no receiver", deliveredIperf3, `{"start": {}}`, 0, 0, "no time"},
-		{"kernel", func(b []byte, _ float64) (float64, error) { return parseDatagrams(b) }, snmpSays, 0, 788315, ""},
-		{"kernel: no figure", func(b []byte, _ float64) (float64, error) { return parseDatagrams(b) }, "Tcp: 1 2\n", 0, 0, "none in"},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			got, err := test.parse([]byte(test.text), test.datagrams)
 			if (err != nil) != (test.err != "") || err != nil && !strings.Contains(err.Error(), test.err) {
 				t.Fatalf("error %v, want %q", err, test.err)
 			}
@@ -202,15 +123,20 @@ func TestTurnRows(t *testing.T) {
 	}
 }
 
-// What is compared is spelt as cells are, and exists.
+// What is compared is spelt as cells are, exists, and can be driven.
 func TestComparisonsNameCells(t *testing.T) {
-	for _, c := range comparisons(full().visit) {
-		one, err := newCell(catalogue.New(), c.cell, 0)
-		if err != nil {
-			t.Fatal(err)
+	for _, c := range comparisons() {
+		for _, id := range []string{c.ours(), c.theirs()} {
+			one, err := newCell(catalogue.New(), id, c.warm(), full().visit)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if one.id != id || (one.driver != nil) != (id == c.theirs()) || one.length < full().visit {
+				t.Errorf("cell %q is called %q, driver %v, trials of %v", id, one.id, one.driver, one.length)
+			}
 		}
-		if one.id != c.cell {
-			t.Errorf("cell %q is called %q", c.cell, one.id)
-		}
+	}
+	if _, err := newCell(catalogue.New(), "udp-rr(driver=iperf3)", 0, full().visit); err == nil {
+		t.Error("a driver that cannot drive a workload is taken")
 	}
 }

@@ -6,15 +6,14 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/nettoll/nettoll/catalogue"
+	"github.com/nettoll/nettoll/driver"
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/host/local"
 	"github.com/nettoll/nettoll/internal/linux/process"
@@ -32,17 +31,10 @@ const (
 	mtu         = 1500
 	congestion  = "cubic" // of both sides' streams
 
-	// unpaced is the congestion control of sockets that choose none, in the containers that are compared in. iperf3 sets its own after it has
-	// connected: where the default is bbr the kernel would go on pacing the stream, and send a quarter of it (bbr_init, net/ipv4/tcp_bbr.c).
-	// It is the one that every namespace may have (tcp_set_default_congestion_control, net/ipv4/tcp_cong.c).
-	unpaced = "reno"
-
 	firstPort = 20000
 	lastPort  = 60000
 
-	serverLimit  = 5 * time.Second // for a specialist's server to listen
-	settle       = 20 * time.Millisecond
-	pollInterval = 10 * time.Millisecond
+	settle = 20 * time.Millisecond
 )
 
 // plan returns what network and runtime want of the one host of a lab with so many pairs, sources first, and where the
@@ -77,12 +69,15 @@ func plan(parts catalogue.Catalogue, pairs int, seed uint64) (host.Plan, []netwo
 type cell struct {
 	id       string // as in cell ids
 	workload workload.Workload
+	driver   driver.Driver // nil: nettoll's own engine
 	params   part.Params
 	warm     time.Duration
+	length   time.Duration // of a trial
 }
 
-// newCell reads "udp-rr(mode=spin)". Warm is how much of a trial passes before the window opens.
-func newCell(parts catalogue.Catalogue, id string, warm time.Duration) (cell, error) {
+// newCell reads "udp-rr(mode=spin)" or, for a foreign program, "udp-rr(mode=spin,driver=sockperf)". Visit is how long it measures, of which warm
+// passes before the window of our own engine opens; foreign programs choose their own, and take some time to start.
+func newCell(parts catalogue.Catalogue, id string, warm, visit time.Duration) (cell, error) {
 	name, given, err := part.Parse("workload", id)
 	if err != nil {
 		return cell{}, err
@@ -91,8 +86,23 @@ func newCell(parts catalogue.Catalogue, id string, warm time.Duration) (cell, er
 	if err != nil {
 		return cell{}, err
 	}
-	params, err := w.Describe().Resolve(given)
-	return cell{id: w.Describe().ID(params), workload: w, params: params, warm: warm}, err
+	by, foreign := given["driver"]
+	delete(given, "driver")
+	d := w.Describe()
+	params, err := d.Resolve(given)
+	if err != nil {
+		return cell{}, err
+	}
+	c := cell{id: d.ID(params), workload: w, params: params, warm: warm, length: visit}
+	if !foreign {
+		return c, nil
+	}
+	if c.driver, err = parts.Parts().Driver(by); err != nil {
+		return cell{}, err
+	}
+	c.id = strings.TrimSuffix(c.id, ")") + ",driver=" + by + ")"
+	c.length = c.driver.Trial(d, params) + (visit - time.Second).Truncate(time.Second)
+	return c, c.driver.Serves(d, params)
 }
 
 // lab is a bridge with one pair of containers, built and driven as control does it.
@@ -102,7 +112,6 @@ type lab struct {
 	cpus    [][]int            // likewise
 	workers []host.Worker      // likewise
 	cells   []cell
-	length  time.Duration
 	board   *traffic.Board
 	mem     []byte
 	files   map[string]*os.File
@@ -110,8 +119,8 @@ type lab struct {
 }
 
 // openLab builds a lab and opens the sockets of all cells.
-func openLab(ctx context.Context, b *bench, cells []cell, length time.Duration) (_ *lab, err error) {
-	l := &lab{cells: cells, length: length, cpus: [][]int{b.sources, b.sinks}, files: map[string]*os.File{}, ports: b.random.Perm(lastPort - firstPort)}
+func openLab(ctx context.Context, b *bench, cells []cell) (_ *lab, err error) {
+	l := &lab{cells: cells, cpus: [][]int{b.sources, b.sinks}, files: map[string]*os.File{}, ports: b.random.Perm(lastPort - firstPort)}
 	defer func() {
 		if err != nil {
 			l.close()
@@ -128,9 +137,6 @@ func openLab(ctx context.Context, b *bench, cells []cell, length time.Duration) 
 		return nil, err
 	}
 	l.ends = ends
-	for _, e := range ends {
-		p.Steps = append(p.Steps, host.Sysctl{NS: e.Namespace, Key: "net.ipv4.tcp_congestion_control", Value: unpaced})
-	}
 	if err := l.host.Apply(ctx, p); err != nil {
 		return nil, err
 	}
@@ -168,7 +174,7 @@ func (l *lab) layOut() error {
 		return err
 	}
 	for i, c := range l.cells {
-		if err := l.board.SetCell(i, traffic.CellPlan{Workers: []int{0, 1}, Threads: 2, Warm: c.warm, Length: l.length}); err != nil {
+		if err := l.board.SetCell(i, traffic.CellPlan{Workers: []int{0, 1}, Threads: 2, Warm: c.warm, Length: c.length}); err != nil {
 			return err
 		}
 	}
@@ -197,10 +203,16 @@ func (l *lab) open(ctx context.Context) error {
 	open := make([]worker.OpenParams, 2)
 	for i, c := range l.cells {
 		at := []netip.AddrPort{netip.AddrPortFrom(l.ends[0].IPv4, l.port()), netip.AddrPortFrom(l.ends[1].IPv4, l.port())}
+		by := ""
+		if c.driver != nil {
+			by = c.driver.Describe().Name
+		}
 		for s, side := range sides() {
 			open[s].Endpoints = append(open[s].Endpoints, worker.EndpointSpec{
 				Cell: i, Namespace: l.ends[s].Namespace,
-				Spec: workload.Spec{Workload: c.workload.Describe().Name, Params: c.params, Side: side, Local: at[s], Remote: at[1-s], Congestion: congestion},
+				Spec: workload.Spec{
+					Workload: c.workload.Describe().Name, Driver: by, Params: c.params, Side: side, Local: at[s], Remote: at[1-s], Congestion: congestion,
+				},
 			})
 		}
 	}
@@ -237,7 +249,7 @@ func (l *lab) visit(ctx context.Context, number int) (map[string]float64, error)
 		return nil, err
 	}
 	c := l.cells[number]
-	t := workload.Trial{Params: c.params, Length: l.length, Window: l.length - c.warm, Softirqd: timings[0].Softirqd}
+	t := workload.Trial{Params: c.params, Length: c.length, Window: c.length - c.warm, Softirqd: timings[0].Softirqd}
 	var histograms []*hdrhistogram.Histogram
 	for i, w := range l.workers {
 		var samples []worker.CellSamples
@@ -264,74 +276,7 @@ func (l *lab) visit(ctx context.Context, number int) (map[string]float64, error)
 	if failure := t.Failure(); failure != "" {
 		return nil, fmt.Errorf("%s: %s", c.id, failure)
 	}
-	return c.workload.Metrics(t).Metrics, nil
-}
-
-// foreign runs a specialist's server in the sink's container and its client in the source's, each on the CPUs of our worker
-// there, and returns what the client said.
-func (l *lab) foreign(ctx context.Context, s specialist) ([]byte, error) {
-	at := netip.AddrPortFrom(l.ends[1].IPv4, l.port())
-	ctx, stop := context.WithCancel(ctx)
-	defer stop() // it ends the server, too
-	ended := make(chan error, 1)
-	go func() {
-		out, err := l.host.Exec(ctx, host.Command{Namespace: l.ends[1].Namespace, Args: s.server(at), CPUs: l.cpus[1]})
-		if err == nil {
-			err = fmt.Errorf("the server of %s ended with status %d: %s%s", s.name, out.Exit, out.Stdout, out.Stderr)
-		}
-		ended <- err
-	}()
-	if err := l.listening(ctx, s, at.Port(), ended); err != nil {
-		return nil, err
-	}
-	out, err := l.host.Exec(ctx, host.Command{Namespace: l.ends[0].Namespace, Args: s.client(at), CPUs: l.cpus[0]})
-	if err != nil {
-		return nil, err
-	}
-	if out.Exit != 0 {
-		return nil, fmt.Errorf("%q ended with status %d: %s%s", strings.Join(s.client(at), " "), out.Exit, out.Stdout, out.Stderr)
-	}
-	stop()
-	<-ended //nolint:errcheck // it was told to end
-	return out.Stdout, nil
-}
-
-// datagrams is how many datagrams the kernel has handed to sockets of the sink's container so far (Udp InDatagrams of proc_pid_net(5)).
-func (l *lab) datagrams(ctx context.Context) (float64, error) {
-	out, err := l.host.Exec(ctx, host.Command{Namespace: l.ends[1].Namespace, Args: []string{"cat", "/proc/net/snmp"}})
-	if err != nil {
-		return 0, err
-	}
-	return parseDatagrams(out.Stdout)
-}
-
-// parseDatagrams reads the first figure of the second line that begins with "Udp:"; the first one has the names.
-func parseDatagrams(snmp []byte) (float64, error) {
-	m := regexp.MustCompile(`(?m)^Udp: InDatagrams .*\nUdp: ([0-9]+) `).FindSubmatch(snmp)
-	if m == nil {
-		return 0, fmt.Errorf("read datagrams received: none in %q", snmp)
-	}
-	return strconv.ParseFloat(string(m[1]), 64)
-}
-
-// listening waits until a server has bound its port.
-func (l *lab) listening(ctx context.Context, s specialist, port uint16, ended <-chan error) error {
-	want := fmt.Sprintf(":%04X ", port) // local addresses are followed by a blank (proc_pid_net(5))
-	for began := time.Now(); time.Since(began) < serverLimit; {
-		select {
-		case err := <-ended:
-			return err
-		case <-time.After(pollInterval):
-		}
-		out, err := l.host.Exec(ctx, host.Command{Namespace: l.ends[1].Namespace, Args: []string{"cat", "/proc/net/" + s.protocol, "/proc/net/" + s.protocol + "6"}})
-		if err != nil {
-			return err
-		}
-		if strings.Contains(string(out.Stdout), want) {
-			return nil
-		}
-	}
-	return fmt.Errorf("the server of %s does not listen after %v", s.name, serverLimit)
+	return c.workload.Metrics(t.Settled()).Metrics, nil
 }
 
 // close ends the lab with everything in it.

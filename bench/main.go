@@ -151,7 +151,7 @@ func machine(ctx context.Context) []string {
 		fmt.Sprintf("%v × %v, Linux %v, clock %v", m["cpus"], m["cpu"], m["kernel"], m["clocksource"]),
 		fmt.Sprintf("nettoll %s, built with %s", said(ctx, "git", "describe", "--always", "--dirty"), runtime.Version()),
 	}
-	for _, t := range [][]string{{"sockperf", "--version"}, {"netperf", "-V"}, {"iperf3", "--version"}} {
+	for _, t := range [][]string{{"sockperf", "--version"}, {"iperf3", "--version"}} {
 		facts = append(facts, t[0]+": "+said(ctx, t...))
 	}
 	return facts

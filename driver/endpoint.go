@@ -27,7 +27,7 @@ const (
 	listenPoll = 2 * time.Millisecond
 
 	// quitAhead is how long before the close of a trial a server that does not end by itself is told to: the traffic is over by then.
-	quitAhead = 100 * time.Millisecond
+	quitAhead = 200 * time.Millisecond
 
 	// The CPU time of a program is read at these shares of the time in which its traffic flows, so that neither its start nor the writing of
 	// its results counts.
@@ -41,14 +41,14 @@ type Role struct {
 	Spec   workload.Spec
 	// Listens is the protocol of the socket at Spec.Local by which a server is known to be ready: "udp" or "tcp". "" is a client.
 	Listens string
-	// Asked says that a server ends only when it gets SIGINT, and then says what it has counted.
-	Asked bool
+	// Stop is how the program is brought to its end.
+	Stop Stop
 	// Args are the program's arguments. A client's traffic lasts so many seconds.
 	Args func(seconds int) []string
 	// Log is a file that the program writes besides: [LogPath]. It is handed to Read.
 	Log bool
 	// Start is how long the program takes from its start to its traffic, End how long it may take from the end of that to its own: a trial
-	// goes on when both ends have ended, so that only a server that is Asked makes it last that long.
+	// is over when both ends have ended, so that only a server that does not end by itself makes it last that long.
 	Start, End time.Duration
 	// Read fills the sample and the recorder (of a source of a workload that measures latency, else nil) from what the program has said.
 	// Span it sets to the time in ns in which traffic flowed; the endpoint makes CPU of that.
@@ -60,6 +60,18 @@ type Role struct {
 	// Granted is what the kernel grants a socket like the program's.
 	Granted sock.Facts
 }
+
+// Stop is how a program is brought to its end.
+type Stop int
+
+const (
+	// EndsItself needs nothing.
+	EndsItself Stop = iota
+	// Interrupted ends when it gets SIGINT, and then says what it has counted.
+	Interrupted
+	// Killed would not end, and has nothing to say: it is not read.
+	Killed
+)
 
 // Said is what a program has left of one trial.
 type Said struct {
@@ -104,6 +116,7 @@ type endpoint struct {
 	log     *os.File
 	seconds int
 	busy    float64 // CPUs that the program kept busy
+	killed  bool    // as its role wants it
 	overdue string  // what it did not do in time
 }
 
@@ -134,7 +147,7 @@ func (e *endpoint) discard() {
 func (e *endpoint) Prepare(uint64) {
 	e.discard()
 	e.sample = traffic.Sample{Delivered: e.sample.Delivered[:0]}
-	e.busy, e.overdue = 0, ""
+	e.busy, e.killed, e.overdue = 0, false, ""
 	if e.recorder != nil {
 		e.recorder.Reset()
 	}
@@ -222,7 +235,15 @@ func (e *endpoint) attend(child *process.Child, w traffic.Window) (overdue strin
 			e.busy = float64(child.RunTime()-ran) / float64(clock.Now()-from)
 		}
 	}
-	if e.role.Asked && !child.Wait(w.Close-int64(quitAhead)) {
+	if e.role.Stop != EndsItself {
+		if child.Wait(w.Close - int64(quitAhead)) {
+			return ""
+		}
+		if e.role.Stop == Killed {
+			e.killed = true
+			child.Signal(syscall.SIGKILL)
+			return ""
+		}
 		child.Signal(syscall.SIGINT)
 	}
 	if child.Wait(w.Close) {
@@ -262,8 +283,15 @@ func (e *endpoint) read() error {
 	if e.overdue != "" {
 		return errors.New(e.overdue)
 	}
+	if e.killed {
+		e.sample.Span = int64(e.seconds) * int64(time.Second)
+		return nil
+	}
 	if end := e.child.End(); end != "" {
 		return fmt.Errorf("ended with %s", end)
+	}
+	if e.role.Stop == Killed {
+		return errors.New("ended before its trial")
 	}
 	said := Said{Seconds: e.seconds, Stdout: e.child.Stdout()}
 	if e.log != nil {

@@ -25,7 +25,7 @@ const (
 	// (initBeforeLoop), and its start.
 	start = 2150 * time.Millisecond
 	// end is how long it may take to end: 0.1 s for stragglers (cleanupAfterLoop), then its log: 0.1 s for 100,000 packets.
-	end = 450 * time.Millisecond
+	end = 650 * time.Millisecond
 
 	// warm and cool are what a ping-pong leaves out at both ends (TEST_START_WARMUP_MSEC, TEST_END_COOLDOWN_MSEC).
 	warm = 400 * time.Millisecond
@@ -78,7 +78,10 @@ func (d Driver) Open(s workload.Spec) (traffic.Endpoint, error) {
 	}
 	switch s.Side {
 	case workload.Sink:
-		r.Listens, r.Asked = "udp", true
+		r.Listens, r.Stop = "udp", driver.Interrupted
+		if pingPong {
+			r.Stop = driver.Killed // what it received does not matter
+		}
 		r.Args = func(int) []string {
 			return append([]string{"server", "-i", s.Local.Addr().String(), "-p", port(s.Local)}, common...)
 		}
