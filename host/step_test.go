@@ -190,6 +190,9 @@ func TestVerifyNames(t *testing.T) {
 			return h.DeleteAddress(l.Index, netip.MustParsePrefix("fd00:10:1::1:0/64"))
 		}), "address fd00:10:1::1:0/64 of eth0: want present, got absent"},
 		{"local route", func() error {
+			if err := lab().Steps[2].Verify(k); err != nil { // it comes a little later than the address
+				return err
+			}
 			return k.Do("c", func() error {
 				return netlink.RouteDel(&netlink.Route{
 					Dst:   &net.IPNet{IP: net.ParseIP("fd00:10:1::1:0"), Mask: net.CIDRMask(128, 128)},
