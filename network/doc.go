@@ -12,5 +12,7 @@
 //	│ src0 src1 … │     │ snk0 snk1 … │      container i: 10.H.1.0+i, fd00:10:H::1:0+i
 //	└─────────────┘     └─────────────┘
 //
+// Containers that are neighbours of the hosts on the underlay have addresses of its range instead: 198.18.H.i, fd00:198:18::H:i ([SegmentAddr]).
+//
 // An IPv6 address shows a host's number as its decimal digits: host 10 has fd00:10:10::/64.
 package network
