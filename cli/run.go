@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -133,7 +134,7 @@ func (a *app) conclude(out *control.Outcome, err error, dir string) error {
 	}
 	fmt.Fprintf(a.Out, "\nIt ended because %s. Everything is in %s (nettoll report %s).\n", out.Ended, dir, dir)
 	if page, pageErr := a.writePage(dir); pageErr != nil {
-		err = errors.Join(err, pageErr)
+		err = cmp.Or(err, pageErr) // a disk that was full before is one sentence
 	} else {
 		fmt.Fprintf(a.Out, "The report is %s.\n", page)
 	}
