@@ -130,9 +130,6 @@ func packets(perSecond float64) string { return digits(perSecond/1e3) + " kpacke
 // bitrate writes bits per second.
 func bitrate(bits float64) string { return digits(bits/1e9) + " Gbit/s" }
 
-// rate writes events per second.
-func rate(perSecond float64) string { return digits(perSecond/1e3) + " k/s" }
-
 // digits writes a number with three digits.
 func digits(x float64) string {
 	switch {
