@@ -390,6 +390,28 @@ func TestSectionAsText(t *testing.T) {
 	tidy(t, b.String(), report.Options{})
 }
 
+// Details are shown when asked for.
+func TestDetailSection(t *testing.T) {
+	d := usual(t).data()
+	sections := []report.Section{{Title: "The fine print", Detail: true, Blocks: []report.Block{{Text: "Read it."}}}}
+	for _, all := range []bool{false, true} {
+		var b bytes.Buffer
+		if err := report.Text(&b, d.Run, d.Analysis, report.Options{All: all, Sections: sections}); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(b.String(), "The fine print\nRead it.\n"); got != all {
+			t.Errorf("all %v: shown %v", all, got)
+		}
+	}
+	var b bytes.Buffer
+	if err := report.HTML(&b, d, report.Options{Sections: sections}); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(b.String(), "<details><summary><h2>The fine print</h2></summary><p>Read it.</p></details>") {
+		t.Error("not folded in the page")
+	}
+}
+
 // A run of 100,000 trials whose records are about 50 MB: from the files to the page (within 2 s).
 func BenchmarkPage(b *testing.B) {
 	dir := large(b)
