@@ -58,14 +58,14 @@ func (a *app) entries() []entry {
 		d := r.Describe()
 		all = append(all, newEntry("driver", d.Name, d.Summary, "", nil))
 	}
-	examples, _ := experiment.Examples() // they are part of the program
-	for _, e := range examples {
-		all = append(all, newEntry("example", e.Name, e.Summary, "", nil))
-	}
 	for _, name := range suite.Names() {
 		if s, err := suite.Find(name); err == nil { // is part of the program
 			all = append(all, newEntry("suite", s.Name, s.Summary, "", nil))
 		}
+	}
+	examples, _ := experiment.Examples() // they are part of the program
+	for _, e := range examples {
+		all = append(all, newEntry("example", e.Name, e.Summary, "", nil))
 	}
 	return all
 }

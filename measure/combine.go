@@ -259,29 +259,24 @@ func (q Question) answer(at []float64, claimed []int, levels []float64) Answer {
 // longer returns how many times as many generations it takes until an estimate that is this far from a bound (ln) is further from it than the
 // half-width of its interval at a level and than the floor, both of which shrink with the root of that number; 1 if there are enough.
 func (q Question) longer(distance, level float64) float64 {
-	now := float64(q.Generations)
-	decides := func(times float64) bool {
-		h := tQuantile(1-level/2, times*now-1) * q.StdErr / math.Sqrt(times)
-		return distance > h && distance > q.Floor/math.Sqrt(times)
+	half := func(times float64) float64 { // its half-width if only the degrees of freedom changed
+		return tQuantile(1-level/2, times*float64(q.Generations)-1) * q.StdErr
 	}
-	if decides(1) {
+	now := half(1)
+	switch {
+	case distance > now && distance > q.Floor:
 		return 1
+	case distance == 0:
+		return math.Inf(1)
 	}
-	const most = 1e9 // nobody waits that long
-	lo, hi := 1.0, 2.0
-	for !decides(hi) {
-		if lo, hi = hi, 2*hi; hi > most {
-			return math.Inf(1)
-		}
+	// times = (half(times)/distance)², which the iteration comes to from both sides in turn.
+	const steps = 4
+	square := func(h float64) float64 { return max(1, h*h/(distance*distance)) }
+	times, before := square(now), 1.0
+	for range steps {
+		before, times = times, square(half(times))
 	}
-	for hi-lo > 0.01*lo {
-		if mid := (lo + hi) / 2; decides(mid) {
-			hi = mid
-		} else {
-			lo = mid
-		}
-	}
-	return hi
+	return max(times, before, square(q.Floor), math.Nextafter(1, 2)) // not 1, which is decided
 }
 
 // Summarise puts the answers to the parts of a claim together, which holds if each of them does, and does not if one does not. Longer is how

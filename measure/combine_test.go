@@ -259,3 +259,45 @@ func TestSummarise(t *testing.T) {
 		}
 	}
 }
+
+// TestJudgeErrors: where every combination lies right on a bound of what is claimed, neither answer is right, and in at most 5 % of runs one is given
+// at all, however many claims there are and though they share their cells. The floor is left out of it, which would make it rarer.
+func TestJudgeErrors(t *testing.T) {
+	r := rand.New(rand.NewPCG(9, 4))
+	runs := times(t, 200)
+	wrong := 0
+	for range runs {
+		const cells, generations = 8, 8
+		var medians [cells][generations]float64
+		for c := range medians {
+			for g := range medians[c] {
+				medians[c][g] = 0.03 * r.NormFloat64()
+			}
+		}
+		var list []Question
+		for a := range medians {
+			for b := range a {
+				var gens [][]float64
+				for g := range generations {
+					gens = append(gens, []float64{medians[a][g] - medians[b][g]})
+				}
+				e, err := EstimateRatio(gens)
+				if err != nil {
+					t.Fatal(err)
+				}
+				list = append(list, Question{Combined{e, 0}, Bounds{Above: 1}}, Question{Combined{e, 0}, Bounds{1, 1.1}})
+			}
+		}
+		for _, a := range Judge(list) {
+			if a.Finding != CannotTell {
+				wrong++
+				break
+			}
+		}
+	}
+	lo, hi := ClopperPearson(wrong, runs, 0.95)
+	t.Logf("an answer in %d of %d runs", wrong, runs)
+	if lo > Level || hi == 0 {
+		t.Errorf("an answer in %d of %d runs (%.3f to %.3f), want at most %g", wrong, runs, lo, hi, Level)
+	}
+}

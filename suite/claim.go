@@ -2,7 +2,6 @@ package suite
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"strings"
 
@@ -100,6 +99,8 @@ func (r *Result) there(c Claim) Judged {
 	return j
 }
 
+const notMeasured = "not measured"
+
 // term adds the figure at a point to a ratio, to a power.
 func (r *Result) term(p *Part, terms *[]measure.Term, scale *float64, at Point, power float64) {
 	f, _ := r.Suite.published(at)
@@ -108,7 +109,7 @@ func (r *Result) term(p *Part, terms *[]measure.Term, scale *float64, at Point, 
 	c := r.Suite.cell(r.run, at)
 	if c == nil {
 		if p.Missing == "" {
-			p.Missing = fmt.Sprintf("%s was not measured", r.Suite.where(at))
+			p.Missing = r.Suite.where(at) + " was " + notMeasured
 		}
 		return
 	}
@@ -128,6 +129,8 @@ func (r *Result) here(p *Part, terms []measure.Term, scale float64) {
 		p.Missing = "no block has all of it"
 	case errors.Is(err, measure.ErrFewGenerations):
 		p.Missing = "one generation has no interval"
+	case errors.Is(err, measure.ErrNotFinite):
+		p.Missing = "half of the trials measured 0"
 	case err != nil:
 		p.Missing = err.Error()
 	default:

@@ -42,7 +42,7 @@ func (s *Suite) figures(text []byte) ([]Figure, error) {
 		if err != nil || !(x > 0) || math.IsInf(x, 0) {
 			return nil, fmt.Errorf("%q is not a positive number", row[len(coordinates)])
 		}
-		f.Value = x * s.metric(f.At[metricOf]).Unit
+		f.Value = rounded(x * s.metric(f.At[metricOf]).Unit)
 		if f.Source == "" {
 			return nil, fmt.Errorf("%q has no source", row)
 		}
@@ -52,6 +52,16 @@ func (s *Suite) figures(text []byte) ([]Figure, error) {
 		list = append(list, f)
 	}
 	return list, nil
+}
+
+// rounded takes away what a change of units adds behind the digits that were published.
+func rounded(x float64) float64 {
+	const digits = 12
+	y, err := strconv.ParseFloat(strconv.FormatFloat(x, 'g', digits, 64), 64)
+	if err != nil {
+		return x
+	}
+	return y
 }
 
 func (s *Suite) metric(name string) Metric {

@@ -101,7 +101,7 @@ func (r *Result) longer(c Judged) string {
 		return ""
 	}
 	if measured := slices.ContainsFunc(c.Parts, func(p Part) bool { return p.Missing == "" }); !measured {
-		return "not measured"
+		return notMeasured
 	}
 	if missing := slices.ContainsFunc(c.Parts, func(p Part) bool { return p.Missing != "" }); missing && math.IsNaN(c.Here.Longer) {
 		return "partly measured"
@@ -177,7 +177,7 @@ func (r *Result) row(c Compared, m Metric) []report.Field {
 	}
 	switch {
 	case c.Cell == nil || math.IsNaN(c.Value):
-		row[7] = report.Field{Text: "not measured", Tone: report.Doubt}
+		row[7] = report.Field{Text: notMeasured, Tone: report.Doubt}
 	case c.Here != nil:
 		row[5].Text, row[6].Text = ratio(c.Here)
 		row[7] = verdict(c.Verdict)
@@ -295,7 +295,10 @@ func (r *Result) part(p Part) []report.Field {
 		row[0].Text = p.Of
 	}
 	if p.Missing != "" {
-		row[7].Text = p.Missing
+		row[7] = report.Field{Text: p.Missing, Tone: report.Doubt}
+		if strings.HasSuffix(p.Missing, notMeasured) { // which it is, is long, and in the places
+			row[7].Text = notMeasured
+		}
 		return row
 	}
 	row[3].Text, row[4].Text = ratio(&p.Here)
