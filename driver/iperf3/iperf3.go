@@ -21,9 +21,10 @@ var _ driver.Driver = Driver{}
 
 const (
 	// start is how long a client takes to begin, which is mostly the exchange of options over its control connection, and end how long it may
-	// take to fetch the server's results and end. Both are some ms where the CPU is theirs alone, and the trial is over when both ends are.
+	// take to fetch the server's results and end. Both are some ms where the CPU is theirs alone. Ten pairs on two CPUs take turns at each message
+	// of those exchanges: they need a second. A trial is over when both ends are, so that one pair loses nothing by it.
 	start = 50 * time.Millisecond
-	end   = 450 * time.Millisecond
+	end   = 1450 * time.Millisecond
 
 	// interval is how often receiver and sender report, the shortest possible (MIN_INTERVAL, src/iperf_api.h).
 	interval = "0.1" // s
