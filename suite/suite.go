@@ -301,6 +301,19 @@ func (s *Suite) check() error {
 			return fmt.Errorf("reference: unknown stack %q (known: %s)", r, strings.Join(s.stackNames(), ", "))
 		}
 	}
+	for _, u := range s.unpublished {
+		if u.Reason == "" || len(u.Where) == 0 {
+			return errors.New("unpublished: where and reason are needed")
+		}
+		for k, v := range u.Where {
+			if k == "workload" {
+				continue
+			}
+			if err := s.checkCoordinate(k, v); err != nil {
+				return fmt.Errorf("unpublished: %w", err)
+			}
+		}
+	}
 	var ids []string
 	for _, c := range slices.Concat(s.Checks, s.Claims) {
 		if c.ID == "" || slices.Contains(ids, c.ID) {

@@ -424,6 +424,7 @@ stacks: [{name: a, here: [x]}, {name: b, here: [y]}]
 axes: [pairs]
 metrics: [{name: rate, title: Rate, unit: 1, here: {workload: w, metric: goodput, scale: 1}}]
 reference: [a]
+unpublished: [{where: {pairs: 2}, reason: why not}]
 claims:
   - id: c
     title: t
@@ -447,6 +448,8 @@ func TestDecodeIsStrict(t *testing.T) {
 		{"suite.yaml", "summary: s", "", "summary"},
 		{"suite.yaml", "title: Rate", "titel: Rate", "titel"},
 		{"suite.yaml", "reference: [a]", "reference: [z]", `unknown stack "z" (known: a, b)`},
+		{"suite.yaml", "{pairs: 2}", "{pears: 2}", `unpublished: unknown coordinate "pears"`},
+		{"suite.yaml", "why not", "''", "where and reason"},
 		{"suite.yaml", "goodput", "goodputs", `"goodputs" is not a metric`},
 		{"suite.yaml", "goodput", "loss", `"loss" is not a metric that is compared by ratio`},
 		{"suite.yaml", "unit: 1", "unit: 0", "unit"},
@@ -489,4 +492,33 @@ func TestDecodeIsStrict(t *testing.T) {
 			t.Errorf("without %s: %v", file, err)
 		}
 	}
+}
+
+// Whatever the files hold, there is a suite that can be evaluated, or an error.
+func FuzzDecode(f *testing.F) {
+	files := small()
+	f.Add(files["p/suite.yaml"].Data, files["p/figures.csv"].Data)
+	for _, name := range Names() {
+		text, err := fs.ReadFile(folders, name+"/suite.yaml")
+		if err != nil {
+			f.Fatal(err)
+		}
+		figures, err := fs.ReadFile(folders, name+"/figures.csv")
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text, figures)
+	}
+	run := measure.Run{V: 1, Cells: []measure.Cell{{ID: "x/same-host/1/w", Placement: "same-host", Pairs: 1, Workload: "w", Group: "g", Primary: "goodput"}}}
+	f.Fuzz(func(t *testing.T, text, figures []byte) {
+		files := small()
+		files["p/suite.yaml"].Data, files["p/figures.csv"].Data = text, figures
+		s, err := read(files, "p")
+		if (s == nil) == (err == nil) {
+			t.Fatal(s, err)
+		}
+		if err == nil && len(s.Claims) < 100 {
+			_ = evaluate(s, run, &measure.Log{}).Sections()
+		}
+	})
 }
