@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/nettoll/nettoll/control"
+	"github.com/nettoll/nettoll/driver"
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/report"
 )
@@ -84,13 +86,30 @@ func (a *app) run(cmd *cobra.Command, resolved *experiment.Resolved, dir string)
 	if a.refused != nil {
 		return a.refused
 	}
+	versions, err := a.versions(cmd.Context(), resolved)
+	if err != nil {
+		return err
+	}
 	p := newProgress(a.Err, resolved)
 	out, err := control.Run(cmd.Context(), control.Options{
-		Resolved: resolved, Dir: dir, Versions: map[string]string{"nettoll": a.versionText()},
+		Resolved: resolved, Dir: dir, Versions: versions,
 		Observe: p.observe, Log: a.logTo(p), Start: startLocal,
 	})
 	p.done()
 	return a.conclude(out, err, dir)
+}
+
+// versions are those of all programs that take part. One that is not installed is an error before anything is built.
+func (a *app) versions(ctx context.Context, r *experiment.Resolved) (map[string]string, error) {
+	versions := map[string]string{"nettoll": a.versionText()}
+	for _, d := range r.Drivers() {
+		v, err := driver.Version(ctx, d)
+		if err != nil {
+			return nil, err
+		}
+		versions[d.Describe().Name] = v
+	}
+	return versions, nil
 }
 
 // logTo returns what tells the user what happens, nil where nobody asked.

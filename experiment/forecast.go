@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/nettoll/nettoll/driver"
 	"github.com/nettoll/nettoll/measure"
 )
 
@@ -163,6 +164,17 @@ func (r *Resolved) Check(l Limits) error {
 		}
 	}
 	return nil
+}
+
+// Drivers returns the foreign programs that drive some of the cells.
+func (r *Resolved) Drivers() []driver.Driver {
+	var list []driver.Driver
+	for _, c := range r.Cells {
+		if c.Driver != nil && !slices.ContainsFunc(list, func(d driver.Driver) bool { return d.Describe().Name == c.Driver.Describe().Name }) {
+			list = append(list, c.Driver)
+		}
+	}
+	return list
 }
 
 // Groups returns the cells that are compared with each other, group by group, in their order.

@@ -307,6 +307,10 @@ func (r *Resolved) add(stacks []stack, g group, cpus int) {
 		r.omit(g.where(), "%s on %d CPUs (affinity %s), and a CPU cannot hold two that do", pairs, cpus, g.affinity)
 		return
 	}
+	if g.driver != nil && g.driver.Describe().IPv4Only && g.family == "ipv6" {
+		r.omit(g.where(), "%s cannot use addresses of IPv6", g.driver.Describe().Name)
+		return
+	}
 	id := fmt.Sprintf("%s|%s|%d|%s|%s", g.load, g.placement, g.pairs, g.family, g.affinity)
 	if g.placement == CrossHost && g.hosts != g.usual {
 		id += fmt.Sprintf("|%d", g.hosts)

@@ -43,7 +43,8 @@ func TestKilledAtAnyMoment(t *testing.T) {
 				}
 				t.Run(at.Round(time.Millisecond).String(), func(t *testing.T) {
 					t.Parallel()
-					killed(t, s, at, at > span/2)
+					// Two default experiments at once may take that long to build all of their labs: they need not have a block.
+					killed(t, s, at, s.networks != "" && at > span/2)
 				})
 			}
 		})

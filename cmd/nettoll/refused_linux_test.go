@@ -126,7 +126,7 @@ func onSmallDisk(t *testing.T, s *session, options string) {
 // When the disk is full in the middle of a run, what was finished before is kept and reported.
 func TestDiskFull(t *testing.T) {
 	testnet.Root(t)
-	s := prepare(t, filepath.Join(t.TempDir(), "run"), "--time", "6s", "--workload", "udp-rr", "--placement", "same-host", "--precision", "0.01%")
+	s := prepare(t, filepath.Join(t.TempDir(), "run"), "--time", "6s", "--network", "bridge", "--workload", "udp-rr", "--placement", "same-host", "--precision", "0.01%")
 	onSmallDisk(t, s, "size=28k")
 	s.begin()
 	if status := s.wait(soon * 15); status != 1 {

@@ -25,7 +25,7 @@ func TestWorkerIsStartedAgain(t *testing.T) {
 	for name, sig := range lost() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // it is mostly deadlines
-			s := start(t, "--time", "5s", "--workload", "udp-rr", "--placement", "same-host")
+			s := start(t, "--time", "5s", "--network", "bridge", "--workload", "udp-rr", "--placement", "same-host")
 			s.fault("source@host1", sig, "it was started again")
 			at, _ := s.records()
 			if status := s.wait(30 * time.Second); status != 0 {
@@ -58,7 +58,7 @@ func TestWorkerIsLost(t *testing.T) {
 	for name, sig := range lost() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := start(t, "--time", "5s", "--workload", "udp-rr")
+			s := start(t, "--time", "5s", "--network", "bridge", "--workload", "udp-rr")
 			s.fault("sink@host1", sig, "it was started again")
 			s.fault("sink@host1", sig, "not measured any more")
 			at, _ := s.records()
