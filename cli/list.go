@@ -59,9 +59,7 @@ func (a *app) entries() []entry {
 		all = append(all, newEntry("driver", d.Name, d.Summary, "", nil))
 	}
 	for _, name := range suite.Names() {
-		if s, err := suite.Find(name); err == nil { // is part of the program
-			all = append(all, newEntry("suite", s.Name, s.Summary, "", nil))
-		}
+		all = append(all, newEntry("suite", name, suite.Summary(name), "", nil))
 	}
 	examples, _ := experiment.Examples() // they are part of the program
 	for _, e := range examples {

@@ -25,9 +25,9 @@ const Prefix = "suite:"
 // Suite is a paper and the experiment that reproduces it.
 type Suite struct {
 	Name       string // that of its folder
+	Summary    string // the first line of its experiment
 	Experiment []byte // YAML
 
-	Summary   string
 	Paper     Paper
 	Stacks    []Stack
 	Axes      []string // what tells figures apart beside metric and stack: properties of a cell, or parameters of its workload
@@ -182,6 +182,25 @@ func namesIn(files fs.FS) []string {
 	return found
 }
 
+// Summary returns what a suite is in a line, "" if there is none of that name. It is cheaper than to read it all.
+func Summary(name string) string {
+	_, line, _ := summarised(folders, name)
+	return line
+}
+
+// summarised returns the experiment of a suite and the comment in its first line.
+func summarised(files fs.FS, name string) (text []byte, line string, err error) {
+	if text, err = fs.ReadFile(files, path.Join(name, "experiment.yaml")); err != nil {
+		return nil, "", err
+	}
+	first, _, _ := strings.Cut(string(text), "\n")
+	line, ok := strings.CutPrefix(first, "# ")
+	if !ok || line == "" {
+		return nil, "", fmt.Errorf("experiment.yaml: its first line, %q, is no comment that says what it is", first)
+	}
+	return text, line, nil
+}
+
 // UnknownError says that there is no such suite.
 type UnknownError struct {
 	Name  string
@@ -212,7 +231,7 @@ func read(files fs.FS, name string) (*Suite, error) {
 func decode(files fs.FS, name string) (*Suite, error) {
 	s := &Suite{Name: name}
 	var err error
-	if s.Experiment, err = fs.ReadFile(files, path.Join(name, "experiment.yaml")); err != nil {
+	if s.Experiment, s.Summary, err = summarised(files, name); err != nil {
 		return nil, err
 	}
 	text, err := fs.ReadFile(files, path.Join(name, "suite.yaml"))
@@ -220,7 +239,6 @@ func decode(files fs.FS, name string) (*Suite, error) {
 		return nil, err
 	}
 	var raw struct {
-		Summary     string        `yaml:"summary"`
 		Paper       Paper         `yaml:"paper"`
 		Stacks      []Stack       `yaml:"stacks"`
 		Axes        []string      `yaml:"axes"`
@@ -234,7 +252,7 @@ func decode(files fs.FS, name string) (*Suite, error) {
 	if err := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict()).Decode(&raw); err != nil {
 		return nil, fmt.Errorf("suite.yaml: %w", err)
 	}
-	s.Summary, s.Paper, s.Stacks, s.Axes, s.Metrics, s.Reference = raw.Summary, raw.Paper, raw.Stacks, raw.Axes, raw.Metrics, raw.Reference
+	s.Paper, s.Stacks, s.Axes, s.Metrics, s.Reference = raw.Paper, raw.Stacks, raw.Axes, raw.Metrics, raw.Reference
 	s.Differs, s.Checks, s.Claims, s.unpublished = raw.Differs, raw.Checks, raw.Claims, raw.Unpublished
 	if err := s.check(); err != nil {
 		return nil, fmt.Errorf("suite.yaml: %w", err)
@@ -271,8 +289,8 @@ func (s *Suite) coordinates() []string { return append([]string{metricOf, stackO
 // check says what is wrong with a suite, apart from its figures.
 func (s *Suite) check() error {
 	switch {
-	case s.Summary == "" || s.Paper.Title == "" || s.Paper.Authors == "" || s.Paper.In == "":
-		return errors.New("summary, and authors, title and in of the paper are needed")
+	case s.Paper.Title == "" || s.Paper.Authors == "" || s.Paper.In == "":
+		return errors.New("authors, title and in of the paper are needed")
 	case len(s.Stacks) == 0 || len(s.Metrics) == 0:
 		return errors.New("stacks and metrics are needed")
 	}

@@ -415,10 +415,9 @@ func TestFind(t *testing.T) {
 // small is a suite in three files.
 func small() fstest.MapFS {
 	return fstest.MapFS{
-		"p/experiment.yaml": {Data: []byte("name: p\n")},
+		"p/experiment.yaml": {Data: []byte("# a paper\nname: p\n")},
 		"p/figures.csv":     {Data: []byte("metric,stack,pairs,value,source\nrate,a,1,10,table 1\nrate,b,1,20,table 1\n")},
 		"p/suite.yaml": {Data: []byte(`
-summary: s
 paper: {authors: a, title: t, in: j}
 stacks: [{name: a, here: [x]}, {name: b, here: [y]}]
 axes: [pairs]
@@ -437,15 +436,16 @@ claims:
 
 // What is wrong in a folder is an error that names it.
 func TestDecodeIsStrict(t *testing.T) {
-	if s, err := read(small(), "p"); err != nil || len(s.Figures) != 2 || len(s.Claims) != 1 {
+	if s, err := read(small(), "p"); err != nil || len(s.Figures) != 2 || len(s.Claims) != 1 || s.Summary != "a paper" {
 		t.Fatal(s, err)
 	}
 	if d := cmp.Diff([]string{"p"}, namesIn(small())); d != "" {
 		t.Error(d)
 	}
 	for _, tt := range []struct{ file, old, new, want string }{
-		{"suite.yaml", "summary: s", "overview: s", "overview"},
-		{"suite.yaml", "summary: s", "", "summary"},
+		{"suite.yaml", "title: t, in", "heading: t, in", "heading"},
+		{"suite.yaml", "title: t, in", "in", "authors, title and in"},
+		{"experiment.yaml", "# a paper\n", "", "no comment"},
 		{"suite.yaml", "title: Rate", "titel: Rate", "titel"},
 		{"suite.yaml", "reference: [a]", "reference: [z]", `unknown stack "z" (known: a, b)`},
 		{"suite.yaml", "{pairs: 2}", "{pears: 2}", `unpublished: unknown coordinate "pears"`},
