@@ -498,17 +498,6 @@ func TestDecodeIsStrict(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	files := small()
 	f.Add(files["p/suite.yaml"].Data, files["p/figures.csv"].Data)
-	for _, name := range Names() {
-		text, err := fs.ReadFile(folders, name+"/suite.yaml")
-		if err != nil {
-			f.Fatal(err)
-		}
-		figures, err := fs.ReadFile(folders, name+"/figures.csv")
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(text, figures)
-	}
 	run := measure.Run{V: 1, Cells: []measure.Cell{{ID: "x/same-host/1/w", Placement: "same-host", Pairs: 1, Workload: "w", Group: "g", Primary: "goodput"}}}
 	f.Fuzz(func(t *testing.T, text, figures []byte) {
 		files := small()
