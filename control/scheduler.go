@@ -69,6 +69,7 @@ type scheduler struct {
 
 	gone     map[int]string // cells that are not measured any more, and why: "precise" or a failure
 	measured time.Duration
+	budget   time.Duration // what is measured at most: the time asked for, or what the least number of generations takes
 	blocks   int
 	deaths   map[string]int // of workers, by lab and role
 }
@@ -93,6 +94,7 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 		order:    rand.New(rand.NewPCG(e.Design.Seed, 1<<63)),
 		gone:     map[int]string{},
 		deaths:   map[string]int{},
+		budget:   max(e.Design.Time, o.Resolved.Forecast(experiment.DefaultSpread).Measuring),
 	}
 	if s.records, err = newAggregator(o.Dir, run, s.cells); err != nil {
 		return nil, err
@@ -416,7 +418,7 @@ func (s *scheduler) tell(phase string, generation int) {
 	if s.options.Observe == nil {
 		return
 	}
-	p := Progress{Phase: phase, Generation: generation, Block: s.blocks, Measured: s.measured, Budget: s.experiment.Design.Time}
+	p := Progress{Phase: phase, Generation: generation, Block: s.blocks, Measured: s.measured, Budget: s.budget}
 	for i, c := range s.cells {
 		if c.Baseline != "" && !c.Twin {
 			p.Cells++

@@ -28,16 +28,22 @@ const (
 )
 
 // UDP is not supported here.
-func UDP(_, _ netip.AddrPort) (Socket, error) { return Socket{FD: -1}, unsupported("open datagram socket") }
+func UDP(_, _ netip.AddrPort) (Socket, error) {
+	return Socket{FD: -1}, unsupported("open datagram socket")
+}
 
 // Stream is not supported here.
-func Stream(netip.AddrPort, string) (Socket, error) { return Socket{FD: -1}, unsupported("open stream socket") }
+func Stream(netip.AddrPort, string) (Socket, error) {
+	return Socket{FD: -1}, unsupported("open stream socket")
+}
 
 // AnyStream is not supported here.
 func AnyStream() (Socket, error) { return Socket{FD: -1}, unsupported("open stream socket") }
 
 // Local is not supported here.
-func (Socket) Local() (netip.AddrPort, error) { return netip.AddrPort{}, unsupported("read socket's address") }
+func (Socket) Local() (netip.AddrPort, error) {
+	return netip.AddrPort{}, unsupported("read socket's address")
+}
 
 // Listen is not supported here.
 func (Socket) Listen() error { return unsupported("listen") }
