@@ -94,7 +94,7 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 		order:    rand.New(rand.NewPCG(e.Design.Seed, 1<<63)),
 		gone:     map[int]string{},
 		deaths:   map[string]int{},
-		budget:   max(e.Design.Time, o.Resolved.Forecast(experiment.DefaultSpread).Measuring),
+		budget:   max(e.Design.Time, o.Resolved.Forecast(experiment.DefaultSpread).Measuring.Round(time.Second)),
 	}
 	if s.records, err = newAggregator(o.Dir, run, s.cells); err != nil {
 		return nil, err
