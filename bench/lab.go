@@ -149,7 +149,7 @@ func openLab(ctx context.Context, b *bench, cells []cell) (_ *lab, err error) {
 			return nil, err
 		}
 		l.workers = append(l.workers, w)
-		if err := w.Call(ctx, worker.Begin, worker.BeginParams{Worker: i, Pairs: 1, CPUs: l.cpus[i], Run: 1}, nil); err != nil {
+		if err := w.Call(ctx, worker.Begin, worker.BeginParams{Worker: i, Pairs: 1, CPUs: l.cpus[i], Run: 1, Alone: !slices.Equal(l.cpus[0], l.cpus[1])}, nil); err != nil {
 			return nil, err
 		}
 	}

@@ -222,8 +222,8 @@ func (c *configurator) sketch(g *generation, spec experiment.Lab) (*lab, error) 
 	l := &lab{Lab: spec, generation: g, at: make([]pairAddresses, spec.Pairs)}
 	for pair := range spec.Pairs {
 		l.at[pair] = pairAddresses{sourceHost: spec.SourceHost(pair), sinkHost: spec.SinkHost(pair)}
-		l.assign(workload.Source, l.at[pair].sourceHost, pair, on.sources)
-		l.assign(workload.Sink, l.at[pair].sinkHost, pair, on.sinks)
+		l.assign(workload.Source, l.at[pair].sourceHost, pair, on.sources, spec.Alone(len(c.cpus)))
+		l.assign(workload.Sink, l.at[pair].sinkHost, pair, on.sinks, spec.Alone(len(c.cpus)))
 	}
 	return l, nil
 }

@@ -49,6 +49,7 @@ type labWorker struct {
 	number int // on the board
 	pairs  []int
 	cpus   []int
+	alone  bool // each thread of the lab has a CPU of its own
 	specs  []worker.EndpointSpec
 }
 
@@ -56,11 +57,11 @@ func (w *labWorker) name() string {
 	return fmt.Sprintf("%s@host%d of lab %s", w.side, w.host, w.lab.ID)
 }
 
-func (l *lab) assign(side workload.Side, host, pair int, cpus []int) {
+func (l *lab) assign(side workload.Side, host, pair int, cpus []int, alone bool) {
 	i := slices.IndexFunc(l.workers, func(w *labWorker) bool { return w.side == side && w.host == host })
 	if i < 0 {
 		i = len(l.workers)
-		l.workers = append(l.workers, &labWorker{lab: l, side: side, host: host, number: len(l.generation.seats), cpus: cpus})
+		l.workers = append(l.workers, &labWorker{lab: l, side: side, host: host, number: len(l.generation.seats), cpus: cpus, alone: alone})
 		l.generation.seats = append(l.generation.seats, 0)
 	}
 	w := l.workers[i]
@@ -101,7 +102,7 @@ func (w *labWorker) start(ctx context.Context) error {
 		return err
 	}
 	w.Worker = process
-	params := worker.BeginParams{Worker: w.number, Pairs: len(w.pairs), CPUs: w.cpus, Run: uint64(w.lab.generation.number + 1)}
+	params := worker.BeginParams{Worker: w.number, Pairs: len(w.pairs), CPUs: w.cpus, Run: uint64(w.lab.generation.number + 1), Alone: w.alone}
 	return w.call(ctx, worker.Begin, params, nil)
 }
 

@@ -404,6 +404,9 @@ func (r *Resolved) lab(s stack, g group, twin bool) int {
 	return len(r.Labs) - 1
 }
 
+// Alone says whether each thread of a cell has a CPU of its own.
+func (l Lab) Alone(cpus int) bool { return threadsPerCPU(l.Affinity, l.Pairs, cpus) == 1 }
+
 // SourceHost and SinkHost return the hosts, from 1, on which a pair's containers are.
 func (l Lab) SourceHost(pair int) int { return pair%l.Hosts + 1 }
 

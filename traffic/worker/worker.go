@@ -138,6 +138,9 @@ func (w *Worker) begin(p BeginParams) (nothing, error) {
 		hot[<-ids] = true
 	}
 	w.seats = p.Pairs
+	if !p.Alone { // see Park
+		return nothing{}, nil
+	}
 	return nothing{}, thread.Park(hot)
 }
 

@@ -53,6 +53,10 @@ func RunTime() int64 {
 // Park gives every thread of this process, except those listed, the scheduling policy SCHED_IDLE (sched(7)): it runs only
 // where nothing else wants the CPU. The Go runtime's own threads (its monitor wakes up every 20 µs while it warms up) then cannot
 // preempt a thread that measures. It can be called again for threads that came later.
+//
+// It is for threads that measure on a CPU of their own. Where several share one, a thread that wakes up while only parked ones are there is put as
+// far behind as the weight of those is small (kernel/sched/fair.c, place_entity: the lag is inflated by (W+w)/W, here 1027/3), and the
+// others run for hundreds of milliseconds before it.
 func Park(except map[int]bool) error {
 	entries, err := os.ReadDir("/proc/self/task")
 	if err != nil {
