@@ -220,8 +220,7 @@ func (s *source) readable() error {
 
 // syntax makes an error of the parser's.
 func (s *source) syntax(err error) error {
-	var syntax *yaml.SyntaxError
-	if errors.As(err, &syntax) {
+	if syntax, ok := errors.AsType[*yaml.SyntaxError](err); ok {
 		at := place{source: s}
 		if t := syntax.GetToken(); t != nil && t.Position != nil {
 			at.line, at.column = t.Position.Line, t.Position.Column

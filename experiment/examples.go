@@ -9,7 +9,7 @@ import (
 )
 
 //go:embed examples/*.yaml
-var examples embed.FS //nolint:gochecknoglobals // files that are part of the program
+var examples embed.FS
 
 // DefaultExample is what `nettoll run` measures without an argument.
 const DefaultExample = "default"

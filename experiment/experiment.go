@@ -120,10 +120,10 @@ type Plant struct {
 // none is what is chosen of a kind that is left out.
 const none = "none"
 
-// or returns the name of a choice, or another where nothing was chosen.
-func (c Choice) or(other string) string {
+// name returns the name of a choice, none where nothing was chosen.
+func (c Choice) name() string {
 	if c.Name == "" {
-		return other
+		return none
 	}
 	return c.Name
 }
@@ -239,11 +239,13 @@ func (p Parts) stackID(s Stack) (string, error) {
 		return "", err
 	}
 	id := d.Params.Short(d.Name, params)
+	list := []string{id}
 	for _, c := range []Choice{s.Filter, s.Tunnel, s.Encryption} {
-		if c.or(none) != none {
-			id += "+" + c.Name
+		if c.name() != none {
+			list = append(list, c.Name)
 		}
 	}
+	id = strings.Join(list, "+")
 	r, err := p.Runtime(s.Runtime.Name)
 	if err != nil {
 		return "", err

@@ -29,14 +29,21 @@ func Read(name string, text []byte, settings []Setting, parts Parts) (Experiment
 	if err := grammar(&e, parts).read("", n); err != nil {
 		return Experiment{}, err
 	}
-	e.Source = string(text)
-	if len(settings) > 0 {
-		e.Source = strings.TrimRight(e.Source, "\n") + "\n"
-		for _, s := range settings {
-			e.Source += fmt.Sprintf("# changed on the command line: %s: %s\n", s.Path, s.Value)
-		}
-	}
+	e.Source = changed(string(text), settings)
 	return e, nil
+}
+
+// changed adds to a file what the command line changed in it.
+func changed(text string, settings []Setting) string {
+	if len(settings) == 0 {
+		return text
+	}
+	var b strings.Builder
+	b.WriteString(strings.TrimRight(text, "\n") + "\n")
+	for _, s := range settings {
+		fmt.Fprintf(&b, "# changed on the command line: %s: %s\n", s.Path, s.Value)
+	}
+	return b.String()
 }
 
 // grammar is the shape of an experiment file; reading by it fills e.
@@ -59,12 +66,12 @@ func grammar(e *Experiment, parts Parts) shape {
 			{name: "design", shape: design(&e.Design)},
 			{name: "tune", shape: tune(&e.Tune)},
 		},
-		done: func(n *node) error { return comparable(e, parts, n) },
+		done: func(n *node) error { return comparison(e, parts, n) },
 	}
 }
 
-// comparable says whether there is something to compare.
-func comparable(e *Experiment, parts Parts, n *node) error {
+// comparison says whether there is something to compare.
+func comparison(e *Experiment, parts Parts, n *node) error {
 	at := n.place
 	for _, path := range [][]string{{"baseline"}, {"factors", "network"}} { // the latter, if both are there
 		if k := n.key(path...); k != nil {

@@ -96,8 +96,8 @@ func TestReadErrors(t *testing.T) {
 // checkError: one line, an excerpt of at most five, and no experiment beside it.
 func checkError(t *testing.T, e experiment.Experiment, err error) {
 	t.Helper()
-	var placed *experiment.Error
-	if !errors.As(err, &placed) {
+	placed, ok := errors.AsType[*experiment.Error](err)
+	if !ok {
 		t.Fatalf("%T, want an Error with a place: %v", err, err)
 	}
 	lines := append([]string{err.Error()}, placed.Excerpt()...)
@@ -208,8 +208,7 @@ func FuzzRead(f *testing.F) {
 
 func ExampleError() {
 	_, err := experiment.Read("my.yaml", []byte("factors: {network: brigde}\n"), nil, catalogue.New().Parts())
-	var placed *experiment.Error
-	if errors.As(err, &placed) {
+	if placed, ok := errors.AsType[*experiment.Error](err); ok {
 		fmt.Println(placed.Line, placed.Column)
 		fmt.Println(placed.Excerpt()[1])
 	}

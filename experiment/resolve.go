@@ -3,6 +3,7 @@ package experiment
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -141,7 +142,7 @@ func (s stack) same(o stack) bool {
 	d := s.network.Describe()
 	return d.Name == o.network.Describe().Name && d.Params.ID("", s.params) == d.Params.ID("", o.params) &&
 		s.runtime.Describe().Name == o.runtime.Describe().Name &&
-		s.Filter.or(none) == o.Filter.or(none) && s.Tunnel.or(none) == o.Tunnel.or(none) && s.Encryption.or(none) == o.Encryption.or(none)
+		s.Filter.name() == o.Filter.name() && s.Tunnel.name() == o.Tunnel.name() && s.Encryption.name() == o.Encryption.name()
 }
 
 // group is what cells share that are compared with each other.
@@ -350,10 +351,7 @@ func (r *Resolved) add(stacks []stack, g group, cpus int) {
 // cell adds a cell without its lab and returns its index.
 func (r *Resolved) cell(s stack, g group, id string, cpus int) int {
 	d, n := g.workload.Describe(), s.network.Describe()
-	params := map[string]string{}
-	for k, v := range g.params {
-		params[k] = v
-	}
+	params := maps.Clone(g.params)
 	implementation := map[string]string{"network": n.Implementation, "runtime": s.runtime.Describe().Implementation}
 	if g.driver != nil {
 		params["driver"] = g.driver.Describe().Name
@@ -361,7 +359,7 @@ func (r *Resolved) cell(s stack, g group, id string, cpus int) int {
 	r.Cells = append(r.Cells, Cell{
 		Cell: measure.Cell{
 			ID: s.id + "/" + g.where(), Group: id, Stack: s.Name,
-			Network: n.Params.Short(n.Name, s.params), Filter: s.Filter.or(none), Tunnel: s.Tunnel.or(none), Encryption: s.Encryption.or(none),
+			Network: n.Params.Short(n.Name, s.params), Filter: s.Filter.name(), Tunnel: s.Tunnel.name(), Encryption: s.Encryption.name(),
 			Runtime: s.runtime.Describe().Name, Placement: string(g.placement), Hosts: g.hosts, Pairs: g.pairs, Family: g.family, Affinity: g.affinity,
 			Workload: d.Name, Params: params, Primary: d.Primary, Implementation: implementation,
 		},

@@ -3,6 +3,7 @@ package experiment
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -283,8 +284,7 @@ func (p *partShape) read(path string, n *node) error {
 	}
 	for _, c := range combinations {
 		if err := p.take(key, Choice{Name: d.name, Params: c}); err != nil {
-			var placed *Error
-			if errors.As(err, &placed) {
+			if _, placed := errors.AsType[*Error](err); placed {
 				return err
 			}
 			return key.wrong("%w", err)
@@ -335,10 +335,8 @@ func cross(all []part.Params, name string, values []string) []part.Params {
 	var list []part.Params
 	for _, c := range all {
 		for _, v := range values {
-			one := part.Params{name: v}
-			for k, x := range c {
-				one[k] = x
-			}
+			one := maps.Clone(c)
+			one[name] = v
 			list = append(list, one)
 		}
 	}
