@@ -158,6 +158,43 @@ func ParseSize(s string) (int, error) {
 	return n * factor, nil
 }
 
+// ParseRate reads a number of events per second written as "500/s", "10k/s" or "1.5M/s".
+func ParseRate(s string) (float64, error) {
+	number, ok := strings.CutSuffix(s, "/s")
+	factor := 1.0
+	for suffix, f := range map[string]float64{"k": 1e3, "M": 1e6, "G": 1e9} {
+		if rest, found := strings.CutSuffix(number, suffix); found {
+			number, factor = rest, f
+			break
+		}
+	}
+	x, err := strconv.ParseFloat(number, 64)
+	if !ok || err != nil || x != x || x*factor <= 0 || x*factor > 1e9 {
+		return 0, fmt.Errorf("%q is not a rate (want so many a second, such as 500/s, 10k/s or 1.5M/s)", s)
+	}
+	return x * factor, nil
+}
+
+// RateOr is a [Param] check for a rate, or for a word that stands for no particular one. Ids write it as a number of events per second.
+func RateOr(word string) func(string) (string, error) {
+	return func(s string) (string, error) {
+		if s == word {
+			return s, nil
+		}
+		x, err := ParseRate(s)
+		if err != nil {
+			return "", fmt.Errorf("%w, or %s", err, word)
+		}
+		return strconv.FormatFloat(x, 'f', -1, 64) + "/s", nil
+	}
+}
+
+// Rate returns a parameter that holds a rate, already checked; 0 where it holds a word.
+func (p Params) Rate(name string) float64 {
+	x, _ := ParseRate(p[name])
+	return x
+}
+
 // SizeBetween is a [Param] check for a number of bytes in a range.
 func SizeBetween(lo, hi int) func(string) (string, error) {
 	return func(s string) (string, error) {

@@ -42,6 +42,30 @@ func TestParseSize(t *testing.T) {
 	}
 }
 
+func TestParseRate(t *testing.T) {
+	check := part.RateOr("max")
+	for in, want := range map[string]string{"max": "max", "500/s": "500/s", "10k/s": "10000/s", "1.5M/s": "1500000/s", "0.5/s": "0.5/s", "1e3/s": "1000/s"} {
+		got, err := check(in)
+		if err != nil || got != want {
+			t.Errorf("%q: %q, %v; want %q", in, got, err, want)
+		}
+		if again, err := check(got); err != nil || again != want {
+			t.Errorf("%q, written as %q, is read as %q, %v", in, got, again, err)
+		}
+	}
+	for _, bad := range []string{"", "10", "10k", "0/s", "-1/s", "k/s", "NaN/s", "Inf/s", "1T/s", "1e99/s", "10 k/s", "10kbit/s"} {
+		if got, err := check(bad); err == nil {
+			t.Errorf("%q: %q and no error", bad, got)
+		}
+	}
+	if got := (part.Params{"rate": "10000/s"}).Rate("rate"); got != 10000 {
+		t.Errorf("a rate of %v, want 10000", got)
+	}
+	if got := (part.Params{"rate": "max"}).Rate("rate"); got != 0 {
+		t.Errorf("max is a rate of %v, want 0", got)
+	}
+}
+
 // FuzzParse: an error or a name, never both, never a panic; what was read names itself.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{"udp-rr", "udp-rr(payload=64,mode=wait)", "a(b=c", "()", "a(=)", "µ(x=1)"} {

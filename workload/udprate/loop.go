@@ -64,6 +64,7 @@ func (e *endpoint) header() *[traffic.HeaderSize]byte { return (*[traffic.Header
 
 type source struct {
 	endpoint
+	rate    float64    // datagrams a second; 0: as many as possible
 	refused sock.Errno // why the last datagram that was not sent was not
 }
 
@@ -75,8 +76,51 @@ func (s *source) Prepare(trial uint64) {
 
 // Run sends until the close.
 func (s *source) Run(trial uint64, w traffic.Window) {
-	s.send(trial, w)
+	if s.rate > 0 {
+		s.pace(trial, w)
+	} else {
+		s.send(trial, w)
+	}
 	s.end(trial)
+}
+
+// nap is how far off a datagram must be for the source to sleep, and how much earlier than it is due that ends: timers come late (the slack of
+// a thread's is 50 µs, prctl(2)).
+const nap = 150_000 // ns
+
+// pace sends each datagram when it is due. What is late is sent at once: the schedule does not move.
+//
+//go:nosplit
+func (s *source) pace(trial uint64, w traffic.Window) {
+	for seq := uint64(0); ; {
+		due := w.Open + traffic.Due(seq, s.rate)
+		if due >= w.Close {
+			break
+		}
+		now := clock.Now()
+		for now < due {
+			if due-now > 2*nap {
+				s.sock.WaitRecv(due - now - nap) // for an answer that does not come
+			}
+			now = clock.Now()
+		}
+		if now >= w.Close {
+			break
+		}
+		traffic.PutHeader(s.header(), trial, seq, now)
+		if _, errno := s.sock.Send(&s.buf[0], len(s.buf), 0); errno != 0 {
+			s.refused = errno
+			continue
+		}
+		seq++
+		if now >= w.Start {
+			s.sample.Sent++
+		}
+		s.sample.Total = int64(seq)
+	}
+	for now := clock.Now(); now < w.Close; now = clock.Now() { // the window is as long as it is, whatever is due
+		s.sock.WaitRecv(w.Close - now)
+	}
 }
 
 // send sends datagrams in batches that share a time: that of the clock before the first of them. By it source and sink tell alike whether a

@@ -15,13 +15,16 @@ type Workload struct{}
 
 var _ workload.Workload = Workload{}
 
+// fullRate is as fast as the source can.
+const fullRate = "max"
+
 const largest = 65507 // bytes: an IPv4 datagram of 65535 less its headers (RFC 791, RFC 768)
 
 // Describe implements [workload.Workload].
 func (Workload) Describe() workload.Description {
 	return workload.Description{
 		Name:    "udp-rate",
-		Summary: "UDP datagrams as fast as the source can send, counted at the sink (sockperf throughput, iperf3 -u -b 0)",
+		Summary: "UDP datagrams as fast as the source can send, or at a rate, counted at the sink (sockperf throughput, iperf3 -u -b 0)",
 		Primary: "packet_rate",
 		Warm:    0.1,
 		Trial:   trial,
@@ -29,12 +32,19 @@ func (Workload) Describe() workload.Description {
 		Params: part.List{
 			{Name: "payload", Default: "64", Summary: "bytes of a datagram, 24 to 65507", Check: part.SizeBetween(traffic.HeaderSize, largest)},
 			{Name: "mode", Default: "single", Summary: "single: one datagram per system call", Values: []string{"single"}},
+			{Name: "rate", Default: fullRate, Summary: "datagrams that a pair sends: max, or so many a second, such as 10k/s", Check: part.RateOr(fullRate)},
 		},
 	}
 }
 
-// trial is the default length of a trial; docs/method.md has the study behind it.
-func trial(part.Params) time.Duration { return 100 * time.Millisecond }
+// trial is the default length of a trial; docs/method.md has the study behind it. A slow source needs time for its datagrams to be counted.
+func trial(p part.Params) time.Duration {
+	const shortest, datagrams, longest = 100 * time.Millisecond, 1000, 10 * time.Second
+	if rate := p.Rate("rate"); rate > 0 {
+		return min(max(shortest, time.Duration(datagrams/rate*1e9)), longest)
+	}
+	return shortest
+}
 
 // Open implements [workload.Workload].
 func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
@@ -49,7 +59,7 @@ func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
 	e := endpoint{sock: sk, buf: make([]byte, s.Params.Size("payload"))}
 	switch s.Side {
 	case workload.Source:
-		return &source{endpoint: e}, nil
+		return &source{endpoint: e, rate: s.Params.Rate("rate")}, nil
 	case workload.Sink:
 		return &sink{endpoint: e}, nil
 	}
@@ -61,6 +71,9 @@ func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
 const (
 	lossSome = 0.001
 	lossMuch = 0.1
+
+	// behind is by what share a paced source may send less than it should.
+	behind = 0.01
 )
 
 // Metrics implements [workload.Workload]. What was sent is the sources' count, what was received the sinks'.
@@ -101,6 +114,9 @@ func (Workload) Metrics(t workload.Trial) workload.Result {
 		case loss > lossSome:
 			r.Warnings = append(r.Warnings, fmt.Sprintf("more than %g %% of the datagrams were lost", 100*lossSome))
 		}
+	}
+	if asked := pairs * t.Params.Rate("rate"); asked > 0 && float64(sent) < (1-behind)*asked*window {
+		r.Warnings = append(r.Warnings, "the source fell behind the rate that it was to send at")
 	}
 	if received > 0 {
 		r.Metrics["duplicates"] = float64(repeated) / float64(received)

@@ -19,7 +19,7 @@ import (
 func TestMain(m *testing.M) { testnet.Main(m) }
 
 func TestConformance(t *testing.T) {
-	workloadtest.Conformance(t, udprate.Workload{}, map[string]string{}, map[string]string{"payload": "1024"})
+	workloadtest.Conformance(t, udprate.Workload{}, map[string]string{}, map[string]string{"payload": "1024"}, map[string]string{"rate": "20k/s"})
 }
 
 // What the sink counts is what the kernel says it has handed out in the sink's namespace, and what the source counts is what went out
