@@ -43,7 +43,7 @@ func TestPlace(t *testing.T) {
 // Across two hosts three pairs take a worker for each side and host, with a thread for each of its pairs.
 func TestSketch(t *testing.T) {
 	g := &generation{}
-	c := &configurator{cpus: []int{0, 1}}
+	c := &configurator{resolved: &experiment.Resolved{}, cpus: []int{0, 1}}
 	l, err := c.sketch(g, experiment.Lab{ID: "bridge/cross-host/3", Placement: experiment.CrossHost, Pairs: 3, Affinity: "split", Hosts: 2})
 	if err != nil {
 		t.Fatal(err)

@@ -49,7 +49,7 @@ type labWorker struct {
 	number int // on the board
 	pairs  []int
 	cpus   []int
-	alone  bool // each thread of the lab has a CPU of its own
+	alone  bool // in no lab of the run do threads share a CPU
 	specs  []worker.EndpointSpec
 }
 

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -159,30 +160,91 @@ func (v *view) warnings() {
 	}
 }
 
+// mostNamed is how many cells or labs a warning names.
+const mostNamed = 4
+
+// doubtful is a warning and all that it is about.
+type doubtful struct {
+	text         string
+	about        []string
+	fewest, most int  // in how many trials of one cell; 0 where that is not said
+	trials       int  // of how many, at most
+	failed       bool // those trials have failed
+}
+
 // warningTexts has each text once, with what it is about.
 func (v *view) warningTexts() []string {
-	var texts []string
-	about := map[string][]string{}
+	var all []*doubtful
 	for _, w := range v.a.Warnings {
-		text := printable(w.Text)
-		if _, ok := about[text]; !ok {
-			texts = append(texts, text)
-			about[text] = nil
+		d := counted(printable(w.Text))
+		i := slices.IndexFunc(all, func(o *doubtful) bool {
+			return o.text == d.text && o.failed == d.failed && (o.trials > 0) == (d.trials > 0)
+		})
+		if i < 0 {
+			i = len(all)
+			all = append(all, d)
 		}
-		what := printable(w.Cell)
-		if what == "" && w.Lab != "" {
-			what = "lab " + printable(w.Lab)
-		}
-		if what != "" && !slices.Contains(about[text], what) {
-			about[text] = append(about[text], what)
-		}
+		all[i].add(d, w)
 	}
-	for i, text := range texts {
-		if on := about[text]; len(on) > 0 {
-			texts[i] = strings.Join(on, ", ") + ": " + text
-		}
+	texts := make([]string, len(all))
+	for i, d := range all {
+		texts[i] = d.String()
 	}
 	return texts
+}
+
+// counted takes the number of trials out of a warning: "… (2 of 30 trials)", "2 of 30 trials failed: pair 3: …".
+func counted(text string) *doubtful {
+	d := &doubtful{text: text}
+	if m := regexp.MustCompile(`^(.*) \((\d+) of (\d+) trials\)$`).FindStringSubmatch(text); m != nil {
+		d.text = m[1]
+		d.most, _ = strconv.Atoi(m[2])
+		d.trials, _ = strconv.Atoi(m[3])
+	} else if m := regexp.MustCompile(`^(\d+) of (\d+) trials failed: (?:pair \d+: )?(.*)$`).FindStringSubmatch(text); m != nil {
+		d.text, d.failed = m[3], true
+		d.most, _ = strconv.Atoi(m[1])
+		d.trials, _ = strconv.Atoi(m[2])
+	}
+	d.fewest = d.most
+	return d
+}
+
+// add adds what another warning of the same text is about.
+func (d *doubtful) add(o *doubtful, w measure.Warning) {
+	d.fewest, d.most, d.trials = min(d.fewest, o.most), max(d.most, o.most), max(d.trials, o.trials)
+	what := printable(w.Cell)
+	if what == "" && w.Lab != "" {
+		what = "lab " + printable(w.Lab)
+	}
+	if what != "" && !slices.Contains(d.about, what) {
+		d.about = append(d.about, what)
+	}
+}
+
+// String is the warning in a sentence: what it is about, what is the matter, and how often.
+func (d *doubtful) String() string {
+	text := d.text
+	if d.failed {
+		text = "trials failed: " + text
+	}
+	if d.trials > 0 {
+		often := strconv.Itoa(d.most)
+		if d.fewest < d.most {
+			often = fmt.Sprintf("%d to %d", d.fewest, d.most)
+		}
+		each := ""
+		if len(d.about) > 1 {
+			each = " each"
+		}
+		text += fmt.Sprintf(" (%s of %d trials%s)", often, d.trials, each)
+	}
+	switch n := len(d.about); {
+	case n == 0:
+		return text
+	case n > mostNamed+1:
+		return fmt.Sprintf("%s and %d more: %s", strings.Join(d.about[:mostNamed], ", "), n-mostNamed, text)
+	}
+	return strings.Join(d.about, ", ") + ": " + text
 }
 
 // proofs writes what was proved: a line for each claim, and one for each time it did not hold.

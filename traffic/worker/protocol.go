@@ -28,7 +28,7 @@ type BeginParams struct {
 	Pairs  int    `json:"pairs"`  // how many threads
 	CPUs   []int  `json:"cpus"`   // thread i runs on CPUs[i % len]; empty: anywhere
 	Run    uint64 `json:"run"`    // makes trial ids differ between generations
-	Alone  bool   `json:"alone"`  // no two threads of a cell share a CPU
+	Alone  bool   `json:"alone"`  // no two threads of any cell, of this or another worker, share a CPU
 }
 
 // CongestionParams asks which of the candidates a TCP socket in a namespace may be set to.

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nettoll/nettoll/internal/testnet"
+)
+
+// The commands of the README do what it says, in its order and in one directory; those that measure are made short. Its experiment can be planned.
+func TestReadme(t *testing.T) {
+	testnet.Root(t)
+	text, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	run := func(stdin string, args ...string) string {
+		t.Helper()
+		cmd := exec.Command(os.Getenv(programEnv), args...)
+		cmd.Dir, cmd.Stdin = dir, strings.NewReader(stdin)
+		said, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Errorf("nettoll %s: %v\n%s", strings.Join(args, " "), err, said)
+		}
+		return string(said)
+	}
+	short := map[string][]string{ // what is added to a command of the README that measures
+		"run default.yaml":                 {"--time", "200ms", "--network", "bridge", "--workload", "udp-rr(mode=wait)", "--placement", "same-host", "-o", "OLD"},
+		"run suite:ji2019":                 {"--time", "200ms", "--placement", "same-host", "--pairs", "1", "-o", "JI"},
+		"compare OLD NEW":                  nil,
+		"init":                             nil,
+		"plan default.yaml":                nil,
+		"compare OLD NEW --fail-on slower": nil,
+	}
+	seen := 0
+	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
+		for line := range strings.Lines(block[1]) {
+			line, _, _ = strings.Cut(line, " #")
+			words, ok := strings.CutPrefix(strings.TrimSpace(line), "nettoll ")
+			if !ok {
+				continue
+			}
+			more, known := short[words]
+			if !known {
+				t.Errorf("the README says %q, and this test does not know how to make it short", words)
+				continue
+			}
+			seen++
+			run("", append(strings.Fields(words), more...)...)
+			if slices.Contains(more, "OLD") {
+				if err := os.CopyFS(filepath.Join(dir, "NEW"), os.DirFS(filepath.Join(dir, "OLD"))); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	if seen != len(short) {
+		t.Errorf("%d commands, and the test knows %d: what the README does not say any more is dead here", seen, len(short))
+	}
+	yaml := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindSubmatch(text)
+	if yaml == nil {
+		t.Fatal("there is no experiment in the README")
+	}
+	if said := run(string(yaml[1]), "plan", "-"); !strings.HasPrefix(said, "experiment bridge-or-macvlan: ") {
+		t.Errorf("plan of the README's experiment: %s", said)
+	}
+}
