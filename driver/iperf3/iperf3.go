@@ -54,7 +54,7 @@ func (Driver) Serves(w workload.Description, p part.Params) error {
 		if p["mode"] != "single" {
 			return fmt.Errorf("driver iperf3 cannot drive udp-rate with mode %q (it can with mode single)", p["mode"])
 		}
-		if p["rate"] != "max" {
+		if p.Rate("rate") > 0 {
 			return fmt.Errorf("driver iperf3 cannot drive udp-rate at a rate of %s (it can at rate max)", p["rate"])
 		}
 		if n := p.Size("payload"); n < smallest || n > largest {

@@ -50,7 +50,7 @@ func (Driver) Serves(w workload.Description, p part.Params) error {
 		return fmt.Errorf("driver sockperf cannot drive workload %q (it can drive udp-rr, udp-rate)", w.Name)
 	case w.Name == "udp-rate" && p["mode"] != "single":
 		return fmt.Errorf("driver sockperf cannot drive udp-rate with mode %q (it can with mode single)", p["mode"])
-	case w.Name == "udp-rate" && p["rate"] != "max":
+	case w.Name == "udp-rate" && p.Rate("rate") > 0:
 		return fmt.Errorf("driver sockperf cannot drive udp-rate at a rate of %s (it can at rate max)", p["rate"])
 	case p.Size("payload") < smallest || p.Size("payload") > largest:
 		return fmt.Errorf("driver sockperf cannot send %d bytes (it can send %d to %d)", p.Size("payload"), smallest, largest)
