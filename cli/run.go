@@ -148,7 +148,11 @@ func (a *app) conclude(out *control.Outcome, err error, dir string) error {
 			return err
 		}
 	}
-	if printErr := a.writeReport(a.Out, "text", &report.Data{Run: out.Run, Log: &out.Log, Analysis: out.Analysis}, a.textOptions()); printErr != nil {
+	data := &report.Data{Run: out.Run, Log: &out.Log, Analysis: out.Analysis}
+	if kept, _, loadErr := report.Load(dir); loadErr == nil {
+		data = kept // so that the report says the same to the last digit, whenever it is made
+	}
+	if printErr := a.writeReport(a.Out, "text", data, a.textOptions()); printErr != nil {
 		return errors.Join(err, printErr)
 	}
 	fmt.Fprintf(a.Out, "\nIt ended because %s. Everything is in %s (nettoll report %s).\n", out.Ended, dir, dir)
