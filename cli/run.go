@@ -148,15 +148,17 @@ func (a *app) conclude(out *control.Outcome, err error, dir string) error {
 			return err
 		}
 	}
-	data := &report.Data{Run: out.Run, Log: &out.Log, Analysis: out.Analysis}
-	if kept, _, loadErr := report.Load(dir); loadErr == nil {
-		data = kept // so that the report says the same to the last digit, whenever it is made
+	// From the records, so that a report says the same to the last digit whenever it is made; from memory where a full disk has kept none.
+	data, _, loadErr := report.Load(dir)
+	if loadErr != nil {
+		data = &report.Data{Run: out.Run, Log: &out.Log, Analysis: out.Analysis}
 	}
 	if printErr := a.writeReport(a.Out, "text", data, a.textOptions()); printErr != nil {
 		return errors.Join(err, printErr)
 	}
 	fmt.Fprintf(a.Out, "\nIt ended because %s. Everything is in %s (nettoll report %s).\n", out.Ended, dir, dir)
-	if page, pageErr := a.writePage(dir); pageErr != nil {
+	page := filepath.Join(dir, report.PageFile)
+	if pageErr := cmp.Or(loadErr, report.WritePage(page, data, report.Options{Sections: a.sections(data.Run, data.Log, data.Analysis)})); pageErr != nil {
 		err = cmp.Or(err, pageErr) // a disk that was full before is one sentence
 	} else {
 		fmt.Fprintf(a.Out, "The report is %s.\n", page)
@@ -170,16 +172,6 @@ func (a *app) conclude(out *control.Outcome, err error, dir string) error {
 		return status(exitPartly)
 	}
 	return nil
-}
-
-// writePage writes the page of a run into its directory, from the records as anyone else would read them.
-func (a *app) writePage(dir string) (string, error) {
-	data, _, err := report.Load(dir)
-	if err != nil {
-		return "", err
-	}
-	page := filepath.Join(dir, report.PageFile)
-	return page, report.WritePage(page, data, report.Options{Sections: a.sections(data.Run, data.Log, data.Analysis)})
 }
 
 func (a *app) textOptions() report.Options {
