@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
-
 	"github.com/nettoll/nettoll/catalogue"
 	"github.com/nettoll/nettoll/driver"
 	"github.com/nettoll/nettoll/host"
@@ -250,7 +248,6 @@ func (l *lab) visit(ctx context.Context, number int) (map[string]float64, error)
 	}
 	c := l.cells[number]
 	t := workload.Trial{Params: c.params, Length: c.length, Window: c.length - c.warm, Softirqd: timings[0].Softirqd}
-	var histograms []*hdrhistogram.Histogram
 	for i, w := range l.workers {
 		var samples []worker.CellSamples
 		if err := w.Call(ctx, worker.Collect, worker.CollectParams{Cells: []int{number}}, &samples); err != nil {
@@ -264,15 +261,10 @@ func (l *lab) visit(ctx context.Context, number int) (map[string]float64, error)
 		} else {
 			t.Sinks = samples[0].Samples
 		}
-		if encoded := samples[0].Histogram; encoded != "" {
-			h, err := hdrhistogram.Decode([]byte(encoded))
-			if err != nil {
-				return nil, err
-			}
-			histograms = append(histograms, h)
+		if err := t.AddHistograms(samples[0].Histograms); err != nil {
+			return nil, err
 		}
 	}
-	t.Histograms = histograms
 	if failure := t.Failure(); failure != "" {
 		return nil, fmt.Errorf("%s: %s", c.id, failure)
 	}

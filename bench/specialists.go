@@ -43,7 +43,7 @@ func (c comparison) warm() time.Duration {
 
 func comparisons() []comparison {
 	waiting, spinning := "udp-rr(payload=64,mode=wait", "udp-rr(payload=64,mode=spin"
-	flood := "udp-rate(payload=64,mode=single,rate=max"
+	flood := "udp-rate(payload=64,mode=single"
 	return []comparison{
 		{
 			what: "udp-rr, both ends sleep: median round trip; other: sockperf",

@@ -14,7 +14,7 @@ import (
 
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/measure"
-	"github.com/nettoll/nettoll/workload"
+	"github.com/nettoll/nettoll/traffic"
 )
 
 // Names of the files in a run directory.
@@ -41,10 +41,16 @@ type aggregator struct {
 	writer  *measure.Writer
 	synced  time.Time
 	cells   []experiment.Cell
-	pending map[int]*group        // latencies since the last histogram record, by cell
+	pending map[quantity]*group   // durations since the last histogram record
 	broken  error                 // the first error of the disk: nothing is written after it
 	told    bool                  // broken was returned
 	warned  func(measure.Warning) // is told of each warning; may be nil
+}
+
+// quantity is what a histogram is of.
+type quantity struct {
+	cell int
+	of   traffic.Quantity
 }
 
 type group struct {
@@ -55,7 +61,7 @@ type group struct {
 // newAggregator writes run.json and opens the records of a run directory, which must be empty or new. With an empty dir
 // nothing is kept on disk.
 func newAggregator(dir string, run measure.Run, cells []experiment.Cell) (*aggregator, error) {
-	a := &aggregator{run: run, cells: cells, pending: map[int]*group{}, synced: time.Now()}
+	a := &aggregator{run: run, cells: cells, pending: map[quantity]*group{}, synced: time.Now()}
 	if dir == "" {
 		a.writer = measure.NewWriter(io.Discard)
 		return a, nil
@@ -124,18 +130,18 @@ func (a *aggregator) fact(key string, value any) {
 func (a *aggregator) block(generation, block int, trials []trial, facts measure.BlockFacts, started int64) error {
 	for _, t := range trials {
 		a.trial(t.record(a.cells[t.cell], generation, block, started))
-		if h := t.latencies(); h != nil {
-			g := a.pending[t.cell]
+		for q, h := range t.durations {
+			if h == nil {
+				continue
+			}
+			what := quantity{t.cell, traffic.Quantity(q)}
+			g := a.pending[what]
 			if g == nil {
-				g = &group{first: block}
-				a.pending[t.cell] = g
+				g = &group{first: block, sum: traffic.NewHistogram()}
+				a.pending[what] = g
 			}
 			g.last = block
-			if g.sum == nil {
-				g.sum = h
-			} else {
-				g.sum = workload.Merge([]*hdrhistogram.Histogram{g.sum, h})
-			}
+			g.sum.Merge(h)
 		}
 	}
 	a.log.Blocks = append(a.log.Blocks, facts)
@@ -150,8 +156,9 @@ func (a *aggregator) block(generation, block int, trials []trial, facts measure.
 
 // endGroup writes the histograms gathered since the last time.
 func (a *aggregator) endGroup(generation int) error {
-	for cell := range a.cells {
-		g := a.pending[cell]
+	for i := range len(a.cells) * int(traffic.Quantities) { // in the order of cells
+		what := quantity{i / int(traffic.Quantities), traffic.Quantity(i % int(traffic.Quantities))}
+		g := a.pending[what]
 		if g == nil {
 			continue
 		}
@@ -159,7 +166,10 @@ func (a *aggregator) endGroup(generation int) error {
 		if err != nil {
 			return err
 		}
-		h := measure.Histograms{Generation: generation, First: g.first, Last: g.last, Cell: a.cells[cell].ID, Samples: g.sum.TotalCount(), Data: data}
+		h := measure.Histograms{Generation: generation, First: g.first, Last: g.last, Cell: a.cells[what.cell].ID, Samples: g.sum.TotalCount(), Data: data}
+		if what.of != traffic.Latency {
+			h.Metric = what.of.Name()
+		}
 		a.log.Histograms = append(a.log.Histograms, h)
 		a.write(h)
 	}

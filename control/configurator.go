@@ -426,17 +426,20 @@ func (c *configurator) specify(l *lab, index int, cells []int) error {
 		}
 	}
 	for pair, at := range l.at {
-		sourcePorts, err := draw(at.sourcePorts, len(here), l.generation.seed)
+		sourcePorts, sources, err := draw(at.sourcePorts, len(here), l.generation.seed)
 		if err != nil {
 			return err
 		}
-		sinkPorts, err := draw(at.sinkPorts, len(here), l.generation.seed)
+		sinkPorts, sinks, err := draw(at.sinkPorts, len(here), l.generation.seed)
 		if err != nil {
 			return err
 		}
 		for k, i := range here {
 			cell := c.resolved.Cells[i]
-			spec := workload.Spec{Workload: cell.Cell.Workload, Params: cell.Params, Pair: pair, Congestion: c.congestion, Plant: cell.Plant}
+			spec := workload.Spec{
+				Workload: cell.Cell.Workload, Params: cell.Params, Pair: pair, Congestion: c.congestion, Plant: cell.Plant,
+				LocalPorts: sources, RemotePorts: sinks, Seed: c.seed(l.generation.number, pair),
+			}
 			if cell.Driver != nil {
 				spec.Driver = cell.Driver.Describe().Name
 			}
@@ -450,6 +453,7 @@ func (c *configurator) specify(l *lab, index int, cells []int) error {
 				near, far, nearPort, farPort := at.source, at.sink, sourcePorts[k], sinkPorts[k]
 				if w.side == workload.Sink {
 					near, far, nearPort, farPort = at.sink, at.source, sinkPorts[k], sourcePorts[k]
+					end.Spec.LocalPorts, end.Spec.RemotePorts = sinks, sources
 				}
 				end.Namespace = near.Namespace
 				end.Spec.Local = netip.AddrPortFrom(near.Bind(cell.Family), nearPort)
@@ -461,17 +465,24 @@ func (c *configurator) specify(l *lab, index int, cells []int) error {
 	return nil
 }
 
-// draw returns n of a container's ports, other than the first.
-func draw(p network.Ports, n int, seed *rand.Rand) ([]uint16, error) {
+// seed is what the schedules of a pair begin with, in all stacks of a generation alike.
+func (c *configurator) seed(generation, pair int) uint64 {
+	return rand.New(rand.NewPCG(c.resolved.Experiment.Design.Seed, uint64(generation)<<32|uint64(pair))).Uint64()
+}
+
+// draw shares a container's ports, other than the first, out to n cells in random order. It returns the first port of each and how many follow
+// each other from there on.
+func draw(p network.Ports, n int, seed *rand.Rand) (first []uint16, each int, err error) {
 	rest := int(p.Last - p.First)
 	if n > rest {
-		return nil, fmt.Errorf("%d cells in one lab, and each container has %d ports for them: measure fewer workloads at once, or fewer pairs", n, rest)
+		return nil, 0, fmt.Errorf("%d cells in one lab, and each container has %d ports for them: measure fewer workloads at once, or fewer pairs", n, rest)
 	}
-	ports := make([]uint16, n)
-	for i, at := range seed.Perm(rest)[:n] {
-		ports[i] = p.First + 1 + uint16(at)
+	first = make([]uint16, n)
+	each = rest / n
+	for i, at := range seed.Perm(n) {
+		first[i] = p.First + 1 + uint16(at*each)
 	}
-	return ports, nil
+	return first, each, nil
 }
 
 // close ends the generation.

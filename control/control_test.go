@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
@@ -105,7 +106,7 @@ func TestAggregator(t *testing.T) {
 		}
 		one := trial{
 			timing: traffic.Timing{Opened: 2e9, Dead: 70 * time.Microsecond},
-			result: workload.Result{Metrics: map[string]float64{"latency_p50": 1e-5}, Latency: h, Window: 90 * time.Millisecond},
+			result: workload.Result{Metrics: map[string]float64{"latency_p50": 1e-5}, Window: 90 * time.Millisecond}, durations: [traffic.Quantities]*hdrhistogram.Histogram{h},
 		}
 		if err := a.block(0, block, []trial{one}, measure.BlockFacts{Block: block}, 1e9); err != nil {
 			t.Fatal(err)

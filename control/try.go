@@ -60,7 +60,7 @@ func (s Sample) resolve() (*experiment.Resolved, error) {
 	cell := experiment.Cell{
 		Cell: measure.Cell{
 			ID: lab.ID + "/" + w.ID(ofWorkload), Network: n.Name, Runtime: s.Runtime.Describe().Name, Placement: string(placement), Pairs: 1,
-			Family: experiment.Families()[0], Affinity: affinity, Workload: w.Name, Params: ofWorkload, Primary: w.Primary,
+			Family: experiment.Families()[0], Affinity: affinity, Workload: w.Name, Params: ofWorkload, Primary: w.Primary(ofWorkload),
 		},
 		Workload: s.Workload, Driver: s.Driver, Params: ofWorkload, Trial: trial,
 	}

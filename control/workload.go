@@ -24,6 +24,8 @@ type trial struct {
 	timing  traffic.Timing
 	result  workload.Result
 	failure string
+
+	durations [traffic.Quantities]*hdrhistogram.Histogram // nil where it failed
 }
 
 const (
@@ -218,12 +220,8 @@ func (c *workloadControl) collect(ctx context.Context, g *generation, timings []
 					t.Sinks[s.Pairs[i]] = sample
 				}
 			}
-			if s.Histogram != "" {
-				h, err := hdrhistogram.Decode([]byte(s.Histogram))
-				if err != nil {
-					return nil, fmt.Errorf("latencies from worker %s: %w", a.worker.name(), err)
-				}
-				t.Histograms = append(t.Histograms, h)
+			if err := t.AddHistograms(s.Histograms); err != nil {
+				return nil, fmt.Errorf("durations from worker %s: %w", a.worker.name(), err)
 			}
 		}
 	}
@@ -237,7 +235,7 @@ func (c *workloadControl) collect(ctx context.Context, g *generation, timings []
 		*t = t.Settled()
 		one := trial{cell: timing.Cell, timing: timing, failure: t.Failure()}
 		if one.failure == "" {
-			one.result = c.cells[timing.Cell].Workload.Metrics(*t)
+			one.result, one.durations = c.cells[timing.Cell].Workload.Metrics(*t), t.Histograms
 		}
 		if one.result.Window == 0 {
 			one.result.Window = t.Window
@@ -253,7 +251,7 @@ func (t trial) record(cell experiment.Cell, generation, block int, started int64
 		Generation: generation, Block: block, Cell: cell.ID,
 		Start:    float64(t.timing.Opened-started) / 1e9,
 		Duration: t.result.Window.Seconds(),
-		Metrics:  t.result.Metrics, PerPair: t.result.PerPair, Warnings: t.result.Warnings, Failed: t.failure,
+		Metrics:  t.result.Metrics, PerPair: t.result.PerPair, Warnings: t.result.Warnings, Limit: string(t.result.Limit), Failed: t.failure,
 	}
 	if r.Metrics == nil {
 		r.Metrics = map[string]float64{}
@@ -261,12 +259,4 @@ func (t trial) record(cell experiment.Cell, generation, block int, started int64
 	r.Metrics["dead_time"] = t.timing.Dead.Seconds()
 	r.Metrics["drain_time"] = t.timing.Drain.Seconds()
 	return r
-}
-
-// latencies returns the histogram of a trial, nil where there is none.
-func (t trial) latencies() *hdrhistogram.Histogram {
-	if t.failure != "" {
-		return nil
-	}
-	return t.result.Latency
 }

@@ -120,9 +120,11 @@ type endpoint struct {
 	overdue string  // what it did not do in time
 }
 
-func (e *endpoint) Sample() *traffic.Sample     { return &e.sample }
-func (e *endpoint) Recorder() *traffic.Recorder { return e.recorder }
-func (e *endpoint) Facts() (sock.Facts, error)  { return e.role.Granted, nil }
+func (e *endpoint) Sample() *traffic.Sample { return &e.sample }
+func (e *endpoint) Recorders() traffic.Recorders {
+	return traffic.Recorders{traffic.Latency: e.recorder}
+}
+func (e *endpoint) Facts() (sock.Facts, error) { return e.role.Granted, nil }
 
 // Close implements [traffic.Endpoint]: nothing that it started is left.
 func (e *endpoint) Close() {

@@ -125,7 +125,7 @@ func TestResolveErrors(t *testing.T) {
 	}{
 		{"network", func(e *experiment.Experiment) { e.Factors.Networks[0].Name = "brdge" }, `unknown network "brdge" (known: host, bridge`},
 		{"workload", func(e *experiment.Experiment) { e.Workloads[0].Name = "udp" }, `unknown workload "udp" (known: udp-rr, `},
-		{"parameter", func(e *experiment.Experiment) { e.Workloads[0].Params["size"] = "1" }, `workload udp-rr has no parameter "size" (it has payload, mode)`},
+		{"parameter", func(e *experiment.Experiment) { e.Workloads[0].Params["size"] = "1" }, `workload udp-rr has no parameter "size" (it has payload, mode, `},
 		{"choice", func(e *experiment.Experiment) { e.Workloads[0].Params["mode"] = "sleep" }, `workload udp-rr: mode: "sleep" is not possible (want one of wait, spin)`},
 		{"driver", func(e *experiment.Experiment) { e.Workloads[0].Driver = "ping" }, `unknown driver "ping"`},
 		{"affinity", func(e *experiment.Experiment) { e.Factors.Affinities = []string{"near"} }, `unknown affinity "near" (known: split, same, free)`},

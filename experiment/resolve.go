@@ -361,7 +361,7 @@ func (r *Resolved) cell(s stack, g group, id string, cpus int) int {
 			ID: s.id + "/" + g.where(), Group: id, Stack: s.Name,
 			Network: n.Params.Short(n.Name, s.params), Filter: s.Filter.name(), Tunnel: s.Tunnel.name(), Encryption: s.Encryption.name(),
 			Runtime: s.runtime.Describe().Name, Placement: string(g.placement), Hosts: g.hosts, Pairs: g.pairs, Family: g.family, Affinity: g.affinity,
-			Workload: d.Name, Params: params, Primary: d.Primary, Implementation: implementation,
+			Workload: d.Name, Params: params, Primary: d.Primary(g.params), Implementation: implementation,
 		},
 		Workload: g.workload, Driver: g.driver, Params: g.params, Trial: g.trial(r.Experiment.Design.Trial, cpus),
 	})

@@ -32,6 +32,7 @@ type Trial struct {
 	Metrics    map[string]float64   `json:"metrics"`          // by metric name, base units; sums over pairs as the name says
 	PerPair    map[string][]float64 `json:"pairs,omitempty"`  // by metric name, one value per pair, base units
 	Warnings   []string             `json:"warn,omitempty"`   // doubts about this trial
+	Limit      string               `json:"limit,omitempty"`  // what kept the figure from being higher: "sender", "path" or "receiver"
 	Failed     string               `json:"failed,omitempty"` // reason; no metric of a failed trial is used
 }
 
@@ -164,6 +165,9 @@ func (t Trial) appendJSON(b []byte) ([]byte, error) {
 			b = quote(b, s)
 		}
 		b = append(b, ']')
+	}
+	if t.Limit != "" {
+		b = text(b, "limit", t.Limit)
 	}
 	if t.Failed != "" {
 		b = text(b, "failed", t.Failed)

@@ -59,6 +59,9 @@ func (s *scanner) trial(line []byte) (t Trial, ok bool) {
 			t.Warnings = append(t.Warnings, s.name())
 		}
 	}
+	if s.has(`,"limit":`) {
+		t.Limit = s.name()
+	}
 	if s.has(`,"failed":`) {
 		t.Failed = s.name()
 	}

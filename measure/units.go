@@ -84,11 +84,12 @@ func Metrics() []Metric {
 		{"transaction_rate_per_pair", UnitTransaction, HigherBetter, KindRate, 0},
 		{"connection_rate", UnitConnection, HigherBetter, KindRate, 0},
 		{"connection_rate_per_pair", UnitConnection, HigherBetter, KindRate, 0},
+		{"no_drop_rate", UnitPacket, HigherBetter, KindRate, 0}, // highest rate with a loss below a bound (RFC 2544, section 26.1)
 		{"loss", UnitShare, LowerBetter, KindShare, 0},
 		{"duplicates", UnitShare, LowerBetter, KindShare, 0}, // further copies, of the packets received
 		{"reordering", UnitShare, LowerBetter, KindShare, 0}, // packets that came after a later one, of the packets received (RFC 4737, section 4.2)
 	}
-	for _, prefix := range []string{"latency_", "oneway_latency_"} {
+	for _, prefix := range wholes() {
 		list = append(list, Metric{prefix + "mean", UnitSecond, LowerBetter, KindMean, 0})
 		for _, q := range []string{"50", "75", "90", "95", "99", "999"} {
 			x, _ := strconv.ParseFloat("0."+q, 64)
@@ -96,22 +97,40 @@ func Metrics() []Metric {
 		}
 		list = append(list, Metric{prefix + "max", UnitSecond, LowerBetter, KindMax, 0})
 	}
+	for _, prefix := range parts() {
+		list = append(list,
+			Metric{prefix + "mean", UnitSecond, LowerBetter, KindMean, 0},
+			Metric{prefix + "p50", UnitSecond, LowerBetter, KindQuantile, 0.5},
+			Metric{prefix + "p99", UnitSecond, LowerBetter, KindQuantile, 0.99})
+	}
 	return append(list,
 		Metric{"cpu_busy", UnitCores, LowerBetter, KindCPU, 0},
 		Metric{"cpu_source", UnitCores, LowerBetter, KindCPU, 0}, // of cpu_busy: the sources' threads
 		Metric{"cpu_sink", UnitCores, LowerBetter, KindCPU, 0},
+		Metric{"cpu_user", UnitCores, Neither, KindCPU, 0},           // of cpu_busy: outside the kernel, which is the generator's own work
 		Metric{"cpu_softirqd", UnitCores, LowerBetter, KindCount, 0}, // nearly always 0: compared by difference; // ksoftirqd of the CPUs that sources and sinks run on
 		Metric{"cpu_per_packet", UnitSecondsPacket, LowerBetter, KindCPU, 0},
 		Metric{"service_demand", UnitSecondsByte, LowerBetter, KindCPU, 0},
 		Metric{"memory", UnitByte, LowerBetter, KindMemory, 0},
 		Metric{"setup_time", UnitSecond, LowerBetter, KindTime, 0},
 		Metric{"first_packet_latency", UnitSecond, LowerBetter, KindTime, 0},
+		Metric{"backlog", UnitPacket, Neither, KindCount, 0}, // most messages of a pair that were due and not sent
+		Metric{"tcp_rtt", UnitSecond, Neither, KindTime, 0},  // smoothed, at the end of a trial (TCP_INFO)
+		Metric{"tcp_min_rtt", UnitSecond, Neither, KindTime, 0},
+		Metric{"tcp_cwnd", UnitSegment, Neither, KindCount, 0},
 		Metric{"retransmits", UnitSegment, LowerBetter, KindCount, 0},
 		// Of the measurement itself.
 		Metric{"dead_time", UnitSecond, Neither, KindTime, 0},  // from the end of the trial before to the opening
 		Metric{"drain_time", UnitSecond, Neither, KindTime, 0}, // from the close to the last thread's leaving
 		Metric{"planted", UnitSecond, Neither, KindTime, 0},    // per request, spun on purpose (nettoll study effect)
 	)
+}
+
+// wholes are what metrics of a whole latency begin with, and parts those of its parts and of what goes with it (traffic.Quantity).
+func wholes() []string { return []string{"latency_", "oneway_latency_"} }
+
+func parts() []string {
+	return []string{"service_time_", "departure_error_", "connect_latency_", "sender_stack_", "wire_", "receiver_stack_"}
 }
 
 // LookupMetric returns the description of a metric. A quantile that is not in the list (latency_p9999) is described all the
@@ -122,8 +141,8 @@ func LookupMetric(name string) (m Metric, ok bool) {
 			return m, true
 		}
 	}
-	for _, prefix := range []string{"latency_p", "oneway_latency_p"} {
-		if d, found := strings.CutPrefix(name, prefix); found && strings.Trim(d, "0123456789") == "" {
+	for _, prefix := range append(wholes(), parts()...) {
+		if d, found := strings.CutPrefix(name, prefix+"p"); found && strings.Trim(d, "0123456789") == "" {
 			if q, err := strconv.ParseFloat("0."+d, 64); err == nil && q > 0 && q < 1 {
 				return Metric{name, UnitSecond, LowerBetter, KindQuantile, q}, true
 			}

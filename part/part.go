@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Param is one parameter of a part.
@@ -15,6 +16,7 @@ type Param struct {
 	Summary string                       // with unit and range
 	Values  []string                     // the only ones allowed; nil where Check decides
 	Check   func(string) (string, error) // returns the value as cell ids write it: a number in base units
+	Quiet   bool                         // left out of ids where it has its default
 }
 
 // Params are a part's parameters, every one present.
@@ -87,9 +89,11 @@ func (l List) Resolve(owner string, given map[string]string) (Params, error) {
 	return p, nil
 }
 
-// ID writes a part with all of its parameters: "udp-rr(payload=64,mode=wait)".
+// ID writes a part with its parameters: "udp-rr(payload=64,mode=wait)". A quiet one is there only where it does not have its default.
 func (l List) ID(name string, p Params) string {
-	return write(name, l, func(param Param) (string, bool) { return p[param.Name], true })
+	return write(name, l, func(param Param) (string, bool) {
+		return p[param.Name], !param.Quiet || p[param.Name] != param.Default
+	})
 }
 
 // Short writes a part with those parameters that do not have their default: "nat", "nat(hairpin=true)".
@@ -192,6 +196,73 @@ func RateOr(word string) func(string) (string, error) {
 // Rate returns a parameter that holds a rate, already checked; 0 where it holds a word.
 func (p Params) Rate(name string) float64 {
 	x, _ := ParseRate(p[name])
+	return x
+}
+
+// CountBetween is a [Param] check for a whole number in a range.
+func CountBetween(lo, hi int) func(string) (string, error) {
+	return func(s string) (string, error) {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < lo || n > hi {
+			return "", fmt.Errorf("%q is not possible (want a whole number from %d to %d)", s, lo, hi)
+		}
+		return strconv.Itoa(n), nil
+	}
+}
+
+// Count returns a parameter that holds a whole number, already checked.
+func (p Params) Count(name string) int {
+	n, _ := strconv.Atoi(p[name])
+	return n
+}
+
+// DurationBetween is a [Param] check for a duration in a range. Ids write it as Go does: "1.5ms".
+func DurationBetween(lo, hi time.Duration) func(string) (string, error) {
+	return func(s string) (string, error) {
+		d, err := time.ParseDuration(s)
+		if err != nil || d < lo || d > hi {
+			return "", fmt.Errorf("%q is not possible (want a duration from %v to %v, such as 10ms)", s, lo, hi)
+		}
+		return d.String(), nil
+	}
+}
+
+// Duration returns a parameter that holds a duration, already checked.
+func (p Params) Duration(name string) time.Duration {
+	d, _ := time.ParseDuration(p[name])
+	return d
+}
+
+// ParseShare reads a share written as "50%" or "0.5".
+func ParseShare(s string) (float64, error) {
+	number, percent := strings.CutSuffix(s, "%")
+	x, err := strconv.ParseFloat(number, 64)
+	if percent {
+		x /= 100
+	}
+	if err != nil || x != x {
+		return 0, fmt.Errorf("%q is not a share (want one such as 50%% or 0.5)", s)
+	}
+	return x, nil
+}
+
+// ShareBetween is a [Param] check for a share in a range. Ids write it in percent.
+func ShareBetween(lo, hi float64) func(string) (string, error) {
+	return func(s string) (string, error) {
+		x, err := ParseShare(s)
+		if err != nil {
+			return "", err
+		}
+		if x < lo || x > hi {
+			return "", fmt.Errorf("%q is out of range (want %g%% to %g%%)", s, 100*lo, 100*hi)
+		}
+		return strconv.FormatFloat(100*x, 'g', 6, 64) + "%", nil
+	}
+}
+
+// Share returns a parameter that holds a share, already checked.
+func (p Params) Share(name string) float64 {
+	x, _ := ParseShare(p[name])
 	return x
 }
 

@@ -4,21 +4,24 @@ import "encoding/binary"
 
 // Datagram layout, little endian: what every datagram of nettoll starts with. The rest of the payload is zero.
 const (
-	HeaderSize = 24 // bytes: trial id, sequence number, time sent (ns, CLOCK_MONOTONIC of the sender)
+	HeaderSize = 24 // bytes: trial id, sequence number, time
+
+	// The time in a header is in ns since the opening of the trial, and says when the datagram was sent or, where it follows a schedule, when it
+	// was due: no machine has to know the clock of another to tell whether a datagram belongs to the window.
 
 	// Marker as sequence number says that the trial is over.
 	Marker = ^uint64(0)
 )
 
 // PutHeader writes a datagram's header; buf holds at least [HeaderSize] bytes.
-func PutHeader(buf *[HeaderSize]byte, trial, seq uint64, sent int64) {
+func PutHeader(buf *[HeaderSize]byte, trial, seq uint64, since int64) {
 	binary.LittleEndian.PutUint64(buf[0:], trial)
 	binary.LittleEndian.PutUint64(buf[8:], seq)
-	binary.LittleEndian.PutUint64(buf[16:], uint64(sent))
+	binary.LittleEndian.PutUint64(buf[16:], uint64(since))
 }
 
 // Header reads it.
-func Header(buf *[HeaderSize]byte) (trial, seq uint64, sent int64) {
+func Header(buf *[HeaderSize]byte) (trial, seq uint64, since int64) {
 	return binary.LittleEndian.Uint64(buf[0:]), binary.LittleEndian.Uint64(buf[8:]), int64(binary.LittleEndian.Uint64(buf[16:]))
 }
 

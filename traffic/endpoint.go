@@ -25,6 +25,10 @@ type Sample struct {
 	Total     int64   `json:"total"`               // packets or requests of the whole trial, warm-up included
 	Bytes     int64   `json:"bytes,omitempty"`     // payload of the whole trial
 	CPU       int64   `json:"cpu"`                 // ns of run time of the thread from opening to leaving
+	User      int64   `json:"user,omitempty"`      // of CPU, ns outside the kernel, which counts them in ticks: right on average only
+	Awaited   int64   `json:"awaited,omitempty"`   // of the messages received, those that there was nothing to receive before
+	Backlog   int64   `json:"backlog,omitempty"`   // most messages that were due and not sent yet
+	First     int64   `json:"first,omitempty"`     // ns: latency of the first message of a flow, which is not among the recorded ones
 	Span      int64   `json:"span"`                // ns from opening to leaving; of a foreign program: in which its traffic flowed
 	Window    int64   `json:"window,omitempty"`    // ns that counted, where a foreign program chose them; else 0
 	Resent    int64   `json:"resent,omitempty"`    // TCP segments sent again
@@ -35,7 +39,7 @@ type Sample struct {
 }
 
 // Endpoint is one side of one pair for one workload: the open socket and the loop that drives it. All methods are called from the
-// locked thread of its pair, Sample and Recorder from elsewhere between blocks.
+// locked thread of its pair, Sample and Recorders from elsewhere between blocks.
 type Endpoint interface {
 	// Prepare forgets the last trial, on the wire too.
 	Prepare(trial uint64)
@@ -43,8 +47,8 @@ type Endpoint interface {
 	Run(trial uint64, w Window)
 	// Sample returns what the last trial left.
 	Sample() *Sample
-	// Recorder returns the latencies of the last trial; nil for a side that measures none.
-	Recorder() *Recorder
+	// Recorders returns the durations of the last trial.
+	Recorders() Recorders
 	// Facts reads what the kernel granted.
 	Facts() (sock.Facts, error)
 	// Close closes the sockets.
@@ -103,9 +107,10 @@ func (t *Thread) Serve() {
 			s.Failure = err.Error()
 			continue
 		}
-		cpu := thread.RunTime()
+		user, cpu := thread.UserTime(), thread.RunTime()
 		e.Run(trial, w)
 		s.CPU += thread.RunTime() - cpu // on top of what an endpoint's own processes took
+		s.User += thread.UserTime() - user
 		s.Span = clock.Now() - w.Open
 		t.Board.Leave(ticket, t.Seat, t.Softirqd)
 	}

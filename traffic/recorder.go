@@ -30,6 +30,38 @@ type Recorder struct {
 	lo, hi uint32 // the slots that may hold something: [lo, hi)
 }
 
+// A Quantity is what a recorder holds the durations of.
+type Quantity int
+
+// The quantities of a trial. All are in ns.
+const (
+	Latency   Quantity = iota // from when a message was due or, where nothing is due, sent, to its answer
+	Service                   // from when it was sent to its answer
+	Departure                 // from when it was due to when it was handed to the kernel
+	Connect                   // from the beginning of a connection to its being established
+	SenderStack
+	Wire
+	ReceiverStack
+	Quantities // how many there are
+)
+
+// Name is how metrics of a quantity begin: "latency".
+func (q Quantity) Name() string {
+	return [Quantities]string{"latency", "service_time", "departure_error", "connect_latency", "sender_stack", "wire", "receiver_stack"}[q]
+}
+
+// Recorders are an endpoint's; nil for what it does not measure.
+type Recorders [Quantities]*Recorder
+
+// Reset empties those there are.
+func (r *Recorders) Reset() {
+	for _, one := range r {
+		if one != nil {
+			one.Reset()
+		}
+	}
+}
+
 // NewRecorder returns an empty recorder.
 func NewRecorder() *Recorder {
 	r := new(Recorder)

@@ -33,13 +33,16 @@ type Readier interface {
 
 // Description is what help, schema and documentation say of a workload.
 type Description struct {
-	Name    string                          // as in experiments and cell ids
-	Summary string                          // one line
-	Primary string                          // the metric that governs stopping
-	Trial   func(part.Params) time.Duration // shortest sound trial where each thread has a CPU of its own (docs/method.md)
-	Warm    float64                         // share of a trial that passes before the window opens
-	Spins   func(part.Params) bool          // both ends keep a CPU busy while they wait
-	Params  part.List
+	Name       string                          // as in experiments and cell ids
+	Summary    string                          // one line
+	Reproduces string                          // which figures of which paper or tool it makes, in a sentence
+	Primary    func(part.Params) string        // the metric that governs stopping
+	Trial      func(part.Params) time.Duration // shortest sound trial where each thread has a CPU of its own (docs/method.md)
+	Why        string                          // why it is that long, in a sentence
+	Warm       float64                         // share of a trial that passes before the window opens
+	Spins      func(part.Params) bool          // both ends keep a CPU busy while they wait
+	Params     part.List
+	Metrics    []string // all that its trials may have, with CPUMetrics and DurationMetrics
 }
 
 // Side is which end of a pair an endpoint is.
@@ -61,8 +64,29 @@ type Spec struct {
 	Local      netip.AddrPort `json:"local"`
 	Remote     netip.AddrPort `json:"remote"`
 	Congestion string         `json:"congestion,omitempty"` // TCP congestion control to set
-	Plant      time.Duration  `json:"plant,omitempty"`      // study only: the sink spins this long before it answers a request
+	// LocalPorts and RemotePorts are how many ports from those of Local and Remote on are this endpoint's and its peer's.
+	LocalPorts  int           `json:"local_ports"`
+	RemotePorts int           `json:"remote_ports"`
+	Seed        uint64        `json:"seed"`            // of schedules: the same for a pair in all stacks of a generation
+	Stall       Stall         `json:"stall,omitzero"`  // study only: the sink stands still now and then
+	Plant       time.Duration `json:"plant,omitempty"` // study only: the sink spins this long before it answers a request
 }
+
+// Stall is a sink that does nothing for a while, again and again.
+type Stall struct {
+	Every time.Duration `json:"every"` // from one beginning to the next
+	For   time.Duration `json:"for"`
+}
+
+// Limit is what kept a figure from being higher.
+type Limit string
+
+// The limits.
+const (
+	BySender   Limit = "sender"   // the sink waited, and nothing was lost: the path could carry more
+	ByPath     Limit = "path"     // packets were lost, or a window was full, and the sink waited all the same
+	ByReceiver Limit = "receiver" // the sink was never done
+)
 
 // Trial is what one trial left, of all pairs.
 type Trial struct {
@@ -71,8 +95,26 @@ type Trial struct {
 	Length     time.Duration // from the opening to the close
 	Sources    []traffic.Sample
 	Sinks      []traffic.Sample
-	Softirqd   time.Duration             // run time of the ksoftirqd threads during the trial, for all pairs together
-	Histograms []*hdrhistogram.Histogram // latencies in ns, one per worker that recorded any
+	Softirqd   time.Duration                               // run time of the ksoftirqd threads during the trial, for all pairs together
+	Histograms [traffic.Quantities]*hdrhistogram.Histogram // ns, over all pairs; nil for what was not measured
+}
+
+// AddHistograms adds the encoded histograms of a worker to those of the trial.
+func (t *Trial) AddHistograms(encoded [traffic.Quantities]string) error {
+	for q, text := range encoded {
+		if text == "" {
+			continue
+		}
+		h, err := hdrhistogram.Decode([]byte(text))
+		if err != nil {
+			return err
+		}
+		if t.Histograms[q] == nil {
+			t.Histograms[q] = traffic.NewHistogram()
+		}
+		t.Histograms[q].Merge(h)
+	}
+	return nil
 }
 
 // Settled returns the trial with window and length as a foreign program chose them (Window and Span of its samples): the means over pairs,
@@ -97,7 +139,7 @@ func (t Trial) Settled() Trial {
 type Result struct {
 	Metrics  map[string]float64
 	PerPair  map[string][]float64
-	Latency  *hdrhistogram.Histogram // merged over pairs, ns; nil where the workload measures none
+	Limit    Limit // what kept the figure from being higher; "" where nothing can be said
 	Warnings []string
 	Window   time.Duration // the window that counted, where the workload chose its own; else 0
 }
@@ -110,33 +152,55 @@ func (d Description) Resolve(given map[string]string) (part.Params, error) {
 // ID is the workload's part of a cell id: "udp-rr(payload=64,mode=wait)", parameters in the description's order.
 func (d Description) ID(p part.Params) string { return d.Params.ID(d.Name, p) }
 
-// Merge adds histograms of the recorders' geometry into one; nil for none.
-func Merge(hs []*hdrhistogram.Histogram) *hdrhistogram.Histogram {
-	if len(hs) == 0 {
-		return nil
+// minSamples is how many samples a median needs to be a metric of one trial (design, "Estimate": 100/(1−q) for q = 0.5). Other quantiles come
+// from groups of blocks.
+const minSamples = 200
+
+// PutDurations writes mean and median of what a trial has samples enough of.
+func (t Trial) PutDurations(metrics map[string]float64) {
+	for q, h := range t.Histograms {
+		if h == nil || h.TotalCount() < minSamples {
+			continue
+		}
+		name := traffic.Quantity(q).Name()
+		metrics[name+"_mean"] = h.Mean() / 1e9
+		metrics[name+"_p50"] = float64(h.ValueAtQuantile(50)) / 1e9
 	}
-	sum := traffic.NewHistogram()
-	for _, h := range hs {
-		sum.Merge(h)
+}
+
+// CPUMetrics are what [Trial.PutCPU] writes.
+func CPUMetrics() []string {
+	return []string{"cpu_source", "cpu_sink", "cpu_user", "cpu_softirqd", "cpu_busy"}
+}
+
+// DurationMetrics are what [Trial.PutDurations] writes of some quantities.
+func DurationMetrics(of ...traffic.Quantity) []string {
+	var names []string
+	for _, q := range of {
+		names = append(names, q.Name()+"_mean", q.Name()+"_p50")
 	}
-	return sum
+	return names
 }
 
 // PutCPU writes the run times of all threads of a trial, ksoftirqd's included, as cores kept busy, and returns them in seconds.
 func (t Trial) PutCPU(metrics map[string]float64) (seconds float64) {
-	busy := 0.0
+	busy, user := 0.0, 0.0
 	for name, side := range map[string][]traffic.Sample{"cpu_source": t.Sources, "cpu_sink": t.Sinks} {
 		cores := 0.0
 		for _, s := range side {
 			seconds += float64(s.CPU) / 1e9
 			if s.Span > 0 {
 				cores += float64(s.CPU) / float64(s.Span)
+				user += float64(s.User) / float64(s.Span)
 			}
 		}
 		metrics[name] = cores
 		busy += cores
 	}
 	seconds += t.Softirqd.Seconds()
+	if user > 0 { // foreign programs do not say
+		metrics["cpu_user"] = user
+	}
 	metrics["cpu_softirqd"] = t.Softirqd.Seconds() / t.Length.Seconds()
 	metrics["cpu_busy"] = busy + metrics["cpu_softirqd"]
 	return seconds

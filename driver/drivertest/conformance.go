@@ -185,8 +185,8 @@ func (r *rig) sound(t *testing.T) {
 		t.Fatalf("%d trials failed", soundLimit)
 	}
 	d := r.Load.Describe()
-	if v := result.Metrics[d.Primary]; !(v > 0) {
-		t.Errorf("%s is %v", d.Primary, v)
+	if v := result.Metrics[d.Primary(trial.Params)]; !(v > 0) {
+		t.Errorf("%s is %v", d.Primary(trial.Params), v)
 	}
 	for name := range result.Metrics {
 		if _, known := measure.LookupMetric(name); !known {
@@ -210,7 +210,7 @@ func (r *rig) sound(t *testing.T) {
 	if d.Name != "udp-rr" && received > sent { // its sink counts warm-up, too
 		t.Errorf("%d received of %d sent", received, sent)
 	}
-	t.Logf("%s: window %v, %v; %v", d.Primary, trial.Window, result.Metrics, result.Warnings)
+	t.Logf("%s: window %v, %v; %v", d.Primary(trial.Params), trial.Window, result.Metrics, result.Warnings)
 	r.nothingLeft(t)
 }
 

@@ -79,12 +79,11 @@ type CollectParams struct {
 
 // CellSamples is what one cell's trial left in this worker.
 type CellSamples struct {
-	Cell      int              `json:"cell"`
-	Pairs     []int            `json:"pairs"`               // the pair of each sample
-	Side      []workload.Side  `json:"side"`                // and its side
-	Samples   []traffic.Sample `json:"samples"`             //
-	Histogram string           `json:"histogram,omitempty"` // latencies of all pairs in ns, HdrHistogram V2 compressed, base64
-	Max       int64            `json:"max,omitempty"`       // ns, the longest latency, unclipped
+	Cell       int                        `json:"cell"`
+	Pairs      []int                      `json:"pairs"`      // the pair of each sample
+	Side       []workload.Side            `json:"side"`       // and its side
+	Samples    []traffic.Sample           `json:"samples"`    //
+	Histograms [traffic.Quantities]string `json:"histograms"` // of all pairs in ns, HdrHistogram V2 compressed, base64; "" for none
 }
 
 // readyLimit is how long an endpoint may take to be ready.

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
+
 	"github.com/nettoll/nettoll/driver"
 	"github.com/nettoll/nettoll/host/protocol"
 	"github.com/nettoll/nettoll/internal/linux/netns"
@@ -330,7 +332,7 @@ func (w *Worker) collect(p CollectParams) ([]CellSamples, error) {
 	all := make([]CellSamples, 0, len(p.Cells))
 	for _, cell := range p.Cells {
 		c := CellSamples{Cell: cell}
-		latencies := traffic.NewHistogram()
+		var sums [traffic.Quantities]*hdrhistogram.Histogram
 		for _, s := range t[cell] {
 			if s.endpoint == nil {
 				continue
@@ -341,19 +343,27 @@ func (w *Worker) collect(p CollectParams) ([]CellSamples, error) {
 			c.Pairs = append(c.Pairs, s.spec.Spec.Pair)
 			c.Side = append(c.Side, s.spec.Spec.Side)
 			c.Samples = append(c.Samples, *s.endpoint.Sample())
-			if r := s.endpoint.Recorder(); r != nil {
-				if err := r.AddTo(latencies); err != nil {
+			for q, r := range s.endpoint.Recorders() {
+				if r == nil || r.Count == 0 {
+					continue
+				}
+				if sums[q] == nil {
+					sums[q] = traffic.NewHistogram()
+				}
+				if err := r.AddTo(sums[q]); err != nil {
 					return nil, err
 				}
-				c.Max = max(c.Max, r.Max)
 			}
 		}
-		if latencies.TotalCount() > 0 {
-			encoded, err := measure.EncodeHistogram(latencies)
+		for q, sum := range sums {
+			if sum == nil {
+				continue
+			}
+			encoded, err := measure.EncodeHistogram(sum)
 			if err != nil {
 				return nil, err
 			}
-			c.Histogram = encoded
+			c.Histograms[q] = encoded
 		}
 		all = append(all, c)
 	}

@@ -43,9 +43,9 @@ type endpoint struct {
 	sample traffic.Sample
 }
 
-func (e *endpoint) Sample() *traffic.Sample     { return &e.sample }
-func (e *endpoint) Recorder() *traffic.Recorder { return nil }
-func (e *endpoint) Facts() (sock.Facts, error)  { return e.conn.Facts() }
+func (e *endpoint) Sample() *traffic.Sample      { return &e.sample }
+func (e *endpoint) Recorders() traffic.Recorders { return traffic.Recorders{} }
+func (e *endpoint) Facts() (sock.Facts, error)   { return e.conn.Facts() }
 
 func (e *endpoint) Close() {
 	e.conn.Close()

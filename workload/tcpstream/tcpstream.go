@@ -20,14 +20,16 @@ var _ workload.Workload = Workload{}
 // Describe implements [workload.Workload].
 func (Workload) Describe() workload.Description {
 	return workload.Description{
-		Name:    "tcp-stream",
-		Summary: "one TCP connection per pair, as many bytes as it carries, counted at the sink (iperf3, netperf TCP_STREAM)",
-		Primary: "goodput",
-		Trial:   trial,
-		Spins:   func(part.Params) bool { return false },
-		Params: part.List{
+		Name:       "tcp-stream",
+		Summary:    "one TCP connection per pair, as many bytes as it carries, counted at the sink (iperf3, netperf TCP_STREAM)",
+		Reproduces: "iperf3, netperf TCP_STREAM, nuttcp",
+		Primary:    func(part.Params) string { return "goodput" },
+		Why:        "the ratio has settled long before, but the twins' interval is smallest at 200 ms",
+		Trial:      trial,
+		Spins:      func(part.Params) bool { return false },
+		Params: append(part.List{
 			{Name: "message", Default: "131072", Summary: "bytes of each write, 1 to 1MiB", Check: part.SizeBetween(1, 1<<20)},
-		},
+		}, workload.StreamParams()...),
 	}
 }
 

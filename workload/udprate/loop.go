@@ -44,10 +44,10 @@ type endpoint struct {
 	sample traffic.Sample
 }
 
-func (e *endpoint) Sample() *traffic.Sample     { return &e.sample }
-func (e *endpoint) Recorder() *traffic.Recorder { return nil }
-func (e *endpoint) Facts() (sock.Facts, error)  { return e.sock.Facts() }
-func (e *endpoint) Close()                      { e.sock.Close() }
+func (e *endpoint) Sample() *traffic.Sample      { return &e.sample }
+func (e *endpoint) Recorders() traffic.Recorders { return traffic.Recorders{} }
+func (e *endpoint) Facts() (sock.Facts, error)   { return e.sock.Facts() }
+func (e *endpoint) Close()                       { e.sock.Close() }
 
 // Prepare takes what an earlier trial left in the socket.
 func (e *endpoint) Prepare(uint64) {
@@ -107,7 +107,7 @@ func (s *source) pace(trial uint64, w traffic.Window) {
 		if now >= w.Close {
 			break
 		}
-		traffic.PutHeader(s.header(), trial, seq, now)
+		traffic.PutHeader(s.header(), trial, seq, now-w.Open)
 		if _, errno := s.sock.Send(&s.buf[0], len(s.buf), 0); errno != 0 {
 			s.refused = errno
 			continue
@@ -134,7 +134,7 @@ func (s *source) send(trial uint64, w traffic.Window) {
 	for now := clock.Now(); now < w.Close; {
 		sent := 0
 		for sent < batch {
-			traffic.PutHeader(s.header(), trial, seq, now)
+			traffic.PutHeader(s.header(), trial, seq, now-w.Open)
 			if _, errno := s.sock.Send(&s.buf[0], len(s.buf), 0); errno != 0 {
 				// The buffer was full for too long, a signal came, a packet before this one was refused, a filter does not let it out: it
 				// was not sent, and the clock says whether there is another try.
@@ -232,7 +232,7 @@ func (s *sink) Run(trial uint64, w traffic.Window) {
 		if errno != 0 || n < traffic.HeaderSize {
 			continue
 		}
-		gotTrial, seq, sent := traffic.Header(s.header())
+		gotTrial, seq, since := traffic.Header(s.header())
 		switch {
 		case gotTrial != trial:
 			s.sample.Late++
@@ -240,7 +240,7 @@ func (s *sink) Run(trial uint64, w traffic.Window) {
 			s.sock.Send(&s.buf[0], n, 0) // an answer that is lost leaves the source in doubt, which it says
 			return
 		default:
-			s.count(seq, sent >= w.Start)
+			s.count(seq, since >= w.Start-w.Open)
 		}
 	}
 }

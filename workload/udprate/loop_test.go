@@ -70,23 +70,23 @@ func TestSinkCounts(t *testing.T) {
 	done := run(e, w)
 	for _, d := range []struct {
 		trial, seq uint64
-		sent       int64
+		since      int64
 	}{
-		{trialID, 0, 1000},     // before the window
-		{trialID, 2, 1999},     // before the window, the one before it lost for now
-		{trialID, 2, 1999},     // a copy from before the window
-		{trialID, 4, 2000},     // the first inside
-		{trialID, 1, 1500},     // late, but sent before the window
-		{trialID, 3, 2000},     // late
-		{trialID, 3, 2000},     // twice
-		{trialID, 4, 2000},     // a copy of an early one
-		{trialID - 1, 5, 3000}, // of the trial before
-		{trialID, 6, 3000},     // number 5 is lost
-		{trialID, 100_000, 4000},
-		{trialID, 7, 3000}, // too late to be known
-		{trialID, 99_999, 4000},
+		{trialID, 0, 0},        // before the window
+		{trialID, 2, 999},      // before the window, the one before it lost for now
+		{trialID, 2, 999},      // a copy from before the window
+		{trialID, 4, 1000},     // the first inside
+		{trialID, 1, 500},      // late, but sent before the window
+		{trialID, 3, 1000},     // late
+		{trialID, 3, 1000},     // twice
+		{trialID, 4, 1000},     // a copy of an early one
+		{trialID - 1, 5, 2000}, // of the trial before
+		{trialID, 6, 2000},     // number 5 is lost
+		{trialID, 100_000, 3000},
+		{trialID, 7, 2000}, // too late to be known
+		{trialID, 99_999, 3000},
 	} {
-		put(t, peer, d.trial, d.seq, d.sent)
+		put(t, peer, d.trial, d.seq, d.since)
 	}
 	short := byte(0)
 	if _, errno := peer.Send(&short, 1, 0); errno != 0 {

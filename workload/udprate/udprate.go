@@ -1,6 +1,7 @@
 package udprate
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -23,17 +24,19 @@ const largest = 65507 // bytes: an IPv4 datagram of 65535 less its headers (RFC 
 // Describe implements [workload.Workload].
 func (Workload) Describe() workload.Description {
 	return workload.Description{
-		Name:    "udp-rate",
-		Summary: "UDP datagrams as fast as the source can send, or at a rate, counted at the sink (sockperf throughput, iperf3 -u -b 0)",
-		Primary: "packet_rate",
-		Warm:    0.1,
-		Trial:   trial,
-		Spins:   func(part.Params) bool { return false }, // the source never waits, but the sink does
-		Params: part.List{
+		Name:       "udp-rate",
+		Summary:    "UDP datagrams as fast as the source can send, or at a rate, counted at the sink (sockperf throughput, iperf3 -u -b 0)",
+		Reproduces: "sockperf throughput, netperf UDP_STREAM, iperf3 -u",
+		Primary:    func(part.Params) string { return "packet_rate" },
+		Why:        "the ratio of two paths has settled at 100 ms",
+		Warm:       0.1,
+		Trial:      trial,
+		Spins:      func(part.Params) bool { return false }, // the source never waits, but the sink does
+		Params: append(part.List{
 			{Name: "payload", Default: "64", Summary: "bytes of a datagram, 24 to 65507", Check: part.SizeBetween(traffic.HeaderSize, largest)},
 			{Name: "mode", Default: "single", Summary: "single: one datagram per system call", Values: []string{"single"}},
-			{Name: "rate", Default: fullRate, Summary: "datagrams that a pair sends: max, or so many a second, such as 10k/s", Check: part.RateOr(fullRate)},
-		},
+			{Name: "rate", Default: fullRate, Summary: "datagrams that a pair sends: max, or so many a second, such as 10k/s", Check: part.RateOr(fullRate), Quiet: true},
+		}, workload.SocketParams()...),
 	}
 }
 
@@ -52,7 +55,7 @@ func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := sk.SetTimeout(patience); err != nil {
+	if err := errors.Join(sk.Set(s.SocketOptions()), sk.SetTimeout(patience)); err != nil {
 		sk.Close()
 		return nil, err
 	}

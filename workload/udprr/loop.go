@@ -26,10 +26,12 @@ type endpoint struct {
 	recorder *traffic.Recorder
 }
 
-func (e *endpoint) Sample() *traffic.Sample     { return &e.sample }
-func (e *endpoint) Recorder() *traffic.Recorder { return e.recorder }
-func (e *endpoint) Facts() (sock.Facts, error)  { return e.sock.Facts() }
-func (e *endpoint) Close()                      { e.sock.Close() }
+func (e *endpoint) Sample() *traffic.Sample { return &e.sample }
+func (e *endpoint) Recorders() traffic.Recorders {
+	return traffic.Recorders{traffic.Latency: e.recorder}
+}
+func (e *endpoint) Facts() (sock.Facts, error) { return e.sock.Facts() }
+func (e *endpoint) Close()                     { e.sock.Close() }
 
 // Prepare takes what an earlier trial left in the socket.
 func (e *endpoint) Prepare(uint64) {
@@ -79,7 +81,7 @@ func (s *source) Run(trial uint64, w traffic.Window) {
 //
 //go:nosplit
 func (s *source) trip(trial, seq uint64, sent int64) (int64, bool) {
-	traffic.PutHeader(s.header(), trial, seq, sent)
+	traffic.PutHeader(s.header(), trial, seq, 0) // nobody asks for its time
 	for {
 		_, errno := s.sock.Send(&s.out[0], len(s.out), 0)
 		if errno == 0 {

@@ -53,11 +53,8 @@ func Conformance(t *testing.T, load workload.Workload, variants ...map[string]st
 }
 
 func description(t *testing.T, d workload.Description) {
-	if d.Name == "" || d.Summary == "" || d.Trial == nil || d.Spins == nil {
+	if d.Name == "" || d.Summary == "" || d.Reproduces == "" || d.Why == "" || d.Primary == nil || d.Trial == nil || d.Spins == nil {
 		t.Errorf("incomplete: %+v", d)
-	}
-	if _, known := measure.LookupMetric(d.Primary); !known {
-		t.Errorf("primary metric %q is not in measure's table", d.Primary)
 	}
 	p, err := d.Resolve(nil)
 	if err != nil {
@@ -73,6 +70,9 @@ func description(t *testing.T, d workload.Description) {
 	if _, err := d.Resolve(map[string]string{"no-such": "1"}); err == nil || !strings.Contains(err.Error(), `"no-such"`) {
 		t.Errorf("unknown parameter: %v, want an error that quotes it", err)
 	}
+	if _, known := measure.LookupMetric(d.Primary(p)); !known {
+		t.Errorf("primary metric %q is not in measure's table", d.Primary(p))
+	}
 	if n := d.Trial(p); n <= 0 {
 		t.Errorf("trial of %v", n)
 	}
@@ -85,15 +85,15 @@ const soundLimit = 40
 // sound makes trials until one has the workload's primary metric, and returns that.
 func sound(t *testing.T, r *Rig) (workload.Trial, workload.Result) {
 	t.Helper()
-	d := r.Load.Describe()
+	primary := r.Load.Describe().Primary(r.Params)
 	for range soundLimit {
 		trial, result := r.Trial(t)
-		if v := result.Metrics[d.Primary]; v > 0 && !math.IsInf(v, 0) {
+		if v := result.Metrics[primary]; v > 0 && !math.IsInf(v, 0) {
 			return trial, result
 		}
-		t.Logf("no %s yet: %+v, %+v", d.Primary, result.Metrics, trial)
+		t.Logf("no %s yet: %+v, %+v", primary, result.Metrics, trial)
 	}
-	t.Fatalf("none of %d trials has a %s", soundLimit, d.Primary)
+	t.Fatalf("none of %d trials has a %s", soundLimit, primary)
 	return workload.Trial{}, workload.Result{}
 }
 
@@ -118,6 +118,9 @@ func trials(t *testing.T, load workload.Workload, given map[string]string) {
 		for name := range result.Metrics {
 			if _, known := measure.LookupMetric(name); !known {
 				t.Errorf("metric %q is not in measure's table", name)
+			}
+			if !slices.Contains(load.Describe().Metrics, name) {
+				t.Errorf("metric %q is not among those that the description names", name)
 			}
 		}
 	}

@@ -5,10 +5,9 @@ import (
 	"net/netip"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"testing"
 	"time"
-
-	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/internal/linux/shm"
@@ -37,6 +36,7 @@ type Options struct {
 	Length time.Duration
 	Given  map[string]string // parameters
 	Plant  time.Duration
+	Stall  workload.Stall
 	// Wrap, if set, replaces an endpoint: for faults.
 	Wrap func(workload.Side, int, traffic.Endpoint) traffic.Endpoint
 	// Where says where the endpoints of a side are; those it does not name are at 127.0.0.1 in the test's own namespace.
@@ -114,7 +114,8 @@ func NewRig(t testing.TB, load workload.Workload, o Options) *Rig {
 		open := func(side workload.Side, local, remote netip.AddrPort) (e traffic.Endpoint) {
 			err := o.where(side).Do(func() (err error) {
 				e, err = load.Open(workload.Spec{
-					Workload: load.Describe().Name, Params: params, Side: side, Pair: pair, Local: local, Remote: remote, Plant: o.Plant,
+					Workload: load.Describe().Name, Params: params, Side: side, Pair: pair, Local: local, Remote: remote, LocalPorts: 1, RemotePorts: 1,
+					Seed: uint64(pair), Plant: o.Plant, Stall: o.Stall,
 				})
 				return err
 			})
@@ -179,20 +180,24 @@ func (r *Rig) Trial(t testing.TB) (workload.Trial, workload.Result) {
 		t.Fatalf("trial: %v, %+v", err, timing)
 	}
 	trial := workload.Trial{Params: r.Params, Window: r.Length - r.Warm, Length: r.Length}
-	latencies := traffic.NewHistogram()
 	for _, e := range r.Sources {
 		trial.Sources = append(trial.Sources, sample(e))
-		if rec := e.Recorder(); rec != nil {
-			if err := rec.AddTo(latencies); err != nil {
-				t.Fatal(err)
-			}
-		}
 	}
 	for _, e := range r.Sinks {
 		trial.Sinks = append(trial.Sinks, sample(e))
 	}
-	if latencies.TotalCount() > 0 {
-		trial.Histograms = []*hdrhistogram.Histogram{latencies}
+	for _, e := range slices.Concat(r.Sources, r.Sinks) {
+		for q, rec := range e.Recorders() {
+			if rec == nil || rec.Count == 0 {
+				continue
+			}
+			if trial.Histograms[q] == nil {
+				trial.Histograms[q] = traffic.NewHistogram()
+			}
+			if err := rec.AddTo(trial.Histograms[q]); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 	if trial.Failure() != "" {
 		return trial, workload.Result{}

@@ -175,6 +175,44 @@ func (s Socket) SetTimeout(d time.Duration) error {
 	return nil
 }
 
+// Set asks for options. Buffers of a stream are to be asked for before it connects or listens: its window scale follows from them (tcp(7)).
+func (s Socket) Set(o Options) error {
+	domain, err := unix.GetsockoptInt(s.FD, unix.SOL_SOCKET, unix.SO_DOMAIN)
+	if err != nil {
+		return fmt.Errorf("read socket's family: %w", err)
+	}
+	tosLevel, tos := unix.IPPROTO_IP, unix.IP_TOS
+	if domain == unix.AF_INET6 {
+		tosLevel, tos = unix.IPPROTO_IPV6, unix.IPV6_TCLASS
+	}
+	for _, one := range []struct {
+		what               string
+		value, level, name int
+		forced             int // the same for those with CAP_NET_ADMIN in the initial user namespace, without a cap; 0: there is none
+	}{
+		{"send buffer", o.SendBuffer, unix.SOL_SOCKET, unix.SO_SNDBUF, unix.SO_SNDBUFFORCE},
+		{"receive buffer", o.RecvBuffer, unix.SOL_SOCKET, unix.SO_RCVBUF, unix.SO_RCVBUFFORCE},
+		{"DSCP", o.DSCP << 2, tosLevel, tos, 0},
+		{"busy polling in µs", int(o.BusyPoll / time.Microsecond), unix.SOL_SOCKET, unix.SO_BUSY_POLL, 0},
+	} {
+		if one.value == 0 || one.forced != 0 && unix.SetsockoptInt(s.FD, one.level, one.forced, one.value) == nil {
+			continue
+		}
+		if err := unix.SetsockoptInt(s.FD, one.level, one.name, one.value); err != nil {
+			return fmt.Errorf("set %s to %d: %w", one.what, one.value, err)
+		}
+	}
+	if o.NoDelay {
+		if err := unix.SetsockoptInt(s.FD, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1); err != nil {
+			return fmt.Errorf("switch Nagle's algorithm off: %w", err)
+		}
+	}
+	if o.Congestion != "" {
+		return s.SetCongestion(o.Congestion)
+	}
+	return nil
+}
+
 // SetCongestion sets TCP_CONGESTION. With CAP_NET_ADMIN in the socket's namespace every algorithm the kernel has is allowed.
 func (s Socket) SetCongestion(name string) error {
 	if err := unix.SetsockoptString(s.FD, unix.IPPROTO_TCP, unix.TCP_CONGESTION, name); err != nil {

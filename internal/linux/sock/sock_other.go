@@ -89,3 +89,6 @@ func (Socket) WaitRecv(int64) {}
 
 // RecvParked is not supported here.
 func (Socket) RecvParked([]byte) (int, Errno) { return -1, syscall.ENOTSUP }
+
+// Set is not supported here.
+func (Socket) Set(Options) error { return unsupported("set socket options") }

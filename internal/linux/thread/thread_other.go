@@ -30,5 +30,8 @@ func CPUs() ([]int, error) {
 // RunTime is 0 here.
 func RunTime() int64 { return 0 }
 
+// UserTime is 0 here.
+func UserTime() int64 { return 0 }
+
 // Park is not supported here.
 func Park(map[int]bool) error { return unsupported("park threads") }

@@ -1,0 +1,59 @@
+package workload
+
+import (
+	"time"
+
+	"github.com/nettoll/nettoll/internal/linux/sock"
+	"github.com/nettoll/nettoll/part"
+)
+
+// Bounds of what a socket can be asked for.
+const (
+	smallestBuffer = 2 << 10 // bytes; the kernel gives no less (SOCK_MIN_RCVBUF, include/net/sock.h)
+	largestBuffer  = 1 << 29 // bytes; it doubles what is asked for, in an int
+	largestDSCP    = 63
+	longestPoll    = time.Second
+)
+
+// SocketParams are the parameters that every workload with sockets has.
+func SocketParams() part.List {
+	return part.List{
+		{Name: "send-buffer", Default: "auto", Quiet: true, Summary: "bytes asked for with SO_SNDBUF; auto: as the kernel makes it", Check: autoOr(part.SizeBetween(smallestBuffer, largestBuffer))},
+		{Name: "recv-buffer", Default: "auto", Quiet: true, Summary: "bytes asked for with SO_RCVBUF; auto: as the kernel makes it", Check: autoOr(part.SizeBetween(smallestBuffer, largestBuffer))},
+		{Name: "dscp", Default: "0", Quiet: true, Summary: "differentiated services code point, 0 to 63", Check: part.CountBetween(0, largestDSCP)},
+		{Name: "busy-poll", Default: "0s", Quiet: true, Summary: "how long a blocking receive asks the device queue before it sleeps (SO_BUSY_POLL)", Check: part.DurationBetween(0, longestPoll)},
+	}
+}
+
+// StreamParams are those of workloads over TCP.
+func StreamParams() part.List {
+	return append(SocketParams(), part.Param{
+		Name: "congestion", Default: auto, Quiet: true, Summary: "congestion control; auto: the experiment's", Values: []string{auto, "cubic", "reno", "bbr"},
+	})
+}
+
+// auto leaves a size to the kernel.
+const auto = "auto"
+
+func autoOr(check func(string) (string, error)) func(string) (string, error) {
+	return func(s string) (string, error) {
+		if s == auto {
+			return s, nil
+		}
+		return check(s)
+	}
+}
+
+// SocketOptions are what [SocketParams] ask for, and the congestion control of the spec for a stream.
+func (s Spec) SocketOptions() sock.Options {
+	o := sock.Options{
+		SendBuffer: s.Params.Size("send-buffer"), RecvBuffer: s.Params.Size("recv-buffer"),
+		DSCP: s.Params.Count("dscp"), BusyPoll: s.Params.Duration("busy-poll"),
+	}
+	if own, stream := s.Params["congestion"]; stream && own != auto {
+		o.Congestion = own
+	} else if stream {
+		o.Congestion = s.Congestion
+	}
+	return o
+}
