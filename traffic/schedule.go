@@ -1,58 +1,192 @@
 package traffic
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+)
 
 // A ScheduleSpec is what a schedule is made of.
 type ScheduleSpec struct {
-	Rate     float64 // messages a second, on average
+	Rate     float64 // messages a second, on average; 0: as a replayed file has them
 	Arrivals string  // when they are due: see [ParseArrivals]
 	Sizes    string  // how long they are: see [ParseSizes]
-	Size     int     // bytes on average
+	Size     int     // bytes on average, before what is too short or too long is made to fit
 	Least    int     // bytes of the shortest possible message
 	Most     int     // and of the longest
 	Seed     uint64
 }
 
+// The table of a schedule: the gaps of a whole number of messages, after which they come again in the same order. At 10,000 a second that is
+// after 1.6 s, which is longer than most trials.
+const (
+	tableBits = 14
+	tableSize = 1 << tableBits
+	tableMask = tableSize - 1
+)
+
 // A Schedule says when each message of a trial is due and how long it is: pure functions of the message's number, so that who falls behind
 // catches up, two stacks get the same arrivals, and a schedule can be tested without sleeping.
+//
+// Gaps and sizes of a distribution are its quantiles at the middles of 16384 equal shares, in an order from the seed: they have its mean and its
+// shape exactly, and only their order is chance.
 type Schedule struct {
-	rate float64
-	size int
+	gap   float64             // ns between two messages, on average
+	kind  scheduleKind        //
+	sums  *[tableSize]float64 // by number: the gaps before it, as multiples of the mean
+	from  uint64              // where in the table this trial begins
+	size  int                 // bytes of each message, where they are all the same
+	sizes *[tableSize]int32   // bytes, else
+
+	// of bursts
+	perPeriod  float64 // messages in a period of on and off
+	on, period float64 // ns
+
+	// of a replayed file
+	replay []Arrival
+	length float64 // ns from one beginning of the file to the next
+	scale  float64 // ns of the schedule for one of the file
 }
 
+type scheduleKind int
+
+const (
+	evenly scheduleKind = iota
+	tabled
+	inBursts
+	replayed
+)
+
 // NewSchedule makes a schedule. Everything that takes time is done here: Due and Size look things up.
-func NewSchedule(s ScheduleSpec) (*Schedule, error) {
-	if s.Rate <= 0 {
-		return nil, fmt.Errorf("schedule of %g messages a second", s.Rate)
+func NewSchedule(spec ScheduleSpec) (*Schedule, error) {
+	a, err := parseArrivals(spec.Arrivals)
+	if err != nil {
+		return nil, err
 	}
-	return &Schedule{rate: s.Rate, size: s.Size}, nil
+	if spec.Rate <= 0 && a.file == "" || math.IsNaN(spec.Rate) || math.IsInf(spec.Rate, 0) {
+		return nil, fmt.Errorf("schedule of %g messages a second (want more than 0)", spec.Rate)
+	}
+	s := &Schedule{gap: 1e9 / spec.Rate, size: spec.Size}
+	switch {
+	case a.file != "":
+		if err := s.replays(a, spec.Rate); err != nil {
+			return nil, err
+		}
+	case a.on > 0:
+		s.kind, s.on, s.period = inBursts, float64(a.on), float64(a.on+a.off)
+		s.perPeriod = spec.Rate * s.period / 1e9
+	case a.name != constant:
+		s.kind, s.sums = tabled, new([tableSize]float64)
+		sum := 0.0
+		for i, gap := range a.table(rand.New(rand.NewPCG(spec.Seed, 'a'))) {
+			s.sums[i] = sum
+			sum += gap
+		}
+	}
+	return s, s.lengths(spec)
+}
+
+// lengths makes the table of sizes.
+func (s *Schedule) lengths(spec ScheduleSpec) error {
+	d, err := parseSizes(spec.Sizes)
+	if err != nil {
+		return err
+	}
+	fit := func(size float64) int32 { return int32(min(max(size, float64(spec.Least)), float64(spec.Most))) }
+	switch {
+	case d.name != constant:
+		s.sizes = new([tableSize]int32)
+		for i, x := range d.table(rand.New(rand.NewPCG(spec.Seed, 's'))) {
+			s.sizes[i] = fit(math.Round(x * float64(spec.Size)))
+		}
+	case s.kind == replayed:
+		for i, a := range s.replay {
+			if a.Size == 0 {
+				a.Size = spec.Size
+			}
+			s.replay[i].Size = int(fit(float64(a.Size)))
+		}
+	case spec.Size < spec.Least || spec.Size > spec.Most:
+		return fmt.Errorf("messages of %d bytes (want %d to %d)", spec.Size, spec.Least, spec.Most)
+	}
+	return nil
 }
 
 // Begin chooses where in its arrivals the trial of a number begins: trials of one number have the same in all stacks.
-func (s *Schedule) Begin(trial uint64) {}
+func (s *Schedule) Begin(trial uint64) {
+	if s.kind == tabled || s.sizes != nil {
+		s.from = rand.New(rand.NewPCG(trial, 'b')).Uint64() & tableMask
+	}
+}
+
+// Rate returns how many messages are due in a second, on average.
+func (s *Schedule) Rate() float64 {
+	if s.kind == replayed {
+		return float64(len(s.replay)) / (s.length * s.scale) * 1e9
+	}
+	return 1e9 / s.gap
+}
 
 // Due returns when the message of a number (from 0) is due, in ns since the opening.
 //
 //go:nosplit
-func (s *Schedule) Due(number uint64) int64 { return Due(number, s.rate) }
+func (s *Schedule) Due(number uint64) int64 {
+	switch s.kind {
+	case tabled:
+		return int64((s.sum(s.from+number) - s.sum(s.from)) * s.gap)
+	case inBursts:
+		at := float64(number) / s.perPeriod
+		periods := float64(uint64(at))
+		return int64(periods*s.period + (at-periods)*s.on)
+	case replayed:
+		n := uint64(len(s.replay))
+		return int64((float64(number/n)*s.length + float64(s.replay[number%n].At)) * s.scale)
+	default:
+		return int64(float64(number) * s.gap)
+	}
+}
+
+// sum is how many mean gaps lie before a message.
+//
+//go:nosplit
+func (s *Schedule) sum(number uint64) float64 {
+	return float64(number&^uint64(tableMask)) + s.sums[number&tableMask]
+}
 
 // Size returns its length in bytes.
 //
 //go:nosplit
-func (s *Schedule) Size(number uint64) int { return s.size }
-
-// ParseArrivals checks how arrivals are written and returns them as ids have them. "constant".
-func ParseArrivals(s string) (string, error) {
-	if s != "constant" {
-		return "", fmt.Errorf("%q are no arrivals", s)
+func (s *Schedule) Size(number uint64) int {
+	switch {
+	case s.sizes != nil:
+		return int(s.sizes[(s.from+number)&tableMask])
+	case s.kind == replayed:
+		return s.replay[number%uint64(len(s.replay))].Size
+	default:
+		return s.size
 	}
-	return s, nil
 }
 
-// ParseSizes does the same for sizes. "constant".
-func ParseSizes(s string) (string, error) {
-	if s != "constant" {
-		return "", fmt.Errorf("%q are no sizes", s)
+// replays reads the file.
+func (s *Schedule) replays(a arrivals, rate float64) error {
+	list, err := readReplay(a.file, a.sum)
+	if err != nil {
+		return err
 	}
-	return s, nil
+	if len(list) == 0 {
+		return errors.New("replay of nothing")
+	}
+	// After the last message a mean gap passes before the first comes again.
+	s.kind, s.replay, s.scale = replayed, list, 1
+	last := float64(list[len(list)-1].At)
+	s.length = last + last/float64(max(1, len(list)-1))
+	if s.length == 0 {
+		return fmt.Errorf("replay %q: all of its messages are due at once", a.file)
+	}
+	if rate > 0 {
+		s.scale = float64(len(list)) / rate * 1e9 / s.length
+	}
+	s.gap = s.length * s.scale / float64(len(list))
+	return nil
 }

@@ -1,0 +1,301 @@
+package traffic
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+const constant = "constant"
+
+// A family is a distribution over positive numbers with the mean 1 and one parameter.
+type family struct {
+	name     string
+	of       string // what its parameter is called; "" if it has none
+	usual    float64
+	lo, hi   float64 // bounds of the parameter
+	quantile func(p, x float64) float64
+}
+
+// families are the distributions that D-ITG offers for times and sizes (its manual, "Inter-departure time options"), by what leaves the mean alone: the
+// spread or the shape. What would be negative is 0; the mean is 1 all the same, see [distribution.table].
+func families() []family {
+	return []family{
+		{constant, "", 0, 0, 0, func(float64, float64) float64 { return 1 }},
+		{"exponential", "", 0, 0, 0, func(p, _ float64) float64 { return distuv.Exponential{Rate: 1}.Quantile(p) }},
+		{"uniform", "spread", 1, 0, 1, func(p, spread float64) float64 { return 1 + spread*(2*p-1) }},
+		{"normal", "spread", 0.25, 0, 10, func(p, sd float64) float64 { return 1 + sd*distuv.UnitNormal.Quantile(p) }},
+		{"pareto", "shape", 1.5, 1.01, 100, func(p, shape float64) float64 { return distuv.Pareto{Xm: 1, Alpha: shape}.Quantile(p) }},
+		{"gamma", "shape", 2, 0.05, 100, func(p, shape float64) float64 { return distuv.Gamma{Alpha: shape, Beta: shape}.Quantile(p) }},
+		{"weibull", "shape", 0.7, 0.1, 100, func(p, shape float64) float64 { return distuv.Weibull{K: shape, Lambda: 1}.Quantile(p) }},
+		{"cauchy", "spread", 0.1, 0, 10, func(p, spread float64) float64 { return 1 + spread*math.Tan(math.Pi*(p-0.5)) }},
+	}
+}
+
+// A distribution is a family with its parameter.
+type distribution struct {
+	family
+	x float64
+}
+
+// String is how ids have it.
+func (d distribution) String() string {
+	if d.of == "" {
+		return d.name
+	}
+	return d.name + ":" + strconv.FormatFloat(d.x, 'g', 6, 64)
+}
+
+// table returns quantiles at the middles of equal shares in random order, scaled to a mean of 1: that of what is cut off at 0 (normal, cauchy)
+// or has none (cauchy) would be another.
+func (d distribution) table(random *rand.Rand) []float64 {
+	list := make([]float64, tableSize)
+	sum := 0.0
+	for i := range list {
+		list[i] = max(0, d.quantile((float64(i)+0.5)/tableSize, d.x))
+		sum += list[i]
+	}
+	for i := range list {
+		list[i] *= tableSize / sum
+	}
+	random.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+	return list
+}
+
+// parseDistribution reads "gamma" or "gamma:2.5".
+func parseDistribution(s string) (distribution, error) {
+	name, parameter, given := strings.Cut(s, ":")
+	var known []string
+	for _, f := range families() {
+		if f.name != name {
+			known = append(known, strings.TrimSuffix(f.name+"[:"+f.of+"]", "[:]"))
+			continue
+		}
+		d := distribution{f, f.usual}
+		if !given {
+			return d, nil
+		}
+		x, err := strconv.ParseFloat(parameter, 64)
+		if f.of == "" || err != nil || !(x >= f.lo && x <= f.hi) {
+			if f.of == "" {
+				return d, fmt.Errorf("%q is not possible (%s has no parameter)", s, name)
+			}
+			return d, fmt.Errorf("%q is not possible (want a %s from %g to %g, such as %s:%g)", s, f.of, f.lo, f.hi, name, f.usual)
+		}
+		d.x = x
+		return d, nil
+	}
+	return distribution{}, fmt.Errorf("%q is not known (want one of %s)", s, strings.Join(known, ", "))
+}
+
+// arrivals are when messages are due: one of a distribution, bursts and a file.
+type arrivals struct {
+	distribution
+	on, off time.Duration
+	file    string // absolute
+	sum     string // of what it holds: the first eight digits of its SHA-256
+}
+
+const (
+	poisson   = "poisson" // what exponential gaps are called
+	bursts    = "bursts"
+	replay    = "replay"
+	longestOn = time.Hour
+)
+
+func parseArrivals(s string) (arrivals, error) {
+	kind, rest, _ := strings.Cut(s, ":")
+	switch kind {
+	case poisson:
+		if s != poisson {
+			return arrivals{}, fmt.Errorf("%q is not possible (%s has no parameter)", s, poisson)
+		}
+		d, err := parseDistribution("exponential")
+		return arrivals{distribution: d}, err
+	case bursts:
+		on, off, _ := strings.Cut(rest, ":")
+		a := arrivals{}
+		var errOn, errOff error
+		a.on, errOn = time.ParseDuration(on)
+		a.off, errOff = time.ParseDuration(off)
+		if errOn != nil || errOff != nil || a.on <= 0 || a.off < 0 || a.on > longestOn || a.off > longestOn {
+			return a, fmt.Errorf("%q is not possible (want how long it is on and off, such as bursts:10ms:40ms)", s)
+		}
+		return a, nil
+	case replay:
+		path, sum, _ := strings.Cut(rest, "@")
+		if path == "" {
+			return arrivals{}, fmt.Errorf("%q is not possible (want a file, such as replay:trace.txt)", s)
+		}
+		return arrivals{file: path, sum: sum}, nil
+	}
+	d, err := parseDistribution(s)
+	if err != nil && !strings.Contains(err.Error(), "is not known") {
+		return arrivals{}, err
+	}
+	if err != nil {
+		return arrivals{}, fmt.Errorf("%w; or poisson, bursts:ON:OFF, replay:FILE", err)
+	}
+	return arrivals{distribution: d}, nil
+}
+
+// ParseArrivals checks how arrivals are written and returns them as ids have them:
+//
+//	constant               evenly
+//	poisson                exponential gaps
+//	uniform[:spread] normal[:spread] cauchy[:spread]
+//	                       gaps of that distribution; its half width, standard deviation or scale is a multiple of the mean gap
+//	pareto[:shape] gamma[:shape] weibull[:shape]
+//	bursts:ON:OFF          evenly while it is on, so many more that the mean is the rate's
+//	replay:FILE            as in a file: each line has a time in s, not falling, and may have a size in bytes; # begins a comment
+//
+// A file is read to see whether it can be, and its id holds what it holds: FILE@SUM.
+func ParseArrivals(s string) (string, error) {
+	a, err := parseArrivals(s)
+	switch {
+	case err != nil:
+		return "", err
+	case a.on > 0:
+		return fmt.Sprintf("%s:%v:%v", bursts, a.on, a.off), nil
+	case a.file != "":
+		path, err := filepath.Abs(a.file)
+		if err != nil {
+			return "", err
+		}
+		if strings.ContainsAny(path, "()=,@") {
+			return "", fmt.Errorf("replay %q: a file whose name has one of ( ) = , @ cannot stand in the name of a cell", path)
+		}
+		data, err := readFile(path)
+		if err != nil {
+			return "", err
+		}
+		if a.sum != "" && a.sum != sumOf(data) {
+			return "", fmt.Errorf("replay %q: it holds something else than it did (%s, now %s)", path, a.sum, sumOf(data))
+		}
+		if _, err := ParseReplay(data); err != nil {
+			return "", fmt.Errorf("replay %q: %w", path, err)
+		}
+		return fmt.Sprintf("%s:%s@%s", replay, path, sumOf(data)), nil
+	case a.name == "exponential":
+		return poisson, nil
+	}
+	return a.String(), nil
+}
+
+func parseSizes(s string) (distribution, error) { return parseDistribution(s) }
+
+// ParseSizes checks how sizes are written and returns them as ids have them: a distribution of [ParseArrivals], with exponential for poisson. What
+// is shorter or longer than a message can be is made to fit. Sizes that a replayed file has count only where sizes are constant.
+func ParseSizes(s string) (string, error) {
+	d, err := parseSizes(s)
+	if err != nil {
+		return "", err
+	}
+	return d.String(), nil
+}
+
+// An Arrival is one message of a replayed file.
+type Arrival struct {
+	At   int64 // ns since the first
+	Size int   // bytes; 0: not said
+}
+
+// Limits of a replayed file.
+const (
+	mostArrivals   = 1 << 20
+	mostReplayed   = 32 << 20 // bytes
+	longestReplay  = 24 * 3600.0
+	mostReplaySize = 1 << 20 // bytes of one message
+)
+
+// ParseReplay reads what a replayed file holds.
+func ParseReplay(data []byte) ([]Arrival, error) {
+	var list []Arrival
+	first, last := 0.0, 0.0
+	lines := bufio.NewScanner(bytes.NewReader(data))
+	for n := 1; lines.Scan(); n++ {
+		line, _, _ := strings.Cut(lines.Text(), "#")
+		fields := strings.FieldsFunc(line, func(r rune) bool { return r == ' ' || r == '\t' || r == ',' || r == ';' || r == '\r' })
+		if len(fields) == 0 {
+			continue
+		}
+		at, err := strconv.ParseFloat(fields[0], 64)
+		if err != nil || len(fields) > 2 || math.IsNaN(at) || math.Abs(at) > 1e12 {
+			return nil, fmt.Errorf("line %d: %.80q (want a time in s and, maybe, a size in bytes)", n, line)
+		}
+		a := Arrival{}
+		if len(fields) == 2 {
+			if a.Size, err = strconv.Atoi(fields[1]); err != nil || a.Size < 1 || a.Size > mostReplaySize {
+				return nil, fmt.Errorf("line %d: size %.80q (want 1 to %d bytes)", n, fields[1], mostReplaySize)
+			}
+		}
+		switch {
+		case len(list) == 0:
+			first = at
+		case at < last:
+			return nil, fmt.Errorf("line %d: time %g s comes after %g s (want times that do not fall)", n, at, last)
+		}
+		last = at
+		if last-first > longestReplay {
+			return nil, fmt.Errorf("line %d: %g s after the first message (want at most a day)", n, last-first)
+		}
+		a.At = int64((at - first) * 1e9)
+		if list = append(list, a); len(list) > mostArrivals {
+			return nil, fmt.Errorf("line %d: more than %d messages", n, mostArrivals)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, err
+	}
+	if len(list) < 2 || list[len(list)-1].At == 0 {
+		return nil, fmt.Errorf("%d messages (want at least two at different times)", len(list))
+	}
+	return list, nil
+}
+
+func readReplay(path, sum string) ([]Arrival, error) {
+	data, err := readFile(path)
+	if err != nil {
+		return nil, err
+	}
+	if sum != "" && sum != sumOf(data) {
+		return nil, fmt.Errorf("replay %q: it was changed after it was checked", path)
+	}
+	list, err := ParseReplay(data)
+	if err != nil {
+		return nil, fmt.Errorf("replay %q: %w", path, err)
+	}
+	return list, nil
+}
+
+// readFile reads a file of a size that can be.
+func readFile(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("replay: %w", err)
+	case !info.Mode().IsRegular() || info.Size() > mostReplayed:
+		return nil, fmt.Errorf("replay %q: no file of at most %d bytes", path, mostReplayed)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("replay: %w", err)
+	}
+	return data, nil
+}
+
+func sumOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:4])
+}

@@ -1,0 +1,258 @@
+package traffic_test
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nettoll/nettoll/traffic"
+)
+
+// schedule makes one of 10,000 messages a second, of 500 bytes.
+func schedule(t testing.TB, change func(*traffic.ScheduleSpec)) *traffic.Schedule {
+	t.Helper()
+	spec := traffic.ScheduleSpec{Rate: 10_000, Arrivals: "constant", Sizes: "constant", Size: 500, Least: 1, Most: 65507, Seed: 7}
+	change(&spec)
+	s, err := traffic.NewSchedule(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// moments returns mean and coefficient of variation.
+func moments(list []float64) (mean, cv float64) {
+	for _, x := range list {
+		mean += x / float64(len(list))
+	}
+	for _, x := range list {
+		cv += (x - mean) * (x - mean) / float64(len(list))
+	}
+	return mean, math.Sqrt(cv) / mean
+}
+
+// Each distribution has the mean of the rate and the size, and the scatter that its formula says.
+func TestDistributions(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		cv   float64 // of the distribution, about: where the variance is finite
+		off  float64 // how far off it may be: extreme quantiles weigh most
+	}{
+		{"constant", 0, 1e-9},
+		{"exponential", 1, 0.01},
+		{"uniform", 1 / math.Sqrt(3), 0.001},
+		{"uniform:0.5", 0.5 / math.Sqrt(3), 0.001},
+		{"normal", 0.25, 0.005},
+		{"gamma", 1 / math.Sqrt(2), 0.01},
+		{"gamma:4", 0.5, 0.01},
+		{"weibull:2", math.Sqrt(4/math.Pi - 1), 0.01},
+		{"pareto:3", 1 / math.Sqrt(3), 0.1},
+		{"pareto", -1, 0},
+		{"cauchy", -1, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := schedule(t, func(spec *traffic.ScheduleSpec) { spec.Arrivals, spec.Sizes = c.name, c.name })
+			s.Begin(3)
+			const n = 1 << 14
+			gaps, sizes := make([]float64, n), make([]float64, n)
+			for i := range uint64(n) {
+				gaps[i] = float64(s.Due(i+1) - s.Due(i))
+				sizes[i] = float64(s.Size(i))
+				if gaps[i] < 0 {
+					t.Fatalf("message %d is due %v ns before the one before it", i+1, -gaps[i])
+				}
+			}
+			mean, cv := moments(gaps)
+			if math.Abs(mean/100_000-1) > 1e-6 {
+				t.Errorf("a mean gap of %v ns, want 100 µs", mean)
+			}
+			if c.cv >= 0 && math.Abs(cv-c.cv) > c.off {
+				t.Errorf("gaps with a coefficient of variation of %.4f, want %.4f", cv, c.cv)
+			}
+			mean, cv = moments(sizes)
+			if c.name != "cauchy" && c.name != "pareto" && math.Abs(mean/500-1) > 0.01 {
+				t.Errorf("a mean size of %v, want 500", mean)
+			}
+			if c.cv >= 0 && math.Abs(cv-c.cv) > c.off+0.002 { // sizes are whole
+				t.Errorf("sizes with a coefficient of variation of %.4f, want %.4f", cv, c.cv)
+			}
+			if got := s.Due(1_000_000); math.Abs(float64(got)/100e9-1) > 0.01 {
+				t.Errorf("message 1,000,000 is due after %.3f s, want 100", float64(got)/1e9)
+			}
+		})
+	}
+}
+
+// Two stacks get the same arrivals; two trials, pairs or seeds get others.
+func TestArrivalsComeFromTheSeed(t *testing.T) {
+	at := func(seed, trial uint64) string {
+		s := schedule(t, func(spec *traffic.ScheduleSpec) { spec.Arrivals, spec.Sizes, spec.Seed = "poisson", "uniform", seed })
+		s.Begin(trial)
+		var b strings.Builder
+		for i := range uint64(100) {
+			fmt.Fprintln(&b, s.Due(i), s.Size(i))
+		}
+		return b.String()
+	}
+	if at(1, 5) != at(1, 5) {
+		t.Error("the same seed and trial, and other arrivals")
+	}
+	if at(1, 5) == at(1, 6) || at(1, 5) == at(2, 5) {
+		t.Error("another seed or trial, and the same arrivals")
+	}
+}
+
+// Poisson arrivals have as many messages in an interval as they should, with the variance that a Poisson process has.
+func TestPoissonCounts(t *testing.T) {
+	s := schedule(t, func(spec *traffic.ScheduleSpec) { spec.Arrivals = "poisson" })
+	counts := make([]float64, 1600) // of 1 ms
+	for i := uint64(0); s.Due(i) < 1_600_000_000; i++ {
+		counts[s.Due(i)/1_000_000]++
+	}
+	mean, cv := moments(counts)
+	if variance := cv * cv * mean * mean; math.Abs(mean-10) > 0.1 || variance < 9 || variance > 11 {
+		t.Errorf("10 messages a ms: mean %.2f, variance %.2f", mean, variance)
+	}
+}
+
+func TestBursts(t *testing.T) {
+	s := schedule(t, func(spec *traffic.ScheduleSpec) { spec.Arrivals = "bursts:10ms:40ms" })
+	for i := range uint64(10_000) {
+		due := s.Due(i)
+		if phase := due % 50_000_000; phase > 10_000_000 {
+			t.Fatalf("message %d is due %d ns after the beginning of a period that is on for 10 ms", i, phase)
+		}
+		if want := int64(i/500) * 50_000_000; due < want || due > want+10_000_000 {
+			t.Fatalf("message %d is due at %d, want it in the period that begins at %d", i, due, want)
+		}
+	}
+	if got := s.Due(501) - s.Due(500); got < 19_999 || got > 20_001 {
+		t.Errorf("within a burst two are %d ns apart, want 20 µs", got)
+	}
+}
+
+func TestReplay(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "trace.txt")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("# time size\n10.0 100\n10.1 200\n\n10.4, 70000\n10.9\n")
+	id, err := traffic.ParseArrivals("replay:" + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := traffic.ParseArrivals(id); err != nil || again != id {
+		t.Errorf("%q does not lead back to itself: %q, %v", id, again, err)
+	}
+	as := func(rate float64) *traffic.Schedule {
+		return schedule(t, func(spec *traffic.ScheduleSpec) { spec.Arrivals, spec.Rate = id, rate })
+	}
+	s := as(0)
+	for i, want := range []struct {
+		due  int64
+		size int
+	}{{0, 100}, {100e6, 200}, {400e6, 65507}, {900e6, 500}, {1200e6, 100}, {1300e6, 200}} {
+		if due, size := s.Due(uint64(i)), s.Size(uint64(i)); max(due-want.due, want.due-due) > 1 || size != want.size {
+			t.Errorf("message %d: %d bytes at %d, want %d at %d", i, size, due, want.size, want.due)
+		}
+	}
+	if got := s.Rate(); math.Abs(got-4/1.2) > 1e-9 {
+		t.Errorf("%v a second, want 3.33", got)
+	}
+	if s := as(1000); s.Due(4000) < 3_999_999_000 || s.Due(4000) > 4_000_001_000 {
+		t.Errorf("at 1000 a second, message 4000 is due at %d", s.Due(4000))
+	}
+	write("0\n1\n")
+	if _, err := traffic.NewSchedule(traffic.ScheduleSpec{Arrivals: id, Sizes: "constant", Size: 1, Most: 1}); err == nil || !strings.Contains(err.Error(), "was changed") {
+		t.Errorf("the file was changed: %v", err)
+	}
+}
+
+func TestParseArrivalsErrors(t *testing.T) {
+	for given, want := range map[string]string{
+		"often":                "(want one of constant, exponential, uniform[:spread], normal[:spread], pareto[:shape], gamma[:shape], weibull[:shape], cauchy[:spread]); or poisson, bursts:ON:OFF, replay:FILE",
+		"pareto:1":             "want a shape from 1.01 to 100, such as pareto:1.5",
+		"uniform:NaN":          "want a spread from 0 to 1",
+		"constant:1":           "has no parameter",
+		"poisson:2":            "has no parameter",
+		"bursts:10ms":          "such as bursts:10ms:40ms",
+		"bursts:0s:1s":         "such as bursts:10ms:40ms",
+		"replay:":              "such as replay:trace.txt",
+		"replay:/no/such/file": "no such file",
+		"replay:/proc":         "no file of at most",
+	} {
+		if _, err := traffic.ParseArrivals(given); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", given, err, want)
+		}
+	}
+}
+
+func TestDueAllocatesNothing(t *testing.T) {
+	for _, arrivals := range []string{"constant", "poisson", "bursts:1ms:1ms"} {
+		s := schedule(t, func(spec *traffic.ScheduleSpec) { spec.Arrivals, spec.Sizes = arrivals, "uniform" })
+		if n := testing.AllocsPerRun(100, func() { s.Due(12345); s.Size(12345) }); n != 0 {
+			t.Errorf("%s: %v allocations, want none", arrivals, n)
+		}
+	}
+}
+
+// Whatever is written as arrivals either is refused or makes a schedule that does not go back in time.
+func FuzzParseArrivals(f *testing.F) {
+	for _, s := range []string{"constant", "poisson", "gamma:0.05", "cauchy:10", "bursts:1ns:1h", "normal:10", "replay:x@y", "weibull:0.1"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if strings.HasPrefix(text, "replay:") {
+			return
+		}
+		id, err := traffic.ParseArrivals(text)
+		if err != nil {
+			return
+		}
+		if again, err := traffic.ParseArrivals(id); err != nil || again != id {
+			t.Fatalf("%q: %q does not lead back to itself: %q, %v", text, id, again, err)
+		}
+		s := schedule(t, func(spec *traffic.ScheduleSpec) { spec.Arrivals = id })
+		last := int64(0)
+		for i := range uint64(2000) {
+			due := s.Due(i)
+			if due < last {
+				t.Fatalf("%q: message %d is due at %d, after %d", text, i, due, last)
+			}
+			last = due
+		}
+	})
+}
+
+func FuzzParseReplay(f *testing.F) {
+	f.Add([]byte("0 100\n0.5;200\n# x\n1,3\n"))
+	f.Add([]byte("1e300\n-1e300\nNaN\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		list, err := traffic.ParseReplay(data)
+		if err != nil {
+			return
+		}
+		for i, a := range list {
+			if a.At < 0 || i > 0 && a.At < list[i-1].At || a.Size < 0 {
+				t.Fatalf("message %d: %+v", i, a)
+			}
+		}
+	})
+}
+
+func BenchmarkDue(b *testing.B) {
+	for _, arrivals := range []string{"constant", "poisson", "bursts:1ms:1ms"} {
+		b.Run(arrivals, func(b *testing.B) {
+			s := schedule(b, func(spec *traffic.ScheduleSpec) { spec.Arrivals = arrivals })
+			for i := uint64(0); b.Loop(); i++ {
+				s.Due(i)
+			}
+		})
+	}
+}
