@@ -97,10 +97,11 @@ func TestArrivalsComeFromTheSeed(t *testing.T) {
 		}
 		return b.String()
 	}
-	if at(1, 5) != at(1, 5) {
+	first := at(1, 5)
+	if at(1, 5) != first {
 		t.Error("the same seed and trial, and other arrivals")
 	}
-	if at(1, 5) == at(1, 6) || at(1, 5) == at(2, 5) {
+	if first == at(1, 6) || first == at(2, 5) {
 		t.Error("another seed or trial, and the same arrivals")
 	}
 }
