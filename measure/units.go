@@ -76,10 +76,14 @@ func Metrics() []Metric {
 	list := []Metric{
 		{"goodput", UnitBit, HigherBetter, KindRate, 0},
 		{"goodput_per_pair", UnitBit, HigherBetter, KindRate, 0},
+		{"goodput_forward", UnitBit, HigherBetter, KindRate, 0}, // of goodput: from sources to sinks, where streams go both ways
+		{"goodput_reverse", UnitBit, HigherBetter, KindRate, 0},
 		{"packet_rate", UnitPacket, HigherBetter, KindRate, 0},
 		{"packet_rate_per_pair", UnitPacket, HigherBetter, KindRate, 0},
 		{"packet_rate_sent", UnitPacket, Neither, KindRate, 0},
 		{"packet_rate_sent_per_pair", UnitPacket, Neither, KindRate, 0},
+		{"packet_rate_offered", UnitPacket, Neither, KindRate, 0}, // what the sources were to send
+		{"capacity", UnitPacket, HigherBetter, KindRate, 0},       // delivered under a flood: what a share of capacity is a share of
 		{"transaction_rate", UnitTransaction, HigherBetter, KindRate, 0},
 		{"transaction_rate_per_pair", UnitTransaction, HigherBetter, KindRate, 0},
 		{"connection_rate", UnitConnection, HigherBetter, KindRate, 0},

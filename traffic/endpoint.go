@@ -17,25 +17,28 @@ const Slices = 20
 // Sample is what one side of one pair saw of one trial. "Inside the window" means sent from Window.Start to Window.Close and,
 // where it was received, by the end marker.
 type Sample struct {
-	Sent      int64   `json:"sent"`                // packets or requests inside the window
-	Received  int64   `json:"received"`            // of those, packets or responses that arrived, each counted once
-	Late      int64   `json:"late,omitempty"`      // of another trial or already given up: not counted as received
-	Repeated  int64   `json:"repeated,omitempty"`  // further copies of packets that were received, inside the window
-	Reordered int64   `json:"reordered,omitempty"` // of those received, packets that came after one with a higher number (RFC 4737)
-	Total     int64   `json:"total"`               // packets or requests of the whole trial, warm-up included
-	Bytes     int64   `json:"bytes,omitempty"`     // payload of the whole trial
-	CPU       int64   `json:"cpu"`                 // ns of run time of the thread from opening to leaving
-	User      int64   `json:"user,omitempty"`      // of CPU, ns outside the kernel, which counts them in ticks: right on average only
-	Awaited   int64   `json:"awaited,omitempty"`   // of the messages received, those that there was nothing to receive before
-	Backlog   int64   `json:"backlog,omitempty"`   // most messages that were due and not sent yet
-	First     int64   `json:"first,omitempty"`     // ns: latency of the first message of a flow, which is not among the recorded ones
-	Span      int64   `json:"span"`                // ns from opening to leaving; of a foreign program: in which its traffic flowed
-	Window    int64   `json:"window,omitempty"`    // ns that counted, where a foreign program chose them; else 0
-	Resent    int64   `json:"resent,omitempty"`    // TCP segments sent again
-	Planted   int64   `json:"planted,omitempty"`   // ns that a sink has spun on purpose (study only)
-	Delivered []int64 `json:"delivered,omitempty"` // bytes delivered from the opening to the end of each slice: Slices+1 values, the first 0
-	Failure   string  `json:"failure,omitempty"`   // why the trial is not to be used
-	Doubt     string  `json:"doubt,omitempty"`     // what the reader should know
+	Sent      int64        `json:"sent"`                // packets or requests inside the window
+	Received  int64        `json:"received"`            // of those, packets or responses that arrived, each counted once
+	Late      int64        `json:"late,omitempty"`      // of another trial or already given up: not counted as received
+	Repeated  int64        `json:"repeated,omitempty"`  // further copies of packets that were received, inside the window
+	Reordered int64        `json:"reordered,omitempty"` // of those received, packets that came after one with a higher number (RFC 4737)
+	Total     int64        `json:"total"`               // packets or requests of the whole trial, warm-up included
+	Bytes     int64        `json:"bytes,omitempty"`     // payload of the whole trial
+	CPU       int64        `json:"cpu"`                 // ns of run time of the thread from opening to leaving
+	User      int64        `json:"user,omitempty"`      // of CPU, ns outside the kernel, which counts them in ticks: right on average only
+	Awaited   int64        `json:"awaited,omitempty"`   // of the messages received, those that there was nothing to receive before
+	Backlog   int64        `json:"backlog,omitempty"`   // most messages that were due and not sent yet
+	Capacity  int64        `json:"capacity,omitempty"`  // messages a second that the path can carry, as far as the source has found out
+	First     int64        `json:"first,omitempty"`     // ns: latency of the first message of a flow, which is not among the recorded ones
+	Span      int64        `json:"span"`                // ns from opening to leaving; of a foreign program: in which its traffic flowed
+	Window    int64        `json:"window,omitempty"`    // ns that counted, where a foreign program chose them; else 0
+	Resent    int64        `json:"resent,omitempty"`    // TCP segments sent again
+	TCP       sock.TCPInfo `json:"tcp,omitzero"`        // of the connections that this side sends on
+	Planted   int64        `json:"planted,omitempty"`   // ns that a sink has spun on purpose (study only)
+	Delivered []int64      `json:"delivered,omitempty"` // bytes delivered from the opening to the end of each slice: Slices+1 values, the first 0
+	Failure   string       `json:"failure,omitempty"`   // why the trial is not to be used
+	Doubt     string       `json:"doubt,omitempty"`     // what the reader should know
+	Foreign   Foreign      `json:"foreign,omitzero"`    // further figures of a foreign program
 }
 
 // Endpoint is one side of one pair for one workload: the open socket and the loop that drives it. All methods are called from the

@@ -86,9 +86,13 @@ func (s Socket) Local() (netip.AddrPort, error) {
 	return netip.AddrPort{}, fmt.Errorf("socket has an address of unknown type %T", sa)
 }
 
+// waiting is how many connections a listening socket keeps until they are accepted; one that does not fit is tried again by its peer after a
+// second (TCP_TIMEOUT_INIT, include/net/tcp.h).
+const waiting = 128
+
 // Listen makes a TCP socket accept connections.
 func (s Socket) Listen() error {
-	if err := unix.Listen(s.FD, 1); err != nil {
+	if err := unix.Listen(s.FD, waiting); err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
 	return nil

@@ -92,3 +92,39 @@ func (Socket) RecvParked([]byte) (int, Errno) { return -1, syscall.ENOTSUP }
 
 // Set is not supported here.
 func (Socket) Set(Options) error { return unsupported("set socket options") }
+
+// TCPInfo is not supported here.
+func (Socket) TCPInfo() (TCPInfo, error) { return TCPInfo{}, unsupported("read TCP_INFO") }
+
+// What zero copy needs; none of it means anything here.
+const (
+	ZeroCopy = 0
+	NoRoom   = syscall.ENOBUFS
+)
+
+// SetZeroCopy is not supported here.
+func (Socket) SetZeroCopy() error { return unsupported("switch zero copy on") }
+
+// Reaper has nothing to take here.
+type Reaper struct{}
+
+// NewReaper returns one.
+func NewReaper() *Reaper { return &Reaper{} }
+
+// Reap takes nothing here.
+func (*Reaper) Reap(Socket) (sends, copied uint32) { return 0, 0 }
+
+// Poller has nothing to wait for here.
+type Poller struct{}
+
+// NewPoller returns one.
+func NewPoller(int) *Poller { return &Poller{} }
+
+// Watch does nothing here.
+func (*Poller) Watch(int, Socket, bool, bool) {}
+
+// Wait does nothing here.
+func (*Poller) Wait(int64) {}
+
+// Ready says that nothing is.
+func (*Poller) Ready(int) (read, write, told bool) { return false, false, false }

@@ -1,0 +1,62 @@
+package sock
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Poller waits for several sockets at once (ppoll(2)).
+type Poller struct{ fds []unix.PollFd }
+
+// NewPoller returns a poller for n sockets, of which it watches none yet.
+func NewPoller(n int) *Poller {
+	p := &Poller{fds: make([]unix.PollFd, n)}
+	for i := range p.fds {
+		p.fds[i].Fd = -1 // ppoll passes over it
+	}
+	return p
+}
+
+// Watch makes socket number i one that is waited for: until it can be read, written, or both, or, with neither, until something is in its error
+// queue.
+//
+//go:nosplit
+func (p *Poller) Watch(i int, s Socket, read, write bool) {
+	fd := &p.fds[i]
+	fd.Fd, fd.Events = int32(s.FD), 0
+	if read {
+		fd.Events |= unix.POLLIN
+	}
+	if write {
+		fd.Events |= unix.POLLOUT
+	}
+}
+
+// Wait sleeps until one of the sockets is ready, for so many nanoseconds at most. The same conditions hold as for [Socket.Send]; a signal ends
+// it early.
+//
+//go:nosplit
+func (p *Poller) Wait(ns int64) {
+	limit := unix.NsecToTimespec(ns)
+	var at unsafe.Pointer
+	if len(p.fds) > 0 {
+		at = unsafe.Pointer(&p.fds[0])
+	}
+	_, _, e := unix.RawSyscall6(unix.SYS_PPOLL, uintptr(at), uintptr(len(p.fds)), uintptr(unsafe.Pointer(&limit)), 0, 0, 0)
+	if e != 0 {
+		for i := range p.fds {
+			p.fds[i].Revents = 0 // they are those of an earlier call
+		}
+	}
+}
+
+// Ready says whether socket number i could be read or written when Wait returned, and whether there was something in its error queue. A connection
+// that is over can be read and written: the call says why not.
+//
+//go:nosplit
+func (p *Poller) Ready(i int) (read, write, told bool) {
+	got := p.fds[i].Revents
+	over := got&(unix.POLLHUP|unix.POLLNVAL) != 0
+	return over || got&unix.POLLIN != 0, over || got&unix.POLLOUT != 0, got&unix.POLLERR != 0
+}
