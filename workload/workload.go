@@ -42,7 +42,8 @@ type Description struct {
 	Warm       float64                         // share of a trial that passes before the window opens
 	Spins      func(part.Params) bool          // both ends keep a CPU busy while they wait
 	Params     part.List
-	Metrics    []string // all that its trials may have, with CPUMetrics and DurationMetrics
+	Refuse     func(part.Params) error // of checked values: which of them cannot go together; nil: all can
+	Metrics    []string                // all that its trials may have, with CPUMetrics and DurationMetrics
 }
 
 // Side is which end of a pair an endpoint is.
@@ -146,7 +147,14 @@ type Result struct {
 
 // Resolve completes and checks parameters. An unknown name or a value out of range is an error that lists the alternatives.
 func (d Description) Resolve(given map[string]string) (part.Params, error) {
-	return d.Params.Resolve("workload "+d.Name, given)
+	p, err := d.Params.Resolve("workload "+d.Name, given)
+	if err != nil || d.Refuse == nil {
+		return p, err
+	}
+	if err := d.Refuse(p); err != nil {
+		return nil, fmt.Errorf("workload %s: %w", d.Name, err)
+	}
+	return p, nil
 }
 
 // ID is the workload's part of a cell id: "udp-rr(payload=64,mode=wait)", parameters in the description's order.
