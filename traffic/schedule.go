@@ -128,6 +128,14 @@ func (s *Schedule) Rate() float64 {
 	return 1e9 / s.gap
 }
 
+// SetRate changes how many messages are due in a second, on average: for a rate that is found while the schedule is in use. It allocates nothing.
+func (s *Schedule) SetRate(rate float64) {
+	s.gap, s.perPeriod = 1e9/rate, rate*s.period/1e9
+	if s.kind == replayed {
+		s.scale = float64(len(s.replay)) / rate * 1e9 / s.length
+	}
+}
+
 // Due returns when the message of a number (from 0) is due, in ns since the opening.
 //
 //go:nosplit

@@ -257,3 +257,30 @@ func BenchmarkDue(b *testing.B) {
 		})
 	}
 }
+
+// A schedule whose rate is changed is the one that would have been made with it.
+func TestSetRate(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "trace.txt")
+	if err := os.WriteFile(file, []byte("0\n0.001 100\n0.005\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	replay, err := traffic.ParseArrivals("replay:" + file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, arrivals := range []string{"constant", "poisson", "bursts:2ms:3ms", replay} {
+		s := schedule(t, func(spec *traffic.ScheduleSpec) { spec.Arrivals = arrivals })
+		want := schedule(t, func(spec *traffic.ScheduleSpec) { spec.Arrivals, spec.Rate = arrivals, 70_000 })
+		if n := testing.AllocsPerRun(10, func() { s.SetRate(70_000) }); n != 0 {
+			t.Errorf("%s: %g allocations", arrivals, n)
+		}
+		if math.Abs(s.Rate()/want.Rate()-1) > 1e-9 {
+			t.Errorf("%s: a rate of %g, want %g", arrivals, s.Rate(), want.Rate())
+		}
+		for _, n := range []uint64{0, 1, 2, 3, 100, 1e6} {
+			if got, want := s.Due(n), want.Due(n); math.Abs(float64(got-want)) > 1+1e-9*float64(want) {
+				t.Errorf("%s: message %d is due at %d, want %d", arrivals, n, got, want)
+			}
+		}
+	}
+}
