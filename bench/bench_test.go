@@ -131,8 +131,8 @@ func TestComparisonsNameCells(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if one.id != id || (one.driver != nil) != (id == c.theirs()) || one.length < full().visit {
-				t.Errorf("cell %q is called %q, driver %v, trials of %v", id, one.id, one.driver, one.length)
+			if one.asked != id || (one.driver != nil) != (id == c.theirs()) || one.length < full().visit {
+				t.Errorf("cell %q is called %q, driver %v, trials of %v", id, one.asked, one.driver, one.length)
 			}
 		}
 	}

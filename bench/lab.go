@@ -31,8 +31,11 @@ const (
 
 	firstPort = 20000
 	lastPort  = 60000
+	portsEach = 500 // of an endpoint: connections leave theirs waiting for their ends (TIME_WAIT)
 
 	settle = 20 * time.Millisecond
+
+	departure = "departure_error_p99"
 )
 
 // plan returns what network and runtime want of the one host of a lab with so many pairs, sources first, and where the
@@ -65,6 +68,7 @@ func plan(parts catalogue.Catalogue, pairs int, seed uint64) (host.Plan, []netwo
 
 // cell is a workload to measure.
 type cell struct {
+	asked    string // as newCell was given it
 	id       string // as in cell ids
 	workload workload.Workload
 	driver   driver.Driver // nil: nettoll's own engine
@@ -91,7 +95,7 @@ func newCell(parts catalogue.Catalogue, id string, warm, visit time.Duration) (c
 	if err != nil {
 		return cell{}, err
 	}
-	c := cell{id: d.ID(params), workload: w, params: params, warm: warm, length: visit}
+	c := cell{asked: id, id: d.ID(params), workload: w, params: params, warm: warm, length: visit}
 	if !foreign {
 		return c, nil
 	}
@@ -113,12 +117,12 @@ type lab struct {
 	board   *traffic.Board
 	mem     []byte
 	files   map[string]*os.File
-	ports   []int // not used yet
+	ports   []int // blocks of ports that are not used yet
 }
 
 // openLab builds a lab and opens the sockets of all cells.
 func openLab(ctx context.Context, b *bench, cells []cell) (_ *lab, err error) {
-	l := &lab{cells: cells, cpus: [][]int{b.sources, b.sinks}, files: map[string]*os.File{}, ports: b.random.Perm(lastPort - firstPort)}
+	l := &lab{cells: cells, cpus: [][]int{b.sources, b.sinks}, files: map[string]*os.File{}, ports: b.random.Perm((lastPort - firstPort) / portsEach)}
 	defer func() {
 		if err != nil {
 			l.close()
@@ -189,11 +193,11 @@ func (l *lab) layOut() error {
 	return nil
 }
 
-// port returns one that was not used before in this lab.
+// port returns the first of some that were not used before in this lab.
 func (l *lab) port() uint16 {
 	p := l.ports[0]
 	l.ports = l.ports[1:]
-	return uint16(firstPort + p)
+	return uint16(firstPort + p*portsEach)
 }
 
 // open opens the endpoints of all cells, sinks before sources.
@@ -209,7 +213,7 @@ func (l *lab) open(ctx context.Context) error {
 			open[s].Endpoints = append(open[s].Endpoints, worker.EndpointSpec{
 				Cell: i, Namespace: l.ends[s].Namespace,
 				Spec: workload.Spec{
-					Workload: c.workload.Describe().Name, Driver: by, Params: c.params, Side: side, Local: at[s], Remote: at[1-s], Congestion: congestion,
+					Workload: c.workload.Describe().Name, Driver: by, Params: c.params, Side: side, Local: at[s], Remote: at[1-s], LocalPorts: portsEach, RemotePorts: portsEach, Congestion: congestion,
 				},
 			})
 		}
@@ -240,7 +244,7 @@ func (l *lab) facts(ctx context.Context) ([]worker.EndpointFacts, error) {
 	return all, nil
 }
 
-// visit makes one trial of a cell and returns its metrics.
+// visit makes one trial of a cell and returns its metrics, and how late messages left at the 99th percentile where that was recorded.
 func (l *lab) visit(ctx context.Context, number int) (map[string]float64, error) {
 	timings, err := l.board.Run(ctx, []int{number}, func(int) int { return 1 })
 	if err != nil {
@@ -268,7 +272,11 @@ func (l *lab) visit(ctx context.Context, number int) (map[string]float64, error)
 	if failure := t.Failure(); failure != "" {
 		return nil, fmt.Errorf("%s: %s", c.id, failure)
 	}
-	return c.workload.Metrics(t.Settled()).Metrics, nil
+	metrics := c.workload.Metrics(t.Settled()).Metrics
+	if late := t.Histograms[traffic.Departure]; late != nil {
+		metrics[departure] = float64(late.ValueAtQuantile(99)) / 1e9
+	}
+	return metrics, nil
 }
 
 // close ends the lab with everything in it.

@@ -127,7 +127,7 @@ type section struct {
 }
 
 func (b *bench) sections() []section {
-	return []section{{"worker", b.worker}, {"specialists", b.specialists}, {"set-up", b.setup}, {"turns", b.turns}}
+	return []section{{"worker", b.worker}, {"specialists", b.specialists}, {"pacing", b.pacing}, {"set-up", b.setup}, {"turns", b.turns}}
 }
 
 // say tells the progress.
@@ -151,7 +151,7 @@ func machine(ctx context.Context) []string {
 		fmt.Sprintf("%v × %v, Linux %v, clock %v", m["cpus"], m["cpu"], m["kernel"], m["clocksource"]),
 		fmt.Sprintf("nettoll %s, built with %s", said(ctx, "git", "describe", "--always", "--dirty"), runtime.Version()),
 	}
-	for _, t := range [][]string{{"sockperf", "--version"}, {"iperf3", "--version"}} {
+	for _, t := range [][]string{{"sockperf", "--version"}, {"iperf3", "--version"}, {"netperf", "-V"}, {"nuttcp", "-V"}} {
 		facts = append(facts, t[0]+": "+said(ctx, t...))
 	}
 	return facts

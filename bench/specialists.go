@@ -13,21 +13,20 @@ import (
 	"github.com/nettoll/nettoll/measure"
 )
 
-// slower is the most that our figure may be worse than the specialist's.
-const slower = 0.05
-
 // comparison is one row: a metric of a workload, and the same as a foreign driver makes it.
 type comparison struct {
-	what   string
-	load   string // as in cell ids, without the last parenthesis
-	driver string
-	metric string
-	less   bool // is better
-	text   func(float64) string
+	what    string
+	load    string // as in cell ids, without the last parenthesis
+	against string // what the driver drives: the same, or the plain form of it
+	driver  string
+	metric  string
+	less    bool    // is better
+	limit   float64 // of the ratio ours : theirs, upper where less is better, else lower
+	text    func(float64) string
 }
 
 func (c comparison) ours() string   { return c.load + ")" }
-func (c comparison) theirs() string { return c.load + ",driver=" + c.driver + ")" }
+func (c comparison) theirs() string { return c.against + ",driver=" + c.driver + ")" }
 
 // sockperfWarm is how long sockperf's ping-pong leaves out at the beginning (TEST_START_WARMUP_MSEC, src/defs.h); udp-rr's are left out as long.
 const sockperfWarm = 400 * time.Millisecond
@@ -41,31 +40,34 @@ func (c comparison) warm() time.Duration {
 	return 0
 }
 
+// comparisons are the rows: each goal holds against each specialist, and so against the best of them.
 func comparisons() []comparison {
-	waiting, spinning := "udp-rr(payload=64,mode=wait", "udp-rr(payload=64,mode=spin"
-	flood := "udp-rate(payload=64,mode=single"
-	return []comparison{
-		{
-			what: "udp-rr, both ends sleep: median round trip; other: sockperf",
-			load: waiting, driver: "sockperf", metric: "latency_p50", less: true, text: duration,
-		},
-		{
-			what: "udp-rr, both ends spin: median round trip; other: sockperf --nonblocked",
-			load: spinning, driver: "sockperf", metric: "latency_p50", less: true, text: duration,
-		},
-		{
-			what: "tcp-stream: delivered rate; other: iperf3",
-			load: "tcp-stream(message=131072", driver: "iperf3", metric: "goodput", text: bitrate,
-		},
-		{
-			what: "udp-rate, 64 bytes: delivered rate; other: sockperf throughput",
-			load: flood, driver: "sockperf", metric: "packet_rate", text: packets,
-		},
-		{
-			what: "udp-rate, 64 bytes: delivered rate; other: iperf3 -u -b 0 -l 64",
-			load: flood, driver: "iperf3", metric: "packet_rate", text: packets,
-		},
+	const flood, stream = "udp-rate(payload=64,mode=%s", "tcp-stream(message=131072"
+	var all []comparison
+	for _, mode := range []struct {
+		name  string
+		limit float64
+	}{{"single", 0.95}, {"batched", 1.3}, {"segmented", 3}} {
+		for _, driver := range []string{"sockperf", "netperf", "iperf3"} {
+			all = append(all, comparison{
+				what: "udp-rate, 64 bytes, " + mode.name + ": delivered rate", load: fmt.Sprintf(flood, mode.name), against: fmt.Sprintf(flood, "single"),
+				driver: driver, metric: "packet_rate", limit: mode.limit, text: packets,
+			})
+		}
 	}
+	for _, driver := range []string{"iperf3", "netperf", "nuttcp"} {
+		all = append(all, comparison{what: "tcp-stream, 1 flow: delivered rate", load: stream, against: stream, driver: driver, metric: "goodput", limit: 0.97, text: bitrate})
+	}
+	for _, rr := range []struct{ what, load, driver string }{
+		{"udp-rr, both ends sleep", "udp-rr(payload=64,mode=wait", "sockperf"},
+		{"udp-rr, both ends sleep", "udp-rr(payload=64,mode=wait", "netperf"},
+		{"udp-rr, both ends spin", "udp-rr(payload=64,mode=spin", "sockperf"},
+		{"tcp-rr, 1 byte, both ends sleep", "tcp-rr(payload=1,mode=wait", "netperf"},
+	} {
+		all = append(all, comparison{what: rr.what + ": median round trip", load: rr.load, against: rr.load, driver: rr.driver, metric: "latency_p50", less: true, limit: 1.03, text: duration})
+	}
+	const crr = "tcp-crr(payload=1"
+	return append(all, comparison{what: "tcp-crr, 1 byte: connections a second", load: crr, against: crr, driver: "netperf", metric: "connection_rate", limit: 0.95, text: perSecond})
 }
 
 // figures are what the rounds left of one comparison.
@@ -84,14 +86,14 @@ func (b *bench) specialists(ctx context.Context) error {
 		spins := strings.Contains(c.load, "spin") && b.sources[0] == b.sinks[0]
 		switch {
 		case errors.Is(err, errors.ErrUnsupported):
-			b.table.add(row{what: c.what, theirs: c.driver + " is not installed"})
+			b.table.add(row{what: c.what + "; other: " + c.driver, theirs: c.driver + " is not installed"})
 		case spins:
 			b.table.add(row{what: c.what, theirs: "one CPU cannot hold two that spin"})
 		}
 		return err != nil || spins
 	})
 	if len(all) == 0 {
-		return &linux.UnsupportedError{What: "compare with specialists", Missing: "sockperf and iperf3", Hint: "install one of them"}
+		return &linux.UnsupportedError{What: "compare with specialists", Missing: "sockperf, iperf3, netperf and nuttcp", Hint: "install one of them"}
 	}
 	var cells []cell
 	for _, c := range all {
@@ -114,30 +116,26 @@ func (b *bench) specialists(ctx context.Context) error {
 	}
 	for i, c := range all {
 		f := found[i]
-		limit := 1 + slower
-		if !c.less {
-			limit = 1 - slower
-		}
-		r := row{what: c.what, ours: c.text(measure.Median(f.ours)), theirs: c.text(measure.Median(f.theirs))}
-		r.ratio, r.met = compared(f.ratios, limit, c.less)
-		r.goal = "at most 5 % longer"
-		if !c.less {
-			r.goal = "at most 5 % less"
+		r := row{what: c.what + "; other: " + c.driver, ours: c.text(measure.Median(f.ours)), theirs: c.text(measure.Median(f.theirs))}
+		r.ratio, r.met = compared(f.ratios, c.limit, c.less)
+		r.goal = fmt.Sprintf("at least %.2f", c.limit)
+		if c.less {
+			r.goal = fmt.Sprintf("at most %.2f", c.limit)
 		}
 		b.table.add(r)
 	}
 	b.table.note("specialists: %d groups of %d rounds, each group on a lab of its own (network %s, one pair); visits of %v in random order, sources on CPUs %v, sinks on CPUs %v. "+
-		"sockperf and iperf3 run as nettoll's drivers, in the same containers and turns. sockperf's half round trip is doubled; it and udp-rr leave out their first %v. "+
+		"The others run as nettoll's drivers, in the same containers and turns. sockperf's half round trip is doubled; our round trips leave out their first %v as it does. "+
 		"Of a stream counts what its receiver got from where the rate is steady. "+
-		"A delivered rate is the receiver's own count. All three send and receive one datagram a call; udp-rate's sink asks for some 20 µs before it sleeps, sockperf's and iperf3's sleep at once. "+
+		"A delivered rate is the receiver's own count. The others send and receive one datagram a call, udp-rate in mode single too; its sink asks for some 20 µs before it sleeps, theirs sleep at once. "+
 		"A ratio is of figures of the same round, the columns beside it are medians of all rounds.",
 		b.groups, b.rounds, networkName, b.visit, b.sources, b.sinks, sockperfWarm)
 	return nil
 }
 
 // find returns the place of a cell, -1 where there is none.
-func find(cells []cell, id string) int {
-	return slices.IndexFunc(cells, func(known cell) bool { return known.id == id })
+func find(cells []cell, asked string) int {
+	return slices.IndexFunc(cells, func(known cell) bool { return known.asked == asked })
 }
 
 // tries is how often a visit is made that fails: on a busy machine a program may not end in time.

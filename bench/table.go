@@ -127,6 +127,9 @@ func duration(seconds float64) string {
 // packets writes packets per second.
 func packets(perSecond float64) string { return digits(perSecond/1e3) + " kpacket/s" }
 
+// perSecond writes events per second.
+func perSecond(x float64) string { return digits(x/1e3) + " k/s" }
+
 // bitrate writes bits per second.
 func bitrate(bits float64) string { return digits(bits/1e9) + " Gbit/s" }
 

@@ -48,6 +48,10 @@ type Row struct {
 	Floor       float64
 	Blocks      int // blocks (or, of a quantile, groups of blocks) behind the ratio or difference; of a baseline or without ratio, behind the value
 	Generations int
+	// Limit is what kept the figure from being higher ("sender", "path", "receiver") by LimitShare of the cell's trials, more than say anything
+	// else; "" in rows of other metrics than the primary one, and where no trial says anything.
+	Limit      string
+	LimitShare float64
 }
 
 // GroupFloor is the floor of a group of cells in one metric.
@@ -84,6 +88,7 @@ func Analyze(run Run, log *Log) Analysis {
 	}
 	a.floors()
 	a.adjust()
+	a.limits()
 	return a.out
 }
 

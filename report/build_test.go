@@ -107,6 +107,12 @@ func (m *made) measure(loads []load, generations, blocks int, change map[string]
 				x := math.Exp(block + cells[i] + trialNoise*m.rnd.NormFloat64())
 				t := measure.Trial{Generation: g, Block: g*blocks + b, Cell: c.ID, Start: clock, Duration: 0.05, Metrics: maps.Clone(l.base)}
 				clock += 0.051
+				if _, counts := t.Metrics["packet_rate"]; counts {
+					t.Limit = "sender"
+					if stack == "bridge" && b%4 > 0 {
+						t.Limit = "path"
+					}
+				}
 				for k, v := range t.Metrics {
 					d, changed := change[stack][k]
 					switch {

@@ -29,7 +29,7 @@ func cellFields(c *measure.Cell) []string {
 func columns() []string {
 	return append(cellColumns(),
 		"metric", "unit", "value", "ratio", "ratio_lo", "ratio_hi", "verdict", "blocks", "generations",
-		"difference", "difference_lo", "difference_hi", "adjusted_lo", "adjusted_hi", "floor", "spread", "primary", "baseline", "parameters", "implementation")
+		"difference", "difference_lo", "difference_hi", "adjusted_lo", "adjusted_hi", "floor", "spread", "primary", "baseline", "parameters", "implementation", "limit", "limit_share")
 }
 
 // CSV writes a row for each cell and metric, RFC 4180 with a header. Numbers are bare and in base units; what is not known is empty.
@@ -41,6 +41,7 @@ func columns() []string {
 //	                              in the unit of a difference
 //	primary                       whether the metric is the one that governed stopping: true or false
 //	parameters, implementation    KEY=VALUE, separated by spaces
+//	limit, limit_share            what kept the figure from being higher, and the share of trials that say so
 func CSV(w io.Writer, _ measure.Run, a measure.Analysis) error {
 	out := csv.NewWriter(w)
 	if err := out.Write(columns()); err != nil {
@@ -81,7 +82,11 @@ func rowFields(r measure.Row) []string {
 	for _, x := range append(difference[:], r.AdjLo, r.AdjHi, floor, spread) {
 		fields = append(fields, bare(x))
 	}
-	return append(fields, strconv.FormatBool(r.Metric == r.Cell.Primary), r.Cell.Baseline, pairs(r.Cell.Params), pairs(r.Cell.Implementation))
+	share := ""
+	if r.Limit != "" {
+		share = bare(r.LimitShare)
+	}
+	return append(fields, strconv.FormatBool(r.Metric == r.Cell.Primary), r.Cell.Baseline, pairs(r.Cell.Params), pairs(r.Cell.Implementation), r.Limit, share)
 }
 
 // differs says whether a metric is compared by difference.
@@ -107,8 +112,8 @@ func pairs(m map[string]string) string {
 }
 
 // Trials writes a row for each trial, RFC 4180 with a header: the columns of its cell, generation, block, start and length of its window
-// in seconds, a column for each metric that any trial has, why it failed, and its warnings separated by "; ". Of a cell that
-// run.json does not name only the id is known.
+// in seconds, a column for each metric that any trial has, why it failed, its warnings separated by "; ", and what
+// limited it. Of a cell that run.json does not name only the id is known.
 func Trials(w io.Writer, run measure.Run, log *measure.Log) error {
 	cells := make(map[string][]string, len(run.Cells))
 	for i := range run.Cells {
@@ -116,7 +121,7 @@ func Trials(w io.Writer, run measure.Run, log *measure.Log) error {
 	}
 	metrics := seen(log)
 	out := csv.NewWriter(w)
-	header := append(append(append(cellColumns(), "gen", "block", "start", "dur"), metrics...), "failed", "warn")
+	header := append(append(append(cellColumns(), "gen", "block", "start", "dur"), metrics...), "failed", "warn", "limit")
 	if err := out.Write(header); err != nil {
 		return fmt.Errorf("write csv of trials: %w", err)
 	}
@@ -137,7 +142,7 @@ func Trials(w io.Writer, run measure.Run, log *measure.Log) error {
 			}
 			fields = append(fields, bare(x))
 		}
-		if err := out.Write(append(fields, t.Failed, strings.Join(t.Warnings, "; "))); err != nil {
+		if err := out.Write(append(fields, t.Failed, strings.Join(t.Warnings, "; "), t.Limit)); err != nil {
 			return fmt.Errorf("write csv of trials: %w", err)
 		}
 	}

@@ -111,7 +111,7 @@ func TestCSV(t *testing.T) {
 		texts := map[string]string{
 			"cell": r.Cell.ID, "network": r.Cell.Network, "placement": r.Cell.Placement, "pairs": "1", "workload": r.Cell.Workload, "payload": r.Cell.Params["payload"], "metric": r.Metric, "unit": r.Unit,
 			"verdict": string(r.Verdict), "blocks": strconv.Itoa(r.Blocks), "generations": strconv.Itoa(r.Generations), "baseline": r.Cell.Baseline, "implementation": "network=kernel",
-			"primary": strconv.FormatBool(r.Metric == r.Cell.Primary),
+			"primary": strconv.FormatBool(r.Metric == r.Cell.Primary), "limit": r.Limit,
 		}
 		for column, want := range texts {
 			if row[column] != want {
@@ -132,7 +132,7 @@ func TestTrials(t *testing.T) {
 		t.Fatal(err)
 	}
 	first, _, _ := strings.Cut(b.String(), "\n")
-	want := "cell,network,filter,tunnel,encryption,runtime,placement,pairs,family,affinity,workload,payload,mode,gen,block,start,dur,goodput,packet_rate,packet_rate_sent,loss,cpu_busy,cpu_per_packet,service_demand,retransmits,wonder,failed,warn"
+	want := "cell,network,filter,tunnel,encryption,runtime,placement,pairs,family,affinity,workload,payload,mode,gen,block,start,dur,goodput,packet_rate,packet_rate_sent,loss,cpu_busy,cpu_per_packet,service_demand,retransmits,wonder,failed,warn,limit"
 	if d := cmp.Diff(want, first); d != "" {
 		t.Error(d)
 	}
@@ -142,7 +142,7 @@ func TestTrials(t *testing.T) {
 	}
 	for i, x := range m.log.Trials {
 		row := rows[i]
-		got := measure.Trial{Cell: row["cell"], Failed: row["failed"], Start: number(t, row["start"]), Duration: number(t, row["dur"])}
+		got := measure.Trial{Cell: row["cell"], Failed: row["failed"], Limit: row["limit"], Start: number(t, row["start"]), Duration: number(t, row["dur"])}
 		got.Generation, _ = strconv.Atoi(row["gen"])
 		got.Block, _ = strconv.Atoi(row["block"])
 		for _, name := range []string{"goodput", "packet_rate", "packet_rate_sent", "loss", "cpu_busy", "cpu_per_packet", "service_demand", "retransmits", "wonder"} {

@@ -190,6 +190,9 @@ func (v *view) groupPart(g *group, figures []figure.Figure, folded bool) part {
 	for _, text := range g.implementationTexts() {
 		p.tables = append(p.tables, Block{Text: text + "."})
 	}
+	if text := g.limitText(); text != "" {
+		p.tables = append(p.tables, Block{Text: capital(text) + "."})
+	}
 	cells := g.compared()
 	if len(cells) == 0 {
 		cells = g.cells

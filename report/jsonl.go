@@ -56,6 +56,8 @@ type rowLine struct {
 	AdjustedHi     *float64          `json:"adjusted_hi,omitempty"`
 	Floor          *float64          `json:"floor,omitempty"`
 	Spread         *float64          `json:"spread,omitempty"`
+	Limit          string            `json:"limit,omitempty"`
+	LimitShare     float64           `json:"limit_share,omitempty"`
 	Verdict        measure.Verdict   `json:"verdict"`
 	Blocks         int               `json:"blocks"`
 	Generations    int               `json:"generations"`
@@ -115,7 +117,7 @@ func newRowLine(r measure.Row) rowLine {
 		Encryption: c.Encryption, Runtime: c.Runtime, Placement: c.Placement, Pairs: c.Pairs, Family: c.Family, Affinity: c.Affinity,
 		Workload: c.Workload, Params: c.Params, Implementation: c.Implementation, Metric: r.Metric, Unit: r.Unit, Primary: r.Metric == c.Primary,
 		Value: known(r.Value), AdjustedLo: known(r.AdjLo), AdjustedHi: known(r.AdjHi), Floor: known(math.Expm1(r.Floor)),
-		Verdict: r.Verdict, Blocks: r.Blocks, Generations: r.Generations,
+		Limit: r.Limit, LimitShare: r.LimitShare, Verdict: r.Verdict, Blocks: r.Blocks, Generations: r.Generations,
 	}
 	if differs(r.Metric) {
 		line.Floor = known(r.Floor)

@@ -147,6 +147,7 @@ func (v *view) group(g *group) {
 	v.table(rows)
 	v.floorLine(g)
 	v.implementations(g)
+	v.limits(g)
 	if v.all {
 		v.everything(g)
 	} else {
@@ -295,6 +296,40 @@ func (g *group) implementationTexts() []string {
 		}
 	}
 	return texts
+}
+
+// limits writes what kept the figures of the primary metric from being higher.
+func (v *view) limits(g *group) {
+	if text := g.limitText(); text != "" {
+		space := strings.Repeat(" ", indent)
+		v.prose(space, space+space, text, dim)
+	}
+}
+
+// limitText says it for all cells of a group: "limited by the sender: loopback (98 % of trials); by the path: bridge (all trials)".
+func (g *group) limitText() string {
+	by := map[string][]string{}
+	for _, c := range g.cells {
+		r := g.row(c, g.primary.Name)
+		if r == nil || r.Limit == "" {
+			continue
+		}
+		share := "all trials"
+		if r.LimitShare < 1 {
+			share = fmt.Sprintf("%.0f %% of trials", 100*r.LimitShare)
+		}
+		by[r.Limit] = append(by[r.Limit], name(c)+" ("+share+")")
+	}
+	var texts []string
+	for _, limit := range []string{"sender", "path", "receiver"} {
+		if len(by[limit]) > 0 {
+			texts = append(texts, "by the "+limit+": "+strings.Join(by[limit], ", "))
+		}
+	}
+	if len(texts) == 0 {
+		return ""
+	}
+	return "limited " + strings.Join(texts, "; ")
 }
 
 // important lists the metrics that a table shows beside the primary one.
