@@ -105,18 +105,23 @@ func (t *Thread) Serve() {
 		trial := t.Run<<32 | uint64(ticket)
 		e.Prepare(trial)
 		w, err := t.Board.Arrive(ticket, t.Seat, t.Softirqd)
-		s := e.Sample()
 		if errors.Is(err, ErrGate) {
-			s.Failure = err.Error()
+			e.Sample().Failure = err.Error()
 			continue
 		}
-		user, cpu := thread.UserTime(), thread.RunTime()
-		e.Run(trial, w)
-		s.CPU += thread.RunTime() - cpu // on top of what an endpoint's own processes took
-		s.User += thread.UserTime() - user
-		s.Span = clock.Now() - w.Open
+		Drive(e, trial, w)
 		t.Board.Leave(ticket, t.Seat, t.Softirqd)
 	}
+}
+
+// Drive lets an endpoint run its trial, and notes what that took of the calling thread, which is locked.
+func Drive(e Endpoint, trial uint64, w Window) {
+	s := e.Sample()
+	user, cpu := thread.UserTime(), thread.RunTime()
+	e.Run(trial, w)
+	s.CPU += thread.RunTime() - cpu // on top of what an endpoint's own processes took
+	s.User += thread.UserTime() - user
+	s.Span = clock.Now() - w.Open
 }
 
 // Softirqd returns a function that adds up the run times, in nanoseconds, in open /proc/PID/schedstat files of ksoftirqd threads,
