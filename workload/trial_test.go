@@ -34,6 +34,24 @@ func TestSettled(t *testing.T) {
 	}
 }
 
+// What a foreign program says of its other end is where it belongs; what was seen there stays.
+func TestTold(t *testing.T) {
+	sources := []traffic.Sample{{Sent: 5, Window: 50, Span: 60, Foreign: traffic.Foreign{Peer: &traffic.Sample{Received: 4, Bytes: 256, Span: 1}, Median: 7e3, Mean: 8e3}}}
+	sinks := []traffic.Sample{{Span: 90, CPU: 3, Failure: "x"}}
+	got := workload.Trial{Sources: sources, Sinks: sinks}.Settled()
+	if diff := cmp.Diff([]traffic.Sample{{Received: 4, Bytes: 256, Span: 90, CPU: 3, Failure: "x"}}, got.Sinks); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if sinks[0].Received != 0 || got.Window != 50 {
+		t.Errorf("the trial itself: %+v, window %v", sinks, got.Window)
+	}
+	metrics := map[string]float64{}
+	got.PutDurations(metrics)
+	if diff := cmp.Diff(map[string]float64{"latency_mean": 8e-6, "latency_p50": 7e-6}, metrics); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func TestFailure(t *testing.T) {
 	failed := func(reason string) traffic.Sample { return traffic.Sample{Failure: reason} }
 	for _, tt := range []struct {

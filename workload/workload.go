@@ -119,9 +119,10 @@ func (t *Trial) AddHistograms(encoded [traffic.Quantities]string) error {
 }
 
 // Settled returns the trial with window and length as a foreign program chose them (Window and Span of its samples): the means over pairs,
-// of the sources or, where those chose none, of the sinks. A trial of nettoll's own engine is returned as it is. It is called before
-// [Workload.Metrics].
+// of the sources or, where those chose none, of the sinks. What a program says of its other end (Foreign) is where it belongs. A trial of
+// nettoll's own engine is returned as it is. It is called before [Workload.Metrics].
 func (t Trial) Settled() Trial {
+	t.Sources, t.Sinks = told(t.Sources, t.Sinks), told(t.Sinks, t.Sources)
 	for _, side := range [][]traffic.Sample{t.Sources, t.Sinks} {
 		var window, span int64
 		for _, s := range side {
@@ -134,6 +135,20 @@ func (t Trial) Settled() Trial {
 		}
 	}
 	return t
+}
+
+// told returns the samples of one side with what the programs at the other say of it. What was seen here stays.
+func told(side, other []traffic.Sample) []traffic.Sample {
+	for i := range min(len(side), len(other)) {
+		if other[i].Foreign.Peer == nil {
+			continue
+		}
+		own, said := side[i], *other[i].Foreign.Peer
+		said.CPU, said.User, said.Span, said.Failure, said.Doubt, said.Foreign = own.CPU, own.User, own.Span, own.Failure, own.Doubt, own.Foreign
+		side = slices.Clone(side)
+		side[i] = said
+	}
+	return side
 }
 
 // Result is what a workload makes of a trial.
@@ -173,6 +188,15 @@ func (t Trial) PutDurations(metrics map[string]float64) {
 		name := traffic.Quantity(q).Name()
 		metrics[name+"_mean"] = h.Mean() / 1e9
 		metrics[name+"_p50"] = float64(h.ValueAtQuantile(50)) / 1e9
+	}
+	if t.Histograms[traffic.Latency] != nil {
+		return
+	}
+	for _, s := range t.Sources { // of foreign programs that tell no more: the mean over pairs
+		if s.Foreign.Median > 0 {
+			metrics["latency_mean"] += s.Foreign.Mean / 1e9 / float64(len(t.Sources))
+			metrics["latency_p50"] += s.Foreign.Median / 1e9 / float64(len(t.Sources))
+		}
 	}
 }
 
