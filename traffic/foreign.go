@@ -1,0 +1,8 @@
+package traffic
+
+// Foreign is what a foreign program says that nettoll's own endpoints have no need to.
+type Foreign struct {
+	Peer   *Sample `json:"peer,omitempty"`   // what the other end saw, where the program at this one is told
+	Mean   float64 `json:"mean,omitempty"`   // ns: of latency, where it tells no single ones
+	Median float64 `json:"median,omitempty"` // ns: the same
+}
