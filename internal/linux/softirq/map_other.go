@@ -1,0 +1,17 @@
+//go:build !linux
+
+package softirq
+
+import (
+	"os"
+
+	"github.com/nettoll/nettoll/internal/linux"
+)
+
+// Map exists on Linux.
+func Map(*os.File, int) (*Times, error) {
+	return nil, &linux.UnsupportedError{What: "map the times of soft interrupts", Missing: "Linux"}
+}
+
+// Close exists on Linux.
+func (t *Times) Close() error { return nil }

@@ -1,0 +1,437 @@
+package probe
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"github.com/nettoll/nettoll/internal/linux"
+	"github.com/nettoll/nettoll/internal/linux/link"
+	"github.com/nettoll/nettoll/internal/linux/netns"
+	"github.com/nettoll/nettoll/internal/linux/procfs"
+	"github.com/nettoll/nettoll/internal/linux/softirq"
+	"github.com/nettoll/nettoll/internal/linux/thread"
+	"github.com/nettoll/nettoll/internal/testnet"
+)
+
+// holdEnv makes this test binary a process that has the probe on and waits to be killed.
+const holdEnv = "NETTOLL_TEST_HOLD_PROBE"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(holdEnv) == "" {
+		testnet.Main(m)
+	}
+	p, err := Load()
+	if err == nil {
+		err = p.On()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	fmt.Println("on")
+	select {}
+}
+
+// probed loads a probe and maps what it counts.
+func probed(t *testing.T) (*Probe, *softirq.Times) {
+	t.Helper()
+	testnet.Root(t)
+	p, err := Load()
+	testnet.Skip(t, err)
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	f, err := p.File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	times, err := softirq.Map(f, runtime.NumCPU())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = times.Close() })
+	return p, times
+}
+
+// flood sends datagrams over a veth, from a thread on one CPU, until the time is up. It returns how long that took, what the thread ran, and what it
+// waited to run.
+func flood(t *testing.T, cpu int, length time.Duration) (packets int, wall, ran, waited time.Duration) {
+	t.Helper()
+	m := testnet.New(t)
+	peer, err := netns.New(nil)
+	testnet.Skip(t, err)
+	defer peer.Close()
+	up := func(name, address string) error {
+		h, err := link.Open()
+		if err != nil {
+			return err
+		}
+		defer h.Close()
+		l, err := h.ByName(name)
+		if err != nil {
+			return err
+		}
+		return errors.Join(h.SetUp(l.Index, true), h.AddAddress(l.Index, netip.MustParsePrefix(address)))
+	}
+	err = m.Do(func() error {
+		h, err := link.Open()
+		if err != nil {
+			return err
+		}
+		defer h.Close()
+		if _, err := h.AddVeth(link.Veth{Name: "a", PeerName: "b", PeerNS: peer}); err != nil {
+			return err
+		}
+		return up("a", "198.18.0.1/24")
+	})
+	testnet.Skip(t, err)
+	var sink, source *net.UDPConn
+	if err := netns.Do(int(peer.Fd()), func() (err error) {
+		if err := up("b", "198.18.0.2/24"); err != nil {
+			return err
+		}
+		sink, err = net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(198, 18, 0, 2), Port: 9})
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	defer sink.Close()
+	if err := m.Do(func() (err error) {
+		source, err = net.DialUDP("udp4", nil, sink.LocalAddr().(*net.UDPAddr))
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	defer source.Close()
+	runtime.LockOSThread() // and never unlocked: the thread is pinned
+	if err := thread.Pin(cpu); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := source.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	buf := make([]byte, 64)
+	_ = raw.Control(func(fd uintptr) {
+		before, began, waiting := thread.RunTime(), time.Now(), delay(t)
+		for time.Since(began) < length {
+			for range 64 {
+				if _, err := unix.Write(int(fd), buf); err == nil {
+					packets++
+				}
+			}
+		}
+		wall, ran, waited = time.Since(began), time.Duration(thread.RunTime()-before), delay(t)-waiting
+	})
+	return packets, wall, ran, waited
+}
+
+// delay is how long this thread has waited on a run queue (Documentation/scheduler/sched-stats.rst).
+func delay(t *testing.T) time.Duration {
+	t.Helper()
+	b, err := os.ReadFile("/proc/thread-self/schedstat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ns, err := strconv.ParseInt(strings.Fields(string(b))[1], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(ns)
+}
+
+// counted reads how often a CPU has run a vector from /proc/softirqs.
+func counted(t *testing.T, vector, cpu int) uint64 {
+	t.Helper()
+	b, err := os.ReadFile("/proc/softirqs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bytes.Split(b, []byte("\n"))
+	n, err := strconv.ParseUint(strings.Fields(string(lines[1+vector]))[1+cpu], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// Two ways to count agree: the kernel's own table of how often each vector was run, which is exact, and its ticks of time spent in soft
+// interrupts, which are samples of 4 ms. Both see the whole machine, whatever else it does.
+func TestAgreesWithKernel(t *testing.T) {
+	p, times := probed(t)
+	cpus := runtime.NumCPU()
+	if err := p.On(); err != nil {
+		t.Fatal(err)
+	}
+	type reading struct {
+		runs [2][softirq.Vectors][]uint64 // by the kernel, by the probe
+		ns   uint64                       // of all vectors and CPUs
+		stat procfs.CPUTime
+	}
+	read := func() (r reading) {
+		var err error
+		if r.stat, err = procfs.ReadCPUTime(); err != nil {
+			t.Fatal(err)
+		}
+		for vector := range softirq.Vectors {
+			for cpu := range cpus {
+				ns, runs := times.Vector(cpu, vector)
+				r.ns += ns
+				r.runs[0][vector] = append(r.runs[0][vector], counted(t, vector, cpu))
+				r.runs[1][vector] = append(r.runs[1][vector], runs)
+			}
+		}
+		return r
+	}
+	before := read()
+	packets, wall, _, _ := flood(t, 0, time.Second)
+	after := read()
+	// Between reading the one and the other a vector is run some more times.
+	const slack = 20
+	for vector := range softirq.Vectors {
+		for cpu := range cpus {
+			want := after.runs[0][vector][cpu] - before.runs[0][vector][cpu]
+			got := after.runs[1][vector][cpu] - before.runs[1][vector][cpu]
+			if d := int64(got) - int64(want); max(d, -d) > slack+int64(want)/50 {
+				t.Errorf("vector %d on CPU %d was run %d times by the probe, %d times by /proc/softirqs", vector, cpu, got, want)
+			}
+		}
+	}
+	if runs := after.runs[1][softirq.NetRX][0] - before.runs[1][softirq.NetRX][0]; runs == 0 || packets == 0 {
+		t.Errorf("%d packets over a veth, and %d runs of the vector that receives them", packets, runs)
+	}
+	probe, ticks := float64(after.ns-before.ns)/1e9, after.stat["softirq"]-before.stat["softirq"]
+	t.Logf("soft interrupts in %v: %.3f s by the probe, %.2f s by the ticks of /proc/stat", wall, probe, ticks)
+	if ticks < 0.6*probe || ticks > 1.4*probe+0.05 { // 100 samples of which a third to a half hit: a standard error of a tenth
+		t.Errorf("soft interrupts took %.3f s by the probe, %.2f s by /proc/stat", probe, ticks)
+	}
+}
+
+// A flood over a veth is work for the vector that receives; an idle lab is hardly any. Others may use the network meanwhile: one quiet moment is
+// enough.
+func TestFloodAndIdle(t *testing.T) {
+	p, times := probed(t)
+	all := make([]int, runtime.NumCPU())
+	for i := range all {
+		all[i] = i
+	}
+	before := times.Net(all)
+	time.Sleep(20 * time.Millisecond)
+	if n := times.Net(all) - before; n != 0 {
+		t.Errorf("%d ns were counted while the probe was off", n)
+	}
+	if err := p.On(); err != nil {
+		t.Fatal(err)
+	}
+	before = times.Net(all)
+	packets, wall, _, _ := flood(t, 0, 200*time.Millisecond)
+	busy := float64(times.Net(all)-before) / float64(wall)
+	const least, idle = 0.05, 0.01
+	if busy < least || packets == 0 {
+		t.Errorf("a flood of %d packets kept soft interrupts of the network busy for %.4f cores", packets, busy)
+	}
+	quiet := busy
+	for range 60 {
+		before, began := times.Net(all), time.Now()
+		time.Sleep(50 * time.Millisecond)
+		if quiet = min(quiet, float64(times.Net(all)-before)/float64(time.Since(began))); quiet < idle {
+			break
+		}
+	}
+	t.Logf("soft interrupts of the network: %.3f cores under a flood, %.5f without", busy, quiet)
+	if quiet >= idle {
+		t.Errorf("without a flood soft interrupts of the network are still busy for %.4f cores", quiet)
+	}
+	if err := p.Off(); err != nil {
+		t.Fatal(err)
+	}
+	before = times.Net(all)
+	flood(t, 0, 20*time.Millisecond)
+	if n := times.Net(all) - before; n != 0 {
+		t.Errorf("%d ns were counted after the probe was switched off", n)
+	}
+}
+
+// Switching it on must not take what was under way when it was switched off for what is under way now: that would be all the time in between.
+func TestSwitching(t *testing.T) {
+	p, times := probed(t)
+	stop := make(chan struct{})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				flood(t, 0, 20*time.Millisecond)
+			}
+		}
+	}()
+	all := []int{0}
+	var on, counted time.Duration
+	for range 20 {
+		before, began := times.Net(all), time.Now()
+		if err := errors.Join(p.On(), p.On()); err != nil { // twice is once
+			t.Error(err)
+		}
+		time.Sleep(5 * time.Millisecond)
+		if err := p.Off(); err != nil {
+			t.Error(err)
+		}
+		on += time.Since(began)
+		counted += time.Duration(times.Net(all) - before)
+		time.Sleep(20 * time.Millisecond)
+	}
+	close(stop)
+	<-done
+	if counted == 0 || counted > on {
+		t.Errorf("%v in soft interrupts of one CPU during %v", counted, on)
+	}
+}
+
+// Whether a thread's run time has the soft interrupts in it that interrupted it is what CONFIG_IRQ_TIME_ACCOUNTING says (kernel/sched/core.c,
+// update_rq_clock_task): what is missing from wall time is nothing, or just these.
+func TestThreadTime(t *testing.T) {
+	value, known := procfs.KernelOption("CONFIG_IRQ_TIME_ACCOUNTING")
+	if !known {
+		testnet.Skip(t, &linux.UnsupportedError{What: "read how the kernel was built", Missing: "CONFIG_IKCONFIG_PROC"})
+	}
+	p, times := probed(t)
+	if err := p.On(); err != nil {
+		t.Fatal(err)
+	}
+	before := times.Net([]int{0})
+	_, wall, ran, waited := flood(t, 0, 500*time.Millisecond)
+	soft := time.Duration(times.Net([]int{0}) - before)
+	apart := float64(wall-ran-waited) / float64(soft)
+	t.Logf("of %v a thread ran %v and waited %v; soft interrupts of the network took %v: %.2f of them are not in its run time (IRQ_TIME_ACCOUNTING=%s)", wall, ran, waited, soft, apart, value)
+	if (apart > 0.5) != (value == "y") {
+		t.Errorf("%.2f of the soft interrupts are apart from the run time of the thread that they interrupt, and CONFIG_IRQ_TIME_ACCOUNTING is %s", apart, value)
+	}
+}
+
+// ids returns what eBPF programs, maps and links a process holds, by its open files.
+func ids(t *testing.T, pid int) map[string]uint32 {
+	t.Helper()
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/fdinfo/*", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := map[string]uint32{}
+	for _, path := range files {
+		b, _ := os.ReadFile(path) // it may be closed by now
+		for line := range strings.Lines(string(b)) {
+			key, value, _ := strings.Cut(strings.TrimSpace(line), ":\t")
+			if id, err := strconv.ParseUint(value, 10, 32); err == nil && (key == "prog_id" || key == "map_id" || key == "link_id") {
+				held[fmt.Sprintf("%s %d", key, id)] = uint32(id)
+			}
+		}
+	}
+	return held
+}
+
+// Nothing is left of a process that was killed.
+func TestKilled(t *testing.T) {
+	testnet.Root(t)
+	p, err := Load()
+	testnet.Skip(t, err)
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), holdEnv+"=1")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := out.Read(make([]byte, 8)); err != nil {
+		t.Fatal(err)
+	}
+	held := ids(t, cmd.Process.Pid)
+	const programs, maps, links = 2, 1, 2
+	if len(held) != programs+maps+links {
+		t.Errorf("it holds %v, want %d programs, %d map and %d links", held, programs, maps, links)
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	began := time.Now()
+	for name, id := range held {
+		for there(name, id) {
+			if time.Since(began) > time.Second {
+				t.Errorf("%s is there a second after its process was killed", name)
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+	t.Logf("all gone after %v", time.Since(began))
+}
+
+// there says whether the kernel still has a program or map. A link is what its program is attached by: it is gone with it.
+func there(name string, id uint32) bool {
+	switch {
+	case strings.HasPrefix(name, "prog_id"):
+		p, err := ebpf.NewProgramFromID(ebpf.ProgramID(id))
+		_ = p.Close()
+		return !errors.Is(err, os.ErrNotExist)
+	case strings.HasPrefix(name, "map_id"):
+		m, err := ebpf.NewMapFromID(ebpf.MapID(id))
+		_ = m.Close()
+		return !errors.Is(err, os.ErrNotExist)
+	}
+	return false
+}
+
+func TestExplain(t *testing.T) {
+	for _, c := range []struct {
+		err     error
+		missing string
+	}{
+		{unix.EPERM, "CAP_BPF and CAP_PERFMON outside of any user namespace"},
+		{fmt.Errorf("load: %w", unix.EACCES), "CAP_BPF and CAP_PERFMON outside of any user namespace"},
+		{unix.ENOSYS, "eBPF on raw tracepoints"},
+		{ebpf.ErrNotSupported, "eBPF on raw tracepoints"},
+		{unix.ENOMEM, ""},
+	} {
+		err := explain("do it", c.err)
+		u, ok := errors.AsType[*linux.UnsupportedError](err)
+		if ok != (c.missing != "") || ok && (u.Missing != c.missing || u.Hint == "") || !errors.Is(err, c.err) {
+			t.Errorf("%v: got %v", c.err, err)
+		}
+	}
+}
+
+// Reading takes no memory: it happens between two trials.
+func TestReading(t *testing.T) {
+	_, times := probed(t)
+	cpus := []int{0, 1, 1000} // one that there is not counts nothing
+	var sum atomic.Int64
+	if n := testing.AllocsPerRun(100, func() { sum.Add(times.Net(cpus)) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+	if times.CPUs() != runtime.NumCPU() {
+		t.Errorf("%d CPUs, want %d", times.CPUs(), runtime.NumCPU())
+	}
+}

@@ -1,0 +1,60 @@
+package softirq
+
+import (
+	"sync/atomic"
+	"unsafe"
+)
+
+// Vectors of soft interrupts (include/linux/interrupt.h): the kernel's interface to tracing, /proc/softirqs has their names in this order.
+const (
+	NetTX   = 2
+	NetRX   = 3
+	Vectors = 10
+)
+
+// Slot is what the probe keeps of one CPU. The programs write it, by these offsets; everybody else reads. A CPU works off one soft interrupt
+// at a time, so nothing is ever written by two.
+type Slot struct {
+	Entered uint64          // ns, CLOCK_MONOTONIC: since when the one under way is; 0 where none is
+	Time    [Vectors]uint64 // ns spent, by vector
+	Runs    [Vectors]uint64 // how often, by vector
+	_       [3]uint64       // slots of two CPUs share no cache line
+}
+
+// Offsets within a slot, in bytes.
+const (
+	OffEntered = unsafe.Offsetof(Slot{}.Entered)
+	OffTime    = unsafe.Offsetof(Slot{}.Time)
+	OffRuns    = unsafe.Offsetof(Slot{}.Runs)
+	SlotSize   = unsafe.Sizeof(Slot{})
+)
+
+// Times is a mapping of what the probe has counted since it was loaded.
+type Times struct {
+	mem   []byte
+	slots []Slot
+}
+
+// Net returns the nanoseconds that these CPUs have spent in the soft interrupts of the network, sending and receiving. What is under way is not
+// counted yet. It reads plain memory.
+//
+//go:nosplit
+func (t *Times) Net(cpus []int) int64 {
+	var sum uint64
+	for _, cpu := range cpus {
+		if uint(cpu) < uint(len(t.slots)) {
+			s := &t.slots[cpu]
+			sum += atomic.LoadUint64(&s.Time[NetTX]) + atomic.LoadUint64(&s.Time[NetRX])
+		}
+	}
+	return int64(sum)
+}
+
+// Vector returns what a CPU has spent in one vector, in nanoseconds, and how often it was run.
+func (t *Times) Vector(cpu, vector int) (ns, runs uint64) {
+	s := &t.slots[cpu]
+	return atomic.LoadUint64(&s.Time[vector]), atomic.LoadUint64(&s.Runs[vector])
+}
+
+// CPUs is how many CPUs the machine can have.
+func (t *Times) CPUs() int { return len(t.slots) }
