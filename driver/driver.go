@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os/exec"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/nettoll/nettoll/internal/linux"
@@ -37,6 +38,10 @@ type Description struct {
 	Summary string
 	// Program is what is looked up in PATH.
 	Program string
+	// Server is the program of sinks, where it is another.
+	Server string
+	// AskVersion are the arguments with which the program says its version; nil: --version.
+	AskVersion []string
 	// IPv4Only says that it cannot use addresses of IPv6.
 	IPv4Only bool
 	// Package is what Debian calls the package that holds it.
@@ -44,19 +49,31 @@ type Description struct {
 }
 
 // Find returns the path of a driver's program. Where it is not installed the error is a [linux.UnsupportedError] that names the package.
-func Find(d Driver) (string, error) { return d.Describe().find() }
+func Find(d Driver) (string, error) { return d.Describe().find(d.Describe().Program) }
 
-func (d Description) find() (string, error) {
-	path, err := exec.LookPath(d.Program)
+func (d Description) find(program string) (string, error) {
+	path, err := exec.LookPath(program)
 	if errors.Is(err, exec.ErrNotFound) {
 		return "", &linux.UnsupportedError{
-			What: "use driver " + d.Name, Missing: fmt.Sprintf("program %q", d.Program), Hint: "apt-get install " + d.Package,
+			What: "use driver " + d.Name, Missing: fmt.Sprintf("program %q", program), Hint: "apt-get install " + d.Package,
 		}
 	}
 	if err != nil {
-		return "", fmt.Errorf("find program %q of driver %s: %w", d.Program, d.Name, err)
+		return "", fmt.Errorf("find program %q of driver %s: %w", program, d.Name, err)
 	}
 	return path, nil
+}
+
+// Understands refuses the parameters of a workload that a driver does not know where they do not have their default: that is what its
+// program does. Each driver's Serves calls it with those it looks at itself. So a parameter that a workload gets is refused, and not ignored, by the drivers
+// written before.
+func (d Description) Understands(w workload.Description, p part.Params, known ...string) error {
+	for _, param := range w.Params {
+		if p[param.Name] != param.Default && !slices.Contains(known, param.Name) {
+			return fmt.Errorf("driver %s cannot drive %s with %s %q (it can with %s %s)", d.Name, w.Name, param.Name, p[param.Name], param.Name, param.Default)
+		}
+	}
+	return nil
 }
 
 // versionLimit is how long a program may take to say its version.
@@ -70,18 +87,26 @@ func Version(ctx context.Context, d Driver) (string, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, versionLimit)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, path, "--version").Output()
+	ask := d.Describe().AskVersion
+	if ask == nil {
+		ask = []string{"--version"}
+	}
+	out, err := exec.CommandContext(ctx, path, ask...).Output()
+	if v, found := version(out); found { // some say it and exit as if they had failed
+		return v, nil
+	}
 	if err != nil {
 		return "", fmt.Errorf("ask %s for its version: %w", d.Describe().Program, err)
 	}
-	return version(d.Describe().Program, out)
+	return "", fmt.Errorf("ask %s for its version: none in %.100q", d.Describe().Program, out)
 }
 
-// version finds the first word that begins like a version: "sockperf, version 3.7-no.git", "iperf 3.12 (cJSON 1.7.15)".
-func version(program string, out []byte) (string, error) {
-	m := regexp.MustCompile(`(?:^|\s)v?([0-9]+\.[0-9][^\s,;]*)`).FindSubmatch(out)
+// version finds the first word that looks like a version: "sockperf, version 3.7-no.git", "iperf 3.12 (cJSON 1.7.15)", "nuttcp-6.1.2", "ping from
+// iputils 20221126".
+func version(out []byte) (string, bool) {
+	m := regexp.MustCompile(`(?:^|[\s-])v?([0-9]+\.[0-9][^\s,;]*|20[0-9]{6})`).FindSubmatch(out)
 	if m == nil {
-		return "", fmt.Errorf("ask %s for its version: none in %.100q", program, out)
+		return "", false
 	}
-	return string(m[1]), nil
+	return string(m[1]), true
 }

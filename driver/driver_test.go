@@ -82,3 +82,16 @@ func FuzzQuote(f *testing.F) {
 		}
 	})
 }
+
+// A parameter that a driver does not know is refused where it does not have its default.
+func TestUnderstands(t *testing.T) {
+	w := workload.Description{Name: "w", Params: part.List{{Name: "payload", Default: "64"}, {Name: "flows", Default: "1"}}}
+	d := named{}.Describe()
+	if err := d.Understands(w, part.Params{"payload": "28", "flows": "1"}, "payload"); err != nil {
+		t.Error(err)
+	}
+	err := d.Understands(w, part.Params{"payload": "64", "flows": "4"}, "payload")
+	if want := `driver n cannot drive w with flows "4" (it can with flows 1)`; err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+}

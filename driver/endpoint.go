@@ -43,8 +43,11 @@ type Role struct {
 	Listens string
 	// Stop is how the program is brought to its end.
 	Stop Stop
-	// Args are the program's arguments. A client's traffic lasts so many seconds.
+	// Args are the program's arguments. A client's traffic lasts so many seconds. Where it is nil nothing is started at this end: its kernel
+	// does all there is to do.
 	Args func(seconds int) []string
+	// Before, if set, is called in the container's network namespace before each start.
+	Before func() error
 	// Log is a file that the program writes besides: [LogPath]. It is handed to Read.
 	Log bool
 	// Start is how long the program takes from its start to its traffic, End how long it may take from the end of that to its own: a trial
@@ -88,9 +91,12 @@ func (r Role) Shortest() time.Duration { return time.Second + r.Start + r.End }
 
 // Open makes an endpoint of a role. The calling thread is inside the container's network namespace.
 func (r Role) Open() (traffic.Endpoint, error) {
-	path, err := r.Driver.find()
+	path, err := r.Driver.find(r.program())
 	if err != nil {
 		return nil, err
+	}
+	if r.Args == nil {
+		return &nobody{granted: r.Granted}, nil
 	}
 	home, err := netns.Current()
 	if err != nil {
@@ -101,6 +107,14 @@ func (r Role) Open() (traffic.Endpoint, error) {
 		e.recorder = traffic.NewRecorder()
 	}
 	return e, nil
+}
+
+// program is what this end runs.
+func (r Role) program() string {
+	if r.Listens != "" {
+		return cmp.Or(r.Driver.Server, r.Driver.Program)
+	}
+	return r.Driver.Program
 }
 
 // endpoint runs a program in each trial. Its thread starts it and waits for it in the kernel; what it said is read between blocks.
@@ -179,7 +193,7 @@ func (e *endpoint) listen(server *process.Child) (overdue string) {
 
 // start starts the program on the calling thread, in the container's namespace.
 func (e *endpoint) start() (child *process.Child, err error) {
-	argv := append([]string{e.role.Driver.Program}, e.role.Args(e.seconds)...)
+	argv := append([]string{e.role.program()}, e.role.Args(e.seconds)...)
 	var files []*os.File
 	if e.role.Log {
 		log, err := process.Memory("log")
@@ -189,6 +203,11 @@ func (e *endpoint) start() (child *process.Child, err error) {
 		files = append(files, log)
 	}
 	err = netns.Here(int(e.home.Fd()), func() (err error) {
+		if e.role.Before != nil {
+			if err := e.role.Before(); err != nil {
+				return err
+			}
+		}
 		child, err = process.Spawn(e.path, argv, append(os.Environ(), "LC_ALL=C"), files...)
 		return err
 	})
@@ -276,9 +295,9 @@ func (e *endpoint) Collect() {
 // name says which program it is: "sockperf client".
 func (e *endpoint) name() string {
 	if e.role.Listens == "" {
-		return e.role.Driver.Program + " client"
+		return e.role.program() + " client"
 	}
-	return e.role.Driver.Program + " server"
+	return e.role.program() + " server"
 }
 
 func (e *endpoint) read() error {

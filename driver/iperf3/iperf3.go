@@ -2,12 +2,10 @@ package iperf3
 
 import (
 	"fmt"
-	"net/netip"
 	"strconv"
 	"time"
 
 	"github.com/nettoll/nettoll/driver"
-	"github.com/nettoll/nettoll/internal/linux/sock"
 	"github.com/nettoll/nettoll/internal/linux/sysctl"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/traffic"
@@ -43,24 +41,21 @@ func (Driver) Describe() driver.Description {
 }
 
 // Serves implements [driver.Driver].
-func (Driver) Serves(w workload.Description, p part.Params) error {
+func (d Driver) Serves(w workload.Description, p part.Params) error {
 	switch w.Name {
 	case "tcp-stream":
 		if n := p.Size("message"); n < 1 || n > longestWrite {
 			return fmt.Errorf("driver iperf3 cannot write %d bytes at once (it can write 1 to %d)", n, longestWrite)
 		}
-		return nil
+		return d.Describe().Understands(w, p, "message", "congestion")
 	case "udp-rate":
 		if p["mode"] != "single" {
 			return fmt.Errorf("driver iperf3 cannot drive udp-rate with mode %q (it can with mode single)", p["mode"])
 		}
-		if p.Rate("rate") > 0 {
-			return fmt.Errorf("driver iperf3 cannot drive udp-rate at a rate of %s (it can at rate max)", p["rate"])
-		}
 		if n := p.Size("payload"); n < smallest || n > largest {
 			return fmt.Errorf("driver iperf3 cannot send %d bytes (it can send %d to %d)", n, smallest, largest)
 		}
-		return nil
+		return d.Describe().Understands(w, p, "payload", "mode")
 	}
 	return fmt.Errorf("driver iperf3 cannot drive workload %q (it can drive tcp-stream, udp-rate)", w.Name)
 }
@@ -73,7 +68,7 @@ func (Driver) Trial(workload.Description, part.Params) time.Duration {
 // Open implements [driver.Driver].
 func (d Driver) Open(s workload.Spec) (traffic.Endpoint, error) {
 	stream := s.Workload == "tcp-stream"
-	granted, err := grants(s, stream)
+	granted, err := driver.Grants(s, stream)
 	if err != nil {
 		return nil, err
 	}
@@ -83,26 +78,25 @@ func (d Driver) Open(s workload.Spec) (traffic.Endpoint, error) {
 	case workload.Sink:
 		r.Listens = "tcp" // the control connection
 		r.Args = func(int) []string {
-			return []string{"--server", "--one-off", "--json", "--interval", interval, "--bind", local.Addr().String(), "--port", port(local)}
+			return []string{"--server", "--one-off", "--json", "--interval", interval, "--bind", local.Addr().String(), "--port", driver.Port(local)}
 		}
 		r.Read = readServer(s)
 		return r.Open()
 	case workload.Source:
+		congestion := s.SocketOptions().Congestion
 		if stream {
-			if err := unpace(s.Congestion); err != nil {
-				return nil, err
-			}
+			r.Before = func() error { return unpace(congestion) }
 		}
 		r.Args = func(seconds int) []string {
 			args := []string{
-				"--client", remote.Addr().String(), "--port", port(remote), "--bind", local.Addr().String(), "--json", "--interval", interval,
+				"--client", remote.Addr().String(), "--port", driver.Port(remote), "--bind", local.Addr().String(), "--json", "--interval", interval,
 				"--time", strconv.Itoa(seconds), "--length", strconv.Itoa(s.Params.Size(size(stream))),
 			}
 			switch {
 			case !stream:
-				args = append(args, "--udp", "--bitrate", "0", "--cport", port(local))
-			case s.Congestion != "":
-				args = append(args, "--congestion", s.Congestion)
+				args = append(args, "--udp", "--bitrate", "0", "--cport", driver.Port(local))
+			case congestion != "":
+				args = append(args, "--congestion", congestion)
 			}
 			return args
 		}
@@ -118,23 +112,6 @@ func size(stream bool) string {
 		return "message"
 	}
 	return "payload"
-}
-
-func port(a netip.AddrPort) string { return strconv.Itoa(int(a.Port())) }
-
-// grants is what a socket has that asks for nothing, as iperf3's do.
-func grants(s workload.Spec, stream bool) (sock.Facts, error) {
-	at := netip.AddrPortFrom(s.Local.Addr(), 0)
-	open := func() (sock.Socket, error) { return sock.UDP(at, netip.AddrPort{}) }
-	if stream {
-		open = func() (sock.Socket, error) { return sock.Stream(at, s.Congestion) }
-	}
-	sk, err := open()
-	if err != nil {
-		return sock.Facts{}, err
-	}
-	defer sk.Close()
-	return sk.Facts()
 }
 
 const (

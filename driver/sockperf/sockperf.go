@@ -2,13 +2,11 @@ package sockperf
 
 import (
 	"fmt"
-	"net/netip"
 	"strconv"
 	"time"
 
 	"github.com/nettoll/nettoll/driver"
 	"github.com/nettoll/nettoll/internal/linux"
-	"github.com/nettoll/nettoll/internal/linux/sock"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/workload"
@@ -44,18 +42,16 @@ func (Driver) Describe() driver.Description {
 }
 
 // Serves implements [driver.Driver].
-func (Driver) Serves(w workload.Description, p part.Params) error {
+func (d Driver) Serves(w workload.Description, p part.Params) error {
 	switch {
 	case w.Name != "udp-rr" && w.Name != "udp-rate":
 		return fmt.Errorf("driver sockperf cannot drive workload %q (it can drive udp-rr, udp-rate)", w.Name)
 	case w.Name == "udp-rate" && p["mode"] != "single":
 		return fmt.Errorf("driver sockperf cannot drive udp-rate with mode %q (it can with mode single)", p["mode"])
-	case w.Name == "udp-rate" && p.Rate("rate") > 0:
-		return fmt.Errorf("driver sockperf cannot drive udp-rate at a rate of %s (it can at rate max)", p["rate"])
 	case p.Size("payload") < smallest || p.Size("payload") > largest:
 		return fmt.Errorf("driver sockperf cannot send %d bytes (it can send %d to %d)", p.Size("payload"), smallest, largest)
 	}
-	return nil
+	return d.Describe().Understands(w, p, "payload", "mode")
 }
 
 // Trial implements [driver.Driver].
@@ -68,7 +64,7 @@ func (d Driver) Open(s workload.Spec) (traffic.Endpoint, error) {
 	if s.Local.Addr().Is6() {
 		return nil, &linux.UnsupportedError{What: fmt.Sprintf("drive %s at %s by sockperf", s.Workload, s.Local), Missing: "IPv6 in sockperf", Hint: "use IPv4, or another driver"}
 	}
-	granted, err := grants(s.Local.Addr())
+	granted, err := driver.Grants(s, false)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +81,7 @@ func (d Driver) Open(s workload.Spec) (traffic.Endpoint, error) {
 			r.Stop = driver.Killed // what it received does not matter
 		}
 		r.Args = func(int) []string {
-			return append([]string{"server", "-i", s.Local.Addr().String(), "-p", port(s.Local)}, common...)
+			return append([]string{"server", "-i", s.Local.Addr().String(), "-p", driver.Port(s.Local)}, common...)
 		}
 		r.Read = readServer
 		return r.Open()
@@ -101,23 +97,11 @@ func (d Driver) Open(s workload.Spec) (traffic.Endpoint, error) {
 		}
 		r.Args = func(seconds int) []string {
 			return append([]string{
-				mode, "-i", s.Remote.Addr().String(), "-p", port(s.Remote), "--client_ip", s.Local.Addr().String(), "--client_port", port(s.Local),
+				mode, "-i", s.Remote.Addr().String(), "-p", driver.Port(s.Remote), "--client_ip", s.Local.Addr().String(), "--client_port", driver.Port(s.Local),
 				"--msg-size", strconv.Itoa(s.Params.Size("payload")), "--mps", "max", "--time", strconv.Itoa(seconds),
 			}, common...)
 		}
 		return r.Open()
 	}
 	return nil, fmt.Errorf("open %s by sockperf: side %q (want source or sink)", s.Workload, s.Side)
-}
-
-func port(a netip.AddrPort) string { return strconv.Itoa(int(a.Port())) }
-
-// grants is what a UDP socket has that asks for nothing, as sockperf's do.
-func grants(at netip.Addr) (sock.Facts, error) {
-	s, err := sock.UDP(netip.AddrPortFrom(at, 0), netip.AddrPort{})
-	if err != nil {
-		return sock.Facts{}, err
-	}
-	defer s.Close()
-	return s.Facts()
 }
