@@ -85,7 +85,8 @@ type (
 		opened  int64  // ns, CLOCK_MONOTONIC
 		ended   int64  // ns: the last thread left
 		softirq int64  // ns of ksoftirqd's run time between opened and ended, all CPUs watched
-		_       [cacheLine - 4*4 - 3*8]byte
+		network int64  // ns in soft interrupts of the network between opened and ended, on the same CPUs; 0 where they are not probed
+		_       [cacheLine - 4*4 - 4*8]byte
 	}
 	// seatState is written by its thread alone and read by the controller when a trial stalls.
 	seatState struct {
@@ -97,6 +98,10 @@ type (
 // Board is where turns pass: memory that the controller and all workers of a machine share. The controller uses [Board.SetCell] and
 // [Board.Run], a worker's threads [Board.Await], [Board.Arrive] and [Board.Leave].
 type Board struct {
+	// Softirq reads the time in ns that soft interrupts of the network have taken so far; nil: it is not known. The last thread to arrive and the
+	// last to leave call it. It is of this process, and set before its threads begin.
+	Softirq func() int64
+
 	h       *boardHeader
 	workers []workerSlot
 	cells   []cellSlot
@@ -189,6 +194,7 @@ type Timing struct {
 	Dead     time.Duration // from the end of the trial before (or the start of the block) to the opening
 	Drain    time.Duration // from the close to the last thread's leaving
 	Softirqd time.Duration // run time of the watched ksoftirqd threads during the trial
+	Softirq  time.Duration // in soft interrupts of the network during the trial, whoever they interrupted; 0 where they are not probed
 }
 
 // StalledError says who held a trial up.
@@ -248,6 +254,7 @@ func (b *Board) Run(ctx context.Context, order []int, threads func(worker int) i
 			timings[i].Dead = time.Duration(opened - previous)
 			timings[i].Drain = max(0, time.Duration(ended-opened-c.length)) // foreign programs may end before the close
 			timings[i].Softirqd = time.Duration(atomic.LoadInt64(&t.softirq))
+			timings[i].Softirq = time.Duration(atomic.LoadInt64(&t.network))
 			previous = ended
 			continue
 		}
@@ -427,6 +434,9 @@ func (b *Board) Arrive(ticket uint32, s Seat, softirqd func() int64) (Window, er
 		if softirqd != nil {
 			atomic.StoreInt64(&t.softirq, -softirqd())
 		}
+		if b.Softirq != nil {
+			atomic.StoreInt64(&t.network, -b.Softirq())
+		}
 		atomic.StoreInt64(&t.opened, clock.Now())
 		atomic.CompareAndSwapUint32(&t.gate, gateClosed, gateOpen)
 		futex.Wake(&t.gate, wakeAll)
@@ -463,6 +473,9 @@ func (b *Board) Leave(ticket uint32, s Seat, softirqd func() int64) {
 	}
 	if softirqd != nil {
 		atomic.AddInt64(&t.softirq, softirqd())
+	}
+	if b.Softirq != nil {
+		atomic.AddInt64(&t.network, b.Softirq())
 	}
 	atomic.StoreInt64(&t.ended, clock.Now())
 	if next := ticket + 1; next < b.h.first+b.h.count && atomic.LoadUint32(&b.h.abort) == 0 {

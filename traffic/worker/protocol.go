@@ -29,6 +29,8 @@ type BeginParams struct {
 	CPUs   []int  `json:"cpus"`   // thread i runs on CPUs[i % len]; empty: anywhere
 	Run    uint64 `json:"run"`    // makes trial ids differ between generations
 	Alone  bool   `json:"alone"`  // no two threads of any cell, of this or another worker, share a CPU
+	// Watched are the CPUs whose soft interrupts count in trials that are probed.
+	Watched []int `json:"watched,omitempty"`
 }
 
 // CongestionParams asks which of the candidates a TCP socket in a namespace may be set to.

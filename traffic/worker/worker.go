@@ -20,6 +20,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/netns"
 	"github.com/nettoll/nettoll/internal/linux/shm"
 	"github.com/nettoll/nettoll/internal/linux/sock"
+	"github.com/nettoll/nettoll/internal/linux/softirq"
 	"github.com/nettoll/nettoll/internal/linux/thread"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/proof"
@@ -32,6 +33,7 @@ const (
 
 	boardFile     = "board"      // names of inherited files
 	softirqdFiles = "ksoftirqd:" // prefix
+	softirqFile   = "softirq"
 
 	// heapLimit is how much may lie uncollected before the heap is cleaned between two blocks: collection is off.
 	heapLimit = 64 << 20 // bytes
@@ -58,7 +60,7 @@ type slot struct {
 }
 
 // New returns a worker that knows the given workloads and foreign drivers and has inherited the given files: "board" is the memory of the turn,
-// "ksoftirqd:N" are open schedstat files.
+// "ksoftirqd:N" are open schedstat files, "softirq" is what the probe of soft interrupts counts in, where there is one.
 func New(workloads []workload.Workload, drivers []driver.Driver, files map[string]*os.File) *Worker {
 	w := &Worker{workloads: workloads, drivers: drivers, files: files}
 	w.endpoints.Store(&table{})
@@ -106,6 +108,13 @@ func (w *Worker) begin(p BeginParams) (nothing, error) {
 	board, err := traffic.OpenBoard(mem)
 	if err != nil {
 		return nothing{}, err
+	}
+	if file := w.files[softirqFile]; file != nil && len(p.Watched) > 0 {
+		times, err := softirq.Map(file, slices.Max(p.Watched)+1)
+		if err != nil {
+			return nothing{}, err
+		}
+		board.Softirq = func() int64 { return times.Net(p.Watched) }
 	}
 	var schedstat []*os.File
 	for name, f := range w.files {
