@@ -1,0 +1,102 @@
+package sock
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nettoll/nettoll/internal/linux"
+)
+
+const (
+	icmpFilter = 1 // ICMP_FILTER, include/uapi/linux/icmp.h: a bit for each type that is not wanted
+
+	echoReply4 = 0 // RFC 792
+	echoReply6 = 129
+
+	identifierAt = 4 // bytes from the beginning of an echo reply
+)
+
+// Ping opens a socket for ICMP echo from local to remote, with the port of local as identifier. Call it inside the network namespace.
+//
+// The kernel's own echo sockets come first: they are given the replies to their identifier and nothing else. Without the right to one
+// (net.ipv4.ping_group_range, for both families) it is a raw socket, with filters for the same; raw says so. A raw socket of IPv4 puts no identifier
+// and no checksum in, and receives IP headers.
+func Ping(local, remote netip.AddrPort) (s Socket, raw bool, err error) {
+	s, err = ping(local, remote, unix.SOCK_DGRAM)
+	if err == nil {
+		return s, false, nil
+	}
+	s, rawErr := ping(local, remote, unix.SOCK_RAW)
+	if rawErr == nil {
+		return s, true, nil
+	}
+	if errors.Is(rawErr, unix.EPERM) {
+		return s, false, &linux.UnsupportedError{
+			What: "send ICMP echo requests", Missing: "CAP_NET_RAW", Hint: "or a group of yours in net.ipv4.ping_group_range: " + err.Error(),
+		}
+	}
+	return s, false, errors.Join(err, rawErr)
+}
+
+func ping(local, remote netip.AddrPort, kind int) (Socket, error) {
+	identifier := local.Port()
+	family, protocol := unix.AF_INET, unix.IPPROTO_ICMP
+	if local.Addr().Is6() {
+		family, protocol = unix.AF_INET6, unix.IPPROTO_ICMPV6
+	}
+	if kind == unix.SOCK_RAW { // for it, there are no ports
+		local, remote = netip.AddrPortFrom(local.Addr(), 0), netip.AddrPortFrom(remote.Addr(), 0)
+	}
+	fd, err := unix.Socket(family, kind|unix.SOCK_CLOEXEC, protocol)
+	if err != nil {
+		return Socket{FD: -1}, fmt.Errorf("open echo socket: %w", err)
+	}
+	s := Socket{FD: fd}
+	if kind == unix.SOCK_RAW {
+		err = s.filterReplies(family == unix.AF_INET6, identifier)
+	}
+	if err == nil {
+		err = unix.Bind(fd, sockaddr(local))
+	}
+	if err == nil {
+		err = unix.Connect(fd, sockaddr(remote))
+	}
+	if err != nil {
+		s.Close()
+		return Socket{FD: -1}, fmt.Errorf("open echo socket from %s with identifier %d to %s: %w", local.Addr(), identifier, remote.Addr(), err)
+	}
+	return s, nil
+}
+
+// filterReplies lets a raw socket receive the echo replies to an identifier alone.
+func (s Socket) filterReplies(ipv6 bool, identifier uint16) error {
+	// Offsets are from the IP header in IPv4, from the ICMP header in IPv6 (raw_rcv, net/ipv4/raw.c; rawv6_rcv, net/ipv6/raw.c).
+	load := []unix.SockFilter{
+		{Code: unix.BPF_LDX | unix.BPF_B | unix.BPF_MSH, K: 0}, // length of the IP header
+		{Code: unix.BPF_LD | unix.BPF_H | unix.BPF_IND, K: identifierAt},
+	}
+	if ipv6 {
+		load = []unix.SockFilter{{Code: unix.BPF_LD | unix.BPF_H | unix.BPF_ABS, K: identifierAt}}
+	}
+	filter := append(load,
+		unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: uint32(identifier), Jf: 1},
+		unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: 1<<32 - 1},
+		unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: 0})
+	err := unix.SetsockoptSockFprog(s.FD, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]})
+	if err != nil {
+		return err
+	}
+	// What is not wanted by its type is not even copied for the socket.
+	if ipv6 {
+		var unwanted unix.ICMPv6Filter
+		for i := range unwanted.Data {
+			unwanted.Data[i] = 1<<32 - 1
+		}
+		unwanted.Data[echoReply6/32] &^= 1 << (echoReply6 % 32)
+		return unix.SetsockoptICMPv6Filter(s.FD, unix.IPPROTO_ICMPV6, unix.ICMPV6_FILTER, &unwanted)
+	}
+	return unix.SetsockoptInt(s.FD, unix.SOL_RAW, icmpFilter, ^(1 << echoReply4))
+}

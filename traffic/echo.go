@@ -1,0 +1,53 @@
+package traffic
+
+import "encoding/binary"
+
+// Echo is how requests are ICMP echo requests, RFC 792 and RFC 4443: type, code, checksum, identifier, sequence number, data.
+type Echo int
+
+// Kinds of echo.
+const (
+	NoEcho       Echo = iota
+	EchoFinished      // the kernel puts identifier and checksum in
+	EchoRaw           // the kernel puts neither in
+)
+
+// EchoHeader is how many bytes stand before the data.
+const EchoHeader = 8
+
+// Types of echo requests.
+const (
+	echoRequest4 = 8
+	echoRequest6 = 128
+)
+
+// StartEcho writes what is the same in all requests of an identifier.
+func StartEcho(buf []byte, ipv6 bool, identifier uint16) {
+	buf[0], buf[1] = echoRequest4, 0
+	if ipv6 {
+		buf[0] = echoRequest6
+	}
+	binary.BigEndian.PutUint16(buf[4:], identifier)
+}
+
+// finish puts the sequence number in and, where the kernel does not, the checksum. Of the data only nettoll's header is not zero.
+//
+//go:nosplit
+func (k Echo) finish(buf []byte, seq uint64) {
+	if k == NoEcho {
+		return
+	}
+	b := (*[EchoHeader + HeaderSize]byte)(buf)
+	b[6], b[7] = byte(seq>>8), byte(seq)
+	if k != EchoRaw {
+		return
+	}
+	b[2], b[3] = 0, 0
+	sum := uint32(0)
+	for i := 0; i < len(b); i += 2 { // RFC 1071
+		sum += uint32(b[i])<<8 | uint32(b[i+1])
+	}
+	sum = sum&0xffff + sum>>16
+	sum += sum >> 16
+	b[2], b[3] = byte(^sum>>8), byte(^sum)
+}

@@ -1,0 +1,343 @@
+package traffic
+
+import (
+	"time"
+
+	"github.com/nettoll/nettoll/internal/linux/clock"
+	"github.com/nettoll/nettoll/internal/linux/sock"
+)
+
+const (
+	limit = int64(DrainLimit) // ns: an answer that is not there by then is lost
+
+	// looksPerClock is how many times a spinning loop asks the socket before it asks the clock.
+	looksPerClock = 64
+
+	// Patience is how long recv blocks at most, two ticks at HZ=250: what is lost is noticed after at most limit + Patience + a tick.
+	Patience = 8 * time.Millisecond
+
+	// nap is how far off a request must be for the source to sleep, in ns, and how much earlier than it is due that ends: timers come late (the slack
+	// of a thread's is 50 µs, prctl(2)).
+	nap = 150_000
+
+	// markerEvery is how long an end marker waits for its answer before the next one is sent, in ns: a sink that is behind has what its buffer
+	// holds to answer first.
+	markerEvery = 2_000_000
+
+	// stragglers is how long answers that were overtaken by that to the end marker are waited for, in ns.
+	stragglers = 1_000_000
+
+	// asked is how many requests can be in flight: a power of two. Of an older one the answer is late.
+	asked = 1 << 16
+)
+
+// MarkerLost is what a side says that waited for the end marker, or for its answer, in vain.
+const MarkerLost = "the end marker was lost"
+
+// Exchange is the source's side of requests that are answered, in datagrams: one in flight, so many in flight, or each when a [Schedule] says,
+// whatever is in flight. It is driven by the thread of its pair; nothing in it allocates once it is open.
+//
+// A request has nettoll's header at OutAt, with its number, and its answer has the same at InAt. Latency is what lies between a request and its
+// answer, from when it was due where there is a schedule, else from when it was sent; a request is inside the window if that time is.
+//
+// With one or so many in flight the source sleeps in recv(2) (or never, where it spins), as an application does. On a schedule it sleeps until
+// some 150 µs before the next request is due, or until an answer comes, and then asks clock and socket in turn: at more than some 3000 requests a
+// second it is never asleep.
+type Exchange struct {
+	Flows     []sock.Socket // used in turn; all connected, with a timeout of Patience
+	Fresh     bool          // of Flows only one is used in a trial, the next in the next
+	Out, In   []byte        // the longest request, room for the longest answer
+	OutAt     int           // where the header is in a request
+	InAt      int           // and in what is received for an answer
+	Echo      Echo          // how requests are ICMP's
+	Spin      bool          // keep asking
+	Compact   bool          // requests and answers are too short for a header: see compact
+	Unmarked  bool          // there is nobody who waits for an end marker
+	InFlight  int           // 0 counts as 1
+	Schedule  *Schedule     // nil: as soon as there is an answer
+	Every     uint64        // only the request 0 and each that has a multiple of it as its number is answered; 0: all are
+	Sample    Sample
+	Recorders Recorders
+
+	flow    int // number of the flow in use
+	several sock.Several
+	many    bool // several flows in one trial
+	trials  uint64
+
+	// of one trial
+	trial  uint64
+	window Window
+	ended  bool      // the end marker has been answered
+	apart  uint64    // requests below this number are not among the others
+	flying int       // requests that wait for their answer
+	asked  []request // by number, modulo its length
+	oldest uint64    // no request below this number is in flight
+}
+
+// request is one that waits for its answer.
+type request struct {
+	mark      uint64 // its number plus one; 0: it does not wait
+	due, sent int64
+}
+
+// Init makes it ready for its first trial. It leaves the sockets to the caller where it fails; else [Exchange.Close] closes them.
+func (e *Exchange) Init() error {
+	e.Recorders[Latency] = NewRecorder()
+	if e.Schedule != nil {
+		e.Recorders[Service], e.Recorders[Departure] = NewRecorder(), NewRecorder()
+	}
+	if e.Schedule != nil || e.InFlight > 1 {
+		e.asked = make([]request, asked)
+	}
+	if e.Every == 0 {
+		e.Every = 1
+	}
+	if e.Fresh {
+		e.apart = 1
+		e.flow = len(e.Flows) - 1
+	}
+	if len(e.Flows) > 1 && !e.Fresh {
+		var err error
+		if e.several, err = sock.NewSeveral(e.Flows); err != nil {
+			return err
+		}
+		e.many = true
+	}
+	return nil
+}
+
+// Prepare takes what an earlier trial left in the sockets.
+func (e *Exchange) Prepare(trial uint64) {
+	e.Sample = Sample{}
+	e.Recorders.Reset()
+	if e.Schedule != nil {
+		e.Schedule.Begin(e.trials)
+	}
+	if e.Fresh {
+		e.flow = (e.flow + 1) % len(e.Flows)
+	}
+	e.trials++
+	e.trial, e.ended, e.flying, e.oldest = trial, e.Unmarked, 0, 0
+	clear(e.asked)
+	for {
+		if _, errno := e.look(); errno != 0 && errno != sock.Interrupted {
+			return
+		}
+		e.Sample.Late++
+	}
+}
+
+// Close closes the sockets.
+func (e *Exchange) Close() {
+	for _, s := range e.Flows {
+		s.Close()
+	}
+	if e.many {
+		e.several.Close()
+	}
+}
+
+// Run drives a trial.
+func (e *Exchange) Run(w Window) {
+	e.window = w
+	switch {
+	case e.Schedule != nil:
+		e.paced()
+	case e.InFlight > 1:
+		e.flight()
+	default:
+		e.single()
+	}
+	e.end()
+}
+
+// single sends a request, waits for its answer, and so on. The end of one round trip is the beginning of the next: one clock read each.
+func (e *Exchange) single() {
+	w := e.window
+	var seq uint64
+	sent := w.Open
+	for sent < w.Close {
+		now, ok := e.trip(seq, sent)
+		e.Sample.Total++
+		switch {
+		case seq < e.apart:
+			e.first(now-sent, ok)
+		case sent >= w.Start:
+			e.Sample.Sent++
+			if ok {
+				e.Sample.Received++
+				e.Recorders[Latency].Record(now - sent)
+			}
+		}
+		seq++
+		sent = now
+	}
+}
+
+// first notes what became of the first request of a new flow.
+func (e *Exchange) first(took int64, ok bool) {
+	e.Sample.First = took
+	if !ok {
+		e.Sample.First = 0
+		e.Sample.Doubt = "the first packet of a flow was lost"
+	}
+}
+
+// trip is one request and its answer. It returns the time, and whether the answer came. (The functions of the loop are nosplit: without a
+// stack check they hold no point at which the Go scheduler takes the thread.)
+//
+//go:nosplit
+func (e *Exchange) trip(seq uint64, sent int64) (int64, bool) {
+	e.turn()
+	for !e.send(seq, 0, len(e.Out)) { // nobody asks for its time
+		if now := clock.Now(); now-sent > limit {
+			return now, false
+		}
+	}
+	flags := 0
+	if e.Spin {
+		flags = sock.DontWait
+	}
+	s := e.Flows[e.flow]
+	for looks := 1; ; looks++ {
+		n, errno := s.Recv(&e.In[0], len(e.In), flags)
+		if errno == 0 {
+			if e.answers(n, seq) {
+				return clock.Now(), true
+			}
+			e.Sample.Late++
+		}
+		// An answer counts as lost when the time is up: the kernel says so by EAGAIN where it sleeps, the clock where it spins and where strays keep
+		// coming.
+		if !e.Spin || looks%looksPerClock == 0 {
+			if now := clock.Now(); now > sent+limit {
+				return now, false
+			}
+		}
+	}
+}
+
+// turn goes to the next flow.
+//
+//go:nosplit
+func (e *Exchange) turn() {
+	if e.many {
+		if e.flow++; e.flow == len(e.Flows) {
+			e.flow = 0
+		}
+	}
+}
+
+// send sends one request of size bytes.
+//
+//go:nosplit
+func (e *Exchange) send(seq uint64, since int64, size int) bool {
+	if e.Compact {
+		e.Out[0] = e.compact(seq)
+	} else {
+		PutHeader((*[HeaderSize]byte)(e.Out[e.OutAt:]), e.trial, seq, since)
+		e.Echo.finish(e.Out, seq)
+	}
+	_, errno := e.Flows[e.flow].Send(&e.Out[0], size, 0)
+	return errno == 0
+}
+
+// answers says whether the n bytes received are the answer to a request of this trial.
+//
+//go:nosplit
+func (e *Exchange) answers(n int, seq uint64) bool {
+	if e.Compact {
+		return n > 0 && e.In[0] == e.compact(seq)
+	}
+	trial, got, ok := e.header(n)
+	return ok && trial == e.trial && got == seq
+}
+
+// header reads that of the n bytes received.
+//
+//go:nosplit
+func (e *Exchange) header(n int) (trial, seq uint64, ok bool) {
+	if n < e.InAt+HeaderSize {
+		return 0, 0, false
+	}
+	trial, seq, _ = Header((*[HeaderSize]byte)(e.In[e.InAt:]))
+	return trial, seq, true
+}
+
+// CompactMarker is the end marker where datagrams are too short for a header.
+const CompactMarker = 255
+
+// compact is the only byte that says anything where datagrams are too short for a header: 0 to 254 in turn, beginning somewhere else in each trial,
+// so that what an earlier one left is not easily taken for an answer, and 255 for the end marker.
+//
+//go:nosplit
+func (e *Exchange) compact(seq uint64) byte {
+	if seq == Marker {
+		return CompactMarker
+	}
+	return byte((e.trial*97 + seq) % CompactMarker)
+}
+
+// look takes a datagram, from whichever flow, if there is one.
+//
+//go:nosplit
+func (e *Exchange) look() (int, sock.Errno) {
+	flow := e.flow
+	if e.many {
+		if flow = e.several.Next(); flow < 0 {
+			return 0, sock.Again
+		}
+	}
+	return e.Flows[flow].Recv(&e.In[0], len(e.In), sock.DontWait)
+}
+
+// sleep sleeps until there is something to receive, for so many nanoseconds at most; where it spins, not at all.
+//
+//go:nosplit
+func (e *Exchange) sleep(ns int64) {
+	switch {
+	case e.Spin || ns <= 0:
+	case e.many:
+		e.several.Wait(ns)
+	default:
+		e.Flows[e.flow].WaitRecv(ns)
+	}
+}
+
+// end sends the end marker until the sink has answered it, and takes the answers that come before it, for as long as a drain may take.
+//
+//go:nosplit
+func (e *Exchange) end() {
+	start := clock.Now()
+	next, giveUp := start, start+limit
+	size := 1
+	if !e.Compact {
+		size = e.OutAt + HeaderSize
+	}
+	number := int64(0)
+	for now := start; now < giveUp; now = clock.Now() {
+		if e.ended && e.flying == 0 {
+			return
+		}
+		if !e.ended && now >= next {
+			e.send(Marker, number, size) // where it cannot be sent, the next one may be
+			number++
+			next = now + markerEvery
+		}
+		n, errno := e.look()
+		switch {
+		case errno != 0 && e.ended:
+			e.sleep(giveUp - now)
+		case errno != 0:
+			e.sleep(min(next, giveUp) - now)
+		case !e.ended && e.answers(n, Marker):
+			e.ended = true
+			giveUp = min(giveUp, clock.Now()+stragglers)
+		default:
+			e.take(n)
+		}
+	}
+	if !e.ended {
+		e.Sample.Doubt = MarkerLost
+	}
+}

@@ -1,0 +1,167 @@
+package traffic
+
+import (
+	"github.com/nettoll/nettoll/internal/linux/clock"
+	"github.com/nettoll/nettoll/internal/linux/sock"
+)
+
+// flight keeps so many requests in flight: an answer, or the loss of one, makes room for the next.
+//
+//go:nosplit
+func (e *Exchange) flight() {
+	w := e.window
+	seq := uint64(0)
+	looks := 0
+	for now := w.Open; now < w.Close; {
+		for e.flying < e.InFlight {
+			now = clock.Now()
+			if !e.request(seq, now, now, len(e.Out)) {
+				break
+			}
+			seq++
+		}
+		n, errno := e.wait()
+		looks++
+		idle := errno != 0 && !e.Spin
+		if errno == 0 {
+			now = e.take(n)
+		}
+		if idle || looks%looksPerClock == 0 {
+			now = clock.Now()
+			e.expire(seq, now-limit)
+		}
+	}
+}
+
+// wait takes a datagram, and where it does not spin sleeps until there is one.
+//
+//go:nosplit
+func (e *Exchange) wait() (int, sock.Errno) {
+	if !e.Spin && !e.many {
+		return e.Flows[e.flow].Recv(&e.In[0], len(e.In), 0)
+	}
+	n, errno := e.look()
+	if errno != 0 && !e.Spin {
+		e.sleep(int64(Patience))
+		n, errno = e.look()
+	}
+	return n, errno
+}
+
+// expire gives those up that were sent before a time. Their answers, should they come, are late.
+//
+//go:nosplit
+func (e *Exchange) expire(next uint64, before int64) {
+	for ; e.oldest < next; e.oldest++ {
+		r := &e.asked[e.oldest%asked]
+		if r.mark != e.oldest+1 {
+			continue
+		}
+		if r.sent > before {
+			return
+		}
+		r.mark = 0
+		e.flying--
+	}
+}
+
+// paced sends each request when it is due, whatever is in flight. What is late is sent at once: the schedule does not move, and what a request has
+// waited for its departure is in its latency.
+//
+//go:nosplit
+func (e *Exchange) paced() {
+	w := e.window
+	seq, ahead := uint64(0), uint64(0) // the next request; the first that is not due yet
+	due := w.Open + e.Schedule.Due(0)
+	for now := clock.Now(); now < w.Close; {
+		if e.flying > 0 {
+			if n, errno := e.look(); errno == 0 {
+				e.take(n)
+			}
+			now = clock.Now()
+		}
+		if now < due {
+			if due-now > 2*nap {
+				e.sleep(min(due, w.Close) - now - nap)
+			}
+			now = clock.Now()
+			continue
+		}
+		if due >= w.Close {
+			break
+		}
+		for ahead <= seq || w.Open+e.Schedule.Due(ahead) <= now && ahead-seq < asked {
+			ahead++
+		}
+		e.Sample.Backlog = max(e.Sample.Backlog, int64(ahead-seq-1))
+		if e.request(seq, due, now, e.OutAt+e.Schedule.Size(seq)) {
+			if seq >= e.apart && due >= w.Start {
+				e.Recorders[Departure].Record(now - due)
+			}
+			seq++
+			due = w.Open + e.Schedule.Due(seq)
+		}
+		now = clock.Now()
+	}
+	for now := clock.Now(); now < w.Close; now = clock.Now() { // the window is as long as it is, whatever is due
+		if n, errno := e.look(); errno == 0 {
+			e.take(n)
+			continue
+		}
+		e.sleep(w.Close - now)
+	}
+}
+
+// request sends one that was due at a time, and notes that it waits for its answer. The one whose place it takes has waited in vain.
+//
+//go:nosplit
+func (e *Exchange) request(seq uint64, due, now int64, size int) bool {
+	e.turn()
+	if !e.send(seq, due-e.window.Open, size) {
+		return false
+	}
+	e.Sample.Total++
+	if seq >= e.apart && due >= e.window.Start {
+		e.Sample.Sent++
+	}
+	if e.Every > 1 && seq%e.Every != 0 {
+		return true
+	}
+	r := &e.asked[seq%asked]
+	if r.mark == 0 {
+		e.flying++
+	}
+	r.mark, r.due, r.sent = seq+1, due, now
+	return true
+}
+
+// take counts a datagram of n bytes, if it is the answer to a request that waits for it. It returns the time.
+//
+//go:nosplit
+func (e *Exchange) take(n int) int64 {
+	now := clock.Now()
+	trial, seq, ok := e.header(n)
+	if !ok || trial != e.trial || seq == Marker || len(e.asked) == 0 {
+		e.Sample.Late++
+		return now
+	}
+	r := &e.asked[seq%asked]
+	if r.mark != seq+1 {
+		e.Sample.Late++
+		return now
+	}
+	r.mark = 0
+	e.flying--
+	if seq < e.apart {
+		e.Sample.First = now - r.due
+		return now
+	}
+	if r.due >= e.window.Start {
+		e.Sample.Received++
+		e.Recorders[Latency].Record(now - r.due)
+		if service := e.Recorders[Service]; service != nil {
+			service.Record(now - r.sent)
+		}
+	}
+	return now
+}
