@@ -41,6 +41,7 @@ type Description struct {
 	Why        string                          // why it is that long, in a sentence
 	Warm       float64                         // share of a trial that passes before the window opens
 	Spins      func(part.Params) bool          // both ends keep a CPU busy while they wait
+	Alone      bool                            // the kernel of the sink's machine answers: a source needs no sink to be there
 	Params     part.List
 	Refuse     func(part.Params) error // of checked values: which of them cannot go together; nil: all can
 	Metrics    []string                // all that its trials may have, with CPUMetrics and DurationMetrics
