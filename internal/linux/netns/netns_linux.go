@@ -63,13 +63,17 @@ func Do(fd int, f func() error) error {
 
 // Here calls f on the calling thread, inside the network namespace that fd refers to: for what that very thread must do, like starting a
 // process that inherits its CPUs and dies with it. The caller has locked the thread. A thread that cannot come back takes the whole
-// process with it, because nothing else may run in the wrong namespace.
+// process with it, because nothing else may run in the wrong namespace. One that is there already needs no privilege.
 func Here(fd int, f func() error) error {
 	home, err := Current()
 	if err != nil {
 		return err
 	}
 	defer home.Close()
+	var here, there unix.Stat_t
+	if err := errors.Join(unix.Fstat(int(home.Fd()), &here), unix.Fstat(fd, &there)); err == nil && here.Dev == there.Dev && here.Ino == there.Ino {
+		return f()
+	}
 	if err := unix.Setns(fd, unix.CLONE_NEWNET); err != nil {
 		return explain("enter network namespace of file "+strconv.Itoa(fd), err)
 	}

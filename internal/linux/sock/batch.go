@@ -7,7 +7,7 @@ const MostSegments = 64
 // mostAddress is how long a socket address of either family may be: struct sockaddr_in6 (ipv6(7)).
 const mostAddress = 28
 
-// An Address is where a datagram came from, as the kernel writes it.
+// An Address is a socket address as the kernel writes and reads it: where a datagram came from, where a connection is to go ([NewAddress]).
 type Address struct {
 	raw [mostAddress]byte
 	len uint32

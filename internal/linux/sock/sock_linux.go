@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -185,21 +186,8 @@ func (s Socket) Set(o Options) error {
 	if err != nil {
 		return fmt.Errorf("read socket's family: %w", err)
 	}
-	tosLevel, tos := unix.IPPROTO_IP, unix.IP_TOS
-	if domain == unix.AF_INET6 {
-		tosLevel, tos = unix.IPPROTO_IPV6, unix.IPV6_TCLASS
-	}
-	for _, one := range []struct {
-		what               string
-		value, level, name int
-		forced             int // the same for those with CAP_NET_ADMIN in the initial user namespace, without a cap; 0: there is none
-	}{
-		{"send buffer", o.SendBuffer, unix.SOL_SOCKET, unix.SO_SNDBUF, unix.SO_SNDBUFFORCE},
-		{"receive buffer", o.RecvBuffer, unix.SOL_SOCKET, unix.SO_RCVBUF, unix.SO_RCVBUFFORCE},
-		{"DSCP", o.DSCP << 2, tosLevel, tos, 0},
-		{"busy polling in µs", int(o.BusyPoll / time.Microsecond), unix.SOL_SOCKET, unix.SO_BUSY_POLL, 0},
-	} {
-		if one.value == 0 || one.forced != 0 && unix.SetsockoptInt(s.FD, one.level, one.forced, one.value) == nil {
+	for _, one := range o.settings(domain == unix.AF_INET6) {
+		if one.forced != 0 && unix.SetsockoptInt(s.FD, one.level, one.forced, one.value) == nil {
 			continue
 		}
 		if err := unix.SetsockoptInt(s.FD, one.level, one.name, one.value); err != nil {
@@ -215,6 +203,28 @@ func (s Socket) Set(o Options) error {
 		return s.SetCongestion(o.Congestion)
 	}
 	return nil
+}
+
+// setting is one option that holds a number.
+type setting struct {
+	what               string
+	value, level, name int
+	forced             int // the same for those with CAP_NET_ADMIN in the initial user namespace, without a cap; 0: there is none
+}
+
+// settings are those that are asked for.
+func (o Options) settings(ipv6 bool) []setting {
+	tosLevel, tos := unix.IPPROTO_IP, unix.IP_TOS
+	if ipv6 {
+		tosLevel, tos = unix.IPPROTO_IPV6, unix.IPV6_TCLASS
+	}
+	all := []setting{
+		{"send buffer", o.SendBuffer, unix.SOL_SOCKET, unix.SO_SNDBUF, unix.SO_SNDBUFFORCE},
+		{"receive buffer", o.RecvBuffer, unix.SOL_SOCKET, unix.SO_RCVBUF, unix.SO_RCVBUFFORCE},
+		{"DSCP", o.DSCP << 2, tosLevel, tos, 0},
+		{"busy polling in µs", int(o.BusyPoll / time.Microsecond), unix.SOL_SOCKET, unix.SO_BUSY_POLL, 0},
+	}
+	return slices.DeleteFunc(all, func(s setting) bool { return s.value == 0 })
 }
 
 // SetCongestion sets TCP_CONGESTION. With CAP_NET_ADMIN in the socket's namespace every algorithm the kernel has is allowed.

@@ -128,3 +128,36 @@ func (*Poller) Wait(int64) {}
 
 // Ready says that nothing is.
 func (*Poller) Ready(int) (read, write, told bool) { return false, false, false }
+
+// What making and connecting sockets never returns here.
+const (
+	AddressInUse       = syscall.EADDRINUSE
+	AddressUnavailable = syscall.EADDRNOTAVAIL
+	Connecting         = syscall.EINPROGRESS
+	StillConnecting    = syscall.EALREADY
+)
+
+const family4, family6 = 0, 0
+
+// Maker makes nothing here.
+type Maker struct{}
+
+// NewMaker is not supported here.
+func NewMaker(netip.AddrPort, Options, time.Duration) (*Maker, Facts, error) {
+	return nil, Facts{}, unsupported("open stream sockets")
+}
+
+// Make is not supported here.
+func (*Maker) Make(uint16) (Socket, Errno) { return Socket{FD: -1}, syscall.ENOTSUP }
+
+// ConnectTo is not supported here.
+func (Socket) ConnectTo(*Address) Errno { return syscall.ENOTSUP }
+
+// AcceptNext is not supported here.
+func (Socket) AcceptNext() (Socket, Errno) { return Socket{FD: -1}, syscall.ENOTSUP }
+
+// Drop does nothing here.
+func (Socket) Drop() {}
+
+// OutOfDescriptors is never so here.
+func OutOfDescriptors(error) bool { return false }

@@ -1,0 +1,177 @@
+package sock
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// What making and connecting sockets in a loop may return, besides what [Socket.Send] and [Socket.Recv] do.
+const (
+	AddressInUse       = unix.EADDRINUSE
+	AddressUnavailable = unix.EADDRNOTAVAIL // of connect(2): the connection between the two addresses is not over yet
+	Connecting         = unix.EINPROGRESS   // the socket timeout passed: call again
+	StillConnecting    = unix.EALREADY      // it passed again
+)
+
+const (
+	family4 = unix.AF_INET
+	family6 = unix.AF_INET6
+)
+
+// A Maker makes TCP sockets in a loop, all alike, by raw system calls: bound to one address and a port of each call's choice, with options, and
+// with timeouts. What it makes belongs to the network namespace of the thread that calls [Maker.Make].
+type Maker struct {
+	local   Address
+	family  uintptr
+	options []option
+}
+
+// option is one call of setsockopt(2).
+type option struct {
+	level, name uintptr
+	size        uintptr
+	value       [16]byte
+}
+
+// NewMaker returns one, and what the kernel grants its sockets. Timeout limits how long they connect, send and receive before they return Again or
+// [Connecting]. Call it inside the network namespace.
+//
+// Where no port is asked for the kernel takes one when the socket connects, which then has to be free for that peer only
+// (IP_BIND_ADDRESS_NO_PORT, ip(7)).
+func NewMaker(local netip.AddrPort, o Options, timeout time.Duration) (*Maker, Facts, error) {
+	m := &Maker{local: NewAddress(local), family: family4}
+	if local.Addr().Is6() {
+		m.family = family6
+	}
+	m.integer(unix.SOL_SOCKET, unix.SO_REUSEADDR, 1)
+	if local.Port() == 0 {
+		m.integer(unix.IPPROTO_IP, unix.IP_BIND_ADDRESS_NO_PORT, 1)
+	}
+	tv := unix.NsecToTimeval(int64(timeout))
+	for _, name := range []uintptr{unix.SO_RCVTIMEO, unix.SO_SNDTIMEO} {
+		add := option{level: unix.SOL_SOCKET, name: name, size: unsafe.Sizeof(tv)}
+		*(*unix.Timeval)(unsafe.Pointer(&add.value)) = tv
+		m.options = append(m.options, add)
+	}
+	for _, one := range o.settings(local.Addr().Is6()) {
+		name := one.name
+		if one.forced != 0 && allowed(m, one) {
+			name = one.forced
+		}
+		m.integer(one.level, name, one.value)
+	}
+	if o.NoDelay {
+		m.integer(unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
+	}
+	if o.Congestion != "" {
+		add := option{level: unix.IPPROTO_TCP, name: unix.TCP_CONGESTION, size: uintptr(len(o.Congestion))}
+		if copy(add.value[:], o.Congestion) < len(o.Congestion) {
+			return nil, Facts{}, fmt.Errorf("set congestion control %q: %w", o.Congestion, unix.ENOENT)
+		}
+		m.options = append(m.options, add)
+	}
+	model, errno := m.make()
+	if errno != 0 {
+		return nil, Facts{}, fmt.Errorf("open sockets for %s: %w", local, errno)
+	}
+	defer model.Close()
+	if err := model.Set(o); err != nil { // it says which option is refused
+		return nil, Facts{}, err
+	}
+	if errno := m.set(model); errno != 0 {
+		return nil, Facts{}, fmt.Errorf("open sockets for %s: %w", local, errno)
+	}
+	facts, err := model.Facts()
+	facts.MSS = 0 // there is none before there is a connection
+	return m, facts, err
+}
+
+// allowed says whether a buffer may be set without regard to the cap.
+func allowed(m *Maker, one setting) bool {
+	s, errno := m.make()
+	if errno != 0 {
+		return false
+	}
+	defer s.Close()
+	return unix.SetsockoptInt(s.FD, one.level, one.forced, one.value) == nil
+}
+
+func (m *Maker) integer(level, name, value int) {
+	add := option{level: uintptr(level), name: uintptr(name), size: unsafe.Sizeof(int32(0))}
+	*(*int32)(unsafe.Pointer(&add.value)) = int32(value)
+	m.options = append(m.options, add)
+}
+
+//go:nosplit
+func (m *Maker) make() (Socket, Errno) {
+	fd, _, errno := unix.RawSyscall(unix.SYS_SOCKET, m.family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if errno != 0 {
+		return Socket{FD: -1}, errno
+	}
+	return Socket{FD: int(fd)}, 0
+}
+
+//go:nosplit
+func (m *Maker) set(s Socket) Errno {
+	for i := range m.options {
+		o := &m.options[i]
+		if _, _, errno := unix.RawSyscall6(unix.SYS_SETSOCKOPT, uintptr(s.FD), o.level, o.name, uintptr(unsafe.Pointer(&o.value)), o.size, 0); errno != 0 {
+			return errno
+		}
+	}
+	return 0
+}
+
+// Make makes a socket bound to a port, 0 where the kernel is to choose one. The conditions are those of [Socket.Send].
+//
+//go:nosplit
+func (m *Maker) Make(port uint16) (Socket, Errno) {
+	s, errno := m.make()
+	if errno != 0 {
+		return s, errno
+	}
+	if errno = m.set(s); errno == 0 {
+		m.local.SetPort(port)
+		_, _, errno = unix.RawSyscall(unix.SYS_BIND, uintptr(s.FD), uintptr(unsafe.Pointer(&m.local.raw)), uintptr(m.local.len))
+	}
+	if errno != 0 {
+		s.Drop()
+		return Socket{FD: -1}, errno
+	}
+	return s, 0
+}
+
+// ConnectTo is connect(2), under the conditions of [Socket.Send].
+//
+//go:nosplit
+func (s Socket) ConnectTo(a *Address) Errno {
+	_, _, errno := unix.RawSyscall(unix.SYS_CONNECT, uintptr(s.FD), uintptr(unsafe.Pointer(&a.raw)), uintptr(a.len))
+	return errno
+}
+
+// AcceptNext is accept4(2), under the conditions of [Socket.Send]. It waits as long as the listening socket's timeout, which what it returns
+// inherits, as it does all other options.
+//
+//go:nosplit
+func (s Socket) AcceptNext() (Socket, Errno) {
+	fd, _, errno := unix.RawSyscall6(unix.SYS_ACCEPT4, uintptr(s.FD), 0, 0, unix.SOCK_CLOEXEC, 0, 0)
+	if errno != 0 {
+		return Socket{FD: -1}, errno
+	}
+	return Socket{FD: int(fd)}, 0
+}
+
+// Drop is close(2), under the conditions of [Socket.Send].
+//
+//go:nosplit
+func (s Socket) Drop() { _, _, _ = unix.RawSyscall(unix.SYS_CLOSE, uintptr(s.FD), 0, 0) }
+
+// OutOfDescriptors says whether an error is that this process, or the machine, has no descriptor left.
+func OutOfDescriptors(err error) bool {
+	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE)
+}
