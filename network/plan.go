@@ -107,10 +107,12 @@ func withoutDAD(namespace string) host.Step {
 }
 
 // Sockets returns the steps for a namespace in which sockets of workloads are opened: what one connection has learnt is no
-// business of the next (Documentation/networking/ip-sysctl.rst).
+// business of the next (Documentation/networking/ip-sysctl.rst). A connection that nobody has open any more is given up after one retry, which is
+// half a second: it would keep a namespace whose links are gone for a minute and a half (net/ipv4/tcp_timer.c, tcp_orphan_retries).
 func Sockets(namespace string) []host.Step {
 	return []host.Step{
 		host.Sysctl{NS: namespace, Key: "net.ipv4.tcp_slow_start_after_idle", Value: "0"},
 		host.Sysctl{NS: namespace, Key: "net.ipv4.tcp_no_metrics_save", Value: "1"},
+		host.Sysctl{NS: namespace, Key: "net.ipv4.tcp_orphan_retries", Value: "1"},
 	}
 }

@@ -59,6 +59,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 type storm struct {
 	name     string
 	networks string // as --network has them; "" is those of the default experiment
+	workload string // as --workload has it; "" likewise
 	user     *syscall.Credential
 	moments  int
 }
@@ -67,6 +68,7 @@ type storm struct {
 func storms() []storm {
 	return []storm{
 		{name: "bridge", networks: "bridge", moments: 20},
+		{name: "streams", networks: "bridge", workload: "tcp-stream", moments: 12},
 		{name: "default", moments: 12},
 		{name: "default of an ordinary user", user: ordinary(), moments: 15},
 	}
@@ -100,6 +102,9 @@ func killed(t *testing.T, of storm, at time.Duration, late bool) {
 	args := []string{"--time", "3s"}
 	if of.networks != "" {
 		args = append(args, "--network", of.networks)
+	}
+	if of.workload != "" {
+		args = append(args, "--workload", of.workload)
 	}
 	s := prepare(t, filepath.Join(reachable(t), "run"), args...)
 	s.cmd.SysProcAttr.Credential = of.user

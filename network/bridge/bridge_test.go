@@ -36,8 +36,9 @@ func TestPlan(t *testing.T) {
  12 route to ::/0 via fd00:10:1::1 through eth0 in src0
  13 sysctl net.ipv4.tcp_slow_start_after_idle=0 in src0
  14 sysctl net.ipv4.tcp_no_metrics_save=1 in src0
- 15 route to 10.2.0.0/16 via 198.18.0.2 through up0
- 16 route to fd00:10:2::/64 via fd00:198:18::2 through up0
+ 15 sysctl net.ipv4.tcp_orphan_retries=1 in src0
+ 16 route to 10.2.0.0/16 via 198.18.0.2 through up0
+ 17 route to fd00:10:2::/64 via fd00:198:18::2 through up0
 `
 	if diff := cmp.Diff(want, plans[0].String()); diff != "" {
 		t.Errorf("plan of host 1 (-want +got):\n%s", diff)

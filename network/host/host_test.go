@@ -30,7 +30,8 @@ func TestPlan(t *testing.T) {
   5 link lo, mtu 1440, up
   6 sysctl net.ipv4.tcp_slow_start_after_idle=0
   7 sysctl net.ipv4.tcp_no_metrics_save=1
-  8 link lo with 10.1.0.1/32, fd00:10:1::1/128, mtu 1440, up
+  8 sysctl net.ipv4.tcp_orphan_retries=1
+  9 link lo with 10.1.0.1/32, fd00:10:1::1/128, mtu 1440, up
 `},
 			ends: [][]network.Endpoint{{end("10.1.0.1", "fd00:10:1::1"), end("10.1.0.1", "fd00:10:1::1")}},
 		},
@@ -44,6 +45,7 @@ func TestPlan(t *testing.T) {
   6 link up0 with 198.18.0.1/16, fd00:198:18::1/48, mtu 1440, up
   7 sysctl net.ipv4.tcp_slow_start_after_idle=0
   8 sysctl net.ipv4.tcp_no_metrics_save=1
+  9 sysctl net.ipv4.tcp_orphan_retries=1
 `, `  1 sysctl net.bridge.bridge-nf-call-iptables=0, if this kernel has it
   2 sysctl net.bridge.bridge-nf-call-ip6tables=0, if this kernel has it
   3 sysctl net.bridge.bridge-nf-call-arptables=0, if this kernel has it
@@ -52,6 +54,7 @@ func TestPlan(t *testing.T) {
   6 link up0 with 198.18.0.2/16, fd00:198:18::2/48, mtu 1440, up
   7 sysctl net.ipv4.tcp_slow_start_after_idle=0
   8 sysctl net.ipv4.tcp_no_metrics_save=1
+  9 sysctl net.ipv4.tcp_orphan_retries=1
 `},
 			ends: [][]network.Endpoint{{end("198.18.0.1", "fd00:198:18::1")}, {end("198.18.0.2", "fd00:198:18::2")}},
 		},

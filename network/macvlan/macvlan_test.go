@@ -33,6 +33,7 @@ func TestPlan(t *testing.T) {
   7 macvlan eth0 in src0 with 198.18.1.0/16, fd00:198:18::1:0/48, mac ` + mac("host1", "src0", "eth0") + `, mtu 1440, mode bridge, over up0
   8 sysctl net.ipv4.tcp_slow_start_after_idle=0 in src0
   9 sysctl net.ipv4.tcp_no_metrics_save=1 in src0
+ 10 sysctl net.ipv4.tcp_orphan_retries=1 in src0
 `, [][]network.Endpoint{{end("src0", "198.18.1.0", "fd00:198:18::1:0")}, {end("snk0", "198.18.2.0", "fd00:198:18::2:0")}}},
 		{"on one host", 1, `  1 sysctl net.bridge.bridge-nf-call-iptables=0, if this kernel has it
   2 sysctl net.bridge.bridge-nf-call-ip6tables=0, if this kernel has it
@@ -43,9 +44,11 @@ func TestPlan(t *testing.T) {
   7 macvlan eth0 in src0 with 198.18.1.0/16, fd00:198:18::1:0/48, mac ` + mac("host1", "src0", "eth0") + `, mtu 1440, mode bridge, over lower0
   8 sysctl net.ipv4.tcp_slow_start_after_idle=0 in src0
   9 sysctl net.ipv4.tcp_no_metrics_save=1 in src0
- 10 macvlan eth0 in snk0 with 198.18.1.1/16, fd00:198:18::1:1/48, mac ` + mac("host1", "snk0", "eth0") + `, mtu 1440, mode bridge, over lower0
- 11 sysctl net.ipv4.tcp_slow_start_after_idle=0 in snk0
- 12 sysctl net.ipv4.tcp_no_metrics_save=1 in snk0
+ 10 sysctl net.ipv4.tcp_orphan_retries=1 in src0
+ 11 macvlan eth0 in snk0 with 198.18.1.1/16, fd00:198:18::1:1/48, mac ` + mac("host1", "snk0", "eth0") + `, mtu 1440, mode bridge, over lower0
+ 12 sysctl net.ipv4.tcp_slow_start_after_idle=0 in snk0
+ 13 sysctl net.ipv4.tcp_no_metrics_save=1 in snk0
+ 14 sysctl net.ipv4.tcp_orphan_retries=1 in snk0
 `, [][]network.Endpoint{{end("src0", "198.18.1.0", "fd00:198:18::1:0"), end("snk0", "198.18.1.1", "fd00:198:18::1:1")}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

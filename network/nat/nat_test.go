@@ -46,7 +46,8 @@ func TestPlan(t *testing.T) {
  12 route to ::/0 via fd00:10:1::1 through eth0 in src0
  13 sysctl net.ipv4.tcp_slow_start_after_idle=0 in src0
  14 sysctl net.ipv4.tcp_no_metrics_save=1 in src0
- 15 nat nettoll behind 198.18.0.1, fd00:198:18::1, from 10.1.0.0/16, fd00:10:1::/64; ports 20000-20009 to 10.1.1.0, fd00:10:1::1:0
+ 15 sysctl net.ipv4.tcp_orphan_retries=1 in src0
+ 16 nat nettoll behind 198.18.0.1, fd00:198:18::1, from 10.1.0.0/16, fd00:10:1::/64; ports 20000-20009 to 10.1.1.0, fd00:10:1::1:0
 `, []network.Endpoint{end("src0", "10.1.1.0", "fd00:10:1::1:0", "198.18.0.1", "fd00:198:18::1")}},
 		{"hairpin", 1, "true", `  1 sysctl net.bridge.bridge-nf-call-iptables=0, if this kernel has it
   2 sysctl net.bridge.bridge-nf-call-ip6tables=0, if this kernel has it
@@ -61,12 +62,14 @@ func TestPlan(t *testing.T) {
  11 route to ::/0 via fd00:10:1::1 through eth0 in src0
  12 sysctl net.ipv4.tcp_slow_start_after_idle=0 in src0
  13 sysctl net.ipv4.tcp_no_metrics_save=1 in src0
- 14 ` + container("snk0", "1") + `
- 15 route to 0.0.0.0/0 via 10.1.0.1 through eth0 in snk0
- 16 route to ::/0 via fd00:10:1::1 through eth0 in snk0
- 17 sysctl net.ipv4.tcp_slow_start_after_idle=0 in snk0
- 18 sysctl net.ipv4.tcp_no_metrics_save=1 in snk0
- 19 nat nettoll behind 10.1.0.1, fd00:10:1::1, from 10.1.0.0/16, fd00:10:1::/64; ports 20000-20009 to 10.1.1.0, fd00:10:1::1:0; ports 20010-20019 to 10.1.1.1, fd00:10:1::1:1
+ 14 sysctl net.ipv4.tcp_orphan_retries=1 in src0
+ 15 ` + container("snk0", "1") + `
+ 16 route to 0.0.0.0/0 via 10.1.0.1 through eth0 in snk0
+ 17 route to ::/0 via fd00:10:1::1 through eth0 in snk0
+ 18 sysctl net.ipv4.tcp_slow_start_after_idle=0 in snk0
+ 19 sysctl net.ipv4.tcp_no_metrics_save=1 in snk0
+ 20 sysctl net.ipv4.tcp_orphan_retries=1 in snk0
+ 21 nat nettoll behind 10.1.0.1, fd00:10:1::1, from 10.1.0.0/16, fd00:10:1::/64; ports 20000-20009 to 10.1.1.0, fd00:10:1::1:0; ports 20010-20019 to 10.1.1.1, fd00:10:1::1:1
 `, []network.Endpoint{
 			end("src0", "10.1.1.0", "fd00:10:1::1:0", "10.1.0.1", "fd00:10:1::1"),
 			end("snk0", "10.1.1.1", "fd00:10:1::1:1", "10.1.0.1", "fd00:10:1::1"),
