@@ -27,6 +27,8 @@ type Sample struct {
 	CPU       int64        `json:"cpu"`                 // ns of run time of the thread from opening to leaving
 	User      int64        `json:"user,omitempty"`      // of CPU, ns outside the kernel, which counts them in ticks: right on average only
 	Awaited   int64        `json:"awaited,omitempty"`   // of the messages received, those that there was nothing to receive before
+	Dropped   int64        `json:"dropped,omitempty"`   // packets of the whole trial that the kernel threw away at this side's full receive buffer
+	Blocked   int64        `json:"blocked,omitempty"`   // how many times a send had to wait: the path held a whole send buffer
 	Backlog   int64        `json:"backlog,omitempty"`   // most messages that were due and not sent yet
 	Capacity  int64        `json:"capacity,omitempty"`  // messages a second that the path can carry, as far as the source has found out
 	First     int64        `json:"first,omitempty"`     // ns: latency of the first message of a flow, which is not among the recorded ones

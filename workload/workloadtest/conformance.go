@@ -33,6 +33,28 @@ func FreePort(t testing.TB) uint16 {
 	return a.Port()
 }
 
+// freePorts returns the first of n such ports in a row.
+func freePorts(t testing.TB, n int) uint16 {
+	t.Helper()
+	for {
+		first := FreePort(t)
+		var open []sock.Socket
+		for port := int(first); port < int(first)+n && port <= math.MaxUint16; port++ {
+			s, err := sock.UDP(netip.AddrPortFrom(loopback, uint16(port)), netip.AddrPort{})
+			if err != nil {
+				break
+			}
+			open = append(open, s)
+		}
+		for _, s := range open {
+			s.Close()
+		}
+		if len(open) == n {
+			return first
+		}
+	}
+}
+
 // Conformance checks what every workload promises. Variants are the parameters under which it is run, {} for the defaults.
 func Conformance(t *testing.T, load workload.Workload, variants ...map[string]string) {
 	d := load.Describe()

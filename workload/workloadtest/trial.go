@@ -62,6 +62,9 @@ const (
 	SinkWorker   = 1
 )
 
+// rigPorts is how many ports each endpoint of a rig has.
+const rigPorts = 8
+
 var loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 
 // Loopback sees to it that 127.0.0.1 can be reached: in the namespace that testnet.Main gives to tests, lo is down at first.
@@ -110,11 +113,11 @@ func NewRig(t testing.TB, load workload.Workload, o Options) *Rig {
 	}
 	for pair := range o.Pairs {
 		from, to := o.where(workload.Source), o.where(workload.Sink)
-		source, sink := netip.AddrPortFrom(from.Address, FreePort(t)), netip.AddrPortFrom(to.Address, FreePort(t))
+		source, sink := netip.AddrPortFrom(from.Address, freePorts(t, rigPorts)), netip.AddrPortFrom(to.Address, freePorts(t, rigPorts))
 		open := func(side workload.Side, local, remote netip.AddrPort) (e traffic.Endpoint) {
 			err := o.where(side).Do(func() (err error) {
 				e, err = load.Open(workload.Spec{
-					Workload: load.Describe().Name, Params: params, Side: side, Pair: pair, Local: local, Remote: remote, LocalPorts: 1, RemotePorts: 1,
+					Workload: load.Describe().Name, Params: params, Side: side, Pair: pair, Local: local, Remote: remote, LocalPorts: rigPorts, RemotePorts: rigPorts,
 					Seed: uint64(pair), Plant: o.Plant, Stall: o.Stall,
 				})
 				return err
