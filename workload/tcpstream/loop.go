@@ -1,249 +1,268 @@
 package tcpstream
 
 import (
-	"fmt"
-	"os"
-	"time"
-
 	"github.com/nettoll/nettoll/internal/linux/clock"
-	"github.com/nettoll/nettoll/internal/linux/netns"
 	"github.com/nettoll/nettoll/internal/linux/sock"
 	"github.com/nettoll/nettoll/traffic"
-	"github.com/nettoll/nettoll/workload"
 )
 
-const (
-	limit = int64(traffic.DrainLimit) // ns
+// The functions here are nosplit: without a stack check they hold no point at which the Go scheduler takes the thread.
 
-	// patience is how long send and recv block at most: two ticks at HZ=250.
-	patience = 8 * time.Millisecond
-
-	// reconnectLimit is how long both sides try to get a connection again after a trial has lost it.
-	reconnectLimit = 500 * time.Millisecond
-
-	undrained = "the stream was not drained: connected anew"
-
-	readSize = 256 << 10 // bytes of one recv; iperf3 reads 128 KiB
-)
-
-// The stream is a sequence of messages. Each begins with a byte that says whether it is the last of its trial, which the sink
-// finds by counting: no other byte is looked at.
-const (
-	more = 0
-	last = 1
-)
-
-// endpoint is what both sides have. The connection lasts for the whole generation; a trial that could not be drained breaks it, and
-// both sides make it anew before their next trial.
-type endpoint struct {
-	spec   workload.Spec
-	home   *os.File // the container's namespace, where a new socket is made
-	conn   sock.Socket
-	broken bool
-	sample traffic.Sample
-}
-
-func (e *endpoint) Sample() *traffic.Sample      { return &e.sample }
-func (e *endpoint) Recorders() traffic.Recorders { return traffic.Recorders{} }
-func (e *endpoint) Facts() (sock.Facts, error)   { return e.conn.Facts() }
-
-func (e *endpoint) Close() {
-	e.conn.Close()
-	_ = e.home.Close()
-}
-
-// reset forgets the last trial and says whether the connection can carry another.
-func (e *endpoint) reset() bool {
-	delivered := e.sample.Delivered
-	clear(delivered)
-	e.sample = traffic.Sample{Delivered: delivered}
-	if e.broken {
-		return false
-	}
-	var b [1]byte
-	_, errno := e.conn.Recv(&b[0], 1, sock.DontWait)
-	return errno == sock.Again // else: the peer has closed it, or sent what belongs to no trial
-}
-
-// drop ends the connection, for both sides.
-func (e *endpoint) drop() {
-	e.broken = true
-	e.conn.Abort()
-	e.conn = sock.Socket{FD: -1}
-}
-
-func (e *endpoint) adopt(conn sock.Socket) error {
-	e.conn = conn
-	e.broken = false
-	return conn.SetTimeout(patience)
-}
-
-type source struct {
-	endpoint
-	message []byte
-	resent  uint64 // up to the last trial
-}
-
-// connect makes the connection, from the local address it always has.
-func (s *source) connect() error {
-	var conn sock.Socket
-	err := netns.Do(int(s.home.Fd()), func() (err error) {
-		conn, err = sock.Stream(s.spec.Local, s.spec.Congestion)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	if err := conn.Connect(s.spec.Remote, reconnectLimit); err != nil {
-		conn.Close()
-		return err
-	}
-	s.resent = 0
-	return s.adopt(conn)
-}
-
-// Prepare implements [traffic.Endpoint].
-func (s *source) Prepare(uint64) {
-	if s.reset() {
-		return
-	}
-	s.drop() // its address must be free
-	if err := s.connect(); err != nil {
-		s.sample.Failure = fmt.Sprintf("the connection of the last trial is lost: %v", err)
-	}
-}
-
-// Run writes messages until the close, then the last one.
-func (s *source) Run(_ uint64, w traffic.Window) {
-	if s.broken {
-		return
-	}
-	deadline := w.Close + limit
-	s.message[0] = more
-	for clock.Now() < w.Close {
-		if !s.write(deadline) {
-			s.sample.Doubt = undrained
-			s.drop()
-			return
-		}
-		s.sample.Total++
-	}
-	s.message[0] = last
-	s.broken = !s.write(deadline)
-	if s.broken {
-		s.sample.Doubt = undrained
-		s.drop()
-	}
-}
-
-// Collect implements [traffic.Collector].
-func (s *source) Collect() {
-	if resent, err := s.conn.Retransmits(); err == nil {
-		s.sample.Resent = int64(resent - s.resent)
-		s.resent = resent
-	}
-}
-
-// write sends one whole message; false where it could not by the deadline.
+// write drives one connection that is only written: messages until the close, then the last one. It says whether that was sent.
 //
 //go:nosplit
-func (s *source) write(deadline int64) bool {
-	for at := 0; at < len(s.message); {
-		n, errno := s.conn.Send(&s.message[at], len(s.message)-at, sock.NoSignal)
-		if errno == 0 {
-			at += n
-			continue
+func (e *endpoint) write(w traffic.Window) bool {
+	f := &e.flows[0]
+	for left := 0; !f.sent; left-- {
+		if left <= 0 && f.at == 0 {
+			f.ending = clock.Now() >= w.Close
+			left = e.turn
 		}
-		if errno != sock.Again && errno != sock.Interrupted || clock.Now() > deadline {
+		switch errno := e.push(f, 0); errno {
+		case 0:
+		case sock.Again, sock.Interrupted, sock.NoRoom:
+			if clock.Now() > w.Close+limit {
+				return false
+			}
+			if errno == sock.NoRoom && !e.reap(f) {
+				e.poller.Watch(0, f.conn, false, false)
+				e.poller.Wait(int64(patience))
+			}
+		default:
+			e.lose(errno)
 			return false
 		}
 	}
 	return true
 }
 
-type sink struct {
-	endpoint
-	listener sock.Socket
-	message  int // bytes
-	buf      []byte
-}
+// reapEvery is how many sends with zero copy pass before their completions are asked for: a quarter of what may lie in an error queue if the kernel
+// joins none of them (net.core.optmem_max of 128 KiB, 512 bytes each).
+const reapEvery = 64
 
-// Ready implements [workload.Readier]: it accepts the source's connection.
-func (s *sink) Ready(timeout time.Duration) error {
-	conn, err := s.listener.Accept(timeout)
-	if err != nil {
-		return err
-	}
-	return s.adopt(conn)
-}
-
-// Prepare implements [traffic.Endpoint].
-func (s *sink) Prepare(uint64) {
-	if s.reset() {
-		return
-	}
-	s.drop()
-	if err := s.Ready(reconnectLimit); err != nil {
-		s.sample.Failure = fmt.Sprintf("the connection of the last trial is lost: %v", err)
-	}
-}
-
-// Close implements [traffic.Endpoint].
-func (s *sink) Close() {
-	s.listener.Close()
-	s.endpoint.Close()
-}
-
-// Run reads until the last message has come whole, or cannot come any more.
-func (s *sink) Run(_ uint64, w traffic.Window) {
-	if s.broken {
-		return
-	}
-	slice := (w.Close - w.Open) / traffic.Slices
-	if !s.read(w, slice) {
-		s.sample.Doubt = undrained
-		s.drop()
-	}
-}
-
+// push sends what one call takes of the message that it is the turn of.
+//
 //go:nosplit
-func (s *sink) read(w traffic.Window, slice int64) bool {
-	delivered := s.sample.Delivered
-	next, due := 1, w.Open+slice // the slice that is not complete yet, and its end
-	head := 0                    // bytes until the next message's first byte
-	final := false               // the last message has begun
-	total := int64(0)
-	for {
-		n, errno := s.conn.Recv(&s.buf[0], len(s.buf), 0)
-		now := clock.Now()
-		for now > due && next <= traffic.Slices {
-			delivered[next] = total
-			next++
-			due += slice
+func (e *endpoint) push(f *flow, flags int) sock.Errno {
+	message := e.message
+	if f.ending {
+		message = e.final
+	}
+	n, errno := f.conn.Send(&message[f.at], len(message)-f.at, e.flags|flags)
+	if errno != 0 {
+		return errno
+	}
+	if f.at += n; f.at == len(message) {
+		f.at = 0
+		f.sent = f.ending
+		e.sample.Total++
+	}
+	if e.reaper != nil {
+		if f.sends++; f.sends%reapEvery == 0 {
+			e.reap(f)
 		}
-		if errno != 0 || n == 0 {
-			if errno == 0 || errno != sock.Again && errno != sock.Interrupted || now > w.Close+limit {
-				s.sample.Bytes = total
+	}
+	return 0
+}
+
+// reap takes all completions that there are of a connection's sends with zero copy, and says whether there were any.
+//
+//go:nosplit
+func (e *endpoint) reap(f *flow) bool {
+	if e.reaper == nil {
+		return false
+	}
+	for some := false; ; some = true {
+		sends, copied := e.reaper.Reap(f.conn)
+		if sends == 0 {
+			return some
+		}
+		e.copied += copied
+		f.full = false
+	}
+}
+
+// lose notes why a connection is of no use any more.
+//
+//go:nosplit
+func (e *endpoint) lose(errno sock.Errno) {
+	e.lost = errno
+	e.lostAt = clock.Now()
+}
+
+// read drives one connection that is only read, until the last message has come whole. It says whether that has come.
+//
+//go:nosplit
+func (e *endpoint) read(w traffic.Window) bool {
+	f := &e.flows[0]
+	stalls := e.spec.Stall.For > 0
+	for {
+		if stalls {
+			e.stall(w)
+		}
+		n, errno := f.conn.Recv(&e.buf[0], len(e.buf), 0)
+		now := clock.Now()
+		e.tick(now)
+		switch {
+		case errno == 0 && n > 0:
+			if !e.take(f, n) {
 				return false
 			}
-			continue
-		}
-		total += int64(n)
-		at := head
-		for at < n {
-			if final {
-				return false // bytes after the last message: the source is in another trial
+			if f.received {
+				return true
 			}
-			final = s.buf[at] == last
-			at += s.message
-		}
-		head = at - n
-		if final && head == 0 {
-			for ; next <= traffic.Slices; next++ { // only where the last read ended before the close by the sink's clock
-				delivered[next] = total
+		case errno == sock.Again || errno == sock.Interrupted:
+			if now > w.Close+limit {
+				return false
 			}
-			s.sample.Bytes = total
-			return true
+		default:
+			e.closed = errno == 0
+			e.lose(errno)
+			return false
 		}
 	}
+}
+
+// tick notes what had been read by the end of each slice that is over.
+//
+//go:nosplit
+func (e *endpoint) tick(now int64) {
+	for now > e.due && e.next <= traffic.Slices {
+		e.sample.Delivered[e.next] = e.sample.Bytes
+		e.next++
+		e.due += e.slice
+	}
+}
+
+// take looks for the last message in n bytes that were read. It returns false where there is something behind it: then the other side is in another
+// trial.
+//
+//go:nosplit
+func (e *endpoint) take(f *flow, n int) bool {
+	e.sample.Bytes += int64(n)
+	at := f.head
+	for at < n {
+		if f.final {
+			return false
+		}
+		f.final = e.buf[at] == last
+		at += len(e.message)
+	}
+	f.head = at - n
+	f.received = f.final && f.head == 0
+	return true
+}
+
+// stall lets a reader stand still when it is time for it.
+//
+//go:nosplit
+func (e *endpoint) stall(w traffic.Window) {
+	now := clock.Now()
+	if now < e.still || now >= w.Close {
+		return
+	}
+	for end := now + int64(e.spec.Stall.For); now < end; now = clock.Now() {
+		e.sleeper.Wait(end - now)
+	}
+	for e.still <= now {
+		e.still += int64(e.spec.Stall.Every)
+	}
+}
+
+// exchange drives several connections, or one both ways: it waits until some are ready, and gives each of those its turn. It says whether the last
+// message of each was sent and has come.
+//
+//go:nosplit
+func (e *endpoint) exchange(w traffic.Window) bool {
+	stalls := e.reads && e.spec.Stall.For > 0
+	for {
+		if stalls {
+			e.stall(w)
+		}
+		now := clock.Now()
+		if !e.watch() {
+			return true
+		}
+		if now > w.Close+limit {
+			return false
+		}
+		e.poller.Wait(int64(patience))
+		for i := range e.flows {
+			f := &e.flows[i]
+			read, write, told := e.poller.Ready(i)
+			if told {
+				e.reap(f)
+			}
+			if write && e.writes && !f.sent && !e.feed(f, now >= w.Close) {
+				return false
+			}
+			if read && e.reads && !f.received && !e.drain(f) {
+				return false
+			}
+		}
+		if e.reads {
+			e.tick(clock.Now())
+		}
+	}
+}
+
+// watch chooses what the next wait is for; false where there is nothing left to do.
+//
+//go:nosplit
+func (e *endpoint) watch() bool {
+	left := false
+	for i := range e.flows {
+		f := &e.flows[i]
+		read, write := e.reads && !f.received, e.writes && !f.sent
+		if !read && !write {
+			e.poller.Watch(i, sock.Socket{FD: -1}, false, false)
+			continue
+		}
+		left = true
+		e.poller.Watch(i, f.conn, read, write && !f.full)
+	}
+	return left
+}
+
+// feed writes as much to a connection as is its turn; false where it is lost.
+//
+//go:nosplit
+func (e *endpoint) feed(f *flow, over bool) bool {
+	for range e.turn {
+		if f.at == 0 {
+			f.ending = over
+		}
+		switch errno := e.push(f, sock.DontWait); errno {
+		case 0:
+			if f.sent {
+				return true
+			}
+		case sock.Again, sock.Interrupted:
+			return true
+		case sock.NoRoom:
+			f.full = !e.reap(f)
+			return true
+		default:
+			e.lose(errno)
+			return false
+		}
+	}
+	return true
+}
+
+// drain reads once from a connection; false where it is lost.
+//
+//go:nosplit
+func (e *endpoint) drain(f *flow) bool {
+	n, errno := f.conn.Recv(&e.buf[0], len(e.buf), sock.DontWait)
+	switch {
+	case errno == 0 && n > 0:
+		e.tick(clock.Now())
+		return e.take(f, n)
+	case errno == sock.Again || errno == sock.Interrupted:
+		return true
+	}
+	e.closed = errno == 0
+	e.lose(errno)
+	return false
 }

@@ -2,11 +2,11 @@ package tcpstream
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nettoll/nettoll/internal/linux/netns"
 	"github.com/nettoll/nettoll/internal/linux/sock"
-	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/workload"
@@ -17,20 +17,49 @@ type Workload struct{}
 
 var _ workload.Workload = Workload{}
 
+// Directions.
+const (
+	forward = "forward"
+	reverse = "reverse"
+	both    = "both"
+)
+
+const (
+	longest   = 1 << 20 // bytes of a message; iperf3 writes no more at once (MAX_BLOCKSIZE, src/iperf.h)
+	mostFlows = 64
+)
+
 // Describe implements [workload.Workload].
 func (Workload) Describe() workload.Description {
 	return workload.Description{
-		Name:       "tcp-stream",
-		Summary:    "one TCP connection per pair, as many bytes as it carries, counted at the sink (iperf3, netperf TCP_STREAM)",
-		Reproduces: "iperf3, netperf TCP_STREAM, nuttcp",
-		Primary:    func(part.Params) string { return "goodput" },
-		Why:        "the ratio has settled long before, but the twins' interval is smallest at 200 ms",
-		Trial:      trial,
-		Spins:      func(part.Params) bool { return false },
+		Name:    "tcp-stream",
+		Summary: "TCP connections that carry as many bytes as they can, counted where they are read (iperf3, netperf TCP_STREAM, nuttcp)",
+		Reproduces: "Throughput Basic of SeCoNetBench (figures 4b and 7b) with message 64, 653 and 1370; goodput with the CPU of both ends as nuttcp prints it; " +
+			"netperf TCP_STREAM and TCP_MAERTS with CPU and service demand; iperf3, with --reverse and --bidir as directions and --parallel as flows",
+		Primary: func(part.Params) string { return "goodput" },
+		Why:     "the ratio has settled long before, but the twins' interval is smallest at 200 ms",
+		Trial:   trial,
+		Spins:   func(part.Params) bool { return false },
 		Params: append(part.List{
-			{Name: "message", Default: "131072", Summary: "bytes of each write, 1 to 1MiB", Check: part.SizeBetween(1, 1<<20)},
+			{Name: "message", Default: "131072", Summary: "bytes of each write, 1 to 1MiB", Check: part.SizeBetween(1, longest)},
+			{
+				Name: "direction", Default: forward, Quiet: true, Values: []string{forward, reverse, both},
+				Summary: "forward: sources write and sinks read; reverse: the other way round; both: each does both on the same connections, and goodput is the sum",
+			},
+			{Name: "flows", Default: "1", Quiet: true, Summary: "connections of a pair, 1 to 64; one thread at each end drives them all", Check: part.CountBetween(1, mostFlows)},
+			quiet(part.Switch("nodelay", "switch Nagle's algorithm off (TCP_NODELAY): small writes are not gathered into full segments")),
+			quiet(part.Switch("zerocopy", "send from the program's own memory (MSG_ZEROCOPY); between ends on one machine the kernel copies all the same, and a warning says so")),
 		}, workload.StreamParams()...),
+		Metrics: slices.Concat(
+			[]string{"goodput", "goodput_per_pair", "goodput_forward", "goodput_reverse", "service_demand", "retransmits", "tcp_rtt", "tcp_min_rtt", "tcp_cwnd"},
+			workload.CPUMetrics(),
+		),
 	}
+}
+
+func quiet(p part.Param) part.Param {
+	p.Quiet = true
+	return p
 }
 
 // trial is the default length of a trial; docs/method.md has the study behind it: the ratio has settled long before, but the twins'
@@ -39,67 +68,26 @@ func trial(part.Params) time.Duration { return 200 * time.Millisecond }
 
 // Open implements [workload.Workload].
 func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
+	if s.Side != workload.Source && s.Side != workload.Sink {
+		return nil, fmt.Errorf("open tcp-stream: side %q (want source or sink)", s.Side)
+	}
 	home, err := netns.Current()
 	if err != nil {
 		return nil, err
 	}
-	e := endpoint{spec: s, home: home, conn: sock.Socket{FD: -1}}
-	switch s.Side {
-	case workload.Source:
-		src := &source{endpoint: e, message: make([]byte, s.Params.Size("message"))}
+	e := newEndpoint(s, home)
+	if s.Side == workload.Source {
+		src := &source{endpoint: e}
 		if err := src.connect(); err != nil {
+			src.Close()
 			return nil, err
 		}
 		return src, nil
-	case workload.Sink:
-		listener, err := sock.Stream(s.Local, s.Congestion)
-		if err != nil {
-			return nil, err
-		}
-		if err := listener.Listen(); err != nil {
-			listener.Close()
-			return nil, err
-		}
-		snk := &sink{endpoint: e, listener: listener, message: s.Params.Size("message"), buf: make([]byte, readSize)}
-		snk.sample.Delivered = make([]int64, traffic.Slices+1)
-		return snk, nil
 	}
-	return nil, fmt.Errorf("open tcp-stream: side %q (want source or sink)", s.Side)
-}
-
-// Metrics implements [workload.Workload]. The window opens where the rate of all pairs together is steady.
-func (Workload) Metrics(t workload.Trial) workload.Result {
-	r := workload.Result{Metrics: map[string]float64{}, PerPair: map[string][]float64{}, Warnings: t.Doubts()}
-	sum := make([]float64, traffic.Slices+1)
-	var bytes, resent int64
-	for _, s := range t.Sinks {
-		for i, b := range s.Delivered {
-			sum[i] += float64(b)
-		}
-		bytes += s.Bytes
+	snk := &sink{endpoint: e, listener: sock.Socket{FD: -1}}
+	if err := snk.listen(); err != nil {
+		snk.Close()
+		return nil, err
 	}
-	for _, s := range t.Sources {
-		resent += s.Resent
-	}
-	open, ok := measure.Steady(sum)
-	if !ok {
-		r.Warnings = append(r.Warnings, "the delivery rate did not become steady")
-	}
-	window := t.Length.Seconds() * float64(traffic.Slices-open) / traffic.Slices
-	r.Window = time.Duration(window * float64(time.Second))
-	r.Metrics["goodput"] = 8 * (sum[traffic.Slices] - sum[open]) / window
-	if len(t.Sinks) > 1 {
-		r.Metrics["goodput_per_pair"] = r.Metrics["goodput"] / float64(len(t.Sinks))
-		rates := make([]float64, len(t.Sinks))
-		for i, s := range t.Sinks {
-			rates[i] = 8 * float64(s.Delivered[traffic.Slices]-s.Delivered[open]) / window
-		}
-		r.PerPair["goodput"] = rates
-	}
-	seconds := t.PutCPU(r.Metrics)
-	if bytes > 0 {
-		r.Metrics["service_demand"] = seconds / float64(bytes)
-	}
-	r.Metrics["retransmits"] = float64(resent)
-	return r
+	return snk, nil
 }

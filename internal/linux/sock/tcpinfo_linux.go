@@ -3,6 +3,7 @@ package sock
 import (
 	"fmt"
 	"math"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -10,9 +11,11 @@ import (
 // TCPInfo asks the kernel what it has counted for a TCP connection.
 func (s Socket) TCPInfo() (TCPInfo, error) {
 	const micro = 1000 // the kernel counts µs
-	info, err := unix.GetsockoptTCPInfo(s.FD, unix.IPPROTO_TCP, unix.TCP_INFO)
-	if err != nil {
-		return TCPInfo{}, fmt.Errorf("read TCP_INFO: %w", err)
+	var info unix.TCPInfo // a call of unix' own would allocate it
+	size := uint32(unsafe.Sizeof(info))
+	_, _, errno := unix.RawSyscall6(unix.SYS_GETSOCKOPT, uintptr(s.FD), unix.IPPROTO_TCP, unix.TCP_INFO, uintptr(unsafe.Pointer(&info)), uintptr(unsafe.Pointer(&size)), 0)
+	if errno != 0 {
+		return TCPInfo{}, fmt.Errorf("read TCP_INFO: %w", errno)
 	}
 	i := TCPInfo{
 		Connections: 1,

@@ -1,0 +1,336 @@
+package tcpstream
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"time"
+
+	"github.com/nettoll/nettoll/internal/linux/netns"
+	"github.com/nettoll/nettoll/internal/linux/sock"
+	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/workload"
+)
+
+const (
+	limit = int64(traffic.DrainLimit) // ns
+
+	// patience is how long send, recv and ppoll block at most: two ticks at HZ=250.
+	patience = 8 * time.Millisecond
+
+	// reconnectLimit is how long both sides try to get their connections again after a trial has lost them.
+	reconnectLimit = 500 * time.Millisecond
+
+	undrained = "the stream was not drained: connected anew"
+	copied    = "zero copy: the kernel copied all the same"
+
+	readSize = 256 << 10 // bytes of one recv; iperf3 reads 128 KiB
+
+	// turnBytes and turnMessages bound what is written between two looks at the clock, or at the other connections: small messages take
+	// less time than either.
+	turnBytes    = 16 << 10
+	turnMessages = 64
+)
+
+// A stream is a sequence of messages. Each begins with a byte that says whether it is the last of its trial, which the reader
+// finds by counting: no other byte is looked at.
+const (
+	more = 0
+	last = 1
+)
+
+// flow is one connection. What it does in a trial begins anew with each.
+type flow struct {
+	conn   sock.Socket
+	before sock.TCPInfo // of the trials before
+
+	at     int    // bytes of the message that is being written which have been sent
+	ending bool   // it is the last message
+	sent   bool   // the last message has been sent whole
+	full   bool   // no sends until the kernel has completed some
+	sends  uint32 // with zero copy
+
+	head     int  // bytes until the first byte of the next message
+	final    bool // the last message has begun to come
+	received bool // it has come whole
+}
+
+// endpoint is what both sides have. The connections last for the whole generation; a trial that could not be drained breaks them, and
+// both sides make them anew before their next trial.
+type endpoint struct {
+	spec           workload.Spec
+	home           *os.File // the container's namespace, where a new socket is made
+	flows          []flow
+	broken         bool
+	writes, reads  bool
+	message, final []byte // that are written: the same but for the first byte, so that none is changed while the kernel may still read it
+	turn           int    // messages
+	flags          int    // of send
+	buf            []byte // that is read into
+	poller         *sock.Poller
+	sleeper        *sock.Poller // waits for nothing but the time
+	reaper         *sock.Reaper // nil without zero copy
+	copied         uint32       // sends with zero copy that were none
+	sample         traffic.Sample
+
+	next       int   // the slice that is not complete yet
+	due, slice int64 // its end and its length in ns
+	still      int64 // when the reader stands still next
+
+	lost   sock.Errno // why a connection was lost in the trial
+	closed bool       // likewise: its other end has closed it
+	lostAt int64      // ns
+}
+
+func newEndpoint(s workload.Spec, home *os.File) endpoint {
+	e := endpoint{spec: s, home: home, flows: make([]flow, s.Params.Count("flows")), broken: true, flags: sock.NoSignal}
+	direction := s.Params["direction"]
+	e.writes = direction == both || (direction == forward) == (s.Side == workload.Source)
+	e.reads = direction == both || !e.writes
+	for i := range e.flows {
+		e.flows[i].conn = sock.Socket{FD: -1}
+	}
+	e.poller, e.sleeper = sock.NewPoller(len(e.flows)), sock.NewPoller(0)
+	size := s.Params.Size("message")
+	e.turn = min(max(1, turnBytes/size), turnMessages)
+	e.message, e.final = make([]byte, size), make([]byte, size)
+	e.final[0] = last
+	if s.Params.On("zerocopy") && e.writes {
+		e.flags |= sock.ZeroCopy
+		e.reaper = sock.NewReaper()
+	}
+	if e.reads {
+		e.buf = make([]byte, readSize)
+		e.sample.Delivered = make([]int64, traffic.Slices+1)
+	}
+	return e
+}
+
+func (e *endpoint) Sample() *traffic.Sample      { return &e.sample }
+func (e *endpoint) Recorders() traffic.Recorders { return traffic.Recorders{} }
+func (e *endpoint) Facts() (sock.Facts, error)   { return e.flows[0].conn.Facts() }
+
+func (e *endpoint) Close() {
+	for _, f := range e.flows {
+		f.conn.Close()
+	}
+	_ = e.home.Close()
+}
+
+// open makes a socket in the container's namespace.
+func (e *endpoint) open(local netip.AddrPort) (s sock.Socket, err error) {
+	err = netns.Do(int(e.home.Fd()), func() error {
+		s, err = sock.Stream(local, "")
+		return err
+	})
+	if err != nil {
+		return s, err
+	}
+	options := e.spec.SocketOptions()
+	options.NoDelay = e.spec.Params.On("nodelay")
+	if err := s.Set(options); err != nil {
+		s.Close()
+		return sock.Socket{FD: -1}, err
+	}
+	return s, nil
+}
+
+// adopt takes a connection over.
+func (e *endpoint) adopt(i int, conn sock.Socket) error {
+	e.flows[i] = flow{conn: conn}
+	if e.reaper != nil {
+		return errors.Join(conn.SetTimeout(patience), conn.SetZeroCopy())
+	}
+	return conn.SetTimeout(patience)
+}
+
+// idle says whether a connection stands and has nothing to be read.
+func idle(conn sock.Socket) bool {
+	var b [1]byte
+	_, errno := conn.Recv(&b[0], 1, sock.DontWait)
+	return errno == sock.Again // else: the peer has closed it, or sent what belongs to no trial
+}
+
+// reset forgets the last trial and says whether the connections can carry another.
+func (e *endpoint) reset() bool {
+	delivered := e.sample.Delivered
+	clear(delivered)
+	e.sample = traffic.Sample{Delivered: delivered}
+	e.lost, e.closed, e.lostAt, e.copied = 0, false, 0, 0
+	for i := range e.flows {
+		f := &e.flows[i]
+		*f = flow{conn: f.conn, sends: f.sends}
+		if e.broken || !idle(f.conn) {
+			return false
+		}
+	}
+	return true
+}
+
+// begin notes what the kernel has counted until now.
+func (e *endpoint) begin() {
+	if !e.writes {
+		return
+	}
+	for i := range e.flows {
+		e.flows[i].before, _ = e.flows[i].conn.TCPInfo() // where it is gone, the trial says so
+	}
+}
+
+// Collect implements [traffic.Collector]: it reads what the kernel has counted since then.
+func (e *endpoint) Collect() {
+	if !e.writes || e.broken {
+		return
+	}
+	e.sample.TCP = sock.TCPInfo{}
+	for i := range e.flows {
+		f := &e.flows[i]
+		e.reap(f)
+		if info, err := f.conn.TCPInfo(); err == nil {
+			e.sample.TCP.Add(info.Since(f.before))
+		}
+	}
+	e.sample.Resent = e.sample.TCP.Resent
+	if e.copied > 0 && e.sample.Doubt == "" {
+		e.sample.Doubt = copied
+	}
+}
+
+// drop ends the connections, for both sides.
+func (e *endpoint) drop() {
+	e.broken = true
+	for i := range e.flows {
+		e.flows[i].conn.Abort()
+		e.flows[i].conn = sock.Socket{FD: -1}
+	}
+}
+
+// Run implements [traffic.Endpoint].
+func (e *endpoint) Run(_ uint64, w traffic.Window) {
+	if e.broken {
+		return
+	}
+	e.slice = (w.Close - w.Open) / traffic.Slices
+	e.next, e.due = 1, w.Open+e.slice
+	e.still = w.Open + int64(e.spec.Stall.Every)
+	var done bool
+	switch {
+	case len(e.flows) > 1 || e.writes && e.reads:
+		done = e.exchange(w)
+	case e.writes:
+		done = e.write(w)
+	default:
+		done = e.read(w)
+	}
+	if e.reads { // where the last read ended before the close by this side's clock, or there was none
+		for ; e.next <= traffic.Slices; e.next++ {
+			e.sample.Delivered[e.next] = e.sample.Bytes
+		}
+	}
+	if done {
+		return
+	}
+	e.Collect() // as long as there is something to read
+	e.sample.Doubt = undrained
+	if e.lostAt != 0 && e.lostAt < w.Close {
+		e.sample.Doubt, e.sample.Failure = "", "the connection was lost in mid-trial: "+e.why()
+	}
+	e.drop()
+}
+
+func (e *endpoint) why() string {
+	if e.closed {
+		return "its other end has closed it"
+	}
+	return e.lost.Error()
+}
+
+type source struct{ endpoint }
+
+// connect makes the connections: the first ones from the ports that are this endpoint's, further ones from such as the kernel chooses.
+func (s *source) connect() error {
+	for i := range s.flows {
+		local := netip.AddrPortFrom(s.spec.Local.Addr(), 0)
+		if i < max(1, s.spec.LocalPorts) {
+			local = netip.AddrPortFrom(local.Addr(), s.spec.Local.Port()+uint16(i))
+		}
+		conn, err := s.open(local)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(s.adopt(i, conn), conn.Connect(s.spec.Remote, reconnectLimit)); err != nil {
+			return err
+		}
+	}
+	s.broken = false
+	return nil
+}
+
+// Prepare implements [traffic.Endpoint].
+func (s *source) Prepare(uint64) {
+	if !s.reset() {
+		s.drop() // their addresses must be free
+		if err := s.connect(); err != nil {
+			s.drop()
+			s.sample.Failure = fmt.Sprintf("the connection of the last trial is lost: %v", err)
+			return
+		}
+	}
+	s.begin()
+}
+
+type sink struct {
+	endpoint
+	listener sock.Socket
+}
+
+// listen opens the socket that connections come to. They have its options (sk_clone_lock, net/core/sock.c).
+func (s *sink) listen() error {
+	listener, err := s.open(s.spec.Local)
+	if err != nil {
+		return err
+	}
+	s.listener = listener
+	return listener.Listen()
+}
+
+// Ready implements [workload.Readier]: it accepts the source's connections, and passes over those that the source has given up.
+func (s *sink) Ready(timeout time.Duration) error {
+	until := time.Now().Add(timeout)
+	for i := 0; i < len(s.flows); {
+		conn, err := s.listener.Accept(time.Until(until))
+		if err != nil {
+			return err
+		}
+		if !idle(conn) {
+			conn.Close()
+			continue
+		}
+		if err := s.adopt(i, conn); err != nil {
+			return err
+		}
+		i++
+	}
+	s.broken = false
+	return nil
+}
+
+// Prepare implements [traffic.Endpoint].
+func (s *sink) Prepare(uint64) {
+	if !s.reset() {
+		s.drop()
+		if err := s.Ready(reconnectLimit); err != nil {
+			s.drop()
+			s.sample.Failure = fmt.Sprintf("the connection of the last trial is lost: %v", err)
+			return
+		}
+	}
+	s.begin()
+}
+
+// Close implements [traffic.Endpoint].
+func (s *sink) Close() {
+	s.listener.Close()
+	s.endpoint.Close()
+}

@@ -1,0 +1,82 @@
+package tcpstream
+
+import (
+	"time"
+
+	"github.com/nettoll/nettoll/internal/linux/sock"
+	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/workload"
+)
+
+// Metrics implements [workload.Workload]. The window opens where the rate of all pairs together, both ways, is steady.
+func (Workload) Metrics(t workload.Trial) workload.Result {
+	r := workload.Result{Metrics: map[string]float64{}, PerPair: map[string][]float64{}, Warnings: t.Doubts()}
+	readers := map[string][]traffic.Sample{forward: t.Sinks, reverse: t.Sources} // by direction
+	if t.Params["direction"] != both {
+		readers = map[string][]traffic.Sample{t.Params["direction"]: readers[t.Params["direction"]]}
+	}
+	sum := make([]float64, traffic.Slices+1)
+	var bytes int64
+	for _, side := range readers {
+		for _, s := range side {
+			for i, b := range s.Delivered {
+				sum[i] += float64(b)
+			}
+			bytes += s.Bytes
+		}
+	}
+	open, ok := measure.Steady(sum)
+	if !ok {
+		r.Warnings = append(r.Warnings, "the delivery rate did not become steady")
+	}
+	window := t.Length.Seconds() * float64(traffic.Slices-open) / traffic.Slices
+	r.Window = time.Duration(window * float64(time.Second))
+	r.Metrics["goodput"] = 8 * (sum[traffic.Slices] - sum[open]) / window
+	rates := make([]float64, len(t.Sinks))
+	for direction, side := range readers {
+		rate := 0.0
+		for i, s := range side {
+			if len(s.Delivered) <= traffic.Slices {
+				continue // of a foreign program that was not there
+			}
+			one := 8 * float64(s.Delivered[traffic.Slices]-s.Delivered[open]) / window
+			rates[i] += one
+			rate += one
+		}
+		if len(readers) > 1 {
+			r.Metrics["goodput_"+direction] = rate
+		}
+	}
+	if len(rates) > 1 {
+		r.Metrics["goodput_per_pair"] = r.Metrics["goodput"] / float64(len(rates))
+		r.PerPair["goodput"] = rates
+	}
+	if seconds := t.PutCPU(r.Metrics); bytes > 0 {
+		r.Metrics["service_demand"] = seconds / float64(bytes)
+	}
+	putTCP(t, r.Metrics)
+	return r
+}
+
+// putTCP writes what the kernel has counted. Foreign programs tell of nothing but what was sent again.
+func putTCP(t workload.Trial, metrics map[string]float64) {
+	tcp, resent := counted(t)
+	metrics["retransmits"] = float64(resent)
+	if n := float64(tcp.Connections); n > 0 {
+		metrics["tcp_rtt"] = float64(tcp.RTT) / n / 1e9
+		metrics["tcp_min_rtt"] = float64(tcp.MinRTT) / n / 1e9
+		metrics["tcp_cwnd"] = float64(tcp.Window) / n
+	}
+}
+
+// counted adds up what the kernel has counted for all connections, at each end that writes to them.
+func counted(t workload.Trial) (tcp sock.TCPInfo, resent int64) {
+	for _, side := range [][]traffic.Sample{t.Sources, t.Sinks} {
+		for _, s := range side {
+			tcp.Add(s.TCP)
+			resent += s.Resent
+		}
+	}
+	return tcp, resent
+}
