@@ -3,6 +3,7 @@ package catalogue
 import (
 	"github.com/nettoll/nettoll/driver"
 	"github.com/nettoll/nettoll/driver/iperf3"
+	"github.com/nettoll/nettoll/driver/netperf"
 	"github.com/nettoll/nettoll/driver/sockperf"
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/host"
@@ -48,6 +49,7 @@ func New() Catalogue {
 		Drivers: []driver.Driver{
 			sockperf.Driver{},
 			iperf3.Driver{},
+			netperf.Driver{},
 		},
 		Steps: host.Steps(),
 	}

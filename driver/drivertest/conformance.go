@@ -1,8 +1,11 @@
 package drivertest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -16,7 +19,6 @@ import (
 
 	"github.com/nettoll/nettoll/driver"
 	"github.com/nettoll/nettoll/host"
-	"github.com/nettoll/nettoll/internal/linux/sock"
 	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/part"
@@ -30,7 +32,8 @@ type Case struct {
 	Load  workload.Workload
 	Given map[string]string // parameters
 	IPv6  bool
-	Pairs int // 0 is one
+	Pairs int  // 0 is one
+	Alone bool // nothing is started at the sink
 }
 
 // Conformance checks what every driver promises. The first case is the one that is also disturbed. Where the program is not installed, what
@@ -56,10 +59,15 @@ func Conformance(t *testing.T, d driver.Driver, cases ...Case) {
 	}
 	t.Run("disturbed", func(t *testing.T) { disturbed(t, d, cases[0]) })
 	t.Run("too short", func(t *testing.T) { tooShort(t, d, cases[0]) })
+	t.Run("nonsense", func(t *testing.T) { nonsense(t, d, cases[0]) })
 	if d.Describe().IPv4Only {
 		t.Run("family", func(t *testing.T) { family(t, d, cases[0]) })
 	}
-	t.Run("closed", func(t *testing.T) { closed(t, d, cases[0]) })
+	if !cases[0].Alone {
+		t.Run("closed", func(t *testing.T) { closed(t, d, cases[0]) })
+		t.Run("nobody there", func(t *testing.T) { nobodyThere(t, d, cases[0]) })
+		t.Run("stranger", func(t *testing.T) { stranger(t, d, cases[0]) })
+	}
 }
 
 func resolve(t testing.TB, c Case) part.Params {
@@ -168,7 +176,7 @@ func newRig(t *testing.T, d driver.Driver, c Case, length time.Duration, wrap fu
 const soundLimit = 5
 
 // sound makes trials until one has figures, and checks those.
-func (r *rig) sound(t *testing.T) {
+func (r *rig) sound(t *testing.T, c Case) {
 	t.Helper()
 	var trial workload.Trial
 	var result workload.Result
@@ -199,6 +207,9 @@ func (r *rig) sound(t *testing.T) {
 	var sent, received int64
 	for side, samples := range map[string][]traffic.Sample{"source": trial.Sources, "sink": trial.Sinks} {
 		for i, s := range samples {
+			if side == "sink" && c.Alone {
+				continue
+			}
 			// It has one CPU. Where its thread woke up too late, its start and end are counted, too.
 			if s.CPU <= 0 || float64(s.CPU) > 1.2*float64(s.Span) {
 				t.Errorf("%s %d: run time %v of %v", side, i, time.Duration(s.CPU), time.Duration(s.Span))
@@ -218,7 +229,7 @@ func (r *rig) sound(t *testing.T) {
 func sequence(t *testing.T, d driver.Driver, c Case, trials int) {
 	r := newRig(t, d, c, d.Trial(c.Load.Describe(), resolve(t, c)), nil)
 	for range trials {
-		r.sound(t)
+		r.sound(t, c)
 	}
 	for _, e := range slices.Concat(r.Sources, r.Sinks) {
 		if f, err := e.Facts(); err != nil || f.SendBuffer <= 0 || f.RecvBuffer <= 0 {
@@ -256,59 +267,156 @@ func disturbed(t *testing.T, d driver.Driver, c Case) {
 	})
 	fails := func(what string, want ...string) {
 		t.Helper()
-		began := time.Now()
-		trial, _ := r.Trial(t)
-		reason := trial.Failure()
-		for _, w := range want {
-			if !strings.Contains(reason, w) {
-				t.Errorf("%s: the trial failed with %q, want %q", what, reason, w)
-			}
-		}
-		if took := time.Since(began); took > length+2*time.Second {
-			t.Errorf("%s: the trial took %v", what, took)
-		}
-		t.Logf("%s: %s", what, reason)
-		r.nothingLeft(t)
+		r.fails(t, what, length, want...)
 	}
-	program := d.Describe().Program
+	client, server := d.Describe().Program, cmp.Or(d.Describe().Server, d.Describe().Program)
 
-	next = func() { signalAll(t, program, syscall.SIGSTOP, 1) }
-	fails("hanging server", program+" ")
+	if c.Alone {
+		next = func() { signalAll(t, client, syscall.SIGSTOP, 1) }
+		fails("hanging program", client+" ")
+		next = func() {
+			time.Sleep(500 * time.Millisecond)
+			signalAll(t, client, syscall.SIGKILL, 1)
+		}
+		fails("killed program", client+" client ended with signal: killed")
+		next = nil
+		r.sound(t, c)
+		return
+	}
+	next = func() { signalAll(t, server, syscall.SIGSTOP, 1) }
+	fails("hanging server", client+" ")
 
 	next = func() {
 		time.Sleep(500 * time.Millisecond)
-		signalAll(t, program, syscall.SIGKILL, 2)
+		signalAll(t, server, syscall.SIGKILL, 1)
+		if client != server {
+			signalAll(t, client, syscall.SIGKILL, 1)
+		}
 	}
-	fails("killed programs", program+" client ended with signal: killed", program+" server ended with signal: killed")
+	if client == server {
+		next = func() {
+			time.Sleep(500 * time.Millisecond)
+			signalAll(t, client, syscall.SIGKILL, 2)
+		}
+	}
+	fails("killed programs", client+" client ended with signal: killed", server+" server ended with signal: killed")
 
 	next = nil
-	var taken []interface{ Close() }
-	if err := r.do(workload.Sink, func() error {
-		for _, open := range []func() (sock.Socket, error){
-			func() (sock.Socket, error) { return sock.UDP(r.sink, netip.AddrPort{}) },
-			func() (sock.Socket, error) {
-				s, err := sock.Stream(r.sink, "")
-				if err == nil {
-					err = s.Listen()
-				}
-				return s, err
-			},
-		} {
-			s, err := open()
-			if err != nil {
-				return err
-			}
-			taken = append(taken, s)
+	end := r.take(t)
+	fails("port taken", server+" server")
+	end()
+	r.sound(t, c)
+}
+
+// fails makes a trial that has to fail in time, for a reason that says what is wanted.
+func (r *rig) fails(t *testing.T, what string, length time.Duration, want ...string) {
+	t.Helper()
+	began := time.Now()
+	trial, _ := r.Trial(t)
+	reason := trial.Failure()
+	for _, w := range want {
+		if !strings.Contains(reason, w) {
+			t.Errorf("%s: the trial failed with %q, want %q", what, reason, w)
 		}
-		return nil
+	}
+	if took := time.Since(began); took > length+2*time.Second {
+		t.Errorf("%s: the trial took %v", what, took)
+	}
+	t.Logf("%s: %s", what, reason)
+	r.nothingLeft(t)
+}
+
+// greeting is what another server says to who connects.
+const greeting = "SSH-2.0-OpenSSH_9.2\r\n"
+
+// take takes the port of the sink, by UDP and by TCP, for a server of another kind, until end is called.
+func (r *rig) take(t *testing.T) (end func()) {
+	t.Helper()
+	var streams net.Listener
+	var datagrams net.PacketConn
+	if err := r.do(workload.Sink, func() (err error) {
+		if streams, err = net.Listen("tcp", r.sink.String()); err != nil { //nolint:noctx // it takes no time
+			return err
+		}
+		datagrams, err = net.ListenPacket("udp", r.sink.String()) //nolint:noctx // it takes no time
+		return err
 	}); err != nil {
 		t.Fatal(err)
 	}
-	fails("port taken", program+" server", "Address already in use")
-	for _, s := range taken {
-		s.Close()
+	go func() {
+		buf := make([]byte, 1<<16)
+		for {
+			_, from, err := datagrams.ReadFrom(buf)
+			if err != nil {
+				return
+			}
+			_, _ = datagrams.WriteTo([]byte(greeting), from)
+		}
+	}()
+	go func() {
+		for {
+			c, err := streams.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Write([]byte(greeting))
+			go func() {
+				_, _ = io.Copy(io.Discard, c)
+				_ = c.Close()
+			}()
+		}
+	}()
+	return func() {
+		_ = streams.Close()
+		_ = datagrams.Close()
 	}
-	r.sound(t)
+}
+
+// absent is a sink that does nothing.
+type absent struct{ traffic.Endpoint }
+
+func (absent) Prepare(uint64)             {}
+func (absent) Run(uint64, traffic.Window) {}
+func (absent) Collect()                   {}
+
+func newAbsent(t *testing.T, d driver.Driver, c Case) (r *rig, length time.Duration) {
+	t.Helper()
+	c.Pairs = 1
+	length = d.Trial(c.Load.Describe(), resolve(t, c))
+	return newRig(t, d, c, length, func(side workload.Side, _ int, e traffic.Endpoint) traffic.Endpoint {
+		if side == workload.Sink {
+			return absent{e}
+		}
+		return e
+	}), length
+}
+
+// nobodyThere: a client whose server does not run says so.
+func nobodyThere(t *testing.T, d driver.Driver, c Case) {
+	r, length := newAbsent(t, d, c)
+	r.fails(t, "nobody there", length, d.Describe().Program+" client")
+}
+
+// stranger: a client that meets a server of another kind, as one of another version may be, ends with a reason, in time.
+func stranger(t *testing.T, d driver.Driver, c Case) {
+	r, length := newAbsent(t, d, c)
+	end := r.take(t)
+	defer end()
+	r.fails(t, "stranger", length, d.Describe().Program+" client")
+}
+
+// nonsense: programs that have the right names and say what nobody understands.
+func nonsense(t *testing.T, d driver.Driver, c Case) {
+	dir := t.TempDir()
+	for _, name := range []string{d.Describe().Program, cmp.Or(d.Describe().Server, d.Describe().Program)} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\necho '<html>'; echo ELAPSED_TIME=NaN\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	c.Pairs = 1
+	length := d.Trial(c.Load.Describe(), resolve(t, c))
+	newRig(t, d, c, length, nil).fails(t, "nonsense", length, d.Describe().Program+" client")
 }
 
 // tooShort: a trial that has no room for the program says so and starts nothing it has to wait for.
@@ -347,7 +455,7 @@ func closed(t *testing.T, d driver.Driver, c Case) {
 	if s := r.Sinks[0].Sample(); s.Failure != "" {
 		t.Fatal(s.Failure)
 	}
-	if n := len(children(t, d.Describe().Program)); n != 1 {
+	if n := len(children(t, cmp.Or(d.Describe().Server, d.Describe().Program))); n != 1 {
 		t.Errorf("%d servers when a trial is prepared, want one", n)
 	}
 	r.Sinks[0].Prepare(2) // the trial did not open

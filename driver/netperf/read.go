@@ -1,0 +1,189 @@
+package netperf
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nettoll/nettoll/driver"
+	"github.com/nettoll/nettoll/traffic"
+)
+
+const (
+	maxOutput = 1 << 20
+	most      = 1 << 53 // of anything: what is larger is rubbish
+	longRun   = 1 << 20 // s
+
+	// rough is the figure, of those printed with two or three digits after the point, below which it tells less of the time than the time as printed, in 10 ms.
+	rough = 10
+
+	// coarse is the median below which the whole µs that it is told in are more than 5 % of it.
+	coarse = 20 * time.Microsecond
+
+	// lostAfter is how much longer than its round trips together a test must last for its last request to count as lost: UDP_RR then waits until its time is up.
+	lostAfter = 100 * time.Millisecond
+)
+
+// reason is what netperf and netserver say where they give up; what they say is mostly on standard error, which is quoted in any case.
+func reason(stdout io.Reader) string {
+	text, err := io.ReadAll(io.LimitReader(stdout, maxOutput))
+	if err != nil {
+		return ""
+	}
+	return strings.Join(strings.Fields(string(regexp.MustCompile(`(?:establish control|recv_response|remote error|netperf: send_omni|Unable to start netserver)[^\n]*`).Find(text))), " ")
+}
+
+// said are the output selectors as printed with -k: NAME=value.
+type said map[string]string
+
+func parse(r io.Reader) (said, error) {
+	text, err := io.ReadAll(io.LimitReader(r, maxOutput))
+	if err != nil {
+		return nil, err
+	}
+	s := said{}
+	for line := range strings.Lines(string(text)) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok {
+			s[name] = value
+		}
+	}
+	return s, nil
+}
+
+// number returns the value of a selector.
+func (s said) number(name string) (float64, error) {
+	text, ok := s[name]
+	if !ok {
+		return 0, fmt.Errorf("did not say %s", name)
+	}
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(v >= 0 && v <= most) {
+		return 0, fmt.Errorf("said %s=%.40q, which is no count", name, text)
+	}
+	return v, nil
+}
+
+// numbers returns several.
+func (s said) numbers(names ...string) ([]float64, error) {
+	list := make([]float64, len(names))
+	for i, name := range names {
+		var err error
+		if list[i], err = s.number(name); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// took returns how long a test took, in ns: what was counted by its rate, both as printed, or where the rate tells less the time as printed, in s. Scale is
+// how many counts a unit of the rate is.
+func took(count, rate, scale, elapsed float64) (int64, error) {
+	seconds := elapsed
+	if rate > rough {
+		seconds = count / (rate * scale)
+	}
+	if !(seconds > 0 && seconds <= longRun) || math.Abs(seconds-elapsed) > 0.05*elapsed+0.01 {
+		return 0, fmt.Errorf("said that it took %g s, and by its rate %g s", elapsed, seconds)
+	}
+	return int64(math.Round(seconds * 1e9)), nil
+}
+
+const megabit = 1e6 / 8 // bytes
+
+// readDatagrams reads what a UDP_STREAM sent and what its receiver got.
+func readDatagrams(from driver.Said, s *traffic.Sample, _ *traffic.Recorder) error {
+	all, err := parse(from.Stdout)
+	if err != nil {
+		return err
+	}
+	n, err := all.numbers("ELAPSED_TIME", "LOCAL_SEND_THROUGHPUT", "LOCAL_BYTES_SENT", "LOCAL_SEND_CALLS", "REMOTE_RECV_CALLS", "REMOTE_BYTES_RECVD")
+	if err != nil {
+		return err
+	}
+	if s.Window, err = took(n[2], n[1], megabit, n[0]); err != nil {
+		return err
+	}
+	s.Span = s.Window
+	s.Sent, s.Total = int64(n[3]), int64(n[3])
+	if n[4] > n[3] {
+		return fmt.Errorf("said that %g of %g datagrams came", n[4], n[3])
+	}
+	s.Foreign.Peer = &traffic.Sample{Received: int64(n[4]), Total: int64(n[4]), Bytes: int64(n[5])}
+	return nil
+}
+
+// readStream reads what a stream carried. It is told as a whole: the rate counts as steady, and slow start counts. Sender is the selector of the sender's
+// congestion control, which netperf does not insist on.
+func readStream(sender, congestion string) func(driver.Said, *traffic.Sample, *traffic.Recorder) error {
+	return func(from driver.Said, s *traffic.Sample, _ *traffic.Recorder) error {
+		all, err := parse(from.Stdout)
+		if err != nil {
+			return err
+		}
+		if got := all[sender]; congestion != "" && got != congestion {
+			return fmt.Errorf("sent with congestion control %.20q instead of %q", got, congestion)
+		}
+		reverse := strings.HasPrefix(sender, "REMOTE")
+		rate, counted, received, resent := "LOCAL_SEND_THROUGHPUT", "LOCAL_BYTES_SENT", "REMOTE_BYTES_RECVD", "LOCAL_TRANSPORT_RETRANS"
+		if reverse {
+			rate, counted, received, resent = "LOCAL_RECV_THROUGHPUT", "LOCAL_BYTES_RECVD", "LOCAL_BYTES_RECVD", "REMOTE_TRANSPORT_RETRANS"
+		}
+		n, err := all.numbers("ELAPSED_TIME", rate, counted, received, resent)
+		if err != nil {
+			return err
+		}
+		window, err := took(n[2], n[1], megabit, n[0])
+		if err != nil {
+			return err
+		}
+		reader := traffic.Sample{Bytes: int64(n[3])}
+		for i := range traffic.Slices + 1 {
+			reader.Delivered = append(reader.Delivered, int64(n[3]*float64(i)/traffic.Slices))
+		}
+		writer := traffic.Sample{Resent: int64(n[4])}
+		if reverse {
+			reader, writer = writer, reader
+		}
+		*s = writer
+		s.Window, s.Span = window, window
+		s.Foreign.Peer = &reader
+		return nil
+	}
+}
+
+// readRoundTrips reads what a request/response test of one in flight says.
+func readRoundTrips(from driver.Said, s *traffic.Sample, _ *traffic.Recorder) error {
+	all, err := parse(from.Stdout)
+	if err != nil {
+		return err
+	}
+	n, err := all.numbers("ELAPSED_TIME", "TRANSACTION_RATE", "LOCAL_SEND_CALLS", "MEAN_LATENCY", "P50_LATENCY")
+	if err != nil {
+		return err
+	}
+	requests, mean, median := n[2], n[3]*1e3, n[4]*1e3 // ns
+	if requests < 1 || mean <= 0 || mean > longRun*1e9 || median > longRun*1e9 {
+		return errors.New("counted no round trip")
+	}
+	// Each request is one system call, whatever came of the last.
+	if s.Window, err = took(requests, n[1], 1, n[0]); err != nil {
+		return err
+	}
+	s.Span = s.Window
+	s.Sent, s.Received, s.Total = int64(requests), int64(requests), int64(requests)
+	// A median of less than 1 µs is said as 0.
+	s.Foreign.Mean, s.Foreign.Median = mean, max(median, 500)
+	if time.Duration(median) < coarse {
+		s.Doubt = "netperf tells the median in whole µs only, which are more than 5 % of it"
+	}
+	if silent := float64(s.Window) - requests*mean; silent > float64(lostAfter) && requests*mean > 0 {
+		s.Received--
+		s.Doubt = "a response was lost, and netperf waited for it until its time was up"
+	}
+	return nil
+}
