@@ -23,7 +23,7 @@ TESTFLAGS ?=
 
 # Static, without a C library: the program is copied into containers and guests, and its namespaces are entered by
 # threads that no C library may have started. The tests run what ships, and the linter reads it.
-build test lint bench man: export CGO_ENABLED = 0
+build test lint bench man docs: export CGO_ENABLED = 0
 
 .PHONY: help
 help: ## list what make can do here
@@ -38,6 +38,10 @@ man: ## write the manual pages, dist/man
 	$(GO) run ./cmd/man $(DIST)/man $(VERSION)
 	@# where a formatter is installed, it is asked what it thinks of them
 	@for page in $(DIST)/man/*.1; do ! command -v groff >/dev/null || test -z "$$(groff -man -Tutf8 -ww -z "$$page" 2>&1 | tee /dev/stderr)"; done
+
+.PHONY: docs
+docs: ## write docs/workloads.md from the catalogue
+	$(GO) run ./cmd/docs docs/workloads.md
 
 .PHONY: release
 release: ## make the archives of a release for amd64 and arm64, dist/

@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"bytes"
+	_ "embed"
+	"slices"
+	"strings"
+	"text/template"
+	"time"
+
+	"github.com/nettoll/nettoll/catalogue"
+	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/workload"
+)
+
+//go:embed workloads.tmpl
+var workloadsTemplate string
+
+// discipline is what the document says of a workload.
+type discipline struct {
+	workload.Description
+	Default part.Params
+	Own     part.List // parameters that it alone has
+	Shared  []string  // names of the others
+	Known   []measure.Metric
+	Drivers []string
+}
+
+// Shortest is the default trial of a pair whose threads have a CPU each.
+func (d discipline) Shortest() time.Duration { return d.Trial(d.Default) }
+
+// PrimaryMetric is the one that governs stopping where every parameter is as by default.
+func (d discipline) PrimaryMetric() string { return d.Primary(d.Default) }
+
+// WorkloadsDocument makes docs/workloads.md of the catalogue.
+func WorkloadsDocument() ([]byte, error) {
+	parts := catalogue.New()
+	common := workload.StreamParams()
+	var list []discipline
+	for _, w := range parts.Workloads {
+		d := discipline{Description: w.Describe()}
+		var err error
+		if d.Default, err = d.Resolve(nil); err != nil {
+			return nil, err
+		}
+		for _, p := range d.Params {
+			if slices.ContainsFunc(common, func(c part.Param) bool { return c.Name == p.Name }) {
+				d.Shared = append(d.Shared, p.Name)
+			} else {
+				d.Own = append(d.Own, p)
+			}
+		}
+		for _, m := range measure.Metrics() {
+			if slices.Contains(d.Metrics, m.Name) {
+				d.Known = append(d.Known, m)
+			}
+		}
+		for _, f := range parts.Drivers {
+			if f.Serves(d.Description, d.Default) == nil {
+				d.Drivers = append(d.Drivers, f.Describe().Name)
+			}
+		}
+		list = append(list, d)
+	}
+	functions := template.FuncMap{
+		"join":    strings.Join,
+		"cell":    func(s string) string { return strings.ReplaceAll(s, "|", `\|`) },
+		"capital": capital,
+	}
+	t, err := template.New("workloads").Funcs(functions).Parse(workloadsTemplate)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	err = t.Execute(&b, struct {
+		Workloads []discipline
+		Common    part.List
+	}{list, common})
+	return b.Bytes(), err
+}
+
+// capital begins with a capital letter.
+func capital(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}
