@@ -26,7 +26,7 @@ func ends(t *testing.T, side workload.Side) (traffic.Endpoint, sock.Socket) {
 	workloadtest.Loopback(t)
 	loopback := netip.AddrFrom4([4]byte{127, 0, 0, 1})
 	at := []netip.AddrPort{netip.AddrPortFrom(loopback, workloadtest.FreePort(t)), netip.AddrPortFrom(loopback, workloadtest.FreePort(t))}
-	e, err := Workload{}.Open(workload.Spec{Params: part.Params{"payload": "64"}, Side: side, Local: at[0], Remote: at[1]})
+	e, err := Workload{}.Open(workload.Spec{Params: resolve(t, nil), Side: side, Local: at[0], Remote: at[1], LocalPorts: 1, RemotePorts: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,6 +42,15 @@ func ends(t *testing.T, side workload.Side) (traffic.Endpoint, sock.Socket) {
 	return e, peer
 }
 
+func resolve(t *testing.T, given map[string]string) part.Params {
+	t.Helper()
+	p, err := Workload{}.Describe().Resolve(given)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
 // run runs a trial on a locked thread.
 func run(e traffic.Endpoint, w traffic.Window) <-chan traffic.Sample {
 	done := make(chan traffic.Sample, 1)
@@ -52,6 +61,12 @@ func run(e traffic.Endpoint, w traffic.Window) <-chan traffic.Sample {
 		done <- *e.Sample()
 	}()
 	return done
+}
+
+// unawaited leaves out what depends on how fast the test was.
+func unawaited(s traffic.Sample) traffic.Sample {
+	s.Awaited = 0
+	return s
 }
 
 func put(t *testing.T, s sock.Socket, trial, seq uint64, sent int64) {
@@ -92,19 +107,20 @@ func TestSinkCounts(t *testing.T) {
 	if _, errno := peer.Send(&short, 1, 0); errno != 0 {
 		t.Fatal(errno)
 	}
-	put(t, peer, trialID, traffic.Marker, 3)
+	put(t, peer, trialID, traffic.Marker, 3<<markerNumber|markerOver)
 	var answer [64]byte
 	n, errno := peer.Recv(&answer[0], len(answer), 0)
-	if trial, seq, number := traffic.Header((*[traffic.HeaderSize]byte)(answer[:])); errno != 0 || n != traffic.HeaderSize || trial != trialID || seq != traffic.Marker || number != 3 {
-		t.Errorf("answer to the third end marker: %d bytes (%v), trial %d, number %d, %d", n, errno, trial, seq, number)
+	if trial, seq, number := traffic.Header((*[traffic.HeaderSize]byte)(answer[:])); errno != 0 || n != traffic.HeaderSize || trial != trialID || seq != traffic.Marker || number != 8<<markerNumber|markerOver {
+		t.Errorf("answer to the third end marker: %d bytes (%v), trial %d, number %d, %x", n, errno, trial, seq, number)
 	}
 	want := traffic.Sample{
 		Received: 5, // 4, 3, 6, 100000, 99999
 		Total:    8, // 0, 2, 1 besides
 		Repeated: 2, Reordered: 2,
-		Late: 2, // of another trial, and too late
+		Late:  2, // of another trial, and too late
+		Bytes: 8 * traffic.HeaderSize,
 	}
-	if diff := cmp.Diff(want, <-done); diff != "" {
+	if diff := cmp.Diff(want, unawaited(<-done)); diff != "" {
 		t.Errorf("sample (-want +got):\n%s", diff)
 	}
 }
@@ -117,8 +133,8 @@ func TestSinkWithoutMarker(t *testing.T) {
 	for seq := range uint64(10) {
 		put(t, peer, trialID, seq, now)
 	}
-	want := traffic.Sample{Received: 10, Total: 10, Doubt: markerLost}
-	if diff := cmp.Diff(want, <-done); diff != "" {
+	want := traffic.Sample{Received: 10, Total: 10, Bytes: 10 * traffic.HeaderSize, Doubt: markerLost}
+	if diff := cmp.Diff(want, unawaited(<-done)); diff != "" {
 		t.Errorf("sample (-want +got):\n%s", diff)
 	}
 	if asks := e.(*sink).asks; asks == mostAsks {
@@ -141,7 +157,7 @@ func TestFullBuffer(t *testing.T) {
 	for clock.Now() < w.Close+3e6 { // asleep until the first markers have been dropped
 		time.Sleep(time.Millisecond)
 	}
-	slow := &sink{endpoint: endpoint{sock: peer, buf: make([]byte, 64)}}
+	slow := &sink{endpoint: endpoint{sock: peer, buf: make([]byte, 64)}, counters: make([]traffic.Counter, 1)}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	slow.Run(trialID, traffic.Window{Open: w.Open, Start: w.Start, Close: math.MaxInt64 / 2})
@@ -153,7 +169,7 @@ func TestFullBuffer(t *testing.T) {
 		t.Errorf("a sink that woke up at the end received %d of %d sent", sink.Received, source.Sent)
 	}
 	trial := workload.Trial{
-		Params: part.Params{"payload": "64"}, Window: 20 * time.Millisecond, Length: 20 * time.Millisecond,
+		Params: resolve(t, nil), Window: 20 * time.Millisecond, Length: 20 * time.Millisecond,
 		Sources: []traffic.Sample{source}, Sinks: []traffic.Sample{sink},
 	}
 	if r := (Workload{}).Metrics(trial); !strings.Contains(strings.Join(r.Warnings, "; "), "more than 10 % of the datagrams were lost") {
@@ -174,7 +190,8 @@ func TestRefused(t *testing.T) {
 
 // Where nothing is sent inside the window there is no trial, and it says why.
 func TestCannotSend(t *testing.T) {
-	e := &source{endpoint: endpoint{sock: sock.Socket{FD: -1}, buf: make([]byte, 64)}}
+	nowhere := sock.Socket{FD: -1}
+	e := &source{endpoint: endpoint{sock: nowhere, buf: make([]byte, 64)}, flows: []sock.Socket{nowhere}, size: 64, stride: 64, most: 1}
 	now := clock.Now()
 	<-run(e, traffic.Window{Open: now, Start: now, Close: now + 5e6})
 	e.Collect()
@@ -191,7 +208,7 @@ func TestCannotSend(t *testing.T) {
 
 func TestMetrics(t *testing.T) {
 	trial := workload.Trial{
-		Params: part.Params{"payload": "100"}, Window: 500 * time.Millisecond, Length: time.Second,
+		Params: resolve(t, map[string]string{"payload": "100"}), Window: 500 * time.Millisecond, Length: time.Second,
 		Sources: []traffic.Sample{{Sent: 1000, Total: 2000, CPU: 600, Span: 1000}, {Sent: 3000, Total: 6000, CPU: 200, Span: 1000}},
 		Sinks: []traffic.Sample{
 			{Received: 999, Total: 1999, Repeated: 8, CPU: 100, Span: 1000},

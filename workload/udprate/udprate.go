@@ -3,6 +3,9 @@ package udprate
 import (
 	"errors"
 	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nettoll/nettoll/internal/linux/sock"
@@ -16,117 +19,226 @@ type Workload struct{}
 
 var _ workload.Workload = Workload{}
 
-// fullRate is as fast as the source can.
-const fullRate = "max"
+const (
+	// Values of parameters.
+	fullRate = "max" // as fast as the source can
+	constant = "constant"
+	noDrop   = "no-drop"
 
-const largest = 65507 // bytes: an IPv4 datagram of 65535 less its headers (RFC 791, RFC 768)
+	largest = 65507 // bytes: an IPv4 datagram of 65535 less its headers (RFC 791, RFC 768)
+
+	// defaultBatch is as many as every kernel cuts a message into, and a quarter of what the buffer of a socket holds as long as nobody asks for
+	// more: 256 datagrams of 64 bytes.
+	defaultBatch = sock.MostSegments
+	mostBatch    = sock.MostSegments
+
+	// Room for what a sink with UDP_GRO receives in one call: a message has up to 64 KiB, and several only where a path has cut them.
+	coalesced   = 1 << 16 // bytes
+	sinkBatches = 8
+)
+
+// modes are the values of the parameter mode.
+func modes() map[string]mode {
+	return map[string]mode{"single": single, "batched": batched, "segmented": segmented}
+}
 
 // Describe implements [workload.Workload].
 func (Workload) Describe() workload.Description {
 	return workload.Description{
 		Name:       "udp-rate",
 		Summary:    "UDP datagrams as fast as the source can send, or at a rate, counted at the sink (sockperf throughput, iperf3 -u -b 0)",
-		Reproduces: "sockperf throughput, netperf UDP_STREAM, iperf3 -u",
-		Primary:    func(part.Params) string { return "packet_rate" },
-		Why:        "the ratio of two paths has settled at 100 ms",
+		Reproduces: "sockperf throughput, netperf UDP_STREAM, iperf3 -u; with search=no-drop the throughput of RFC 2544, section 26.1",
+		Primary:    primary,
+		Why:        "the ratio of two paths has settled at 100 ms; a search takes some ten steps of 40 ms and one of 200 ms, which is 1 s",
 		Warm:       0.1,
 		Trial:      trial,
 		Spins:      func(part.Params) bool { return false }, // the source never waits, but the sink does
-		Params: append(part.List{
-			{Name: "payload", Default: "64", Summary: "bytes of a datagram, 24 to 65507", Check: part.SizeBetween(traffic.HeaderSize, largest)},
-			{Name: "mode", Default: "single", Summary: "single: one datagram per system call", Values: []string{"single"}},
-			{Name: "rate", Default: fullRate, Summary: "datagrams that a pair sends: max, or so many a second, such as 10k/s", Check: part.RateOr(fullRate), Quiet: true},
-		}, workload.SocketParams()...),
+		Refuse:     refuse,
+		Params:     params(),
+		Metrics:    metricNames(),
 	}
+}
+
+func params() part.List {
+	list := part.List{
+		{Name: "payload", Default: "64", Summary: "bytes of a datagram, 24 to 65507", Check: part.SizeBetween(traffic.HeaderSize, largest)},
+		{
+			Name: "mode", Default: "single", Values: []string{"single", "batched", "segmented"},
+			Summary: "datagrams per system call: single: one; batched: many (sendmmsg, recvmmsg); segmented: one message that the kernel cuts into many (UDP_SEGMENT, UDP_GRO)",
+		},
+		{
+			Name: "batch", Default: strconv.Itoa(defaultBatch), Quiet: true, Check: part.CountBetween(1, mostBatch),
+			Summary: "most datagrams per system call where mode is not single, 1 to 64; segmented: no more than 65507 bytes together",
+		},
+		{Name: "flows", Default: "1", Quiet: true, Summary: "source ports that a pair sends from in turn, to one port, 1 to 64", Check: part.CountBetween(1, mostFlows)},
+		{
+			Name: "search", Default: "none", Values: []string{"none", noDrop}, Quiet: true,
+			Summary: "no-drop: find the highest rate with a loss below the bound, in each trial and by each pair",
+		},
+		{Name: "bound", Default: "0.1%", Quiet: true, Summary: "highest share of datagrams that a search takes for no loss, 0 to 50%", Check: part.ShareBetween(0, 0.5)},
+	}
+	list = append(list, workload.ScheduleParams(fullRate, "datagrams that a pair sends: max, or so many a second, such as 10k/s")...)
+	return append(list, workload.SocketParams()...)
+}
+
+func primary(p part.Params) string {
+	if p["search"] == noDrop {
+		return "no_drop_rate"
+	}
+	return "packet_rate"
 }
 
 // trial is the default length of a trial; docs/method.md has the study behind it. A slow source needs time for its datagrams to be counted.
 func trial(p part.Params) time.Duration {
 	const shortest, datagrams, longest = 100 * time.Millisecond, 1000, 10 * time.Second
+	if p["search"] == noDrop {
+		return time.Second
+	}
 	if rate := p.Rate("rate"); rate > 0 {
 		return min(max(shortest, time.Duration(datagrams/rate*1e9)), longest)
 	}
 	return shortest
 }
 
+// refuse says which parameters cannot go together.
+func refuse(p part.Params) error {
+	replays := strings.HasPrefix(p["arrivals"], "replay:")
+	seeks, paced := p["search"] == noDrop, p.Rate("rate") > 0 || replays
+	list := Workload{}.defaults()
+	switch {
+	case seeks && p.Rate("rate") > 0:
+		return fmt.Errorf("search=%s finds a rate and cannot be given one (rate=%s)", noDrop, p["rate"])
+	case !seeks && p["bound"] != list["bound"]:
+		return fmt.Errorf("bound=%s is of a search (want search=%s)", p["bound"], noDrop)
+	case p["mode"] == "single" && p["batch"] != list["batch"]:
+		return fmt.Errorf("batch=%s, and mode=single sends one datagram a call (want batched or segmented)", p["batch"])
+	case p["mode"] == "segmented" && p.Size("payload") > largest/2:
+		return fmt.Errorf("payload=%s leaves no room for a second segment (want up to %d with mode=segmented)", p["payload"], largest/2)
+	case p["mode"] == "segmented" && (p["sizes"] != constant || replays):
+		return errors.New("mode=segmented needs datagrams of one size (want single or batched)")
+	case !seeks && !paced && p["arrivals"] != constant:
+		return fmt.Errorf("arrivals=%s needs a rate or a search", p["arrivals"])
+	case !seeks && !paced && p["sizes"] != constant:
+		return fmt.Errorf("sizes=%s needs a rate or a search", p["sizes"])
+	}
+	return nil
+}
+
+// defaults are the parameters of an endpoint that is given none.
+func (Workload) defaults() part.Params {
+	p, _ := params().Resolve("workload udp-rate", nil) // nothing is given that could be wrong
+	return p
+}
+
 // Open implements [workload.Workload].
-func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
-	sk, err := sock.UDP(s.Local, s.Remote)
+func (w Workload) Open(s workload.Spec) (e traffic.Endpoint, err error) {
+	switch flows := s.Params.Count("flows"); {
+	case s.Side == workload.Sink:
+		e, err = openSink(s, flows)
+	case s.Side != workload.Source:
+		return nil, fmt.Errorf("open udp-rate: side %q (want source or sink)", s.Side)
+	case flows > s.LocalPorts:
+		return nil, fmt.Errorf("open udp-rate: flows=%d, and a source has %d ports here", flows, s.LocalPorts)
+	default:
+		e, err = openSource(s, flows)
+	}
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(sk.Set(s.SocketOptions()), sk.SetTimeout(patience)); err != nil {
-		sk.Close()
-		return nil, err
-	}
-	e := endpoint{sock: sk, buf: make([]byte, s.Params.Size("payload"))}
-	switch s.Side {
-	case workload.Source:
-		return &source{endpoint: e, rate: s.Params.Rate("rate")}, nil
-	case workload.Sink:
-		return &sink{endpoint: e}, nil
-	}
-	sk.Close()
-	return nil, fmt.Errorf("open udp-rate: side %q (want source or sink)", s.Side)
+	return e, nil
 }
 
-// Shares of loss above which a trial carries a warning. What is below them all is less than what the edges of a window are known to.
-const (
-	lossSome = 0.001
-	lossMuch = 0.1
+// open opens one socket of an endpoint.
+func open(s workload.Spec, local, remote netip.AddrPort) (sock.Socket, error) {
+	sk, err := sock.UDP(local, remote)
+	if err != nil {
+		return sk, err
+	}
+	if err := errors.Join(sk.Set(s.SocketOptions()), sk.SetTimeout(patience)); err != nil {
+		sk.Close()
+		return sk, err
+	}
+	return sk, nil
+}
 
-	// behind is by what share a paced source may send less than it should.
-	behind = 0.01
-)
+func openSource(s workload.Spec, flows int) (e *source, err error) {
+	size := s.Params.Size("payload")
+	e = &source{mode: modes()[s.Params["mode"]], size: size, stride: size, most: 1}
+	defer func() {
+		if err != nil {
+			e.Close()
+		}
+	}()
+	e.varied = s.Params["sizes"] != constant || strings.HasPrefix(s.Params["arrivals"], "replay:")
+	if e.varied {
+		e.stride = largest
+	}
+	if e.mode != single {
+		e.most = s.Params.Count("batch")
+	}
+	if e.mode == segmented {
+		e.most = min(e.most, largest/size)
+	}
+	e.buf = make([]byte, e.most*e.stride)
+	if e.mode == batched {
+		e.batch = sock.NewBatch(e.buf, e.stride, size)
+	}
+	if s.Params["search"] == noDrop {
+		e.seeker = &seeker{bound: s.Params.Share("bound")}
+		e.schedule, err = traffic.NewSchedule(traffic.ScheduleSpec{ // the search sets the rate
+			Rate: 1, Arrivals: s.Params["arrivals"], Sizes: s.Params["sizes"], Size: size, Least: traffic.HeaderSize, Most: largest, Seed: s.Seed,
+		})
+	} else {
+		e.schedule, err = s.Schedule(size, traffic.HeaderSize, largest)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if e.schedule != nil && e.seeker == nil {
+		e.departure = traffic.NewRecorder()
+	}
+	for i := range flows {
+		sk, err := open(s, netip.AddrPortFrom(s.Local.Addr(), s.Local.Port()+uint16(i)), s.Remote)
+		if err != nil {
+			return nil, err
+		}
+		e.flows = append(e.flows, sk)
+		if e.mode != segmented {
+			continue
+		}
+		if err := sk.SetSegment(size); err != nil {
+			return nil, err
+		}
+	}
+	e.sock = e.flows[0]
+	return e, nil
+}
 
-// Metrics implements [workload.Workload]. What was sent is the sources' count, what was received the sinks'.
-//
-// There is no service demand: it would be cpu_per_packet divided by the payload, which is the same for all cells that are compared.
-func (Workload) Metrics(t workload.Trial) workload.Result {
-	r := workload.Result{Metrics: map[string]float64{}, PerPair: map[string][]float64{}, Warnings: t.Doubts()}
-	window := t.Window.Seconds()
-	pairs := float64(len(t.Sinks))
-	var sent, received, repeated, reordered, total int64
-	sentRates, rates := make([]float64, len(t.Sources)), make([]float64, len(t.Sinks))
-	for i, s := range t.Sources {
-		sent += s.Sent
-		sentRates[i] = float64(s.Sent) / window
+func openSink(s workload.Spec, flows int) (*sink, error) {
+	from := s.Remote
+	if flows > 1 {
+		from = netip.AddrPort{} // from any port
 	}
-	for i, s := range t.Sinks {
-		received += s.Received
-		repeated += s.Repeated
-		reordered += s.Reordered
-		total += s.Total
-		rates[i] = float64(s.Received) / window
+	sk, err := open(s, s.Local, from)
+	if err != nil {
+		return nil, err
 	}
-	r.Metrics["packet_rate"] = float64(received) / window
-	r.Metrics["packet_rate_sent"] = float64(sent) / window
-	r.Metrics["goodput"] = 8 * float64(t.Params.Size("payload")) * float64(received) / window
-	if pairs > 1 {
-		for _, name := range []string{"packet_rate", "packet_rate_sent", "goodput"} {
-			r.Metrics[name+"_per_pair"] = r.Metrics[name] / pairs
+	e := &sink{endpoint: endpoint{sock: sk}, counters: make([]traffic.Counter, flows), seeks: s.Params["search"] == noDrop, stall: s.Stall}
+	size := s.Params.Size("payload")
+	if s.Params["sizes"] != constant || strings.HasPrefix(s.Params["arrivals"], "replay:") {
+		size = largest
+	}
+	switch modes()[s.Params["mode"]] {
+	case batched:
+		e.batch = sock.NewRecvBatch(s.Params.Count("batch"), size, false)
+	case segmented:
+		if err := sk.SetCoalesce(); err != nil {
+			sk.Close()
+			return nil, err
 		}
-		r.PerPair["packet_rate"], r.PerPair["packet_rate_sent"] = rates, sentRates
+		e.batch = sock.NewRecvBatch(sinkBatches, coalesced, true)
+	default:
+		e.buf = make([]byte, size)
 	}
-	if sent > 0 {
-		loss := float64(sent-received) / float64(sent)
-		r.Metrics["loss"] = loss
-		switch {
-		case loss > lossMuch:
-			r.Warnings = append(r.Warnings, fmt.Sprintf("more than %g %% of the datagrams were lost", 100*lossMuch))
-		case loss > lossSome:
-			r.Warnings = append(r.Warnings, fmt.Sprintf("more than %g %% of the datagrams were lost", 100*lossSome))
-		}
-	}
-	if asked := pairs * t.Params.Rate("rate"); asked > 0 && float64(sent) < (1-behind)*asked*window {
-		r.Warnings = append(r.Warnings, "the source fell behind the rate that it was to send at")
-	}
-	if received > 0 {
-		r.Metrics["duplicates"] = float64(repeated) / float64(received)
-		r.Metrics["reordering"] = float64(reordered) / float64(received)
-	}
-	if seconds := t.PutCPU(r.Metrics); total > 0 {
-		r.Metrics["cpu_per_packet"] = seconds / float64(total)
-	}
-	return r
+	return e, nil
 }

@@ -19,7 +19,13 @@ import (
 func TestMain(m *testing.M) { testnet.Main(m) }
 
 func TestConformance(t *testing.T) {
-	workloadtest.Conformance(t, udprate.Workload{}, map[string]string{}, map[string]string{"payload": "1024"}, map[string]string{"rate": "20k/s"})
+	workloadtest.Conformance(t, udprate.Workload{},
+		map[string]string{},
+		map[string]string{"payload": "1024", "mode": "batched", "flows": "3"},
+		map[string]string{"mode": "segmented", "flows": "2"},
+		map[string]string{"rate": "20k/s", "mode": "batched", "arrivals": "poisson", "sizes": "normal"},
+		map[string]string{"search": "no-drop"},
+	)
 }
 
 // What the sink counts is what the kernel says it has handed out in the sink's namespace, and what the source counts is what went out

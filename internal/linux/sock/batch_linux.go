@@ -103,8 +103,8 @@ func (b *Batch) SetLen(i, n int) { b.parts[i].SetLen(n) }
 // that of the next call.
 //
 //go:nosplit
-func (s Socket) SendBatch(b *Batch, n int) (int, Errno) {
-	r, _, e := unix.RawSyscall6(unix.SYS_SENDMMSG, uintptr(s.FD), uintptr(unsafe.Pointer(&b.headers[0])), uintptr(n), 0, 0, 0)
+func (s Socket) SendBatch(b *Batch, n int, flags int) (int, Errno) {
+	r, _, e := unix.RawSyscall6(unix.SYS_SENDMMSG, uintptr(s.FD), uintptr(unsafe.Pointer(&b.headers[0])), uintptr(n), uintptr(flags), 0, 0)
 	if e != 0 {
 		return 0, e
 	}
@@ -163,9 +163,21 @@ func (s Socket) Drops() (int64, bool) {
 }
 
 // SetSegment lets the kernel cut what is sent into datagrams of so many bytes (UDP_SEGMENT): [MostSegments] at most, the last one perhaps shorter.
-// That the path can do it shows when something is sent: one with IPsec in the kernel cannot (EIO, udp_send_skb in net/ipv4/udp.c).
+// The socket is connected. Whether its path can do that shows when something is sent (udp_send_skb in net/ipv4/udp.c), so two datagrams of zeros
+// are: one with IPsec in the kernel cannot, and segments are no fragments. That nobody is there yet is no error.
 func (s Socket) SetSegment(size int) error {
-	return s.setUDP(unix.UDP_SEGMENT, "UDP_SEGMENT", size)
+	if err := s.setUDP(unix.UDP_SEGMENT, "UDP_SEGMENT", size); err != nil {
+		return err
+	}
+	zeros := make([]byte, 2*size)
+	switch _, e := s.Send(&zeros[0], len(zeros), DontWait); e {
+	case unix.EIO:
+		return &linux.UnsupportedError{What: "send segments", Missing: "UDP_SEGMENT on this path", Hint: "where the kernel encrypts, send without segments", Err: e}
+	case unix.EMSGSIZE, unix.EINVAL:
+		return fmt.Errorf("send segments of %d bytes (want as many as fit the path's MTU): %w", size, e)
+	default:
+		return nil
+	}
 }
 
 // SetCoalesce lets the kernel hand out several datagrams of a flow as one message (UDP_GRO); see [Batch.Segment].

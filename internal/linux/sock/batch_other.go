@@ -29,7 +29,7 @@ func (*Batch) From(int) *Address { return &Address{} }
 func (*Batch) SetLen(int, int) {}
 
 // SendBatch is not supported here.
-func (Socket) SendBatch(*Batch, int) (int, Errno) { return 0, syscall.ENOTSUP }
+func (Socket) SendBatch(*Batch, int, int) (int, Errno) { return 0, syscall.ENOTSUP }
 
 // RecvBatch is not supported here.
 func (Socket) RecvBatch(*Batch, int) (int, Errno) { return 0, syscall.ENOTSUP }

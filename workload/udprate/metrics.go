@@ -1,0 +1,137 @@
+package udprate
+
+import (
+	"fmt"
+
+	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/workload"
+)
+
+// Shares of loss above which a trial carries a warning. What is below them all is less than what the edges of a window are known to.
+const (
+	lossSome = 0.001
+	lossMuch = 0.1
+
+	// behind is by what share a paced source may send less than it should.
+	behind = 0.01
+)
+
+// waits is which share of its datagrams a sink has waited for, where it was not the limit. See [limitOf].
+const waits = 0.2
+
+func metricNames() []string {
+	return append(append([]string{
+		"packet_rate", "packet_rate_per_pair", "packet_rate_sent", "packet_rate_sent_per_pair", "goodput", "goodput_per_pair", "no_drop_rate",
+		"loss", "duplicates", "reordering", "cpu_per_packet", "backlog",
+	}, workload.CPUMetrics()...), workload.DurationMetrics(traffic.Departure)...)
+}
+
+// Metrics implements [workload.Workload]. What was sent is the sources' count, what was received the sinks'. Of a search both are of the step that
+// counts, which the sinks have told the sources.
+//
+// There is no service demand: it would be cpu_per_packet divided by the payload, which is the same for all cells that are compared.
+func (Workload) Metrics(t workload.Trial) workload.Result {
+	r := workload.Result{Metrics: map[string]float64{}, PerPair: map[string][]float64{}, Warnings: t.Doubts(), Limit: limitOf(t)}
+	window := t.Window.Seconds()
+	pairs := float64(len(t.Sinks))
+	seeks := t.Params["search"] == noDrop
+	var sent, received, repeated, reordered, total, bytes int64
+	sentRates, rates := make([]float64, len(t.Sources)), make([]float64, len(t.Sinks))
+	counted := t.Sinks
+	if seeks {
+		counted = t.Sources
+	}
+	for i, s := range t.Sources {
+		sent += s.Sent
+		sentRates[i] = float64(s.Sent) / window
+		if seeks && s.Window > 0 {
+			sentRates[i] = float64(s.Sent) / float64(s.Window) * 1e9
+			r.Metrics["no_drop_rate"] += sentRates[i]
+		}
+	}
+	for i, s := range counted {
+		received += s.Received
+		repeated += s.Repeated
+		reordered += s.Reordered
+		rates[i] = float64(s.Received) / window
+	}
+	for _, s := range t.Sinks {
+		total += s.Total
+		bytes += s.Bytes
+	}
+	payload := float64(t.Params.Size("payload"))
+	if total > 0 && bytes > 0 {
+		payload = float64(bytes) / float64(total) // on average
+	}
+	r.Metrics["packet_rate"] = float64(received) / window
+	r.Metrics["packet_rate_sent"] = float64(sent) / window
+	r.Metrics["goodput"] = 8 * payload * float64(received) / window
+	if pairs > 1 {
+		for _, name := range []string{"packet_rate", "packet_rate_sent", "goodput"} {
+			r.Metrics[name+"_per_pair"] = r.Metrics[name] / pairs
+		}
+		r.PerPair["packet_rate"], r.PerPair["packet_rate_sent"] = rates, sentRates
+	}
+	if sent > 0 {
+		loss := float64(sent-received) / float64(sent)
+		r.Metrics["loss"] = loss
+		switch {
+		case seeks: // it is below the bound
+		case loss > lossMuch:
+			r.Warnings = append(r.Warnings, fmt.Sprintf("more than %g %% of the datagrams were lost", 100*lossMuch))
+		case loss > lossSome:
+			r.Warnings = append(r.Warnings, fmt.Sprintf("more than %g %% of the datagrams were lost", 100*lossSome))
+		}
+	}
+	if asked := pairs * t.Params.Rate("rate"); asked > 0 {
+		if float64(sent) < (1-behind)*asked*window {
+			r.Warnings = append(r.Warnings, "the source fell behind the rate that it was to send at")
+		}
+		for _, s := range t.Sources {
+			r.Metrics["backlog"] = max(r.Metrics["backlog"], float64(s.Backlog))
+		}
+	}
+	if received > 0 && !seeks {
+		r.Metrics["duplicates"] = float64(repeated) / float64(received)
+		r.Metrics["reordering"] = float64(reordered) / float64(received)
+	}
+	t.PutDurations(r.Metrics)
+	if seconds := t.PutCPU(r.Metrics); total > 0 {
+		r.Metrics["cpu_per_packet"] = seconds / float64(total)
+	}
+	return r
+}
+
+// limitOf says what kept the rate from being higher.
+//
+// Where datagrams were lost it is who threw them away: the kernel counts what did not fit into the sink's receive buffer, and the rest was lost on the
+// way. (Whether the sink waited does not tell: one that is off its CPU for 4 ms loses what comes meanwhile, and waits for the rest.) Where nothing
+// was lost it is the path that held a whole send buffer and let the source wait, or the source that could send no more to a sink that was waiting.
+func limitOf(t workload.Trial) workload.Limit {
+	var sent, received, awaited, dropped, blocked int64
+	for _, s := range t.Sources {
+		sent += s.Total
+		blocked += s.Blocked
+	}
+	for _, s := range t.Sinks {
+		received += s.Total
+		awaited += s.Awaited
+		dropped += s.Dropped
+	}
+	lost := sent - received
+	switch {
+	case sent == 0:
+		return ""
+	case float64(lost) > lossSome*float64(sent):
+		if 2*dropped > lost {
+			return workload.ByReceiver
+		}
+		return workload.ByPath
+	case blocked > 0:
+		return workload.ByPath
+	case float64(awaited) > waits*float64(received):
+		return workload.BySender
+	default:
+		return "" // the sink was never done, but it kept up
+	}
+}

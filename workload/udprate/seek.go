@@ -1,0 +1,137 @@
+package udprate
+
+import (
+	"math"
+
+	"github.com/nettoll/nettoll/internal/linux/clock"
+	"github.com/nettoll/nettoll/traffic"
+)
+
+const (
+	// A trial has so many short steps, or less and some long ones, each a fifth of it: in a trial of 1 s 40 ms and 200 ms. 40 ms at 25,000 datagrams a
+	// second are the 1000 of which one is a loss of 0.1 %, and ten ticks.
+	shortSteps = 25
+	longSteps  = 5
+
+	// What is behind its time at the end of a step was more than the path can carry, though its queues held it: the end marker comes back
+	// later by as much. One of an idle path takes up to slack, with two wake-ups; beyond that a step may be late by slackShare of its length.
+	slack      = 1_000_000 // ns
+	slackShare = 0.01
+
+	between = 5_000_000 // ns: what there must be left after a step for its end marker and that of the trial
+)
+
+const (
+	noRate    = "no rate was found at which loss stays below the bound"
+	shortOnly = "the rate below the bound of loss held for a short step only: the time of a trial was over"
+)
+
+// seeker is a source's search for the highest rate with a loss below a bound, within a trial.
+type seeker struct {
+	search
+	bound float64
+	tries [mostSteps]outcome
+}
+
+// outcome is what became of a step.
+type outcome struct {
+	sent, received, window int64   // window in ns
+	late                   int64   // ns: how long after its end all that was sent had come or was lost
+	asked                  float64 // datagrams a second; 0: as many as possible
+	answered               bool
+}
+
+func (o outcome) rate() float64 { return float64(o.sent) / float64(o.window) * 1e9 }
+
+// good says whether the path carried what was to be sent.
+func (o outcome) good(bound float64) bool {
+	return o.answered && o.sent > 0 &&
+		float64(o.sent-o.received) <= bound*float64(o.sent) &&
+		float64(o.sent) >= (1-behind)*o.asked*float64(o.window)/1e9-1 &&
+		float64(o.late) <= slack+slackShare*float64(o.window)
+}
+
+// seek searches until the close.
+func (s *source) seek(trial uint64, w traffic.Window) {
+	k := s.seeker
+	short, long := (w.Close-w.Open)/shortSteps, (w.Close-w.Open)/longSteps
+	if s.flood(trial, short, long) {
+		return
+	}
+	for !k.done() && s.left(w, short+mostFails*long) {
+		k.note(s.try(trial, k.rate, short).good(k.bound))
+	}
+	// A rate that counts has held for long.
+	refuted, stride := math.Inf(1), 2*width
+	for rate := k.low; rate > 0 && s.left(w, long); {
+		if o := s.try(trial, rate, long); o.good(k.bound) {
+			s.settle(o)
+			return
+		}
+		if k.fails++; k.fails >= mostFails {
+			refuted, rate = rate, rate*(1-stride)
+			k.fails, stride = 0, 2*stride
+		}
+	}
+	best := outcome{}
+	for _, o := range k.tries[:s.step] {
+		if o.good(k.bound) && o.rate() < refuted && (best.window == 0 || o.rate() > best.rate()) {
+			best = o
+		}
+	}
+	if best.window > 0 {
+		s.sample.Doubt = shortOnly
+	}
+	s.settle(best)
+}
+
+// flood finds out how much is received of as much as the source can send. Where nothing is lost for long, there is nothing to search.
+func (s *source) flood(trial uint64, short, long int64) (found bool) {
+	k := s.seeker
+	o := s.try(trial, 0, short)
+	if o.good(k.bound) {
+		if o = s.try(trial, 0, long); o.good(k.bound) {
+			s.settle(o)
+			return true
+		}
+	}
+	k.begin(o.rate(), float64(o.received)/float64(o.window+o.late)*1e9)
+	return false
+}
+
+// left says whether there is time for so many ns.
+func (s *source) left(w traffic.Window, ns int64) bool {
+	return clock.Now()+ns+between <= w.Close && s.step < mostSteps-1
+}
+
+// try sends at a rate for so many ns, and asks what came of it.
+func (s *source) try(trial uint64, rate float64, length int64) outcome {
+	o := outcome{asked: rate}
+	open := clock.Now()
+	s.sample.Sent = 0
+	step := traffic.Window{Open: open, Start: open, Close: open + length}
+	if rate > 0 {
+		s.schedule.SetRate(rate)
+		s.pace(trial, step)
+		s.rest(step.Close)
+		o.window = length
+	} else {
+		s.send(trial, step)
+		o.window = clock.Now() - open
+	}
+	o.sent = s.sample.Sent
+	o.received, o.answered = s.end(trial, 0)
+	o.late = max(0, clock.Now()-open-o.window)
+	s.seeker.tries[s.step] = o
+	s.step++
+	clear(s.numbers[:])
+	return o
+}
+
+// settle puts the step that counts into the sample.
+func (s *source) settle(o outcome) {
+	s.sample.Sent, s.sample.Received, s.sample.Window = o.sent, o.received, o.window
+	if o.window == 0 && s.sample.Total > 0 { // else it was refused, see Collect
+		s.sample.Failure = noRate
+	}
+}
