@@ -18,6 +18,7 @@ import (
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux/process"
 	"github.com/nettoll/nettoll/internal/linux/shm"
+	"github.com/nettoll/nettoll/internal/linux/softirq/probe"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/runtime"
 	"github.com/nettoll/nettoll/traffic"
@@ -66,6 +67,8 @@ type generation struct {
 	mem    []byte
 	files  map[string]*os.File // passed on to every host
 	seats  []int               // by board number of the worker: its threads
+
+	watched []int // CPUs whose soft interrupts count; nil: those of none
 }
 
 // configurator builds and removes generations.
@@ -73,7 +76,8 @@ type configurator struct {
 	resolved   *experiment.Resolved
 	cpus       []int // that workers may use
 	start      StartHost
-	congestion string // chosen in the first generation
+	congestion string       // chosen in the first generation
+	probe      *probe.Probe // nil: nothing is probed
 }
 
 // LocalHost is a host whose network namespace others can be joined to.
@@ -265,7 +269,14 @@ func (c *configurator) layOut(g *generation, cells []int) error {
 		}
 		g.files[fmt.Sprintf("ksoftirqd:%d", cpu)] = f
 	}
-	return nil
+	if c.probe == nil {
+		return nil
+	}
+	g.watched = c.cpus
+	if g.files["softirq"], err = c.probe.File(); err != nil {
+		delete(g.files, "softirq")
+	}
+	return err
 }
 
 // plan asks network and runtime what the lab's hosts must look like. It is pure but for the seed drawn by the caller.

@@ -102,7 +102,7 @@ func (w *labWorker) start(ctx context.Context) error {
 		return err
 	}
 	w.Worker = process
-	params := worker.BeginParams{Worker: w.number, Pairs: len(w.pairs), CPUs: w.cpus, Run: uint64(w.lab.generation.number + 1), Alone: w.alone}
+	params := worker.BeginParams{Worker: w.number, Pairs: len(w.pairs), CPUs: w.cpus, Run: uint64(w.lab.generation.number + 1), Alone: w.alone, Watched: w.lab.generation.watched}
 	return w.call(ctx, worker.Begin, params, nil)
 }
 

@@ -43,7 +43,7 @@ func (s *scheduler) sayLook(generations int, now measure.Analysis) {
 	wanted := s.experiment.Design.Precision
 	s.say("look after %s in %s: %g %% is wanted", count(s.blocks, "block"), count(generations, "generation"), 100*wanted)
 	for _, r := range now.Rows {
-		if r.Metric != r.Cell.Primary || r.Cell.Baseline == "" || r.Cell.Twin {
+		if r.Metric != r.Cell.Primary || !r.Cell.Governs() {
 			continue
 		}
 		known := "no interval yet"

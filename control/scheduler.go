@@ -87,6 +87,13 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
+	probe, err := loadProbe(e.Design)
+	if err != nil {
+		return nil, err
+	}
+	if probe != nil {
+		defer probe.Close() // what is left is removed with the process
+	}
 	s := &scheduler{
 		options: o, experiment: e, cells: o.Resolved.Cells,
 		workload: &workloadControl{cells: o.Resolved.Cells},
@@ -100,7 +107,7 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 		return nil, err
 	}
 	s.records.warned = s.sayWarning
-	s.configure = &configurator{resolved: o.Resolved, cpus: cpus, start: o.Start}
+	s.configure = &configurator{resolved: o.Resolved, cpus: cpus, start: o.Start, probe: probe}
 	if slices.Contains(e.Factors.Affinities, "split") && len(cpus) == 1 {
 		s.records.warn(measure.Warning{Text: "there is only one CPU: sources and sinks share it (affinity same)"})
 	}
@@ -153,6 +160,9 @@ func describe(o Options, cpus []int) (measure.Run, error) {
 		run.Facts["not_granted"] = userns.Refused()
 	}
 	run.Facts["mtu"] = o.Resolved.Experiment.Tune.MTU
+	if value, known := procfs.KernelOption("CONFIG_IRQ_TIME_ACCOUNTING"); known {
+		run.Facts["irq_time_accounting"] = value == "y" // if so, soft interrupts are not in the run time of the thread they interrupt
+	}
 	if len(o.Resolved.Omitted) > 0 {
 		run.Facts["left_out"] = o.Resolved.Omitted
 	}
@@ -191,10 +201,7 @@ func (s *scheduler) generations(ctx context.Context) (string, error) {
 		if plan.Look(g + 1) {
 			now := s.records.analyze()
 			for _, id := range measure.Stop(before, now, s.experiment.Design.Precision) {
-				i := slices.IndexFunc(s.cells, func(c experiment.Cell) bool { return c.ID == id })
-				if s.gone[i] == "" {
-					s.gone[i] = precise
-				}
+				s.leave(id)
 			}
 			s.sayLook(g+1, now)
 			before = now
@@ -213,11 +220,11 @@ func (s *scheduler) generations(ctx context.Context) (string, error) {
 func (s *scheduler) remaining() int {
 	n := 0
 	for i, c := range s.cells {
-		if c.Baseline != "" && !c.Twin && s.gone[i] == "" {
+		if c.Governs() && s.gone[i] == "" {
 			n++
 		}
 	}
-	if n == 0 && !slices.ContainsFunc(s.cells, func(c experiment.Cell) bool { return c.Baseline != "" && !c.Twin }) {
+	if n == 0 && !slices.ContainsFunc(s.cells, func(c experiment.Cell) bool { return c.Governs() }) {
 		return 1 // baseline and twin alone: measured until the time is up
 	}
 	return n
@@ -368,7 +375,15 @@ func (s *scheduler) block(ctx context.Context, g *generation) error {
 	if err != nil {
 		return err
 	}
-	trials, err := s.workload.run(ctx, g, order)
+	var trials []trial
+	for _, part := range s.visits(order) {
+		var some []trial
+		some, err = s.visit(ctx, g, part)
+		trials = append(trials, some...)
+		if err != nil || ctx.Err() != nil {
+			break
+		}
+	}
 	facts := end()
 	s.measured += time.Duration(clock.Now() - began)
 	if len(trials) == 0 && ctx.Err() != nil {
@@ -420,7 +435,7 @@ func (s *scheduler) tell(phase string, generation int) {
 	}
 	p := Progress{Phase: phase, Generation: generation, Block: s.blocks, Measured: s.measured, Budget: s.budget}
 	for i, c := range s.cells {
-		if c.Baseline != "" && !c.Twin {
+		if c.Governs() {
 			p.Cells++
 			if s.gone[i] == precise {
 				p.Precise++

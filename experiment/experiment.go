@@ -36,6 +36,12 @@ func Placements() []Placement { return []Placement{SameHost, CrossHost} }
 // Affinities lists the ways to place sources and sinks on CPUs (design, "affinity"), the default first.
 func Affinities() []string { return []string{"split", "same", "free"} }
 
+// Softirq is the probe that sums up the time in soft interrupts.
+const Softirq = "softirq"
+
+// Probes lists what cells can be measured with once more, the default, nothing, first.
+func Probes() []string { return []string{none, Softirq} }
+
 // Families lists the address families, the default first.
 func Families() []string { return []string{"ipv4", "ipv6"} }
 
@@ -103,6 +109,7 @@ type Design struct {
 	Generations int           `json:"generations"` // at least
 	Trial       time.Duration `json:"trial"`       // 0: the workload's own
 	Seed        uint64        `json:"seed"`
+	Probe       string        `json:"probe,omitempty"` // what cells are measured with once more, in trials of their own; "": nothing
 }
 
 // Tune is what all stacks share.

@@ -13,9 +13,10 @@ import (
 // Forecast is what a run is going to take, and how precise it is going to be.
 type Forecast struct {
 	Labs        int           `json:"labs"`
-	Hosts       int           `json:"hosts"`      // of all labs, the namespaces of their underlays among them
-	Containers  int           `json:"containers"` // of all labs
-	Block       time.Duration `json:"block_ns"`   // one pass over all cells
+	Hosts       int           `json:"hosts"`               // of all labs, the namespaces of their underlays among them
+	Containers  int           `json:"containers"`          // of all labs
+	Block       time.Duration `json:"block_ns"`            // one pass over all cells
+	Probed      time.Duration `json:"probed_ns,omitempty"` // of it, for the cells with a probe
 	Blocks      int           `json:"blocks"`
 	Generations int           `json:"generations"`
 	Measuring   time.Duration `json:"measuring_ns"`
@@ -36,6 +37,7 @@ const (
 	hostTime        = 40 * time.Millisecond // to start a host's processes, apply and verify its plan, and end it
 	containerTime   = 1500 * time.Microsecond
 	turnTime        = 150 * time.Microsecond // dead time of a turn
+	switchTime      = 10 * time.Millisecond  // to switch the probe on and off: the kernel changes its own code, on every CPU
 	hostMemory      = 3 << 20                // bytes: PID 1 and agent
 	workerMemory    = 3 << 20                // bytes
 	endpointMemory  = 150 << 10              // bytes: one cell's sockets and samples of one container
@@ -46,6 +48,9 @@ const (
 // blockTime is how long one pass over all cells takes, without turns.
 func (r *Resolved) blockTime() time.Duration {
 	var sum time.Duration
+	if r.Experiment.Design.Probe != "" {
+		sum = switchTime
+	}
 	for _, c := range r.Cells {
 		sum += c.Trial
 	}
@@ -78,6 +83,14 @@ func (r *Resolved) Forecast(spread float64) Forecast {
 	}
 	build := time.Duration(f.Hosts)*hostTime + time.Duration(f.Containers)*containerTime
 	f.Block = r.blockTime() + time.Duration(len(r.Cells))*turnTime
+	for _, c := range r.Cells {
+		if c.Probe != "" {
+			f.Probed += c.Trial + turnTime
+		}
+	}
+	if f.Probed > 0 {
+		f.Probed += switchTime
+	}
 	// As the scheduler goes on: at least so many generations, then until the time is up, in the middle of one if need be.
 	for g, blocks := range r.LookPlan().Generations() {
 		if g >= d.Generations && f.Measuring >= d.Time {

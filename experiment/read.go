@@ -369,6 +369,18 @@ func design(d *Design) shape {
 				return err
 			},
 		}},
+		{name: "probe", shape: shape{
+			doc: "What every cell is measured with once more, in trials of its own that govern nothing; its cost is printed. It takes root.",
+			values: []choice{
+				{none, "nothing"}, {Softirq, "tracepoints that sum up the CPU time of soft interrupts"},
+			},
+			take: func(s string) error {
+				if d.Probe = s; s == none {
+					d.Probe = ""
+				}
+				return nil
+			},
+		}},
 	}}
 }
 

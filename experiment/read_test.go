@@ -22,7 +22,7 @@ func TestReadErrors(t *testing.T) {
 		name, text, want string
 	}{
 		{"unknown key", head + "workload: udp-rr\n", `f.yaml:4:1: unknown key "workload" (known: name, hosts, baseline, factors, stacks, workloads, design, tune); did you mean workloads?`},
-		{"unknown key within", head + "design:\n  precison: 2%\nworkloads: udp-rr\n", `f.yaml:5:3: unknown key "precison" in design (known: precision, time, generations, trial, seed); did you mean precision?`},
+		{"unknown key within", head + "design:\n  precison: 2%\nworkloads: udp-rr\n", `f.yaml:5:3: unknown key "precison" in design (known: precision, time, generations, trial, seed, probe); did you mean precision?`},
 		{"unknown part", "factors:\n  network: [bridge, brigde]\nworkloads: udp-rr\n", `f.yaml:2:21: unknown network "brigde" (known: host, bridge, `},
 		{"unknown workload", head + "workloads:\n  - udp-rate: {}\n  - udp-rx\n", `f.yaml:6:5: unknown workload "udp-rx" (known: udp-rr, `},
 		{"unknown filter", head + "  filter: nftables\nworkloads: udp-rr\n", `f.yaml:4:11: unknown filter "nftables" (known: none)`},
@@ -150,7 +150,7 @@ func TestSettings(t *testing.T) {
 		want    string
 	}{
 		{set("--time", "design.time", `"30"`), `--time: design.time: "30" is not a duration`},
-		{set("--set", "design.tme", "1s"), `--set design.tme=1s: unknown key "tme" in design (known: precision, time, generations, trial, seed); did you mean time?`},
+		{set("--set", "design.tme", "1s"), `--set design.tme=1s: unknown key "tme" in design (known: precision, time, generations, trial, seed, probe); did you mean time?`},
 		{set("--set", "workloads.3.udp-rr.payload", "1"), `--set workloads.3.udp-rr.payload=1: "3" is no item of workloads (want 0 to 0)`},
 		{set("--set", "a..b", "1"), `--set a..b=1: "a..b" is no path`},
 		{set("--set", "name", ""), `--set name=: there is no value`},

@@ -95,6 +95,8 @@ func check(e Experiment) error {
 		return fmt.Errorf("generations: %d (want %d to %d: an interval over fewer says little)", e.Design.Generations, minGenerations, maxGenerations)
 	case e.Design.Trial < 0 || e.Design.Trial > maxTrial:
 		return fmt.Errorf("trial: %v (want 0 for the workload's own length, or up to 1m)", e.Design.Trial)
+	case e.Design.Probe != "" && e.Design.Probe != Softirq:
+		return &UnknownError{Kind: "probe", Name: e.Design.Probe, Known: Probes()}
 	case e.Tune.MTU < minMTU || e.Tune.MTU > maxMTU:
 		return fmt.Errorf("mtu: %d (want %d to %d)", e.Tune.MTU, minMTU, maxMTU)
 	}
@@ -345,6 +347,28 @@ func (r *Resolved) add(stacks []stack, g group, cpus int) {
 	}
 	for i := base; i < len(r.Cells); i++ {
 		r.Cells[i].Lab = r.lab(here[max(0, i-base-1)], g, r.Cells[i].Twin)
+	}
+	if r.Experiment.Design.Probe != "" {
+		r.probed(base)
+	}
+}
+
+// probed adds the cells of the last group, which begins at base, once more: in the same labs, with the probe. They are a group of their own, so that
+// each is compared with the baseline that has the probe on as well. A twin of that would cost trials and say nothing new: the floor is one of
+// the machine, and no verdict of the group's is shown.
+func (r *Resolved) probed(base int) {
+	mark := "+" + r.Experiment.Design.Probe
+	for _, c := range r.Cells[base:] {
+		if c.Twin {
+			continue
+		}
+		c.Unprobed, c.Probe = c.ID, r.Experiment.Design.Probe
+		c.ID += mark
+		c.Group += "|" + mark
+		if c.Baseline != "" {
+			c.Baseline += mark
+		}
+		r.Cells = append(r.Cells, c)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 type Analysis struct {
 	Rows        []Row
 	Floors      []GroupFloor
+	Probes      []ProbeCost
 	Failed      []FailedCell
 	Warnings    []Warning // of the log, of its trials (each text once a cell, with a count) and of the analysis
 	Proofs      []Proof
@@ -89,6 +90,7 @@ func Analyze(run Run, log *Log) Analysis {
 	a.floors()
 	a.adjust()
 	a.limits()
+	a.probes()
 	return a.out
 }
 
@@ -514,6 +516,9 @@ func (a *analyzer) adjust() {
 			r.Verdict = IsBaseline
 		case r.Cell.Twin:
 			r.Verdict = IsTwin
+			r.adjusted(drawn)
+		case r.Cell.Probe != "":
+			r.Verdict = IsProbed
 			r.adjusted(drawn)
 		case r.HasRatio || r.HasDifference:
 			families[r.Metric] = append(families[r.Metric], i)

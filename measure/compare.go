@@ -127,6 +127,8 @@ func change(cell *Cell, before, after *Row) Change {
 		c.Verdict = IsBaseline
 	case cell.Twin:
 		c.Verdict = IsTwin
+	case cell.Probe != "":
+		c.Verdict = IsProbed
 	}
 	if before == nil || after == nil {
 		return c
@@ -170,7 +172,7 @@ func decide(list []Change, before, after float64) {
 	for i := range list {
 		c := &list[i]
 		switch {
-		case c.Verdict == IsTwin:
+		case c.Verdict == IsTwin || c.Verdict == IsProbed:
 			c.adjusted(drawn)
 		case c.Verdict != NotPrecise || !c.HasRatio && !c.HasDifference:
 		case c.Primary:

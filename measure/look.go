@@ -73,7 +73,7 @@ func (r Row) Precise(precision float64) bool {
 }
 
 // Stop returns the ids of the cells that may leave after a look: those whose primary metric was precise at the look before and
-// is so now. Baselines and twins stay to the end; a cell that left is named again as long as it was in both analyses. When every
+// is so now. Baselines and twins stay to the end, and probed cells leave with those that they are probes of; a cell that left is named again as long as it was in both analyses. When every
 // other cell has left, the run is done.
 func Stop(before, now Analysis, precision float64) []string {
 	was := map[string]bool{}
@@ -84,7 +84,7 @@ func Stop(before, now Analysis, precision float64) []string {
 	}
 	var leave []string
 	for _, r := range now.Rows {
-		if r.Metric == r.Cell.Primary && r.Cell.Baseline != "" && !r.Cell.Twin && was[r.Cell.ID] && r.Precise(precision) {
+		if r.Metric == r.Cell.Primary && r.Cell.Governs() && was[r.Cell.ID] && r.Precise(precision) {
 			leave = append(leave, r.Cell.ID)
 		}
 	}

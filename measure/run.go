@@ -50,8 +50,13 @@ type Cell struct {
 	Workload       string            `json:"workload"`
 	Params         map[string]string `json:"params,omitempty"`         // payload, mode, …
 	Primary        string            `json:"primary"`                  // the metric that governs stopping
+	Probe          string            `json:"probe,omitempty"`          // what is switched on during its trials: "softirq"; they do not govern stopping
+	Unprobed       string            `json:"unprobed,omitempty"`       // with a probe: id of the same cell without
 	Implementation map[string]string `json:"implementation,omitempty"` // by kind of part: kernel, ebpf, ovs, userspace
 }
+
+// Governs says whether the cell's primary metric has a part in when the run stops: it is compared with a baseline, and neither a twin nor probed.
+func (c *Cell) Governs() bool { return c.Baseline != "" && !c.Twin && c.Probe == "" }
 
 // WriteRun writes run.json, indented, with v set.
 func WriteRun(w io.Writer, run Run) error {

@@ -113,7 +113,9 @@ func Metrics() []Metric {
 		Metric{"cpu_sink", UnitCores, LowerBetter, KindCPU, 0},
 		Metric{"cpu_user", UnitCores, Neither, KindCPU, 0},           // of cpu_busy: outside the kernel, which is the generator's own work
 		Metric{"cpu_softirqd", UnitCores, LowerBetter, KindCount, 0}, // nearly always 0: compared by difference; // ksoftirqd of the CPUs that sources and sinks run on
+		Metric{"cpu_softirq", UnitCores, LowerBetter, KindCPU, 0},    // in soft interrupts of the network, whoever they interrupted: no part of cpu_busy; probed cells only
 		Metric{"cpu_per_packet", UnitSecondsPacket, LowerBetter, KindCPU, 0},
+		Metric{"softirq_per_packet", UnitSecondsPacket, LowerBetter, KindCPU, 0}, // probed cells only
 		Metric{"service_demand", UnitSecondsByte, LowerBetter, KindCPU, 0},
 		Metric{"memory", UnitByte, LowerBetter, KindMemory, 0},
 		Metric{"setup_time", UnitSecond, LowerBetter, KindTime, 0},

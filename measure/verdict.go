@@ -19,6 +19,7 @@ const (
 	IsBaseline   Verdict = "baseline"
 	IsTwin       Verdict = "twin"
 	HasFailed    Verdict = "failed"
+	IsProbed     Verdict = "probed" // a cell with a probe on: it has no twin, so no floor, and nothing is claimed of it
 )
 
 // Comparison is a cell against its baseline on an additive scale: natural logarithms of ratios, or, for metrics compared by

@@ -1,0 +1,58 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/nettoll/nettoll/experiment"
+	"github.com/nettoll/nettoll/internal/linux/softirq/probe"
+)
+
+// loadProbe loads what an experiment wants to be probed with; nil where that is nothing. It fails before anything is built where that cannot work here.
+func loadProbe(d experiment.Design) (*probe.Probe, error) {
+	if d.Probe == "" {
+		return nil, nil
+	}
+	return probe.Load()
+}
+
+// visits cuts the order of a block into what is measured with the probe and what is measured without, either of them first. The probe costs
+// every packet something, and switching it takes milliseconds in which the kernel changes its own code: it happens once in a block, between
+// trials.
+func (s *scheduler) visits(order []int) [][]int {
+	probed := func(i int) bool { return s.cells[i].Probe != "" }
+	with, without := slices.Clone(order), slices.Clone(order)
+	with = slices.DeleteFunc(with, func(i int) bool { return !probed(i) })
+	without = slices.DeleteFunc(without, probed)
+	switch {
+	case len(with) == 0:
+		return [][]int{without}
+	case len(without) == 0:
+		return [][]int{with}
+	case s.order.IntN(2) == 0:
+		return [][]int{with, without}
+	}
+	return [][]int{without, with}
+}
+
+// visit measures the trials of a part of a block, which are all with the probe or all without.
+func (s *scheduler) visit(ctx context.Context, g *generation, order []int) ([]trial, error) {
+	if s.cells[order[0]].Probe == "" {
+		return s.workload.run(ctx, g, order)
+	}
+	if err := s.configure.probe.On(); err != nil {
+		return nil, err
+	}
+	trials, err := s.workload.run(ctx, g, order)
+	return trials, errors.Join(err, s.configure.probe.Off())
+}
+
+// leave takes a cell that is precise enough out of the experiment, and with it the same cell with a probe.
+func (s *scheduler) leave(id string) {
+	for i, c := range s.cells {
+		if (c.ID == id || c.Unprobed == id) && s.gone[i] == "" {
+			s.gone[i] = precise
+		}
+	}
+}

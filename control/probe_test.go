@@ -1,0 +1,69 @@
+package control
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nettoll/nettoll/experiment"
+	"github.com/nettoll/nettoll/measure"
+)
+
+func schedulerOf(cells ...measure.Cell) *scheduler {
+	s := &scheduler{gone: map[int]string{}, order: rand.New(rand.NewPCG(1, 1))}
+	for _, c := range cells {
+		s.cells = append(s.cells, experiment.Cell{Cell: c})
+	}
+	return s
+}
+
+// Within a block all cells with the probe follow each other, before or after all others, and none is lost.
+func TestVisits(t *testing.T) {
+	s := schedulerOf(measure.Cell{}, measure.Cell{Probe: "softirq"}, measure.Cell{}, measure.Cell{Probe: "softirq"})
+	first := map[bool]int{}
+	for range 100 {
+		parts := s.visits([]int{3, 0, 2, 1})
+		if len(parts) != 2 {
+			t.Fatalf("%v", parts)
+		}
+		with := 0
+		if parts[0][0] != 3 {
+			with = 1
+		}
+		first[with == 0]++
+		if diff := cmp.Diff([][]int{{3, 1}, {0, 2}}, [][]int{parts[with], parts[1-with]}); diff != "" {
+			t.Fatalf("with and without the probe (-want +got):\n%s", diff)
+		}
+	}
+	if first[true] < 30 || first[false] < 30 {
+		t.Errorf("of 100 blocks %d begin with the probe and %d without", first[true], first[false])
+	}
+	for _, order := range [][]int{{2, 0}, {1, 3}} {
+		if diff := cmp.Diff([][]int{order}, s.visits(order)); diff != "" {
+			t.Errorf("one kind alone (-want +got):\n%s", diff)
+		}
+	}
+}
+
+// A cell that is precise enough takes the same cell with the probe with it; probed cells are none that a run waits for.
+func TestLeave(t *testing.T) {
+	s := schedulerOf(
+		measure.Cell{ID: "a"}, measure.Cell{ID: "a#2", Baseline: "a", Twin: true}, measure.Cell{ID: "b", Baseline: "a"}, measure.Cell{ID: "c", Baseline: "a"},
+		measure.Cell{ID: "a+p", Probe: "p", Unprobed: "a"}, measure.Cell{ID: "b+p", Baseline: "a+p", Probe: "p", Unprobed: "b"},
+		measure.Cell{ID: "c+p", Baseline: "a+p", Probe: "p", Unprobed: "c"},
+	)
+	s.gone[6] = "it failed"
+	if n := s.remaining(); n != 2 {
+		t.Errorf("%d cells are waited for, want 2", n)
+	}
+	s.leave("b")
+	if got := s.active(); !slices.Equal(got, []int{0, 1, 3, 4}) || s.remaining() != 1 {
+		t.Errorf("%v are still measured, %d of them waited for", got, s.remaining())
+	}
+	s.leave("c")
+	if s.remaining() != 0 || s.gone[3] != precise || s.gone[6] != "it failed" {
+		t.Errorf("gone: %v", s.gone)
+	}
+}

@@ -1,0 +1,34 @@
+package measure
+
+// ProbeCost is what a probe changes of a cell: the cell with it against the same cell without, in the primary metric and in the same blocks.
+type ProbeCost struct {
+	Cell          *Cell // with the probe; Cell.Unprobed is the one without
+	Metric        string
+	Unit          string
+	HasRatio      bool
+	Estimate      Estimate // if HasRatio: with / without
+	HasDifference bool
+	Difference    Difference // if HasDifference: with − without
+}
+
+// probes finds what the probe costs each cell that has it. A cell of which too little was measured has a cost without an estimate.
+func (a *analyzer) probes() {
+	for i := range a.cells {
+		cell := &a.run.Cells[i]
+		other, ok := a.byID[cell.Unprobed]
+		if cell.Probe == "" || !ok {
+			continue
+		}
+		m, _ := LookupMetric(cell.Primary)
+		p := ProbeCost{Cell: cell, Metric: m.Name, Unit: m.Unit}
+		_, ratios := a.cells[i].compare(&a.cells[other], m)
+		if m.Differs() {
+			d, err := EstimateDifference(withoutCut(ratios))
+			p.Difference, p.HasDifference = d, err == nil
+		} else {
+			e, err := EstimateRatio(withoutCut(ratios))
+			p.Estimate, p.HasRatio = e, err == nil
+		}
+		a.out.Probes = append(a.out.Probes, p)
+	}
+}
