@@ -36,7 +36,7 @@ func exitStatuses() []exitStatus {
 		{exitDone, "done"},
 		{exitFailed, "failed"},
 		{exitUsage, "wrong usage, or an experiment that is wrong: nothing was built"},
-		{exitPartly, "done, but some cells failed or are unsupported here"},
+		{exitPartly, "done, but some cells (of source: intervals) failed or are unsupported here"},
 		{exitInterrupted, "interrupted; what was measured until then is reported"},
 	}
 }
@@ -157,6 +157,8 @@ floor that two equal networks show. The machine's own network is never touched.`
   nettoll plan default.yaml                   what it would do
   nettoll run default.yaml -o after           do it
   nettoll compare before after                what has become faster or slower
+  nettoll sink                                any workload by hand: wait here …
+  nettoll source udp-rr ADDRESS               … and run it from elsewhere
   nettoll help run                            everything that run can be told`,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
@@ -180,7 +182,7 @@ floor that two equal networks show. The machine's own network is never touched.`
 	root.SetUsageFunc(usage(root.UsageFunc()))
 	root.Flags().BoolVar(&version, "version", false, "print the version")
 	root.PersistentFlags().BoolVarP(&a.verbose, "verbose", "v", false, "say on standard error what happens, between blocks")
-	root.AddCommand(a.runCommand(), a.initCommand(), a.planCommand(), a.schemaCommand(), a.reportCommand(), a.compareCommand(), a.listCommand(), a.doctorCommand(), a.versionCommand(), a.studyCommand())
+	root.AddCommand(a.runCommand(), a.initCommand(), a.planCommand(), a.schemaCommand(), a.reportCommand(), a.compareCommand(), a.listCommand(), a.doctorCommand(), a.sinkCommand(), a.sourceCommand(), a.versionCommand(), a.studyCommand())
 	root.AddCommand(a.completionCommand())
 	elsewhere(root, runtime.GOOS)
 	a.complete(root)

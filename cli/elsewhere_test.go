@@ -23,13 +23,13 @@ func TestElsewhere(t *testing.T) {
 		err := root.Execute()
 		return out.String(), err
 	}
-	for _, args := range [][]string{{"run"}, {"run", "--network", "bridge"}, {"study", "trial"}} {
+	for _, args := range [][]string{{"run"}, {"run", "--network", "bridge"}, {"study", "trial"}, {"sink"}, {"source", "udp-rr", "::1"}} {
 		out, err := call(args...)
 		want := "nettoll " + strings.Join(args, " ")
 		if len(args) > 2 {
-			want = "nettoll run"
+			want = "nettoll " + args[0]
 		}
-		want += " needs the network namespaces of Linux, and this is darwin (what works here: "
+		want += " needs the kernel of Linux, and this is darwin (what works here: "
 		if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "\n") || out != "" {
 			t.Errorf("%q: %v and %q, want the error %q…", args, err, out, want)
 		}

@@ -11,6 +11,9 @@ import (
 	"github.com/nettoll/nettoll/measure"
 )
 
+// Label is what people call a metric, as reports do: "latency p99".
+func Label(metric string) string { return label(metric) }
+
 // label is what people call a metric.
 func label(metric string) string {
 	metric = printable(metric)

@@ -1,0 +1,198 @@
+package byhand
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"runtime"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/nettoll/nettoll/internal/linux/sock"
+	"github.com/nettoll/nettoll/internal/linux/thread"
+	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/workload"
+)
+
+// heapLimit is how much may lie uncollected before the heap is cleaned between two trials, in bytes: collection is off meanwhile.
+const heapLimit = 64 << 20
+
+// crew is the endpoints of one side, each with a locked thread. (The turns of nettoll run pass in memory that all processes of a machine
+// share; these come over a connection.)
+type crew struct {
+	endpoints []traffic.Endpoint
+	orders    []chan func(traffic.Endpoint)
+	done      chan struct{} // one for each order of each thread
+	restore   func()
+}
+
+// enlist opens the endpoints of one side and gives each a thread, on the given CPUs in turn, or anywhere.
+func enlist(load workload.Workload, specs []workload.Spec, cpus []int) (*crew, error) {
+	c := &crew{done: make(chan struct{}, len(specs))}
+	for _, s := range specs {
+		e, err := load.Open(s)
+		if err != nil {
+			c.closeEndpoints()
+			return nil, fmt.Errorf("open %s of pair %d for %s: %w%s", s.Side, s.Pair, s.Workload, err, hint(err))
+		}
+		c.endpoints = append(c.endpoints, e)
+	}
+	// A thread in a measuring loop never gives its P back, and a collection would stop everybody else until it does: see the worker.
+	collect, threads := debug.SetGCPercent(-1), runtime.GOMAXPROCS(len(specs)+2)
+	c.restore = func() {
+		debug.SetGCPercent(collect)
+		runtime.GOMAXPROCS(threads)
+	}
+	ready := make(chan error, len(specs))
+	for i, e := range c.endpoints {
+		orders := make(chan func(traffic.Endpoint))
+		c.orders = append(c.orders, orders)
+		go func() {
+			runtime.LockOSThread() // for ever: the thread ends with the goroutine, and so does what it is bound to
+			if len(cpus) > 0 {
+				if err := thread.Pin(cpus[i%len(cpus)]); err != nil {
+					ready <- err
+					return
+				}
+			}
+			ready <- nil
+			for order := range orders {
+				order(e)
+				c.done <- struct{}{}
+			}
+		}()
+	}
+	var failed error
+	for range c.endpoints {
+		failed = errors.Join(failed, <-ready)
+	}
+	if failed != nil {
+		c.end()
+		return nil, failed
+	}
+	return c, nil
+}
+
+// hint says what would help against an error of opening sockets.
+func hint(err error) string {
+	switch {
+	case errors.Is(err, syscall.EMFILE):
+		return " (hint: raise the limit of open files, ulimit -n, or ask for fewer pairs or flows)"
+	case errors.Is(err, syscall.ENFILE):
+		return " (hint: raise fs.file-max)"
+	case errors.Is(err, syscall.EADDRINUSE):
+		return " (hint: another program has the port)"
+	}
+	return ""
+}
+
+// all lets every thread do something with its endpoint, all at once. The caller waits.
+func (c *crew) all(do func(traffic.Endpoint)) {
+	for _, o := range c.orders {
+		o <- do
+	}
+}
+
+// wait waits until all of them have done it.
+func (c *crew) wait() {
+	for range c.orders {
+		<-c.done
+	}
+}
+
+// collect returns what the trial has left, and adds its durations to the histograms.
+func (c *crew) collect(sums *[traffic.Quantities]*hdrhistogram.Histogram) ([]traffic.Sample, error) {
+	samples := make([]traffic.Sample, len(c.endpoints))
+	for i, e := range c.endpoints {
+		if k, ok := e.(traffic.Collector); ok {
+			k.Collect()
+		}
+		samples[i] = *e.Sample()
+		for q, r := range e.Recorders() {
+			if r == nil || r.Count == 0 {
+				continue
+			}
+			if sums[q] == nil {
+				sums[q] = traffic.NewHistogram()
+			}
+			if err := r.AddTo(sums[q]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	if m.HeapAlloc > heapLimit {
+		runtime.GC()
+	}
+	return samples, nil
+}
+
+// end ends the threads and closes the endpoints. No trial is under way.
+func (c *crew) end() {
+	for _, o := range c.orders {
+		close(o)
+	}
+	c.closeEndpoints()
+	c.restore()
+}
+
+func (c *crew) closeEndpoints() {
+	for _, e := range c.endpoints {
+		e.Close()
+	}
+}
+
+// facts are what the kernel granted the endpoints.
+func (c *crew) facts() ([]sock.Facts, error) {
+	all := make([]sock.Facts, len(c.endpoints))
+	for i, e := range c.endpoints {
+		var err error
+		if all[i], err = e.Facts(); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// lastPort is the highest that freePorts returns.
+const lastPort = 1<<16 - 1
+
+// freePorts finds consecutive ports of an address, from the given one on, that nobody uses, neither for UDP nor for TCP. Somebody else can
+// take one before it is opened, which opening it says.
+func freePorts(at netip.Addr, from, count int) (int, error) {
+	found := 0
+	for port := from; port <= lastPort; port++ {
+		switch free, err := free(netip.AddrPortFrom(at, uint16(port))); {
+		case err != nil:
+			return 0, err
+		case !free:
+			found = 0
+		default:
+			if found++; found == count {
+				return port - count + 1, nil
+			}
+		}
+	}
+	return 0, fmt.Errorf("%s has no %d free ports in a row from %d on", at, count, from)
+}
+
+func free(at netip.AddrPort) (bool, error) {
+	udp, err := sock.UDP(at, netip.AddrPort{})
+	if err == nil {
+		udp.Close()
+		var tcp sock.Socket
+		if tcp, err = sock.Stream(at, ""); err == nil {
+			tcp.Close()
+		}
+	}
+	if errors.Is(err, syscall.EADDRINUSE) || errors.Is(err, syscall.EACCES) { // EACCES: a port for root
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("%w%s", err, hint(err))
+	}
+	return true, nil
+}

@@ -1,0 +1,178 @@
+package byhand
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/workload"
+)
+
+// Result is what a source has measured, in base units, under the names of measure's table.
+type Result struct {
+	Session
+	Intervals []Interval         `json:"intervals"`
+	Metrics   map[string]float64 `json:"metrics"` // over all intervals
+	Limit     workload.Limit     `json:"limit,omitempty"`
+	Warnings  []string           `json:"warnings"`
+}
+
+// Interval is one trial.
+type Interval struct {
+	Start    float64            `json:"start"`    // s since the first one began
+	Duration float64            `json:"duration"` // s from opening to close
+	Window   float64            `json:"window"`   // s that counted
+	Metrics  map[string]float64 `json:"metrics"`
+	Limit    workload.Limit     `json:"limit,omitempty"`
+	Failure  string             `json:"failure,omitempty"` // why there are no metrics
+	Warnings []string           `json:"warnings,omitempty"`
+
+	sent, total, bytes float64 // what shares, times per packet and times per byte are of
+	silent             bool    // something was sent, and nothing came of it on either side
+}
+
+func (r *Result) warn(what string) {
+	if !slices.Contains(r.Warnings, what) {
+		r.Warnings = append(r.Warnings, what)
+	}
+}
+
+// note makes an interval of a trial, and keeps its durations for the sum.
+func (s *source) note(t workload.Trial) Interval {
+	in := Interval{Duration: t.Length.Seconds(), Window: t.Window.Seconds(), Metrics: map[string]float64{}}
+	arrived, recorded := 0.0, false
+	for _, side := range [][]traffic.Sample{t.Sources, t.Sinks} {
+		for _, one := range side {
+			in.sent += float64(one.Sent)
+			in.total += float64(one.Total)
+			in.bytes += float64(one.Bytes)
+			arrived += float64(one.Received)
+		}
+	}
+	for _, h := range t.Histograms {
+		recorded = recorded || h != nil
+	}
+	if in.Failure = t.Failure(); in.Failure != "" {
+		return in
+	}
+	in.silent = in.sent > 0 && arrived == 0 && in.bytes == 0 && !recorded
+	r, err := metrics(s.o.Workload, t)
+	if err != nil {
+		in.Failure = err.Error()
+		return in
+	}
+	in.Metrics, in.Limit, in.Warnings = r.Metrics, r.Limit, r.Warnings
+	delete(in.Metrics, "cpu_softirqd") // nobody has watched those threads here
+	if r.Window > 0 {
+		in.Window = r.Window.Seconds()
+	}
+	putDurations(in.Metrics, t.Histograms)
+	for q, h := range t.Histograms {
+		if h == nil {
+			continue
+		}
+		if s.sums[q] == nil {
+			s.sums[q] = traffic.NewHistogram()
+		}
+		s.sums[q].Merge(h)
+	}
+	return in
+}
+
+// metrics asks the workload. What the other end has sent as samples may be anything.
+func metrics(load workload.Workload, t workload.Trial) (r workload.Result, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("samples that make no sense: %v", p)
+		}
+	}()
+	return load.Metrics(t), nil
+}
+
+// putDurations writes mean and maximum of what was measured, and the percentiles that there are samples enough for (measure.MinSamples).
+func putDurations(metrics map[string]float64, of [traffic.Quantities]*hdrhistogram.Histogram) {
+	for q, h := range of {
+		if h == nil || h.TotalCount() == 0 {
+			continue
+		}
+		put := func(what string, ns float64) {
+			if name := traffic.Quantity(q).Name() + "_" + what; known(name) {
+				metrics[name] = ns / 1e9
+			}
+		}
+		put("mean", h.Mean())
+		put("max", float64(h.Max()))
+		for _, digits := range []string{"50", "90", "99", "999"} {
+			share, _ := strconv.ParseFloat("0."+digits, 64)
+			if h.TotalCount() >= measure.MinSamples(share) {
+				put("p"+digits, float64(h.ValueAtQuantile(100*share)))
+			}
+		}
+	}
+}
+
+func known(metric string) bool {
+	return slices.ContainsFunc(measure.Metrics(), func(m measure.Metric) bool { return m.Name == metric })
+}
+
+// sum makes the figures of all intervals: rates from sums, percentiles from the merged histograms.
+func (r *Result) sum(durations [traffic.Quantities]*hdrhistogram.Histogram) {
+	r.Metrics = map[string]float64{}
+	weights := map[string]float64{}
+	limits := map[workload.Limit]int{}
+	failed := 0
+	for _, in := range r.Intervals {
+		for name, value := range in.Metrics {
+			switch name {
+			case "retransmits":
+				r.Metrics[name] += value
+				continue
+			case "backlog":
+				r.Metrics[name] = max(r.Metrics[name], value)
+				continue
+			}
+			w := in.weight(name)
+			r.Metrics[name] += w * value
+			weights[name] += w
+		}
+		limits[in.Limit]++
+		if limits[in.Limit] > limits[r.Limit] {
+			r.Limit = in.Limit
+		}
+		for _, w := range in.Warnings {
+			r.warn(w)
+		}
+		if in.Failure != "" {
+			failed++
+			r.warn(in.Failure)
+		}
+	}
+	for name, w := range weights {
+		if r.Metrics[name] /= w; w == 0 {
+			delete(r.Metrics, name)
+		}
+	}
+	putDurations(r.Metrics, durations)
+	if failed > 0 {
+		r.warn(fmt.Sprintf("%d of %d intervals failed", failed, len(r.Intervals)))
+	}
+}
+
+// weight is what a metric of an interval counts for in that of all: a share by what it is of, a cost by what it was paid for, anything else by time.
+func (in Interval) weight(metric string) float64 {
+	m, _ := measure.LookupMetric(metric)
+	of := in.Window
+	switch {
+	case m.Kind == measure.KindShare && in.sent > 0:
+		of = in.sent
+	case m.Unit == measure.UnitSecondsPacket && in.total > 0:
+		of = in.total
+	case m.Unit == measure.UnitSecondsByte && in.bytes > 0:
+		of = in.bytes
+	}
+	return of
+}

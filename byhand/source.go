@@ -1,0 +1,369 @@
+package byhand
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/nettoll/nettoll/internal/linux/clock"
+	"github.com/nettoll/nettoll/internal/linux/sock"
+	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/proof"
+	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/workload"
+)
+
+// Options say what a source asks for.
+type Options struct {
+	Workload workload.Workload
+	Params   part.Params // as its description resolves them
+	Network  string      // "tcp", or "tcp4" or "tcp6" where a name may have addresses of both families
+	Sink     string      // address or name, and port
+	Pairs    int
+	Trials   int           // one for each interval
+	Length   time.Duration // of an interval
+	Seed     uint64
+	CPUs     []int  // its threads run on these in turn; nil: anywhere
+	Version  string // of this program
+
+	Begun    func(Session)  // called before the first interval
+	Interval func(Interval) // called after each
+}
+
+// Session is what both ends have agreed on.
+type Session struct {
+	Workload  string            `json:"workload"` // as in cell ids
+	Params    part.Params       `json:"params"`
+	Source    string            `json:"source"` // address
+	Sink      string            `json:"sink"`   // address, and port where it listens
+	Pairs     int               `json:"pairs"`
+	Versions  map[string]string `json:"versions"`             // of both programs
+	RoundTrip float64           `json:"round_trip,omitempty"` // s: shortest of some on the connection by which both ends agree
+	Granted   sock.Facts        `json:"granted"`              // to the source's first socket
+	Interval  float64           `json:"interval"`             // s
+	WarmUp    float64           `json:"warm_up"`              // s of each interval that do not count
+}
+
+const (
+	connectLimit = 5 * time.Second
+
+	// Where the ports of sources are looked for: below those that the kernel gives to everybody (net.ipv4.ip_local_port_range, from 32768 on).
+	firstSource, lastSource = 16384, 32767
+	// mostPorts is how many ports a pair gets at the source: a discipline that makes connections needs a new one for each.
+	mostPorts = 1024
+
+	echoes = 5 // round trips of which the shortest counts
+)
+
+// Source runs a workload against a sink, or without one where the kernel of the other machine answers. What was measured until an error or
+// the end of the context is in the result, which is nil where nothing was.
+func Source(ctx context.Context, o Options) (*Result, error) {
+	s := &source{o: o}
+	err := s.meet(ctx)
+	if err == nil {
+		defer context.AfterFunc(ctx, s.line.close)()
+		err = s.run(ctx)
+	}
+	s.dismiss()
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	if len(s.result.Intervals) == 0 {
+		return nil, err
+	}
+	s.result.sum(s.sums)
+	return &s.result, err
+}
+
+type source struct {
+	o      Options
+	alone  bool           // there is no sink to talk to
+	line   line           // to the sink
+	local  netip.Addr     //
+	remote netip.AddrPort // of the sink's line, or of the machine that answers
+	rtt    time.Duration
+	specs  []workload.Spec
+	crew   *crew
+	ended  <-chan struct{} // of the last trial: closed when the threads are done with it
+	result Result
+	sums   [traffic.Quantities]*hdrhistogram.Histogram
+}
+
+// meet connects, and finds out who is there and how far away.
+func (s *source) meet(ctx context.Context) error {
+	d := s.o.Workload.Describe()
+	s.alone = d.Alone
+	s.result.Session = Session{
+		Workload: d.ID(s.o.Params), Params: s.o.Params, Pairs: s.o.Pairs, Versions: map[string]string{"source": s.o.Version},
+		Interval: s.o.Length.Seconds(), WarmUp: s.warm().Seconds(),
+	}
+	network := s.o.Network
+	if s.alone { // no packet is sent: the kernel says which of its addresses would be the source
+		network = strings.Replace(network, "tcp", "udp", 1)
+	}
+	conn, err := (&net.Dialer{Timeout: connectLimit}).DialContext(ctx, network, s.o.Sink)
+	if err != nil {
+		return refusal(s.o.Sink, err)
+	}
+	near, far := unmapped(conn.LocalAddr()), unmapped(conn.RemoteAddr())
+	s.local, s.remote = near.Addr(), far
+	s.result.Session.Source, s.result.Session.Sink = s.local.String(), far.String()
+	if s.alone {
+		s.result.Session.Sink = far.Addr().String()
+		return conn.Close()
+	}
+	s.line = line{conn, "the sink at " + far.String()}
+	defer context.AfterFunc(ctx, s.line.close)()
+	if err := s.line.say(hello{Nettoll: Protocol, Version: s.o.Version}); err != nil {
+		return err
+	}
+	var h hello
+	switch err := s.line.hear(&h, answerLimit); {
+	case err != nil:
+		return fmt.Errorf("%w (is it nettoll sink that listens there?)", err)
+	case h.Nettoll == 0:
+		return fmt.Errorf("%s is no nettoll", s.line.peer)
+	case h.Refused != "":
+		return fmt.Errorf("%s, nettoll %.40s, refuses: %s", s.line.peer, h.Version, h.Refused)
+	case h.Nettoll != Protocol:
+		return fmt.Errorf("%s, nettoll %.40s, speaks version %d of nettoll's protocol, and this source, nettoll %s, version %d: use the same nettoll on both sides", s.line.peer, h.Version, h.Nettoll, s.o.Version, Protocol)
+	}
+	s.result.Versions["sink"] = h.Version
+	return s.echo()
+}
+
+// refusal says why there is no connection.
+func refusal(to string, err error) error {
+	hint := ""
+	var timeout net.Error
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		hint = " (is nettoll sink running there?)"
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return fmt.Errorf("connect to %s: no answer within %v (is the address right, and does a firewall let its port pass?)", to, connectLimit)
+	}
+	return fmt.Errorf("connect to %s: %w%s", to, cause(err), hint)
+}
+
+// echo measures the round trip, and tries whether packets of full size pass.
+func (s *source) echo() error {
+	for range echoes {
+		start := time.Now()
+		if _, err := s.line.ask(request{Do: doEcho}, answerLimit); err != nil {
+			return err
+		}
+		if took := time.Since(start); s.rtt == 0 || took < s.rtt {
+			s.rtt = took
+		}
+	}
+	s.result.RoundTrip = s.rtt.Seconds()
+	_, err := s.line.ask(request{Do: doEcho, Bytes: make([]byte, fullSize)}, answerLimit)
+	if errors.Is(err, errSilent) {
+		return fmt.Errorf("%s answers small packets and none of full size: a link on the way has a smaller MTU than the ends, and its refusals (ICMP) do not arrive (hint: lower the MTU here and there)", s.line.peer)
+	}
+	if s.rtt > traffic.DrainLimit {
+		s.result.warn(fmt.Sprintf("a round trip takes %v: what is not there %v after the close counts as lost", s.rtt.Round(time.Millisecond), traffic.DrainLimit))
+	}
+	return err
+}
+
+// ask asks the sink, where there is one.
+func (s *source) ask(r request, within time.Duration) (answer, error) {
+	if s.alone {
+		return answer{}, nil
+	}
+	return s.line.ask(r, within)
+}
+
+func (s *source) warm() time.Duration {
+	return time.Duration(s.o.Workload.Describe().Warm * float64(s.o.Length))
+}
+
+// run opens both ends and lets the trials happen.
+func (s *source) run(ctx context.Context) error {
+	if err := s.open(); err != nil {
+		return err
+	}
+	if f, err := s.crew.facts(); err == nil && len(f) > 0 {
+		s.result.Granted = f[0]
+	}
+	s.o.Begun(s.result.Session)
+	began := time.Now()
+	run := uint64(began.Unix()) << 32 // what is on its way from an earlier source belongs to no trial of this one
+	for k := range s.o.Trials {
+		start := time.Since(began)
+		trial, err := s.trial(run|uint64(k+1), ctx.Done())
+		if err != nil {
+			return err
+		}
+		in := s.note(trial)
+		in.Start = start.Round(time.Microsecond).Seconds()
+		if k == 0 && in.silent {
+			return s.diagnose()
+		}
+		s.result.Intervals = append(s.result.Intervals, in)
+		s.o.Interval(in)
+	}
+	return nil
+}
+
+// dismiss closes everything. The threads of a trial that was given up end when its window does.
+func (s *source) dismiss() {
+	s.line.close()
+	switch {
+	case s.crew == nil:
+	case s.ended == nil:
+		s.crew.end()
+	default:
+		go func() {
+			<-s.ended
+			s.crew.end()
+		}()
+	}
+}
+
+// open opens the sink's endpoints, then the source's, and then lets the sink accept what these have connected.
+func (s *source) open() error {
+	each := max(sinkPorts, mostPorts/s.o.Pairs)
+	// Two sources of one machine that start together look in different places.
+	from := firstSource + rand.IntN(lastSource-firstSource-s.o.Pairs*each)
+	first, err := freePorts(s.local, from, s.o.Pairs*each)
+	if err != nil {
+		return err
+	}
+	name := s.o.Workload.Describe().Name
+	o := &opening{Workload: name, Params: s.told(), Seed: s.o.Seed, Each: each, Length: int64(s.o.Length), Warm: int64(s.warm())}
+	for pair := range s.o.Pairs {
+		o.Ports = append(o.Ports, uint16(first+pair*each))
+	}
+	a, err := s.ask(request{Do: doOpen, Open: o}, answerLimit)
+	switch {
+	case err != nil:
+		return err
+	case s.alone:
+		a.Ports, a.Each = make([]uint16, s.o.Pairs), 1 // nobody has them
+	case len(a.Ports) != s.o.Pairs || a.Each < 1:
+		return fmt.Errorf("%s has opened %s of %d", s.line.peer, count(len(a.Ports), "pair"), s.o.Pairs)
+	}
+	for pair, port := range o.Ports {
+		s.specs = append(s.specs, workload.Spec{
+			Workload: name, Params: s.o.Params, Side: workload.Source, Pair: pair, Seed: s.o.Seed + uint64(pair),
+			Local: netip.AddrPortFrom(s.local, port), LocalPorts: each, Remote: netip.AddrPortFrom(s.remote.Addr(), a.Ports[pair]), RemotePorts: a.Each,
+		})
+	}
+	if s.crew, err = enlist(s.o.Workload, s.specs, s.o.CPUs); err != nil {
+		return err
+	}
+	_, err = s.ask(request{Do: doReady}, answerLimit)
+	return err
+}
+
+// told are the parameters as the sink is told them: it does not follow a schedule, so it needs no file that one is in.
+func (s *source) told() map[string]string {
+	told := map[string]string{}
+	for name, value := range s.o.Params {
+		if !strings.HasPrefix(value, readsFile) {
+			told[name] = value
+		}
+	}
+	return told
+}
+
+// errStopped says that a trial was given up.
+var errStopped = errors.New("stopped")
+
+// trial lets one trial happen.
+func (s *source) trial(id uint64, stop <-chan struct{}) (workload.Trial, error) {
+	t := workload.Trial{Params: s.o.Params, Window: s.o.Length - s.warm(), Length: s.o.Length}
+	s.crew.all(func(e traffic.Endpoint) { e.Prepare(id) })
+	_, err := s.ask(request{Do: doPrepare, Trial: id}, answerLimit)
+	s.crew.wait()
+	if err != nil {
+		return t, err
+	}
+	if _, err := s.ask(request{Do: doGo, Trial: id, Ahead: int64(s.rtt / 2)}, answerLimit); err != nil {
+		return t, err
+	}
+	open := clock.Now()
+	w := traffic.Window{Open: open, Start: open + int64(s.warm()), Close: open + int64(s.o.Length)}
+	s.crew.all(func(e traffic.Endpoint) { traffic.Drive(e, id, w) })
+	ended := make(chan struct{})
+	s.ended = ended
+	go func() {
+		s.crew.wait()
+		close(ended)
+	}()
+	// A sink that dies is noticed while the threads are still at it.
+	a, err := s.ask(request{Do: doCollect}, s.o.Length+answerLimit)
+	if err != nil {
+		return t, fmt.Errorf("in the middle of a trial: %w", err)
+	}
+	select {
+	case <-ended:
+		s.ended = nil
+	case <-stop:
+		return t, errStopped
+	}
+	if t.Sources, err = s.crew.collect(&t.Histograms); err != nil {
+		return t, err
+	}
+	if s.alone {
+		t.Sinks = make([]traffic.Sample, s.o.Pairs)
+		return t, nil
+	}
+	if a.Left == nil || len(a.Left.Samples) != s.o.Pairs {
+		return t, fmt.Errorf("%s has sent samples that are none", s.line.peer)
+	}
+	t.Sinks = a.Left.Samples
+	for i := range t.Sinks {
+		one := &t.Sinks[i]
+		one.Failure, one.Doubt = plain(one.Failure), plain(one.Doubt)
+	}
+	if err := t.AddHistograms(a.Left.Histograms); err != nil {
+		return t, fmt.Errorf("%s has sent durations that are none: %w", s.line.peer, err)
+	}
+	return t, nil
+}
+
+// diagnose finds out why nothing has arrived, by datagrams between the first ports of both ends.
+func (s *source) diagnose() error {
+	s.crew.end()
+	s.crew = nil
+	first := s.specs[0]
+	if s.alone {
+		return fmt.Errorf("%s does not answer", first.Remote.Addr())
+	}
+	if _, err := s.ask(request{Do: doProbe}, answerLimit); err != nil {
+		return fmt.Errorf("nothing has arrived, and why cannot be found out: %w", err)
+	}
+	passes := func(payload int) error {
+		try, err := proof.Passage(first.Local, first.Remote, payload)
+		if err != nil {
+			return err
+		}
+		return try()
+	}
+	between := fmt.Sprintf("nothing arrives that is sent from %s to %s by UDP", first.Local, first.Remote)
+	if err := passes(traffic.HeaderSize); err != nil {
+		return fmt.Errorf("%s (hint: a firewall, or an address translation that changes ports; the sink's are those after its own)", between)
+	}
+	payload := s.o.Params.Size("payload")
+	if payload == 0 {
+		return errors.New("nothing has arrived, though datagrams pass")
+	}
+	switch err := passes(payload); {
+	case errors.Is(err, syscall.EMSGSIZE):
+		return fmt.Errorf("%s with a payload of %d bytes, which is more than fits the MTU: fragments do not pass (hint: a smaller payload)", between, payload)
+	case err != nil:
+		return fmt.Errorf("%s with a payload of %d bytes, and small datagrams do: the MTU of a link on the way is too small, and its refusals (ICMP) do not arrive (hint: a smaller payload, or the right MTU here)", between, payload)
+	}
+	return errors.New("nothing has arrived within the first interval, though datagrams of that size pass")
+}

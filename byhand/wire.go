@@ -1,0 +1,219 @@
+package byhand
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+	"unicode"
+
+	"github.com/nettoll/nettoll/traffic"
+)
+
+// Protocol is the version of what both ends say to each other. It changes when an older peer would misunderstand: the frames, or what the
+// workloads send.
+const Protocol = 1
+
+// Port is where a sink listens if nobody says otherwise: T-O-L-L on the keys of a telephone. Those from the next one on are for the traffic.
+const Port = 8655
+
+const (
+	// frameLimit is the largest message in bytes: histograms of seven quantities of some tens of kB each, and a sample for each pair.
+	frameLimit = 1 << 20
+
+	// answerLimit is how long the other end may take for what it does at once.
+	answerLimit = 5 * time.Second
+	// silence is how long a source may say nothing between two requests.
+	silence = 10 * time.Second
+
+	// fullSize is how many bytes an echo carries to be sure that it is cut into packets as large as the path lets pass: more than two of Ethernet
+	// jumbo frames.
+	fullSize = 20_000
+)
+
+// hello is the first message of both ends. It is understood by every version.
+type hello struct {
+	Nettoll int    `json:"nettoll"` // [Protocol]; 0 is none of ours
+	Version string `json:"version"` // of the program
+	Refused string `json:"refused,omitempty"`
+}
+
+// What a source asks for.
+const (
+	doEcho    = "echo"
+	doOpen    = "open"
+	doReady   = "ready"
+	doPrepare = "prepare"
+	doGo      = "go"
+	doCollect = "collect"
+	doProbe   = "probe"
+)
+
+type request struct {
+	Do    string   `json:"do"`
+	Bytes []byte   `json:"bytes,omitempty"` // echo
+	Open  *opening `json:"open,omitempty"`
+	Trial uint64   `json:"trial,omitempty"` // prepare, go
+	Ahead int64    `json:"ahead,omitempty"` // go: ns until the opening
+}
+
+// opening is all that the sink needs to know of what is to come.
+type opening struct {
+	Workload string            `json:"workload"`
+	Params   map[string]string `json:"params"`
+	Seed     uint64            `json:"seed"`
+	Ports    []uint16          `json:"ports"` // of each pair: the first of the source's
+	Each     int               `json:"each"`  // how many a pair has from there on
+	Length   int64             `json:"length"`
+	Warm     int64             `json:"warm"`
+}
+
+type answer struct {
+	Error string   `json:"error,omitempty"`
+	Bytes []byte   `json:"bytes,omitempty"`
+	Ports []uint16 `json:"ports,omitempty"` // open: the sink's, as in opening
+	Each  int      `json:"each,omitempty"`
+	Left  *left    `json:"left,omitempty"`
+}
+
+// left is what a trial has left at the sink.
+type left struct {
+	Samples    []traffic.Sample           `json:"samples"`
+	Histograms [traffic.Quantities]string `json:"histograms"` // in ns, HdrHistogram V2 compressed, base64; "" for none
+}
+
+// line is the connection between both ends. One request is under way at a time.
+type line struct {
+	conn net.Conn
+	peer string // as errors name it: "the sink at 10.0.0.2:8655"
+}
+
+// local and remote are the addresses of both ends as this one sees them.
+func (l line) local() netip.AddrPort { return unmapped(l.conn.LocalAddr()) }
+
+func (l line) remote() netip.AddrPort { return unmapped(l.conn.RemoteAddr()) }
+
+// unmapped is an address of IPv4 as such, also where a socket of IPv6 serves both.
+func unmapped(a net.Addr) netip.AddrPort {
+	var at netip.AddrPort
+	switch a := a.(type) {
+	case *net.TCPAddr:
+		at = a.AddrPort()
+	case *net.UDPAddr:
+		at = a.AddrPort()
+	}
+	return netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
+}
+
+// close ends the connection, if there is one.
+func (l line) close() {
+	if l.conn != nil {
+		_ = l.conn.Close()
+	}
+}
+
+// say sends one message.
+func (l line) say(v any) error {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	if len(body) > frameLimit {
+		return fmt.Errorf("a message of %d bytes to %s: at most %d can be sent", len(body), l.peer, frameLimit)
+	}
+	_ = l.conn.SetWriteDeadline(time.Now().Add(answerLimit)) // fails where the connection has ended, which the write says
+	_, err = l.conn.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...))
+	return l.explain(err, answerLimit)
+}
+
+// hear waits for one message.
+func (l line) hear(v any, within time.Duration) error {
+	_ = l.conn.SetReadDeadline(time.Now().Add(within)) // as above
+	body, err := readFrame(l.conn)
+	if err != nil {
+		return l.explain(err, within)
+	}
+	if err := json.Unmarshal(body, v); err != nil {
+		return fmt.Errorf("%s sent %w (%s)", l.peer, errFrame, plain(err.Error()))
+	}
+	if h, ok := v.(*hello); ok {
+		h.Version, h.Refused = plain(h.Version), plain(h.Refused)
+	}
+	return nil
+}
+
+// errFrame says that what came is not what nettoll sends.
+var errFrame = errors.New("no message of nettoll")
+
+func readFrame(r io.Reader) ([]byte, error) {
+	var head [4]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return nil, err
+	}
+	size := int64(binary.BigEndian.Uint32(head[:]))
+	if size == 0 || size > frameLimit {
+		return nil, fmt.Errorf("%w (it begins with %q)", errFrame, head[:])
+	}
+	body, err := io.ReadAll(io.LimitReader(r, size)) // room grows with what arrives, not with what is claimed
+	if err == nil && int64(len(body)) < size {
+		err = io.ErrUnexpectedEOF
+	}
+	return body, err
+}
+
+// explain names what happened to the connection.
+func (l line) explain(err error, within time.Duration) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return fmt.Errorf("%s: %w %v", l.peer, errSilent, within)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return fmt.Errorf("%s %w", l.peer, errEnded)
+	case errors.Is(err, errFrame):
+		return fmt.Errorf("%s sent %w", l.peer, err)
+	}
+	return fmt.Errorf("%s: %w", l.peer, err)
+}
+
+var (
+	errEnded  = errors.New("has ended the connection")
+	errSilent = errors.New("said nothing for")
+)
+
+// plain is text of the other end as a terminal may see it: without control characters, and not endless.
+func plain(s string) string {
+	const most = 1000
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return '?'
+		}
+		return r
+	}, strings.ToValidUTF8(s, "?"))
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") + "…"
+	}
+	return s
+}
+
+// ask sends a request and waits for its answer.
+func (l line) ask(r request, within time.Duration) (answer, error) {
+	if err := l.say(r); err != nil {
+		return answer{}, err
+	}
+	var a answer
+	if err := l.hear(&a, within); err != nil {
+		return a, err
+	}
+	if a.Error != "" {
+		return a, fmt.Errorf("%s: %s", l.peer, plain(a.Error))
+	}
+	return a, nil
+}

@@ -1,0 +1,327 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nettoll/nettoll/byhand"
+	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/report"
+	"github.com/nettoll/nettoll/workload"
+)
+
+// sourceFlags are what `source` can be told.
+type sourceFlags struct {
+	time, interval time.Duration
+	ipv4, ipv6     bool
+	json           bool
+	options        byhand.Options
+}
+
+func (a *app) sourceCommand() *cobra.Command {
+	f := &sourceFlags{}
+	cmd := &cobra.Command{
+		Use:   "source WORKLOAD ADDRESS",
+		Short: "Run a workload against nettoll sink, by hand",
+		Long: `Runs any workload between this machine, or container, and another one on which nettoll sink waits, and prints a line of
+figures for each interval and one for all of them. ADDRESS is an address or a name, with :PORT where the sink does not
+wait at the usual one. No privilege is needed, and nothing is built.
+
+WORKLOAD is written as for nettoll run, with its parameters in parentheses (nettoll list workload has them all); in a shell
+it wants quotes. Each interval is a trial, with its warm-up, which does not count, its window and the end of what is
+under way; between two of them nothing is sent for some round trips. Over all intervals rates are means, losses are of all that was sent,
+and percentiles are those of all samples. A percentile q is shown where there are 100/(1-q) samples.
+
+With --json it is one object: workload, params, source, sink, pairs, versions, round_trip, granted, interval,
+warm_up, intervals (each with start, duration, window, metrics, limit, warnings), metrics, limit and
+warnings, all in base units, and error where it ended with one.`,
+		Example: `  nettoll source udp-rr 10.0.0.2                                round trips, both ends asleep between them
+  nettoll source 'udp-rr(mode=spin,payload=100)' 10.0.0.2       both ends spinning
+  nettoll source tcp-stream server.example --ipv6 --time 30s
+  nettoll source 'udp-rate(payload=1400)' '[fd00::2]:7000' --pairs 4
+  nettoll source udp-rr 10.0.0.2 --json | jq .metrics.latency_p99`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return usageError{fmt.Errorf("nettoll source takes two arguments, the workload and the address of a sink, got %d (see nettoll source --help)", len(args))}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := a.complement(f, args); err != nil {
+				return err
+			}
+			return a.byHand(cmd.Context(), f)
+		},
+	}
+	cmd.Flags().DurationVar(&f.time, "time", 10*time.Second, "how long to measure; whole intervals")
+	cmd.Flags().DurationVar(&f.interval, "interval", time.Second, "how long each interval is")
+	cmd.Flags().IntVar(&f.options.Pairs, "pairs", 1, "how many pairs of source and sink at once, a thread each")
+	cmd.Flags().IntSliceVar(&f.options.CPUs, "cpu", nil, "CPUs that the source's threads run on, in turn (default anywhere)")
+	cmd.Flags().Uint64Var(&f.options.Seed, "seed", 1, "seed of arrivals and sizes")
+	cmd.Flags().BoolVar(&f.ipv4, "ipv4", false, "use an address of IPv4 where a name has both")
+	cmd.Flags().BoolVar(&f.ipv6, "ipv6", false, "use an address of IPv6 where a name has both")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object, when all is over")
+	cmd.ValidArgsFunction = first(1, single(a.ownChoices()))
+	numbers(cmd, "interval", "cpu")
+	return cmd
+}
+
+// ownChoices are the workloads as nettoll's own engine runs them.
+func (a *app) ownChoices() []choice {
+	var choices []choice
+	for _, w := range a.catalogue.Workloads {
+		d := w.Describe()
+		choices = append(choices, choice{d.Name, d.Summary, d.Params})
+	}
+	return choices
+}
+
+// numbers says that the values of flags are nobody's to guess.
+func numbers(cmd *cobra.Command, flags ...string) {
+	for _, name := range flags {
+		_ = cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions) // fails where there is no such flag
+	}
+}
+
+// complement checks arguments and flags and makes options of them.
+func (a *app) complement(f *sourceFlags, args []string) error {
+	o := &f.options
+	name, given, err := part.Parse("workload", args[0])
+	if err != nil {
+		return usageError{err}
+	}
+	if d, foreign := given["driver"]; foreign {
+		return usageError{fmt.Errorf("driver=%s: by hand there is nettoll's own engine (start the other program itself, or let nettoll run drive both)", d)}
+	}
+	for _, w := range a.catalogue.Workloads {
+		if w.Describe().Name == name {
+			o.Workload = w
+		}
+	}
+	if o.Workload == nil {
+		return usageError{fmt.Errorf("unknown workload %q (known: %s)", name, strings.Join(a.workloads(), ", "))}
+	}
+	if o.Params, err = o.Workload.Describe().Resolve(given); err != nil {
+		return usageError{err}
+	}
+	if o.Sink, err = endpoint(args[1]); err != nil {
+		return usageError{err}
+	}
+	switch {
+	case f.ipv4 && f.ipv6:
+		return usageError{errors.New("--ipv4 and --ipv6: want one of them")}
+	case f.interval < byhand.ShortestTrial || f.interval > byhand.LongestTrial:
+		return usageError{fmt.Errorf("--interval %v: out of range (want %v to %v)", f.interval, byhand.ShortestTrial, byhand.LongestTrial)}
+	case f.time <= 0:
+		return usageError{fmt.Errorf("--time %v: out of range (want more than 0)", f.time)}
+	case o.Pairs < 1 || o.Pairs > byhand.MostPairs:
+		return usageError{fmt.Errorf("--pairs %d: out of range (want 1 to %d)", o.Pairs, byhand.MostPairs)}
+	}
+	o.Network = "tcp"
+	if f.ipv4 {
+		o.Network = "tcp4"
+	} else if f.ipv6 {
+		o.Network = "tcp6"
+	}
+	o.Length = min(f.interval, max(f.time, byhand.ShortestTrial))
+	o.Trials = int((f.time + o.Length - 1) / o.Length)
+	o.Version = a.versionText()
+	return onCPUs(o.CPUs)
+}
+
+func (a *app) byHand(ctx context.Context, f *sourceFlags) error {
+	t := &byHandTable{app: a, primary: f.options.Workload.Describe().Primary(f.options.Params)}
+	f.options.Begun, f.options.Interval = t.begin, t.interval
+	if f.json {
+		f.options.Begun, f.options.Interval = func(byhand.Session) {}, func(byhand.Interval) {}
+	}
+	r, err := byhand.Source(ctx, f.options)
+	interrupted := ctx.Err() != nil
+	if r == nil {
+		if interrupted {
+			fmt.Fprintln(a.Err, "nettoll: nothing was measured yet")
+			return status(exitInterrupted)
+		}
+		return err
+	}
+	failed := 0
+	for _, in := range r.Intervals {
+		if in.Failure != "" {
+			failed++
+		}
+	}
+	if err == nil && failed == len(r.Intervals) {
+		err = fmt.Errorf("no interval can be used: %s", r.Intervals[0].Failure)
+	}
+	if f.json {
+		out := struct {
+			*byhand.Result
+			Error string `json:"error,omitempty"`
+		}{Result: r}
+		if r.Warnings == nil {
+			r.Warnings = []string{}
+		}
+		if err != nil {
+			out.Error = err.Error()
+		}
+		if err := writeJSON(a.Out, out); err != nil {
+			return err
+		}
+	} else {
+		t.end(r)
+	}
+	switch {
+	case interrupted:
+		return status(exitInterrupted)
+	case err != nil:
+		return err
+	case failed > 0:
+		return status(exitPartly)
+	}
+	return nil
+}
+
+// byHandTable is what people see: a line for each interval, and one for all.
+type byHandTable struct {
+	app     *app
+	primary string
+	columns []measure.Metric
+	widths  []int
+}
+
+// spanWidth is the room for "3599.0–3600.0 s".
+const spanWidth = 16
+
+func (t *byHandTable) begin(s byhand.Session) {
+	w := t.app.Out
+	fmt.Fprintf(w, "%s  %s → %s", s.Workload, s.Source, s.Sink)
+	if s.Pairs > 1 {
+		fmt.Fprintf(w, "  %d pairs", s.Pairs)
+	}
+	if s.RoundTrip > 0 {
+		fmt.Fprintf(w, "  (TCP round trip %s)", report.Number(s.RoundTrip, measure.UnitSecond))
+	}
+	if s.Granted.Congestion != "" {
+		fmt.Fprintf(w, "  %s, MSS %d", s.Granted.Congestion, s.Granted.MSS)
+	}
+	fmt.Fprintln(w)
+	if v := s.Versions; v["sink"] != "" && v["sink"] != v["source"] {
+		fmt.Fprintf(t.app.Err, "nettoll: this source is nettoll %s, and the sink %s\n", v["source"], v["sink"])
+	}
+}
+
+// choose takes the primary metric and what goes with it, of those that there are.
+func (t *byHandTable) choose(in byhand.Interval) {
+	_, latency := in.Metrics["latency_mean"]
+	wanted := []string{"goodput", "goodput_forward", "goodput_reverse", "packet_rate", "transaction_rate", "connection_rate", "connect_latency_p50"}
+	durations := []string{"latency_p50", "latency_p99", "latency_max"}
+	if strings.HasPrefix(t.primary, "latency") {
+		wanted = slices.Concat([]string{t.primary}, durations, wanted)
+	} else {
+		wanted = slices.Concat([]string{t.primary}, wanted, durations)
+	}
+	wanted = append(wanted, "loss", "retransmits", "cpu_source", "cpu_sink")
+	fmt.Fprintf(t.app.Out, "%-*s", spanWidth, "")
+	for i, name := range wanted {
+		_, has := in.Metrics[name]
+		has = has || i == 0 || latency && slices.Contains(durations, name) // which may come with further samples
+		if !has || i > 0 && name == t.primary {
+			continue
+		}
+		m, _ := measure.LookupMetric(name)
+		head := report.Label(name)
+		t.columns, t.widths = append(t.columns, m), append(t.widths, max(len(head), columnWidth))
+		fmt.Fprintf(t.app.Out, "  %*s", t.widths[len(t.widths)-1], head)
+	}
+	fmt.Fprintln(t.app.Out)
+}
+
+// columnWidth holds "999 kpacket/s".
+const columnWidth = 13
+
+func (t *byHandTable) interval(in byhand.Interval) {
+	if in.Failure != "" {
+		fmt.Fprintf(t.app.Out, "%s  failed: %s\n", span(in.Start, in.Start+in.Duration), in.Failure)
+		return
+	}
+	if t.columns == nil {
+		t.choose(in)
+	}
+	t.line(span(in.Start, in.Start+in.Duration), in.Metrics)
+}
+
+func span(from, to float64) string {
+	return fmt.Sprintf("%*s", spanWidth, fmt.Sprintf("%.1f–%.1f s", from, to))
+}
+
+func (t *byHandTable) line(head string, metrics map[string]float64) {
+	fmt.Fprint(t.app.Out, head)
+	for i, m := range t.columns {
+		value := "–"
+		if v, ok := metrics[m.Name]; ok {
+			value = report.Number(v, m.Unit)
+		}
+		fmt.Fprintf(t.app.Out, "  %*s", t.widths[i], value)
+	}
+	fmt.Fprintln(t.app.Out)
+}
+
+// end prints what came of all intervals, and what should be known of it.
+func (t *byHandTable) end(r *byhand.Result) {
+	w := t.app.Out
+	if t.columns != nil {
+		width := spanWidth
+		for _, n := range t.widths {
+			width += 2 + n
+		}
+		fmt.Fprintln(w, strings.Repeat("─", width))
+		last := r.Intervals[len(r.Intervals)-1]
+		t.line(span(0, last.Start+last.Duration), r.Metrics)
+		fmt.Fprintln(w)
+		t.rest(r)
+	}
+	if r.Limit != "" {
+		fmt.Fprintf(w, "limited by the %s\n", limited(r.Limit))
+	}
+	for _, warning := range r.Warnings {
+		fmt.Fprintf(w, "! %s\n", warning)
+	}
+}
+
+// rest prints the figures that have no column.
+func (t *byHandTable) rest(r *byhand.Result) {
+	var list []string
+	for _, m := range measure.Metrics() {
+		v, has := r.Metrics[m.Name]
+		shown := false
+		for _, c := range t.columns {
+			shown = shown || c.Name == m.Name
+		}
+		if has && !shown {
+			list = append(list, report.Label(m.Name)+" "+report.Number(v, m.Unit))
+		}
+	}
+	if len(list) > 0 {
+		fmt.Fprintln(t.app.Out, strings.Join(list, " · "))
+	}
+}
+
+// limited says in words what kept the figure from being higher.
+func limited(by workload.Limit) string {
+	switch by {
+	case workload.BySender:
+		return "sender: the sink waited, and nothing was lost"
+	case workload.ByPath:
+		return "path"
+	case workload.ByReceiver:
+		return "receiver: it was never done"
+	}
+	return string(by)
+}
