@@ -26,6 +26,7 @@ type Sample struct {
 	Bytes     int64        `json:"bytes,omitempty"`     // payload of the whole trial
 	CPU       int64        `json:"cpu"`                 // ns of run time of the thread from opening to leaving
 	User      int64        `json:"user,omitempty"`      // of CPU, ns outside the kernel, which counts them in ticks: right on average only
+	Delayed   int64        `json:"delayed,omitempty"`   // ns in which the thread was ready to run and had no CPU; tcp-stream only
 	Awaited   int64        `json:"awaited,omitempty"`   // of the messages received, those that there was nothing to receive before
 	Dropped   int64        `json:"dropped,omitempty"`   // packets of the whole trial that the kernel threw away at this side's full receive buffer
 	Blocked   int64        `json:"blocked,omitempty"`   // how many times a send had to wait: the path held a whole send buffer

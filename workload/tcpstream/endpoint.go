@@ -9,6 +9,7 @@ import (
 
 	"github.com/nettoll/nettoll/internal/linux/netns"
 	"github.com/nettoll/nettoll/internal/linux/sock"
+	"github.com/nettoll/nettoll/internal/linux/thread"
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/workload"
 )
@@ -69,14 +70,12 @@ type endpoint struct {
 	flags          int    // of send
 	buf            []byte // that is read into
 	poller         *sock.Poller
-	sleeper        *sock.Poller // waits for nothing but the time
 	reaper         *sock.Reaper // nil without zero copy
 	copied         uint32       // sends with zero copy that were none
 	sample         traffic.Sample
 
 	next       int   // the slice that is not complete yet
 	due, slice int64 // its end and its length in ns
-	still      int64 // when the reader stands still next
 
 	lost   sock.Errno // why a connection was lost in the trial
 	closed bool       // likewise: its other end has closed it
@@ -91,7 +90,7 @@ func newEndpoint(s workload.Spec, home *os.File) endpoint {
 	for i := range e.flows {
 		e.flows[i].conn = sock.Socket{FD: -1}
 	}
-	e.poller, e.sleeper = sock.NewPoller(len(e.flows)), sock.NewPoller(0)
+	e.poller = sock.NewPoller(len(e.flows))
 	size := s.Params.Size("message")
 	e.turn = min(max(1, turnBytes/size), turnMessages)
 	e.message, e.final = make([]byte, size), make([]byte, size)
@@ -164,6 +163,7 @@ func (e *endpoint) reset() bool {
 		if e.broken || !idle(f.conn) {
 			return false
 		}
+		f.conn.Nagle(!e.spec.Params.On("nodelay")) // off since the end of the last trial
 	}
 	return true
 }
@@ -213,7 +213,7 @@ func (e *endpoint) Run(_ uint64, w traffic.Window) {
 	}
 	e.slice = (w.Close - w.Open) / traffic.Slices
 	e.next, e.due = 1, w.Open+e.slice
-	e.still = w.Open + int64(e.spec.Stall.Every)
+	delay := thread.Delay()
 	var done bool
 	switch {
 	case len(e.flows) > 1 || e.writes && e.reads:
@@ -223,6 +223,7 @@ func (e *endpoint) Run(_ uint64, w traffic.Window) {
 	default:
 		done = e.read(w)
 	}
+	e.sample.Delayed = thread.Delay() - delay
 	if e.reads { // where the last read ended before the close by this side's clock, or there was none
 		for ; e.next <= traffic.Slices; e.next++ {
 			e.sample.Delivered[e.next] = e.sample.Bytes

@@ -4,6 +4,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/clock"
 	"github.com/nettoll/nettoll/internal/linux/sock"
 	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/workload"
 )
 
 // The functions here are nosplit: without a stack check they hold no point at which the Go scheduler takes the thread.
@@ -54,8 +55,11 @@ func (e *endpoint) push(f *flow, flags int) sock.Errno {
 	}
 	if f.at += n; f.at == len(message) {
 		f.at = 0
-		f.sent = f.ending
 		e.sample.Total++
+		if f.ending {
+			f.sent = true
+			f.conn.Nagle(false) // else the last bytes wait for an acknowledgement that the receiver delays by 40 ms (TCP_DELACK_MIN, include/net/tcp.h)
+		}
 	}
 	if e.reaper != nil {
 		if f.sends++; f.sends%reapEvery == 0 {
@@ -95,10 +99,10 @@ func (e *endpoint) lose(errno sock.Errno) {
 //go:nosplit
 func (e *endpoint) read(w traffic.Window) bool {
 	f := &e.flows[0]
-	stalls := e.spec.Stall.For > 0
+	stall := e.spec.Stall
 	for {
-		if stalls {
-			e.stall(w)
+		if stall.For > 0 {
+			traffic.StandStill(w.Open, stall.Every, stall.For)
 		}
 		n, errno := f.conn.Recv(&e.buf[0], len(e.buf), 0)
 		now := clock.Now()
@@ -153,31 +157,18 @@ func (e *endpoint) take(f *flow, n int) bool {
 	return true
 }
 
-// stall lets a reader stand still when it is time for it.
-//
-//go:nosplit
-func (e *endpoint) stall(w traffic.Window) {
-	now := clock.Now()
-	if now < e.still || now >= w.Close {
-		return
-	}
-	for end := now + int64(e.spec.Stall.For); now < end; now = clock.Now() {
-		e.sleeper.Wait(end - now)
-	}
-	for e.still <= now {
-		e.still += int64(e.spec.Stall.Every)
-	}
-}
-
 // exchange drives several connections, or one both ways: it waits until some are ready, and gives each of those its turn. It says whether the last
 // message of each was sent and has come.
 //
 //go:nosplit
 func (e *endpoint) exchange(w traffic.Window) bool {
-	stalls := e.reads && e.spec.Stall.For > 0
+	var stall workload.Stall
+	if e.reads {
+		stall = e.spec.Stall
+	}
 	for {
-		if stalls {
-			e.stall(w)
+		if stall.For > 0 {
+			traffic.StandStill(w.Open, stall.Every, stall.For)
 		}
 		now := clock.Now()
 		if !e.watch() {

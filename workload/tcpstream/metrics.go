@@ -56,6 +56,7 @@ func (Workload) Metrics(t workload.Trial) workload.Result {
 		r.Metrics["service_demand"] = seconds / float64(bytes)
 	}
 	putTCP(t, r.Metrics)
+	r.Limit = limited(t)
 	return r
 }
 

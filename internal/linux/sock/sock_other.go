@@ -161,3 +161,6 @@ func (Socket) Drop() {}
 
 // OutOfDescriptors is never so here.
 func OutOfDescriptors(error) bool { return false }
+
+// Nagle does nothing here.
+func (Socket) Nagle(bool) {}

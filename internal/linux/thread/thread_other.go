@@ -35,3 +35,6 @@ func UserTime() int64 { return 0 }
 
 // Park is not supported here.
 func Park(map[int]bool) error { return unsupported("park threads") }
+
+// Delay is not known here.
+func Delay() int64 { return 0 }

@@ -1,0 +1,67 @@
+package tcpstream
+
+import (
+	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/workload"
+)
+
+// What the limit of a trial is told by. The first two are shares of a thread's time, the others of the time in which connections had something to
+// send.
+const (
+	always   = 0.95 // a thread that was awake for longer never waited: over loopback the side that is the limit is awake for 0.96 to 1.00
+	seldom   = 0.5  // one that was awake for less waited for something most of the time
+	mostly   = 0.5  // of the time something else held the connections up
+	slightly = 0.05
+)
+
+// limited says what kept the goodput from being higher.
+//
+// A thread that was awake all the time, running or waiting for a CPU, never waited for the other end. On one machine the writer's thread does most
+// of the work of the path and of the receiver's protocol as well, in soft interrupts: where it says sender, what is behind is the CPU of the writing
+// side. What TCP itself waited for is counted by the kernel (tcp_chrono_start, net/ipv4/tcp_output.c): a full receive window means that the reader
+// was behind. The send buffer is counted only where it, and not the congestion window, is too small.
+func limited(t workload.Trial) workload.Limit {
+	writers, readers := roles(t)
+	tcp, resent := counted(t)
+	if tcp.Busy <= 0 {
+		return "" // a foreign program: nothing is known
+	}
+	busy := float64(tcp.Busy)
+	writing, reading := awake(writers), awake(readers)
+	switch peer, own := float64(tcp.PeerLimited)/busy, float64(tcp.SendLimited)/busy; {
+	case peer >= mostly, reading >= always && writing < always:
+		return workload.ByReceiver
+	case writing >= always, own >= mostly:
+		return workload.BySender
+	case peer >= slightly || own >= slightly:
+		return "" // several things, each for some of the time
+	case writing < seldom, resent > 0:
+		return workload.ByPath
+	}
+	return ""
+}
+
+// roles returns the sides that write and those that read.
+func roles(t workload.Trial) (writers, readers []traffic.Sample) {
+	switch t.Params["direction"] {
+	case reverse:
+		return t.Sinks, t.Sources
+	case both:
+		all := append(append([]traffic.Sample{}, t.Sources...), t.Sinks...)
+		return all, all
+	}
+	return t.Sources, t.Sinks
+}
+
+// awake is the share of their time in which threads ran, or could have run if there had been a CPU.
+func awake(side []traffic.Sample) float64 {
+	var ran, span float64
+	for _, s := range side {
+		ran += float64(s.CPU + s.Delayed)
+		span += float64(s.Span)
+	}
+	if span == 0 {
+		return 0
+	}
+	return ran / span
+}
