@@ -112,6 +112,7 @@ func (a *app) flagValues() map[string]cobra.CompletionFunc {
 		"workload":           single(a.workloadChoices()),
 		"placement":          listed(words(experiment.Placements())),
 		"affinity":           single(words(experiment.Affinities())),
+		"probe":              single(words(experiment.Probes())),
 		"pilot":              found(isRun),
 		"fail-on":            single(words(gates())),
 		"congestion-control": single(words(control.CongestionControls())),

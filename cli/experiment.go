@@ -45,6 +45,7 @@ func (f *experimentFlags) register(flags *pflag.FlagSet, a *app) {
 		{"generations", "design.generations", "how often everything is built anew, at least"},
 		{"trial", "design.trial", "length of a trial, such as 100ms; auto: the shortest sound one of each workload"},
 		{"seed", "design.seed", "seed of the order, the ports and the MAC addresses"},
+		{"probe", "design.probe", "measure every cell once more with a probe, in trials of its own, and print what that costs: softirq, which is the CPU time of soft interrupts and takes root; none"},
 		{"affinity", "factors.affinity", "which CPUs sources and sinks run on: split, same, free"},
 		{"congestion-control", "tune.congestion-control", "TCP congestion control of all cells; auto: the first of cubic, reno, bbr that all can set"},
 		{"mtu", "tune.mtu", "MTU of every link in bytes, loopback included"},

@@ -119,7 +119,7 @@ func piloted(dir string) (float64, error) {
 	}
 	spread := 0.0
 	for _, r := range data.Analysis.Rows {
-		if r.HasRatio && r.Metric == r.Cell.Primary {
+		if r.HasRatio && r.Metric == r.Cell.Primary && r.Cell.Probe == "" {
 			spread = max(spread, r.Estimate.Spread)
 		}
 	}
@@ -166,7 +166,11 @@ func (p planned) print(out io.Writer, r *experiment.Resolved) error {
 	for _, n := range p.Notes {
 		fmt.Fprintf(out, "\n! %s\n", n)
 	}
-	fmt.Fprintf(out, "\nA block, one trial of each cell, takes %v: %s in %s take %v", round(f.Block), several(f.Blocks, "block"), several(f.Generations, "generation"), round(f.Measuring))
+	probed := ""
+	if f.Probed > 0 {
+		probed = fmt.Sprintf(" (%v of it for the cells with a probe)", round(f.Probed))
+	}
+	fmt.Fprintf(out, "\nA block, one trial of each cell, takes %v%s: %s in %s take %v", round(f.Block), probed, several(f.Blocks, "block"), several(f.Generations, "generation"), round(f.Measuring))
 	if f.Measuring > e.Design.Time*11/10 {
 		fmt.Fprintf(out, " (more than the %v asked for: %d generations of a block each are the least)", e.Design.Time, e.Design.Generations)
 	}
@@ -201,6 +205,9 @@ func groupNames(c experiment.Cell) (load, where string) {
 		if x := []string{c.Family, c.Affinity}[i]; x != usual {
 			list = append(list, x)
 		}
+	}
+	if c.Probe != "" {
+		list = append(list, "probe "+c.Probe)
 	}
 	return load, strings.Join(list, ", ")
 }
