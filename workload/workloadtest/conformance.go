@@ -70,6 +70,9 @@ func Conformance(t *testing.T, load workload.Workload, variants ...map[string]st
 			t.Run("silent peer", func(t *testing.T) { silentPeer(t, load, given) })
 			t.Run("hanging peer", func(t *testing.T) { hangingPeer(t, load, given) })
 			t.Run("interruption", func(t *testing.T) { interruption(t, load, given) })
+			t.Run("port taken", func(t *testing.T) { portTaken(t, load, given) })
+			t.Run("no descriptors", func(t *testing.T) { noDescriptors(t, load, given) })
+			t.Run("dying peer", func(t *testing.T) { dyingPeer(t, load, given) })
 		})
 	}
 }

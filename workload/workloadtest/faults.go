@@ -1,0 +1,100 @@
+package workloadtest
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/workload"
+)
+
+// spec is an endpoint on loopback.
+func spec(t *testing.T, load workload.Workload, side workload.Side, given map[string]string) workload.Spec {
+	t.Helper()
+	Loopback(t)
+	params, err := load.Describe().Resolve(given)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func() netip.AddrPort { return netip.AddrPortFrom(loopback, freePorts(t, rigPorts)) }
+	return workload.Spec{
+		Workload: load.Describe().Name, Params: params, Side: side, Local: at(), Remote: at(), LocalPorts: rigPorts, RemotePorts: rigPorts,
+	}
+}
+
+// portTaken: who finds its port taken says which one.
+func portTaken(t *testing.T, load workload.Workload, given map[string]string) {
+	if load.Describe().Alone {
+		return // the kernel answers, at no port
+	}
+	s := spec(t, load, workload.Sink, given)
+	first, err := load.Open(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	second, err := load.Open(s)
+	if err == nil {
+		second.Close()
+		t.Fatal("a second sink opened the same port")
+	}
+	if port := fmt.Sprint(s.Local.Port()); !strings.Contains(err.Error(), port) || !strings.Contains(err.Error(), "in use") {
+		t.Errorf("error %q, want one that says that port %s is in use", err, port)
+	}
+}
+
+// noDescriptors: who cannot open a file says so, and closes what it has opened.
+func noDescriptors(t *testing.T, load workload.Workload, given map[string]string) {
+	for _, side := range []workload.Side{workload.Sink, workload.Source} {
+		s := spec(t, load, side, given)
+		before := testnet.Descriptors(t)
+		refused := 0
+		for more := range 4 {
+			var e traffic.Endpoint
+			var err error
+			testnet.FewDescriptors(t, more, func() { e, err = load.Open(s) })
+			switch {
+			case err == nil:
+				e.Close()
+			case strings.Contains(err.Error(), "too many open files"):
+				refused++
+			case side == workload.Source: // nobody listens for it, which it may find out first
+			default:
+				t.Errorf("%s with %d descriptors: %q, want that there are too many open files", side, more, err)
+			}
+		}
+		if refused == 0 {
+			t.Errorf("a %s opened without a single descriptor", side)
+		}
+		if after := testnet.Descriptors(t); after > before {
+			t.Errorf("%s: %d descriptors are open that were not before", side, after-before)
+		}
+	}
+}
+
+// dyingPeer: a trial whose sink is gone in the middle of it ends by its deadline, and says that something is wrong.
+func dyingPeer(t *testing.T, load workload.Workload, given map[string]string) {
+	if load.Describe().Alone {
+		return
+	}
+	r := NewRig(t, load, Options{Pairs: 1, Length: 150 * time.Millisecond, Given: given})
+	sound(t, r)
+	time.AfterFunc(r.Length/2, r.Sinks[0].Close)
+	start := time.Now()
+	timing, err := r.Block(context.Background())
+	if err != nil || !timing.Done {
+		t.Fatalf("the sink died: %v, %+v", err, timing)
+	}
+	if took := time.Since(start); took > r.Length+25*traffic.DrainLimit {
+		t.Errorf("the trial took %v", took)
+	}
+	source, sink := sample(r.Sources[0]), sample(r.Sinks[0])
+	if source.Failure == "" && source.Doubt == "" && sink.Failure == "" && sink.Doubt == "" {
+		t.Errorf("the sink died, and nobody says that something is wrong: %+v, %+v", source, sink)
+	}
+}
