@@ -19,6 +19,9 @@ const (
 	UnitCores         = "cores"
 	UnitSecondsByte   = "s/byte"
 	UnitSecondsPacket = "s/packet"
+	UnitPort          = "port"
+
+	UnitSecondsTransaction = "s/transaction"
 )
 
 // Better says which direction of a metric is the good one.
@@ -115,7 +118,8 @@ func Metrics() []Metric {
 		Metric{"cpu_softirqd", UnitCores, LowerBetter, KindCount, 0}, // nearly always 0: compared by difference; // ksoftirqd of the CPUs that sources and sinks run on
 		Metric{"cpu_softirq", UnitCores, LowerBetter, KindCPU, 0},    // in soft interrupts of the network, whoever they interrupted: no part of cpu_busy; probed cells only
 		Metric{"cpu_per_packet", UnitSecondsPacket, LowerBetter, KindCPU, 0},
-		Metric{"softirq_per_packet", UnitSecondsPacket, LowerBetter, KindCPU, 0}, // probed cells only
+		Metric{"softirq_per_packet", UnitSecondsPacket, LowerBetter, KindCPU, 0},       // probed cells only
+		Metric{"cpu_per_transaction", UnitSecondsTransaction, LowerBetter, KindCPU, 0}, // or connection, where each has one
 		Metric{"service_demand", UnitSecondsByte, LowerBetter, KindCPU, 0},
 		Metric{"memory", UnitByte, LowerBetter, KindMemory, 0},
 		Metric{"setup_time", UnitSecond, LowerBetter, KindTime, 0},
@@ -125,6 +129,7 @@ func Metrics() []Metric {
 		Metric{"tcp_min_rtt", UnitSecond, Neither, KindTime, 0},
 		Metric{"tcp_cwnd", UnitSegment, Neither, KindCount, 0},
 		Metric{"retransmits", UnitSegment, LowerBetter, KindCount, 0},
+		Metric{"ports_busy", UnitPort, LowerBetter, KindCount, 0}, // that a connection was to be made from, and an earlier one still had
 		// Of the measurement itself.
 		Metric{"dead_time", UnitSecond, Neither, KindTime, 0},  // from the end of the trial before to the opening
 		Metric{"drain_time", UnitSecond, Neither, KindTime, 0}, // from the close to the last thread's leaving
@@ -168,13 +173,13 @@ func Format(value float64, unit string) string {
 	switch unit {
 	case UnitShare:
 		return significant(value*100) + " %"
-	case UnitCores, UnitSegment:
+	case UnitCores, UnitSegment, UnitPort:
 		return significant(value) + " " + unit
 	case UnitTransaction, UnitConnection:
 		unit = "/s"
 	case "":
 		return strings.TrimSuffix(scale(value), " ")
-	case UnitSecond, UnitSecondsByte, UnitSecondsPacket:
+	case UnitSecond, UnitSecondsByte, UnitSecondsPacket, UnitSecondsTransaction:
 		if math.Abs(value) >= 1 { // no ks
 			return significant(value) + " " + unit
 		}
