@@ -52,6 +52,7 @@ type Exchange struct {
 	Echo      Echo          // how requests are ICMP's
 	Spin      bool          // keep asking
 	Compact   bool          // requests and answers are too short for a header: see compact
+	Stamped   bool          // with timestamps, one in flight: see stamp
 	Unmarked  bool          // there is nobody who waits for an end marker
 	InFlight  int           // 0 counts as 1
 	Schedule  *Schedule     // nil: as soon as there is an answer
@@ -72,6 +73,11 @@ type Exchange struct {
 	flying int       // requests that wait for their answer
 	asked  []request // by number, modulo its length
 	oldest uint64    // no request below this number is in flight
+
+	// of one exchange with timestamps
+	offset  int64 // ns from the monotonic to the real time
+	came    int64 // ns of real time: when the kernel had the last datagram
+	stamped stampedTrip
 }
 
 // request is one that waits for its answer.
@@ -88,6 +94,9 @@ func (e *Exchange) Init() error {
 	}
 	if e.Schedule != nil || e.InFlight > 1 {
 		e.asked = make([]request, asked)
+	}
+	if e.Stamped {
+		e.Recorders[SenderStack], e.Recorders[Wire], e.Recorders[ReceiverStack] = NewRecorder(), NewRecorder(), NewRecorder()
 	}
 	if e.Every == 0 {
 		e.Every = 1
@@ -119,6 +128,10 @@ func (e *Exchange) Prepare(trial uint64) {
 	e.trials++
 	e.trial, e.ended, e.flying, e.oldest = trial, e.Unmarked, 0, 0
 	clear(e.asked)
+	if e.Stamped {
+		e.offset, e.stamped.seq = sock.RealtimeOffset(), NoStamps
+		e.Flows[e.flow].Departed()
+	}
 	for {
 		if _, errno := e.look(); errno != 0 && errno != sock.Interrupted {
 			return
@@ -169,8 +182,15 @@ func (e *Exchange) single() {
 				e.Recorders[Latency].Record(now - sent)
 			}
 		}
+		if e.Stamped {
+			e.stamp(seq, sent, now, ok)
+			now = clock.Now()
+		}
 		seq++
 		sent = now
+	}
+	if e.Stamped {
+		e.doubtStamps()
 	}
 }
 
@@ -198,9 +218,8 @@ func (e *Exchange) trip(seq uint64, sent int64) (int64, bool) {
 	if e.Spin {
 		flags = sock.DontWait
 	}
-	s := e.Flows[e.flow]
 	for looks := 1; ; looks++ {
-		n, errno := s.Recv(&e.In[0], len(e.In), flags)
+		n, errno := e.receive(flags)
 		if errno == 0 {
 			if e.answers(n, seq) {
 				return clock.Now(), true
@@ -215,6 +234,17 @@ func (e *Exchange) trip(seq uint64, sent int64) (int64, bool) {
 			}
 		}
 	}
+}
+
+// receive takes a datagram of the flow in use.
+//
+//go:nosplit
+func (e *Exchange) receive(flags int) (int, sock.Errno) {
+	s := e.Flows[e.flow]
+	if e.Stamped {
+		return s.RecvStamped(&e.In[0], len(e.In), flags, &e.came)
+	}
+	return s.Recv(&e.In[0], len(e.In), flags)
 }
 
 // turn goes to the next flow.

@@ -3,6 +3,9 @@ package udprr
 import (
 	"errors"
 	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/nettoll/nettoll/internal/linux/clock"
@@ -19,60 +22,206 @@ var _ workload.Workload = Workload{}
 
 const (
 	largest = 65507 // bytes: an IPv4 datagram of 65535 less its headers (RFC 791, RFC 768)
+
+	mostInFlight = 1024
+	mostFlows    = 1024
+
+	// freshPorts is for how many trials a source has ports for flows that nobody knows yet. A generation has some tens of trials of a cell.
+	freshPorts = 256
+
+	// looksPerClock is how many times a spinning sink asks the socket before it asks the clock.
+	looksPerClock = 64
+)
+
+// closed is the rate of a source that sends a request when it has an answer; same the length of answers that are as long as their requests.
+const (
+	closed = "closed"
+	same   = "same"
 )
 
 // Describe implements [workload.Workload].
 func (Workload) Describe() workload.Description {
+	list := part.List{
+		{Name: "payload", Default: "64", Summary: "bytes of a request, 1 to 65507", Check: part.SizeBetween(1, largest)},
+		{Name: "mode", Default: "wait", Summary: "wait: both ends sleep until a datagram comes; spin: both ends keep asking", Values: []string{"wait", "spin"}},
+		{Name: "response", Default: same, Quiet: true, Summary: "bytes of an answer, 1 to 65507, or same: as many as the request has", Check: sizeOrSame},
+		{Name: "in-flight", Default: "1", Quiet: true, Summary: "requests that wait for their answers at a time, 1 to 1024", Check: part.CountBetween(1, mostInFlight)},
+		{Name: "flows", Default: "1", Quiet: true, Summary: "source ports, used in turn, 1 to 1024", Check: part.CountBetween(1, mostFlows)},
+		{Name: "flow", Default: "kept", Quiet: true, Summary: "kept: the same in all trials; fresh: a new source port in each trial, whose first round trip is a figure of its own", Values: []string{"kept", "fresh"}},
+		{Name: "timestamps", Default: "none", Quiet: true, Summary: "software: what lies between the two ends' system calls, drivers and kernels, by the kernel's timestamps", Values: []string{"none", "software"}},
+	}
+	list = append(list, workload.ScheduleParams(closed, "requests that a pair sends: closed: one for each answer, or so many a second, such as 10k/s, whatever is in flight")...)
 	return workload.Description{
-		Name:       "udp-rr",
-		Summary:    "one UDP request in flight, round trips timed one by one (sockperf ping-pong, netperf UDP_RR)",
-		Reproduces: "latency and packets per second of SeCoNetBench, which are one measurement (docs/method.md); sockperf ping-pong; netperf UDP_RR",
-		Primary:    func(part.Params) string { return "latency_p50" },
-		Why:        "waiting, the ratio of two paths has settled at 100 ms; spinning, at 10 ms",
-		Warm:       0.1,
-		Trial:      trial,
-		Spins:      func(p part.Params) bool { return p["mode"] == "spin" },
-		Params: append(part.List{
-			{Name: "payload", Default: "64", Summary: "bytes of request and response, 24 to 65507", Check: part.SizeBetween(traffic.HeaderSize, largest)},
-			{Name: "mode", Default: "wait", Summary: "wait: both ends sleep until a datagram comes; spin: both ends keep asking", Values: []string{"wait", "spin"}},
-		}, workload.SocketParams()...),
+		Name:    "udp-rr",
+		Summary: "UDP requests and their answers, round trips timed one by one (sockperf ping-pong, netperf UDP_RR)",
+		Reproduces: "latency and packets per second of SeCoNetBench, which are one measurement (docs/method.md); sockperf ping-pong; netperf UDP_RR, with 1 and 1 byte or " +
+			"with 100 and 200 as in IBM's report; at a rate, sockperf under-load",
+		Primary: primary,
+		Why:     "waiting, the ratio of two paths has settled at 100 ms; spinning, at 10 ms; at a rate, a median needs 200 requests",
+		Warm:    warm,
+		Trial:   trial,
+		Spins:   func(p part.Params) bool { return p["mode"] == "spin" },
+		Params:  append(list, workload.SocketParams()...),
+		Refuse:  refuse,
+		Metrics: slices.Concat(
+			[]string{"transaction_rate", "transaction_rate_per_pair", "loss", "cpu_per_packet", "first_packet_latency", "backlog", "planted"},
+			workload.DurationMetrics(traffic.Latency, traffic.Service, traffic.Departure, traffic.SenderStack, traffic.Wire, traffic.ReceiverStack),
+			workload.CPUMetrics(),
+		),
 	}
 }
 
-// trial is the default length of a trial; docs/method.md has the study behind it. Spinning, 10 ms would do; waiting, the ratio of two
-// paths has settled at 100 ms.
-func trial(p part.Params) time.Duration {
-	if p["mode"] == "spin" {
-		return 10 * time.Millisecond
+func sizeOrSame(s string) (string, error) {
+	if s == same {
+		return s, nil
 	}
-	return 100 * time.Millisecond
+	return part.SizeBetween(1, largest)(s)
+}
+
+// answer is how long answers are, in bytes; 0: as their requests.
+func answer(p part.Params) int { return p.Size("response") }
+
+// shortest is how many bytes the shortest datagram has, if there is no distribution of sizes: no request of one is shorter than a header.
+func shortest(p part.Params) int {
+	if n := answer(p); n > 0 {
+		return min(n, p.Size("payload"))
+	}
+	return p.Size("payload")
+}
+
+func compact(p part.Params) bool { return shortest(p) < traffic.HeaderSize }
+
+// replays says whether requests are those of a file, which has a rate and sizes of its own.
+func replays(p part.Params) bool { return strings.HasPrefix(p["arrivals"], "replay:") }
+
+// scheduled says whether requests are sent when they are due.
+func scheduled(p part.Params) bool {
+	return p["rate"] != closed || replays(p)
+}
+
+// refuse says which parameters cannot go together.
+func refuse(p part.Params) error {
+	many, paced, stamped := p.Count("in-flight") > 1, scheduled(p), p["timestamps"] != "none"
+	several, fresh := p.Count("flows") > 1, p["flow"] == "fresh"
+	switch {
+	case many && paced:
+		return fmt.Errorf("in-flight %q at a rate: requests are sent whatever is in flight", p["in-flight"])
+	case !paced && p["arrivals"] != "constant":
+		return fmt.Errorf("arrivals %q without a rate", p["arrivals"])
+	case !paced && p["sizes"] != "constant":
+		return fmt.Errorf("sizes %q without a rate", p["sizes"])
+	case compact(p) && (many || paced || stamped):
+		return fmt.Errorf("datagrams of %d bytes have no room for a header of %d, without which there is one in flight, no rate and no timestamps", shortest(p), traffic.HeaderSize)
+	case several && fresh:
+		return fmt.Errorf("flows %q and a fresh flow in each trial: that is one", p["flows"])
+	case stamped && (many || paced || several || fresh):
+		return errors.New("timestamps are for one request in flight, of one kept flow, without a rate")
+	case stamped && shortest(p) < traffic.StampsSize:
+		return fmt.Errorf("datagrams of %d bytes have no room for timestamps (want at least %d)", shortest(p), traffic.StampsSize)
+	}
+	return nil
+}
+
+// primary is the metric that governs stopping. With many in flight latency is a figure of the queue that they make.
+func primary(p part.Params) string {
+	if p.Count("in-flight") > 1 {
+		return "transaction_rate"
+	}
+	return "latency_p50"
+}
+
+// warm is the share of a trial that passes before its window opens.
+const warm = 0.1
+
+// trial is the default length of a trial; docs/method.md has the study behind it. Spinning, 10 ms would do; waiting, the ratio of two
+// paths has settled at 100 ms. At a rate the window has requests enough for a median.
+func trial(p part.Params) time.Duration {
+	const requests, longest = 250 / (1 - warm), 10 * time.Second
+	least := 100 * time.Millisecond
+	if p["mode"] == "spin" {
+		least = 10 * time.Millisecond
+	}
+	if rate := p.Rate("rate"); rate > 0 {
+		return min(max(least, time.Duration(requests/rate*1e9)), longest)
+	}
+	return least
 }
 
 // Open implements [workload.Workload].
 func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
-	sk, err := sock.UDP(s.Local, s.Remote)
+	p := s.Params
+	flows, fresh := p.Count("flows"), p["flow"] == "fresh"
+	switch s.Side {
+	case workload.Source:
+		return openSource(s, flows, fresh)
+	case workload.Sink:
+		return openSink(s, flows > 1 || fresh)
+	}
+	return nil, fmt.Errorf("open udp-rr: side %q (want source or sink)", s.Side)
+}
+
+// open opens one socket. Without a remote it is connected to nobody.
+func open(s workload.Spec, local, remote netip.AddrPort) (sock.Socket, error) {
+	sk, err := sock.UDP(local, remote)
+	if err != nil {
+		return sk, err
+	}
+	err = errors.Join(sk.Set(s.SocketOptions()), sk.SetTimeout(traffic.Patience))
+	if err == nil && s.Params["timestamps"] == "software" {
+		err = sk.SetStamps()
+	}
+	if err != nil {
+		sk.Close()
+	}
+	return sk, err
+}
+
+func openSource(s workload.Spec, flows int, fresh bool) (traffic.Endpoint, error) {
+	p := s.Params
+	if fresh {
+		flows = min(freshPorts, s.LocalPorts)
+	} else if flows > s.LocalPorts {
+		return nil, fmt.Errorf("open udp-rr: %d flows, and there are %d ports from %s on", flows, s.LocalPorts, s.Local)
+	}
+	schedule, err := s.Schedule(p.Size("payload"), traffic.HeaderSize, largest)
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(sk.Set(s.SocketOptions()), sk.SetTimeout(patience)); err != nil {
-		sk.Close()
+	e := &source{Exchange: traffic.Exchange{
+		Fresh: fresh, Out: make([]byte, p.Size("payload")), In: make([]byte, largest),
+		Spin: p["mode"] == "spin", Compact: compact(p), Stamped: p["timestamps"] == "software", InFlight: p.Count("in-flight"), Schedule: schedule,
+	}}
+	if p["sizes"] != "constant" || replays(p) {
+		e.Out = make([]byte, largest)
+	}
+	for i := range flows {
+		sk, err := open(s, netip.AddrPortFrom(s.Local.Addr(), s.Local.Port()+uint16(i)), s.Remote)
+		if err != nil {
+			e.Close()
+			return nil, err
+		}
+		e.Flows = append(e.Flows, sk)
+	}
+	if err := e.Init(); err != nil {
+		e.Close()
 		return nil, err
 	}
-	e := endpoint{
-		sock: sk,
-		out:  make([]byte, s.Params.Size("payload")),
-		in:   make([]byte, largest),
+	return e, nil
+}
+
+func openSink(s workload.Spec, anyone bool) (traffic.Endpoint, error) {
+	remote := s.Remote
+	if anyone {
+		remote = netip.AddrPort{}
 	}
-	spin := s.Params["mode"] == "spin"
-	switch s.Side {
-	case workload.Source:
-		e.recorder = traffic.NewRecorder()
-		return &source{endpoint: e, spin: spin}, nil
-	case workload.Sink:
-		return &sink{endpoint: e, spin: spin, plant: int64(s.Plant), clockCost: clockCost()}, nil
+	sk, err := open(s, s.Local, remote)
+	if err != nil {
+		return nil, err
 	}
-	sk.Close()
-	return nil, fmt.Errorf("open udp-rr: side %q (want source or sink)", s.Side)
+	return &sink{
+		sock: sk, in: make([]byte, largest), answer: answer(s.Params), anyone: anyone, spin: s.Params["mode"] == "spin", compact: compact(s.Params),
+		stamps: s.Params["timestamps"] == "software", stall: s.Stall, plant: int64(s.Plant), clockCost: clockCost(),
+	}, nil
 }
 
 // clockCost measures what one clock read takes, in nanoseconds.
@@ -85,33 +234,10 @@ func clockCost() int64 {
 	return (clock.Now() - start) / reads
 }
 
-// Metrics implements [workload.Workload]. A transaction is two packets, one each way.
+// Metrics implements [workload.Workload].
 func (Workload) Metrics(t workload.Trial) workload.Result {
 	r := workload.Result{Metrics: map[string]float64{}, PerPair: map[string][]float64{}, Warnings: t.Doubts()}
-	window := t.Window.Seconds()
-	var sent, received, total int64
-	rates := make([]float64, len(t.Sources))
-	for i, s := range t.Sources {
-		sent += s.Sent
-		received += s.Received
-		total += s.Total
-		rates[i] = float64(s.Received) / window
-	}
-	r.Metrics["transaction_rate"] = float64(received) / window
-	if len(t.Sources) > 1 {
-		r.Metrics["transaction_rate_per_pair"] = float64(received) / window / float64(len(t.Sources))
-		r.PerPair["transaction_rate"] = rates
-	}
-	if sent > 0 {
-		r.Metrics["loss"] = float64(sent-received) / float64(sent)
-	}
-	if received < sent {
-		r.Warnings = append(r.Warnings, "requests or responses were lost")
-	}
-	seconds := t.PutCPU(r.Metrics)
-	if total > 0 {
-		r.Metrics["cpu_per_packet"] = seconds / float64(2*total)
-	}
+	t.PutTransactions(&r)
 	var planted, answered int64
 	for _, s := range t.Sinks {
 		planted += s.Planted
@@ -120,6 +246,5 @@ func (Workload) Metrics(t workload.Trial) workload.Result {
 	if planted > 0 {
 		r.Metrics["planted"] = float64(planted) / float64(answered) / 1e9
 	}
-	t.PutDurations(r.Metrics)
 	return r
 }

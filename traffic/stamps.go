@@ -1,0 +1,82 @@
+package traffic
+
+import "encoding/binary"
+
+// StampsSize is how many bytes an answer has at least where both sides have timestamps: the header, and what the sink says of the exchange before.
+const StampsSize = HeaderSize + 24
+
+// PutStamps writes into an answer when the kernel had the request of a number and when the device had its answer, in ns of the sink's clock.
+func PutStamps(buf *[StampsSize]byte, seq uint64, came, left int64) {
+	binary.LittleEndian.PutUint64(buf[HeaderSize:], seq)
+	binary.LittleEndian.PutUint64(buf[HeaderSize+8:], uint64(came))
+	binary.LittleEndian.PutUint64(buf[HeaderSize+16:], uint64(left))
+}
+
+// Stamps reads it.
+func Stamps(buf *[StampsSize]byte) (seq uint64, came, left int64) {
+	return binary.LittleEndian.Uint64(buf[HeaderSize:]), int64(binary.LittleEndian.Uint64(buf[HeaderSize+8:])), int64(binary.LittleEndian.Uint64(buf[HeaderSize+16:]))
+}
+
+// NoStamps is the number in answers that say nothing of an exchange.
+const NoStamps = Marker
+
+// What a trial with timestamps says where a driver takes none. Loopback, veth and tun do; a driver that does not call skb_tx_timestamp, or a
+// macvlan that hands packets to another of the same link, does not.
+const (
+	noDeparture     = "no timestamps of departure: the driver of the source's device does not take them"
+	noSinkDeparture = "no timestamps of departure from the sink: the driver of its device does not take them"
+)
+
+// stamp records the parts of a round trip, after it. The sender's stack is that of the request, from the call to the driver. The receiver's is that
+// of the answer, from when the kernel had it to the return of recv. The wire is what lies between the driver of one side and the kernel of the
+// other, on average over both directions: the time from the departure of the request to the arrival of the answer, less the time that the sink had
+// it (RFC 5905, section 8), divided by two. No clock is compared with another's. What the sink's kernel knows of an answer it can only say in the
+// next, so it is the wire of the exchange before.
+//
+// The error queue is read for the last departure, and not for a number (SOF_TIMESTAMPING_OPT_ID): with one request in flight its time
+// says whether it is this request's.
+func (e *Exchange) stamp(seq uint64, sent, now int64, ok bool) {
+	left := e.Flows[e.flow].Departed()
+	from, to := sent+e.offset, now+e.offset
+	before := e.stamped
+	e.stamped.seq = NoStamps
+	if !ok {
+		return
+	}
+	departed, arrived := from <= left && left <= to, from <= e.came && e.came <= to
+	if departed && arrived {
+		e.stamped.seq, e.stamped.away = seq, e.came-left
+	}
+	if sent < e.window.Start {
+		return
+	}
+	if departed {
+		e.Recorders[SenderStack].Record(left - from)
+	}
+	if arrived {
+		e.Recorders[ReceiverStack].Record(to - e.came)
+	}
+	told, came, gone := Stamps((*[StampsSize]byte)(e.In[e.InAt:]))
+	if told != NoStamps && told == before.seq && before.away >= gone-came {
+		e.Recorders[Wire].Record((before.away - (gone - came)) / 2)
+	}
+}
+
+// stampedTrip is an exchange that the sink has yet to say something of.
+type stampedTrip struct {
+	seq  uint64
+	away int64 // ns from the departure of the request to the arrival of the answer
+}
+
+// doubtStamps says which timestamps there were none of.
+func (e *Exchange) doubtStamps() {
+	if e.Sample.Received == 0 || e.Sample.Doubt != "" {
+		return
+	}
+	switch {
+	case e.Recorders[SenderStack].Count == 0:
+		e.Sample.Doubt = noDeparture
+	case e.Recorders[Wire].Count == 0 && e.Sample.Received > 1:
+		e.Sample.Doubt = noSinkDeparture
+	}
+}
