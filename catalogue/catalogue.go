@@ -15,9 +15,11 @@ import (
 	"github.com/nettoll/nettoll/runtime"
 	"github.com/nettoll/nettoll/runtime/netns"
 	"github.com/nettoll/nettoll/workload"
+	"github.com/nettoll/nettoll/workload/tcprr"
 	"github.com/nettoll/nettoll/workload/tcpstream"
 	"github.com/nettoll/nettoll/workload/udprate"
 	"github.com/nettoll/nettoll/workload/udprr"
+	"github.com/nettoll/nettoll/workload/underload"
 )
 
 // Catalogue is what this nettoll is made of. A part is one line here.
@@ -45,6 +47,8 @@ func New() Catalogue {
 			udprr.Workload{},
 			udprate.Workload{},
 			tcpstream.Workload{},
+			tcprr.Workload{},
+			underload.Workload{},
 		},
 		Drivers: []driver.Driver{
 			sockperf.Driver{},

@@ -1,0 +1,164 @@
+package tcprr
+
+import (
+	"github.com/nettoll/nettoll/internal/linux/clock"
+	"github.com/nettoll/nettoll/internal/linux/sock"
+	"github.com/nettoll/nettoll/traffic"
+)
+
+type sink struct {
+	endpoint
+	listener  sock.Socket
+	plant     int64 // ns
+	clockCost int64 // ns of one clock read
+	streams   []stream
+	over      int // streams whose last request was answered
+}
+
+// stream is how far one connection has been read.
+type stream struct {
+	head uint32 // what has come of what a request begins with
+	have int    // bytes of it
+	size int    // bytes of the request
+	left int    // bytes of the request that have not come
+	over bool   // its last request was answered
+}
+
+// Recorders implements [traffic.Endpoint]: a sink times nothing.
+func (s *sink) Recorders() traffic.Recorders { return traffic.Recorders{} }
+
+// Run answers requests until the last of each flow, or until they cannot come any more.
+func (s *sink) Run(_ uint64, w traffic.Window) {
+	if s.broken {
+		return
+	}
+	if !s.serve(w) {
+		s.giveUp(w)
+	}
+}
+
+//go:nosplit
+func (s *sink) serve(w traffic.Window) bool {
+	flags := sock.DontWait
+	alone := len(s.conns) == 1 && !s.spin
+	if alone {
+		flags = 0
+	}
+	for looks := 0; s.over < len(s.streams); looks++ {
+		if !s.spin && !alone {
+			for i, c := range s.conns {
+				s.poller.Watch(i, c, !s.streams[i].over, false)
+			}
+			s.poller.Wait(int64(patience))
+		}
+		some := false
+		for i := range s.conns {
+			if s.streams[i].over {
+				continue
+			}
+			if !s.spin && !alone {
+				if read, _, told := s.poller.Ready(i); !read && !told {
+					continue
+				}
+			}
+			n, errno := s.conns[i].Recv(&s.in[0], len(s.in), flags)
+			switch {
+			case errno == 0 && n > 0:
+				some = true
+				if !s.take(i, n, w) {
+					return false
+				}
+			case errno != sock.Again && errno != sock.Interrupted:
+				return s.lost(errno)
+			}
+		}
+		if !some && (!s.spin || looks%looksPerClock == 0) && clock.Now() > w.Close+limit {
+			return false
+		}
+	}
+	return true
+}
+
+// take goes through n bytes that have come on stream number i and answers the requests that are whole.
+//
+//go:nosplit
+func (s *sink) take(i, n int, w traffic.Window) bool {
+	t := &s.streams[i]
+	for at := 0; at < n; {
+		if t.over {
+			return false // bytes after the last request: the source is in another trial
+		}
+		if t.have < s.header {
+			t.head |= uint32(s.in[at]) << (8 * t.have)
+			t.have++
+			at++
+			if t.have < s.header {
+				continue
+			}
+			t.size = s.request
+			if s.header == lengthSize {
+				t.size = int(t.head >> 8)
+			}
+			t.left = t.size - s.header
+		} else {
+			part := min(n-at, t.left)
+			at += part
+			t.left -= part
+		}
+		if t.left > 0 {
+			continue
+		}
+		if t.left < 0 {
+			return false // a length that no request has
+		}
+		if !s.reply(i, s.answer(t.size), w) {
+			return false
+		}
+		if byte(t.head) == last {
+			t.over = true
+			s.over++
+		} else {
+			s.sample.Total++
+		}
+		t.head, t.have = 0, 0
+	}
+	return true
+}
+
+// reply sends one response. It may block: the source never does before it has taken what has come.
+//
+//go:nosplit
+func (s *sink) reply(i, size int, w traffic.Window) bool {
+	if size > len(s.out) {
+		return false
+	}
+	if s.spec.Stall.Every > 0 {
+		traffic.StandStill(w.Open, s.spec.Stall.Every, s.spec.Stall.For)
+	}
+	if s.plant > 0 {
+		s.sample.Planted += s.delay()
+	}
+	return s.write(s.conns[i], size, w.Close+limit)
+}
+
+// delay spins for as long as is planted and returns how long it really was: the clock reads at both ends count for one.
+//
+//go:nosplit
+func (s *sink) delay() int64 {
+	start := clock.Now()
+	for {
+		if now := clock.Now(); now-start >= s.plant {
+			return now - start + s.clockCost
+		}
+	}
+}
+
+// clockCost measures what one clock read takes, in nanoseconds.
+func clockCost() int64 {
+	const reads = 1000
+	start := clock.Now()
+	for range reads {
+		clock.Now()
+	}
+	return (clock.Now() - start) / reads
+}

@@ -1,0 +1,212 @@
+package tcprr
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nettoll/nettoll/internal/linux/sock"
+	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/workload"
+)
+
+// Workload is tcp-rr.
+type Workload struct{}
+
+var _ workload.Workload = Workload{}
+
+const (
+	largest   = 1 << 20 // bytes
+	mostAhead = 1024    // requests in flight on a connection
+	mostFlows = 256
+	same      = "same"
+	closed    = "closed"
+	constant  = "constant"
+
+	// behind is by how much of its rate a source may fall short before a warning says so.
+	behind = 0.01
+)
+
+// Describe implements [workload.Workload].
+func (Workload) Describe() workload.Description {
+	return workload.Description{
+		Name:       "tcp-rr",
+		Summary:    "requests and responses on TCP connections that last, timed one by one (netperf TCP_RR)",
+		Reproduces: "netperf TCP_RR, and its bursts with in-flight; the IBM report's latency of 100 bytes out and 200 back (payload 100, response 200)",
+		Primary: func(p part.Params) string {
+			if !scheduled(p) && (p.Count("in-flight") > 1 || p.Count("flows") > 1) { // latency is a figure of the queue that they make
+				return "transaction_rate"
+			}
+			return "latency_p50"
+		},
+		Why:   "its packets and its wake-ups are those of udp-rr, and so is the length; at a rate, a median needs 200 requests",
+		Warm:  warm,
+		Trial: trial,
+		Spins: func(p part.Params) bool { return p["mode"] == "spin" },
+		Params: slices.Concat(part.List{
+			{Name: "payload", Default: "1", Summary: "bytes of a request, 1 to 1MiB", Check: part.SizeBetween(kindSize, largest)},
+			{Name: "response", Default: same, Quiet: true, Summary: "bytes of a response, 1 to 1MiB; same: as many as its request", Check: sameOr(part.SizeBetween(1, largest))},
+			{Name: "mode", Default: "wait", Summary: "wait: both ends sleep until something comes; spin: both ends keep asking", Values: []string{"wait", "spin"}},
+			{Name: "in-flight", Default: "1", Quiet: true, Summary: "requests on a connection that wait for their responses, 1 to 1024", Check: part.CountBetween(1, mostAhead)},
+			{Name: "flows", Default: "1", Quiet: true, Summary: "connections of a pair, 1 to 256; one thread at each end serves them all", Check: part.CountBetween(1, mostFlows)},
+		},
+			workload.ScheduleParams(closed, "requests a second of a pair, sent when they are due, whatever is outstanding; closed: each follows a response"),
+			workload.StreamParams()),
+		Refuse: refuse,
+		Metrics: slices.Concat([]string{"transaction_rate", "transaction_rate_per_pair", "cpu_per_transaction", "retransmits", "backlog", "planted"},
+			workload.CPUMetrics(), workload.DurationMetrics(traffic.Latency, traffic.Service, traffic.Departure)),
+	}
+}
+
+// warm is the share of a trial that passes before its window opens.
+const warm = 0.1
+
+// trial is the default length of a trial: that of udp-rr, or what a median takes at a rate.
+func trial(p part.Params) time.Duration {
+	const requests, longest = 250 / (1 - warm), 10 * time.Second
+	least := 100 * time.Millisecond
+	if p["mode"] == "spin" {
+		least = 10 * time.Millisecond
+	}
+	if rate := p.Rate("rate"); rate > 0 {
+		return min(max(least, time.Duration(requests/rate*1e9)), longest)
+	}
+	return least
+}
+
+func sameOr(check func(string) (string, error)) func(string) (string, error) {
+	return func(s string) (string, error) {
+		if s == same {
+			return s, nil
+		}
+		return check(s)
+	}
+}
+
+// replays says whether requests are those of a file, which has a rate and sizes of its own.
+func replays(p part.Params) bool { return strings.HasPrefix(p["arrivals"], "replay:") }
+
+// scheduled says whether requests are sent when they are due.
+func scheduled(p part.Params) bool { return p["rate"] != closed || replays(p) }
+
+// varied says whether requests are not all of one length.
+func varied(p part.Params) bool { return p["sizes"] != constant || replays(p) }
+
+// refuse says which parameters cannot go together.
+func refuse(p part.Params) error {
+	switch {
+	case scheduled(p) && p.Count("in-flight") > 1:
+		return fmt.Errorf("in-flight=%s at a rate: requests are sent whatever is in flight", p["in-flight"])
+	case !scheduled(p) && p["arrivals"] != constant:
+		return fmt.Errorf("arrivals=%s needs a rate", p["arrivals"])
+	case !scheduled(p) && p["sizes"] != constant:
+		return fmt.Errorf("sizes=%s needs a rate", p["sizes"])
+	case varied(p) && p.Size("payload") < lengthSize:
+		return fmt.Errorf("payload=%s: requests of different lengths say theirs in %d bytes (want at least that)", p["payload"], lengthSize)
+	}
+	return nil
+}
+
+// Open implements [workload.Workload].
+func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
+	e, err := open(s)
+	if err != nil {
+		return nil, err
+	}
+	switch s.Side {
+	case workload.Source:
+		src := &source{endpoint: e, inFlight: s.Params.Count("in-flight"), flows: make([]flow, len(e.conns))}
+		if err := src.init(); err != nil {
+			src.Close()
+			return nil, err
+		}
+		return src, nil
+	case workload.Sink:
+		snk := &sink{endpoint: e, streams: make([]stream, len(e.conns)), listener: sock.Socket{FD: -1}, plant: int64(s.Plant), clockCost: clockCost()}
+		if err := snk.init(); err != nil {
+			snk.Close()
+			return nil, err
+		}
+		return snk, nil
+	}
+	e.Close()
+	return nil, fmt.Errorf("open tcp-rr: side %q (want source or sink)", s.Side)
+}
+
+func (s *source) init() error {
+	schedule, err := s.spec.Schedule(s.request, s.header, largest)
+	if err != nil {
+		return err
+	}
+	s.schedule = schedule
+	s.recorders[traffic.Latency] = traffic.NewRecorder()
+	longest := s.request
+	if schedule != nil {
+		s.recorders[traffic.Service], s.recorders[traffic.Departure] = traffic.NewRecorder(), traffic.NewRecorder()
+		longest = largest
+	}
+	s.out = make([]byte, longest)
+	for i := range s.flows {
+		s.flows[i].asked = make([]request, s.room())
+	}
+	return s.connect()
+}
+
+func (s *sink) init() error {
+	s.out = make([]byte, max(s.request, s.response))
+	if varied(s.spec.Params) && s.response == 0 {
+		s.out = make([]byte, largest)
+	}
+	var err error
+	if s.listener, err = sock.Stream(s.spec.Local, ""); err != nil {
+		return err
+	}
+	if err := s.listener.Set(options(s.spec)); err != nil {
+		return err
+	}
+	return s.listener.Listen()
+}
+
+// Metrics implements [workload.Workload].
+func (Workload) Metrics(t workload.Trial) workload.Result {
+	r := workload.Result{Metrics: map[string]float64{}, PerPair: map[string][]float64{}, Warnings: t.Doubts()}
+	window := t.Window.Seconds()
+	var sent, received, total, resent, backlog, planted, answered int64
+	rates := make([]float64, len(t.Sources))
+	for i, s := range t.Sources {
+		sent += s.Sent
+		received += s.Received
+		total += s.Total
+		resent += s.Resent
+		backlog = max(backlog, s.Backlog)
+		rates[i] = float64(s.Received) / window
+	}
+	for _, s := range t.Sinks {
+		resent += s.Resent
+		planted += s.Planted
+		answered += s.Total
+	}
+	r.Metrics["transaction_rate"] = float64(received) / window
+	if len(t.Sources) > 1 {
+		r.Metrics["transaction_rate_per_pair"] = float64(received) / window / float64(len(t.Sources))
+		r.PerPair["transaction_rate"] = rates
+	}
+	if scheduled(t.Params) {
+		r.Metrics["backlog"] = float64(backlog)
+		if asked := float64(len(t.Sources)) * t.Params.Rate("rate") * window; t.Params["arrivals"] == constant && float64(sent) < (1-behind)*asked {
+			r.Warnings = append(r.Warnings, "the source fell behind the rate that it was to send at")
+		}
+	}
+	seconds := t.PutCPU(r.Metrics)
+	if total > 0 {
+		r.Metrics["cpu_per_transaction"] = seconds / float64(total)
+	}
+	if planted > 0 {
+		r.Metrics["planted"] = float64(planted) / float64(answered) / 1e9
+	}
+	r.Metrics["retransmits"] = float64(resent)
+	t.PutDurations(r.Metrics)
+	return r
+}
