@@ -29,7 +29,8 @@ func cellFields(c *measure.Cell) []string {
 func columns() []string {
 	return append(cellColumns(),
 		"metric", "unit", "value", "ratio", "ratio_lo", "ratio_hi", "verdict", "blocks", "generations",
-		"difference", "difference_lo", "difference_hi", "adjusted_lo", "adjusted_hi", "floor", "spread", "primary", "baseline", "parameters", "implementation", "limit", "limit_share")
+		"difference", "difference_lo", "difference_hi", "adjusted_lo", "adjusted_hi", "floor", "spread", "primary", "baseline", "parameters", "implementation", "limit", "limit_share",
+		"probe", "unprobed", "probe_ratio", "probe_ratio_lo", "probe_ratio_hi", "probe_difference", "probe_difference_lo", "probe_difference_hi")
 }
 
 // CSV writes a row for each cell and metric, RFC 4180 with a header. Numbers are bare and in base units; what is not known is empty.
@@ -42,13 +43,19 @@ func columns() []string {
 //	primary                       whether the metric is the one that governed stopping: true or false
 //	parameters, implementation    KEY=VALUE, separated by spaces
 //	limit, limit_share            what kept the figure from being higher, and the share of trials that say so
+//	probe, unprobed               what was switched on during the cell's trials, and the same cell without; empty where nothing was
+//	probe_ratio, …                what that costs, in the row of the primary metric: the cell / unprobed, or the cell − unprobed, with its 95 % interval
 func CSV(w io.Writer, _ measure.Run, a measure.Analysis) error {
 	out := csv.NewWriter(w)
 	if err := out.Write(columns()); err != nil {
 		return fmt.Errorf("write csv: %w", err)
 	}
+	costs := map[string]measure.ProbeCost{}
+	for _, p := range a.Probes {
+		costs[p.Cell.ID] = p
+	}
 	for _, r := range a.Rows {
-		if err := out.Write(rowFields(r)); err != nil {
+		if err := out.Write(append(rowFields(r), probeFields(r, costs)...)); err != nil {
 			return fmt.Errorf("write csv: %w", err)
 		}
 	}
@@ -87,6 +94,25 @@ func rowFields(r measure.Row) []string {
 		share = bare(r.LimitShare)
 	}
 	return append(fields, strconv.FormatBool(r.Metric == r.Cell.Primary), r.Cell.Baseline, pairs(r.Cell.Params), pairs(r.Cell.Implementation), r.Limit, share)
+}
+
+// probeFields are the last columns of a row.
+func probeFields(r measure.Row, costs map[string]measure.ProbeCost) []string {
+	nan := math.NaN()
+	ratio, difference := [3]float64{nan, nan, nan}, [3]float64{nan, nan, nan}
+	if p, ok := costs[r.Cell.ID]; ok && p.Metric == r.Metric {
+		switch {
+		case p.HasRatio:
+			ratio = [3]float64{p.Estimate.Ratio, p.Estimate.Lo, p.Estimate.Hi}
+		case p.HasDifference:
+			difference = [3]float64{p.Difference.Points, p.Difference.Lo, p.Difference.Hi}
+		}
+	}
+	fields := []string{r.Cell.Probe, r.Cell.Unprobed}
+	for _, x := range append(ratio[:], difference[:]...) {
+		fields = append(fields, bare(x))
+	}
+	return fields
 }
 
 // differs says whether a metric is compared by difference.

@@ -64,6 +64,9 @@ func (v *view) document(c charts, sections []Section) document {
 	for i, g := range v.groups {
 		d.sections = append(d.sections, v.groupPart(g, c.groups[i], len(v.groups) > fewGroups))
 	}
+	if s, ok := v.probeSection(); ok {
+		d.sections = append(d.sections, part{title: s.Title, id: "probe", blocks: s.Blocks})
+	}
 	d.sections = append(d.sections, v.proofPart())
 	if len(v.a.Failed) > 0 {
 		d.sections = append(d.sections, part{title: "What failed", id: "failed", lists: items(v.failureTexts(), Bad)})

@@ -34,7 +34,7 @@ func (v *view) measured() string {
 	lo, hi := math.Inf(1), math.Inf(-1)
 	least, most := math.MaxInt, 0
 	for _, r := range a.Rows {
-		if r.Metric != r.Cell.Primary || r.Cell.Twin || !r.HasRatio {
+		if r.Metric != r.Cell.Primary || r.Cell.Twin || r.Cell.Probe != "" || !r.HasRatio {
 			continue
 		}
 		lo, hi = min(lo, r.Estimate.Spread), max(hi, r.Estimate.Spread)

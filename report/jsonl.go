@@ -29,6 +29,8 @@ type rowLine struct {
 	Cell           string            `json:"cell"`
 	Baseline       string            `json:"baseline,omitempty"`
 	Twin           bool              `json:"twin,omitempty"`
+	Probe          string            `json:"probe,omitempty"`
+	Unprobed       string            `json:"unprobed,omitempty"`
 	Group          string            `json:"group"`
 	Network        string            `json:"network"`
 	Filter         string            `json:"filter"`
@@ -63,6 +65,23 @@ type rowLine struct {
 	Generations    int               `json:"generations"`
 }
 
+type probeLine struct {
+	Type         string   `json:"type"` // "probe"
+	Cell         string   `json:"cell"` // with it
+	Probe        string   `json:"probe"`
+	Unprobed     string   `json:"unprobed"`
+	Metric       string   `json:"metric"`
+	Unit         string   `json:"unit"`
+	Ratio        *float64 `json:"ratio,omitempty"` // with / without
+	RatioLo      *float64 `json:"ratio_lo,omitempty"`
+	RatioHi      *float64 `json:"ratio_hi,omitempty"`
+	Difference   *float64 `json:"difference,omitempty"` // with − without
+	DifferenceLo *float64 `json:"difference_lo,omitempty"`
+	DifferenceHi *float64 `json:"difference_hi,omitempty"`
+	Blocks       int      `json:"blocks"`
+	Generations  int      `json:"generations"`
+}
+
 type failedLine struct {
 	Type   string `json:"type"` // "failed"
 	Cell   string `json:"cell"`
@@ -71,8 +90,8 @@ type failedLine struct {
 }
 
 // JSONL writes one JSON object a line, told apart by the field type: first the "run" (name, design, versions, facts of the machine, and how much
-// was measured), then a "row" for each cell and metric with the fields of [CSV], and last whatever there is of "failed" cells, "warning",
-// "proof" and "fact", the last three as in the records. A number that is not known is left out.
+// was measured), then a "row" for each cell and metric with the fields of [CSV], a "probe" for each probed cell, what that cost, and last whatever there
+// is of "failed" cells, "warning", "proof" and "fact", the last three as in the records. A number that is not known is left out.
 func JSONL(w io.Writer, run measure.Run, a measure.Analysis) error {
 	out := json.NewEncoder(w)
 	out.SetEscapeHTML(false)
@@ -91,6 +110,9 @@ func lines(run measure.Run, a measure.Analysis) []any {
 	}}
 	for _, r := range a.Rows {
 		list = append(list, newRowLine(r))
+	}
+	for _, p := range a.Probes {
+		list = append(list, newProbeLine(p))
 	}
 	for _, f := range a.Failed {
 		list = append(list, failedLine{"failed", f.Cell, f.Reason, f.Trials})
@@ -113,7 +135,7 @@ func lines(run measure.Run, a measure.Analysis) []any {
 func newRowLine(r measure.Row) rowLine {
 	c := r.Cell
 	line := rowLine{
-		Type: "row", Cell: c.ID, Baseline: c.Baseline, Twin: c.Twin, Group: c.Group, Network: c.Network, Filter: c.Filter, Tunnel: c.Tunnel,
+		Type: "row", Cell: c.ID, Baseline: c.Baseline, Twin: c.Twin, Probe: c.Probe, Unprobed: c.Unprobed, Group: c.Group, Network: c.Network, Filter: c.Filter, Tunnel: c.Tunnel,
 		Encryption: c.Encryption, Runtime: c.Runtime, Placement: c.Placement, Pairs: c.Pairs, Family: c.Family, Affinity: c.Affinity,
 		Workload: c.Workload, Params: c.Params, Implementation: c.Implementation, Metric: r.Metric, Unit: r.Unit, Primary: r.Metric == c.Primary,
 		Value: known(r.Value), AdjustedLo: known(r.AdjLo), AdjustedHi: known(r.AdjHi), Floor: known(math.Expm1(r.Floor)),
@@ -129,6 +151,19 @@ func newRowLine(r measure.Row) rowLine {
 	case r.HasDifference:
 		d := r.Difference
 		line.Difference, line.DifferenceLo, line.DifferenceHi, line.Spread = known(d.Points), known(d.Lo), known(d.Hi), known(d.Spread)
+	}
+	return line
+}
+
+func newProbeLine(p measure.ProbeCost) probeLine {
+	line := probeLine{Type: "probe", Cell: p.Cell.ID, Probe: p.Cell.Probe, Unprobed: p.Cell.Unprobed, Metric: p.Metric, Unit: p.Unit}
+	switch {
+	case p.HasRatio:
+		e := p.Estimate
+		line.Ratio, line.RatioLo, line.RatioHi, line.Blocks, line.Generations = known(e.Ratio), known(e.Lo), known(e.Hi), e.Blocks, e.Generations
+	case p.HasDifference:
+		d := p.Difference
+		line.Difference, line.DifferenceLo, line.DifferenceHi, line.Blocks, line.Generations = known(d.Points), known(d.Lo), known(d.Hi), d.Blocks, d.Generations
 	}
 	return line
 }

@@ -36,6 +36,9 @@ func Text(w io.Writer, run measure.Run, a measure.Analysis, o Options) error {
 	for _, g := range v.groups {
 		v.group(g)
 	}
+	if s, ok := v.probeSection(); ok {
+		v.section(s)
+	}
 	v.extent()
 	v.failures()
 	v.warnings()
@@ -52,6 +55,7 @@ type view struct {
 	a      measure.Analysis
 	all    bool
 	groups []*group
+	probed map[string]map[string]*measure.Row // by cell and metric, of cells with a probe, which are in no group
 	failed map[string]measure.FailedCell
 }
 
@@ -72,13 +76,17 @@ func newView(run measure.Run, a measure.Analysis, o Options) *view {
 	if o.Width <= 0 {
 		o.Width = usualWidth
 	}
-	v := &view{page: page{color: o.Color, width: o.Width}, run: run, a: a, all: o.All, failed: map[string]measure.FailedCell{}}
+	v := &view{page: page{color: o.Color, width: o.Width}, run: run, a: a, all: o.All, failed: map[string]measure.FailedCell{}, probed: map[string]map[string]*measure.Row{}}
 	for _, f := range a.Failed {
 		v.failed[f.Cell] = f
 	}
 	byName := map[string]*group{}
 	for i := range run.Cells {
 		c := &run.Cells[i]
+		if c.Probe != "" {
+			v.probed[c.ID] = map[string]*measure.Row{}
+			continue
+		}
 		g := byName[c.Group]
 		if g == nil {
 			g = &group{rows: map[string]map[string]*measure.Row{}}
@@ -99,6 +107,10 @@ func newView(run measure.Run, a measure.Analysis, o Options) *view {
 	}
 	for i := range a.Rows {
 		r := &a.Rows[i]
+		if rows := v.probed[r.Cell.ID]; rows != nil {
+			rows[r.Metric] = r
+			continue
+		}
 		g := byName[r.Cell.Group]
 		if g == nil {
 			continue
@@ -248,7 +260,7 @@ func verdict(v measure.Verdict, m measure.Metric, short bool) field {
 		if short {
 			f.text = "no difference"
 		}
-	case measure.IsBaseline, measure.IsTwin:
+	case measure.IsBaseline, measure.IsTwin, measure.IsProbed:
 		f.style = dim
 	default:
 		f.text = printable(f.text)
