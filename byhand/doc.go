@@ -11,6 +11,7 @@
 //	go       the sink opens the trial, half a round trip from now; the source does when it has the answer, which is the same moment
 //	collect  the sink's samples, when its threads are done
 //	probe    nothing has arrived: the sink answers whatever reaches its first port, so that the source can find out what does not
+//	end      that was all: who ends the connection without it has died, or was interrupted
 //
 // Every interval is a trial of the workload as nettoll run knows it, with its warm-up, window and drain, and between two of them nothing
 // is sent for some round trips. Times are each machine's own: what the workloads send carries the time since the opening.

@@ -35,12 +35,6 @@ type Interval struct {
 	silent             bool    // something was sent, and nothing came of it on either side
 }
 
-func (r *Result) warn(what string) {
-	if !slices.Contains(r.Warnings, what) {
-		r.Warnings = append(r.Warnings, what)
-	}
-}
-
 // note makes an interval of a trial, and keeps its durations for the sum.
 func (s *source) note(t workload.Trial) Interval {
 	in := Interval{Duration: t.Length.Seconds(), Window: t.Window.Seconds(), Metrics: map[string]float64{}}
@@ -124,7 +118,8 @@ func (r *Result) sum(durations [traffic.Quantities]*hdrhistogram.Histogram) {
 	r.Metrics = map[string]float64{}
 	weights := map[string]float64{}
 	limits := map[workload.Limit]int{}
-	failed := 0
+	said := map[string]int{}
+	var order []string // of what was said
 	for _, in := range r.Intervals {
 		for name, value := range in.Metrics {
 			switch name {
@@ -143,12 +138,14 @@ func (r *Result) sum(durations [traffic.Quantities]*hdrhistogram.Histogram) {
 		if limits[in.Limit] > limits[r.Limit] {
 			r.Limit = in.Limit
 		}
-		for _, w := range in.Warnings {
-			r.warn(w)
-		}
+		warnings := in.Warnings
 		if in.Failure != "" {
-			failed++
-			r.warn(in.Failure)
+			warnings = []string{in.Failure}
+		}
+		for _, w := range warnings {
+			if said[w]++; said[w] == 1 {
+				order = append(order, w)
+			}
 		}
 	}
 	for name, w := range weights {
@@ -157,8 +154,12 @@ func (r *Result) sum(durations [traffic.Quantities]*hdrhistogram.Histogram) {
 		}
 	}
 	putDurations(r.Metrics, durations)
-	if failed > 0 {
-		r.warn(fmt.Sprintf("%d of %d intervals failed", failed, len(r.Intervals)))
+	for _, w := range order {
+		if said[w] < len(r.Intervals) {
+			r.Warnings = append(r.Warnings, fmt.Sprintf("%s (%d of %d intervals)", w, said[w], len(r.Intervals)))
+		} else {
+			r.Warnings = append(r.Warnings, w)
+		}
 	}
 }
 

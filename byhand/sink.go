@@ -179,28 +179,24 @@ type session struct {
 	mirror  *proof.Mirror
 }
 
-// serve answers requests until the source ends the connection between two trials.
+// serve answers requests until the source says that it was the last one.
 func (s *session) serve() error {
 	for {
 		var r request
 		err := s.line.hear(&r, silence)
 		switch {
-		case errors.Is(err, errEnded) && !s.running:
-			return nil
 		case errors.Is(err, errEnded):
-			return fmt.Errorf("%w in the middle of a trial", err)
+			return fmt.Errorf("%w early: it was interrupted, has failed or died", err)
 		case err != nil:
 			return err
+		case r.Do == doEnd:
+			return nil
 		}
 		a, err := s.answer(r)
 		if err != nil {
 			a = answer{Error: err.Error()}
 		}
-		sent := s.line.say(a)
-		if sent != nil && r.Do == doCollect {
-			sent = fmt.Errorf("%w in the middle of a trial", sent)
-		}
-		if err != nil || sent != nil {
+		if sent := s.line.say(a); err != nil || sent != nil {
 			return cmp.Or(err, sent)
 		}
 	}

@@ -170,7 +170,7 @@ func (s *source) echo() error {
 		return fmt.Errorf("%s answers small packets and none of full size: a link on the way has a smaller MTU than the ends, and its refusals (ICMP) do not arrive (hint: lower the MTU here and there)", s.line.peer)
 	}
 	if s.rtt > traffic.DrainLimit {
-		s.result.warn(fmt.Sprintf("a round trip takes %v: what is not there %v after the close counts as lost", s.rtt.Round(time.Millisecond), traffic.DrainLimit))
+		s.result.Warnings = append(s.result.Warnings, fmt.Sprintf("a round trip takes %v: what is not there %v after the close counts as lost", s.rtt.Round(time.Millisecond), traffic.DrainLimit))
 	}
 	return err
 }
@@ -212,7 +212,10 @@ func (s *source) run(ctx context.Context) error {
 		s.result.Intervals = append(s.result.Intervals, in)
 		s.o.Interval(in)
 	}
-	return nil
+	if s.alone {
+		return nil
+	}
+	return s.line.say(request{Do: doEnd})
 }
 
 // dismiss closes everything. The threads of a trial that was given up end when its window does.
@@ -304,7 +307,7 @@ func (s *source) trial(id uint64, stop <-chan struct{}) (workload.Trial, error) 
 	// A sink that dies is noticed while the threads are still at it.
 	a, err := s.ask(request{Do: doCollect}, s.o.Length+answerLimit)
 	if err != nil {
-		return t, fmt.Errorf("in the middle of a trial: %w", err)
+		return t, fmt.Errorf("%w in the middle of a trial", err)
 	}
 	select {
 	case <-ended:

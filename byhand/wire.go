@@ -54,6 +54,7 @@ const (
 	doGo      = "go"
 	doCollect = "collect"
 	doProbe   = "probe"
+	doEnd     = "end"
 )
 
 type request struct {
