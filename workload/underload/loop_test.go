@@ -1,0 +1,356 @@
+package underload
+
+import (
+	"math"
+	"net/netip"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nettoll/nettoll/internal/linux/clock"
+	"github.com/nettoll/nettoll/internal/linux/sock"
+	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/workload"
+	"github.com/nettoll/nettoll/workload/workloadtest"
+)
+
+const trialID = 7
+
+// ends opens an endpoint and a bare socket that is its peer, on loopback.
+func ends(t *testing.T, side workload.Side, given map[string]string) (traffic.Endpoint, sock.Socket) {
+	t.Helper()
+	workloadtest.Loopback(t)
+	loopback := netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	at := []netip.AddrPort{netip.AddrPortFrom(loopback, workloadtest.FreePort(t)), netip.AddrPortFrom(loopback, workloadtest.FreePort(t))}
+	params, err := Workload{}.Describe().Resolve(given)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := Workload{}.Open(workload.Spec{Params: params, Side: side, Local: at[0], Remote: at[1]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	peer, err := sock.UDP(at[1], at[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(peer.Close)
+	if err := peer.SetTimeout(time.Second); err != nil {
+		t.Fatal(err)
+	}
+	return e, peer
+}
+
+// run runs a trial on a locked thread.
+func run(e traffic.Endpoint, w traffic.Window) <-chan traffic.Sample {
+	done := make(chan traffic.Sample, 1)
+	e.Prepare(trialID)
+	go func() {
+		runtime.LockOSThread()
+		e.Run(trialID, w)
+		done <- *e.Sample()
+	}()
+	return done
+}
+
+func put(t *testing.T, s sock.Socket, trial, seq uint64, since int64) {
+	t.Helper()
+	var buf [traffic.HeaderSize]byte
+	traffic.PutHeader(&buf, trial, seq, since)
+	if _, errno := s.Send(&buf[0], len(buf), 0); errno != 0 {
+		t.Fatal(errno)
+	}
+}
+
+// get receives an answer.
+func get(t *testing.T, s sock.Socket) (seq uint64, since int64) {
+	t.Helper()
+	var buf [100]byte
+	n, errno := s.Recv(&buf[0], len(buf), 0)
+	if errno != 0 || n != traffic.HeaderSize {
+		t.Fatalf("an answer of %d bytes (%v), want a header", n, errno)
+	}
+	trial, seq, since := traffic.Header((*[traffic.HeaderSize]byte)(buf[:]))
+	if trial != trialID {
+		t.Errorf("an answer of trial %d", trial)
+	}
+	return seq, since
+}
+
+// A sink answers what asks for it, times the flood, and counts what was sent inside the window once.
+func TestSink(t *testing.T) {
+	e, peer := ends(t, workload.Sink, nil)
+	w := traffic.Window{Open: 1000, Start: 2000, Close: math.MaxInt64 / 2}
+	done := run(e, w)
+	const flooded = 161 // the last after the last reading of the clock
+	began := clock.Now()
+	for i := range uint64(flooded) {
+		put(t, peer, trialID, i|flooding, 0)
+	}
+	put(t, peer, trialID, floodEnd, 0)
+	seq, rate := get(t, peer)
+	if least := (flooded - 2) * int64(time.Second) / (clock.Now() - began); seq != floodEnd || rate < least {
+		t.Errorf("a flood with a rate of %d (answer to %x), want at least %d", rate, seq, least)
+	}
+	for _, d := range []struct {
+		trial, seq uint64
+		since      int64
+	}{
+		{trialID, 0, 999},          // before the window
+		{trialID, 1 | asked, 1000}, // the first inside
+		{trialID, 3, 1000},
+		{trialID, 2 | asked, 1000},     // late
+		{trialID, 2 | asked, 1000},     // twice, and answered twice
+		{trialID - 1, 4 | asked, 2000}, // of the trial before
+	} {
+		put(t, peer, d.trial, d.seq, d.since)
+	}
+	put(t, peer, trialID, traffic.Marker, 3)
+	for _, want := range []uint64{1 | asked, 2 | asked, 2 | asked, traffic.Marker} {
+		if seq, _ := get(t, peer); seq != want {
+			t.Errorf("an answer to %x, want %x", seq, want)
+		}
+	}
+	want := traffic.Sample{Received: 3, Total: flooded + 4, Repeated: 1, Reordered: 1, Late: 1}
+	got := <-done
+	got.Awaited = 0
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("sample (-want +got):\n%s", diff)
+	}
+}
+
+// A flood of which too little came has no rate.
+func TestRate(t *testing.T) {
+	for _, c := range []struct {
+		flood flood
+		want  int64
+	}{
+		{flood{}, -1},
+		{flood{count: 63, timed: 56, first: 1, last: 1000}, -1},
+		{flood{count: 64, timed: 64, first: 1000, last: 1000}, -1},
+		{flood{count: 107, timed: 101, first: 1e9, last: 1.001e9}, 100_000},
+	} {
+		if got := c.flood.rate(); got != c.want {
+			t.Errorf("%+v: %d a second, want %d", c.flood, got, c.want)
+		}
+	}
+}
+
+// The load is the share of the median of all floods, whatever single ones found.
+func TestCapacity(t *testing.T) {
+	e, _ := ends(t, workload.Source, map[string]string{"share": "20%"})
+	s := e.(*source)
+	for _, c := range []struct{ found, want int64 }{{100, 100}, {300, 200}, {90_000, 300}, {250, 275}, {1, 250}} {
+		s.Prepare(trialID)
+		s.found = c.found
+		if !s.calibrate() || s.sample.Capacity != c.want || math.Abs(s.schedule.Rate()/(0.2*float64(c.want))-1) > 1e-9 {
+			t.Errorf("after a flood of %d: a capacity of %d and a load of %g, want %d", c.found, s.sample.Capacity, s.schedule.Rate(), c.want)
+		}
+	}
+	for _, nothing := range []int64{0, -1} {
+		s.Prepare(trialID)
+		if s.found = nothing; s.calibrate() {
+			t.Errorf("a capacity of a flood of %d", nothing)
+		}
+	}
+	for range mostFloods + 10 {
+		s.found = 7
+		s.calibrate()
+	}
+	if s.sample.Capacity != 7 || len(s.floods) != mostFloods {
+		t.Errorf("a capacity of %d of %d floods", s.sample.Capacity, len(s.floods))
+	}
+}
+
+// A source that begins too late sends at once what is due: the latency of each counts from when it was due, the service time does not.
+func TestBehind(t *testing.T) {
+	const behind, rate = int64(20 * time.Millisecond), 10_000
+	e, peer := ends(t, workload.Source, map[string]string{"share": "none", "rate": "10k/s", "answer-every": "1"})
+	s := e.(*source)
+	s.Prepare(trialID)
+	echo := &sink{endpoint: endpoint{sock: peer, in: make([]byte, largest)}}
+	now := clock.Now()
+	w := traffic.Window{Open: now - behind, Start: now - behind, Close: now + int64(10*time.Millisecond)}
+	done := run(echo, w)
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	s.Run(trialID, w)
+	s.Collect()
+	sunk := <-done
+	if s.sample.Failure != "" || s.sample.Sent > rate*int64(30*time.Millisecond)/1e9 || s.sample.Sent < 200 || sunk.Received > s.sample.Sent || s.sample.Received > sunk.Received {
+		t.Fatalf("source %+v, sink %+v", s.sample, sunk)
+	}
+	if s.sample.Backlog < 199 {
+		t.Errorf("%d are due and not sent when the first is, want 199 and more", s.sample.Backlog)
+	}
+	if s.departure.Max < behind || s.latency.Max < behind {
+		t.Errorf("the first left %d ns late and took %d ns, want more than %d", s.departure.Max, s.latency.Max, behind)
+	}
+	if late := s.latency.Sum - s.service.Sum; s.latency.Count != s.sample.Received || late < 199*behind/3 && s.sample.Received > 199 {
+		t.Errorf("%d latencies of %d answers; they are %d ns more than the service times", s.latency.Count, s.sample.Received, late)
+	}
+}
+
+// Copies of answers and those of another trial are not counted, and the last to be asked for ends the looking.
+func TestAnswers(t *testing.T) {
+	e, peer := ends(t, workload.Source, map[string]string{"answer-every": "10"})
+	s := e.(*source)
+	s.Prepare(trialID)
+	w := traffic.Window{Open: 0, Start: 100, Close: math.MaxInt64 / 2}
+	for _, number := range []uint64{10, 15, 20} {
+		if !s.send(trialID, w, number, 0, 1000, 2000) {
+			t.Fatal(s.refused)
+		}
+	}
+	if s.awaits != 20|asked {
+		t.Errorf("it awaits %x, want the answer to number 20", s.awaits)
+	}
+	for _, d := range []struct {
+		trial, seq uint64
+		since      int64
+	}{
+		{trialID - 1, 10 | asked, 2000},
+		{trialID, 10 | asked, 2000},
+		{trialID, 10 | asked, 2000},
+		{trialID, 20 | asked, 99}, // of before the window
+		{trialID, 20 | asked | flooding, 2000},
+		{trialID, traffic.Marker, 0},
+	} {
+		put(t, peer, d.trial, d.seq, d.since)
+		for range 100 {
+			s.look(trialID, w)
+		}
+	}
+	if s.awaits != 0 || !s.over || s.sample.Late != 1 || s.sample.Received != 1 || s.sample.Repeated != 1 || s.latency.Count != 1 {
+		t.Errorf("awaits %x, over %v, %d latencies, %+v", s.awaits, s.over, s.latency.Count, s.sample)
+	}
+	if got := s.latency.Sum - s.service.Sum; got != 1000 {
+		t.Errorf("latency is %d ns more than service time, want what it was late: 1000", got)
+	}
+}
+
+// Nobody says what came of the flood: no trial, and it says why.
+func TestNoCapacity(t *testing.T) {
+	e, peer := ends(t, workload.Source, nil)
+	now := clock.Now()
+	w := traffic.Window{Open: now, Start: now + 8e6, Close: now + 40e6}
+	<-run(e, w)
+	if e.(*source).Collect(); e.Sample().Failure != noAnswer || clock.Now() < w.Start {
+		t.Errorf("sample %+v", e.Sample())
+	}
+	peer.Close()
+	now = clock.Now()
+	<-run(e, traffic.Window{Open: now, Start: now + 8e6, Close: now + 40e6})
+	if e.(*source).Collect(); e.Sample().Failure != noAnswer+": connection refused" {
+		t.Errorf("nobody listens: sample %+v", e.Sample())
+	}
+	bad := &source{endpoint: endpoint{sock: sock.Socket{FD: -1}, in: make([]byte, 64)}, out: make([]byte, 64), every: 1}
+	var err error
+	if bad.schedule, err = traffic.NewSchedule(traffic.ScheduleSpec{Rate: 1e4, Arrivals: "constant", Sizes: "constant", Size: 64, Least: 1, Most: 64}); err != nil {
+		t.Fatal(err)
+	}
+	now = clock.Now()
+	bad.Run(trialID, traffic.Window{Open: now, Start: now, Close: now + 5e6})
+	if bad.Collect(); bad.sample.Failure != "no datagram was sent inside the window: bad file descriptor" {
+		t.Errorf("sample %+v", bad.sample)
+	}
+}
+
+func TestRefuse(t *testing.T) {
+	for _, c := range []struct {
+		given map[string]string
+		want  string // of the error; "": none
+	}{
+		{nil, ""},
+		{map[string]string{"share": "0.3"}, ""},
+		{map[string]string{"share": "none", "rate": "20k/s", "arrivals": "bursts:10ms:40ms"}, ""},
+		{map[string]string{"rate": "20k/s"}, "workload under-load: rate 20000/s and share 50% exclude each other (hint: share=none with a rate)"},
+		{map[string]string{"share": "none"}, "workload under-load: share none needs a rate, such as rate=20k/s"},
+		{map[string]string{"share": "0%"}, `workload under-load: share: "0%" is out of range (want 1% to 120%), or none`},
+		{map[string]string{"share": "121%"}, `workload under-load: share: "121%" is out of range (want 1% to 120%), or none`},
+		{map[string]string{"share": "half"}, `workload under-load: share: "half" is not a share (want one such as 50% or 0.5), or none`},
+		{map[string]string{"payload": "23"}, `workload under-load: payload: "23" is out of range (want 24 to 65507 bytes)`},
+	} {
+		got := ""
+		if _, err := (Workload{}).Describe().Resolve(c.given); err != nil {
+			got = err.Error()
+		}
+		if got != c.want {
+			t.Errorf("%v: %q, want %q", c.given, got, c.want)
+		}
+	}
+}
+
+// A window has as many answers as a median takes, also at a hundredth of the capacity.
+func TestTrialLength(t *testing.T) {
+	for _, c := range []struct {
+		given map[string]string
+		want  time.Duration
+	}{
+		{nil, 300 * time.Millisecond},
+		{map[string]string{"share": "10%"}, 300 * time.Millisecond},
+		{map[string]string{"share": "1%"}, 3 * time.Second},
+		{map[string]string{"share": "none", "rate": "1k/s"}, 3 * time.Second},
+		{map[string]string{"share": "none", "rate": "1/s"}, 10 * time.Second},
+		{map[string]string{"share": "none", "rate": "1k/s", "answer-every": "1"}, 300 * time.Millisecond},
+	} {
+		d := Workload{}.Describe()
+		p, err := d.Resolve(c.given)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := d.Trial(p); got != c.want {
+			t.Errorf("%v: %v, want %v", c.given, got, c.want)
+		}
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	params, err := Workload{}.Describe().Resolve(map[string]string{"share": "80%"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	trial := workload.Trial{
+		Params: params, Window: 500 * time.Millisecond, Length: time.Second,
+		Sources: []traffic.Sample{{Sent: 1000, Total: 2000, Capacity: 2500, Backlog: 3, CPU: 600, Span: 1000}, {Sent: 3000, Total: 6000, Capacity: 7500, Backlog: 1, CPU: 200, Span: 1000}},
+		Sinks: []traffic.Sample{
+			{Received: 999, Total: 1999, Repeated: 8, CPU: 100, Span: 1000},
+			{Received: 2999, Total: 5999, Reordered: 4, CPU: 100, Span: 1000},
+		},
+	}
+	want := workload.Result{
+		Metrics: map[string]float64{
+			"packet_rate": 7996, "packet_rate_sent": 8000, "packet_rate_offered": 8000, "packet_rate_per_pair": 3998, "capacity": 10_000,
+			"loss": 0.0005, "duplicates": 8. / 3998, "reordering": 4. / 3998, "backlog": 3,
+			"cpu_source": 0.8, "cpu_sink": 0.2, "cpu_softirqd": 0, "cpu_busy": 1, "cpu_per_packet": 1e-6 / 7998,
+		},
+		PerPair: map[string][]float64{"packet_rate": {1998, 5998}},
+	}
+	near := cmp.Comparer(func(x, y float64) bool { return math.Abs(x-y) <= 1e-9*math.Abs(x+y) })
+	empty := cmp.FilterValues(func(x, y []string) bool { return len(x)+len(y) == 0 }, cmp.Ignore())
+	got := Workload{}.Metrics(trial)
+	if diff := cmp.Diff(want, got, near, empty); diff != "" {
+		t.Errorf("metrics (-want +got):\n%s", diff)
+	}
+	for name := range got.Metrics {
+		if _, known := measure.LookupMetric(name); !known {
+			t.Errorf("metric %q is not in measure's table", name)
+		}
+	}
+	trial.Sources[1].Sent, trial.Sinks[1].Received = 2900, 2800
+	if w := strings.Join((Workload{}).Metrics(trial).Warnings, "; "); w !=
+		"more than 0.1 % of the datagrams were lost, and latency is that of the others; the source fell behind the load that it was to send" {
+		t.Errorf("warnings %q", w)
+	}
+	trial.Sinks, trial.Sources = make([]traffic.Sample, 2), make([]traffic.Sample, 2)
+	for name, v := range (Workload{}).Metrics(trial).Metrics {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			t.Errorf("%s of nothing: %g", name, v)
+		}
+	}
+}

@@ -1,0 +1,183 @@
+package underload
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nettoll/nettoll/internal/linux/sock"
+	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/workload"
+)
+
+// Workload is under-load.
+type Workload struct{}
+
+var _ workload.Workload = Workload{}
+
+const (
+	largest = 65507 // bytes: an IPv4 datagram of 65535 less its headers (RFC 791, RFC 768)
+
+	// byShare as rate says that the share decides, none as share that the rate does.
+	byShare, none = "share", "none"
+
+	leastShare, mostShare = 0.01, 1.2
+)
+
+// Describe implements [workload.Workload].
+func (Workload) Describe() workload.Description {
+	return workload.Description{
+		Name:       "under-load",
+		Summary:    "latency of UDP datagrams by an open-loop schedule that takes a share of the path's capacity (sockperf under-load)",
+		Reproduces: "sockperf under-load (--mps, --reply-every), which prints half the round trip; flent's RRUL in its idea only, as the load there is TCP",
+		Primary:    func(part.Params) string { return "latency_p50" }, // a p99 takes 10,000 samples, more than a trial has: it comes from groups of blocks
+		Why:        "the shortest with 200 answers in the window, which a median takes, at a tenth of a capacity of 100,000 datagrams a second",
+		Warm:       0.2,
+		Trial:      trial,
+		Spins:      func(part.Params) bool { return true },
+		Params: slices.Concat(part.List{
+			{Name: "payload", Default: "64", Summary: "bytes of a datagram, 24 to 65507; an answer has 24", Check: part.SizeBetween(traffic.HeaderSize, largest)},
+			{Name: "share", Default: "50%", Summary: "of the capacity that each stack's own path is found to have, so that a faster one carries more, 1% to 120%; or none: the rate says how many", Check: shareOrNone},
+			{Name: "mode", Default: "wait", Quiet: true, Summary: "wait: the sink sleeps until a datagram comes; spin: it keeps asking", Values: []string{"wait", "spin"}},
+			{Name: "answer-every", Default: "10", Quiet: true, Summary: "the sink answers one of so many datagrams, 1 to 1000", Check: part.CountBetween(1, 1000)},
+		}, workload.ScheduleParams(byShare, "datagrams that a pair sends where share is none: so many a second, such as 10k/s"), workload.SocketParams()),
+		Refuse: refuse,
+		Metrics: slices.Concat(
+			[]string{"packet_rate", "packet_rate_per_pair", "packet_rate_sent", "packet_rate_offered", "capacity", "loss", "duplicates", "reordering", "backlog", "cpu_per_packet"},
+			workload.DurationMetrics(traffic.Latency, traffic.Service, traffic.Departure), workload.CPUMetrics(),
+		),
+	}
+}
+
+func shareOrNone(s string) (string, error) {
+	if s == none {
+		return s, nil
+	}
+	share, err := part.ShareBetween(leastShare, mostShare)(s)
+	if err != nil {
+		return "", fmt.Errorf("%w, or %s", err, none)
+	}
+	return share, nil
+}
+
+// refuse sees to it that one parameter says how much is sent.
+func refuse(p part.Params) error {
+	absolute := p["rate"] != byShare
+	switch {
+	case absolute && p["share"] != none:
+		return fmt.Errorf("rate %s and share %s exclude each other (hint: share=%s with a rate)", p["rate"], p["share"], none)
+	case !absolute && p["share"] == none:
+		return fmt.Errorf("share %s needs a rate, such as rate=20k/s", none)
+	}
+	return nil
+}
+
+// trial is the default length of a trial: as many answers in the window as a median takes. Of a share it is not known how many datagrams that will be;
+// a capacity of 100,000 a second is that of a slow veth pair.
+func trial(p part.Params) time.Duration {
+	const (
+		shortest, longest = 300 * time.Millisecond, 10 * time.Second
+		samples           = 240 // with some to spare
+		capacity          = 100_000
+		window            = 0.8 // of the trial
+	)
+	rate := p.Rate("rate")
+	if rate == 0 {
+		rate = p.Share("share") * capacity
+	}
+	seconds := samples * float64(p.Count("answer-every")) / rate / window
+	return min(max(shortest, time.Duration(seconds*float64(time.Second)).Round(time.Millisecond)), longest)
+}
+
+// Open implements [workload.Workload].
+func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
+	sk, err := sock.UDP(s.Local, s.Remote)
+	if err != nil {
+		return nil, err
+	}
+	e, err := open(s, sk)
+	if err != nil {
+		sk.Close()
+		return nil, err
+	}
+	return e, nil
+}
+
+func open(s workload.Spec, sk sock.Socket) (traffic.Endpoint, error) {
+	if err := errors.Join(sk.Set(s.SocketOptions()), sk.SetTimeout(traffic.Patience)); err != nil {
+		return nil, err
+	}
+	e := endpoint{sock: sk, in: make([]byte, largest), spin: s.Params["mode"] == "spin"}
+	switch s.Side {
+	case workload.Source:
+		return newSource(s, e)
+	case workload.Sink:
+		return &sink{endpoint: e, stall: s.Stall}, nil
+	}
+	return nil, fmt.Errorf("open under-load: side %q (want source or sink)", s.Side)
+}
+
+const (
+	// lossSome is the loss above which a trial carries a warning: the latencies are those of what was not lost.
+	lossSome = 0.001
+
+	// behind is by what share a source may send less than it should.
+	behind = 0.01
+)
+
+// Metrics implements [workload.Workload]. What was sent is the sources' count, what was received the sinks'; latencies are the sources'.
+func (Workload) Metrics(t workload.Trial) workload.Result {
+	r := workload.Result{Metrics: map[string]float64{}, PerPair: map[string][]float64{}, Warnings: t.Doubts()}
+	window := t.Window.Seconds()
+	var sent, received, repeated, reordered, total, backlog, capacity int64
+	for _, s := range t.Sources {
+		sent += s.Sent
+		capacity += s.Capacity
+		backlog = max(backlog, s.Backlog)
+	}
+	rates := make([]float64, len(t.Sinks))
+	for i, s := range t.Sinks {
+		received += s.Received
+		repeated += s.Repeated
+		reordered += s.Reordered
+		total += s.Total
+		rates[i] = float64(s.Received) / window
+	}
+	offered := t.Params.Rate("rate") * float64(len(t.Sources))
+	if capacity > 0 {
+		r.Metrics["capacity"] = float64(capacity)
+		offered = t.Params.Share("share") * float64(capacity)
+	}
+	if offered > 0 {
+		r.Metrics["packet_rate_offered"] = offered
+	}
+	r.Metrics["packet_rate_sent"] = float64(sent) / window
+	r.Metrics["packet_rate"] = float64(received) / window
+	if pairs := float64(len(t.Sinks)); pairs > 1 {
+		r.Metrics["packet_rate_per_pair"] = r.Metrics["packet_rate"] / pairs
+		r.PerPair["packet_rate"] = rates
+	}
+	r.Metrics["backlog"] = float64(backlog)
+	if sent > 0 {
+		loss := float64(sent-received) / float64(sent)
+		r.Metrics["loss"] = loss
+		if loss > lossSome {
+			r.Warnings = append(r.Warnings, fmt.Sprintf("more than %g %% of the datagrams were lost, and latency is that of the others", 100*lossSome))
+		}
+	}
+	// Of other arrivals a window may have fewer than the mean.
+	if t.Params["arrivals"] == "constant" && float64(sent) < (1-behind)*offered*window {
+		r.Warnings = append(r.Warnings, "the source fell behind the load that it was to send")
+	}
+	if received > 0 {
+		r.Metrics["duplicates"] = float64(repeated) / float64(received)
+		r.Metrics["reordering"] = float64(reordered) / float64(received)
+	}
+	if seconds := t.PutCPU(r.Metrics); total > 0 {
+		r.Metrics["cpu_per_packet"] = seconds / float64(total)
+	}
+	t.PutDurations(r.Metrics)
+	return r
+}
