@@ -4,6 +4,7 @@ import (
 	"github.com/nettoll/nettoll/driver"
 	"github.com/nettoll/nettoll/driver/iperf3"
 	"github.com/nettoll/nettoll/driver/netperf"
+	"github.com/nettoll/nettoll/driver/nuttcp"
 	"github.com/nettoll/nettoll/driver/sockperf"
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/host"
@@ -54,6 +55,7 @@ func New() Catalogue {
 			sockperf.Driver{},
 			iperf3.Driver{},
 			netperf.Driver{},
+			nuttcp.Driver{},
 		},
 		Steps: host.Steps(),
 	}

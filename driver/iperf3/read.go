@@ -120,18 +120,15 @@ func readServer(spec workload.Spec) func(driver.Said, *traffic.Sample, *traffic.
 		}
 		curve := o.curve()
 		last := curve[len(curve)-1]
-		s.Bytes = int64(last.bytes)
-		length := last.at
+		s.Bytes = int64(last.Bytes)
+		length := last.At
 		if spec.Workload == "tcp-stream" {
 			// What was on its way when the time was up is no slice of its own.
 			length = min(length, float64(said.Seconds))
-			s.Delivered = s.Delivered[:0]
-			for i := range traffic.Slices + 1 {
-				s.Delivered = append(s.Delivered, int64(bytesAt(curve, length*float64(i)/traffic.Slices)))
-			}
+			s.Delivered = curve.Delivered(length)
 		} else {
 			// Not end.sum: which of its figures count what was sent, what came and what is lost differs between versions.
-			s.Received = int64(last.bytes) / int64(spec.Params.Size("payload"))
+			s.Received = int64(last.Bytes) / int64(spec.Params.Size("payload"))
 			s.Total = s.Received
 			s.Reordered = int64(o.outOfOrder())
 		}
@@ -144,29 +141,11 @@ func readServer(spec workload.Spec) func(driver.Said, *traffic.Sample, *traffic.
 	}
 }
 
-// point is how many bytes have come at a time.
-type point struct{ at, bytes float64 } // s, bytes
-
 // curve returns what had come by the end of each interval.
-func (o output) curve() []point {
-	curve := []point{{}}
+func (o output) curve() driver.Curve {
+	curve := driver.Curve{{}}
 	for _, i := range o.Intervals {
-		curve = append(curve, point{i.Sum.End, curve[len(curve)-1].bytes + i.Sum.Bytes})
+		curve = append(curve, driver.Point{At: i.Sum.End, Bytes: curve[len(curve)-1].Bytes + i.Sum.Bytes})
 	}
 	return curve
-}
-
-// bytesAt reads the curve, which is straight between two points.
-func bytesAt(curve []point, at float64) float64 {
-	for i, p := range curve[1:] {
-		if at > p.at {
-			continue
-		}
-		before := curve[i]
-		if p.at == before.at {
-			return p.bytes
-		}
-		return before.bytes + (p.bytes-before.bytes)*(at-before.at)/(p.at-before.at)
-	}
-	return curve[len(curve)-1].bytes
 }

@@ -1,0 +1,33 @@
+package driver
+
+import "github.com/nettoll/nettoll/traffic"
+
+// A Curve is how many bytes had come at times that do not fall, as a receiver's reports tell. It begins with a point of zeroes.
+type Curve []Point
+
+// A Point is how many bytes had come at a time.
+type Point struct{ At, Bytes float64 } // s, bytes
+
+// Delivered is what had come by the end of each slice of a stream that lasted so many seconds: [traffic.Sample.Delivered].
+func (c Curve) Delivered(length float64) []int64 {
+	list := make([]int64, 0, traffic.Slices+1)
+	for i := range traffic.Slices + 1 {
+		list = append(list, int64(c.at(length*float64(i)/traffic.Slices)))
+	}
+	return list
+}
+
+// at reads the curve, which is straight between two points.
+func (c Curve) at(at float64) float64 {
+	for i, p := range c[1:] {
+		if at > p.At {
+			continue
+		}
+		before := c[i]
+		if p.At == before.At {
+			return p.Bytes
+		}
+		return before.Bytes + (p.Bytes-before.Bytes)*(at-before.At)/(p.At-before.At)
+	}
+	return c[len(c)-1].Bytes
+}

@@ -1,0 +1,165 @@
+package nuttcp
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"time"
+
+	"github.com/nettoll/nettoll/driver"
+	"github.com/nettoll/nettoll/internal/linux"
+	"github.com/nettoll/nettoll/internal/linux/sysctl"
+	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/workload"
+)
+
+// Driver is nuttcp.
+type Driver struct{}
+
+var _ driver.Driver = Driver{}
+
+const (
+	interval = "0.1" // s, at which the receiver reports
+
+	largest = 65507   // bytes of a datagram (RFC 791, RFC 768)
+	longest = 1 << 20 // bytes of a write
+)
+
+// times returns how long a client takes to begin, which is the exchange of options over its control connection, and how long it may take to fetch the server's
+// results and end: some ms for a stream where the CPU is theirs alone, a second where ten pairs take turns (see iperf3's). Of datagrams the first is sent
+// 0.3 s after the start, and four at the end, half a second before each, say that there are no more (as traced: "BOD", "EOD").
+func times(stream bool) (start, end time.Duration) {
+	if stream {
+		return 50 * time.Millisecond, 1450 * time.Millisecond
+	}
+	return 300 * time.Millisecond, 3200 * time.Millisecond
+}
+
+// Describe implements [driver.Driver].
+func (Driver) Describe() driver.Description {
+	return driver.Description{
+		Name: "nuttcp", Program: "nuttcp", Package: "nuttcp", AskVersion: []string{"-V"},
+		Summary: "nuttcp: a stream for tcp-stream, -u for udp-rate, as fast as it can or at a rate",
+	}
+}
+
+// Serves implements [driver.Driver].
+func (d Driver) Serves(w workload.Description, p part.Params) error {
+	switch w.Name {
+	case "tcp-stream":
+		if n := p.Size("message"); n < 1 || n > longest {
+			return fmt.Errorf("driver nuttcp cannot write %d bytes at once (it can write 1 to %d)", n, longest)
+		}
+		if p["direction"] == "both" {
+			return fmt.Errorf("driver nuttcp cannot drive tcp-stream with direction %q (it can with direction forward, reverse)", p["direction"])
+		}
+		return d.Describe().Understands(w, p, "message", "congestion", "direction", "nodelay")
+	case "udp-rate":
+		if p["mode"] != "single" {
+			return fmt.Errorf("driver nuttcp cannot drive udp-rate with mode %q (it can with mode single)", p["mode"])
+		}
+		if n := p.Size("payload"); n > largest {
+			return fmt.Errorf("driver nuttcp cannot send %d bytes (it can send %d at most)", n, largest)
+		}
+		if r := p.Rate("rate"); r != float64(int64(r)) {
+			return fmt.Errorf("driver nuttcp cannot drive udp-rate at a rate of %s (it can at whole numbers a second)", p["rate"])
+		}
+		return d.Describe().Understands(w, p, "payload", "mode", "rate")
+	}
+	return fmt.Errorf("driver nuttcp cannot drive workload %q (it can drive tcp-stream, udp-rate)", w.Name)
+}
+
+// Trial implements [driver.Driver].
+func (Driver) Trial(w workload.Description, _ part.Params) time.Duration {
+	start, end := times(w.Name == "tcp-stream")
+	return driver.Role{Start: start, End: end}.Shortest()
+}
+
+// Open implements [driver.Driver].
+func (d Driver) Open(s workload.Spec) (traffic.Endpoint, error) {
+	stream := s.Workload == "tcp-stream"
+	granted, err := driver.Grants(s, stream)
+	if err != nil {
+		return nil, err
+	}
+	start, end := times(stream)
+	r := driver.Role{Driver: d.Describe(), Spec: s, Start: start, End: end, Granted: granted, Reason: reason}
+	if congestion := s.SocketOptions().Congestion; stream && congestion != "" {
+		r.Before = func() error { return begin(congestion) }
+		if err := r.Before(); err != nil {
+			return nil, err
+		}
+	}
+	family := "-4"
+	if s.Local.Addr().Is6() {
+		family = "-6"
+	}
+	switch s.Side {
+	case workload.Sink:
+		r.Listens = "tcp" // the control connection
+		r.Args = func(int) []string { return []string{"-1", "--nofork", family, "-P", driver.Port(s.Local)} }
+		r.Read = func(said driver.Said, sample *traffic.Sample, _ *traffic.Recorder) error {
+			sample.Span = int64(said.Seconds) * int64(time.Second) // what it counted the client is told
+			return nil
+		}
+		return r.Open()
+	case workload.Source:
+		r.Args = func(seconds int) []string {
+			args := []string{"-fparse", "-v", "-i" + interval, family, "-P", driver.Port(s.Remote), "-p", driver.Port(data(s)), "-T" + strconv.Itoa(seconds)}
+			return append(append(args, options(s, stream)...), s.Remote.Addr().String())
+		}
+		r.Read = readStream(s.Params["direction"] == "reverse")
+		if !stream {
+			r.Read = readDatagrams
+		}
+		return r.Open()
+	}
+	return nil, fmt.Errorf("open %s by nuttcp: side %q (want source or sink)", s.Workload, s.Side)
+}
+
+// data is where the server takes the data connection: at the sink's second port. Where it has but one it is the number of the source's, which nuttcp
+// does not use there.
+func data(s workload.Spec) netip.AddrPort {
+	if s.RemotePorts > 1 {
+		return netip.AddrPortFrom(s.Remote.Addr(), s.Remote.Port()+1)
+	}
+	return s.Local
+}
+
+func options(s workload.Spec, stream bool) []string {
+	if !stream {
+		rate := "u" // unlimited
+		if r := s.Params.Rate("rate"); r > 0 {
+			rate = strconv.FormatFloat(r, 'f', 0, 64) + "p"
+		}
+		return []string{"-u", "-t", "-l" + strconv.Itoa(s.Params.Size("payload")), "-R" + rate}
+	}
+	list := []string{"-l" + strconv.Itoa(s.Params.Size("message"))}
+	if s.Params.On("nodelay") {
+		list = append(list, "-D")
+	}
+	if s.Params["direction"] == "reverse" {
+		return append(list, "-r", "-F") // the client opens the data connection all the same
+	}
+	return append(list, "-t")
+}
+
+const congestionKey = "net.ipv4.tcp_congestion_control"
+
+// begin makes a congestion control the default of the calling thread's network namespace.
+func begin(congestion string) error {
+	now, err := sysctl.Read(congestionKey)
+	if err != nil || now == congestion {
+		return err
+	}
+	if err := sysctl.Write(congestionKey, congestion); err != nil {
+		// A namespace may have as its default what is not restricted: reno, and what net.ipv4.tcp_allowed_congestion_control lists
+		// (tcp_set_default_congestion_control, net/ipv4/tcp_cong.c).
+		return &linux.UnsupportedError{
+			What: fmt.Sprintf("begin streams of nuttcp with %s", congestion), Missing: fmt.Sprintf("congestion control %q as the default of a network namespace", congestion),
+			Hint: "congestion-control: reno, or another driver", Err: err,
+		}
+	}
+	return nil
+}

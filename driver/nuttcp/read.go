@@ -1,0 +1,155 @@
+package nuttcp
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/nettoll/nettoll/driver"
+	"github.com/nettoll/nettoll/traffic"
+)
+
+const (
+	maxOutput = 16 << 20 // bytes: a day of intervals
+	most      = 1 << 53  // of anything: what is larger is rubbish
+	longRun   = 1 << 20  // s
+	megabyte  = 1 << 20  // bytes, as nuttcp has it
+)
+
+// reason is why nuttcp gave up.
+func reason(stdout io.Reader) string {
+	text, err := io.ReadAll(io.LimitReader(stdout, maxOutput))
+	if err != nil {
+		return ""
+	}
+	return string(regexp.MustCompile(`Error: [^\n]*(?:\nerrno=[^\n]*)?`).Find(text))
+}
+
+// Figures are what transmitter ("nuttcp-t") or receiver ("nuttcp-r") says: NAME=value.
+type figures map[string]float64
+
+// output is what nuttcp prints with -fparse -v -i.
+type output struct {
+	transmitter, receiver figures
+	intervals             []figures
+}
+
+func parse(r io.Reader) (output, error) {
+	text, err := io.ReadAll(io.LimitReader(r, maxOutput))
+	if err != nil {
+		return output{}, err
+	}
+	o := output{transmitter: figures{}, receiver: figures{}}
+	for line := range strings.Lines(string(text)) {
+		who, rest, ok := strings.Cut(strings.TrimSpace(line), ": ")
+		var into figures
+		switch {
+		case ok && who == "nuttcp-t":
+			into = o.transmitter
+		case ok && who == "nuttcp-r":
+			into = o.receiver
+		case strings.HasPrefix(line, "megabytes="):
+			into, rest = figures{}, line
+			o.intervals = append(o.intervals, into)
+		default:
+			continue
+		}
+		for word := range strings.FieldsSeq(rest) {
+			name, value, _ := strings.Cut(word, "=")
+			v, err := strconv.ParseFloat(value, 64)
+			if err != nil {
+				continue // it is text
+			}
+			if !(v >= 0 && v <= most) {
+				return o, fmt.Errorf("said %.80q, which is no count", word)
+			}
+			into[name] = v
+		}
+	}
+	return o, nil
+}
+
+// bytes returns what went through an end, and in which time, in s: the bytes by their rate, which is more exact than the time as printed.
+func (e figures) bytes(who string) (bytes, seconds float64, err error) {
+	for _, name := range []string{"megabytes", "real_seconds", "rate_KBps"} {
+		if _, ok := e[name]; !ok {
+			return 0, 0, fmt.Errorf("did not say %s of its %s", name, who)
+		}
+	}
+	bytes, seconds = e["megabytes"]*megabyte, e["real_seconds"]
+	if e["rate_KBps"] > 1 {
+		seconds = bytes / 1024 / e["rate_KBps"]
+	}
+	if !(seconds > 0 && seconds <= longRun) || math.Abs(seconds-e["real_seconds"]) > 0.05*e["real_seconds"]+0.01 {
+		return 0, 0, fmt.Errorf("said that its %s took %g s, and by its rate %g s", who, e["real_seconds"], seconds)
+	}
+	return bytes, seconds, nil
+}
+
+// readDatagrams reads what was sent and what came of it. Both are the receiver's counts: the transmitter's last datagrams tell it how many there were.
+func readDatagrams(said driver.Said, s *traffic.Sample, _ *traffic.Recorder) error {
+	o, err := parse(said.Stdout)
+	if err != nil {
+		return err
+	}
+	_, seconds, err := o.transmitter.bytes("transmitter")
+	if err != nil {
+		return err
+	}
+	bytes, _, err := o.receiver.bytes("receiver")
+	if err != nil {
+		return err
+	}
+	packets, counted := o.receiver["pkt"]
+	dropped, told := o.receiver["drop"]
+	if !counted || !told || dropped > packets {
+		return fmt.Errorf("did not say how many of its datagrams came (pkt=%g drop=%g)", packets, dropped)
+	}
+	s.Sent, s.Total = int64(packets), int64(packets)
+	s.Window = int64(math.Round(seconds * 1e9))
+	s.Span = s.Window
+	s.Foreign.Peer = &traffic.Sample{Received: int64(packets - dropped), Total: int64(packets - dropped), Bytes: int64(bytes)}
+	return nil
+}
+
+// readStream reads what a stream carried, as its receiver tells.
+func readStream(reverse bool) func(driver.Said, *traffic.Sample, *traffic.Recorder) error {
+	return func(said driver.Said, s *traffic.Sample, _ *traffic.Recorder) error {
+		o, err := parse(said.Stdout)
+		if err != nil {
+			return err
+		}
+		bytes, seconds, err := o.receiver.bytes("receiver")
+		if err != nil {
+			return err
+		}
+		curve := driver.Curve{{}}
+		for _, i := range o.intervals {
+			last := curve[len(curve)-1]
+			next := driver.Point{At: last.At + i["real_sec"], Bytes: last.Bytes + i["megabytes"]*megabyte}
+			if next.At < seconds && next.Bytes <= bytes { // the last one may end with the stream
+				curve = append(curve, next)
+			}
+		}
+		curve = append(curve, driver.Point{At: seconds, Bytes: bytes})
+		// What was on its way when the time was up is no slice of its own.
+		length := min(seconds, float64(said.Seconds))
+		if length <= 0 || bytes <= 0 {
+			return errors.New("said that nothing came")
+		}
+		reader := traffic.Sample{Bytes: int64(bytes), Delivered: curve.Delivered(length)}
+		writer := traffic.Sample{Resent: int64(o.transmitter["retrans"])}
+		if reverse {
+			reader, writer = writer, reader
+		}
+		*s = writer
+		s.Window = int64(math.Round(length * 1e9))
+		s.Span = s.Window
+		s.Foreign.Peer = &reader
+		return nil
+	}
+}
