@@ -22,7 +22,7 @@ const (
 // was behind. The send buffer is counted only where it, and not the congestion window, is too small.
 func limited(t workload.Trial) workload.Limit {
 	writers, readers := roles(t)
-	tcp, resent := counted(t)
+	tcp, _ := counted(t)
 	if tcp.Busy <= 0 {
 		return "" // a foreign program: nothing is known
 	}
@@ -35,7 +35,7 @@ func limited(t workload.Trial) workload.Limit {
 		return workload.BySender
 	case peer >= slightly || own >= slightly:
 		return "" // several things, each for some of the time
-	case writing < seldom, resent > 0:
+	case writing < seldom && reading < seldom:
 		return workload.ByPath
 	}
 	return ""
