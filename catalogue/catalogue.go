@@ -16,6 +16,7 @@ import (
 	"github.com/nettoll/nettoll/runtime"
 	"github.com/nettoll/nettoll/runtime/netns"
 	"github.com/nettoll/nettoll/workload"
+	"github.com/nettoll/nettoll/workload/ping"
 	"github.com/nettoll/nettoll/workload/tcprr"
 	"github.com/nettoll/nettoll/workload/tcpstream"
 	"github.com/nettoll/nettoll/workload/udprate"
@@ -46,6 +47,7 @@ func New() Catalogue {
 		},
 		Workloads: []workload.Workload{
 			udprr.Workload{},
+			ping.Workload{},
 			udprate.Workload{},
 			tcpstream.Workload{},
 			tcprr.Workload{},

@@ -1,11 +1,15 @@
 package workload
 
+import "github.com/nettoll/nettoll/traffic"
+
 // behind is by what share a source may send less than it should.
 const behind = 0.01
 
 // PutTransactions writes the metrics of requests and answers: what the sources sent and got, with latencies, CPU and what should be known of them. A
 // transaction is two packets, one each way.
-func (t Trial) PutTransactions(r *Result) {
+//
+// Rate is how many requests a source was to send in a second; 0 where it does not matter.
+func (t Trial) PutTransactions(r *Result, rate float64) {
 	window, pairs := t.Window.Seconds(), float64(len(t.Sources))
 	var sent, received, total, firsts int64
 	var first, backlog float64
@@ -35,10 +39,10 @@ func (t Trial) PutTransactions(r *Result) {
 	if firsts > 0 {
 		r.Metrics["first_packet_latency"] = first / float64(firsts)
 	}
-	if asked := pairs * t.Params.Rate("rate") * window; asked > 0 && float64(sent) < (1-behind)*asked {
+	if asked := pairs * rate * window; asked > 0 && float64(sent) < (1-behind)*asked {
 		r.Warnings = append(r.Warnings, "the source fell behind the rate that it was to send at")
 	}
-	if t.Params.Rate("rate") > 0 {
+	if t.Histograms[traffic.Departure] != nil {
 		r.Metrics["backlog"] = backlog
 	}
 	if seconds := t.PutCPU(r.Metrics); total > 0 {

@@ -237,7 +237,7 @@ func clockCost() int64 {
 // Metrics implements [workload.Workload].
 func (Workload) Metrics(t workload.Trial) workload.Result {
 	r := workload.Result{Metrics: map[string]float64{}, PerPair: map[string][]float64{}, Warnings: t.Doubts()}
-	t.PutTransactions(&r)
+	t.PutTransactions(&r, t.Params.Rate("rate"))
 	var planted, answered int64
 	for _, s := range t.Sinks {
 		planted += s.Planted

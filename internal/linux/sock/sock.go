@@ -15,4 +15,5 @@ type Facts struct {
 	RecvBuffer int    `json:"recv_buffer"`          // bytes, likewise
 	MSS        int    `json:"mss,omitempty"`        // bytes, TCP only
 	Congestion string `json:"congestion,omitempty"` // TCP only
+	Raw        bool   `json:"raw,omitempty"`        // ICMP only: not one of the kernel's own echo sockets, see [Ping]
 }

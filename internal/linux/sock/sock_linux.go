@@ -261,6 +261,7 @@ func (s Socket) Facts() (Facts, error) {
 	if err != nil {
 		return f, fmt.Errorf("read socket type: %w", err)
 	}
+	f.Raw = kind == unix.SOCK_RAW
 	if kind != unix.SOCK_STREAM {
 		return f, nil
 	}

@@ -1,0 +1,182 @@
+package ping
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nettoll/nettoll/internal/linux/clock"
+	"github.com/nettoll/nettoll/internal/linux/sock"
+	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/workload"
+)
+
+// Workload is ping.
+type Workload struct{}
+
+var _ workload.Workload = Workload{}
+
+const (
+	largest = 65507 // bytes: an IPv4 datagram of 65535 less its headers (RFC 791, RFC 792)
+
+	// flood is the interval of a source that sends a request when it has an answer.
+	flood = "flood"
+
+	shortestInterval = 20 * time.Microsecond
+	longestInterval  = time.Second
+
+	// mostHeaders is what a raw socket receives before the data: IP header without options, ICMP header.
+	ipHeader = 20
+)
+
+// Describe implements [workload.Workload].
+func (Workload) Describe() workload.Description {
+	return workload.Description{
+		Name:    "ping",
+		Summary: "ICMP echo requests that the kernel of the sink answers, from an interval to flood (ping)",
+		Reproduces: "Latency Basic of the studies of packet filters and secure tunnels; ping -i and ping -f. The round trip holds the path both ways and the wake-up of " +
+			"the source; with an interval, of a CPU that had time to fall asleep",
+		Primary: func(part.Params) string { return "latency_p50" },
+		Why:     "a median needs 200 requests; flooding, it is a closed loop like udp-rr's",
+		Warm:    warm,
+		Trial:   trial,
+		Spins:   func(part.Params) bool { return false },
+		Alone:   true,
+		Params: append(part.List{
+			{Name: "payload", Default: "56", Summary: "bytes of ICMP data, 24 to 65507", Check: part.SizeBetween(traffic.HeaderSize, largest)},
+			{Name: "interval", Default: "1ms", Summary: "time from one request to the next, 20µs to 1s, whatever the answers do; or flood: one request for each answer", Check: interval},
+		}, workload.SocketParams()...),
+		Metrics: slices.Concat(
+			[]string{"transaction_rate", "transaction_rate_per_pair", "loss", "cpu_per_packet", "backlog"},
+			workload.DurationMetrics(traffic.Latency, traffic.Service, traffic.Departure),
+			workload.CPUMetrics(),
+		),
+	}
+}
+
+func interval(s string) (string, error) {
+	if s == flood {
+		return s, nil
+	}
+	v, err := part.DurationBetween(shortestInterval, longestInterval)(s)
+	if err != nil {
+		return "", fmt.Errorf("%w, or %s", err, flood)
+	}
+	return v, nil
+}
+
+// rate is how many requests a source sends in a second; 0: as many as are answered.
+func rate(p part.Params) float64 {
+	if d := p.Duration("interval"); d > 0 {
+		return float64(time.Second) / float64(d)
+	}
+	return 0
+}
+
+// warm is the share of a trial that passes before its window opens.
+const warm = 0.1
+
+// trial is the default length of a trial: with an interval, as long as a median takes.
+func trial(p part.Params) time.Duration {
+	const least, requests = 100 * time.Millisecond, 230 // of which those in the window are 207
+	return max(least, requests*p.Duration("interval"))
+}
+
+// Open implements [workload.Workload].
+func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
+	switch s.Side {
+	case workload.Source:
+		return openSource(s)
+	case workload.Sink:
+		sk, err := sock.UDP(s.Local, s.Remote) // for what it can be asked; nothing is sent or received
+		if err != nil {
+			return nil, err
+		}
+		return &sink{sock: sk}, nil
+	}
+	return nil, fmt.Errorf("open ping: side %q (want source or sink)", s.Side)
+}
+
+func openSource(s workload.Spec) (traffic.Endpoint, error) {
+	payload, ipv6 := s.Params.Size("payload"), s.Local.Addr().Is6()
+	e := &source{Exchange: traffic.Exchange{
+		Out: make([]byte, traffic.EchoHeader+payload), OutAt: traffic.EchoHeader,
+		In: make([]byte, ipHeader+traffic.EchoHeader+largest), InAt: traffic.EchoHeader,
+		Echo: traffic.EchoFinished, Unmarked: true,
+	}}
+	traffic.StartEcho(e.Out, ipv6, s.Local.Port())
+	if r := rate(s.Params); r > 0 {
+		var err error
+		e.Schedule, err = traffic.NewSchedule(traffic.ScheduleSpec{
+			Rate: r, Arrivals: "constant", Sizes: "constant", Size: payload, Least: traffic.HeaderSize, Most: largest, Seed: s.Seed,
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	sk, raw, err := sock.Ping(s.Local, s.Remote)
+	if err != nil {
+		return nil, err
+	}
+	if raw && !ipv6 {
+		e.Echo, e.InAt = traffic.EchoRaw, ipHeader+traffic.EchoHeader
+	}
+	e.Flows = []sock.Socket{sk}
+	if err := errors.Join(sk.Set(s.SocketOptions()), sk.SetTimeout(traffic.Patience), e.Init()); err != nil {
+		e.Close()
+		return nil, err
+	}
+	return e, nil
+}
+
+// source sends echo requests.
+type source struct{ traffic.Exchange }
+
+// Run implements [traffic.Endpoint].
+func (s *source) Run(_ uint64, w traffic.Window) { s.Exchange.Run(w) }
+
+// Sample implements [traffic.Endpoint].
+func (s *source) Sample() *traffic.Sample { return &s.Exchange.Sample }
+
+// Recorders implements [traffic.Endpoint].
+func (s *source) Recorders() traffic.Recorders { return s.Exchange.Recorders }
+
+// Facts implements [traffic.Endpoint].
+func (s *source) Facts() (sock.Facts, error) { return s.Flows[0].Facts() }
+
+// sink waits: its kernel answers.
+type sink struct {
+	sock   sock.Socket
+	sample traffic.Sample
+}
+
+// Prepare implements [traffic.Endpoint].
+func (s *sink) Prepare(uint64) { s.sample = traffic.Sample{} }
+
+// Run sleeps until the window has closed.
+func (s *sink) Run(_ uint64, w traffic.Window) {
+	for now := clock.Now(); now < w.Close; now = clock.Now() {
+		s.sock.WaitRecv(w.Close - now)
+	}
+}
+
+// Sample implements [traffic.Endpoint].
+func (s *sink) Sample() *traffic.Sample { return &s.sample }
+
+// Recorders implements [traffic.Endpoint].
+func (*sink) Recorders() traffic.Recorders { return traffic.Recorders{} }
+
+// Facts implements [traffic.Endpoint].
+func (s *sink) Facts() (sock.Facts, error) { return s.sock.Facts() }
+
+// Close implements [traffic.Endpoint].
+func (s *sink) Close() { s.sock.Close() }
+
+// Metrics implements [workload.Workload].
+func (Workload) Metrics(t workload.Trial) workload.Result {
+	r := workload.Result{Metrics: map[string]float64{}, PerPair: map[string][]float64{}, Warnings: t.Doubts()}
+	t.PutTransactions(&r, rate(t.Params))
+	return r
+}
