@@ -10,7 +10,7 @@ import (
 
 // TCPInfo asks the kernel what it has counted for a TCP connection.
 func (s Socket) TCPInfo() (TCPInfo, error) {
-	const micro = 1000 // the kernel counts µs
+	const micro = 1000    // the kernel counts µs
 	var info unix.TCPInfo // a call of unix' own would allocate it
 	size := uint32(unsafe.Sizeof(info))
 	_, _, errno := unix.RawSyscall6(unix.SYS_GETSOCKOPT, uintptr(s.FD), unix.IPPROTO_TCP, unix.TCP_INFO, uintptr(unsafe.Pointer(&info)), uintptr(unsafe.Pointer(&size)), 0)
