@@ -51,14 +51,25 @@ func New(inside func() error) (*os.File, error) {
 
 // Do calls f on a thread inside the network namespace that fd refers to and returns its error. What f opens there (a socket, a
 // netlink handle, a file below /proc/sys/net) stays in that namespace; goroutines that f starts are not in it. f must not
-// end its goroutine (t.FailNow).
+// end its goroutine (t.FailNow). Who is there already needs no privilege.
 func Do(fd int, f func() error) error {
+	if inside(fd) {
+		return f()
+	}
 	return away(func() error {
 		if err := unix.Setns(fd, unix.CLONE_NEWNET); err != nil {
 			return explain("enter network namespace of file "+strconv.Itoa(fd), err)
 		}
 		return f()
 	})
+}
+
+// inside says whether the calling thread is in the namespace that fd refers to. A goroutine that is not locked stays there also on another
+// thread: those in other namespaces are locked.
+func inside(fd int) bool {
+	var here, there unix.Stat_t
+	err := errors.Join(unix.Stat(own, &here), unix.Fstat(fd, &there))
+	return err == nil && here.Dev == there.Dev && here.Ino == there.Ino
 }
 
 // Here calls f on the calling thread, inside the network namespace that fd refers to: for what that very thread must do, like starting a
@@ -70,8 +81,7 @@ func Here(fd int, f func() error) error {
 		return err
 	}
 	defer home.Close()
-	var here, there unix.Stat_t
-	if err := errors.Join(unix.Fstat(int(home.Fd()), &here), unix.Fstat(fd, &there)); err == nil && here.Dev == there.Dev && here.Ino == there.Ino {
+	if inside(fd) {
 		return f()
 	}
 	if err := unix.Setns(fd, unix.CLONE_NEWNET); err != nil {

@@ -3,8 +3,10 @@ package sock
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
+	"strconv"
 	"slices"
 	"time"
 
@@ -67,9 +69,21 @@ func open(local netip.AddrPort, kind int) (Socket, error) {
 
 func sockaddr(a netip.AddrPort) unix.Sockaddr {
 	if a.Addr().Is6() {
-		return &unix.SockaddrInet6{Addr: a.Addr().As16(), Port: int(a.Port())}
+		return &unix.SockaddrInet6{Addr: a.Addr().As16(), Port: int(a.Port()), ZoneId: scope(a.Addr().Zone())}
 	}
 	return &unix.SockaddrInet4{Addr: a.Addr().As4(), Port: int(a.Port())}
+}
+
+// scope is the number of the link that a zone names, by its name or that number (RFC 4007, section 11). For one that is not there it is 0, and
+// the kernel refuses the address.
+func scope(zone string) uint32 {
+	if n, err := strconv.ParseUint(zone, 10, 32); err == nil || zone == "" {
+		return uint32(n)
+	}
+	if i, err := net.InterfaceByName(zone); err == nil {
+		return uint32(i.Index)
+	}
+	return 0
 }
 
 // Local returns the address the socket is bound to.
