@@ -17,6 +17,7 @@ import (
 	"github.com/nettoll/nettoll/runtime/netns"
 	"github.com/nettoll/nettoll/workload"
 	"github.com/nettoll/nettoll/workload/ping"
+	"github.com/nettoll/nettoll/workload/tcpcrr"
 	"github.com/nettoll/nettoll/workload/tcprr"
 	"github.com/nettoll/nettoll/workload/tcpstream"
 	"github.com/nettoll/nettoll/workload/udprate"
@@ -51,6 +52,7 @@ func New() Catalogue {
 			udprate.Workload{},
 			tcpstream.Workload{},
 			tcprr.Workload{},
+			tcpcrr.Workload{},
 			underload.Workload{},
 		},
 		Drivers: []driver.Driver{

@@ -28,7 +28,7 @@ type Sample struct {
 	User      int64        `json:"user,omitempty"`      // of CPU, ns outside the kernel, which counts them in ticks: right on average only
 	Delayed   int64        `json:"delayed,omitempty"`   // ns in which the thread was ready to run and had no CPU; tcp-stream only
 	Awaited   int64        `json:"awaited,omitempty"`   // of the messages received, those that there was nothing to receive before
-	Dropped   int64        `json:"dropped,omitempty"`   // packets of the whole trial that the kernel threw away at this side's full receive buffer
+	Dropped   int64        `json:"dropped,omitempty"`   // messages of the whole trial that the kernel threw away at this side's full receive buffer
 	Blocked   int64        `json:"blocked,omitempty"`   // how many times a send had to wait: the path held a whole send buffer
 	Backlog   int64        `json:"backlog,omitempty"`   // most messages that were due and not sent yet
 	Capacity  int64        `json:"capacity,omitempty"`  // messages a second that the path can carry, as far as the source has found out
@@ -37,6 +37,7 @@ type Sample struct {
 	Window    int64        `json:"window,omitempty"`    // ns that counted, where a foreign program chose them; else 0
 	Resent    int64        `json:"resent,omitempty"`    // TCP segments sent again
 	TCP       sock.TCPInfo `json:"tcp,omitzero"`        // of the connections that this side sends on
+	Busy      int64        `json:"busy,omitempty"`      // local ports that a connection was to be made from, and an earlier one still had
 	Planted   int64        `json:"planted,omitempty"`   // ns that a sink has spun on purpose (study only)
 	Delivered []int64      `json:"delivered,omitempty"` // bytes delivered from the opening to the end of each slice: Slices+1 values, the first 0
 	Failure   string       `json:"failure,omitempty"`   // why the trial is not to be used

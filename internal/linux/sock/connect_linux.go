@@ -14,6 +14,7 @@ import (
 const (
 	AddressInUse       = unix.EADDRINUSE
 	AddressUnavailable = unix.EADDRNOTAVAIL // of connect(2): the connection between the two addresses is not over yet
+	Aborted            = unix.ECONNABORTED  // of accept(2): it was over before it was accepted
 	Connecting         = unix.EINPROGRESS   // the socket timeout passed: call again
 	StillConnecting    = unix.EALREADY      // it passed again
 )

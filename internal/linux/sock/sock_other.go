@@ -133,6 +133,7 @@ func (*Poller) Ready(int) (read, write, told bool) { return false, false, false 
 const (
 	AddressInUse       = syscall.EADDRINUSE
 	AddressUnavailable = syscall.EADDRNOTAVAIL
+	Aborted            = syscall.ECONNABORTED
 	Connecting         = syscall.EINPROGRESS
 	StillConnecting    = syscall.EALREADY
 )

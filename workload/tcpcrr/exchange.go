@@ -1,0 +1,158 @@
+package tcpcrr
+
+import (
+	"time"
+
+	"github.com/nettoll/nettoll/internal/linux/clock"
+	"github.com/nettoll/nettoll/internal/linux/sock"
+	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/workload"
+)
+
+const (
+	limit = int64(traffic.DrainLimit) // ns: a transaction that is not over by then after the close is given up
+
+	// patience is how long a socket blocks at most, two ticks at HZ=250. It is less than the 10 ms after which the Go runtime sends a busy thread a
+	// signal.
+	patience = 8 * time.Millisecond
+
+	readSize = 64 << 10 // bytes of one recv of a source
+
+	// mostPairs is how many pairs of ports a source goes round at most. It is less than a kernel of our time keeps in TIME_WAIT
+	// (tcp_max_tw_buckets) or in its connection tracking (nf_conntrack_max), ten pairs of containers taken together.
+	mostPairs = 16384
+
+	undrained = "the last transaction was not over when the drain was"
+)
+
+const (
+	kindSize   = 1 // bytes that a request begins with
+	lengthSize = 4 // bytes, where requests have different lengths
+)
+
+// mark is the first byte of a request.
+//
+//go:nosplit
+func mark(trial uint64, last bool) byte {
+	b := byte(trial) << 1
+	if last {
+		b |= 1
+	}
+	return b
+}
+
+// exchange is what both sides have.
+type exchange struct {
+	header     int // bytes that a request begins with
+	request    int // bytes of a request, on average
+	response   int // bytes of a response; 0: as many as its request
+	sinkCloses bool
+	in, out    []byte
+	sample     traffic.Sample
+
+	// Why the last call that failed did: lost, which is 0 where the other end has closed the connection, or because it was too late.
+	lost sock.Errno
+	late bool
+}
+
+func newExchange(s workload.Spec) exchange {
+	e := exchange{
+		header: kindSize, request: s.Params.Size("payload"), response: s.Params.Size("response"),
+		sinkCloses: s.Params["closes"] == string(workload.Sink),
+	}
+	if varied(s.Params) {
+		e.header = lengthSize
+	}
+	return e
+}
+
+// Sample implements [traffic.Endpoint].
+func (e *exchange) Sample() *traffic.Sample { return &e.sample }
+
+// forget forgets the last trial.
+func (e *exchange) forget() {
+	e.sample = traffic.Sample{}
+	e.lost, e.late = 0, false
+}
+
+// answer is how long the response to a request is.
+//
+//go:nosplit
+func (e *exchange) answer(request int) int {
+	if e.response > 0 {
+		return e.response
+	}
+	return request
+}
+
+// head writes what a request of a length begins with.
+//
+//go:nosplit
+func (e *exchange) head(kind byte, length int) {
+	e.out[0] = kind
+	if e.header == lengthSize {
+		e.out[1], e.out[2], e.out[3] = byte(length), byte(length>>8), byte(length>>16)
+	}
+}
+
+// again says whether a call that failed is to be made once more.
+//
+//go:nosplit
+func (e *exchange) again(errno sock.Errno, deadline int64) bool {
+	if errno != sock.Again && errno != sock.Interrupted {
+		e.lost = errno
+		return false
+	}
+	e.late = clock.Now() > deadline
+	return !e.late
+}
+
+// write sends n bytes of out.
+//
+//go:nosplit
+func (e *exchange) write(c sock.Socket, n int, deadline int64) bool {
+	for at := 0; at < n; {
+		sent, errno := c.Send(&e.out[at], n-at, sock.NoSignal)
+		if errno == 0 {
+			at += sent
+		} else if !e.again(errno, deadline) {
+			return false
+		}
+	}
+	return true
+}
+
+// read receives n bytes, whatever they are.
+//
+//go:nosplit
+func (e *exchange) read(c sock.Socket, n int, deadline int64) bool {
+	for n > 0 {
+		got, errno := c.Recv(&e.in[0], min(n, len(e.in)), 0)
+		switch {
+		case errno != 0:
+			if !e.again(errno, deadline) {
+				return false
+			}
+		case got == 0:
+			e.lost = 0
+			return false
+		}
+		n -= max(got, 0)
+	}
+	return true
+}
+
+// hungUp waits until the other end closes the connection; false where it does not, or says something more.
+//
+//go:nosplit
+func (e *exchange) hungUp(c sock.Socket, deadline int64) bool {
+	for {
+		n, errno := c.Recv(&e.in[0], 1, 0)
+		if errno == 0 {
+			return n == 0
+		}
+		if !e.again(errno, deadline) {
+			return false
+		}
+	}
+}

@@ -1,0 +1,227 @@
+package tcpcrr
+
+import (
+	"errors"
+	"net/netip"
+
+	"github.com/nettoll/nettoll/internal/linux/clock"
+	"github.com/nettoll/nettoll/internal/linux/sock"
+	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/workload"
+)
+
+type sink struct {
+	exchange
+	listeners []sock.Socket
+	poller    *sock.Poller
+	stall     workload.Stall
+	plant     int64 // ns
+	clockCost int64 // ns of one clock read
+
+	// Of one trial.
+	broke   bool // a connection of this trial was lost, or
+	accepts bool // none could be accepted
+	errno   sock.Errno
+}
+
+// Recorders implements [traffic.Endpoint]: a sink times nothing.
+func (s *sink) Recorders() traffic.Recorders { return traffic.Recorders{} }
+
+// Facts implements [traffic.Endpoint]. What it accepts has what the listening sockets have.
+func (s *sink) Facts() (sock.Facts, error) {
+	f, err := s.listeners[0].Facts()
+	f.MSS = 0 // there is none before there is a connection
+	return f, err
+}
+
+// Close implements [traffic.Endpoint].
+func (s *sink) Close() {
+	for _, l := range s.listeners {
+		l.Close()
+	}
+}
+
+// Prepare takes the connections that an earlier trial left behind.
+func (s *sink) Prepare(uint64) {
+	s.forget()
+	s.broke, s.accepts, s.errno = false, true, 0
+	for some := true; some; {
+		some = false
+		for i, l := range s.listeners {
+			s.poller.Watch(i, l, true, false)
+		}
+		s.poller.Wait(0)
+		for i, l := range s.listeners {
+			if read, _, _ := s.poller.Ready(i); !read {
+				continue
+			}
+			if c, errno := l.AcceptNext(); errno == 0 {
+				c.Drop()
+				s.sample.Late++
+				some = true
+			}
+		}
+	}
+}
+
+// Run accepts connections one by one, from one listening socket after the other as the source goes round them, until the last of the trial, or
+// until that cannot come any more.
+//
+// Accepting blocks: asking with epoll_wait(2) first, for a listening socket that does not, would be a call more for each connection.
+//
+//go:nosplit
+func (s *sink) Run(trial uint64, w traffic.Window) {
+	deadline := w.Close + limit
+	for next := 0; ; {
+		c, errno := s.listeners[next].AcceptNext()
+		switch errno {
+		case 0:
+		case sock.Again, sock.Interrupted, sock.Aborted:
+			if clock.Now() > deadline {
+				s.sample.Doubt = undrained
+				return
+			}
+			continue
+		default:
+			s.accepts, s.errno = false, errno
+			return
+		}
+		got := s.serve(c, trial, w.Open, deadline)
+		c.Drop()
+		switch got {
+		case foreign:
+			s.sample.Late++
+		case lost:
+			if s.late || clock.Now() >= w.Close { // the source has given it up
+				s.sample.Doubt = undrained
+			} else {
+				s.broke = true
+			}
+			return
+		case last:
+			return
+		case one:
+			s.sample.Total++
+			if next++; next == len(s.listeners) {
+				next = 0
+			}
+		}
+	}
+}
+
+// What came of a connection.
+type outcome int
+
+const (
+	one     outcome = iota // a transaction
+	last                   // the last one of the trial
+	foreign                // it was of another trial
+	lost                   // it ended early
+)
+
+// serve is one transaction.
+//
+//go:nosplit
+func (s *sink) serve(c sock.Socket, trial uint64, open, deadline int64) outcome {
+	size, known := s.header, false
+	for got := 0; got < size; {
+		n, errno := c.Recv(&s.in[got], len(s.in)-got, 0)
+		if errno != 0 {
+			if !s.again(errno, deadline) {
+				return lost
+			}
+			continue
+		}
+		if n == 0 {
+			s.lost = 0
+			return lost
+		}
+		if got += n; known || got < s.header {
+			continue
+		}
+		if s.in[0]|1 != mark(trial, true) {
+			return foreign
+		}
+		known, size = true, s.request
+		if s.header == lengthSize {
+			size = int(s.in[1]) | int(s.in[2])<<8 | int(s.in[3])<<16
+		}
+		if size > len(s.in) || s.answer(size) > len(s.out) {
+			return foreign // a length that no request has
+		}
+	}
+	if s.stall.Every > 0 {
+		traffic.StandStill(open, s.stall.Every, s.stall.For)
+	}
+	if s.plant > 0 {
+		s.sample.Planted += s.delay()
+	}
+	if !s.write(c, s.answer(size), deadline) || !s.sinkCloses && !s.hungUp(c, deadline) {
+		return lost
+	}
+	if s.in[0] == mark(trial, true) {
+		return last
+	}
+	return one
+}
+
+// delay spins for as long as is planted and returns how long it really was: the clock reads at both ends count for one.
+//
+//go:nosplit
+func (s *sink) delay() int64 {
+	start := clock.Now()
+	for {
+		if now := clock.Now(); now-start >= s.plant {
+			return now - start + s.clockCost
+		}
+	}
+}
+
+// clockCost measures what one clock read takes, in nanoseconds.
+func clockCost() int64 {
+	const reads = 1000
+	start := clock.Now()
+	for range reads {
+		clock.Now()
+	}
+	return (clock.Now() - start) / reads
+}
+
+// Collect implements [traffic.Collector]: it says in words what the loop has noted.
+func (s *sink) Collect() {
+	switch {
+	case s.sample.Failure != "":
+	case !s.accepts:
+		s.sample.Failure = "accept: " + s.errno.Error()
+		if sock.OutOfDescriptors(s.errno) {
+			s.sample.Failure += " (hint: raise the limit of open files, ulimit -n)"
+		}
+	case s.broke && s.lost == 0:
+		s.sample.Failure = "the source has closed a connection before its transaction was over"
+	case s.broke:
+		s.sample.Failure = "a connection broke: " + s.lost.Error()
+	}
+}
+
+// init makes what a sink has. The calling thread is inside the container's namespace.
+func (s *sink) init(spec workload.Spec) error {
+	s.stall, s.plant, s.clockCost = spec.Stall, int64(spec.Plant), clockCost()
+	s.in, s.out = make([]byte, s.request), make([]byte, max(s.request, s.response))
+	if varied(spec.Params) {
+		s.in, s.out = make([]byte, largest), make([]byte, largest)
+	}
+	n := min(spec.Params.Count("ports"), max(1, spec.LocalPorts))
+	s.poller = sock.NewPoller(n)
+	for i := range n {
+		at := netip.AddrPortFrom(spec.Local.Addr(), spec.Local.Port()+uint16(i))
+		l, err := sock.Stream(at, "")
+		if err != nil {
+			return err
+		}
+		s.listeners = append(s.listeners, l)
+		if err := errors.Join(l.Set(options(spec)), l.SetTimeout(patience), l.Listen()); err != nil {
+			return err
+		}
+	}
+	return nil
+}

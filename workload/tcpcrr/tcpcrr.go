@@ -1,0 +1,179 @@
+package tcpcrr
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nettoll/nettoll/internal/linux/netns"
+	"github.com/nettoll/nettoll/internal/linux/sock"
+	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/workload"
+)
+
+// Workload is tcp-crr.
+type Workload struct{}
+
+var _ workload.Workload = Workload{}
+
+const (
+	largest  = 1 << 20 // bytes
+	mostPort = 64      // listening ports of a sink
+	same     = "same"
+	closed   = "closed"
+	constant = "constant"
+
+	// behind is by how much of its rate a source may fall short before a warning says so.
+	behind = 0.01
+)
+
+// Describe implements [workload.Workload].
+func (Workload) Describe() workload.Description {
+	return workload.Description{
+		Name:       "tcp-crr",
+		Summary:    "TCP connections made, used for one request and its response, and closed, one after the other (netperf TCP_CRR)",
+		Reproduces: "netperf TCP_CRR",
+		Primary: func(p part.Params) string {
+			if scheduled(p) { // the rate is what was asked for
+				return "latency_p50"
+			}
+			return "connection_rate"
+		},
+		Why:   "twice that of udp-rr, since a transaction is some five packets each way; no study of its own yet; at a rate, a median needs 200 connections",
+		Warm:  warm,
+		Trial: trial,
+		Spins: func(part.Params) bool { return false },
+		Params: slices.Concat(part.List{
+			{Name: "payload", Default: "1", Summary: "bytes of a request, 1 to 1MiB", Check: part.SizeBetween(kindSize, largest)},
+			{Name: "response", Default: same, Quiet: true, Summary: "bytes of a response, 1 to 1MiB; same: as many as its request", Check: sameOr(part.SizeBetween(1, largest))},
+			{
+				Name: "closes", Default: string(workload.Sink), Quiet: true, Values: []string{string(workload.Source), string(workload.Sink)},
+				Summary: "who closes a connection first, and has it in TIME_WAIT: sink, as with netperf, when the response is sent; source, when it has come",
+			},
+			{Name: "ports", Default: "8", Quiet: true, Summary: "listening ports of a sink, 1 to 64, used in turn: as many as it has, at most", Check: part.CountBetween(1, mostPort)},
+		},
+			workload.ScheduleParams(closed, "connections a second of a pair, begun when they are due or, where there is one, after the one before; closed: each follows another"),
+			workload.StreamParams()),
+		Refuse: refuse,
+		Metrics: slices.Concat([]string{"connection_rate", "connection_rate_per_pair", "cpu_per_transaction", "ports_busy", "backlog", "planted"},
+			workload.CPUMetrics(), workload.DurationMetrics(traffic.Latency, traffic.Connect, traffic.Service, traffic.Departure)),
+	}
+}
+
+// warm is the share of a trial that passes before its window opens.
+const warm = 0.1
+
+// trial is the default length of a trial, or what a median takes at a rate.
+func trial(p part.Params) time.Duration {
+	const connections, least, longest = 250 / (1 - warm), 200 * time.Millisecond, 10 * time.Second
+	if rate := p.Rate("rate"); rate > 0 {
+		return min(max(least, time.Duration(connections/rate*1e9)), longest)
+	}
+	return least
+}
+
+func sameOr(check func(string) (string, error)) func(string) (string, error) {
+	return func(s string) (string, error) {
+		if s == same {
+			return s, nil
+		}
+		return check(s)
+	}
+}
+
+// replays says whether connections are those of a file, which has a rate and sizes of its own.
+func replays(p part.Params) bool { return strings.HasPrefix(p["arrivals"], "replay:") }
+
+// scheduled says whether connections begin when they are due.
+func scheduled(p part.Params) bool { return p["rate"] != closed || replays(p) }
+
+// varied says whether requests are not all of one length.
+func varied(p part.Params) bool { return p["sizes"] != constant || replays(p) }
+
+// refuse says which parameters cannot go together.
+func refuse(p part.Params) error {
+	switch {
+	case !scheduled(p) && p["arrivals"] != constant:
+		return fmt.Errorf("arrivals=%s needs a rate", p["arrivals"])
+	case !scheduled(p) && p["sizes"] != constant:
+		return fmt.Errorf("sizes=%s needs a rate", p["sizes"])
+	case varied(p) && p.Size("payload") < lengthSize:
+		return fmt.Errorf("payload=%s: requests of different lengths say theirs in %d bytes (want at least that)", p["payload"], lengthSize)
+	}
+	return nil
+}
+
+// options are those of all sockets, listening ones too: what they accept inherits them.
+func options(s workload.Spec) sock.Options {
+	o := s.SocketOptions()
+	o.NoDelay = true // a request that has to wait for the acknowledgement of its first segment measures a timer (RFC 896)
+	return o
+}
+
+// Open implements [workload.Workload].
+func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
+	switch s.Side {
+	case workload.Source:
+		home, err := netns.Current()
+		if err != nil {
+			return nil, err
+		}
+		src := &source{exchange: newExchange(s), home: home}
+		if err := src.init(s); err != nil {
+			src.Close()
+			return nil, err
+		}
+		return src, nil
+	case workload.Sink:
+		snk := &sink{exchange: newExchange(s)}
+		if err := snk.init(s); err != nil {
+			snk.Close()
+			return nil, err
+		}
+		return snk, nil
+	}
+	return nil, fmt.Errorf("open tcp-crr: side %q (want source or sink)", s.Side)
+}
+
+// Metrics implements [workload.Workload].
+func (Workload) Metrics(t workload.Trial) workload.Result {
+	r := workload.Result{Metrics: map[string]float64{}, PerPair: map[string][]float64{}, Warnings: t.Doubts()}
+	window := t.Window.Seconds()
+	var sent, received, total, busy, backlog, planted, answered int64
+	rates := make([]float64, len(t.Sources))
+	for i, s := range t.Sources {
+		sent += s.Sent
+		received += s.Received
+		total += s.Total
+		busy += s.Busy
+		backlog = max(backlog, s.Backlog)
+		rates[i] = float64(s.Received) / window
+	}
+	for _, s := range t.Sinks {
+		planted += s.Planted
+		answered += s.Total
+	}
+	r.Metrics["connection_rate"] = float64(received) / window
+	if len(t.Sources) > 1 {
+		r.Metrics["connection_rate_per_pair"] = float64(received) / window / float64(len(t.Sources))
+		r.PerPair["connection_rate"] = rates
+	}
+	if scheduled(t.Params) {
+		r.Metrics["backlog"] = float64(backlog)
+		if asked := float64(len(t.Sources)) * t.Params.Rate("rate") * window; t.Params["arrivals"] == constant && float64(sent) < (1-behind)*asked {
+			r.Warnings = append(r.Warnings, "the source fell behind the rate that it was to connect at")
+		}
+	}
+	seconds := t.PutCPU(r.Metrics)
+	if total > 0 {
+		r.Metrics["cpu_per_transaction"] = seconds / float64(total)
+	}
+	if planted > 0 {
+		r.Metrics["planted"] = float64(planted) / float64(answered) / 1e9
+	}
+	r.Metrics["ports_busy"] = float64(busy)
+	t.PutDurations(r.Metrics)
+	return r
+}
