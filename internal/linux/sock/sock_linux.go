@@ -6,8 +6,8 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"strconv"
 	"slices"
+	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
