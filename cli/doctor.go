@@ -75,8 +75,8 @@ func (a *app) doctorCommand() *cobra.Command {
 		Use:   "doctor",
 		Short: "Say what works on this machine, and what would make its results steadier",
 		Long: `Tries each part of the catalogue, in the smallest lab that there is and in the same way as run: it builds the lab, proves that
-packets of full size pass, has it measured for some milliseconds, and removes it. For each part it says that it works, and by
-which implementation, or why not and what would help. Then it looks at the machine: its CPUs, what else runs, the limits of
+packets of full size pass, has it measured for some milliseconds, and removes it. The probe is switched on and off. For each
+of them it says that it works, and by which implementation, or why not and what would help. Then it looks at the machine: its CPUs, what else runs, the limits of
 its kernel, with advice where something makes results scatter. What the machine does not show is said to be not known.
 It takes a few seconds. As an ordinary user it works in a user namespace, as run does.
 
@@ -289,6 +289,12 @@ func (a *app) tryAll(ctx context.Context) ([]*diagnosed, error) {
 		}
 	}
 	t.wait()
+	d := t.add("probe", experiment.Softirq, "ebpf")
+	probed := &attempt{What: "tracepoints"}
+	d.Tried = append(d.Tried, probed)
+	if probed.explain(a.refused); a.refused == nil {
+		probed.explain(control.TryProbe())
+	}
 	for _, d := range t.parts {
 		d.Works = slices.ContainsFunc(d.Tried, func(t *attempt) bool { return t.Works }) && !slices.ContainsFunc(d.Tried, (*attempt).failed)
 	}

@@ -17,6 +17,18 @@ func loadProbe(d experiment.Design) (*probe.Probe, error) {
 	return probe.Load()
 }
 
+// TryProbe loads the probe, switches it on and off, and removes it. It returns what did not work: a [linux.UnsupportedError] where the machine or the
+// privilege lacks something.
+//
+// [linux.UnsupportedError]: https://pkg.go.dev/github.com/nettoll/nettoll/internal/linux#UnsupportedError
+func TryProbe() error {
+	p, err := probe.Load()
+	if err != nil {
+		return err
+	}
+	return errors.Join(p.On(), p.Close())
+}
+
 // visits cuts the order of a block into what is measured with the probe and what is measured without, either of them first. The probe costs
 // every packet something, and switching it takes milliseconds in which the kernel changes its own code: it happens once in a block, between
 // trials.
