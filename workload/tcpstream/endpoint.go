@@ -1,7 +1,6 @@
 package tcpstream
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -117,29 +116,22 @@ func (e *endpoint) Close() {
 	_ = e.home.Close()
 }
 
-// open makes a socket in the container's namespace.
-func (e *endpoint) open(local netip.AddrPort) (s sock.Socket, err error) {
-	err = netns.Do(int(e.home.Fd()), func() error {
-		s, err = sock.Stream(local, "")
-		return err
-	})
-	if err != nil {
-		return s, err
-	}
+// inside calls f in the container's namespace: there new sockets are made.
+func (e *endpoint) inside(f func() error) error { return netns.Do(int(e.home.Fd()), f) }
+
+// tune asks for the options of a socket, which connections that come to it have as well (sk_clone_lock, net/core/sock.c).
+func (e *endpoint) tune(s sock.Socket) error {
 	options := e.spec.SocketOptions()
 	options.NoDelay = e.spec.Params.On("nodelay")
-	if err := s.Set(options); err != nil {
-		s.Close()
-		return sock.Socket{FD: -1}, err
-	}
-	return s, nil
+	return s.Set(options)
 }
 
-// adopt takes a connection over.
-func (e *endpoint) adopt(i int, conn sock.Socket) error {
-	e.flows[i] = flow{conn: conn}
+// ready makes a connection one for the loops.
+func (e *endpoint) ready(conn sock.Socket) error {
 	if e.reaper != nil {
-		return errors.Join(conn.SetTimeout(patience), conn.SetZeroCopy())
+		if err := conn.SetZeroCopy(); err != nil {
+			return err
+		}
 	}
 	return conn.SetTimeout(patience)
 }
@@ -251,20 +243,35 @@ type source struct{ endpoint }
 
 // connect makes the connections: the first ones from the ports that are this endpoint's, further ones from such as the kernel chooses.
 func (s *source) connect() error {
+	if err := s.inside(s.open); err != nil {
+		return err
+	}
+	for _, f := range s.flows {
+		if err := s.tune(f.conn); err != nil {
+			return err
+		}
+		if err := s.ready(f.conn); err != nil {
+			return err
+		}
+		if err := f.conn.Connect(s.spec.Remote, reconnectLimit); err != nil {
+			return err
+		}
+	}
+	s.broken = false
+	return nil
+}
+
+func (s *source) open() (err error) {
 	for i := range s.flows {
 		local := netip.AddrPortFrom(s.spec.Local.Addr(), 0)
 		if i < max(1, s.spec.LocalPorts) {
 			local = netip.AddrPortFrom(local.Addr(), s.spec.Local.Port()+uint16(i))
 		}
-		conn, err := s.open(local)
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(s.adopt(i, conn), conn.Connect(s.spec.Remote, reconnectLimit)); err != nil {
+		s.flows[i] = flow{}
+		if s.flows[i].conn, err = sock.Stream(local, ""); err != nil {
 			return err
 		}
 	}
-	s.broken = false
 	return nil
 }
 
@@ -286,14 +293,19 @@ type sink struct {
 	listener sock.Socket
 }
 
-// listen opens the socket that connections come to. They have its options (sk_clone_lock, net/core/sock.c).
+// listen opens the socket that connections come to.
 func (s *sink) listen() error {
-	listener, err := s.open(s.spec.Local)
+	err := s.inside(func() (err error) {
+		s.listener, err = sock.Stream(s.spec.Local, "")
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	s.listener = listener
-	return listener.Listen()
+	if err := s.tune(s.listener); err != nil {
+		return err
+	}
+	return s.listener.Listen()
 }
 
 // Ready implements [workload.Readier]: it accepts the source's connections, and passes over those that the source has given up.
@@ -308,7 +320,8 @@ func (s *sink) Ready(timeout time.Duration) error {
 			conn.Close()
 			continue
 		}
-		if err := s.adopt(i, conn); err != nil {
+		s.flows[i] = flow{conn: conn}
+		if err := s.ready(conn); err != nil {
 			return err
 		}
 		i++

@@ -184,8 +184,8 @@ func TestLimited(t *testing.T) {
 // A sink that stands still is the limit, and a source that has to write 64 bytes at a time is one.
 func TestLimitSeen(t *testing.T) {
 	for want, o := range map[workload.Limit]workloadtest.Options{
-		workload.ByReceiver: {Given: map[string]string{"congestion": "cubic"}, Stall: workload.Stall{Every: 21 * time.Millisecond, For: 20 * time.Millisecond}},
-		workload.BySender:   {Given: map[string]string{"congestion": "cubic", "message": "64"}},
+		workload.ByReceiver: {Given: map[string]string{"congestion": "reno"}, Stall: workload.Stall{Every: 21 * time.Millisecond, For: 20 * time.Millisecond}},
+		workload.BySender:   {Given: map[string]string{"congestion": "reno", "message": "64"}},
 	} {
 		o.Pairs, o.Length = 1, 100*time.Millisecond
 		r := workloadtest.NewRig(t, Workload{}, o)
