@@ -2,6 +2,7 @@ package catalogue
 
 import (
 	"github.com/nettoll/nettoll/driver"
+	"github.com/nettoll/nettoll/driver/ditg"
 	"github.com/nettoll/nettoll/driver/iperf3"
 	"github.com/nettoll/nettoll/driver/netperf"
 	"github.com/nettoll/nettoll/driver/nuttcp"
@@ -60,6 +61,7 @@ func New() Catalogue {
 			iperf3.Driver{},
 			netperf.Driver{},
 			nuttcp.Driver{},
+			ditg.Driver{},
 		},
 		Steps: host.Steps(),
 	}

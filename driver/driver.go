@@ -49,9 +49,10 @@ type Description struct {
 }
 
 // Find returns the path of a driver's program. Where it is not installed the error is a [linux.UnsupportedError] that names the package.
-func Find(d Driver) (string, error) { return d.Describe().find(d.Describe().Program) }
+func Find(d Driver) (string, error) { return d.Describe().Locate(d.Describe().Program) }
 
-func (d Description) find(program string) (string, error) {
+// Locate does the same for one of its programs.
+func (d Description) Locate(program string) (string, error) {
 	path, err := exec.LookPath(program)
 	if errors.Is(err, exec.ErrNotFound) {
 		return "", &linux.UnsupportedError{

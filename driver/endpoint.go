@@ -26,6 +26,11 @@ const (
 	// listenPoll is how often it is looked for.
 	listenPoll = 2 * time.Millisecond
 
+	// leavePoll is how often a server's client is looked for.
+	leavePoll = 20 * time.Millisecond
+	// surelyGone is how often in a row it must not be found.
+	surelyGone = 3
+
 	// quitAhead is how long before the close of a trial a server that does not end by itself is told to: the traffic is over by then.
 	quitAhead = 200 * time.Millisecond
 
@@ -91,7 +96,7 @@ func (r Role) Shortest() time.Duration { return time.Second + r.Start + r.End }
 
 // Open makes an endpoint of a role. The calling thread is inside the container's network namespace.
 func (r Role) Open() (traffic.Endpoint, error) {
-	path, err := r.Driver.find(r.program())
+	path, err := r.Driver.Locate(r.program())
 	if err != nil {
 		return nil, err
 	}
@@ -257,7 +262,7 @@ func (e *endpoint) attend(child *process.Child, w traffic.Window) (overdue strin
 		}
 	}
 	if e.role.Stop != EndsItself {
-		if child.Wait(w.Close - int64(quitAhead)) {
+		if e.serve(child, w.Close-int64(quitAhead)) {
 			return ""
 		}
 		if e.role.Stop == Killed {
@@ -271,6 +276,32 @@ func (e *endpoint) attend(child *process.Child, w traffic.Window) (overdue strin
 		return ""
 	}
 	return fmt.Sprintf("did not end within its trial of %v", time.Duration(w.Close-w.Open))
+}
+
+// serve lets a server run that does not end by itself, until its client's connections are gone or, where it has none or they were not seen while traffic
+// flowed, until the deadline. It says whether it ended all the same.
+func (e *endpoint) serve(server *process.Child, deadline int64) (ended bool) {
+	connected := func() bool {
+		if e.role.Listens != "tcp" {
+			return false
+		}
+		yes, err := procfs.Connected(server.PID(), e.role.Spec.Local)
+		return yes || err != nil
+	}
+	if !connected() {
+		return server.Wait(deadline)
+	}
+	// The kernel's list is no snapshot: a connection can be missing from it while others come and go.
+	for missed := 0; clock.Now() < deadline && missed < surelyGone; {
+		if server.Wait(min(deadline, clock.Now()+int64(leavePoll))) {
+			return true
+		}
+		missed++
+		if connected() {
+			missed = 0
+		}
+	}
+	return false
 }
 
 // Collect implements [traffic.Collector]: it reads what the program has said.

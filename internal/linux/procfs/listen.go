@@ -14,6 +14,18 @@ import (
 // Bound says whether a socket of the network namespace that a process is in has the given local address and port, and listens if it is one
 // of TCP. Network is "udp" or "tcp". A socket that is bound to no address in particular counts (proc_pid_net(5), udp and tcp).
 func Bound(pid int, network string, at netip.AddrPort) (bool, error) {
+	state := "" // any
+	if network == "tcp" {
+		state = listens
+	}
+	return found(pid, network, state, at)
+}
+
+// Connected says whether a connection of TCP with the given local address and port stands in the network namespace that a process is in.
+func Connected(pid int, at netip.AddrPort) (bool, error) { return found(pid, "tcp", stands, at) }
+
+// found looks for a socket in a state.
+func found(pid int, network, state string, at netip.AddrPort) (bool, error) {
 	file := fmt.Sprintf("/proc/%d/net/%s", pid, network)
 	for _, name := range []string{file, file + "6"} {
 		b, err := os.ReadFile(name)
@@ -23,17 +35,20 @@ func Bound(pid int, network string, at netip.AddrPort) (bool, error) {
 		if err != nil {
 			return false, fmt.Errorf("look for sockets: %w", err)
 		}
-		if bound(string(b), network, at) {
+		if bound(string(b), state, at) {
 			return true, nil
 		}
 	}
 	return false, nil
 }
 
-// listens is the state of a socket that listens: TCP_LISTEN, include/net/tcp_states.h.
-const listens = "0A"
+// States of a socket: TCP_LISTEN and TCP_ESTABLISHED, include/net/tcp_states.h.
+const (
+	listens = "0A"
+	stands  = "01"
+)
 
-func bound(table, network string, at netip.AddrPort) bool {
+func bound(table, state string, at netip.AddrPort) bool {
 	want := []string{hexAddr(at.Addr().Unmap()), hexAddr(netip.IPv4Unspecified()), hexAddr(netip.IPv6Unspecified())}
 	if at.Addr().Unmap().Is4() {
 		want = append(want, hexAddr(netip.AddrFrom16(at.Addr().As16()))) // a socket of IPv6 that serves both
@@ -41,7 +56,7 @@ func bound(table, network string, at netip.AddrPort) bool {
 	port := fmt.Sprintf("%04X", at.Port())
 	for line := range strings.Lines(table) {
 		fields := strings.Fields(line) // "sl local_address rem_address st …"
-		if len(fields) < 4 || network == "tcp" && fields[3] != listens {
+		if len(fields) < 4 || state != "" && fields[3] != state {
 			continue
 		}
 		addr, p, _ := strings.Cut(fields[1], ":")

@@ -48,8 +48,11 @@ func TestBoundTable(t *testing.T) {
 		"[fd10:0:1::2]:5003": true,
 		"[fd10:0:1::3]:5003": false,
 	} {
-		if got := bound(table, "tcp", netip.MustParseAddrPort(at)); got != want {
+		if got := bound(table, listens, netip.MustParseAddrPort(at)); got != want {
 			t.Errorf("%s: %v, want %v", at, got, want)
+		}
+		if got, want := bound(table, stands, netip.MustParseAddrPort(at)), at == "127.0.0.1:5002"; got != want {
+			t.Errorf("%s: connected %v, want %v", at, got, want)
 		}
 	}
 }
