@@ -101,7 +101,7 @@ func TestEveryWorkload(t *testing.T) {
 			d := load.Describe()
 			t.Run(d.Name+"/"+at, func(t *testing.T) {
 				o := options(t, d.Name, sink, nil)
-				o.Length = max(o.Length, min(2*d.Trial(o.Params), time.Second))
+				o.Length = max(o.Length, min(d.Trial(o.Params), 500*time.Millisecond))
 				for try := 1; ; try++ {
 					r, err := Source(t.Context(), o)
 					if err != nil {

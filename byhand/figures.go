@@ -61,6 +61,9 @@ func (s *source) note(t workload.Trial) Interval {
 	}
 	in.Metrics, in.Limit, in.Warnings = r.Metrics, r.Limit, r.Warnings
 	delete(in.Metrics, "cpu_softirqd") // nobody has watched those threads here
+	if s.alone {
+		delete(in.Metrics, "cpu_sink")
+	}
 	if r.Window > 0 {
 		in.Window = r.Window.Seconds()
 	}

@@ -54,8 +54,11 @@ func Listen(ctx context.Context, at string) (net.Listener, error) {
 	return l, nil
 }
 
-// cause leaves out of a network error what it repeats of the address.
+// cause leaves out of a network error what it repeats of the address and the call.
 func cause(err error) error {
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
+		return errno
+	}
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		return op.Err
 	}
@@ -303,8 +306,8 @@ func (s *session) open(o opening) (answer, error) {
 	return a, nil
 }
 
-// sinkPorts is how many ports each pair has at the sink.
-const sinkPorts = 4
+// sinkPorts is how many ports each pair has at the sink: a discipline that makes connections goes round them.
+const sinkPorts = 8
 
 // count is a number of things: "1 pair", "2 pairs".
 func count(n int, what string) string {

@@ -57,8 +57,9 @@ const (
 
 	// Where the ports of sources are looked for: below those that the kernel gives to everybody (net.ipv4.ip_local_port_range, from 32768 on).
 	firstSource, lastSource = 16384, 32767
-	// mostPorts is how many ports a pair gets at the source: a discipline that makes connections needs a new one for each.
-	mostPorts = 1024
+	// mostPorts is how many ports all pairs together get at the source: a discipline that makes connections needs a new one for each, and one that
+	// follows it finds those in TIME_WAIT elsewhere.
+	mostPorts = 2048
 
 	echoes = 5 // round trips of which the shortest counts
 )
@@ -194,6 +195,9 @@ func (s *source) run(ctx context.Context) error {
 	}
 	if f, err := s.crew.facts(); err == nil && len(f) > 0 {
 		s.result.Granted = f[0]
+	}
+	if least := s.o.Workload.Describe().Trial(s.o.Params); s.o.Length < least {
+		s.result.Warnings = append(s.result.Warnings, fmt.Sprintf("an interval of %v is short: a trial of this workload lasts %v to be sound", s.o.Length, least))
 	}
 	s.o.Begun(s.result.Session)
 	began := time.Now()

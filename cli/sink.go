@@ -26,8 +26,8 @@ func (a *app) sinkCommand() *cobra.Command {
 		Long: `Waits for nettoll source, which runs any workload against it by hand, and serves one source after another until it
 is interrupted. What was measured is printed by the source; what happens here is said on standard error.
 
-Sources find it at port ` + port + `, by TCP, over IPv4 and IPv6. The traffic goes to the first free ports after that, four for each
-pair: where there is a firewall, or a container publishes ports, let ` + port + ` to 8659 pass, by TCP and UDP.
+Sources find it at port ` + port + `, by TCP, over IPv4 and IPv6. The traffic goes to the first free ports after that, eight for each
+pair: where there is a firewall, or a container publishes ports, let ` + port + ` to 8663 pass, by TCP and UDP.
 
 Whoever can reach the port can make this program send and receive traffic, towards the address that it comes from.`,
 		Example: `  nettoll sink                               then, elsewhere: nettoll source udp-rr THIS-MACHINE

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -61,7 +62,7 @@ warnings, all in base units, and error where it ended with one.`,
 		},
 	}
 	cmd.Flags().DurationVar(&f.time, "time", 10*time.Second, "how long to measure; whole intervals")
-	cmd.Flags().DurationVar(&f.interval, "interval", time.Second, "how long each interval is")
+	cmd.Flags().DurationVar(&f.interval, "interval", 0, "how long each interval is (default 1s, and up to 10s where a sound trial of the workload lasts that long)")
 	cmd.Flags().IntVar(&f.options.Pairs, "pairs", 1, "how many pairs of source and sink at once, a thread each")
 	cmd.Flags().IntSliceVar(&f.options.CPUs, "cpu", nil, "CPUs that the source's threads run on, in turn (default anywhere)")
 	cmd.Flags().Uint64Var(&f.options.Seed, "seed", 1, "seed of arrivals and sizes")
@@ -113,6 +114,9 @@ func (a *app) complement(f *sourceFlags, args []string) error {
 	}
 	if o.Sink, err = endpoint(args[1]); err != nil {
 		return usageError{err}
+	}
+	if f.interval == 0 {
+		f.interval = max(time.Second, min(o.Workload.Describe().Trial(o.Params), 10*time.Second))
 	}
 	switch {
 	case f.ipv4 && f.ipv6:
@@ -308,8 +312,21 @@ func (t *byHandTable) rest(r *byhand.Result) {
 			list = append(list, report.Label(m.Name)+" "+report.Number(v, m.Unit))
 		}
 	}
-	if len(list) > 0 {
-		fmt.Fprintln(t.app.Out, strings.Join(list, " · "))
+	const width = 100 // of a line of report's text
+	line := ""
+	for _, one := range list {
+		switch {
+		case line == "":
+			line = one
+		case utf8.RuneCountInString(line)+utf8.RuneCountInString(one) > width-3:
+			fmt.Fprintln(t.app.Out, line)
+			line = one
+		default:
+			line += " · " + one
+		}
+	}
+	if line != "" {
+		fmt.Fprintln(t.app.Out, line)
 	}
 }
 

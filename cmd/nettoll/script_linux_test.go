@@ -12,12 +12,21 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/workload/workloadtest"
 )
 
-// The scripts of testdata/script drive the program as a user does in a shell. Those that build something are called run* and doctor*.
+// The scripts of testdata/script drive the program as a user does in a shell. Those that build something are called run* and doctor*, those that
+// send something source*.
 func TestScript(t *testing.T) {
-	scripts(t, func(name string) bool { return !builds(name) })
+	scripts(t, func(name string) bool { return !builds(name) && !sends(name) })
 }
+
+func TestSourceScript(t *testing.T) {
+	workloadtest.Loopback(t)
+	scripts(t, sends)
+}
+
+func sends(name string) bool { return strings.HasPrefix(name, "source") }
 
 func TestRunScript(t *testing.T) {
 	testnet.Root(t)
