@@ -56,7 +56,6 @@ type Exchange struct {
 	Unmarked  bool          // there is nobody who waits for an end marker
 	InFlight  int           // 0 counts as 1
 	Schedule  *Schedule     // nil: as soon as there is an answer
-	Every     uint64        // only the request 0 and each that has a multiple of it as its number is answered; 0: all are
 	Sample    Sample
 	Recorders Recorders
 
@@ -97,9 +96,6 @@ func (e *Exchange) Init() error {
 	}
 	if e.Stamped {
 		e.Recorders[SenderStack], e.Recorders[Wire], e.Recorders[ReceiverStack] = NewRecorder(), NewRecorder(), NewRecorder()
-	}
-	if e.Every == 0 {
-		e.Every = 1
 	}
 	if e.Fresh {
 		e.apart = 1

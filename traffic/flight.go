@@ -124,9 +124,6 @@ func (e *Exchange) request(seq uint64, due, now int64, size int) bool {
 	if seq >= e.apart && due >= e.window.Start {
 		e.Sample.Sent++
 	}
-	if e.Every > 1 && seq%e.Every != 0 {
-		return true
-	}
 	r := &e.asked[seq%asked]
 	if r.mark == 0 {
 		e.flying++

@@ -27,8 +27,7 @@ const (
 	shortestInterval = 20 * time.Microsecond
 	longestInterval  = time.Second
 
-	// mostHeaders is what a raw socket receives before the data: IP header without options, ICMP header.
-	ipHeader = 20
+	ipHeader = 20 // bytes, without options, which raw sockets of IPv4 receive before the ICMP header
 )
 
 // Describe implements [workload.Workload].

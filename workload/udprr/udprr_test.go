@@ -1,9 +1,15 @@
 package udprr_test
 
 import (
+	"fmt"
+	"net/netip"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/workload"
 	"github.com/nettoll/nettoll/workload/udprr"
 	"github.com/nettoll/nettoll/workload/workloadtest"
 )
@@ -16,6 +22,130 @@ func TestConformance(t *testing.T) {
 		map[string]string{"mode": "spin", "in-flight": "8", "response": "200", "flows": "3"},
 		map[string]string{"mode": "spin", "payload": "1", "response": "1", "flow": "fresh"},
 		map[string]string{"rate": "4k/s", "arrivals": "poisson", "sizes": "uniform", "flows": "2"},
-		map[string]string{"timestamps": "software", "payload": "1024"},
 	)
+}
+
+// Each way to send, over both families: what was sent comes back.
+func TestWays(t *testing.T) {
+	for _, address := range []string{"127.0.0.1", "::1"} {
+		at := workloadtest.Where{Address: netip.MustParseAddr(address), Do: func(f func() error) error { return f() }}
+		for _, given := range []map[string]string{
+			{},
+			{"mode": "spin"},
+			{"in-flight": "8"},
+			{"in-flight": "8", "flows": "4"},
+			{"payload": "100", "response": "200"},
+			{"payload": "200", "response": "1", "flows": "4"},
+			{"payload": "1", "response": "1"},
+			{"flow": "fresh", "in-flight": "2"},
+			{"rate": "2k/s"},
+			{"rate": "2k/s", "mode": "spin", "flow": "fresh", "response": "1024"},
+			{"rate": "5k/s", "arrivals": "poisson", "sizes": "exponential", "flows": "3"},
+			{"timestamps": "software"},
+			{"timestamps": "software", "mode": "spin", "payload": "48", "response": "1024"},
+		} {
+			t.Run(fmt.Sprint(address, given), func(t *testing.T) {
+				r := workloadtest.NewRig(t, udprr.Workload{}, workloadtest.Options{
+					Pairs: 1, Length: 50 * time.Millisecond, Given: given, Where: map[workload.Side]workloadtest.Where{workload.Source: at, workload.Sink: at},
+				})
+				const tries = 20 // until one in which neither side was without a CPU for longer than a drain
+				for range tries {
+					trial, _ := r.Trial(t)
+					s := trial.Sources[0]
+					if s.Sent > 0 && s.Received == s.Sent && s.Total == trial.Sinks[0].Total && s.Doubt != traffic.MarkerLost {
+						return
+					}
+					t.Logf("%+v", s)
+				}
+				t.Error("requests were lost in every trial")
+			})
+		}
+	}
+}
+
+func TestRefuse(t *testing.T) {
+	for _, tt := range []struct{ given, want string }{
+		{"payload=23,in-flight=2", "no room for a header of 24"},
+		{"payload=100,response=1,rate=1k/s", "no room for a header of 24"},
+		{"payload=1,timestamps=software", "no room for a header of 24"},
+		{"timestamps=software,payload=47", "no room for timestamps (want at least 48)"},
+		{"timestamps=software,response=47", "no room for timestamps"},
+		{"timestamps=software,in-flight=2", "one request in flight"},
+		{"timestamps=software,flow=fresh", "one kept flow"},
+		{"in-flight=2,rate=1k/s", `in-flight "2" at a rate`},
+		{"flows=2,flow=fresh", `flows "2" and a fresh flow`},
+		{"arrivals=poisson", `arrivals "poisson" without a rate`},
+		{"sizes=uniform", `without a rate`},
+		{"payload=0", "out of range (want 1 to 65507 bytes)"},
+		{"response=some", "not a size"},
+	} {
+		given := map[string]string{}
+		for p := range strings.SplitSeq(tt.given, ",") {
+			name, value, _ := strings.Cut(p, "=")
+			given[name] = value
+		}
+		if _, err := (udprr.Workload{}).Describe().Resolve(given); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want %q", tt.given, err, tt.want)
+		}
+	}
+}
+
+// The first round trip of a new flow is a figure of its own, as long as there are ports that nobody has used.
+func TestFresh(t *testing.T) {
+	r := workloadtest.NewRig(t, udprr.Workload{}, workloadtest.Options{Pairs: 1, Length: 10 * time.Millisecond, Given: map[string]string{"flow": "fresh"}})
+	const ports = 8 // of a rig
+	seen := 0
+	for i := range 2 * ports {
+		trial, result := r.Trial(t)
+		first, has := result.Metrics["first_packet_latency"]
+		used := strings.Contains(strings.Join(result.Warnings, "; "), "all ports were used once")
+		switch {
+		case i >= ports && (has || !used && trial.Sources[0].Doubt == ""):
+			t.Errorf("trial %d: a first packet of a port that was used before: %v, %q", i, result.Metrics, result.Warnings)
+		case i < ports && used:
+			t.Errorf("trial %d: %q", i, result.Warnings)
+		case has && (first <= 0 || first > 1):
+			t.Errorf("trial %d: %g s", i, first)
+		case has:
+			seen++
+		}
+		s := trial.Sources[0]
+		if n := trial.Histograms[traffic.Latency]; n != nil && n.TotalCount() != s.Received {
+			t.Errorf("trial %d: %d latencies of %d requests", i, n.TotalCount(), s.Received)
+		}
+	}
+	if seen < ports/2 {
+		t.Errorf("%d of %d trials of new flows say how long the first packet took", seen, ports)
+	}
+}
+
+// The parts of a round trip are some of it, and there are as many as there are round trips.
+func TestTimestamps(t *testing.T) {
+	r := workloadtest.NewRig(t, udprr.Workload{}, workloadtest.Options{Pairs: 1, Length: 100 * time.Millisecond, Given: map[string]string{"timestamps": "software"}})
+	for range 3 {
+		trial, result := r.Trial(t)
+		h := trial.Histograms
+		if h[traffic.SenderStack] == nil || h[traffic.Wire] == nil || h[traffic.ReceiverStack] == nil {
+			t.Fatalf("not all parts: %v, %q", result.Metrics, result.Warnings)
+		}
+		count := float64(h[traffic.Latency].TotalCount())
+		sum := h[traffic.SenderStack].Mean() + 2*h[traffic.Wire].Mean() + h[traffic.ReceiverStack].Mean()
+		t.Logf("mean of %g: latency %.0f ns, sender %.0f, wire %.0f, receiver %.0f", count, h[traffic.Latency].Mean(), h[traffic.SenderStack].Mean(), h[traffic.Wire].Mean(), h[traffic.ReceiverStack].Mean())
+		if sum <= 0 || sum >= h[traffic.Latency].Mean() {
+			t.Errorf("parts of %.0f ns of a round trip of %.0f", sum, h[traffic.Latency].Mean())
+		}
+		for q, least := range map[traffic.Quantity]float64{traffic.SenderStack: 0.99, traffic.ReceiverStack: 0.99, traffic.Wire: 0.9} {
+			if n := float64(h[q].TotalCount()); n < least*count-2 || n > count {
+				t.Errorf("%s: %g of %g round trips", q.Name(), n, count)
+			}
+		}
+	}
+}
+
+func TestStall(t *testing.T) {
+	rig := func(given map[string]string, stall workload.Stall) *workloadtest.Rig {
+		return workloadtest.NewRig(t, udprr.Workload{}, workloadtest.Options{Pairs: 1, Length: workloadtest.StallLength, Given: given, Stall: stall})
+	}
+	open, stall := map[string]string{"rate": "10k/s"}, workload.Stall{Every: workloadtest.StallEvery, For: workloadtest.StallFor}
+	workloadtest.Stalls(t, rig(open, stall), rig(open, workload.Stall{}), rig(nil, stall))
 }

@@ -1,0 +1,254 @@
+package ping_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nettoll/nettoll/internal/linux"
+	"github.com/nettoll/nettoll/internal/linux/link"
+	"github.com/nettoll/nettoll/internal/linux/sysctl"
+	"github.com/nettoll/nettoll/internal/linux/thread"
+	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/workload"
+	"github.com/nettoll/nettoll/workload/ping"
+	"github.com/nettoll/nettoll/workload/workloadtest"
+)
+
+// groups let nobody or everybody have the kernel's own echo sockets (icmp(7)).
+const (
+	nobody    = "1 0"
+	everybody = "0 2147483647"
+)
+
+// Both families and both kinds of sockets, flooding and not: what was sent is what the kernel says it has answered. Two pairs side by side, which have
+// the same trial ids and numbers, do not take each other's answers.
+func TestWays(t *testing.T) {
+	m := testnet.New(t)
+	if err := m.Do(func() error {
+		h, err := link.Open()
+		if err != nil {
+			return err
+		}
+		defer h.Close()
+		lo, err := h.ByName("lo")
+		return errors.Join(err, h.SetUp(lo.Index, true))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, address := range []string{"127.0.0.1", "::1"} {
+		at := workloadtest.Where{Address: netip.MustParseAddr(address), Do: m.Do}
+		for _, groups := range []string{nobody, everybody} {
+			for _, interval := range []string{"flood", "500us"} {
+				t.Run(fmt.Sprintf("%s, groups %s, %s", address, groups, interval), func(t *testing.T) {
+					if err := m.Do(func() error { return sysctl.Write("net.ipv4.ping_group_range", groups) }); err != nil {
+						t.Fatal(err)
+					}
+					r := workloadtest.NewRig(t, ping.Workload{}, workloadtest.Options{
+						Pairs: 2, Length: 20 * time.Millisecond, Given: map[string]string{"interval": interval, "payload": "100"},
+						Where: map[workload.Side]workloadtest.Where{workload.Source: at, workload.Sink: at},
+					})
+					if facts, err := r.Sources[0].Facts(); err != nil || facts.Raw != (groups == nobody) {
+						t.Errorf("facts %+v, %v", facts, err)
+					}
+					const tries = 20
+					for range tries {
+						before := answered(t, m)
+						trial, _ := r.Trial(t)
+						kernel := answered(t, m) - before
+						var total, sent, received, late int64
+						for _, s := range trial.Sources {
+							total, sent, received, late = total+s.Total, sent+s.Sent, received+s.Received, late+s.Late
+						}
+						if total != kernel {
+							t.Errorf("the kernel answered %d requests of %d", kernel, total)
+						}
+						if sent > 0 && sent == received && late == 0 {
+							return
+						}
+						t.Logf("%+v", trial.Sources)
+					}
+					t.Error("answers were lost or late in every trial")
+				})
+			}
+		}
+	}
+}
+
+// answered is how many echo replies of both families have left the machine.
+func answered(t *testing.T, m *testnet.Machine) int64 {
+	t.Helper()
+	var sum int64
+	err := m.Do(func() error {
+		four, err := os.ReadFile("/proc/thread-self/net/snmp")
+		if err != nil {
+			return err
+		}
+		six, err := os.ReadFile("/proc/thread-self/net/snmp6")
+		if err != nil {
+			return err
+		}
+		var names []string
+		for line := range strings.Lines(string(four)) {
+			rest, found := strings.CutPrefix(line, "Icmp:")
+			switch fields := strings.Fields(rest); {
+			case found && names == nil:
+				names = fields
+			case found:
+				for i, name := range names {
+					if name == "OutEchoReps" {
+						var n int64
+						if _, err := fmt.Sscan(fields[i], &n); err != nil {
+							return err
+						}
+						sum += n
+					}
+				}
+			}
+		}
+		for line := range strings.Lines(string(six)) {
+			if rest, found := strings.CutPrefix(line, "Icmp6OutEchoReplies"); found {
+				var n int64
+				if _, err := fmt.Sscan(rest, &n); err != nil {
+					return err
+				}
+				sum += n
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sum
+}
+
+// The kernel that answers cannot be made to stand still, so what stands still is the path: a link behind which this test answers.
+func TestStall(t *testing.T) {
+	near, elsewhere := testnet.New(t), testnet.New(t)
+	network := netip.MustParsePrefix("192.0.2.1/24")
+	far := newFar(t, near, network)
+	// The sink's endpoint only waits, in a namespace that has the address as well.
+	if err := elsewhere.Do(func() error { return address("lo", netip.PrefixFrom(network.Addr().Next(), network.Bits())) }); err != nil {
+		t.Fatal(err)
+	}
+	where := map[workload.Side]workloadtest.Where{
+		workload.Source: {Address: network.Addr(), Do: near.Do},
+		workload.Sink:   {Address: network.Addr().Next(), Do: elsewhere.Do},
+	}
+	rig := func(interval string, still bool) *workloadtest.Rig {
+		return workloadtest.NewRig(t, ping.Workload{}, workloadtest.Options{
+			Pairs: 1, Length: workloadtest.StallLength, Given: map[string]string{"interval": interval}, Where: where,
+			Wrap: func(side workload.Side, _ int, e traffic.Endpoint) traffic.Endpoint {
+				if side == workload.Source && still {
+					return &beside{e, far}
+				}
+				return e
+			},
+		})
+	}
+	workloadtest.Stalls(t, rig("100us", true), rig("100us", false), rig("flood", true))
+}
+
+// beside is a source beside whose trials what is behind the link stands still now and then.
+type beside struct {
+	traffic.Endpoint
+	far *far
+}
+
+func (b *beside) Run(trial uint64, w traffic.Window) {
+	b.far.open.Store(w.Open)
+	b.Endpoint.Run(trial, w)
+	b.far.open.Store(0)
+}
+
+// far is what is behind a TUN link.
+type far struct {
+	open atomic.Int64 // ns: when the trial was opened beside which it stands still; 0: there is none
+	done atomic.Bool
+}
+
+// address gives a link an address and sets it up.
+func address(name string, a netip.Prefix) error {
+	h, err := link.Open()
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	l, err := h.ByName(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(h.AddAddress(l.Index, a), h.SetUp(l.Index, true))
+}
+
+// newFar makes a TUN link with an address, and answers echo requests behind it.
+func newFar(t *testing.T, m *testnet.Machine, a netip.Prefix) *far {
+	t.Helper()
+	fd := -1
+	err := m.Do(func() (err error) {
+		if fd, err = unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC, 0); err != nil {
+			return &linux.UnsupportedError{What: "make a TUN link", Missing: "/dev/net/tun"}
+		}
+		request, err := unix.NewIfreq("tun0")
+		if err != nil {
+			return err
+		}
+		request.SetUint16(unix.IFF_TUN | unix.IFF_NO_PI)
+		return errors.Join(unix.IoctlIfreq(fd, unix.TUNSETIFF, request), address("tun0", a))
+	})
+	testnet.Skip(t, err)
+	f := &far{}
+	ended := make(chan struct{})
+	t.Cleanup(func() {
+		f.done.Store(true)
+		<-ended
+		_ = unix.Close(fd)
+	})
+	go func() {
+		defer close(ended)
+		f.answer(fd)
+	}()
+	return f
+}
+
+// answer answers echo requests of IPv4 until the test is over, on the CPU of the sinks: on that of a source that waits for its next request to be due it
+// would have to wait, too.
+func (f *far) answer(fd int) {
+	runtime.LockOSThread() // for good: the thread ends with the function
+	if cpus, err := thread.CPUs(); err == nil {
+		_ = thread.Pin(cpus[len(cpus)/2]) // where it cannot, it is slower
+	}
+	const tick = 100 // ms
+	packet := make([]byte, 2048)
+	for !f.done.Load() {
+		if n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, tick); err != nil || n == 0 {
+			continue
+		}
+		n, err := unix.Read(fd, packet)
+		const header, icmp, request = 20, 1, 8
+		if err != nil || n < header+traffic.EchoHeader || packet[0] != 0x45 || packet[9] != icmp || packet[header] != request {
+			continue
+		}
+		if open := f.open.Load(); open > 0 {
+			traffic.StandStill(open, workloadtest.StallEvery, workloadtest.StallFor)
+		}
+		from, to := [4]byte(packet[12:16]), [4]byte(packet[16:20])
+		copy(packet[12:], to[:])
+		copy(packet[16:], from[:])
+		packet[header] = 0 // a reply; its checksum is larger by as much as its type is smaller (RFC 1624)
+		sum := uint32(binary.BigEndian.Uint16(packet[header+2:])) + request<<8
+		binary.BigEndian.PutUint16(packet[header+2:], uint16(sum+sum>>16))
+		_, _ = unix.Write(fd, packet[:n])
+	}
+}
