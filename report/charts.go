@@ -85,18 +85,11 @@ func (v *view) chartLatency(g *group, metric string) (figure.Figure, bool) {
 		}
 	}
 	for _, c := range curves {
-		ink := figure.Series(c.series)
-		d.Height += 18
-		at := d.Height - 5
-		d.add(figure.Line{Points: []figure.Point{{X: figureEdge, Y: at}, {X: figureEdge + 34, Y: at}}, Ink: ink, Width: 1.8, Dashes: figure.Dashes(c.series)})
-		d.add(figure.Symbol{At: figure.Point{X: figureEdge + 17, Y: at}, Shape: figure.ShapeOf(c.series), Radius: 3.4, Ink: ink})
 		result := "50 %: " + number(c.d.Quantile(0.5), measure.UnitSecond)
 		if c.end >= 2 {
 			result += " · 99 %: " + number(c.d.Quantile(0.99), measure.UnitSecond)
 		}
-		d.text(figureWidth-figureEdge, at+4, result, figure.InkMuted, smallSize, false, figure.End, figureWidth/2)
-		room := figureWidth - 2*figureEdge - 42 - figure.Breadth(result, smallSize, false) - 12
-		d.text(figureEdge+42, at+4, c.name, figure.InkText, textSize, false, figure.Start, room)
+		d.series(c.charted, result)
 		d.say("%s: half of the %s take no longer than %s%s.", c.name, strings.ToLower(what), number(c.d.Quantile(0.5), measure.UnitSecond), tail(c.d, c.end))
 	}
 	d.Height += 4
@@ -127,11 +120,12 @@ func capital(s string) string {
 // charts are the figures of a run.
 type charts struct {
 	overview []figure.Figure // none with one group, which has its own
+	curves   []figure.Figure
 	groups   [][]figure.Figure
 }
 
 func (c charts) all() []figure.Figure {
-	list := slices.Clone(c.overview)
+	list := slices.Concat(c.overview, c.curves)
 	for _, g := range c.groups {
 		list = append(list, g...)
 	}
@@ -143,6 +137,9 @@ func (v *view) charts(log *measure.Log) charts {
 	var list charts
 	if len(v.groups) > 1 {
 		list.overview = v.chartOverview()
+	}
+	for i, c := range v.curves() {
+		list.curves = append(list.curves, v.chartCurve(c, i+1))
 	}
 	values := samples(v.run, log)
 	for _, g := range v.groups {

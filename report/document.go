@@ -61,6 +61,9 @@ func (v *view) document(c charts, sections []Section) document {
 	if p, ok := v.overviewPart(c); ok {
 		d.sections = append(d.sections, p)
 	}
+	if p, ok := v.curvesPart(c.curves); ok {
+		d.sections = append(d.sections, p)
+	}
 	for i, g := range v.groups {
 		d.sections = append(d.sections, v.groupPart(g, c.groups[i], len(v.groups) > fewGroups))
 	}

@@ -33,6 +33,9 @@ func Text(w io.Writer, run measure.Run, a measure.Analysis, o Options) error {
 			v.section(s)
 		}
 	}
+	for _, c := range v.curves() {
+		v.section(Section{Title: c.name() + ": " + c.heading(), Blocks: c.tables()})
+	}
 	for _, g := range v.groups {
 		v.group(g)
 	}
@@ -177,14 +180,19 @@ func (v *view) title(g *group) {
 }
 
 // title is the heading of a group: "udp-rr  payload 64, mode wait · same host · 1 pair".
-func (g *group) title() string {
-	c := g.one()
+func (g *group) title() string { return title(g.one(), "") }
+
+// title is what a cell has in common with all of its group, without one of its parameters.
+func title(c *measure.Cell, without string) string {
 	text := printable(c.Workload)
-	if p := params(c); len(p) > 0 {
-		text += "  " + strings.Join(p, ", ")
+	list := slices.DeleteFunc(params(c), func(p string) bool { return without != "" && strings.HasPrefix(p, without+" ") })
+	if len(list) > 0 {
+		text += "  " + strings.Join(list, ", ")
 	}
-	where := printable(strings.ReplaceAll(c.Placement, "-", " "))
-	text += " · " + where + " · " + count(c.Pairs, "pair", "pairs")
+	text += " · " + printable(strings.ReplaceAll(c.Placement, "-", " "))
+	if without != pairsParam {
+		text += " · " + count(c.Pairs, "pair", "pairs")
+	}
 	if c.Family != "ipv4" && c.Family != "" {
 		text += " · " + printable(c.Family)
 	}

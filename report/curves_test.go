@@ -1,0 +1,144 @@
+package report_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/report"
+)
+
+// shares is a run of under-load at shares of the capacity, whose latency grows with them.
+func shares(t testing.TB, of ...string) *made {
+	micros := map[string]float64{"10%": 13, "30%": 14.5, "50%": 18, "70%": 29, "90%": 160}
+	var loads []load
+	for _, share := range of {
+		loads = append(loads, load{
+			name: "under-load", id: "under-load(payload=64,share=" + share + ")", placement: "cross-host", pairs: 1, primary: "latency_p50",
+			params: map[string]string{"payload": "64", "share": share, "mode": "wait"},
+			base:   map[string]float64{"latency_p50": micros[share] * 1e-6, "latency_mean": 1.2e-6 * micros[share], "packet_rate": 4e3 * micros[share], "capacity": 4e5, "loss": 0},
+		})
+	}
+	m := start(t, loads, "host", "bridge", "bridge+nftables(rules=1000)+vxlan", "macvlan")
+	m.measure(loads, 5, 8, map[string]map[string]float64{
+		"bridge": {"latency_p50": 1.09}, "bridge+nftables(rules=1000)+vxlan": {"latency_p50": 1.29}, "macvlan": {"latency_p50": 1.49},
+	})
+	return m
+}
+
+// curves returns the names and the texts of the figures of curves.
+func curves(t *testing.T, m *made) (names, texts []string) {
+	t.Helper()
+	dir := t.TempDir()
+	all, err := report.Figures(dir, m.data())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range all {
+		if !strings.HasPrefix(file, "curve-") || !strings.HasSuffix(file, ".svg") {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(dir, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkFile(t, file, string(text))
+		names, texts = append(names, file), append(texts, string(text))
+	}
+	return names, texts
+}
+
+// What was measured at several values of a parameter is drawn over them, in whatever order they were asked for, and stands in a table.
+func TestCurves(t *testing.T) {
+	m := shares(t, "50%", "10%", "90%", "30%", "70%")
+	for i := range m.log.Trials {
+		if x := &m.log.Trials[i]; strings.HasPrefix(x.Cell, "bridge/") && strings.Contains(x.Cell, "share=90%") {
+			x.Metrics, x.Failed = nil, "no answer"
+		}
+	}
+	m.log.Histograms = slices.DeleteFunc(m.log.Histograms, func(h measure.Histograms) bool {
+		return strings.HasPrefix(h.Cell, "bridge/") && strings.Contains(h.Cell, "share=90%")
+	})
+	names, texts := curves(t, m)
+	if want := []string{"curve-01-share-under-load-payload-64-mode-wait-cross-host-1-pair.svg"}; !slices.Equal(names, want) {
+		t.Fatalf("figures %q, want %q", names, want)
+	}
+	for _, want := range []string{
+		`>Latency p50 by share<`, `>under-load: payload 64, mode wait · cross host · 1 pair<`, `>latency p50, µs (logarithmic)<`, `>latency p99, µs (logarithmic)<`, `>↓ better<`,
+		`>10 %<`, `>90 %<`, `>share<`, `>bridge+nftables(rules=1000)+vxlan<`, `whiskers: 95 % interval of the change over host · grey band`,
+	} {
+		if !strings.Contains(texts[0], want) {
+			t.Errorf("no %s in the figure", want)
+		}
+	}
+	said := regexp.MustCompile(`<desc[^>]*>(.*?)</desc>`).FindStringSubmatch(texts[0])[1]
+	if !regexp.MustCompile(`^host, latency p50: [0-9.]+ µs at 10 %, .* at 30 %, .* at 50 %, .* at 70 %, 1[0-9]+ µs at 90 %\. host, latency p99: `).MatchString(said) ||
+		!regexp.MustCompile(`bridge, latency p50: [^.]+\.[^:]* at 70 %\. bridge, latency p99`).MatchString(said) {
+		t.Errorf("it says %s", said)
+	}
+	var b bytes.Buffer
+	if err := report.Text(&b, m.run, m.analysis(), report.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	text, _, _ := strings.Cut(b.String()[strings.Index(b.String(), "Latency p50 by share"):], "\nunder-load  ")
+	golden(t, "curves.golden", text)
+	b.Reset()
+	if err := report.Markdown(&b, m.data(), report.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	checkMarkdown(t, b.String())
+	if !strings.Contains(b.String(), "## Curves\n\n### Latency p50 by share: under-load: payload 64, mode wait · cross host · 1 pair\n\n**Latency p50**\n\n| stack | share 10 % | 30 % |") {
+		t.Errorf("no curves in %s", b.String())
+	}
+	b.Reset()
+	if err := report.HTML(&b, m.data(), report.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	checkPage(t, b.String())
+	if n := strings.Count(b.String(), `>Latency p50 by share: under-load: payload 64`); n != 2 { // heading and figure
+		t.Errorf("the page names the curve %d times", n)
+	}
+}
+
+// Sizes that are far apart stand on a logarithmic axis, and a parameter crossed with another has a curve for each value of that.
+func TestCurvesOfSizes(t *testing.T) {
+	var loads []load
+	for _, mode := range []string{"single", "batched"} {
+		for _, payload := range []string{"64", "1024", "auto", "65507"} {
+			l := udprate(payload)
+			l.id = "udp-rate(payload=" + payload + ",mode=" + mode + ")"
+			l.params["mode"] = mode
+			loads = append(loads, l)
+		}
+	}
+	m := start(t, loads, "host", "bridge")
+	m.measure(loads, 5, 2, nil)
+	names, texts := curves(t, m)
+	want := []string{"curve-01-payload-udp-rate-mode-single-cross-host-1-pair.svg", "curve-02-payload-udp-rate-mode-batched-cross-host-1-pair.svg"}
+	if !slices.Equal(names, want) {
+		t.Fatalf("figures %q, want %q", names, want)
+	}
+	for _, want := range []string{`>payload, bytes (logarithmic)<`, `>65507<`, `>↑ better<`, `>packet rate, kpacket/s<`} {
+		if !strings.Contains(texts[0], want) {
+			t.Errorf("no %s in the figure", want)
+		}
+	}
+}
+
+// Two values are no curve, and words are none.
+func TestNoCurves(t *testing.T) {
+	if names, _ := curves(t, shares(t, "10%", "90%")); names != nil {
+		t.Errorf("figures %q of two values", names)
+	}
+	if names, _ := curves(t, usual(t)); names != nil {
+		t.Errorf("figures %q of the usual run", names)
+	}
+	if names, _ := curves(t, start(t, []load{udprate("28"), udprate("100"), udprate("1000")}, "host")); names != nil {
+		t.Errorf("figures %q of a run without trials", names)
+	}
+}
