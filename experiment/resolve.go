@@ -3,7 +3,6 @@ package experiment
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -151,6 +150,7 @@ func (s stack) same(o stack) bool {
 type group struct {
 	workload  workload.Workload
 	params    part.Params
+	told      []string      // names of the parameters that records hold
 	driver    driver.Driver // nil: nettoll's own
 	load      string        // id of workload and driver
 	placement Placement
@@ -190,7 +190,7 @@ func Resolve(e Experiment, parts Parts, cpus int) (*Resolved, error) {
 		if g.params, err = d.Resolve(load.Params); err != nil {
 			return nil, err
 		}
-		g.load = d.ID(g.params)
+		g.load, g.told = d.ID(g.params), e.told(d)
 		if load.Driver != "" {
 			if g.driver, err = parts.Driver(load.Driver); err != nil {
 				return nil, err
@@ -224,6 +224,21 @@ func Resolve(e Experiment, parts Parts, cpus int) (*Resolved, error) {
 		return nil, fmt.Errorf("%d cells (at most %d can be measured at once: cross fewer factors)", len(r.Cells), maxCells)
 	}
 	return r, nil
+}
+
+// told names the parameters of a workload that records and reports hold: all but the quiet ones that have their default wherever the experiment
+// has the workload. So a run can be compared with one of a nettoll that did not know them.
+func (e Experiment) told(d workload.Description) []string {
+	var names []string
+	for _, p := range d.Params {
+		if !p.Quiet || slices.ContainsFunc(e.Workloads, func(l Load) bool {
+			params, err := d.Resolve(l.Params)
+			return l.Name == d.Name && err == nil && params[p.Name] != p.Default
+		}) {
+			names = append(names, p.Name)
+		}
+	}
+	return names
 }
 
 // withDriver adds whose program drives a workload to its id.
@@ -375,7 +390,10 @@ func (r *Resolved) probed(base int) {
 // cell adds a cell without its lab and returns its index.
 func (r *Resolved) cell(s stack, g group, id string, cpus int) int {
 	d, n := g.workload.Describe(), s.network.Describe()
-	params := maps.Clone(g.params)
+	params := part.Params{}
+	for _, name := range g.told {
+		params[name] = g.params[name]
+	}
 	implementation := map[string]string{"network": n.Implementation, "runtime": s.runtime.Describe().Implementation}
 	if g.driver != nil {
 		params["driver"] = g.driver.Describe().Name
