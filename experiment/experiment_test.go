@@ -127,7 +127,7 @@ func TestResolveErrors(t *testing.T) {
 		{"workload", func(e *experiment.Experiment) { e.Workloads[0].Name = "udp" }, `unknown workload "udp" (known: udp-rr, `},
 		{"parameter", func(e *experiment.Experiment) { e.Workloads[0].Params["size"] = "1" }, `workload udp-rr has no parameter "size" (it has payload, mode, `},
 		{"choice", func(e *experiment.Experiment) { e.Workloads[0].Params["mode"] = "sleep" }, `workload udp-rr: mode: "sleep" is not possible (want one of wait, spin)`},
-		{"driver", func(e *experiment.Experiment) { e.Workloads[0].Driver = "ping" }, `unknown driver "ping"`},
+		{"driver", func(e *experiment.Experiment) { e.Workloads[0].Driver = "pong" }, `unknown driver "pong"`},
 		{"affinity", func(e *experiment.Experiment) { e.Factors.Affinities = []string{"near"} }, `unknown affinity "near" (known: split, same, free)`},
 		{"family", func(e *experiment.Experiment) { e.Factors.Families = []string{"ipx"} }, `unknown family "ipx" (known: ipv4, ipv6)`},
 		{"time", func(e *experiment.Experiment) { e.Design.Time = 0 }, `time: 0s (want more than 0`},
