@@ -6,6 +6,7 @@ import (
 	"github.com/nettoll/nettoll/driver/iperf3"
 	"github.com/nettoll/nettoll/driver/netperf"
 	"github.com/nettoll/nettoll/driver/nuttcp"
+	pingdriver "github.com/nettoll/nettoll/driver/ping"
 	"github.com/nettoll/nettoll/driver/sockperf"
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/host"
@@ -61,6 +62,7 @@ func New() Catalogue {
 			iperf3.Driver{},
 			netperf.Driver{},
 			nuttcp.Driver{},
+			pingdriver.Driver{},
 			ditg.Driver{},
 		},
 		Steps: host.Steps(),

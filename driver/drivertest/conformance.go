@@ -32,8 +32,7 @@ type Case struct {
 	Load  workload.Workload
 	Given map[string]string // parameters
 	IPv6  bool
-	Pairs int  // 0 is one
-	Alone bool // nothing is started at the sink
+	Pairs int // 0 is one
 }
 
 // Conformance checks what every driver promises. The first case is the one that is also disturbed. Where the program is not installed, what
@@ -63,7 +62,7 @@ func Conformance(t *testing.T, d driver.Driver, cases ...Case) {
 	if d.Describe().IPv4Only {
 		t.Run("family", func(t *testing.T) { family(t, d, cases[0]) })
 	}
-	if !cases[0].Alone {
+	if !cases[0].Load.Describe().Alone {
 		t.Run("closed", func(t *testing.T) { closed(t, d, cases[0]) })
 		t.Run("nobody there", func(t *testing.T) { nobodyThere(t, d, cases[0]) })
 		t.Run("stranger", func(t *testing.T) { stranger(t, d, cases[0]) })
@@ -207,7 +206,7 @@ func (r *rig) sound(t *testing.T, c Case) {
 	var sent, received int64
 	for side, samples := range map[string][]traffic.Sample{"source": trial.Sources, "sink": trial.Sinks} {
 		for i, s := range samples {
-			if side == "sink" && c.Alone {
+			if side == "sink" && c.Load.Describe().Alone {
 				continue
 			}
 			// It has one CPU. Where its thread woke up too late, its start and end are counted, too.
@@ -271,8 +270,11 @@ func disturbed(t *testing.T, d driver.Driver, c Case) {
 	}
 	client, server := d.Describe().Program, cmp.Or(d.Describe().Server, d.Describe().Program)
 
-	if c.Alone {
-		next = func() { signalAll(t, client, syscall.SIGSTOP, 1) }
+	if c.Load.Describe().Alone {
+		next = func() {
+			time.Sleep(500 * time.Millisecond)
+			signalAll(t, client, syscall.SIGSTOP, 1)
+		}
 		fails("hanging program", client+" ")
 		next = func() {
 			time.Sleep(500 * time.Millisecond)

@@ -1,0 +1,94 @@
+package ping
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"time"
+
+	"github.com/nettoll/nettoll/driver"
+	"github.com/nettoll/nettoll/internal/linux/sock"
+	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/workload"
+)
+
+// Driver is ping of iputils.
+type Driver struct{}
+
+var _ driver.Driver = Driver{}
+
+const (
+	start = 50 * time.Millisecond  // until its first request
+	end   = 450 * time.Millisecond // from its time's being up to its end: it writes what is left to write
+
+	largest = 65507 // bytes of ICMP data (RFC 791, RFC 792)
+	flood   = "flood"
+
+	// receiveBuffer is what it asks for, whatever it sends (sock_setbufs, ping/ping_common.c).
+	receiveBuffer = 65536
+)
+
+// Describe implements [driver.Driver].
+func (Driver) Describe() driver.Description {
+	return driver.Description{
+		Name: "ping", Program: "ping", Package: "iputils-ping", AskVersion: []string{"-V"},
+		Summary: "ping of iputils: echo requests for ping, at an interval or each after an answer",
+	}
+}
+
+// Serves implements [driver.Driver].
+func (d Driver) Serves(w workload.Description, p part.Params) error {
+	if w.Name != "ping" {
+		return fmt.Errorf("driver ping cannot drive workload %q (it can drive ping)", w.Name)
+	}
+	if n := p.Size("payload"); n > largest {
+		return fmt.Errorf("driver ping cannot send %d bytes (it can send %d at most)", n, largest)
+	}
+	if i := p.Duration("interval"); p["interval"] != flood && (i < time.Millisecond || i%time.Millisecond != 0) {
+		return fmt.Errorf("driver ping cannot drive ping at an interval of %s (it can at whole milliseconds, or flood)", p["interval"])
+	}
+	return d.Describe().Understands(w, p, "payload", "interval")
+}
+
+// Trial implements [driver.Driver].
+func (Driver) Trial(workload.Description, part.Params) time.Duration {
+	return driver.Role{Start: start, End: end}.Shortest()
+}
+
+// Open implements [driver.Driver].
+func (d Driver) Open(s workload.Spec) (traffic.Endpoint, error) {
+	granted, err := grants(s.Local.Addr())
+	if err != nil {
+		return nil, err
+	}
+	r := driver.Role{Driver: d.Describe(), Spec: s, Start: start, End: end, Granted: granted, Reason: reason}
+	switch s.Side {
+	case workload.Sink:
+		return r.Open() // its kernel answers
+	case workload.Source:
+		when := []string{"-A"}
+		if i := s.Params.Duration("interval"); i > 0 {
+			when = []string{"-i", strconv.FormatFloat(i.Seconds(), 'f', 3, 64)}
+		}
+		r.Args = func(seconds int) []string {
+			return append(when, "-U", "-n", "-s", strconv.Itoa(s.Params.Size("payload")), "-w", strconv.Itoa(seconds), "-I", s.Local.Addr().String(), s.Remote.Addr().String())
+		}
+		r.Records, r.Read = true, read
+		return r.Open()
+	}
+	return nil, fmt.Errorf("open ping by driver ping: side %q (want source or sink)", s.Side)
+}
+
+// grants is what a socket has that asks for what ping asks for.
+func grants(at netip.Addr) (sock.Facts, error) {
+	sk, err := sock.UDP(netip.AddrPortFrom(at, 0), netip.AddrPort{})
+	if err != nil {
+		return sock.Facts{}, err
+	}
+	defer sk.Close()
+	if err := sk.Set(sock.Options{RecvBuffer: receiveBuffer}); err != nil {
+		return sock.Facts{}, err
+	}
+	return sk.Facts()
+}
