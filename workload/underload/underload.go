@@ -40,7 +40,7 @@ func (Workload) Describe() workload.Description {
 		Params: slices.Concat(part.List{
 			{Name: "payload", Default: "64", Summary: "bytes of a datagram, 24 to 65507; an answer has 24", Check: part.SizeBetween(traffic.HeaderSize, largest)},
 			{Name: "share", Default: "50%", Summary: "of the capacity that each stack's own path is found to have, so that a faster one carries more, 1% to 120%; or none: the rate says how many", Check: shareOrNone},
-			{Name: "mode", Default: "wait", Quiet: true, Summary: "wait: the sink sleeps until a datagram comes; spin: it keeps asking", Values: []string{"wait", "spin"}},
+			{Name: "mode", Default: "wait", Summary: "wait: the sink sleeps until a datagram comes; spin: it keeps asking", Values: []string{"wait", "spin"}},
 			{Name: "answer-every", Default: "10", Quiet: true, Summary: "the sink answers one of so many datagrams, 1 to 1000", Check: part.CountBetween(1, 1000)},
 		}, workload.ScheduleParams(byShare, "datagrams that a pair sends where share is none: so many a second, such as 10k/s"), workload.SocketParams()),
 		Refuse: refuse,
