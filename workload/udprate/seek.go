@@ -1,9 +1,11 @@
 package udprate
 
 import (
+	"encoding/binary"
 	"math"
 
 	"github.com/nettoll/nettoll/internal/linux/clock"
+	"github.com/nettoll/nettoll/internal/linux/thread"
 	"github.com/nettoll/nettoll/traffic"
 )
 
@@ -18,11 +20,15 @@ const (
 	slack      = 1_000_000 // ns
 	slackShare = 0.01
 
+	// A step in which a thread had no CPU for longer is taken again, and does not decide. It is a quarter of a tick.
+	spoils = 1_000_000 // ns
+
 	between = 5_000_000 // ns: what there must be left after a step for its end marker and that of the trial
 )
 
 const (
 	noRate    = "no rate was found at which loss stays below the bound"
+	noCPU     = "no rate was found: in most steps the source or the sink had no CPU for more than a millisecond"
 	shortOnly = "the rate below the bound of loss held for a short step only: the time of a trial was over"
 )
 
@@ -30,6 +36,9 @@ const (
 type seeker struct {
 	search
 	bound float64
+	close int64 // when it has to be over
+	wait  int64 // ns: how long the end of a step may take
+	sink  int64 // ns: how long its thread had no CPU, as it said last
 	tries [mostSteps]outcome
 }
 
@@ -37,6 +46,7 @@ type seeker struct {
 type outcome struct {
 	sent, received, window int64   // window in ns
 	late                   int64   // ns: how long after its end all that was sent had come or was lost
+	stolen                 int64   // ns in which one of the two threads was ready to run and had no CPU
 	asked                  float64 // datagrams a second; 0: as many as possible
 	answered               bool
 }
@@ -51,36 +61,53 @@ func (o outcome) good(bound float64) bool {
 		float64(o.late) <= slack+slackShare*float64(o.window)
 }
 
+// spoiled says that a step which is not good says nothing.
+func (o outcome) spoiled() bool { return o.stolen > spoils }
+
 // seek searches until the close.
 func (s *source) seek(trial uint64, w traffic.Window) {
 	k := s.seeker
 	short, long := (w.Close-w.Open)/shortSteps, (w.Close-w.Open)/longSteps
+	k.close, k.wait, k.sink = w.Close, max(long, limit), 0
 	if s.flood(trial, short, long) {
 		return
 	}
-	for !k.done() && s.left(w, short+mostFails*long) {
-		k.note(s.try(trial, k.rate, short).good(k.bound))
+	for !k.done() && s.left(short+mostFails*long) {
+		if o := s.try(trial, k.rate, short); o.good(k.bound) || !o.spoiled() {
+			k.note(o.good(k.bound))
+		}
 	}
 	// A rate that counts has held for long.
 	refuted, stride := math.Inf(1), 2*width
-	for rate := k.low; rate > 0 && s.left(w, long); {
-		if o := s.try(trial, rate, long); o.good(k.bound) {
+	for rate := k.low; rate > 0 && s.left(long); {
+		o := s.try(trial, rate, long)
+		if o.good(k.bound) {
 			s.settle(o)
 			return
+		}
+		if o.spoiled() {
+			continue
 		}
 		if k.fails++; k.fails >= mostFails {
 			refuted, rate = rate, rate*(1-stride)
 			k.fails, stride = 0, 2*stride
 		}
 	}
-	best := outcome{}
+	best, spoiled := outcome{}, 0
 	for _, o := range k.tries[:s.step] {
+		if !o.good(k.bound) && o.spoiled() {
+			spoiled++
+		}
 		if o.good(k.bound) && o.rate() < refuted && (best.window == 0 || o.rate() > best.rate()) {
 			best = o
 		}
 	}
-	if best.window > 0 {
+	switch {
+	case best.window > 0:
 		s.sample.Doubt = shortOnly
+	case 2*spoiled > int(s.step):
+		s.sample.Failure = noCPU
+		return
 	}
 	s.settle(best)
 }
@@ -100,13 +127,14 @@ func (s *source) flood(trial uint64, short, long int64) (found bool) {
 }
 
 // left says whether there is time for so many ns.
-func (s *source) left(w traffic.Window, ns int64) bool {
-	return clock.Now()+ns+between <= w.Close && s.step < mostSteps-1
+func (s *source) left(ns int64) bool {
+	return clock.Now()+ns+between <= s.seeker.close && s.step < mostSteps-1
 }
 
 // try sends at a rate for so many ns, and asks what came of it.
 func (s *source) try(trial uint64, rate float64, length int64) outcome {
 	o := outcome{asked: rate}
+	delay := thread.Delay()
 	open := clock.Now()
 	s.sample.Sent = 0
 	step := traffic.Window{Open: open, Start: open, Close: open + length}
@@ -120,8 +148,14 @@ func (s *source) try(trial uint64, rate float64, length int64) outcome {
 		o.window = clock.Now() - open
 	}
 	o.sent = s.sample.Sent
-	o.received, o.answered = s.end(trial, 0)
+	o.received, o.answered = s.end(trial, 0, min(s.seeker.wait, s.seeker.close-clock.Now()))
 	o.late = max(0, clock.Now()-open-o.window)
+	o.stolen = thread.Delay() - delay
+	if o.answered {
+		sink := int64(binary.LittleEndian.Uint64(s.answer[traffic.HeaderSize:]))
+		o.stolen += sink - s.seeker.sink
+		s.seeker.sink = sink
+	}
 	s.seeker.tries[s.step] = o
 	s.step++
 	clear(s.numbers[:])

@@ -1,11 +1,13 @@
 package udprate
 
 import (
+	"encoding/binary"
 	"math"
 	"time"
 
 	"github.com/nettoll/nettoll/internal/linux/clock"
 	"github.com/nettoll/nettoll/internal/linux/sock"
+	"github.com/nettoll/nettoll/internal/linux/thread"
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/workload"
 )
@@ -28,6 +30,7 @@ const (
 type sink struct {
 	endpoint                   // buf: one datagram; nil where there is a batch
 	batch    *sock.Batch       // of modes batched and segmented
+	joins    bool              // a message of the batch can be many datagrams
 	counters []traffic.Counter // of each flow
 	from     sock.Address      // of several flows: where the datagram in buf came from
 	peer     sock.Address      // where the first flow comes from
@@ -40,9 +43,12 @@ type sink struct {
 	ended  uint64 // a bit for each flow whose end marker of this step has come
 	over   uint64 // and for each whose end marker of the trial has
 
-	asks    int // how many times it asks before it sleeps
-	slept   int // how many times it slept without asking
-	awaited int64
+	messages int64 // of the batches so far
+	asks     int   // how many times it asks before it sleeps
+	slept    int   // how many times it slept without asking
+	awaited  int64
+
+	delay int64 // ns: of a search, how long the thread had waited for a CPU before the trial
 }
 
 // Prepare implements [traffic.Endpoint]. It takes what an earlier trial left in the socket.
@@ -64,7 +70,7 @@ func (s *sink) Prepare(uint64) {
 	for i := range s.counters {
 		s.counters[i].Reset()
 	}
-	s.step, s.before, s.ended, s.over = 0, 0, 0, 0
+	s.step, s.before, s.ended, s.over, s.messages = 0, 0, 0, 0, 0
 	s.asks, s.slept = mostAsks, 0
 }
 
@@ -76,6 +82,7 @@ func (s *sink) Run(trial uint64, w traffic.Window) {
 	s.start = w.Start - w.Open
 	if s.seeks {
 		s.start = math.MaxInt64 // the source says what it got in the step that counts
+		s.delay = thread.Delay()
 	}
 	for looks := 1; ; looks++ {
 		n, errno := s.receive()
@@ -94,6 +101,9 @@ func (s *sink) Run(trial uint64, w traffic.Window) {
 	}
 	if now, _ := s.sock.Drops(); known {
 		s.sample.Dropped = now - drops
+		if s.joins && s.messages > 0 { // each as large as those that were taken, on average
+			s.sample.Dropped = s.sample.Dropped * s.sample.Total / s.messages
+		}
 	}
 }
 
@@ -144,6 +154,7 @@ func (s *sink) take(trial uint64, n int) bool {
 	if s.batch == nil {
 		return n >= traffic.HeaderSize && s.datagram(trial, s.header(), n, &s.from)
 	}
+	s.messages += int64(n)
 	for i := range n {
 		message := s.batch.Message(i)
 		size := s.batch.Segment(i)
@@ -240,13 +251,18 @@ func (s *sink) marker(trial uint64, word int64, from *sock.Address) bool {
 	if *which |= 1 << flow; *which != uint64(1)<<len(s.counters)-1 {
 		return false
 	}
-	var answer [traffic.HeaderSize]byte
-	traffic.PutHeader(&answer, trial, traffic.Marker, (s.sample.Total-s.before)<<markerNumber|word&(1<<markerNumber-1))
+	var answer [answerSize]byte
+	traffic.PutHeader((*[traffic.HeaderSize]byte)(answer[:]), trial, traffic.Marker, (s.sample.Total-s.before)<<markerNumber|word&(1<<markerNumber-1))
+	size := traffic.HeaderSize
+	if s.seeks {
+		binary.LittleEndian.PutUint64(answer[size:], uint64(thread.Delay()-s.delay))
+		size = answerSize
+	}
 	// An answer that is lost leaves the source in doubt, which it says.
 	if len(s.counters) > 1 {
-		s.sock.SendTo(&answer[0], len(answer), 0, &s.peer)
+		s.sock.SendTo(&answer[0], size, 0, &s.peer)
 	} else {
-		s.sock.Send(&answer[0], len(answer), 0)
+		s.sock.Send(&answer[0], size, 0)
 	}
 	return over
 }
@@ -260,6 +276,6 @@ func (s *sink) stand(open int64) {
 	if now-open < int64(s.stall.Every) || into >= int64(s.stall.For) {
 		return
 	}
-	for until := now + int64(s.stall.For) - into; clock.Now() < until; { //nolint:revive // it spins
+	for until := now + int64(s.stall.For) - into; clock.Now() < until; {
 	}
 }

@@ -68,7 +68,8 @@ type source struct {
 	departure *traffic.Recorder // nil where nothing is due
 	trials    uint64            // so far
 
-	seeker  *seeker    // nil: the rate is given
+	seeker  *seeker // nil: the rate is given
+	answer  [answerSize]byte
 	refused sock.Errno // why the last datagram that was not sent was not
 }
 
@@ -117,7 +118,7 @@ func (s *source) Run(trial uint64, w traffic.Window) {
 		s.send(trial, w)
 	}
 	s.rest(w.Close) // the window is as long as it is, whatever is due
-	if _, answered := s.end(trial, markerOver); !answered {
+	if _, answered := s.end(trial, markerOver, limit); !answered {
 		s.sample.Doubt = markerLost
 	}
 }
@@ -263,17 +264,21 @@ func (s *source) put(n, flags int) (int, sock.Errno) {
 	}
 }
 
-// end sends end markers until the sink has answered one, or for as long as a drain may take. It returns how many datagrams of the step have come.
-func (s *source) end(trial uint64, over int) (came int64, answered bool) {
-	start := clock.Now()
-	for number, now := 0, start; now < start+limit; number, now = number+1, clock.Now() {
+// end sends end markers until the sink has answered one, or for so many ns. It returns how many datagrams of the step have come. After a step, which
+// may have filled a long queue, markers become rare: they are not to fill it further.
+func (s *source) end(trial uint64, over int, patience int64) (came int64, answered bool) {
+	start, wait := clock.Now(), int64(markerEvery)
+	for number, now := 0, start; now < start+patience; number, now = number+1, clock.Now() {
 		marker := number<<markerNumber | over | int(s.step)<<markerStep
 		for i, flow := range s.flows {
 			traffic.PutMarker(s.header(), trial, marker|i)
 			flow.Send(&s.buf[0], traffic.HeaderSize, 0) // where it cannot be sent, the next one may be
 		}
-		if came, answered := s.answered(trial, marker, now+markerEvery); answered {
+		if came, answered := s.answered(trial, marker, min(now+wait, start+patience)); answered {
 			return came, true
+		}
+		if over == 0 {
+			wait *= 2
 		}
 	}
 	return 0, false
@@ -284,9 +289,9 @@ func (s *source) end(trial uint64, over int) (came int64, answered bool) {
 //go:nosplit
 func (s *source) answered(trial uint64, marker int, until int64) (came int64, answered bool) {
 	for {
-		n, errno := s.sock.Recv(&s.buf[0], s.stride, sock.DontWait)
+		n, errno := s.sock.Recv(&s.answer[0], len(s.answer), sock.DontWait)
 		if errno == 0 && n >= traffic.HeaderSize {
-			gotTrial, seq, word := traffic.Header(s.header())
+			gotTrial, seq, word := traffic.Header((*[traffic.HeaderSize]byte)(s.answer[:]))
 			if gotTrial == trial && seq == traffic.Marker && (word^int64(marker))&markerKey == 0 {
 				return word >> markerNumber, true
 			}

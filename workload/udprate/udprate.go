@@ -161,9 +161,9 @@ func open(s workload.Spec, local, remote netip.AddrPort) (sock.Socket, error) {
 	return sk, nil
 }
 
-func openSource(s workload.Spec, flows int) (e *source, err error) {
+func openSource(s workload.Spec, flows int) (_ *source, err error) {
 	size := s.Params.Size("payload")
-	e = &source{mode: modes()[s.Params["mode"]], size: size, stride: size, most: 1}
+	e := &source{mode: modes()[s.Params["mode"]], size: size, stride: size, most: 1}
 	defer func() {
 		if err != nil {
 			e.Close()
@@ -236,7 +236,7 @@ func openSink(s workload.Spec, flows int) (*sink, error) {
 			sk.Close()
 			return nil, err
 		}
-		e.batch = sock.NewRecvBatch(sinkBatches, coalesced, true)
+		e.batch, e.joins = sock.NewRecvBatch(sinkBatches, coalesced, true), true
 	default:
 		e.buf = make([]byte, size)
 	}

@@ -1,5 +1,7 @@
 package udprate
 
+import "github.com/nettoll/nettoll/traffic"
+
 // A number on the wire says of which flow a datagram is, of which step of a search, and which of these it is. Numbers begin at 0 in each flow and
 // step: what overtakes a datagram of another flow does not reorder it.
 const (
@@ -17,5 +19,8 @@ const (
 	markerStep   = 8
 	markerOver   = 1 << 16
 	markerNumber = 24
-	markerKey    = 1<<markerNumber - 1 - (1<<markerStep - 1) // what an answer has in common with its marker whatever the flow
+
+	answerSize = traffic.HeaderSize + 8 // of a search: also for how many ns the sink's thread has had no CPU since the trial began
+
+	markerKey = 1<<markerNumber - 1 - (1<<markerStep - 1) // what an answer has in common with its marker whatever the flow
 )

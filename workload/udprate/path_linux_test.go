@@ -1,0 +1,306 @@
+package udprate_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/nettoll/nettoll/internal/linux/link"
+	"github.com/nettoll/nettoll/internal/linux/sysctl"
+	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/workload"
+	"github.com/nettoll/nettoll/workload/udprate"
+	"github.com/nettoll/nettoll/workload/workloadtest"
+)
+
+// path is a veth pair between two namespaces, MTU 1500.
+type path struct {
+	places map[workload.Side]workloadtest.Where
+	links  map[workload.Side]*netlink.Handle
+}
+
+const (
+	ipv4 = "192.0.2.0/24"
+	ipv6 = "2001:db8::/64"
+)
+
+func newPath(t *testing.T, network string) *path {
+	t.Helper()
+	p := &path{places: map[workload.Side]workloadtest.Where{}, links: map[workload.Side]*netlink.Handle{}}
+	machines := map[workload.Side]*testnet.Machine{workload.Source: testnet.New(t), workload.Sink: testnet.New(t)}
+	prefix := netip.MustParsePrefix(network)
+	at := prefix.Addr()
+	if at.Is4() { // nothing but what the tests send: IPv6 would say hello
+		for _, m := range machines {
+			testnet.Skip(t, m.Do(func() error { return sysctl.Write("net.ipv6.conf.default.disable_ipv6", "1") }))
+		}
+	}
+	for _, side := range []workload.Side{workload.Source, workload.Sink} {
+		m := machines[side]
+		at = at.Next()
+		p.places[side] = workloadtest.Where{Address: at, Do: m.Do}
+		err := m.Do(func() (err error) {
+			if p.links[side], err = netlink.NewHandle(unix.NETLINK_ROUTE); err != nil {
+				return err
+			}
+			h, err := link.Open()
+			if err != nil {
+				return err
+			}
+			defer h.Close()
+			if side == workload.Source {
+				if _, err := h.AddVeth(link.Veth{Name: "eth0", PeerName: "eth0", PeerNS: machines[workload.Sink].NS, MTU: 1500}); err != nil {
+					return err
+				}
+			}
+			l, err := h.ByName("eth0")
+			if err != nil {
+				return err
+			}
+			return errors.Join(h.AddAddress(l.Index, netip.PrefixFrom(at, prefix.Bits())), h.SetUp(l.Index, true))
+		})
+		testnet.Skip(t, err)
+		t.Cleanup(p.links[side].Close)
+	}
+	return p
+}
+
+// shape gives the source's link a token bucket: so many bytes a second, a burst and a queue in bytes.
+func (p *path) shape(t *testing.T, rate uint64, burst, queue uint32) {
+	t.Helper()
+	h := p.links[workload.Source]
+	l, err := h.LinkByName("eth0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.QdiscReplace(&netlink.Tbf{
+		QdiscAttrs: netlink.QdiscAttrs{LinkIndex: l.Attrs().Index, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT},
+		Rate:       rate, Limit: queue, Buffer: netlink.Xmittime(rate, burst),
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// counters are those of a link's side: what the source's has sent and the sink's has received.
+func (p *path) counters(t *testing.T, side workload.Side) (packets, bytes uint64) {
+	t.Helper()
+	l, err := p.links[side].LinkByName("eth0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := l.Attrs().Statistics
+	if side == workload.Source {
+		return s.TxPackets, s.TxBytes
+	}
+	return s.RxPackets, s.RxBytes
+}
+
+// forms are all ways to send.
+func forms() []map[string]string {
+	return []map[string]string{
+		{"mode": "single"},
+		{"mode": "single", "flows": "3"},
+		{"mode": "batched", "batch": "16", "flows": "2"},
+		{"mode": "segmented"},
+	}
+}
+
+func with(given map[string]string, more ...string) map[string]string {
+	all := map[string]string{}
+	maps.Copy(all, given)
+	for i := 0; i < len(more); i += 2 {
+		all[more[i]] = more[i+1]
+	}
+	return all
+}
+
+// What is sent is received, lost or late, and the links have carried what source and sink count: to the datagram. A message that the kernel will cut
+// into segments goes over a veth as one packet, with one set of headers: what counts is the payload.
+func TestCarried(t *testing.T) {
+	const ethernet, ip, udp, payload = 14, 20, 8, 100
+	p := newPath(t, ipv4)
+	for _, form := range forms() {
+		r := workloadtest.NewRig(t, udprate.Workload{}, workloadtest.Options{
+			Pairs: 1, Length: 60 * time.Millisecond, Where: p.places,
+			Given: with(form, "payload", fmt.Sprint(payload), "rate", "20k/s"),
+		})
+		r.Trial(t) // neighbours are found
+		for range 3 {
+			sentPackets, sentBytes := p.counters(t, workload.Source)
+			gotPackets, gotBytes := p.counters(t, workload.Sink)
+			trial, _ := r.Trial(t)
+			packets, bytes := p.counters(t, workload.Source)
+			source, sink := trial.Sources[0], trial.Sinks[0]
+			flows := int64(max(1, r.Params.Count("flows")))
+			carried := int64(bytes-sentBytes) - int64(packets-sentPackets)*(ethernet+ip+udp)
+			// The rest is end markers, as many of each flow.
+			markers := carried - source.Total*payload
+			if markers < flows*traffic.HeaderSize || markers%(flows*traffic.HeaderSize) != 0 {
+				t.Errorf("%v: the link carried %d bytes of payload, the source counts %d datagrams: %+v", form, carried, source.Total, source)
+			}
+			packets, bytes = p.counters(t, workload.Sink)
+			if came := int64(bytes-gotBytes) - int64(packets-gotPackets)*(ethernet+ip+udp); came != carried {
+				t.Errorf("%v: %d bytes of payload of %d crossed the link", form, came, carried)
+			}
+			if lost := source.Total - sink.Total; lost < 0 || sink.Doubt == "" && form["mode"] != "segmented" && lost > 0 && (sink.Dropped < lost || sink.Dropped > lost+markers/traffic.HeaderSize) {
+				t.Errorf("%v: %d of %d sent were not received, and the receive buffer dropped %d: %+v", form, lost, source.Total, sink.Dropped, sink)
+			}
+		}
+	}
+}
+
+// Both families carry every form, flat out: nobody receives what was not sent, and what is missing was dropped by the full buffer.
+func TestFamilies(t *testing.T) {
+	for _, network := range []string{ipv4, ipv6} {
+		p := newPath(t, network)
+		for _, form := range forms() {
+			r := workloadtest.NewRig(t, udprate.Workload{}, workloadtest.Options{Pairs: 1, Length: 30 * time.Millisecond, Where: p.places, Given: form})
+			for came, tries := 0, 0; came < 3; tries++ {
+				trial, result := r.Trial(t)
+				source, sink := trial.Sources[0], trial.Sinks[0]
+				if sink.Total > 0 {
+					came++
+				} else if tries > 100 { // IPv6 finds out for a second whether an address is another's
+					t.Fatalf("%s, %v: nothing came: %+v, %+v", network, form, source, sink)
+				}
+				if sink.Total > source.Total || sink.Received > source.Sent || sink.Repeated > 0 || sink.Reordered > 0 {
+					t.Errorf("%s, %v: %+v, %+v", network, form, source, sink)
+				}
+				t.Logf("%s, %v: %.0f/s, %d sent, %d received, %d dropped, %d awaited: %s", network, form, result.Metrics["packet_rate"],
+					source.Total, sink.Total, sink.Dropped, sink.Awaited, result.Limit)
+			}
+		}
+	}
+}
+
+// A token bucket of 1 MB/s lets 1000 frames of 1000 bytes through in a second: a search finds that rate. Never more, but for what the bucket and the
+// patience with the last marker are of a step; less, where other work takes the CPUs away for longer than the queue lasts. (At a rate this low the
+// source sleeps between two datagrams, and finds a CPU on a machine that has other work. One that spins does not.)
+func TestSearchFindsTokenBucket(t *testing.T) {
+	const rate, frame, headers = 1e6, 1000, 14 + 20 + 8
+	const want = rate / frame
+	for _, tt := range []struct {
+		name  string
+		queue uint32
+	}{
+		{"which soon drops", 20 * frame},
+		{"with a queue that no step fills", 1e7},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := newPath(t, ipv4)
+			p.shape(t, rate, 2*frame, tt.queue)
+			r := workloadtest.NewRig(t, udprate.Workload{}, workloadtest.Options{
+				Pairs: 1, Length: time.Second, Where: p.places, Given: map[string]string{"search": "no-drop", "payload": fmt.Sprint(frame - headers)},
+			})
+			const tries = 10
+			for range tries {
+				trial, result := r.Trial(t)
+				got := result.Metrics["no_drop_rate"]
+				t.Logf("%.0f/s, loss %.4f, %s, %q %q", got, result.Metrics["loss"], result.Limit, result.Warnings, trial.Failure())
+				most := 1.04 * want // of the 200 frames of a long step 2 are in the bucket, 3 may be late, and one is the fence post
+				if len(result.Warnings) > 0 {
+					most = 1.12 * want // of the 40 of a short one 2 are in the bucket, 1.4 late, 1 the post
+				}
+				if got > most {
+					t.Errorf("it found %.0f/s, and the bucket lets %.0f through", got, want)
+				}
+				if result.Metrics["loss"] > 0.001 {
+					t.Errorf("a loss of %g at the rate without loss", result.Metrics["loss"])
+				}
+				if got > 0.96*want {
+					return
+				}
+			}
+			t.Errorf("none of %d searches came near %.0f/s", tries, want)
+		})
+	}
+}
+
+// Who was the limit, where that is known beforehand.
+func TestLimit(t *testing.T) {
+	const buffer = "16MiB" // holds all that a trial loses while the sink is off its CPU
+	for _, tt := range []struct {
+		name  string
+		given map[string]string
+		stall workload.Stall
+		shape func(*testing.T, *path)
+		want  workload.Limit
+	}{
+		{name: "a sink with room for everything", given: map[string]string{"recv-buffer": buffer}, want: workload.BySender},
+		{name: "in batches", given: map[string]string{"recv-buffer": buffer, "mode": "batched"}, want: workload.BySender},
+		{name: "at a rate", given: map[string]string{"recv-buffer": buffer, "rate": "5k/s"}, want: workload.BySender},
+		{
+			name: "a sink that stands still", stall: workload.Stall{Every: 5 * time.Millisecond, For: 4 * time.Millisecond},
+			given: map[string]string{"rate": "300k/s"}, want: workload.ByReceiver,
+		},
+		{
+			name: "segments for a sink that stands still", stall: workload.Stall{Every: 5 * time.Millisecond, For: 4 * time.Millisecond},
+			given: map[string]string{"mode": "segmented"}, want: workload.ByReceiver,
+		},
+		{
+			name: "a path that drops", given: map[string]string{"recv-buffer": buffer}, want: workload.ByPath,
+			shape: func(t *testing.T, p *path) { p.shape(t, 1e6, 2000, 4000) },
+		},
+		{
+			name: "a path that holds back", given: map[string]string{"recv-buffer": buffer}, want: workload.ByPath,
+			shape: func(t *testing.T, p *path) { p.shape(t, 1e6, 5000, 1e8) },
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := newPath(t, ipv4)
+			if tt.shape != nil {
+				tt.shape(t, p)
+			}
+			r := workloadtest.NewRig(t, udprate.Workload{}, workloadtest.Options{
+				Pairs: 1, Length: 50 * time.Millisecond, Where: p.places, Given: tt.given, Stall: tt.stall,
+			})
+			// Other work on the machine may spoil a trial.
+			seen := []workload.Limit{}
+			for range 20 {
+				trial, result := r.Trial(t)
+				seen = append(seen, result.Limit)
+				t.Logf("%s: %+v %+v", result.Limit, trial.Sources, trial.Sinks)
+				if result.Limit == tt.want {
+					return
+				}
+			}
+			t.Errorf("limits %q, want %q", seen, tt.want)
+		})
+	}
+}
+
+// A datagram larger than the MTU is fragmented; segments are not, which shows when they are opened.
+func TestSmallMTU(t *testing.T) {
+	p := newPath(t, ipv4)
+	r := workloadtest.NewRig(t, udprate.Workload{}, workloadtest.Options{
+		Pairs: 1, Length: 20 * time.Millisecond, Where: p.places, Given: map[string]string{"payload": "4000", "rate": "1k/s"},
+	})
+	if _, result := r.Trial(t); result.Metrics["packet_rate"] <= 0 {
+		t.Errorf("fragments: %+v", result)
+	}
+	params, err := udprate.Workload{}.Describe().Resolve(map[string]string{"payload": "4000", "mode": "segmented"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = p.places[workload.Source].Do(func() error {
+		e, err := udprate.Workload{}.Open(workload.Spec{
+			Params: params, Side: workload.Source, Local: netip.AddrPortFrom(p.places[workload.Source].Address, 20000),
+			Remote: netip.AddrPortFrom(p.places[workload.Sink].Address, 20000), LocalPorts: 1,
+		})
+		if err == nil {
+			e.Close()
+		}
+		return err
+	})
+	if err == nil || !strings.Contains(err.Error(), "segments of 4000 bytes (want as many as fit the path's MTU): message too long") {
+		t.Errorf("segments of 4000 bytes: %v", err)
+	}
+}
