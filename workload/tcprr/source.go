@@ -84,7 +84,7 @@ func (s *source) Collect() {
 	switch {
 	case s.sample.Failure != "":
 	case s.sample.Sent == 0:
-		s.sample.Failure = "no request was due inside the window"
+		s.sample.Failure = "no request was sent inside the window"
 	case s.sample.Received == 0:
 		s.sample.Failure = "no response came"
 	}

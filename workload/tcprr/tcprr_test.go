@@ -1,9 +1,18 @@
 package tcprr_test
 
 import (
+	"context"
+	"fmt"
+	"net/netip"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/workload"
 	"github.com/nettoll/nettoll/workload/tcprr"
 	"github.com/nettoll/nettoll/workload/workloadtest"
 )
@@ -14,8 +23,218 @@ func TestConformance(t *testing.T) {
 	workloadtest.Conformance(t, tcprr.Workload{},
 		map[string]string{},
 		map[string]string{"mode": "spin", "payload": "100", "response": "200"},
-		map[string]string{"in-flight": "8"},
-		map[string]string{"flows": "4"},
+		map[string]string{"in-flight": "8", "flows": "4"},
 		map[string]string{"rate": "4k/s"}, // a trial of the suite has time for 200 requests, which a median needs, from 3k/s on
 	)
+}
+
+// inside returns a namespace with a loopback link, and the same address in it for both ends.
+func inside(t *testing.T, address string) map[workload.Side]workloadtest.Where {
+	t.Helper()
+	m := testnet.New(t)
+	if err := m.Do(func() error {
+		h, err := link.Open()
+		if err != nil {
+			return err
+		}
+		defer h.Close()
+		lo, err := h.ByName("lo")
+		if err != nil {
+			return err
+		}
+		return h.SetUp(lo.Index, true)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	at := workloadtest.Where{Address: netip.MustParseAddr(address), Do: m.Do}
+	return map[workload.Side]workloadtest.Where{workload.Source: at, workload.Sink: at}
+}
+
+// complete makes trials until neither side was without a CPU for longer than a drain.
+func complete(t *testing.T, r *workloadtest.Rig) traffic.Sample {
+	t.Helper()
+	const tries = 20
+	for range tries {
+		trial, _ := r.Trial(t)
+		if trial.Failure() == "" && len(trial.Doubts()) == 0 {
+			s := trial.Sources[0]
+			if s.Received != s.Sent || s.Sent == 0 || s.Total != trial.Sinks[0].Total {
+				t.Errorf("a trial that was drained: %+v, %+v", s, trial.Sinks[0])
+			}
+			return s
+		}
+		t.Logf("%q, %q", trial.Failure(), trial.Doubts())
+	}
+	t.Fatal("no trial was drained")
+	return traffic.Sample{}
+}
+
+// Each way to ask, over both families, in a namespace that is not the threads' own: every request has its response.
+func TestWays(t *testing.T) {
+	for _, address := range []string{"127.0.0.1", "::1"} {
+		where := inside(t, address)
+		for _, given := range []map[string]string{
+			{},
+			{"mode": "spin"},
+			{"flows": "4"},
+			{"in-flight": "8"},
+			{"payload": "100000", "response": "200000", "in-flight": "8"},      // more than both sockets hold: nobody waits for the other
+			{"mode": "spin", "payload": "200", "flows": "9", "in-flight": "3"}, // more flows than the source has ports
+			{"rate": "2k/s", "congestion": "reno", "send-buffer": "64KiB", "dscp": "10"},
+			{"rate": "2k/s", "mode": "spin", "flows": "2", "response": "200"},
+			{"rate": "5k/s", "arrivals": "poisson", "sizes": "exponential", "payload": "2000", "flows": "3"},
+			{"rate": "5k/s", "sizes": "uniform", "payload": "4", "response": "1"},
+		} {
+			t.Run(fmt.Sprint(address, given), func(t *testing.T) {
+				complete(t, workloadtest.NewRig(t, tcprr.Workload{}, workloadtest.Options{Pairs: 1, Length: 50 * time.Millisecond, Given: given, Where: where}))
+			})
+		}
+	}
+}
+
+// Why a closed loop hides a stall, and a schedule does not, is said at [workloadtest.Stalls].
+func TestStalls(t *testing.T) {
+	rig := func(given map[string]string, stall workload.Stall) *workloadtest.Rig {
+		return workloadtest.NewRig(t, tcprr.Workload{}, workloadtest.Options{Pairs: 1, Length: workloadtest.StallLength, Given: given, Stall: stall})
+	}
+	still := workload.Stall{Every: workloadtest.StallEvery, For: workloadtest.StallFor}
+	schedule := map[string]string{"rate": "10k/s"}
+	workloadtest.Stalls(t, rig(schedule, still), rig(schedule, workload.Stall{}), rig(nil, still))
+}
+
+// What is planted is found again.
+func TestPlanted(t *testing.T) {
+	r := workloadtest.NewRig(t, tcprr.Workload{}, workloadtest.Options{Pairs: 1, Length: 50 * time.Millisecond, Plant: 20 * time.Microsecond})
+	_, result := r.Trial(t)
+	if got := result.Metrics["planted"]; got < 20e-6 || got > 1e-3 {
+		t.Errorf("planted %g s, want 20 µs", got)
+	}
+}
+
+// Where nobody listens a source does not open, and says so.
+func TestAbsent(t *testing.T) {
+	workloadtest.Loopback(t)
+	params, err := tcprr.Workload{}.Describe().Resolve(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	loopback := netip.MustParseAddr("127.0.0.1")
+	before := testnet.Descriptors(t)
+	_, err = tcprr.Workload{}.Open(workload.Spec{
+		Params: params, Side: workload.Source, LocalPorts: 1, RemotePorts: 1,
+		Local: netip.AddrPortFrom(loopback, workloadtest.FreePort(t)), Remote: netip.AddrPortFrom(loopback, workloadtest.FreePort(t)),
+	})
+	if err == nil || !strings.Contains(err.Error(), "connection refused") {
+		t.Errorf("open: %v, want that the connection is refused", err)
+	}
+	if after := testnet.Descriptors(t); after > before {
+		t.Errorf("%d descriptors are left open", after-before)
+	}
+}
+
+// starving is an endpoint that has few descriptors when it prepares a trial.
+type starving struct {
+	traffic.Endpoint
+	t   *testing.T
+	now bool
+}
+
+func (s *starving) Prepare(trial uint64) {
+	if s.now {
+		testnet.FewDescriptors(s.t, 2, func() { s.Endpoint.Prepare(trial) })
+	} else {
+		s.Endpoint.Prepare(trial)
+	}
+}
+
+func (s *starving) Collect() { s.Endpoint.(traffic.Collector).Collect() }
+
+// Connections that a trial has lost are made anew in the container's namespace, stale ones in the queue passed over; where there is no descriptor
+// for them the trial says so, and the next one works.
+func TestConnectsAnew(t *testing.T) {
+	var source *starving
+	r := workloadtest.NewRig(t, tcprr.Workload{}, workloadtest.Options{
+		Pairs: 1, Length: 50 * time.Millisecond, Given: map[string]string{"flows": "3"}, Where: inside(t, "127.0.0.1"),
+		Wrap: func(side workload.Side, _ int, e traffic.Endpoint) traffic.Endpoint {
+			if side == workload.Sink {
+				return e
+			}
+			source = &starving{Endpoint: e, t: t}
+			return source
+		},
+	})
+	complete(t, r)
+	for range 3 {
+		tcprr.Break(source.Endpoint)
+		source.now = true
+		trial, _ := r.Trial(t)
+		if why := trial.Sources[0].Failure; !strings.Contains(why, "there is no connection") || !strings.Contains(why, "too many open files") {
+			t.Errorf("without descriptors: %q", why)
+		}
+		source.now = false
+		complete(t, r)
+	}
+}
+
+// A sink that is gone in the middle of a trial ends it, long before its close, and both sides name the reason; the next trial works.
+func TestPeerDies(t *testing.T) {
+	for _, given := range []map[string]string{{}, {"in-flight": "8"}, {"rate": "4k/s"}, {"mode": "spin"}} {
+		t.Run(fmt.Sprint(given), func(t *testing.T) {
+			r := workloadtest.NewRig(t, tcprr.Workload{}, workloadtest.Options{Pairs: 1, Length: 300 * time.Millisecond, Given: given})
+			complete(t, r)
+			time.AfterFunc(100*time.Millisecond, func() { tcprr.Shut(r.Sinks[0]) })
+			start := time.Now()
+			if timing, err := r.Block(context.Background()); err != nil || !timing.Done {
+				t.Fatalf("%v, %+v", err, timing)
+			}
+			for _, e := range []traffic.Endpoint{r.Sources[0], r.Sinks[0]} {
+				e.(traffic.Collector).Collect()
+				if why := e.Sample().Failure; !strings.Contains(why, "the other end has closed the connection") && !strings.Contains(why, "the connection broke: ") {
+					t.Errorf("after %v: %q", time.Since(start), why)
+				}
+			}
+			complete(t, r)
+		})
+	}
+}
+
+func TestRefuse(t *testing.T) {
+	for _, tt := range []struct{ given, want string }{
+		{"in-flight=2,rate=1k/s", "in-flight=2 at a rate"},
+		{"arrivals=poisson", "arrivals=poisson needs a rate"},
+		{"sizes=uniform", "needs a rate"},
+		{"sizes=uniform,rate=1k/s", "payload=1: requests of different lengths say theirs in 4 bytes"},
+		{"payload=0", "out of range (want 1 to 1048576 bytes)"},
+		{"response=some", "not a size"},
+		{"flows=0", "from 1 to 256"},
+		{"in-flight=1025", "from 1 to 1024"},
+		{"mode=single", "want one of wait, spin"},
+	} {
+		_, given, err := part.Parse("workload", "tcp-rr("+tt.given+")")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := (tcprr.Workload{}).Describe().Resolve(given); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want %q", tt.given, err, tt.want)
+		}
+	}
+}
+
+func TestPrimary(t *testing.T) {
+	d := tcprr.Workload{}.Describe()
+	for given, want := range map[string]string{
+		"tcp-rr": "latency_p50", "tcp-rr(in-flight=2)": "transaction_rate", "tcp-rr(flows=2)": "transaction_rate", "tcp-rr(flows=2,rate=1k/s)": "latency_p50",
+	} {
+		_, params, err := part.Parse("workload", given)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := d.Resolve(params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := d.Primary(p); got != want {
+			t.Errorf("%s: %s, want %s", given, got, want)
+		}
+	}
 }
