@@ -47,8 +47,8 @@ func (s *source) note(t workload.Trial) Interval {
 			arrived += float64(one.Received)
 		}
 	}
-	for _, h := range t.Histograms {
-		recorded = recorded || h != nil
+	for _, q := range []traffic.Quantity{traffic.Latency, traffic.Connect} { // others are of what was sent, too
+		recorded = recorded || t.Histograms[q] != nil
 	}
 	if in.Failure = t.Failure(); in.Failure != "" {
 		return in

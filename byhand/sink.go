@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -15,6 +17,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/nettoll/nettoll/internal/linux/clock"
+	"github.com/nettoll/nettoll/internal/linux/sock"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/proof"
 	"github.com/nettoll/nettoll/traffic"
@@ -44,7 +47,17 @@ type Sink struct {
 
 // Listen opens a sink's listening socket. Where its address is none in particular it serves both families.
 func Listen(ctx context.Context, at string) (net.Listener, error) {
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", at)
+	host, port, err := net.SplitHostPort(at)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", at, err)
+	}
+	var l net.Listener
+	if number, notNumber := strconv.ParseUint(port, 10, 16); host == "" && notNumber == nil {
+		l, err = everywhere(uint16(number))
+	}
+	if l == nil && (err == nil || errors.Is(err, syscall.EAFNOSUPPORT)) {
+		l, err = new(net.ListenConfig).Listen(ctx, "tcp", at)
+	}
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return nil, fmt.Errorf("listen on %s: address already in use (hint: another sink may be running there; --listen names another port)", at)
@@ -52,6 +65,21 @@ func Listen(ctx context.Context, at string) (net.Listener, error) {
 		return nil, fmt.Errorf("listen on %s: %w%s", at, cause(err), hint(err))
 	}
 	return l, nil
+}
+
+// everywhere listens on all addresses. (net.Listen does so over IPv6 only where the loopback link is up, which nobody may have seen to in a
+// namespace: ipsock_posix.go, probe.)
+func everywhere(port uint16) (net.Listener, error) {
+	s, err := sock.Stream(netip.AddrPortFrom(netip.IPv6Unspecified(), port), "")
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(s.FD), "listener") // which closes it
+	defer f.Close()
+	if err := s.Listen(); err != nil {
+		return nil, err
+	}
+	return net.FileListener(f)
 }
 
 // cause leaves out of a network error what it repeats of the address and the call.

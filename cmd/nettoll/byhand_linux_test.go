@@ -1,0 +1,305 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/binaryutil"
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
+
+	"github.com/nettoll/nettoll/internal/linux/link"
+	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/workload/workloadtest"
+)
+
+// shell is a place in which somebody types commands: a machine of its own, joined to another one by a link.
+type shell struct {
+	*testnet.Machine
+	t    *testing.T
+	link int
+}
+
+// shells are two machines with a link between them: 10.9.0.1 and fd09::1 and fe80::1 on one side, …2 on the other, "eth" on both.
+func shells(t *testing.T) (near, far shell) {
+	t.Helper()
+	near, far = shell{Machine: testnet.New(t), t: t}, shell{Machine: testnet.New(t), t: t}
+	near.with(func(h *link.Handle) (err error) {
+		_, err = h.AddVeth(link.Veth{Name: "eth", PeerName: "eth", PeerNS: far.NS})
+		return err
+	})
+	for number, s := range []*shell{&near, &far} {
+		s.with(func(h *link.Handle) error {
+			eth, err := h.ByName("eth")
+			if err != nil {
+				return err
+			}
+			s.link = eth.Index
+			for _, a := range []string{"10.9.0.%d/24", "fd09::%d/64", "fe80::%d/64"} {
+				if err := h.AddAddress(eth.Index, netip.MustParsePrefix(fmt.Sprintf(a, number+1))); err != nil {
+					return err
+				}
+			}
+			return h.SetUp(eth.Index, true)
+		})
+	}
+	return near, far
+}
+
+func (s shell) with(f func(*link.Handle) error) {
+	s.t.Helper()
+	err := s.Do(func() error {
+		h, err := link.Open()
+		if err != nil {
+			return err
+		}
+		defer h.Close()
+		return f(h)
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// drop makes the machine throw away what comes to it by a protocol and is longer than so many bytes, and say nothing.
+func (s shell) drop(protocol byte, above uint32) {
+	s.t.Helper()
+	err := s.Do(func() error {
+		c, err := nftables.New()
+		if err != nil {
+			return err
+		}
+		table := c.AddTable(&nftables.Table{Family: nftables.TableFamilyINet, Name: "black hole"})
+		chain := c.AddChain(&nftables.Chain{Name: "in", Table: table, Type: nftables.ChainTypeFilter, Hooknum: nftables.ChainHookInput, Priority: nftables.ChainPriorityFilter})
+		c.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: []expr.Any{
+			&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1},
+			&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{protocol}},
+			&expr.Meta{Key: expr.MetaKeyLEN, Register: 1},
+			&expr.Byteorder{SourceRegister: 1, DestRegister: 1, Op: expr.ByteorderHton, Len: 4, Size: 4}, // numbers are compared byte by byte
+			&expr.Cmp{Op: expr.CmpOpGt, Register: 1, Data: binaryutil.BigEndian.PutUint32(above)},
+			&expr.Verdict{Kind: expr.VerdictDrop},
+		}})
+		return c.Flush()
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// typed is a command that runs.
+type typed struct {
+	cmd            *exec.Cmd
+	stdout, stderr text
+}
+
+// text can be read while it is written.
+type text struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (x *text) Write(p []byte) (int, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.b.Write(p)
+}
+
+func (x *text) String() string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.b.String()
+}
+
+// start starts a command of a shell (sh(1)), in which nettoll is the program under test. It is gone at the end of the test.
+func (s shell) start(command string) *typed {
+	s.t.Helper()
+	c := &typed{cmd: exec.Command("sh", "-c", strings.ReplaceAll(command, "nettoll ", `exec "$`+programEnv+`" `))}
+	c.cmd.Stdout, c.cmd.Stderr = &c.stdout, &c.stderr
+	if err := s.Do(c.cmd.Start); err != nil { // a child is where the thread is that makes it
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() {
+		if c.cmd.ProcessState == nil {
+			_ = c.cmd.Process.Kill()
+			_ = c.cmd.Wait()
+		}
+	})
+	return c
+}
+
+// sink starts a sink and waits until it waits.
+func (s shell) sink(command string) *typed {
+	s.t.Helper()
+	c := s.start(command)
+	for deadline := time.Now().Add(5 * time.Second); !strings.Contains(c.stderr.String(), "nettoll sink waits at"); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			s.t.Fatalf("%s: %s", command, &c.stderr)
+		}
+	}
+	return c
+}
+
+// run runs a command to its end.
+func (s shell) run(command string) output {
+	s.t.Helper()
+	c := s.start(command)
+	_ = c.cmd.Wait() // the state says more
+	return output{c.stdout.String(), c.stderr.String(), c.cmd.ProcessState.ExitCode()}
+}
+
+// figures are those of a source with --json.
+func (s shell) figures(command string) map[string]float64 {
+	s.t.Helper()
+	o := s.run(command)
+	var r struct{ Metrics map[string]float64 }
+	if err := json.Unmarshal([]byte(o.stdout), &r); err != nil || o.status != 0 {
+		s.t.Fatalf("%s: %+v, %v", command, o, err)
+	}
+	return r.Metrics
+}
+
+// Two machines run streams, datagrams and round trips between them, over both families and over link-local addresses.
+func TestByHandBetweenMachines(t *testing.T) {
+	t.Parallel()
+	near, far := shells(t)
+	far.sink("nettoll sink")
+	for _, at := range []string{"10.9.0.2", "fd09::2", "[fd09::2]:8655", "fe80::2%eth"} {
+		t.Run(at, func(t *testing.T) {
+			near.t = t
+			for load, metric := range map[string]string{"udp-rr": "latency_mean", "'udp-rate(rate=1k/s)'": "packet_rate", "tcp-stream": "goodput", "ping": "latency_mean"} {
+				m := near.figures(fmt.Sprintf("nettoll source %s '%s' --time 200ms --interval 200ms --json", load, at))
+				if m[metric] <= 0 {
+					t.Errorf("%s: no %s: %v", load, metric, m)
+				}
+			}
+		})
+	}
+}
+
+// What stands in the way of packets is named.
+func TestByHandBlackHoles(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, load string
+		protocol   byte
+		above      uint32
+		want       string
+	}{
+		{"udp", "udp-rr", unix.IPPROTO_UDP, 0, "nothing arrives that is sent from 10.9.0.1:"},
+		{"udp of full size", "'udp-rate(payload=1400)'", unix.IPPROTO_UDP, 1000, "with a payload of 1400 bytes, and small datagrams do: the MTU of a link on the way is too small"},
+		{"fragments", "'udp-rr(payload=8000)'", unix.IPPROTO_UDP, 1000, "with a payload of 8000 bytes, which is more than fits the MTU: fragments do not pass"},
+		{"tcp of full size", "tcp-stream", unix.IPPROTO_TCP, 1000, "answers small packets and none of full size: a link on the way has a smaller MTU"},
+		{"icmp", "ping", unix.IPPROTO_ICMP, 0, "10.9.0.2 does not answer"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			near, far := shells(t)
+			sink := far.sink("nettoll sink")
+			far.drop(c.protocol, c.above)
+			start := time.Now()
+			o := near.run("nettoll source " + c.load + " 10.9.0.2 --time 5s --interval 200ms")
+			if o.status != 1 || !strings.Contains(o.stderr, c.want) || strings.Count(o.stderr, "\n") != 1 {
+				t.Errorf("%+v, want status 1 and an error that says %q; the sink said:\n%s", o, c.want, &sink.stderr)
+			}
+			if took := time.Since(start); took > 8*time.Second {
+				t.Errorf("named after %v", took)
+			}
+		})
+	}
+}
+
+// A link that goes down in the middle of a trial, and descriptors that are all used, are named; the sink serves the next source.
+func TestByHandFaults(t *testing.T) {
+	t.Parallel()
+	t.Run("link", func(t *testing.T) {
+		t.Parallel()
+		near, far := shells(t)
+		far.sink("nettoll sink")
+		c := near.start("nettoll source udp-rr 10.9.0.2 --time 30s --interval 200ms")
+		for deadline := time.Now().Add(5 * time.Second); !strings.Contains(c.stdout.String(), "–0.2 s"); time.Sleep(5 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("no interval: %s %s", &c.stdout, &c.stderr)
+			}
+		}
+		start := time.Now()
+		far.with(func(h *link.Handle) error { return h.SetUp(far.link, false) })
+		_ = c.cmd.Wait() // the state says more
+		if status := c.cmd.ProcessState.ExitCode(); status != 1 || !strings.Contains(c.stderr.String(), "the sink at 10.9.0.2:8655: said nothing for") {
+			t.Errorf("status %d: %s", status, &c.stderr)
+		}
+		if took := time.Since(start); took > 8*time.Second {
+			t.Errorf("named after %v", took)
+		}
+		if !strings.Contains(c.stdout.String(), "latency mean") {
+			t.Errorf("what was measured is not there:\n%s", &c.stdout)
+		}
+	})
+	t.Run("descriptors of the sink", func(t *testing.T) {
+		t.Parallel()
+		near, far := shells(t)
+		sink := far.sink("ulimit -n 20; nettoll sink")
+		o := near.run("nettoll source udp-rr 10.9.0.2 --pairs 32 --time 200ms --interval 200ms")
+		if o.status != 1 || !strings.Contains(o.stderr, "too many open files (hint: raise the limit of open files, ulimit -n") {
+			t.Errorf("%+v", o)
+		}
+		if o := near.run("nettoll source udp-rr 10.9.0.2 --time 200ms --interval 200ms"); o.status != 0 {
+			t.Errorf("the next source: %+v; the sink said:\n%s", o, &sink.stderr)
+		}
+	})
+	t.Run("descriptors of the source", func(t *testing.T) {
+		t.Parallel()
+		near, far := shells(t)
+		far.sink("nettoll sink")
+		o := near.run("ulimit -n 20; nettoll source tcp-stream 10.9.0.2 --pairs 32 --time 200ms --interval 200ms")
+		if o.status != 1 || !strings.Contains(o.stderr, "too many open files (hint:") {
+			t.Errorf("%+v", o)
+		}
+	})
+}
+
+// Nobody needs a privilege to measure by hand.
+func TestByHandWithoutPrivilege(t *testing.T) {
+	testnet.Root(t)
+	workloadtest.Loopback(t)
+	nobody := &syscall.Credential{Uid: 65534, Gid: 65534}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := l.Addr().String()
+	_ = l.Close() // the sink gets it
+	sink := exec.Command(os.Getenv(programEnv), "sink", "--listen", at)
+	sink.SysProcAttr = &syscall.SysProcAttr{Credential: nobody}
+	if err := sink.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = sink.Process.Kill()
+		_ = sink.Wait()
+	}()
+	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if conn, err := net.Dial("tcp", at); err == nil {
+			_ = conn.Close()
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("no sink")
+		}
+	}
+	for _, load := range []string{"tcp-stream", "udp-rr", "udp-rate(rate=1k/s)"} {
+		if o := nettollAs(t, nobody, "source", load, at, "--time", "200ms", "--interval", "200ms"); o.status != 0 {
+			t.Errorf("%s: %+v", load, o)
+		}
+	}
+}
