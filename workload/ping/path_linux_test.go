@@ -150,7 +150,10 @@ func TestStall(t *testing.T) {
 		return workloadtest.NewRig(t, ping.Workload{}, workloadtest.Options{
 			Pairs: 1, Length: workloadtest.StallLength, Given: map[string]string{"interval": interval}, Where: where,
 			Wrap: func(side workload.Side, _ int, e traffic.Endpoint) traffic.Endpoint {
-				if side == workload.Source && still {
+				switch {
+				case side == workload.Sink:
+					return struct{ traffic.Endpoint }{e} // which does not look for the requests where it is
+				case still:
 					return &beside{e, far}
 				}
 				return e
@@ -158,6 +161,24 @@ func TestStall(t *testing.T) {
 		})
 	}
 	workloadtest.Stalls(t, rig("100us", true), rig("100us", false), rig("flood", true))
+}
+
+// Where another machine answers at the sink's address the trial is none.
+func TestElsewhere(t *testing.T) {
+	near, elsewhere := testnet.New(t), testnet.New(t)
+	network := netip.MustParsePrefix("192.0.2.1/24")
+	newFar(t, near, network)
+	if err := elsewhere.Do(func() error { return address("lo", netip.PrefixFrom(network.Addr().Next(), network.Bits())) }); err != nil {
+		t.Fatal(err)
+	}
+	r := workloadtest.NewRig(t, ping.Workload{}, workloadtest.Options{Pairs: 1, Length: 10 * time.Millisecond, Where: map[workload.Side]workloadtest.Where{
+		workload.Source: {Address: network.Addr(), Do: near.Do},
+		workload.Sink:   {Address: network.Addr().Next(), Do: elsewhere.Do},
+	}})
+	trial, _ := r.Trial(t)
+	if got, want := trial.Failure(), "no echo request came to the sink's container"; trial.Sources[0].Total == 0 || !strings.Contains(got, want) {
+		t.Errorf("%q after %d requests, want %q", got, trial.Sources[0].Total, want)
+	}
 }
 
 // beside is a source beside whose trials what is behind the link stands still now and then.

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/nettoll/nettoll/internal/linux/clock"
 	"github.com/nettoll/nettoll/internal/linux/sock"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/traffic"
@@ -35,8 +34,8 @@ func (Workload) Describe() workload.Description {
 	return workload.Description{
 		Name:    "ping",
 		Summary: "ICMP echo requests that the kernel of the sink answers, from an interval to flood (ping)",
-		Reproduces: "Latency Basic of the studies of packet filters and secure tunnels; ping -i and ping -f. The round trip holds the path both ways and the wake-up of " +
-			"the source; with an interval, of a CPU that had time to fall asleep",
+		Reproduces: "Latency Basic of the studies of packet filters and secure tunnels; ping -i and ping -f. The round trip holds the path both ways and, where the source " +
+			"has to wait for the answer, its own wake-up; with an interval, both with cold caches",
 		Primary: func(part.Params) string { return "latency_p50" },
 		Why:     "a median needs 200 requests; flooding, it is a closed loop like udp-rr's",
 		Warm:    warm,
@@ -89,11 +88,7 @@ func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
 	case workload.Source:
 		return openSource(s)
 	case workload.Sink:
-		sk, err := sock.UDP(s.Local, s.Remote) // for what it can be asked; nothing is sent or received
-		if err != nil {
-			return nil, err
-		}
-		return &sink{sock: sk}, nil
+		return openSink(s)
 	}
 	return nil, fmt.Errorf("open ping: side %q (want source or sink)", s.Side)
 }
@@ -144,34 +139,6 @@ func (s *source) Recorders() traffic.Recorders { return s.Exchange.Recorders }
 
 // Facts implements [traffic.Endpoint].
 func (s *source) Facts() (sock.Facts, error) { return s.Flows[0].Facts() }
-
-// sink waits: its kernel answers.
-type sink struct {
-	sock   sock.Socket
-	sample traffic.Sample
-}
-
-// Prepare implements [traffic.Endpoint].
-func (s *sink) Prepare(uint64) { s.sample = traffic.Sample{} }
-
-// Run sleeps until the window has closed.
-func (s *sink) Run(_ uint64, w traffic.Window) {
-	for now := clock.Now(); now < w.Close; now = clock.Now() {
-		s.sock.WaitRecv(w.Close - now)
-	}
-}
-
-// Sample implements [traffic.Endpoint].
-func (s *sink) Sample() *traffic.Sample { return &s.sample }
-
-// Recorders implements [traffic.Endpoint].
-func (*sink) Recorders() traffic.Recorders { return traffic.Recorders{} }
-
-// Facts implements [traffic.Endpoint].
-func (s *sink) Facts() (sock.Facts, error) { return s.sock.Facts() }
-
-// Close implements [traffic.Endpoint].
-func (s *sink) Close() { s.sock.Close() }
 
 // Metrics implements [workload.Workload].
 func (Workload) Metrics(t workload.Trial) workload.Result {

@@ -70,12 +70,15 @@ type seen struct {
 
 func latencies(t *testing.T, r *Rig) seen {
 	t.Helper()
-	for {
+	for range soundLimit {
 		trial, result := r.Trial(t)
-		if h := trial.Histograms[traffic.Latency]; h != nil {
+		if h := trial.Histograms[traffic.Latency]; h != nil && trial.Failure() == "" {
 			return seen{h, len(result.Warnings) == 0}
 		}
+		t.Logf("no latencies yet: %s", trial.Failure())
 	}
+	t.Fatalf("none of %d trials has latencies", soundLimit)
+	return seen{}
 }
 
 // above is the share of latencies that are longer than some time.

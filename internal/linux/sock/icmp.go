@@ -1,0 +1,30 @@
+package sock
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// echoes finds the number of echo requests that came in what the kernel counts: of IPv6 a name and a value in each line, of IPv4 two lines for
+// each protocol, names and values (proc_pid_net(5)).
+func echoes(text string, ipv6 bool) (int64, error) {
+	const name4, name6 = "InEchos", "Icmp6InEchos"
+	var names []string
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		switch {
+		case ipv6 && len(fields) == 2 && fields[0] == name6:
+			return strconv.ParseInt(fields[1], 10, 64)
+		case ipv6 || len(fields) == 0 || fields[0] != "Icmp:":
+		case names == nil:
+			names = fields
+		default:
+			if i := slices.Index(names, name4); i >= 0 && i < len(fields) {
+				return strconv.ParseInt(fields[i], 10, 64)
+			}
+		}
+	}
+	return 0, fmt.Errorf("count echo requests: no %s or %s among what the kernel counts", name4, name6)
+}

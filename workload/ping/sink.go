@@ -1,0 +1,76 @@
+package ping
+
+import (
+	"github.com/nettoll/nettoll/internal/linux/clock"
+	"github.com/nettoll/nettoll/internal/linux/sock"
+	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/workload"
+)
+
+// notHere is what a sink says whose container had no echo request since it was last asked.
+const notHere = "no echo request came to the sink's container: another machine answers at its address, or nobody does"
+
+// sink waits: its kernel answers, and counts what it was asked.
+type sink struct {
+	sock   sock.Socket // for what it can be asked; nothing is sent or received
+	echoes *sock.Echoes
+	count  int64 // requests that the container had when it was last asked
+	sample traffic.Sample
+}
+
+func openSink(s workload.Spec) (traffic.Endpoint, error) {
+	sk, err := sock.UDP(s.Local, s.Remote)
+	if err != nil {
+		return nil, err
+	}
+	k := &sink{sock: sk}
+	if k.echoes, err = sock.NewEchoes(s.Local.Addr().Is6()); err == nil {
+		k.count, err = k.echoes.Count()
+	}
+	if err != nil {
+		k.Close()
+		return nil, err
+	}
+	return k, nil
+}
+
+// Prepare implements [traffic.Endpoint].
+func (s *sink) Prepare(uint64) { s.sample = traffic.Sample{} }
+
+// Run sleeps until the window has closed.
+func (s *sink) Run(_ uint64, w traffic.Window) {
+	for now := clock.Now(); now < w.Close; now = clock.Now() {
+		s.sock.WaitRecv(w.Close - now)
+	}
+}
+
+// Collect implements [traffic.Collector]. Where addresses are translated by port, echo requests do not come to the container, and who answers
+// is the host: that is no trial.
+func (s *sink) Collect() {
+	count, err := s.echoes.Count()
+	switch {
+	case s.sample.Failure != "":
+	case err != nil:
+		s.sample.Failure = err.Error()
+	case count == s.count:
+		s.sample.Failure = notHere
+	}
+	s.count = count
+}
+
+// Sample implements [traffic.Endpoint].
+func (s *sink) Sample() *traffic.Sample { return &s.sample }
+
+// Recorders implements [traffic.Endpoint].
+func (*sink) Recorders() traffic.Recorders { return traffic.Recorders{} }
+
+// Facts implements [traffic.Endpoint].
+func (s *sink) Facts() (sock.Facts, error) { return s.sock.Facts() }
+
+// Close implements [traffic.Endpoint].
+func (s *sink) Close() {
+	s.sock.Close()
+	if s.echoes != nil {
+		s.echoes.Close()
+	}
+}
