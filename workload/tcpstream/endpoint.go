@@ -6,6 +6,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/nettoll/nettoll/internal/linux/clock"
 	"github.com/nettoll/nettoll/internal/linux/netns"
 	"github.com/nettoll/nettoll/internal/linux/sock"
 	"github.com/nettoll/nettoll/internal/linux/thread"
@@ -205,6 +206,7 @@ func (e *endpoint) Run(_ uint64, w traffic.Window) {
 	}
 	e.slice = (w.Close - w.Open) / traffic.Slices
 	e.next, e.due = 1, w.Open+e.slice
+	woken := clock.Now() - w.Open // it was ready to run since then
 	delay := thread.Delay()
 	var done bool
 	switch {
@@ -215,7 +217,7 @@ func (e *endpoint) Run(_ uint64, w traffic.Window) {
 	default:
 		done = e.read(w)
 	}
-	e.sample.Delayed = thread.Delay() - delay
+	e.sample.Delayed = woken + thread.Delay() - delay
 	if e.reads { // where the last read ended before the close by this side's clock, or there was none
 		for ; e.next <= traffic.Slices; e.next++ {
 			e.sample.Delivered[e.next] = e.sample.Bytes

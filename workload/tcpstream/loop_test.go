@@ -57,7 +57,7 @@ func TestLost(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := workloadtest.NewRig(t, Workload{}, workloadtest.Options{
-				Pairs: 1, Length: time.Second, Given: tt.given,
+				Pairs: 1, Length: 300 * time.Millisecond, Given: tt.given,
 				Wrap: func(side workload.Side, _ int, e traffic.Endpoint) traffic.Endpoint {
 					if side == workload.Sink {
 						return &dying{sink: e.(*sink), how: tt.how}
