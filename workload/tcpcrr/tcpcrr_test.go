@@ -19,7 +19,7 @@ func TestConformance(t *testing.T) {
 	workloadtest.Conformance(t, tcpcrr.Workload{},
 		map[string]string{},
 		map[string]string{"closes": "source", "payload": "100", "response": "200"},
-		map[string]string{"rate": "4k/s"},
+		map[string]string{"rate": "6k/s"}, // of a trial of the suite a busy machine has time for a half, and a median needs 200
 	)
 }
 
