@@ -192,8 +192,9 @@ func (v *view) chartCurve(c curve, number int) figure.Figure {
 	const edge, height = 46.0, 150.0
 	x := c.scale(edge, figureWidth-figureEdge)
 	stacks, left := c.shown()
+	var floors []figure.Mark
 	for _, m := range c.metrics {
-		d.panel(c, stacks, m, x, height)
+		floors = append(floors, d.panel(c, stacks, m, x, height)...)
 	}
 	var ticks []tick
 	for _, p := range c.points {
@@ -205,6 +206,7 @@ func (v *view) chartCurve(c curve, number int) figure.Figure {
 	}
 	d.line(figure.InkMuted, 1, x.From-inset, d.Height, x.To+inset, d.Height)
 	d.axis(x, ticks, c.title()+axis, "", "")
+	d.Marks = append(floors, d.Marks...) // below the grid
 	for _, s := range stacks {
 		d.series(s, "")
 		c.say(d, s)
@@ -296,8 +298,8 @@ func (v *view) curvesPart(figures []figure.Figure) (part, bool) {
 	return p, len(p.parts) > 0
 }
 
-// panel draws one metric.
-func (d *drawing) panel(c curve, stacks []charted, m measure.Metric, x figure.Scale, height float64) {
+// panel draws one metric. It returns the floor, which is drawn below the grid.
+func (d *drawing) panel(c curve, stacks []charted, m measure.Metric, x figure.Scale, height float64) []figure.Mark {
 	var values, ends []float64
 	for _, s := range stacks {
 		for _, p := range c.points {
@@ -327,7 +329,6 @@ func (d *drawing) panel(c curve, stacks []charted, m measure.Metric, x figure.Sc
 	y.From, y.To = d.Height, top
 	d.tracks = append(d.tracks, track{top, d.Height})
 	from, to := x.From-inset, x.To+inset
-	d.floor(c, m, x, y)
 	for _, t := range levels {
 		at := y.At(t.at)
 		d.line(figure.InkGrid, 1, from, at, to, at)
@@ -343,10 +344,11 @@ func (d *drawing) panel(c curve, stacks []charted, m measure.Metric, x figure.Sc
 		d.trace(c, s, m, aside, y)
 	}
 	d.Height += 8
+	return c.floor(m, x, y)
 }
 
-// floor draws the noise floor about the baseline.
-func (d *drawing) floor(c curve, m measure.Metric, x, y figure.Scale) {
+// floor is the noise floor about the baseline.
+func (c *curve) floor(m measure.Metric, x, y figure.Scale) []figure.Mark {
 	var above, below []figure.Point
 	for _, p := range c.points {
 		if p.g.base == nil {
@@ -361,10 +363,10 @@ func (d *drawing) floor(c curve, m measure.Metric, x, y figure.Scale) {
 		below = append(below, figure.Point{X: x.At(p.x), Y: y.Clip(max(lo, y.Lo))})
 	}
 	if len(above) < 2 {
-		return
+		return nil
 	}
 	slices.Reverse(below)
-	d.add(figure.Area{Points: append(above, below...), Ink: figure.InkBand})
+	return []figure.Mark{figure.Area{Points: append(above, below...), Ink: figure.InkBand}}
 }
 
 // trace draws the curve of a stack: broken where it has no value.

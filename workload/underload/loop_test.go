@@ -131,7 +131,7 @@ func TestRate(t *testing.T) {
 		want  int64
 	}{
 		{flood{}, -1},
-		{flood{count: 63, timed: 56, first: 1, last: 1000}, -1},
+		{flood{count: 15, timed: 8, first: 1, last: 1000}, -1},
 		{flood{count: 64, timed: 64, first: 1000, last: 1000}, -1},
 		{flood{count: 107, timed: 101, first: 1e9, last: 1.001e9}, 100_000},
 	} {

@@ -11,8 +11,8 @@ const (
 	// timedEvery is how many datagrams of the flood share one reading of the clock.
 	timedEvery = 8
 
-	// leastTimed is how many of them a rate takes: of fewer it would be that of a moment.
-	leastTimed = 8 * timedEvery
+	// leastTimed is how many of them a rate takes. A flood of the shortest sound trial has thousands.
+	leastTimed = 2 * timedEvery
 )
 
 // sink counts what comes and answers what asks for it.
