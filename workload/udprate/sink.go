@@ -19,6 +19,11 @@ const (
 	// mostAsks is how many times a sink that has found nothing asks again before it sleeps: some 20 µs. See the package's documentation.
 	mostAsks = 128
 
+	// gather is how long a sink of batches that has taken all there was does nothing, for more to come. Each look at the queue takes its cache line
+	// from the CPU that fills it, and finds one or two datagrams: without it the source needs 8 % more time for each over loopback, with 20 µs the
+	// sink falls behind. At a million datagrams a second the buffer holds fifty times as much. Joined segments are rare enough.
+	gather = 5_000 // ns
+
 	// sleepsPerTry is how many times a sink that has stopped asking sleeps before it tries again: where sleeping is right one sleep is worth
 	// hundreds of datagrams, and trying costs 0.2 %; where the source only stood still for some ticks, they are soon over.
 	sleepsPerTry = 32
@@ -30,6 +35,7 @@ const (
 type sink struct {
 	endpoint                   // buf: one datagram; nil where there is a batch
 	batch    *sock.Batch       // of modes batched and segmented
+	slots    int               // of the batch
 	joins    bool              // a message of the batch can be many datagrams
 	counters []traffic.Counter // of each flow
 	from     sock.Address      // of several flows: where the datagram in buf came from
@@ -46,7 +52,8 @@ type sink struct {
 	messages int64 // of the batches so far
 	asks     int   // how many times it asks before it sleeps
 	slept    int   // how many times it slept without asking
-	awaited  int64
+	awaited  int64 // 1: there was nothing to receive before what was received last
+	emptied  int64 // 1: the last batch took all that was there
 
 	delay int64 // ns: of a search, how long the thread had waited for a CPU before the trial
 }
@@ -71,7 +78,7 @@ func (s *sink) Prepare(uint64) {
 		s.counters[i].Reset()
 	}
 	s.step, s.before, s.ended, s.over, s.messages = 0, 0, 0, 0, 0
-	s.asks, s.slept = mostAsks, 0
+	s.asks, s.slept, s.emptied = mostAsks, 0, 0
 }
 
 // Run counts until the end marker has come, or cannot come any more.
@@ -112,7 +119,11 @@ func (s *sink) Run(trial uint64, w traffic.Window) {
 //
 //go:nosplit
 func (s *sink) receive() (int, sock.Errno) {
-	s.awaited = 0
+	s.awaited = s.emptied
+	if s.emptied > 0 && s.asks > 0 && !s.joins {
+		for until := clock.Now() + gather; clock.Now() < until; {
+		}
+	}
 	for i := range s.asks {
 		n, errno := s.ask(sock.DontWait)
 		if errno == sock.Again {
@@ -139,7 +150,14 @@ func (s *sink) receive() (int, sock.Errno) {
 func (s *sink) ask(flags int) (int, sock.Errno) {
 	switch {
 	case s.batch != nil:
-		return s.sock.RecvBatch(s.batch, flags)
+		n, errno := s.sock.RecvBatch(s.batch, flags)
+		if errno == 0 {
+			s.emptied = 0
+			if n < s.slots {
+				s.emptied = 1
+			}
+		}
+		return n, errno
 	case len(s.counters) > 1:
 		return s.sock.RecvFrom(&s.buf[0], len(s.buf), flags&sock.DontWait, &s.from)
 	default:

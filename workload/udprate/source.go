@@ -150,7 +150,7 @@ func (s *source) pace(trial uint64, w traffic.Window) {
 			}
 			continue
 		}
-		s.sample.Backlog = max(s.sample.Backlog, int64(ahead-seq))
+		s.sample.Backlog = max(s.sample.Backlog, int64(ahead-seq-1))
 		n := min(int(ahead-seq), s.most)
 		for i := range n {
 			s.fill(i, trial, s.schedule.Due(seq+uint64(i)))

@@ -230,13 +230,15 @@ func openSink(s workload.Spec, flows int) (*sink, error) {
 	}
 	switch modes()[s.Params["mode"]] {
 	case batched:
-		e.batch = sock.NewRecvBatch(s.Params.Count("batch"), size, false)
+		e.slots = s.Params.Count("batch")
+		e.batch = sock.NewRecvBatch(e.slots, size, false)
 	case segmented:
 		if err := sk.SetCoalesce(); err != nil {
 			sk.Close()
 			return nil, err
 		}
-		e.batch, e.joins = sock.NewRecvBatch(sinkBatches, coalesced, true), true
+		e.slots, e.joins = sinkBatches, true
+		e.batch = sock.NewRecvBatch(e.slots, coalesced, true)
 	default:
 		e.buf = make([]byte, size)
 	}
