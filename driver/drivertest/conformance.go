@@ -3,17 +3,10 @@ package drivertest
 import (
 	"cmp"
 	"errors"
-	"fmt"
-	"io"
-	"net"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -33,6 +26,8 @@ type Case struct {
 	Given map[string]string // parameters
 	IPv6  bool
 	Pairs int // 0 is one
+	// Taken is what the server says where its port is taken, "" where it says nothing. It is that of the first case which counts.
+	Taken string
 }
 
 // Conformance checks what every driver promises. The first case is the one that is also disturbed. Where the program is not installed, what
@@ -179,8 +174,11 @@ func (r *rig) sound(t *testing.T, c Case) {
 	t.Helper()
 	var trial workload.Trial
 	var result workload.Result
+	var source, sink [2]counters
 	for range soundLimit {
+		source[0], sink[0] = r.carried(t, workload.Source), r.carried(t, workload.Sink)
 		trial, result = r.Trial(t)
+		source[1], sink[1] = r.carried(t, workload.Source), r.carried(t, workload.Sink)
 		reason := trial.Failure()
 		if reason == "" {
 			break
@@ -191,6 +189,7 @@ func (r *rig) sound(t *testing.T, c Case) {
 	if trial.Failure() != "" {
 		t.Fatalf("%d trials failed", soundLimit)
 	}
+	r.agrees(t, trial, source, sink)
 	d := r.Load.Describe()
 	if v := result.Metrics[d.Primary(trial.Params)]; !(v > 0) {
 		t.Errorf("%s is %v", d.Primary(trial.Params), v)
@@ -235,190 +234,6 @@ func sequence(t *testing.T, d driver.Driver, c Case, trials int) {
 			t.Errorf("facts %+v, %v", f, err)
 		}
 	}
-}
-
-// disturb does something to the program when its trial has begun.
-type disturb struct {
-	traffic.Endpoint
-	next *func()
-}
-
-func (d disturb) Run(trial uint64, w traffic.Window) {
-	if f := *d.next; f != nil {
-		go f()
-	}
-	d.Endpoint.Run(trial, w)
-}
-
-func (d disturb) Collect() { d.Endpoint.(traffic.Collector).Collect() }
-
-// disturbed: a server that hangs, a client that is killed and a port that is taken end in a trial that says so, in time, and the next
-// trial is sound.
-func disturbed(t *testing.T, d driver.Driver, c Case) {
-	c.Pairs = 1
-	length := d.Trial(c.Load.Describe(), resolve(t, c))
-	var next func()
-	r := newRig(t, d, c, length, func(side workload.Side, _ int, e traffic.Endpoint) traffic.Endpoint {
-		if side == workload.Source {
-			return disturb{e, &next}
-		}
-		return e
-	})
-	fails := func(what string, want ...string) {
-		t.Helper()
-		r.fails(t, what, length, want...)
-	}
-	client, server := d.Describe().Program, cmp.Or(d.Describe().Server, d.Describe().Program)
-
-	if c.Load.Describe().Alone {
-		next = func() {
-			time.Sleep(500 * time.Millisecond)
-			signalAll(t, client, syscall.SIGSTOP, 1)
-		}
-		fails("hanging program", client+" ")
-		next = func() {
-			time.Sleep(500 * time.Millisecond)
-			signalAll(t, client, syscall.SIGKILL, 1)
-		}
-		fails("killed program", client+" client ended with signal: killed")
-		next = nil
-		r.sound(t, c)
-		return
-	}
-	next = func() { signalAll(t, server, syscall.SIGSTOP, 1) }
-	fails("hanging server", client+" ")
-
-	next = func() {
-		time.Sleep(500 * time.Millisecond)
-		signalAll(t, server, syscall.SIGKILL, 1)
-		if client != server {
-			signalAll(t, client, syscall.SIGKILL, 1)
-		}
-	}
-	if client == server {
-		next = func() {
-			time.Sleep(500 * time.Millisecond)
-			signalAll(t, client, syscall.SIGKILL, 2)
-		}
-	}
-	fails("killed programs", client+" client ended with signal: killed", server+" server ended with signal: killed")
-
-	next = nil
-	end := r.take(t)
-	fails("port taken", server+" server")
-	end()
-	r.sound(t, c)
-}
-
-// fails makes a trial that has to fail in time, for a reason that says what is wanted.
-func (r *rig) fails(t *testing.T, what string, length time.Duration, want ...string) {
-	t.Helper()
-	began := time.Now()
-	trial, _ := r.Trial(t)
-	reason := trial.Failure()
-	for _, w := range want {
-		if !strings.Contains(reason, w) {
-			t.Errorf("%s: the trial failed with %q, want %q", what, reason, w)
-		}
-	}
-	if took := time.Since(began); took > length+2*time.Second {
-		t.Errorf("%s: the trial took %v", what, took)
-	}
-	t.Logf("%s: %s", what, reason)
-	r.nothingLeft(t)
-}
-
-// greeting is what another server says to who connects.
-const greeting = "SSH-2.0-OpenSSH_9.2\r\n"
-
-// take takes the port of the sink, by UDP and by TCP, for a server of another kind, until end is called.
-func (r *rig) take(t *testing.T) (end func()) {
-	t.Helper()
-	var streams net.Listener
-	var datagrams net.PacketConn
-	if err := r.do(workload.Sink, func() (err error) {
-		if streams, err = net.Listen("tcp", r.sink.String()); err != nil { //nolint:noctx // it takes no time
-			return err
-		}
-		datagrams, err = net.ListenPacket("udp", r.sink.String()) //nolint:noctx // it takes no time
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		buf := make([]byte, 1<<16)
-		for {
-			_, from, err := datagrams.ReadFrom(buf)
-			if err != nil {
-				return
-			}
-			_, _ = datagrams.WriteTo([]byte(greeting), from)
-		}
-	}()
-	go func() {
-		for {
-			c, err := streams.Accept()
-			if err != nil {
-				return
-			}
-			_, _ = c.Write([]byte(greeting))
-			go func() {
-				_, _ = io.Copy(io.Discard, c)
-				_ = c.Close()
-			}()
-		}
-	}()
-	return func() {
-		_ = streams.Close()
-		_ = datagrams.Close()
-	}
-}
-
-// absent is a sink that does nothing.
-type absent struct{ traffic.Endpoint }
-
-func (absent) Prepare(uint64)             {}
-func (absent) Run(uint64, traffic.Window) {}
-func (absent) Collect()                   {}
-
-func newAbsent(t *testing.T, d driver.Driver, c Case) (r *rig, length time.Duration) {
-	t.Helper()
-	c.Pairs = 1
-	length = d.Trial(c.Load.Describe(), resolve(t, c))
-	return newRig(t, d, c, length, func(side workload.Side, _ int, e traffic.Endpoint) traffic.Endpoint {
-		if side == workload.Sink {
-			return absent{e}
-		}
-		return e
-	}), length
-}
-
-// nobodyThere: a client whose server does not run says so.
-func nobodyThere(t *testing.T, d driver.Driver, c Case) {
-	r, length := newAbsent(t, d, c)
-	r.fails(t, "nobody there", length, d.Describe().Program+" client")
-}
-
-// stranger: a client that meets a server of another kind, as one of another version may be, ends with a reason, in time.
-func stranger(t *testing.T, d driver.Driver, c Case) {
-	r, length := newAbsent(t, d, c)
-	end := r.take(t)
-	defer end()
-	r.fails(t, "stranger", length, d.Describe().Program+" client")
-}
-
-// nonsense: programs that have the right names and say what nobody understands.
-func nonsense(t *testing.T, d driver.Driver, c Case) {
-	dir := t.TempDir()
-	for _, name := range []string{d.Describe().Program, cmp.Or(d.Describe().Server, d.Describe().Program)} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\necho '<html>'; echo ELAPSED_TIME=NaN\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
-	c.Pairs = 1
-	length := d.Trial(c.Load.Describe(), resolve(t, c))
-	newRig(t, d, c, length, nil).fails(t, "nonsense", length, d.Describe().Program+" client")
 }
 
 // tooShort: a trial that has no room for the program says so and starts nothing it has to wait for.
@@ -470,47 +285,5 @@ func (r *rig) nothingLeft(t *testing.T) {
 	t.Helper()
 	if left := children(t, ""); len(left) > 0 {
 		t.Errorf("processes left behind: %v", left)
-	}
-}
-
-// children lists the processes that this one has started and whose program has that name, "" for all.
-func children(t testing.TB, program string) []int {
-	t.Helper()
-	files, err := filepath.Glob("/proc/self/task/*/children")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("list children: %v, %v", files, err)
-	}
-	var pids []int
-	for _, f := range files {
-		text, err := os.ReadFile(f)
-		if err != nil {
-			continue // that thread has ended
-		}
-		for word := range strings.FieldsSeq(string(text)) {
-			pid, err := strconv.Atoi(word)
-			if err != nil {
-				t.Fatal(err)
-			}
-			name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
-			if err == nil && (program == "" || strings.TrimSpace(string(name)) == program) {
-				pids = append(pids, pid)
-			}
-		}
-	}
-	slices.Sort(pids)
-	return pids
-}
-
-// signalAll sends a signal to the programs of the trial, of which there are so many: the server is the first.
-func signalAll(t testing.TB, program string, s syscall.Signal, want int) {
-	pids := children(t, program)
-	if len(pids) < want {
-		t.Errorf("%d processes %s, want %d", len(pids), program, want)
-		return
-	}
-	for _, pid := range pids[:want] {
-		if err := syscall.Kill(pid, s); err != nil {
-			t.Error(err)
-		}
 	}
 }

@@ -14,7 +14,7 @@ func TestMain(m *testing.M) { testnet.Main(m) }
 
 func TestConformance(t *testing.T) {
 	drivertest.Conformance(t, iperf3.Driver{},
-		drivertest.Case{Load: tcpstream.Workload{}, Pairs: 2},
+		drivertest.Case{Load: tcpstream.Workload{}, Pairs: 2, Taken: "Address already in use"},
 		drivertest.Case{Load: tcpstream.Workload{}, IPv6: true, Given: map[string]string{"message": "1024"}},
 		drivertest.Case{Load: udprate.Workload{}},
 		drivertest.Case{Load: udprate.Workload{}, IPv6: true, Given: map[string]string{"payload": "1024"}},

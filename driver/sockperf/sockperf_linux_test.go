@@ -14,7 +14,7 @@ func TestMain(m *testing.M) { testnet.Main(m) }
 
 func TestConformance(t *testing.T) {
 	drivertest.Conformance(t, sockperf.Driver{},
-		drivertest.Case{Load: udprr.Workload{}, Pairs: 2},
+		drivertest.Case{Load: udprr.Workload{}, Pairs: 2, Taken: "Address already in use"},
 		drivertest.Case{Load: udprr.Workload{}, Given: map[string]string{"mode": "spin", "payload": "1024"}},
 		drivertest.Case{Load: udprate.Workload{}},
 	)

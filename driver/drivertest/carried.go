@@ -1,0 +1,79 @@
+package drivertest
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/nettoll/nettoll/workload"
+)
+
+// counters are those of a container's interface.
+type counters struct{ rxBytes, txPackets int64 }
+
+// carried reads the counters of a side's interface (proc_pid_net(5), dev).
+func (r *rig) carried(t *testing.T, side workload.Side) (c counters) {
+	t.Helper()
+	if err := r.do(side, func() error {
+		text, err := os.ReadFile("/proc/thread-self/net/dev")
+		if err != nil {
+			return err
+		}
+		for line := range strings.Lines(string(text)) {
+			name, rest, _ := strings.Cut(strings.TrimSpace(line), ":")
+			fields := strings.Fields(rest)
+			if name != "eth0" || len(fields) < 10 {
+				continue
+			}
+			if c.rxBytes, err = strconv.ParseInt(fields[0], 10, 64); err != nil {
+				return err
+			}
+			c.txPackets, err = strconv.ParseInt(fields[9], 10, 64)
+			return err
+		}
+		return fmt.Errorf("no eth0 in %q", text)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// What an interface carries besides what a driver counts: connections that control the test, warm-up, neighbours, and each packet's headers: 66 bytes of
+// Ethernet, IPv4 and TCP with timestamps (86 with IPv6) to 1448 bytes, and many times less where the kernel joins segments.
+const (
+	othersShare   = 0.02
+	othersPackets = 2000 // of a pair: sockperf sends some before it begins
+	headersShare  = 0.07
+	othersBytes   = 1 << 20
+)
+
+// agrees: what a driver counted in a trial is what the interfaces of its containers carried.
+func (r *rig) agrees(t *testing.T, trial workload.Trial, source, sink [2]counters) {
+	t.Helper()
+	pairs := float64(len(trial.Sources))
+	if r.Load.Describe().Name == "tcp-stream" {
+		for side, c := range map[workload.Side][2]counters{workload.Source: source, workload.Sink: sink} {
+			samples := trial.Sinks
+			if side == workload.Source {
+				samples = trial.Sources
+			}
+			var bytes int64
+			for _, s := range samples {
+				bytes += s.Bytes
+			}
+			if got := c[1].rxBytes - c[0].rxBytes; bytes > 0 && (got < bytes || float64(got) > float64(bytes)*(1+headersShare)+othersBytes*pairs) {
+				t.Errorf("the %s says that %d bytes came, its interface %d", side, bytes, got)
+			}
+		}
+		return
+	}
+	var total int64
+	for _, s := range trial.Sources {
+		total += s.Total
+	}
+	if got := source[1].txPackets - source[0].txPackets; got < total || float64(got) > float64(total)*(1+othersShare)+othersPackets*pairs {
+		t.Errorf("the source says that it sent %d packets, its interface %d", total, got)
+	}
+}
