@@ -2,6 +2,7 @@ package tcpstream
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
 	"os"
 	"time"
@@ -93,8 +94,7 @@ func newEndpoint(s workload.Spec, home *os.File) endpoint {
 	e.poller = sock.NewPoller(len(e.flows))
 	size := s.Params.Size("message")
 	e.turn = min(max(1, turnBytes/size), turnMessages)
-	e.message, e.final = make([]byte, size), make([]byte, size)
-	e.final[0] = last
+	e.message, e.final = payload(size, more), payload(size, last)
 	if s.Params.On("zerocopy") && e.writes {
 		e.flags |= sock.ZeroCopy
 		e.reaper = sock.NewReaper()
@@ -104,6 +104,15 @@ func newEndpoint(s workload.Spec, home *os.File) endpoint {
 		e.sample.Delivered = make([]int64, traffic.Slices+1)
 	}
 	return e
+}
+
+// payload returns a message. What it carries is noise, as iperf3's is: a tunnel cannot compress it, and its pages are its own. Memory that was never
+// written is one page of zeros, over and over, which never leaves the first level cache and is copied sooner than anything a program has to send.
+func payload(size int, first byte) []byte {
+	m := make([]byte, size)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(m) // it never fails
+	m[0] = first
+	return m
 }
 
 func (e *endpoint) Sample() *traffic.Sample      { return &e.sample }
