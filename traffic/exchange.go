@@ -72,6 +72,7 @@ type Exchange struct {
 	flying int       // requests that wait for their answer
 	asked  []request // by number, modulo its length
 	oldest uint64    // no request below this number is in flight
+	base   uint64    // what marks of this trial are above, and those of earlier ones are not
 
 	// of one exchange with timestamps
 	offset  int64 // ns from the monotonic to the real time
@@ -81,7 +82,7 @@ type Exchange struct {
 
 // request is one that waits for its answer.
 type request struct {
-	mark      uint64 // its number plus one; 0: it does not wait
+	mark      uint64 // its number plus one, above the trial's base; 0: it does not wait
 	due, sent int64
 }
 
@@ -123,7 +124,7 @@ func (e *Exchange) Prepare(trial uint64) {
 	}
 	e.trials++
 	e.trial, e.ended, e.flying, e.oldest = trial, e.Unmarked, 0, 0
-	clear(e.asked)
+	e.base = e.trials << 40
 	if e.Stamped {
 		e.offset, e.stamped.seq = sock.RealtimeOffset(), NoStamps
 		e.Flows[e.flow].Departed()
@@ -158,6 +159,9 @@ func (e *Exchange) Run(w Window) {
 		e.single()
 	}
 	e.end()
+	if e.Fresh && e.Sample.First == 0 && e.Sample.Total > 0 && e.Sample.Doubt == "" {
+		e.Sample.Doubt = "the first packet of a flow was lost"
+	}
 }
 
 // single sends a request, waits for its answer, and so on. The end of one round trip is the beginning of the next: one clock read each.
@@ -169,8 +173,9 @@ func (e *Exchange) single() {
 		now, ok := e.trip(seq, sent)
 		e.Sample.Total++
 		switch {
+		case seq < e.apart && ok:
+			e.Sample.First = now - sent
 		case seq < e.apart:
-			e.first(now-sent, ok)
 		case sent >= w.Start:
 			e.Sample.Sent++
 			if ok {
@@ -187,15 +192,6 @@ func (e *Exchange) single() {
 	}
 	if e.Stamped {
 		e.doubtStamps()
-	}
-}
-
-// first notes what became of the first request of a new flow.
-func (e *Exchange) first(took int64, ok bool) {
-	e.Sample.First = took
-	if !ok {
-		e.Sample.First = 0
-		e.Sample.Doubt = "the first packet of a flow was lost"
 	}
 }
 

@@ -54,7 +54,7 @@ func (e *Exchange) wait() (int, sock.Errno) {
 func (e *Exchange) expire(next uint64, before int64) {
 	for ; e.oldest < next; e.oldest++ {
 		r := &e.asked[e.oldest%asked]
-		if r.mark != e.oldest+1 {
+		if r.mark != e.base+e.oldest+1 {
 			continue
 		}
 		if r.sent > before {
@@ -125,10 +125,10 @@ func (e *Exchange) request(seq uint64, due, now int64, size int) bool {
 		e.Sample.Sent++
 	}
 	r := &e.asked[seq%asked]
-	if r.mark == 0 {
+	if r.mark <= e.base {
 		e.flying++
 	}
-	r.mark, r.due, r.sent = seq+1, due, now
+	r.mark, r.due, r.sent = e.base+seq+1, due, now
 	return true
 }
 
@@ -143,7 +143,7 @@ func (e *Exchange) take(n int) int64 {
 		return now
 	}
 	r := &e.asked[seq%asked]
-	if r.mark != seq+1 {
+	if r.mark != e.base+seq+1 {
 		e.Sample.Late++
 		return now
 	}

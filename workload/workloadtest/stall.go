@@ -33,7 +33,7 @@ func Stalls(t *testing.T, open, going, closed *Rig) {
 	t.Helper()
 	const (
 		slow, slower = 300 * time.Microsecond, 650 * time.Microsecond
-		patience     = 8 * time.Second
+		patience     = 5 * time.Second
 		few          = 5 // what happens next may happen beside the other trial
 	)
 	quiet, right, unseen := 0, false, false

@@ -1,0 +1,102 @@
+package sock
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"runtime"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nettoll/nettoll/internal/linux/clock"
+)
+
+// Over loopback the kernel says when a datagram left and when it came, and both lie between the calls.
+func TestTimestamps(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	loopback := netip.MustParseAddr("127.0.0.1")
+	to, err := UDP(netip.AddrPortFrom(loopback, 0), netip.AddrPort{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer to.Close()
+	at, err := to.Local()
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, err := UDP(netip.AddrPortFrom(loopback, 0), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer from.Close()
+	for _, s := range []Socket{from, to} {
+		if err := s.SetStamps(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if left := from.Departed(); left != 0 {
+		t.Errorf("before anything was sent, it left at %d", left)
+	}
+	const patience = int64(1e9)
+	offset := RealtimeOffset()
+	for range 10 {
+		var b [8]byte
+		var came int64
+		before := clock.Now() + offset
+		if _, errno := from.Send(&b[0], len(b), 0); errno != 0 {
+			t.Fatal(errno)
+		}
+		to.WaitRecv(patience)
+		if n, errno := to.RecvStamped(&b[0], len(b), DontWait, &came); errno != 0 || n != len(b) {
+			t.Fatalf("received %d bytes: %v", n, errno)
+		}
+		left, after := from.Departed(), clock.Now()+offset
+		if before > left || left > came || came > after {
+			t.Errorf("sent after %d, left at %d, came at %d, received before %d", before, left, came, after)
+		}
+		if again := from.Departed(); again != 0 {
+			t.Errorf("it left again at %d", again)
+		}
+	}
+}
+
+// message is a control message of a size it says it has.
+func message(level, kind uint32, size uint64, data ...uint64) []byte {
+	b := binary.NativeEndian.AppendUint64(nil, size)
+	b = binary.NativeEndian.AppendUint32(b, level)
+	b = binary.NativeEndian.AppendUint32(b, kind)
+	for _, d := range data {
+		b = binary.NativeEndian.AppendUint64(b, d)
+	}
+	return b
+}
+
+func TestStampIn(t *testing.T) {
+	stamp := message(unix.SOL_SOCKET, unix.SO_TIMESTAMPING_NEW, 64, 3, 4, 0, 0, 0, 0)
+	for _, tt := range []struct {
+		control []byte
+		n       int
+		want    int64
+	}{
+		{stamp, 64, 3e9 + 4},
+		{stamp, 1000, 3e9 + 4},
+		{append(message(unix.SOL_IP, unix.IP_RECVERR, 21, 1), stamp...), 88, 3e9 + 4}, // padded to 24
+		{append(message(unix.SOL_IP, unix.IP_RECVERR, 24, 1), stamp...), 87, 0},
+		{stamp[:40], 40, 0},
+		{stamp, 0, 0},
+		{message(unix.SOL_SOCKET, unix.SO_TIMESTAMPING_NEW, 1<<63), 16, 0},
+		{message(unix.SOL_SOCKET, unix.SO_TIMESTAMPING_NEW, 16), 16, 0},
+	} {
+		if got := stampIn(tt.control, tt.n); got != tt.want {
+			t.Errorf("%d bytes of %x: %d, want %d", tt.n, tt.control, got, tt.want)
+		}
+	}
+}
+
+// What might be among control messages is read or passed over, and never read past its end.
+func FuzzStampIn(f *testing.F) {
+	f.Add(message(unix.SOL_SOCKET, unix.SO_TIMESTAMPING_NEW, 64, 3, 4, 0, 0, 0, 0), 64)
+	f.Add(append(message(unix.SOL_IP, unix.IP_RECVERR, 21, 1), message(unix.SOL_SOCKET, unix.SO_TIMESTAMPING_NEW, 64, 3, 4, 0, 0, 0, 0)...), 88)
+	f.Fuzz(func(_ *testing.T, control []byte, n int) { stampIn(control, n) })
+}

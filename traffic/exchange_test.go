@@ -1,0 +1,238 @@
+package traffic
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nettoll/nettoll/internal/linux/clock"
+	"github.com/nettoll/nettoll/internal/linux/sock"
+)
+
+const exchangeTrial = 7<<32 | 3
+
+// exchange returns a source that has been prepared, and the other end of its socket.
+func exchange(t *testing.T, e *Exchange) sock.Socket {
+	t.Helper()
+	loopback := netip.MustParseAddr("127.0.0.1")
+	peer, err := sock.UDP(netip.AddrPortFrom(loopback, 0), netip.AddrPort{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(peer.Close)
+	at, err := peer.Local()
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := sock.UDP(netip.AddrPortFrom(loopback, 0), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Flows, e.Out, e.In = []sock.Socket{source}, make([]byte, 64), make([]byte, 64)
+	t.Cleanup(e.Close)
+	for _, s := range []sock.Socket{peer, source} {
+		if err := s.SetTimeout(Patience); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := e.Init(); err != nil {
+		t.Fatal(err)
+	}
+	e.Prepare(exchangeTrial)
+	return peer
+}
+
+// serve calls answer for each request until it returns false: the number, and what sends an answer to a number of a trial.
+func serve(t *testing.T, peer sock.Socket, answer func(seq uint64, send func(trial, seq uint64)) bool) (stop func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		var buf [64]byte
+		var from sock.Address
+		for start := time.Now(); time.Since(start) < 5*time.Second; {
+			n, errno := peer.RecvFrom(&buf[0], len(buf), 0, &from)
+			if errno != 0 || n < HeaderSize {
+				continue
+			}
+			_, seq, _ := Header((*[HeaderSize]byte)(buf[:]))
+			if !answer(seq, func(trial, seq uint64) {
+				PutHeader((*[HeaderSize]byte)(buf[:]), trial, seq, 0)
+				peer.SendTo(&buf[0], HeaderSize, 0, &from)
+			}) {
+				return
+			}
+		}
+	}()
+	return func() { <-done }
+}
+
+// Of all that can come back, answers of this trial to requests that wait for them are counted, once.
+func TestExchangeCounts(t *testing.T) {
+	schedule := func() *Schedule {
+		s, err := NewSchedule(ScheduleSpec{Rate: 1000, Arrivals: "constant", Sizes: "constant", Size: 64, Least: HeaderSize, Most: 64})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	for name, kind := range map[string]func() Exchange{
+		"one in flight":         func() Exchange { return Exchange{} },
+		"four in flight":        func() Exchange { return Exchange{InFlight: 4} },
+		"on a schedule":         func() Exchange { return Exchange{Schedule: schedule()} },
+		"on a schedule, asking": func() Exchange { return Exchange{Schedule: schedule(), Spin: true} },
+	} {
+		once := func(t *testing.T) bool {
+			e := new(Exchange)
+			*e = kind()
+			peer := exchange(t, e)
+			const lost, twice = 5, 7
+			held := false
+			var seen int64
+			stop := serve(t, peer, func(seq uint64, send func(trial, seq uint64)) bool {
+				if seq == Marker {
+					if !held { // a stray, and no answer: the source asks again
+						held = true
+						send(exchangeTrial-1, Marker)
+						return true
+					}
+					send(exchangeTrial, Marker)
+					return false
+				}
+				seen++
+				switch seq {
+				case lost:
+				case twice:
+					send(exchangeTrial-1, seq)
+					send(exchangeTrial, seq+1000) // which nobody has sent
+					send(exchangeTrial, seq)
+					send(exchangeTrial, seq)
+				default:
+					send(exchangeTrial, seq)
+				}
+				return true
+			})
+			runtime.LockOSThread()
+			open := clock.Now()
+			e.Run(Window{Open: open, Start: open, Close: open + 60e6})
+			runtime.UnlockOSThread()
+			stop()
+			s := e.Sample
+			if s.Doubt == MarkerLost { // the other end had no CPU for longer than a drain
+				return false
+			}
+			if s.Total != seen || s.Sent != seen || s.Received != seen-1 || s.Late != 4 || s.Doubt != "" {
+				t.Errorf("the other end saw %d requests and did not answer one: %+v", seen, s)
+			}
+			if n := e.Recorders[Latency].Count; n != s.Received {
+				t.Errorf("%d latencies of %d answers", n, s.Received)
+			}
+			if e.Schedule != nil && (e.Recorders[Service].Count != s.Received || e.Recorders[Departure].Count != s.Sent) {
+				t.Errorf("%d service times, %d departures of %d", e.Recorders[Service].Count, e.Recorders[Departure].Count, s.Sent)
+			}
+			if e.Schedule != nil && e.flying != 1 {
+				t.Errorf("%d in flight at the end", e.flying)
+			}
+			return true
+		}
+		t.Run(name, func(t *testing.T) {
+			const tries = 40
+			for range tries {
+				if once(t) {
+					return
+				}
+			}
+			t.Errorf("the other end had no CPU in %d trials", tries)
+		})
+	}
+}
+
+// Latency on a schedule counts from when a request was due: who stands still as it is due does not make it shorter.
+func TestExchangeDue(t *testing.T) {
+	schedule, err := NewSchedule(ScheduleSpec{Rate: 1000, Arrivals: "constant", Sizes: "constant", Size: 64, Least: HeaderSize, Most: 64})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &Exchange{Schedule: schedule}
+	peer := exchange(t, e)
+	stop := serve(t, peer, func(seq uint64, send func(trial, seq uint64)) bool {
+		send(exchangeTrial, seq)
+		return seq != Marker
+	})
+	runtime.LockOSThread()
+	open := clock.Now() - 20e6 // 20 ms ago: so many requests are behind
+	e.Run(Window{Open: open, Start: open, Close: open + 60e6})
+	runtime.UnlockOSThread()
+	stop()
+	if b := e.Sample.Backlog; b < 19 {
+		t.Errorf("backlog of %d, want 19 or more", b)
+	}
+	if r := e.Recorders[Latency]; e.Sample.Received > 0 && r.Max < 20e6 {
+		t.Errorf("longest latency %d ns, want that of the first request, which was due 20 ms before it was sent", r.Max)
+	}
+	if r := e.Recorders[Service]; r.Max > e.Recorders[Latency].Max {
+		t.Errorf("longest service time %d ns, longest latency %d", r.Max, e.Recorders[Latency].Max)
+	}
+}
+
+// A datagram of a byte says which request it is, and that the trial is over.
+func TestCompact(t *testing.T) {
+	e := &Exchange{Compact: true, In: make([]byte, 1)}
+	seen := map[byte]bool{}
+	for seq := range uint64(CompactMarker) {
+		b := e.compact(seq)
+		if b == CompactMarker || seen[b] {
+			t.Errorf("request %d is %d", seq, b)
+		}
+		seen[b] = true
+	}
+	if got := e.compact(Marker); got != CompactMarker {
+		t.Errorf("marker is %d", got)
+	}
+	e.In[0] = e.compact(3)
+	if !e.answers(1, 3) || e.answers(1, 4) || e.answers(0, 3) || e.answers(1, Marker) {
+		t.Error("a byte answers another request")
+	}
+	first := e.compact(0)
+	if e.trial++; e.compact(0) == first {
+		t.Error("the next trial begins with the same byte")
+	}
+}
+
+// The checksum of an echo request is right (RFC 1071: all of it adds up to ones).
+func TestEcho(t *testing.T) {
+	for _, seq := range []uint64{0, 1, 255, 65535, 65536, 1 << 40} {
+		buf := make([]byte, EchoHeader+100)
+		StartEcho(buf, false, 0xfffe)
+		PutHeader((*[HeaderSize]byte)(buf[EchoHeader:]), exchangeTrial, seq, 12345678)
+		EchoRaw.finish(buf, seq)
+		sum := uint32(0)
+		for i := 0; i < len(buf); i += 2 {
+			sum += uint32(binary.BigEndian.Uint16(buf[i:]))
+		}
+		for sum > 0xffff {
+			sum = sum&0xffff + sum>>16
+		}
+		if sum != 0xffff {
+			t.Errorf("request %d adds up to %x", seq, sum)
+		}
+		want := []byte{8, 0, buf[2], buf[3], 0xff, 0xfe, byte(seq >> 8), byte(seq)}
+		if diff := cmp.Diff(want, buf[:EchoHeader]); diff != "" {
+			t.Errorf("header of request %d (-want +got):\n%s", seq, diff)
+		}
+	}
+}
+
+func TestStamps(t *testing.T) {
+	var buf [StampsSize]byte
+	PutStamps(&buf, 1<<60+1, -2, 1<<62)
+	if seq, came, left := Stamps(&buf); seq != 1<<60+1 || came != -2 || left != 1<<62 {
+		t.Errorf("%d, %d, %d", seq, came, left)
+	}
+}
