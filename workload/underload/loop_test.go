@@ -4,7 +4,6 @@ import (
 	"math"
 	"net/netip"
 	"runtime"
-	"strings"
 	"testing"
 	"time"
 
@@ -72,6 +71,9 @@ func get(t *testing.T, s sock.Socket) (seq uint64, since int64) {
 	t.Helper()
 	var buf [100]byte
 	n, errno := s.Recv(&buf[0], len(buf), 0)
+	for errno == sock.Interrupted {
+		n, errno = s.Recv(&buf[0], len(buf), 0)
+	}
 	if errno != 0 || n != traffic.HeaderSize {
 		t.Fatalf("an answer of %d bytes (%v), want a header", n, errno)
 	}
@@ -342,15 +344,64 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("metric %q is not in measure's table", name)
 		}
 	}
-	trial.Sources[1].Sent, trial.Sinks[1].Received = 2900, 2800
-	if w := strings.Join((Workload{}).Metrics(trial).Warnings, "; "); w !=
-		"more than 0.1 % of the datagrams were lost, and latency is that of the others; the source fell behind the load that it was to send" {
-		t.Errorf("warnings %q", w)
+	const lost, late = "more than 0.1 % of the datagrams were lost, and latency is that of the others", "the source fell behind the load that it was to send"
+	for _, c := range []struct {
+		sent, received, dropped, blocked int64
+		arrivals                         string
+		warnings                         []string
+		limit                            workload.Limit
+	}{
+		{3000, 2999, 1, 0, "constant", nil, ""},
+		{2900, 2800, 98, 1, "constant", []string{lost, late}, workload.ByReceiver},
+		{3000, 2800, 98, 0, "constant", []string{lost}, workload.ByPath},
+		{2900, 2900, 0, 0, "constant", []string{late}, workload.BySender},
+		{2900, 2900, 0, 1, "constant", []string{late}, workload.ByPath},
+		{2900, 2900, 0, 0, "poisson", nil, ""},
+	} {
+		trial.Params["arrivals"] = c.arrivals
+		trial.Sources[1].Sent, trial.Sources[1].Blocked, trial.Sinks[1].Received, trial.Sinks[1].Dropped = c.sent, c.blocked, c.received, c.dropped
+		r := Workload{}.Metrics(trial)
+		if diff := cmp.Diff(c.warnings, r.Warnings, empty); diff != "" || r.Limit != c.limit {
+			t.Errorf("%+v: limited by %q, warnings (-want +got):\n%s", c, r.Limit, diff)
+		}
 	}
 	trial.Sinks, trial.Sources = make([]traffic.Sample, 2), make([]traffic.Sample, 2)
 	for name, v := range (Workload{}).Metrics(trial).Metrics {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
 			t.Errorf("%s of nothing: %g", name, v)
+		}
+	}
+}
+
+// What does not fit into the sink's buffer is counted, but not what the flood lost there.
+func TestDropped(t *testing.T) {
+	const (
+		many = 2000 // datagrams, of which a buffer of the usual size holds a few hundred
+		soon = int64(30 * time.Millisecond)
+	)
+	for _, kind := range []uint64{flooding, 0} {
+		e, peer := ends(t, workload.Sink, nil)
+		s := e.(*sink)
+		s.stall = workload.Stall{Every: time.Hour, For: 50 * time.Millisecond}
+		stands := clock.Now() + soon
+		done := run(s, traffic.Window{Open: stands - int64(s.stall.Every), Close: math.MaxInt64 / 2})
+		put(t, peer, trialID, many|asked|kind, 0)
+		get(t, peer) // it is there
+		for clock.Now() < stands+soon/10 {
+			runtime.Gosched()
+		}
+		for i := range uint64(many) {
+			put(t, peer, trialID, i|kind, 0)
+		}
+		for seq := uint64(0); kind == flooding && seq != floodEnd; seq, _ = get(t, peer) {
+			time.Sleep(time.Duration(2 * soon)) // until there is room for it
+			put(t, peer, trialID, floodEnd, 0)
+		}
+		time.Sleep(time.Duration(2 * soon))
+		put(t, peer, trialID, traffic.Marker, 0)
+		got := <-done
+		if want := many + 1 - got.Total; kind == flooding && got.Dropped != 0 || kind == 0 && got.Dropped != want {
+			t.Errorf("kind %x: %d of %d datagrams came, and %d were dropped", kind, got.Total, many+1, got.Dropped)
 		}
 	}
 }

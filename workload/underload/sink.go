@@ -21,6 +21,7 @@ type sink struct {
 	counter traffic.Counter
 	flood   flood
 	stall   workload.Stall
+	drops   int64 // at the full receive buffer, when the load began
 }
 
 // flood is what came of one, by the clock of the sink.
@@ -47,9 +48,16 @@ func (s *sink) Prepare(trial uint64) {
 }
 
 // Run counts and answers until the end marker has come, or cannot come any more.
-//
-//go:nosplit
 func (s *sink) Run(trial uint64, w traffic.Window) {
+	s.drops, _ = s.sock.Drops()
+	s.serve(trial, w)
+	if drops, known := s.sock.Drops(); known {
+		s.sample.Dropped = drops - s.drops
+	}
+}
+
+//go:nosplit
+func (s *sink) serve(trial uint64, w traffic.Window) {
 	for looks := 1; ; looks++ {
 		if s.stall.Every > 0 {
 			traffic.StandStill(w.Open, s.stall.Every, s.stall.For)
@@ -70,6 +78,7 @@ func (s *sink) Run(trial uint64, w traffic.Window) {
 			continue
 		}
 		if seq == floodEnd {
+			s.drops, _ = s.sock.Drops() // the flood is to lose some
 			traffic.PutHeader(s.received(), trial, floodEnd, s.flood.rate())
 		}
 		if seq&asked != 0 { // the markers too; an answer that cannot be sent is lost

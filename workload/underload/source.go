@@ -172,6 +172,7 @@ func (s *source) load(trial uint64, w traffic.Window, begin int64) {
 			break
 		}
 		if !s.send(trial, w, number, 0, due, now) {
+			s.sample.Blocked++
 			continue
 		}
 		number++

@@ -131,9 +131,10 @@ const (
 func (Workload) Metrics(t workload.Trial) workload.Result {
 	r := workload.Result{Metrics: map[string]float64{}, PerPair: map[string][]float64{}, Warnings: t.Doubts()}
 	window := t.Window.Seconds()
-	var sent, received, repeated, reordered, total, backlog, capacity int64
+	var sent, received, repeated, reordered, total, backlog, capacity, blocked, dropped int64
 	for _, s := range t.Sources {
 		sent += s.Sent
+		blocked += s.Blocked
 		capacity += s.Capacity
 		backlog = max(backlog, s.Backlog)
 	}
@@ -143,6 +144,7 @@ func (Workload) Metrics(t workload.Trial) workload.Result {
 		repeated += s.Repeated
 		reordered += s.Reordered
 		total += s.Total
+		dropped += s.Dropped
 		rates[i] = float64(s.Received) / window
 	}
 	offered := t.Params.Rate("rate") * float64(len(t.Sources))
@@ -161,15 +163,24 @@ func (Workload) Metrics(t workload.Trial) workload.Result {
 	}
 	r.Metrics["backlog"] = float64(backlog)
 	if sent > 0 {
-		loss := float64(sent-received) / float64(sent)
-		r.Metrics["loss"] = loss
-		if loss > lossSome {
-			r.Warnings = append(r.Warnings, fmt.Sprintf("more than %g %% of the datagrams were lost, and latency is that of the others", 100*lossSome))
-		}
+		r.Metrics["loss"] = float64(sent-received) / float64(sent)
 	}
+	lossy := r.Metrics["loss"] > lossSome
 	// Of other arrivals a window may have fewer than the mean.
-	if t.Params["arrivals"] == "constant" && float64(sent) < (1-behind)*offered*window {
+	late := t.Params["arrivals"] == "constant" && float64(sent) < (1-behind)*offered*window
+	if lossy {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("more than %g %% of the datagrams were lost, and latency is that of the others", 100*lossSome))
+	}
+	if late {
 		r.Warnings = append(r.Warnings, "the source fell behind the load that it was to send")
+	}
+	switch { // what kept the load from being carried: who threw datagrams away or, where nobody did, who let the source fall behind
+	case lossy && 2*dropped > sent-received:
+		r.Limit = workload.ByReceiver
+	case lossy, late && blocked > 0:
+		r.Limit = workload.ByPath
+	case late:
+		r.Limit = workload.BySender
 	}
 	if received > 0 {
 		r.Metrics["duplicates"] = float64(repeated) / float64(received)
