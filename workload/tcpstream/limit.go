@@ -29,7 +29,8 @@ const (
 // A thread that was awake all the time, running or waiting for a CPU, never waited for the other end. On one machine the writer's thread does most
 // of the work of the path and of the receiver's protocol as well, in soft interrupts: where it says sender, what is behind is the CPU of the writing
 // side. What TCP itself waited for is counted by the kernel (tcp_chrono_start, net/ipv4/tcp_output.c): a full receive window means that the reader
-// was behind. The send buffer is counted only where it, and not the congestion window, is too small.
+// was behind. A small send buffer is hardly ever counted, even one of 4 KiB (tcp_cwnd_validate wants the writer asleep and everything sent at the moment
+// of a transmission): where one was asked for, that both ends wait says nothing of the path.
 func limited(t workload.Trial) workload.Limit {
 	writers, readers := roles(t)
 	tcp, _ := counted(t)
@@ -45,7 +46,7 @@ func limited(t workload.Trial) workload.Limit {
 		return workload.BySender
 	case peer >= slightly || own >= slightly:
 		return "" // several things, each for some of the time
-	case writing < seldom && reading < seldom:
+	case t.Params.Size("send-buffer") == 0 && writing < seldom && reading < seldom:
 		return workload.ByPath
 	}
 	return ""

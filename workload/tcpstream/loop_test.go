@@ -4,6 +4,7 @@ import (
 	"maps"
 	"math"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -138,6 +139,36 @@ func TestOptions(t *testing.T) {
 					t.Errorf("%s: TCP counts %+v", address, tcp)
 				}
 				break
+			}
+		}
+	}
+}
+
+// Connections share: none gets less than a third of what it would if all got the same.
+func TestFair(t *testing.T) {
+	for _, given := range []map[string]string{{"flows": "4"}, {"flows": "16", "direction": both, "message": "1448"}} {
+		given["congestion"] = "reno"
+		r := workloadtest.NewRig(t, Workload{}, workloadtest.Options{Pairs: 1, Length: 100 * time.Millisecond, Given: given})
+		var shares []int64 // segments
+		fair := func() bool {
+			trial, _ := r.Trial(t)
+			if trial.Failure() != "" || trial.Sources[0].Doubt != "" {
+				return false
+			}
+			shares = shares[:0]
+			for _, f := range r.Sources[0].(*source).flows {
+				now, err := f.conn.TCPInfo()
+				if err != nil {
+					t.Fatal(err)
+				}
+				shares = append(shares, now.Since(f.before).Delivered)
+			}
+			return 3*int64(len(shares))*slices.Min(shares) > trial.Sources[0].TCP.Delivered
+		}
+		tries := 0
+		for !fair() {
+			if tries++; tries == 20 {
+				t.Fatalf("%v: segments of each connection: %v", given, shares)
 			}
 		}
 	}
