@@ -10,8 +10,8 @@ import (
 // ZeroCopy is a flag of Send: the kernel sends from the caller's memory, which must not change until the send is completed (see [Reaper]).
 const ZeroCopy = unix.MSG_ZEROCOPY
 
-// NoRoom is what Send returns with ZeroCopy where completions have taken all memory that they may (net.core.optmem_max): reap some, and call
-// again (Documentation/networking/msg_zerocopy.rst, "Transmission").
+// NoRoom is what Send returns with ZeroCopy where completions have taken all memory that they may (net.core.optmem_max), or what is not completed all
+// that may be pinned (RLIMIT_MEMLOCK, without CAP_IPC_LOCK): reap some, and call again (Documentation/networking/msg_zerocopy.rst, "Transmission").
 const NoRoom = unix.ENOBUFS
 
 // SetZeroCopy allows sends with ZeroCopy.
