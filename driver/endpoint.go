@@ -44,6 +44,10 @@ const (
 type Role struct {
 	Driver Description
 	Spec   workload.Spec
+	// Congestion is the congestion control that this end's streams are to have, where the program has no option for it: they get it from outside as soon as
+	// they are there. Streams is how many there are when traffic flows, connections that control the program included.
+	Congestion string
+	Streams    int
 	// Listens is the protocol of the socket at Spec.Local by which a server is known to be ready: "udp" or "tcp". "" is a client.
 	Listens string
 	// Stop is how the program is brought to its end.
@@ -255,6 +259,11 @@ func (e *endpoint) Run(_ uint64, w traffic.Window) {
 // attend lets the program run until it ends, and says what it did not do in time.
 func (e *endpoint) attend(child *process.Child, w traffic.Window) (overdue string) {
 	flow, seconds := w.Open+int64(e.role.Start), float64(e.seconds)*1e9
+	if e.role.Congestion != "" {
+		if overdue := e.congest(child, flow+int64(busyFrom*seconds)); overdue != "" {
+			return overdue
+		}
+	}
 	if !child.Wait(flow + int64(busyFrom*seconds)) {
 		ran, from := child.RunTime(), clock.Now()
 		if !child.Wait(flow + int64(busyTo*seconds)) {
@@ -276,6 +285,26 @@ func (e *endpoint) attend(child *process.Child, w traffic.Window) (overdue strin
 		return ""
 	}
 	return fmt.Sprintf("did not end within its trial of %v", time.Duration(w.Close-w.Open))
+}
+
+// congest gives the program's streams their congestion control, and says what it did not do in time.
+func (e *endpoint) congest(child *process.Child, deadline int64) (overdue string) {
+	known := map[string]bool{}
+	for clock.Now() < deadline {
+		fds, err := child.Streams(known)
+		for _, fd := range fds {
+			s := sock.Socket{FD: fd}
+			err = cmp.Or(err, s.SetCongestion(e.role.Congestion))
+			s.Close()
+		}
+		if err != nil && !child.Wait(0) {
+			return "did not take another congestion control: " + err.Error()
+		}
+		if len(known) >= e.role.Streams || child.Wait(clock.Now()+int64(listenPoll)) {
+			return "" // why it has ended, if it has, it says itself
+		}
+	}
+	return "began no stream in time"
 }
 
 // serve lets a server run that does not end by itself, until its client's connections are gone or, where it has none or they were not seen while traffic

@@ -27,10 +27,10 @@ const (
 )
 
 // end is how long a client may take to fetch the server's results: some ms where the CPU is theirs alone, a second where ten pairs take turns (see iperf3's).
-// Where the last, shorter datagram of UDP_STREAM is lost, the receiver waits for another 4 s (PAD_TIME, src/netlib.h).
+// Where the last, shorter datagram of UDP_STREAM is lost the receiver waits for another 4 s (PAD_TIME, src/netlib.h), and after TCP_CRR always.
 func end(workload string) time.Duration {
 	const results, pad = 1450 * time.Millisecond, 4 * time.Second
-	if workload == "udp-rate" {
+	if workload == "udp-rate" || workload == "tcp-crr" {
 		return results + pad
 	}
 	return results

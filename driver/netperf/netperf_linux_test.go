@@ -6,6 +6,7 @@ import (
 	"github.com/nettoll/nettoll/driver/drivertest"
 	"github.com/nettoll/nettoll/driver/netperf"
 	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/workload/tcpcrr"
 	"github.com/nettoll/nettoll/workload/tcprr"
 	"github.com/nettoll/nettoll/workload/tcpstream"
 	"github.com/nettoll/nettoll/workload/udprate"
@@ -21,6 +22,7 @@ func TestConformance(t *testing.T) {
 		drivertest.Case{Load: udprate.Workload{}, IPv6: true, Given: map[string]string{"payload": "1024"}},
 		drivertest.Case{Load: udprr.Workload{}, IPv6: true, Given: map[string]string{"payload": "100", "response": "200"}},
 		drivertest.Case{Load: tcprr.Workload{}},
+		drivertest.Case{Load: tcpcrr.Workload{}},
 		drivertest.Case{Load: tcpstream.Workload{}},
 		drivertest.Case{Load: tcpstream.Workload{}, Given: map[string]string{"direction": "reverse"}},
 		drivertest.Case{Load: tcpstream.Workload{}, IPv6: true, Given: map[string]string{"message": "1024"}},

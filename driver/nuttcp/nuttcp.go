@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/nettoll/nettoll/driver"
-	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/internal/linux/sysctl"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/traffic"
@@ -85,11 +84,10 @@ func (d Driver) Open(s workload.Spec) (traffic.Endpoint, error) {
 	}
 	start, end := times(stream)
 	r := driver.Role{Driver: d.Describe(), Spec: s, Start: start, End: end, Granted: granted, Reason: reason}
-	if congestion := s.SocketOptions().Congestion; stream && congestion != "" {
-		r.Before = func() error { return begin(congestion) }
-		if err := r.Before(); err != nil {
-			return nil, err
-		}
+	if congestion := s.SocketOptions().Congestion; stream && congestion != "" && s.Side == writer(s.Params) {
+		// Its control connection, and the stream.
+		r.Congestion, r.Streams = congestion, 2
+		r.Before = func() error { return unpace(congestion) }
 	}
 	family := "-4"
 	if s.Local.Addr().Is6() {
@@ -145,21 +143,26 @@ func options(s workload.Spec, stream bool) []string {
 	return append(list, "-t")
 }
 
-const congestionKey = "net.ipv4.tcp_congestion_control"
+// writer is the side that sends.
+func writer(p part.Params) workload.Side {
+	if p["direction"] == "reverse" {
+		return workload.Sink
+	}
+	return workload.Source
+}
 
-// begin makes a congestion control the default of the calling thread's network namespace.
-func begin(congestion string) error {
+const (
+	congestionKey = "net.ipv4.tcp_congestion_control"
+	// unpaced is the congestion control that every namespace may have as its default (tcp_set_default_congestion_control, net/ipv4/tcp_cong.c).
+	unpaced = "reno"
+)
+
+// unpace sees to it that a stream which begins with the default congestion control of the calling thread's namespace is not paced, which would stay
+// where another is set later (bbr_init, net/ipv4/tcp_bbr.c).
+func unpace(congestion string) error {
 	now, err := sysctl.Read(congestionKey)
-	if err != nil || now == congestion {
+	if err != nil || now != "bbr" || congestion == "bbr" {
 		return err
 	}
-	if err := sysctl.Write(congestionKey, congestion); err != nil {
-		// A namespace may have as its default what is not restricted: reno, and what net.ipv4.tcp_allowed_congestion_control lists
-		// (tcp_set_default_congestion_control, net/ipv4/tcp_cong.c).
-		return &linux.UnsupportedError{
-			What: fmt.Sprintf("begin streams of nuttcp with %s", congestion), Missing: fmt.Sprintf("congestion control %q as the default of a network namespace", congestion),
-			Hint: "congestion-control: reno, or another driver", Err: err,
-		}
-	}
-	return nil
+	return sysctl.Write(congestionKey, unpaced)
 }

@@ -69,6 +69,9 @@ func (*Child) PID() int { return 0 }
 // Wait does not wait here.
 func (*Child) Wait(int64) bool { return true }
 
+// Streams has none here.
+func (*Child) Streams(map[string]bool) ([]int, error) { return nil, unsupported("copy sockets") }
+
 // Signal does nothing here.
 func (*Child) Signal(syscall.Signal) {}
 

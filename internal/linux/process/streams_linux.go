@@ -1,0 +1,48 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Streams returns copies of the descriptors of those TCP sockets of the program that do not listen and are not known yet by their names, such as
+// "socket:[26583]" (proc_pid_fd(5)), and makes them known. The caller closes the copies.
+func (c *Child) Streams(known map[string]bool) (fds []int, err error) {
+	dir := fmt.Sprintf("/proc/%d/fd", c.pid)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("look for sockets: %w", err)
+	}
+	for _, e := range entries {
+		name, err := os.Readlink(dir + "/" + e.Name())
+		if errors.Is(err, fs.ErrNotExist) || !strings.HasPrefix(name, "socket:") || known[name] {
+			continue
+		}
+		number, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		fd, err := unix.PidfdGetfd(c.pidfd, number, 0)
+		if errors.Is(err, unix.EBADF) || errors.Is(err, unix.ESRCH) {
+			continue // it is closed, or the program has ended
+		}
+		if err != nil {
+			return fds, fmt.Errorf("copy %s of process %d: %w", name, c.pid, err)
+		}
+		protocol, _ := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PROTOCOL)
+		listens, _ := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ACCEPTCONN)
+		if protocol != unix.IPPROTO_TCP || listens != 0 {
+			_ = unix.Close(fd)
+			continue
+		}
+		known[name] = true
+		fds = append(fds, fd)
+	}
+	return fds, nil
+}
