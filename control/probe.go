@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/internal/linux/softirq/probe"
+	"github.com/nettoll/nettoll/workload"
 )
 
 // loadProbe loads what an experiment wants to be probed with; nil where that is nothing. It fails before anything is built where that cannot work here.
@@ -66,5 +68,16 @@ func (s *scheduler) leave(id string) {
 		if (c.ID == id || c.Unprobed == id) && s.gone[i] == "" {
 			s.gone[i] = precise
 		}
+	}
+}
+
+// probed adds to the result of a trial what its probe has found. Where a cell has none and something was counted all the same, the probe was on: its
+// figures cannot be those of a cell without, and the reader is told.
+func probed(r *workload.Result, c experiment.Cell, t workload.Trial, softirq time.Duration) {
+	switch {
+	case c.Probe == experiment.Softirq:
+		t.PutSoftirq(r.Metrics, softirq)
+	case softirq != 0:
+		r.Warnings = append(r.Warnings, "the probe of soft interrupts was on, and should not have been")
 	}
 }

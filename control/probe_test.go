@@ -4,11 +4,14 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/workload"
 )
 
 func schedulerOf(cells ...measure.Cell) *scheduler {
@@ -65,5 +68,21 @@ func TestLeave(t *testing.T) {
 	s.leave("c")
 	if s.remaining() != 0 || s.gone[3] != precise || s.gone[6] != "it failed" {
 		t.Errorf("gone: %v", s.gone)
+	}
+}
+
+// A trial without a probe during which the probe counted says so.
+func TestProbed(t *testing.T) {
+	plain, with := experiment.Cell{}, experiment.Cell{Cell: measure.Cell{Probe: experiment.Softirq}}
+	for _, c := range []struct {
+		cell             experiment.Cell
+		softirq          time.Duration
+		warnings, metric int
+	}{{plain, 0, 0, 0}, {plain, time.Microsecond, 1, 0}, {with, time.Millisecond, 0, 1}} {
+		r := workload.Result{Metrics: map[string]float64{}}
+		probed(&r, c.cell, workload.Trial{Sources: []traffic.Sample{{Span: 1e6}}}, c.softirq)
+		if len(r.Warnings) != c.warnings || len(r.Metrics) != c.metric {
+			t.Errorf("probe %q, %v counted: %+v", c.cell.Probe, c.softirq, r)
+		}
 	}
 }

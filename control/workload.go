@@ -236,9 +236,7 @@ func (c *workloadControl) collect(ctx context.Context, g *generation, timings []
 		one := trial{cell: timing.Cell, timing: timing, failure: t.Failure()}
 		if one.failure == "" {
 			one.result, one.durations = c.cells[timing.Cell].Workload.Metrics(*t), t.Histograms
-			if c.cells[timing.Cell].Probe == experiment.Softirq {
-				t.PutSoftirq(one.result.Metrics, timing.Softirq)
-			}
+			probed(&one.result, c.cells[timing.Cell], *t, timing.Softirq)
 		}
 		if one.result.Window == 0 {
 			one.result.Window = t.Window

@@ -55,6 +55,3 @@ func (t *Times) Vector(cpu, vector int) (ns, runs uint64) {
 	s := &t.slots[cpu]
 	return atomic.LoadUint64(&s.Time[vector]), atomic.LoadUint64(&s.Runs[vector])
 }
-
-// CPUs is how many CPUs the machine can have.
-func (t *Times) CPUs() int { return len(t.slots) }
