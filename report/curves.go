@@ -2,8 +2,8 @@ package report
 
 import (
 	"cmp"
-	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,18 +13,26 @@ import (
 	"github.com/nettoll/nettoll/report/figure"
 )
 
-// A curve is what a parameter of the workload, or the number of pairs, does to every stack: groups that are equal in all else.
+// A curve is what a parameter does: one of the workload or the number of pairs to every stack, over groups that are equal in all else, or one of
+// the stacks to those that are equal in all else, within a group.
 type curve struct {
-	param   string // "share", "pairs"
+	param   string // "share", "pairs", "rules"
 	unit    string // of its values, as they are written
+	heading string // what all points have in common
 	points  []curvePoint
 	metrics []measure.Metric // the primary one, and p99 beside a median of latency
-	stacks  []charted        // the baseline first
+	stacks  []curveStack     // the baseline first
 }
 
 type curvePoint struct {
 	x float64
 	g *group
+}
+
+// curveStack is one line of a curve.
+type curveStack struct {
+	charted
+	cells []*measure.Cell // by point; nil where there is none
 }
 
 // fewestPoints is how many values a parameter has at least where its curve is drawn: two are a change, which the tables have.
@@ -33,14 +41,34 @@ const fewestPoints = 3
 // pairsParam is what the number of pairs is called as a parameter.
 const pairsParam = "pairs"
 
-// curves finds all of a run, in the order in which it has their groups.
+// curves finds all of a run.
 func (v *view) curves() []curve {
+	list := v.loadCurves()
+	for _, g := range v.groups {
+		list = append(list, g.stackCurves()...)
+	}
+	for i := range list {
+		c := &list[i]
+		c.metrics = []measure.Metric{c.points[0].g.primary}
+		if prefix, ok := strings.CutSuffix(c.metrics[0].Name, "latency_p50"); ok {
+			p99, _ := measure.LookupMetric(prefix + "latency_p99")
+			c.metrics = append(c.metrics, p99)
+		}
+		c.stacks = slices.DeleteFunc(c.stacks, func(s curveStack) bool { return !c.has(s, c.metrics[0]) })
+		c.metrics = slices.DeleteFunc(c.metrics, func(m measure.Metric) bool {
+			return !slices.ContainsFunc(c.stacks, func(s curveStack) bool { return c.has(s, m) })
+		})
+	}
+	return slices.DeleteFunc(list, func(c curve) bool { return len(c.stacks) == 0 })
+}
+
+// loadCurves finds those of the workloads' parameters and of the number of pairs, in the order of the groups.
+func (v *view) loadCurves() []curve {
 	var list []curve
 	byKey := map[string]int{}
 	for _, g := range v.groups {
 		c := g.one()
-		values := []string{pairsParam + " " + strconv.Itoa(c.Pairs)}
-		values = append(values, params(c)...)
+		values := append([]string{pairsParam + " " + strconv.Itoa(c.Pairs)}, params(c)...)
 		for i, one := range values {
 			param, text, _ := strings.Cut(one, " ")
 			x, unit, ok := numeric(text)
@@ -53,61 +81,110 @@ func (v *view) curves() []curve {
 			if !known {
 				at = len(list)
 				byKey[key] = at
-				list = append(list, curve{param: param, unit: unit})
+				list = append(list, curve{param: param, unit: unit, heading: strings.Replace(title(c, param), "  ", ": ", 1)})
 			}
 			list[at].points = append(list[at].points, curvePoint{x, g})
 		}
 	}
 	for i := range list {
 		c := &list[i]
-		slices.SortStableFunc(c.points, func(a, b curvePoint) int { return cmp.Compare(a.x, b.x) })
-		c.points = slices.CompactFunc(c.points, func(a, b curvePoint) bool { return a.x == b.x })
-	}
-	list = slices.DeleteFunc(list, func(c curve) bool { return len(c.points) < fewestPoints })
-	for i := range list {
-		c := &list[i]
-		c.metrics = []measure.Metric{c.points[0].g.primary}
-		if prefix, ok := strings.CutSuffix(c.metrics[0].Name, "latency_p50"); ok {
-			p99, _ := measure.LookupMetric(prefix + "latency_p99")
-			c.metrics = append(c.metrics, p99)
+		c.sort()
+		for at, p := range c.points {
+			for j, cell := range p.g.cells {
+				c.put(at, cell, name(cell), j)
+			}
 		}
-		c.gather()
+		slices.SortStableFunc(c.stacks, func(a, b curveStack) int { return cmp.Compare(a.series, b.series) })
 	}
-	return slices.DeleteFunc(list, func(c curve) bool { return len(c.stacks) == 0 })
+	return slices.DeleteFunc(list, func(c curve) bool { return len(c.points) < fewestPoints })
 }
 
-// gather finds the stacks that have a value somewhere, and leaves out metrics that none has.
-func (c *curve) gather() {
-	for _, p := range c.points {
-		for i, cell := range p.g.cells {
-			if r := p.g.row(cell, c.metrics[0].Name); r == nil || math.IsNaN(r.Value) {
+// stackCurves finds those of the parameters of a group's stacks: "rules" of bridge+nftables(rules=10), (rules=100) and (rules=1000).
+func (g *group) stackCurves() []curve {
+	type value struct {
+		x     float64
+		stack string // without the parameter
+		cell  *measure.Cell
+	}
+	parameter := regexp.MustCompile(`([a-z][a-z0-9-]*)=([^,()]+)`)
+	found := map[[2]string][]value{} // by parameter and unit
+	var order [][2]string
+	for _, cell := range g.compared() {
+		n := name(cell)
+		for _, at := range parameter.FindAllStringSubmatchIndex(n, -1) {
+			x, unit, ok := numeric(n[at[4]:at[5]])
+			if !ok {
 				continue
 			}
-			n := name(cell)
-			if slices.ContainsFunc(c.stacks, func(s charted) bool { return s.name == n }) {
-				continue
+			stack := strings.NewReplacer("(,", "(", ",,", ",", ",)", ")").Replace(n[:at[2]] + n[at[5]:])
+			key := [2]string{n[at[2]:at[3]], unit}
+			if found[key] == nil {
+				order = append(order, key)
 			}
-			c.stacks = append(c.stacks, charted{cell, n, i})
+			found[key] = append(found[key], value{x, strings.ReplaceAll(stack, "()", ""), cell})
 		}
 	}
-	slices.SortStableFunc(c.stacks, func(a, b charted) int { return cmp.Compare(a.series, b.series) })
-	c.metrics = slices.DeleteFunc(c.metrics, func(m measure.Metric) bool {
-		return !slices.ContainsFunc(c.stacks, func(s charted) bool {
-			return slices.ContainsFunc(c.points, func(p curvePoint) bool { return p.row(s, m) != nil })
+	var list []curve
+	for _, key := range order {
+		c := curve{param: key[0], unit: key[1], heading: g.heading()}
+		for _, f := range found[key] {
+			c.points = append(c.points, curvePoint{f.x, g})
+		}
+		c.sort()
+		for at := range c.points {
+			if g.base != nil {
+				c.put(at, g.base, name(g.base), 0)
+			}
+		}
+		for _, f := range found[key] {
+			at := slices.IndexFunc(c.points, func(p curvePoint) bool { return p.x == f.x })
+			c.put(at, f.cell, f.stack, len(c.stacks))
+		}
+		c.stacks = slices.DeleteFunc(c.stacks, func(s curveStack) bool { // those of other values, too
+			return len(slices.DeleteFunc(slices.Clone(s.cells), func(cell *measure.Cell) bool { return cell == nil })) < fewestPoints
 		})
-	})
+		if n := len(c.stacks); n > 1 || n == 1 && g.base == nil {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// sort orders the points by value, each once.
+func (c *curve) sort() {
+	slices.SortStableFunc(c.points, func(a, b curvePoint) int { return cmp.Compare(a.x, b.x) })
+	c.points = slices.CompactFunc(c.points, func(a, b curvePoint) bool { return a.x == b.x })
+}
+
+// put puts a cell at a point of a stack's line.
+func (c *curve) put(at int, cell *measure.Cell, stack string, series int) {
+	i := slices.IndexFunc(c.stacks, func(s curveStack) bool { return s.name == stack })
+	if i < 0 {
+		i = len(c.stacks)
+		c.stacks = append(c.stacks, curveStack{charted{cell, stack, series}, make([]*measure.Cell, len(c.points))})
+	}
+	c.stacks[i].cells[at] = cell
 }
 
 // row is that of a stack at a point, nil where it has no value.
-func (p curvePoint) row(s charted, m measure.Metric) *measure.Row {
-	for _, cell := range p.g.cells {
-		if name(cell) == s.name {
-			if r := p.g.row(cell, m.Name); r != nil && !math.IsNaN(r.Value) {
-				return r
-			}
-		}
+func (c *curve) row(s curveStack, at int, m measure.Metric) *measure.Row {
+	if s.cells[at] == nil {
+		return nil
+	}
+	if r := c.points[at].g.row(s.cells[at], m.Name); r != nil && !math.IsNaN(r.Value) {
+		return r
 	}
 	return nil
+}
+
+// has says whether a stack has a value anywhere.
+func (c *curve) has(s curveStack, m measure.Metric) bool {
+	for at := range c.points {
+		if c.row(s, at, m) != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // numeric reads a value of a parameter: a share, a rate, a number or a duration (in s).
@@ -150,111 +227,25 @@ func (c *curve) title() string {
 // name is what it is about.
 func (c *curve) name() string { return capital(label(c.metrics[0].Name)) + " by " + printable(c.param) }
 
-// heading is what all points have in common: the heading of a group without the parameter.
-func (c *curve) heading() string {
-	return strings.Replace(title(c.points[0].g.one(), c.param), "  ", ": ", 1)
-}
-
-// whiskers are the ends of the interval of a row, about its value: as far from it as those of the change are from that. NaN where there is none.
-func whiskers(r *measure.Row) (lo, hi float64) {
-	switch {
-	case r.HasRatio:
-		return r.Value * r.Estimate.Lo / r.Estimate.Ratio, r.Value * r.Estimate.Hi / r.Estimate.Ratio
-	case r.HasDifference:
-		return r.Value + r.Difference.Lo - r.Difference.Points, r.Value + r.Difference.Hi - r.Difference.Points
-	}
-	return math.NaN(), math.NaN()
-}
-
-// margins are what the floor makes of the value of a baseline. NaN where it is not known.
-func margins(r *measure.Row, m measure.Metric) (lo, hi float64) {
-	if m.Differs() {
-		return r.Value - r.Floor, r.Value + r.Floor
-	}
-	return r.Value * math.Exp(-r.Floor), r.Value * math.Exp(r.Floor)
-}
-
-// inset is how far the first and the last point are from the edges of a panel.
-const inset = 14
-
-// scale makes that of a parameter: sizes and counts that are far apart on a logarithmic one, shares never.
-func (c *curve) scale(from, to float64) figure.Scale {
-	lo, hi := c.points[0].x, c.points[len(c.points)-1].x
-	s := figure.Scale{Lo: lo, Hi: hi, From: from + inset, To: to - inset}
-	const far = 8
-	s.Log = c.unit != "%" && lo > 0 && hi/lo >= far
-	return s
-}
-
-// chartCurve draws a panel for each metric above the values of the parameter.
-func (v *view) chartCurve(c curve, number int) figure.Figure {
-	d := newDrawing(fmt.Sprintf("curve-%02d-%s-%.60s", number, c.param, figure.Slug(c.heading())), c.name(), c.heading())
-	const edge, height = 46.0, 150.0
-	x := c.scale(edge, figureWidth-figureEdge)
-	stacks, left := c.shown()
-	var floors []figure.Mark
-	for _, m := range c.metrics {
-		floors = append(floors, d.panel(c, stacks, m, x, height)...)
-	}
-	var ticks []tick
-	for _, p := range c.points {
-		ticks = append(ticks, tick{p.x, c.label(p.x)})
-	}
-	axis := ""
-	if x.Log {
-		axis = " (logarithmic)"
-	}
-	d.line(figure.InkMuted, 1, x.From-inset, d.Height, x.To+inset, d.Height)
-	d.axis(x, ticks, c.title()+axis, "", "")
-	d.Marks = append(floors, d.Marks...) // below the grid
-	for _, s := range stacks {
-		d.series(s, "")
-		c.say(d, s)
-	}
-	d.Height += 4
-	if g := c.points[0].g; len(stacks) > 1 && g.base != nil {
-		d.key("whiskers: 95 % interval of the change " + g.over() + " · grey band: the noise floor about the baseline")
-	}
-	if left > 0 {
-		d.key(leftOut(left))
-	}
-	return d.done()
-}
-
 // shown are the stacks that a figure has room for: those who are far from the baseline anywhere.
-func (c *curve) shown() (list []charted, left int) {
+func (c *curve) shown() (list []curveStack, left int) {
 	if len(c.stacks) <= mostCurves {
 		return c.stacks, 0
 	}
-	far := func(s charted) float64 {
+	far := func(s curveStack) float64 {
 		most := -1.0
-		for _, p := range c.points {
-			for _, cell := range p.g.cells {
-				if name(cell) == s.name {
-					most = max(most, p.g.distance(cell))
-				}
+		for at, cell := range s.cells {
+			if cell != nil {
+				most = max(most, c.points[at].g.distance(cell))
 			}
 		}
 		return most
 	}
 	by := slices.Clone(c.stacks)
-	slices.SortStableFunc(by, func(a, b charted) int { return cmp.Compare(far(b), far(a)) })
+	slices.SortStableFunc(by, func(a, b curveStack) int { return cmp.Compare(far(b), far(a)) })
 	kept := by[:mostCurves]
-	slices.SortStableFunc(kept, func(a, b charted) int { return cmp.Compare(a.series, b.series) })
+	slices.SortStableFunc(kept, func(a, b curveStack) int { return cmp.Compare(a.series, b.series) })
 	return kept, len(c.stacks) - mostCurves
-}
-
-// say describes the curve of a stack in words.
-func (c *curve) say(d *drawing, s charted) {
-	for _, m := range c.metrics {
-		var list []string
-		for _, p := range c.points {
-			if r := p.row(s, m); r != nil {
-				list = append(list, number(r.Value, r.Unit)+" at "+c.label(p.x))
-			}
-		}
-		d.say("%s, %s: %s.", s.name, label(m.Name), strings.Join(list, ", "))
-	}
 }
 
 // tables are what the figure shows, in numbers: one for each metric.
@@ -271,9 +262,9 @@ func (c *curve) tables() []Block {
 		}
 		for _, s := range c.stacks {
 			row := []Field{{Text: s.name}}
-			for _, p := range c.points {
+			for at := range c.points {
 				text := "–"
-				if r := p.row(s, m); r != nil {
+				if r := c.row(s, at, m); r != nil {
 					text = number(r.Value, r.Unit)
 				}
 				row = append(row, Field{Text: text})
@@ -289,122 +280,11 @@ func (c *curve) tables() []Block {
 func (v *view) curvesPart(figures []figure.Figure) (part, bool) {
 	p := part{title: "Curves", id: "curves"}
 	for i, c := range v.curves() {
-		one := part{title: c.name() + ": " + c.heading(), tables: c.tables()}
+		one := part{title: c.name() + ": " + c.heading, tables: c.tables()}
 		if i < len(figures) {
 			one.figures = figures[i : i+1]
 		}
 		p.parts = append(p.parts, one)
 	}
 	return p, len(p.parts) > 0
-}
-
-// panel draws one metric. It returns the floor, which is drawn below the grid.
-func (d *drawing) panel(c curve, stacks []charted, m measure.Metric, x figure.Scale, height float64) []figure.Mark {
-	var values, ends []float64
-	for _, s := range stacks {
-		for _, p := range c.points {
-			if r := p.row(s, m); r != nil {
-				values = append(values, r.Value)
-				lo, hi := whiskers(r)
-				ends = append(ends, lo, hi)
-			}
-		}
-	}
-	// Whiskers that are absurdly long do not make the rest small.
-	lo, hi := slices.Min(values), slices.Max(values)
-	reach := max(hi-lo, 0.1*math.Abs(hi))
-	for _, e := range ends {
-		if e > lo-reach && e < hi+reach && (e > 0 || lo <= 0) {
-			values = append(values, e)
-		}
-	}
-	y := spanning(values, 0, 0)
-	levels, unit := valueTicks(y, slices.Min(values), slices.Max(values), m.Unit)
-	d.text(figureEdge, d.Height+12, unitTitle(label(m.Name), unit)+logarithmic(y), figure.InkText, textSize, false, figure.Start, figureWidth)
-	way := map[measure.Better]string{measure.LowerBetter: "↓ better", measure.HigherBetter: "↑ better"}[m.Better]
-	d.text(figureWidth-figureEdge, d.Height+12, way, figure.InkMuted, smallSize, false, figure.End, figureWidth)
-	d.Height += 22
-	top := d.Height
-	d.Height += height
-	y.From, y.To = d.Height, top
-	d.tracks = append(d.tracks, track{top, d.Height})
-	from, to := x.From-inset, x.To+inset
-	for _, t := range levels {
-		at := y.At(t.at)
-		d.line(figure.InkGrid, 1, from, at, to, at)
-		d.text(from-5, at+4, t.label, figure.InkMuted, smallSize, false, figure.End, from-6)
-	}
-	for i, s := range stacks { // side by side, so that whiskers can be told apart; the baseline has none
-		const apart = 2.5
-		aside := x
-		if s.series > 0 {
-			aside.From += apart * (float64(i) - float64(len(stacks)-1)/2)
-			aside.To += aside.From - x.From
-		}
-		d.trace(c, s, m, aside, y)
-	}
-	d.Height += 8
-	return c.floor(m, x, y)
-}
-
-// floor is the noise floor about the baseline.
-func (c *curve) floor(m measure.Metric, x, y figure.Scale) []figure.Mark {
-	var above, below []figure.Point
-	for _, p := range c.points {
-		if p.g.base == nil {
-			continue
-		}
-		r := p.g.row(p.g.base, m.Name)
-		if r == nil || math.IsNaN(r.Value) || math.IsNaN(r.Floor) {
-			continue
-		}
-		lo, hi := margins(r, m)
-		above = append(above, figure.Point{X: x.At(p.x), Y: y.Clip(hi)})
-		below = append(below, figure.Point{X: x.At(p.x), Y: y.Clip(max(lo, y.Lo))})
-	}
-	if len(above) < 2 {
-		return nil
-	}
-	slices.Reverse(below)
-	return []figure.Mark{figure.Area{Points: append(above, below...), Ink: figure.InkBand}}
-}
-
-// trace draws the curve of a stack: broken where it has no value.
-func (d *drawing) trace(c curve, s charted, m measure.Metric, x, y figure.Scale) {
-	ink, dashes := figure.Series(s.series), figure.Dashes(s.series)
-	var line []figure.Point
-	end := func() {
-		if len(line) > 1 {
-			d.add(figure.Line{Points: line, Ink: ink, Width: 1.8, Dashes: dashes})
-		}
-		line = nil
-	}
-	var symbols []figure.Mark
-	for _, p := range c.points {
-		r := p.row(s, m)
-		if r == nil {
-			end()
-			continue
-		}
-		at := figure.Point{X: x.At(p.x), Y: y.Clip(r.Value)}
-		line = append(line, at)
-		if lo, hi := whiskers(r); !math.IsNaN(lo) && !math.IsNaN(hi) {
-			d.line(ink, 1.2, at.X, y.Clip(max(lo, y.Lo)), at.X, y.Clip(hi))
-		}
-		symbols = append(symbols, figure.Symbol{At: at, Shape: figure.ShapeOf(s.series), Radius: 3.4, Ink: ink})
-	}
-	end()
-	d.add(symbols...)
-}
-
-// series adds the line that says whose a curve is.
-func (d *drawing) series(s charted, result string) {
-	ink := figure.Series(s.series)
-	d.Height += 18
-	at := d.Height - 5
-	d.add(figure.Line{Points: []figure.Point{{X: figureEdge, Y: at}, {X: figureEdge + 34, Y: at}}, Ink: ink, Width: 1.8, Dashes: figure.Dashes(s.series)})
-	d.add(figure.Symbol{At: figure.Point{X: figureEdge + 17, Y: at}, Shape: figure.ShapeOf(s.series), Radius: 3.4, Ink: ink})
-	d.text(figureWidth-figureEdge, at+4, result, figure.InkMuted, smallSize, false, figure.End, figureWidth/2)
-	room := figureWidth - 2*figureEdge - 42 - figure.Breadth(result, smallSize, false) - 12
-	d.text(figureEdge+42, at+4, s.name, figure.InkText, textSize, false, figure.Start, room)
 }

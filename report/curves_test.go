@@ -142,3 +142,32 @@ func TestNoCurves(t *testing.T) {
 		t.Errorf("figures %q of a run without trials", names)
 	}
 }
+
+// A parameter of stacks has a curve within a group: a line for all that are equal in all else, and the baseline beside them.
+func TestCurvesOfStacks(t *testing.T) {
+	loads := []load{udprr("same-host", 1)}
+	change := map[string]map[string]float64{}
+	var stacks []string
+	for _, filter := range []string{"nftables", "iptables"} {
+		for i, rules := range []string{"1000", "10", "100"} {
+			s := "bridge+" + filter + "(rules=" + rules + ",kind=list)"
+			stacks = append(stacks, s)
+			change[s] = map[string]float64{"latency_p50": []float64{1.9, 1.1, 1.3}[i]}
+		}
+	}
+	stacks = append([]string{"host"}, append(stacks, "bridge+ipset(rules=10,kind=list)", "bridge+vxlan+wireguard(mtu=1420)")...)
+	m := start(t, loads, stacks...)
+	m.measure(loads, 5, 4, change)
+	names, texts := curves(t, m)
+	if want := []string{"curve-01-rules-udp-rr-payload-64-mode-wait-same-host-1-pair.svg"}; !slices.Equal(names, want) {
+		t.Fatalf("figures %q, want %q", names, want)
+	}
+	said := regexp.MustCompile(`<desc[^>]*>(.*?)</desc>`).FindStringSubmatch(texts[0])[1]
+	if !regexp.MustCompile(`^loopback, latency p50: (13\.. µs) at 10, 13\.. µs at 100, 13\.. µs at 1000\. .*bridge\+nftables\(kind=list\), latency p50: 14\.. µs at 10, 17\.. µs at 100, 25\.. µs at 1000\.`).MatchString(said) ||
+		!strings.Contains(said, "bridge+iptables(kind=list), latency p99: ") || strings.Contains(said, "ipset") {
+		t.Errorf("it says %s", said)
+	}
+	if !strings.Contains(texts[0], ">rules (logarithmic)<") {
+		t.Error("the axis is not logarithmic")
+	}
+}

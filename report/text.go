@@ -34,7 +34,7 @@ func Text(w io.Writer, run measure.Run, a measure.Analysis, o Options) error {
 		}
 	}
 	for _, c := range v.curves() {
-		v.section(Section{Title: c.name() + ": " + c.heading(), Blocks: c.tables()})
+		v.section(Section{Title: c.name() + ": " + c.heading, Blocks: c.tables()})
 	}
 	for _, g := range v.groups {
 		v.group(g)

@@ -1,0 +1,201 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/report/figure"
+)
+
+// whiskers are the ends of the interval of a row, about its value: as far from it as those of the change are from that. NaN where there is none.
+func whiskers(r *measure.Row) (lo, hi float64) {
+	switch {
+	case r.HasRatio:
+		return r.Value * r.Estimate.Lo / r.Estimate.Ratio, r.Value * r.Estimate.Hi / r.Estimate.Ratio
+	case r.HasDifference:
+		return r.Value + r.Difference.Lo - r.Difference.Points, r.Value + r.Difference.Hi - r.Difference.Points
+	}
+	return math.NaN(), math.NaN()
+}
+
+// margins are what the floor makes of the value of a baseline. NaN where it is not known.
+func margins(r *measure.Row, m measure.Metric) (lo, hi float64) {
+	if m.Differs() {
+		return r.Value - r.Floor, r.Value + r.Floor
+	}
+	return r.Value * math.Exp(-r.Floor), r.Value * math.Exp(r.Floor)
+}
+
+// inset is how far the first and the last point are from the edges of a panel.
+const inset = 14
+
+// scale makes that of a parameter: sizes and counts that are far apart on a logarithmic one, shares never.
+func (c *curve) scale(from, to float64) figure.Scale {
+	lo, hi := c.points[0].x, c.points[len(c.points)-1].x
+	s := figure.Scale{Lo: lo, Hi: hi, From: from + inset, To: to - inset}
+	const far = 8
+	s.Log = c.unit != "%" && lo > 0 && hi/lo >= far
+	return s
+}
+
+// chartCurve draws a panel for each metric above the values of the parameter.
+func (v *view) chartCurve(c curve, number int) figure.Figure {
+	d := newDrawing(fmt.Sprintf("curve-%02d-%.20s-%.60s", number, c.param, figure.Slug(c.heading)), c.name(), c.heading)
+	const edge, height = 46.0, 150.0
+	x := c.scale(edge, figureWidth-figureEdge)
+	stacks, left := c.shown()
+	var floors []figure.Mark
+	for _, m := range c.metrics {
+		floors = append(floors, d.panel(c, stacks, m, x, height)...)
+	}
+	var ticks []tick
+	for _, p := range c.points {
+		ticks = append(ticks, tick{p.x, c.label(p.x)})
+	}
+	axis := ""
+	if x.Log {
+		axis = " (logarithmic)"
+	}
+	d.line(figure.InkMuted, 1, x.From-inset, d.Height, x.To+inset, d.Height)
+	d.axis(x, ticks, c.title()+axis, "", "")
+	d.Marks = append(floors, d.Marks...) // below the grid
+	for _, s := range stacks {
+		d.series(s.charted, "")
+		c.say(d, s)
+	}
+	d.Height += 4
+	if g := c.points[0].g; len(stacks) > 1 && g.base != nil {
+		d.key("whiskers: 95 % interval of the change " + g.over() + " · grey band: the noise floor about the baseline")
+	}
+	if left > 0 {
+		d.key(leftOut(left))
+	}
+	return d.done()
+}
+
+// say describes the curve of a stack in words.
+func (c *curve) say(d *drawing, s curveStack) {
+	for _, m := range c.metrics {
+		var list []string
+		for at, p := range c.points {
+			if r := c.row(s, at, m); r != nil {
+				list = append(list, number(r.Value, r.Unit)+" at "+c.label(p.x))
+			}
+		}
+		d.say("%s, %s: %s.", s.name, label(m.Name), strings.Join(list, ", "))
+	}
+}
+
+// panel draws one metric. It returns the floor, which is drawn below the grid.
+func (d *drawing) panel(c curve, stacks []curveStack, m measure.Metric, x figure.Scale, height float64) []figure.Mark {
+	var values, ends []float64
+	for _, s := range stacks {
+		for at := range c.points {
+			if r := c.row(s, at, m); r != nil {
+				values = append(values, r.Value)
+				lo, hi := whiskers(r)
+				ends = append(ends, lo, hi)
+			}
+		}
+	}
+	// Whiskers that are absurdly long do not make the rest small.
+	lo, hi := slices.Min(values), slices.Max(values)
+	reach := max(hi-lo, 0.1*math.Abs(hi))
+	for _, e := range ends {
+		if e > lo-reach && e < hi+reach && (e > 0 || lo <= 0) {
+			values = append(values, e)
+		}
+	}
+	y := spanning(values, 0, 0)
+	levels, unit := valueTicks(y, slices.Min(values), slices.Max(values), m.Unit)
+	d.text(figureEdge, d.Height+12, unitTitle(label(m.Name), unit)+logarithmic(y), figure.InkText, textSize, false, figure.Start, figureWidth)
+	way := map[measure.Better]string{measure.LowerBetter: "↓ better", measure.HigherBetter: "↑ better"}[m.Better]
+	d.text(figureWidth-figureEdge, d.Height+12, way, figure.InkMuted, smallSize, false, figure.End, figureWidth)
+	d.Height += 22
+	top := d.Height
+	d.Height += height
+	y.From, y.To = d.Height, top
+	d.tracks = append(d.tracks, track{top, d.Height})
+	from, to := x.From-inset, x.To+inset
+	for _, t := range levels {
+		at := y.At(t.at)
+		d.line(figure.InkGrid, 1, from, at, to, at)
+		d.text(from-5, at+4, t.label, figure.InkMuted, smallSize, false, figure.End, from-6)
+	}
+	for i, s := range stacks { // side by side, so that whiskers can be told apart; the baseline has none
+		const apart = 2.5
+		aside := x
+		if s.series > 0 {
+			aside.From += apart * (float64(i) - float64(len(stacks)-1)/2)
+			aside.To += aside.From - x.From
+		}
+		d.trace(c, s, m, aside, y)
+	}
+	d.Height += 8
+	return c.floor(m, x, y)
+}
+
+// floor is the noise floor about the baseline.
+func (c *curve) floor(m measure.Metric, x, y figure.Scale) []figure.Mark {
+	var above, below []figure.Point
+	for _, p := range c.points {
+		if p.g.base == nil {
+			continue
+		}
+		r := p.g.row(p.g.base, m.Name)
+		if r == nil || math.IsNaN(r.Value) || math.IsNaN(r.Floor) {
+			continue
+		}
+		lo, hi := margins(r, m)
+		above = append(above, figure.Point{X: x.At(p.x), Y: y.Clip(hi)})
+		below = append(below, figure.Point{X: x.At(p.x), Y: y.Clip(max(lo, y.Lo))})
+	}
+	if len(above) < 2 {
+		return nil
+	}
+	slices.Reverse(below)
+	return []figure.Mark{figure.Area{Points: append(above, below...), Ink: figure.InkBand}}
+}
+
+// trace draws the curve of a stack: broken where it has no value.
+func (d *drawing) trace(c curve, s curveStack, m measure.Metric, x, y figure.Scale) {
+	ink, dashes := figure.Series(s.series), figure.Dashes(s.series)
+	var line []figure.Point
+	end := func() {
+		if len(line) > 1 {
+			d.add(figure.Line{Points: line, Ink: ink, Width: 1.8, Dashes: dashes})
+		}
+		line = nil
+	}
+	var symbols []figure.Mark
+	for i, p := range c.points {
+		r := c.row(s, i, m)
+		if r == nil {
+			end()
+			continue
+		}
+		at := figure.Point{X: x.At(p.x), Y: y.Clip(r.Value)}
+		line = append(line, at)
+		if lo, hi := whiskers(r); !math.IsNaN(lo) && !math.IsNaN(hi) {
+			d.line(ink, 1.2, at.X, y.Clip(max(lo, y.Lo)), at.X, y.Clip(hi))
+		}
+		symbols = append(symbols, figure.Symbol{At: at, Shape: figure.ShapeOf(s.series), Radius: 3.4, Ink: ink})
+	}
+	end()
+	d.add(symbols...)
+}
+
+// series adds the line that says whose a curve is.
+func (d *drawing) series(s charted, result string) {
+	ink := figure.Series(s.series)
+	d.Height += 18
+	at := d.Height - 5
+	d.add(figure.Line{Points: []figure.Point{{X: figureEdge, Y: at}, {X: figureEdge + 34, Y: at}}, Ink: ink, Width: 1.8, Dashes: figure.Dashes(s.series)})
+	d.add(figure.Symbol{At: figure.Point{X: figureEdge + 17, Y: at}, Shape: figure.ShapeOf(s.series), Radius: 3.4, Ink: ink})
+	d.text(figureWidth-figureEdge, at+4, result, figure.InkMuted, smallSize, false, figure.End, figureWidth/2)
+	room := figureWidth - 2*figureEdge - 42 - figure.Breadth(result, smallSize, false) - 12
+	d.text(figureEdge+42, at+4, s.name, figure.InkText, textSize, false, figure.Start, room)
+}
