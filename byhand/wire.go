@@ -175,7 +175,7 @@ func (l line) explain(err error, within time.Duration) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return fmt.Errorf("%s: %w %v", l.peer, errSilent, within)
+		return fmt.Errorf("%s %w %v", l.peer, errSilent, within)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return fmt.Errorf("%s %w", l.peer, errEnded)
 	case errors.Is(err, errFrame):
@@ -186,7 +186,7 @@ func (l line) explain(err error, within time.Duration) error {
 
 var (
 	errEnded  = errors.New("has ended the connection")
-	errSilent = errors.New("said nothing for")
+	errSilent = errors.New("has said nothing for")
 )
 
 // plain is text of the other end as a terminal may see it: without control characters, and not endless.
