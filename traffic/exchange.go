@@ -127,7 +127,7 @@ func (e *Exchange) Prepare(trial uint64) {
 	e.base = e.trials << 40
 	if e.Stamped {
 		e.offset, e.stamped.seq = sock.RealtimeOffset(), NoStamps
-		e.Flows[e.flow].Departed()
+		e.Flows[e.flow].Departed(0)
 	}
 	for {
 		if _, errno := e.look(); errno != 0 && errno != sock.Interrupted {

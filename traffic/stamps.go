@@ -33,17 +33,17 @@ const (
 // it (RFC 5905, section 8), divided by two. No clock is compared with another's. What the sink's kernel knows of an answer it can only say in the
 // next, so it is the wire of the exchange before.
 //
-// The error queue is read for the last departure, and not for a number (SOF_TIMESTAMPING_OPT_ID): with one request in flight its time
-// says whether it is this request's.
+// The error queue is read for the first departure since the request was sent, and not for its number (SOF_TIMESTAMPING_OPT_ID): with one request in
+// flight the time says whose it is.
 func (e *Exchange) stamp(seq uint64, sent, now int64, ok bool) {
-	left := e.Flows[e.flow].Departed()
 	from, to := sent+e.offset, now+e.offset
+	left := e.Flows[e.flow].Departed(from)
 	before := e.stamped
 	e.stamped.seq = NoStamps
 	if !ok {
 		return
 	}
-	departed, arrived := from <= left && left <= to, from <= e.came && e.came <= to
+	departed, arrived := left != 0 && left <= to, from <= e.came && e.came <= to
 	if departed && arrived {
 		e.stamped.seq, e.stamped.away = seq, e.came-left
 	}

@@ -12,8 +12,10 @@
 //
 // Requests and answers can be as short as a byte. Where one of them has no room for nettoll's header of 24 bytes, a byte says which request it is.
 //
-// With timestamps the round trip is taken apart by the kernel's own notes: SenderStack from the call of send(2) to the device's driver, for the request;
-// Wire from there to the kernel of the other side, the mean of both directions; ReceiverStack from the kernel's having the answer to the
-// return of recv(2), which in mode wait is the wake-up. Each side makes two system calls more in a round trip, after its own datagram has left or come,
-// and every packet of the machine gets a timestamp: compare cells with timestamps with each other only.
+// With timestamps the round trip is taken apart by the kernel's own notes: SenderStack from the call of send(2) to the driver of the container's own
+// device, for the request; Wire from there to where the kernel of the other side has the packet, the mean of both directions; ReceiverStack from
+// the kernel's having the answer to the return of recv(2), which in mode wait is mostly the wake-up. Each side makes some system calls more in a round
+// trip, after its own datagram has left or come, each packet is cloned for its sender at every veth link that it leaves by before an IP layer takes
+// it, and every packet of the machine gets a timestamp, those of other cells too: compare cells with timestamps with each other only. Loopback, veth
+// and tun take timestamps of departure; a macvlan that hands packets to another of the same link does not, which a warning says.
 package udprr

@@ -52,7 +52,7 @@ func (s *sink) Prepare(uint64) {
 	}
 	if s.stamps {
 		s.stamped = traffic.NoStamps
-		s.sock.Departed()
+		s.sock.Departed(0)
 	}
 }
 
@@ -156,7 +156,7 @@ func (s *sink) stampedReply(n int, seq uint64) {
 		traffic.PutStamps((*[traffic.StampsSize]byte)(s.in), before, s.since, s.left)
 	}
 	s.sock.Send(&s.in[0], n, 0)
-	s.stamped, s.since, s.left = seq, came, s.sock.Departed()
+	s.stamped, s.since, s.left = seq, came, s.sock.Departed(came)
 }
 
 // delay spins for as long as is planted and returns how long it really was: the clock reads at both ends count for one.

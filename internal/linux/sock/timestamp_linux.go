@@ -41,21 +41,24 @@ func (s Socket) RecvStamped(p *byte, n int, flags int, at *int64) (int, Errno) {
 	return int(r), e
 }
 
-// Departed returns when the last datagram sent was handed to its device, in ns of the clock CLOCK_REALTIME, as its driver says (skb_tx_timestamp); 0
-// where it has not said since the last call. It takes all that is in the socket's error queue.
+// Departed returns when what was sent after some time was handed to its device, as the driver says (skb_tx_timestamp), both in ns of the clock
+// CLOCK_REALTIME; 0 where it has not said. It takes all that is in the socket's error queue.
+//
+// A packet that passes several veth links before anybody's IP layer looks at it, such as over a bridge, still belongs to its socket at each, and is stamped
+// there again (skb_scrub_packet leaves the socket since Linux 4.19, ip_rcv_core does not). The first is that of the container's own device.
 //
 //go:nosplit
-func (s Socket) Departed() int64 {
+func (s Socket) Departed(after int64) int64 {
 	var control [192]byte // the times, and a struct sock_extended_err with an address
-	last := int64(0)
+	first := int64(0)
 	for {
 		header := unix.Msghdr{Control: &control[0]}
 		header.SetControllen(len(control))
 		if _, _, e := unix.RawSyscall(unix.SYS_RECVMSG, uintptr(s.FD), uintptr(unsafe.Pointer(&header)), unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT); e != 0 {
-			return last
+			return first
 		}
-		if at := stampIn(control[:], int(header.Controllen)); at != 0 {
-			last = at
+		if at := stampIn(control[:], int(header.Controllen)); first == 0 && at >= after {
+			first = at
 		}
 	}
 }

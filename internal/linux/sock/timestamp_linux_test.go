@@ -35,7 +35,7 @@ func TestTimestamps(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if left := from.Departed(); left != 0 {
+	if left := from.Departed(0); left != 0 {
 		t.Errorf("before anything was sent, it left at %d", left)
 	}
 	const patience = int64(1e9)
@@ -51,11 +51,11 @@ func TestTimestamps(t *testing.T) {
 		if n, errno := to.RecvStamped(&b[0], len(b), DontWait, &came); errno != 0 || n != len(b) {
 			t.Fatalf("received %d bytes: %v", n, errno)
 		}
-		left, after := from.Departed(), clock.Now()+offset
+		left, after := from.Departed(before), clock.Now()+offset
 		if before > left || left > came || came > after {
 			t.Errorf("sent after %d, left at %d, came at %d, received before %d", before, left, came, after)
 		}
-		if again := from.Departed(); again != 0 {
+		if again := from.Departed(0); again != 0 {
 			t.Errorf("it left again at %d", again)
 		}
 	}

@@ -11,4 +11,4 @@ func (Socket) SetStamps() error { return unsupported("ask for timestamps") }
 func (Socket) RecvStamped(*byte, int, int, *int64) (int, Errno) { return -1, syscall.ENOTSUP }
 
 // Departed knows nothing here.
-func (Socket) Departed() int64 { return 0 }
+func (Socket) Departed(int64) int64 { return 0 }
