@@ -18,9 +18,9 @@ const (
 
 	readSize = 64 << 10 // bytes of one recv of a source
 
-	// mostPairs is how many pairs of ports a source goes round at most. It is less than a kernel of our time keeps in TIME_WAIT
-	// (tcp_max_tw_buckets) or in its connection tracking (nf_conntrack_max), ten pairs of containers taken together.
-	mostPairs = 16384
+	// mostPairs is how many pairs of ports a source goes round at most: of ten pairs of containers on one host no more connections stay behind than
+	// kernels keep by default, 131,072 in TIME_WAIT (tcp_max_tw_buckets) and 262,144 in connection tracking (nf_conntrack_max).
+	mostPairs = 8192
 
 	undrained = "the last transaction was not over when the drain was"
 )
