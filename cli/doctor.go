@@ -314,9 +314,9 @@ func excluded(n network.Network, hosts int) string {
 	return x.Exclude(hosts, params)
 }
 
-// serves says whether a driver can drive a workload with its parameters as by default.
+// serves says whether a driver can drive a workload with its parameters as by default, or as the driver needs them.
 func serves(d driver.Driver, w workload.Description) bool {
-	params, err := w.Resolve(nil)
+	params, err := w.Resolve(d.Describe().Needs)
 	return err == nil && d.Serves(w, params) == nil
 }
 

@@ -20,7 +20,7 @@ type Sample struct {
 	Network  network.Network
 	Runtime  runtime.Runtime
 	Workload workload.Workload
-	Driver   driver.Driver // nil: nettoll's own engine
+	Driver   driver.Driver // nil: nettoll's own engine; else parameters are as it needs them
 	Hosts    int           // 1: both ends on one host; 2: one on each
 }
 
@@ -37,7 +37,11 @@ func (s Sample) resolve() (*experiment.Resolved, error) {
 	if err != nil {
 		return nil, err
 	}
-	ofWorkload, err := w.Resolve(nil)
+	var needs map[string]string
+	if s.Driver != nil {
+		needs = s.Driver.Describe().Needs
+	}
+	ofWorkload, err := w.Resolve(needs)
 	if err != nil {
 		return nil, err
 	}

@@ -44,6 +44,8 @@ type Description struct {
 	AskVersion []string
 	// IPv4Only says that it cannot use addresses of IPv6.
 	IPv4Only bool
+	// Needs are parameters of workloads that it cannot drive with their defaults, and values with which it can, for who tries it.
+	Needs map[string]string
 	// Package is what Debian calls the package that holds it.
 	Package string
 }

@@ -33,7 +33,7 @@ const (
 // Describe implements [driver.Driver].
 func (Driver) Describe() driver.Description {
 	return driver.Description{
-		Name: "d-itg", Program: "ITGSend", Server: "ITGRecv", Package: "d-itg", AskVersion: []string{"-h"},
+		Name: "d-itg", Program: "ITGSend", Server: "ITGRecv", Package: "d-itg", AskVersion: []string{"-h"}, Needs: map[string]string{"rate": "1k/s"},
 		Summary: "D-ITG of the University of Naples: datagrams with constant or random gaps for udp-rate at a rate",
 	}
 }

@@ -1,0 +1,77 @@
+package process
+
+import (
+	"fmt"
+	"net"
+	"os/exec"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nettoll/nettoll/internal/linux/link"
+	"github.com/nettoll/nettoll/internal/testnet"
+)
+
+// up sees to it that 127.0.0.1 can be reached.
+func up(t *testing.T) {
+	t.Helper()
+	h, err := link.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	lo, err := h.ByName("lo")
+	if err == nil && !lo.Up {
+		err = h.SetUp(lo.Index, true)
+	}
+	testnet.Skip(t, err)
+}
+
+// What is set by a copy of a child's socket the child's socket has.
+func TestStreams(t *testing.T) {
+	if _, err := exec.LookPath("bash"); err != nil {
+		t.Skip("bash is not installed: apt-get install bash")
+	}
+	up(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it takes no time
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	c := spawn(t, fmt.Sprintf("exec bash -c 'exec 5<>/dev/tcp/127.0.0.1/%d; read <&5'", l.Addr().(*net.TCPAddr).Port))
+	known := map[string]bool{}
+	streams := func() []int {
+		fds, err := c.Streams(known)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fds
+	}
+	var fds []int
+	for range 500 {
+		if fds = streams(); len(fds) > 0 {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if len(fds) != 1 || len(known) != 1 {
+		t.Fatalf("%d streams, known %v, want one", len(fds), known)
+	}
+	if err := unix.SetsockoptString(fds[0], unix.IPPROTO_TCP, unix.TCP_CONGESTION, "reno"); err != nil {
+		t.Fatal(err)
+	}
+	_ = unix.Close(fds[0])
+	if again := streams(); len(again) != 0 {
+		t.Errorf("%d streams that are known", len(again))
+	}
+	clear(known)
+	fds = streams()
+	if len(fds) != 1 {
+		t.Fatalf("%d streams, want one", len(fds))
+	}
+	defer unix.Close(fds[0])
+	if got, err := unix.GetsockoptString(fds[0], unix.IPPROTO_TCP, unix.TCP_CONGESTION); got != "reno" || err != nil {
+		t.Errorf("congestion control %q, %v", got, err)
+	}
+}
