@@ -15,7 +15,8 @@ const stampFlags = unix.SOF_TIMESTAMPING_TX_SOFTWARE | unix.SOF_TIMESTAMPING_RX_
 
 // SetStamps has the kernel note when a datagram of this socket was handed to its device, for [Socket.Departed], and when one came in, for
 // [Socket.RecvStamped] (SO_TIMESTAMPING, Documentation/networking/timestamping.rst). As long as there is such a socket the kernel notes the time of
-// every packet that comes in anywhere on the machine (net_enable_timestamp in net/core/dev.c).
+// every packet that comes in anywhere on the machine; for the first such socket a worker of the kernel switches that on, a moment later
+// (net_enable_timestamp in net/core/dev.c).
 func (s Socket) SetStamps() error {
 	if err := unix.SetsockoptInt(s.FD, unix.SOL_SOCKET, unix.SO_TIMESTAMPING_NEW, stampFlags); err != nil {
 		return fmt.Errorf("ask for timestamps: %w", err)
