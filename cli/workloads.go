@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nettoll/nettoll/catalogue"
+	"github.com/nettoll/nettoll/driver"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/workload"
@@ -57,11 +58,15 @@ func WorkloadsDocument() ([]byte, error) {
 			}
 		}
 		for _, f := range parts.Drivers {
-			if f.Serves(d.Description, d.Default) == nil {
+			if serves(f, d.Description) {
 				d.Drivers = append(d.Drivers, f.Describe().Name)
 			}
 		}
 		list = append(list, d)
+	}
+	var drivers []driver.Description
+	for _, f := range parts.Drivers {
+		drivers = append(drivers, f.Describe())
 	}
 	functions := template.FuncMap{
 		"join":    strings.Join,
@@ -75,8 +80,9 @@ func WorkloadsDocument() ([]byte, error) {
 	var b bytes.Buffer
 	err = t.Execute(&b, struct {
 		Workloads []discipline
+		Drivers   []driver.Description
 		Common    part.List
-	}{list, common})
+	}{list, drivers, common})
 	return b.Bytes(), err
 }
 

@@ -36,6 +36,8 @@ type Description struct {
 	Name string
 	// Summary is one sentence, without its full stop.
 	Summary string
+	// Differs says, in a sentence without its full stop, what its program does otherwise than nettoll's own engine, and so why their figures may differ.
+	Differs string
 	// Program is what is looked up in PATH.
 	Program string
 	// Server is the program of sinks, where it is another.

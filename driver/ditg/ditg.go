@@ -35,6 +35,7 @@ func (Driver) Describe() driver.Description {
 	return driver.Description{
 		Name: "d-itg", Program: "ITGSend", Server: "ITGRecv", Package: "d-itg", AskVersion: []string{"-h"}, Needs: map[string]string{"rate": "1k/s"},
 		Summary: "D-ITG of the University of Naples: datagrams with constant or random gaps for udp-rate at a rate",
+		Differs: "it sleeps from one datagram to the next and never makes up for what it comes late, so that it sends less than its rate",
 	}
 }
 

@@ -75,7 +75,7 @@ func resolve(t testing.TB, c Case) part.Params {
 
 func description(t *testing.T, d driver.Driver, cases []Case) {
 	about := d.Describe()
-	if about.Name == "" || about.Summary == "" || strings.HasSuffix(about.Summary, ".") || about.Program == "" || about.Package == "" {
+	if about.Name == "" || about.Summary == "" || strings.HasSuffix(about.Summary, ".") || about.Program == "" || about.Package == "" || about.Differs == "" || strings.HasSuffix(about.Differs, ".") {
 		t.Errorf("incomplete: %+v", about)
 	}
 	for _, c := range cases {

@@ -37,6 +37,7 @@ func (Driver) Describe() driver.Description {
 	return driver.Description{
 		Name: "iperf3", Program: "iperf3", Package: "iperf3",
 		Summary: "iperf3 of ESnet: a stream for tcp-stream, --udp --bitrate 0 for udp-rate",
+		Differs: "each pair's second begins when its own two ends have agreed, and with many pairs they lie apart; its sink of datagrams sleeps in each receive, where udp-rate's asks for some 20 µs before it sleeps",
 	}
 }
 

@@ -41,6 +41,7 @@ func (Driver) Describe() driver.Description {
 	return driver.Description{
 		Name: "netperf", Program: "netperf", Server: "netserver", Package: "netperf (Debian: component non-free)", AskVersion: []string{"-V"},
 		Summary: "netperf of Hewlett-Packard: UDP_STREAM for udp-rate, TCP_STREAM for tcp-stream, UDP_RR, TCP_RR and TCP_CRR for round trips and connections",
+		Differs: "it has no warm-up; it tells a stream as a whole, slow start included, and of latencies mean and median, the median in whole µs; it connects to one port of the sink, where tcp-crr connects to eight in turn",
 	}
 }
 

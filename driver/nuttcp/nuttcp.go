@@ -40,6 +40,7 @@ func (Driver) Describe() driver.Description {
 	return driver.Description{
 		Name: "nuttcp", Program: "nuttcp", Package: "nuttcp", AskVersion: []string{"-V"},
 		Summary: "nuttcp: a stream for tcp-stream, -u for udp-rate, as fast as it can or at a rate",
+		Differs: "its streams get their congestion control some ms after they have begun; at a rate it keeps a CPU busy between two datagrams",
 	}
 }
 

@@ -34,6 +34,7 @@ func (Driver) Describe() driver.Description {
 	return driver.Description{
 		Name: "ping", Program: "ping", Package: "iputils-ping", AskVersion: []string{"-V"},
 		Summary: "ping of iputils: echo requests for ping, at an interval or each after an answer",
+		Differs: "it tells round trips in whole µs, counted from when a request was sent and not from when it was due; it writes a line for each answer, and sends the next request after that",
 	}
 }
 
