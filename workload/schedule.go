@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/nettoll/nettoll/part"
@@ -16,13 +17,31 @@ func ScheduleParams(word, rate string) part.List {
 	}
 }
 
+// replays says whether messages are those of a file, which has a rate and sizes of its own.
+func replays(p part.Params) bool { return strings.HasPrefix(p["arrivals"], "replay:") }
+
+// Scheduled says whether the parameters of [ScheduleParams] ask for a schedule.
+func Scheduled(p part.Params) bool { return p.Rate("rate") > 0 || replays(p) }
+
+// Varied says whether its messages differ in length.
+func Varied(p part.Params) bool { return p["sizes"] != "constant" || replays(p) }
+
+// Unscheduled returns an error that says which parameter of a schedule is given where there is none.
+func Unscheduled(p part.Params) error {
+	for _, name := range []string{"arrivals", "sizes"} {
+		if !Scheduled(p) && p[name] != "constant" {
+			return fmt.Errorf("%s=%s needs a rate", name, p[name])
+		}
+	}
+	return nil
+}
+
 // Schedule makes the schedule of [ScheduleParams], nil where there is no rate. Messages have size bytes on average, least at least and most at most.
 func (s Spec) Schedule(size, least, most int) (*traffic.Schedule, error) {
-	rate := s.Params.Rate("rate")
-	if rate == 0 && !strings.HasPrefix(s.Params["arrivals"], "replay:") { // a file has a rate of its own
+	if !Scheduled(s.Params) {
 		return nil, nil //nolint:nilnil // no rate, no schedule
 	}
 	return traffic.NewSchedule(traffic.ScheduleSpec{
-		Rate: rate, Arrivals: s.Params["arrivals"], Sizes: s.Params["sizes"], Size: size, Least: least, Most: most, Seed: s.Seed,
+		Rate: s.Params.Rate("rate"), Arrivals: s.Params["arrivals"], Sizes: s.Params["sizes"], Size: size, Least: least, Most: most, Seed: s.Seed,
 	})
 }

@@ -35,9 +35,18 @@ func StreamParams() part.List {
 // auto leaves a size to the kernel.
 const auto = "auto"
 
+// SameOr is a [part.Param] check for the length of a response, or for "same": that of its request.
+func SameOr(check func(string) (string, error)) func(string) (string, error) {
+	return wordOr("same", check)
+}
+
 func autoOr(check func(string) (string, error)) func(string) (string, error) {
+	return wordOr(auto, check)
+}
+
+func wordOr(word string, check func(string) (string, error)) func(string) (string, error) {
 	return func(s string) (string, error) {
-		if s == auto {
+		if s == word {
 			return s, nil
 		}
 		return check(s)

@@ -60,7 +60,7 @@ func newExchange(s workload.Spec) exchange {
 		header: kindSize, request: s.Params.Size("payload"), response: s.Params.Size("response"),
 		sinkCloses: s.Params["closes"] == string(workload.Sink),
 	}
-	if varied(s.Params) {
+	if workload.Varied(s.Params) {
 		e.header = lengthSize
 	}
 	return e

@@ -237,7 +237,7 @@ func TestFaults(t *testing.T) {
 		src.remotes[0].SetPort(9) // nobody there
 		source, sink := p.run()
 		want(t, "source", source, "connect: connection refused")
-		if sink.Doubt != undrained || sink.Span > int64(length+2*traffic.DrainLimit) {
+		if sink.Doubt != undrained || sink.Span > int64(length+25*traffic.DrainLimit) {
 			t.Errorf("sink: %+v", sink)
 		}
 		src.remotes[0].SetPort(sinkPort)

@@ -15,8 +15,7 @@ type sink struct {
 	listeners []sock.Socket
 	poller    *sock.Poller
 	stall     workload.Stall
-	plant     int64 // ns
-	clockCost int64 // ns of one clock read
+	plant     traffic.Delay
 
 	// Of one trial.
 	broke   bool // a connection of this trial was lost, or
@@ -154,9 +153,7 @@ func (s *sink) serve(c sock.Socket, trial uint64, open, deadline int64) outcome 
 	if s.stall.Every > 0 {
 		traffic.StandStill(open, s.stall.Every, s.stall.For)
 	}
-	if s.plant > 0 {
-		s.sample.Planted += s.delay()
-	}
+	s.sample.Planted += s.plant.Spin()
 	if !s.write(c, s.answer(size), deadline) || !s.sinkCloses && !s.hungUp(c, deadline) {
 		return lost
 	}
@@ -164,28 +161,6 @@ func (s *sink) serve(c sock.Socket, trial uint64, open, deadline int64) outcome 
 		return last
 	}
 	return one
-}
-
-// delay spins for as long as is planted and returns how long it really was: the clock reads at both ends count for one.
-//
-//go:nosplit
-func (s *sink) delay() int64 {
-	start := clock.Now()
-	for {
-		if now := clock.Now(); now-start >= s.plant {
-			return now - start + s.clockCost
-		}
-	}
-}
-
-// clockCost measures what one clock read takes, in nanoseconds.
-func clockCost() int64 {
-	const reads = 1000
-	start := clock.Now()
-	for range reads {
-		clock.Now()
-	}
-	return (clock.Now() - start) / reads
 }
 
 // Collect implements [traffic.Collector]: it says in words what the loop has noted.
@@ -206,9 +181,9 @@ func (s *sink) Collect() {
 
 // init makes what a sink has. The calling thread is inside the container's namespace.
 func (s *sink) init(spec workload.Spec) error {
-	s.stall, s.plant, s.clockCost = spec.Stall, int64(spec.Plant), clockCost()
+	s.stall, s.plant = spec.Stall, traffic.NewDelay(spec.Plant)
 	s.in, s.out = make([]byte, s.request), make([]byte, max(s.request, s.response))
-	if varied(spec.Params) {
+	if workload.Varied(spec.Params) {
 		s.in, s.out = make([]byte, largest), make([]byte, largest)
 	}
 	n := min(spec.Params.Count("ports"), max(1, spec.LocalPorts))

@@ -3,7 +3,6 @@ package tcpcrr
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/nettoll/nettoll/internal/linux/netns"
@@ -36,7 +35,7 @@ func (Workload) Describe() workload.Description {
 		Summary:    "TCP connections made, used for one request and its response, and closed, one after the other (netperf TCP_CRR)",
 		Reproduces: "netperf TCP_CRR",
 		Primary: func(p part.Params) string {
-			if scheduled(p) { // the rate is what was asked for
+			if workload.Scheduled(p) { // the rate is what was asked for
 				return "latency_p50"
 			}
 			return "connection_rate"
@@ -47,7 +46,7 @@ func (Workload) Describe() workload.Description {
 		Spins: func(part.Params) bool { return false },
 		Params: slices.Concat(part.List{
 			{Name: "payload", Default: "1", Summary: "bytes of a request, 1 to 1MiB", Check: part.SizeBetween(kindSize, largest)},
-			{Name: "response", Default: same, Quiet: true, Summary: "bytes of a response, 1 to 1MiB; same: as many as its request", Check: sameOr(part.SizeBetween(1, largest))},
+			{Name: "response", Default: same, Quiet: true, Summary: "bytes of a response, 1 to 1MiB; same: as many as its request", Check: workload.SameOr(part.SizeBetween(1, largest))},
 			{
 				Name: "closes", Default: string(workload.Sink), Quiet: true, Values: []string{string(workload.Source), string(workload.Sink)},
 				Summary: "who closes a connection first, and has it in TIME_WAIT: sink, as with netperf, when the response is sent; source, when it has come",
@@ -74,35 +73,12 @@ func trial(p part.Params) time.Duration {
 	return least
 }
 
-func sameOr(check func(string) (string, error)) func(string) (string, error) {
-	return func(s string) (string, error) {
-		if s == same {
-			return s, nil
-		}
-		return check(s)
-	}
-}
-
-// replays says whether connections are those of a file, which has a rate and sizes of its own.
-func replays(p part.Params) bool { return strings.HasPrefix(p["arrivals"], "replay:") }
-
-// scheduled says whether connections begin when they are due.
-func scheduled(p part.Params) bool { return p["rate"] != closed || replays(p) }
-
-// varied says whether requests are not all of one length.
-func varied(p part.Params) bool { return p["sizes"] != constant || replays(p) }
-
 // refuse says which parameters cannot go together.
 func refuse(p part.Params) error {
-	switch {
-	case !scheduled(p) && p["arrivals"] != constant:
-		return fmt.Errorf("arrivals=%s needs a rate", p["arrivals"])
-	case !scheduled(p) && p["sizes"] != constant:
-		return fmt.Errorf("sizes=%s needs a rate", p["sizes"])
-	case varied(p) && p.Size("payload") < lengthSize:
+	if workload.Scheduled(p) && workload.Varied(p) && p.Size("payload") < lengthSize {
 		return fmt.Errorf("payload=%s: requests of different lengths say theirs in %d bytes (want at least that)", p["payload"], lengthSize)
 	}
-	return nil
+	return workload.Unscheduled(p)
 }
 
 // options are those of all sockets, listening ones too: what they accept inherits them.
@@ -160,7 +136,7 @@ func (Workload) Metrics(t workload.Trial) workload.Result {
 		r.Metrics["connection_rate_per_pair"] = float64(received) / window / float64(len(t.Sources))
 		r.PerPair["connection_rate"] = rates
 	}
-	if scheduled(t.Params) {
+	if workload.Scheduled(t.Params) {
 		r.Metrics["backlog"] = float64(backlog)
 		if asked := float64(len(t.Sources)) * t.Params.Rate("rate") * window; t.Params["arrivals"] == constant && float64(sent) < (1-behind)*asked {
 			r.Warnings = append(r.Warnings, "the source fell behind the rate that it was to connect at")

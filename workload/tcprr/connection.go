@@ -75,7 +75,7 @@ func open(s workload.Spec) (endpoint, error) {
 		request: s.Params.Size("payload"), response: s.Params.Size("response"),
 		in: make([]byte, readSize),
 	}
-	if varied(s.Params) {
+	if workload.Varied(s.Params) {
 		e.header = lengthSize
 	}
 	for i := range e.conns {

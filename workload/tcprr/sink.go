@@ -8,11 +8,10 @@ import (
 
 type sink struct {
 	endpoint
-	listener  sock.Socket
-	plant     int64 // ns
-	clockCost int64 // ns of one clock read
-	streams   []stream
-	over      int // streams whose last request was answered
+	listener sock.Socket
+	plant    traffic.Delay
+	streams  []stream
+	over     int // streams whose last request was answered
 }
 
 // stream is how far one connection has been read.
@@ -135,30 +134,6 @@ func (s *sink) reply(i, size int, w traffic.Window) bool {
 	if s.spec.Stall.Every > 0 {
 		traffic.StandStill(w.Open, s.spec.Stall.Every, s.spec.Stall.For)
 	}
-	if s.plant > 0 {
-		s.sample.Planted += s.delay()
-	}
+	s.sample.Planted += s.plant.Spin()
 	return s.write(s.conns[i], size, w.Close+limit)
-}
-
-// delay spins for as long as is planted and returns how long it really was: the clock reads at both ends count for one.
-//
-//go:nosplit
-func (s *sink) delay() int64 {
-	start := clock.Now()
-	for {
-		if now := clock.Now(); now-start >= s.plant {
-			return now - start + s.clockCost
-		}
-	}
-}
-
-// clockCost measures what one clock read takes, in nanoseconds.
-func clockCost() int64 {
-	const reads = 1000
-	start := clock.Now()
-	for range reads {
-		clock.Now()
-	}
-	return (clock.Now() - start) / reads
 }

@@ -3,7 +3,6 @@ package tcprr
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/nettoll/nettoll/internal/linux/sock"
@@ -36,7 +35,7 @@ func (Workload) Describe() workload.Description {
 		Summary:    "requests and responses on TCP connections that last, timed one by one (netperf TCP_RR)",
 		Reproduces: "netperf TCP_RR, and its bursts with in-flight; the IBM report's latency of 100 bytes out and 200 back (payload 100, response 200)",
 		Primary: func(p part.Params) string {
-			if !scheduled(p) && (p.Count("in-flight") > 1 || p.Count("flows") > 1) { // latency is a figure of the queue that they make
+			if !workload.Scheduled(p) && (p.Count("in-flight") > 1 || p.Count("flows") > 1) { // latency is a figure of the queue that they make
 				return "transaction_rate"
 			}
 			return "latency_p50"
@@ -47,7 +46,7 @@ func (Workload) Describe() workload.Description {
 		Spins: func(p part.Params) bool { return p["mode"] == "spin" },
 		Params: slices.Concat(part.List{
 			{Name: "payload", Default: "1", Summary: "bytes of a request, 1 to 1MiB", Check: part.SizeBetween(kindSize, largest)},
-			{Name: "response", Default: same, Quiet: true, Summary: "bytes of a response, 1 to 1MiB; same: as many as its request", Check: sameOr(part.SizeBetween(1, largest))},
+			{Name: "response", Default: same, Quiet: true, Summary: "bytes of a response, 1 to 1MiB; same: as many as its request", Check: workload.SameOr(part.SizeBetween(1, largest))},
 			{Name: "mode", Default: "wait", Summary: "wait: both ends sleep until something comes; spin: both ends keep asking", Values: []string{"wait", "spin"}},
 			{Name: "in-flight", Default: "1", Quiet: true, Summary: "requests on a connection that wait for their responses, 1 to 1024", Check: part.CountBetween(1, mostAhead)},
 			{Name: "flows", Default: "1", Quiet: true, Summary: "connections of a pair, 1 to 256; one thread at each end serves them all", Check: part.CountBetween(1, mostFlows)},
@@ -76,37 +75,15 @@ func trial(p part.Params) time.Duration {
 	return least
 }
 
-func sameOr(check func(string) (string, error)) func(string) (string, error) {
-	return func(s string) (string, error) {
-		if s == same {
-			return s, nil
-		}
-		return check(s)
-	}
-}
-
-// replays says whether requests are those of a file, which has a rate and sizes of its own.
-func replays(p part.Params) bool { return strings.HasPrefix(p["arrivals"], "replay:") }
-
-// scheduled says whether requests are sent when they are due.
-func scheduled(p part.Params) bool { return p["rate"] != closed || replays(p) }
-
-// varied says whether requests are not all of one length.
-func varied(p part.Params) bool { return p["sizes"] != constant || replays(p) }
-
 // refuse says which parameters cannot go together.
 func refuse(p part.Params) error {
 	switch {
-	case scheduled(p) && p.Count("in-flight") > 1:
+	case workload.Scheduled(p) && p.Count("in-flight") > 1:
 		return fmt.Errorf("in-flight=%s at a rate: requests are sent whatever is in flight", p["in-flight"])
-	case !scheduled(p) && p["arrivals"] != constant:
-		return fmt.Errorf("arrivals=%s needs a rate", p["arrivals"])
-	case !scheduled(p) && p["sizes"] != constant:
-		return fmt.Errorf("sizes=%s needs a rate", p["sizes"])
-	case varied(p) && p.Size("payload") < lengthSize:
+	case workload.Scheduled(p) && workload.Varied(p) && p.Size("payload") < lengthSize:
 		return fmt.Errorf("payload=%s: requests of different lengths say theirs in %d bytes (want at least that)", p["payload"], lengthSize)
 	}
-	return nil
+	return workload.Unscheduled(p)
 }
 
 // Open implements [workload.Workload].
@@ -124,7 +101,7 @@ func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
 		}
 		return src, nil
 	case workload.Sink:
-		snk := &sink{endpoint: e, streams: make([]stream, len(e.conns)), listener: sock.Socket{FD: -1}, plant: int64(s.Plant), clockCost: clockCost()}
+		snk := &sink{endpoint: e, streams: make([]stream, len(e.conns)), listener: sock.Socket{FD: -1}, plant: traffic.NewDelay(s.Plant)}
 		if err := snk.init(); err != nil {
 			snk.Close()
 			return nil, err
@@ -156,7 +133,7 @@ func (s *source) init() error {
 
 func (s *sink) init() error {
 	s.out = make([]byte, max(s.request, s.response))
-	if varied(s.spec.Params) && s.response == 0 {
+	if workload.Varied(s.spec.Params) && s.response == 0 {
 		s.out = make([]byte, largest)
 	}
 	var err error
@@ -193,7 +170,7 @@ func (Workload) Metrics(t workload.Trial) workload.Result {
 		r.Metrics["transaction_rate_per_pair"] = float64(received) / window / float64(len(t.Sources))
 		r.PerPair["transaction_rate"] = rates
 	}
-	if scheduled(t.Params) {
+	if workload.Scheduled(t.Params) {
 		r.Metrics["backlog"] = float64(backlog)
 		if asked := float64(len(t.Sources)) * t.Params.Rate("rate") * window; t.Params["arrivals"] == constant && float64(sent) < (1-behind)*asked {
 			r.Warnings = append(r.Warnings, "the source fell behind the rate that it was to send at")
