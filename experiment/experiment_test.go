@@ -3,6 +3,7 @@ package experiment_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -117,6 +118,23 @@ func TestHosts(t *testing.T) {
 }
 
 // What the code sets is checked as well as what files say.
+// What has no ports cannot cross a network that translates them.
+func TestResolveWithoutPorts(t *testing.T) {
+	e := example(t, experiment.DefaultExample)
+	e.Workloads = []experiment.Load{{Choice: experiment.Choice{Name: "ping"}}}
+	r, err := experiment.Resolve(e, catalogue.New().Parts(), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if slices.ContainsFunc(r.Cells, func(c experiment.Cell) bool { return c.Network == "nat" }) {
+		t.Error("ping is measured across nat")
+	}
+	want := experiment.Omission{What: "nat/cross-host/1/ping(payload=56,interval=1ms)", Reason: "ping has no ports, and ports are what nat translates: its host would answer"}
+	if !slices.Contains(r.Omitted, want) {
+		t.Errorf("left out: %+v, want %+v among it", r.Omitted, want)
+	}
+}
+
 func TestResolveErrors(t *testing.T) {
 	for _, c := range []struct {
 		name   string

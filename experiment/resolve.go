@@ -348,6 +348,10 @@ func (r *Resolved) add(stacks []stack, g group, cpus int) {
 				continue
 			}
 		}
+		if x, ok := s.network.(network.Translator); ok && d.Alone && x.Translates(g.hosts, s.params) {
+			r.omit(s.id+"/"+g.where(), "%s has no ports, and ports are what %s translates: its host would answer", d.Name, s.id)
+			continue
+		}
 		here = append(here, s)
 	}
 	if len(here) == 0 || here[0].id != stacks[0].id {

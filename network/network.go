@@ -36,6 +36,12 @@ type Excluder interface {
 	Exclude(hosts int, p part.Params) string
 }
 
+// A Translator is a network in which containers are reached at addresses that are not theirs, by port: what has no ports reaches somebody else.
+type Translator interface {
+	// Translates says whether that is so in labs of so many hosts.
+	Translates(hosts int, p part.Params) bool
+}
+
 // A Lab is what a network is asked to join.
 type Lab struct {
 	// Hosts are the container hosts; the first is host 1. More than one are joined by an underlay.

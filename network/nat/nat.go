@@ -31,11 +31,14 @@ func (Network) Describe() network.Description {
 
 // Exclude leaves out labs of one host in which nothing would be translated.
 func (Network) Exclude(hosts int, p part.Params) string {
-	if hosts > 1 || p.On(hairpin) {
+	if (Network{}).Translates(hosts, p) {
 		return ""
 	}
 	return "on one host nat is bridge: containers talk without translation (hairpin=true would translate)"
 }
+
+// Translates says where it does.
+func (Network) Translates(hosts int, p part.Params) bool { return hosts > 1 || p.On(hairpin) }
 
 // Build makes a bridge on each host, with a port for every container, and the translation.
 func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error) {
