@@ -29,7 +29,7 @@ func (v *view) probeSection() (Section, bool) {
 	}
 	s.Blocks = append([]Block{{
 		Text: "Every cell, but for the twins, was measured once more in each block, with tracepoints switched on at the beginning and the end of each soft interrupt. " +
-			"Given is the time in those of the network, on the CPUs that sources and sinks run on, whoever they interrupted. " + apart +
+			"Given is the time in those of the network, on the CPUs that sources and sinks run on, whoever they interrupted and whosever packets they were. " + apart +
 			". The probe costs what the metric of the tables above is worse by than without it, in the same blocks, with its 95 % interval. " +
 			"Where there are no twins there is no floor: of the differences nothing is claimed but their intervals.",
 		Tone: Quiet,
