@@ -126,7 +126,7 @@ func (r *Result) sum(durations [traffic.Quantities]*hdrhistogram.Histogram) {
 	for _, in := range r.Intervals {
 		for name, value := range in.Metrics {
 			switch name {
-			case "retransmits":
+			case "retransmits", "ports_busy":
 				r.Metrics[name] += value
 				continue
 			case "backlog":

@@ -15,6 +15,7 @@ import (
 
 	"github.com/nettoll/nettoll/internal/linux/clock"
 	"github.com/nettoll/nettoll/internal/linux/sock"
+	"github.com/nettoll/nettoll/internal/linux/thread"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/proof"
 	"github.com/nettoll/nettoll/traffic"
@@ -48,6 +49,7 @@ type Session struct {
 	Versions  map[string]string `json:"versions"`             // of both programs
 	RoundTrip float64           `json:"round_trip,omitempty"` // s: shortest of some on the connection by which both ends agree
 	Granted   sock.Facts        `json:"granted"`              // to the source's first socket
+	CPUs      []int             `json:"cpus,omitempty"`       // that the source's threads are bound to
 	Interval  float64           `json:"interval"`             // s
 	WarmUp    float64           `json:"warm_up"`              // s of each interval that do not count
 }
@@ -103,7 +105,7 @@ func (s *source) meet(ctx context.Context) error {
 	d := s.o.Workload.Describe()
 	s.alone = d.Alone
 	s.result.Session = Session{
-		Workload: d.ID(s.o.Params), Params: s.o.Params, Pairs: s.o.Pairs, Versions: map[string]string{"source": s.o.Version},
+		Workload: d.ID(s.o.Params), Params: s.o.Params, Pairs: s.o.Pairs, Versions: map[string]string{"source": s.o.Version}, CPUs: s.o.CPUs,
 		Interval: s.o.Length.Seconds(), WarmUp: s.warm().Seconds(),
 	}
 	network := s.o.Network
@@ -196,9 +198,7 @@ func (s *source) run(ctx context.Context) error {
 	if f, err := s.crew.facts(); err == nil && len(f) > 0 {
 		s.result.Granted = f[0]
 	}
-	if least := s.o.Workload.Describe().Trial(s.o.Params); s.o.Length < least {
-		s.result.Warnings = append(s.result.Warnings, fmt.Sprintf("an interval of %v is short: a trial of this workload lasts %v to be sound", s.o.Length, least))
-	}
+	s.doubt()
 	s.o.Begun(s.result.Session)
 	began := time.Now()
 	run := uint64(began.Unix()) << 32 // what is on its way from an earlier source belongs to no trial of this one
@@ -220,6 +220,25 @@ func (s *source) run(ctx context.Context) error {
 		return nil
 	}
 	return s.line.say(request{Do: doEnd})
+}
+
+// doubt says what is not sound about what was asked for.
+func (s *source) doubt() {
+	d := s.o.Workload.Describe()
+	if least := d.Trial(s.o.Params); s.o.Length < least {
+		s.result.Warnings = append(s.result.Warnings, fmt.Sprintf("an interval of %v is short: a trial of this workload lasts %v to be sound", s.o.Length, least))
+	}
+	cpus := len(s.o.CPUs)
+	if all, err := thread.CPUs(); err == nil && cpus == 0 {
+		cpus = len(all)
+	}
+	spinners := s.o.Pairs
+	if s.local == s.remote.Addr() { // the sink's are here, too
+		spinners *= 2
+	}
+	if d.Spins(s.o.Params) && spinners > cpus {
+		s.result.Warnings = append(s.result.Warnings, fmt.Sprintf("%d threads spin on %s: they wait for each other's turns", spinners, count(cpus, "CPU")))
+	}
 }
 
 // dismiss closes everything. The threads of a trial that was given up end when its window does.

@@ -36,17 +36,24 @@ figures for each interval and one for all of them. ADDRESS is an address or a na
 wait at the usual one. No privilege is needed, and nothing is built.
 
 WORKLOAD is written as for nettoll run, with its parameters in parentheses (nettoll list workload has them all); in a shell
-it wants quotes. Each interval is a trial, with its warm-up, which does not count, its window and the end of what is
-under way; between two of them nothing is sent for some round trips. Over all intervals rates are means, losses are of all that was sent,
-and percentiles are those of all samples. A percentile q is shown where there are 100/(1-q) samples.
+it wants quotes. ping needs no sink: the kernel of the other machine answers.
 
-With --json it is one object: workload, params, source, sink, pairs, versions, round_trip, granted, interval,
-warm_up, intervals (each with start, duration, window, metrics, limit, warnings), metrics, limit and
+Each interval is a trial, with its warm-up, which does not count, its window and the end of what is under way; between
+two of them nothing is sent for some round trips. Over all intervals rates are means, losses are of all that was
+sent, and percentiles are those of all samples. A percentile q is shown where there are 100/(1-q) samples.
+
+Where the threads run can make a larger difference than the network: --cpu, here and there, binds them. One run by hand
+is one sample; which of two networks costs more is what nettoll run finds out.
+
+With --json it is one object: workload, params, source, sink, pairs, versions, round_trip, granted, cpus, interval,
+warm_up, intervals (each with start, duration, window, metrics, limit, failure, warnings), metrics, limit and
 warnings, all in base units, and error where it ended with one.`,
 		Example: `  nettoll source udp-rr 10.0.0.2                                round trips, both ends asleep between them
   nettoll source 'udp-rr(mode=spin,payload=100)' 10.0.0.2       both ends spinning
   nettoll source tcp-stream server.example --ipv6 --time 30s
+  nettoll source 'tcp-stream(direction=reverse,congestion=bbr)' 10.0.0.2
   nettoll source 'udp-rate(payload=1400)' '[fd00::2]:7000' --pairs 4
+  nettoll source ping 10.0.0.3
   nettoll source udp-rr 10.0.0.2 --json | jq .metrics.latency_p99`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 2 {
@@ -213,7 +220,10 @@ func (t *byHandTable) begin(s byhand.Session) {
 		fmt.Fprintf(w, "  (TCP round trip %s)", report.Number(s.RoundTrip, measure.UnitSecond))
 	}
 	if s.Granted.Congestion != "" {
-		fmt.Fprintf(w, "  %s, MSS %d", s.Granted.Congestion, s.Granted.MSS)
+		fmt.Fprintf(w, "  %s", s.Granted.Congestion)
+	}
+	if s.Granted.MSS > 0 {
+		fmt.Fprintf(w, ", MSS %d", s.Granted.MSS)
 	}
 	fmt.Fprintln(w)
 	if v := s.Versions; v["sink"] != "" && v["sink"] != v["source"] {

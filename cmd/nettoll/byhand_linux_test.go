@@ -24,7 +24,7 @@ import (
 	"github.com/nettoll/nettoll/workload/workloadtest"
 )
 
-// shell is a place in which somebody types commands: a machine of its own, joined to another one by a link.
+// shell is a place in which somebody types commands: a machine of its own, joined to another one by a link, or without one where the test is.
 type shell struct {
 	*testnet.Machine
 	t    *testing.T
@@ -126,7 +126,11 @@ func (s shell) start(command string) *typed {
 	s.t.Helper()
 	c := &typed{cmd: exec.Command("sh", "-c", strings.ReplaceAll(command, "nettoll ", `exec "$`+programEnv+`" `))}
 	c.cmd.Stdout, c.cmd.Stderr = &c.stdout, &c.stderr
-	if err := s.Do(c.cmd.Start); err != nil { // a child is where the thread is that makes it
+	do := func(f func() error) error { return f() }
+	if s.Machine != nil {
+		do = s.Do // a child is where the thread is that makes it
+	}
+	if err := do(c.cmd.Start); err != nil {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() {

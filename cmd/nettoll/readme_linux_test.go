@@ -10,11 +10,13 @@ import (
 	"testing"
 
 	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/workload/workloadtest"
 )
 
 // The commands of the README do what it says, in its order and in one directory; those that measure are made short. Its experiment can be planned.
 func TestReadme(t *testing.T) {
 	testnet.Root(t)
+	workloadtest.Loopback(t)
 	text, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -37,12 +39,17 @@ func TestReadme(t *testing.T) {
 		"init":                             nil,
 		"plan default.yaml":                nil,
 		"compare OLD NEW --fail-on slower": nil,
+		"sink":                             nil,
+		"source udp-rr 127.0.0.1":          {"--time", "200ms"},
+		"source tcp-stream(direction=reverse) 127.0.0.1": {"--time", "200ms"},
+		"source ping 127.0.0.1":                          {"--time", "200ms"},
 	}
 	seen := 0
+	here := shell{t: t}
 	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
 		for line := range strings.Lines(block[1]) {
 			line, _, _ = strings.Cut(line, " #")
-			words, ok := strings.CutPrefix(strings.TrimSpace(line), "nettoll ")
+			words, ok := strings.CutPrefix(strings.TrimSpace(strings.ReplaceAll(line, "'", "")), "nettoll ")
 			if !ok {
 				continue
 			}
@@ -52,6 +59,10 @@ func TestReadme(t *testing.T) {
 				continue
 			}
 			seen++
+			if words == "sink" { // which waits
+				here.sink("nettoll sink")
+				continue
+			}
 			run("", append(strings.Fields(words), more...)...)
 			if slices.Contains(more, "OLD") {
 				if err := os.CopyFS(filepath.Join(dir, "NEW"), os.DirFS(filepath.Join(dir, "OLD"))); err != nil {
