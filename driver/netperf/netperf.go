@@ -151,7 +151,7 @@ func testOf(s workload.Spec) test {
 			asks:    []string{"ELAPSED_TIME", "LOCAL_SEND_THROUGHPUT", "LOCAL_SEND_CALLS", "LOCAL_BYTES_SENT", "REMOTE_RECV_CALLS", "REMOTE_BYTES_RECVD"},
 		}
 	case "udp-rr":
-		return test{name: "UDP_RR", read: readRoundTrips, options: slices.Concat(ports, connected, roundTrip), asks: latency}
+		return test{name: "UDP_RR", read: readUDP, options: slices.Concat(ports, connected, roundTrip), asks: latency}
 	case "tcp-rr":
 		return test{name: "TCP_RR", read: readRoundTrips, options: slices.Concat(ports, roundTrip, []string{"-D"}), asks: latency}
 	case "tcp-crr":

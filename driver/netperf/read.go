@@ -156,6 +156,18 @@ func readStream(sender, congestion string) func(driver.Said, *traffic.Sample, *t
 	}
 }
 
+// readUDP reads what UDP_RR says.
+func readUDP(from driver.Said, s *traffic.Sample, r *traffic.Recorder) error {
+	if err := readRoundTrips(from, s, r); err != nil {
+		return err
+	}
+	if silent := float64(s.Window) - float64(s.Sent)*s.Foreign.Mean; silent > float64(lostAfter) {
+		s.Received--
+		s.Doubt = "a response was lost, and netperf waited for it until its time was up"
+	}
+	return nil
+}
+
 // readRoundTrips reads what a request/response test of one in flight says.
 func readRoundTrips(from driver.Said, s *traffic.Sample, _ *traffic.Recorder) error {
 	all, err := parse(from.Stdout)
@@ -180,10 +192,6 @@ func readRoundTrips(from driver.Said, s *traffic.Sample, _ *traffic.Recorder) er
 	s.Foreign.Mean, s.Foreign.Median = mean, max(median, 500)
 	if time.Duration(median) < coarse {
 		s.Doubt = "netperf tells the median in whole µs only, which are more than 5 % of it"
-	}
-	if silent := float64(s.Window) - requests*mean; silent > float64(lostAfter) && requests*mean > 0 {
-		s.Received--
-		s.Doubt = "a response was lost, and netperf waited for it until its time was up"
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ type reading = func(driver.Said, *traffic.Sample, *traffic.Recorder) error
 
 func readings() map[string]reading {
 	return map[string]reading{
-		"datagrams": readDatagrams, "stream": readStream("LOCAL_CONG_CONTROL", "reno"), "maerts": readStream("REMOTE_CONG_CONTROL", ""), "round trips": readRoundTrips,
+		"datagrams": readDatagrams, "stream": readStream("LOCAL_CONG_CONTROL", "reno"), "maerts": readStream("REMOTE_CONG_CONTROL", ""), "round trips": readUDP, "transactions": readRoundTrips,
 	}
 }
 
@@ -67,6 +67,9 @@ func TestRead(t *testing.T) {
 		{"one was lost", "round trips", change(roundTripSay, "26587", "13293", "26585.377", "13292.377"), traffic.Sample{
 			Sent: 13293, Received: 13292, Total: 13293, Window: 1000046869, Span: 1000046869, Foreign: traffic.Foreign{Mean: 37570, Median: 25000},
 			Doubt: "a response was lost, and netperf waited for it until its time was up",
+		}, ""},
+		{"a pause", "transactions", change(roundTripSay, "26587", "13293", "26585.377", "13292.377"), traffic.Sample{
+			Sent: 13293, Received: 13293, Total: 13293, Window: 1000046869, Span: 1000046869, Foreign: traffic.Foreign{Mean: 37570, Median: 25000},
 		}, ""},
 		{"none", "round trips", change(roundTripSay, "26587", "0"), traffic.Sample{}, "counted no round trip"},
 		{"no number", "round trips", change(roundTripSay, "37.57", "-nan"), traffic.Sample{}, `MEAN_LATENCY="-nan", which is no count`},
