@@ -333,7 +333,7 @@ func (s *source) take(i int, w traffic.Window) bool {
 		now := clock.Now()
 		for left := n; left > 0; {
 			if f.first == f.next {
-				return s.lost(0) // bytes that nobody asked for
+				return false // bytes that nobody asked for
 			}
 			r := &f.asked[f.first&uint64(len(f.asked)-1)]
 			part := min(left, s.answer(r.size)-f.got)

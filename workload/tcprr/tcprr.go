@@ -19,7 +19,7 @@ var _ workload.Workload = Workload{}
 const (
 	largest   = 1 << 20 // bytes
 	mostAhead = 1024    // requests in flight on a connection
-	mostFlows = 256
+	mostFlows = 128     // as many as a listening socket keeps until they are accepted (sock.Socket.Listen)
 	same      = "same"
 	closed    = "closed"
 	constant  = "constant"
@@ -49,7 +49,7 @@ func (Workload) Describe() workload.Description {
 			{Name: "response", Default: same, Quiet: true, Summary: "bytes of a response, 1 to 1MiB; same: as many as its request", Check: workload.SameOr(part.SizeBetween(1, largest))},
 			{Name: "mode", Default: "wait", Summary: "wait: both ends sleep until something comes; spin: both ends keep asking", Values: []string{"wait", "spin"}},
 			{Name: "in-flight", Default: "1", Quiet: true, Summary: "requests on a connection that wait for their responses, 1 to 1024", Check: part.CountBetween(1, mostAhead)},
-			{Name: "flows", Default: "1", Quiet: true, Summary: "connections of a pair, 1 to 256; one thread at each end serves them all", Check: part.CountBetween(1, mostFlows)},
+			{Name: "flows", Default: "1", Quiet: true, Summary: "connections of a pair, 1 to 128; one thread at each end serves them all", Check: part.CountBetween(1, mostFlows)},
 		},
 			workload.ScheduleParams(closed, "requests a second of a pair, sent when they are due, whatever is outstanding; closed: each follows a response"),
 			workload.StreamParams()),

@@ -76,7 +76,7 @@ func TestWays(t *testing.T) {
 		for _, given := range []map[string]string{
 			{},
 			{"mode": "spin"},
-			{"flows": "4"},
+			{"flows": "128"},
 			{"in-flight": "8"},
 			{"payload": "100000", "response": "200000", "in-flight": "8"},      // more than both sockets hold: nobody waits for the other
 			{"mode": "spin", "payload": "200", "flows": "9", "in-flight": "3"}, // more flows than the source has ports
@@ -206,7 +206,7 @@ func TestRefuse(t *testing.T) {
 		{"sizes=uniform,rate=1k/s", "payload=1: requests of different lengths say theirs in 4 bytes"},
 		{"payload=0", "out of range (want 1 to 1048576 bytes)"},
 		{"response=some", "not a size"},
-		{"flows=0", "from 1 to 256"},
+		{"flows=0", "from 1 to 128"},
 		{"in-flight=1025", "from 1 to 1024"},
 		{"mode=single", "want one of wait, spin"},
 	} {
