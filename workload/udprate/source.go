@@ -181,7 +181,10 @@ func (s *source) send(trial uint64, w traffic.Window) {
 	share := 1
 	for now := clock.Now(); now < w.Close; {
 		sent := 0
-		if s.mode == single {
+		switch {
+		case s.mode == single && len(s.flows) == 1:
+			sent = s.shoot(trial, now-w.Open, share)
+		case s.mode == single:
 			for sent < share {
 				s.fill(0, trial, now-w.Open)
 				if s.flush(1) == 0 {
@@ -189,7 +192,7 @@ func (s *source) send(trial uint64, w traffic.Window) {
 				}
 				sent++
 			}
-		} else {
+		default:
 			for i := range s.most {
 				s.fill(i, trial, now-w.Open)
 			}
@@ -208,6 +211,27 @@ func (s *source) send(trial uint64, w traffic.Window) {
 			share = min(2*share, mostShare)
 		}
 	}
+}
+
+// shoot sends up to n datagrams one by one from one socket. It does what fill and flush do: what they do for others besides took some 2 % of the
+// source's time over loopback.
+//
+//go:nosplit
+func (s *source) shoot(trial uint64, since int64, n int) (sent int) {
+	for ; sent < n; sent++ {
+		traffic.PutHeader(s.header(), trial, s.numbers[0], since)
+		_, errno := s.sock.Send(&s.buf[0], len(s.buf), sock.DontWait)
+		if errno == sock.Again {
+			s.sample.Blocked++
+			_, errno = s.sock.Send(&s.buf[0], len(s.buf), 0)
+		}
+		if errno != 0 {
+			s.refused = errno
+			break
+		}
+		s.numbers[0]++
+	}
+	return sent
 }
 
 // fill writes the header of the datagram in a slot.
@@ -233,10 +257,21 @@ func (s *source) resize(slot, size int) {
 //
 //go:nosplit
 func (s *source) flush(n int) int {
-	sent, errno := s.put(n, sock.DontWait)
-	if errno == sock.Again {
+	to, sent := s.flows[s.flow], n
+	var errno sock.Errno
+	for flags := sock.DontWait; ; flags = 0 {
+		switch s.mode {
+		case batched:
+			sent, errno = to.SendBatch(s.batch, n, flags)
+		case segmented:
+			_, errno = to.Send(&s.buf[0], n*s.size, flags)
+		default:
+			_, errno = to.Send(&s.buf[0], s.size, flags)
+		}
+		if errno != sock.Again || flags == 0 {
+			break
+		}
 		s.sample.Blocked++
-		sent, errno = s.put(n, 0)
 	}
 	if errno != 0 {
 		s.refused = errno
@@ -247,21 +282,6 @@ func (s *source) flush(n int) int {
 		s.flow = 0
 	}
 	return sent
-}
-
-//go:nosplit
-func (s *source) put(n, flags int) (int, sock.Errno) {
-	to := s.flows[s.flow]
-	switch s.mode {
-	case batched:
-		return to.SendBatch(s.batch, n, flags)
-	case segmented:
-		_, errno := to.Send(&s.buf[0], n*s.size, flags)
-		return n, errno
-	default:
-		_, errno := to.Send(&s.buf[0], s.size, flags)
-		return 1, errno
-	}
 }
 
 // end sends end markers until the sink has answered one, or for so many ns. It returns how many datagrams of the step have come. After a step, which

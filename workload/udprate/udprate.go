@@ -240,7 +240,7 @@ func openSink(s workload.Spec, flows int) (*sink, error) {
 		e.slots, e.joins = sinkBatches, true
 		e.batch = sock.NewRecvBatch(e.slots, coalesced, true)
 	default:
-		e.buf = make([]byte, size)
+		e.buf, e.plain = make([]byte, size), flows == 1
 	}
 	return e, nil
 }
