@@ -36,18 +36,12 @@ func TryProbe() error {
 // trials.
 func (s *scheduler) visits(order []int) [][]int {
 	probed := func(i int) bool { return s.cells[i].Probe != "" }
-	with, without := slices.Clone(order), slices.Clone(order)
-	with = slices.DeleteFunc(with, func(i int) bool { return !probed(i) })
-	without = slices.DeleteFunc(without, probed)
-	switch {
-	case len(with) == 0:
-		return [][]int{without}
-	case len(without) == 0:
-		return [][]int{with}
-	case s.order.IntN(2) == 0:
-		return [][]int{with, without}
+	without := slices.DeleteFunc(slices.Clone(order), probed)
+	with := slices.DeleteFunc(slices.Clone(order), func(i int) bool { return !probed(i) })
+	if len(with) > 0 && s.order.IntN(2) == 0 {
+		with, without = without, with
 	}
-	return [][]int{without, with}
+	return slices.DeleteFunc([][]int{without, with}, func(part []int) bool { return len(part) == 0 })
 }
 
 // visit measures the trials of a part of a block, which are all with the probe or all without.

@@ -43,6 +43,9 @@ func TestVisits(t *testing.T) {
 	if first[true] < 30 || first[false] < 30 {
 		t.Errorf("of 100 blocks %d begin with the probe and %d without", first[true], first[false])
 	}
+	if parts := s.visits(nil); len(parts) > 0 {
+		t.Errorf("of nothing: %v", parts)
+	}
 	for _, order := range [][]int{{2, 0}, {1, 3}} {
 		if diff := cmp.Diff([][]int{order}, s.visits(order)); diff != "" {
 			t.Errorf("one kind alone (-want +got):\n%s", diff)
