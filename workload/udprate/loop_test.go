@@ -241,3 +241,36 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 }
+
+func TestLimitOf(t *testing.T) {
+	for _, tt := range []struct {
+		name         string
+		source, sink traffic.Sample
+		want         workload.Limit
+	}{
+		{"nothing lost, and the sink waited", traffic.Sample{Total: 1000}, traffic.Sample{Total: 1000, Awaited: 900}, workload.BySender},
+		{"a datagram in a thousand lost", traffic.Sample{Total: 1000}, traffic.Sample{Total: 999, Awaited: 900}, workload.BySender},
+		{"the sink was never done", traffic.Sample{Total: 1000}, traffic.Sample{Total: 1000, Awaited: 100}, ""},
+		{"the send buffer was full", traffic.Sample{Total: 1000, Blocked: 1}, traffic.Sample{Total: 1000, Awaited: 900}, workload.ByPath},
+		{"lost on the way", traffic.Sample{Total: 1000}, traffic.Sample{Total: 900, Dropped: 50}, workload.ByPath},
+		{"dropped by the sink", traffic.Sample{Total: 1000}, traffic.Sample{Total: 900, Dropped: 51, Awaited: 900}, workload.ByReceiver},
+		{"the sink gave up", traffic.Sample{Total: 1000}, traffic.Sample{Total: 900, Doubt: markerLost}, ""},
+		{"behind a queue", traffic.Sample{Total: 1000, Blocked: 1}, traffic.Sample{Total: 900, Doubt: markerLost}, workload.ByPath},
+		{"a foreign program", traffic.Sample{Total: 1000}, traffic.Sample{Total: 900, Window: 1}, ""},
+		{"nothing sent", traffic.Sample{}, traffic.Sample{}, ""},
+	} {
+		trial := workload.Trial{Params: resolve(t, nil), Sources: []traffic.Sample{tt.source}, Sinks: []traffic.Sample{tt.sink}}
+		if got := limitOf(trial); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
+	found := workload.Trial{
+		Params: resolve(t, map[string]string{"search": noDrop}), Window: time.Second, Length: time.Second,
+		Sources: []traffic.Sample{{Sent: 100, Received: 99, Window: 5e8, Total: 5000}, {Sent: 300, Received: 300, Window: 5e8, Total: 5000}},
+		Sinks:   []traffic.Sample{{Total: 4000, Dropped: 900}, {Total: 5000}},
+	}.Settled()
+	r := Workload{}.Metrics(found)
+	if r.Metrics["no_drop_rate"] != 800 || r.Metrics["packet_rate"] != 798 || r.Metrics["loss"] != 0.0025 || r.Limit != workload.ByReceiver {
+		t.Errorf("a search: %v, limit %q", r.Metrics, r.Limit)
+	}
+}
