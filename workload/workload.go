@@ -215,6 +215,11 @@ func DurationMetrics(of ...traffic.Quantity) []string {
 	return names
 }
 
+// foreign says whether another program drove the trial: it chose the window.
+func (t Trial) foreign() bool {
+	return slices.ContainsFunc(slices.Concat(t.Sources, t.Sinks), func(s traffic.Sample) bool { return s.Window > 0 })
+}
+
 // PutCPU writes the run times of all threads of a trial, ksoftirqd's included, as cores kept busy, and returns them in seconds.
 func (t Trial) PutCPU(metrics map[string]float64) (seconds float64) {
 	busy, user := 0.0, 0.0
@@ -231,7 +236,7 @@ func (t Trial) PutCPU(metrics map[string]float64) (seconds float64) {
 		busy += cores
 	}
 	seconds += t.Softirqd.Seconds()
-	if user > 0 { // foreign programs do not say
+	if !t.foreign() { // those programs do not say
 		metrics["cpu_user"] = user
 	}
 	metrics["cpu_softirqd"] = t.Softirqd.Seconds() / t.Length.Seconds()

@@ -247,7 +247,7 @@ func TestMetrics(t *testing.T) {
 		Sources: []traffic.Sample{{CPU: 600, Span: 1000, Resent: 3, TCP: tcp, Delivered: delivered(100), Bytes: 2000}, {CPU: 400, Span: 1000, Resent: 2}},
 		Sinks:   []traffic.Sample{{CPU: 200, Span: 1000, Delivered: delivered(1000), Bytes: 20000}, {CPU: 100, Span: 1000, Delivered: delivered(2000), Bytes: 40000}},
 	}
-	cpu := map[string]float64{"cpu_source": 1, "cpu_sink": 0.3, "cpu_softirqd": 0, "cpu_busy": 1.3, "retransmits": 5, "tcp_rtt": 2e-6, "tcp_min_rtt": 1e-6, "tcp_cwnd": 10}
+	cpu := map[string]float64{"cpu_source": 1, "cpu_sink": 0.3, "cpu_user": 0, "cpu_softirqd": 0, "cpu_busy": 1.3, "retransmits": 5, "tcp_rtt": 2e-6, "tcp_min_rtt": 1e-6, "tcp_cwnd": 10}
 	check := func(t *testing.T, want map[string]float64, perPair []float64) {
 		t.Helper()
 		maps.Copy(want, cpu)

@@ -221,7 +221,7 @@ func TestMetrics(t *testing.T) {
 			"packet_rate": 7996, "packet_rate_sent": 8000, "goodput": 6.3968e6,
 			"packet_rate_per_pair": 3998, "packet_rate_sent_per_pair": 4000, "goodput_per_pair": 3.1984e6,
 			"loss": 0.0005, "duplicates": 8. / 3998, "reordering": 4. / 3998,
-			"cpu_source": 0.8, "cpu_sink": 0.2, "cpu_softirqd": 7e-6, "cpu_busy": 1.000007, "cpu_per_packet": 8e-6 / 7998,
+			"cpu_source": 0.8, "cpu_sink": 0.2, "cpu_user": 0, "cpu_softirqd": 7e-6, "cpu_busy": 1.000007, "cpu_per_packet": 8e-6 / 7998,
 		},
 		PerPair: map[string][]float64{"packet_rate": {1998, 5998}, "packet_rate_sent": {2000, 6000}},
 	}

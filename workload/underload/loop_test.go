@@ -329,7 +329,7 @@ func TestMetrics(t *testing.T) {
 		Metrics: map[string]float64{
 			"packet_rate": 7996, "packet_rate_sent": 8000, "packet_rate_offered": 8000, "packet_rate_per_pair": 3998, "capacity": 10_000,
 			"loss": 0.0005, "duplicates": 8. / 3998, "reordering": 4. / 3998, "backlog": 3,
-			"cpu_source": 0.8, "cpu_sink": 0.2, "cpu_softirqd": 0, "cpu_busy": 1, "cpu_per_packet": 1e-6 / 7998,
+			"cpu_source": 0.8, "cpu_sink": 0.2, "cpu_user": 0, "cpu_softirqd": 0, "cpu_busy": 1, "cpu_per_packet": 1e-6 / 7998,
 		},
 		PerPair: map[string][]float64{"packet_rate": {1998, 5998}},
 	}
