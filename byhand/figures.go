@@ -2,6 +2,8 @@ package byhand
 
 import (
 	"fmt"
+	"maps"
+	"math"
 	"slices"
 	"strconv"
 
@@ -64,6 +66,7 @@ func (s *source) note(t workload.Trial) Interval {
 	if s.alone {
 		delete(in.Metrics, "cpu_sink")
 	}
+	maps.DeleteFunc(in.Metrics, func(_ string, x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }) // JSON has no word for them
 	if r.Window > 0 {
 		in.Window = r.Window.Seconds()
 	}

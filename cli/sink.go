@@ -52,14 +52,17 @@ Whoever can reach the port can make this program send and receive traffic, towar
 				return err
 			}
 			fmt.Fprintf(a.Err, "nettoll sink waits at %s\n", l.Addr())
-			err = s.Serve(ctx, l)
-			switch {
-			case ctx.Err() != nil:
+			done := make(chan error, 1)
+			go func() { done <- s.Serve(ctx, l) }()
+			select {
+			case <-ctx.Done(): // threads of a trial that is under way end with the program
 				return status(exitInterrupted)
-			case err != nil:
-				return status(exitFailed) // which has been said
+			case err := <-done:
+				if err != nil {
+					return status(exitFailed) // which has been said
+				}
+				return nil
 			}
-			return nil
 		},
 	}
 	cmd.Flags().StringVar(&listen, "listen", ":"+port, "`ADDRESS:PORT` to wait at; without an address all of this machine's, without a port "+port)

@@ -249,6 +249,29 @@ func TestByHandFaults(t *testing.T) {
 			t.Errorf("what was measured is not there:\n%s", &c.stdout)
 		}
 	})
+	t.Run("interrupted sink", func(t *testing.T) {
+		t.Parallel()
+		near, far := shells(t)
+		sink := far.sink("nettoll sink")
+		c := near.start("nettoll source udp-rr 10.9.0.2 --time 30s --interval 30s")
+		for deadline := time.Now().Add(5 * time.Second); !strings.Contains(c.stdout.String(), "udp-rr"); time.Sleep(5 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("no source: %s %s", &c.stdout, &c.stderr)
+			}
+		}
+		time.Sleep(200 * time.Millisecond) // it is in the middle of its trial
+		start := time.Now()
+		if err := sink.cmd.Process.Signal(syscall.SIGINT); err != nil {
+			t.Fatal(err)
+		}
+		_, _ = c.cmd.Wait(), sink.cmd.Wait() // the states say more
+		if here, there := c.cmd.ProcessState.ExitCode(), sink.cmd.ProcessState.ExitCode(); here != 1 || there != 130 || !strings.Contains(c.stderr.String(), "has ended the connection in the middle of a trial") {
+			t.Errorf("the source ended with %d: %s; the sink with %d: %s", here, &c.stderr, there, &sink.stderr)
+		}
+		if took := time.Since(start); took > 3*time.Second {
+			t.Errorf("ended after %v", took)
+		}
+	})
 	t.Run("descriptors of the sink", func(t *testing.T) {
 		t.Parallel()
 		near, far := shells(t)
