@@ -56,19 +56,25 @@ func TestStalls(t *testing.T) {
 		}
 		return float64(over) / float64(h.TotalCount()), time.Duration(h.ValueAtQuantile(99)), len(result.Warnings) == 0
 	}
-	for start := time.Now(); time.Since(start) < patience; {
-		quiet, _, whole := share(going)
+	right, unseen := false, false
+	for start := time.Now(); time.Since(start) < patience && !(right && unseen); {
+		if got, p99, all := share(closed); !unseen && all && got < 0.005 && p99 < slow {
+			unseen = true
+			t.Logf("in a closed loop %.2f %% take longer than %v, p99 %v", 100*got, slow, p99)
+		}
+		control, _, whole := share(going)
 		got, p99, all := share(open)
-		loop, loopP99, _ := share(closed)
 		if all && (got < 0.015 || p99 < slow) {
 			t.Errorf("on a schedule %.2f %% take longer than %v, p99 %v: fewer than the stalls make", 100*got, slow, p99)
 		}
-		if whole && all && quiet < 0.003 && got < 0.05 && loop < 0.005 && loopP99 < slow {
-			t.Logf("on a schedule %.2f %% take longer than %v, p99 %v; in a closed loop %.2f %%, p99 %v", 100*got, slow, p99, 100*loop, loopP99)
-			return
+		if !right && whole && all && control < 0.003 && got < 0.04 {
+			right = true
+			t.Logf("on a schedule %.2f %% take longer than %v, p99 %v", 100*got, slow, p99)
 		}
 	}
-	t.Logf("the machine was not quiet for a round in %v", patience)
+	if !right || !unseen {
+		t.Logf("the machine was not quiet for long enough in %v (on a schedule: %t, in a closed loop: %t)", patience, right, unseen)
+	}
 }
 
 // What is planted is found again.
