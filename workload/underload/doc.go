@@ -33,6 +33,6 @@
 //
 // In mode wait a sink that has nothing to receive sleeps, as an application does: at low loads the figure holds the wake-up of a sleeping CPU, at
 // high loads it never sleeps, so that latency may fall with the load before it rises. In mode spin it asks again and again, and what grows with the load
-// is the queue alone. The source keeps its CPU busy in both modes while the next datagram is less than 300 µs away, as timers are no
+// is the queue alone. Each mode has a capacity of its own: a flood whose sink keeps up with it pays for waking that up. The source keeps its CPU busy in both modes while the next datagram is less than 300 µs away, as timers are no
 // more precise than that: where it has to share its CPU there is no such workload.
 package underload
