@@ -165,7 +165,7 @@ func TestConnectsAnew(t *testing.T) {
 		},
 	})
 	complete(t, r)
-	for range 3 {
+	for range 2 {
 		tcprr.Break(source.Endpoint)
 		source.now = true
 		trial, _ := r.Trial(t)
@@ -181,9 +181,9 @@ func TestConnectsAnew(t *testing.T) {
 func TestPeerDies(t *testing.T) {
 	for _, given := range []map[string]string{{}, {"in-flight": "8"}, {"rate": "4k/s"}, {"mode": "spin"}} {
 		t.Run(fmt.Sprint(given), func(t *testing.T) {
-			r := workloadtest.NewRig(t, tcprr.Workload{}, workloadtest.Options{Pairs: 1, Length: 300 * time.Millisecond, Given: given})
+			r := workloadtest.NewRig(t, tcprr.Workload{}, workloadtest.Options{Pairs: 1, Length: 120 * time.Millisecond, Given: given})
 			complete(t, r)
-			time.AfterFunc(100*time.Millisecond, func() { tcprr.Shut(r.Sinks[0]) })
+			time.AfterFunc(r.Length/3, func() { tcprr.Shut(r.Sinks[0]) })
 			start := time.Now()
 			if timing, err := r.Block(context.Background()); err != nil || !timing.Done {
 				t.Fatalf("%v, %+v", err, timing)
