@@ -16,6 +16,7 @@ const (
 	UnitConnection    = "connection/s"
 	UnitShare         = "1"
 	UnitSegment       = "segment" // retransmits: a count, not a share
+	UnitMessage       = "message" // likewise
 	UnitCores         = "cores"
 	UnitSecondsByte   = "s/byte"
 	UnitSecondsPacket = "s/packet"
@@ -124,8 +125,8 @@ func Metrics() []Metric {
 		Metric{"memory", UnitByte, LowerBetter, KindMemory, 0},
 		Metric{"setup_time", UnitSecond, LowerBetter, KindTime, 0},
 		Metric{"first_packet_latency", UnitSecond, LowerBetter, KindTime, 0},
-		Metric{"backlog", UnitPacket, Neither, KindCount, 0}, // most messages of a pair that were due and not sent
-		Metric{"tcp_rtt", UnitSecond, Neither, KindTime, 0},  // smoothed, at the end of a trial (TCP_INFO)
+		Metric{"backlog", UnitMessage, Neither, KindCount, 0}, // most messages of a pair that were due and not sent
+		Metric{"tcp_rtt", UnitSecond, Neither, KindTime, 0},   // smoothed, at the end of a trial (TCP_INFO)
 		Metric{"tcp_min_rtt", UnitSecond, Neither, KindTime, 0},
 		Metric{"tcp_cwnd", UnitSegment, Neither, KindCount, 0},
 		Metric{"retransmits", UnitSegment, LowerBetter, KindCount, 0},
@@ -173,7 +174,7 @@ func Format(value float64, unit string) string {
 	switch unit {
 	case UnitShare:
 		return significant(value*100) + " %"
-	case UnitCores, UnitSegment, UnitPort:
+	case UnitCores, UnitSegment, UnitMessage, UnitPort:
 		return significant(value) + " " + unit
 	case UnitTransaction, UnitConnection:
 		unit = "/s"

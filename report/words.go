@@ -64,7 +64,7 @@ func number(value float64, unit string) string {
 		if math.Abs(value) < smallest {
 			return minus(strconv.FormatFloat(value, 'f', 3, 64)) + " cores"
 		}
-	case measure.UnitSegment:
+	case measure.UnitSegment, measure.UnitMessage:
 		n, _, _ := strings.Cut(measure.Format(value, unit), " ")
 		return minus(n)
 	}
