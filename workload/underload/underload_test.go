@@ -63,7 +63,7 @@ func over(trial workload.Trial, limit time.Duration) (share float64, p99 time.Du
 func TestStall(t *testing.T) {
 	const (
 		limit    = 250 * time.Microsecond
-		patience = 20 * time.Second
+		patience = 8 * time.Second
 	)
 	rig := func(stall workload.Stall) *workloadtest.Rig {
 		return workloadtest.NewRig(t, underload.Workload{}, workloadtest.Options{
