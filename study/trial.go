@@ -32,7 +32,10 @@ func DefaultTrialPlan() TrialPlan {
 		return d
 	}
 	return TrialPlan{
-		Loads:   []string{"udp-rr(mode=wait)", "udp-rr(mode=spin)", "udp-rate", "tcp-stream"},
+		Loads: []string{
+			"ping", "udp-rr(mode=wait)", "udp-rr(mode=spin)", "udp-rate", "udp-rate(mode=batched)", "udp-rate(mode=segmented)", "udp-rate(search=no-drop)",
+			"under-load", "tcp-rr(mode=wait)", "tcp-rr(mode=spin)", "tcp-crr", "tcp-stream",
+		},
 		Pairs:   []int{1, 10},
 		Lengths: ms(5, 10, 20, 50, 100, 200, 500),
 		Time:    12 * time.Second,
