@@ -89,6 +89,22 @@ func (c *curve) say(d *drawing, s curveStack) {
 	}
 }
 
+// levels labels the axis at the side, where there is little room: durations that are far apart have a unit each, of all else that of the largest is named.
+func levels(y figure.Scale, smallest, largest float64, unit string) (list []tick, name string) {
+	const apart = 1e3
+	switch {
+	case !y.Log || largest/smallest < apart:
+		return valueTicks(y, smallest, largest, unit)
+	case unit == measure.UnitSecond:
+		for _, x := range y.Ticks(6) {
+			list = append(list, tick{x, measure.Format(x, unit)})
+		}
+		return list, ""
+	}
+	factor, name := scaled(largest, unit)
+	return divided(y, factor), name
+}
+
 // panel draws one metric. It returns the floor, which is drawn below the grid.
 func (d *drawing) panel(c curve, stacks []curveStack, m measure.Metric, x figure.Scale, height float64) []figure.Mark {
 	var values, ends []float64
@@ -105,12 +121,12 @@ func (d *drawing) panel(c curve, stacks []curveStack, m measure.Metric, x figure
 	lo, hi := slices.Min(values), slices.Max(values)
 	reach := max(hi-lo, 0.1*math.Abs(hi))
 	for _, e := range ends {
-		if e > lo-reach && e < hi+reach && (e > 0 || lo <= 0) {
+		if e > lo-reach && e < hi+reach && (lo <= 0 || e > lo/2) {
 			values = append(values, e)
 		}
 	}
 	y := spanning(values, 0, 0)
-	levels, unit := valueTicks(y, slices.Min(values), slices.Max(values), m.Unit)
+	levels, unit := levels(y, lo, hi, m.Unit)
 	d.text(figureEdge, d.Height+12, unitTitle(label(m.Name), unit)+logarithmic(y), figure.InkText, textSize, false, figure.Start, figureWidth)
 	way := map[measure.Better]string{measure.LowerBetter: "↓ better", measure.HigherBetter: "↑ better"}[m.Better]
 	d.text(figureWidth-figureEdge, d.Height+12, way, figure.InkMuted, smallSize, false, figure.End, figureWidth)
