@@ -35,7 +35,6 @@ const (
 type sink struct {
 	endpoint                   // buf: one datagram; nil where there is a batch
 	batch    *sock.Batch       // of modes batched and segmented
-	plain    bool              // one flow of single datagrams
 	slots    int               // of the batch
 	joins    bool              // a message of the batch can be many datagrams
 	counters []traffic.Counter // of each flow
@@ -92,10 +91,18 @@ func (s *sink) Run(trial uint64, w traffic.Window) {
 		s.start = math.MaxInt64 // the source says what it got in the step that counts
 		s.delay = thread.Delay()
 	}
-	if s.plain {
-		s.takeOne(trial, w)
-	} else {
-		s.takeMany(trial, w)
+	for looks := 1; ; looks++ {
+		n, errno := s.receive()
+		if (errno != 0 || looks%looksPerClock == 0) && clock.Now() > w.Close+limit {
+			s.sample.Doubt = markerLost
+			break
+		}
+		if errno == 0 && s.take(trial, n) {
+			break
+		}
+		if s.stall.Every > 0 {
+			s.stand(w.Open)
+		}
 	}
 	if now, _ := s.sock.Drops(); known {
 		s.sample.Dropped = now - drops
@@ -105,66 +112,11 @@ func (s *sink) Run(trial uint64, w traffic.Window) {
 	}
 }
 
-// takeOne is the loop of a sink with one flow of single datagrams, the fastest there is: it pays for nothing that the others need.
-//
-//go:nosplit
-func (s *sink) takeOne(trial uint64, w traffic.Window) {
-	for looks := 1; ; looks++ {
-		n, errno := s.receive()
-		if s.givesUp(errno, looks, w) {
-			return
-		}
-		if errno == 0 && n >= traffic.HeaderSize && s.datagram(trial, s.header(), n, &s.from) {
-			return
-		}
-		if s.stall.Every > 0 {
-			s.stand(w.Open)
-		}
-	}
-}
-
-// receive takes one datagram from the socket. Asking in vain halves the number of times that it asks, and what comes while it asks doubles it (as
-// the kernel's halt polling does, virt/kvm/kvm_main.c): where the source needs this CPU to go on, a sink soon sleeps at once.
+// receive takes what there is, one message or a batch. Asking in vain halves the number of times that it asks, and what comes while it asks doubles
+// it (as the kernel's halt polling does, virt/kvm/kvm_main.c): where the source needs this CPU to go on, a sink soon sleeps at once.
 //
 //go:nosplit
 func (s *sink) receive() (int, sock.Errno) {
-	s.awaited = 0
-	for i := range s.asks {
-		n, errno := s.sock.Recv(&s.buf[0], len(s.buf), sock.DontWait)
-		if errno == sock.Again {
-			continue
-		}
-		if i > 0 {
-			s.found()
-		}
-		return n, errno
-	}
-	s.sleeps()
-	return s.sock.Recv(&s.buf[0], len(s.buf), 0)
-}
-
-// takeMany is the loop of the others.
-//
-//go:nosplit
-func (s *sink) takeMany(trial uint64, w traffic.Window) {
-	for looks := 1; ; looks++ {
-		n, errno := s.receiveMany()
-		if s.givesUp(errno, looks, w) {
-			return
-		}
-		if errno == 0 && s.take(trial, n) {
-			return
-		}
-		if s.stall.Every > 0 {
-			s.stand(w.Open)
-		}
-	}
-}
-
-// receiveMany does the same as receive with what ask takes.
-//
-//go:nosplit
-func (s *sink) receiveMany() (int, sock.Errno) {
 	s.awaited = s.emptied
 	if s.emptied > 0 && s.asks > 0 && !s.joins {
 		for until := clock.Now() + gather; clock.Now() < until; {
@@ -176,41 +128,18 @@ func (s *sink) receiveMany() (int, sock.Errno) {
 			continue
 		}
 		if i > 0 {
-			s.found()
+			s.awaited = 1
+			s.asks = min(2*s.asks, mostAsks)
 		}
 		return n, errno
 	}
-	s.sleeps()
-	return s.ask(sock.WaitForOne)
-}
-
-// found notes that there was something to receive after all, sleeps that there was not.
-//
-//go:nosplit
-func (s *sink) found() {
-	s.awaited = 1
-	s.asks = min(2*s.asks, mostAsks)
-}
-
-//go:nosplit
-func (s *sink) sleeps() {
-	s.awaited = 1
 	if s.asks /= 2; s.asks == 0 {
 		if s.slept++; s.slept%sleepsPerTry == 0 {
 			s.asks = mostAsks
 		}
 	}
-}
-
-// givesUp says whether the end marker cannot come any more. It asks the clock after an error, and now and then.
-//
-//go:nosplit
-func (s *sink) givesUp(errno sock.Errno, looks int, w traffic.Window) bool {
-	if errno == 0 && looks%looksPerClock != 0 || clock.Now() <= w.Close+limit {
-		return false
-	}
-	s.sample.Doubt = markerLost
-	return true
+	s.awaited = 1
+	return s.ask(sock.WaitForOne)
 }
 
 // ask receives: bytes of one message, or messages of a batch.

@@ -181,10 +181,7 @@ func (s *source) send(trial uint64, w traffic.Window) {
 	share := 1
 	for now := clock.Now(); now < w.Close; {
 		sent := 0
-		switch {
-		case s.mode == single && len(s.flows) == 1:
-			sent = s.shoot(trial, now-w.Open, share)
-		case s.mode == single:
+		if s.mode == single {
 			for sent < share {
 				s.fill(0, trial, now-w.Open)
 				if s.flush(1) == 0 {
@@ -192,7 +189,7 @@ func (s *source) send(trial uint64, w traffic.Window) {
 				}
 				sent++
 			}
-		default:
+		} else {
 			for i := range s.most {
 				s.fill(i, trial, now-w.Open)
 			}
@@ -211,27 +208,6 @@ func (s *source) send(trial uint64, w traffic.Window) {
 			share = min(2*share, mostShare)
 		}
 	}
-}
-
-// shoot sends up to n datagrams one by one from one socket. It does what fill and flush do: what they do for others besides took some 2 % of the
-// source's time over loopback.
-//
-//go:nosplit
-func (s *source) shoot(trial uint64, since int64, n int) (sent int) {
-	for ; sent < n; sent++ {
-		traffic.PutHeader(s.header(), trial, s.numbers[0], since)
-		_, errno := s.sock.Send(&s.buf[0], len(s.buf), sock.DontWait)
-		if errno == sock.Again {
-			s.sample.Blocked++
-			_, errno = s.sock.Send(&s.buf[0], len(s.buf), 0)
-		}
-		if errno != 0 {
-			s.refused = errno
-			break
-		}
-		s.numbers[0]++
-	}
-	return sent
 }
 
 // fill writes the header of the datagram in a slot.

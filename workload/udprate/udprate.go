@@ -247,7 +247,7 @@ func openSink(s workload.Spec, flows int) (*sink, error) {
 		e.slots, e.joins = sinkBatches, true
 		e.batch = sock.NewRecvBatch(e.slots, coalesced, true)
 	default:
-		e.buf, e.plain = apart(size), flows == 1
+		e.buf = apart(size)
 	}
 	return e, nil
 }
