@@ -49,7 +49,8 @@ func scripts(t *testing.T, wanted func(name string) bool) {
 		}
 	}
 	testscript.Run(t, testscript.Params{
-		Files: files,
+		Files:       files,
+		WorkdirRoot: t.TempDir(), // what it makes elsewhere it leaves where only some scripts run
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("PATH", filepath.Dir(os.Getenv(programEnv))+string(os.PathListSeparator)+env.Getenv("PATH"))
 			return nil
