@@ -50,7 +50,7 @@ func (s *sink) serve(w traffic.Window) bool {
 			}
 			s.poller.Wait(int64(patience))
 		}
-		some := false
+		quiet := true
 		for i := range s.conns {
 			if s.streams[i].over {
 				continue
@@ -63,7 +63,7 @@ func (s *sink) serve(w traffic.Window) bool {
 			n, errno := s.conns[i].Recv(&s.in[0], len(s.in), flags)
 			switch {
 			case errno == 0 && n > 0:
-				some = true
+				quiet = false
 				if !s.take(i, n, w) {
 					return false
 				}
@@ -71,7 +71,7 @@ func (s *sink) serve(w traffic.Window) bool {
 				return s.lost(errno)
 			}
 		}
-		if !some && (!s.spin || looks%looksPerClock == 0) && clock.Now() > w.Close+limit {
+		if (quiet && !s.spin || looks%looksPerClock == 0) && clock.Now() > w.Close+limit { // also where requests do not end
 			return false
 		}
 	}

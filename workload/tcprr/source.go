@@ -176,7 +176,15 @@ func (e *endpoint) answer(request int) int {
 func (s *source) several(w traffic.Window) bool {
 	for s.over < len(s.flows) {
 		now := clock.Now()
-		next, ok := s.ask(now, w)
+		next, ok := w.Close, false
+		switch {
+		case now >= w.Close:
+			next, ok = w.Close+limit, s.finish()
+		case s.schedule != nil:
+			next, ok = s.keepUp(now, w)
+		default:
+			ok = s.fill(w)
+		}
 		if !ok || now > w.Close+limit || !s.await(now, next, w) {
 			return false
 		}
@@ -184,36 +192,40 @@ func (s *source) several(w traffic.Window) bool {
 	return true
 }
 
-// ask sends what is to be sent, and returns when there is more.
+// finish sends the last request of each flow that has room for it.
 //
 //go:nosplit
-func (s *source) ask(now int64, w traffic.Window) (next int64, ok bool) {
-	switch {
-	case now >= w.Close:
-		for i := range s.flows {
-			f := &s.flows[i]
-			if f.ended || f.unsent > 0 {
-				continue
-			}
-			f.ended = true
-			if !s.send(i, request{size: s.request, last: true}) {
-				return 0, false
-			}
+func (s *source) finish() bool {
+	for i := range s.flows {
+		f := &s.flows[i]
+		if f.ended || f.unsent > 0 {
+			continue
 		}
-		return w.Close + limit, true
-	case s.schedule != nil:
-		return s.keepUp(now, w)
+		f.ended = true
+		if !s.send(i, request{size: s.request, last: true}) {
+			return false
+		}
 	}
+	return true
+}
+
+// fill sends as many requests as are to be in flight, until the close.
+//
+//go:nosplit
+func (s *source) fill(w traffic.Window) bool {
 	for i := range s.flows {
 		for f := &s.flows[i]; f.unsent == 0 && f.next-f.first < uint64(s.inFlight); {
 			at := clock.Now()
+			if at >= w.Close {
+				return true
+			}
 			if !s.send(i, request{due: at, sent: at, size: s.request}) {
-				return 0, false
+				return false
 			}
 			s.count(at, w)
 		}
 	}
-	return w.Close, true
+	return true
 }
 
 // count counts a request that was due at a time.

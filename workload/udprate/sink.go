@@ -249,9 +249,8 @@ func (s *sink) begin(step uint64) bool {
 	return true
 }
 
-// marker takes an end marker in. It answers that of the flow that ends the step or the trial, and says whether the trial is over.
-//
-//go:nosplit
+// marker takes an end marker in. It answers that of the flow that ends the step or the trial, and says whether the trial is over. It is not nosplit: it
+// is called once a step, and the loop above it is as deep as a build with fuzzing allows.
 func (s *sink) marker(trial uint64, word int64, from *sock.Address) bool {
 	flow, over := uint64(word)&(1<<markerStep-1), word&markerOver != 0
 	if step := uint64(word) >> markerStep % mostSteps; step != s.step && !s.begin(step) || flow >= uint64(len(s.counters)) {
