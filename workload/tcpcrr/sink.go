@@ -88,6 +88,10 @@ func (s *sink) Run(trial uint64, w traffic.Window) {
 		}
 		got := s.serve(c, trial, w.Open, deadline)
 		c.Drop()
+		if got != last && clock.Now() > deadline { // connections do not end
+			s.sample.Doubt = undrained
+			return
+		}
 		switch got {
 		case foreign:
 			s.sample.Late++
