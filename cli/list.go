@@ -6,7 +6,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -85,8 +84,8 @@ func (a *app) listCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list [KIND]",
 		Short: "List the parts and their parameters, and the experiments to start from",
-		Long: `Lists what an experiment can be made of: the parts of the catalogue by kind, below each its parameters as NAME=DEFAULT,
-and the experiments that come with nettoll. The kinds are ` + strings.Join(kinds, ", ") + `.
+		Long: `Lists what an experiment can be made of: the parts of the catalogue by kind, below each its parameters as NAME=DEFAULT
+(those that many of a kind have are explained once, after them), and the experiments that come with nettoll. The kinds are ` + strings.Join(kinds, ", ") + `.
 
 With --json it is one list of objects: kind, name, summary, and where there are any implementation and params, each of
 these with name, default, summary, and values where only these are possible.`,
@@ -107,18 +106,69 @@ these with name, default, summary, and values where only these are possible.`,
 			if asJSON {
 				return writeJSON(a.Out, list)
 			}
-			w := tabwriter.NewWriter(a.Out, 0, 0, 2, ' ', 0)
-			for _, e := range list {
-				fmt.Fprintf(w, "%s\t%s\t%s\n", e.Kind, e.Name, e.Summary)
-				for _, p := range e.Params {
-					fmt.Fprintf(w, "\t  %s=%s\t%s\n", p.Name, p.Default, p.Summary)
-				}
-			}
-			return w.Flush()
+			p := &page{width: listWidth}
+			writeList(p, list)
+			return p.flush(a.Out)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON list")
 	return cmd
+}
+
+const (
+	// listWidth is how long lines may be.
+	listWidth = 110
+	// common is how many entries of a kind have a parameter that is explained once, after all of them.
+	common = 3
+)
+
+// writeList writes entries for people: below each its parameters, but those that many of its kind have alike once, after the last of the kind.
+func writeList(p *page, list []entry) {
+	type of struct {
+		kind  string
+		param string // name, default and meaning
+	}
+	key := func(e entry, q entryParam) of { return of{e.Kind, q.Name + "\x00" + q.Default + "\x00" + q.Summary} }
+	had := map[of]int{}
+	kinds, left, middle := 0, 0, 0
+	for _, e := range list {
+		kinds, left = max(kinds, len(e.Kind)), max(left, len(e.Name))
+		for _, q := range e.Params {
+			had[key(e, q)]++
+			middle = max(middle, len(q.Name)+len(q.Default)+1)
+		}
+	}
+	explain := func(q entryParam) {
+		p.wrap(fmt.Sprintf("%*s  %-*s  ", kinds+2, "", middle, q.Name+"="+q.Default), q.Summary)
+	}
+	var shared []entryParam
+	for i, e := range list {
+		p.wrap(fmt.Sprintf("%-*s  %-*s  ", kinds, e.Kind, left, e.Name), e.Summary)
+		var names []string
+		for _, q := range e.Params {
+			if had[key(e, q)] < common {
+				explain(q)
+				continue
+			}
+			names = append(names, q.Name)
+			if !slices.ContainsFunc(shared, func(s entryParam) bool { return key(e, s) == key(e, q) }) {
+				shared = append(shared, q)
+			}
+		}
+		if len(names) > 0 {
+			p.wrap(fmt.Sprintf("%*s  and ", kinds+2, ""), strings.Join(names, ", "))
+		}
+		if last := i == len(list)-1 || list[i+1].Kind != e.Kind; last && len(shared) > 0 {
+			p.text.WriteString("\nparameters of several " + e.Kind + "s, named above after “and”\n")
+			for _, q := range shared {
+				explain(q)
+			}
+			if i < len(list)-1 {
+				p.text.WriteByte('\n')
+			}
+			shared = nil
+		}
+	}
 }
 
 // writeJSON writes a value for scripts and for people who look at it.
