@@ -115,7 +115,7 @@ func Metrics() []Metric {
 		Metric{"cpu_busy", UnitCores, LowerBetter, KindCPU, 0},
 		Metric{"cpu_source", UnitCores, LowerBetter, KindCPU, 0}, // of cpu_busy: the sources' threads
 		Metric{"cpu_sink", UnitCores, LowerBetter, KindCPU, 0},
-		Metric{"cpu_user", UnitCores, Neither, KindCPU, 0},           // of cpu_busy: outside the kernel, which is the generator's own work
+		Metric{"cpu_user", UnitCores, Neither, KindCount, 0},         // of cpu_busy: outside the kernel, which is the generator's own work; may be 0
 		Metric{"cpu_softirqd", UnitCores, LowerBetter, KindCount, 0}, // nearly always 0: compared by difference; // ksoftirqd of the CPUs that sources and sinks run on
 		Metric{"cpu_softirq", UnitCores, LowerBetter, KindCPU, 0},    // in soft interrupts of the network, whoever they interrupted: no part of cpu_busy; probed cells only
 		Metric{"cpu_per_packet", UnitSecondsPacket, LowerBetter, KindCPU, 0},

@@ -13,7 +13,7 @@ import (
 func (v *view) where(g *group) string {
 	traits := func(g *group) []string {
 		c := g.one()
-		return append(params(c), "in "+printable(c.Workload), count(c.Pairs, "pair", "pairs"), printable(c.Family), "affinity "+printable(c.Affinity))
+		return append(spoken(c), "in "+printable(c.Workload), count(c.Pairs, "pair", "pairs"), printable(c.Family), "affinity "+printable(c.Affinity))
 	}
 	list := []string{place(g.one().Placement)}
 	for _, t := range traits(g) {

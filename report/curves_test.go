@@ -19,8 +19,8 @@ func shares(t testing.TB, of ...string) *made {
 	var loads []load
 	for _, share := range of {
 		loads = append(loads, load{
-			name: "under-load", id: "under-load(payload=64,share=" + share + ")", placement: "cross-host", pairs: 1, primary: "latency_p50",
-			params: map[string]string{"payload": "64", "share": share, "mode": "wait"},
+			name: "under-load", id: "under-load(payload=64,share=" + share + ",mode=wait)", placement: "cross-host", pairs: 1, primary: "latency_p50",
+			params: map[string]string{"payload": "64", "share": share, "mode": "wait", "arrivals": "constant"},
 			base:   map[string]float64{"latency_p50": micros[share] * 1e-6, "latency_mean": 1.2e-6 * micros[share], "packet_rate": 4e3 * micros[share], "capacity": 4e5, "loss": 0},
 		})
 	}

@@ -185,7 +185,7 @@ func (g *group) title() string { return title(g.one(), "") }
 // title is what a cell has in common with all of its group, without one of its parameters.
 func title(c *measure.Cell, without string) string {
 	text := printable(c.Workload)
-	list := slices.DeleteFunc(params(c), func(p string) bool { return without != "" && strings.HasPrefix(p, without+" ") })
+	list := slices.DeleteFunc(spoken(c), func(p string) bool { return without != "" && strings.HasPrefix(p, without+" ") })
 	if len(list) > 0 {
 		text += "  " + strings.Join(list, ", ")
 	}

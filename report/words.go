@@ -252,6 +252,15 @@ func params(c *measure.Cell) []string {
 	return keys
 }
 
+// spoken lists the parameters that people are told: without the words that ids leave out because they are the defaults, such as "rate closed". (Numbers
+// are told in any case: "in-flight 1" belongs beside "in-flight 16".)
+func spoken(c *measure.Cell) []string {
+	return slices.DeleteFunc(params(c), func(p string) bool {
+		name, value, _ := strings.Cut(p, " ")
+		return strings.Contains(c.ID, "(") && !strings.Contains(c.ID, name+"="+value) && strings.Trim(value, "abcdefghijklmnopqrstuvwxyz-") == ""
+	})
+}
+
 // rank puts the payload first and the mode last.
 func rank(param string) int {
 	switch param {
