@@ -27,8 +27,8 @@ const (
 	// syncEvery is how much a power failure may cost.
 	syncEvery = time.Second
 
-	// groupBlocks is how many blocks share a histogram record: one has 1.5 KB, and 100,000 trials are to fit into 50 MB. A
-	// generation ends a group, so that generations stay apart.
+	// groupBlocks is how many blocks share a histogram record of latencies: one has 1.5 KB, and 100,000 trials are to fit into 50 MB. A
+	// generation ends a group, so that generations stay apart. Other durations have one record for each generation.
 	groupBlocks = 16
 )
 
@@ -147,17 +147,20 @@ func (a *aggregator) block(generation, block int, trials []trial, facts measure.
 	a.log.Blocks = append(a.log.Blocks, facts)
 	a.write(facts)
 	if block%groupBlocks == groupBlocks-1 {
-		if err := a.endGroup(generation); err != nil {
+		if err := a.endGroup(generation, false); err != nil {
 			return err
 		}
 	}
 	return a.flush(false)
 }
 
-// endGroup writes the histograms gathered since the last time.
-func (a *aggregator) endGroup(generation int) error {
+// endGroup writes the histograms of latencies gathered since the last time, and at the end of a generation those of the other durations too.
+func (a *aggregator) endGroup(generation int, last bool) error {
 	for i := range len(a.cells) * int(traffic.Quantities) { // in the order of cells
 		what := quantity{i / int(traffic.Quantities), traffic.Quantity(i % int(traffic.Quantities))}
+		if what.of != traffic.Latency && !last {
+			continue
+		}
 		g := a.pending[what]
 		if g == nil {
 			continue
@@ -172,8 +175,8 @@ func (a *aggregator) endGroup(generation int) error {
 		}
 		a.log.Histograms = append(a.log.Histograms, h)
 		a.write(h)
+		delete(a.pending, what)
 	}
-	clear(a.pending)
 	return nil
 }
 

@@ -123,7 +123,7 @@ func TestAggregator(t *testing.T) {
 	if diff := cmp.Diff(want, log.Trials[2], cmpopts.EquateApprox(1e-6, 0)); diff != "" {
 		t.Errorf("trial (-want +got):\n%s", diff)
 	}
-	if err := a.endGroup(0); err != nil {
+	if err := a.endGroup(0, true); err != nil {
 		t.Fatal(err)
 	}
 	if err := a.close(); err != nil {
@@ -132,6 +132,49 @@ func TestAggregator(t *testing.T) {
 	log = read()
 	if len(log.Histograms) != 1 || log.Histograms[0].Samples != 900 || log.Histograms[0].First != 0 || log.Histograms[0].Last != 2 {
 		t.Errorf("histograms %+v, want one of 900 samples from blocks 0 to 2", log.Histograms)
+	}
+}
+
+// Latencies are written every 16 blocks and at the end of a generation; other durations, of which workloads on a schedule have several, only there:
+// what a trial takes on disk may not grow with them.
+func TestAggregatorQuantities(t *testing.T) {
+	cells := []experiment.Cell{{Cell: measure.Cell{ID: "a", Group: "g", Primary: "latency_p50"}}}
+	a, err := newAggregator("", measure.Run{Name: "n", Cells: []measure.Cell{cells[0].Cell}}, cells)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const blocks = groupBlocks + 3
+	for block := range blocks {
+		one := trial{result: workload.Result{Metrics: map[string]float64{"latency_p50": 1e-5, "service_time_p50": 1e-5, "service_time_mean": 1e-5}, Window: 90 * time.Millisecond}}
+		for _, q := range []traffic.Quantity{traffic.Latency, traffic.Service} {
+			one.durations[q] = traffic.NewHistogram()
+			if err := one.durations[q].RecordValue(10_000); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := a.block(0, block, []trial{one}, measure.BlockFacts{Block: block}, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := a.endGroup(0, true); err != nil {
+		t.Fatal(err)
+	}
+	type record struct {
+		Metric      string
+		First, Last int
+		Samples     int64
+	}
+	var got []record
+	for _, h := range a.log.Histograms {
+		got = append(got, record{h.Metric, h.First, h.Last, h.Samples})
+	}
+	want := []record{{"", 0, groupBlocks - 1, groupBlocks}, {"", groupBlocks, blocks - 1, 3}, {"service_time", 0, blocks - 1, blocks}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("histograms (-want +got):\n%s", diff)
+	}
+	m := a.log.Trials[0].Metrics
+	if _, twice := m["service_time_p50"]; twice || m["latency_p50"] == 0 || m["service_time_mean"] == 0 {
+		t.Errorf("a trial has %v: want the median of latencies, and of the service time the mean alone", m)
 	}
 }
 

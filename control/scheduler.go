@@ -287,7 +287,7 @@ func (s *scheduler) generation(ctx context.Context, number, blocks int, must boo
 		}
 		s.tell("measure", number)
 	}
-	if err := s.records.endGroup(number); err != nil {
+	if err := s.records.endGroup(number, true); err != nil {
 		return err
 	}
 	if ctx.Err() != nil {
