@@ -21,6 +21,9 @@ func (e *endpoint) write(w traffic.Window) bool {
 		}
 		switch errno := e.push(f, 0); errno {
 		case 0:
+			if f.at > 0 && clock.Now() > w.Close+limit { // the call has waited, and took a part: the rest may take as long again and again
+				return false
+			}
 		case sock.Again, sock.Interrupted, sock.NoRoom:
 			if clock.Now() > w.Close+limit {
 				return false
@@ -115,13 +118,12 @@ func (e *endpoint) read(w traffic.Window) bool {
 			if f.received {
 				return true
 			}
-		case errno == sock.Again || errno == sock.Interrupted:
-			if now > w.Close+limit {
-				return false
-			}
-		default:
+		case errno != sock.Again && errno != sock.Interrupted:
 			e.closed = errno == 0
 			e.lose(errno)
+			return false
+		}
+		if now > w.Close+limit { // whether something comes or not
 			return false
 		}
 	}

@@ -8,9 +8,11 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/nettoll/nettoll/internal/linux/clock"
 	"github.com/nettoll/nettoll/internal/linux/sock"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/part"
@@ -68,6 +70,7 @@ func Conformance(t *testing.T, load workload.Workload, variants ...map[string]st
 			t.Run("trials", func(t *testing.T) { trials(t, load, given) })
 			t.Run("no allocation", func(t *testing.T) { noAllocation(t, load, given) })
 			t.Run("silent peer", func(t *testing.T) { silentPeer(t, load, given) })
+			t.Run("endless peer", func(t *testing.T) { endlessPeer(t, load, given) })
 			t.Run("hanging peer", func(t *testing.T) { hangingPeer(t, load, given) })
 			t.Run("interruption", func(t *testing.T) { interruption(t, load, given) })
 			t.Run("port taken", func(t *testing.T) { portTaken(t, load, given) })
@@ -238,6 +241,43 @@ func (s *switchable) Run(trial uint64, w traffic.Window) {
 func (s *switchable) Collect() {
 	if c, ok := s.Endpoint.(traffic.Collector); ok {
 		c.Collect()
+	}
+}
+
+// endlessPeer: a side whose other side goes on for long after the close ends by its deadline.
+func endlessPeer(t *testing.T, load workload.Workload, given map[string]string) {
+	for _, side := range []workload.Side{workload.Source, workload.Sink} {
+		var took atomic.Int64
+		r := NewRig(t, load, Options{
+			Pairs: 1, Length: 40 * time.Millisecond, Given: given,
+			Wrap: func(s workload.Side, _ int, e traffic.Endpoint) traffic.Endpoint {
+				if s == side {
+					return &shifted{Endpoint: e, by: 15 * traffic.DrainLimit}
+				}
+				return &shifted{Endpoint: e, took: &took}
+			},
+		})
+		if _, err := r.Block(context.Background()); err != nil {
+			t.Fatalf("endless %s: %v", side, err)
+		}
+		if after := time.Duration(took.Load()); after > 10*traffic.DrainLimit {
+			t.Errorf("endless %s: the other side ended %v after the close", side, after)
+		}
+	}
+}
+
+// shifted is an endpoint whose windows close later, and which says how long after the close it was done.
+type shifted struct {
+	traffic.Endpoint
+	by   time.Duration
+	took *atomic.Int64
+}
+
+func (s *shifted) Run(trial uint64, w traffic.Window) {
+	w.Close += int64(s.by)
+	s.Endpoint.Run(trial, w)
+	if s.took != nil {
+		s.took.Store(clock.Now() - w.Close)
 	}
 }
 
