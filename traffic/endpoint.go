@@ -31,6 +31,7 @@ type Sample struct {
 	Dropped   int64        `json:"dropped,omitempty"`   // messages of the whole trial that the kernel threw away at this side's full receive buffer
 	Blocked   int64        `json:"blocked,omitempty"`   // how many times a send had to wait: the path held a whole send buffer
 	Backlog   int64        `json:"backlog,omitempty"`   // most messages that were due and not sent yet
+	Unsent    int64        `json:"unsent,omitempty"`    // messages that were due inside the window and not sent by its close: in no other figure
 	Capacity  int64        `json:"capacity,omitempty"`  // messages a second that the path can carry, as far as the source has found out
 	First     int64        `json:"first,omitempty"`     // ns: latency of the first message of a flow, which is not among the recorded ones
 	Span      int64        `json:"span"`                // ns from opening to leaving; of a foreign program: in which its traffic flowed

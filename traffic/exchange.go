@@ -152,7 +152,8 @@ func (e *Exchange) Run(w Window) {
 	e.window = w
 	switch {
 	case e.Schedule != nil:
-		e.paced()
+		next := e.paced()
+		e.Sample.Unsent = e.Schedule.Unsent(next, w.Open, w)
 	case e.InFlight > 1:
 		e.flight()
 	default:

@@ -181,6 +181,21 @@ func TestExchangeDue(t *testing.T) {
 	}
 }
 
+// What was due by the close and not sent, as its source stood still, is counted and not forgotten.
+func TestUnsent(t *testing.T) {
+	schedule, err := NewSchedule(ScheduleSpec{Rate: 1000, Arrivals: "constant", Sizes: "constant", Size: 64, Least: HeaderSize, Most: 64})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &Exchange{Schedule: schedule, Unmarked: true}
+	exchange(t, e)
+	open := clock.Now() - 100e6 // the window has closed 10 ms ago
+	e.Run(Window{Open: open, Start: open + 10e6, Close: open + 90e6})
+	if s := e.Sample; s.Unsent != 80 || s.Sent != 0 {
+		t.Errorf("%d sent and %d not, want the 80 of the window not sent", s.Sent, s.Unsent)
+	}
+}
+
 // A datagram of a byte says which request it is, and that the trial is over.
 func TestCompact(t *testing.T) {
 	e := &Exchange{Compact: true, In: make([]byte, 1)}

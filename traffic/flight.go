@@ -14,8 +14,7 @@ func (e *Exchange) flight() {
 	looks := 0
 	for now := w.Open; now < w.Close; {
 		for e.flying < e.InFlight {
-			now = clock.Now()
-			if !e.request(seq, now, now, len(e.Out)) {
+			if now = clock.Now(); now >= w.Close || !e.request(seq, now, now, len(e.Out)) {
 				break
 			}
 			seq++
@@ -66,12 +65,12 @@ func (e *Exchange) expire(next uint64, before int64) {
 }
 
 // paced sends each request when it is due, whatever is in flight. What is late is sent at once: the schedule does not move, and what a request has
-// waited for its departure is in its latency.
+// waited for its departure is in its latency. It returns the number of the first that was not sent.
 //
 //go:nosplit
-func (e *Exchange) paced() {
+func (e *Exchange) paced() (seq uint64) {
 	w := e.window
-	seq, ahead := uint64(0), uint64(0) // the next request; the first that is not due yet
+	ahead := uint64(0) // the first that is not due yet
 	due := w.Open + e.Schedule.Due(0)
 	for now := clock.Now(); now < w.Close; {
 		if e.flying > 0 {
@@ -110,6 +109,7 @@ func (e *Exchange) paced() {
 		}
 		e.sleep(w.Close - now)
 	}
+	return seq
 }
 
 // request sends one that was due at a time, and notes that it waits for its answer. The one whose place it takes has waited in vain.

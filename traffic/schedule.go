@@ -155,6 +155,28 @@ func (s *Schedule) Due(number uint64) int64 {
 	}
 }
 
+// Before returns how many messages are due before a time, in ns since the opening.
+func (s *Schedule) Before(since int64) uint64 {
+	lo, hi := uint64(0), uint64(1)
+	for s.Due(hi-1) < since {
+		lo, hi = hi, 2*hi
+	}
+	for lo < hi {
+		if middle := lo + (hi-lo)/2; s.Due(middle) < since {
+			lo = middle + 1
+		} else {
+			hi = middle
+		}
+	}
+	return lo
+}
+
+// Unsent returns how many messages were due inside the window and had not been sent at its close, where next is the number of the first that was not
+// sent and the schedule began at a time: a source that stands still at the end of a trial would hide them (coordinated omission).
+func (s *Schedule) Unsent(next uint64, begin int64, w Window) int64 {
+	return max(0, int64(s.Before(w.Close-begin))-int64(max(next, s.Before(w.Start-begin))))
+}
+
 // sum is how many mean gaps lie before a message.
 //
 //go:nosplit

@@ -259,6 +259,26 @@ func BenchmarkDue(b *testing.B) {
 }
 
 // A schedule whose rate is changed is the one that would have been made with it.
+// As many messages are due before a time as Due says, and what of them is inside the window and was not sent is counted.
+func TestBefore(t *testing.T) {
+	for _, arrivals := range []string{"constant", "poisson", "cauchy:3", "bursts:2ms:30ms"} {
+		s := schedule(t, func(spec *traffic.ScheduleSpec) { spec.Arrivals = arrivals })
+		for _, since := range []int64{-1, 0, 1, 12_345, 1e6, 33e6, 1e9, 3e9} {
+			n := s.Before(since)
+			if n > 0 && s.Due(n-1) >= since || s.Due(n) < since {
+				t.Errorf("%s: %d messages are due before %d ns; the last at %d, the next at %d", arrivals, n, since, s.Due(max(n, 1)-1), s.Due(n))
+			}
+		}
+	}
+	s := schedule(t, func(spec *traffic.ScheduleSpec) { spec.Rate = 1000 })
+	w := traffic.Window{Open: 5e9, Start: 5e9 + 10e6, Close: 5e9 + 100e6}
+	for next, want := range map[uint64]int64{0: 90, 10: 90, 60: 40, 100: 0, 101: 0} {
+		if got := s.Unsent(next, w.Open, w); got != want {
+			t.Errorf("%d messages were sent, and %d of those in the window not, want %d", next, got, want)
+		}
+	}
+}
+
 func TestSetRate(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "trace.txt")
 	if err := os.WriteFile(file, []byte("0\n0.001 100\n0.005\n"), 0o666); err != nil {

@@ -111,6 +111,9 @@ func (s *source) drive(trial uint64, w traffic.Window) {
 			}
 		}
 		if begin >= w.Close {
+			if s.schedule != nil {
+				s.sample.Unsent = s.schedule.Unsent(number, w.Open, w)
+			}
 			break
 		}
 		s.sample.Total++

@@ -74,6 +74,9 @@ func (s *source) Run(_ uint64, w traffic.Window) {
 	} else {
 		ok = s.several(w)
 	}
+	if s.schedule != nil {
+		s.sample.Unsent = s.schedule.Unsent(s.number, w.Open, w)
+	}
 	if !ok {
 		s.giveUp(w)
 	}

@@ -114,6 +114,7 @@ func (s *source) Run(trial uint64, w traffic.Window) {
 		s.seek(trial, w)
 	case s.schedule != nil:
 		s.pace(trial, w)
+		s.sample.Unsent = s.schedule.Unsent(uint64(s.sample.Total), w.Open, w)
 	default:
 		s.send(trial, w)
 	}

@@ -217,6 +217,7 @@ func TestAnswers(t *testing.T) {
 		since      int64
 	}{
 		{trialID - 1, 10 | asked, 2000},
+		{trialID, 10*(1+outstanding) | asked, 2000}, // whose place number 10 has
 		{trialID, 10 | asked, 2000},
 		{trialID, 10 | asked, 2000},
 		{trialID, 20 | asked, 99}, // of before the window
@@ -228,7 +229,7 @@ func TestAnswers(t *testing.T) {
 			s.look(trialID, w)
 		}
 	}
-	if s.awaits != 0 || !s.over || s.sample.Late != 1 || s.sample.Received != 1 || s.sample.Repeated != 1 || s.latency.Count != 1 {
+	if s.awaits != 0 || !s.over || s.sample.Late != 2 || s.sample.Received != 1 || s.sample.Repeated != 1 || s.latency.Count != 1 {
 		t.Errorf("awaits %x, over %v, %d latencies, %+v", s.awaits, s.over, s.latency.Count, s.sample)
 	}
 	if got := s.latency.Sum - s.service.Sum; got != 1000 {

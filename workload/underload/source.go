@@ -55,6 +55,7 @@ type source struct {
 
 // request is a datagram that is to be answered. Times are in ns.
 type request struct {
+	number    uint64
 	due, sent int64 // sent is 0 when the answer has come
 }
 
@@ -103,7 +104,8 @@ func (s *source) Run(trial uint64, w traffic.Window) {
 		}
 		begin = clock.Now()
 	}
-	s.load(trial, w, begin)
+	next := s.load(trial, w, begin)
+	s.sample.Unsent = s.schedule.Unsent(next, begin, w)
 	s.end(trial, w)
 }
 
@@ -156,13 +158,14 @@ func (s *source) flood(trial uint64, w traffic.Window, until int64) {
 	}
 }
 
-// load sends each datagram when it is due. What is late is sent at once: the schedule does not move. (The functions of the loops are nosplit: without a
+// load sends each datagram when it is due, and returns the number of the first that it has not sent. What is late is sent at once: the schedule does
+// not move. (The functions of the loops are nosplit: without a
 // stack check they hold no point at which the Go scheduler takes the thread.)
 //
 //go:nosplit
-func (s *source) load(trial uint64, w traffic.Window, begin int64) {
+func (s *source) load(trial uint64, w traffic.Window, begin int64) (number uint64) {
 	ahead := uint64(0) // the first that was not due yet
-	for number := uint64(0); ; {
+	for {
 		due := begin + s.schedule.Due(number)
 		if due >= w.Close {
 			break
@@ -188,6 +191,7 @@ func (s *source) load(trial uint64, w traffic.Window, begin int64) {
 		}
 	}
 	s.wait(trial, w, w.Close) // the window is as long as it is, whatever is due
+	return number
 }
 
 // send sends one datagram, every so many to be answered. It says whether it could.
@@ -210,7 +214,7 @@ func (s *source) send(trial uint64, w traffic.Window, number, flags uint64, due,
 		return false
 	}
 	if ask {
-		s.awaits, s.asked, s.open[index%outstanding] = seq, now, request{due, now}
+		s.awaits, s.asked, s.open[index%outstanding] = seq, now, request{number, due, now}
 	}
 	return true
 }
@@ -278,6 +282,9 @@ func (s *source) look(trial uint64, w traffic.Window) {
 func (s *source) answer(number uint64, inside bool, now int64) {
 	r := &s.open[number/s.every%outstanding]
 	switch {
+	case r.number != number: // its place was taken since then, by one that is not to have its time
+		s.sample.Late++
+		return
 	case !inside:
 	case r.sent == 0:
 		s.sample.Repeated++
