@@ -2,7 +2,7 @@ package traffic
 
 import "encoding/binary"
 
-// Datagram layout, little endian: what every datagram of nettoll starts with. The rest of the payload is zero.
+// Datagram layout, little endian: what every datagram of nettoll starts with. The rest of the payload is noise, see [Payload].
 const (
 	HeaderSize = 24 // bytes: trial id, sequence number, time
 

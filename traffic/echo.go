@@ -30,10 +30,22 @@ func StartEcho(buf []byte, ipv6 bool, identifier uint16) {
 	binary.BigEndian.PutUint16(buf[4:], identifier)
 }
 
-// finish puts the sequence number in and, where the kernel does not, the checksum. Of the data only nettoll's header is not zero.
+// rest is what the data of a request behind nettoll's header adds to its checksum, which is the same in all of them (RFC 1071).
+func (k Echo) rest(buf []byte) uint32 {
+	if k != EchoRaw {
+		return 0
+	}
+	sum := uint32(0) // of at most 2^15 words
+	for i, b := range buf[EchoHeader+HeaderSize:] {
+		sum += uint32(b) << (8 * (1 - i%2))
+	}
+	return sum&0xffff + sum>>16
+}
+
+// finish puts the sequence number in and, where the kernel does not, the checksum.
 //
 //go:nosplit
-func (k Echo) finish(buf []byte, seq uint64) {
+func (k Echo) finish(buf []byte, seq uint64, rest uint32) {
 	if k == NoEcho {
 		return
 	}
@@ -43,8 +55,8 @@ func (k Echo) finish(buf []byte, seq uint64) {
 		return
 	}
 	b[2], b[3] = 0, 0
-	sum := uint32(0)
-	for i := 0; i < len(b); i += 2 { // RFC 1071
+	sum := rest
+	for i := 0; i < len(b); i += 2 {
 		sum += uint32(b[i])<<8 | uint32(b[i+1])
 	}
 	sum = sum&0xffff + sum>>16

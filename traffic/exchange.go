@@ -59,7 +59,8 @@ type Exchange struct {
 	Sample    Sample
 	Recorders Recorders
 
-	flow    int // number of the flow in use
+	rest    uint32 // see [Echo.rest]
+	flow    int    // number of the flow in use
 	several sock.Several
 	many    bool // several flows in one trial
 	trials  uint64
@@ -88,6 +89,7 @@ type request struct {
 
 // Init makes it ready for its first trial. It leaves the sockets to the caller where it fails; else [Exchange.Close] closes them.
 func (e *Exchange) Init() error {
+	e.rest = e.Echo.rest(e.Out)
 	e.Recorders[Latency] = NewRecorder()
 	if e.Schedule != nil {
 		e.Recorders[Service], e.Recorders[Departure] = NewRecorder(), NewRecorder()
@@ -259,7 +261,7 @@ func (e *Exchange) send(seq uint64, since int64, size int) bool {
 		e.Out[0] = e.compact(seq)
 	} else {
 		PutHeader((*[HeaderSize]byte)(e.Out[e.OutAt:]), e.trial, seq, since)
-		e.Echo.finish(e.Out, seq)
+		e.Echo.finish(e.Out, seq, e.rest)
 	}
 	_, errno := e.Flows[e.flow].Send(&e.Out[0], size, 0)
 	return errno == 0

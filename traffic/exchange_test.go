@@ -222,11 +222,15 @@ func TestCompact(t *testing.T) {
 
 // The checksum of an echo request is right (RFC 1071: all of it adds up to ones).
 func TestEcho(t *testing.T) {
-	for _, seq := range []uint64{0, 1, 255, 65535, 65536, 1 << 40} {
-		buf := make([]byte, EchoHeader+100)
+	for i, seq := range []uint64{0, 1, 255, 65535, 65536, 1 << 40} {
+		size := []int{EchoHeader + HeaderSize, 107, 108, 65515}[i%4]
+		buf := Payload(size)
 		StartEcho(buf, false, 0xfffe)
 		PutHeader((*[HeaderSize]byte)(buf[EchoHeader:]), exchangeTrial, seq, 12345678)
-		EchoRaw.finish(buf, seq)
+		EchoRaw.finish(buf, seq, EchoRaw.rest(buf))
+		if size%2 != 0 {
+			buf = append(buf, 0)
+		}
 		sum := uint32(0)
 		for i := 0; i < len(buf); i += 2 {
 			sum += uint32(binary.BigEndian.Uint16(buf[i:]))

@@ -96,7 +96,7 @@ func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
 func openSource(s workload.Spec) (traffic.Endpoint, error) {
 	payload, ipv6 := s.Params.Size("payload"), s.Local.Addr().Is6()
 	e := &source{Exchange: traffic.Exchange{
-		Out: make([]byte, traffic.EchoHeader+payload), OutAt: traffic.EchoHeader,
+		Out: traffic.Payload(traffic.EchoHeader + payload), OutAt: traffic.EchoHeader,
 		In: make([]byte, ipHeader+traffic.EchoHeader+largest), InAt: traffic.EchoHeader,
 		Echo: traffic.EchoFinished, Unmarked: true,
 	}}

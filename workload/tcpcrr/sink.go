@@ -186,10 +186,11 @@ func (s *sink) Collect() {
 // init makes what a sink has. The calling thread is inside the container's namespace.
 func (s *sink) init(spec workload.Spec) error {
 	s.stall, s.plant = spec.Stall, traffic.NewDelay(spec.Plant)
-	s.in, s.out = make([]byte, s.request), make([]byte, max(s.request, s.response))
+	request := s.request
 	if workload.Varied(spec.Params) {
-		s.in, s.out = make([]byte, largest), make([]byte, largest)
+		request = largest
 	}
+	s.in, s.out = make([]byte, request), traffic.Payload(max(request, s.response))
 	n := min(spec.Params.Count("ports"), max(1, spec.LocalPorts))
 	s.poller = sock.NewPoller(n)
 	for i := range n {

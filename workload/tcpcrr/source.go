@@ -276,11 +276,14 @@ func (s *source) init(spec workload.Spec) error {
 	if s.schedule, err = spec.Schedule(s.request, s.header, largest); err != nil {
 		return err
 	}
-	s.in, s.out = make([]byte, readSize), make([]byte, s.request)
+	longest := s.request
+	if workload.Varied(spec.Params) {
+		longest = largest
+	}
+	s.in, s.out = make([]byte, readSize), traffic.Payload(longest)
 	s.recorders[traffic.Latency], s.recorders[traffic.Connect] = traffic.NewRecorder(), traffic.NewRecorder()
 	if s.schedule != nil {
 		s.recorders[traffic.Service], s.recorders[traffic.Departure] = traffic.NewRecorder(), traffic.NewRecorder()
-		s.out = make([]byte, largest)
 	}
 	for i := range min(spec.Params.Count("ports"), max(1, spec.RemotePorts)) {
 		a := sock.NewAddress(spec.Remote)

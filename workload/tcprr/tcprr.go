@@ -122,9 +122,11 @@ func (s *source) init() error {
 	longest := s.request
 	if schedule != nil {
 		s.recorders[traffic.Service], s.recorders[traffic.Departure] = traffic.NewRecorder(), traffic.NewRecorder()
+	}
+	if workload.Varied(s.spec.Params) {
 		longest = largest
 	}
-	s.out = make([]byte, longest)
+	s.out = traffic.Payload(longest)
 	for i := range s.flows {
 		s.flows[i].asked = make([]request, s.room())
 	}
@@ -132,10 +134,11 @@ func (s *source) init() error {
 }
 
 func (s *sink) init() error {
-	s.out = make([]byte, max(s.request, s.response))
+	longest := max(s.request, s.response)
 	if workload.Varied(s.spec.Params) && s.response == 0 {
-		s.out = make([]byte, largest)
+		longest = largest
 	}
+	s.out = traffic.Payload(longest)
 	var err error
 	if s.listener, err = sock.Stream(s.spec.Local, ""); err != nil {
 		return err

@@ -2,7 +2,6 @@ package tcpstream
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"net/netip"
 	"os"
 	"time"
@@ -109,11 +108,9 @@ func newEndpoint(s workload.Spec, home *os.File) endpoint {
 	return e
 }
 
-// payload returns a message. What it carries is noise, as iperf3's is: a tunnel cannot compress it, and its pages are its own. Memory that was never
-// written is one page of zeros, over and over, which never leaves the first level cache and is copied sooner than anything a program has to send.
+// payload returns a message.
 func payload(size int, first byte) []byte {
-	m := make([]byte, size)
-	_, _ = rand.NewChaCha8([32]byte{}).Read(m) // it never fails
+	m := traffic.Payload(size)
 	m[0] = first
 	return m
 }

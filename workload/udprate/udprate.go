@@ -161,13 +161,6 @@ func open(s workload.Spec, local, remote netip.AddrPort) (sock.Socket, error) {
 	return sk, nil
 }
 
-// apart makes a buffer that shares no cache line with another, nor the line that CPUs fetch with it: of two of 64 bytes side by side, written by
-// two CPUs, each costs the other 4 % of its rate.
-func apart(n int) []byte {
-	const lines = 128 // bytes
-	return make([]byte, lines+n+lines)[lines:][:n:n]
-}
-
 func openSource(s workload.Spec, flows int) (_ *source, err error) {
 	size := s.Params.Size("payload")
 	e := &source{mode: modes()[s.Params["mode"]], size: size, stride: size, most: 1}
@@ -186,7 +179,7 @@ func openSource(s workload.Spec, flows int) (_ *source, err error) {
 	if e.mode == segmented {
 		e.most = min(e.most, largest/size)
 	}
-	e.buf = apart(e.most * e.stride)
+	e.buf = traffic.Payload(e.most * e.stride)
 	if e.mode == batched {
 		e.batch = sock.NewBatch(e.buf, e.stride, size)
 	}
@@ -247,7 +240,7 @@ func openSink(s workload.Spec, flows int) (*sink, error) {
 		e.slots, e.joins = sinkBatches, true
 		e.batch = sock.NewRecvBatch(e.slots, coalesced, true)
 	default:
-		e.buf = apart(size)
+		e.buf = traffic.Buffer(size)
 	}
 	return e, nil
 }

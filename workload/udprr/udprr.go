@@ -188,11 +188,11 @@ func openSource(s workload.Spec, flows int, fresh bool) (traffic.Endpoint, error
 		return nil, err
 	}
 	e := &source{Exchange: traffic.Exchange{
-		Fresh: fresh, Out: make([]byte, p.Size("payload")), In: make([]byte, largest),
+		Fresh: fresh, Out: traffic.Payload(p.Size("payload")), In: make([]byte, largest),
 		Spin: p["mode"] == "spin", Compact: compact(p), Stamped: p["timestamps"] == "software", InFlight: p.Count("in-flight"), Schedule: schedule,
 	}}
 	if p["sizes"] != "constant" || replays(p) {
-		e.Out = make([]byte, largest)
+		e.Out = traffic.Payload(largest)
 	}
 	for i := range flows {
 		sk, err := open(s, netip.AddrPortFrom(s.Local.Addr(), s.Local.Port()+uint16(i)), s.Remote)
@@ -218,8 +218,10 @@ func openSink(s workload.Spec, anyone bool) (traffic.Endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
+	in := traffic.Buffer(largest)
+	copy(in, traffic.Payload(answer(s.Params))) // what is behind a request in an answer that is longer
 	return &sink{
-		sock: sk, in: make([]byte, largest), answer: answer(s.Params), anyone: anyone, spin: s.Params["mode"] == "spin", compact: compact(s.Params),
+		sock: sk, in: in, answer: answer(s.Params), anyone: anyone, spin: s.Params["mode"] == "spin", compact: compact(s.Params),
 		stamps: s.Params["timestamps"] == "software", stall: s.Stall, plant: int64(s.Plant), clockCost: clockCost(),
 	}, nil
 }

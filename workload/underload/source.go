@@ -60,8 +60,12 @@ type request struct {
 }
 
 func newSource(s workload.Spec, e endpoint) (traffic.Endpoint, error) {
+	longest := s.Params.Size("payload")
+	if workload.Varied(s.Params) {
+		longest = largest
+	}
 	src := &source{
-		endpoint: e, out: make([]byte, largest), share: s.Params.Share("share"), every: uint64(s.Params.Count("answer-every")),
+		endpoint: e, out: traffic.Payload(longest), share: s.Params.Share("share"), every: uint64(s.Params.Count("answer-every")),
 		floods: make([]float64, 0, mostFloods), latency: traffic.NewRecorder(), service: traffic.NewRecorder(), departure: traffic.NewRecorder(),
 	}
 	spec := traffic.ScheduleSpec{

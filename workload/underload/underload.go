@@ -109,7 +109,7 @@ func open(s workload.Spec, sk sock.Socket) (traffic.Endpoint, error) {
 	if err := errors.Join(sk.Set(s.SocketOptions()), sk.SetTimeout(traffic.Patience)); err != nil {
 		return nil, err
 	}
-	e := endpoint{sock: sk, in: make([]byte, largest), spin: s.Params["mode"] == "spin"}
+	e := endpoint{sock: sk, in: traffic.Buffer(largest), spin: s.Params["mode"] == "spin"}
 	switch s.Side {
 	case workload.Source:
 		return newSource(s, e)
