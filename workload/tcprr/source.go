@@ -179,7 +179,8 @@ func (e *endpoint) answer(request int) int {
 func (s *source) several(w traffic.Window) bool {
 	for s.over < len(s.flows) {
 		now := clock.Now()
-		next, ok := w.Close, false
+		next := w.Close
+		var ok bool
 		switch {
 		case now >= w.Close:
 			next, ok = w.Close+limit, s.finish()
