@@ -1,34 +1,93 @@
 package workload
 
-import "github.com/nettoll/nettoll/traffic"
+import (
+	"time"
 
-// behind is by what share a source may send less than it should.
-const behind = 0.01
+	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/traffic"
+)
 
-// PutTransactions writes the metrics of requests and answers: what the sources sent and got, with latencies, CPU and what should be known of them. A
-// transaction is two packets, one each way.
-//
-// Rate is how many requests a source was to send in a second; 0 where it does not matter.
-func (t Trial) PutTransactions(r *Result, rate float64) {
+// TransactionWarm is the share of a trial of transactions that passes before its window opens.
+const TransactionWarm = 0.1
+
+// TransactionTrial is the default length of a trial of transactions; docs/method.md has the study behind it. Waiting, the ratio of two paths has settled
+// after the given time; spinning, 10 ms would do. At a rate the window has requests enough for a median.
+func TransactionTrial(p part.Params, least time.Duration) time.Duration {
+	const requests, longest = 250 / (1 - TransactionWarm), 10 * time.Second
+	if p["mode"] == "spin" {
+		least = 10 * time.Millisecond
+	}
+	if rate := p.Rate("rate"); rate > 0 {
+		return min(max(least, time.Duration(requests/rate*1e9)), longest)
+	}
+	return least
+}
+
+// FellBehind is the warning of a trial whose sources are [Trial.Behind].
+const FellBehind = "the source fell behind the rate that it was to send at"
+
+// Behind says whether sources sent less than they should: 1 % of the messages or more. Rate is how many a source was to send in a second; 0 where that
+// is not said. Of arrivals that are not even a window may have fewer than the mean: then it is what was due and not sent.
+func (t Trial) Behind(rate float64) bool {
+	const some = 0.01
+	var sent, unsent float64
+	for _, s := range t.Sources {
+		sent += float64(s.Sent)
+		unsent += float64(s.Unsent)
+	}
+	asked := float64(len(t.Sources)) * rate * t.Window.Seconds()
+	arrivals := t.Params["arrivals"]
+	return unsent > some*(sent+unsent) || (arrivals == "" || arrivals == "constant") && sent < (1-some)*asked
+}
+
+// PutTransactions writes the metrics of requests and answers: how many there were in a second, which is called by the given name, with latencies, CPU
+// and what should be known of them. Rate is that of [Trial.Behind]. It returns the run time of all threads in s, and the transactions of all the trial.
+func (t Trial) PutTransactions(r *Result, name string, rate float64) (cpu float64, total int64) {
 	window, pairs := t.Window.Seconds(), float64(len(t.Sources))
-	var sent, received, total, firsts int64
-	var first, backlog float64
+	var received, backlog, planted, answered int64
 	rates := make([]float64, len(t.Sources))
 	for i, s := range t.Sources {
-		sent += s.Sent
 		received += s.Received
 		total += s.Total
 		rates[i] = float64(s.Received) / window
-		backlog = max(backlog, float64(s.Backlog))
+		backlog = max(backlog, s.Backlog)
+	}
+	for _, s := range t.Sinks {
+		planted += s.Planted
+		answered += s.Total
+	}
+	r.Metrics[name] = float64(received) / window
+	if pairs > 1 {
+		r.Metrics[name+"_per_pair"] = float64(received) / window / pairs
+		r.PerPair[name] = rates
+	}
+	if t.Behind(rate) {
+		r.Warnings = append(r.Warnings, FellBehind)
+	}
+	if t.Histograms[traffic.Departure] != nil {
+		r.Metrics["backlog"] = float64(backlog)
+	}
+	if planted > 0 {
+		r.Metrics["planted"] = float64(planted) / float64(answered) / 1e9
+	}
+	t.PutDurations(r.Metrics)
+	return t.PutCPU(r.Metrics), total
+}
+
+// PutExchange is PutTransactions for those of [traffic.Exchange]: datagrams can be lost, and a transaction is two packets, one each way.
+func (t Trial) PutExchange(r *Result, rate float64) {
+	cpu, total := t.PutTransactions(r, "transaction_rate", rate)
+	var sent, received, firsts, first int64
+	for _, s := range t.Sources {
+		sent += s.Sent
+		received += s.Received
 		if s.First > 0 {
 			firsts++
-			first += float64(s.First) / 1e9
+			first += s.First
 		}
 	}
-	r.Metrics["transaction_rate"] = float64(received) / window
-	if pairs > 1 {
-		r.Metrics["transaction_rate_per_pair"] = float64(received) / window / pairs
-		r.PerPair["transaction_rate"] = rates
+	if total > 0 {
+		r.Metrics["cpu_per_packet"] = cpu / float64(2*total)
 	}
 	if sent > 0 {
 		r.Metrics["loss"] = float64(sent-received) / float64(sent)
@@ -37,16 +96,6 @@ func (t Trial) PutTransactions(r *Result, rate float64) {
 		r.Warnings = append(r.Warnings, "requests or responses were lost")
 	}
 	if firsts > 0 {
-		r.Metrics["first_packet_latency"] = first / float64(firsts)
+		r.Metrics["first_packet_latency"] = float64(first) / float64(firsts) / 1e9
 	}
-	if asked := pairs * rate * window; asked > 0 && float64(sent) < (1-behind)*asked {
-		r.Warnings = append(r.Warnings, "the source fell behind the rate that it was to send at")
-	}
-	if t.Histograms[traffic.Departure] != nil {
-		r.Metrics["backlog"] = backlog
-	}
-	if seconds := t.PutCPU(r.Metrics); total > 0 {
-		r.Metrics["cpu_per_packet"] = seconds / float64(2*total)
-	}
-	t.PutDurations(r.Metrics)
 }

@@ -143,6 +143,6 @@ func (s *source) Facts() (sock.Facts, error) { return s.Flows[0].Facts() }
 // Metrics implements [workload.Workload].
 func (Workload) Metrics(t workload.Trial) workload.Result {
 	r := workload.Result{Metrics: map[string]float64{}, PerPair: map[string][]float64{}, Warnings: t.Doubts()}
-	t.PutTransactions(&r, rate(t.Params))
+	t.PutExchange(&r, rate(t.Params))
 	return r
 }

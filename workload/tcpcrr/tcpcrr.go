@@ -22,10 +22,8 @@ const (
 	mostPort = 64      // listening ports of a sink
 	same     = "same"
 	closed   = "closed"
-	constant = "constant"
 
-	// behind is by how much of its rate a source may fall short before a warning says so.
-	behind = 0.01
+	settled = 200 * time.Millisecond // twice that of udp-rr
 )
 
 // Describe implements [workload.Workload].
@@ -41,8 +39,8 @@ func (Workload) Describe() workload.Description {
 			return "connection_rate"
 		},
 		Why:   "twice that of udp-rr, since a transaction is some five packets each way; no study of its own yet; at a rate, a median needs 200 connections",
-		Warm:  warm,
-		Trial: trial,
+		Warm:  workload.TransactionWarm,
+		Trial: func(p part.Params) time.Duration { return workload.TransactionTrial(p, settled) },
 		Spins: func(part.Params) bool { return false },
 		Params: slices.Concat(part.List{
 			{Name: "payload", Default: "1", Summary: "bytes of a request, 1 to 1MiB", Check: part.SizeBetween(kindSize, largest)},
@@ -59,18 +57,6 @@ func (Workload) Describe() workload.Description {
 		Metrics: slices.Concat([]string{"connection_rate", "connection_rate_per_pair", "cpu_per_transaction", "ports_busy", "backlog", "planted"},
 			workload.CPUMetrics(), workload.DurationMetrics(traffic.Latency, traffic.Connect, traffic.Service, traffic.Departure)),
 	}
-}
-
-// warm is the share of a trial that passes before its window opens.
-const warm = 0.1
-
-// trial is the default length of a trial, or what a median takes at a rate.
-func trial(p part.Params) time.Duration {
-	const connections, least, longest = 250 / (1 - warm), 200 * time.Millisecond, 10 * time.Second
-	if rate := p.Rate("rate"); rate > 0 {
-		return min(max(least, time.Duration(connections/rate*1e9)), longest)
-	}
-	return least
 }
 
 // refuse says which parameters cannot go together.
@@ -116,40 +102,14 @@ func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
 // Metrics implements [workload.Workload].
 func (Workload) Metrics(t workload.Trial) workload.Result {
 	r := workload.Result{Metrics: map[string]float64{}, PerPair: map[string][]float64{}, Warnings: t.Doubts()}
-	window := t.Window.Seconds()
-	var sent, received, total, busy, backlog, planted, answered int64
-	rates := make([]float64, len(t.Sources))
-	for i, s := range t.Sources {
-		sent += s.Sent
-		received += s.Received
-		total += s.Total
-		busy += s.Busy
-		backlog = max(backlog, s.Backlog)
-		rates[i] = float64(s.Received) / window
-	}
-	for _, s := range t.Sinks {
-		planted += s.Planted
-		answered += s.Total
-	}
-	r.Metrics["connection_rate"] = float64(received) / window
-	if len(t.Sources) > 1 {
-		r.Metrics["connection_rate_per_pair"] = float64(received) / window / float64(len(t.Sources))
-		r.PerPair["connection_rate"] = rates
-	}
-	if workload.Scheduled(t.Params) {
-		r.Metrics["backlog"] = float64(backlog)
-		if asked := float64(len(t.Sources)) * t.Params.Rate("rate") * window; t.Params["arrivals"] == constant && float64(sent) < (1-behind)*asked {
-			r.Warnings = append(r.Warnings, "the source fell behind the rate that it was to connect at")
-		}
-	}
-	seconds := t.PutCPU(r.Metrics)
+	cpu, total := t.PutTransactions(&r, "connection_rate", t.Params.Rate("rate"))
 	if total > 0 {
-		r.Metrics["cpu_per_transaction"] = seconds / float64(total)
+		r.Metrics["cpu_per_transaction"] = cpu / float64(total)
 	}
-	if planted > 0 {
-		r.Metrics["planted"] = float64(planted) / float64(answered) / 1e9
+	var busy int64
+	for _, s := range t.Sources {
+		busy += s.Busy
 	}
 	r.Metrics["ports_busy"] = float64(busy)
-	t.PutDurations(r.Metrics)
 	return r
 }

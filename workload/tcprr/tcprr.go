@@ -22,10 +22,8 @@ const (
 	mostFlows = 128     // as many as a listening socket keeps until they are accepted (sock.Socket.Listen)
 	same      = "same"
 	closed    = "closed"
-	constant  = "constant"
 
-	// behind is by how much of its rate a source may fall short before a warning says so.
-	behind = 0.01
+	settled = 100 * time.Millisecond // as of udp-rr
 )
 
 // Describe implements [workload.Workload].
@@ -41,8 +39,8 @@ func (Workload) Describe() workload.Description {
 			return "latency_p50"
 		},
 		Why:   "its packets and its wake-ups are those of udp-rr, and so is the length; at a rate, a median needs 200 requests",
-		Warm:  warm,
-		Trial: trial,
+		Warm:  workload.TransactionWarm,
+		Trial: func(p part.Params) time.Duration { return workload.TransactionTrial(p, settled) },
 		Spins: func(p part.Params) bool { return p["mode"] == "spin" },
 		Params: slices.Concat(part.List{
 			{Name: "payload", Default: "1", Summary: "bytes of a request, 1 to 1MiB", Check: part.SizeBetween(kindSize, largest)},
@@ -57,22 +55,6 @@ func (Workload) Describe() workload.Description {
 		Metrics: slices.Concat([]string{"transaction_rate", "transaction_rate_per_pair", "cpu_per_transaction", "retransmits", "backlog", "planted"},
 			workload.CPUMetrics(), workload.DurationMetrics(traffic.Latency, traffic.Service, traffic.Departure)),
 	}
-}
-
-// warm is the share of a trial that passes before its window opens.
-const warm = 0.1
-
-// trial is the default length of a trial: that of udp-rr, or what a median takes at a rate.
-func trial(p part.Params) time.Duration {
-	const requests, longest = 250 / (1 - warm), 10 * time.Second
-	least := 100 * time.Millisecond
-	if p["mode"] == "spin" {
-		least = 10 * time.Millisecond
-	}
-	if rate := p.Rate("rate"); rate > 0 {
-		return min(max(least, time.Duration(requests/rate*1e9)), longest)
-	}
-	return least
 }
 
 // refuse says which parameters cannot go together.
@@ -152,41 +134,14 @@ func (s *sink) init() error {
 // Metrics implements [workload.Workload].
 func (Workload) Metrics(t workload.Trial) workload.Result {
 	r := workload.Result{Metrics: map[string]float64{}, PerPair: map[string][]float64{}, Warnings: t.Doubts()}
-	window := t.Window.Seconds()
-	var sent, received, total, resent, backlog, planted, answered int64
-	rates := make([]float64, len(t.Sources))
-	for i, s := range t.Sources {
-		sent += s.Sent
-		received += s.Received
-		total += s.Total
-		resent += s.Resent
-		backlog = max(backlog, s.Backlog)
-		rates[i] = float64(s.Received) / window
-	}
-	for _, s := range t.Sinks {
-		resent += s.Resent
-		planted += s.Planted
-		answered += s.Total
-	}
-	r.Metrics["transaction_rate"] = float64(received) / window
-	if len(t.Sources) > 1 {
-		r.Metrics["transaction_rate_per_pair"] = float64(received) / window / float64(len(t.Sources))
-		r.PerPair["transaction_rate"] = rates
-	}
-	if workload.Scheduled(t.Params) {
-		r.Metrics["backlog"] = float64(backlog)
-		if asked := float64(len(t.Sources)) * t.Params.Rate("rate") * window; t.Params["arrivals"] == constant && float64(sent) < (1-behind)*asked {
-			r.Warnings = append(r.Warnings, "the source fell behind the rate that it was to send at")
-		}
-	}
-	seconds := t.PutCPU(r.Metrics)
+	cpu, total := t.PutTransactions(&r, "transaction_rate", t.Params.Rate("rate"))
 	if total > 0 {
-		r.Metrics["cpu_per_transaction"] = seconds / float64(total)
+		r.Metrics["cpu_per_transaction"] = cpu / float64(total)
 	}
-	if planted > 0 {
-		r.Metrics["planted"] = float64(planted) / float64(answered) / 1e9
+	var resent int64
+	for _, s := range slices.Concat(t.Sources, t.Sinks) {
+		resent += s.Resent
 	}
 	r.Metrics["retransmits"] = float64(resent)
-	t.PutDurations(r.Metrics)
 	return r
 }

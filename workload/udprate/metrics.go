@@ -11,9 +11,6 @@ import (
 const (
 	lossSome = 0.001
 	lossMuch = 0.1
-
-	// behind is by what share a paced source may send less than it should.
-	behind = 0.01
 )
 
 // waits is which share of its datagrams a sink has waited for, where it was not the limit: flat out over loopback it is 0.7 to 0.9 (single), 0.8 to
@@ -84,10 +81,10 @@ func (Workload) Metrics(t workload.Trial) workload.Result {
 			r.Warnings = append(r.Warnings, fmt.Sprintf("more than %g %% of the datagrams were lost", 100*lossSome))
 		}
 	}
-	if asked := pairs * t.Params.Rate("rate"); asked > 0 {
-		if float64(sent) < (1-behind)*asked*window {
-			r.Warnings = append(r.Warnings, "the source fell behind the rate that it was to send at")
-		}
+	if t.Behind(t.Params.Rate("rate")) {
+		r.Warnings = append(r.Warnings, workload.FellBehind)
+	}
+	if t.Histograms[traffic.Departure] != nil {
 		for _, s := range t.Sources {
 			r.Metrics["backlog"] = max(r.Metrics["backlog"], float64(s.Backlog))
 		}

@@ -23,6 +23,9 @@ const (
 	// A step in which a thread had no CPU for longer is taken again, and does not decide. It is a quarter of a tick.
 	spoils = 1_000_000 // ns
 
+	// behind is by what share less may be sent in a step than was to be.
+	behind = 0.01
+
 	between = 5_000_000 // ns: what there must be left after a step for its end marker and that of the trial
 )
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/netip"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/nettoll/nettoll/internal/linux/sock"
@@ -22,7 +21,6 @@ var _ workload.Workload = Workload{}
 const (
 	// Values of parameters.
 	fullRate = "max" // as fast as the source can
-	constant = "constant"
 	noDrop   = "no-drop"
 
 	largest = 65507 // bytes: an IPv4 datagram of 65535 less its headers (RFC 791, RFC 768)
@@ -102,8 +100,7 @@ func trial(p part.Params) time.Duration {
 
 // refuse says which parameters cannot go together.
 func refuse(p part.Params) error {
-	replays := strings.HasPrefix(p["arrivals"], "replay:")
-	seeks, paced := p["search"] == noDrop, p.Rate("rate") > 0 || replays
+	seeks := p["search"] == noDrop
 	list := Workload{}.defaults()
 	switch {
 	case seeks && p.Rate("rate") > 0:
@@ -114,12 +111,10 @@ func refuse(p part.Params) error {
 		return fmt.Errorf("batch=%s, and mode=single sends one datagram a call (want batched or segmented)", p["batch"])
 	case p["mode"] == "segmented" && p.Size("payload") > largest/2:
 		return fmt.Errorf("payload=%s leaves no room for a second segment (want up to %d with mode=segmented)", p["payload"], largest/2)
-	case p["mode"] == "segmented" && (p["sizes"] != constant || replays):
+	case p["mode"] == "segmented" && workload.Varied(p):
 		return errors.New("mode=segmented needs datagrams of one size (want single or batched)")
-	case !seeks && !paced && p["arrivals"] != constant:
-		return fmt.Errorf("arrivals=%s needs a rate or a search", p["arrivals"])
-	case !seeks && !paced && p["sizes"] != constant:
-		return fmt.Errorf("sizes=%s needs a rate or a search", p["sizes"])
+	case !seeks:
+		return workload.Unscheduled(p)
 	}
 	return nil
 }
@@ -169,7 +164,7 @@ func openSource(s workload.Spec, flows int) (_ *source, err error) {
 			e.Close()
 		}
 	}()
-	e.varied = s.Params["sizes"] != constant || strings.HasPrefix(s.Params["arrivals"], "replay:")
+	e.varied = workload.Varied(s.Params)
 	if e.varied {
 		e.stride = largest
 	}
@@ -225,7 +220,7 @@ func openSink(s workload.Spec, flows int) (*sink, error) {
 	}
 	e := &sink{endpoint: endpoint{sock: sk}, counters: make([]traffic.Counter, flows), seeks: s.Params["search"] == noDrop, stall: s.Stall}
 	size := s.Params.Size("payload")
-	if s.Params["sizes"] != constant || strings.HasPrefix(s.Params["arrivals"], "replay:") {
+	if workload.Varied(s.Params) {
 		size = largest
 	}
 	switch modes()[s.Params["mode"]] {

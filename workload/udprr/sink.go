@@ -24,9 +24,7 @@ type sink struct {
 	since, left int64  // when that came, and its answer left; 0: nobody knows
 
 	stall workload.Stall
-	plant int64 // ns
-
-	clockCost int64 // ns of one clock read
+	plant traffic.Delay
 }
 
 // Sample implements [traffic.Endpoint].
@@ -83,9 +81,7 @@ func (s *sink) Run(trial uint64, w traffic.Window) {
 		if s.stall.Every > 0 {
 			traffic.StandStill(w.Open, s.stall.Every, s.stall.For)
 		}
-		if s.plant > 0 {
-			s.sample.Planted += s.delay()
-		}
+		s.sample.Planted += s.plant.Spin()
 		s.reply(n, seq) // an answer that cannot be sent is lost: the source counts it
 		if seq == traffic.Marker {
 			return
@@ -157,16 +153,4 @@ func (s *sink) stampedReply(n int, seq uint64) {
 	}
 	s.sock.Send(&s.in[0], n, 0)
 	s.stamped, s.since, s.left = seq, came, s.sock.Departed(came)
-}
-
-// delay spins for as long as is planted and returns how long it really was: the clock reads at both ends count for one.
-//
-//go:nosplit
-func (s *sink) delay() int64 {
-	start := clock.Now()
-	for {
-		if now := clock.Now(); now-start >= s.plant {
-			return now - start + s.clockCost
-		}
-	}
 }

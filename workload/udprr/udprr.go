@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/nettoll/nettoll/internal/linux/clock"
 	"github.com/nettoll/nettoll/internal/linux/sock"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/traffic"
@@ -22,6 +20,9 @@ var _ workload.Workload = Workload{}
 
 const (
 	largest = 65507 // bytes: an IPv4 datagram of 65535 less its headers (RFC 791, RFC 768)
+
+	// settled is how long a trial has to be until the ratio of two paths does not change with its length.
+	settled = 100 * time.Millisecond
 
 	mostInFlight = 1024
 	mostFlows    = 1024
@@ -44,7 +45,7 @@ func (Workload) Describe() workload.Description {
 	list := part.List{
 		{Name: "payload", Default: "64", Summary: "bytes of a request, 1 to 65507", Check: part.SizeBetween(1, largest)},
 		{Name: "mode", Default: "wait", Summary: "wait: both ends sleep until a datagram comes; spin: both ends keep asking", Values: []string{"wait", "spin"}},
-		{Name: "response", Default: same, Quiet: true, Summary: "bytes of an answer, 1 to 65507, or same: as many as the request has", Check: sizeOrSame},
+		{Name: "response", Default: same, Quiet: true, Summary: "bytes of an answer, 1 to 65507, or same: as many as the request has", Check: workload.SameOr(part.SizeBetween(1, largest))},
 		{Name: "in-flight", Default: "1", Quiet: true, Summary: "requests that wait for their answers at a time, 1 to 1024", Check: part.CountBetween(1, mostInFlight)},
 		{Name: "flows", Default: "1", Quiet: true, Summary: "source ports, used in turn, 1 to 1024", Check: part.CountBetween(1, mostFlows)},
 		{Name: "flow", Default: "kept", Quiet: true, Summary: "kept: the same in all trials; fresh: a new source port in each trial, whose first round trip is a figure of its own", Values: []string{"kept", "fresh"}},
@@ -58,8 +59,8 @@ func (Workload) Describe() workload.Description {
 			"with 100 and 200 as in IBM's report; at a rate, sockperf under-load",
 		Primary: primary,
 		Why:     "waiting, the ratio of two paths has settled at 100 ms; spinning, at 10 ms; at a rate, a median needs 200 requests",
-		Warm:    warm,
-		Trial:   trial,
+		Warm:    workload.TransactionWarm,
+		Trial:   func(p part.Params) time.Duration { return workload.TransactionTrial(p, settled) },
 		Spins:   func(p part.Params) bool { return p["mode"] == "spin" },
 		Params:  append(list, workload.SocketParams()...),
 		Refuse:  refuse,
@@ -69,13 +70,6 @@ func (Workload) Describe() workload.Description {
 			workload.CPUMetrics(),
 		),
 	}
-}
-
-func sizeOrSame(s string) (string, error) {
-	if s == same {
-		return s, nil
-	}
-	return part.SizeBetween(1, largest)(s)
 }
 
 // answer is how long answers are, in bytes; 0: as their requests.
@@ -91,25 +85,13 @@ func shortest(p part.Params) int {
 
 func compact(p part.Params) bool { return shortest(p) < traffic.HeaderSize }
 
-// replays says whether requests are those of a file, which has a rate and sizes of its own.
-func replays(p part.Params) bool { return strings.HasPrefix(p["arrivals"], "replay:") }
-
-// scheduled says whether requests are sent when they are due.
-func scheduled(p part.Params) bool {
-	return p["rate"] != closed || replays(p)
-}
-
 // refuse says which parameters cannot go together.
 func refuse(p part.Params) error {
-	many, paced, stamped := p.Count("in-flight") > 1, scheduled(p), p["timestamps"] != "none"
+	many, paced, stamped := p.Count("in-flight") > 1, workload.Scheduled(p), p["timestamps"] != "none"
 	several, fresh := p.Count("flows") > 1, p["flow"] == "fresh"
 	switch {
 	case many && paced:
 		return fmt.Errorf("in-flight %q at a rate: requests are sent whatever is in flight", p["in-flight"])
-	case !paced && p["arrivals"] != "constant":
-		return fmt.Errorf("arrivals %q without a rate", p["arrivals"])
-	case !paced && p["sizes"] != "constant":
-		return fmt.Errorf("sizes %q without a rate", p["sizes"])
 	case compact(p) && (many || paced || stamped):
 		return fmt.Errorf("datagrams of %d bytes have no room for a header of %d, without which there is one in flight, no rate and no timestamps", shortest(p), traffic.HeaderSize)
 	case several && fresh:
@@ -119,7 +101,7 @@ func refuse(p part.Params) error {
 	case stamped && shortest(p) < traffic.StampsSize:
 		return fmt.Errorf("datagrams of %d bytes have no room for timestamps (want at least %d)", shortest(p), traffic.StampsSize)
 	}
-	return nil
+	return workload.Unscheduled(p)
 }
 
 // primary is the metric that governs stopping. With many in flight latency is a figure of the queue that they make.
@@ -128,23 +110,6 @@ func primary(p part.Params) string {
 		return "transaction_rate"
 	}
 	return "latency_p50"
-}
-
-// warm is the share of a trial that passes before its window opens.
-const warm = 0.1
-
-// trial is the default length of a trial; docs/method.md has the study behind it. Spinning, 10 ms would do; waiting, the ratio of two
-// paths has settled at 100 ms. At a rate the window has requests enough for a median.
-func trial(p part.Params) time.Duration {
-	const requests, longest = 250 / (1 - warm), 10 * time.Second
-	least := 100 * time.Millisecond
-	if p["mode"] == "spin" {
-		least = 10 * time.Millisecond
-	}
-	if rate := p.Rate("rate"); rate > 0 {
-		return min(max(least, time.Duration(requests/rate*1e9)), longest)
-	}
-	return least
 }
 
 // Open implements [workload.Workload].
@@ -191,7 +156,7 @@ func openSource(s workload.Spec, flows int, fresh bool) (traffic.Endpoint, error
 		Fresh: fresh, Out: traffic.Payload(p.Size("payload")), In: make([]byte, largest),
 		Spin: p["mode"] == "spin", Compact: compact(p), Stamped: p["timestamps"] == "software", InFlight: p.Count("in-flight"), Schedule: schedule,
 	}}
-	if p["sizes"] != "constant" || replays(p) {
+	if workload.Varied(p) {
 		e.Out = traffic.Payload(largest)
 	}
 	for i := range flows {
@@ -222,31 +187,13 @@ func openSink(s workload.Spec, anyone bool) (traffic.Endpoint, error) {
 	copy(in, traffic.Payload(answer(s.Params))) // what is behind a request in an answer that is longer
 	return &sink{
 		sock: sk, in: in, answer: answer(s.Params), anyone: anyone, spin: s.Params["mode"] == "spin", compact: compact(s.Params),
-		stamps: s.Params["timestamps"] == "software", stall: s.Stall, plant: int64(s.Plant), clockCost: clockCost(),
+		stamps: s.Params["timestamps"] == "software", stall: s.Stall, plant: traffic.NewDelay(s.Plant),
 	}, nil
-}
-
-// clockCost measures what one clock read takes, in nanoseconds.
-func clockCost() int64 {
-	const reads = 1000
-	start := clock.Now()
-	for range reads {
-		clock.Now()
-	}
-	return (clock.Now() - start) / reads
 }
 
 // Metrics implements [workload.Workload].
 func (Workload) Metrics(t workload.Trial) workload.Result {
 	r := workload.Result{Metrics: map[string]float64{}, PerPair: map[string][]float64{}, Warnings: t.Doubts()}
-	t.PutTransactions(&r, t.Params.Rate("rate"))
-	var planted, answered int64
-	for _, s := range t.Sinks {
-		planted += s.Planted
-		answered += s.Total
-	}
-	if planted > 0 {
-		r.Metrics["planted"] = float64(planted) / float64(answered) / 1e9
-	}
+	t.PutExchange(&r, t.Params.Rate("rate"))
 	return r
 }

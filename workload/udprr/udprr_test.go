@@ -74,8 +74,8 @@ func TestRefuse(t *testing.T) {
 		{"timestamps=software,flow=fresh", "one kept flow"},
 		{"in-flight=2,rate=1k/s", `in-flight "2" at a rate`},
 		{"flows=2,flow=fresh", `flows "2" and a fresh flow`},
-		{"arrivals=poisson", `arrivals "poisson" without a rate`},
-		{"sizes=uniform", `without a rate`},
+		{"arrivals=poisson", "arrivals=poisson needs a rate"},
+		{"sizes=uniform", "sizes=uniform:1 needs a rate"},
 		{"payload=0", "out of range (want 1 to 65507 bytes)"},
 		{"response=some", "not a size"},
 	} {

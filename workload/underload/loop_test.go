@@ -345,7 +345,7 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("metric %q is not in measure's table", name)
 		}
 	}
-	const lost, late = "more than 0.1 % of the datagrams were lost, and latency is that of the others", "the source fell behind the load that it was to send"
+	const lost, late = "more than 0.1 % of the datagrams were lost, and latency is that of the others", workload.FellBehind
 	for _, c := range []struct {
 		sent, received, dropped, blocked int64
 		arrivals                         string

@@ -122,9 +122,6 @@ func open(s workload.Spec, sk sock.Socket) (traffic.Endpoint, error) {
 const (
 	// lossSome is the loss above which a trial carries a warning: the latencies are those of what was not lost.
 	lossSome = 0.001
-
-	// behind is by what share a source may send less than it should.
-	behind = 0.01
 )
 
 // Metrics implements [workload.Workload]. What was sent is the sources' count, what was received the sinks'; latencies are the sources'.
@@ -166,13 +163,12 @@ func (Workload) Metrics(t workload.Trial) workload.Result {
 		r.Metrics["loss"] = float64(sent-received) / float64(sent)
 	}
 	lossy := r.Metrics["loss"] > lossSome
-	// Of other arrivals a window may have fewer than the mean.
-	late := t.Params["arrivals"] == "constant" && float64(sent) < (1-behind)*offered*window
+	late := t.Behind(offered / float64(len(t.Sources)))
 	if lossy {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("more than %g %% of the datagrams were lost, and latency is that of the others", 100*lossSome))
 	}
 	if late {
-		r.Warnings = append(r.Warnings, "the source fell behind the load that it was to send")
+		r.Warnings = append(r.Warnings, workload.FellBehind)
 	}
 	switch { // what kept the load from being carried: who threw datagrams away or, where nobody did, who let the source fall behind
 	case lossy && 2*dropped > sent-received:
