@@ -260,7 +260,8 @@ func (t trial) record(cell experiment.Cell, generation, block int, started int64
 	r.Metrics["dead_time"] = t.timing.Dead.Seconds()
 	r.Metrics["drain_time"] = t.timing.Drain.Seconds()
 	for q, h := range t.durations {
-		if q := traffic.Quantity(q); q != traffic.Latency && h != nil { // their histograms have it; and 100,000 trials are to fit into 50 MB
+		if q := traffic.Quantity(q); q != traffic.Latency && h != nil { // the histograms have both; and 100,000 trials are to fit into 50 MB
+			delete(r.Metrics, q.Name()+"_mean")
 			delete(r.Metrics, q.Name()+"_p50")
 		}
 	}

@@ -275,7 +275,7 @@ func (a *analyzer) metricsOf(i int, known []Metric) []Metric {
 	var list []Metric
 	seen := map[string]bool{}
 	for _, m := range known {
-		_, histogram := a.cells[i].tallies[quantilePrefix(m)]
+		_, histogram := a.cells[i].tallies[histogramPrefix(m)]
 		if a.cells[i].count(m.Name) > 0 || histogram {
 			list = append(list, m)
 		}
@@ -290,12 +290,14 @@ func (a *analyzer) metricsOf(i int, known []Metric) []Metric {
 	return list
 }
 
-// quantilePrefix returns the prefix of the names of a quantile's histogram, "" of any other metric.
-func quantilePrefix(m Metric) string {
-	if m.Kind != KindQuantile {
-		return ""
+// histogramPrefix returns the prefix of the names of the histogram that a metric is taken from, "" of one that is taken from trials alone. (Means of
+// latencies are in every trial; those of other durations, of which trials on a schedule have several, are not.)
+func histogramPrefix(m Metric) string {
+	prefix := m.Name[:strings.LastIndex(m.Name, "_")+1]
+	if m.Kind == KindQuantile || m.Kind == KindMean && slices.Contains(parts(), prefix) {
+		return prefix
 	}
-	return m.Name[:strings.LastIndex(m.Name, "_")+1]
+	return ""
 }
 
 // rows adds the rows of cell i, without verdicts.
@@ -348,7 +350,7 @@ func (a *analyzer) estimate(r *Row, gens [][]float64, m Metric) {
 
 // compare returns, by generation, the cell's values of a metric and its blocks' log ratios (or differences) to its baseline.
 func (c *cellData) compare(base *cellData, m Metric) (values, ratios [][]float64) {
-	if prefix := quantilePrefix(m); prefix != "" && len(c.tallies[prefix]) > 0 && !(m.Quantile == 0.5 && c.inTrials(base, m)) {
+	if prefix := histogramPrefix(m); prefix != "" && len(c.tallies[prefix]) > 0 && !((m.Quantile == 0.5 || m.Kind == KindMean) && c.inTrials(base, m)) {
 		return c.compareGroups(base, prefix, m)
 	}
 	return c.compareTrials(base, m)
@@ -405,8 +407,12 @@ func (c *cellData) compareGroups(base *cellData, prefix string, m Metric) (value
 	if base != nil {
 		other = base.tallies[prefix]
 	}
+	need, of := MinSamples(m.Quantile), func(t tally) float64 { return t.quantile(m.Quantile) }
+	if m.Kind == KindMean {
+		of = tally.mean
+	}
 	generation, started := 0, false
-	for _, q := range latencyGroups(own, other, m.Quantile) {
+	for _, q := range latencyGroups(own, other, need, of) {
 		if !started || q.Generation != generation {
 			values, ratios = append(values, nil), append(ratios, nil)
 			generation, started = q.Generation, true

@@ -448,7 +448,7 @@ func TestLargeRun(t *testing.T) {
 		t.Fatal(problems, err)
 	}
 	a := Analyze(run, log)
-	if r := row(t, a, run.Cells[5].ID, "goodput"); r.Blocks != 10_000 || r.Generations != 50 {
+	if r := row(t, a, run.Cells[5].ID, "transaction_rate"); r.Blocks != 10_000 || r.Generations != 50 {
 		t.Errorf("%+v", r)
 	}
 }
@@ -470,5 +470,38 @@ func BenchmarkAnalyze(b *testing.B) {
 	}
 	for b.Loop() {
 		Analyze(run, log)
+	}
+}
+
+// Durations that are no latency are in no trial: mean and percentiles of them come from their histograms, one a generation.
+func TestOtherDurations(t *testing.T) {
+	run := Run{Cells: []Cell{{ID: "host", Group: "g", Primary: "latency_p50"}, {ID: "host#2", Group: "g", Primary: "latency_p50", Baseline: "host", Twin: true}, {ID: "bridge", Group: "g", Primary: "latency_p50", Baseline: "host"}}}
+	log := &Log{}
+	for g := range 6 {
+		for _, c := range run.Cells {
+			factor := 1.0
+			if c.ID == "bridge" {
+				factor = 2
+			}
+			for block := range 4 {
+				log.Trials = append(log.Trials, Trial{Generation: g, Block: 4*g + block, Cell: c.ID, Metrics: map[string]float64{"latency_p50": 1e-5 * factor}})
+			}
+			data := latencies(t, uint64(g), 20_000, factor) // about exp(N(ln 10 µs, 0.2))
+			log.Histograms = append(log.Histograms, Histograms{Generation: g, First: 4 * g, Last: 4*g + 3, Cell: c.ID, Metric: "service_time", Samples: 20_000, Data: data})
+		}
+	}
+	want := map[string]float64{"service_time_mean": 20.4e-6, "service_time_p50": 20e-6, "service_time_p99": 31.8e-6}
+	for _, r := range Analyze(run, log).Rows {
+		value, of := want[r.Metric]
+		if !of || r.Cell.ID != "bridge" {
+			continue
+		}
+		delete(want, r.Metric)
+		if math.Abs(r.Value/value-1) > 0.02 || !r.HasRatio || math.Abs(r.Estimate.Ratio-2) > 0.02 {
+			t.Errorf("%s: %v, ratio %+v; want %v and a ratio of 2", r.Metric, r.Value, r.Estimate, value)
+		}
+	}
+	if len(want) > 0 {
+		t.Errorf("not in the analysis: %v", want)
 	}
 }

@@ -37,8 +37,8 @@ type Trial struct {
 }
 
 // Histograms is the latency distribution of one cell over a group of consecutive blocks of one generation, merged over pairs.
-// A record has about 1.5 KB with 3 significant digits: groups of 16 blocks, or a generation where that is shorter, keep the
-// file below 50 MB per 100,000 trials. All cells of a block need the same groups.
+// A record has about 1.5 KB with 3 significant digits: groups of 32 blocks, or a generation where that is shorter, keep the
+// file below 50 MB per 100,000 trials; durations that are no latency have one group a generation. All cells of a block need the same groups.
 type Histograms struct {
 	Type       string `json:"type"` // "histogram"; set by Writer
 	V          int    `json:"v"`

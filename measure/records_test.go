@@ -160,47 +160,66 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// TestSize holds 100,000 single-pair trials, with their histograms and blocks, below 50 MB.
+// TestSize holds 100,000 single-pair trials, with their histograms and blocks, below 50 MB, those on a schedule, which measure most, below 60.
 func TestSize(t *testing.T) {
-	var b bytes.Buffer
-	w := NewWriter(&b)
-	longest := 0
-	for i := range 2000 {
-		start := b.Len()
-		if err := w.Write(exampleTrial(i)); err != nil {
-			t.Fatal(err)
-		}
-		longest = max(longest, b.Len()-start)
-		if i%10 == 0 { // 10 cells a block
-			err := w.Write(BlockFacts{Block: i, Start: float64(i) * 0.123456789, Duration: 0.987654321, Load1: 1.23, CPU: map[string]float64{
-				"user": 0.123456789, "nice": 0, "system": 0.9876543, "idle": 0.7, "iowait": 0.001, "irq": 0, "softirq": 0.2, "steal": 0.01,
-			}})
-			if err != nil {
+	for _, tt := range []struct {
+		load    string
+		metrics map[string]float64 // beside those of all
+		others  int                // histograms a generation
+		limit   float64
+	}{
+		{"udp-rr(payload=1024,mode=wait)", nil, 0, 50},
+		{"udp-rr(payload=1024,mode=wait,rate=10000/s,arrivals=poisson)", map[string]float64{"backlog": 123}, 2, 60},
+	} {
+		var b bytes.Buffer
+		w := NewWriter(&b)
+		longest := 0
+		write := func(r Record) {
+			if err := w.Write(r); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if i%16 == 0 { // groups of 16 blocks
-			if err := w.Write(Histograms{Cell: exampleTrial(i).Cell, Samples: 40_000, Data: latencies(t, uint64(i), 4000, 1)}); err != nil {
-				t.Fatal(err)
+		const cells, group, generation = 10, 32, 64 // blocks
+		for i := range cells * generation {
+			trial, start := exampleTrial(i), b.Len()
+			trial.Cell = strings.Replace(trial.Cell, "udp-rr(payload=1024,mode=wait)", tt.load, 1)
+			for name, value := range tt.metrics {
+				trial.Metrics[name] = value * (1 + math.Sin(float64(i))/10)
+			}
+			write(trial)
+			longest = max(longest, b.Len()-start)
+			block := i / cells
+			if i%cells == 0 {
+				write(BlockFacts{Block: block, Start: float64(i) * 0.123456789, Duration: 0.987654321, Load1: 1.23, CPU: map[string]float64{
+					"user": 0.123456789, "nice": 0, "system": 0.9876543, "idle": 0.7, "iowait": 0.001, "irq": 0, "softirq": 0.2, "steal": 0.01,
+				}})
+			}
+			if block%group == 0 {
+				write(Histograms{Cell: trial.Cell, Samples: 40_000, Data: latencies(t, uint64(i), 4000, 1)})
+			}
+			if block == 0 {
+				for range tt.others {
+					write(Histograms{Cell: trial.Cell, Metric: "departure_error", Samples: 80_000, Data: latencies(t, uint64(i), 8000, 1)})
+				}
 			}
 		}
-	}
-	mb := float64(b.Len()) / 2000 * 100_000 / 1e6
-	t.Logf("%.1f MB for 100,000 trials, the longest line of a trial has %d bytes", mb, longest)
-	if mb > 50 || longest > 500 {
-		t.Errorf("%.1f MB for 100,000 trials, want at most 50; the longest line of a trial has %d bytes, want at most 500", mb, longest)
+		mb := float64(b.Len()) / (cells * generation) * 100_000 / 1e6
+		t.Logf("%s: %.1f MB for 100,000 trials, the longest line of a trial has %d bytes", tt.load, mb, longest)
+		if mb > tt.limit || float64(longest) > 10*tt.limit {
+			t.Errorf("%s: %.1f MB for 100,000 trials, want at most %v; the longest line of a trial has %d bytes", tt.load, mb, tt.limit, longest)
+		}
 	}
 }
 
-// exampleTrial is a trial of a request/response workload with all its metrics.
+// exampleTrial is a trial of a request/response workload with all the metrics that its records have.
 func exampleTrial(i int) Trial {
 	x := 1 + math.Sin(float64(i))/10
 	return Trial{
 		Generation: i / 200, Block: i / 10, Cell: fmt.Sprintf("bridge+nftables(rules=%d)/cross-host/1/udp-rr(payload=1024,mode=wait)", i%10), Start: float64(i) * 0.0512345678, Duration: 0.05,
 		Metrics: map[string]float64{
-			"transaction_rate": 81234.5678 * x, "packet_rate": 162469.1356 * x, "goodput": 665473579.54 * x, "loss": 0.000123456 * x,
-			"latency_mean": 12.3456789e-6 * x, "latency_p50": 11.987654e-6 * x, "latency_max": 345.678912e-6 * x,
-			"cpu_busy": 1.23456789 * x, "cpu_per_packet": 7.654321e-6 * x, "service_demand": 7.47e-9 * x,
+			"transaction_rate": 81234.5678 * x, "loss": 0, "latency_mean": 12.3456789e-6 * x, "latency_p50": 11.987654e-6 * x,
+			"cpu_busy": 1.23456789 * x, "cpu_source": 0.61234567 * x, "cpu_sink": 0.60987654 * x, "cpu_user": 0.123456789 * x, "cpu_softirqd": 0.000123456789 * x,
+			"cpu_per_packet": 7.654321e-6 * x, "dead_time": 70.123456e-6 * x, "drain_time": 180.123456e-6 * x,
 		},
 	}
 }

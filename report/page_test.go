@@ -430,7 +430,7 @@ func BenchmarkPage(b *testing.B) {
 	b.ReportMetric(float64(size), "page-bytes")
 }
 
-// large makes the directory of a run of 100,000 trials with every metric that udp-rr records, and histograms of groups of 16 blocks.
+// large makes the directory of a run of 100,000 trials with every metric that udp-rr records, and histograms of groups of 32 blocks.
 func large(tb testing.TB) string {
 	loads := []load{udprr("same-host", 1), udprr("cross-host", 1), tcpstream("same-host")}
 	m := start(tb, loads, "host", "bridge", "routed")
@@ -439,7 +439,7 @@ func large(tb testing.TB) string {
 			loads[i].base[fmt.Sprintf("more_%d", j)] = 1.23456e-5 * float64(j+1)
 		}
 	}
-	const generations, blocks, group = 20, 417, 16
+	const generations, blocks, group = 20, 417, 32
 	m.measure(loads, generations, blocks, map[string]map[string]float64{"bridge": bridge()})
 	for i := range m.log.Trials {
 		t := &m.log.Trials[i]
