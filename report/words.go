@@ -30,6 +30,12 @@ func label(metric string) string {
 		return "CPU per kB"
 	case "setup_time":
 		return "set-up"
+	case "tcp_rtt":
+		return "TCP round trip"
+	case "tcp_min_rtt":
+		return "TCP shortest round trip"
+	case "tcp_cwnd":
+		return "TCP window"
 	}
 	if rest, ok := strings.CutSuffix(metric, "_per_pair"); ok {
 		return label(rest) + " per pair"
@@ -54,7 +60,7 @@ func Number(value float64, unit string) string { return number(value, unit) }
 // measured: 13.0 µs, not 13 µs.
 func number(value float64, unit string) string {
 	switch unit {
-	case measure.UnitSecondsPacket:
+	case measure.UnitSecondsPacket, measure.UnitSecondsTransaction:
 		return digits(measure.Format(value, measure.UnitSecond))
 	case measure.UnitSecondsByte:
 		return digits(measure.Format(value*1000, measure.UnitSecond)) // for 1000 bytes
@@ -64,7 +70,7 @@ func number(value float64, unit string) string {
 		if math.Abs(value) < smallest {
 			return minus(strconv.FormatFloat(value, 'f', 3, 64)) + " cores"
 		}
-	case measure.UnitSegment, measure.UnitMessage:
+	case measure.UnitSegment, measure.UnitMessage, measure.UnitPort:
 		n, _, _ := strings.Cut(measure.Format(value, unit), " ")
 		return minus(n)
 	}
