@@ -42,14 +42,19 @@ func newProgress(w io.Writer, r *experiment.Resolved) *progress {
 			return width
 		}
 	}
-	p.begin(len(r.Cells), len(r.Labs), r.Experiment.Design.Time)
+	d, takes := r.Experiment.Design, r.Forecast(experiment.DefaultSpread).Measuring
+	long := fmt.Sprintf("up to %v", d.Time)
+	if takes > d.Time*11/10 {
+		long = fmt.Sprintf("about %v, as %s are the least", round(takes), several(d.Generations, "generation"))
+	}
+	p.begin(len(r.Cells), len(r.Labs), long)
 	return p
 }
 
-func (p *progress) begin(cells, labs int, budget time.Duration) {
+func (p *progress) begin(cells, labs int, long string) {
 	p.started = p.now()
 	p.last = p.started
-	fmt.Fprintf(p.w, "measuring %s in %s for up to %v\n", several(cells, "cell"), several(labs, "lab"), budget)
+	fmt.Fprintf(p.w, "measuring %s in %s for %s\n", several(cells, "cell"), several(labs, "lab"), long)
 }
 
 // observe is told how far the run is.

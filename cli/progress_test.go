@@ -45,7 +45,7 @@ func TestProgress(t *testing.T) {
 		var out strings.Builder
 		now := time.Unix(0, 0)
 		p := &progress{w: &out, terminal: terminal, now: func() time.Time { return now }, width: func() int { return 60 }}
-		p.begin(4, 2, 40*time.Second)
+		p.begin(4, 2, "up to 40s")
 		p.observe(control.Progress{Phase: "build", Budget: 40 * time.Second, Cells: 2})
 		p.log("generation 1: 2 labs in 300ms")
 		for i := range 5 {
