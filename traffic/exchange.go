@@ -66,14 +66,15 @@ type Exchange struct {
 	trials  uint64
 
 	// of one trial
-	trial  uint64
-	window Window
-	ended  bool      // the end marker has been answered
-	apart  uint64    // requests below this number are not among the others
-	flying int       // requests that wait for their answer
-	asked  []request // by number, modulo its length
-	oldest uint64    // no request below this number is in flight
-	base   uint64    // what marks of this trial are above, and those of earlier ones are not
+	trial   uint64
+	window  Window
+	refused sock.Errno // why a request was not sent, or did not arrive, the last time
+	ended   bool       // the end marker has been answered
+	apart   uint64     // requests below this number are not among the others
+	flying  int        // requests that wait for their answer
+	asked   []request  // by number, modulo its length
+	oldest  uint64     // no request below this number is in flight
+	base    uint64     // what marks of this trial are above, and those of earlier ones are not
 
 	// of one exchange with timestamps
 	offset  int64 // ns from the monotonic to the real time
@@ -125,17 +126,31 @@ func (e *Exchange) Prepare(trial uint64) {
 		e.flow = (e.flow + 1) % len(e.Flows)
 	}
 	e.trials++
-	e.trial, e.ended, e.flying, e.oldest = trial, e.Unmarked, 0, 0
+	e.trial, e.ended, e.flying, e.oldest, e.refused = trial, e.Unmarked, 0, 0, 0
 	e.base = e.trials << 40
 	if e.Stamped {
 		e.offset, e.stamped.seq = sock.RealtimeOffset(), NoStamps
 		e.Flows[e.flow].Departed(0)
 	}
-	for {
-		if _, errno := e.look(); errno != 0 && errno != sock.Interrupted {
-			return
+	for i, flow := range e.Flows {
+		if !e.Fresh || i == e.flow {
+			e.Sample.Late += flow.Drain()
 		}
-		e.Sample.Late++
+	}
+}
+
+// Collect implements [Collector]. A source that has sent nothing, or had no answer at all, has no figure.
+func (e *Exchange) Collect() {
+	switch {
+	case e.Sample.Failure != "" || e.Sample.First > 0 || e.Sample.Received > 0:
+		return
+	case e.Sample.Sent == 0:
+		e.Sample.Failure = "no request was sent inside the window"
+	default:
+		e.Sample.Failure = "no answer came"
+	}
+	if e.refused != 0 {
+		e.Sample.Failure += ": " + e.refused.Error()
 	}
 }
 
@@ -221,6 +236,7 @@ func (e *Exchange) trip(seq uint64, sent int64) (int64, bool) {
 			}
 			e.Sample.Late++
 		}
+		e.note(errno)
 		// An answer counts as lost when the time is up: the kernel says so by EAGAIN where it sleeps, the clock where it spins and where strays keep
 		// coming.
 		if !e.Spin || looks%looksPerClock == 0 {
@@ -264,6 +280,7 @@ func (e *Exchange) send(seq uint64, since int64, size int) bool {
 		e.Echo.finish(e.Out, seq, e.rest)
 	}
 	_, errno := e.Flows[e.flow].Send(&e.Out[0], size, 0)
+	e.note(errno)
 	return errno == 0
 }
 
@@ -313,7 +330,18 @@ func (e *Exchange) look() (int, sock.Errno) {
 			return 0, sock.Again
 		}
 	}
-	return e.Flows[flow].Recv(&e.In[0], len(e.In), sock.DontWait)
+	n, errno := e.Flows[flow].Recv(&e.In[0], len(e.In), sock.DontWait)
+	e.note(errno)
+	return n, errno
+}
+
+// note keeps what a call says that is no reason to call again.
+//
+//go:nosplit
+func (e *Exchange) note(errno sock.Errno) {
+	if errno != 0 && errno != sock.Again && errno != sock.Interrupted {
+		e.refused = errno
+	}
 }
 
 // sleep sleeps until there is something to receive, for so many nanoseconds at most; where it spins, not at all.

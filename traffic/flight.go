@@ -37,7 +37,9 @@ func (e *Exchange) flight() {
 //go:nosplit
 func (e *Exchange) wait() (int, sock.Errno) {
 	if !e.Spin && !e.many {
-		return e.Flows[e.flow].Recv(&e.In[0], len(e.In), 0)
+		n, errno := e.Flows[e.flow].Recv(&e.In[0], len(e.In), 0)
+		e.note(errno)
+		return n, errno
 	}
 	n, errno := e.look()
 	if errno != 0 && !e.Spin {

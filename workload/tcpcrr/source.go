@@ -30,6 +30,7 @@ type source struct {
 	cursor    int // which local port is next, over all trials
 
 	// Of one trial.
+	next  uint64       // the first connection that was not begun
 	round int          // which of the sink's ports is next
 	stage stage        // how far the last transaction came
 	errno sock.Errno   // why no further; 0: the other end closed it, or time was up
@@ -76,7 +77,7 @@ func (s *source) Prepare(uint64) {
 		s.schedule.Begin(s.trials)
 	}
 	s.trials++
-	s.round, s.busy, s.errno, s.stage = 0, 0, 0, done
+	s.next, s.round, s.busy, s.errno, s.stage = 0, 0, 0, 0, done
 }
 
 // Run implements [traffic.Endpoint]. The thread is in the container's namespace meanwhile: it goes there before the window opens, and that is the
@@ -84,6 +85,9 @@ func (s *source) Prepare(uint64) {
 func (s *source) Run(trial uint64, w traffic.Window) {
 	if err := netns.Here(int(s.home.Fd()), func() error {
 		s.drive(trial, w)
+		if s.schedule != nil {
+			s.sample.Unsent = s.schedule.Unsent(s.next, w.Open, w)
+		}
 		return nil
 	}); err != nil {
 		s.sample.Failure = err.Error()
@@ -111,9 +115,7 @@ func (s *source) drive(trial uint64, w traffic.Window) {
 			}
 		}
 		if begin >= w.Close {
-			if s.schedule != nil {
-				s.sample.Unsent = s.schedule.Unsent(number, w.Open, w)
-			}
+			s.next = number
 			break
 		}
 		s.sample.Total++

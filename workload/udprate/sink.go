@@ -60,20 +60,7 @@ type sink struct {
 
 // Prepare implements [traffic.Endpoint]. It takes what an earlier trial left in the socket.
 func (s *sink) Prepare(uint64) {
-	s.sample = traffic.Sample{}
-	for {
-		n, errno := s.ask(sock.DontWait)
-		if errno == sock.Interrupted {
-			continue
-		}
-		if errno != 0 {
-			break
-		}
-		if s.batch == nil {
-			n = 1
-		}
-		s.sample.Late += int64(n)
-	}
+	s.sample = traffic.Sample{Late: s.sock.Drain()}
 	for i := range s.counters {
 		s.counters[i].Reset()
 	}

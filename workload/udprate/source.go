@@ -89,12 +89,7 @@ func (s *source) Close() {
 func (s *source) Prepare(uint64) {
 	s.sample = traffic.Sample{}
 	for _, flow := range s.flows {
-		for {
-			if _, errno := flow.Recv(&s.buf[0], s.stride, sock.DontWait); errno != 0 && errno != sock.Interrupted {
-				break
-			}
-			s.sample.Late++
-		}
+		s.sample.Late += flow.Drain()
 	}
 	if s.schedule != nil {
 		s.schedule.Begin(s.trials)

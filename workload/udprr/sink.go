@@ -41,13 +41,7 @@ func (s *sink) Close() { s.sock.Close() }
 
 // Prepare takes what an earlier trial left in the socket.
 func (s *sink) Prepare(uint64) {
-	s.sample = traffic.Sample{}
-	for {
-		if _, errno := s.receive(sock.DontWait); errno != 0 && errno != sock.Interrupted {
-			break
-		}
-		s.sample.Late++
-	}
+	s.sample = traffic.Sample{Late: s.sock.Drain()}
 	if s.stamps {
 		s.stamped = traffic.NoStamps
 		s.sock.Departed(0)

@@ -3,10 +3,12 @@ package udprr_test
 import (
 	"fmt"
 	"net/netip"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/nettoll/nettoll/internal/linux/clock"
 	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/workload"
@@ -60,6 +62,34 @@ func TestWays(t *testing.T) {
 				t.Error("requests were lost in every trial")
 			})
 		}
+	}
+}
+
+// Where nobody listens the trial has no figure, and says why.
+func TestAbsent(t *testing.T) {
+	workloadtest.Loopback(t)
+	at := func() netip.AddrPort {
+		return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), workloadtest.FreePort(t))
+	}
+	for _, given := range []map[string]string{{}, {"in-flight": "4"}, {"rate": "4k/s"}, {"mode": "spin"}} {
+		params, err := udprr.Workload{}.Describe().Resolve(given)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := udprr.Workload{}.Open(workload.Spec{Params: params, Side: workload.Source, Local: at(), Remote: at(), LocalPorts: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		runtime.LockOSThread()
+		e.Prepare(1)
+		open := clock.Now()
+		e.Run(1, traffic.Window{Open: open, Start: open + 10e6, Close: open + 60e6})
+		runtime.UnlockOSThread()
+		e.(traffic.Collector).Collect()
+		if got := e.Sample().Failure; got != "no answer came: connection refused" {
+			t.Errorf("%v: %q, want that nobody listens", given, got)
+		}
+		e.Close()
 	}
 }
 

@@ -41,12 +41,7 @@ func (e *endpoint) Close()                       { e.sock.Close() }
 // Prepare takes what an earlier trial left in the socket.
 func (e *endpoint) Prepare(uint64) {
 	e.sample = traffic.Sample{}
-	for {
-		if _, errno := e.sock.Recv(&e.in[0], len(e.in), sock.DontWait); errno != 0 && errno != sock.Interrupted {
-			return
-		}
-		e.sample.Late++
-	}
+	e.sample.Late = e.sock.Drain()
 }
 
 // received is the header of the datagram that came last.

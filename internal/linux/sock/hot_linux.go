@@ -36,6 +36,21 @@ func (s Socket) Recv(p *byte, n int, flags int) (int, Errno) {
 	return int(r), e
 }
 
+// Drain takes what lies in a datagram socket, and returns how many messages there were. An error that an ICMP message has left there comes before
+// them, and is no reason to stop.
+func (s Socket) Drain() (messages int64) {
+	for {
+		var b [1]byte // the rest of a message is thrown away (recv(2))
+		switch _, errno := s.Recv(&b[0], len(b), DontWait); errno {
+		case 0:
+			messages++
+		case Interrupted, Refused:
+		default:
+			return messages
+		}
+	}
+}
+
 // WaitRecv sleeps until there is something to receive, an error of the socket's included, for so many nanoseconds at most: to the
 // microsecond, where the timeout of [Socket.SetTimeout] counts ticks (ppoll(2)). The same conditions hold as for Send; a signal ends it
 // early.

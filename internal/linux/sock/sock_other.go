@@ -87,6 +87,9 @@ func (Socket) Recv(*byte, int, int) (int, Errno) { return -1, syscall.ENOTSUP }
 // WaitRecv does nothing here.
 func (Socket) WaitRecv(int64) {}
 
+// Drain does nothing here: no socket was opened.
+func (Socket) Drain() int64 { return 0 }
+
 // RecvParked is not supported here.
 func (Socket) RecvParked([]byte) (int, Errno) { return -1, syscall.ENOTSUP }
 
