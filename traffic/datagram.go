@@ -6,8 +6,8 @@ import "encoding/binary"
 const (
 	HeaderSize = 24 // bytes: trial id, sequence number, time
 
-	// The time in a header is in ns since the opening of the trial, and says when the datagram was sent or, where it follows a schedule, when it
-	// was due: no machine has to know the clock of another to tell whether a datagram belongs to the window.
+	// The time in a header is in ns since the opening of the trial, and says when the datagram was sent or, where it follows a schedule (but for
+	// under-load), when it was due: no machine has to know the clock of another to tell whether a datagram belongs to the window.
 
 	// Marker as sequence number says that the trial is over.
 	Marker = ^uint64(0)

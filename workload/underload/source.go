@@ -198,7 +198,8 @@ func (s *source) load(trial uint64, w traffic.Window, begin int64) (number uint6
 	return number
 }
 
-// send sends one datagram, every so many to be answered. It says whether it could.
+// send sends one datagram, every so many to be answered. It says whether it could. The time in its header is when it is sent, also where it was due
+// earlier: inside the window is what the path carries then, with a load that is more than it can as well.
 //
 //go:nosplit
 func (s *source) send(trial uint64, w traffic.Window, number, flags uint64, due, now int64) bool {

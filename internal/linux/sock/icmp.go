@@ -16,15 +16,24 @@ func echoes(text string, ipv6 bool) (int64, error) {
 		fields := strings.Fields(line)
 		switch {
 		case ipv6 && len(fields) == 2 && fields[0] == name6:
-			return strconv.ParseInt(fields[1], 10, 64)
+			return counted(fields[1])
 		case ipv6 || len(fields) == 0 || fields[0] != "Icmp:":
 		case names == nil:
 			names = fields
 		default:
 			if i := slices.Index(names, name4); i >= 0 && i < len(fields) {
-				return strconv.ParseInt(fields[i], 10, 64)
+				return counted(fields[i])
 			}
 		}
 	}
 	return 0, fmt.Errorf("count echo requests: no %s or %s among what the kernel counts", name4, name6)
+}
+
+// counted reads a counter, which is never negative.
+func counted(field string) (int64, error) {
+	n, err := strconv.ParseUint(field, 10, 63)
+	if err != nil {
+		return 0, fmt.Errorf("count echo requests: %w", err)
+	}
+	return int64(n), nil
 }

@@ -1,6 +1,9 @@
 package sock
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestEchoes(t *testing.T) {
 	const four = "Ip: Forwarding InReceives\nIp: 1 7\nIcmp: InMsgs InErrors InEchos OutMsgs\nIcmp: 9 1 42 8\nIcmpMsg: InType8 OutType0\nIcmpMsg: 5 5\n"
@@ -17,7 +20,7 @@ func TestEchoes(t *testing.T) {
 	for _, bad := range []struct {
 		text string
 		ipv6 bool
-	}{{"", false}, {"", true}, {six, false}, {four, true}, {"Icmp: InMsgs InEchos\nIcmp: 1\n", false}, {"Icmp: InEchos\nIcmp: x\n", false}} {
+	}{{"", false}, {"", true}, {six, false}, {four, true}, {"Icmp: InMsgs InEchos\nIcmp: 1\n", false}, {"Icmp: InEchos\nIcmp: x\n", false}, {"Icmp6InEchos -1\n", true}} {
 		if got, err := echoes(bad.text, bad.ipv6); err == nil {
 			t.Errorf("%q: %d and no error", bad.text, got)
 		}
@@ -28,5 +31,9 @@ func TestEchoes(t *testing.T) {
 func FuzzEchoes(f *testing.F) {
 	f.Add("Icmp: InMsgs InEchos\nIcmp: 1 2\n", false)
 	f.Add("Icmp6InEchos 3\n", true)
-	f.Fuzz(func(_ *testing.T, text string, ipv6 bool) { _, _ = echoes(text, ipv6) })
+	f.Fuzz(func(t *testing.T, text string, ipv6 bool) {
+		if n, err := echoes(text, ipv6); n < 0 || err == nil && !strings.Contains(text, "InEchos") || err != nil && n != 0 {
+			t.Errorf("%q: %d, %v", text, n, err)
+		}
+	})
 }
