@@ -52,10 +52,12 @@ func (s *source) note(t workload.Trial) Interval {
 	for _, q := range []traffic.Quantity{traffic.Latency, traffic.Connect} { // others are of what was sent, too
 		recorded = recorded || t.Histograms[q] != nil
 	}
-	if in.Failure = t.Failure(); in.Failure != "" {
+	in.Failure = t.Failure()
+	// Of a stream that fails its own words say more.
+	in.silent = in.sent > 0 && arrived == 0 && in.bytes == 0 && !recorded && (in.Failure == "" || !s.stream())
+	if in.Failure != "" {
 		return in
 	}
-	in.silent = in.sent > 0 && arrived == 0 && in.bytes == 0 && !recorded
 	r, err := metrics(s.o.Workload, t)
 	if err != nil {
 		in.Failure = err.Error()
@@ -81,6 +83,12 @@ func (s *source) note(t workload.Trial) Interval {
 		s.sums[q].Merge(h)
 	}
 	return in
+}
+
+// stream says whether the workload's traffic goes over connections: it has a congestion control then.
+func (s *source) stream() bool {
+	_, has := s.o.Params["congestion"]
+	return has
 }
 
 // metrics asks the workload. What the other end has sent as samples may be anything.

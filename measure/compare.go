@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -368,12 +369,19 @@ func (l *obstacles) add(what, before, after, cell string) {
 // cells adds in what a cell is not the same in both runs.
 func (l *obstacles) cells(older, newer Run, o, n *Cell) {
 	named := func(s string) string { return cmp.Or(s, "none") }
+	// A parameter is in the records of a run where some cell has it otherwise than by default: one run may name what the other need not. The ids,
+	// which are equal, have all that is no default.
+	both := func(c, other *Cell) string {
+		params := maps.Clone(c.Params)
+		maps.DeleteFunc(params, func(name, _ string) bool { _, has := other.Params[name]; return !has })
+		return pretty(c.Workload, params)
+	}
 	some := func(n int) string { return strings.TrimPrefix(strconv.Itoa(n), "0") } // 0 is not known
 	for _, x := range []struct{ what, before, after string }{
 		{"trial length", length(older, o.ID), length(newer, n.ID)},
 		{"baseline", named(o.Baseline), named(n.Baseline)},
 		{"primary metric", named(o.Primary), named(n.Primary)},
-		{"workload", pretty(o.Workload, o.Params), pretty(n.Workload, n.Params)},
+		{"workload", both(o, n), both(n, o)},
 		{"twin", strconv.FormatBool(o.Twin), strconv.FormatBool(n.Twin)},
 		{"family", o.Family, n.Family},
 		{"affinity", o.Affinity, n.Affinity},

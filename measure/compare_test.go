@@ -430,6 +430,9 @@ func TestObstacles(t *testing.T) {
 			{What: "hosts of the lab", Old: "2", New: "3", Cells: []string{"nat"}},
 			{What: "implementation of the network", Old: "kernel", New: "ebpf", Cells: []string{"nat"}},
 		}},
+		{"a parameter that only one run has occasion to name", func(s *Side) {
+			s.Run.Cells[2].Params = map[string]string{"payload": "64", "rate": "max"}
+		}, nil},
 		{"a cell of one run", func(s *Side) {
 			s.Run.Cells[3].ID = "macvlan"
 			s.Run.Cells[3].Affinity = "free"
