@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -85,10 +84,8 @@ func endpoint(s string) (string, error) {
 			return "", fmt.Errorf("%q is no address (want one such as 10.0.0.2, 10.0.0.2:7000 or [fd00::2]:7000)", s)
 		}
 	}
-	if n, err := strconv.ParseUint(port, 10, 16); err != nil {
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
 		return "", fmt.Errorf("%q: %q is no port (want 0 to 65535)", s, port)
-	} else if n == 0 && host == "" && s == "" {
-		return "", errors.New("an address is missing")
 	}
 	return net.JoinHostPort(host, port), nil
 }

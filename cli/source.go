@@ -122,6 +122,9 @@ func (a *app) complement(f *sourceFlags, args []string) error {
 	if o.Sink, err = endpoint(args[1]); err != nil {
 		return usageError{err}
 	}
+	if strings.HasPrefix(o.Sink, ":") || strings.HasSuffix(o.Sink, ":0") {
+		return usageError{fmt.Errorf("%q is no address of a sink (want one such as 10.0.0.2, 10.0.0.2:7000 or [fd00::2]:7000)", args[1])}
+	}
 	if f.interval == 0 {
 		f.interval = max(time.Second, min(o.Workload.Describe().Trial(o.Params), 10*time.Second))
 	}
