@@ -25,7 +25,7 @@ const (
 	// from the trial for some microseconds.
 	watchEvery = time.Second
 
-	// interruptLimit is how long an interrupted trial may go on, so that a run can end within a second.
+	// interruptLimit is how long an interrupted trial may go on, so that a run can end within a second: one that has longer is left at once.
 	interruptLimit = 500 * time.Millisecond
 
 	// stallLimit is how long after its drain a trial may end before it counts as hanging.
@@ -290,8 +290,12 @@ func (b *Board) watch(ctx context.Context, before uint32) error {
 				return errStalled
 			}
 		case patience == 0:
-			patience = now + int64(min(b.rest(now)+DrainLimit+50*time.Millisecond, interruptLimit))
-			wait = time.Duration(patience - now)
+			rest := b.rest(now) + DrainLimit + 50*time.Millisecond
+			if rest > interruptLimit {
+				return ctx.Err() // it would not end in time
+			}
+			patience = now + int64(rest)
+			wait = rest
 		case now >= patience:
 			return ctx.Err()
 		default:
