@@ -34,7 +34,7 @@ func (Workload) Describe() workload.Description {
 	return workload.Description{
 		Name:    "ping",
 		Summary: "ICMP echo requests that the kernel of the sink answers, from an interval to flood (ping)",
-		Reproduces: "Latency Basic of the studies of packet filters and secure tunnels; ping -i and ping -f. The round trip holds the path both ways and, where the source " +
+		Reproduces: "Latency Basic of SeCoNetBench (figures 4a and 7a); ping -i and ping -f. The round trip holds the path both ways and, where the source " +
 			"has to wait for the answer, its own wake-up; with an interval, both with cold caches",
 		Primary: func(part.Params) string { return "latency_p50" },
 		Why:     "a median needs 200 requests; flooding, it is a closed loop like udp-rr's",

@@ -55,7 +55,7 @@ func (Workload) Describe() workload.Description {
 	return workload.Description{
 		Name:    "udp-rr",
 		Summary: "UDP requests and their answers, round trips timed one by one (sockperf ping-pong, netperf UDP_RR)",
-		Reproduces: "latency and packets per second of SeCoNetBench, which are one measurement (docs/method.md); sockperf ping-pong; netperf UDP_RR, with 1 and 1 byte or " +
+		Reproduces: "latency and packets per second of Ji et al. (2019), which are one measurement (docs/ji2019.md); sockperf ping-pong; netperf UDP_RR, with 1 and 1 byte or " +
 			"with 100 and 200 as in IBM's report; at a rate, sockperf under-load",
 		Primary: primary,
 		Why:     "waiting, the ratio of two paths has settled at 100 ms; spinning, at 10 ms; at a rate, a median needs 200 requests",
