@@ -191,7 +191,7 @@ func TestSum(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	sink, said, _ := serve(t, "127.0.0.1:0")
 	t.Run("absent", func(t *testing.T) {
-		_, err := Source(t.Context(), options(t, "udp-rr", netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), workloadtest.FreePort(t)).String(), nil))
+		_, err := Source(t.Context(), options(t, "udp-rr", netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), workloadtest.FreePort()).String(), nil))
 		says(t, err, "connection refused", "is nettoll sink running there?")
 	})
 	t.Run("port taken", func(t *testing.T) {

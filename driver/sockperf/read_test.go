@@ -158,7 +158,7 @@ func TestAgrees(t *testing.T) {
 	path, err := driver.Find(Driver{})
 	testnet.Skip(t, err)
 	workloadtest.Loopback(t)
-	port := strconv.Itoa(int(workloadtest.FreePort(t)))
+	port := strconv.Itoa(int(workloadtest.FreePort()))
 	server := exec.Command(path, "server", "-i", "127.0.0.1", "-p", port)
 	if err := server.Start(); err != nil {
 		t.Fatal(err)

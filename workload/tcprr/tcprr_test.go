@@ -123,7 +123,7 @@ func TestAbsent(t *testing.T) {
 	before := testnet.Descriptors(t)
 	_, err = tcprr.Workload{}.Open(workload.Spec{
 		Params: params, Side: workload.Source, LocalPorts: 1, RemotePorts: 1,
-		Local: netip.AddrPortFrom(loopback, workloadtest.FreePort(t)), Remote: netip.AddrPortFrom(loopback, workloadtest.FreePort(t)),
+		Local: netip.AddrPortFrom(loopback, workloadtest.FreePort()), Remote: netip.AddrPortFrom(loopback, workloadtest.FreePort()),
 	})
 	if err == nil || !strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("open: %v, want that the connection is refused", err)

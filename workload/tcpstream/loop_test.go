@@ -87,7 +87,7 @@ func TestAbsentSink(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := func() netip.AddrPort {
-		return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), workloadtest.FreePort(t))
+		return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), workloadtest.FreePort())
 	}
 	spec := workload.Spec{Params: params, Side: workload.Source, Local: at(), Remote: at(), LocalPorts: 1}
 	if _, err := (Workload{}).Open(spec); err == nil || !strings.Contains(err.Error(), "connection refused") || !strings.Contains(err.Error(), spec.Remote.String()) {

@@ -31,7 +31,7 @@ func ends(t *testing.T, side workload.Side) (traffic.Endpoint, sock.Socket) {
 	runtime.GC() // one that has begun ends first
 	workloadtest.Loopback(t)
 	loopback := netip.AddrFrom4([4]byte{127, 0, 0, 1})
-	at := []netip.AddrPort{netip.AddrPortFrom(loopback, workloadtest.FreePort(t)), netip.AddrPortFrom(loopback, workloadtest.FreePort(t))}
+	at := []netip.AddrPort{netip.AddrPortFrom(loopback, workloadtest.FreePort()), netip.AddrPortFrom(loopback, workloadtest.FreePort())}
 	e, err := Workload{}.Open(workload.Spec{Params: resolve(t, nil), Side: side, Local: at[0], Remote: at[1], LocalPorts: 1, RemotePorts: 1})
 	if err != nil {
 		t.Fatal(err)

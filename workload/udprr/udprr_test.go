@@ -69,7 +69,7 @@ func TestWays(t *testing.T) {
 func TestAbsent(t *testing.T) {
 	workloadtest.Loopback(t)
 	at := func() netip.AddrPort {
-		return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), workloadtest.FreePort(t))
+		return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), workloadtest.FreePort())
 	}
 	for _, given := range []map[string]string{{}, {"in-flight": "4"}, {"rate": "4k/s"}, {"mode": "spin"}} {
 		params, err := udprr.Workload{}.Describe().Resolve(given)

@@ -30,7 +30,7 @@ func ends(t *testing.T, side workload.Side, given map[string]string) (traffic.En
 	runtime.GC() // one that has begun ends first
 	workloadtest.Loopback(t)
 	loopback := netip.AddrFrom4([4]byte{127, 0, 0, 1})
-	at := []netip.AddrPort{netip.AddrPortFrom(loopback, workloadtest.FreePort(t)), netip.AddrPortFrom(loopback, workloadtest.FreePort(t))}
+	at := []netip.AddrPort{netip.AddrPortFrom(loopback, workloadtest.FreePort()), netip.AddrPortFrom(loopback, workloadtest.FreePort())}
 	params, err := Workload{}.Describe().Resolve(given)
 	if err != nil {
 		t.Fatal(err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"net/netip"
 	"runtime"
 	"slices"
 	"strings"
@@ -13,46 +12,27 @@ import (
 	"time"
 
 	"github.com/nettoll/nettoll/internal/linux/clock"
-	"github.com/nettoll/nettoll/internal/linux/sock"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/workload"
 )
 
-// FreePort returns a port of 127.0.0.1 that nobody uses at the moment, as the kernel chooses it.
-func FreePort(t testing.TB) uint16 {
-	t.Helper()
-	s, err := sock.UDP(netip.AddrPortFrom(loopback, 0), netip.AddrPort{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	a, err := s.Local()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a.Port()
-}
+// The ports that tests are given lie below those that the kernel chooses by itself, so that no connection takes one by chance, and are given in
+// turn: one that is asked for long before it is opened, or opened in another namespace, is still nobody else's.
+const lowestPort, ports = 10000, 20000
+
+var portsGiven atomic.Uint32
+
+// FreePort returns a port that nothing in this process uses.
+func FreePort() uint16 { return freePorts(1) }
 
 // freePorts returns the first of n such ports in a row.
-func freePorts(t testing.TB, n int) uint16 {
-	t.Helper()
+func freePorts(n int) uint16 {
 	for {
-		first := FreePort(t)
-		var open []sock.Socket
-		for port := int(first); port < int(first)+n && port <= math.MaxUint16; port++ {
-			s, err := sock.UDP(netip.AddrPortFrom(loopback, uint16(port)), netip.AddrPort{})
-			if err != nil {
-				break
-			}
-			open = append(open, s)
-		}
-		for _, s := range open {
-			s.Close()
-		}
-		if len(open) == n {
-			return first
+		first := (portsGiven.Add(uint32(n)) - uint32(n)) % ports
+		if first+uint32(n) <= ports {
+			return uint16(lowestPort + first)
 		}
 	}
 }

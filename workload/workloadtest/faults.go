@@ -21,7 +21,7 @@ func spec(t *testing.T, load workload.Workload, side workload.Side, given map[st
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := func() netip.AddrPort { return netip.AddrPortFrom(loopback, freePorts(t, rigPorts)) }
+	at := func() netip.AddrPort { return netip.AddrPortFrom(loopback, freePorts(rigPorts)) }
 	return workload.Spec{
 		Workload: load.Describe().Name, Params: params, Side: side, Local: at(), Remote: at(), LocalPorts: rigPorts, RemotePorts: rigPorts,
 	}

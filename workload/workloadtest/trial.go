@@ -113,7 +113,7 @@ func NewRig(t testing.TB, load workload.Workload, o Options) *Rig {
 	}
 	for pair := range o.Pairs {
 		from, to := o.where(workload.Source), o.where(workload.Sink)
-		source, sink := netip.AddrPortFrom(from.Address, freePorts(t, rigPorts)), netip.AddrPortFrom(to.Address, freePorts(t, rigPorts))
+		source, sink := netip.AddrPortFrom(from.Address, freePorts(rigPorts)), netip.AddrPortFrom(to.Address, freePorts(rigPorts))
 		open := func(side workload.Side, local, remote netip.AddrPort) (e traffic.Endpoint) {
 			err := o.where(side).Do(func() (err error) {
 				e, err = load.Open(workload.Spec{
