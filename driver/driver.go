@@ -1,17 +1,17 @@
 package driver
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os/exec"
 	"regexp"
 	"slices"
 	"time"
 
-	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/traffic/program"
 	"github.com/nettoll/nettoll/workload"
 )
 
@@ -56,17 +56,17 @@ type Description struct {
 func Find(d Driver) (string, error) { return d.Describe().Locate(d.Describe().Program) }
 
 // Locate does the same for one of its programs.
-func (d Description) Locate(program string) (string, error) {
-	path, err := exec.LookPath(program)
-	if errors.Is(err, exec.ErrNotFound) {
-		return "", &linux.UnsupportedError{
-			What: "use driver " + d.Name, Missing: fmt.Sprintf("program %q", program), Hint: "apt-get install " + d.Package,
-		}
+func (d Description) Locate(name string) (string, error) {
+	return program.Locate("driver "+d.Name, name, d.Package)
+}
+
+// Role begins what one end of a pair runs: it says which program is started, by whom and where. A sink runs the server.
+func (d Description) Role(s workload.Spec) program.Role {
+	r := program.Role{By: "driver " + d.Name, Program: d.Program, Package: d.Package, Local: s.Local}
+	if s.Side == workload.Sink {
+		r.Program = cmp.Or(d.Server, d.Program)
 	}
-	if err != nil {
-		return "", fmt.Errorf("find program %q of driver %s: %w", program, d.Name, err)
-	}
-	return path, nil
+	return r
 }
 
 // Understands refuses the parameters of a workload that a driver does not know where they do not have their default: that is what its

@@ -17,6 +17,8 @@ const (
 	UnitShare         = "1"
 	UnitSegment       = "segment" // retransmits: a count, not a share
 	UnitMessage       = "message" // likewise
+	UnitStall         = "stall"   // likewise
+	UnitOpen          = "connection"
 	UnitCores         = "cores"
 	UnitSecondsByte   = "s/byte"
 	UnitSecondsPacket = "s/packet"
@@ -116,6 +118,7 @@ func Metrics() []Metric {
 		Metric{"cpu_source", UnitCores, LowerBetter, KindCPU, 0}, // of cpu_busy: the sources' threads
 		Metric{"cpu_sink", UnitCores, LowerBetter, KindCPU, 0},
 		Metric{"cpu_user", UnitCores, Neither, KindCount, 0},         // of cpu_busy: outside the kernel, which is the generator's own work; may be 0
+		Metric{"cpu_system", UnitCores, LowerBetter, KindCPU, 0},     // of cpu_busy: in the kernel, for sources and sinks
 		Metric{"cpu_softirqd", UnitCores, LowerBetter, KindCount, 0}, // nearly always 0: compared by difference; // ksoftirqd of the CPUs that sources and sinks run on
 		Metric{"cpu_softirq", UnitCores, LowerBetter, KindCPU, 0},    // in soft interrupts of the network, whoever they interrupted: no part of cpu_busy; probed cells only
 		Metric{"cpu_per_packet", UnitSecondsPacket, LowerBetter, KindCPU, 0},
@@ -123,6 +126,12 @@ func Metrics() []Metric {
 		Metric{"cpu_per_transaction", UnitSecondsTransaction, LowerBetter, KindCPU, 0}, // or connection, where each has one
 		Metric{"service_demand", UnitSecondsByte, LowerBetter, KindCPU, 0},
 		Metric{"memory", UnitByte, LowerBetter, KindMemory, 0},
+		Metric{"jitter", UnitSecond, LowerBetter, KindTime, 0},        // mean difference of two messages' one-way times, one after the other (RFC 3550, section 6.4.1: D)
+		Metric{"startup_delay", UnitSecond, LowerBetter, KindTime, 0}, // from asking for a video to its first picture
+		Metric{"stalls", UnitStall, LowerBetter, KindCount, 0},        // how many times a video stood still, of all videos of a trial
+		Metric{"stall_share", UnitShare, LowerBetter, KindShare, 0},   // of the time in which videos played or stood still
+		Metric{"connections", UnitOpen, Neither, KindCount, 0},        // that carried traffic at once
+		Metric{"errors", UnitShare, LowerBetter, KindShare, 0},        // of the answers, those that say something failed
 		Metric{"setup_time", UnitSecond, LowerBetter, KindTime, 0},
 		Metric{"first_packet_latency", UnitSecond, LowerBetter, KindTime, 0},
 		Metric{"backlog", UnitMessage, Neither, KindCount, 0}, // most messages of a pair that were due and not sent
@@ -174,7 +183,7 @@ func Format(value float64, unit string) string {
 	switch unit {
 	case UnitShare:
 		return significant(value*100) + " %"
-	case UnitCores, UnitSegment, UnitMessage, UnitPort:
+	case UnitCores, UnitSegment, UnitMessage, UnitPort, UnitStall, UnitOpen:
 		return significant(value) + " " + unit
 	case UnitTransaction, UnitConnection:
 		unit = "/s"

@@ -143,7 +143,7 @@ func scaled(largest float64, unit string) (factor float64, name string) {
 	switch unit {
 	case measure.UnitShare:
 		return 0.01, "%"
-	case measure.UnitSegment, measure.UnitMessage:
+	case measure.UnitSegment, measure.UnitMessage, measure.UnitStall, measure.UnitOpen:
 		return 1, ""
 	case measure.UnitCores:
 		return 1, "cores"

@@ -70,7 +70,7 @@ func number(value float64, unit string) string {
 		if math.Abs(value) < smallest {
 			return minus(strconv.FormatFloat(value, 'f', 3, 64)) + " cores"
 		}
-	case measure.UnitSegment, measure.UnitMessage, measure.UnitPort:
+	case measure.UnitSegment, measure.UnitMessage, measure.UnitPort, measure.UnitStall, measure.UnitOpen:
 		n, _, _ := strings.Cut(measure.Format(value, unit), " ")
 		return minus(n)
 	}

@@ -42,12 +42,13 @@ const (
 	SenderStack
 	Wire
 	ReceiverStack
+	OneWay     // from when a message was due to when the sink's application had it; both ends share a clock
 	Quantities // how many there are
 )
 
 // Name is how metrics of a quantity begin: "latency".
 func (q Quantity) Name() string {
-	return [Quantities]string{"latency", "service_time", "departure_error", "connect_latency", "sender_stack", "wire", "receiver_stack"}[q]
+	return [Quantities]string{"latency", "service_time", "departure_error", "connect_latency", "sender_stack", "wire", "receiver_stack", "oneway_latency"}[q]
 }
 
 // Recorders are an endpoint's; nil for what it does not measure.

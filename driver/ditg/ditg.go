@@ -9,6 +9,7 @@ import (
 	"github.com/nettoll/nettoll/driver"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/traffic/program"
 	"github.com/nettoll/nettoll/workload"
 )
 
@@ -94,7 +95,7 @@ func gaps(p part.Params) ([]string, error) {
 
 // Trial implements [driver.Driver].
 func (Driver) Trial(workload.Description, part.Params) time.Duration {
-	return driver.Role{Start: start, End: end}.Shortest()
+	return program.Role{Start: start, End: end}.Shortest()
 }
 
 // Open implements [driver.Driver].
@@ -107,12 +108,13 @@ func (d Driver) Open(s workload.Spec) (traffic.Endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := driver.Role{Driver: d.Describe(), Spec: s, Start: start, End: end, Granted: granted, Reason: reason, Log: true}
+	r := d.Describe().Role(s)
+	r.Start, r.End, r.Granted, r.Reason, r.Log = start, end, granted, reason, true
 	switch s.Side {
 	case workload.Sink:
-		r.Listens, r.Stop = "tcp", driver.Interrupted // its signalling socket
+		r.Listens, r.Stop = "tcp", program.Interrupted // its signalling socket
 		r.Args = func(int) []string { return []string{"-a", s.Local.Addr().String(), "-Sp", driver.Port(s.Local)} }
-		r.Read = func(said driver.Said, sample *traffic.Sample, _ *traffic.Recorder) error {
+		r.Read = func(said program.Said, sample *traffic.Sample, _ *traffic.Recorder) error {
 			log, err := decoded(decode, said)
 			if err != nil {
 				return err
@@ -131,10 +133,10 @@ func (d Driver) Open(s workload.Spec) (traffic.Endpoint, error) {
 		r.Args = func(seconds int) []string {
 			return append([]string{
 				"-a", remote, "-rp", driver.Port(s.Remote), "-Sda", remote, "-Sdp", driver.Port(s.Remote), "-T", "UDP", "-t", strconv.Itoa(1000 * seconds),
-				"-c", strconv.Itoa(s.Params.Size("payload")), "-l", driver.LogPath, "-x", driver.LogPath,
+				"-c", strconv.Itoa(s.Params.Size("payload")), "-l", program.LogPath, "-x", program.LogPath,
 			}, options...)
 		}
-		r.Read = func(said driver.Said, sample *traffic.Sample, _ *traffic.Recorder) error {
+		r.Read = func(said program.Said, sample *traffic.Sample, _ *traffic.Recorder) error {
 			log, err := decoded(decode, said)
 			if err != nil {
 				return err

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/nettoll/nettoll/driver"
+	"github.com/nettoll/nettoll/traffic/program"
 )
 
 const (
@@ -35,7 +35,7 @@ func reason(stdout io.Reader) string {
 type log struct{ packets, bytes int64 }
 
 // decoded lets ITGDec read a log.
-func decoded(path string, said driver.Said) (log, error) {
+func decoded(path string, said program.Said) (log, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), decodeLimit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, "/dev/stdin")

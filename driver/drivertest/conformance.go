@@ -242,7 +242,7 @@ func tooShort(t *testing.T, d driver.Driver, c Case) {
 	r := newRig(t, d, c, 200*time.Millisecond, nil)
 	began := time.Now()
 	trial, _ := r.Trial(t)
-	if want := "a trial of 200ms is too short for " + d.Describe().Name; !strings.Contains(trial.Failure(), want) {
+	if want := "a trial of 200ms is too short for driver " + d.Describe().Name; !strings.Contains(trial.Failure(), want) {
 		t.Errorf("failed with %q, want %q", trial.Failure(), want)
 	}
 	if took := time.Since(began); took > time.Second {

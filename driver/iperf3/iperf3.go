@@ -9,6 +9,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/sysctl"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/traffic/program"
 	"github.com/nettoll/nettoll/workload"
 )
 
@@ -63,7 +64,7 @@ func (d Driver) Serves(w workload.Description, p part.Params) error {
 
 // Trial implements [driver.Driver].
 func (Driver) Trial(workload.Description, part.Params) time.Duration {
-	return driver.Role{Start: start, End: end}.Shortest()
+	return program.Role{Start: start, End: end}.Shortest()
 }
 
 // Open implements [driver.Driver].
@@ -73,7 +74,8 @@ func (d Driver) Open(s workload.Spec) (traffic.Endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := driver.Role{Driver: d.Describe(), Spec: s, Start: start, End: end, Granted: granted, Reason: reason}
+	r := d.Describe().Role(s)
+	r.Start, r.End, r.Granted, r.Reason = start, end, granted, reason
 	local, remote := s.Local, s.Remote
 	switch s.Side {
 	case workload.Sink:

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nettoll/nettoll/driver"
 	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/traffic/program"
 	"github.com/nettoll/nettoll/workload"
 )
 
@@ -96,7 +97,7 @@ func (o output) outOfOrder() float64 {
 }
 
 // readClient reads what a sender has sent.
-func readClient(said driver.Said, s *traffic.Sample, _ *traffic.Recorder) error {
+func readClient(said program.Said, s *traffic.Sample, _ *traffic.Recorder) error {
 	o, err := read(said.Stdout)
 	if err != nil {
 		return err
@@ -112,8 +113,8 @@ func readClient(said driver.Said, s *traffic.Sample, _ *traffic.Recorder) error 
 }
 
 // readServer reads what a receiver has received.
-func readServer(spec workload.Spec) func(driver.Said, *traffic.Sample, *traffic.Recorder) error {
-	return func(said driver.Said, s *traffic.Sample, _ *traffic.Recorder) error {
+func readServer(spec workload.Spec) func(program.Said, *traffic.Sample, *traffic.Recorder) error {
+	return func(said program.Said, s *traffic.Sample, _ *traffic.Recorder) error {
 		o, err := read(said.Stdout)
 		if err != nil {
 			return err

@@ -10,9 +10,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/nettoll/nettoll/driver"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/traffic/program"
 	"github.com/nettoll/nettoll/workload"
 )
 
@@ -51,7 +51,7 @@ func TestRecorded(t *testing.T) {
 		if client {
 			f = readClient
 		}
-		if err := f(driver.Said{Seconds: 1, Stdout: bytes.NewReader(recorded(t, name))}, &s, nil); err != nil {
+		if err := f(program.Said{Seconds: 1, Stdout: bytes.NewReader(recorded(t, name))}, &s, nil); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		return s
@@ -124,13 +124,13 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte(`{"intervals":[{"sum":{"end":1,"packets":9}}],"end":{"sum_sent":{"retransmits":3}}}`))
 	f.Add([]byte(`{"intervals":[{"sum":{"end":1e-12,"bytes":5}}]}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		for name, read := range map[string]func(driver.Said, *traffic.Sample, *traffic.Recorder) error{
+		for name, read := range map[string]func(program.Said, *traffic.Sample, *traffic.Recorder) error{
 			"stream":    readServer(stream()),
 			"datagrams": readServer(datagrams()),
 			"client":    readClient,
 		} {
 			var s traffic.Sample
-			if err := read(driver.Said{Seconds: 1, Stdout: bytes.NewReader(text)}, &s, nil); err != nil {
+			if err := read(program.Said{Seconds: 1, Stdout: bytes.NewReader(text)}, &s, nil); err != nil {
 				continue
 			}
 			if s.Sent < 0 || s.Received < 0 || s.Total < 0 || s.Bytes < 0 || s.Resent < 0 || s.Window < 0 || s.Span < 0 || name != "client" && s.Window == 0 {

@@ -10,6 +10,7 @@ import (
 	"github.com/nettoll/nettoll/driver"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/traffic/program"
 	"github.com/nettoll/nettoll/workload"
 )
 
@@ -86,7 +87,7 @@ func response(p part.Params) int {
 
 // Trial implements [driver.Driver].
 func (Driver) Trial(w workload.Description, _ part.Params) time.Duration {
-	return driver.Role{Start: start, End: end(w.Name)}.Shortest()
+	return program.Role{Start: start, End: end(w.Name)}.Shortest()
 }
 
 // Open implements [driver.Driver].
@@ -95,7 +96,8 @@ func (d Driver) Open(s workload.Spec) (traffic.Endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := driver.Role{Driver: d.Describe(), Spec: s, Start: start, End: end(s.Workload), Granted: granted, Reason: reason}
+	r := d.Describe().Role(s)
+	r.Start, r.End, r.Granted, r.Reason = start, end(s.Workload), granted, reason
 	family := "4"
 	if s.Local.Addr().Is6() {
 		family = "6"
@@ -104,7 +106,7 @@ func (d Driver) Open(s workload.Spec) (traffic.Endpoint, error) {
 	switch s.Side {
 	case workload.Sink:
 		// It serves the tests one by one itself (-f): children would be left behind, and their CPU time nobody's. What it has counted the client is told.
-		r.Listens, r.Stop = "tcp", driver.Killed
+		r.Listens, r.Stop = "tcp", program.Killed
 		r.Args = func(int) []string { return []string{"-D", "-f", "-" + family, "-L", local, "-p", driver.Port(s.Local)} }
 		return r.Open()
 	case workload.Source:
@@ -127,7 +129,7 @@ type test struct {
 	name    string
 	options []string
 	asks    []string // output selectors (doc/netperf.html, "Omni Output Selectors")
-	read    func(driver.Said, *traffic.Sample, *traffic.Recorder) error
+	read    func(program.Said, *traffic.Sample, *traffic.Recorder) error
 }
 
 // testOf returns the test that does what a workload does.

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nettoll/nettoll/driver"
 	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/traffic/program"
 )
 
 const (
@@ -96,7 +96,7 @@ func took(count, rate, scale, elapsed float64) (int64, error) {
 const megabit = 1e6 / 8 // bytes
 
 // readDatagrams reads what a UDP_STREAM sent and what its receiver got.
-func readDatagrams(from driver.Said, s *traffic.Sample, _ *traffic.Recorder) error {
+func readDatagrams(from program.Said, s *traffic.Sample, _ *traffic.Recorder) error {
 	all, err := parse(from.Stdout)
 	if err != nil {
 		return err
@@ -119,8 +119,8 @@ func readDatagrams(from driver.Said, s *traffic.Sample, _ *traffic.Recorder) err
 
 // readStream reads what a stream carried. It is told as a whole: the rate counts as steady, and slow start counts. Sender is the selector of the sender's
 // congestion control, which netperf does not insist on.
-func readStream(sender, congestion string) func(driver.Said, *traffic.Sample, *traffic.Recorder) error {
-	return func(from driver.Said, s *traffic.Sample, _ *traffic.Recorder) error {
+func readStream(sender, congestion string) func(program.Said, *traffic.Sample, *traffic.Recorder) error {
+	return func(from program.Said, s *traffic.Sample, _ *traffic.Recorder) error {
 		all, err := parse(from.Stdout)
 		if err != nil {
 			return err
@@ -157,7 +157,7 @@ func readStream(sender, congestion string) func(driver.Said, *traffic.Sample, *t
 }
 
 // readUDP reads what UDP_RR says.
-func readUDP(from driver.Said, s *traffic.Sample, r *traffic.Recorder) error {
+func readUDP(from program.Said, s *traffic.Sample, r *traffic.Recorder) error {
 	if err := readRoundTrips(from, s, r); err != nil {
 		return err
 	}
@@ -169,7 +169,7 @@ func readUDP(from driver.Said, s *traffic.Sample, r *traffic.Recorder) error {
 }
 
 // readRoundTrips reads what a request/response test of one in flight says.
-func readRoundTrips(from driver.Said, s *traffic.Sample, _ *traffic.Recorder) error {
+func readRoundTrips(from program.Said, s *traffic.Sample, _ *traffic.Recorder) error {
 	all, err := parse(from.Stdout)
 	if err != nil {
 		return err

@@ -8,9 +8,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/nettoll/nettoll/driver"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/traffic/program"
 	"github.com/nettoll/nettoll/workload"
 )
 
@@ -22,7 +22,7 @@ const (
 	roundTripSay = "ELAPSED_TIME=1.00\nTRANSACTION_RATE=26585.377\nLOCAL_SEND_CALLS=26587\nLOCAL_RECV_CALLS=26587\nMEAN_LATENCY=37.57\nP50_LATENCY=25\n"
 )
 
-type reading = func(driver.Said, *traffic.Sample, *traffic.Recorder) error
+type reading = func(program.Said, *traffic.Sample, *traffic.Recorder) error
 
 func readings() map[string]reading {
 	return map[string]reading{
@@ -78,7 +78,7 @@ func TestRead(t *testing.T) {
 	} {
 		t.Run(tt.what+" "+tt.name, func(t *testing.T) {
 			var got traffic.Sample
-			err := readings()[tt.what](driver.Said{Seconds: 1, Stdout: strings.NewReader(tt.text)}, &got, nil)
+			err := readings()[tt.what](program.Said{Seconds: 1, Stdout: strings.NewReader(tt.text)}, &got, nil)
 			if tt.err != "" || err != nil {
 				if err == nil || tt.err == "" || !strings.Contains(err.Error(), tt.err) {
 					t.Errorf("error %v, want %q", err, tt.err)
@@ -100,7 +100,7 @@ func FuzzRead(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, name := range slices.Sorted(maps.Keys(readings())) {
 			var s traffic.Sample
-			if err := readings()[name](driver.Said{Seconds: 1, Stdout: strings.NewReader(text)}, &s, nil); err != nil {
+			if err := readings()[name](program.Said{Seconds: 1, Stdout: strings.NewReader(text)}, &s, nil); err != nil {
 				continue
 			}
 			if s.Sent < 0 || s.Received < 0 || s.Received > s.Sent || s.Bytes < 0 || s.Resent < 0 || s.Window <= 0 || s.Span <= 0 || s.Foreign.Median < 0 || s.Foreign.Mean < 0 {

@@ -10,6 +10,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/sysctl"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/traffic/program"
 	"github.com/nettoll/nettoll/workload"
 )
 
@@ -73,7 +74,7 @@ func (d Driver) Serves(w workload.Description, p part.Params) error {
 // Trial implements [driver.Driver].
 func (Driver) Trial(w workload.Description, _ part.Params) time.Duration {
 	start, end := times(w.Name == "tcp-stream")
-	return driver.Role{Start: start, End: end}.Shortest()
+	return program.Role{Start: start, End: end}.Shortest()
 }
 
 // Open implements [driver.Driver].
@@ -84,7 +85,8 @@ func (d Driver) Open(s workload.Spec) (traffic.Endpoint, error) {
 		return nil, err
 	}
 	start, end := times(stream)
-	r := driver.Role{Driver: d.Describe(), Spec: s, Start: start, End: end, Granted: granted, Reason: reason}
+	r := d.Describe().Role(s)
+	r.Start, r.End, r.Granted, r.Reason = start, end, granted, reason
 	if congestion := s.SocketOptions().Congestion; stream && congestion != "" && s.Side == writer(s.Params) {
 		// Its control connection, and the stream.
 		r.Congestion, r.Streams = congestion, 2
@@ -98,7 +100,7 @@ func (d Driver) Open(s workload.Spec) (traffic.Endpoint, error) {
 	case workload.Sink:
 		r.Listens = "tcp" // the control connection
 		r.Args = func(int) []string { return []string{"-1", "--nofork", family, "-P", driver.Port(s.Local)} }
-		r.Read = func(said driver.Said, sample *traffic.Sample, _ *traffic.Recorder) error {
+		r.Read = func(said program.Said, sample *traffic.Sample, _ *traffic.Recorder) error {
 			sample.Span = int64(said.Seconds) * int64(time.Second) // what it counted the client is told
 			return nil
 		}

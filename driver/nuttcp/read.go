@@ -11,6 +11,7 @@ import (
 
 	"github.com/nettoll/nettoll/driver"
 	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/traffic/program"
 )
 
 const (
@@ -91,7 +92,7 @@ func (e figures) bytes(who string) (bytes, seconds float64, err error) {
 }
 
 // readDatagrams reads what was sent and what came of it. Both are the receiver's counts: the transmitter's last datagrams tell it how many there were.
-func readDatagrams(said driver.Said, s *traffic.Sample, _ *traffic.Recorder) error {
+func readDatagrams(said program.Said, s *traffic.Sample, _ *traffic.Recorder) error {
 	o, err := parse(said.Stdout)
 	if err != nil {
 		return err
@@ -117,8 +118,8 @@ func readDatagrams(said driver.Said, s *traffic.Sample, _ *traffic.Recorder) err
 }
 
 // readStream reads what a stream carried, as its receiver tells.
-func readStream(reverse bool) func(driver.Said, *traffic.Sample, *traffic.Recorder) error {
-	return func(said driver.Said, s *traffic.Sample, _ *traffic.Recorder) error {
+func readStream(reverse bool) func(program.Said, *traffic.Sample, *traffic.Recorder) error {
+	return func(said program.Said, s *traffic.Sample, _ *traffic.Recorder) error {
 		o, err := parse(said.Stdout)
 		if err != nil {
 			return err

@@ -6,9 +6,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/nettoll/nettoll/driver"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/traffic/program"
 	"github.com/nettoll/nettoll/workload"
 )
 
@@ -42,7 +42,7 @@ nuttcp-r: drop=76435 pkt=311306 data_loss=24.55291
 
 func TestRead(t *testing.T) {
 	var got traffic.Sample
-	if err := readDatagrams(driver.Said{Seconds: 1, Stdout: strings.NewReader(datagramsSay)}, &got, nil); err != nil {
+	if err := readDatagrams(program.Said{Seconds: 1, Stdout: strings.NewReader(datagramsSay)}, &got, nil); err != nil {
 		t.Fatal(err)
 	}
 	want := traffic.Sample{Sent: 311306, Total: 311306, Window: 1000054709, Span: 1000054709, Foreign: traffic.Foreign{Peer: &traffic.Sample{Received: 234871, Total: 234871, Bytes: 15031756}}}
@@ -51,7 +51,7 @@ func TestRead(t *testing.T) {
 	}
 	for _, reverse := range []bool{false, true} {
 		got = traffic.Sample{}
-		if err := readStream(reverse)(driver.Said{Seconds: 1, Stdout: strings.NewReader(streamSays)}, &got, nil); err != nil {
+		if err := readStream(reverse)(program.Said{Seconds: 1, Stdout: strings.NewReader(streamSays)}, &got, nil); err != nil {
 			t.Fatal(err)
 		}
 		reader, writer := *got.Foreign.Peer, got
@@ -83,7 +83,7 @@ func TestRefused(t *testing.T) {
 		change(datagramsSay, "megabytes=19.0006 real_seconds=1.00 rate_KBps=19455.55", "megabytes=0 real_seconds=0"): "did not say rate_KBps",
 	} {
 		var s traffic.Sample
-		if err := readDatagrams(driver.Said{Seconds: 1, Stdout: strings.NewReader(text)}, &s, nil); err == nil || !strings.Contains(err.Error(), want) {
+		if err := readDatagrams(program.Said{Seconds: 1, Stdout: strings.NewReader(text)}, &s, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.60q: error %v, want %q", text, err, want)
 		}
 	}
@@ -99,11 +99,11 @@ func FuzzRead(f *testing.F) {
 	f.Add(datagramsSay)
 	f.Add("nuttcp-r: megabytes=1e300 real_seconds=1e-9 rate_KBps=5\nmegabytes=5 real_sec=1e9")
 	f.Fuzz(func(t *testing.T, text string) {
-		for name, read := range map[string]func(driver.Said, *traffic.Sample, *traffic.Recorder) error{
+		for name, read := range map[string]func(program.Said, *traffic.Sample, *traffic.Recorder) error{
 			"datagrams": readDatagrams, "stream": readStream(false), "reverse": readStream(true),
 		} {
 			var s traffic.Sample
-			if err := read(driver.Said{Seconds: 1, Stdout: strings.NewReader(text)}, &s, nil); err != nil {
+			if err := read(program.Said{Seconds: 1, Stdout: strings.NewReader(text)}, &s, nil); err != nil {
 				continue
 			}
 			p := s.Foreign.Peer

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nettoll/nettoll/driver"
 	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/traffic/program"
 )
 
 const (
@@ -34,7 +34,7 @@ func reason(stdout io.Reader) string {
 }
 
 // read reads each round trip and the counts at the end.
-func read(said driver.Said, s *traffic.Sample, r *traffic.Recorder) error {
+func read(said program.Said, s *traffic.Sample, r *traffic.Recorder) error {
 	lines := bufio.NewScanner(io.LimitReader(said.Stdout, maxOutput))
 	lines.Buffer(nil, maxLine)
 	summary := regexp.MustCompile(`^([0-9]{1,12}) packets transmitted, ([0-9]{1,12}) received`)

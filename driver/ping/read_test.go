@@ -6,9 +6,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/nettoll/nettoll/driver"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/traffic/program"
 	"github.com/nettoll/nettoll/workload"
 )
 
@@ -48,7 +48,7 @@ func TestRead(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			var got traffic.Sample
 			r := traffic.NewRecorder()
-			err := read(driver.Said{Seconds: 1, Stdout: strings.NewReader(tt.text)}, &got, r)
+			err := read(program.Said{Seconds: 1, Stdout: strings.NewReader(tt.text)}, &got, r)
 			if tt.err != "" || err != nil {
 				if err == nil || tt.err == "" || !strings.Contains(err.Error(), tt.err) {
 					t.Errorf("error %v, want %q", err, tt.err)
@@ -75,7 +75,7 @@ func FuzzRead(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		var s traffic.Sample
 		r := traffic.NewRecorder()
-		if err := read(driver.Said{Seconds: 1, Stdout: strings.NewReader(text)}, &s, r); err != nil {
+		if err := read(program.Said{Seconds: 1, Stdout: strings.NewReader(text)}, &s, r); err != nil {
 			return
 		}
 		if s.Received <= 0 || s.Received > s.Sent || s.Sent > s.Total || s.Window <= 0 || r.Count != s.Received || r.Max < 0 {

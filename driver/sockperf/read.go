@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nettoll/nettoll/driver"
 	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/traffic/program"
 )
 
 const (
@@ -38,7 +38,7 @@ func reason(stdout io.Reader) string {
 // readPingPong reads what a ping-pong logged. Each line after a heading is a packet that was answered, with its number and the times of
 // sending and receiving in s; what comes before is what is also printed. A packet that is not answered stops the client for good: it waits
 // until its time is up.
-func readPingPong(said driver.Said, s *traffic.Sample, r *traffic.Recorder) error {
+func readPingPong(said program.Said, s *traffic.Sample, r *traffic.Recorder) error {
 	var first, last, took float64 // s
 	rows, table := int64(0), false
 	lines := bufio.NewScanner(said.Log)
@@ -147,7 +147,7 @@ func number(line, name string) (float64, error) {
 
 // readThroughput reads how many datagrams a throughput test sent, and in which time: their number by their rate, which is more exact than the
 // time as it is printed.
-func readThroughput(said driver.Said, s *traffic.Sample) error {
+func readThroughput(said program.Said, s *traffic.Sample) error {
 	text, err := io.ReadAll(said.Stdout)
 	if err != nil {
 		return err
@@ -181,7 +181,7 @@ func readThroughput(said driver.Said, s *traffic.Sample) error {
 }
 
 // readServer reads how many datagrams came to a server.
-func readServer(said driver.Said, s *traffic.Sample, _ *traffic.Recorder) error {
+func readServer(said program.Said, s *traffic.Sample, _ *traffic.Recorder) error {
 	text, err := io.ReadAll(said.Stdout)
 	if err != nil {
 		return err

@@ -17,6 +17,7 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/traffic/program"
 	"github.com/nettoll/nettoll/workload"
 	"github.com/nettoll/nettoll/workload/workloadtest"
 )
@@ -67,7 +68,7 @@ func TestReadPingPong(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			var got traffic.Sample
 			r := traffic.NewRecorder()
-			err := readPingPong(driver.Said{Log: strings.NewReader(tt.log)}, &got, r)
+			err := readPingPong(program.Said{Log: strings.NewReader(tt.log)}, &got, r)
 			if tt.err != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.err) {
 					t.Errorf("error %v, want %q", err, tt.err)
@@ -108,7 +109,7 @@ func TestReadThroughput(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var got traffic.Sample
-			err := readThroughput(driver.Said{Stdout: strings.NewReader(tt.text)}, &got)
+			err := readThroughput(program.Said{Stdout: strings.NewReader(tt.text)}, &got)
 			if (err != nil) != (tt.err != "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 				t.Fatalf("error %v, want %q", err, tt.err)
 			}
@@ -126,7 +127,7 @@ func TestReadServer(t *testing.T) {
 		"sockperf: Test end (interrupted by user)\nsockperf: cleanupAfterLoop() exit\n": -1,
 	} {
 		var got traffic.Sample
-		err := readServer(driver.Said{Seconds: 2, Stdout: strings.NewReader(text)}, &got, nil)
+		err := readServer(program.Said{Seconds: 2, Stdout: strings.NewReader(text)}, &got, nil)
 		if want < 0 {
 			if err == nil {
 				t.Errorf("%q: %+v, want an error", text, got)
@@ -180,7 +181,7 @@ func TestAgrees(t *testing.T) {
 	defer f.Close()
 	var s traffic.Sample
 	r := traffic.NewRecorder()
-	if err := readPingPong(driver.Said{Log: f}, &s, r); err != nil {
+	if err := readPingPong(program.Said{Log: f}, &s, r); err != nil {
 		t.Fatal(err)
 	}
 	h := traffic.NewHistogram()
@@ -222,13 +223,13 @@ func FuzzRead(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		for name, read := range map[string]func(driver.Said, *traffic.Sample, *traffic.Recorder) error{
+		for name, read := range map[string]func(program.Said, *traffic.Sample, *traffic.Recorder) error{
 			"ping-pong":  readPingPong,
-			"throughput": func(said driver.Said, s *traffic.Sample, _ *traffic.Recorder) error { return readThroughput(said, s) },
+			"throughput": func(said program.Said, s *traffic.Sample, _ *traffic.Recorder) error { return readThroughput(said, s) },
 			"server":     readServer,
 		} {
 			var s traffic.Sample
-			said := driver.Said{Seconds: 1, Stdout: strings.NewReader(text), Log: strings.NewReader(text)}
+			said := program.Said{Seconds: 1, Stdout: strings.NewReader(text), Log: strings.NewReader(text)}
 			if err := read(said, &s, traffic.NewRecorder()); err != nil {
 				continue
 			}

@@ -9,6 +9,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/traffic/program"
 	"github.com/nettoll/nettoll/workload"
 )
 
@@ -57,7 +58,7 @@ func (d Driver) Serves(w workload.Description, p part.Params) error {
 
 // Trial implements [driver.Driver].
 func (Driver) Trial(workload.Description, part.Params) time.Duration {
-	return driver.Role{Start: start, End: end}.Shortest()
+	return program.Role{Start: start, End: end}.Shortest()
 }
 
 // Open implements [driver.Driver].
@@ -69,7 +70,8 @@ func (d Driver) Open(s workload.Spec) (traffic.Endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := driver.Role{Driver: d.Describe(), Spec: s, Start: start, End: end, Granted: granted, Reason: reason}
+	r := d.Describe().Role(s)
+	r.Start, r.End, r.Granted, r.Reason = start, end, granted, reason
 	pingPong := s.Workload == "udp-rr"
 	var common []string
 	if s.Params["mode"] == "spin" {
@@ -77,9 +79,9 @@ func (d Driver) Open(s workload.Spec) (traffic.Endpoint, error) {
 	}
 	switch s.Side {
 	case workload.Sink:
-		r.Listens, r.Stop = "udp", driver.Interrupted
+		r.Listens, r.Stop = "udp", program.Interrupted
 		if pingPong {
-			r.Stop = driver.Killed // what it received does not matter
+			r.Stop = program.Killed // what it received does not matter
 		}
 		r.Args = func(int) []string {
 			return append([]string{"server", "-i", s.Local.Addr().String(), "-p", driver.Port(s.Local)}, common...)
@@ -88,13 +90,13 @@ func (d Driver) Open(s workload.Spec) (traffic.Endpoint, error) {
 		return r.Open()
 	case workload.Source:
 		mode := "throughput"
-		r.Read = func(said driver.Said, sample *traffic.Sample, _ *traffic.Recorder) error {
+		r.Read = func(said program.Said, sample *traffic.Sample, _ *traffic.Recorder) error {
 			return readThroughput(said, sample)
 		}
 		if pingPong {
 			mode = "ping-pong"
 			r.Log, r.Records, r.Read = true, true, readPingPong
-			common = append(common, "--full-log", driver.LogPath)
+			common = append(common, "--full-log", program.LogPath)
 		}
 		r.Args = func(seconds int) []string {
 			return append([]string{

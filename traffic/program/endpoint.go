@@ -1,23 +1,25 @@
-package driver
+package program
 
 import (
 	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
+	"os/exec"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
+	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/internal/linux/clock"
 	"github.com/nettoll/nettoll/internal/linux/netns"
 	"github.com/nettoll/nettoll/internal/linux/process"
 	"github.com/nettoll/nettoll/internal/linux/procfs"
 	"github.com/nettoll/nettoll/internal/linux/sock"
 	"github.com/nettoll/nettoll/traffic"
-	"github.com/nettoll/nettoll/workload"
 )
 
 const (
@@ -42,13 +44,17 @@ const (
 // A Role is what one end of a pair runs in each trial. Servers ([Role.Listens]) are started before the trial opens and clients when it has
 // opened; all of them end with it, so that nothing stands, or spins, between two turns.
 type Role struct {
-	Driver Description
-	Spec   workload.Spec
+	// By says who starts it: "driver sockperf", "kv with server redis".
+	By string
+	// Program is what is looked up in PATH, and Package what Debian calls the package that holds it.
+	Program, Package string
+	// Local is where a server listens.
+	Local netip.AddrPort
 	// Congestion is the congestion control that this end's streams are to have, where the program has no option for it: they get it from outside as soon as
 	// they are there. Streams is how many there are when traffic flows, connections that control the program included.
 	Congestion string
 	Streams    int
-	// Listens is the protocol of the socket at Spec.Local by which a server is known to be ready: "udp" or "tcp". "" is a client.
+	// Listens is the protocol of the socket at Local by which a server is known to be ready: "udp" or "tcp". "" is a client.
 	Listens string
 	// Stop is how the program is brought to its end.
 	Stop Stop
@@ -65,7 +71,7 @@ type Role struct {
 	// Read fills the sample and the recorder (of a source of a workload that measures latency, else nil) from what the program has said.
 	// Span it sets to the time in ns in which traffic flowed; the endpoint makes CPU of that.
 	Read func(Said, *traffic.Sample, *traffic.Recorder) error
-	// Reason finds in what the program wrote to its standard output why it gave up, "" if that is not there.
+	// Reason, if set, finds in what the program wrote to its standard output why it gave up, "" if that is not there.
 	Reason func(io.Reader) string
 	// Records says that there are latencies.
 	Records bool
@@ -83,6 +89,9 @@ const (
 	Interrupted
 	// Killed would not end, and has nothing to say: it is not read.
 	Killed
+	// Serves is there for the whole trial, whose traffic is that of somebody else, and is killed when the drain is over. It is not read: Start, End and Read
+	// mean nothing, and its CPU time is that from the opening to the close.
+	Serves
 )
 
 // Said is what a program has left of one trial.
@@ -100,7 +109,7 @@ func (r Role) Shortest() time.Duration { return time.Second + r.Start + r.End }
 
 // Open makes an endpoint of a role. The calling thread is inside the container's network namespace.
 func (r Role) Open() (traffic.Endpoint, error) {
-	path, err := r.Driver.Locate(r.program())
+	path, err := Locate(r.By, r.Program, r.Package)
 	if err != nil {
 		return nil, err
 	}
@@ -118,12 +127,16 @@ func (r Role) Open() (traffic.Endpoint, error) {
 	return e, nil
 }
 
-// program is what this end runs.
-func (r Role) program() string {
-	if r.Listens != "" {
-		return cmp.Or(r.Driver.Server, r.Driver.Program)
+// Locate returns the path of a program. Where it is not installed the error is a [linux.UnsupportedError] that names who needs it, and the package.
+func Locate(by, program, pkg string) (string, error) {
+	path, err := exec.LookPath(program)
+	if errors.Is(err, exec.ErrNotFound) {
+		return "", &linux.UnsupportedError{What: "use " + by, Missing: fmt.Sprintf("program %q", program), Hint: "apt-get install " + pkg}
 	}
-	return r.Driver.Program
+	if err != nil {
+		return "", fmt.Errorf("find program %q of %s: %w", program, by, err)
+	}
+	return path, nil
 }
 
 // endpoint runs a program in each trial. Its thread starts it and waits for it in the kernel; what it said is read between blocks.
@@ -190,19 +203,19 @@ func (e *endpoint) Prepare(uint64) {
 // listen waits until the server listens, and says where it does not. One that has ended says why itself.
 func (e *endpoint) listen(server *process.Child) (overdue string) {
 	for deadline := clock.Now() + int64(listenLimit); ; {
-		ok, err := procfs.Bound(server.PID(), e.role.Listens, e.role.Spec.Local)
+		ok, err := procfs.Bound(server.PID(), e.role.Listens, e.role.Local)
 		if ok || server.Wait(clock.Now()+int64(listenPoll)) {
 			return ""
 		}
 		if clock.Now() > deadline {
-			return strings.TrimSuffix(fmt.Sprintf("did not listen at %s within %v: %v", e.role.Spec.Local, listenLimit, err), ": <nil>")
+			return strings.TrimSuffix(fmt.Sprintf("did not listen at %s within %v: %v", e.role.Local, listenLimit, err), ": <nil>")
 		}
 	}
 }
 
 // start starts the program on the calling thread, in the container's namespace.
 func (e *endpoint) start() (child *process.Child, err error) {
-	argv := append([]string{e.role.program()}, e.role.Args(e.seconds)...)
+	argv := append([]string{e.role.Program}, e.role.Args(e.seconds)...)
 	var files []*os.File
 	if e.role.Log {
 		log, err := process.Memory("log")
@@ -234,10 +247,17 @@ func (e *endpoint) Run(_ uint64, w traffic.Window) {
 	if e.sample.Failure != "" {
 		return
 	}
+	if e.role.Stop == Serves {
+		if e.overdue == "" {
+			e.wait(w)
+		}
+		e.child.Signal(syscall.SIGKILL)
+		return
+	}
 	length := time.Duration(w.Close - w.Open)
 	e.seconds = int((length - e.role.Start - e.role.End) / time.Second)
 	if e.seconds < 1 {
-		e.sample.Failure = fmt.Sprintf("a trial of %v is too short for %s (at least %v)", length, e.role.Driver.Name, e.role.Shortest())
+		e.sample.Failure = fmt.Sprintf("a trial of %v is too short for %s (at least %v)", length, e.role.By, e.role.Shortest())
 		return
 	}
 	child := e.child
@@ -254,6 +274,16 @@ func (e *endpoint) Run(_ uint64, w traffic.Window) {
 	if e.overdue != "" {
 		child.Signal(syscall.SIGKILL)
 	}
+}
+
+// wait lets a server run for its trial.
+func (e *endpoint) wait(w traffic.Window) {
+	ran := e.child.RunTime()
+	if e.child.Wait(w.Close) {
+		return // what it says is the reason
+	}
+	e.sample.CPU, e.sample.Span = int64(e.child.RunTime()-ran), w.Close-w.Open
+	e.killed = !e.child.Wait(w.Close + int64(traffic.DrainLimit))
 }
 
 // attend lets the program run until it ends, and says what it did not do in time.
@@ -314,7 +344,7 @@ func (e *endpoint) serve(server *process.Child, deadline int64) (ended bool) {
 		if e.role.Listens != "tcp" {
 			return false
 		}
-		yes, err := procfs.Connected(server.PID(), e.role.Spec.Local)
+		yes, err := procfs.Connected(server.PID(), e.role.Local)
 		return yes || err != nil
 	}
 	if !connected() {
@@ -346,6 +376,9 @@ func (e *endpoint) Collect() {
 		e.sample = traffic.Sample{Span: e.sample.Span, Delivered: e.sample.Delivered[:0], Failure: e.name() + " " + err.Error() + e.lastWords()}
 		return
 	}
+	if e.role.Stop == Serves {
+		return
+	}
 	if e.busy == 0 { // its thread woke up too late to read it: the program's whole run time, start included
 		e.busy = e.child.RunTime().Seconds() / float64(e.seconds)
 	}
@@ -355,9 +388,9 @@ func (e *endpoint) Collect() {
 // name says which program it is: "sockperf client".
 func (e *endpoint) name() string {
 	if e.role.Listens == "" {
-		return e.role.program() + " client"
+		return e.role.Program + " client"
 	}
-	return e.role.program() + " server"
+	return e.role.Program + " server"
 }
 
 func (e *endpoint) read() error {
@@ -365,13 +398,15 @@ func (e *endpoint) read() error {
 		return errors.New(e.overdue)
 	}
 	if e.killed {
-		e.sample.Span = int64(e.seconds) * int64(time.Second)
+		if e.role.Stop == Killed {
+			e.sample.Span = int64(e.seconds) * int64(time.Second)
+		}
 		return nil
 	}
 	if end := e.child.End(); end != "" {
 		return fmt.Errorf("ended with %s", end)
 	}
-	if e.role.Stop == Killed {
+	if e.role.Stop == Killed || e.role.Stop == Serves {
 		return errors.New("ended before its trial")
 	}
 	said := Said{Seconds: e.seconds, Stdout: e.child.Stdout()}
@@ -390,7 +425,10 @@ const (
 // lastWords is why the program gave up: the reason that it gives, or the end of what it said on standard error, or where that is nothing on
 // standard output, in one line. Where it did not end by itself what it said last on standard output is no reason.
 func (e *endpoint) lastWords() string {
-	candidates := []string{quote(strings.NewReader(e.role.Reason(e.child.Stdout()))), quote(e.child.Stderr())}
+	candidates := []string{quote(e.child.Stderr())}
+	if e.role.Reason != nil {
+		candidates = append([]string{quote(strings.NewReader(e.role.Reason(e.child.Stdout())))}, candidates...)
+	}
 	if e.overdue == "" && !e.child.Killed() {
 		candidates = append(candidates, quote(e.child.Stdout()))
 	}

@@ -1,4 +1,4 @@
-package driver
+package program
 
 import (
 	"github.com/nettoll/nettoll/internal/linux/sock"
