@@ -26,7 +26,7 @@ type Driver interface {
 	Trial(w workload.Description, p part.Params) time.Duration
 	// Open opens one endpoint, as [workload.Workload] does: the calling thread is inside the container's network namespace, sinks of a cell
 	// come first. Its samples mean what those of the workload's own endpoints mean, so that the workload makes the metrics of both. What the
-	// program cannot do here (an address of IPv6) is a [linux.UnsupportedError].
+	// program cannot do here (an address of IPv6) is a [linux.UnsupportedError]. Of a driver with SourceOnly only sources are asked for.
 	Open(workload.Spec) (traffic.Endpoint, error)
 }
 
@@ -50,6 +50,17 @@ type Description struct {
 	Needs map[string]string
 	// Package is what Debian calls the package that holds it.
 	Package string
+	// SourceOnly says that it has no server: the sink of a pair is the workload's own, which serves whoever connects ([Opener]).
+	SourceOnly bool
+}
+
+// Opener returns what opens one end of a pair whose traffic a driver makes: the driver, or for the sink of one that has no server the workload, which finds
+// the driver's name in the spec.
+func Opener(d Driver, w workload.Workload, side workload.Side) func(workload.Spec) (traffic.Endpoint, error) {
+	if side == workload.Sink && d.Describe().SourceOnly {
+		return w.Open
+	}
+	return d.Open
 }
 
 // Find returns the path of a driver's program. Where it is not installed the error is a [linux.UnsupportedError] that names the package.

@@ -22,7 +22,34 @@ func (n named) Describe() Description {
 }
 func (named) Serves(workload.Description, part.Params) error        { return nil }
 func (named) Trial(workload.Description, part.Params) time.Duration { return time.Second }
-func (named) Open(workload.Spec) (traffic.Endpoint, error)          { return nil, nil }
+func (named) Open(workload.Spec) (traffic.Endpoint, error)          { return nil, errDriver }
+
+// client is a driver without a server.
+type client struct{ named }
+
+func (client) Describe() Description { return Description{Name: "c", SourceOnly: true} }
+
+// load is a workload that cannot be opened either.
+type load struct{ workload.Workload }
+
+func (load) Open(workload.Spec) (traffic.Endpoint, error) { return nil, errLoad }
+
+var errDriver, errLoad = errors.New("the driver's"), errors.New("the workload's")
+
+// The sink of a driver that has no server is the workload's.
+func TestOpener(t *testing.T) {
+	for _, tt := range []struct {
+		d    Driver
+		side workload.Side
+		want error
+	}{
+		{named{}, workload.Source, errDriver}, {named{}, workload.Sink, errDriver}, {client{}, workload.Source, errDriver}, {client{}, workload.Sink, errLoad},
+	} {
+		if _, err := Opener(tt.d, load{}, tt.side)(workload.Spec{}); !errors.Is(err, tt.want) {
+			t.Errorf("%s of %s: %v, want %v", tt.side, tt.d.Describe().Name, err, tt.want)
+		}
+	}
+}
 
 func TestFind(t *testing.T) {
 	dir := t.TempDir()

@@ -28,7 +28,12 @@ type Case struct {
 	Pairs int // 0 is one
 	// Taken is what the server says where its port is taken, "" where it says nothing. It is that of the first case which counts.
 	Taken string
+	// Server is the program that the workload's own sink starts, where the driver has no server. The first case needs one.
+	Server string
 }
+
+// server is the program at the sink.
+func (c Case) server(d driver.Description) string { return cmp.Or(c.Server, d.Server, d.Program) }
 
 // Conformance checks what every driver promises. The first case is the one that is also disturbed. Where the program is not installed, what
 // needs it is skipped.
@@ -106,7 +111,7 @@ func (w driven) Open(s workload.Spec) (traffic.Endpoint, error) {
 	if s.Side == workload.Sink {
 		*w.sink = s.Local
 	}
-	return w.driver.Open(s)
+	return driver.Opener(w.driver, w.Workload, s.Side)(s)
 }
 
 // rig is a pair of containers, joined by a veth, and the endpoints in them.
@@ -272,7 +277,7 @@ func closed(t *testing.T, d driver.Driver, c Case) {
 	if s := r.Sinks[0].Sample(); s.Failure != "" {
 		t.Fatal(s.Failure)
 	}
-	if n := len(children(t, cmp.Or(d.Describe().Server, d.Describe().Program))); n != 1 {
+	if n := len(children(t, c.server(d.Describe()))); n != 1 {
 		t.Errorf("%d servers when a trial is prepared, want one", n)
 	}
 	r.Sinks[0].Prepare(2) // the trial did not open

@@ -1,7 +1,6 @@
 package drivertest
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"net"
@@ -50,7 +49,7 @@ func disturbed(t *testing.T, d driver.Driver, c Case) {
 		t.Helper()
 		r.fails(t, what, length, want...)
 	}
-	client, server := d.Describe().Program, cmp.Or(d.Describe().Server, d.Describe().Program)
+	client, server := d.Describe().Program, c.server(d.Describe())
 
 	if c.Load.Describe().Alone {
 		next = func() {
@@ -192,7 +191,7 @@ func stranger(t *testing.T, d driver.Driver, c Case) {
 // nonsense: programs that have the right names and say what nobody understands.
 func nonsense(t *testing.T, d driver.Driver, c Case) {
 	dir := t.TempDir()
-	for _, name := range []string{d.Describe().Program, cmp.Or(d.Describe().Server, d.Describe().Program)} {
+	for _, name := range []string{d.Describe().Program, c.server(d.Describe())} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\necho '<html>'; echo ELAPSED_TIME=NaN\n"), 0o755); err != nil {
 			t.Fatal(err)
 		}

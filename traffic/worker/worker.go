@@ -217,7 +217,7 @@ func (w *Worker) opener(s workload.Spec) (func(workload.Spec) (traffic.Endpoint,
 	names := make([]string, len(w.drivers))
 	for i, d := range w.drivers {
 		if names[i] = d.Describe().Name; names[i] == s.Driver {
-			return d.Open, nil
+			return driver.Opener(d, load, s.Side), nil
 		}
 	}
 	return nil, fmt.Errorf("unknown driver %q (known: %s)", s.Driver, strings.Join(names, ", "))
