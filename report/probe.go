@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/nettoll/nettoll/measure"
 )
@@ -102,6 +103,6 @@ func costOf(p *measure.ProbeCost, m measure.Metric) string {
 	}
 	lo, hi = min(lo, hi), max(lo, hi)
 	n := decimals((hi - lo) / 2)
-	plain := func(x float64) string { return minus(fmt.Sprintf("%.*f", n, x)) }
+	plain := func(x float64) string { return strings.TrimPrefix(signed(x, n), "+") } // and no −0
 	return fmt.Sprintf("%s%s [%s, %s]", plain(x), unit, plain(lo), plain(hi))
 }
