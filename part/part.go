@@ -1,6 +1,7 @@
 package part
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -17,6 +18,7 @@ type Param struct {
 	Values  []string                     // the only ones allowed; nil where Check decides
 	Check   func(string) (string, error) // returns the value as cell ids write it: a number in base units
 	Quiet   bool                         // left out of ids where it has its default
+	Long    bool                         // left out of ids altogether: there is another parameter that names it
 }
 
 // Params are a part's parameters, every one present.
@@ -89,10 +91,10 @@ func (l List) Resolve(owner string, given map[string]string) (Params, error) {
 	return p, nil
 }
 
-// ID writes a part with its parameters: "udp-rr(payload=64,mode=wait)". A quiet one is there only where it does not have its default.
+// ID writes a part with its parameters: "udp-rr(payload=64,mode=wait)". A quiet one is there only where it does not have its default, a long one never.
 func (l List) ID(name string, p Params) string {
 	return write(name, l, func(param Param) (string, bool) {
-		return p[param.Name], !param.Quiet || p[param.Name] != param.Default
+		return p[param.Name], !param.Long && (!param.Quiet || p[param.Name] != param.Default)
 	})
 }
 
@@ -114,8 +116,9 @@ func write(name string, l List, value func(Param) (string, bool)) string {
 	return name + "(" + strings.Join(list, ",") + ")"
 }
 
-// Parse splits "udp-rr(payload=64,mode=spin)" into a name and the parameters given. It knows no parts: names are checked by the catalogue
-// and [List.Resolve]. The kind is for errors: "workload".
+// Parse splits "udp-rr(payload=64,mode=spin)" into a name and the parameters given. A value with commas or parentheses in it stands in quotes, as
+// in a shell: between single ones every character is itself, between double ones \" and \\ are a quote and a backslash. It knows no parts: names
+// are checked by the catalogue and [List.Resolve]. The kind is for errors: "workload".
 func Parse(kind, s string) (string, map[string]string, error) {
 	name, rest, open := strings.Cut(s, "(")
 	given := map[string]string{}
@@ -126,12 +129,18 @@ func Parse(kind, s string) (string, map[string]string, error) {
 		return s, given, nil
 	}
 	inside, ok := strings.CutSuffix(rest, ")")
-	if !ok || name == "" || strings.ContainsAny(inside, "()") {
+	if !ok || name == "" {
 		return "", nil, fmt.Errorf("%s %q: want NAME(parameter=value,…)", kind, s)
 	}
-	for p := range strings.SplitSeq(inside, ",") {
+	for more := true; more; {
+		var p string
+		var err error
+		p, inside, more, err = cutItem(inside)
+		if err != nil {
+			return "", nil, fmt.Errorf("%s %q: %w", kind, s, err)
+		}
 		key, value, ok := strings.Cut(p, "=")
-		key, value = strings.TrimSpace(key), strings.TrimSpace(value)
+		key, value = strings.TrimSpace(key), unquote(strings.TrimSpace(value))
 		if !ok || key == "" || value == "" {
 			return "", nil, fmt.Errorf("%s %q: %q is not parameter=value", kind, s, p)
 		}
@@ -141,6 +150,53 @@ func Parse(kind, s string) (string, map[string]string, error) {
 		given[key] = value
 	}
 	return name, given, nil
+}
+
+// quotes are what a value may stand in.
+const quotes = `"'`
+
+// cutItem cuts a list at its first comma that is in no quotes, which begin with a value.
+func cutItem(s string) (item, rest string, more bool, err error) {
+	in := byte(0)  // the quote that is open
+	value := false // between = and the first character of the value
+	ended := false // a quoted value has ended
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case in != 0:
+			if c == '\\' && in == '"' {
+				i++
+			} else if c == in {
+				in, ended = 0, true
+			}
+		case c == ',':
+			return s[:i], s[i+1:], true, nil
+		case c == '(' || c == ')':
+			return "", "", false, errors.New("parentheses in it (a value that has some stands in quotes)")
+		case c == ' ':
+		case ended:
+			return "", "", false, fmt.Errorf("%q behind a closing quote", s[i:])
+		case value && strings.IndexByte(quotes, c) >= 0:
+			in, value = c, false
+		default:
+			value = c == '=' && !strings.Contains(s[:i], "=")
+		}
+	}
+	if in != 0 {
+		return "", "", false, fmt.Errorf("a quote (%c) is not closed", in)
+	}
+	return s, "", false, nil
+}
+
+// unquote takes the quotes off a value that cutItem has let pass.
+func unquote(s string) string {
+	if s == "" || strings.IndexByte(quotes, s[0]) < 0 {
+		return s
+	}
+	inside := s[1 : len(s)-1]
+	if s[0] == '\'' {
+		return inside
+	}
+	return strings.NewReplacer(`\\`, `\`, `\"`, `"`).Replace(inside)
 }
 
 // ParseSize reads a number of bytes written as "64", "64B", "128KiB" or "1MB".

@@ -16,13 +16,17 @@ func TestParse(t *testing.T) {
 		{"udp-rr", "udp-rr", map[string]string{}},
 		{"udp-rr(mode=spin)", "udp-rr", map[string]string{"mode": "spin"}},
 		{"udp-rr( payload = 1KiB , mode=wait)", "udp-rr", map[string]string{"payload": "1KiB", "mode": "wait"}},
+		{`c(source="a -c {b}, (d)",figure='x: (\d+\.?)')`, "c", map[string]string{"source": "a -c {b}, (d)", "figure": `x: (\d+\.?)`}},
+		{`c(a= "say \"no\" to \d and \\" , b=it's)`, "c", map[string]string{"a": `say "no" to \d and \`, "b": "it's"}},
+		{`c(a='=(,)')`, "c", map[string]string{"a": "=(,)"}},
+		{`c(a=x='y')`, "c", map[string]string{"a": "x='y'"}},
 	} {
 		name, given, err := part.Parse("workload", c.in)
 		if err != nil || name != c.name || cmp.Diff(c.given, given) != "" {
 			t.Errorf("%q: %q, %v, %v", c.in, name, given, err)
 		}
 	}
-	for _, bad := range []string{"", "a b", "(x=1)", "a(", "a)", "a(x)", "a(x=)", "a(=1)", "a(x=1,x=2)", "a(x=1)b", "a((x=1))", "a=b"} {
+	for _, bad := range []string{"", "a b", "(x=1)", "a(", "a)", "a(x)", "a(x=)", "a(=1)", "a(x=1,x=2)", "a(x=1)b", "a((x=1))", "a=b", `a(x="1)`, `a(x='1)`, `a(x="1"2)`, `a(x="")`, `a(x="\")`, `a(x="1",)`} {
 		if name, given, err := part.Parse("workload", bad); err == nil {
 			t.Errorf("%q: %q, %v and no error", bad, name, given)
 		}
@@ -68,7 +72,7 @@ func TestParseRate(t *testing.T) {
 
 // FuzzParse: an error or a name, never both, never a panic; what was read names itself.
 func FuzzParse(f *testing.F) {
-	for _, s := range []string{"udp-rr", "udp-rr(payload=64,mode=wait)", "a(b=c", "()", "a(=)", "µ(x=1)"} {
+	for _, s := range []string{"udp-rr", "udp-rr(payload=64,mode=wait)", "a(b=c", "()", "a(=)", "µ(x=1)", `a(b="c,(\"\\",d='e)')`} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
