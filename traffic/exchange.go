@@ -50,6 +50,7 @@ type Exchange struct {
 	OutAt     int           // where the header is in a request
 	InAt      int           // and in what is received for an answer
 	Echo      Echo          // how requests are ICMP's
+	Codec     Codec         // how they are another protocol's, which has no room for a header
 	Spin      bool          // keep asking
 	Compact   bool          // requests and answers are too short for a header: see compact
 	Stamped   bool          // with timestamps, one in flight: see stamp
@@ -71,6 +72,7 @@ type Exchange struct {
 	refused sock.Errno // why a request was not sent, or did not arrive, the last time
 	ended   bool       // the end marker has been answered
 	apart   uint64     // requests below this number are not among the others
+	wrong   bool       // the last answer says that something failed
 	flying  int        // requests that wait for their answer
 	asked   []request  // by number, modulo its length
 	oldest  uint64     // no request below this number is in flight
@@ -80,6 +82,15 @@ type Exchange struct {
 	offset  int64 // ns from the monotonic to the real time
 	came    int64 // ns of real time: when the kernel had the last datagram
 	stamped stampedTrip
+}
+
+// A Codec writes and reads the messages of a protocol that knows nothing of trials; without functions there is none. Both are called in the loop: they
+// allocate nothing and are nosplit.
+type Codec struct {
+	// Put writes the request of a number, or for [Marker] that which says that the trial is over, and returns its length.
+	Put func(out []byte, seq uint64) int
+	// Read returns the number of the request that a message answers, whether it answers one of this trial, and whether it says what it should.
+	Read func(in []byte) (seq uint64, answers, right bool)
 }
 
 // request is one that waits for its answer.
@@ -197,7 +208,7 @@ func (e *Exchange) single() {
 		case sent >= w.Start:
 			e.Sample.Sent++
 			if ok {
-				e.Sample.Received++
+				e.received()
 				e.Recorders[Latency].Record(now - sent)
 			}
 		}
@@ -273,9 +284,12 @@ func (e *Exchange) turn() {
 //
 //go:nosplit
 func (e *Exchange) send(seq uint64, since int64, size int) bool {
-	if e.Compact {
+	switch {
+	case e.Compact:
 		e.Out[0] = e.compact(seq)
-	} else {
+	case e.Codec.Put != nil:
+		size = e.Codec.Put(e.Out, seq)
+	default:
 		PutHeader((*[HeaderSize]byte)(e.Out[e.OutAt:]), e.trial, seq, since)
 		e.Echo.finish(e.Out, seq, e.rest)
 	}
@@ -299,11 +313,26 @@ func (e *Exchange) answers(n int, seq uint64) bool {
 //
 //go:nosplit
 func (e *Exchange) header(n int) (trial, seq uint64, ok bool) {
+	if e.Codec.Read != nil {
+		seq, ok, right := e.Codec.Read(e.In[:n])
+		e.wrong = !right
+		return e.trial, seq, ok
+	}
 	if n < e.InAt+HeaderSize {
 		return 0, 0, false
 	}
 	trial, seq, _ = Header((*[HeaderSize]byte)(e.In[e.InAt:]))
 	return trial, seq, true
+}
+
+// received counts an answer.
+//
+//go:nosplit
+func (e *Exchange) received() {
+	e.Sample.Received++
+	if e.wrong {
+		e.Sample.Errors++
+	}
 }
 
 // CompactMarker is the end marker where datagrams are too short for a header.

@@ -156,7 +156,7 @@ func (e *Exchange) take(n int) int64 {
 		return now
 	}
 	if r.due >= e.window.Start {
-		e.Sample.Received++
+		e.received()
 		e.Recorders[Latency].Record(now - r.due)
 		if service := e.Recorders[Service]; service != nil {
 			service.Record(now - r.sent)
