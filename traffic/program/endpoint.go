@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -54,6 +55,10 @@ type Role struct {
 	// they are there. Streams is how many there are when traffic flows, connections that control the program included.
 	Congestion string
 	Streams    int
+	// Options are those of a server's listening TCP socket, which gets them from outside as soon as it is there: its connections inherit them.
+	Options sock.Options
+	// Files are handed to the program, which finds them at [FilePath]. They are closed with the endpoint.
+	Files []*os.File
 	// Listens is the protocol of the socket at Local by which a server is known to be ready: "udp" or "tcp". "" is a client.
 	Listens string
 	// Stop is how the program is brought to its end.
@@ -166,6 +171,9 @@ func (e *endpoint) Facts() (sock.Facts, error) { return e.role.Granted, nil }
 func (e *endpoint) Close() {
 	e.discard()
 	_ = e.home.Close()
+	for _, f := range e.role.Files {
+		_ = f.Close()
+	}
 }
 
 // discard ends what runs and forgets what it said.
@@ -204,7 +212,10 @@ func (e *endpoint) Prepare(uint64) {
 func (e *endpoint) listen(server *process.Child) (overdue string) {
 	for deadline := clock.Now() + int64(listenLimit); ; {
 		ok, err := procfs.Bound(server.PID(), e.role.Listens, e.role.Local)
-		if ok || server.Wait(clock.Now()+int64(listenPoll)) {
+		if ok {
+			return e.equip(server)
+		}
+		if server.Wait(clock.Now() + int64(listenPoll)) {
 			return ""
 		}
 		if clock.Now() > deadline {
@@ -216,13 +227,13 @@ func (e *endpoint) listen(server *process.Child) (overdue string) {
 // start starts the program on the calling thread, in the container's namespace.
 func (e *endpoint) start() (child *process.Child, err error) {
 	argv := append([]string{e.role.Program}, e.role.Args(e.seconds)...)
-	var files []*os.File
+	files := slices.Clone(e.role.Files)
 	if e.role.Log {
 		log, err := process.Memory("log")
 		if err != nil {
 			return nil, err
 		}
-		files = append(files, log)
+		files = append([]*os.File{log}, files...)
 	}
 	err = netns.Here(int(e.home.Fd()), func() (err error) {
 		if e.role.Before != nil {
@@ -236,7 +247,7 @@ func (e *endpoint) start() (child *process.Child, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.child = child
-	if len(files) > 0 {
+	if e.role.Log {
 		e.log = files[0]
 	}
 	return child, err

@@ -72,6 +72,9 @@ func (*Child) Wait(int64) bool { return true }
 // Streams has none here.
 func (*Child) Streams(map[string]bool) ([]int, error) { return nil, unsupported("copy sockets") }
 
+// Listening has none here.
+func (*Child) Listening() ([]int, error) { return nil, unsupported("copy sockets") }
+
 // Signal does nothing here.
 func (*Child) Signal(syscall.Signal) {}
 

@@ -13,7 +13,12 @@ import (
 
 // Streams returns copies of the descriptors of those TCP sockets of the program that do not listen and are not known yet by their names, such as
 // "socket:[26583]" (proc_pid_fd(5)), and makes them known. The caller closes the copies.
-func (c *Child) Streams(known map[string]bool) (fds []int, err error) {
+func (c *Child) Streams(known map[string]bool) (fds []int, err error) { return c.sockets(known, 0) }
+
+// Listening does the same for those that listen.
+func (c *Child) Listening() (fds []int, err error) { return c.sockets(map[string]bool{}, 1) }
+
+func (c *Child) sockets(known map[string]bool, listening int) (fds []int, err error) {
 	dir := fmt.Sprintf("/proc/%d/fd", c.pid)
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -37,7 +42,7 @@ func (c *Child) Streams(known map[string]bool) (fds []int, err error) {
 		}
 		protocol, _ := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PROTOCOL)
 		listens, _ := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ACCEPTCONN)
-		if protocol != unix.IPPROTO_TCP || listens != 0 {
+		if protocol != unix.IPPROTO_TCP || listens != listening {
 			_ = unix.Close(fd)
 			continue
 		}

@@ -75,3 +75,27 @@ func TestStreams(t *testing.T) {
 		t.Errorf("congestion control %q, %v", got, err)
 	}
 }
+
+// A socket that listens is none of the streams.
+func TestListening(t *testing.T) {
+	up(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it takes no time
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	f, err := l.(*net.TCPListener).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	c := spawn(t, "exec sleep 100", f)
+	fds, err := c.Listening()
+	if err != nil || len(fds) != 1 {
+		t.Fatalf("%d sockets that listen, %v, want one", len(fds), err)
+	}
+	defer unix.Close(fds[0])
+	if streams, err := c.Streams(map[string]bool{}); err != nil || len(streams) != 0 {
+		t.Errorf("%d streams, %v, want none", len(streams), err)
+	}
+}

@@ -1,0 +1,43 @@
+package program
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/nettoll/nettoll/internal/linux/clock"
+	"github.com/nettoll/nettoll/internal/linux/process"
+	"github.com/nettoll/nettoll/internal/linux/sock"
+)
+
+// FilePath is where a program finds number i, from 0, of [Role.Files]. It is for those without a [Role.Log].
+func FilePath(i int) string { return fmt.Sprintf("/proc/self/fd/%d", firstFile+i) }
+
+// firstFile is the number after those of standard input, output and error.
+const firstFile = 3
+
+// equip gives a server that listens its socket options, and says what it did not take. Connections inherit them from the listening socket; the first may
+// have been quicker, and gets its own a moment later, when the server has accepted it.
+func (e *endpoint) equip(server *process.Child) (overdue string) {
+	if e.role.Options == (sock.Options{}) {
+		return ""
+	}
+	err := set(server.Listening, e.role.Options)
+	if !server.Wait(clock.Now() + int64(listenPoll)) {
+		err = cmp.Or(err, set(func() ([]int, error) { return server.Streams(map[string]bool{}) }, e.role.Options))
+	}
+	if err != nil && !server.Wait(0) { // why it has ended, if it has, it says itself
+		return "did not take its socket options: " + err.Error()
+	}
+	return ""
+}
+
+// set gives options to the sockets that a function returns copies of, and closes those.
+func set(sockets func() ([]int, error), options sock.Options) error {
+	fds, err := sockets()
+	for _, fd := range fds {
+		s := sock.Socket{FD: fd}
+		err = cmp.Or(err, s.Set(options))
+		s.Close()
+	}
+	return err
+}
