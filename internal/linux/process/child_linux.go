@@ -34,12 +34,14 @@ type Child struct {
 
 	mu     sync.Mutex // of what follows
 	ended  bool
+	closed bool
 	status syscall.WaitStatus
 	run    time.Duration
 }
 
 // Spawn starts a program on the calling thread, in that thread's namespaces, on its CPUs and with its scheduling policy. The kernel kills it
-// when that thread ends: the caller has locked the thread and stays. Files are inherited under the numbers from 3 on. [Child.Close] must
+// when that thread ends: the caller has locked the thread and stays. It leads a process group of its own, so that what it starts itself gets the signals
+// that it gets. Files are inherited under the numbers from 3 on. [Child.Close] must
 // be called. Argv begins with the program's name; env is its whole environment.
 func Spawn(path string, argv, env []string, files ...*os.File) (_ *Child, err error) {
 	c := &Child{pidfd: -1}
@@ -64,7 +66,7 @@ func Spawn(path string, argv, env []string, files ...*os.File) (_ *Child, err er
 		fds = append(fds, f.Fd())
 	}
 	pid, err := syscall.ForkExec(path, argv, &syscall.ProcAttr{
-		Env: env, Files: fds, Sys: &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL, PidFD: &c.pidfd},
+		Env: env, Files: fds, Sys: &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL, PidFD: &c.pidfd, Setpgid: true},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("start %q: %w", path, err)
@@ -131,12 +133,12 @@ func (c *Child) reap() {
 	c.ended = true
 }
 
-// Signal sends a signal. One that has ended needs none.
+// Signal sends a signal to the program and to what it has started, as a terminal does. One that has ended needs none.
 func (c *Child) Signal(s syscall.Signal) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.ended && c.pidfd >= 0 {
-		_ = unix.PidfdSendSignal(c.pidfd, s, nil, 0) // it may be ending just now
+		_ = unix.Kill(-c.pid, s) // it may be ending just now; nobody else gets its number before it is reaped
 	}
 }
 
@@ -185,9 +187,10 @@ func (c *Child) Stderr() io.Reader { return content(c.stderr) }
 
 func content(f *os.File) io.Reader { return io.NewSectionReader(f, 0, 1<<62) }
 
-// Close kills the program if it still runs, waits for its end and forgets its output. It is idempotent.
+// Close kills the program if it still runs and what it has started, waits for its end and forgets its output. It is idempotent.
 func (c *Child) Close() error {
 	if c.pid != 0 {
+
 		if c.pidfd >= 0 {
 			c.Signal(unix.SIGKILL)
 			if !c.Wait(clock.Now() + int64(killLimit)) {
@@ -201,6 +204,10 @@ func (c *Child) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ended = true
+	if c.pid != 0 && !c.closed {
+		_ = unix.Kill(-c.pid, unix.SIGKILL) // what it left behind; numbers of processes do not come round in one trial
+	}
+	c.closed = true
 	if c.pidfd >= 0 {
 		_ = unix.Close(c.pidfd)
 		c.pidfd = -1

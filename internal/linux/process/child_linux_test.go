@@ -1,10 +1,13 @@
 package process
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"runtime"
 	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -81,6 +84,41 @@ func TestSpawnFile(t *testing.T) {
 	}
 	if got := said(t, io.NewSectionReader(f, 0, 100)); got != "said\n" {
 		t.Errorf("got %q", got)
+	}
+}
+
+// What a program starts itself gets the signals that it gets, and is gone when it is closed, also where the program has ended before.
+func TestSpawnGroup(t *testing.T) {
+	for _, tt := range []struct{ name, script string }{
+		{"waited for", "sleep 100; echo $?"},
+		{"left behind", "sleep 100 & echo $!"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := spawn(t, tt.script)
+			if tt.name == "waited for" {
+				time.Sleep(100 * time.Millisecond) // until sleep is there
+				c.Signal(syscall.SIGINT)
+			}
+			if !c.Wait(in(5 * time.Second)) {
+				t.Fatal("it does not end")
+			}
+			child, _ := strconv.Atoi(strings.TrimSpace(said(t, c.Stdout())))
+			if err := c.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if tt.name == "waited for" {
+				return // it would not have ended
+			}
+			for deadline := in(5 * time.Second); ; time.Sleep(time.Millisecond) {
+				stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", child))
+				if err != nil || strings.Contains(string(stat), ") Z ") { // init reaps it
+					return
+				}
+				if clock.Now() > deadline {
+					t.Fatalf("%d is there: %s", child, stat)
+				}
+			}
+		})
 	}
 }
 
