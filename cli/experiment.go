@@ -66,7 +66,7 @@ func (f *experimentFlags) settings(flags *pflag.FlagSet) ([]experiment.Setting, 
 	if flags.Changed("network") {
 		var names []string
 		for _, given := range f.networks {
-			for _, one := range split(given) {
+			for _, one := range part.Split(given) {
 				text, err := flow("network", one)
 				if err != nil {
 					return nil, fmt.Errorf("--network: %w", err)
@@ -106,23 +106,6 @@ func (f *experimentFlags) settings(flags *pflag.FlagSet) ([]experiment.Setting, 
 		add("set", path, value)
 	}
 	return list, nil
-}
-
-// split cuts a list at its commas, but not at those within parentheses.
-func split(s string) []string {
-	var list []string
-	depth, start := 0, 0
-	for i, c := range s {
-		switch {
-		case c == '(':
-			depth++
-		case c == ')':
-			depth--
-		case c == ',' && depth == 0:
-			list, start = append(list, s[start:i]), i+1
-		}
-	}
-	return append(list, s[start:])
 }
 
 // flow writes NAME(parameter=value) as YAML.
