@@ -19,7 +19,7 @@ const Slices = 20
 type Sample struct {
 	Sent      int64        `json:"sent"`                // packets or requests inside the window
 	Received  int64        `json:"received"`            // of those, packets or responses that arrived, each counted once
-	Errors    int64        `json:"errors,omitempty"`    // of those received, responses that say that something failed, or what they should not
+	Errors    int64        `json:"errors,omitempty"`    // responses that say that something failed, or not what they should: none of those received
 	Late      int64        `json:"late,omitempty"`      // of another trial or already given up: not counted as received
 	Repeated  int64        `json:"repeated,omitempty"`  // further copies of packets that were received, inside the window
 	Reordered int64        `json:"reordered,omitempty"` // of those received, packets that came after one with a higher number (RFC 4737)

@@ -155,6 +155,8 @@ func (e *Exchange) Collect() {
 	switch {
 	case e.Sample.Failure != "" || e.Sample.First > 0 || e.Sample.Received > 0:
 		return
+	case e.Sample.Errors > 0:
+		e.Sample.Failure = "all answers say that something failed, or not what they should"
 	case e.Sample.Sent == 0:
 		e.Sample.Failure = "no request was sent inside the window"
 	default:
@@ -207,8 +209,11 @@ func (e *Exchange) single() {
 		case seq < e.apart:
 		case sent >= w.Start:
 			e.Sample.Sent++
-			if ok {
-				e.received()
+			switch {
+			case ok && e.wrong:
+				e.Sample.Errors++
+			case ok:
+				e.Sample.Received++
 				e.Recorders[Latency].Record(now - sent)
 			}
 		}
@@ -323,16 +328,6 @@ func (e *Exchange) header(n int) (trial, seq uint64, ok bool) {
 	}
 	trial, seq, _ = Header((*[HeaderSize]byte)(e.In[e.InAt:]))
 	return trial, seq, true
-}
-
-// received counts an answer.
-//
-//go:nosplit
-func (e *Exchange) received() {
-	e.Sample.Received++
-	if e.wrong {
-		e.Sample.Errors++
-	}
 }
 
 // CompactMarker is the end marker where datagrams are too short for a header.

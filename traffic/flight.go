@@ -155,8 +155,10 @@ func (e *Exchange) take(n int) int64 {
 		e.Sample.First = now - r.due
 		return now
 	}
-	if r.due >= e.window.Start {
-		e.received()
+	if r.due >= e.window.Start && e.wrong {
+		e.Sample.Errors++
+	} else if r.due >= e.window.Start {
+		e.Sample.Received++
 		e.Recorders[Latency].Record(now - r.due)
 		if service := e.Recorders[Service]; service != nil {
 			service.Record(now - r.sent)

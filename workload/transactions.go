@@ -77,10 +77,10 @@ func (t Trial) PutTransactions(r *Result, name string, rate float64) (cpu float6
 // PutExchange is PutTransactions for those of [traffic.Exchange]: datagrams can be lost, and a transaction is two packets, one each way.
 func (t Trial) PutExchange(r *Result, rate float64) {
 	cpu, total := t.PutTransactions(r, "transaction_rate", rate)
-	var sent, received, firsts, first int64
+	var sent, answered, firsts, first int64
 	for _, s := range t.Sources {
 		sent += s.Sent
-		received += s.Received
+		answered += s.Received + s.Errors
 		if s.First > 0 {
 			firsts++
 			first += s.First
@@ -90,9 +90,9 @@ func (t Trial) PutExchange(r *Result, rate float64) {
 		r.Metrics["cpu_per_packet"] = cpu / float64(2*total)
 	}
 	if sent > 0 {
-		r.Metrics["loss"] = float64(sent-received) / float64(sent)
+		r.Metrics["loss"] = float64(sent-answered) / float64(sent)
 	}
-	if received < sent {
+	if answered < sent {
 		r.Warnings = append(r.Warnings, "requests or responses were lost")
 	}
 	if firsts > 0 {

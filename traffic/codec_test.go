@@ -1,0 +1,59 @@
+package traffic
+
+import (
+	"runtime"
+	"testing"
+
+	"github.com/nettoll/nettoll/internal/linux/clock"
+)
+
+// Where a protocol has messages of its own, those are sent and understood; an answer that says that something failed is none of those received, nor lost.
+func TestExchangeCodec(t *testing.T) {
+	const failed = 3
+	for name, kind := range map[string]func() Exchange{
+		"one in flight":  func() Exchange { return Exchange{} },
+		"four in flight": func() Exchange { return Exchange{InFlight: 4} },
+	} {
+		once := func(t *testing.T) bool {
+			e := new(Exchange)
+			*e = kind()
+			peer := exchange(t, e)
+			e.Codec = Codec{
+				Put: func(out []byte, seq uint64) int {
+					PutHeader((*[HeaderSize]byte)(out), 0, seq, 0) // of the answers' server here; it could be anything
+					return HeaderSize + 1
+				},
+				Read: func(in []byte) (seq uint64, answers, right bool) {
+					_, seq, _ = Header((*[HeaderSize]byte)(in))
+					return seq, len(in) == HeaderSize, seq != failed
+				},
+			}
+			stop := serve(t, peer, func(seq uint64, send func(trial, seq uint64)) bool {
+				send(0, seq)
+				return seq != Marker
+			})
+			runtime.LockOSThread()
+			open := clock.Now()
+			e.Run(Window{Open: open, Start: open, Close: open + 30e6})
+			runtime.UnlockOSThread()
+			stop()
+			s := e.Sample
+			if s.Doubt == MarkerLost || s.Total <= failed { // the other end had no CPU for longer than a drain
+				return false
+			}
+			if s.Received != s.Total-1 || s.Errors != 1 || s.Late != 0 {
+				t.Errorf("one of all requests failed: %+v", s)
+			}
+			return true
+		}
+		t.Run(name, func(t *testing.T) {
+			const tries = 40
+			for range tries {
+				if once(t) {
+					return
+				}
+			}
+			t.Errorf("the other end had no CPU in %d trials", tries)
+		})
+	}
+}
