@@ -57,20 +57,34 @@ func (d distribution) String() string {
 	return d.name + ":" + strconv.FormatFloat(d.x, 'g', 6, 64)
 }
 
-// table returns quantiles at the middles of equal shares in random order, scaled to a mean of 1: that of what is cut off at 0 (normal, cauchy)
-// or has none (cauchy) would be another.
+// table returns the gaps or sizes of a schedule, scaled to a mean of 1: that of what is cut off at 0 (normal, cauchy) or has none (cauchy) would
+// be another.
 func (d distribution) table(random *rand.Rand) []float64 {
+	list := stratified(func(p float64) float64 { return d.quantile(p, d.x) }, random)
+	unit(list)
+	return list
+}
+
+// stratified returns a distribution's quantiles at the middles of equal shares, in random order. What would be negative is 0.
+func stratified(quantile func(p float64) float64, random *rand.Rand) []float64 {
 	list := make([]float64, tableSize)
-	sum := 0.0
 	for i := range list {
-		list[i] = max(0, d.quantile((float64(i)+0.5)/tableSize, d.x))
-		sum += list[i]
-	}
-	for i := range list {
-		list[i] *= tableSize / sum
+		list[i] = max(0, quantile((float64(i)+0.5)/tableSize))
 	}
 	random.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 	return list
+}
+
+// unit scales a list to a mean of 1, and returns the one it had.
+func unit(list []float64) float64 {
+	mean := 0.0
+	for _, x := range list {
+		mean += x / float64(len(list))
+	}
+	for i := range list {
+		list[i] /= mean
+	}
+	return mean
 }
 
 // parseDistribution reads "gamma" or "gamma:2.5".

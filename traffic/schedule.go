@@ -5,17 +5,22 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"time"
 )
 
 // A ScheduleSpec is what a schedule is made of.
 type ScheduleSpec struct {
-	Rate     float64 // messages a second, on average; 0: as a replayed file has them
+	Rate     float64 // messages a second, on average; 0: as a replayed file or Gaps have them
 	Arrivals string  // when they are due: see [ParseArrivals]
 	Sizes    string  // how long they are: see [ParseSizes]
 	Size     int     // bytes on average, before what is too short or too long is made to fit
 	Least    int     // bytes of the shortest possible message
 	Most     int     // and of the longest
 	Seed     uint64
+
+	// Gaps and Lengths are quantile functions, of p between 0 and 1, where a distribution has no name: of s between two messages, in place of
+	// Arrivals, and of bytes, in place of Sizes and Size.
+	Gaps, Lengths func(p float64) float64
 }
 
 // The table of a schedule: the gaps of a whole number of messages, after which they come again in the same order. At 10,000 a second that is
@@ -39,6 +44,9 @@ type Schedule struct {
 	size  int                 // bytes of each message, where they are all the same
 	sizes *[tableSize]int32   // bytes, else
 
+	// of stretches
+	stretches []stretch
+
 	// of bursts
 	perPeriod  float64 // messages in a period of on and off
 	on, period float64 // ns
@@ -54,12 +62,16 @@ type scheduleKind int
 const (
 	evenly scheduleKind = iota
 	tabled
+	inStretches
 	inBursts
 	replayed
 )
 
 // NewSchedule makes a schedule. Everything that takes time is done here: Due and Size look things up.
 func NewSchedule(spec ScheduleSpec) (*Schedule, error) {
+	if spec.Gaps != nil {
+		return newGapped(spec)
+	}
 	a, err := parseArrivals(spec.Arrivals)
 	if err != nil {
 		return nil, err
@@ -77,23 +89,50 @@ func NewSchedule(spec ScheduleSpec) (*Schedule, error) {
 		s.kind, s.on, s.period = inBursts, float64(a.on), float64(a.on+a.off)
 		s.perPeriod = spec.Rate * s.period / 1e9
 	case a.name != constant:
-		s.kind, s.sums = tabled, new([tableSize]float64)
-		sum := 0.0
-		for i, gap := range a.table(rand.New(rand.NewPCG(spec.Seed, 'a'))) {
-			s.sums[i] = sum
-			sum += gap
-		}
+		s.cumulate(a.table(rand.New(rand.NewPCG(spec.Seed, 'a'))))
 	}
 	return s, s.lengths(spec)
 }
 
+// newGapped makes a schedule whose gaps have a quantile function.
+func newGapped(spec ScheduleSpec) (*Schedule, error) {
+	gaps := stratified(spec.Gaps, rand.New(rand.NewPCG(spec.Seed, 'a')))
+	mean := unit(gaps)
+	if !(mean > 0) || math.IsInf(mean, 0) {
+		return nil, fmt.Errorf("schedule of gaps of %g s on average (want more than 0)", mean)
+	}
+	if spec.Rate > 0 {
+		mean = 1 / spec.Rate
+	}
+	s := &Schedule{gap: mean * 1e9, size: spec.Size}
+	s.cumulate(gaps)
+	return s, s.lengths(spec)
+}
+
+// cumulate makes the table of gaps, which have a mean of 1.
+func (s *Schedule) cumulate(gaps []float64) {
+	s.kind, s.sums = tabled, new([tableSize]float64)
+	sum := 0.0
+	for i, gap := range gaps {
+		s.sums[i] = sum
+		sum += gap
+	}
+}
+
 // lengths makes the table of sizes.
 func (s *Schedule) lengths(spec ScheduleSpec) error {
+	fit := func(size float64) int32 { return int32(min(max(size, float64(spec.Least)), float64(spec.Most))) }
+	if spec.Lengths != nil {
+		s.sizes = new([tableSize]int32)
+		for i, x := range stratified(spec.Lengths, rand.New(rand.NewPCG(spec.Seed, 's'))) {
+			s.sizes[i] = fit(math.Round(x))
+		}
+		return nil
+	}
 	d, err := parseSizes(spec.Sizes)
 	if err != nil {
 		return err
 	}
-	fit := func(size float64) int32 { return int32(min(max(size, float64(spec.Least)), float64(spec.Most))) }
 	switch {
 	case d.name != constant:
 		s.sizes = new([tableSize]int32)
@@ -120,7 +159,7 @@ func (s *Schedule) Begin(trial uint64) {
 	}
 }
 
-// Rate returns how many messages are due in a second, on average.
+// Rate returns how many messages are due in a second, on average; of stretches, in the first.
 func (s *Schedule) Rate() float64 {
 	if s.kind == replayed {
 		return float64(len(s.replay)) / (s.length * s.scale) * 1e9
@@ -136,6 +175,27 @@ func (s *Schedule) SetRate(rate float64) {
 	}
 }
 
+// A stretch of a schedule is a part in which messages are due evenly.
+type stretch struct {
+	first      uint64  // number of its first message
+	begin, gap float64 // ns
+}
+
+// Stretch makes messages due evenly at one rate for a time, then at the next for its time, and so on: each rate is in messages a second, and the
+// last has no end. It allocates nothing where the schedule had as many stretches before.
+func (s *Schedule) Stretch(rates []float64, times []time.Duration) {
+	s.kind, s.stretches = inStretches, s.stretches[:0]
+	next := stretch{}
+	for i, rate := range rates {
+		next.gap = 1e9 / rate
+		s.stretches = append(s.stretches, next)
+		messages := max(1, math.Ceil(float64(times[i])/next.gap))
+		next.first += uint64(messages)
+		next.begin += messages * next.gap
+	}
+	s.gap = s.stretches[0].gap
+}
+
 // Due returns when the message of a number (from 0) is due, in ns since the opening.
 //
 //go:nosplit
@@ -143,6 +203,13 @@ func (s *Schedule) Due(number uint64) int64 {
 	switch s.kind {
 	case tabled:
 		return int64((s.sum(s.from+number) - s.sum(s.from)) * s.gap)
+	case inStretches:
+		i := 0
+		for i+1 < len(s.stretches) && number >= s.stretches[i+1].first {
+			i++
+		}
+		at := &s.stretches[i]
+		return int64(at.begin + float64(number-at.first)*at.gap)
 	case inBursts:
 		at := float64(number) / s.perPeriod
 		periods := float64(uint64(at))
