@@ -5,4 +5,5 @@ type Foreign struct {
 	Peer   *Sample `json:"peer,omitempty"`   // what the other end saw, where the program at this one is told
 	Mean   float64 `json:"mean,omitempty"`   // ns: of latency, where it tells no single ones
 	Median float64 `json:"median,omitempty"` // ns: the same
+	Figure float64 `json:"figure,omitempty"` // the one that it was asked for, in the base unit of its metric (workload command)
 }

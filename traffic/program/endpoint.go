@@ -47,8 +47,10 @@ const (
 type Role struct {
 	// By says who starts it: "driver sockperf", "kv with server redis".
 	By string
-	// Program is what is looked up in PATH, and Package what Debian calls the package that holds it.
+	// Program is what is looked up in PATH, and Package what Debian calls the package that holds it, "" where nobody knows. With Args nil there need be none.
 	Program, Package string
+	// Called is what failures call it; "": the program, client or server.
+	Called string
 	// Local is where a server listens.
 	Local netip.AddrPort
 	// Congestion is the congestion control that this end's streams are to have, where the program has no option for it: they get it from outside as soon as
@@ -61,6 +63,8 @@ type Role struct {
 	Files []*os.File
 	// Listens is the protocol of the socket at Local by which a server is known to be ready: "udp" or "tcp". "" is a client.
 	Listens string
+	// Settle is how long a server takes to be ready that has no such socket: less than listenLimit. Else 0.
+	Settle time.Duration
 	// Stop is how the program is brought to its end.
 	Stop Stop
 	// Args are the program's arguments. A client's traffic lasts so many seconds. Where it is nil nothing is started at this end: its kernel
@@ -97,6 +101,8 @@ const (
 	// Serves is there for the whole trial, whose traffic is that of somebody else, and is killed when the drain is over. It is not read: Start, End and Read
 	// mean nothing, and its CPU time is that from the opening to the close.
 	Serves
+	// Asked gets SIGINT, and is killed where that does not end it. It is read however it ends then; where there is no Read it is not.
+	Asked
 )
 
 // Said is what a program has left of one trial.
@@ -109,11 +115,17 @@ type Said struct {
 // LogPath is the file that a program with [Role.Log] writes to. It is memory.
 const LogPath = "/proc/self/fd/3"
 
+// serves says whether the program is there before the trial opens.
+func (r Role) serves() bool { return r.Listens != "" || r.Settle > 0 }
+
 // Shortest is the length of a trial in which traffic flows for one second.
 func (r Role) Shortest() time.Duration { return time.Second + r.Start + r.End }
 
 // Open makes an endpoint of a role. The calling thread is inside the container's network namespace.
 func (r Role) Open() (traffic.Endpoint, error) {
+	if r.Args == nil && r.Program == "" {
+		return &nobody{granted: r.Granted}, nil
+	}
 	path, err := Locate(r.By, r.Program, r.Package)
 	if err != nil {
 		return nil, err
@@ -136,7 +148,11 @@ func (r Role) Open() (traffic.Endpoint, error) {
 func Locate(by, program, pkg string) (string, error) {
 	path, err := exec.LookPath(program)
 	if errors.Is(err, exec.ErrNotFound) {
-		return "", &linux.UnsupportedError{What: "use " + by, Missing: fmt.Sprintf("program %q", program), Hint: "apt-get install " + pkg}
+		hint := "install it, or say where it is"
+		if pkg != "" {
+			hint = "apt-get install " + pkg
+		}
+		return "", &linux.UnsupportedError{What: "use " + by, Missing: fmt.Sprintf("program %q", program), Hint: hint}
 	}
 	if err != nil {
 		return "", fmt.Errorf("find program %q of %s: %w", program, by, err)
@@ -158,6 +174,7 @@ type endpoint struct {
 	seconds int
 	busy    float64 // CPUs that the program kept busy
 	killed  bool    // as its role wants it
+	asked   bool    // to end, and it had not by itself
 	overdue string  // what it did not do in time
 }
 
@@ -193,16 +210,20 @@ func (e *endpoint) discard() {
 func (e *endpoint) Prepare(uint64) {
 	e.discard()
 	e.sample = traffic.Sample{Delivered: e.sample.Delivered[:0]}
-	e.busy, e.killed, e.overdue = 0, false, ""
+	e.busy, e.killed, e.asked, e.overdue = 0, false, false, ""
 	if e.recorder != nil {
 		e.recorder.Reset()
 	}
-	if e.role.Listens == "" {
+	if !e.role.serves() {
 		return
 	}
 	server, err := e.start()
 	if err != nil {
 		e.sample.Failure = err.Error()
+		return
+	}
+	if e.role.Settle > 0 {
+		server.Wait(clock.Now() + int64(e.role.Settle)) // why it has ended, if it has, it says itself
 		return
 	}
 	e.overdue = e.listen(server)
@@ -272,7 +293,7 @@ func (e *endpoint) Run(_ uint64, w traffic.Window) {
 		return
 	}
 	child := e.child
-	if e.role.Listens == "" {
+	if !e.role.serves() {
 		var err error
 		if child, err = e.start(); err != nil {
 			e.sample.Failure = err.Error()
@@ -321,8 +342,13 @@ func (e *endpoint) attend(child *process.Child, w traffic.Window) (overdue strin
 			return ""
 		}
 		child.Signal(syscall.SIGINT)
+		e.asked = true
 	}
 	if child.Wait(w.Close) {
+		return ""
+	}
+	if e.role.Stop == Asked {
+		child.Signal(syscall.SIGKILL)
 		return ""
 	}
 	return fmt.Sprintf("did not end within its trial of %v", time.Duration(w.Close-w.Open))
@@ -398,10 +424,13 @@ func (e *endpoint) Collect() {
 
 // name says which program it is: "sockperf client".
 func (e *endpoint) name() string {
-	if e.role.Listens == "" {
-		return e.role.Program + " client"
+	switch {
+	case e.role.Called != "":
+		return e.role.Called
+	case e.role.serves():
+		return e.role.Program + " server"
 	}
-	return e.role.Program + " server"
+	return e.role.Program + " client"
 }
 
 func (e *endpoint) read() error {
@@ -414,11 +443,15 @@ func (e *endpoint) read() error {
 		}
 		return nil
 	}
-	if end := e.child.End(); end != "" {
+	if end := e.child.End(); end != "" && !(e.asked && e.role.Stop == Asked) {
 		return fmt.Errorf("ended with %s", end)
 	}
 	if e.role.Stop == Killed || e.role.Stop == Serves {
 		return errors.New("ended before its trial")
+	}
+	if e.role.Read == nil {
+		e.sample.Span = int64(e.seconds) * int64(time.Second)
+		return nil
 	}
 	said := Said{Seconds: e.seconds, Stdout: e.child.Stdout()}
 	if e.log != nil {

@@ -190,7 +190,6 @@ func content(f *os.File) io.Reader { return io.NewSectionReader(f, 0, 1<<62) }
 // Close kills the program if it still runs and what it has started, waits for its end and forgets its output. It is idempotent.
 func (c *Child) Close() error {
 	if c.pid != 0 {
-
 		if c.pidfd >= 0 {
 			c.Signal(unix.SIGKILL)
 			if !c.Wait(clock.Now() + int64(killLimit)) {
