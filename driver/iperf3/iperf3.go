@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/nettoll/nettoll/driver"
-	"github.com/nettoll/nettoll/internal/linux/sysctl"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/traffic/program"
@@ -88,7 +87,7 @@ func (d Driver) Open(s workload.Spec) (traffic.Endpoint, error) {
 	case workload.Source:
 		congestion := s.SocketOptions().Congestion
 		if stream {
-			r.Before = func() error { return unpace(congestion) }
+			r.Before = func() error { return program.Unpace(congestion) }
 		}
 		r.Args = func(seconds int) []string {
 			args := []string{
@@ -115,25 +114,4 @@ func size(stream bool) string {
 		return "message"
 	}
 	return "payload"
-}
-
-const (
-	congestionKey = "net.ipv4.tcp_congestion_control"
-	// unpaced is the congestion control that every namespace may have as its default (tcp_set_default_congestion_control,
-	// net/ipv4/tcp_cong.c).
-	unpaced = "reno"
-)
-
-// unpace sees to it that a stream which begins with the default congestion control of the calling thread's namespace is not paced. iperf3
-// sets its own when it has connected: where the default is bbr the kernel would go on pacing the stream (bbr_init, net/ipv4/tcp_bbr.c),
-// and send a quarter of it. Sockets of nettoll's own engine choose theirs before that, and do not notice.
-func unpace(congestion string) error {
-	now, err := sysctl.Read(congestionKey)
-	if err != nil {
-		return err
-	}
-	if now != "bbr" || congestion == "bbr" {
-		return nil
-	}
-	return sysctl.Write(congestionKey, unpaced)
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/nettoll/nettoll/driver"
-	"github.com/nettoll/nettoll/internal/linux/sysctl"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/traffic/program"
@@ -90,7 +89,7 @@ func (d Driver) Open(s workload.Spec) (traffic.Endpoint, error) {
 	if congestion := s.SocketOptions().Congestion; stream && congestion != "" && s.Side == writer(s.Params) {
 		// Its control connection, and the stream.
 		r.Congestion, r.Streams = congestion, 2
-		r.Before = func() error { return unpace(congestion) }
+		r.Before = func() error { return program.Unpace(congestion) }
 	}
 	family := "-4"
 	if s.Local.Addr().Is6() {
@@ -152,20 +151,4 @@ func writer(p part.Params) workload.Side {
 		return workload.Sink
 	}
 	return workload.Source
-}
-
-const (
-	congestionKey = "net.ipv4.tcp_congestion_control"
-	// unpaced is the congestion control that every namespace may have as its default (tcp_set_default_congestion_control, net/ipv4/tcp_cong.c).
-	unpaced = "reno"
-)
-
-// unpace sees to it that a stream which begins with the default congestion control of the calling thread's namespace is not paced, which would stay
-// where another is set later (bbr_init, net/ipv4/tcp_bbr.c).
-func unpace(congestion string) error {
-	now, err := sysctl.Read(congestionKey)
-	if err != nil || now != "bbr" || congestion == "bbr" {
-		return err
-	}
-	return sysctl.Write(congestionKey, unpaced)
 }

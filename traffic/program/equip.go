@@ -7,6 +7,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/clock"
 	"github.com/nettoll/nettoll/internal/linux/process"
 	"github.com/nettoll/nettoll/internal/linux/sock"
+	"github.com/nettoll/nettoll/internal/linux/sysctl"
 )
 
 // FilePath is where a program finds number i, from 0, of [Role.Files]. It is for those without a [Role.Log].
@@ -40,4 +41,21 @@ func set(sockets func() ([]int, error), options sock.Options) error {
 		s.Close()
 	}
 	return err
+}
+
+const (
+	congestionKey = "net.ipv4.tcp_congestion_control"
+	// unpaced is the congestion control that every namespace may have as its default (tcp_set_default_congestion_control, net/ipv4/tcp_cong.c).
+	unpaced = "reno"
+)
+
+// Unpace sees to it that a stream which begins with the default congestion control of the calling thread's namespace is not paced, which would stay
+// where another is set later (bbr_init, net/ipv4/tcp_bbr.c): iperf3 then sends a quarter. It is for [Role.Before]. Sockets of nettoll's own engine choose theirs
+// before they connect, and do not notice.
+func Unpace(congestion string) error {
+	now, err := sysctl.Read(congestionKey)
+	if err != nil || now != "bbr" || congestion == "" || congestion == "bbr" {
+		return err
+	}
+	return sysctl.Write(congestionKey, unpaced)
 }
