@@ -35,6 +35,9 @@ type Sample struct {
 	Unsent    int64        `json:"unsent,omitempty"`    // messages that were due inside the window and not sent by its close: in no other figure
 	Capacity  int64        `json:"capacity,omitempty"`  // messages a second that the path can carry, as far as the source has found out
 	First     int64        `json:"first,omitempty"`     // ns: latency of the first message of a flow, which is not among the recorded ones
+	Jitter    int64        `json:"jitter,omitempty"`    // ns: how the one-way times of messages that came one after the other on a flow differ, added up; inside the window
+	Flows     int64        `json:"flows,omitempty"`     // flows that a message came on inside the window
+	Setup     int64        `json:"setup,omitempty"`     // ns from the beginning of the first connection to the last one's being established
 	Span      int64        `json:"span"`                // ns from opening to leaving; of a foreign program: in which its traffic flowed
 	Window    int64        `json:"window,omitempty"`    // ns that counted, where a foreign program chose them; else 0
 	Resent    int64        `json:"resent,omitempty"`    // TCP segments sent again

@@ -1,0 +1,337 @@
+package flows
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"time"
+
+	"github.com/nettoll/nettoll/internal/linux/clock"
+	"github.com/nettoll/nettoll/internal/linux/netns"
+	"github.com/nettoll/nettoll/internal/linux/sock"
+)
+
+const (
+	// setupLimit is how long all connections may take to be established where an endpoint opens, mendLimit where a trial has lost some.
+	setupLimit = 10 * time.Second
+	mendLimit  = 500 * time.Millisecond
+
+	// patience is how long what blocks may block.
+	patience = 8 * time.Millisecond
+)
+
+// A Place is where the sockets of an end are and where they lead, as workload.Spec has it.
+type Place struct {
+	Local, Remote           netip.AddrPort
+	LocalPorts, RemotePorts int // from those on
+	Options                 sock.Options
+}
+
+// Datagrams opens so many sockets, connected each from a port of its own to another's. Call it inside the network namespace.
+func Datagrams(p Place, count int) (_ []sock.Socket, err error) {
+	if most := min(p.LocalPorts, p.RemotePorts); count > most {
+		return nil, fmt.Errorf("%d flows, and an end has %d ports here", count, most)
+	}
+	var list []sock.Socket
+	defer func() {
+		if err != nil {
+			for _, s := range list {
+				s.Close()
+			}
+		}
+	}()
+	for i := range count {
+		s, err := sock.UDP(next(p.Local, i), next(p.Remote, i))
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, s)
+		if err := errors.Join(s.Set(p.Options), s.SetTimeout(patience)); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// next is the address of the i-th port from one on.
+func next(a netip.AddrPort, i int) netip.AddrPort {
+	return netip.AddrPortFrom(a.Addr(), a.Port()+uint16(i))
+}
+
+// Streams are the connections of an end, and what makes those anew that a trial has lost. Flow i of one end is not flow i of the other.
+type Streams struct {
+	place     Place
+	home      *os.File // the container's namespace, where new sockets are made
+	sockets   []sock.Socket
+	listeners []sock.Socket // of the end that is called
+	setup     int64         // ns that it took the first time
+}
+
+func newStreams(p Place, count int) (*Streams, error) {
+	home, err := netns.Current()
+	if err != nil {
+		return nil, err
+	}
+	s := &Streams{place: p, home: home, sockets: make([]sock.Socket, count)}
+	for i := range s.sockets {
+		s.sockets[i].FD = -1
+	}
+	return s, nil
+}
+
+// Call makes so many connections at once, from ports of the kernel's choice to the remote ports in turn. Call it inside the network namespace.
+func Call(p Place, count int) (*Streams, error) {
+	s, err := newStreams(p, count)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]int, count)
+	for i := range all {
+		all[i] = i
+	}
+	start := clock.Now()
+	if err := s.connect(all, setupLimit); err != nil {
+		s.Close()
+		return nil, err
+	}
+	s.setup = clock.Now() - start
+	return s, nil
+}
+
+// Listen waits for so many connections at the local ports. Call it inside the network namespace; they are accepted by [End.Ready].
+func Listen(p Place, count int) (_ *Streams, err error) {
+	s, err := newStreams(p, count)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			s.Close()
+		}
+	}()
+	ports := max(1, p.LocalPorts)
+	for i := range ports {
+		l, err := sock.Stream(next(p.Local, i), "")
+		if err != nil {
+			return nil, err
+		}
+		s.listeners = append(s.listeners, l)
+		// All may come before the first is accepted. Those that were given up stand in the queue, too.
+		if err := errors.Join(l.Set(p.Options), l.ListenFor(count/ports+128)); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// Close closes everything.
+func (s *Streams) Close() {
+	for _, l := range s.listeners {
+		l.Close()
+	}
+	for _, c := range s.sockets {
+		c.Close()
+	}
+	_ = s.home.Close()
+}
+
+// connect makes connections, all at once. The calling thread is inside the network namespace.
+func (s *Streams) connect(which []int, within time.Duration) error {
+	made := 0
+	fail := func(err error) error {
+		for _, i := range which {
+			s.sockets[i].Abort()
+			s.sockets[i].FD = -1
+		}
+		return fmt.Errorf("%d of %d connections from %s to %s were made: %w%s", made, len(which), s.place.Local.Addr(), s.place.Remote, err, hint(err))
+	}
+	maker, _, err := sock.NewMaker(netip.AddrPortFrom(s.place.Local.Addr(), 0), s.place.Options, patience)
+	if err != nil {
+		return err
+	}
+	watcher, err := sock.NewWatcher()
+	if err != nil {
+		return err
+	}
+	defer watcher.Close()
+	to := sock.NewAddress(s.place.Remote)
+	for _, i := range which {
+		c, errno := maker.Make(0)
+		if errno != 0 {
+			return fail(fmt.Errorf("open socket: %w", errno))
+		}
+		s.sockets[i] = c
+		to.SetPort(s.place.Remote.Port() + uint16(i%max(1, s.place.RemotePorts)))
+		if err := c.BeginConnect(&to); err != nil {
+			return fail(err)
+		}
+		if err := watcher.Add(i, c, true); err != nil {
+			return fail(err)
+		}
+	}
+	for deadline := time.Now().Add(within); made < len(which); {
+		n := watcher.Wait(int64(patience))
+		for k := range n {
+			i, _, _ := watcher.Event(k)
+			if err := s.sockets[i].Pending(); err != nil {
+				return fail(err)
+			}
+			watcher.Forget(s.sockets[i])
+			made++
+		}
+		if n == 0 && time.Now().After(deadline) {
+			return fail(fmt.Errorf("%w within %v", os.ErrDeadlineExceeded, within))
+		}
+	}
+	return nil
+}
+
+// hint says what would help against an error of connecting many times.
+func hint(err error) string {
+	switch {
+	case errors.Is(err, sock.AddressUnavailable):
+		return " (the kernel has no port left to connect from; hint: net.ipv4.ip_local_port_range says which there are)"
+	case sock.OutOfDescriptors(err):
+		return " (hint: raise the limit of open files, ulimit -n, or ask for fewer connections or pairs)"
+	}
+	return ""
+}
+
+// accept takes connections for what has none. One that is over already, of an attempt that the caller has given up, is passed over.
+func (e *End) accept(which []int, within time.Duration) error {
+	const pause = time.Millisecond
+	deadline := time.Now().Add(within)
+	for at := 0; at < len(which); {
+		came := false
+		for _, l := range e.Streams.listeners {
+			if at == len(which) {
+				break
+			}
+			c, errno := l.AcceptNext()
+			if errno != 0 {
+				if sock.OutOfDescriptors(errno) {
+					return fmt.Errorf("accept: %d of %d connections came: %w%s", at, len(which), errno, hint(errno))
+				}
+				continue
+			}
+			came = true
+			if c.Pending() != nil || ended(c) {
+				c.Close()
+				continue
+			}
+			if err := e.join(which[at], c); err != nil {
+				return err
+			}
+			at++
+		}
+		switch {
+		case came:
+		case time.Now().After(deadline):
+			return fmt.Errorf("accept: %d of %d connections came: %w", at, len(which), os.ErrDeadlineExceeded)
+		default:
+			time.Sleep(pause)
+		}
+	}
+	return nil
+}
+
+// ended says whether a connection has nothing to say any more.
+func ended(c sock.Socket) bool {
+	var b [1]byte
+	n, errno := c.Peek(&b[0], 1)
+	return errno == 0 && n == 0 || errno != 0 && errno != sock.Again
+}
+
+// join gives a flow its connection.
+func (e *End) join(i int, c sock.Socket) error {
+	e.Streams.sockets[i] = c
+	e.flows[i] = flow{lane: e.flows[i].lane}
+	return e.watcher.Add(i, c, false)
+}
+
+// Ready implements workload.Readier: it accepts the connections that the other end has made.
+func (e *End) Ready(within time.Duration) error {
+	if e.Streams == nil || len(e.Streams.listeners) == 0 {
+		return nil
+	}
+	return e.accept(e.dead(), within)
+}
+
+// dead are the flows without a connection.
+func (e *End) dead() []int {
+	var list []int
+	for i := range e.flows {
+		if e.flows[i].dead {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+// mend takes what an earlier trial has left on the streams, and makes those anew that were lost.
+func (e *End) mend() {
+	deadline := clock.Now() + limit
+	for n := 1; n > 0 && clock.Now() < deadline; { // a connection that is over can be read
+		n = e.watcher.Wait(0)
+		for k := range n {
+			i, _, _ := e.watcher.Event(k)
+			e.take(i)
+		}
+	}
+	for i := range e.flows {
+		f := &e.flows[i]
+		if f.size > 0 { // no trial leaves that
+			f.broken = true
+		}
+		if f.broken {
+			e.drop(i)
+		}
+	}
+	e.broken, e.refused = 0, 0
+	which := e.dead()
+	if len(which) == 0 {
+		return
+	}
+	var err error
+	if len(e.Streams.listeners) > 0 {
+		err = e.accept(which, mendLimit)
+	} else if err = netns.Here(int(e.Streams.home.Fd()), func() error { return e.Streams.connect(which, mendLimit) }); err == nil {
+		for _, i := range which {
+			if err = e.join(i, e.Streams.sockets[i]); err != nil {
+				break
+			}
+		}
+	}
+	if err != nil {
+		e.sample.Failure = fmt.Sprintf("connections are missing: %v", err)
+	}
+}
+
+// drop ends a connection at once, for both sides.
+func (e *End) drop(i int) {
+	e.Streams.sockets[i].Abort()
+	e.Streams.sockets[i].FD = -1
+	f := &e.flows[i]
+	f.broken, f.dead = false, true
+}
+
+// cut ends, after a trial, the connections that broke in it, and those that still hold something of it: it must not run into the next.
+func (e *End) cut() {
+	if e.Streams == nil {
+		for i := range e.flows { // a datagram that waits for room is sent no more
+			f := &e.flows[i]
+			if f.blocked {
+				e.watcher.Output(i, e.sockets[i], false)
+			}
+			f.size, f.blocked = 0, false
+		}
+		return
+	}
+	for i := range e.flows {
+		f := &e.flows[i]
+		if f.broken || !f.dead && (f.size > 0 || e.undrained && len(e.Out) > 0 && e.sockets[i].Unacknowledged() > 0) {
+			e.drop(i)
+		}
+	}
+}
