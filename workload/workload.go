@@ -98,6 +98,7 @@ type Trial struct {
 	Sources    []traffic.Sample
 	Sinks      []traffic.Sample
 	Softirqd   time.Duration                               // run time of the ksoftirqd threads during the trial, for all pairs together
+	First      int                                         // number in the lab of the first pair: not 0 where other members of a mix have those before it
 	Histograms [traffic.Quantities]*hdrhistogram.Histogram // ns, over all pairs; nil for what was not measured
 }
 
@@ -215,11 +216,6 @@ func DurationMetrics(of ...traffic.Quantity) []string {
 	return names
 }
 
-// foreign says whether another program drove the trial: it chose the window.
-func (t Trial) foreign() bool {
-	return slices.ContainsFunc(slices.Concat(t.Sources, t.Sinks), func(s traffic.Sample) bool { return s.Window > 0 })
-}
-
 // PutCPU writes the run times of all threads of a trial, ksoftirqd's included, as cores kept busy, and returns them in seconds.
 func (t Trial) PutCPU(metrics map[string]float64) (seconds float64) {
 	busy, user := 0.0, 0.0
@@ -236,9 +232,7 @@ func (t Trial) PutCPU(metrics map[string]float64) (seconds float64) {
 		busy += cores
 	}
 	seconds += t.Softirqd.Seconds()
-	if !t.foreign() { // those programs do not say
-		metrics["cpu_user"] = user
-	}
+	metrics["cpu_user"] = user
 	metrics["cpu_softirqd"] = t.Softirqd.Seconds() / t.Length.Seconds()
 	metrics["cpu_busy"] = busy + metrics["cpu_softirqd"]
 	return seconds
@@ -254,7 +248,7 @@ func (t Trial) Failure() string {
 			}
 		}
 		if len(reasons) > 0 {
-			return fmt.Sprintf("pair %d: %s", pair, strings.Join(reasons, "; "))
+			return fmt.Sprintf("pair %d: %s", t.First+pair, strings.Join(reasons, "; "))
 		}
 	}
 	return ""

@@ -29,6 +29,9 @@ const (
 	// listenPoll is how often it is looked for.
 	listenPoll = 2 * time.Millisecond
 
+	// endLimit is how long a killed program is waited for at the end of its trial.
+	endLimit = 100 * time.Millisecond
+
 	// leavePoll is how often a server's client is looked for.
 	leavePoll = 20 * time.Millisecond
 	// surelyGone is how often in a row it must not be found.
@@ -172,10 +175,12 @@ type endpoint struct {
 	child   *process.Child
 	log     *os.File
 	seconds int
-	busy    float64 // CPUs that the program kept busy
-	killed  bool    // as its role wants it
-	asked   bool    // to end, and it had not by itself
-	overdue string  // what it did not do in time
+	busy    cores         // while traffic flowed
+	served  process.Usage // of one that serves, from the opening to the close
+	span    int64         // ns of that
+	killed  bool          // as its role wants it
+	asked   bool          // to end, and it had not by itself
+	overdue string        // what it did not do in time
 }
 
 func (e *endpoint) Sample() *traffic.Sample { return &e.sample }
@@ -210,7 +215,7 @@ func (e *endpoint) discard() {
 func (e *endpoint) Prepare(uint64) {
 	e.discard()
 	e.sample = traffic.Sample{Delivered: e.sample.Delivered[:0]}
-	e.busy, e.killed, e.asked, e.overdue = 0, false, false, ""
+	e.busy, e.served, e.span, e.killed, e.asked, e.overdue = cores{}, process.Usage{}, 0, false, false, ""
 	if e.recorder != nil {
 		e.recorder.Reset()
 	}
@@ -283,7 +288,7 @@ func (e *endpoint) Run(_ uint64, w traffic.Window) {
 		if e.overdue == "" {
 			e.wait(w)
 		}
-		e.child.Signal(syscall.SIGKILL)
+		end(e.child)
 		return
 	}
 	length := time.Duration(w.Close - w.Open)
@@ -304,17 +309,23 @@ func (e *endpoint) Run(_ uint64, w traffic.Window) {
 		e.overdue = e.attend(child, w)
 	}
 	if e.overdue != "" {
-		child.Signal(syscall.SIGKILL)
+		end(child)
 	}
+}
+
+// end kills a program. What it held is given back before the next trial begins: that takes CPU time, too.
+func end(child *process.Child) {
+	child.Signal(syscall.SIGKILL)
+	child.Wait(clock.Now() + int64(endLimit))
 }
 
 // wait lets a server run for its trial.
 func (e *endpoint) wait(w traffic.Window) {
-	ran := e.child.RunTime()
+	before := e.child.Usage()
 	if e.child.Wait(w.Close) {
 		return // what it says is the reason
 	}
-	e.sample.CPU, e.sample.Span = int64(e.child.RunTime()-ran), w.Close-w.Open
+	e.served, e.span = e.child.Usage().Minus(before), w.Close-w.Open
 	e.killed = !e.child.Wait(w.Close + int64(traffic.DrainLimit))
 }
 
@@ -327,9 +338,9 @@ func (e *endpoint) attend(child *process.Child, w traffic.Window) (overdue strin
 		}
 	}
 	if !child.Wait(flow + int64(busyFrom*seconds)) {
-		ran, from := child.RunTime(), clock.Now()
+		before, from := child.Usage(), clock.Now()
 		if !child.Wait(flow + int64(busyTo*seconds)) {
-			e.busy = float64(child.RunTime()-ran) / float64(clock.Now()-from)
+			e.busy = per(child.Usage().Minus(before), time.Duration(clock.Now()-from))
 		}
 	}
 	if e.role.Stop != EndsItself {
@@ -338,7 +349,7 @@ func (e *endpoint) attend(child *process.Child, w traffic.Window) (overdue strin
 		}
 		if e.role.Stop == Killed {
 			e.killed = true
-			child.Signal(syscall.SIGKILL)
+			end(child)
 			return ""
 		}
 		child.Signal(syscall.SIGINT)
@@ -348,7 +359,7 @@ func (e *endpoint) attend(child *process.Child, w traffic.Window) (overdue strin
 		return ""
 	}
 	if e.role.Stop == Asked {
-		child.Signal(syscall.SIGKILL)
+		end(child)
 		return ""
 	}
 	return fmt.Sprintf("did not end within its trial of %v", time.Duration(w.Close-w.Open))
@@ -414,12 +425,20 @@ func (e *endpoint) Collect() {
 		return
 	}
 	if e.role.Stop == Serves {
+		e.sample.CPU, e.sample.User, e.sample.Span = int64(e.served.Run), int64(e.served.User), e.span
 		return
 	}
-	if e.busy == 0 { // its thread woke up too late to read it: the program's whole run time, start included
-		e.busy = e.child.RunTime().Seconds() / float64(e.seconds)
+	if e.busy.run == 0 { // its thread woke up too late to read it: the program's whole run time, start included
+		e.busy = per(e.child.Usage(), time.Duration(e.seconds)*time.Second)
 	}
-	e.sample.CPU = int64(e.busy * float64(e.sample.Span))
+	e.sample.CPU, e.sample.User = int64(e.busy.run*float64(e.sample.Span)), int64(e.busy.user*float64(e.sample.Span))
+}
+
+// cores are how many CPUs a program kept busy, and of these those outside the kernel.
+type cores struct{ run, user float64 }
+
+func per(u process.Usage, d time.Duration) cores {
+	return cores{u.Run.Seconds() / d.Seconds(), u.User.Seconds() / d.Seconds()}
 }
 
 // name says which program it is: "sockperf client".

@@ -23,7 +23,9 @@ const (
 	// killLimit is how long a killed child may take to be gone: it is not, only while the kernel does something for it.
 	killLimit = time.Second
 
-	cpuclockSched = 2 // CPUCLOCK_SCHED, include/linux/posix-timers_types.h: the run time of all threads of a process
+	// groupLimit is how long what it has left behind is waited for, which somebody else has to reap, and groupPoll how often that is looked for.
+	groupLimit = 50 * time.Millisecond
+	groupPoll  = time.Millisecond
 )
 
 // A Child is a program that a measuring thread has started with [Spawn]. Nothing of the Go runtime is needed until it ends: its output goes
@@ -34,15 +36,13 @@ type Child struct {
 
 	mu     sync.Mutex // of what follows
 	ended  bool
-	closed bool
 	status syscall.WaitStatus
-	run    time.Duration
+	usage  Usage
 }
 
 // Spawn starts a program on the calling thread, in that thread's namespaces, on its CPUs and with its scheduling policy. The kernel kills it
 // when that thread ends: the caller has locked the thread and stays. It leads a process group of its own, so that what it starts itself gets the signals
-// that it gets. Files are inherited under the numbers from 3 on. [Child.Close] must
-// be called. Argv begins with the program's name; env is its whole environment.
+// that it gets, and is killed when it has ended. Files are inherited under the numbers from 3 on. [Child.Close] must be called. Argv begins with the program's name; env is its whole environment.
 func Spawn(path string, argv, env []string, files ...*os.File) (_ *Child, err error) {
 	c := &Child{pidfd: -1}
 	defer func() {
@@ -115,13 +115,15 @@ func (c *Child) Wait(deadline int64) bool {
 	}
 }
 
-// reap takes the status of a program that has ended.
+// reap takes the status of a program that has ended. What it has started and left behind ends with it: until it is reaped nobody else has the number of
+// its group.
 func (c *Child) reap() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ended {
 		return
 	}
+	_ = unix.Kill(-c.pid, unix.SIGKILL)
 	var usage syscall.Rusage
 	for {
 		_, err := syscall.Wait4(c.pid, &c.status, 0, &usage)
@@ -129,7 +131,10 @@ func (c *Child) reap() {
 			break
 		}
 	}
-	c.run = time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+	for limit := clock.Now() + int64(groupLimit); unix.Kill(-c.pid, 0) == nil && clock.Now() < limit; { // nearly always none is left
+		time.Sleep(groupPoll)
+	}
+	c.usage = Usage{Run: time.Duration(usage.Utime.Nano() + usage.Stime.Nano()), User: time.Duration(usage.Utime.Nano())}
 	c.ended = true
 }
 
@@ -140,21 +145,6 @@ func (c *Child) Signal(s syscall.Signal) {
 	if !c.ended && c.pidfd >= 0 {
 		_ = unix.Kill(-c.pid, s) // it may be ending just now; nobody else gets its number before it is reaped
 	}
-}
-
-// RunTime returns the CPU time of all its threads so far.
-func (c *Child) RunTime() time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.ended {
-		return c.run
-	}
-	var ts unix.Timespec
-	// The clock of another process: clock_getcpuclockid(3), MAKE_PROCESS_CPUCLOCK. A process that is not reaped yet has it.
-	if err := unix.ClockGettime(int32(^c.pid<<3|cpuclockSched), &ts); err != nil {
-		return 0
-	}
-	return time.Duration(ts.Nano())
 }
 
 // End says how the program ended: "" if with status 0, else "exit status 1" or "signal: killed". It is "still running" before.
@@ -203,10 +193,6 @@ func (c *Child) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ended = true
-	if c.pid != 0 && !c.closed {
-		_ = unix.Kill(-c.pid, unix.SIGKILL) // what it left behind; numbers of processes do not come round in one trial
-	}
-	c.closed = true
 	if c.pidfd >= 0 {
 		_ = unix.Close(c.pidfd)
 		c.pidfd = -1

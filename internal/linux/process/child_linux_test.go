@@ -159,19 +159,48 @@ func TestSpawnInherits(t *testing.T) {
 	}
 }
 
-func TestRunTime(t *testing.T) {
-	c := spawn(t, "while :; do :; done")
-	for c.RunTime() < 20*time.Millisecond {
-		if c.Wait(in(10 * time.Millisecond)) {
-			t.Fatal("it has ended")
+func TestUsage(t *testing.T) {
+	for _, tt := range []struct {
+		name, script string
+		user         bool // most of it is outside the kernel
+		after        bool // it is still counted when the program has ended
+	}{
+		{"itself", "while :; do :; done", true, true},
+		{"in the kernel", "exec dd if=/dev/zero of=/dev/null bs=16M", false, true},
+		{"started", "sh -c 'while :; do :; done'; :", true, false},
+		{"waited for", "i=0; while [ $i -lt 20 ]; do sh -c 'i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done'; i=$((i+1)); done; sleep 100", true, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := spawn(t, tt.script)
+			for c.Usage().Run < 200*time.Millisecond {
+				if c.Wait(in(10 * time.Millisecond)) {
+					t.Fatal("it has ended")
+				}
+			}
+			before := c.Usage()
+			if share := before.User.Seconds() / before.Run.Seconds(); (share > 0.5) != tt.user || share > 1.1 {
+				t.Errorf("%v of %v outside the kernel", before.User, before.Run)
+			}
+			if err := c.Close(); err != nil {
+				t.Fatal(err)
+			}
+			after := c.Usage()
+			if tt.after && (after.Run < before.Run-2*tick || after.User < before.User-2*tick) || after.Run > before.Run+time.Minute {
+				t.Errorf("%v after its end, %v before", after, before)
+			}
+		})
+	}
+}
+
+func TestTimes(t *testing.T) {
+	const stat = "7 (a) R (b) S 1 7 7 0 -1 4194560 120 0 0 0 11 12 13 14 20 0 1 0 50 2 3 4"
+	if user, waitedUser, waitedSystem := times(stat); user != 11*tick || waitedUser != 13*tick || waitedSystem != 14*tick {
+		t.Errorf("%v, %v, %v", user, waitedUser, waitedSystem)
+	}
+	for _, bad := range []string{"", ")", "7 (a) R 1", "7 (a) S 1 7 7 0 -1 4194560 120 0 0 0 x -12 y -14"} {
+		if user, waitedUser, waitedSystem := times(bad); user != 0 || waitedUser != 0 || waitedSystem != 0 {
+			t.Errorf("%q: %v, %v, %v", bad, user, waitedUser, waitedSystem)
 		}
-	}
-	before := c.RunTime()
-	if err := c.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if after := c.RunTime(); after < before-time.Millisecond || after > before+time.Minute {
-		t.Errorf("run time %v after its end, %v before", after, before)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/nettoll/nettoll/internal/linux"
 )
@@ -78,8 +77,8 @@ func (*Child) Listening() ([]int, error) { return nil, unsupported("copy sockets
 // Signal does nothing here.
 func (*Child) Signal(syscall.Signal) {}
 
-// RunTime is 0 here.
-func (*Child) RunTime() time.Duration { return 0 }
+// Usage is nothing here.
+func (*Child) Usage() Usage { return Usage{} }
 
 // End is not supported here.
 func (*Child) End() string { return "not supported here" }

@@ -1,0 +1,83 @@
+package process
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	cpuclockSched = 2 // CPUCLOCK_SCHED, include/linux/posix-timers_types.h: the run time of all threads of a process
+
+	tick = 10 * time.Millisecond // of /proc/PID/stat: USER_HZ is 100 on every architecture Go runs on (proc_pid_stat(5))
+)
+
+// Usage returns the CPU time so far of the program and of what it has started, directly or not, that runs or was waited for. When the program has ended it
+// is that of all that was waited for.
+func (c *Child) Usage() Usage {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended {
+		return c.usage
+	}
+	var sum Usage
+	for _, pid := range family(c.pid) {
+		var ts unix.Timespec
+		// The clock of another process: clock_getcpuclockid(3), MAKE_PROCESS_CPUCLOCK. A process that is not reaped yet has it.
+		if err := unix.ClockGettime(int32(^pid<<3|cpuclockSched), &ts); err != nil {
+			continue // it has ended
+		}
+		sum.Run += time.Duration(ts.Nano())
+		if text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil {
+			user, waitedUser, waitedSystem := times(string(text))
+			sum.Run += waitedUser + waitedSystem
+			sum.User += user + waitedUser
+		}
+	}
+	return sum
+}
+
+// family returns a process and what it has started, directly or not, that runs. Where the kernel does not tell (CONFIG_PROC_CHILDREN) it is the process.
+func family(pid int) []int {
+	pids := []int{pid}
+	for i := 0; i < len(pids); i++ {
+		dir := fmt.Sprintf("/proc/%d/task", pids[i])
+		threads, err := os.ReadDir(dir)
+		if err != nil {
+			continue // it has ended
+		}
+		for _, t := range threads {
+			text, err := os.ReadFile(dir + "/" + t.Name() + "/children")
+			if err != nil {
+				continue
+			}
+			for word := range strings.FieldsSeq(string(text)) {
+				if child, err := strconv.Atoi(word); err == nil {
+					pids = append(pids, child)
+				}
+			}
+		}
+	}
+	return pids
+}
+
+// times reads utime, cutime and cstime, fields 14, 16 and 17 of /proc/PID/stat. The second field is a name in parentheses that may hold anything.
+func times(stat string) (user, waitedUser, waitedSystem time.Duration) {
+	const third = 3
+	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
+	field := func(n int) time.Duration {
+		if n-third >= len(fields) {
+			return 0
+		}
+		ticks, err := strconv.ParseInt(fields[n-third], 10, 64)
+		if err != nil || ticks < 0 {
+			return 0
+		}
+		return time.Duration(ticks) * tick
+	}
+	return field(14), field(16), field(17)
+}
