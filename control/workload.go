@@ -18,7 +18,7 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// trial is what came of one visit to one cell.
+// trial is what came of one visit to one cell, alone or as a member of a mix.
 type trial struct {
 	cell    int
 	timing  traffic.Timing
@@ -37,19 +37,25 @@ const (
 
 // workloadControl makes blocks happen.
 type workloadControl struct {
-	cells []experiment.Cell
+	cells  []experiment.Cell
+	visits []experiment.Visit
+}
+
+// lab returns the lab of a visit.
+func (c *workloadControl) lab(g *generation, visit int) *lab {
+	return g.labs[c.cells[c.visits[visit].Cells[0]].Lab]
 }
 
 // fault is what went wrong with workers during a block.
 type fault struct {
 	workers []*labWorker
-	cell    int // whose trial it ended; -1 if none
+	visit   int // whose trial it ended; -1 if none
 	reason  string
 }
 
 func (f *fault) Error() string { return f.reason }
 
-// run makes one block happen and returns the trials that ended. A *fault names workers that died or hang; ctx.Err() says that the block was
+// run makes one block of visits happen and returns the trials that ended. A *fault names workers that died or hang; ctx.Err() says that the block was
 // interrupted.
 func (c *workloadControl) run(ctx context.Context, g *generation, order []int) ([]trial, error) {
 	blockCtx, cancel := context.WithCancelCause(ctx)
@@ -65,12 +71,12 @@ func (c *workloadControl) run(ctx context.Context, g *generation, order []int) (
 	case errors.As(err, &stalled):
 		err = c.name(g, stalled)
 	case errors.As(context.Cause(blockCtx), &died):
-		// The cell whose trial it was, if the dead worker had a part in it.
-		died.cell = -1
+		// Whose trial it was, if the dead worker had a part in it.
+		died.visit = -1
 		for _, t := range timings {
 			if !t.Done {
-				if g.labs[c.cells[t.Cell].Lab] == died.workers[0].lab {
-					died.cell = t.Cell
+				if c.lab(g, t.Cell) == died.workers[0].lab {
+					died.visit = t.Cell
 				}
 				break
 			}
@@ -122,7 +128,7 @@ func (g *generation) workers() []*labWorker {
 
 // name turns seats into workers.
 func (c *workloadControl) name(g *generation, s *traffic.StalledError) *fault {
-	f := &fault{cell: s.Cell}
+	f := &fault{visit: s.Cell}
 	seen := map[int]bool{}
 	for _, seat := range s.Missing {
 		if seen[seat.Worker] {
@@ -143,10 +149,10 @@ func (c *workloadControl) name(g *generation, s *traffic.StalledError) *fault {
 		if i > 0 {
 			f.reason += "; "
 		}
-		f.reason += fmt.Sprintf("worker %s %s of %s", w.name(), what, c.cells[s.Cell].ID)
+		f.reason += fmt.Sprintf("worker %s %s of %s", w.name(), what, c.visits[s.Cell].ID)
 	}
 	if f.reason == "" {
-		f.reason = fmt.Sprintf("the trial of %s did not end, though all of its workers came back", c.cells[s.Cell].ID)
+		f.reason = fmt.Sprintf("the trial of %s did not end, though all of its workers came back", c.visits[s.Cell].ID)
 	}
 	return f
 }
@@ -157,7 +163,7 @@ func (c *workloadControl) collect(ctx context.Context, g *generation, timings []
 	asked := map[*lab][]int{}
 	for _, t := range timings {
 		if t.Done {
-			l := g.labs[c.cells[t.Cell].Lab]
+			l := c.lab(g, t.Cell)
 			asked[l] = append(asked[l], t.Cell)
 		}
 	}
@@ -168,15 +174,15 @@ func (c *workloadControl) collect(ctx context.Context, g *generation, timings []
 	answers := make(chan answer, len(g.workers()))
 	var group sync.WaitGroup
 	var mu sync.Mutex
-	silent := &fault{cell: -1}
-	for l, cells := range asked {
+	silent := &fault{visit: -1}
+	for l, visits := range asked {
 		for _, w := range l.workers {
 			if known != nil && slices.Contains(known.workers, w) {
 				continue
 			}
 			group.Go(func() {
 				var samples []worker.CellSamples
-				err := w.call(ctx, worker.Collect, worker.CollectParams{Cells: cells}, &samples)
+				err := w.call(ctx, worker.Collect, worker.CollectParams{Visits: visits}, &samples)
 				if err == nil {
 					answers <- answer{w, samples}
 					return
@@ -206,8 +212,7 @@ func (c *workloadControl) collect(ctx context.Context, g *generation, timings []
 			t := gathered[s.Cell]
 			if t == nil {
 				t = &workload.Trial{
-					Params: cell.Params, Length: cell.Trial,
-					Window:  cell.Trial - time.Duration(cell.Workload.Describe().Warm*float64(cell.Trial)),
+					Params: cell.Params, Length: cell.Trial, Window: cell.Trial - cell.Warm, First: cell.First,
 					Sources: make([]traffic.Sample, cell.Pairs), Sinks: make([]traffic.Sample, cell.Pairs),
 				}
 				gathered[s.Cell] = t
@@ -215,9 +220,9 @@ func (c *workloadControl) collect(ctx context.Context, g *generation, timings []
 			for i, sample := range s.Samples {
 				got[s.Cell]++
 				if s.Side[i] == workload.Source {
-					t.Sources[s.Pairs[i]] = sample
+					t.Sources[s.Pairs[i]-cell.First] = sample
 				} else {
-					t.Sinks[s.Pairs[i]] = sample
+					t.Sinks[s.Pairs[i]-cell.First] = sample
 				}
 			}
 			if err := t.AddHistograms(s.Histograms); err != nil {
@@ -227,23 +232,56 @@ func (c *workloadControl) collect(ctx context.Context, g *generation, timings []
 	}
 	var trials []trial
 	for _, timing := range timings {
-		t := gathered[timing.Cell]
-		if !timing.Done || t == nil || got[timing.Cell] != 2*c.cells[timing.Cell].Pairs {
+		if !timing.Done {
 			continue
 		}
-		t.Softirqd = timing.Softirqd
-		*t = t.Settled()
-		one := trial{cell: timing.Cell, timing: timing, failure: t.Failure()}
-		if one.failure == "" {
-			one.result, one.durations = c.cells[timing.Cell].Workload.Metrics(*t), t.Histograms
-			probed(&one.result, c.cells[timing.Cell], *t, timing.Softirq)
+		visit := c.visits[timing.Cell].Cells
+		first := len(trials)
+		for _, i := range visit {
+			if t := gathered[i]; t != nil && got[i] == 2*c.cells[i].Pairs {
+				trials = append(trials, c.trial(i, *t, timing))
+			}
 		}
-		if one.result.Window == 0 {
-			one.result.Window = t.Window
+		if len(visit) > 1 {
+			c.tellBeside(trials[first:])
 		}
-		trials = append(trials, one)
 	}
 	return trials, err
+}
+
+// trial has the workload of a cell make metrics of its samples.
+func (c *workloadControl) trial(i int, t workload.Trial, timing traffic.Timing) trial {
+	cell := c.cells[i]
+	if cell.Mix == nil { // else it is the run time for all members together, and nobody could say for which
+		t.Softirqd = timing.Softirqd
+	}
+	t = t.Settled()
+	one := trial{cell: i, timing: timing, failure: t.Failure()}
+	if one.failure == "" {
+		one.result, one.durations = cell.Workload.Metrics(t), t.Histograms
+		probed(&one.result, cell, t, timing.Softirq)
+		if cell.Mix != nil {
+			delete(one.result.Metrics, "cpu_softirqd")
+		}
+	}
+	if one.result.Window == 0 {
+		one.result.Window = t.Window
+	}
+	return one
+}
+
+// tellBeside lets the trials of a mix know which of the others failed: what a member measured then was not measured beside it.
+func (c *workloadControl) tellBeside(members []trial) {
+	for _, failed := range members {
+		if failed.failure == "" {
+			continue
+		}
+		for i := range members {
+			if m := &members[i]; m.cell != failed.cell && m.failure == "" {
+				m.result.Warnings = append(m.result.Warnings, fmt.Sprintf("the %s beside it failed: %s", c.cells[failed.cell].Workload.Describe().Name, failed.failure))
+			}
+		}
+	}
 }
 
 // record makes the line for records.jsonl.
@@ -261,7 +299,7 @@ func (t trial) record(cell experiment.Cell, generation, block int, started int64
 	r.Metrics["drain_time"] = t.timing.Drain.Seconds()
 	primary := cell.Workload.Describe().Primary(cell.Params)
 	for q, h := range t.durations {
-		if q := traffic.Quantity(q); q != traffic.Latency && h != nil { // the histograms have both; and 100,000 trials are to fit into 50 MB
+		if q := traffic.Quantity(q); q != traffic.Latency && q != traffic.OneWay && h != nil { // the histograms have both; and 100,000 trials are to fit into 50 MB
 			for _, name := range []string{q.Name() + "_mean", q.Name() + "_p50"} {
 				if name != primary {
 					delete(r.Metrics, name)

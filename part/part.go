@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -252,6 +253,53 @@ func RateOr(word string) func(string) (string, error) {
 // Rate returns a parameter that holds a rate, already checked; 0 where it holds a word.
 func (p Params) Rate(name string) float64 {
 	x, _ := ParseRate(p[name])
+	return x
+}
+
+// ParseBitRate reads bits per second written as "500kbit/s", "50Mbit/s" or "8000bit/s".
+func ParseBitRate(s string) (float64, error) {
+	if number, ok := strings.CutSuffix(s, "bit/s"); ok {
+		factor := 1.0
+		for suffix, f := range map[string]float64{"k": 1e3, "M": 1e6, "G": 1e9} {
+			if rest, found := strings.CutSuffix(number, suffix); found {
+				number, factor = rest, f
+				break
+			}
+		}
+		if x, err := strconv.ParseFloat(number, 64); err == nil && x*factor > 0 && x*factor <= 1e12 {
+			return x * factor, nil
+		}
+	}
+	return 0, fmt.Errorf("%q is not a bit rate (want one such as 500kbit/s, 50Mbit/s or 1Gbit/s)", s)
+}
+
+// BitRateOr is a [Param] check for a bit rate, or for a word that stands for no particular one; "": there is no such word. Ids write it with the largest unit that
+// leaves a whole number.
+func BitRateOr(word string) func(string) (string, error) {
+	return func(s string) (string, error) {
+		if s == word && word != "" {
+			return s, nil
+		}
+		x, err := ParseBitRate(s)
+		switch {
+		case err != nil && word != "":
+			return "", fmt.Errorf("%w, or %s", err, word)
+		case err != nil:
+			return "", err
+		}
+		unit := 0
+		for units := []string{"", "k", "M", "G"}; ; unit++ {
+			if y := x / 1000; unit == len(units)-1 || y != math.Trunc(y) {
+				return strconv.FormatFloat(x, 'f', -1, 64) + units[unit] + "bit/s", nil
+			}
+			x /= 1000
+		}
+	}
+}
+
+// BitRate returns a parameter that holds a bit rate, already checked; 0 where it holds a word.
+func (p Params) BitRate(name string) float64 {
+	x, _ := ParseBitRate(p[name])
 	return x
 }
 
