@@ -76,21 +76,21 @@ func TestParseBitRate(t *testing.T) {
 		"500kbit/s": "500kbit/s", "500000bit/s": "500kbit/s", "0.05Gbit/s": "50Mbit/s", "1.5Mbit/s": "1500kbit/s", "1001bit/s": "1001bit/s", "2000Gbit/s": "", "10k/s": "", "bit/s": "",
 		"0bit/s": "", "-1bit/s": "", "NaNbit/s": "", "auto": "auto",
 	} {
-		got, err := BitRateOr("auto")(given)
+		got, err := part.BitRateOr("auto")(given)
 		if (err != nil) != (want == "") || got != want {
 			t.Errorf("%q is written %q (%v), want %q", given, got, err, want)
 		}
 		if err != nil {
 			continue
 		}
-		if again, err := BitRateOr("auto")(got); err != nil || again != got {
+		if again, err := part.BitRateOr("auto")(got); err != nil || again != got {
 			t.Errorf("%q is written %q the second time (%v)", got, again, err)
 		}
 	}
-	if _, err := BitRateOr("")(""); err == nil {
+	if _, err := part.BitRateOr("")(""); err == nil {
 		t.Error("nothing is a bit rate")
 	}
-	if x := (Params{"rate": "500kbit/s"}).BitRate("rate"); x != 5e5 {
+	if x := (part.Params{"rate": "500kbit/s"}).BitRate("rate"); x != 5e5 {
 		t.Errorf("500kbit/s are %g bit/s", x)
 	}
 }
