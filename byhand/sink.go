@@ -323,7 +323,7 @@ func (s *session) open(o opening) (answer, error) {
 		a.Ports = append(a.Ports, own)
 		specs[pair] = workload.Spec{
 			Workload: o.Workload, Params: params, Side: workload.Sink, Pair: pair, Seed: o.Seed + uint64(pair),
-			Local: netip.AddrPortFrom(near.Addr(), own), LocalPorts: sinkPorts, Remote: netip.AddrPortFrom(far, port), RemotePorts: o.Each,
+			Local: netip.AddrPortFrom(near.Addr(), own), LocalPorts: sinkPorts, Remote: netip.AddrPortFrom(far, port), RemotePorts: o.Each, OwnClock: true,
 		}
 	}
 	if s.crew, err = enlist(load, specs, s.sink.CPUs); err != nil {

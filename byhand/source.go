@@ -282,7 +282,7 @@ func (s *source) open() error {
 	for pair, port := range o.Ports {
 		s.specs = append(s.specs, workload.Spec{
 			Workload: name, Params: s.o.Params, Side: workload.Source, Pair: pair, Seed: s.o.Seed + uint64(pair),
-			Local: netip.AddrPortFrom(s.local, port), LocalPorts: each, Remote: netip.AddrPortFrom(s.remote.Addr(), a.Ports[pair]), RemotePorts: a.Each,
+			Local: netip.AddrPortFrom(s.local, port), LocalPorts: each, Remote: netip.AddrPortFrom(s.remote.Addr(), a.Ports[pair]), RemotePorts: a.Each, OwnClock: true,
 		})
 	}
 	if s.crew, err = enlist(s.o.Workload, s.specs, s.o.CPUs); err != nil {

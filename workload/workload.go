@@ -69,9 +69,10 @@ type Spec struct {
 	// LocalPorts and RemotePorts are how many ports from those of Local and Remote on are this endpoint's and its peer's.
 	LocalPorts  int           `json:"local_ports"`
 	RemotePorts int           `json:"remote_ports"`
-	Seed        uint64        `json:"seed"`            // of schedules: the same for a pair in all stacks of a generation
-	Stall       Stall         `json:"stall,omitzero"`  // study only: the sink stands still now and then
-	Plant       time.Duration `json:"plant,omitempty"` // study only: the sink spins this long before it answers a request
+	Seed        uint64        `json:"seed"`                // of schedules: the same for a pair in all stacks of a generation
+	OwnClock    bool          `json:"own_clock,omitempty"` // the other end's clock is another: what lies between both cannot be timed
+	Stall       Stall         `json:"stall,omitzero"`      // study only: the sink stands still now and then
+	Plant       time.Duration `json:"plant,omitempty"`     // study only: the sink spins this long before it answers a request
 }
 
 // Stall is a sink that does nothing for a while, again and again.
