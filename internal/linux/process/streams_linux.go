@@ -11,15 +11,36 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Streams returns copies of the descriptors of those TCP sockets of the program that do not listen and are not known yet by their names, such as
-// "socket:[26583]" (proc_pid_fd(5)), and makes them known. The caller closes the copies.
+// Streams returns copies of the descriptors of those TCP sockets of the program, and of what it has started, that do not listen and are not known yet by
+// their names, such as "socket:[26583]" (proc_pid_fd(5)), and makes them known. The caller closes the copies.
 func (c *Child) Streams(known map[string]bool) (fds []int, err error) { return c.sockets(known, 0) }
 
 // Listening does the same for those that listen.
 func (c *Child) Listening() (fds []int, err error) { return c.sockets(map[string]bool{}, 1) }
 
 func (c *Child) sockets(known map[string]bool, listening int) (fds []int, err error) {
-	dir := fmt.Sprintf("/proc/%d/fd", c.pid)
+	for _, pid := range family(c.pid) {
+		pidfd := c.pidfd
+		if pid != c.pid {
+			if pidfd, err = unix.PidfdOpen(pid, 0); err != nil {
+				continue // it has ended
+			}
+		}
+		of, err := sockets(pid, pidfd, known, listening)
+		if pid != c.pid {
+			_ = unix.Close(pidfd)
+		}
+		fds = append(fds, of...)
+		if err != nil && (pid == c.pid || !errors.Is(err, fs.ErrNotExist)) { // what was started may have ended
+			return fds, err
+		}
+	}
+	return fds, nil
+}
+
+// sockets returns copies of those of one process.
+func sockets(pid, pidfd int, known map[string]bool, listening int) (fds []int, err error) {
+	dir := fmt.Sprintf("/proc/%d/fd", pid)
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("look for sockets: %w", err)
@@ -33,12 +54,12 @@ func (c *Child) sockets(known map[string]bool, listening int) (fds []int, err er
 		if err != nil {
 			continue
 		}
-		fd, err := unix.PidfdGetfd(c.pidfd, number, 0)
+		fd, err := unix.PidfdGetfd(pidfd, number, 0)
 		if errors.Is(err, unix.EBADF) || errors.Is(err, unix.ESRCH) {
 			continue // it is closed, or the program has ended
 		}
 		if err != nil {
-			return fds, fmt.Errorf("copy %s of process %d: %w", name, c.pid, err)
+			return fds, fmt.Errorf("copy %s of process %d: %w", name, pid, err)
 		}
 		protocol, _ := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PROTOCOL)
 		listens, _ := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ACCEPTCONN)

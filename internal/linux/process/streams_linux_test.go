@@ -39,7 +39,8 @@ func TestStreams(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	c := spawn(t, fmt.Sprintf("exec bash -c 'exec 5<>/dev/tcp/127.0.0.1/%d; read <&5'", l.Addr().(*net.TCPAddr).Port))
+	// The program has started what has the stream.
+	c := spawn(t, fmt.Sprintf("bash -c 'exec 5<>/dev/tcp/127.0.0.1/%d; read <&5'; :", l.Addr().(*net.TCPAddr).Port))
 	known := map[string]bool{}
 	streams := func() []int {
 		fds, err := c.Streams(known)
