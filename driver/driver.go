@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"os/exec"
-	"regexp"
 	"slices"
 	"time"
 
@@ -68,7 +66,7 @@ func Find(d Driver) (string, error) { return d.Describe().Locate(d.Describe().Pr
 
 // Locate does the same for one of its programs.
 func (d Description) Locate(name string) (string, error) {
-	return program.Locate("driver "+d.Name, name, d.Package)
+	return d.needed(name).Locate()
 }
 
 // Role begins what one end of a pair runs: it says which program is started, by whom and where. A sink runs the server.
@@ -92,37 +90,12 @@ func (d Description) Understands(w workload.Description, p part.Params, known ..
 	return nil
 }
 
-// versionLimit is how long a program may take to say its version.
-const versionLimit = 5 * time.Second
-
 // Version returns the version of a driver's program, as it says itself: "3.12". Where it is not installed the error is that of [Find].
 func Version(ctx context.Context, d Driver) (string, error) {
-	path, err := Find(d)
-	if err != nil {
-		return "", err
-	}
-	ctx, cancel := context.WithTimeout(ctx, versionLimit)
-	defer cancel()
-	ask := d.Describe().AskVersion
-	if ask == nil {
-		ask = []string{"--version"}
-	}
-	out, err := exec.CommandContext(ctx, path, ask...).Output()
-	if v, found := version(out); found { // some say it and exit as if they had failed
-		return v, nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("ask %s for its version: %w", d.Describe().Program, err)
-	}
-	return "", fmt.Errorf("ask %s for its version: none in %.100q", d.Describe().Program, out)
+	about := d.Describe()
+	return about.needed(about.Program).Version(ctx)
 }
 
-// version finds the first word that looks like a version: "sockperf, version 3.7-no.git", "iperf 3.12 (cJSON 1.7.15)", "nuttcp-6.1.2", "ping from
-// iputils 20221126".
-func version(out []byte) (string, bool) {
-	m := regexp.MustCompile(`(?:^|[\s-])v?([0-9]+\.[0-9][^\s,;]*|20[0-9]{6})`).FindSubmatch(out)
-	if m == nil {
-		return "", false
-	}
-	return string(m[1]), true
+func (d Description) needed(name string) program.Needed {
+	return program.Needed{By: "driver " + d.Name, Program: name, Package: d.Package, AskVersion: d.AskVersion}
 }

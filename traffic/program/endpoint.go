@@ -7,14 +7,12 @@ import (
 	"io"
 	"net/netip"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
-	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/internal/linux/clock"
 	"github.com/nettoll/nettoll/internal/linux/netns"
 	"github.com/nettoll/nettoll/internal/linux/process"
@@ -129,7 +127,7 @@ func (r Role) Open() (traffic.Endpoint, error) {
 	if r.Args == nil && r.Program == "" {
 		return &nobody{granted: r.Granted}, nil
 	}
-	path, err := Locate(r.By, r.Program, r.Package)
+	path, err := Needed{By: r.By, Program: r.Program, Package: r.Package}.Locate()
 	if err != nil {
 		return nil, err
 	}
@@ -145,22 +143,6 @@ func (r Role) Open() (traffic.Endpoint, error) {
 		e.recorder = traffic.NewRecorder()
 	}
 	return e, nil
-}
-
-// Locate returns the path of a program. Where it is not installed the error is a [linux.UnsupportedError] that names who needs it, and the package.
-func Locate(by, program, pkg string) (string, error) {
-	path, err := exec.LookPath(program)
-	if errors.Is(err, exec.ErrNotFound) {
-		hint := "install it, or say where it is"
-		if pkg != "" {
-			hint = "apt-get install " + pkg
-		}
-		return "", &linux.UnsupportedError{What: "use " + by, Missing: fmt.Sprintf("program %q", program), Hint: hint}
-	}
-	if err != nil {
-		return "", fmt.Errorf("find program %q of %s: %w", program, by, err)
-	}
-	return path, nil
 }
 
 // endpoint runs a program in each trial. Its thread starts it and waits for it in the kernel; what it said is read between blocks.

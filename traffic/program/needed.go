@@ -1,0 +1,73 @@
+package program
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"time"
+
+	"github.com/nettoll/nettoll/internal/linux"
+)
+
+// A Needed is a program that a part cannot do without.
+type Needed struct {
+	// By says who needs it: "driver sockperf", "kv with server redis".
+	By string
+	// Program is what is looked up in PATH, and Package what Debian calls the package that holds it, "" where nobody knows.
+	Program, Package string
+	// AskVersion are the arguments with which it says its version; nil: --version.
+	AskVersion []string
+}
+
+// Locate returns the path of a program. Where it is not installed the error is a [linux.UnsupportedError] that names who needs it, and the package.
+func (n Needed) Locate() (string, error) {
+	path, err := exec.LookPath(n.Program)
+	if errors.Is(err, exec.ErrNotFound) {
+		hint := "install it, or say where it is"
+		if n.Package != "" {
+			hint = "apt-get install " + n.Package
+		}
+		return "", &linux.UnsupportedError{What: "use " + n.By, Missing: fmt.Sprintf("program %q", n.Program), Hint: hint}
+	}
+	if err != nil {
+		return "", fmt.Errorf("find program %q of %s: %w", n.Program, n.By, err)
+	}
+	return path, nil
+}
+
+// versionLimit is how long a program may take to say its version.
+const versionLimit = 5 * time.Second
+
+// Version returns a program's version, as it says itself: "3.12". Where it is not installed the error is that of Locate.
+func (n Needed) Version(ctx context.Context) (string, error) {
+	path, err := n.Locate()
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, versionLimit)
+	defer cancel()
+	ask := n.AskVersion
+	if ask == nil {
+		ask = []string{"--version"}
+	}
+	out, err := exec.CommandContext(ctx, path, ask...).CombinedOutput()
+	if v, found := version(out); found { // some say it and exit as if they had failed
+		return v, nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("ask %s for its version: %w", n.Program, err)
+	}
+	return "", fmt.Errorf("ask %s for its version: none in %.100q", n.Program, out)
+}
+
+// version finds the first word that looks like a version: "sockperf, version 3.7-no.git", "iperf 3.12 (cJSON 1.7.15)", "nuttcp-6.1.2", "ping from
+// iputils 20221126", "Redis server v=7.0.15", "nginx version: nginx/1.22.1".
+func version(out []byte) (string, bool) {
+	m := regexp.MustCompile(`(?:^|[\s/-])(?:v=?)?([0-9]+\.[0-9][^\s,;]*|20[0-9]{6})`).FindSubmatch(out)
+	if m == nil {
+		return "", false
+	}
+	return string(m[1]), true
+}
