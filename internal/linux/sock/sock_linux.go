@@ -15,7 +15,7 @@ import (
 
 // UDP opens a datagram socket bound to local and connected to remote. Call it inside the network namespace.
 func UDP(local, remote netip.AddrPort) (Socket, error) {
-	s, err := open(local, unix.SOCK_DGRAM)
+	s, err := open(local, unix.SOCK_DGRAM, false)
 	if err != nil {
 		return s, err
 	}
@@ -31,7 +31,7 @@ func UDP(local, remote netip.AddrPort) (Socket, error) {
 // Stream opens a TCP socket bound to local, with the congestion control already set so that it holds from the first segment.
 // Call it inside the network namespace. An empty congestion leaves the namespace's default.
 func Stream(local netip.AddrPort, congestion string) (Socket, error) {
-	s, err := open(local, unix.SOCK_STREAM)
+	s, err := open(local, unix.SOCK_STREAM, true)
 	if err != nil {
 		return s, err
 	}
@@ -44,7 +44,8 @@ func Stream(local netip.AddrPort, congestion string) (Socket, error) {
 	return s, nil
 }
 
-func open(local netip.AddrPort, kind int) (Socket, error) {
+// open opens a socket at an address that others may have, where all that do say so.
+func open(local netip.AddrPort, kind int, shared bool) (Socket, error) {
 	family := unix.AF_INET
 	if local.Addr().Is6() {
 		family = unix.AF_INET6
@@ -54,7 +55,7 @@ func open(local netip.AddrPort, kind int) (Socket, error) {
 		return Socket{FD: -1}, fmt.Errorf("open socket for %s: %w", local, err)
 	}
 	s := Socket{FD: fd}
-	if kind == unix.SOCK_STREAM {
+	if shared {
 		if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
 			s.Close()
 			return Socket{FD: -1}, fmt.Errorf("allow reuse of %s: %w", local, err)

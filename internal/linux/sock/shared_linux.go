@@ -1,0 +1,37 @@
+package sock
+
+import (
+	"fmt"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+)
+
+// UDPShared opens a datagram socket from each local address to the remote one at the same place, as [UDP] does. Local addresses may be equal: the
+// kernel gives each datagram to the socket that is connected to where it comes from (compute_score, net/ipv4/udp.c). Nobody else gets any of them.
+func UDPShared(local, remote []netip.AddrPort) (list []Socket, err error) {
+	defer func() {
+		if err != nil {
+			for _, s := range list {
+				s.Close()
+			}
+			list = nil
+		}
+	}()
+	for i, at := range local {
+		s, err := open(at, unix.SOCK_DGRAM, true)
+		if err != nil {
+			return list, err
+		}
+		list = append(list, s)
+		if err := unix.Connect(s.FD, sockaddr(remote[i])); err != nil {
+			return list, fmt.Errorf("connect udp %s to %s: %w", at, remote[i], err)
+		}
+	}
+	for i, s := range list { // who shares an address with one that does not is refused (udp_lib_lport_inuse, net/ipv4/udp.c)
+		if err := unix.SetsockoptInt(s.FD, unix.SOL_SOCKET, unix.SO_REUSEADDR, 0); err != nil {
+			return list, fmt.Errorf("keep %s from being shared: %w", local[i], err)
+		}
+	}
+	return list, nil
+}
