@@ -211,7 +211,7 @@ func (l *lab) open(ctx context.Context) error {
 		}
 		for s, side := range sides() {
 			open[s].Endpoints = append(open[s].Endpoints, worker.EndpointSpec{
-				Cell: i, Namespace: l.ends[s].Namespace,
+				Cell: i, Visit: i, Namespace: l.ends[s].Namespace,
 				Spec: workload.Spec{
 					Workload: c.workload.Describe().Name, Driver: by, Params: c.params, Side: side, Local: at[s], Remote: at[1-s], LocalPorts: portsEach, RemotePorts: portsEach, Congestion: congestion,
 				},
@@ -254,7 +254,7 @@ func (l *lab) visit(ctx context.Context, number int) (map[string]float64, error)
 	t := workload.Trial{Params: c.params, Length: c.length, Window: c.length - c.warm, Softirqd: timings[0].Softirqd}
 	for i, w := range l.workers {
 		var samples []worker.CellSamples
-		if err := w.Call(ctx, worker.Collect, worker.CollectParams{Cells: []int{number}}, &samples); err != nil {
+		if err := w.Call(ctx, worker.Collect, worker.CollectParams{Visits: []int{number}}, &samples); err != nil {
 			return nil, err
 		}
 		if len(samples) != 1 || len(samples[0].Samples) != 1 {

@@ -36,7 +36,7 @@ type valueFlag struct {
 
 func (f *experimentFlags) register(flags *pflag.FlagSet, a *app) {
 	flags.StringArrayVar(&f.networks, "network", nil, "networks to compare with the baseline, with commas between them; NAME or NAME(parameter=value,…) (known: "+strings.Join(a.networks(), ", ")+")")
-	flags.StringArrayVar(&f.workloads, "workload", nil, "workload, as NAME or NAME(parameter=value,…); may be given more than once (known: "+strings.Join(a.workloads(), ", ")+")")
+	flags.StringArrayVar(&f.workloads, "workload", nil, "workload, as NAME or NAME(parameter=value,…), or several at once as mix(NAME*share,NAME(…)*share,…); may be given more than once (known: "+strings.Join(a.workloads(), ", ")+")")
 	flags.StringSliceVar(&f.placements, "placement", nil, "where the two ends of a pair are: same-host, cross-host")
 	flags.StringVar(&f.pairs, "pairs", "", "how many pairs talk at the same time; a list such as 1,10 is measured one by one")
 	for _, v := range []struct{ name, path, usage string }{
@@ -79,7 +79,7 @@ func (f *experimentFlags) settings(flags *pflag.FlagSet) ([]experiment.Setting, 
 	if flags.Changed("workload") {
 		var all []string
 		for _, given := range f.workloads {
-			text, err := flow("workload", given)
+			text, err := flowLoad(given)
 			if err != nil {
 				return nil, fmt.Errorf("--workload: %w", err)
 			}
@@ -114,12 +114,33 @@ func flow(kind, s string) (string, error) {
 	if err != nil || len(given) == 0 {
 		return strconv.Quote(name), err
 	}
+	return "{" + flowPart(name, given) + "}", nil
+}
+
+// flowLoad writes a workload as YAML, or a mix of several.
+func flowLoad(s string) (string, error) {
+	s = strings.TrimSpace(s)
+	if !experiment.IsMix(s) {
+		return flow("workload", s)
+	}
+	l, err := experiment.ParseLoad(s)
+	if err != nil {
+		return "", err
+	}
+	var members []string
+	for _, m := range l.Mix {
+		members = append(members, fmt.Sprintf("{%s, share: %d}", flowPart(m.Name, m.Params), m.Share))
+	}
+	return "{mix: [" + strings.Join(members, ", ") + "]}", nil
+}
+
+func flowPart(name string, given map[string]string) string {
 	var inside []string
 	for k, v := range given {
 		inside = append(inside, strconv.Quote(k)+": "+strconv.Quote(v))
 	}
 	slices.Sort(inside)
-	return "{" + strconv.Quote(name) + ": {" + strings.Join(inside, ", ") + "}}", nil
+	return strconv.Quote(name) + ": {" + strings.Join(inside, ", ") + "}"
 }
 
 func quoted(list []string) string {

@@ -236,7 +236,7 @@ func (c *configurator) sketch(g *generation, spec experiment.Lab) (*lab, error) 
 
 // layOut makes the board and opens the files that every worker inherits.
 func (c *configurator) layOut(g *generation, cells []int) error {
-	layout := traffic.Layout{Workers: len(g.seats), Pairs: slices.Max(g.seats), Cells: len(c.resolved.Cells)}
+	layout := traffic.Layout{Workers: len(g.seats), Pairs: slices.Max(g.seats), Cells: len(c.resolved.Visits)}
 	file, err := shm.Create("nettoll-board", traffic.BoardSize(layout))
 	if err != nil {
 		return err
@@ -248,14 +248,14 @@ func (c *configurator) layOut(g *generation, cells []int) error {
 	if g.board, err = traffic.NewBoard(g.mem, layout); err != nil {
 		return err
 	}
-	for _, i := range cells {
+	for _, i := range cells { // of the members of a mix the last one says what the others have said
 		cell := c.resolved.Cells[i]
-		plan := traffic.CellPlan{Length: cell.Trial, Warm: time.Duration(cell.Workload.Describe().Warm * float64(cell.Trial))}
+		plan := traffic.CellPlan{Length: cell.Trial, Warm: cell.Warm}
 		for _, w := range g.labs[cell.Lab].workers {
 			plan.Workers = append(plan.Workers, w.number)
 			plan.Threads += len(w.pairs)
 		}
-		if err := g.board.SetCell(i, plan); err != nil {
+		if err := g.board.SetCell(cell.Visit, plan); err != nil {
 			return err
 		}
 	}
@@ -430,22 +430,27 @@ func shareOut(hosts []network.Host, seed *rand.Rand) error {
 
 // specify draws the ports and says what each worker has to open. The first port of a container is left to proofs.
 func (c *configurator) specify(l *lab, index int, cells []int) error {
-	var here []int
+	var visits []int // each has ports of its own
+	here := map[int][]int{}
 	for _, i := range cells {
-		if c.resolved.Cells[i].Lab == index {
-			here = append(here, i)
+		if cell := c.resolved.Cells[i]; cell.Lab == index {
+			if here[cell.Visit] == nil {
+				visits = append(visits, cell.Visit)
+			}
+			here[cell.Visit] = append(here[cell.Visit], i)
 		}
 	}
 	for pair, at := range l.at {
-		sourcePorts, sources, err := draw(at.sourcePorts, len(here), l.generation.seed)
+		sourcePorts, sources, err := draw(at.sourcePorts, len(visits), l.generation.seed)
 		if err != nil {
 			return err
 		}
-		sinkPorts, sinks, err := draw(at.sinkPorts, len(here), l.generation.seed)
+		sinkPorts, sinks, err := draw(at.sinkPorts, len(visits), l.generation.seed)
 		if err != nil {
 			return err
 		}
-		for k, i := range here {
+		for k, visit := range visits {
+			i := c.at(pair, here[visit])
 			cell := c.resolved.Cells[i]
 			spec := workload.Spec{
 				Workload: cell.Cell.Workload, Params: cell.Params, Pair: pair, Congestion: c.congestion, Plant: cell.Plant,
@@ -459,7 +464,7 @@ func (c *configurator) specify(l *lab, index int, cells []int) error {
 				if seat < 0 {
 					continue
 				}
-				end := worker.EndpointSpec{Cell: i, Seat: seat, Spec: spec}
+				end := worker.EndpointSpec{Cell: i, Visit: visit, Seat: seat, Spec: spec}
 				end.Spec.Side = w.side
 				near, far, nearPort, farPort := at.source, at.sink, sourcePorts[k], sinkPorts[k]
 				if w.side == workload.Sink {
@@ -476,17 +481,23 @@ func (c *configurator) specify(l *lab, index int, cells []int) error {
 	return nil
 }
 
+// at returns which of the cells of a visit has a pair.
+func (c *configurator) at(pair int, cells []int) int {
+	i := slices.IndexFunc(cells, func(i int) bool { return pair < c.resolved.Cells[i].First+c.resolved.Cells[i].Pairs })
+	return cells[i]
+}
+
 // seed is what the schedules of a pair begin with, in all stacks of a generation alike.
 func (c *configurator) seed(generation, pair int) uint64 {
 	return rand.New(rand.NewPCG(c.resolved.Experiment.Design.Seed, uint64(generation)<<32|uint64(pair))).Uint64()
 }
 
-// draw shares a container's ports, other than the first, out to n cells in random order. It returns the first port of each and how many follow
+// draw shares a container's ports, other than the first, out to n visits in random order. It returns the first port of each and how many follow
 // each other from there on.
 func draw(p network.Ports, n int, seed *rand.Rand) (first []uint16, each int, err error) {
 	rest := int(p.Last - p.First)
 	if n > rest {
-		return nil, 0, fmt.Errorf("%d cells in one lab, and each container has %d ports for them: measure fewer workloads at once, or fewer pairs", n, rest)
+		return nil, 0, fmt.Errorf("%d visits to one lab, and each container has %d ports for them: measure fewer workloads at once, or fewer pairs", n, rest)
 	}
 	first = make([]uint16, n)
 	each = rest / n

@@ -185,7 +185,7 @@ func (l *lab) prove(ctx context.Context, mtu int) (measure.Proof, *fault) {
 			result.Detail = fmt.Sprintf(format, args...)
 		}
 	}
-	silent := &fault{cell: -1}
+	silent := &fault{visit: -1}
 	call := func(w *labWorker, method string, params, result any) error {
 		if slices.Contains(silent.workers, w) {
 			return errors.New(silent.reason)

@@ -31,22 +31,26 @@ func TryProbe() error {
 	return errors.Join(p.On(), p.Close())
 }
 
-// visits cuts the order of a block into what is measured with the probe and what is measured without, either of them first. The probe costs
+// halves cuts the order of a block into the visits with the probe and those without, either of them first. The probe costs
 // every packet something, and switching it takes milliseconds in which the kernel changes its own code: it happens once in a block, between
 // trials.
-func (s *scheduler) visits(order []int) [][]int {
-	probed := func(i int) bool { return s.cells[i].Probe != "" }
-	without := slices.DeleteFunc(slices.Clone(order), probed)
-	with := slices.DeleteFunc(slices.Clone(order), func(i int) bool { return !probed(i) })
+func (s *scheduler) halves(order []int) [][]int {
+	without := slices.DeleteFunc(slices.Clone(order), s.probed)
+	with := slices.DeleteFunc(slices.Clone(order), func(visit int) bool { return !s.probed(visit) })
 	if len(with) > 0 && s.order.IntN(2) == 0 {
 		with, without = without, with
 	}
-	return slices.DeleteFunc([][]int{without, with}, func(part []int) bool { return len(part) == 0 })
+	return slices.DeleteFunc([][]int{without, with}, func(half []int) bool { return len(half) == 0 })
+}
+
+// probed says whether a visit is one with the probe.
+func (s *scheduler) probed(visit int) bool {
+	return s.cells[s.workload.visits[visit].Cells[0]].Probe != ""
 }
 
 // visit measures the trials of a part of a block, which are all with the probe or all without.
 func (s *scheduler) visit(ctx context.Context, g *generation, order []int) ([]trial, error) {
-	if s.cells[order[0]].Probe == "" {
+	if !s.probed(order[0]) {
 		return s.workload.run(ctx, g, order)
 	}
 	if err := s.configure.probe.On(); err != nil {
@@ -56,11 +60,20 @@ func (s *scheduler) visit(ctx context.Context, g *generation, order []int) ([]tr
 	return trials, errors.Join(err, s.configure.probe.Off())
 }
 
-// leave takes a cell that is precise enough out of the experiment, and with it the same cell with a probe.
+// leave takes a cell that is precise enough out of the experiment, and with it the same cell with a probe. A member of a mix waits for the others:
+// without it they would be another mix.
 func (s *scheduler) leave(id string) {
 	for i, c := range s.cells {
-		if (c.ID == id || c.Unprobed == id) && s.gone[i] == "" {
-			s.gone[i] = precise
+		if (c.ID != id && c.Unprobed != id) || s.gone[i] != "" {
+			continue
+		}
+		s.may[i] = true
+		members := s.workload.visits[c.Visit].Cells
+		if slices.ContainsFunc(members, func(m int) bool { return !s.may[m] }) {
+			continue
+		}
+		for _, m := range members {
+			s.gone[m] = precise
 		}
 	}
 }

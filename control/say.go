@@ -59,6 +59,8 @@ func (s *scheduler) sayLook(generations int, now measure.Analysis) {
 			known += ", precise enough at two looks: it has left"
 		case s.gone[i] != "":
 			known += ", not measured any more"
+		case s.may[i]:
+			known += ", precise enough at two looks: it waits for the others of its mix"
 		case r.Precise(wanted):
 			known += ", precise enough at this look"
 		}

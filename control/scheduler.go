@@ -68,6 +68,7 @@ type scheduler struct {
 	order      *rand.Rand
 
 	gone     map[int]string // cells that are not measured any more, and why: "precise" or a failure
+	may      map[int]bool   // members of mixes that may leave, and wait for the others
 	measured time.Duration
 	budget   time.Duration // what is measured at most: the time asked for, or what the least number of generations takes
 	blocks   int
@@ -96,10 +97,11 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 	}
 	s := &scheduler{
 		options: o, experiment: e, cells: o.Resolved.Cells,
-		workload: &workloadControl{cells: o.Resolved.Cells},
+		workload: &workloadControl{cells: o.Resolved.Cells, visits: o.Resolved.Visits},
 		monitor:  &monitor{started: clock.Now()},
 		order:    rand.New(rand.NewPCG(e.Design.Seed, 1<<63)),
 		gone:     map[int]string{},
+		may:      map[int]bool{},
 		deaths:   map[string]int{},
 		budget:   max(e.Design.Time, o.Resolved.Forecast(experiment.DefaultSpread).Measuring.Round(time.Second)),
 	}
@@ -178,6 +180,17 @@ func (s *scheduler) active() []int {
 		}
 	}
 	return cells
+}
+
+// visiting returns the visits to cells that are still measured: the members of a mix leave together.
+func (s *scheduler) visiting() []int {
+	var visits []int
+	for v, of := range s.workload.visits {
+		if s.gone[of.Cells[0]] == "" {
+			visits = append(visits, v)
+		}
+	}
+	return visits
 }
 
 // generations goes on until every cell is precise enough, the time is up, or something ends it.
@@ -367,8 +380,8 @@ func (s *scheduler) prove(ctx context.Context, g *generation, when string) error
 
 // block measures one block and keeps it.
 func (s *scheduler) block(ctx context.Context, g *generation) error {
-	order := s.active()
-	order = slices.DeleteFunc(order, func(i int) bool { return g.labs[s.cells[i].Lab] == nil })
+	order := s.visiting()
+	order = slices.DeleteFunc(order, func(visit int) bool { return s.workload.lab(g, visit) == nil })
 	s.order.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 	began := clock.Now()
 	end, err := s.monitor.block(g.number, s.blocks)
@@ -376,9 +389,9 @@ func (s *scheduler) block(ctx context.Context, g *generation) error {
 		return err
 	}
 	var trials []trial
-	for _, part := range s.visits(order) {
+	for _, half := range s.halves(order) {
 		var some []trial
-		some, err = s.visit(ctx, g, part)
+		some, err = s.visit(ctx, g, half)
 		trials = append(trials, some...)
 		if err != nil || ctx.Err() != nil {
 			break
@@ -405,8 +418,10 @@ func (s *scheduler) block(ctx context.Context, g *generation) error {
 
 // mend restarts workers that died or hang, once each; a lab whose worker does it again is dropped.
 func (s *scheduler) mend(ctx context.Context, g *generation, f *fault) error {
-	if f.cell >= 0 {
-		s.records.trial(measure.Trial{Generation: g.number, Block: s.blocks - 1, Cell: s.cells[f.cell].ID, Failed: f.reason})
+	if f.visit >= 0 {
+		for _, i := range s.workload.visits[f.visit].Cells {
+			s.records.trial(measure.Trial{Generation: g.number, Block: s.blocks - 1, Cell: s.cells[i].ID, Failed: f.reason})
+		}
 	}
 	for _, w := range f.workers {
 		lab := slices.Index(g.labs, w.lab)
@@ -420,7 +435,7 @@ func (s *scheduler) mend(ctx context.Context, g *generation, f *fault) error {
 				s.records.warn(measure.Warning{Lab: w.lab.ID, Text: f.reason + ": it was started again"})
 				continue
 			}
-			f = &fault{cell: -1, reason: fmt.Sprintf("%s; starting it again failed: %v", f.reason, err)}
+			f = &fault{visit: -1, reason: fmt.Sprintf("%s; starting it again failed: %v", f.reason, err)}
 		}
 		s.drop(lab, f)
 		w.lab.close()

@@ -66,11 +66,12 @@ func (s Sample) resolve() (*experiment.Resolved, error) {
 			ID: lab.ID + "/" + w.ID(ofWorkload), Network: n.Name, Runtime: s.Runtime.Describe().Name, Placement: string(placement), Pairs: 1,
 			Family: experiment.Families()[0], Affinity: affinity, Workload: w.Name, Params: ofWorkload, Primary: w.Primary(ofWorkload),
 		},
-		Workload: s.Workload, Driver: s.Driver, Params: ofWorkload, Trial: trial,
+		Workload: s.Workload, Driver: s.Driver, Params: ofWorkload, Trial: trial, Warm: time.Duration(w.Warm * float64(trial)),
 	}
 	e := experiment.Base()
 	e.Tune.MTU = tryMTU
-	return &experiment.Resolved{Experiment: e, Labs: []experiment.Lab{lab}, Cells: []experiment.Cell{cell}}, nil
+	visit := experiment.Visit{ID: cell.ID, Cells: []int{0}}
+	return &experiment.Resolved{Experiment: e, Labs: []experiment.Lab{lab}, Cells: []experiment.Cell{cell}, Visits: []experiment.Visit{visit}}, nil
 }
 
 // Try builds a sample as a run does, proves that its pair passes packets of full size, has its workload a trial, and removes everything. It
@@ -103,8 +104,8 @@ func Try(ctx context.Context, s Sample, start StartHost) error {
 	if !p.OK {
 		return fmt.Errorf("proof failed: %s: %s", p.Claim, p.Detail)
 	}
-	control := &workloadControl{cells: resolved.Cells}
-	trials, err := control.run(ctx, g, cells)
+	control := &workloadControl{cells: resolved.Cells, visits: resolved.Visits}
+	trials, err := control.run(ctx, g, []int{0})
 	switch {
 	case err != nil:
 		return err

@@ -297,11 +297,10 @@ func (t trial) record(cell experiment.Cell, generation, block int, started int64
 	}
 	r.Metrics["dead_time"] = t.timing.Dead.Seconds()
 	r.Metrics["drain_time"] = t.timing.Drain.Seconds()
-	primary := cell.Workload.Describe().Primary(cell.Params)
 	for q, h := range t.durations {
 		if q := traffic.Quantity(q); q != traffic.Latency && q != traffic.OneWay && h != nil { // the histograms have both; and 100,000 trials are to fit into 50 MB
 			for _, name := range []string{q.Name() + "_mean", q.Name() + "_p50"} {
-				if name != primary {
+				if name != cell.Primary {
 					delete(r.Metrics, name)
 				}
 			}

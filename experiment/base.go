@@ -23,8 +23,12 @@ func Base() Experiment {
 	}
 }
 
-// ParseLoad reads a workload as the command line has it: "udp-rr(payload=64,mode=wait,driver=sockperf)".
+// ParseLoad reads a workload as the command line has it: "udp-rr(payload=64,mode=wait,driver=sockperf)", or several at once:
+// "mix(udp-rr(payload=64)*3,tcp-stream)".
 func ParseLoad(s string) (Load, error) {
+	if IsMix(s) {
+		return parseMix(s)
+	}
 	name, given, err := part.Parse("workload", s)
 	if err != nil {
 		return Load{}, err

@@ -95,9 +95,10 @@ type Factors struct {
 	Affinities  []string    `json:"affinities"`
 }
 
-// Load is one workload and the placements in which it runs.
+// Load is one workload, or a mix of several, and the placements in which it runs.
 type Load struct {
-	Choice
+	Choice                 // of a mix: its name is "mix"
+	Mix        []Member    `json:"mix,omitempty"`        // of a mix: its members, at least two
 	Driver     string      `json:"driver,omitempty"`     // whose program drives it; "": nettoll's own engine
 	Placements []Placement `json:"placements,omitempty"` // nil: all of the experiment's
 }

@@ -51,8 +51,8 @@ func (r *Resolved) blockTime() time.Duration {
 	if r.Experiment.Design.Probe != "" {
 		sum = switchTime
 	}
-	for _, c := range r.Cells {
-		sum += c.Trial
+	for _, v := range r.Visits {
+		sum += r.Cells[v.Cells[0]].Trial
 	}
 	return sum
 }
@@ -82,7 +82,7 @@ func (r *Resolved) Forecast(spread float64) Forecast {
 		f.Memory += int64(2*c.Pairs) * endpointMemory
 	}
 	build := time.Duration(f.Hosts)*hostTime + time.Duration(f.Containers)*containerTime
-	f.Block = r.blockTime() + time.Duration(len(r.Cells))*turnTime
+	f.Block = r.blockTime() + time.Duration(len(r.Visits))*turnTime
 	for _, c := range r.Cells {
 		if c.Probe != "" {
 			f.Probed += c.Trial + turnTime
@@ -159,7 +159,7 @@ func (r *Resolved) Check(l Limits) error {
 		if lab.Hosts > 1 {
 			neighbours += ends + 2*lab.Hosts // and the gateways know them, and each other
 		}
-		tracked += ends * len(r.Cells)
+		tracked += ends * len(r.Visits)
 	}
 	f := r.Forecast(DefaultSpread)
 	for _, x := range []struct {

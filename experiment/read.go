@@ -292,7 +292,7 @@ func workloads(e *Experiment, parts Parts) shape {
 	for _, d := range parts.Drivers {
 		known = append(known, choice{d.Describe().Name, d.Describe().Summary})
 	}
-	p := &partShape{kind: "workload", parts: parts.kind("workload")}
+	p := &partShape{kind: "workload", parts: parts.kind("workload"), mix: mixes(e, parts)}
 	p.begin = func() { drivers, at = []string{""}, nil }
 	p.own = func(string) []field {
 		return []field{
@@ -305,13 +305,8 @@ func workloads(e *Experiment, parts Parts) shape {
 			{name: "placement", shape: placements(&at)},
 		}
 	}
-	p.take = func(n *node, c Choice) error {
-		w, err := parts.Workload(c.Name)
-		if err != nil {
-			return err
-		}
-		d := w.Describe()
-		params, err := d.Resolve(c.Params)
+	p.take = func(_ *node, c Choice) error {
+		d, params, err := parts.described(c)
 		if err != nil {
 			return err
 		}
@@ -329,7 +324,7 @@ func workloads(e *Experiment, parts Parts) shape {
 		}
 		return nil
 	}
-	return shape{doc: "What traffic the pairs exchange. A parameter given as a list is crossed.", items: &shape{parts: p}, lone: true}
+	return shape{doc: "What traffic the pairs exchange. A parameter given as a list is crossed; a mix is several workloads at once.", items: &shape{parts: p}, lone: true}
 }
 
 func design(d *Design) shape {

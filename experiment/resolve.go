@@ -23,7 +23,16 @@ type Cell struct {
 	Driver   driver.Driver // nil: nettoll's own engine
 	Params   part.Params   // of the workload
 	Trial    time.Duration
+	Warm     time.Duration // of a trial, before its window opens
 	Plant    time.Duration
+	Visit    int // index into Resolved.Visits
+	First    int // the first of its pairs in its lab; the others follow
+}
+
+// Visit is what has one turn in a block: a cell, or all members of a mix, whose pairs talk at the same time.
+type Visit struct {
+	ID    string // of the cell, or of the mix: "bridge/same-host/4/mix(udp-rr(…)*3,tcp-stream(…)*1)"
+	Cells []int  // indices into Resolved.Cells: of the same lab, family, probe, trial and warm-up
 }
 
 // Lab is what has to be built: one stack × placement × pairs × affinity, or the twin's.
@@ -49,6 +58,7 @@ type Resolved struct {
 	Experiment Experiment
 	Cells      []Cell
 	Labs       []Lab
+	Visits     []Visit
 	Omitted    []Omission
 	Notes      []string // what the reader should know of how it was resolved
 }
@@ -146,16 +156,12 @@ func (s stack) same(o stack) bool {
 		s.Filter.name() == o.Filter.name() && s.Tunnel.name() == o.Tunnel.name() && s.Encryption.name() == o.Encryption.name()
 }
 
-// group is what cells share that are compared with each other.
+// group is what cells share that are compared with each other; the members of a mix have such cells each.
 type group struct {
-	workload  workload.Workload
-	params    part.Params
-	told      []string      // names of the parameters that records hold
-	driver    driver.Driver // nil: nettoll's own
-	load      string        // id of workload and driver
+	members   []member // one, or those of a mix
 	placement Placement
 	hosts     int // of a lab
-	pairs     int
+	pairs     int // of a lab
 	family    string
 	affinity  string
 	usual     int // hosts of a cross-host lab where nothing else is said
@@ -183,22 +189,11 @@ func Resolve(e Experiment, parts Parts, cpus int) (*Resolved, error) {
 	}
 	for _, load := range e.Workloads {
 		g := group{usual: e.Hosts}
-		if g.workload, err = parts.Workload(load.Name); err != nil {
+		if g.members, err = load.resolve(parts); err != nil {
 			return nil, err
 		}
-		d := g.workload.Describe()
-		if g.params, err = d.Resolve(load.Params); err != nil {
-			return nil, err
-		}
-		g.load, g.told = d.ID(g.params), e.told(d)
-		if load.Driver != "" {
-			if g.driver, err = parts.Driver(load.Driver); err != nil {
-				return nil, err
-			}
-			if err := g.driver.Serves(d, g.params); err != nil {
-				return nil, err
-			}
-			g.load = withDriver(g.load, load.Driver)
+		for i := range g.members {
+			g.members[i].told = e.told(g.members[i].workload.Describe())
 		}
 		for _, g.placement = range e.Factors.Placements {
 			if load.Placements != nil && !slices.Contains(load.Placements, g.placement) {
@@ -231,9 +226,9 @@ func Resolve(e Experiment, parts Parts, cpus int) (*Resolved, error) {
 func (e Experiment) told(d workload.Description) []string {
 	var names []string
 	for _, p := range d.Params {
-		if !p.Quiet || slices.ContainsFunc(e.Workloads, func(l Load) bool {
-			params, err := d.Resolve(l.Params)
-			return l.Name == d.Name && err == nil && params[p.Name] != p.Default
+		if !p.Quiet || slices.ContainsFunc(e.choices(), func(c Choice) bool {
+			params, err := d.Resolve(c.Params)
+			return c.Name == d.Name && err == nil && params[p.Name] != p.Default
 		}) {
 			names = append(names, p.Name)
 		}
@@ -298,42 +293,21 @@ func (g group) where() string {
 	if g.affinity != Affinities()[0] {
 		w += "/" + g.affinity
 	}
-	return w + "/" + g.load
+	return w + "/" + g.load()
 }
 
-// trial is how long the trials of a group are.
-func (g group) trial(asked time.Duration, cpus int) time.Duration {
-	d := g.workload.Describe()
-	switch {
-	case g.driver != nil:
-		return max(asked, g.driver.Trial(d, g.params))
-	case asked != 0:
-		return asked
-	}
-	return max(d.Trial(g.params), turnsPerTrial*tick*time.Duration(threadsPerCPU(g.affinity, g.pairs, cpus)))
-}
-
-// add adds the cells of a group.
+// add adds the cells of a group, and of a mix those of all of its members.
 func (r *Resolved) add(stacks []stack, g group, cpus int) {
-	d := g.workload.Describe()
-	// Both ends of a pair spin: a CPU that holds two of them lets each wait a tick for the other.
-	if d.Spins(g.params) && threadsPerCPU(g.affinity, g.pairs, cpus) > 1 {
-		pairs := "1 pair spins"
-		if g.pairs > 1 {
-			pairs = fmt.Sprintf("%d pairs spin", g.pairs)
-		}
-		r.omit(g.where(), "%s on %d CPUs (affinity %s), and a CPU cannot hold two that do", pairs, cpus, g.affinity)
+	if reason := g.refused(cpus); reason != "" {
+		r.omit(g.where(), "%s", reason)
 		return
 	}
-	if g.driver != nil && g.driver.Describe().IPv4Only && g.family == "ipv6" {
-		r.omit(g.where(), "%s cannot use addresses of IPv6", g.driver.Describe().Name)
-		return
-	}
-	id := fmt.Sprintf("%s|%s|%d|%s|%s", g.load, g.placement, g.pairs, g.family, g.affinity)
+	where := fmt.Sprintf("|%s|%d|%s|%s", g.placement, g.pairs, g.family, g.affinity)
 	if g.placement == CrossHost && g.hosts != g.usual {
-		id += fmt.Sprintf("|%d", g.hosts)
+		where += fmt.Sprintf("|%d", g.hosts)
 	}
-	if slices.ContainsFunc(r.Cells, func(c Cell) bool { return c.Group == id }) {
+	id := func(m member) string { return g.load() + g.of(m) + where }
+	if slices.ContainsFunc(r.Cells, func(c Cell) bool { return c.Group == id(g.members[0]) }) {
 		r.omit(g.where(), "it is asked for twice")
 		return
 	}
@@ -342,14 +316,8 @@ func (r *Resolved) add(stacks []stack, g group, cpus int) {
 		if !s.at(g.placement) {
 			continue
 		}
-		if x, ok := s.network.(network.Excluder); ok {
-			if reason := x.Exclude(g.hosts, s.params); reason != "" {
-				r.omit(s.id+"/"+string(g.placement), "%s", reason)
-				continue
-			}
-		}
-		if x, ok := s.network.(network.Translator); ok && d.Alone && x.Translates(g.hosts, s.params) {
-			r.omit(s.id+"/"+g.where(), "%s has no ports, and ports are what %s translates: its host would answer", d.Name, s.id)
+		if what, reason := s.excluded(g); reason != "" {
+			r.omit(what, "%s", reason)
 			continue
 		}
 		here = append(here, s)
@@ -358,17 +326,45 @@ func (r *Resolved) add(stacks []stack, g group, cpus int) {
 		r.omit(g.where(), "the baseline %s is not measured there, and nothing can be compared", stacks[0].id)
 		return
 	}
-	base := r.cell(here[0], g, id, cpus)
-	twin := r.cell(here[0], g, id, cpus)
-	r.twin(twin)
-	for _, s := range here[1:] {
-		r.Cells[r.cell(s, g, id, cpus)].Baseline = r.Cells[base].ID
+	first, visit := 0, len(r.Visits)
+	for i, pairs := range g.pairsOf() {
+		m := g.members[i]
+		base := len(r.Cells)
+		r.cell(here[0], g, m, id(m), cpus)
+		r.twin(r.cell(here[0], g, m, id(m), cpus))
+		for _, s := range here[1:] {
+			r.Cells[r.cell(s, g, m, id(m), cpus)].Baseline = r.Cells[base].ID
+		}
+		for j := base; j < len(r.Cells); j++ {
+			c := &r.Cells[j]
+			c.Lab = r.lab(here[max(0, j-base-1)], g, c.Twin)
+			c.Pairs, c.First = pairs, first
+		}
+		if r.Experiment.Design.Probe != "" && !g.mixed() {
+			r.probed(base)
+		}
+		for j := base; j < len(r.Cells); j++ {
+			c := &r.Cells[j]
+			if c.Visit = visit + j - base; c.Visit == len(r.Visits) {
+				r.Visits = append(r.Visits, Visit{ID: strings.Replace(c.ID, g.load()+g.of(m), g.load(), 1)})
+			}
+			r.Visits[c.Visit].Cells = append(r.Visits[c.Visit].Cells, j)
+		}
+		first += pairs
 	}
-	for i := base; i < len(r.Cells); i++ {
-		r.Cells[i].Lab = r.lab(here[max(0, i-base-1)], g, r.Cells[i].Twin)
+	if g.mixed() {
+		r.doubtMix(g)
 	}
-	if r.Experiment.Design.Probe != "" {
-		r.probed(base)
+}
+
+// doubtMix says what cannot be known of a mix.
+func (r *Resolved) doubtMix(g group) {
+	const note = "in a mix soft interrupts are charged to whoever they interrupt: the CPU figures of a member hold some of the others', and the run time of ksoftirqd is in none"
+	if !slices.Contains(r.Notes, note) {
+		r.Notes = append(r.Notes, note)
+	}
+	if probe := r.Experiment.Design.Probe; probe != "" {
+		r.omit(g.where()+"+"+probe, "the probe counts for all members of a mix together, and nobody could say for which")
 	}
 }
 
@@ -391,26 +387,31 @@ func (r *Resolved) probed(base int) {
 	}
 }
 
-// cell adds a cell without its lab and returns its index.
-func (r *Resolved) cell(s stack, g group, id string, cpus int) int {
-	d, n := g.workload.Describe(), s.network.Describe()
+// cell adds a cell of a member without its lab and pairs, and returns its index.
+func (r *Resolved) cell(s stack, g group, m member, id string, cpus int) int {
+	d, n := m.workload.Describe(), s.network.Describe()
 	params := part.Params{}
-	for _, name := range g.told {
-		params[name] = g.params[name]
+	for _, name := range m.told {
+		params[name] = m.params[name]
 	}
 	implementation := map[string]string{"network": n.Implementation, "runtime": s.runtime.Describe().Implementation}
-	if g.driver != nil {
-		params["driver"] = g.driver.Describe().Name
+	if m.driver != nil {
+		params["driver"] = m.driver.Describe().Name
 	}
-	r.Cells = append(r.Cells, Cell{
+	c := Cell{
 		Cell: measure.Cell{
-			ID: s.id + "/" + g.where(), Group: id, Stack: s.Name,
+			ID: s.id + "/" + g.where() + g.of(m), Group: id, Stack: s.Name,
 			Network: n.Params.Short(n.Name, s.params), Filter: s.Filter.name(), Tunnel: s.Tunnel.name(), Encryption: s.Encryption.name(),
-			Runtime: s.runtime.Describe().Name, Placement: string(g.placement), Hosts: g.hosts, Pairs: g.pairs, Family: g.family, Affinity: g.affinity,
-			Workload: d.Name, Params: params, Primary: d.Primary(g.params), Implementation: implementation,
+			Runtime: s.runtime.Describe().Name, Placement: string(g.placement), Hosts: g.hosts, Family: g.family, Affinity: g.affinity,
+			Workload: d.Name, Params: params, Mix: g.mix(), Primary: d.Primary(m.params), Implementation: implementation,
 		},
-		Workload: g.workload, Driver: g.driver, Params: g.params, Trial: g.trial(r.Experiment.Design.Trial, cpus),
-	})
+		Workload: m.workload, Driver: m.driver, Params: m.params,
+	}
+	c.Trial, c.Warm = g.trial(r.Experiment.Design.Trial, cpus)
+	if g.mixed() {
+		c.LabPairs = g.pairs
+	}
+	r.Cells = append(r.Cells, c)
 	return len(r.Cells) - 1
 }
 

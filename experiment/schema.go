@@ -55,7 +55,10 @@ func (s shape) core() map[string]any {
 		return m
 	case s.items != nil:
 		item := s.items.schema()
-		array := map[string]any{"type": "array", "minItems": 1, "items": item}
+		array := map[string]any{"type": "array", "minItems": max(1, s.least), "items": item}
+		if s.most > 0 {
+			array["maxItems"] = s.most
+		}
 		if s.lone {
 			return map[string]any{"anyOf": []any{item, array}}
 		}
@@ -117,10 +120,16 @@ func (p *partShape) schema() map[string]any {
 				properties[f.name] = f.schema()
 			}
 		}
+		whole := map[string]any{d.name: map[string]any{"type": []string{"object", "null"}, "properties": properties, "additionalProperties": false}}
+		for _, f := range p.beside {
+			whole[f.name] = f.schema()
+		}
 		list = append(list, map[string]any{
-			"type": "object", "required": []string{d.name}, "additionalProperties": false, "description": d.summary,
-			"properties": map[string]any{d.name: map[string]any{"type": []string{"object", "null"}, "properties": properties, "additionalProperties": false}},
+			"type": "object", "required": []string{d.name}, "additionalProperties": false, "description": d.summary, "properties": whole,
 		})
+	}
+	if p.mix != nil {
+		list = append(list, p.mix.schema())
 	}
 	return map[string]any{"anyOf": append([]any{enum(bare)}, list...)}
 }

@@ -29,7 +29,8 @@ type shape struct {
 	example string
 
 	// Of a list.
-	lone bool // one item may stand without its list
+	lone        bool // one item may stand without its list
+	least, most int  // how many items; 0: any number but none
 
 	done func(n *node) error // is called when all of it was read
 }
@@ -192,6 +193,9 @@ func (s shape) readItems(path string, n *node) error {
 	if len(n.values) == 0 {
 		return n.wrong("%s is an empty list (want %s)", path, s.items.wanted())
 	}
+	if len(n.values) < s.least || s.most > 0 && len(n.values) > s.most {
+		return n.wrong("%s is a list of %d (want %d to %d)", path, len(n.values), s.least, s.most)
+	}
 	for i, item := range n.values {
 		if item.kind == scalar {
 			if j := slices.IndexFunc(n.values[:i], func(o *node) bool { return o.kind == scalar && o.text == item.text }); j >= 0 && s.items.parts == nil {
@@ -210,6 +214,12 @@ type partShape struct {
 	kind  string // "network"
 	parts []described
 	own   func(name string) []field // further keys beside the parameters, which are not the part's: driver, placement
+	// beside are keys beside the name: {NAME: {parameter: value}, share: 3}.
+	beside []field
+	// mix is an entry that has the key "mix" instead of a name; nil where there can be none.
+	mix *shape
+	// refused says why a name or a key cannot be here, "" of one that may be or that nobody knows; nil: there is none.
+	refused func(word string) string
 	// take gets one part with one combination of its parameters, and what the further keys have read is set.
 	take func(n *node, c Choice) error
 	// begin is called before the parameters of a part are read.
@@ -223,9 +233,12 @@ type described struct {
 }
 
 func (p *partShape) names() []string {
-	list := make([]string, len(p.parts))
-	for i, d := range p.parts {
-		list[i] = d.name
+	var list []string
+	for _, d := range p.parts {
+		list = append(list, d.name)
+	}
+	if p.mix != nil {
+		list = append(list, Mix)
 	}
 	return list
 }
@@ -234,26 +247,53 @@ func (p *partShape) wanted() string {
 	return fmt.Sprintf("the name of a %s, or {NAME: {parameter: value}}", p.kind)
 }
 
-func (p *partShape) read(path string, n *node) error {
-	key, value := n, (*node)(nil)
-	switch {
-	case n.kind == object && len(n.keys) == 1:
-		key, value = n.keys[0], n.values[0]
-	case n.kind == object && len(n.keys) > 1:
-		return n.keys[1].wrong("%s: %q beside %q (want one %s in each entry, its parameters below it)", path, n.keys[1].text, n.keys[0].text, p.kind)
-	case n.kind != scalar:
-		return n.wrong("%s is %s (want %s)", path, n.kind, p.wanted())
+// entry finds the name of a part and what stands below it, and reads what stands beside it.
+func (p *partShape) entry(path string, n *node) (key, value *node, err error) {
+	if n.kind == scalar {
+		return n, nil, nil
 	}
-	i := slices.Index(p.names(), key.text)
+	if n.kind != object {
+		return nil, nil, n.wrong("%s is %s (want %s)", path, n.kind, p.wanted())
+	}
+	for i, k := range n.keys {
+		if f := slices.IndexFunc(p.beside, func(f field) bool { return f.name == k.text }); f >= 0 {
+			if err := p.beside[f].read(join(path, k.text), n.values[i]); err != nil {
+				return nil, nil, err
+			}
+			continue
+		}
+		if key != nil {
+			return nil, nil, k.wrong("%s: %q beside %q (want one %s in each entry, its parameters below it)", path, k.text, key.text, p.kind)
+		}
+		key, value = k, n.values[i]
+	}
+	if key == nil {
+		return nil, nil, n.wrong("%s is %s without a name (want %s)", path, n.kind, p.wanted())
+	}
+	return key, value, nil
+}
+
+func (p *partShape) read(path string, n *node) error {
+	if p.mix != nil && (n.kind == object && n.index(Mix) >= 0 || n.kind == scalar && n.text == Mix) {
+		return p.mix.read(path, n)
+	}
+	if p.begin != nil {
+		p.begin()
+	}
+	key, value, err := p.entry(path, n)
+	if err != nil {
+		return err
+	}
+	if p.refused != nil && p.refused(key.text) != "" {
+		return key.wrong("%s: %s", path, p.refused(key.text))
+	}
+	i := slices.IndexFunc(p.parts, func(d described) bool { return d.name == key.text })
 	if i < 0 {
 		err := &UnknownError{Kind: p.kind, Name: key.text, Known: p.names()}
 		return key.wrong("%w%s", err, meant(key.text, err.Known))
 	}
 	d := p.parts[i]
 	path += "." + d.name
-	if p.begin != nil {
-		p.begin()
-	}
 	combinations := []part.Params{{}}
 	if value != nil && value.kind != null {
 		if value.kind != object {
@@ -270,6 +310,9 @@ func (p *partShape) read(path string, n *node) error {
 				}
 				continue
 			}
+			if p.refused != nil && p.refused(k.text) != "" {
+				return k.wrong("%s: %s", join(path, k.text), p.refused(k.text))
+			}
 			param, err := d.params.Find(p.kind+" "+d.name, k.text)
 			if err != nil {
 				known := p.keys(d)
@@ -278,6 +321,9 @@ func (p *partShape) read(path string, n *node) error {
 			texts, err := values(param, join(path, k.text), value.values[j])
 			if err != nil {
 				return err
+			}
+			if many := len(combinations) * len(texts); many > maxCells {
+				return k.wrong("%s: %d combinations of parameters (at most %d can be measured at once)", path, many, maxCells)
 			}
 			combinations = cross(combinations, k.text, texts)
 		}

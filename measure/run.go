@@ -49,6 +49,8 @@ type Cell struct {
 	Affinity       string            `json:"affinity"`
 	Workload       string            `json:"workload"`
 	Params         map[string]string `json:"params,omitempty"`         // payload, mode, …
+	Mix            []string          `json:"mix,omitempty"`            // the members of the mix that the cell is one of, itself among them: "udp-rr(payload=64,mode=wait)*3"
+	LabPairs       int               `json:"lab_pairs,omitempty"`      // of all members of the mix together, while Pairs are the cell's own
 	Primary        string            `json:"primary"`                  // the metric that governs stopping
 	Probe          string            `json:"probe,omitempty"`          // what is switched on during its trials: "softirq"; they do not govern stopping
 	Unprobed       string            `json:"unprobed,omitempty"`       // with a probe: id of the same cell without

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/traffic/program"
 )
 
 // Workload is one kind of traffic.
@@ -42,9 +43,23 @@ type Description struct {
 	Warm       float64                         // share of a trial that passes before the window opens
 	Spins      func(part.Params) bool          // both ends keep a CPU busy while they wait
 	Alone      bool                            // the kernel of the sink's machine answers: a source needs no sink to be there
+	Port       uint16                          // the only one that its sinks can listen at; 0: the one that each is given
+	IPv4Only   bool                            // it cannot use addresses of IPv6
 	Params     part.List
+	Derive     func(part.Params)       // of checked values: fills in what follows from others; what it has filled in it leaves alone; nil: nothing does
+	ByHand     func(part.Params) error // of checked values: why the two ends, which do not trust each other by hand, cannot run it; nil: they can
 	Refuse     func(part.Params) error // of checked values: which of them cannot go together; nil: all can
-	Metrics    []string                // all that its trials may have, with CPUMetrics and DurationMetrics
+	// Programs are those of others that its endpoints start; nil: none. Their versions are part of the record, and by hand they are refused.
+	Programs func(part.Params) []program.Needed
+	Metrics  []string // all that its trials may have, with CPUMetrics and DurationMetrics
+}
+
+// Needs returns the programs of others that endpoints with these parameters start.
+func (d Description) Needs(p part.Params) []program.Needed {
+	if d.Programs == nil {
+		return nil
+	}
+	return d.Programs(p)
 }
 
 // Side is which end of a pair an endpoint is.
@@ -166,6 +181,9 @@ type Result struct {
 // Resolve completes and checks parameters. An unknown name or a value out of range is an error that lists the alternatives.
 func (d Description) Resolve(given map[string]string) (part.Params, error) {
 	p, err := d.Params.Resolve("workload "+d.Name, given)
+	if err == nil && d.Derive != nil {
+		d.Derive(p)
+	}
 	if err != nil || d.Refuse == nil {
 		return p, err
 	}
@@ -173,6 +191,17 @@ func (d Description) Resolve(given map[string]string) (part.Params, error) {
 		return nil, fmt.Errorf("workload %s: %w", d.Name, err)
 	}
 	return p, nil
+}
+
+// AcrossTrust says why a workload cannot run by hand, between ends that do not trust each other; nil: it can.
+func (d Description) AcrossTrust(p part.Params) error {
+	if d.ByHand == nil {
+		return nil
+	}
+	if err := d.ByHand(p); err != nil {
+		return fmt.Errorf("workload %s does not run by hand: %w", d.Name, err)
+	}
+	return nil
 }
 
 // ID is the workload's part of a cell id: "udp-rr(payload=64,mode=wait)", parameters in the description's order.

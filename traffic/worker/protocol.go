@@ -39,15 +39,16 @@ type CongestionParams struct {
 	Candidates []string `json:"candidates"`
 }
 
-// OpenParams opens endpoints; one that is open for the same cell and pair is closed first.
+// OpenParams opens endpoints; one that is open for the same visit and seat is closed first.
 type OpenParams struct {
 	Endpoints []EndpointSpec `json:"endpoints"`
 }
 
 // EndpointSpec is one endpoint, and where its sockets open.
 type EndpointSpec struct {
-	Cell      int           `json:"cell"` // number on the board
-	Seat      int           `json:"seat"` // thread of this worker that drives it
+	Cell      int           `json:"cell"`  // whose samples it makes
+	Visit     int           `json:"visit"` // number on the board: of the cell's own visit, or of the mix whose member it is
+	Seat      int           `json:"seat"`  // thread of this worker that drives it
 	Namespace string        `json:"namespace"`
 	Spec      workload.Spec `json:"spec"`
 }
@@ -74,9 +75,9 @@ type ProofResult struct {
 	Detail string `json:"detail,omitempty"`
 }
 
-// CollectParams names the cells that had a trial in the last block.
+// CollectParams names the visits that had a trial in the last block.
 type CollectParams struct {
-	Cells []int `json:"cells"`
+	Visits []int `json:"visits"`
 }
 
 // CellSamples is what one cell's trial left in this worker.

@@ -51,7 +51,7 @@ type Worker struct {
 	mirrors   []*proof.Mirror
 }
 
-// table is the endpoints of all cells; threads read it, Open replaces it between blocks.
+// table is the endpoints of all visits, by their number on the board; threads read it, Open replaces it between blocks.
 type table map[int][]slot
 
 type slot struct {
@@ -131,7 +131,7 @@ func (w *Worker) begin(p BeginParams) (nothing, error) {
 	for seat := range p.Pairs {
 		t := &traffic.Thread{
 			Board: board, Seat: traffic.Seat{Worker: p.Worker, Pair: seat}, Run: p.Run, Softirqd: softirqd,
-			Endpoint: func(cell int) traffic.Endpoint { return w.endpoint(cell, seat) },
+			Endpoint: func(visit int) traffic.Endpoint { return w.endpoint(visit, seat) },
 			Ready:    ready, ThreadIDs: ids,
 		}
 		if len(p.CPUs) > 0 {
@@ -155,9 +155,9 @@ func (w *Worker) begin(p BeginParams) (nothing, error) {
 	return nothing{}, thread.Park(hot)
 }
 
-// endpoint returns what a thread drives in a cell. It is called during a turn and locks nothing.
-func (w *Worker) endpoint(cell, seat int) traffic.Endpoint {
-	slots := (*w.endpoints.Load())[cell]
+// endpoint returns what a thread drives in a visit. It is called during a turn and locks nothing.
+func (w *Worker) endpoint(visit, seat int) traffic.Endpoint {
+	slots := (*w.endpoints.Load())[visit]
 	if seat >= len(slots) {
 		return nil
 	}
@@ -225,8 +225,8 @@ func (w *Worker) opener(s workload.Spec) (func(workload.Spec) (traffic.Endpoint,
 
 func (w *Worker) open(p OpenParams) (nothing, error) {
 	next := table{}
-	for cell, slots := range *w.endpoints.Load() {
-		next[cell] = slices.Clone(slots)
+	for visit, slots := range *w.endpoints.Load() {
+		next[visit] = slices.Clone(slots)
 	}
 	defer func() { w.endpoints.Store(&next) }()
 	for _, spec := range p.Endpoints {
@@ -237,11 +237,11 @@ func (w *Worker) open(p OpenParams) (nothing, error) {
 		if err != nil {
 			return nothing{}, err
 		}
-		slots := next[spec.Cell]
+		slots := next[spec.Visit]
 		for len(slots) <= spec.Seat {
 			slots = append(slots, slot{})
 		}
-		next[spec.Cell] = slots
+		next[spec.Visit] = slots
 		s := &slots[spec.Seat]
 		if s.endpoint != nil {
 			s.endpoint.Close()
@@ -259,16 +259,16 @@ func (w *Worker) open(p OpenParams) (nothing, error) {
 	return nothing{}, nil
 }
 
-// each calls f for every open endpoint, in the order of cells and seats.
+// each calls f for every open endpoint, in the order of visits and seats.
 func (w *Worker) each(f func(slot) error) error {
 	t := *w.endpoints.Load()
-	cells := make([]int, 0, len(t))
-	for cell := range t {
-		cells = append(cells, cell)
+	visits := make([]int, 0, len(t))
+	for visit := range t {
+		visits = append(visits, visit)
 	}
-	slices.Sort(cells)
-	for _, cell := range cells {
-		for _, s := range t[cell] {
+	slices.Sort(visits)
+	for _, visit := range visits {
+		for _, s := range t[visit] {
 			if s.endpoint == nil {
 				continue
 			}
@@ -338,43 +338,20 @@ func (w *Worker) proofClose(nothing) (nothing, error) {
 
 func (w *Worker) collect(p CollectParams) ([]CellSamples, error) {
 	t := *w.endpoints.Load()
-	all := make([]CellSamples, 0, len(p.Cells))
-	for _, cell := range p.Cells {
-		c := CellSamples{Cell: cell}
-		var sums [traffic.Quantities]*hdrhistogram.Histogram
-		for _, s := range t[cell] {
-			if s.endpoint == nil {
+	all := make([]CellSamples, 0, len(p.Visits))
+	for _, visit := range p.Visits {
+		var of []slot // of one cell; those of a mix's members follow each other
+		for i, s := range t[visit] {
+			of = append(of, s)
+			if i+1 < len(t[visit]) && t[visit][i+1].spec.Cell == s.spec.Cell {
 				continue
 			}
-			if k, ok := s.endpoint.(traffic.Collector); ok {
-				k.Collect()
-			}
-			c.Pairs = append(c.Pairs, s.spec.Spec.Pair)
-			c.Side = append(c.Side, s.spec.Spec.Side)
-			c.Samples = append(c.Samples, *s.endpoint.Sample())
-			for q, r := range s.endpoint.Recorders() {
-				if r == nil || r.Count == 0 {
-					continue
-				}
-				if sums[q] == nil {
-					sums[q] = traffic.NewHistogram()
-				}
-				if err := r.AddTo(sums[q]); err != nil {
-					return nil, err
-				}
-			}
-		}
-		for q, sum := range sums {
-			if sum == nil {
-				continue
-			}
-			encoded, err := measure.EncodeHistogram(sum)
+			c, err := samples(s.spec.Cell, of)
 			if err != nil {
 				return nil, err
 			}
-			c.Histograms[q] = encoded
+			all, of = append(all, c), nil
 		}
-		all = append(all, c)
 	}
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
@@ -382,4 +359,42 @@ func (w *Worker) collect(p CollectParams) ([]CellSamples, error) {
 		runtime.GC()
 	}
 	return all, nil
+}
+
+// samples gathers what the last trial of a cell left at its endpoints.
+func samples(cell int, at []slot) (CellSamples, error) {
+	c := CellSamples{Cell: cell}
+	var sums [traffic.Quantities]*hdrhistogram.Histogram
+	for _, s := range at {
+		if s.endpoint == nil {
+			continue
+		}
+		if k, ok := s.endpoint.(traffic.Collector); ok {
+			k.Collect()
+		}
+		c.Pairs = append(c.Pairs, s.spec.Spec.Pair)
+		c.Side = append(c.Side, s.spec.Spec.Side)
+		c.Samples = append(c.Samples, *s.endpoint.Sample())
+		for q, r := range s.endpoint.Recorders() {
+			if r == nil || r.Count == 0 {
+				continue
+			}
+			if sums[q] == nil {
+				sums[q] = traffic.NewHistogram()
+			}
+			if err := r.AddTo(sums[q]); err != nil {
+				return c, err
+			}
+		}
+	}
+	for q, sum := range sums {
+		if sum == nil {
+			continue
+		}
+		var err error
+		if c.Histograms[q], err = measure.EncodeHistogram(sum); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
 }

@@ -1,0 +1,369 @@
+package experiment
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nettoll/nettoll/driver"
+	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/workload"
+)
+
+// Mix is what a load of several workloads at once is called.
+const Mix = "mix"
+
+// MixSummary says what it is, as [workload.Description] says it of a workload.
+const MixSummary = "several workloads at once, each on its share of the pairs and with its own figures: mix(udp-rr(payload=64)*3,tcp-stream)"
+
+// Limits of a mix. More members than that are more tables than can be held against each other.
+const (
+	minMembers = 2
+	maxMembers = 8
+	maxShare   = 1000
+)
+
+// Member is one workload of a mix.
+type Member struct {
+	Choice
+	Share int `json:"share"` // of the pairs: it has so many parts of the sum of all shares
+}
+
+// IsMix says whether a workload of the command line is a mix.
+func IsMix(s string) bool { return strings.HasPrefix(s, Mix+"(") }
+
+// parseMix reads a mix as the command line has it. A share that is not given is 1.
+func parseMix(whole string) (Load, error) {
+	l := Load{Choice: Choice{Name: Mix}}
+	list, closed := strings.CutSuffix(strings.TrimPrefix(whole, Mix+"("), ")")
+	if !closed {
+		return Load{}, fmt.Errorf("workload %q: want mix(NAME*share,NAME(parameter=value,…)*share,…)", whole)
+	}
+	for _, text := range part.Split(list) {
+		m := Member{Share: 1}
+		if star := strings.LastIndexByte(text, '*'); star > strings.LastIndexByte(text, ')') {
+			if err := wholeShare(strings.TrimSpace(text[star+1:]), &m.Share); err != nil {
+				return Load{}, fmt.Errorf("workload %q: share: %w", whole, err)
+			}
+			text = text[:star]
+		}
+		text = strings.TrimSpace(text)
+		if IsMix(text) {
+			return Load{}, fmt.Errorf("workload %q: %s", whole, notInMix(Mix))
+		}
+		var err error
+		if m.Name, m.Params, err = part.Parse("workload", text); err != nil {
+			return Load{}, fmt.Errorf("workload %q: %w", whole, err)
+		}
+		l.Mix = append(l.Mix, m)
+	}
+	return l, nil
+}
+
+// mixes is the shape of a mix in a file: {mix: [{udp-rr: {payload: 64}, share: 3}, tcp-stream]}. Lists of values are crossed, across members too.
+func mixes(e *Experiment, parts Parts) *shape {
+	var at []Placement
+	var members [][]Member // in the file's order, each with all combinations of its parameters
+	share := 1
+	p := &partShape{kind: "workload", parts: parts.kind("workload"), refused: notInMix}
+	p.begin = func() { members, share = append(members, nil), 1 }
+	p.beside = []field{{name: "share", shape: shape{
+		doc: "How many parts of the pairs are this member's, of the sum of all shares.", number: true, pattern: `^[0-9]+$`, example: "3",
+		take: func(s string) error { return wholeShare(s, &share) },
+	}}}
+	p.take = func(_ *node, c Choice) error {
+		if _, _, err := parts.described(c); err != nil {
+			return err
+		}
+		of := &members[len(members)-1]
+		*of = append(*of, Member{Choice: c, Share: share})
+		return nil
+	}
+	return &shape{
+		doc: "Several workloads at once, each on its share of the pairs and with its own figures.",
+		fields: []field{
+			{name: Mix, required: true, shape: shape{doc: "The members.", items: &shape{parts: p}, least: minMembers, most: maxMembers}},
+			{name: "placement", shape: placements(&at)},
+		},
+		done: func(n *node) error {
+			loads, err := crossMembers(members)
+			for _, l := range loads {
+				if err == nil {
+					_, err = l.resolve(parts)
+				}
+				l.Placements = at
+				e.Workloads = append(e.Workloads, l)
+			}
+			at, members = nil, nil
+			if err != nil {
+				return n.key(Mix).wrong("%w", err)
+			}
+			return nil
+		},
+	}
+}
+
+// crossMembers makes a mix of each combination of its members' parameters.
+func crossMembers(members [][]Member) ([]Load, error) {
+	loads := []Load{{Choice: Choice{Name: Mix}}}
+	for _, alternatives := range members {
+		if many := len(loads) * len(alternatives); many > maxCells {
+			return nil, fmt.Errorf("%d combinations of the members' parameters (at most %d can be measured at once)", many, maxCells)
+		}
+		var next []Load
+		for _, l := range loads {
+			for _, m := range alternatives {
+				one := l
+				one.Mix = append(slices.Clone(l.Mix), m)
+				next = append(next, one)
+			}
+		}
+		loads = next
+	}
+	return loads, nil
+}
+
+// described returns the workload of a choice, and its parameters checked.
+func (p Parts) described(c Choice) (workload.Description, part.Params, error) {
+	w, err := p.Workload(c.Name)
+	if err != nil {
+		return workload.Description{}, nil, err
+	}
+	d := w.Describe()
+	params, err := d.Resolve(c.Params)
+	return d, params, err
+}
+
+func wholeShare(s string, to *int) error { return whole(s, 1, maxShare, to) }
+
+// notInMix says why a word has no place in a mix, "" of one that may have.
+func notInMix(word string) string {
+	switch word {
+	case Mix:
+		return "a mix cannot be a member of a mix: list its members beside the others"
+	case "driver":
+		return "a member of a mix is driven by nettoll's own engine: other programs choose their own time, and the members need one that is common"
+	case "placement":
+		return "all members of a mix are in the same places: the placement belongs beside the mix"
+	}
+	return ""
+}
+
+// resolve finds the workloads of a load, one or the members of a mix.
+func (l Load) resolve(parts Parts) ([]member, error) {
+	if l.Mix == nil {
+		one, err := parts.member(Member{Choice: l.Choice}, l.Driver)
+		return []member{one}, err
+	}
+	if len(l.Mix) < minMembers || len(l.Mix) > maxMembers {
+		return nil, fmt.Errorf("a mix of %d (want %d to %d workloads)", len(l.Mix), minMembers, maxMembers)
+	}
+	if l.Driver != "" {
+		return nil, errors.New(notInMix("driver"))
+	}
+	var all []member
+	for _, m := range l.Mix {
+		if m.Share < 1 || m.Share > maxShare {
+			return nil, fmt.Errorf("share: %d is out of range (want 1 to %d)", m.Share, maxShare)
+		}
+		one, err := parts.member(m, "")
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(all, func(o member) bool { return o.id == one.id }) {
+			return nil, fmt.Errorf("%s is in the mix twice: give it one share that is larger", one.id)
+		}
+		all = append(all, one)
+	}
+	return all, nil
+}
+
+// member is a workload that some pairs of a lab run: all of them, or those of one member of a mix.
+type member struct {
+	workload workload.Workload
+	params   part.Params
+	told     []string      // names of the parameters that records hold
+	driver   driver.Driver // nil: nettoll's own
+	id       string        // of workload and driver
+	share    int
+}
+
+func (p Parts) member(m Member, drivenBy string) (member, error) {
+	one := member{share: m.Share}
+	d, params, err := p.described(m.Choice)
+	if err != nil {
+		return one, err
+	}
+	if one.workload, err = p.Workload(m.Name); err != nil {
+		return one, err
+	}
+	one.params, one.id = params, d.ID(params)
+	if drivenBy != "" {
+		if one.driver, err = p.Driver(drivenBy); err != nil {
+			return one, err
+		}
+		if err := one.driver.Serves(d, one.params); err != nil {
+			return one, err
+		}
+		one.id = withDriver(one.id, drivenBy)
+	}
+	return one, nil
+}
+
+// choices are all workloads of an experiment, members of mixes among them.
+func (e Experiment) choices() []Choice {
+	var all []Choice
+	for _, l := range e.Workloads {
+		if l.Mix == nil {
+			all = append(all, l.Choice)
+		}
+		for _, m := range l.Mix {
+			all = append(all, m.Choice)
+		}
+	}
+	return all
+}
+
+// mixed says whether the group's pairs have several workloads.
+func (g group) mixed() bool { return len(g.members) > 1 }
+
+// load is the id of the workload, or of the mix as the command line has it: "mix(udp-rr(payload=64,mode=wait)*3,tcp-stream(message=131072)*1)".
+func (g group) load() string {
+	if !g.mixed() {
+		return g.members[0].id
+	}
+	return Mix + "(" + strings.Join(g.mix(), ",") + ")"
+}
+
+// mix lists the members of a mix with their shares; nil where there is none.
+func (g group) mix() []string {
+	if !g.mixed() {
+		return nil
+	}
+	var list []string
+	for _, m := range g.members {
+		list = append(list, fmt.Sprintf("%s*%d", m.id, m.share))
+	}
+	return list
+}
+
+// of names a member in ids, after its mix; "" where there is none.
+func (g group) of(m member) string {
+	if !g.mixed() {
+		return ""
+	}
+	return ":" + m.id
+}
+
+// divide shares out pairs by the largest remainder (A. Hamilton, 1792), at least one to each. There are as many pairs as shares, or more.
+func divide(pairs int, shares []int) []int {
+	sum := 0
+	for _, s := range shares {
+		sum += s
+	}
+	counts := make([]int, len(shares))
+	left := pairs
+	for i, s := range shares {
+		counts[i] = max(1, pairs*s/sum)
+		left -= counts[i]
+	}
+	missing := func(i int) int { return pairs*shares[i] - counts[i]*sum } // in pairs, times the sum
+	for ; left > 0; left-- {
+		most := 0
+		for i := range counts {
+			if missing(i) > missing(most) {
+				most = i
+			}
+		}
+		counts[most]++
+	}
+	for ; left < 0; left++ { // those that got one although they had less coming have it from who has most above its share
+		least := -1
+		for i := range counts {
+			if counts[i] > 1 && (least < 0 || missing(i) < missing(least)) {
+				least = i
+			}
+		}
+		counts[least]--
+	}
+	return counts
+}
+
+// pairsOf shares the pairs of a group's labs out to its members. Those of a member follow each other, so that each has its own on every host and
+// CPU, as far as they go.
+func (g group) pairsOf() []int {
+	shares := make([]int, len(g.members))
+	for i, m := range g.members {
+		shares[i] = max(1, m.share)
+	}
+	return divide(g.pairs, shares)
+}
+
+// trial is how long the trials of a group are, and how much of that passes before the window opens: of a mix the longest of both that a member
+// asks for.
+func (g group) trial(asked time.Duration, cpus int) (length, warm time.Duration) {
+	share := 0.0
+	for _, m := range g.members {
+		d := m.workload.Describe()
+		share = max(share, d.Warm)
+		if m.driver != nil {
+			length = m.driver.Trial(d, m.params)
+			continue
+		}
+		length = max(length, d.Trial(m.params), turnsPerTrial*tick*time.Duration(threadsPerCPU(g.affinity, g.pairs, cpus)))
+	}
+	switch {
+	case g.members[0].driver != nil:
+		length = max(length, asked)
+	case asked != 0:
+		length = asked
+	}
+	return length, time.Duration(share * float64(length))
+}
+
+// refused says why a group cannot be measured; "" where it can.
+func (g group) refused(cpus int) string {
+	if n := len(g.members); g.pairs < n {
+		return fmt.Sprintf("%d workloads need a pair each, and there are %d (hint: pairs %d or more)", n, g.pairs, n)
+	}
+	for _, m := range g.members {
+		d := m.workload.Describe()
+		// Both ends of a pair spin: a CPU that holds two of them lets each wait a tick for the other.
+		if d.Spins(m.params) && threadsPerCPU(g.affinity, g.pairs, cpus) > 1 {
+			if g.mixed() {
+				return fmt.Sprintf("%s spins, and %d pairs on %d CPUs (affinity %s) leave it none of its own", m.id, g.pairs, cpus, g.affinity)
+			}
+			pairs := "1 pair spins"
+			if g.pairs > 1 {
+				pairs = fmt.Sprintf("%d pairs spin", g.pairs)
+			}
+			return fmt.Sprintf("%s on %d CPUs (affinity %s), and a CPU cannot hold two that do", pairs, cpus, g.affinity)
+		}
+		if m.driver != nil && m.driver.Describe().IPv4Only && g.family == "ipv6" {
+			return m.driver.Describe().Name + " cannot use addresses of IPv6"
+		}
+	}
+	return ""
+}
+
+// excluded says why a stack cannot be measured with a group, and what that leaves out; "" where it can.
+func (s stack) excluded(g group) (what, reason string) {
+	if x, ok := s.network.(network.Excluder); ok {
+		if reason := x.Exclude(g.hosts, s.params); reason != "" {
+			return s.id + "/" + string(g.placement), reason
+		}
+	}
+	x, ok := s.network.(network.Translator)
+	if !ok || !x.Translates(g.hosts, s.params) {
+		return "", ""
+	}
+	for _, m := range g.members {
+		if d := m.workload.Describe(); d.Alone {
+			return s.id + "/" + g.where(), fmt.Sprintf("%s has no ports, and ports are what %s translates: its host would answer", d.Name, s.id)
+		}
+	}
+	return "", ""
+}
