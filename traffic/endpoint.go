@@ -24,7 +24,7 @@ type Sample struct {
 	Repeated  int64        `json:"repeated,omitempty"`  // further copies of packets that were received, inside the window
 	Reordered int64        `json:"reordered,omitempty"` // of those received, packets that came after one with a higher number (RFC 4737)
 	Total     int64        `json:"total"`               // packets or requests of the whole trial, warm-up included
-	Bytes     int64        `json:"bytes,omitempty"`     // payload of the whole trial
+	Bytes     int64        `json:"bytes,omitempty"`     // payload of the whole trial; of flows (traffic/flows), of what was received inside the window
 	CPU       int64        `json:"cpu"`                 // ns of run time of the thread from opening to leaving
 	User      int64        `json:"user,omitempty"`      // of CPU, ns outside the kernel, which counts them in ticks: right on average only
 	Delayed   int64        `json:"delayed,omitempty"`   // ns in which the thread was ready to run and had no CPU; tcp-stream only

@@ -265,7 +265,10 @@ func (e *End) Run(_ uint64, w traffic.Window) {
 		s := e.Out[i].Schedule
 		due += int64(s.Before(w.Close-w.Open)) - int64(s.Before(e.start))
 	}
-	e.sample.Sent, e.sample.Unsent, e.sample.Total = e.inside, max(0, due-e.inside), e.sent+e.heard
+	e.sample.Sent, e.sample.Unsent, e.sample.Total = e.inside, max(0, due-e.inside), e.sent
+	if len(e.Out) == 0 {
+		e.sample.Total = e.heard
+	}
 	if e.firsts > 0 {
 		e.sample.First /= e.firsts
 	}
@@ -281,9 +284,9 @@ func (e *End) Run(_ uint64, w traffic.Window) {
 // undrained is what a side says whose streams were not drained.
 const undrained = "not all messages came before the drain was over: streams that held some were connected anew"
 
-// drive sends and hears until the trial is over.
-//
-//go:nosplit
+// drive sends and hears until the trial is over. (The functions that it calls again and again are nosplit: without a stack check they hold no point at
+// which the Go scheduler takes the thread. Those that are called once a trial, or where something is wrong, are not: a stack of nosplit functions may be
+// no deeper.)
 func (e *End) drive() {
 	giveUp := e.window.Close + limit
 	for {
@@ -307,7 +310,30 @@ func (e *End) drive() {
 			}
 			next = min(giveUp, e.mark(now))
 		}
-		e.await(now, next)
+		// Where nothing has come it sleeps until shortly before a message is due, or until something else is to be done.
+		wait := next - now
+		if !e.closing && len(e.Out) > 0 && next < e.window.Close {
+			if wait -= nap; wait < nap {
+				wait = 0
+			}
+		}
+		n := e.watcher.Wait(max(wait, 0))
+		if n > 0 && e.StallEvery > 0 {
+			e.stand()
+		}
+		for k := range n {
+			i, read, write := e.watcher.Event(k)
+			if write && e.flows[i].blocked {
+				e.resume(i)
+			}
+			switch {
+			case !read:
+			case e.Streams != nil:
+				e.takeStream(i)
+			default:
+				e.take(i)
+			}
+		}
 	}
 }
 
@@ -337,31 +363,6 @@ func (e *End) asks() int {
 	return len(e.flows)
 }
 
-// await takes what there is. Where there is nothing it sleeps until shortly before a message is due, or until something else is to be done.
-//
-//go:nosplit
-func (e *End) await(now, until int64) {
-	wait := until - now
-	if !e.closing && len(e.Out) > 0 && until < e.window.Close {
-		if wait -= nap; wait < nap {
-			wait = 0
-		}
-	}
-	n := e.watcher.Wait(max(wait, 0))
-	if n > 0 && e.StallEvery > 0 {
-		e.stand()
-	}
-	for k := range n {
-		i, read, write := e.watcher.Event(k)
-		if write && e.flows[i].blocked {
-			e.resume(i)
-		}
-		if read {
-			e.take(i)
-		}
-	}
-}
-
 // stand stands still for the rest of a stall.
 //
 //go:nosplit
@@ -372,6 +373,9 @@ func (e *End) stand() {
 
 // Collect implements [traffic.Collector].
 func (e *End) Collect() {
+	if e.Streams != nil {
+		e.sample.Resent = e.Streams.counted()
+	}
 	switch {
 	case e.sample.Failure != "":
 	case e.broken > 0:

@@ -8,14 +8,10 @@ import (
 	"github.com/nettoll/nettoll/traffic"
 )
 
-// take takes what has come on a flow, a turn of it at most.
+// take takes the datagrams that have come on a flow, a turn of it at most.
 //
 //go:nosplit
 func (e *End) take(i int) {
-	if e.Streams != nil {
-		e.takeStream(i)
-		return
-	}
 	for range turn {
 		n, errno := e.sockets[i].Recv(&e.in[0], len(e.in), sock.DontWait)
 		if errno != 0 {
@@ -110,7 +106,6 @@ func (e *End) came(i int, trial, seq uint64, since int64, size int) {
 		}
 	}
 	e.heard++
-	e.sample.Bytes += int64(size)
 	if e.Heard != nil {
 		e.message = Message{Flow: i, Seq: seq, Size: size, Due: since, Came: now}
 		e.Heard(&e.message)
@@ -122,6 +117,7 @@ func (e *End) came(i int, trial, seq uint64, since int64, size int) {
 	}
 	if inside {
 		e.sample.Received++
+		e.sample.Bytes += int64(size)
 		if r := e.recorders[traffic.OneWay]; r != nil && !apart {
 			r.Record(now - since)
 		}
@@ -140,8 +136,6 @@ func (e *End) came(i int, trial, seq uint64, since int64, size int) {
 }
 
 // over takes an end marker in, or the answer to one.
-//
-//go:nosplit
 func (e *End) over(i int, seq uint64, word int64) {
 	f := &e.flows[i]
 	switch {
@@ -164,8 +158,6 @@ func (e *End) over(i int, seq uint64, word int64) {
 }
 
 // lose notes that a connection broke, and why: 0 where the other end has closed it or sends what is no message.
-//
-//go:nosplit
 func (e *End) lose(i int, errno sock.Errno) {
 	f := &e.flows[i]
 	if f.broken {

@@ -85,8 +85,6 @@ func (e *End) catchUp(i int) {
 }
 
 // resume goes on where a flow had no room.
-//
-//go:nosplit
 func (e *End) resume(i int) {
 	f := &e.flows[i]
 	f.blocked = false
@@ -166,8 +164,6 @@ func (e *End) count(f *flow, at int64) {
 }
 
 // mark sends the end markers that are to be sent now, and returns when the next ones are.
-//
-//go:nosplit
 func (e *End) mark(now int64) int64 {
 	if len(e.Out) == 0 || e.answered >= e.asks() {
 		return e.window.Close + limit
@@ -201,8 +197,6 @@ func (e *End) mark(now int64) int64 {
 }
 
 // say sends a message of the trial's end.
-//
-//go:nosplit
 func (e *End) say(i int, what uint64, word int64) {
 	f := &e.flows[i]
 	if f.size > 0 || f.broken {

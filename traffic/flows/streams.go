@@ -14,7 +14,7 @@ import (
 
 const (
 	// setupLimit is how long all connections may take to be established where an endpoint opens, mendLimit where a trial has lost some.
-	setupLimit = 10 * time.Second
+	setupLimit = 5 * time.Second
 	mendLimit  = 500 * time.Millisecond
 
 	// patience is how long what blocks may block.
@@ -66,6 +66,7 @@ type Streams struct {
 	sockets   []sock.Socket
 	listeners []sock.Socket // of the end that is called
 	setup     int64         // ns that it took the first time
+	resent    []int64       // segments of each connection that were sent again, when they were counted last
 }
 
 func newStreams(p Place, count int) (*Streams, error) {
@@ -73,7 +74,7 @@ func newStreams(p Place, count int) (*Streams, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Streams{place: p, home: home, sockets: make([]sock.Socket, count)}
+	s := &Streams{place: p, home: home, sockets: make([]sock.Socket, count), resent: make([]int64, count)}
 	for i := range s.sockets {
 		s.sockets[i].FD = -1
 	}
@@ -187,6 +188,20 @@ func (s *Streams) connect(which []int, within time.Duration) error {
 	return nil
 }
 
+// counted returns how many segments were sent again since it was called last, on connections that stand.
+func (s *Streams) counted() (resent int64) {
+	for i, c := range s.sockets {
+		if c.FD < 0 {
+			continue
+		}
+		if info, err := c.TCPInfo(); err == nil {
+			resent += info.Resent - s.resent[i]
+			s.resent[i] = info.Resent
+		}
+	}
+	return resent
+}
+
 // hint says what would help against an error of connecting many times.
 func hint(err error) string {
 	switch {
@@ -245,7 +260,7 @@ func ended(c sock.Socket) bool {
 
 // join gives a flow its connection.
 func (e *End) join(i int, c sock.Socket) error {
-	e.Streams.sockets[i] = c
+	e.Streams.sockets[i], e.Streams.resent[i] = c, 0
 	e.flows[i] = flow{lane: e.flows[i].lane}
 	return e.watcher.Add(i, c, false)
 }
@@ -276,7 +291,7 @@ func (e *End) mend() {
 		n = e.watcher.Wait(0)
 		for k := range n {
 			i, _, _ := e.watcher.Event(k)
-			e.take(i)
+			e.takeStream(i)
 		}
 	}
 	for i := range e.flows {

@@ -1,0 +1,84 @@
+package workload
+
+import (
+	"slices"
+
+	"github.com/nettoll/nettoll/traffic"
+)
+
+// messagesLost is the warning of a trial whose messages did not all come.
+const messagesLost = "messages were lost"
+
+// fewMessages is how many one-way times the median of a trial is taken from at least. A burst has 95, and what is compared are the medians of many
+// trials: they need no 200 each, as percentiles of a whole run do (design, "Estimate").
+const fewMessages = 20
+
+// MessageMetrics are what [Trial.PutMessages] writes.
+func MessageMetrics() []string {
+	return slices.Concat([]string{
+		"goodput", "goodput_per_pair", "packet_rate", "packet_rate_per_pair", "packet_rate_sent", "loss", "duplicates", "reordering", "jitter",
+		"first_packet_latency", "backlog", "cpu_per_packet",
+	}, CPUMetrics(), DurationMetrics(traffic.OneWay, traffic.Departure))
+}
+
+// PutMessages writes the metrics of messages that nobody answers (traffic/flows), whichever way they go. It returns how many were received inside the
+// window.
+func (t Trial) PutMessages(r *Result) (received int64) {
+	var sent, total, bytes, repeated, reordered, jitter, flows, first, firsts, backlog int64
+	window, pairs := t.Window.Seconds(), float64(len(t.Sources))
+	goodputs, rates := make([]float64, len(t.Sources)), make([]float64, len(t.Sources))
+	for _, side := range [][]traffic.Sample{t.Sources, t.Sinks} {
+		for i, s := range side {
+			sent += s.Sent
+			received += s.Received
+			bytes += s.Bytes
+			repeated += s.Repeated
+			reordered += s.Reordered
+			jitter += s.Jitter
+			flows += s.Flows
+			backlog = max(backlog, s.Backlog)
+			if s.Sent > 0 { // else they are what it received
+				total += s.Total
+			}
+			if s.First > 0 {
+				first += s.First
+				firsts++
+			}
+			goodputs[i] += 8 * float64(s.Bytes) / window
+			rates[i] += float64(s.Received) / window
+		}
+	}
+	m := r.Metrics
+	m["goodput"], m["packet_rate"], m["packet_rate_sent"] = 8*float64(bytes)/window, float64(received)/window, float64(sent)/window
+	if pairs > 1 {
+		m["goodput_per_pair"], m["packet_rate_per_pair"] = m["goodput"]/pairs, m["packet_rate"]/pairs
+		r.PerPair["goodput"], r.PerPair["packet_rate"] = goodputs, rates
+	}
+	if sent > 0 {
+		m["loss"] = float64(sent-received) / float64(sent)
+	}
+	if received < sent {
+		r.Warnings = append(r.Warnings, messagesLost)
+	}
+	if received > 0 {
+		m["duplicates"], m["reordering"] = float64(repeated)/float64(received), float64(reordered)/float64(received)
+	}
+	if received > flows {
+		m["jitter"] = float64(jitter) / float64(received-flows) / 1e9
+	}
+	if firsts > 0 {
+		m["first_packet_latency"] = float64(first) / float64(firsts) / 1e9
+	}
+	m["backlog"] = float64(backlog)
+	if t.Behind(0) {
+		r.Warnings = append(r.Warnings, FellBehind)
+	}
+	t.PutDurations(m)
+	if h := t.Histograms[traffic.OneWay]; h != nil && h.TotalCount() >= fewMessages {
+		m["oneway_latency_mean"], m["oneway_latency_p50"] = h.Mean()/1e9, float64(h.ValueAtQuantile(50))/1e9
+	}
+	if cpu := t.PutCPU(m); total > 0 {
+		m["cpu_per_packet"] = cpu / float64(total)
+	}
+	return received
+}
