@@ -18,6 +18,8 @@ import (
 	"github.com/nettoll/nettoll/runtime"
 	"github.com/nettoll/nettoll/runtime/netns"
 	"github.com/nettoll/nettoll/workload"
+	"github.com/nettoll/nettoll/workload/burst"
+	"github.com/nettoll/nettoll/workload/connections"
 	"github.com/nettoll/nettoll/workload/ping"
 	"github.com/nettoll/nettoll/workload/tcpcrr"
 	"github.com/nettoll/nettoll/workload/tcprr"
@@ -56,6 +58,8 @@ func New() Catalogue {
 			tcprr.Workload{},
 			tcpcrr.Workload{},
 			underload.Workload{},
+			burst.Workload{},
+			connections.Workload{},
 		},
 		Drivers: []driver.Driver{
 			sockperf.Driver{},
