@@ -45,6 +45,7 @@ type Sample struct {
 	Busy      int64        `json:"busy,omitempty"`      // local ports that a connection was to be made from, and an earlier one still had
 	Planted   int64        `json:"planted,omitempty"`   // ns that a sink has spun on purpose (study only)
 	Delivered []int64      `json:"delivered,omitempty"` // bytes delivered from the opening to the end of each slice: Slices+1 values, the first 0
+	Playback  Playback     `json:"playback,omitzero"`   // of videos: at the sink
 	Failure   string       `json:"failure,omitempty"`   // why the trial is not to be used
 	Doubt     string       `json:"doubt,omitempty"`     // what the reader should know
 	Foreign   Foreign      `json:"foreign,omitzero"`    // further figures of a foreign program
