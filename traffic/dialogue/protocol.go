@@ -44,5 +44,5 @@ const (
 // A Handler is a server's side of a protocol: it answers the one request that in begins with, by appending to out, which it returns. Taken is how many bytes
 // the request had. Of one that is not whole (Wait) it is how many it will have at least, as far as is known, so that there is room for them.
 //
-// It is called in the hot loop: once everything has its size it allocates nothing. What is in in is gone when it returns.
+// It is called in the hot loop: once everything has its size it allocates nothing. The request is gone when it returns.
 type Handler func(in, out []byte) (taken int, reply []byte, then Then)

@@ -1,10 +1,13 @@
 package dialogue
 
 import (
+	"fmt"
 	"net/netip"
 	"time"
 
+	"github.com/nettoll/nettoll/internal/linux/clock"
 	"github.com/nettoll/nettoll/internal/linux/sock"
+	"github.com/nettoll/nettoll/traffic"
 )
 
 // ServerSpec is all that a server needs to know.
@@ -12,18 +15,366 @@ type ServerSpec struct {
 	Local   netip.AddrPort
 	Options sock.Options // of the listening socket, which connections inherit; NoDelay is set in any case
 	Handler Handler
+	Longest int // bytes that a request has at most; 0: 64 KiB. Who sends a longer one is hung up on
 
 	// Of studies: the server stands still every so often, and spins before each answer.
 	StallEvery, StallFor time.Duration
 	Plant                time.Duration
 }
 
+const (
+	// backlog is how many connections wait to be accepted, as far as the machine lets them.
+	backlog = 4096
+
+	// enough is how many bytes of answers to one connection are gathered before they are sent.
+	enough = 256 << 10
+
+	// linger is how long it waits for somebody else when all have left after the close, in ns.
+	linger = 2_000_000
+
+	listener = -1 // the number of the listening socket among those that are watched
+)
+
 // Server is the sink's end of a dialogue: a [traffic.Endpoint] and a [traffic.Collector].
 type Server struct {
-	spec ServerSpec
+	spec    ServerSpec
+	socket  sock.Socket // that listens
+	watcher *sock.Watcher
+	plant   traffic.Delay
+	peers   []peer
+	free    []int // numbers of peers that are nobody's
+	in, out []byte
+	sample  traffic.Sample
+
+	// Of one trial.
+	open  int64 // ns
+	over  bool
+	errno sock.Errno // why nobody could be accepted any more
 }
+
+// peer is one connection.
+type peer struct {
+	sock.Socket
+	in   []byte // requests that are not whole, or not answered yet
+	have int    // bytes of them
+	out  []byte // what the socket did not take yet,
+	sent int    // less so many bytes
+	last bool   // no more is read: it is closed, or the trial is over, when that is sent
+}
+
+// queued says whether something is to be sent.
+//
+//go:nosplit
+func (p *peer) queued() bool { return p.sent < len(p.out) }
 
 // NewServer makes one that listens. The calling thread is inside the container's network namespace.
 func NewServer(spec ServerSpec) (*Server, error) {
-	return &Server{spec: spec}, nil
+	if spec.Longest == 0 {
+		spec.Longest = readSize / 2
+	}
+	s := &Server{spec: spec, plant: traffic.NewDelay(spec.Plant), in: traffic.Buffer(readSize), out: traffic.Buffer(enough)[:0], socket: sock.Socket{FD: -1}}
+	var err error
+	if s.watcher, err = sock.NewWatcher(); err != nil {
+		return nil, err
+	}
+	if err = s.listen(); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Server) listen() error {
+	var err error
+	if s.socket, err = sock.Stream(s.spec.Local, ""); err != nil {
+		return err
+	}
+	o := s.spec.Options
+	o.NoDelay = true
+	if err := s.socket.Set(o); err != nil {
+		return err
+	}
+	if err := s.socket.ListenFor(backlog); err != nil {
+		return err
+	}
+	return s.watcher.Add(listener, s.socket, false)
+}
+
+// Sample implements [traffic.Endpoint].
+func (s *Server) Sample() *traffic.Sample { return &s.sample }
+
+// Recorders implements [traffic.Endpoint]: a server times nothing.
+func (s *Server) Recorders() traffic.Recorders { return traffic.Recorders{} }
+
+// Facts implements [traffic.Endpoint]. What it accepts has what the listening socket has.
+func (s *Server) Facts() (sock.Facts, error) {
+	f, err := s.socket.Facts()
+	f.MSS = 0 // there is none before there is a connection
+	return f, err
+}
+
+// Close implements [traffic.Endpoint].
+func (s *Server) Close() {
+	for i := range s.peers {
+		s.peers[i].Close()
+	}
+	s.socket.Close()
+	s.watcher.Close()
+}
+
+// Prepare implements [traffic.Endpoint]: who has left, or has said something before its trial, is somebody of an earlier one.
+func (s *Server) Prepare(uint64) {
+	s.sample = traffic.Sample{}
+	s.over, s.errno = false, 0
+	for i := range s.peers {
+		if p := &s.peers[i]; p.FD >= 0 && (p.have > 0 || p.queued() || p.last) {
+			s.shut(i)
+		}
+	}
+	for n := s.watcher.Wait(0); n > 0 && s.errno == 0; n = s.watcher.Wait(0) {
+		for k := range n {
+			if i, _, _ := s.watcher.Event(k); i == listener {
+				s.accept()
+			} else if s.peers[i].FD >= 0 {
+				s.shut(i)
+			}
+		}
+	}
+}
+
+// Run answers until the client takes its leave or, where it does not, until the drain is over, or everybody has left after the close.
+//
+//go:nosplit
+func (s *Server) Run(_ uint64, w traffic.Window) {
+	deadline := w.Close + limit
+	s.open = w.Open
+	for !s.over && s.errno == 0 {
+		now := clock.Now()
+		if now > deadline {
+			return
+		}
+		sleep := min(deadline-now+1, patience)
+		left := now >= w.Close && len(s.peers) > 0 && len(s.free) == len(s.peers)
+		if left {
+			sleep = min(sleep, linger)
+		}
+		n := s.watcher.Wait(sleep)
+		if left && n == 0 {
+			return
+		}
+		for k := range n {
+			i, read, write := s.watcher.Event(k)
+			switch {
+			case i == listener:
+				s.accept()
+			case s.peers[i].FD < 0: // it has ended since
+			case s.peers[i].queued():
+				if write {
+					s.resume(i)
+				}
+			case read:
+				s.hear(i)
+			}
+		}
+	}
+}
+
+// Collect implements [traffic.Collector]: it says in words what the loop has noted.
+func (s *Server) Collect() {
+	if s.errno == 0 || s.sample.Failure != "" {
+		return
+	}
+	s.sample.Failure = fmt.Sprintf("accept: %v", s.errno)
+	if sock.OutOfDescriptors(s.errno) {
+		s.sample.Failure += " (hint: raise the limit of open files, ulimit -n)"
+	}
+}
+
+// accept takes who waits for it.
+//
+//go:nosplit
+func (s *Server) accept() {
+	for {
+		c, errno := s.socket.AcceptNext()
+		switch errno {
+		case 0:
+		case sock.Interrupted, sock.Aborted:
+			continue
+		case sock.Again:
+			return
+		default:
+			s.errno = errno
+			return
+		}
+		i := s.seat()
+		s.peers[i].Socket = c
+		if err := s.watcher.Add(i, c, false); err != nil {
+			s.shut(i)
+			s.errno = reason(err)
+			return
+		}
+	}
+}
+
+// seat returns the number of a peer that is nobody's.
+func (s *Server) seat() int {
+	if n := len(s.free); n > 0 {
+		i := s.free[n-1]
+		s.free = s.free[:n-1]
+		return i
+	}
+	s.peers = append(s.peers, peer{})
+	if cap(s.free) < len(s.peers) { // there is always room for all
+		s.free = make([]int, 0, cap(s.peers))
+	}
+	return len(s.peers) - 1
+}
+
+// shut ends a connection. What it had room for the next one has.
+//
+//go:nosplit
+func (s *Server) shut(i int) {
+	p := &s.peers[i]
+	p.Drop()
+	p.FD, p.have, p.sent, p.last = -1, 0, 0, false
+	p.out = p.out[:0]
+	s.free = append(s.free, i)
+}
+
+// hear reads what has come on a connection and answers what is whole.
+//
+//go:nosplit
+func (s *Server) hear(i int) {
+	p := &s.peers[i]
+	in := s.in
+	if p.have > 0 {
+		in = p.in
+	}
+	n, errno := p.Recv(&in[p.have], len(in)-p.have, sock.DontWait)
+	switch {
+	case errno == sock.Again || errno == sock.Interrupted:
+	case errno != 0 || n == 0:
+		s.shut(i)
+	case p.last: // nothing is read any more
+	default:
+		s.work(i, in, p.have+n)
+	}
+}
+
+// resume sends what is left of the answers to a connection, and goes on with its requests when it is gone.
+//
+//go:nosplit
+func (s *Server) resume(i int) {
+	p := &s.peers[i]
+	n, errno := p.Send(&p.out[p.sent], len(p.out)-p.sent, sock.DontWait|sock.NoSignal)
+	switch errno {
+	case 0:
+		p.sent += n
+	case sock.Again, sock.Interrupted:
+		return
+	default:
+		s.shut(i)
+		return
+	}
+	if p.queued() {
+		return
+	}
+	p.out, p.sent = p.out[:0], 0
+	if p.last {
+		s.shut(i)
+		return
+	}
+	s.watcher.Output(i, p.Socket, false)
+	if p.have > 0 {
+		s.work(i, p.in, p.have)
+	}
+}
+
+// work answers the requests in the first n bytes of in, which are those of one connection, and keeps what cannot be answered yet.
+//
+//go:nosplit
+func (s *Server) work(i int, in []byte, n int) {
+	p := &s.peers[i]
+	at, room := 0, 0
+	for at < n && !p.last && !p.queued() {
+		out := s.out[:0]
+		then := Next
+		for at < n && then == Next && len(out) < enough {
+			var taken int
+			if taken, out, then = s.spec.Handler(in[at:n], out); then == Wait {
+				room = taken
+				break
+			}
+			at += taken
+			s.sample.Total++
+			if s.spec.StallEvery > 0 {
+				traffic.StandStill(s.open, s.spec.StallEvery, s.spec.StallFor)
+			}
+			s.sample.Planted += s.plant.Spin()
+		}
+		s.out = out
+		s.over = s.over || then == Over
+		p.last = then == HangUp
+		if len(out) > 0 && !s.send(i, out) {
+			s.shut(i)
+			return
+		}
+		if then == Wait {
+			break
+		}
+	}
+	if p.last {
+		if !p.queued() {
+			s.shut(i)
+		}
+		return
+	}
+	s.keep(i, in[at:n], room)
+}
+
+// keep keeps the requests that are not answered, with room for so many bytes at least, and one more to read on.
+//
+//go:nosplit
+func (s *Server) keep(i int, rest []byte, room int) {
+	p := &s.peers[i]
+	if p.have = len(rest); p.have == 0 {
+		return
+	}
+	if room > s.spec.Longest || p.have > max(s.spec.Longest, readSize) {
+		s.shut(i)
+		return
+	}
+	if room = max(room, p.have+1); room > len(p.in) {
+		p.grow(room, rest)
+		return
+	}
+	copy(p.in, rest) // it may be what p.in ends with
+}
+
+// grow makes room.
+func (p *peer) grow(room int, rest []byte) {
+	p.in = make([]byte, max(room, 2*len(p.in), 4<<10))
+	copy(p.in, rest)
+}
+
+// send sends answers to a connection, and keeps what its socket does not take.
+//
+//go:nosplit
+func (s *Server) send(i int, out []byte) bool {
+	p := &s.peers[i]
+	for sent := 0; sent < len(out); {
+		n, errno := p.Send(&out[sent], len(out)-sent, sock.DontWait|sock.NoSignal)
+		switch errno {
+		case 0:
+			sent += n
+		case sock.Interrupted:
+		case sock.Again:
+			p.out, p.sent = append(p.out[:0], out[sent:]...), 0
+			s.watcher.OnlyOutput(i, p.Socket)
+			return true
+		default:
+			return false
+		}
+	}
+	return true
 }

@@ -17,6 +17,7 @@ const (
 	Aborted            = unix.ECONNABORTED  // of accept(2): it was over before it was accepted
 	Connecting         = unix.EINPROGRESS   // the socket timeout passed: call again
 	StillConnecting    = unix.EALREADY      // it passed again
+	Connected          = unix.EISCONN       // it is connected already
 )
 
 const (
@@ -29,6 +30,7 @@ const (
 type Maker struct {
 	local   Address
 	family  uintptr
+	kind    uintptr
 	options []option
 }
 
@@ -45,7 +47,7 @@ type option struct {
 // Where no port is asked for the kernel takes one when the socket connects, which then has to be free for that peer only
 // (IP_BIND_ADDRESS_NO_PORT, ip(7)).
 func NewMaker(local netip.AddrPort, o Options, timeout time.Duration) (*Maker, Facts, error) {
-	m := &Maker{local: NewAddress(local), family: family4}
+	m := &Maker{local: NewAddress(local), family: family4, kind: unix.SOCK_STREAM | unix.SOCK_CLOEXEC}
 	if local.Addr().Is6() {
 		m.family = family6
 	}
@@ -92,6 +94,10 @@ func NewMaker(local netip.AddrPort, o Options, timeout time.Duration) (*Maker, F
 	return m, facts, err
 }
 
+// NeverBlock makes the sockets from now on such that no call of theirs blocks: one that connects returns [Connecting], and says what came of it when it
+// can be written and is connected again.
+func (m *Maker) NeverBlock() { m.kind |= unix.SOCK_NONBLOCK }
+
 // allowed says whether a buffer may be set without regard to the cap.
 func allowed(m *Maker, one setting) bool {
 	s, errno := m.make()
@@ -110,7 +116,7 @@ func (m *Maker) integer(level, name, value int) {
 
 //go:nosplit
 func (m *Maker) make() (Socket, Errno) {
-	fd, _, errno := unix.RawSyscall(unix.SYS_SOCKET, m.family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	fd, _, errno := unix.RawSyscall(unix.SYS_SOCKET, m.family, m.kind, 0)
 	if errno != 0 {
 		return Socket{FD: -1}, errno
 	}

@@ -1,0 +1,302 @@
+package dialogue_test
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"net/netip"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nettoll/nettoll/internal/linux/clock"
+	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/traffic/dialogue"
+	"github.com/nettoll/nettoll/workload/workloadtest"
+)
+
+func TestMain(m *testing.M) {
+	runtime.GOMAXPROCS(8) // a thread in a loop never gives its P back, and a collection would stop all others until it ends (see the worker)
+	debug.SetGCPercent(-1)
+	testnet.Main(m)
+}
+
+// The protocol of these tests: a request is a line "N SIZE\n", its answer a line "N SIZE\n" and so many bytes. The request "bye\n" is answered by "bye\n", "no\n" by "-no\n".
+func asks(size int) dialogue.Asks {
+	line := make([]byte, 0, 64)
+	return dialogue.Asks{
+		Request: func(number uint64) []byte {
+			line = fmt.Appendf(line[:0], "%d %d\n", number, size)
+			return line
+		},
+		Answer: func(number uint64, head []byte) (int, dialogue.Verdict) {
+			end := bytes.IndexByte(head, '\n')
+			switch {
+			case end < 0:
+				return 0, dialogue.Partial
+			case head[0] == '-':
+				return end + 1, dialogue.Bad
+			case string(head[:end]) != fmt.Sprintf("%d %d", number, size):
+				return 0, dialogue.Alien
+			}
+			return end + 1 + size, dialogue.Good
+		},
+		Head: 64,
+	}
+}
+
+func handler(renew bool) dialogue.Handler {
+	return func(in, out []byte) (int, []byte, dialogue.Then) {
+		end := bytes.IndexByte(in, '\n')
+		if end < 0 {
+			return 0, out, dialogue.Wait
+		}
+		line := string(in[:end])
+		if line == "bye" {
+			return end + 1, append(out, "bye\n"...), dialogue.Over
+		}
+		var number, size int
+		if _, err := fmt.Sscanf(line, "%d %d", &number, &size); err != nil {
+			return end + 1, append(out, "-what?\n"...), dialogue.HangUp
+		}
+		out = fmt.Appendf(out, "%d %d\n", number, size)
+		for range size {
+			out = append(out, 'x')
+		}
+		if renew {
+			return end + 1, out, dialogue.HangUp
+		}
+		return end + 1, out, dialogue.Next
+	}
+}
+
+var loopback = netip.MustParseAddr("127.0.0.1")
+
+func client(t *testing.T, spec dialogue.ClientSpec) *dialogue.Client {
+	t.Helper()
+	spec.Local = netip.AddrPortFrom(loopback, 0)
+	c, err := dialogue.NewClient(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func window(length time.Duration) traffic.Window {
+	now := clock.Now()
+	return traffic.Window{Open: now, Start: now, Close: now + int64(length)}
+}
+
+// run makes one trial of a client, and returns its sample.
+func run(c *dialogue.Client, length time.Duration) traffic.Sample {
+	c.Prepare(1)
+	traffic.Drive(c, 1, window(length))
+	c.Collect()
+	return *c.Sample()
+}
+
+func schedule(t *testing.T, rate float64) *traffic.Schedule {
+	t.Helper()
+	s, err := traffic.NewSchedule(traffic.ScheduleSpec{Rate: rate, Arrivals: "poisson", Sizes: "constant", Size: 1, Least: 1, Most: 1, Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Every request has its answer, however they are asked; the second trial finds nothing of the first.
+func TestWays(t *testing.T) {
+	workloadtest.Loopback(t)
+	for name, tt := range map[string]struct {
+		spec dialogue.ClientSpec
+		size int
+	}{
+		"one":              {dialogue.ClientSpec{Connections: 1}, 100},
+		"many":             {dialogue.ClientSpec{Connections: 300}, 100},
+		"empty":            {dialogue.ClientSpec{Connections: 3}, 0},
+		"pipelined":        {dialogue.ClientSpec{Connections: 3, Pipeline: 20}, 100},
+		"large":            {dialogue.ClientSpec{Connections: 4, Pipeline: 3}, 1 << 20},
+		"renewed":          {dialogue.ClientSpec{Connections: 5, Renew: true}, 100},
+		"scheduled":        {dialogue.ClientSpec{Connections: 5, Schedule: schedule(t, 5000)}, 100},
+		"scheduled, piped": {dialogue.ClientSpec{Connections: 2, Pipeline: 4, Schedule: schedule(t, 5000)}, 100},
+		"scheduled, anew":  {dialogue.ClientSpec{Connections: 5, Schedule: schedule(t, 3000), Renew: true}, 100},
+		"fresh":            {dialogue.ClientSpec{Connections: 5, Fresh: true}, 100},
+		"fresh, anew":      {dialogue.ClientSpec{Connections: 5, Fresh: true, Renew: true}, 100},
+	} {
+		for _, farewell := range []bool{true, false} {
+			t.Run(fmt.Sprint(name, farewell), func(t *testing.T) {
+				at := netip.AddrPortFrom(loopback, workloadtest.FreePort())
+				server, err := dialogue.NewServer(dialogue.ServerSpec{Local: at, Handler: handler(tt.spec.Renew)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(server.Close)
+				spec := tt.spec
+				spec.Remote, spec.Asks = at, asks(tt.size)
+				if farewell {
+					spec.Farewell, spec.Leave = []byte("bye\n"), len("bye\n")
+				}
+				c := client(t, spec)
+				whole := 0
+				for range 20 {
+					server.Prepare(1)
+					c.Prepare(1)
+					w := window(60 * time.Millisecond)
+					done := make(chan int64)
+					go func() {
+						traffic.Drive(server, 1, w)
+						done <- clock.Now()
+					}()
+					traffic.Drive(c, 1, w)
+					ended := clock.Now()
+					late := <-done - ended
+					c.Collect()
+					server.Collect()
+					s, answered := *c.Sample(), server.Sample().Total
+					if s.Failure != "" || server.Sample().Failure != "" {
+						t.Fatalf("%q, %q", s.Failure, server.Sample().Failure)
+					}
+					if s.Doubt != "" { // other work has had the CPU
+						t.Log(s.Doubt)
+						continue
+					}
+					if farewell {
+						answered--
+					}
+					if s.Sent == 0 || s.Received != s.Sent || s.Sent != s.Total || answered != s.Total || s.Errors != 0 {
+						t.Errorf("%+v, and %d were answered", s, answered)
+					}
+					if n := c.Recorders()[traffic.Latency].Count; n != s.Received {
+						t.Errorf("%d latencies of %d", n, s.Received)
+					}
+					if r := c.Recorders()[traffic.Connect]; (r != nil) != spec.Renew || r != nil && r.Count != s.Received {
+						t.Errorf("connections are timed wrongly: %+v", s)
+					}
+					if farewell && late > int64(5*time.Millisecond) {
+						t.Logf("the server was done %v after the client", time.Duration(late))
+					}
+					if whole++; whole == 3 {
+						return
+					}
+				}
+				t.Error("no three trials are whole")
+			})
+		}
+	}
+}
+
+// scripted is a server that answers each connection's first bytes with what is given, and then hangs up or stays.
+func scripted(t *testing.T, answer string, hangUp bool) netip.AddrPort {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				buf := make([]byte, 1<<16)
+				for {
+					if _, err := conn.Read(buf); err != nil {
+						return
+					}
+					for answer != "" {
+						if _, err := conn.Write([]byte(answer)); err != nil {
+							return
+						}
+						if !strings.HasSuffix(answer, "…") {
+							break
+						}
+					}
+					if hangUp {
+						return
+					}
+				}
+			}()
+		}
+	}()
+	return l.Addr().(*net.TCPAddr).AddrPort()
+}
+
+// What a server can do wrong ends the trial soon, and is named.
+func TestMisbehaviour(t *testing.T) {
+	workloadtest.Loopback(t)
+	for name, tt := range map[string]struct {
+		answer string
+		hangUp bool
+		spec   dialogue.ClientSpec
+		want   string
+	}{
+		"silent":          {"", false, dialogue.ClientSpec{}, "no response came"},
+		"hangs up":        {"", true, dialogue.ClientSpec{}, "the server has closed a connection"},
+		"another answer":  {"7 7\n", false, dialogue.ClientSpec{}, `what came is no response: "7 7\n"`},
+		"error":           {"-no\n", false, dialogue.ClientSpec{}, `all responses are errors: "-no\n"`},
+		"half an answer":  {"0 100\nxxxx", true, dialogue.ClientSpec{}, "in the middle of a response"},
+		"half a head":     {"0 1", true, dialogue.ClientSpec{}, "in the middle of a response"},
+		"too long a head": {strings.Repeat("1", 1000), false, dialogue.ClientSpec{}, "its length is told nowhere"},
+		"too much":        {"0 100\n" + strings.Repeat("x", 101), false, dialogue.ClientSpec{}, "what came is no response"},
+		"without end":     {strings.Repeat("x", 1<<16) + "…", false, dialogue.ClientSpec{}, "what came is no response"},
+		"never closes":    {"0 100\n" + strings.Repeat("x", 100), false, dialogue.ClientSpec{Renew: true}, ""},
+		"filled badly":    {"-full\n", false, dialogue.ClientSpec{Fresh: true, Loads: 3}, `the server could not be filled: "-full\n"`},
+		"not filled":      {"", true, dialogue.ClientSpec{Fresh: true, Loads: 3}, `the server could not be filled: the server has closed a connection`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec := tt.spec
+			spec.Remote, spec.Asks, spec.Load, spec.Connections = scripted(t, tt.answer, tt.hangUp), asks(100), asks(100), 1
+			c := client(t, spec)
+			start := time.Now()
+			s := run(c, 50*time.Millisecond)
+			if took := time.Since(start); took > 500*time.Millisecond {
+				t.Errorf("it took %v", took)
+			}
+			if !strings.Contains(s.Failure, tt.want) || (tt.want == "") != (s.Failure == "") || tt.want == "" && s.Doubt == "" {
+				t.Errorf("failure %q, doubt %q; want %q", s.Failure, s.Doubt, tt.want)
+			}
+		})
+	}
+}
+
+// A server that is not there yet is waited for; one that never comes, and a place where connections are lost, are named in time.
+func TestAbsent(t *testing.T) {
+	workloadtest.Loopback(t)
+	at := netip.AddrPortFrom(loopback, workloadtest.FreePort())
+	spec := dialogue.ClientSpec{Remote: at, Asks: asks(100), Load: asks(10), Loads: 100, Connections: 3, Fresh: true}
+	c := client(t, spec)
+	start := time.Now()
+	if s := run(c, 20*time.Millisecond); !strings.Contains(s.Failure, "there is no connection: connect to "+at.String()) || !strings.Contains(s.Failure, "refused") {
+		t.Errorf("%q", s.Failure)
+	}
+	if took := time.Since(start); took > time.Second || took < 800*time.Millisecond {
+		t.Errorf("given up after %v", took)
+	}
+	time.AfterFunc(100*time.Millisecond, func() {
+		server, err := dialogue.NewServer(dialogue.ServerSpec{Local: at, Handler: handler(false)})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		for range 2 { // the second is that of the trial
+			server.Run(1, window(500*time.Millisecond))
+		}
+		server.Close()
+	})
+	if s := run(c, 50*time.Millisecond); s.Failure != "" || s.Received == 0 {
+		t.Errorf("%+v", s)
+	}
+	spec.Fresh = false
+	spec.Remote = netip.AddrPortFrom(loopback, workloadtest.FreePort())
+	start = time.Now()
+	if s := run(client(t, spec), 20*time.Millisecond); !strings.Contains(s.Failure, "refused") || time.Since(start) > 200*time.Millisecond {
+		t.Errorf("%q after %v", s.Failure, time.Since(start))
+	}
+}
