@@ -21,6 +21,7 @@ import (
 	"github.com/nettoll/nettoll/workload/burst"
 	"github.com/nettoll/nettoll/workload/connections"
 	"github.com/nettoll/nettoll/workload/ping"
+	"github.com/nettoll/nettoll/workload/tbench"
 	"github.com/nettoll/nettoll/workload/tcpcrr"
 	"github.com/nettoll/nettoll/workload/tcprr"
 	"github.com/nettoll/nettoll/workload/tcpstream"
@@ -58,6 +59,7 @@ func New() Catalogue {
 			tcprr.Workload{},
 			tcpcrr.Workload{},
 			underload.Workload{},
+			tbench.Workload{},
 			burst.Workload{},
 			connections.Workload{},
 		},

@@ -109,6 +109,13 @@ func (a *app) versions(ctx context.Context, r *experiment.Resolved) (map[string]
 		}
 		versions[d.Describe().Name] = v
 	}
+	for _, p := range r.Programs() {
+		v, err := p.Version(ctx)
+		if err != nil {
+			return nil, err
+		}
+		versions[p.Program] = v
+	}
 	return versions, nil
 }
 

@@ -285,3 +285,35 @@ workloads:
 		t.Errorf("%d groups and %d labs, want 16 and 20", len(groups), len(r.Labs))
 	}
 }
+
+// What can listen at one port only is not measured where that is somebody else's.
+func TestResolveOnePort(t *testing.T) {
+	e := example(t, experiment.DefaultExample)
+	e.Workloads = []experiment.Load{{Choice: experiment.Choice{Name: "tbench"}}}
+	e.Factors.Placements = []experiment.Placement{experiment.SameHost, experiment.CrossHost}
+	e.Factors.Pairs = []int{1, 3}
+	e.Factors.Families = []string{"ipv4", "ipv6"}
+	e.Design.Trial = time.Second // shorter than it can be
+	r, err := experiment.Resolve(e, catalogue.New().Parts(), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range r.Cells {
+		if c.Pairs != 1 || c.Family != "ipv4" || c.Network == "nat" && c.Placement == "cross-host" || c.Trial < 2*time.Second {
+			t.Errorf("it is measured: %s, in trials of %v", c.ID, c.Trial)
+		}
+	}
+	for _, want := range []experiment.Omission{
+		{What: "same-host/1/ipv6/tbench(clients=1)", Reason: "tbench cannot use addresses of IPv6"},
+		{What: "host/same-host/3/tbench(clients=1)", Reason: "tbench listens at port 7003 and no other, and under host the 3 pairs share it (hint: another baseline, or a pair for each host)"},
+		{What: "host/cross-host/3/tbench(clients=1)", Reason: "tbench listens at port 7003 and no other, and under host the 3 pairs share it (hint: another baseline, or a pair for each host)"},
+		{What: "nat/cross-host/1/tbench(clients=1)", Reason: "tbench listens at port 7003 and no other, and that is none of those which nat lets through"},
+	} {
+		if !slices.Contains(r.Omitted, want) {
+			t.Errorf("left out: %+v, want %+v among it", r.Omitted, want)
+		}
+	}
+	if got := r.Programs(); len(got) != 1 || got[0].Program != "tbench" {
+		t.Errorf("programs %+v, want tbench", got)
+	}
+}

@@ -305,10 +305,13 @@ func (g group) pairsOf() []int {
 // trial is how long the trials of a group are, and how much of that passes before the window opens: of a mix the longest of both that a member
 // asks for.
 func (g group) trial(asked time.Duration, cpus int) (length, warm time.Duration) {
-	share := 0.0
+	share, least := 0.0, time.Duration(0)
 	for _, m := range g.members {
 		d := m.workload.Describe()
 		share = max(share, d.Warm)
+		if d.Whole {
+			least = max(least, d.Trial(m.params))
+		}
 		if m.driver != nil {
 			length = m.driver.Trial(d, m.params)
 			continue
@@ -319,7 +322,7 @@ func (g group) trial(asked time.Duration, cpus int) (length, warm time.Duration)
 	case g.members[0].driver != nil:
 		length = max(length, asked)
 	case asked != 0:
-		length = asked
+		length = max(asked, least)
 	}
 	return length, time.Duration(share * float64(length))
 }
@@ -345,6 +348,9 @@ func (g group) refused(cpus int) string {
 		if m.driver != nil && m.driver.Describe().IPv4Only && g.family == "ipv6" {
 			return m.driver.Describe().Name + " cannot use addresses of IPv6"
 		}
+		if d.IPv4Only && g.family == "ipv6" {
+			return d.Name + " cannot use addresses of IPv6"
+		}
 	}
 	return ""
 }
@@ -356,14 +362,31 @@ func (s stack) excluded(g group) (what, reason string) {
 			return s.id + "/" + string(g.placement), reason
 		}
 	}
-	x, ok := s.network.(network.Translator)
-	if !ok || !x.Translates(g.hosts, s.params) {
-		return "", ""
-	}
-	for _, m := range g.members {
-		if d := m.workload.Describe(); d.Alone {
-			return s.id + "/" + g.where(), fmt.Sprintf("%s has no ports, and ports are what %s translates: its host would answer", d.Name, s.id)
+	translator, _ := s.network.(network.Translator)
+	sharer, _ := s.network.(network.Sharer)
+	translates, shares := translator != nil && translator.Translates(g.hosts, s.params), sharer != nil && sharer.Shares(s.params)
+	taken := map[string]bool{} // ports, by host
+	first := 0
+	for i, pairs := range g.pairsOf() {
+		d := g.members[i].workload.Describe()
+		switch {
+		case translates && d.Alone:
+			reason = fmt.Sprintf("%s has no ports, and ports are what %s translates: its host would answer", d.Name, s.id)
+		case translates && d.Port != 0:
+			reason = fmt.Sprintf("%s listens at port %d and no other, and that is none of those which %s lets through", d.Name, d.Port, s.id)
+		case shares && d.Port != 0:
+			for pair := first; pair < first+pairs; pair++ {
+				at := fmt.Sprintf("port %d of host %d", d.Port, Lab{Hosts: g.hosts}.SinkHost(pair))
+				if taken[at] {
+					reason = fmt.Sprintf("%s listens at port %d and no other, and under %s the %d pairs share it (hint: another baseline, or a pair for each host)", d.Name, d.Port, s.id, g.pairs)
+				}
+				taken[at] = true
+			}
 		}
+		if reason != "" {
+			return s.id + "/" + g.where(), reason
+		}
+		first += pairs
 	}
 	return "", ""
 }

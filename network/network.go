@@ -42,6 +42,12 @@ type Translator interface {
 	Translates(hosts int, p part.Params) bool
 }
 
+// A Sharer is a network in which the containers of a host share its namespace: what one of them listens at is taken for the others.
+type Sharer interface {
+	// Shares says whether that is so.
+	Shares(p part.Params) bool
+}
+
 // A Lab is what a network is asked to join.
 type Lab struct {
 	// Hosts are the container hosts; the first is host 1. More than one are joined by an underlay.

@@ -39,6 +39,7 @@ type Description struct {
 	Reproduces string                          // which figures of which paper or tool it makes, in a sentence
 	Primary    func(part.Params) string        // the metric that governs stopping
 	Trial      func(part.Params) time.Duration // shortest sound trial where each thread has a CPU of its own (docs/method.md)
+	Whole      bool                            // no trial is shorter than that: its programs would not have ended
 	Why        string                          // why it is that long, in a sentence
 	Warm       float64                         // share of a trial that passes before the window opens
 	Spins      func(part.Params) bool          // both ends keep a CPU busy while they wait
@@ -195,6 +196,9 @@ func (d Description) Resolve(given map[string]string) (part.Params, error) {
 
 // AcrossTrust says why a workload cannot run by hand, between ends that do not trust each other; nil: it can.
 func (d Description) AcrossTrust(p part.Params) error {
+	if needs := d.Needs(p); len(needs) > 0 {
+		return fmt.Errorf("workload %s does not run by hand: what one end says starts no program at the other, and this takes %s (nettoll run measures it)", d.ID(p), needs[0].Program)
+	}
 	if d.ByHand == nil {
 		return nil
 	}

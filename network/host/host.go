@@ -5,6 +5,7 @@ import (
 
 	plan "github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/part"
 )
 
 // Network is the network "host".
@@ -18,6 +19,9 @@ func (Network) Describe() network.Description {
 		Implementation: "kernel",
 	}
 }
+
+// Shares says that the containers of a host do.
+func (Network) Shares(part.Params) bool { return true }
 
 // Build gives all containers of a host its address: on the loopback link in a lab of one host, else on the underlay.
 func (Network) Build(lab network.Lab) ([]plan.Plan, [][]network.Endpoint, error) {

@@ -1,0 +1,155 @@
+package tbench
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/nettoll/nettoll/internal/linux"
+	"github.com/nettoll/nettoll/internal/linux/sock"
+	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/traffic/program"
+	"github.com/nettoll/nettoll/workload"
+)
+
+// Workload is tbench.
+type Workload struct{}
+
+var _ workload.Workload = Workload{}
+
+const (
+	// Port is where tbench_srv listens, at all addresses of IPv4, and nowhere else (dbench.h, TCP_PORT; socklib.c, open_socket_in).
+	Port = 7003
+
+	loadFile = "/usr/share/dbench/client.txt" // of Debian's package
+
+	mostClients = 64
+
+	// launch is how long the processes take to be there: their launch is looked at each 100 ms (dbench.c, create_procs). The first second that they run is no
+	// part of the window. Its end is a last operation of each client, and the writing of results; ten pairs on two CPUs take turns at both.
+	launch    = 200 * time.Millisecond
+	leftOut   = time.Second
+	end       = 300 * time.Millisecond
+	warmShare = 5 // its own warm-up is so many times shorter than its run (dbench.c, main)
+)
+
+// Describe implements [workload.Workload].
+func (Workload) Describe() workload.Description {
+	return workload.Description{
+		Name:    "tbench",
+		Summary: "what clients of a file server send and get over TCP, without files: the real tbench and tbench_srv (Debian's package dbench)",
+		Reproduces: "the tbench tables of Lezcano 2007: throughput in MB/s of 10^6 bytes is goodput / 8,000,000, which that paper reports without the CPU beside it; " +
+			"tbench's own Throughput has its first second in it as well, in which it writes four times as many bytes with each operation",
+		Primary: func(part.Params) string { return "goodput" },
+		Why: "tbench counts whole seconds, and the first is left out; where operations are few, longer trials see more of its load file, " +
+			"whose bytes for each operation differ by 3 % between parts of 20,000",
+		Whole:    true,
+		Trial:    func(part.Params) time.Duration { return role(workload.Spec{}).Shortest() },
+		Spins:    func(part.Params) bool { return false },
+		Port:     Port,
+		IPv4Only: true,
+		Params: part.List{
+			{Name: "clients", Default: "1", Summary: "processes of a source, each with a connection and one operation under way, 1 to 64", Check: part.CountBetween(1, mostClients)},
+		},
+		Programs: func(part.Params) []program.Needed { return []program.Needed{needed(workload.Source)} },
+		Metrics: slices.Concat(
+			[]string{"goodput", "goodput_per_pair", "transaction_rate", "transaction_rate_per_pair", "latency_max", "service_demand", "cpu_per_transaction"},
+			workload.CPUMetrics(),
+		),
+	}
+}
+
+func needed(side workload.Side) program.Needed {
+	n := program.Needed{By: "workload tbench", Program: "tbench", Package: "dbench"}
+	if side == workload.Sink {
+		n.Program = "tbench_srv"
+	}
+	return n
+}
+
+// role begins what one end runs.
+func role(s workload.Spec) program.Role {
+	n := needed(s.Side)
+	return program.Role{
+		By: n.By, Program: n.Program, Package: n.Package, Local: netip.AddrPortFrom(s.Local.Addr(), Port),
+		Start: launch + leftOut, End: end, Reason: reason,
+	}
+}
+
+// limit is the option -t of a run whose window has so many seconds: its own warm-up and the second that is left out come before.
+func limit(window int) (seconds int) {
+	for seconds = window + 1; seconds+seconds/warmShare > window+1; seconds-- {
+	}
+	return seconds
+}
+
+// Open implements [workload.Workload].
+func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
+	if !s.Local.Addr().Is4() {
+		return nil, &linux.UnsupportedError{What: "open tbench at " + s.Local.Addr().String(), Missing: "IPv6 in tbench", Hint: "family: ipv4"}
+	}
+	r := role(s)
+	var err error
+	if r.Granted, err = grants(s); err != nil {
+		return nil, err
+	}
+	switch s.Side {
+	case workload.Sink:
+		r.Listens, r.Stop, r.Options = "tcp", program.Killed, sock.Options{Congestion: s.Congestion}
+		r.Args = func(int) []string { return nil }
+		return r.Open()
+	case workload.Source:
+		clients := s.Params.Count("clients")
+		r.Congestion, r.Streams = s.Congestion, clients
+		r.Before = func() error { return program.Unpace(s.Congestion) }
+		r.Args = func(seconds int) []string {
+			return []string{"-t", strconv.Itoa(limit(seconds)), "-c", loadFile, "--per-client-results", strconv.Itoa(clients), s.Remote.Addr().String()}
+		}
+		r.Read = func(said program.Said, sample *traffic.Sample, _ *traffic.Recorder) error {
+			return read(said.Stdout, limit(said.Seconds), clients, sample)
+		}
+		return r.Open()
+	}
+	return nil, fmt.Errorf("open tbench: side %q (want source or sink)", s.Side)
+}
+
+// grants is what the kernel grants, in the calling thread's network namespace, a socket that asks for nothing but a congestion control.
+func grants(s workload.Spec) (sock.Facts, error) {
+	sk, err := sock.Stream(netip.AddrPortFrom(s.Local.Addr(), 0), s.Congestion)
+	if err != nil {
+		return sock.Facts{}, err
+	}
+	defer sk.Close()
+	return sk.Facts()
+}
+
+// Metrics implements [workload.Workload].
+func (Workload) Metrics(t workload.Trial) workload.Result {
+	r := workload.Result{Metrics: map[string]float64{}, PerPair: map[string][]float64{}, Warnings: t.Doubts()}
+	var bytes, operations int64
+	goodput, rates := make([]float64, len(t.Sources)), make([]float64, len(t.Sources))
+	for i, s := range t.Sources {
+		window := time.Duration(s.Window).Seconds()
+		goodput[i], rates[i] = 8*float64(s.Bytes)/window, float64(s.Received)/window
+		r.Metrics["goodput"] += goodput[i]
+		r.Metrics["transaction_rate"] += rates[i]
+		r.Metrics["latency_max"] = max(r.Metrics["latency_max"], s.Foreign.Max/1e9)
+		bytes += s.Bytes
+		operations += s.Received
+	}
+	if pairs := float64(len(t.Sources)); pairs > 1 {
+		for name, list := range map[string][]float64{"goodput": goodput, "transaction_rate": rates} {
+			r.Metrics[name+"_per_pair"] = r.Metrics[name] / pairs
+			r.PerPair[name] = list
+		}
+	}
+	cpu := t.PutCPU(r.Metrics)
+	if bytes > 0 && operations > 0 {
+		r.Metrics["service_demand"] = cpu / float64(bytes)
+		r.Metrics["cpu_per_transaction"] = cpu / float64(operations)
+	}
+	return r
+}
