@@ -60,6 +60,9 @@ func Conformance(t *testing.T, load workload.Workload, variants ...map[string]st
 	}
 }
 
+// Described checks the description alone, for workloads whose endpoints are programs, which have no loops to check.
+func Described(t *testing.T, load workload.Workload) { description(t, load.Describe()) }
+
 func description(t *testing.T, d workload.Description) {
 	if d.Name == "" || d.Summary == "" || d.Reproduces == "" || d.Why == "" || d.Primary == nil || d.Trial == nil || d.Spins == nil {
 		t.Errorf("incomplete: %+v", d)

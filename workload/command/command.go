@@ -1,0 +1,281 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nettoll/nettoll/internal/linux/sock"
+	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/traffic/program"
+	"github.com/nettoll/nettoll/workload"
+)
+
+// Workload is the workload command.
+type Workload struct{}
+
+var _ workload.Workload = Workload{}
+
+const (
+	// A command has the whole seconds of a trial that are left when a second is taken away: so long may programs take to start and to end.
+	start = 100 * time.Millisecond
+	end   = 900 * time.Millisecond
+
+	shortest, longest = time.Second + start + end, time.Minute // of a trial
+
+	// A sink's command may take so long to be ready: the other threads of its trial wait for it no longer (traffic/program).
+	fastest, slowest = time.Millisecond, 700 * time.Millisecond
+
+	longestName = 40 // characters
+)
+
+// auto is the name that is taken from the command, and the unit that is the metric's own.
+const auto = "auto"
+
+// The defaults are an example that runs anywhere.
+const (
+	pings      = "ping -n -i 0.01 -w {seconds} {remote}"
+	pingFigure = `regexp:= [0-9.]+/(?P<number>[0-9.]+)/[0-9./]+ (?P<unit>[a-z]+)`
+)
+
+// Describe implements [workload.Workload].
+func (Workload) Describe() workload.Description {
+	return workload.Description{
+		Name:       "command",
+		Summary:    "any pair of commands, and a figure taken from what one of them prints by JSON path or regular expression",
+		Reproduces: "whatever program is named; as it is, the mean round trip of ping of iputils, a request every 10 ms",
+		Primary:    func(p part.Params) string { return p["metric"] },
+		Trial:      func(p part.Params) time.Duration { return p.Duration("time") },
+		Why: "programs count whole seconds, and take some time to start and to end: it is one of theirs and one for that. Longer trials show less of what a " +
+			"program does at its start",
+		Spins: func(part.Params) bool { return false },
+		Params: part.List{
+			{Name: "name", Default: auto, Summary: "what ids and tables call it; auto: the source's program", Check: name},
+			{Name: "metric", Default: "latency_mean", Summary: "what the figure is: " + strings.Join(families(metrics()), ", "), Values: metrics()},
+			{Name: "source", Default: pings, Long: true, Summary: "the source's command; {local}, {remote}, {port}, {seconds} and {pair} stand for this end's address, the other's, " +
+				"the sink's port, how many whole seconds it has, and the number of the pair"},
+			{Name: "sink", Long: true, Summary: "the sink's command, started first; none: the kernel of its container answers, or nobody"},
+			{
+				Name: "shell", Default: "false", Long: true, Summary: "true: sh -c runs the commands; false: words are split at spaces as a shell does it, quotes included, and nothing else is done to them",
+				Values: []string{"true", "false"},
+			},
+			{Name: "figure", Default: pingFigure, Long: true, Check: figureCheck, Summary: "where the number is in what was printed: json:PATH, such as json:end.sum_received.bits_per_second or json:runs[-1]['p 99'] " +
+				"(the singular queries of RFC 9535); or regexp:RE, of whose last match the group called number, or else the only one, is the number, and one called unit its unit"},
+			{Name: "unit", Default: auto, Long: true, Summary: "what the number is in, such as ms, Mbit/s or MiB/s; auto: the base unit of the metric"},
+			{Name: "output", Default: "source", Long: true, Summary: "whose standard output it is", Values: []string{string(workload.Source), string(workload.Sink)}},
+			{Name: "ready", Default: "tcp", Long: true, Summary: "when the sink is ready: tcp or udp: it has a socket of that kind at {port}; or so long after its start, 1ms to 700ms", Check: ready},
+			{Name: "time", Default: shortest.String(), Quiet: true, Summary: "length of a trial, 2s to 1m; {seconds} is a second less", Check: part.DurationBetween(shortest, longest)},
+		},
+		Derive: derive,
+		Refuse: refuse,
+		ByHand: func(part.Params) error {
+			return errors.New("it starts whatever program is named, and by hand neither end trusts the other")
+		},
+		Metrics: slices.Concat(metrics(), perPair(), workload.CPUMetrics()),
+	}
+}
+
+// metrics are what a figure can be: what is compared by ratio, as what governs a run has to be, and is no processor time, which is measured in any case.
+func metrics() []string {
+	var names []string
+	for _, m := range measure.Metrics() {
+		if !m.Differs() && m.Better != measure.Neither && m.Kind != measure.KindCPU && !strings.HasSuffix(m.Name, "_per_pair") {
+			names = append(names, m.Name)
+		}
+	}
+	return names
+}
+
+// families shortens a list of metrics for people: those of a latency are one.
+func families(names []string) []string {
+	var list []string
+	for _, n := range names {
+		if before, _, ok := strings.Cut(n, "_p"); ok && slices.Contains(names, before+"_p50") {
+			continue // "latency_mean" is named
+		}
+		list = append(list, n)
+	}
+	return list
+}
+
+// perPair are the names of the means of the rates that are sums over pairs.
+func perPair() []string {
+	var names []string
+	for _, n := range metrics() {
+		if _, known := measure.LookupMetric(n + "_per_pair"); known {
+			names = append(names, n+"_per_pair")
+		}
+	}
+	return names
+}
+
+func name(s string) (string, error) {
+	if s == "" || plain(s) != s {
+		return "", fmt.Errorf("%q is no name (want letters, digits, dots, hyphens and underscores, at most %d)", s, longestName)
+	}
+	return s, nil
+}
+
+// plain returns what of a text can stand in an id, from its beginning on.
+func plain(s string) string {
+	end := strings.IndexFunc(s, func(c rune) bool {
+		return !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("._-", c))
+	})
+	if end < 0 {
+		end = len(s)
+	}
+	return s[:min(end, longestName)]
+}
+
+// derive names a command that has no name after its program.
+func derive(p part.Params) {
+	if p["name"] != auto {
+		return
+	}
+	p["name"] = "command"
+	if words := strings.Fields(p["source"]); len(words) > 0 {
+		if n := plain(path.Base(words[0])); n != "" && n != "." {
+			p["name"] = n
+		}
+	}
+}
+
+func ready(s string) (string, error) {
+	if s == "tcp" || s == "udp" {
+		return s, nil
+	}
+	v, err := part.DurationBetween(fastest, slowest)(s)
+	if err != nil {
+		return "", fmt.Errorf("%w, or tcp or udp", err)
+	}
+	return v, nil
+}
+
+func refuse(p part.Params) error {
+	for _, side := range []string{"source", "sink"} {
+		if _, err := parse(p, side); err != nil {
+			return fmt.Errorf("%s: %w", side, err)
+		}
+	}
+	f, err := parseFigure(p["figure"])
+	if err != nil {
+		return fmt.Errorf("figure: %w", err)
+	}
+	if p["unit"] != auto {
+		if _, err := unitFactor(p["metric"], p["unit"]); err != nil {
+			return fmt.Errorf("unit: %w", err)
+		}
+	}
+	switch {
+	case strings.TrimSpace(p["source"]) == "":
+		return errors.New("source: there is no command")
+	case strings.TrimSpace(p["sink"]) == "" && p["output"] == string(workload.Sink):
+		return errors.New("output=sink: there is no command at the sink")
+	case p["figure"] == pingFigure && !strings.HasPrefix(strings.TrimSpace(p["source"]), "ping "):
+		return errors.New("figure: it is missing, and the default is for the default's ping (want json:PATH or regexp:RE)")
+	case p["unit"] != auto && f.unit > 0:
+		return fmt.Errorf("unit=%s: the regular expression has a group called unit, which says what it is", p["unit"])
+	}
+	return nil
+}
+
+// Open implements [workload.Workload].
+func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
+	c, err := parse(s.Params, string(s.Side))
+	if err != nil {
+		return nil, fmt.Errorf("open command: %s: %w", s.Side, err)
+	}
+	granted, err := grants(s)
+	if err != nil {
+		return nil, err
+	}
+	r := program.Role{By: "command " + s.Params["name"], Called: fmt.Sprintf("the %s's command (%s)", s.Side, s.Params["name"]), Local: s.Local, Granted: granted}
+	if s.Side == workload.Sink && len(c.words) == 0 {
+		return r.Open()
+	}
+	r.Program, r.Start, r.End = c.words[0], start, end
+	at := places{local: s.Local.Addr(), remote: s.Remote.Addr(), port: s.Remote.Port(), pair: s.Pair}
+	if s.Side == workload.Sink {
+		at.port = s.Local.Port()
+		r.Stop, r.Listens = program.Asked, s.Params["ready"]
+		if r.Settle = s.Params.Duration("ready"); r.Settle > 0 {
+			r.Listens = ""
+		}
+	}
+	r.Args = func(seconds int) []string {
+		at.seconds = seconds
+		return c.fill(at)[1:]
+	}
+	if s.Params["output"] == string(s.Side) {
+		f, err := parseFigure(s.Params["figure"])
+		if err != nil {
+			return nil, fmt.Errorf("open command: figure: %w", err)
+		}
+		r.Read = func(said program.Said, sample *traffic.Sample, _ *traffic.Recorder) error {
+			x, err := f.find(said.Stdout, s.Params["metric"], s.Params["unit"])
+			sample.Foreign.Figure = x
+			lasted(said, sample)
+			return err
+		}
+	} else if s.Side == workload.Source {
+		r.Read = func(said program.Said, sample *traffic.Sample, _ *traffic.Recorder) error {
+			lasted(said, sample)
+			return nil
+		}
+	}
+	return r.Open()
+}
+
+// lasted says how long traffic flowed, as far as it is known.
+func lasted(said program.Said, s *traffic.Sample) {
+	s.Window = int64(said.Seconds) * int64(time.Second)
+	s.Span = s.Window
+}
+
+// grants is what the kernel grants a socket that asks for nothing.
+func grants(s workload.Spec) (sock.Facts, error) {
+	sk, err := sock.UDP(netip.AddrPortFrom(s.Local.Addr(), 0), netip.AddrPort{})
+	if err != nil {
+		return sock.Facts{}, err
+	}
+	defer sk.Close()
+	return sk.Facts()
+}
+
+// Metrics implements [workload.Workload].
+func (Workload) Metrics(t workload.Trial) workload.Result {
+	r := workload.Result{Metrics: map[string]float64{}, PerPair: map[string][]float64{}, Warnings: t.Doubts()}
+	t.PutCPU(r.Metrics)
+	name := t.Params["metric"]
+	m, _ := measure.LookupMetric(name)
+	told := t.Sources
+	if t.Params["output"] == string(workload.Sink) {
+		told = t.Sinks
+	}
+	list, sum := make([]float64, len(told)), 0.0
+	for i, s := range told {
+		list[i] = s.Foreign.Figure
+		sum += list[i]
+	}
+	mean := sum / float64(len(list))
+	r.Metrics[name] = mean
+	switch m.Kind {
+	case measure.KindRate, measure.KindMemory:
+		r.Metrics[name] = sum
+	case measure.KindMax:
+		r.Metrics[name] = slices.Max(list)
+	}
+	if len(list) > 1 {
+		r.PerPair[name] = list
+		if slices.Contains(perPair(), name+"_per_pair") {
+			r.Metrics[name+"_per_pair"] = mean
+		}
+	}
+	return r
+}
