@@ -20,7 +20,9 @@ import (
 	"github.com/nettoll/nettoll/workload"
 	"github.com/nettoll/nettoll/workload/burst"
 	"github.com/nettoll/nettoll/workload/connections"
+	"github.com/nettoll/nettoll/workload/command"
 	"github.com/nettoll/nettoll/workload/ping"
+	"github.com/nettoll/nettoll/workload/quake3"
 	"github.com/nettoll/nettoll/workload/tbench"
 	"github.com/nettoll/nettoll/workload/tcpcrr"
 	"github.com/nettoll/nettoll/workload/tcprr"
@@ -28,6 +30,7 @@ import (
 	"github.com/nettoll/nettoll/workload/udprate"
 	"github.com/nettoll/nettoll/workload/udprr"
 	"github.com/nettoll/nettoll/workload/underload"
+	"github.com/nettoll/nettoll/workload/video"
 )
 
 // Catalogue is what this nettoll is made of. A part is one line here.
@@ -62,6 +65,9 @@ func New() Catalogue {
 			tbench.Workload{},
 			burst.Workload{},
 			connections.Workload{},
+			quake3.Workload{},
+			video.Workload{},
+			command.Workload{},
 		},
 		Drivers: []driver.Driver{
 			sockperf.Driver{},

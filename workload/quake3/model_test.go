@@ -1,0 +1,115 @@
+package quake3
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// apart is the Kolmogorov–Smirnov statistic of a sample against a distribution, of which both may have steps.
+func apart(sample []float64, cdf func(float64) float64) float64 {
+	sample = slices.Sorted(slices.Values(sample))
+	d, n := 0.0, float64(len(sample))
+	for i := 0; i < len(sample); {
+		x, below := sample[i], i
+		for i < len(sample) && sample[i] == x {
+			i++
+		}
+		d = max(d, math.Abs(cdf(x)-float64(i)/n), math.Abs(cdf(math.Nextafter(x, math.Inf(-1)))-float64(below)/n))
+	}
+	return d
+}
+
+// critical is what the statistic of n independent values exceeds in one case of a hundred, and less often where a distribution has steps (Smirnov
+// 1948: √(−ln(0.01/2)/2)/√n).
+func critical(n int) float64 { return 1.628 / math.Sqrt(float64(n)) }
+
+// gapCDF is the distribution of a client's gaps, written down once more.
+func gapCDF(x float64) float64 {
+	f := 0.6 * (1 - math.Exp(-max(0, x)/0.00429))
+	if x >= 0.01075 {
+		f += 0.4
+	}
+	return f
+}
+
+// whole is the distribution of what is rounded to whole bytes.
+func whole(cdf func(float64) float64) func(float64) float64 {
+	return func(x float64) float64 { return cdf(math.Floor(x) + 0.5) }
+}
+
+// What schedules say fits the source distributions (Kolmogorov–Smirnov, at 1 %, fixed seeds), and not others.
+func TestSchedulesFit(t *testing.T) {
+	const seed, players = 11, 4
+	for player := range players {
+		client, err := clientSchedule(seed, player)
+		if err != nil {
+			t.Fatal(err)
+		}
+		server, err := serverSchedule(seed, player, players)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range []int{300, 3000, 1 << 14} {
+			var gaps, lengths, answers []float64
+			for i := range uint64(n) {
+				gaps = append(gaps, math.Round(float64(client.Due(i+1)-client.Due(i))/1e3)/1e6) // to 1 µs: one of them is a step
+				lengths = append(lengths, float64(client.Size(i)))
+				answers = append(answers, float64(server.Size(i)))
+				if got := server.Due(i+1) - server.Due(i); got != 50e6 {
+					t.Fatalf("a tick of %d ns", got)
+				}
+			}
+			for _, c := range []struct {
+				name   string
+				sample []float64
+				cdf    func(float64) float64
+				fits   bool
+			}{
+				{"client gaps", gaps, gapCDF, true},
+				{"client lengths", lengths, whole(distuv.Normal{Mu: 64.151757, Sigma: 3.2035755}.CDF), true},
+				{"server lengths", answers, whole(serverLengths(players).CDF), true},
+				{"client gaps without the pictures", gaps, distuv.Exponential{Rate: 1 / 0.006874}.CDF, false},
+				{"client lengths, twice as spread", lengths, whole(distuv.Normal{Mu: 64.151757, Sigma: 6.407}.CDF), false},
+				{"server lengths of five players", answers, whole(serverLengths(5).CDF), false},
+			} {
+				if d := apart(c.sample, c.cdf); (d <= critical(n)) != c.fits {
+					t.Errorf("player %d, %d %s: %.4f apart, critical value %.4f, want it to fit: %v", player, n, c.name, d, critical(n), c.fits)
+				}
+			}
+		}
+		if want := 1 / (0.6*0.00429 + 0.4*0.01075); math.Abs(client.Rate()/want-1) > 1e-3 {
+			t.Errorf("a client sends %.1f packets a second, want %.1f", client.Rate(), want)
+		}
+	}
+	if got := meanLength(4); math.Abs(got-104.17) > 0.01 {
+		t.Errorf("a server's packets have %.2f bytes with four players", got)
+	}
+}
+
+// A seed gives the same arrivals each time, each player others, and each seed others.
+func TestSeeds(t *testing.T) {
+	type arrival struct {
+		due  int64
+		size int
+	}
+	list := func(seed uint64, player int) (all []arrival) {
+		s, err := clientSchedule(seed, player)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Begin(2)
+		for i := range uint64(500) {
+			all = append(all, arrival{s.Due(i), s.Size(i)})
+		}
+		return all
+	}
+	if !slices.Equal(list(3, 1), list(3, 1)) {
+		t.Error("a seed gives other arrivals the second time")
+	}
+	if slices.Equal(list(3, 1), list(3, 2)) || slices.Equal(list(3, 1), list(4, 1)) {
+		t.Error("two players, or two seeds, have the same arrivals")
+	}
+}
