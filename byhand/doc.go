@@ -17,5 +17,5 @@
 // is sent for some round trips. Times are each machine's own: what the workloads send carries the time since the opening.
 //
 // Neither side trusts the other. Frames are bounded, everything has its deadline, the sink opens sockets only towards the address that
-// the line comes from, and no parameter makes it read a file or start a program.
+// the line comes from, and no parameter makes it read a file or start a program: workloads that would say so (workload.Description.ByHand).
 package byhand

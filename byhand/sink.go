@@ -311,6 +311,9 @@ func (s *session) open(o opening) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	if err := load.Describe().AcrossTrust(params); err != nil {
+		return answer{}, err
+	}
 	near, far := s.line.local(), s.line.remote().Addr()
 	first, err := freePorts(near.Addr(), int(near.Port())+1, len(o.Ports)*sinkPorts)
 	if err != nil {

@@ -119,6 +119,9 @@ func (a *app) complement(f *sourceFlags, args []string) error {
 	if o.Params, err = o.Workload.Describe().Resolve(given); err != nil {
 		return usageError{err}
 	}
+	if err := o.Workload.Describe().AcrossTrust(o.Params); err != nil {
+		return usageError{err}
+	}
 	if o.Sink, err = endpoint(args[1]); err != nil {
 		return usageError{err}
 	}

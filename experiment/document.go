@@ -19,7 +19,7 @@ import (
 const (
 	MaxSize  = 256 << 10 // bytes
 	maxLines = 3000      // the time that the parser takes grows with their square
-	maxWord  = 200       // characters of a single value
+	maxWord  = 1000      // characters of a single value, the longest of which are commands
 	maxDepth = 40        // of brackets within brackets
 )
 
@@ -262,7 +262,10 @@ func (s *source) node(from ast.Node, depth int) (*node, error) {
 	case *ast.StringNode:
 		n.text = from.Value
 	case *ast.LiteralNode:
-		n.text = cut(from.Value.Value, 0, maxWord)
+		if l := utf8.RuneCountInString(from.Value.Value); l > maxWord {
+			return nil, n.wrong("a value of %d characters (want at most %d)", l, maxWord)
+		}
+		n.text = from.Value.Value
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
 		n.text = from.GetToken().Value
 	case *ast.SequenceNode:

@@ -187,13 +187,19 @@ func Resolve(e Experiment, parts Parts, cpus int) (*Resolved, error) {
 			r.Notes = append(r.Notes, fmt.Sprintf("%s is made of the same parts as the baseline: what they differ by is chance", stacks[i].id))
 		}
 	}
+	called := map[string]part.Params{}
 	for _, load := range e.Workloads {
 		g := group{usual: e.Hosts}
 		if g.members, err = load.resolve(parts); err != nil {
 			return nil, err
 		}
 		for i := range g.members {
-			g.members[i].told = e.told(g.members[i].workload.Describe())
+			m := &g.members[i]
+			m.told = e.told(m.workload.Describe())
+			if other, known := called[m.id]; known && !part.Equal(other, m.params) {
+				return nil, fmt.Errorf("two workloads are called %s and differ in %s: give each a name of its own", m.id, strings.Join(m.differs(other), ", "))
+			}
+			called[m.id] = m.params
 		}
 		for _, g.placement = range e.Factors.Placements {
 			if load.Placements != nil && !slices.Contains(load.Placements, g.placement) {
@@ -234,6 +240,11 @@ func (e Experiment) told(d workload.Description) []string {
 		}
 	}
 	return names
+}
+
+// differs names the parameters that a workload has otherwise than with others.
+func (m member) differs(other part.Params) []string {
+	return slices.DeleteFunc(m.workload.Describe().Params.Names(), func(name string) bool { return m.params[name] == other[name] })
 }
 
 // withDriver adds whose program drives a workload to its id.
