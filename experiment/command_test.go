@@ -1,0 +1,60 @@
+package experiment_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nettoll/nettoll/catalogue"
+	"github.com/nettoll/nettoll/experiment"
+)
+
+// Commands come through files, whatever they are made of; they are in no id, and in the records.
+func TestCommands(t *testing.T) {
+	const source, figure = `iperf3 -c {remote} -p {port} -t {seconds} --json, "it's" '(1)'`, `regexp:^"rate": ([0-9.]+),\s(?:x|y)`
+	for _, text := range []string{
+		"workloads:\n  - command:\n      source: >-\n        iperf3 -c {remote} -p {port}\n        -t {seconds} --json, \"it's\" '(1)'\n      figure: 'regexp:^\"rate\": ([0-9.]+),\\s(?:x|y)'\n      metric: goodput\n",
+		`workloads: [{command: {source: "iperf3 -c {remote} -p {port} -t {seconds} --json, \"it's\" '(1)'", figure: "regexp:^\"rate\": ([0-9.]+),\\s(?:x|y)", metric: goodput}}]`,
+	} {
+		e, err := experiment.Read("f.yaml", []byte(head+text), nil, catalogue.New().Parts())
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		r, err := experiment.Resolve(e, catalogue.New().Parts(), 2)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		c := r.Cells[0]
+		if want := "host/same-host/1/command(name=iperf3,metric=goodput)"; c.ID != want || c.Primary != "goodput" {
+			t.Errorf("id %s, want %s; primary %s", c.ID, want, c.Primary)
+		}
+		if diff := cmp.Diff([]string{source, figure, ""}, []string{c.Cell.Params["source"], c.Cell.Params["figure"], c.Cell.Params["sink"]}); diff != "" {
+			t.Errorf("recorded (-want +got):\n%s", diff)
+		}
+	}
+}
+
+// Two commands of one name are one where they are the same, and else nobody could tell them apart.
+func TestCommandsOfOneName(t *testing.T) {
+	resolve := func(text string) (*experiment.Resolved, error) {
+		e, err := experiment.Read("f.yaml", []byte(head+"workloads:\n"+text), nil, catalogue.New().Parts())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return experiment.Resolve(e, catalogue.New().Parts(), 2)
+	}
+	const one = "  - command: {source: 'a {remote}', figure: 'json:a'}\n"
+	if r, err := resolve(one + one); err != nil || len(r.Omitted) == 0 {
+		t.Errorf("the same twice: %v, %+v", err, r)
+	}
+	want := "two workloads are called command(name=a,metric=latency_mean) and differ in source, unit: give each a name of its own"
+	if _, err := resolve(one + "  - command: {source: 'a -x', figure: 'json:a', unit: ms}\n"); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %q", err, want)
+	}
+	if r, err := resolve(one + "  - command: {name: b, source: 'a -x', figure: 'json:a', unit: ms}\n"); err != nil || len(r.Omitted) > 0 {
+		t.Errorf("two names: %v, %+v", err, r)
+	}
+}
