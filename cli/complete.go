@@ -109,7 +109,7 @@ func (a *app) complete(root *cobra.Command) {
 func (a *app) flagValues() map[string]cobra.CompletionFunc {
 	values := map[string]cobra.CompletionFunc{
 		"network":            listed(a.networkChoices()),
-		"workload":           single(a.workloadChoices()),
+		"workload":           mixed(a.workloadChoices(), a.ownChoices()),
 		"placement":          listed(words(experiment.Placements())),
 		"affinity":           single(words(experiment.Affinities())),
 		"probe":              single(words(experiment.Probes())),
@@ -168,7 +168,7 @@ func (a *app) workloadChoices() []choice {
 		d := w.Describe()
 		choices = append(choices, choice{d.Name, d.Summary, append(slices.Clip(d.Params), driver)})
 	}
-	return choices
+	return append(choices, choice{experiment.Mix, experiment.MixSummary, nil})
 }
 
 // single completes one choice, and the parameters in parentheses after it.
@@ -178,21 +178,25 @@ func single(choices []choice) cobra.CompletionFunc {
 	}
 }
 
+// mixed completes one choice, or in the parentheses of a mix its members.
+func mixed(choices, members []choice) cobra.CompletionFunc {
+	return func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+		if !experiment.IsMix(typed) {
+			return complete("", typed, choices)
+		}
+		list := part.Split(strings.TrimPrefix(typed, experiment.Mix+"("))
+		last := list[len(list)-1]
+		can, directive := complete(strings.TrimSuffix(typed, last), last, members)
+		return can, directive | cobra.ShellCompDirectiveNoSpace
+	}
+}
+
 // listed completes choices with commas between them, each of them once.
 func listed(choices []choice) cobra.CompletionFunc {
 	return func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
-		comma, open := -1, 0
-		for i, r := range typed {
-			switch {
-			case r == '(':
-				open++
-			case r == ')':
-				open--
-			case r == ',' && open == 0:
-				comma = i
-			}
-		}
-		before, last := typed[:comma+1], typed[comma+1:]
+		given := part.Split(typed)
+		last := given[len(given)-1]
+		before := strings.TrimSuffix(typed, last)
 		rest := slices.DeleteFunc(slices.Clone(choices), func(c choice) bool { return slices.Contains(strings.Split(before, ","), c.name) })
 		return complete(before, last, rest)
 	}

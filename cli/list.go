@@ -53,6 +53,7 @@ func (a *app) entries() []entry {
 		d := w.Describe()
 		all = append(all, newEntry("workload", d.Name, d.Summary, "", d.Params))
 	}
+	all = append(all, newEntry("workload", experiment.Mix, experiment.MixSummary, "", nil))
 	for _, r := range a.catalogue.Parts().Drivers {
 		d := r.Describe()
 		all = append(all, newEntry("driver", d.Name, d.Summary, "", nil))

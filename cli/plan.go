@@ -200,7 +200,11 @@ func (p planned) print(out io.Writer, r *experiment.Resolved) error {
 func groupNames(c experiment.Cell) (load, where string) {
 	parts := strings.Split(c.Group, "|")
 	load = parts[0]
-	list := []string{strings.ReplaceAll(c.Placement, "-", " "), several(c.Pairs, "pair")}
+	pairs := several(c.Pairs, "pair")
+	if c.LabPairs > 0 {
+		pairs = fmt.Sprintf("%d of %s", c.Pairs, several(c.LabPairs, "pair"))
+	}
+	list := []string{strings.ReplaceAll(c.Placement, "-", " "), pairs}
 	for i, usual := range []string{experiment.Families()[0], experiment.Affinities()[0]} {
 		if x := []string{c.Family, c.Affinity}[i]; x != usual {
 			list = append(list, x)

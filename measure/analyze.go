@@ -23,7 +23,7 @@ type Analysis struct {
 	Blocks      int     // distinct blocks seen
 	Generations int     // distinct generations seen
 	Trials      int     // trials seen, failed ones too
-	Measured    float64 // s, sum of the trials' windows
+	Measured    float64 // s, sum of the trials' windows; of the members of a mix, which have theirs at the same time, that of one
 
 	tallies map[string]map[string][]tally // histograms by cell and the prefix of their metrics
 }
@@ -176,11 +176,15 @@ func (a *analyzer) index() {
 	blocks, generations := map[place]bool{}, map[int]bool{}
 	all := make([][]*Trial, len(a.cells))
 	unknown := counts{}
+	last := &Trial{Block: -1}
 	for i := range a.log.Trials {
 		t := &a.log.Trials[i]
 		a.out.Trials++
-		a.out.Measured += t.Duration
 		c, ok := a.byID[t.Cell]
+		if beside := ok && a.run.Cells[c].Mix != nil && t.Block == last.Block && t.Start == last.Start; !beside { // else it was at the same time
+			a.out.Measured += t.Duration
+		}
+		last = t
 		if !ok {
 			unknown.add(t.Cell)
 			continue

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -13,7 +14,7 @@ import (
 func (v *view) where(g *group) string {
 	traits := func(g *group) []string {
 		c := g.one()
-		return append(spoken(c), "in "+printable(c.Workload), count(c.Pairs, "pair", "pairs"), printable(c.Family), "affinity "+printable(c.Affinity))
+		return append(spoken(c), "in "+printable(c.Workload), pairsOf(c), cmp.Or(beside(c), "alone"), printable(c.Family), "affinity "+printable(c.Affinity))
 	}
 	list := []string{place(g.one().Placement)}
 	for _, t := range traits(g) {

@@ -30,7 +30,8 @@ func columns() []string {
 	return append(cellColumns(),
 		"metric", "unit", "value", "ratio", "ratio_lo", "ratio_hi", "verdict", "blocks", "generations",
 		"difference", "difference_lo", "difference_hi", "adjusted_lo", "adjusted_hi", "floor", "spread", "primary", "baseline", "parameters", "implementation", "limit", "limit_share",
-		"probe", "unprobed", "probe_ratio", "probe_ratio_lo", "probe_ratio_hi", "probe_difference", "probe_difference_lo", "probe_difference_hi")
+		"probe", "unprobed", "probe_ratio", "probe_ratio_lo", "probe_ratio_hi", "probe_difference", "probe_difference_lo", "probe_difference_hi",
+		"mix", "lab_pairs")
 }
 
 // CSV writes a row for each cell and metric, RFC 4180 with a header. Numbers are bare and in base units; what is not known is empty.
@@ -45,6 +46,7 @@ func columns() []string {
 //	limit, limit_share            what kept the figure from being higher, and the share of trials that say so
 //	probe, unprobed               what was switched on during the cell's trials, and the same cell without; empty where nothing was
 //	probe_ratio, …                what that costs, in the row of the primary metric: the cell / unprobed, or the cell − unprobed, with its 95 % interval
+//	mix, lab_pairs                in a mix: its members with their shares, separated by spaces, and the pairs of all of them together; else empty
 func CSV(w io.Writer, _ measure.Run, a measure.Analysis) error {
 	out := csv.NewWriter(w)
 	if err := out.Write(columns()); err != nil {
@@ -55,7 +57,7 @@ func CSV(w io.Writer, _ measure.Run, a measure.Analysis) error {
 		costs[p.Cell.ID] = p
 	}
 	for _, r := range a.Rows {
-		if err := out.Write(append(rowFields(r), probeFields(r, costs)...)); err != nil {
+		if err := out.Write(slices.Concat(rowFields(r), probeFields(r, costs), mixFields(r.Cell))); err != nil {
 			return fmt.Errorf("write csv: %w", err)
 		}
 	}
@@ -96,7 +98,15 @@ func rowFields(r measure.Row) []string {
 	return append(fields, strconv.FormatBool(r.Metric == r.Cell.Primary), r.Cell.Baseline, pairs(r.Cell.Params), pairs(r.Cell.Implementation), r.Limit, share)
 }
 
-// probeFields are the last columns of a row.
+// mixFields are the last columns of a row.
+func mixFields(c *measure.Cell) []string {
+	if c.Mix == nil {
+		return []string{"", ""}
+	}
+	return []string{strings.Join(c.Mix, " "), strconv.Itoa(c.LabPairs)}
+}
+
+// probeFields are the columns of a row before those.
 func probeFields(r measure.Row, costs map[string]measure.ProbeCost) []string {
 	nan := math.NaN()
 	ratio, difference := [3]float64{nan, nan, nan}, [3]float64{nan, nan, nan}

@@ -76,7 +76,7 @@ func (v *view) loadCurves() []curve {
 				continue
 			}
 			rest := slices.Delete(slices.Clone(values), i, i+1)
-			key := strings.Join(append(rest, param, unit, c.Workload, c.Placement, strconv.Itoa(c.Hosts), c.Family, c.Affinity, c.Primary), "\x00")
+			key := strings.Join(append(rest, param, unit, c.Workload, c.Placement, strconv.Itoa(c.Hosts), c.Family, c.Affinity, c.Primary, beside(c)), "\x00")
 			at, known := byKey[key]
 			if !known {
 				at = len(list)

@@ -433,7 +433,7 @@ func (v *view) socketTable(granted map[string]any) *Table {
 	workloads := make(map[string]string, len(v.run.Cells))
 	for i := range v.run.Cells {
 		c := &v.run.Cells[i]
-		workloads[c.ID] = strings.TrimSpace(c.Workload + " " + strings.Join(spoken(c), ", "))
+		workloads[c.ID] = load(c)
 	}
 	type alike struct {
 		whose, facts string
@@ -523,7 +523,7 @@ func (v *view) trialLengths() string {
 		if !ok || !(s > 0) || math.IsInf(s, 0) {
 			continue
 		}
-		what := strings.TrimSpace(printable(c.Workload) + " " + strings.Join(spoken(c), ", "))
+		what := load(c)
 		if _, ok := lengths[what]; !ok {
 			order = append(order, what)
 		}

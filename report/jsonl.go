@@ -43,6 +43,8 @@ type rowLine struct {
 	Affinity       string            `json:"affinity"`
 	Workload       string            `json:"workload"`
 	Params         map[string]string `json:"params,omitempty"`
+	Mix            []string          `json:"mix,omitempty"`
+	LabPairs       int               `json:"lab_pairs,omitempty"`
 	Implementation map[string]string `json:"implementation,omitempty"`
 	Metric         string            `json:"metric"`
 	Unit           string            `json:"unit"`
@@ -137,7 +139,7 @@ func newRowLine(r measure.Row) rowLine {
 	line := rowLine{
 		Type: "row", Cell: c.ID, Baseline: c.Baseline, Twin: c.Twin, Probe: c.Probe, Unprobed: c.Unprobed, Group: c.Group, Network: c.Network, Filter: c.Filter, Tunnel: c.Tunnel,
 		Encryption: c.Encryption, Runtime: c.Runtime, Placement: c.Placement, Pairs: c.Pairs, Family: c.Family, Affinity: c.Affinity,
-		Workload: c.Workload, Params: c.Params, Implementation: c.Implementation, Metric: r.Metric, Unit: r.Unit, Primary: r.Metric == c.Primary,
+		Workload: c.Workload, Params: c.Params, Mix: c.Mix, LabPairs: c.LabPairs, Implementation: c.Implementation, Metric: r.Metric, Unit: r.Unit, Primary: r.Metric == c.Primary,
 		Value: known(r.Value), AdjustedLo: known(r.AdjLo), AdjustedHi: known(r.AdjHi), Floor: known(math.Expm1(r.Floor)),
 		Limit: r.Limit, LimitShare: r.LimitShare, Verdict: r.Verdict, Blocks: r.Blocks, Generations: r.Generations,
 	}

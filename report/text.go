@@ -191,7 +191,10 @@ func title(c *measure.Cell, without string) string {
 	}
 	text += " · " + printable(strings.ReplaceAll(c.Placement, "-", " "))
 	if without != pairsParam {
-		text += " · " + count(c.Pairs, "pair", "pairs")
+		text += " · " + pairsOf(c)
+	}
+	if b := beside(c); b != "" {
+		text += " · " + b
 	}
 	if c.Family != "ipv4" && c.Family != "" {
 		text += " · " + printable(c.Family)

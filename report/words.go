@@ -258,6 +258,40 @@ func params(c *measure.Cell) []string {
 	return keys
 }
 
+// beside says with what other members of its mix a cell was measured: "beside tcp-stream(message=131072)"; "" where it was alone.
+func beside(c *measure.Cell) string {
+	var others []string
+	for _, m := range c.Mix {
+		if at := strings.LastIndexByte(m, '*'); at > 0 {
+			m = m[:at] // without its share
+		}
+		if !strings.HasSuffix(strings.TrimSuffix(c.ID, "#2"), ":"+m) {
+			others = append(others, printable(m))
+		}
+	}
+	if others == nil {
+		return ""
+	}
+	return "beside " + strings.Join(others, " and ")
+}
+
+// pairsOf says how many pairs a cell has, and of how many in a mix.
+func pairsOf(c *measure.Cell) string {
+	if c.LabPairs > 0 {
+		return strconv.Itoa(c.Pairs) + " of " + count(c.LabPairs, "pair", "pairs")
+	}
+	return count(c.Pairs, "pair", "pairs")
+}
+
+// load is the workload of a cell in a line: "udp-rr payload 64, mode wait, beside tcp-stream(message=131072)".
+func load(c *measure.Cell) string {
+	text := strings.TrimSpace(printable(c.Workload) + " " + strings.Join(spoken(c), ", "))
+	if b := beside(c); b != "" {
+		text += ", " + b
+	}
+	return text
+}
+
 // spoken lists the parameters that people are told: without the words that ids leave out because they are the defaults, such as "rate closed". (Numbers
 // are told in any case: "in-flight 1" belongs beside "in-flight 16".)
 func spoken(c *measure.Cell) []string {
