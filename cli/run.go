@@ -109,12 +109,19 @@ func (a *app) versions(ctx context.Context, r *experiment.Resolved) (map[string]
 		}
 		versions[d.Describe().Name] = v
 	}
-	for _, p := range r.Programs() {
-		v, err := p.Version(ctx)
-		if err != nil {
-			return nil, err
+	for _, c := range r.Cells {
+		if c.Driver != nil && !c.Driver.Describe().SourceOnly {
+			continue // it has a server of its own
 		}
-		versions[p.Program] = v
+		for _, p := range c.Workload.Describe().Needs(c.Params) {
+			if versions[p.Program] != "" {
+				continue
+			}
+			var err error
+			if versions[p.Program], err = p.Version(ctx); err != nil {
+				return nil, err
+			}
+		}
 	}
 	return versions, nil
 }

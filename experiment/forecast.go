@@ -8,7 +8,6 @@ import (
 
 	"github.com/nettoll/nettoll/driver"
 	"github.com/nettoll/nettoll/measure"
-	"github.com/nettoll/nettoll/traffic/program"
 )
 
 // Forecast is what a run is going to take, and how precise it is going to be.
@@ -186,22 +185,6 @@ func (r *Resolved) Drivers() []driver.Driver {
 	for _, c := range r.Cells {
 		if c.Driver != nil && !slices.ContainsFunc(list, func(d driver.Driver) bool { return d.Describe().Name == c.Driver.Describe().Name }) {
 			list = append(list, c.Driver)
-		}
-	}
-	return list
-}
-
-// Programs returns those of others that the workloads of some cells start.
-func (r *Resolved) Programs() []program.Needed {
-	var list []program.Needed
-	for _, c := range r.Cells {
-		if c.Driver != nil && !c.Driver.Describe().SourceOnly {
-			continue // it has a server of its own
-		}
-		for _, n := range c.Workload.Describe().Needs(c.Params) {
-			if !slices.ContainsFunc(list, func(o program.Needed) bool { return o.Program == n.Program }) {
-				list = append(list, n)
-			}
 		}
 	}
 	return list

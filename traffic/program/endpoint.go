@@ -322,7 +322,9 @@ func (e *endpoint) attend(child *process.Child, w traffic.Window) (overdue strin
 	if !child.Wait(flow + int64(busyFrom*seconds)) {
 		before, from := child.Usage(), clock.Now()
 		if !child.Wait(flow + int64(busyTo*seconds)) {
-			e.busy = per(child.Usage().Minus(before), time.Duration(clock.Now()-from))
+			if u := child.Usage().Minus(before); u.Run >= 0 { // else something that it had started has ended
+				e.busy = per(u, time.Duration(clock.Now()-from))
+			}
 		}
 	}
 	if e.role.Stop != EndsItself {

@@ -28,11 +28,11 @@ const (
 
 	mostClients = 64
 
-	// launch is how long the processes take to be there: their launch is looked at each 100 ms (dbench.c, create_procs). The first second that they run is no
-	// part of the window. Its end is a last operation of each client, and the writing of results; ten pairs on two CPUs take turns at both.
-	launch    = 200 * time.Millisecond
+	// launch is how long the processes take to be there, which is looked at each 100 ms (dbench.c, create_procs). The first second that they run is no part of
+	// the window. Their end is a last operation of each client, and the writing of results; ten pairs on two CPUs take turns at both, and at the launch.
+	launch    = 100 * time.Millisecond
 	leftOut   = time.Second
-	end       = 300 * time.Millisecond
+	end       = 400 * time.Millisecond
 	warmShare = 5 // its own warm-up is so many times shorter than its run (dbench.c, main)
 )
 
