@@ -21,6 +21,7 @@ import (
 	"github.com/nettoll/nettoll/workload/burst"
 	"github.com/nettoll/nettoll/workload/command"
 	"github.com/nettoll/nettoll/workload/connections"
+	"github.com/nettoll/nettoll/workload/http"
 	"github.com/nettoll/nettoll/workload/ping"
 	"github.com/nettoll/nettoll/workload/quake3"
 	"github.com/nettoll/nettoll/workload/tbench"
@@ -62,6 +63,7 @@ func New() Catalogue {
 			tcprr.Workload{},
 			tcpcrr.Workload{},
 			underload.Workload{},
+			http.Workload{},
 			tbench.Workload{},
 			burst.Workload{},
 			connections.Workload{},

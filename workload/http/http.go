@@ -1,0 +1,165 @@
+package http
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/nettoll/nettoll/internal/linux/sock"
+	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/traffic/dialogue"
+	"github.com/nettoll/nettoll/traffic/program"
+	"github.com/nettoll/nettoll/workload"
+)
+
+// Workload is http.
+type Workload struct{}
+
+var _ workload.Workload = Workload{}
+
+const (
+	largest     = 1 << 20 // bytes
+	mostClients = 1000    // nginx has 1024 descriptors where the machine is as Debian makes it (RLIMIT_NOFILE), some of them for itself
+	closed      = "closed"
+	embedded    = "embedded"
+	keepAlive   = "keep-alive"
+	renewed     = "new"
+
+	settled = 200 * time.Millisecond // as of tcp-crr
+
+	// pageSize is how long the page is that nginx 1.22 and later have to welcome who installed it, in bytes: the small page of whoever tries a server.
+	pageSize = "615"
+)
+
+// Describe implements [workload.Workload].
+func (Workload) Describe() workload.Description {
+	return workload.Description{
+		Name:    "http",
+		Summary: "a web page asked for by many clients at once, on connections that last or on new ones (wrk, ab)",
+		Reproduces: "the requests a second of Alibaba's small page on nginx (paper 003, which says neither its size nor how many clients ask for it; with server=nginx); its sizes with a list: " +
+			"payload=[1KiB, 16KiB, 256KiB]",
+		Primary: func(p part.Params) string {
+			if !workload.Scheduled(p) && p.Count("clients") > 1 { // latency is a figure of the queue that they make
+				return "transaction_rate"
+			}
+			return "latency_p50"
+		},
+		Why:   "that of tcp-crr: no study of its own yet; at a rate, a median needs 200 requests",
+		Warm:  workload.TransactionWarm,
+		Trial: func(p part.Params) time.Duration { return workload.TransactionTrial(p, settled) },
+		Spins: func(part.Params) bool { return false },
+		Params: slices.Concat(part.List{
+			{Name: "payload", Default: pageSize, Summary: "bytes of the page, 0 to 1MiB; 615 are the page with which nginx welcomes", Check: part.SizeBetween(0, largest)},
+			{Name: "connection", Default: keepAlive, Summary: "keep-alive: connections last; new: each request has one of its own, which the server closes", Values: []string{keepAlive, renewed}},
+			{Name: "clients", Default: "50", Quiet: true, Summary: "connections of a pair at once, 1 to 1000, each with one request on the way", Check: part.CountBetween(1, mostClients)},
+			{Name: "server", Default: embedded, Quiet: true, Summary: "who answers: nettoll's own server, or the real nginx", Values: []string{embedded, nginx}},
+		},
+			workload.ScheduleParams(closed, "requests a second of a pair, sent when they are due or, where all clients have one on the way, when one has none; closed: each follows a response"),
+			workload.StreamParams()),
+		Refuse: refuse,
+		Programs: func(p part.Params) []program.Needed {
+			if p["server"] == nginx {
+				return []program.Needed{nginxNeeded()}
+			}
+			return nil
+		},
+		Metrics: slices.Concat([]string{"transaction_rate", "transaction_rate_per_pair", "goodput", "errors", "cpu_per_transaction", "cpu_system", "retransmits", "backlog", "planted"},
+			workload.CPUMetrics(), workload.DurationMetrics(traffic.Latency, traffic.Service, traffic.Departure, traffic.Connect)),
+	}
+}
+
+// refuse says which parameters cannot go together.
+func refuse(p part.Params) error {
+	if err := workload.Unscheduled(p); err != nil {
+		return err
+	}
+	if p["sizes"] != "constant" {
+		return fmt.Errorf("sizes=%s: there is one page, of the payload's size (want constant)", p["sizes"])
+	}
+	return nil
+}
+
+// Open implements [workload.Workload].
+func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
+	switch {
+	case s.Side == workload.Source:
+		return newSource(s)
+	case s.Side == workload.Sink && s.Params["server"] == nginx:
+		return newNginx(s)
+	case s.Side == workload.Sink:
+		return dialogue.NewServer(dialogue.ServerSpec{
+			Local: s.Local, Options: s.SocketOptions(), Handler: newServer(s.Params.Size("payload")).handle,
+			StallEvery: s.Stall.Every, StallFor: s.Stall.For, Plant: s.Plant,
+		})
+	}
+	return nil, fmt.Errorf("open http: side %q (want source or sink)", s.Side)
+}
+
+func newSource(s workload.Spec) (traffic.Endpoint, error) {
+	schedule, err := s.Schedule(1, 1, 1) // of times alone
+	if err != nil {
+		return nil, err
+	}
+	renew := s.Params["connection"] == renewed
+	c := &client{request: ask("GET", pagePath, s.Remote, renew), want: s.Params.Size("payload")}
+	spec := dialogue.ClientSpec{
+		Local: s.Local, Remote: s.Remote, Options: s.SocketOptions(), Connections: s.Params.Count("clients"), Schedule: schedule,
+		Asks:  dialogue.Asks{Request: c.next, Answer: c.judge, Explain: c.explain, Head: headLimit},
+		Renew: renew, Fresh: s.Params["server"] == nginx,
+	}
+	if s.Params["server"] == embedded {
+		spec.Farewell, spec.Leave = ask("POST", farewellPath, s.Remote, false), len(farewell)
+	}
+	return dialogue.NewClient(spec)
+}
+
+// ask writes a request without a body (RFC 9112, section 3).
+func ask(method, path string, host netip.AddrPort, last bool) []byte {
+	r := fmt.Sprintf("%s %s HTTP/1.1\r\nHost: %s\r\n", method, path, host)
+	if method == "POST" {
+		r += "Content-Length: 0\r\n" // RFC 9110, section 8.6
+	}
+	if last {
+		r += "Connection: close\r\n"
+	}
+	return []byte(r + "\r\n")
+}
+
+// Metrics implements [workload.Workload].
+func (Workload) Metrics(t workload.Trial) workload.Result {
+	r := workload.Result{Metrics: map[string]float64{}, PerPair: map[string][]float64{}, Warnings: t.Doubts()}
+	cpu, total := t.PutTransactions(&r, "transaction_rate", t.Params.Rate("rate"))
+	if total > 0 {
+		r.Metrics["cpu_per_transaction"] = cpu / float64(total)
+	}
+	r.Metrics["cpu_system"] = r.Metrics["cpu_busy"] - r.Metrics["cpu_user"] - r.Metrics["cpu_softirqd"]
+	var received, errors, resent int64
+	for _, s := range t.Sources {
+		received += s.Received
+		errors += s.Errors
+	}
+	for _, s := range slices.Concat(t.Sources, t.Sinks) {
+		resent += s.Resent
+	}
+	r.Metrics["goodput"] = float64(received) * float64(8*t.Params.Size("payload")) / t.Window.Seconds()
+	if received+errors > 0 {
+		r.Metrics["errors"] = float64(errors) / float64(received+errors)
+	}
+	r.Metrics["retransmits"] = float64(resent)
+	return r
+}
+
+// granted is what the kernel grants a socket of a server that is not ours. It is called in the container's network namespace.
+func granted(s workload.Spec) (sock.Facts, error) {
+	sk, err := sock.Stream(netip.AddrPortFrom(s.Local.Addr(), 0), "")
+	if err != nil {
+		return sock.Facts{}, err
+	}
+	defer sk.Close()
+	if err := sk.Set(s.SocketOptions()); err != nil {
+		return sock.Facts{}, err
+	}
+	return sk.Facts()
+}

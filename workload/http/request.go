@@ -1,0 +1,87 @@
+package http
+
+import "bytes"
+
+// Statuses that the server answers with (RFC 9110, section 15; RFC 6585, section 5).
+const (
+	noContent       = 204
+	badRequest      = 400
+	notFound        = 404
+	tooLarge        = 413
+	headTooLarge    = 431
+	notImplemented  = 501
+	versionNotKnown = 505
+)
+
+// request is what the head of a request says.
+type request struct {
+	method []byte
+	path   []byte // without what follows a question mark
+	size   int    // bytes, an empty line before it included
+	keep   bool   // the connection lasts
+}
+
+// parseRequest reads the request that b begins with (RFC 9112, section 3). Status is that of the answer where it is no request that can be answered
+// otherwise, 0 where it is; whole says that no more of it has to come to know that.
+func parseRequest(b []byte) (r request, status int, whole bool) {
+	if len(b) >= len(lineEnd) && string(b[:len(lineEnd)]) == lineEnd { // section 2.2
+		b = b[len(lineEnd):]
+		r.size = len(lineEnd)
+	}
+	end := bytes.Index(b, []byte(headEnd))
+	if end < 0 || end > headLimit-len(headEnd) {
+		return r, headTooLarge, len(b) >= headLimit
+	}
+	r.size += end + len(headEnd)
+	line := b[:bytes.Index(b, []byte(lineEnd))]
+	method, rest, _ := bytes.Cut(line, []byte(" "))
+	target, version, _ := bytes.Cut(rest, []byte(" "))
+	switch {
+	case !token(method), len(target) == 0, !visible(target), len(version) != len("HTTP/1.1"), string(version[:5]) != "HTTP/",
+		!digit(version[5]), version[6] != '.', !digit(version[7]):
+		return r, badRequest, true
+	case version[5] != '1':
+		return r, versionNotKnown, true
+	}
+	f, fine := parseFields(b[len(line)+len(lineEnd) : end+len(lineEnd)])
+	older := version[7] == '0'
+	switch {
+	case !fine, f.hosts > 1, f.hosts == 0 && !older: // section 3.2
+		return r, badRequest, true
+	case f.coded:
+		return r, notImplemented, true
+	case f.length > 0:
+		return r, tooLarge, true // none of its resources takes a body
+	}
+	r.method, r.path = method, path(target)
+	r.keep = !f.close && (!older || f.persistent)
+	return r, 0, true
+}
+
+func digit(c byte) bool { return c >= '0' && c <= '9' }
+
+// visible says whether b is made of visible ASCII characters, as targets are (RFC 3986).
+func visible(b []byte) bool {
+	for _, c := range b {
+		if c <= ' ' || c >= 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// path is the path of a target in origin form or in absolute form, which a server has to understand as well (RFC 9112, section 3.2).
+func path(target []byte) []byte {
+	if scheme := bytes.Index(target, []byte("://")); scheme > 0 && target[0] != '/' {
+		target = target[scheme+len("://"):]
+		slash := bytes.IndexByte(target, '/')
+		if slash < 0 {
+			return []byte("/")
+		}
+		target = target[slash:]
+	}
+	if query := bytes.IndexByte(target, '?'); query >= 0 {
+		target = target[:query]
+	}
+	return target
+}

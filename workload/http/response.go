@@ -1,0 +1,123 @@
+package http
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/nettoll/nettoll/traffic/dialogue"
+)
+
+// ok is the one status that is no error here (RFC 9110, section 15.3.1).
+const ok = 200
+
+// A flaw is why the beginning of a response cannot be told from something else.
+type flaw int
+
+// The flaws.
+const (
+	none flaw = iota
+	unfinished
+	malformed
+	interim   // a status below 200: another response follows, which nobody has asked for
+	coded     // in chunks: how long it is shows at its end
+	unbounded // it lasts until the connection ends
+)
+
+// response is what the head of a response says.
+type response struct {
+	status int
+	head   int // bytes
+	body   int // bytes
+}
+
+// parseResponse reads the head that b begins with (RFC 9112, section 4).
+func parseResponse(b []byte) (response, flaw) {
+	const version, rest = "HTTP/1.", "1 200 "
+	if n := min(len(b), len(version)); string(b[:n]) != version[:n] {
+		return response{}, malformed // it is not waited for
+	}
+	end := bytes.Index(b, []byte(headEnd))
+	if end < 0 || end > headLimit-len(headEnd) {
+		if len(b) >= headLimit {
+			return response{}, malformed
+		}
+		return response{}, unfinished
+	}
+	r := response{head: end + len(headEnd)}
+	line := b[:bytes.Index(b, []byte(lineEnd))]
+	if len(line) < len(version+rest) || line[7] < '0' || line[7] > '9' || line[8] != ' ' || line[12] != ' ' || !text(line[13:]) {
+		return r, malformed
+	}
+	for _, c := range line[9:12] {
+		if c < '0' || c > '9' {
+			return r, malformed
+		}
+		r.status = r.status*10 + int(c-'0')
+	}
+	f, fine := parseFields(b[len(line)+len(lineEnd) : end+len(lineEnd)])
+	switch {
+	case !fine || r.status < 100 || r.status > 599:
+		return r, malformed
+	case r.status < 200:
+		return r, interim
+	case r.status == 204 || r.status == 304: // they have no body, whatever the fields say (section 6.3)
+		return r, none
+	case f.coded:
+		return r, coded
+	case f.length < 0:
+		return r, unbounded
+	}
+	r.body = f.length
+	return r, none
+}
+
+// client asks for one page, again and again.
+type client struct {
+	request []byte
+	want    int // bytes of the page
+
+	// The head of the last page, and its length: the same bytes say the same again. A server's clock changes them once a second.
+	seen     [headLimit]byte
+	seenSize int
+}
+
+// next implements [dialogue.Asks].
+//
+//go:nosplit
+func (c *client) next(uint64) []byte { return c.request }
+
+// judge implements [dialogue.Asks].
+func (c *client) judge(_ uint64, b []byte) (int, dialogue.Verdict) {
+	if n := c.seenSize; n > 0 && len(b) >= n && string(b[:n]) == string(c.seen[:n]) {
+		return n + c.want, dialogue.Good
+	}
+	r, flaw := parseResponse(b)
+	switch {
+	case flaw == unfinished:
+		return 0, dialogue.Partial
+	case flaw != none, r.status == ok && r.body != c.want:
+		return 0, dialogue.Alien
+	case r.status != ok:
+		return r.head + r.body, dialogue.Bad
+	}
+	c.seenSize = copy(c.seen[:], b[:r.head])
+	return r.head + r.body, dialogue.Good
+}
+
+// explain implements [dialogue.Asks].
+func (c *client) explain(_ uint64, b []byte) string {
+	r, flaw := parseResponse(b)
+	switch {
+	case flaw == coded:
+		return "it comes in chunks (Transfer-Encoding): how long it is shows at its end"
+	case flaw == unbounded:
+		return "it has no Content-Length: how long it is shows at its end"
+	case flaw == interim:
+		return fmt.Sprintf("status %d, which nobody has asked for", r.status)
+	case flaw == none && r.status == ok:
+		return fmt.Sprintf("a page of %d bytes, where one of %d was asked for", r.body, c.want)
+	case flaw == none:
+		return fmt.Sprintf("status %d", r.status)
+	}
+	return "" // what it begins with is quoted
+}
