@@ -31,6 +31,22 @@ func TestReadErrors(t *testing.T) {
 		{"value of a parameter", head + "workloads:\n  - udp-rr: {mode: [wait, sleep]}\n", `f.yaml:5:27: workloads.udp-rr.mode: "sleep" is not possible (want one of wait, spin)`},
 		{"parameter without value", head + "workloads:\n  - udp-rr: {payload: }\n", `f.yaml:5:22: workloads.udp-rr.payload has no value (want bytes of a request, 1 to 65507)`},
 		{"driver", head + "workloads:\n  - udp-rr: {driver: pong}\n", `f.yaml:5:22: unknown driver "pong" (known: nettoll`},
+		{"mix of one", head + "workloads:\n  - mix: [udp-rr]\n", `f.yaml:5:10: workloads.mix is a list of 1 (want 2 to 8)`},
+		{"mix of none", head + "workloads:\n  - mix:\n", `f.yaml:5:5: workloads.mix has no value (want a list)`},
+		{"mix of a name", head + "workloads:\n  - mix: udp-rr\n", `f.yaml:5:10: workloads.mix is a single value (want a list)`},
+		{"mix without members", head + "workloads: mix\n", `f.yaml:4:12: workloads is a single value (want a map with mix, placement)`},
+		{"mix in a mix", head + "workloads:\n  - mix: [udp-rr, {mix: [udp-rr, tcp-stream]}]\n", `f.yaml:5:20: workloads.mix: a mix cannot be a member of a mix: list its members beside the others`},
+		{"key beside a mix", head + "workloads:\n  - {mix: [udp-rr, tcp-stream], share: 2}\n", `f.yaml:5:33: unknown key "share" in workloads (known: mix, placement)`},
+		{"share", head + "workloads:\n  - mix: [{udp-rr: , share: none}, tcp-stream]\n", `f.yaml:5:29: workloads.mix.share: "none" is not a whole number (want 1 to 1000)`},
+		{"shares", head + "workloads:\n  - mix: [{udp-rr: , share: [1, 2]}, tcp-stream]\n", `f.yaml:5:29: workloads.mix.share is a list (want a value such as 3)`},
+		{"share alone", head + "workloads:\n  - mix: [{share: 1}, tcp-stream]\n", `f.yaml:5:11: workloads.mix is a map without a name (want the name of a workload, or {NAME: {parameter: value}})`},
+		{"unknown member", head + "workloads:\n  - mix: [udp-rx, tcp-stream]\n", `f.yaml:5:11: unknown workload "udp-rx" (known: udp-rr, `},
+		{"parameter of a member", head + "workloads:\n  - mix: [{udp-rr: {mode: sleep}}, tcp-stream]\n", `f.yaml:5:27: workloads.mix.udp-rr.mode: "sleep" is not possible (want one of wait, spin)`},
+		{"driver of a member", head + "workloads:\n  - mix: [{udp-rr: {driver: netperf}}, tcp-stream]\n", `f.yaml:5:21: workloads.mix.udp-rr.driver: a member of a mix is driven by nettoll's own engine`},
+		{"placement of a member", head + "workloads:\n  - mix: [{udp-rr: {placement: same-host}}, tcp-stream]\n", `f.yaml:5:21: workloads.mix.udp-rr.placement: all members of a mix are in the same places`},
+		{"member twice", head + "workloads:\n  - mix: [udp-rr, {udp-rr: {payload: [32, 64]}}]\n", `f.yaml:5:5: udp-rr(payload=64,mode=wait) is in the mix twice: give it one share that is larger`},
+		{"bomb of a mix", head + "workloads:\n  - mix:\n" + strings.Repeat("    - udp-rr: {payload: [1, 2, 3, 4, 5, 6, 7]}\n", 8), `f.yaml:5:5: 2401 combinations of the members' parameters (at most 2000 can be measured at once)`},
+		{"bomb of parameters", head + "workloads:\n  - udp-rr: {payload: [" + manyNumbers(50) + "], in-flight: [" + manyNumbers(50) + "]}\n", `f.yaml:5:216: workloads.udp-rr: 2500 combinations of parameters (at most 2000 can be measured at once)`},
 		{"wrong unit", head + "workloads: udp-rr\ndesign: {time: 60 parsecs}\n", `f.yaml:5:16: design.time: "60 parsecs" is not a duration (want a number with a unit, such as 500ms, 30s or 1m30s)`},
 		{"no unit", head + "workloads: udp-rr\ndesign: {time: 60}\n", `f.yaml:5:16: design.time: "60" is not a duration`},
 		{"size", head + "workloads: {udp-rr: {payload: 28 bits}}\n", `f.yaml:4:31: workloads.udp-rr.payload: "28 bits" is not a size (want bytes such as 64, 64B, 128KiB or 1MB)`},
@@ -92,6 +108,15 @@ func TestReadErrors(t *testing.T) {
 			checkError(t, e, err)
 		})
 	}
+}
+
+// manyNumbers are 1, 2, 3, …
+func manyNumbers(n int) string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = fmt.Sprint(i + 1)
+	}
+	return strings.Join(list, ", ")
 }
 
 // checkError: one line, an excerpt of at most five, and no experiment beside it.
@@ -189,7 +214,7 @@ func FuzzRead(f *testing.F) {
 	for _, x := range all {
 		f.Add(x.Text, "design.time", "3s")
 	}
-	for _, s := range []string{head, "a: &a [*a]", "? a\n: b", "- - - -", "{[", "|\n x", "%YAML 1.2\n---\n", "a: !!float 1", "\"\\x00\": 1", "a: b: c", "a:\n- b\n -c", "---\n...\n---", ": "} {
+	for _, s := range []string{head, "a: &a [*a]", "? a\n: b", "- - - -", "{[", "|\n x", "%YAML 1.2\n---\n", "a: !!float 1", "\"\\x00\": 1", "a: b: c", neighbour, "a:\n- b\n -c", "---\n...\n---", ": "} {
 		f.Add([]byte(s), "a.0.b", s)
 	}
 	parts := catalogue.New().Parts()

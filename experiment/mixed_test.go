@@ -1,0 +1,217 @@
+package experiment_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nettoll/nettoll/catalogue"
+	"github.com/nettoll/nettoll/experiment"
+)
+
+const neighbour = `
+factors: {network: bridge, placement: same-host, pairs: 4}
+workloads:
+  - mix:
+      - {udp-rr: {payload: 64}, share: 3}
+      - tcp-stream
+  - udp-rr
+`
+
+// Each member is a cell of its own on its share of the pairs, and those of a mix have one turn.
+func TestMix(t *testing.T) {
+	r := resolve(t, read(t, neighbour), 2)
+	const mix = "same-host/4/mix(udp-rr(payload=64,mode=wait)*3,tcp-stream(message=131072)*1)"
+	var want []string
+	for i, load := range []string{mix + ":udp-rr(payload=64,mode=wait)", mix + ":tcp-stream(message=131072)", "same-host/4/udp-rr(payload=64,mode=wait)"} {
+		pairs, first, visit := []int{3, 1, 4}[i], []int{0, 3, 0}[i], []int{0, 0, 3}[i]
+		at := func(n int) string { return fmt.Sprintf(" visit %d: %d pairs from %d", visit+n, pairs, first) }
+		want = append(want,
+			"host/"+load+" <  @ host/same-host/4"+at(0), "host/"+load+"#2 < host/"+load+" @ host/same-host/4#2"+at(1),
+			"bridge/"+load+" < host/"+load+" @ bridge/same-host/4"+at(2))
+	}
+	var got []string
+	for i, id := range ids(r) {
+		c := r.Cells[i]
+		got = append(got, fmt.Sprintf("%s visit %d: %d pairs from %d", id, c.Visit, c.Pairs, c.First))
+		if mixed := c.Mix != nil; mixed != (c.LabPairs == 4) || mixed && cmp.Diff([]string{"udp-rr(payload=64,mode=wait)*3", "tcp-stream(message=131072)*1"}, c.Mix) != "" {
+			t.Errorf("%s: %v on %d pairs", c.ID, c.Mix, c.LabPairs)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("cells (-want +got):\n%s", diff)
+	}
+	visits := []experiment.Visit{
+		{ID: "host/" + mix, Cells: []int{0, 3}}, {ID: "host/" + mix + "#2", Cells: []int{1, 4}}, {ID: "bridge/" + mix, Cells: []int{2, 5}},
+		{ID: r.Cells[6].ID, Cells: []int{6}}, {ID: r.Cells[7].ID, Cells: []int{7}}, {ID: r.Cells[8].ID, Cells: []int{8}},
+	}
+	if diff := cmp.Diff(visits, r.Visits); diff != "" {
+		t.Errorf("visits (-want +got):\n%s", diff)
+	}
+	if len(r.Groups()) != 3 || len(r.Labs) != 3 {
+		t.Errorf("%d groups and %d labs, want 3 and 3", len(r.Groups()), len(r.Labs))
+	}
+}
+
+// A trial is as long as the longest that a member asks for, and a block has each mix once.
+func TestMixTrial(t *testing.T) {
+	r := resolve(t, read(t, neighbour), 16)
+	tcp := r.Cells[3].Trial
+	stream, requests := r.Cells[3].Workload.Describe(), r.Cells[0].Workload.Describe()
+	if warm := time.Duration(max(stream.Warm, requests.Warm) * float64(tcp)); stream.Trial(r.Cells[3].Params) != tcp || r.Cells[3].Warm != warm || warm == 0 {
+		t.Errorf("trials of %v, %v of them warm", tcp, r.Cells[3].Warm)
+	}
+	if r.Cells[0].Trial != tcp || r.Cells[0].Warm != r.Cells[3].Warm || r.Cells[6].Trial >= tcp {
+		t.Errorf("trials of %v and %v in the mix, %v alone", r.Cells[0].Trial, tcp, r.Cells[6].Trial)
+	}
+	if block, least := r.Forecast(experiment.DefaultSpread).Block, 3*(tcp+r.Cells[6].Trial); block < least || block > least+least/10 {
+		t.Errorf("a block takes %v, want little more than %v", block, least)
+	}
+	e := read(t, neighbour)
+	e.Design.Trial = 300 * time.Millisecond
+	if c := resolve(t, e, 16).Cells[0]; c.Trial != e.Design.Trial {
+		t.Errorf("asked for %v: %v", e.Design.Trial, c.Trial)
+	}
+}
+
+// Lists of values cross, those of several members too; a workload may be there twice with different parameters.
+func TestMixCrossed(t *testing.T) {
+	e := read(t, `
+factors: {network: bridge, placement: [same-host, cross-host], pairs: 2}
+workloads:
+  - mix:
+      - udp-rr: {payload: [64, 1KiB]}
+      - udp-rr: {mode: wait, payload: [128, 256]}
+    placement: same-host
+`)
+	seen := map[string]bool{}
+	var mixes []string
+	for _, c := range resolve(t, e, 2).Cells {
+		if seen[c.ID] || c.Placement != "same-host" {
+			t.Errorf("%s is there twice, or across hosts", c.ID)
+		}
+		seen[c.ID] = true
+		if m := strings.Join(c.Mix, " "); !slices.Contains(mixes, m) {
+			mixes = append(mixes, m)
+		}
+	}
+	var want []string
+	for _, a := range []string{"64", "1024"} {
+		for _, b := range []string{"128", "256"} {
+			want = append(want, "udp-rr(payload="+a+",mode=wait)*1 udp-rr(payload="+b+",mode=wait)*1")
+		}
+	}
+	if diff := cmp.Diff(want, mixes); diff != "" || len(seen) != 4*2*3 {
+		t.Errorf("%d cells of these mixes (-want +got):\n%s", len(seen), diff)
+	}
+}
+
+// What cannot be measured is left out with its reason.
+func TestMixOmitted(t *testing.T) {
+	for _, c := range []struct{ text, what, reason string }{
+		{"factors: {network: bridge, placement: same-host, pairs: [2, 1]}\nworkloads: {mix: [udp-rr, tcp-stream]}\n", "same-host/1/mix(", "2 workloads need a pair each, and there are 1 (hint: pairs 2 or more)"},
+		{
+			"factors: {network: bridge, placement: same-host, pairs: 2}\nworkloads: [{mix: [udp-rr: {mode: spin}, tcp-stream]}, udp-rr]\n",
+			"same-host/2/mix(", "udp-rr(payload=64,mode=spin) spins, and 2 pairs on 2 CPUs (affinity split) leave it none of its own",
+		},
+		{
+			"factors: {network: nat, placement: cross-host, pairs: 2}\nbaseline: {network: host}\nworkloads: {mix: [udp-rr, ping]}\n",
+			"nat/cross-host/2/mix(", "ping has no ports, and ports are what nat translates: its host would answer",
+		},
+		{
+			"factors: {network: bridge, placement: same-host, pairs: 2}\nworkloads: {mix: [udp-rr, tcp-stream]}\ndesign: {probe: softirq}\n",
+			"same-host/2/mix(udp-rr(payload=64,mode=wait)*1,tcp-stream(message=131072)*1)+softirq", "the probe counts for all members of a mix together, and nobody could say for which",
+		},
+		{"factors: {network: bridge, placement: same-host, pairs: 2}\nworkloads: [{mix: [udp-rr, tcp-stream]}, {mix: [udp-rr, tcp-stream]}]\n", "same-host/2/mix(", "it is asked for twice"},
+	} {
+		r := resolve(t, read(t, c.text), 2)
+		if len(r.Omitted) != 1 || !strings.HasPrefix(r.Omitted[0].What, c.what) || r.Omitted[0].Reason != c.reason {
+			t.Errorf("%s: left out %+v", c.text, r.Omitted)
+		}
+		for _, cell := range r.Cells {
+			if cell.Probe != "" {
+				t.Errorf("%s is probed", cell.ID)
+			}
+		}
+	}
+}
+
+// A mix is written on the command line as ids have it.
+func TestParseMix(t *testing.T) {
+	for in, want := range map[string][]experiment.Member{
+		"mix(udp-rr,tcp-stream)": {{Choice: experiment.Choice{Name: "udp-rr", Params: map[string]string{}}, Share: 1}, {Choice: experiment.Choice{Name: "tcp-stream", Params: map[string]string{}}, Share: 1}},
+		"mix( udp-rr(payload=64, mode=wait) * 3 ,tcp-stream*2)": {
+			{Choice: experiment.Choice{Name: "udp-rr", Params: map[string]string{"payload": "64", "mode": "wait"}}, Share: 3},
+			{Choice: experiment.Choice{Name: "tcp-stream", Params: map[string]string{}}, Share: 2},
+		},
+		`mix(a(x=")*2",y='b*3'),c)`: {{Choice: experiment.Choice{Name: "a", Params: map[string]string{"x": ")*2", "y": "b*3"}}, Share: 1}, {Choice: experiment.Choice{Name: "c", Params: map[string]string{}}, Share: 1}},
+	} {
+		l, err := experiment.ParseLoad(in)
+		if diff := cmp.Diff(want, l.Mix); err != nil || diff != "" || l.Name != experiment.Mix {
+			t.Errorf("%s: %v (-want +got):\n%s", in, err, diff)
+		}
+	}
+	for in, want := range map[string]string{
+		"mix(udp-rr":                 `workload "mix(udp-rr": want mix(NAME*share,NAME(parameter=value,…)*share,…)`,
+		"mix()":                      `workload "mix()": workload "": want NAME or NAME(parameter=value,…)`,
+		"mix(udp-rr*three,ping)":     `workload "mix(udp-rr*three,ping)": share: "three" is not a whole number (want 1 to 1000)`,
+		"mix(udp-rr*0,ping)":         `workload "mix(udp-rr*0,ping)": share: 0 is out of range (want 1 to 1000)`,
+		"mix(udp-rr,mix(ping,ping))": `workload "mix(udp-rr,mix(ping,ping))": a mix cannot be a member of a mix: list its members beside the others`,
+		"mix(udp-rr(payload),ping)":  `workload "mix(udp-rr(payload),ping)": workload "udp-rr(payload)": "payload" is not parameter=value`,
+		"mix(udp-rr,ping)x":          `workload "mix(udp-rr,ping)x": want mix(NAME*share,NAME(parameter=value,…)*share,…)`,
+	} {
+		if _, err := experiment.ParseLoad(in); err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %s", in, err, want)
+		}
+	}
+	r := resolve(t, read(t, neighbour), 2)
+	_, id, _ := strings.Cut(r.Visits[0].ID, "/4/")
+	l, err := experiment.ParseLoad(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := read(t, neighbour)
+	e.Workloads[0] = l
+	if diff := cmp.Diff(ids(r), ids(resolve(t, e, 2))); diff != "" {
+		t.Errorf("the mix of an id, read again (-want +got):\n%s", diff)
+	}
+}
+
+// Mixes that the code makes are checked as those of files are.
+func TestMixChecked(t *testing.T) {
+	for want, change := range map[string]func(*experiment.Load){
+		"a mix of 1 (want 2 to 8 workloads)":                      func(l *experiment.Load) { l.Mix = l.Mix[:1] },
+		"share: 0 is out of range (want 1 to 1000)":               func(l *experiment.Load) { l.Mix[0].Share = 0 },
+		"a member of a mix is driven by nettoll's own engine":     func(l *experiment.Load) { l.Driver = "iperf3" },
+		"tcp-stream(message=131072) is in the mix twice":          func(l *experiment.Load) { l.Mix[0] = l.Mix[1] },
+		`workload udp-rr has no parameter "size" (it has payload`: func(l *experiment.Load) { l.Mix[0].Params["size"] = "1" },
+	} {
+		e := read(t, neighbour)
+		change(&e.Workloads[0])
+		if _, err := experiment.Resolve(e, catalogue.New().Parts(), 2); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
+// FuzzParseLoad: a workload or an error, never both, never a panic.
+func FuzzParseLoad(f *testing.F) {
+	for _, s := range []string{"udp-rr(payload=64,driver=ping)", "mix(udp-rr*3,tcp-stream(message=1KiB)*2)", "mix(", "mix(*)", "mix(a*1*2,b)", `mix(a(x="*")*2,b)`} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		l, err := experiment.ParseLoad(s)
+		if (err == nil) != (l.Name != "") || (l.Mix != nil) != (err == nil && experiment.IsMix(s)) {
+			t.Fatalf("%q: %+v and %v", s, l, err)
+		}
+		for _, m := range l.Mix {
+			if m.Name == "" || m.Share < 1 {
+				t.Fatalf("%q: %+v", s, l)
+			}
+		}
+	})
+}
