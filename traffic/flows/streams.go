@@ -17,6 +17,10 @@ const (
 	setupLimit = 5 * time.Second
 	mendLimit  = 500 * time.Millisecond
 
+	// spread is how many ports connections lead to at most: the queue of each holds net.core.somaxconn of them until they are accepted, 4096, and to each
+	// lead as many as there are ports to connect from, some 28,000.
+	spread = 8
+
 	// patience is how long what blocks may block.
 	patience = 8 * time.Millisecond
 )
@@ -111,7 +115,7 @@ func Listen(p Place, count int) (_ *Streams, err error) {
 			s.Close()
 		}
 	}()
-	ports := max(1, p.LocalPorts)
+	ports := max(1, min(p.LocalPorts, spread))
 	for i := range ports {
 		l, err := sock.Stream(next(p.Local, i), "")
 		if err != nil {
@@ -163,7 +167,7 @@ func (s *Streams) connect(which []int, within time.Duration) error {
 			return fail(fmt.Errorf("open socket: %w", errno))
 		}
 		s.sockets[i] = c
-		to.SetPort(s.place.Remote.Port() + uint16(i%max(1, s.place.RemotePorts)))
+		to.SetPort(s.place.Remote.Port() + uint16(i%max(1, min(s.place.RemotePorts, spread))))
 		if err := c.BeginConnect(&to); err != nil {
 			return fail(err)
 		}

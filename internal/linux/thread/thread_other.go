@@ -38,3 +38,9 @@ func Park(map[int]bool) error { return unsupported("park threads") }
 
 // Delay is not known here.
 func Delay() int64 { return 0 }
+
+// Punctual does nothing here.
+func Punctual(bool) {}
+
+// Yield does nothing here.
+func Yield() {}
