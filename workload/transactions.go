@@ -99,3 +99,36 @@ func (t Trial) PutExchange(r *Result, rate float64) {
 		r.Metrics["first_packet_latency"] = float64(first) / float64(firsts) / 1e9
 	}
 }
+
+// PutDialogue is PutTransactions for those of traffic/dialogue: a response can be an error, and each that is none carries so many bytes, one way or the other. CPU
+// time is also split into that outside the kernel, that in it, and that of ksoftirqd, where all programs say theirs.
+func (t Trial) PutDialogue(r *Result, rate float64, bytes int) {
+	cpu, total := t.PutTransactions(r, "transaction_rate", rate)
+	var received, failed, resent int64
+	for _, s := range t.Sources {
+		received += s.Received
+		failed += s.Errors
+		resent += s.Resent
+	}
+	for _, s := range t.Sinks {
+		resent += s.Resent
+	}
+	r.Metrics["goodput"] = float64(received) * float64(bytes) * 8 / t.Window.Seconds()
+	r.Metrics["retransmits"] = float64(resent)
+	if total > 0 {
+		r.Metrics["cpu_per_transaction"] = cpu / float64(total)
+	}
+	if received+failed > 0 {
+		r.Metrics["errors"] = float64(failed) / float64(received+failed)
+	}
+	if user, said := r.Metrics["cpu_user"]; said { // that is counted in ticks: in a short trial it can be more than there was
+		r.Metrics["cpu_system"] = max(0, r.Metrics["cpu_busy"]-user-r.Metrics["cpu_softirqd"])
+	}
+}
+
+// DialogueMetrics are what [Trial.PutDialogue] writes, but for those of CPU and durations.
+func DialogueMetrics() []string {
+	return []string{
+		"goodput", "transaction_rate", "transaction_rate_per_pair", "errors", "cpu_system", "cpu_per_transaction", "retransmits", "backlog", "planted",
+	}
+}

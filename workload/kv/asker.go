@@ -1,0 +1,121 @@
+package kv
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/traffic/dialogue"
+)
+
+// asker knows what is asked, and what is answered.
+type asker struct {
+	keys    uint64
+	sets    uint64 // of 2^32 operations
+	seed    uint64
+	payload int
+	get     message
+	set     message
+}
+
+// message is a request of which all but the key is the same each time.
+type message struct {
+	bytes []byte
+	end   int // where the key ends
+}
+
+func newAsker(p part.Params, seed uint64) *asker {
+	a := &asker{keys: uint64(keys(p)), seed: seed, payload: p.Size("payload")}
+	switch p["operation"] {
+	case opSet:
+		a.sets = 1 << 32
+	case opMixed:
+		a.sets = uint64(math.Round(p.Share("sets") * (1 << 32)))
+	}
+	key := keyOf(0)
+	a.get.bytes = command("GET", key)
+	a.get.end = len(a.get.bytes) - len("\r\n")
+	a.set.bytes = command("SET", key, traffic.Payload(a.payload))
+	a.set.end = len(command("SET", key)) - len("\r\n")
+	return a
+}
+
+// keyOf is the key of a number, as redis-benchmark writes it (redis-benchmark.c, "key:__rand_int__").
+func keyOf(number int) []byte { return fmt.Appendf(nil, "key:%0*d", keyDigits, number) }
+
+const keyDigits = 12
+
+// command is a request: an array of bulk strings.
+func command(name string, args ...[]byte) []byte {
+	b := fmt.Appendf(nil, "*%d\r\n$%d\r\n%s\r\n", 1+len(args), len(name), name)
+	for _, arg := range args {
+		b = fmt.Appendf(b, "$%d\r\n", len(arg))
+		b = append(append(b, arg...), "\r\n"...)
+	}
+	return b
+}
+
+// about writes the key of a number into the request.
+//
+//go:nosplit
+func (m *message) about(key uint64) []byte {
+	for i := 1; i <= keyDigits; i++ {
+		m.bytes[m.end-i] = byte('0' + key%10)
+		key /= 10
+	}
+	return m.bytes
+}
+
+// isSet says whether the operation of a number is a set. They come as evenly as they can: of so many operations their share is met to one.
+//
+//go:nosplit
+func (a *asker) isSet(number uint64) bool { return (number+1)*a.sets>>32 != number*a.sets>>32 }
+
+// key is the key that the operation of a number is about: a hash of it (splitmix64, Steele et al. 2014).
+//
+//go:nosplit
+func (a *asker) key(number uint64) uint64 {
+	z := a.seed + (number+1)*0x9e3779b97f4a7c15
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return (z ^ z>>31) % a.keys
+}
+
+// request is dialogue.Asks.Request.
+//
+//go:nosplit
+func (a *asker) request(number uint64) []byte {
+	if a.isSet(number) {
+		return a.set.about(a.key(number))
+	}
+	return a.get.about(a.key(number))
+}
+
+// judge is dialogue.Asks.Answer.
+//
+//go:nosplit
+func (a *asker) judge(number uint64, head []byte) (int, dialogue.Verdict) {
+	if a.isSet(number) {
+		return judgeOK(head)
+	}
+	return judgeValue(head, a.payload)
+}
+
+// load is a request that fills a server: each sets another key.
+//
+//go:nosplit
+func (a *asker) load(number uint64) []byte { return a.set.about(number) }
+
+// loaded is its answer.
+//
+//go:nosplit
+func (*asker) loaded(_ uint64, head []byte) (int, dialogue.Verdict) { return judgeOK(head) }
+
+// explain is dialogue.Asks.Explain.
+func (a *asker) explain(_ uint64, head []byte) string {
+	if size, verdict := judgeValue(head, -1); verdict == dialogue.Alien && size > 0 {
+		return fmt.Sprintf("a value of %d bytes, want %d", size, a.payload)
+	}
+	return ""
+}

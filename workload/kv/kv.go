@@ -1,0 +1,163 @@
+package kv
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/traffic/dialogue"
+	"github.com/nettoll/nettoll/workload"
+)
+
+// Workload is kv.
+type Workload struct{}
+
+var _ workload.Workload = Workload{}
+
+const (
+	largest     = 1 << 20 // bytes of a value
+	mostClients = 1000
+	mostAhead   = 1000 // requests on the way on a connection
+	mostKeys    = 1_000_000
+
+	// Where nobody says how many keys there are they are so many at most, with so many bytes of values at most: more than the second level cache of a
+	// CPU has room for, as a store has, and little enough that a server that is started for each trial is filled in some 10 ms, and that forty
+	// pairs fit into the memory of a small machine.
+	autoKeys   = 1000
+	autoValues = 16 << 20
+
+	// mostValues is how many bytes of values the keys that are asked for may have.
+	mostValues = 64 << 20
+
+	closed   = "closed"
+	auto     = "auto"
+	embedded = "embedded"
+
+	opGet   = "get"
+	opSet   = "set"
+	opMixed = "mixed"
+
+	settled = 100 * time.Millisecond // as of tcp-rr
+
+	// slowly is how many bytes of values a second are counted on in choosing the length of a trial.
+	slowly = 1e9
+)
+
+// Describe implements [workload.Workload].
+func (Workload) Describe() workload.Description {
+	return workload.Description{
+		Name:    "kv",
+		Summary: "values of a key-value store set and got by many clients at once (RESP, as Redis speaks; redis-benchmark)",
+		Reproduces: "the table of Alibaba's TBase (paper 003): QPS (transaction_rate), mean and 99th percentile of response times, CPU by mode (cpu_user, cpu_system, and cpu_softirq where it is " +
+			"probed), for values of 1 KB to 512 KB: operation=[get, set], payload=[1KiB, 64KiB, 128KiB, 256KiB, 512KiB]. TBase itself is Ant's own",
+		Primary: func(p part.Params) string {
+			if !workload.Scheduled(p) && (p.Count("clients") > 1 || p.Count("pipeline") > 1) { // latency is a figure of the queue that they make
+				return "transaction_rate"
+			}
+			return "latency_p50"
+		},
+		Why:   "its packets and its wake-ups are those of tcp-rr, and so is the length; a trial has room for 250 values at 1 GB a second; at a rate, a median needs 200 requests",
+		Warm:  workload.TransactionWarm,
+		Trial: func(p part.Params) time.Duration { return workload.TransactionTrial(p, shortest(p)) },
+		Spins: func(part.Params) bool { return false },
+		Params: slices.Concat(part.List{
+			{Name: "payload", Default: "1024", Summary: "bytes of a value, 1 to 1MiB", Check: part.SizeBetween(1, largest)},
+			{Name: "operation", Default: opGet, Summary: "what is asked for: get, set, or mixed, both", Values: []string{opGet, opSet, opMixed}},
+			{Name: "sets", Default: "50%", Quiet: true, Summary: "share of sets among mixed operations (50%: workload A of YCSB, Cooper et al. 2010, table 2; 5%: workload B)", Check: part.ShareBetween(0, 1)},
+			{Name: "clients", Default: "50", Summary: "connections of a pair, 1 to 1000; one thread drives them all", Check: part.CountBetween(1, mostClients)},
+			{Name: "pipeline", Default: "1", Quiet: true, Summary: "requests on the way on a connection, 1 to 1000", Check: part.CountBetween(1, mostAhead)},
+			{Name: "keys", Default: auto, Quiet: true, Summary: "keys in the store, 1 to 1000000, with 64MiB of values at most; auto: 1000, or as many as 16MiB of values have", Check: keysOrAuto},
+			{Name: "server", Default: embedded, Quiet: true, Summary: "who answers: nettoll's own server", Values: servers()},
+		},
+			workload.ScheduleParams(closed, "requests a second of a pair, sent when they are due or, where all clients have as many on the way as they may, when one has room; closed: each follows a response"),
+			workload.StreamParams()),
+		Refuse: refuse,
+		Metrics: slices.Concat(workload.DialogueMetrics(), workload.CPUMetrics(),
+			workload.DurationMetrics(traffic.Latency, traffic.Service, traffic.Departure)),
+	}
+}
+
+// shortest is the length of a trial.
+func shortest(p part.Params) time.Duration {
+	const values = 250 / (1 - workload.TransactionWarm)
+	return max(settled, time.Duration(values*float64(p.Size("payload"))/slowly*1e9))
+}
+
+func keysOrAuto(s string) (string, error) {
+	if s == auto {
+		return s, nil
+	}
+	s, err := part.CountBetween(1, mostKeys)(s)
+	if err != nil {
+		return "", fmt.Errorf("%w, or %s", err, auto)
+	}
+	return s, nil
+}
+
+// keys is how many there are.
+func keys(p part.Params) int {
+	if p["keys"] == auto {
+		return max(1, min(autoKeys, autoValues/p.Size("payload")))
+	}
+	return p.Count("keys")
+}
+
+// refuse says which parameters cannot go together.
+func refuse(p part.Params) error {
+	if err := workload.Unscheduled(p); err != nil {
+		return err
+	}
+	switch {
+	case p["sizes"] != "constant":
+		return fmt.Errorf("sizes=%s: all values have as many bytes as the payload (want constant)", p["sizes"])
+	case keys(p) > 1 && keys(p)*p.Size("payload") > mostValues:
+		return fmt.Errorf("keys=%s: with %s bytes each they have more than %d bytes of values (want %d keys at most)", p["keys"], p["payload"], mostValues, mostValues/p.Size("payload"))
+	case p["operation"] != opMixed && p["sets"] != "50%":
+		return fmt.Errorf("sets=%s: all operations are %s (want operation=%s)", p["sets"], p["operation"], opMixed)
+	}
+	return nil
+}
+
+// Open implements [workload.Workload].
+func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
+	switch s.Side {
+	case workload.Source:
+		return newSource(s)
+	case workload.Sink:
+		return newServer(s)
+	}
+	return nil, fmt.Errorf("open kv: side %q (want source or sink)", s.Side)
+}
+
+func newSource(s workload.Spec) (traffic.Endpoint, error) {
+	schedule, err := s.Schedule(1, 1, 1) // of times alone
+	if err != nil {
+		return nil, err
+	}
+	a := newAsker(s.Params, s.Seed)
+	spec := dialogue.ClientSpec{
+		Local: s.Local, Remote: s.Remote, Options: s.SocketOptions(),
+		Connections: s.Params.Count("clients"), Pipeline: s.Params.Count("pipeline"), Schedule: schedule,
+		Asks: dialogue.Asks{Request: a.request, Answer: a.judge, Explain: a.explain, Head: headLimit},
+	}
+	if s.Params["server"] == embedded {
+		spec.Farewell, spec.Leave = []byte(farewell), len(ok)
+	} else {
+		spec.Fresh, spec.Loads = true, uint64(keys(s.Params))
+		spec.Load = dialogue.Asks{Request: a.load, Answer: a.loaded, Explain: a.explain, Head: headLimit}
+	}
+	return dialogue.NewClient(spec)
+}
+
+// Metrics implements [workload.Workload].
+func (Workload) Metrics(t workload.Trial) workload.Result {
+	r := workload.Result{Metrics: map[string]float64{}, PerPair: map[string][]float64{}, Warnings: t.Doubts()}
+	t.PutDialogue(&r, t.Params.Rate("rate"), t.Params.Size("payload"))
+	return r
+}
+
+// lengthOf is how many digits a number has.
+func lengthOf(n int) int { return len(strconv.Itoa(n)) }

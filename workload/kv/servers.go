@@ -1,0 +1,27 @@
+package kv
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/traffic/dialogue"
+	"github.com/nettoll/nettoll/workload"
+)
+
+// servers are who can answer.
+func servers() []string { return []string{embedded} }
+
+// newServer makes the sink. All but the embedded one are started for each trial, and are told the values by the source before it opens.
+func newServer(s workload.Spec) (traffic.Endpoint, error) {
+	switch s.Params["server"] {
+	case embedded:
+		st := newStore(keys(s.Params), s.Params.Size("payload"))
+		return dialogue.NewServer(dialogue.ServerSpec{
+			Local: s.Local, Options: s.SocketOptions(), Handler: st.handle, Longest: longestCommand,
+			StallEvery: s.Stall.Every, StallFor: s.Stall.For, Plant: s.Plant,
+		})
+	default:
+		return nil, fmt.Errorf("open kv: server %q (want one of %s)", s.Params["server"], strings.Join(servers(), ", "))
+	}
+}

@@ -1,0 +1,187 @@
+package kv
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/traffic/dialogue"
+)
+
+const (
+	// mostArgs is how many arguments a command has at most, and keptArgs how many of them anybody asks for.
+	mostArgs = 1024
+	keptArgs = 4
+
+	// longestCommand is how many bytes a command has at most: a set of the longest value, with a key of the length of its choice.
+	longestCommand = largest + 64<<10
+
+	// mostMemory is how many bytes of keys and values the store takes.
+	mostMemory = 256 << 20
+
+	// farewell is the command by which the source says that its trial is over. Its name is one that no command of Redis has.
+	farewell = "*1\r\n$12\r\nNETTOLL.OVER\r\n"
+)
+
+// store is the embedded server: the values of keys, each as it is answered, a bulk string with its length.
+//
+// They are in a map. What a server does to find a value is no part of a network, but it is part of what the workload costs.
+type store struct {
+	values map[string]*value
+	memory int
+	args   [keptArgs]arg
+}
+
+type value struct{ bulk []byte }
+
+// arg is one argument of a command.
+type arg struct{ bulk, bytes []byte } // with its length before it and the end of the line behind it, and without
+
+// newStore makes one that has values for so many keys.
+func newStore(keys, payload int) *store {
+	s := &store{values: make(map[string]*value, keys)}
+	noise := traffic.Payload(keys * payload)
+	for i := range keys {
+		bulk := fmt.Appendf(make([]byte, 0, payload+lengthOf(payload)+len("$\r\n\r\n")), "$%d\r\n", payload)
+		bulk = append(append(bulk, noise[i*payload:][:payload]...), "\r\n"...)
+		s.put(keyOf(i), bulk)
+	}
+	return s
+}
+
+// put keeps a value, which is copied where there was none of at least its length. It returns false where there is no room.
+func (s *store) put(key, bulk []byte) bool {
+	v := s.values[string(key)]
+	if v != nil && len(bulk) <= cap(v.bulk) {
+		v.bulk = append(v.bulk[:0], bulk...)
+		return true
+	}
+	more := len(bulk)
+	if v != nil {
+		more -= cap(v.bulk)
+	} else {
+		more += len(key)
+	}
+	if s.memory+more > mostMemory {
+		return false
+	}
+	s.memory += more
+	if v == nil {
+		v = new(value)
+		s.values[string(key)] = v
+	}
+	v.bulk = append(make([]byte, 0, len(bulk)), bulk...)
+	return true
+}
+
+// handle is the server's [dialogue.Handler].
+func (s *store) handle(in, out []byte) (int, []byte, dialogue.Then) {
+	args, n, wrong := s.parse(in)
+	switch {
+	case wrong != "":
+		return len(in), append(append(append(out, "-ERR Protocol error: "...), wrong...), "\r\n"...), dialogue.HangUp
+	case args == 0:
+		return n, out, dialogue.Wait
+	}
+	out, then := s.execute(args, out)
+	return n, out, then
+}
+
+// parse reads the command that in begins with. It returns how many arguments the command has, of which the first few are kept, and how many bytes; where it is not whole it has
+// no arguments, and so many bytes at least; where it is none it says why.
+func (s *store) parse(in []byte) (args, n int, wrong string) {
+	if in[0] != '*' {
+		return 0, 0, "commands are arrays"
+	}
+	args, at := number(in, 1)
+	switch {
+	case at == 0:
+		return 0, 0, ""
+	case at < 0 || args == 0 || args > mostArgs:
+		return 0, 0, "invalid multibulk length"
+	}
+	for i := range args {
+		if at >= len(in) {
+			return 0, at + 1, ""
+		}
+		if in[at] != '$' {
+			return 0, 0, "expected '$'"
+		}
+		size, from := number(in, at+1)
+		end := from + size + len("\r\n")
+		switch {
+		case from == 0:
+			return 0, len(in) + 1, ""
+		case from < 0 || end > longestCommand:
+			return 0, 0, "invalid bulk length"
+		case end > len(in):
+			return 0, end, ""
+		case in[end-2] != '\r' || in[end-1] != '\n':
+			return 0, 0, "a string does not end where it says"
+		}
+		if i < keptArgs {
+			s.args[i] = arg{bulk: in[at:end], bytes: in[from : end-2]}
+		}
+		at = end
+	}
+	return args, at, ""
+}
+
+// execute answers a command of so many arguments.
+func (s *store) execute(args int, out []byte) ([]byte, dialogue.Then) {
+	name, key := s.args[0].bytes, s.args[1].bytes
+	switch {
+	case is(name, "GET"):
+		if args != 2 {
+			return wrongArgs(out, "get"), dialogue.Next
+		}
+		if v := s.values[string(key)]; v != nil {
+			return append(out, v.bulk...), dialogue.Next
+		}
+		return append(out, missing...), dialogue.Next
+	case is(name, "SET"):
+		switch {
+		case args < 3:
+			return wrongArgs(out, "set"), dialogue.Next
+		case args > 3:
+			return append(out, "-ERR syntax error: options of SET are not known here\r\n"...), dialogue.Next
+		case !s.put(key, s.args[2].bulk):
+			return append(out, "-OOM there is no room for more values\r\n"...), dialogue.Next
+		}
+		return append(out, ok...), dialogue.Next
+	case is(name, "PING"):
+		switch args {
+		case 1:
+			return append(out, "+PONG\r\n"...), dialogue.Next
+		case 2:
+			return append(out, s.args[1].bulk...), dialogue.Next
+		}
+		return wrongArgs(out, "ping"), dialogue.Next
+	case is(name, "QUIT"):
+		return append(out, ok...), dialogue.HangUp
+	case is(name, "NETTOLL.OVER"):
+		return append(out, ok...), dialogue.Over
+	}
+	const quoted = 32 // bytes
+	return append(append(append(out, "-ERR unknown command "...), strconv.Quote(string(name[:min(len(name), quoted)]))...), "\r\n"...), dialogue.Next
+}
+
+func wrongArgs(out []byte, name string) []byte {
+	return append(append(append(out, "-ERR wrong number of arguments for '"...), name...), "' command\r\n"...)
+}
+
+// is says whether a command has a name, which is given in capital letters, in letters of either case.
+func is(name []byte, want string) bool {
+	if len(name) != len(want) {
+		return false
+	}
+	for i, c := range name {
+		if 'a' <= c && c <= 'z' {
+			c -= 'a' - 'A'
+		}
+		if c != want[i] {
+			return false
+		}
+	}
+	return true
+}
