@@ -46,6 +46,9 @@ func (s Sample) resolve() (*experiment.Resolved, error) {
 		return nil, err
 	}
 	trial := tryTrial
+	if w.Whole {
+		trial = w.Trial(ofWorkload)
+	}
 	if s.Driver != nil {
 		if err := s.Driver.Serves(w, ofWorkload); err != nil {
 			return nil, err

@@ -292,12 +292,12 @@ func load(c *measure.Cell) string {
 	return text
 }
 
-// spoken lists the parameters that people are told: without the words that ids leave out because they are the defaults, such as "rate closed". (Numbers
-// are told in any case: "in-flight 1" belongs beside "in-flight 16".)
+// spoken lists the parameters that people are told: without what ids leave out because it is the default, such as "rate closed", or too long, such as a command.
+// (Numbers and payloads are told in any case: "in-flight 1" belongs beside "in-flight 16".)
 func spoken(c *measure.Cell) []string {
 	return slices.DeleteFunc(params(c), func(p string) bool {
 		name, value, _ := strings.Cut(p, " ")
-		return strings.Contains(c.ID, "(") && !strings.Contains(c.ID, name+"="+value) && strings.Trim(value, "abcdefghijklmnopqrstuvwxyz-") == ""
+		return name != "payload" && strings.Contains(c.ID, "(") && !strings.Contains(c.ID, name+"="+value) && (value == "" || value[0] < '0' || value[0] > '9')
 	})
 }
 

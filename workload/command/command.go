@@ -54,6 +54,7 @@ func (Workload) Describe() workload.Description {
 		Trial:      func(p part.Params) time.Duration { return p.Duration("time") },
 		Why: "programs count whole seconds, and take some time to start and to end: it is one of theirs and one for that. Longer trials show less of what a " +
 			"program does at its start",
+		Whole: true,
 		Spins: func(part.Params) bool { return false },
 		Params: part.List{
 			{Name: "name", Default: auto, Summary: "what ids and tables call it; auto: the source's program", Check: name},
