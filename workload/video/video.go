@@ -54,7 +54,7 @@ func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
 	videos := s.Params.Count("videos")
 	options := s.SocketOptions()
 	options.NoDelay = true // a message that waits for the acknowledgement of the one before measures a timer (RFC 896)
-	place := flows.Place{Local: s.Local, Remote: s.Remote, LocalPorts: s.LocalPorts, RemotePorts: s.RemotePorts, Options: options}
+	place := flows.Place{Local: s.Local, Remote: s.Remote, LocalPorts: 1, RemotePorts: 1, Options: options} // all are at one port
 	end := flows.End{Longest: payload, OwnClock: s.OwnClock, StallEvery: int64(s.Stall.Every), StallFor: int64(s.Stall.For)}
 	switch s.Side {
 	case workload.Source:
