@@ -21,6 +21,7 @@ import (
 	"github.com/nettoll/nettoll/workload/burst"
 	"github.com/nettoll/nettoll/workload/command"
 	"github.com/nettoll/nettoll/workload/connections"
+	"github.com/nettoll/nettoll/workload/dns"
 	"github.com/nettoll/nettoll/workload/http"
 	"github.com/nettoll/nettoll/workload/ping"
 	"github.com/nettoll/nettoll/workload/quake3"
@@ -70,6 +71,7 @@ func New() Catalogue {
 			quake3.Workload{},
 			video.Workload{},
 			command.Workload{},
+			dns.Workload{},
 		},
 		Drivers: []driver.Driver{
 			sockperf.Driver{},

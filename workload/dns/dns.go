@@ -1,0 +1,203 @@
+package dns
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/workload"
+)
+
+// Workload is dns.
+type Workload struct{}
+
+var _ workload.Workload = Workload{}
+
+const (
+	udp, tcp = "udp", "tcp"
+	none     = "none"
+	closed   = "closed"
+
+	mostClients   = 128 // as many as a listening socket keeps until they are accepted (sock.Socket.Listen)
+	mostInFlight  = 1024
+	mostAddresses = 64
+	leastEDNS     = 512 // RFC 6891, section 6.2.3
+
+	settled = 100 * time.Millisecond // as of udp-rr
+)
+
+// Describe implements [workload.Workload].
+func (Workload) Describe() workload.Description {
+	return workload.Description{
+		Name:    "dns",
+		Summary: "names of a cluster's services, asked for over UDP or TCP, every answer checked and timed (dnsperf)",
+		Reproduces: "none of the papers; dnsperf with one name server of nettoll's own, whose clients ask for svc-0017.default.svc.cluster.local. Over UDP an answer that is " +
+			"not there after 20 ms is lost: resolvers wait 5 s before they ask again (resolv.conf(5)), which no latency here has",
+		Primary: func(p part.Params) string {
+			if !workload.Scheduled(p) && outstanding(p) > 1 { // latency is a figure of the queue that they make
+				return "transaction_rate"
+			}
+			return "latency_p50"
+		},
+		Why:   "its packets and its wake-ups are those of udp-rr and tcp-rr, and so is the length; at a rate, a median needs 200 queries",
+		Warm:  workload.TransactionWarm,
+		Trial: func(p part.Params) time.Duration { return workload.TransactionTrial(p, settled) },
+		Spins: func(part.Params) bool { return false },
+		Params: slices.Concat(part.List{
+			{Name: "transport", Default: udp, Summary: "udp, or tcp: connections that last", Values: []string{udp, tcp}},
+			{Name: "type", Default: "A", Quiet: true, Summary: "A: addresses of IPv4; AAAA: of IPv6", Values: []string{"A", "AAAA"}},
+			{Name: "clients", Default: "1", Quiet: true, Summary: "ports (udp) or connections (tcp) of a pair, 1 to 128; one thread drives them all", Check: part.CountBetween(1, mostClients)},
+			{Name: "in-flight", Default: "1", Quiet: true, Summary: "queries of a client that wait for their answers, 1 to 1024: 1 asks for latency, more for the rate that path and server carry", Check: part.CountBetween(1, mostInFlight)},
+			{Name: "names", Default: "100", Quiet: true, Summary: "services there are, 1 to 10000, all asked for in turn in an order of the seed's", Check: part.CountBetween(1, mostNames)},
+			{Name: "addresses", Default: "1", Quiet: true, Summary: "addresses of a service, 1 to 64: more than one is a headless service", Check: part.CountBetween(1, mostAddresses)},
+			{Name: "edns", Default: none, Quiet: true, Summary: "bytes of an answer over UDP that clients say they take (EDNS0), 512 to 4096, such as 1232; none: nothing is said, and it is 512", Check: ednsOr()},
+			{Name: "rate", Default: closed, Quiet: true, Summary: "queries that a pair sends: closed: one for each answer, or so many a second, such as 10k/s, whatever is in flight", Check: part.RateOr(closed)},
+			arrivals(),
+		}, workload.StreamParams()),
+		Refuse: refuse,
+		Metrics: slices.Concat(
+			[]string{"transaction_rate", "transaction_rate_per_pair", "loss", "errors", "cpu_per_packet", "cpu_per_transaction", "retransmits", "backlog", "planted"},
+			workload.DurationMetrics(traffic.Latency, traffic.Service, traffic.Departure),
+			workload.CPUMetrics(),
+		),
+	}
+}
+
+// ednsOr checks the parameter edns.
+func ednsOr() func(string) (string, error) {
+	size := part.SizeBetween(leastEDNS, ednsLimit)
+	return func(s string) (string, error) {
+		if s == none {
+			return s, nil
+		}
+		v, err := size(s)
+		if err != nil {
+			return "", fmt.Errorf("%w, or %s", err, none)
+		}
+		return v, nil
+	}
+}
+
+// arrivals is the parameter of that name of a schedule; queries have the length that they have.
+func arrivals() part.Param {
+	list := workload.ScheduleParams(closed, "")
+	return list[slices.IndexFunc(list, func(p part.Param) bool { return p.Name == "arrivals" })]
+}
+
+// kind is the type of the records that are asked for.
+func kind(p part.Params) uint16 {
+	if p["type"] == "AAAA" {
+		return typeAAAA
+	}
+	return typeA
+}
+
+// answerSize is how long answers are, in bytes.
+func answerSize(kind uint16, addresses int, edns bool) int {
+	n := headerSize + questionAt + 4 + addresses*recordSize(kind)
+	if edns {
+		n += optSize
+	}
+	return n
+}
+
+// outstanding is how many queries of a pair wait for their answers at a time, where there is no schedule.
+func outstanding(p part.Params) int { return p.Count("clients") * p.Count("in-flight") }
+
+// refuse says which parameters cannot go together.
+func refuse(p part.Params) error {
+	most, edns := plainLimit, p["edns"] != none
+	if edns {
+		most = p.Size("edns")
+	}
+	size := answerSize(kind(p), p.Count("addresses"), edns)
+	switch {
+	case p["transport"] == udp && size > most:
+		return fmt.Errorf("an answer with addresses=%s has %d bytes, and %d fit into its datagram (hint: edns=1232 or more, fewer addresses, or transport=tcp)", p["addresses"], size, most)
+	case p["transport"] == tcp && edns:
+		return fmt.Errorf("edns=%s over tcp, whose answers are as long as they are", p["edns"])
+	case p["transport"] == udp && p["congestion"] != "auto":
+		return fmt.Errorf("congestion=%s without tcp", p["congestion"])
+	case p.Count("in-flight") > 1 && workload.Scheduled(p):
+		return fmt.Errorf("in-flight=%s at a rate: queries are sent whatever is in flight", p["in-flight"])
+	case !workload.Scheduled(p) && p["arrivals"] != "constant":
+		return fmt.Errorf("arrivals=%s needs a rate", p["arrivals"])
+	}
+	return nil
+}
+
+// newAsker makes that of a spec.
+func (s side) newAsker() (*asker, error) {
+	announced := 0
+	if s.Params["edns"] != none {
+		announced = s.Params.Size("edns")
+	}
+	return newAsker(s.Params.Count("names"), s.Params.Count("addresses"), kind(s.Params), announced, s.Seed)
+}
+
+// schedule makes that of a spec, nil where there is none.
+func (s side) schedule(size int) (*traffic.Schedule, error) {
+	if !workload.Scheduled(s.Params) {
+		return nil, nil //nolint:nilnil // no rate, no schedule
+	}
+	return traffic.NewSchedule(traffic.ScheduleSpec{
+		Rate: s.Params.Rate("rate"), Arrivals: s.Params["arrivals"], Sizes: "constant", Size: size, Least: size, Most: size, Seed: s.Seed,
+	})
+}
+
+// side is one end of a pair.
+type side struct{ workload.Spec }
+
+func (s side) zone() *zone {
+	return &zone{names: s.Params.Count("names"), addresses: s.Params.Count("addresses")}
+}
+
+// Open implements [workload.Workload].
+func (Workload) Open(spec workload.Spec) (traffic.Endpoint, error) {
+	s := side{spec}
+	stream := s.Params["transport"] == tcp
+	switch {
+	case s.Side == workload.Source && stream:
+		return s.streamSource()
+	case s.Side == workload.Source:
+		return s.source()
+	case s.Side == workload.Sink && stream:
+		return s.streamSink()
+	case s.Side == workload.Sink:
+		return s.sink()
+	}
+	return nil, fmt.Errorf("open dns: side %q (want source or sink)", s.Side)
+}
+
+// Metrics implements [workload.Workload].
+func (Workload) Metrics(t workload.Trial) workload.Result {
+	r := workload.Result{Metrics: map[string]float64{}, PerPair: map[string][]float64{}, Warnings: t.Doubts()}
+	rate := t.Params.Rate("rate")
+	if t.Params["transport"] == udp {
+		t.PutExchange(&r, rate)
+	} else {
+		cpu, total := t.PutTransactions(&r, "transaction_rate", rate)
+		if total > 0 {
+			r.Metrics["cpu_per_transaction"] = cpu / float64(total)
+		}
+		var resent int64
+		for _, s := range slices.Concat(t.Sources, t.Sinks) {
+			resent += s.Resent
+		}
+		r.Metrics["retransmits"] = float64(resent)
+	}
+	var wrong, answers int64
+	for _, s := range t.Sources {
+		wrong += s.Errors
+		answers += s.Received + s.Errors
+	}
+	if answers > 0 {
+		r.Metrics["errors"] = float64(wrong) / float64(answers)
+	}
+	if wrong > 0 {
+		r.Warnings = append(r.Warnings, "some answers say that something failed, or do not say what they should")
+	}
+	return r
+}

@@ -1,0 +1,135 @@
+package dns
+
+import (
+	"strings"
+
+	"golang.org/x/net/dns/dnsmessage"
+
+	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/traffic/dialogue"
+)
+
+// A stream's messages have their length before them (RFC 1035, section 4.2.2).
+
+// farewell is the query that ends a trial over TCP. Its connections are the trial's own, or those of one that was drained, so that it needs no number.
+func farewell() (query []byte, reply int) {
+	var marker [markerSize]byte
+	putMarker(&marker, 0)
+	m := append([]byte{0, byte(markerSize)}, marker[:]...)
+	return m, len(m) // the denial has the question and no record
+}
+
+func (s side) streamSource() (traffic.Endpoint, error) {
+	a, err := s.newAsker()
+	if err != nil {
+		return nil, err
+	}
+	schedule, err := s.schedule(a.size)
+	if err != nil {
+		return nil, err
+	}
+	bye, reply := farewell()
+	c, err := dialogue.NewClient(dialogue.ClientSpec{
+		Local: s.Local, Remote: s.Remote, Options: s.SocketOptions(), Connections: s.Params.Count("clients"), Pipeline: s.Params.Count("in-flight"),
+		Schedule: schedule, Farewell: bye, Leave: reply,
+		Asks: dialogue.Asks{Request: a.frame(), Answer: a.judge, Head: frame + a.most, Explain: explain},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &streamSource{c, a}, nil
+}
+
+// streamSource asks on connections.
+type streamSource struct {
+	*dialogue.Client
+	asker *asker
+}
+
+// Prepare implements [traffic.Endpoint].
+func (s *streamSource) Prepare(trial uint64) {
+	s.asker.begin(trial)
+	s.Client.Prepare(trial)
+}
+
+// frame returns what makes the query of a number, with its length.
+func (a *asker) frame() func(number uint64) []byte {
+	buf := traffic.Buffer(frame + a.size)
+	return func(number uint64) []byte {
+		put16(buf, 0, uint16(a.put(buf[frame:], number)))
+		return buf
+	}
+}
+
+// judge judges the answer to the query of a number.
+//
+//go:nosplit
+func (a *asker) judge(number uint64, head []byte) (size int, v dialogue.Verdict) {
+	if len(head) < frame {
+		return 0, dialogue.Partial
+	}
+	size = frame + int(get16(head, 0))
+	if len(head) < size && len(head) < frame+a.most {
+		return 0, dialogue.Partial
+	}
+	m := head[frame:min(size, len(head))]
+	service := int(a.order[number%uint64(len(a.order))])
+	switch {
+	case len(m) < headerSize || get16(m, 0) != a.first+uint16(number) || get16(m, 2)&(flagResponse|opcodeMask) != flagResponse || !a.answers(m, service):
+		return size, dialogue.Alien
+	case !a.right(m, service):
+		return size, dialogue.Bad
+	default:
+		return size, dialogue.Good
+	}
+}
+
+// explain says what an answer says that is wrong.
+func explain(_ uint64, head []byte) string {
+	var p dnsmessage.Parser
+	if len(head) < frame {
+		return ""
+	}
+	h, err := p.Start(head[frame:])
+	switch {
+	case err != nil:
+		return ""
+	case h.RCode != dnsmessage.RCodeSuccess:
+		return "the server says " + strings.TrimPrefix(h.RCode.String(), "RCode")
+	default:
+		return ""
+	}
+}
+
+// streamSink answers on connections.
+func (s side) streamSink() (traffic.Endpoint, error) {
+	return dialogue.NewServer(dialogue.ServerSpec{
+		Local: s.Local, Options: s.SocketOptions(), Handler: s.handler(), StallEvery: s.Stall.Every, StallFor: s.Stall.For, Plant: s.Plant,
+	})
+}
+
+// handler returns what answers the queries of a stream.
+func (s side) handler() dialogue.Handler {
+	z, out := s.zone(), traffic.Buffer(messageMax)
+	var marker [markerSize]byte
+	putMarker(&marker, 0)
+	return func(in, reply []byte) (taken int, _ []byte, then dialogue.Then) {
+		if len(in) < frame {
+			return frame, reply, dialogue.Wait
+		}
+		taken = frame + int(get16(in, 0))
+		if len(in) < taken {
+			return taken, reply, dialogue.Wait
+		}
+		m := in[frame:taken]
+		n := z.answer(out, m, true)
+		if n == 0 { // it is no query, and nor will the next be
+			return taken, reply, dialogue.HangUp
+		}
+		reply = append(append(reply, byte(n>>8), byte(n)), out[:n]...)
+		if marks(m, &marker) {
+			return taken, reply, dialogue.Over
+		}
+		return taken, reply, dialogue.Next
+	}
+}
