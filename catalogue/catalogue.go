@@ -23,6 +23,7 @@ import (
 	"github.com/nettoll/nettoll/workload/connections"
 	"github.com/nettoll/nettoll/workload/dns"
 	"github.com/nettoll/nettoll/workload/http"
+	"github.com/nettoll/nettoll/workload/kv"
 	"github.com/nettoll/nettoll/workload/ping"
 	"github.com/nettoll/nettoll/workload/quake3"
 	"github.com/nettoll/nettoll/workload/tbench"
@@ -72,6 +73,7 @@ func New() Catalogue {
 			video.Workload{},
 			command.Workload{},
 			dns.Workload{},
+			kv.Workload{},
 		},
 		Drivers: []driver.Driver{
 			sockperf.Driver{},
