@@ -273,6 +273,9 @@ func (l *lab) visit(ctx context.Context, number int) (map[string]float64, error)
 		return nil, fmt.Errorf("%s: %s", c.id, failure)
 	}
 	metrics := c.workload.Metrics(t.Settled()).Metrics
+	if all := t.Sources[0].CPU + t.Sinks[0].CPU + int64(t.Softirqd); all > 0 {
+		metrics[own] = float64(t.Sources[0].User) / float64(all)
+	}
 	if late := t.Histograms[traffic.Departure]; late != nil {
 		metrics[departure] = float64(late.ValueAtQuantile(99)) / 1e9
 	}

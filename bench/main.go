@@ -127,7 +127,7 @@ type section struct {
 }
 
 func (b *bench) sections() []section {
-	return []section{{"worker", b.worker}, {"specialists", b.specialists}, {"pacing", b.pacing}, {"set-up", b.setup}, {"turns", b.turns}}
+	return []section{{"worker", b.worker}, {"specialists", b.specialists}, {"clients", b.clients}, {"pacing", b.pacing}, {"set-up", b.setup}, {"turns", b.turns}}
 }
 
 // say tells the progress.
@@ -151,7 +151,7 @@ func machine(ctx context.Context) []string {
 		fmt.Sprintf("%v × %v, Linux %v, clock %v", m["cpus"], m["cpu"], m["kernel"], m["clocksource"]),
 		fmt.Sprintf("nettoll %s, built with %s", said(ctx, "git", "describe", "--always", "--dirty"), runtime.Version()),
 	}
-	for _, t := range [][]string{{"sockperf", "--version"}, {"iperf3", "--version"}, {"netperf", "-V"}, {"nuttcp", "-V"}} {
+	for _, t := range [][]string{{"sockperf", "--version"}, {"iperf3", "--version"}, {"netperf", "-V"}, {"nuttcp", "-V"}, {"redis-server", "--version"}, {"redis-benchmark", "--version"}, {"nginx", "-v"}, {"wrk", "--version"}} {
 		facts = append(facts, t[0]+": "+said(ctx, t...))
 	}
 	return facts
@@ -159,7 +159,7 @@ func machine(ctx context.Context) []string {
 
 // said is the first line that a program says.
 func said(ctx context.Context, args ...string) string {
-	out, err := exec.CommandContext(ctx, args[0], args[1:]...).Output()
+	out, err := exec.CommandContext(ctx, args[0], args[1:]...).CombinedOutput()
 	first, _, _ := strings.Cut(string(out), "\n")
 	switch {
 	case errors.Is(err, exec.ErrNotFound):

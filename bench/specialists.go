@@ -66,8 +66,18 @@ func comparisons() []comparison {
 	} {
 		all = append(all, comparison{what: rr.what + ": median round trip", load: rr.load, against: rr.load, driver: rr.driver, metric: "latency_p50", less: true, limit: 1.03, text: duration})
 	}
-	const crr = "tcp-crr(payload=1"
-	return append(all, comparison{what: "tcp-crr, 1 byte: connections a second", load: crr, against: crr, driver: "netperf", metric: "connection_rate", limit: 0.95, text: perSecond})
+	for _, rate := range []struct {
+		what, load, driver, metric string
+		limit                      float64
+	}{
+		{"tcp-crr, 1 byte: connections a second", "tcp-crr(payload=1", "netperf", "connection_rate", 0.95},
+		{"kv get, 1 KiB, 50 clients, of redis-server: answers a second", "kv(payload=1024,server=redis", "redis-benchmark", "transaction_rate", 0.95},
+		{"http, 615 bytes, 50 clients, of nginx: answers a second", "http(payload=615,server=nginx", "wrk", "transaction_rate", 0.9},
+		{"dns over UDP: answers a second", "dns(transport=udp", "dnsperf", "transaction_rate", 0.9},
+	} {
+		all = append(all, comparison{what: rate.what, load: rate.load, against: rate.load, driver: rate.driver, metric: rate.metric, limit: rate.limit, text: perSecond})
+	}
+	return all
 }
 
 // figures are what the rounds left of one comparison.
