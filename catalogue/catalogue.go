@@ -8,6 +8,7 @@ import (
 	"github.com/nettoll/nettoll/driver/nuttcp"
 	pingdriver "github.com/nettoll/nettoll/driver/ping"
 	"github.com/nettoll/nettoll/driver/sockperf"
+	"github.com/nettoll/nettoll/driver/wrk"
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/network"
@@ -82,6 +83,7 @@ func New() Catalogue {
 			nuttcp.Driver{},
 			pingdriver.Driver{},
 			ditg.Driver{},
+			wrk.Driver{},
 		},
 		Steps: host.Steps(),
 	}

@@ -73,6 +73,8 @@ type Role struct {
 	Args func(seconds int) []string
 	// Before, if set, is called in the container's network namespace before each start.
 	Before func() error
+	// Fill, if set, is called in the container's network namespace when a server listens, before its trial opens: it has what it is to serve from there.
+	Fill func() error
 	// Log is a file that the program writes besides: [LogPath]. It is handed to Read.
 	Log bool
 	// Start is how long the program takes from its start to its traffic, End how long it may take from the end of that to its own: a trial
@@ -220,8 +222,8 @@ func (e *endpoint) Prepare(uint64) {
 func (e *endpoint) listen(server *process.Child) (overdue string) {
 	for deadline := clock.Now() + int64(listenLimit); ; {
 		ok, err := procfs.Bound(server.PID(), e.role.Listens, e.role.Local)
-		if ok {
-			return e.equip(server)
+		if ok && e.own(server) {
+			return cmp.Or(e.equip(server), e.fill(server))
 		}
 		if server.Wait(clock.Now() + int64(listenPoll)) {
 			return ""

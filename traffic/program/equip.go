@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/nettoll/nettoll/internal/linux/clock"
+	"github.com/nettoll/nettoll/internal/linux/netns"
 	"github.com/nettoll/nettoll/internal/linux/process"
 	"github.com/nettoll/nettoll/internal/linux/sock"
 	"github.com/nettoll/nettoll/internal/linux/sysctl"
@@ -15,6 +16,35 @@ func FilePath(i int) string { return fmt.Sprintf("/proc/self/fd/%d", firstFile+i
 
 // firstFile is the number after those of standard input, output and error.
 const firstFile = 3
+
+// own says whether it is the server itself that listens, and not somebody else at its port: a program that goes on trying to get it would not be missed, since
+// a source of ours talks to who is there. Other servers end, and say why.
+func (e *endpoint) own(server *process.Child) bool {
+	if e.role.Stop != Serves || e.role.Listens != "tcp" {
+		return true
+	}
+	fds, err := server.Listening()
+	found := err != nil // it cannot be told
+	for _, fd := range fds {
+		s := sock.Socket{FD: fd}
+		at, err := s.Local()
+		found = found || err == nil && at.Port() == e.role.Local.Port()
+		s.Close()
+	}
+	return found
+}
+
+// fill lets a server that listens be filled, and says what did not come to good.
+func (e *endpoint) fill(server *process.Child) (overdue string) {
+	if e.role.Fill == nil {
+		return ""
+	}
+	err := netns.Here(int(e.home.Fd()), e.role.Fill)
+	if err != nil && !server.Wait(0) { // why it has ended, if it has, it says itself
+		return "was not filled: " + err.Error()
+	}
+	return ""
+}
 
 // equip gives a server that listens its socket options, and says what it did not take. Connections inherit them from the listening socket; the first may
 // have been quicker, and gets its own a moment later, when the server has accepted it.

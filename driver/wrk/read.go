@@ -1,0 +1,130 @@
+package wrk
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"regexp"
+	"strconv"
+
+	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/traffic/program"
+)
+
+const (
+	maxOutput = 64 << 10 // bytes; what it prints has a dozen lines
+
+	// most is more requests than it can make, and longest more ns than it can be told to measure.
+	most    = 1 << 53
+	longest = 1 << 53
+)
+
+// said is one run, as wrk prints it (src/wrk.c, main). Times are printed by format_time_us: from 1 s on in units of 60.
+type said struct {
+	requests     int64
+	rate         float64 // requests/s
+	mean, median float64 // ns
+	failed       int64   // answers with status 400 or above
+	broken       string  // what became of connections: "connect 0, read 3, write 0"; "" where they all lasted
+	late         int64   // answers that took more than 2 s: they are in no latency
+}
+
+func parse(text string) (said, error) {
+	var s said
+	var err error
+	if s.requests, err = count(text, `(?m)^  ([0-9]{1,16}) requests in [0-9.]+[a-z]+, [0-9.]+[KMGTP]?B read$`, "requests"); err != nil {
+		return s, err
+	}
+	rate, err := find(text, `(?m)^Requests/sec: +([0-9]{1,16}\.[0-9]{2})$`, "rate")
+	if err != nil {
+		return s, err
+	}
+	if s.rate, err = strconv.ParseFloat(rate[1], 64); err != nil {
+		return s, fmt.Errorf("said a rate that is no number: %w", err)
+	}
+	if s.mean, err = duration(text, `(?m)^    Latency +([0-9]{1,9}\.[0-9]{2})(us|ms|s|m|h) `, "mean latency"); err != nil {
+		return s, err
+	}
+	if s.median, err = duration(text, `(?m)^     50% +([0-9]{1,9}\.[0-9]{2})(us|ms|s|m|h)$`, "median latency"); err != nil {
+		return s, err
+	}
+	if m := regexp.MustCompile(`(?m)^  Socket errors: (connect [0-9]{1,10}, read [0-9]{1,10}, write [0-9]{1,10}), timeout ([0-9]{1,10})$`).FindStringSubmatch(text); m != nil {
+		if m[1] != "connect 0, read 0, write 0" {
+			s.broken = m[1]
+		}
+		if s.late, err = strconv.ParseInt(m[2], 10, 64); err != nil {
+			return s, err
+		}
+	}
+	if regexp.MustCompile(`(?m)^  Non-2xx`).MatchString(text) {
+		if s.failed, err = count(text, `(?m)^  Non-2xx or 3xx responses: ([0-9]{1,10})$`, "failed requests"); err != nil {
+			return s, err
+		}
+	}
+	if s.requests > most || s.failed > s.requests {
+		return s, fmt.Errorf("said that %d of %d requests failed", s.failed, s.requests)
+	}
+	return s, nil
+}
+
+// find finds what a pattern matches.
+func find(text, pattern, what string) ([]string, error) {
+	m := regexp.MustCompile(pattern).FindStringSubmatch(text)
+	if m == nil {
+		return nil, fmt.Errorf("said no %s", what)
+	}
+	return m, nil
+}
+
+func count(text, pattern, what string) (int64, error) {
+	m, err := find(text, pattern, what)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(m[1], 10, 64)
+}
+
+// duration reads a time in ns.
+func duration(text, pattern, what string) (float64, error) {
+	m, err := find(text, pattern, what)
+	if err != nil {
+		return 0, err
+	}
+	v, err := strconv.ParseFloat(m[1], 64)
+	if err != nil {
+		return 0, fmt.Errorf("said a %s that is no number: %w", what, err)
+	}
+	return v * map[string]float64{"us": 1e3, "ms": 1e6, "s": 1e9, "m": 60e9, "h": 3600e9}[m[2]], nil
+}
+
+// read fills the sample of a source.
+func read(out program.Said, s *traffic.Sample, _ *traffic.Recorder) error {
+	text, err := io.ReadAll(io.LimitReader(out.Stdout, maxOutput))
+	if err != nil {
+		return err
+	}
+	run, err := parse(string(text))
+	if err != nil {
+		return err
+	}
+	switch {
+	case run.broken != "":
+		return errors.New("had errors of its connections: " + run.broken)
+	case run.requests == 0 || run.rate == 0:
+		return errors.New("had no answer")
+	case run.failed == run.requests:
+		return fmt.Errorf("had %d answers, all of them with status 400 or above", run.requests)
+	}
+	took := float64(run.requests) / run.rate * 1e9
+	if !(took > 0 && took < longest) {
+		return fmt.Errorf("said %d requests at %g a second, which is no time", run.requests, run.rate)
+	}
+	s.Sent, s.Received, s.Errors, s.Total = run.requests, run.requests-run.failed, run.failed, run.requests
+	s.Window, s.Span = int64(math.Round(took)), int64(math.Round(took))
+	s.Foreign.Mean, s.Foreign.Median = run.mean, run.median
+	if run.late > 0 {
+		s.Doubt = "some answers took more than 2 s: wrk has them in no latency"
+	}
+	return nil
+}
