@@ -9,6 +9,7 @@ import (
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/traffic/dialogue"
+	"github.com/nettoll/nettoll/traffic/program"
 	"github.com/nettoll/nettoll/workload"
 )
 
@@ -70,11 +71,17 @@ func (Workload) Describe() workload.Description {
 			{Name: "clients", Default: "50", Summary: "connections of a pair, 1 to 1000; one thread drives them all", Check: part.CountBetween(1, mostClients)},
 			{Name: "pipeline", Default: "1", Quiet: true, Summary: "requests on the way on a connection, 1 to 1000", Check: part.CountBetween(1, mostAhead)},
 			{Name: "keys", Default: auto, Quiet: true, Summary: "keys in the store, 1 to 1000000, with 64MiB of values at most; auto: 1000, or as many as 16MiB of values have", Check: keysOrAuto},
-			{Name: "server", Default: embedded, Quiet: true, Summary: "who answers: nettoll's own server", Values: servers()},
+			{Name: "server", Default: embedded, Quiet: true, Summary: "who answers: nettoll's own server, or the real redis-server, started anew for each trial and filled before it", Values: servers()},
 		},
 			workload.ScheduleParams(closed, "requests a second of a pair, sent when they are due or, where all clients have as many on the way as they may, when one has room; closed: each follows a response"),
 			workload.StreamParams()),
 		Refuse: refuse,
+		Programs: func(p part.Params) []program.Needed {
+			if p["server"] == redis {
+				return []program.Needed{redisNeeded()}
+			}
+			return nil
+		},
 		Metrics: slices.Concat(workload.DialogueMetrics(), workload.CPUMetrics(),
 			workload.DurationMetrics(traffic.Latency, traffic.Service, traffic.Departure)),
 	}

@@ -10,9 +10,10 @@ import (
 )
 
 // servers are who can answer.
-func servers() []string { return []string{embedded} }
+func servers() []string { return []string{embedded, redis} }
 
-// newServer makes the sink. All but the embedded one are started for each trial, and are told the values by the source before it opens.
+// newServer makes the sink. All but the embedded one are started for each trial, and are told the values before it opens: by the source or, where that is
+// another program, by the sink.
 func newServer(s workload.Spec) (traffic.Endpoint, error) {
 	switch s.Params["server"] {
 	case embedded:
@@ -21,6 +22,8 @@ func newServer(s workload.Spec) (traffic.Endpoint, error) {
 			Local: s.Local, Options: s.SocketOptions(), Handler: st.handle, Longest: longestCommand,
 			StallEvery: s.Stall.Every, StallFor: s.Stall.For, Plant: s.Plant,
 		})
+	case redis:
+		return newRedis(s)
 	default:
 		return nil, fmt.Errorf("open kv: server %q (want one of %s)", s.Params["server"], strings.Join(servers(), ", "))
 	}
