@@ -75,8 +75,12 @@ func mixes(e *Experiment, parts Parts) *shape {
 		take: func(s string) error { return wholeShare(s, &share) },
 	}}}
 	p.take = func(_ *node, c Choice) error {
-		if _, _, err := parts.described(c); err != nil {
+		d, _, err := parts.described(c)
+		if err != nil {
 			return err
+		}
+		if reason := apart(d); reason != "" {
+			return errors.New(reason)
 		}
 		of := &members[len(members)-1]
 		*of = append(*of, Member{Choice: c, Share: share})
@@ -152,6 +156,14 @@ func notInMix(word string) string {
 	return ""
 }
 
+// apart says why a workload cannot be a member of a mix, "" of one that can.
+func apart(d workload.Description) string {
+	if d.Whole {
+		return fmt.Sprintf("%s cannot be a member of a mix: its programs choose their own time, and the members need one that is common", d.Name)
+	}
+	return ""
+}
+
 // resolve finds the workloads of a load, one or the members of a mix.
 func (l Load) resolve(parts Parts) ([]member, error) {
 	if l.Mix == nil {
@@ -172,6 +184,9 @@ func (l Load) resolve(parts Parts) ([]member, error) {
 		one, err := parts.member(m, "")
 		if err != nil {
 			return nil, err
+		}
+		if reason := apart(one.workload.Describe()); reason != "" {
+			return nil, errors.New(reason)
 		}
 		if slices.ContainsFunc(all, func(o member) bool { return o.id == one.id }) {
 			return nil, fmt.Errorf("%s is in the mix twice: give it one share that is larger", one.id)

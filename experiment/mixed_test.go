@@ -46,8 +46,12 @@ func TestMix(t *testing.T) {
 		t.Errorf("cells (-want +got):\n%s", diff)
 	}
 	visits := []experiment.Visit{
-		{ID: "host/" + mix, Cells: []int{0, 3}}, {ID: "host/" + mix + "#2", Cells: []int{1, 4}}, {ID: "bridge/" + mix, Cells: []int{2, 5}},
-		{ID: r.Cells[6].ID, Cells: []int{6}}, {ID: r.Cells[7].ID, Cells: []int{7}}, {ID: r.Cells[8].ID, Cells: []int{8}},
+		{ID: "host/" + mix, Cells: []int{0, 3}},
+		{ID: "host/" + mix + "#2", Cells: []int{1, 4}},
+		{ID: "bridge/" + mix, Cells: []int{2, 5}},
+		{ID: r.Cells[6].ID, Cells: []int{6}},
+		{ID: r.Cells[7].ID, Cells: []int{7}},
+		{ID: r.Cells[8].ID, Cells: []int{8}},
 	}
 	if diff := cmp.Diff(visits, r.Visits); diff != "" {
 		t.Errorf("visits (-want +got):\n%s", diff)
@@ -187,6 +191,7 @@ func TestMixChecked(t *testing.T) {
 		"a mix of 1 (want 2 to 8 workloads)":                      func(l *experiment.Load) { l.Mix = l.Mix[:1] },
 		"share: 0 is out of range (want 1 to 1000)":               func(l *experiment.Load) { l.Mix[0].Share = 0 },
 		"a member of a mix is driven by nettoll's own engine":     func(l *experiment.Load) { l.Driver = "iperf3" },
+		"tbench cannot be a member of a mix":                      func(l *experiment.Load) { l.Mix[0].Choice = experiment.Choice{Name: "tbench"} },
 		"tcp-stream(message=131072) is in the mix twice":          func(l *experiment.Load) { l.Mix[0] = l.Mix[1] },
 		`workload udp-rr has no parameter "size" (it has payload`: func(l *experiment.Load) { l.Mix[0].Params["size"] = "1" },
 	} {

@@ -44,6 +44,7 @@ func TestReadErrors(t *testing.T) {
 		{"parameter of a member", head + "workloads:\n  - mix: [{udp-rr: {mode: sleep}}, tcp-stream]\n", `f.yaml:5:27: workloads.mix.udp-rr.mode: "sleep" is not possible (want one of wait, spin)`},
 		{"driver of a member", head + "workloads:\n  - mix: [{udp-rr: {driver: netperf}}, tcp-stream]\n", `f.yaml:5:21: workloads.mix.udp-rr.driver: a member of a mix is driven by nettoll's own engine`},
 		{"placement of a member", head + "workloads:\n  - mix: [{udp-rr: {placement: same-host}}, tcp-stream]\n", `f.yaml:5:21: workloads.mix.udp-rr.placement: all members of a mix are in the same places`},
+		{"member with a time of its own", head + "workloads:\n  - mix: [udp-rr, tbench]\n", `f.yaml:5:19: tbench cannot be a member of a mix: its programs choose their own time`},
 		{"member twice", head + "workloads:\n  - mix: [udp-rr, {udp-rr: {payload: [32, 64]}}]\n", `f.yaml:5:5: udp-rr(payload=64,mode=wait) is in the mix twice: give it one share that is larger`},
 		{"bomb of a mix", head + "workloads:\n  - mix:\n" + strings.Repeat("    - udp-rr: {payload: [1, 2, 3, 4, 5, 6, 7]}\n", 8), `f.yaml:5:5: 2401 combinations of the members' parameters (at most 2000 can be measured at once)`},
 		{"bomb of parameters", head + "workloads:\n  - udp-rr: {payload: [" + manyNumbers(50) + "], in-flight: [" + manyNumbers(50) + "]}\n", `f.yaml:5:216: workloads.udp-rr: 2500 combinations of parameters (at most 2000 can be measured at once)`},
