@@ -358,7 +358,8 @@ func (g *group) limitText() string {
 // important lists the metrics that a table shows beside the primary one.
 func important() []string {
 	return []string{
-		"goodput", "packet_rate", "transaction_rate", "connection_rate", "loss", "latency_p50", "latency_p99", "oneway_latency_p50", "oneway_latency_p99",
+		"goodput", "packet_rate", "transaction_rate", "connection_rate", "loss", "errors", "latency_p50", "latency_p99", "oneway_latency_p50", "oneway_latency_p99",
+		"jitter", "startup_delay", "stall_share",
 		"cpu_per_packet", "service_demand", "retransmits", "memory", "setup_time", "first_packet_latency",
 	}
 }

@@ -30,6 +30,10 @@ func label(metric string) string {
 		return "CPU per kB"
 	case "setup_time":
 		return "set-up"
+	case "startup_delay":
+		return "start-up delay"
+	case "stall_share":
+		return "stood still"
 	case "tcp_rtt":
 		return "TCP round trip"
 	case "tcp_min_rtt":
