@@ -38,6 +38,7 @@ func TestInterrupt(t *testing.T) {
 				return len(log.Proofs) > 0 && log.Proofs[len(log.Proofs)-1].When == "after"
 			})
 		}, true},
+		{"in a mix", []string{"--workload", "mix(udp-rr,tcp-stream)", "--pairs", "2", "--placement", "same-host"}, blocks(1), true},
 		{"in a long trial", []string{"--trial", "10s"}, func(s *session) {
 			s.until("all workers", func() bool { return len(s.members()) > 20 })
 			time.Sleep(500 * time.Millisecond)

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/report"
+)
+
+// Requests beside a bulk transfer wait for it: their median round trip is longer than where they are alone. Both members have figures, in the same
+// trials, and verdicts of their own.
+func TestMix(t *testing.T) {
+	testnet.Root(t)
+	// On a machine that is busy with other things all requests have a neighbour; three runs are not chance.
+	var ratio float64
+	for range 3 {
+		if ratio = besideAndAlone(t); ratio > 1 || t.Failed() {
+			return
+		}
+	}
+	t.Errorf("requests take %.3f of the time beside a bulk transfer, want more than 1", ratio)
+}
+
+// besideAndAlone returns the ratio of the median round trips of requests over a bridge beside a stream and alone, in the same blocks.
+func besideAndAlone(t *testing.T) float64 {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "run")
+	out := nettoll(t, "run", "-o", dir, "--time", "2s", "--network", "bridge", "--placement", "same-host", "--pairs", "1,2", "--workload", "mix(udp-rr,tcp-stream)", "--workload", "udp-rr")
+	if out.status != 0 {
+		t.Fatalf("exit status %d: %s", out.status, out.stderr)
+	}
+	data, _, err := report.Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const mix = "bridge/same-host/2/mix(udp-rr(payload=64,mode=wait)*1,tcp-stream(message=131072)*1)"
+	requests, stream, alone := mix+":udp-rr(payload=64,mode=wait)", mix+":tcp-stream(message=131072)", "bridge/same-host/1/udp-rr(payload=64,mode=wait)"
+	figure := map[string]float64{}
+	for _, r := range data.Analysis.Rows {
+		if r.Metric == r.Cell.Primary {
+			figure[r.Cell.ID] = r.Value
+			if r.Verdict == measure.HasFailed {
+				t.Errorf("%s: %s", r.Cell.ID, r.Verdict)
+			}
+		}
+	}
+	for _, id := range []string{requests, stream, alone} {
+		if !(figure[id] > 0) {
+			t.Errorf("%s: %v", id, figure[id])
+		}
+	}
+	for _, base := range []string{requests, stream} {
+		twin := strings.Replace(base, "bridge", "host", 1) + "#2"
+		if !slices.ContainsFunc(data.Analysis.Floors, func(f measure.GroupFloor) bool { return f.Twin == twin }) {
+			t.Errorf("no floor from %s", twin)
+		}
+	}
+	together(t, data.Log, requests, stream)
+	return figure[requests] / figure[alone]
+}
+
+// together checks that two cells have their trials at the same time.
+func together(t *testing.T, log *measure.Log, a, b string) {
+	t.Helper()
+	starts := map[string]map[int]float64{a: {}, b: {}}
+	for _, one := range log.Trials {
+		if m := starts[one.Cell]; m != nil {
+			m[one.Block] = one.Start
+		}
+	}
+	if len(starts[a]) == 0 || len(starts[a]) != len(starts[b]) {
+		t.Errorf("%d trials of %s, and %d of %s", len(starts[a]), a, len(starts[b]), b)
+	}
+	for block, start := range starts[a] {
+		if starts[b][block] != start {
+			t.Errorf("block %d: one begins at %v s, the other at %v s", block, start, starts[b][block])
+		}
+	}
+}
