@@ -229,8 +229,10 @@ func (t Trial) PutDurations(metrics map[string]float64) {
 		return
 	}
 	for _, s := range t.Sources { // of foreign programs that tell no more: the mean over pairs
-		if s.Foreign.Median > 0 {
+		if s.Foreign.Mean > 0 {
 			metrics["latency_mean"] += s.Foreign.Mean / 1e9 / float64(len(t.Sources))
+		}
+		if s.Foreign.Median > 0 {
 			metrics["latency_p50"] += s.Foreign.Median / 1e9 / float64(len(t.Sources))
 		}
 	}

@@ -51,7 +51,7 @@ func disturbed(t *testing.T, d driver.Driver, c Case) {
 	}
 	client, server := d.Describe().Program, c.server(d.Describe())
 
-	if c.Load.Describe().Alone {
+	if c.Load.Describe().Alone || c.embedded(d.Describe()) {
 		next = func() {
 			time.Sleep(500 * time.Millisecond)
 			signalAll(t, client, syscall.SIGSTOP, 1)
