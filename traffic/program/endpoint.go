@@ -26,6 +26,8 @@ const (
 	listenLimit = 700 * time.Millisecond
 	// listenPoll is how often it is looked for.
 	listenPoll = 2 * time.Millisecond
+	// othersLimit is how often it is looked for while somebody else has its port: as long as it takes to find that out itself, and to say so.
+	othersLimit = 100
 
 	// endLimit is how long a killed program is waited for at the end of its trial.
 	endLimit = 100 * time.Millisecond
@@ -85,6 +87,8 @@ type Role struct {
 	Read func(Said, *traffic.Sample, *traffic.Recorder) error
 	// Reason, if set, finds in what the program wrote to its standard output why it gave up, "" if that is not there.
 	Reason func(io.Reader) string
+	// Lifelong says that nobody knows when its traffic flows: its CPU time is that of its whole life.
+	Lifelong bool
 	// Records says that there are latencies.
 	Records bool
 	// Granted is what the kernel grants a socket like the program's.
@@ -220,6 +224,7 @@ func (e *endpoint) Prepare(uint64) {
 
 // listen waits until the server listens, and says where it does not. One that has ended says why itself.
 func (e *endpoint) listen(server *process.Child) (overdue string) {
+	others := 0 // how many times somebody else was found to listen there
 	for deadline := clock.Now() + int64(listenLimit); ; {
 		ok, err := procfs.Bound(server.PID(), e.role.Listens, e.role.Local)
 		if ok && e.own(server) {
@@ -227,6 +232,12 @@ func (e *endpoint) listen(server *process.Child) (overdue string) {
 		}
 		if server.Wait(clock.Now() + int64(listenPoll)) {
 			return ""
+		}
+		if ok {
+			others++
+		}
+		if others == othersLimit {
+			return fmt.Sprintf("did not listen at %s, where somebody else does", e.role.Local)
 		}
 		if clock.Now() > deadline {
 			return strings.TrimSuffix(fmt.Sprintf("did not listen at %s within %v: %v", e.role.Local, listenLimit, err), ": <nil>")
@@ -414,7 +425,7 @@ func (e *endpoint) Collect() {
 		e.sample.CPU, e.sample.User, e.sample.Span = int64(e.served.Run), int64(e.served.User), e.span
 		return
 	}
-	if e.busy.run == 0 { // its thread woke up too late to read it: the program's whole run time, start included
+	if e.busy.run == 0 || e.role.Lifelong { // or its thread woke up too late to read it: the program's whole run time, start included
 		e.busy = per(e.child.Usage(), time.Duration(e.seconds)*time.Second)
 	}
 	e.sample.CPU, e.sample.User = int64(e.busy.run*float64(e.sample.Span)), int64(e.busy.user*float64(e.sample.Span))

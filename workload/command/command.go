@@ -23,11 +23,10 @@ type Workload struct{}
 var _ workload.Workload = Workload{}
 
 const (
-	// A command has the whole seconds of a trial that are left when a second is taken away: so long may programs take to start and to end.
-	start = 100 * time.Millisecond
-	end   = 900 * time.Millisecond
+	// Programs may take so long to start and to end, besides their traffic.
+	leastOverhead, overhead, mostOverhead = 100 * time.Millisecond, time.Second, 30 * time.Second
 
-	shortest, longest = time.Second + start + end, time.Minute // of a trial
+	shortest, longest = time.Second + leastOverhead, time.Minute // of a trial
 
 	// A sink's command may take so long to be ready: the other threads of its trial wait for it no longer (traffic/program).
 	fastest, slowest = time.Millisecond, 700 * time.Millisecond
@@ -51,7 +50,7 @@ func (Workload) Describe() workload.Description {
 		Summary:    "any pair of commands, and a figure taken from what one of them prints by JSON path or regular expression",
 		Reproduces: "whatever program is named; as it is, the mean round trip of ping of iputils, a request every 10 ms",
 		Primary:    func(p part.Params) string { return p["metric"] },
-		Trial:      func(p part.Params) time.Duration { return p.Duration("time") },
+		Trial:      trial,
 		Why: "programs count whole seconds, and take some time to start and to end: it is one of theirs and one for that. Longer trials show less of what a " +
 			"program does at its start",
 		Whole: true,
@@ -70,8 +69,9 @@ func (Workload) Describe() workload.Description {
 				"(the singular queries of RFC 9535); or regexp:RE, of whose last match the group called number, or else the only one, is the number, and one called unit its unit"},
 			{Name: "unit", Default: auto, Long: true, Summary: "what the number is in, such as ms, Mbit/s or MiB/s; auto: the base unit of the metric"},
 			{Name: "output", Default: "source", Long: true, Summary: "whose standard output it is", Values: []string{string(workload.Source), string(workload.Sink)}},
-			{Name: "ready", Default: "tcp", Long: true, Summary: "when the sink is ready: tcp or udp: it has a socket of that kind at {port}; or so long after its start, 1ms to 700ms", Check: ready},
-			{Name: "time", Default: shortest.String(), Quiet: true, Summary: "length of a trial, 2s to 1m; {seconds} is a second less", Check: part.DurationBetween(shortest, longest)},
+			{Name: "ready", Default: "tcp", Quiet: true, Summary: "when the sink is ready: tcp or udp: it has a socket of that kind at {port}; or so long after its start, 1ms to 700ms", Check: ready},
+			{Name: "overhead", Default: overhead.String(), Quiet: true, Summary: "how long the source's command takes to start and to end, besides what it is told, 100ms to 30s", Check: part.DurationBetween(leastOverhead, mostOverhead)},
+			{Name: "time", Default: auto, Quiet: true, Summary: "length of a trial, 1.1s to 1m; {seconds} is what is left of it without the overhead; auto: one second more than that", Check: length},
 		},
 		Derive: derive,
 		Refuse: refuse,
@@ -147,6 +147,25 @@ func derive(p part.Params) {
 	}
 }
 
+// trial is one second longer than the overhead where it is not said.
+func trial(p part.Params) time.Duration {
+	if d := p.Duration("time"); d > 0 {
+		return d
+	}
+	return time.Second + p.Duration("overhead")
+}
+
+func length(s string) (string, error) {
+	if s == auto {
+		return s, nil
+	}
+	v, err := part.DurationBetween(shortest, longest)(s)
+	if err != nil {
+		return "", fmt.Errorf("%w, or %s", err, auto)
+	}
+	return v, nil
+}
+
 func ready(s string) (string, error) {
 	if s == "tcp" || s == "udp" {
 		return s, nil
@@ -174,6 +193,8 @@ func refuse(p part.Params) error {
 		}
 	}
 	switch {
+	case trial(p) < time.Second+p.Duration("overhead"):
+		return fmt.Errorf("time=%s: with an overhead of %s there is no second left for {seconds}", p["time"], p["overhead"])
 	case strings.TrimSpace(p["source"]) == "":
 		return errors.New("source: there is no command")
 	case strings.TrimSpace(p["sink"]) == "" && p["output"] == string(workload.Sink):
@@ -200,7 +221,7 @@ func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
 	if s.Side == workload.Sink && len(c.words) == 0 {
 		return r.Open()
 	}
-	r.Program, r.Start, r.End = c.words[0], start, end
+	r.Program, r.End, r.Lifelong = c.words[0], s.Params.Duration("overhead"), true
 	at := places{local: s.Local.Addr(), remote: s.Remote.Addr(), port: s.Remote.Port(), pair: s.Pair}
 	if s.Side == workload.Sink {
 		at.port = s.Local.Port()

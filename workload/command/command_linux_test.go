@@ -201,7 +201,8 @@ func TestRefused(t *testing.T) {
 		{map[string]string{"metric": "loss"}, `metric: "loss" is not possible`},
 		{map[string]string{"ready": "1s"}, "or tcp or udp"},
 		{map[string]string{"name": "a b"}, `"a b" is no name`},
-		{map[string]string{"time": "1s"}, "want a duration from 2s to 1m0s"},
+		{map[string]string{"time": "1s"}, "want a duration from 1.1s to 1m0s, such as 10ms), or auto"},
+		{map[string]string{"time": "3s", "overhead": "2500ms"}, "time=3s: with an overhead of 2.5s there is no second left"},
 	} {
 		if _, err := (command.Workload{}).Describe().Resolve(tt.given); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%v: %v, want %q", tt.given, err, tt.want)

@@ -14,5 +14,5 @@
 //
 // A figure is a number in what was printed to the standard output: that of a JSON document at a path, or what the last match of a regular expression has in a
 // group. With several pairs rates are added up, and of latencies and other durations the mean is taken. The processor time is that of whatever was started, its
-// start and its end included.
+// start and its end included, for {seconds}.
 package command
