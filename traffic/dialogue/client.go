@@ -48,9 +48,9 @@ const (
 	// patience is how long a thread sleeps at most: less than the 10 ms after which the Go runtime sends a busy thread a signal. In ns.
 	patience = 8_000_000
 
-	// nap is how far off a request must be for the client to sleep, and how much earlier than it is due that ends, in ns: timers come late (the
+	// early is how far off a request must be for the client to sleep, and how much earlier than it is due that ends, in ns: timers come late (the
 	// slack of a thread's is 50 µs, prctl(2)).
-	nap = 150_000
+	early = 150_000
 
 	// prepareLimit is for how long a client connects and loads: it must be at the gate before the others have waited for a second there (gateLimit in
 	// traffic/board.go). Its server listens after 700 ms at the latest (listenLimit in traffic/program).
@@ -160,7 +160,7 @@ const (
 	broke
 	alien
 	strange // bytes that nobody asked for
-	early
+	hasty   // before its request was sent
 	long
 	noSocket
 	noConnection
@@ -437,8 +437,8 @@ func (c *Client) words(prefix string) string {
 		text = "a connection broke: " + t.errno.Error()
 	case alien:
 		text = "what came is no response: " + c.explain()
-	case strange, early, long:
-		text = "what came is no response: " + map[mishap]string{strange: unasked, early: unsent, long: endless}[t.what]
+	case strange, hasty, long:
+		text = "what came is no response: " + map[mishap]string{strange: unasked, hasty: unsent, long: endless}[t.what]
 	case noSocket:
 		text = "open a socket: " + t.errno.Error()
 		if sock.OutOfDescriptors(t.errno) {

@@ -8,9 +8,9 @@ import (
 	"github.com/nettoll/nettoll/traffic"
 )
 
-// drive asks until the close, or until there is nothing more to ask, and waits for the answers. It returns whether all came. (The functions of the loop
-// are nosplit: without a stack check they hold no point at which the Go scheduler takes the thread. No call of it blocks but the one that waits for all
-// connections.)
+// drive asks until the close, or until there is nothing more to ask, and waits for the answers. It returns whether all came. (It is called once for each
+// trial. What it calls is nosplit: without a stack check there is no point at which the Go scheduler takes the thread. No call blocks but the
+// one that waits for all connections.)
 func (c *Client) drive(w traffic.Window) bool {
 	c.start = w.Start
 	if c.schedule == nil {
@@ -37,10 +37,43 @@ func (c *Client) drive(w traffic.Window) bool {
 				return false
 			}
 		}
-		if !c.await(now, next, w) {
-			return false
+		for k := range c.watcher.Wait(nap(now, next, w)) {
+			i, read, write := c.watcher.Event(k)
+			p := &c.conns[i]
+			switch {
+			case p.state == connecting:
+				if write && !c.dialed(i, p.ConnectTo(&c.remote)) {
+					return false
+				}
+				continue
+			case write && p.full && !c.push(i):
+				return false
+			case !read || p.state == shut:
+				continue
+			}
+			if !c.take(i, w) {
+				return false
+			}
+			if c.schedule != nil {
+				c.offer(i)
+			} else if i < c.lanes && !c.refill(i, c.now, w) {
+				return false
+			}
 		}
 	}
+}
+
+// nap is for how long the thread may sleep where nothing comes: until shortly before the next request is due.
+//
+//go:nosplit
+func nap(now, next int64, w traffic.Window) int64 {
+	switch {
+	case next >= w.Close:
+		return min(max(next-now, 0), patience)
+	case next-now > 2*early:
+		return min(next-now-early, patience)
+	}
+	return 0
 }
 
 // keepUp sends what is due, to connections that have room, and returns when the next request is.
@@ -228,45 +261,6 @@ func (c *Client) fail(what mishap, errno sock.Errno) bool {
 	return false
 }
 
-// await takes the answers there are. Where there are none it waits for them until shortly before the next request, where it may.
-//
-//go:nosplit
-func (c *Client) await(now, next int64, w traffic.Window) bool {
-	sleep := int64(0)
-	switch {
-	case next >= w.Close:
-		sleep = min(max(next-now, 0), patience)
-	case next-now > 2*nap:
-		sleep = min(next-now-nap, patience)
-	}
-	n := c.watcher.Wait(sleep)
-	for k := range n {
-		i, read, write := c.watcher.Event(k)
-		p := &c.conns[i]
-		switch {
-		case p.state == connecting:
-			if write && !c.dialed(i, p.ConnectTo(&c.remote)) {
-				return false
-			}
-			continue
-		case write && p.full && !c.push(i):
-			return false
-		}
-		if !read || p.state == shut {
-			continue
-		}
-		if !c.take(i, w) {
-			return false
-		}
-		if c.schedule != nil {
-			c.offer(i)
-		} else if i < c.lanes && !c.refill(i, c.now, w) {
-			return false
-		}
-	}
-	return true
-}
-
 // take receives what has come on one connection. A read that is not full was the last.
 //
 //go:nosplit
@@ -337,7 +331,7 @@ func (c *Client) read(p *connection, n int, now int64, w traffic.Window) bool {
 			return true
 		}
 		if p.first == p.sending {
-			return c.fail(early, 0)
+			return c.fail(hasty, 0)
 		}
 		p.first++
 		if !c.renew || c.asks == &c.farewell {

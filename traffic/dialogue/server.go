@@ -143,8 +143,6 @@ func (s *Server) Prepare(uint64) {
 }
 
 // Run answers until the client takes its leave or, where it does not, until the drain is over, or everybody has left after the close.
-//
-//go:nosplit
 func (s *Server) Run(_ uint64, w traffic.Window) {
 	deadline := w.Close + limit
 	s.open = w.Open

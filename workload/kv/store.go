@@ -40,7 +40,7 @@ type arg struct{ bulk, bytes []byte } // with its length before it and the end o
 // newStore makes one that has values for so many keys.
 func newStore(keys, payload int) *store {
 	s := &store{values: make(map[string]*value, keys)}
-	noise := traffic.Payload(keys * payload)
+	noise := traffic.Payload((1 + keys) * payload)[payload:] // the first is what sources set
 	for i := range keys {
 		bulk := fmt.Appendf(make([]byte, 0, payload+lengthOf(payload)+len("$\r\n\r\n")), "$%d\r\n", payload)
 		bulk = append(append(bulk, noise[i*payload:][:payload]...), "\r\n"...)
