@@ -58,16 +58,16 @@ func TestAgrees(t *testing.T) {
 			"goodput",
 			map[string]string{
 				"source": "iperf3 -c {remote} -B {local} -p {port} -t {seconds} --json", "sink": "iperf3 -s -B {local} -p {port}", // which does not end
-				"metric": "goodput", "figure": "json:end.sum_received.bits_per_second",
+				"metric": "goodput", "figure": "json:end.sum_received.bits_per_second", "overhead": "3s", // on a busy machine
 			},
 			driven{tcpstream.Workload{}, iperf3.Driver{}},
 			map[string]string{"message": "131072"},
 		},
 		{
 			"latency_mean",
-			map[string]string{"source": "ping -n -U -i 0.002 -w {seconds} {remote}"},
+			map[string]string{"source": "ping -n -U -i 0.001 -w {seconds} {remote}"},
 			driven{ping.Workload{}, pingdriver.Driver{}},
-			map[string]string{"interval": "2ms"},
+			map[string]string{"interval": "1ms"},
 		},
 	} {
 		t.Run(tt.metric, func(t *testing.T) {
@@ -81,8 +81,11 @@ func TestAgrees(t *testing.T) {
 			for try := 1; ; try++ {
 				a, ra := ours.Trial(t)
 				b, rb := theirs.Trial(t)
-				if a.Failure() != "" || b.Failure() != "" {
-					t.Fatalf("%s; %s", a.Failure(), b.Failure())
+				if a.Failure() != "" {
+					t.Fatal(a.Failure())
+				}
+				if b.Failure() != "" {
+					t.Log(b.Failure())
 				}
 				x, y := ra.Metrics[tt.metric], rb.Metrics[tt.metric]
 				t.Logf("%s %g, by the driver %g; CPU %g and %g, by the driver %g and %g", tt.metric, x, y,
@@ -90,7 +93,7 @@ func TestAgrees(t *testing.T) {
 				if x > y/2 && x < 2*y {
 					return
 				}
-				if try == 4 { // the machine may be busy with something else
+				if try == 6 { // the machine may be busy with something else
 					t.Fatalf("%s of %g, and by the driver %g", tt.metric, x, y)
 				}
 			}
