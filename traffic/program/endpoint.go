@@ -26,8 +26,8 @@ const (
 	listenLimit = 700 * time.Millisecond
 	// listenPoll is how often it is looked for.
 	listenPoll = 2 * time.Millisecond
-	// othersLimit is how often it is looked for while somebody else has its port: as long as it takes to find that out itself, and to say so.
-	othersLimit = 100
+	// othersLimit is how long it may go on trying to while somebody else has its port: as long as it takes to say so.
+	othersLimit = 200 * time.Millisecond
 
 	// endLimit is how long a killed program is waited for at the end of its trial.
 	endLimit = 100 * time.Millisecond
@@ -224,22 +224,18 @@ func (e *endpoint) Prepare(uint64) {
 
 // listen waits until the server listens, and says where it does not. One that has ended says why itself.
 func (e *endpoint) listen(server *process.Child) (overdue string) {
-	others := 0 // how many times somebody else was found to listen there
-	for deadline := clock.Now() + int64(listenLimit); ; {
-		ok, err := procfs.Bound(server.PID(), e.role.Listens, e.role.Local)
-		if ok && e.own(server) {
+	for begin := clock.Now(); ; {
+		ok, err := e.ready(server)
+		if ok {
 			return cmp.Or(e.equip(server), e.fill(server))
 		}
 		if server.Wait(clock.Now() + int64(listenPoll)) {
 			return ""
 		}
-		if ok {
-			others++
-		}
-		if others == othersLimit {
+		switch waited := clock.Now() - begin; {
+		case waited > int64(othersLimit) && e.taken(server):
 			return fmt.Sprintf("did not listen at %s, where somebody else does", e.role.Local)
-		}
-		if clock.Now() > deadline {
+		case waited > int64(listenLimit):
 			return strings.TrimSuffix(fmt.Sprintf("did not listen at %s within %v: %v", e.role.Local, listenLimit, err), ": <nil>")
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/clock"
 	"github.com/nettoll/nettoll/internal/linux/netns"
 	"github.com/nettoll/nettoll/internal/linux/process"
+	"github.com/nettoll/nettoll/internal/linux/procfs"
 	"github.com/nettoll/nettoll/internal/linux/sock"
 	"github.com/nettoll/nettoll/internal/linux/sysctl"
 )
@@ -17,22 +18,35 @@ func FilePath(i int) string { return fmt.Sprintf("/proc/self/fd/%d", firstFile+i
 // firstFile is the number after those of standard input, output and error.
 const firstFile = 3
 
-// own says whether it is the server itself that listens, and not somebody else at its port: a program that goes on trying to get it would not be missed, since
-// a source of ours talks to who is there. Other servers end, and say why.
-func (e *endpoint) own(server *process.Child) bool {
-	if e.role.Stop != Serves || e.role.Listens != "tcp" {
-		return true
+// ready says whether the server listens: of one that serves, whether it does itself, and not somebody else at its port. A program that goes on trying to get that
+// would not be missed, since a source of ours talks to who is there; others end, and say why.
+func (e *endpoint) ready(server *process.Child) (bool, error) {
+	if !e.role.streams() {
+		return procfs.Bound(server.PID(), e.role.Listens, e.role.Local)
 	}
 	fds, err := server.Listening()
-	found := err != nil // it cannot be told
+	found := false
 	for _, fd := range fds {
 		s := sock.Socket{FD: fd}
 		at, err := s.Local()
 		found = found || err == nil && at.Port() == e.role.Local.Port()
 		s.Close()
 	}
-	return found
+	return found, err
 }
+
+// taken says whether somebody else listens where a server is to serve.
+func (e *endpoint) taken(server *process.Child) bool {
+	if !e.role.streams() {
+		return false
+	}
+	bound, _ := procfs.Bound(server.PID(), e.role.Listens, e.role.Local) // what is wrong here is wrong in ready
+	own, _ := e.ready(server)
+	return bound && !own
+}
+
+// streams says whether it serves streams.
+func (r Role) streams() bool { return r.Stop == Serves && r.Listens == "tcp" }
 
 // fill lets a server that listens be filled, and says what did not come to good.
 func (e *endpoint) fill(server *process.Child) (overdue string) {

@@ -27,7 +27,8 @@ const (
 	scratchFile
 )
 
-// configuration is what nginx reads (https://nginx.org/en/docs/dirindex.html): one process, which serves one file.
+// configuration is what nginx reads (https://nginx.org/en/docs/dirindex.html): one process, which serves one file. It ends connections that wait for a request when
+// it has less than a sixteenth of worker_connections left (ngx_drain_connections, src/core/ngx_connection.c).
 func configuration(at netip.AddrPort) string {
 	scratch := program.FilePath(scratchFile)
 	return fmt.Sprintf(`daemon off;
@@ -36,7 +37,7 @@ user root;
 pid %[1]s;
 error_log stderr error;
 events {
-	worker_connections 1024;
+	worker_connections 4096;
 	multi_accept on;
 }
 http {
