@@ -2,6 +2,7 @@ package flows
 
 import (
 	"fmt"
+	"sync"
 
 	"github.com/nettoll/nettoll/internal/linux/clock"
 	"github.com/nettoll/nettoll/internal/linux/sock"
@@ -98,7 +99,9 @@ type End struct {
 	lanes     []*Lane           // those with a next message, as a heap: the first is due first
 	out, in   []byte
 	trials    uint64
-	message   Message // for Heard
+	sweep     sync.Mutex // held by what closes sockets
+	gone      bool       // they are closed
+	message   Message    // for Heard
 
 	// Of one trial.
 	trial     uint64
@@ -208,8 +211,14 @@ func (e *End) Facts() (sock.Facts, error) { return e.sockets[0].Facts() }
 // Flows returns how many there are.
 func (e *End) Flows() int { return len(e.sockets) }
 
-// Close implements [traffic.Endpoint].
+// Close implements [traffic.Endpoint]. A thread that comes back late finds no sockets: their numbers may be another's by then.
 func (e *End) Close() {
+	e.sweep.Lock()
+	defer e.sweep.Unlock()
+	if e.gone {
+		return
+	}
+	e.gone = true
 	for _, s := range e.Sockets {
 		s.Close()
 	}

@@ -290,6 +290,11 @@ func (e *End) dead() []int {
 
 // mend takes what an earlier trial has left on the streams, and makes those anew that were lost.
 func (e *End) mend() {
+	e.sweep.Lock()
+	defer e.sweep.Unlock()
+	if e.gone {
+		return
+	}
 	deadline := clock.Now() + limit
 	for n := 1; n > 0 && clock.Now() < deadline; { // a connection that is over can be read
 		n = e.watcher.Wait(0)
@@ -337,6 +342,11 @@ func (e *End) drop(i int) {
 
 // cut ends, after a trial, the connections that broke in it, and those that still hold something of it: it must not run into the next.
 func (e *End) cut() {
+	e.sweep.Lock()
+	defer e.sweep.Unlock()
+	if e.gone {
+		return
+	}
 	if e.Streams == nil {
 		for i := range e.flows { // a datagram that waits for room is sent no more
 			f := &e.flows[i]
