@@ -7,6 +7,7 @@ import (
 	"github.com/nettoll/nettoll/driver/netperf"
 	"github.com/nettoll/nettoll/driver/nuttcp"
 	pingdriver "github.com/nettoll/nettoll/driver/ping"
+	"github.com/nettoll/nettoll/driver/redisbenchmark"
 	"github.com/nettoll/nettoll/driver/sockperf"
 	"github.com/nettoll/nettoll/driver/wrk"
 	"github.com/nettoll/nettoll/experiment"
@@ -83,6 +84,7 @@ func New() Catalogue {
 			nuttcp.Driver{},
 			pingdriver.Driver{},
 			ditg.Driver{},
+			redisbenchmark.Driver{},
 			wrk.Driver{},
 		},
 		Steps: host.Steps(),

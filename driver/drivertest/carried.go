@@ -55,7 +55,7 @@ const (
 )
 
 // agrees: what a driver counted in a trial is what the interfaces of its containers carried.
-func (r *rig) agrees(t *testing.T, trial workload.Trial, source, sink [2]counters) {
+func (r *rig) agrees(t *testing.T, trial workload.Trial, source, sink [2]counters, untold float64) {
 	t.Helper()
 	pairs := float64(len(trial.Sources))
 	if r.Load.Describe().Name == "tcp-stream" {
@@ -87,7 +87,7 @@ func (r *rig) agrees(t *testing.T, trial workload.Trial, source, sink [2]counter
 	if trial.Params["transport"] == "tcp" { // a segment holds several messages of a stream
 		least = 1
 	}
-	if got := source[1].txPackets - source[0].txPackets; got < least || float64(got) > float64(total)*each*(1+othersShare)+othersPackets*pairs {
+	if got := source[1].txPackets - source[0].txPackets; got < least || float64(got) > float64(total)*each*(1+othersShare+untold)+othersPackets*pairs {
 		t.Errorf("the source says that it sent %d packets, its interface %d", total, got)
 	}
 }

@@ -30,6 +30,8 @@ type Case struct {
 	Taken string
 	// Server is the program that the workload's own sink starts, where the driver has no server; "" where it starts none.
 	Server string
+	// Untold is how many packets a source sends of which the driver does not tell, as a share of those that it tells of.
+	Untold float64
 }
 
 // embedded says whether the sink is no program.
@@ -199,7 +201,7 @@ func (r *rig) sound(t *testing.T, c Case) {
 	if trial.Failure() != "" {
 		t.Fatalf("%d trials failed", soundLimit)
 	}
-	r.agrees(t, trial, source, sink)
+	r.agrees(t, trial, source, sink, c.Untold)
 	d := r.Load.Describe()
 	if v := result.Metrics[d.Primary(trial.Params)]; !(v > 0) {
 		t.Errorf("%s is %v", d.Primary(trial.Params), v)

@@ -24,12 +24,6 @@ const (
 	mostAhead   = 1000 // requests on the way on a connection
 	mostKeys    = 1_000_000
 
-	// Where nobody says how many keys there are they are so many at most, with so many bytes of values at most: more than the second level cache of a
-	// CPU has room for, as a store has, and little enough that a server that is started for each trial is filled in some 10 ms, and that forty
-	// pairs fit into the memory of a small machine.
-	autoKeys   = 1000
-	autoValues = 16 << 20
-
 	// mostValues is how many bytes of values the keys that are asked for may have.
 	mostValues = 64 << 20
 
@@ -105,12 +99,7 @@ func keysOrAuto(s string) (string, error) {
 }
 
 // keys is how many there are.
-func keys(p part.Params) int {
-	if p["keys"] == auto {
-		return max(1, min(autoKeys, autoValues/p.Size("payload")))
-	}
-	return p.Count("keys")
-}
+func keys(p part.Params) int { return workload.Keys(p) }
 
 // refuse says which parameters cannot go together.
 func refuse(p part.Params) error {
