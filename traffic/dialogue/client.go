@@ -72,6 +72,7 @@ const (
 	unasked   = "nobody asked for it"
 	unsent    = "it came before its request was sent"
 	endless   = "its length is told nowhere in its head"
+	portless  = "no local port is left: all have a connection that is not over yet (net.ipv4.ip_local_port_range)"
 )
 
 // Client is the source's end of a dialogue: a [traffic.Endpoint] and a [traffic.Collector]. Its samples hold of the requests that were sent, or due, inside the window: Sent,
@@ -447,7 +448,7 @@ func (c *Client) words(prefix string) string {
 	case noConnection:
 		text = fmt.Sprintf("connect to %s: %v", c.spec.Remote, t.errno)
 	case noPort:
-		text = fmt.Sprintf("connect to %s: no local port is left: all have a connection that is not over yet", c.spec.Remote)
+		text = fmt.Sprintf("connect to %s: %s", c.spec.Remote, portless)
 	case overdue:
 		text = fmt.Sprintf("it took longer than %v", prepareLimit)
 	}
@@ -480,6 +481,9 @@ func (c *Client) connect(deadline int64) error {
 			return nil
 		}
 		c.drop()
+		if errors.Is(err, sock.AddressUnavailable) {
+			err = errors.New(portless)
+		}
 		if !c.spec.Fresh || !errors.Is(err, sock.Refused) || clock.Now() > deadline-int64(lastTry) {
 			return fmt.Errorf("there is no connection: connect to %s: %w", c.spec.Remote, err)
 		}

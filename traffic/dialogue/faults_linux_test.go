@@ -1,0 +1,223 @@
+package dialogue_test
+
+import (
+	"net"
+	"net/netip"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nettoll/nettoll/internal/linux/clock"
+	"github.com/nettoll/nettoll/internal/linux/link"
+	"github.com/nettoll/nettoll/internal/linux/sysctl"
+	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/traffic/dialogue"
+	"github.com/nettoll/nettoll/workload/workloadtest"
+)
+
+// fewPorts returns a machine whose kernel has ten ports to choose from.
+func fewPorts(t *testing.T) *testnet.Machine {
+	t.Helper()
+	m := testnet.New(t)
+	if err := m.Do(func() error {
+		h, err := link.Open()
+		if err != nil {
+			return err
+		}
+		defer h.Close()
+		lo, err := h.ByName("lo")
+		if err != nil {
+			return err
+		}
+		if err := h.SetUp(lo.Index, true); err != nil {
+			return err
+		}
+		return sysctl.Write("net.ipv4.ip_local_port_range", "40000 40009")
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// both runs one trial of a server and a client, and returns their samples.
+func both(t *testing.T, server *dialogue.Server, c *dialogue.Client, length time.Duration) (source, sink traffic.Sample) {
+	t.Helper()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	server.Prepare(1)
+	c.Prepare(1)
+	w := window(length)
+	done := make(chan struct{})
+	go func() {
+		traffic.Drive(server, 1, w)
+		close(done)
+	}()
+	traffic.Drive(c, 1, w)
+	<-done
+	c.Collect()
+	server.Collect()
+	return *c.Sample(), *server.Sample()
+}
+
+// More connections than there are ports: that is said, before the trial or in it, where it is over soon. As many as there are come again and again, since it is the
+// server that closes them.
+func TestPortsExhausted(t *testing.T) {
+	m := fewPorts(t)
+	for name, tt := range map[string]struct {
+		spec dialogue.ClientSpec
+		want string
+	}{
+		"lasting":      {dialogue.ClientSpec{Connections: 11}, "no local port is left"},
+		"anew":         {dialogue.ClientSpec{Connections: 11, Renew: true}, "no local port is left"},
+		"few":          {dialogue.ClientSpec{Connections: 9}, ""},
+		"few and anew": {dialogue.ClientSpec{Connections: 4, Renew: true}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			at := netip.AddrPortFrom(loopback, workloadtest.FreePort())
+			var server *dialogue.Server
+			var c *dialogue.Client
+			if err := m.Do(func() (err error) {
+				if server, err = dialogue.NewServer(dialogue.ServerSpec{Local: at, Handler: handler(tt.spec.Renew)}); err != nil {
+					return err
+				}
+				spec := tt.spec
+				spec.Local, spec.Remote, spec.Asks = netip.AddrPortFrom(loopback, 0), at, asks(100)
+				c, err = dialogue.NewClient(spec)
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+			defer server.Close()
+			defer c.Close()
+			start := time.Now()
+			s, _ := both(t, server, c, 50*time.Millisecond)
+			if took := time.Since(start); took > 500*time.Millisecond {
+				t.Errorf("it took %v", took)
+			}
+			if !strings.Contains(s.Failure, tt.want) || tt.want == "" && s.Failure != "" {
+				t.Errorf("%q, want %q", s.Failure, tt.want)
+			}
+			if tt.want == "" && tt.spec.Renew && s.Received < 20 {
+				t.Errorf("%d connections over ten ports", s.Received)
+			}
+		})
+	}
+}
+
+// Who has no descriptors says so, on either side, and can go on when there are some again.
+func TestNoDescriptors(t *testing.T) {
+	workloadtest.Loopback(t)
+	for _, renew := range []bool{false, true} {
+		at := netip.AddrPortFrom(loopback, workloadtest.FreePort())
+		server, err := dialogue.NewServer(dialogue.ServerSpec{Local: at, Handler: handler(renew)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := client(t, dialogue.ClientSpec{Remote: at, Asks: asks(10), Connections: 30, Renew: renew})
+		var source, sink traffic.Sample
+		for _, more := range []int{20, 45} { // few for the client's, and enough for those, but not for the server's
+			testnet.FewDescriptors(t, more, func() { source, sink = both(t, server, c, 30*time.Millisecond) })
+			if !strings.Contains(source.Failure+sink.Failure, "too many open files (hint: ") {
+				t.Errorf("with %d descriptors: %q, %q", more, source.Failure, sink.Failure)
+			}
+		}
+		for try := 0; ; try++ {
+			if source, sink = both(t, server, c, 50*time.Millisecond); source.Failure == "" && sink.Failure == "" {
+				break
+			}
+			if try == 5 {
+				t.Errorf("with descriptors: %q, %q", source.Failure, sink.Failure)
+				break
+			}
+		}
+		server.Close()
+	}
+}
+
+// An answer may come in as many pieces as it has bytes.
+func TestPieces(t *testing.T) {
+	workloadtest.Loopback(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		buf := make([]byte, 1<<16)
+		answer := handler(false)
+		for kept := 0; ; {
+			n, err := conn.Read(buf[kept:])
+			if err != nil {
+				return
+			}
+			kept += n
+			for kept > 0 {
+				taken, out, then := answer(buf[:kept], nil)
+				if then == dialogue.Wait {
+					break
+				}
+				kept = copy(buf, buf[taken:kept])
+				for i := range out {
+					if _, err := conn.Write(out[i : i+1]); err != nil {
+						return
+					}
+				}
+			}
+		}
+	}()
+	c := client(t, dialogue.ClientSpec{Remote: l.Addr().(*net.TCPAddr).AddrPort(), Asks: asks(20), Connections: 1, Pipeline: 3})
+	for range 10 {
+		if s := run(c, 100*time.Millisecond); s.Failure == "" && s.Doubt == "" {
+			if s.Received != s.Sent || s.Received == 0 || s.Errors != 0 {
+				t.Errorf("%+v", s)
+			}
+			return
+		}
+		// The server answers one connection only.
+		if why := c.Sample().Failure; why != "" && !strings.Contains(why, "no response") {
+			t.Fatal(why)
+		}
+	}
+	t.Log("the machine was too busy")
+}
+
+// A server that is gone in the middle of a trial ends it long before its close.
+func TestServerDies(t *testing.T) {
+	workloadtest.Loopback(t)
+	for name, spec := range map[string]dialogue.ClientSpec{
+		"closed":    {Connections: 5},
+		"piped":     {Connections: 5, Pipeline: 5},
+		"scheduled": {Connections: 5, Schedule: schedule(t, 3000)},
+		"anew":      {Connections: 5, Renew: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			at := netip.AddrPortFrom(loopback, workloadtest.FreePort())
+			server, err := dialogue.NewServer(dialogue.ServerSpec{Local: at, Handler: handler(spec.Renew)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			spec.Remote, spec.Asks = at, asks(100)
+			c := client(t, spec)
+			go func() {
+				server.Run(1, window(50*time.Millisecond))
+				server.Close()
+			}()
+			start := clock.Now()
+			s := run(c, 2*time.Second)
+			if took := time.Duration(clock.Now() - start); took > time.Second {
+				t.Errorf("it took %v", took)
+			}
+			if want := []string{"the server has closed a connection", "a connection broke: ", "connect to " + at.String() + ": connection refused"}; !strings.HasPrefix(s.Failure, want[0]) &&
+				!strings.HasPrefix(s.Failure, want[1]) && s.Failure != want[2] {
+				t.Errorf("%q, want one of %q", s.Failure, want)
+			}
+		})
+	}
+}
