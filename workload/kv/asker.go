@@ -7,6 +7,7 @@ import (
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/traffic/dialogue"
+	"github.com/nettoll/nettoll/workload"
 )
 
 // asker knows what is asked, and what is answered.
@@ -26,7 +27,7 @@ type message struct {
 }
 
 func newAsker(p part.Params, seed uint64) *asker {
-	a := &asker{keys: uint64(keys(p)), seed: seed, payload: p.Size("payload")}
+	a := &asker{keys: uint64(workload.Keys(p)), seed: seed, payload: p.Size("payload")}
 	switch p["operation"] {
 	case opSet:
 		a.sets = 1 << 32

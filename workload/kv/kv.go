@@ -98,9 +98,6 @@ func keysOrAuto(s string) (string, error) {
 	return s, nil
 }
 
-// keys is how many there are.
-func keys(p part.Params) int { return workload.Keys(p) }
-
 // refuse says which parameters cannot go together.
 func refuse(p part.Params) error {
 	if err := workload.Unscheduled(p); err != nil {
@@ -109,7 +106,7 @@ func refuse(p part.Params) error {
 	switch {
 	case p["sizes"] != "constant":
 		return fmt.Errorf("sizes=%s: all values have as many bytes as the payload (want constant)", p["sizes"])
-	case keys(p) > 1 && keys(p)*p.Size("payload") > mostValues:
+	case workload.Keys(p) > 1 && workload.Keys(p)*p.Size("payload") > mostValues:
 		return fmt.Errorf("keys=%s: with %s bytes each they have more than %d bytes of values (want %d keys at most)", p["keys"], p["payload"], mostValues, mostValues/p.Size("payload"))
 	case p["operation"] != opMixed && p["sets"] != "50%":
 		return fmt.Errorf("sets=%s: all operations are %s (want operation=%s)", p["sets"], p["operation"], opMixed)
@@ -142,7 +139,7 @@ func newSource(s workload.Spec) (traffic.Endpoint, error) {
 	if s.Params["server"] == embedded {
 		spec.Farewell, spec.Leave = []byte(farewell), len(ok)
 	} else {
-		spec.Fresh, spec.Loads = true, uint64(keys(s.Params))
+		spec.Fresh, spec.Loads = true, uint64(workload.Keys(s.Params))
 		spec.Load = dialogue.Asks{Request: a.load, Answer: a.loaded, Explain: a.explain, Head: headLimit}
 	}
 	return dialogue.NewClient(spec)

@@ -61,7 +61,7 @@ func newRedis(s workload.Spec) (traffic.Endpoint, error) {
 // which are read whole. More is an error, and not a machine that runs out of it.
 func bound(s workload.Spec) int {
 	payload := s.Params.Size("payload")
-	return memory + 2*payload*(keys(s.Params)+s.Params.Count("clients")*s.Params.Count("pipeline"))
+	return memory + 2*payload*(workload.Keys(s.Params)+s.Params.Count("clients")*s.Params.Count("pipeline"))
 }
 
 // fill gives a server that listens its values. The calling thread is in its network namespace.

@@ -17,7 +17,7 @@ func servers() []string { return []string{embedded, redis} }
 func newServer(s workload.Spec) (traffic.Endpoint, error) {
 	switch s.Params["server"] {
 	case embedded:
-		st := newStore(keys(s.Params), s.Params.Size("payload"))
+		st := newStore(workload.Keys(s.Params), s.Params.Size("payload"))
 		return dialogue.NewServer(dialogue.ServerSpec{
 			Local: s.Local, Options: s.SocketOptions(), Handler: st.handle, Longest: longestCommand,
 			StallEvery: s.Stall.Every, StallFor: s.Stall.For, Plant: s.Plant,
