@@ -1,6 +1,7 @@
 package experiment_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -56,5 +57,33 @@ func TestCommandsOfOneName(t *testing.T) {
 	}
 	if r, err := resolve(one + "  - command: {name: b, source: 'a -x', figure: 'json:a', unit: ms}\n"); err != nil || len(r.Omitted) > 0 {
 		t.Errorf("two names: %v, %+v", err, r)
+	}
+}
+
+// A workload can be kept to some of the experiment's numbers of pairs.
+func TestWorkloadWithPairs(t *testing.T) {
+	read := func(text string) (*experiment.Resolved, error) {
+		e, err := experiment.Read("f.yaml", []byte("factors: {network: bridge, placement: same-host, pairs: [1, 10]}\nworkloads:\n"+text), nil, catalogue.New().Parts())
+		if err != nil {
+			return nil, err
+		}
+		return experiment.Resolve(e, catalogue.New().Parts(), 2)
+	}
+	r, err := read("  - udp-rr: {pairs: 1}\n  - tcp-rr\n  - ping: {pairs: [10, 3]}\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cells := map[string]int{}
+	for _, c := range r.Cells {
+		cells[fmt.Sprint(c.Cell.Workload, " ", c.Pairs)]++
+	}
+	if diff := cmp.Diff(map[string]int{"udp-rr 1": 3, "tcp-rr 1": 3, "tcp-rr 10": 3, "ping 10": 3}, cells); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if _, err := read("  - udp-rr: {pairs: 3}\n"); err == nil || !strings.Contains(err.Error(), "nothing is left to measure") {
+		t.Error(err)
+	}
+	if _, err := read("  - udp-rr: {pairs: 0}\n"); err == nil || !strings.Contains(err.Error(), "workloads.udp-rr.pairs: 0 is out of range (want 1 to 500)") {
+		t.Error(err)
 	}
 }

@@ -101,6 +101,7 @@ type Load struct {
 	Mix        []Member    `json:"mix,omitempty"`        // of a mix: its members, at least two
 	Driver     string      `json:"driver,omitempty"`     // whose program drives it; "": nettoll's own engine
 	Placements []Placement `json:"placements,omitempty"` // nil: all of the experiment's
+	Pairs      []int       `json:"pairs,omitempty"`      // of the experiment's, those with which it runs; nil: all
 }
 
 // Design is how precisely to measure.

@@ -288,12 +288,13 @@ func namedStacks(e *Experiment, parts Parts) shape {
 func workloads(e *Experiment, parts Parts) shape {
 	var drivers []string
 	var at []Placement
+	var pairs []int
 	known := []choice{{"nettoll", "nettoll's own engine"}}
 	for _, d := range parts.Drivers {
 		known = append(known, choice{d.Describe().Name, d.Describe().Summary})
 	}
 	p := &partShape{kind: "workload", parts: parts.kind("workload"), mix: mixes(e, parts)}
-	p.begin = func() { drivers, at = []string{""}, nil }
+	p.begin = func() { drivers, at, pairs = []string{""}, nil, nil }
 	p.own = func(string) []field {
 		return []field{
 			{name: "driver", shape: listOf(&drivers, shape{doc: "Whose program drives the traffic.", values: known}, func(s string) (string, error) {
@@ -303,6 +304,9 @@ func workloads(e *Experiment, parts Parts) shape {
 				return s, nil
 			})},
 			{name: "placement", shape: placements(&at)},
+			{name: "pairs", shape: listOf(&pairs, shape{
+				doc: "With which numbers of pairs it runs, of those of the experiment.", number: true, pattern: `^[0-9]+$`, example: "1",
+			}, func(s string) (n int, err error) { return n, whole(s, 1, maxPairs, &n) })},
 		}
 	}
 	p.take = func(_ *node, c Choice) error {
@@ -320,7 +324,7 @@ func workloads(e *Experiment, parts Parts) shape {
 					return err
 				}
 			}
-			e.Workloads = append(e.Workloads, Load{Choice: c, Driver: name, Placements: at})
+			e.Workloads = append(e.Workloads, Load{Choice: c, Driver: name, Placements: at, Pairs: pairs})
 		}
 		return nil
 	}

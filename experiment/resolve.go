@@ -207,6 +207,9 @@ func Resolve(e Experiment, parts Parts, cpus int) (*Resolved, error) {
 			}
 			for _, g.hosts = range e.hosts(g.placement) {
 				for _, g.pairs = range e.Factors.Pairs {
+					if load.Pairs != nil && !slices.Contains(load.Pairs, g.pairs) {
+						continue
+					}
 					for _, g.family = range e.Factors.Families {
 						for _, g.affinity = range e.Factors.Affinities {
 							r.add(stacks, g, cpus)
@@ -220,7 +223,7 @@ func Resolve(e Experiment, parts Parts, cpus int) (*Resolved, error) {
 	case len(r.Cells) == 0 && len(r.Omitted) > 0:
 		return nil, fmt.Errorf("nothing is left to measure (%s)", r.reasons())
 	case len(r.Cells) == 0:
-		return nil, errors.New("nothing is left to measure: no workload runs in a placement of the experiment")
+		return nil, errors.New("nothing is left to measure: no workload runs in a placement, or with a number of pairs, of the experiment")
 	case len(r.Cells) > maxCells:
 		return nil, fmt.Errorf("%d cells (at most %d can be measured at once: cross fewer factors)", len(r.Cells), maxCells)
 	}
