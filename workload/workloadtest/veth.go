@@ -1,0 +1,45 @@
+package workloadtest
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/nettoll/nettoll/internal/linux/link"
+	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/workload"
+)
+
+// VethName is what the links of [Veth] are called.
+const VethName = "eth0"
+
+// Veth returns two places, each a network namespace of its own, that a veth pair of MTU 1500 joins: 192.0.2.1 is the source's and 192.0.2.2 the sink's.
+func Veth(t *testing.T) map[workload.Side]Where {
+	t.Helper()
+	places := map[workload.Side]Where{}
+	source, sink := testnet.New(t), testnet.New(t)
+	for i, m := range []*testnet.Machine{source, sink} {
+		at := netip.AddrFrom4([4]byte{192, 0, 2, byte(i + 1)})
+		places[[]workload.Side{workload.Source, workload.Sink}[i]] = Where{Address: at, Do: m.Do}
+		testnet.Skip(t, m.Do(func() error {
+			h, err := link.Open()
+			if err != nil {
+				return err
+			}
+			defer h.Close()
+			if m == source {
+				if _, err := h.AddVeth(link.Veth{Name: VethName, PeerName: VethName, PeerNS: sink.NS, MTU: 1500}); err != nil {
+					return err
+				}
+			}
+			l, err := h.ByName(VethName)
+			if err != nil {
+				return err
+			}
+			if err := h.AddAddress(l.Index, netip.PrefixFrom(at, 24)); err != nil {
+				return err
+			}
+			return h.SetUp(l.Index, true)
+		}))
+	}
+	return places
+}
