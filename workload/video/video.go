@@ -54,8 +54,9 @@ func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
 	videos := s.Params.Count("videos")
 	options := s.SocketOptions()
 	options.NoDelay = true // a message that waits for the acknowledgement of the one before measures a timer (RFC 896)
-	place := flows.Place{Local: s.Local, Remote: s.Remote, LocalPorts: 1, RemotePorts: 1, Options: options} // all are at one port
-	end := flows.End{Longest: payload, OwnClock: s.OwnClock, StallEvery: int64(s.Stall.Every), StallFor: int64(s.Stall.For)}
+	// All are at one port of the sink's.
+	place := flows.Place{Local: s.Local, Remote: s.Remote, LocalPorts: 1, RemotePorts: 1, Options: options}
+	end := &flows.End{Longest: payload, OwnClock: s.OwnClock, StallEvery: int64(s.Stall.Every), StallFor: int64(s.Stall.For)}
 	switch s.Side {
 	case workload.Source:
 		return openSource(s.Seed, videos, place, end)
@@ -77,8 +78,8 @@ type source struct {
 	times  [rounds]time.Duration
 }
 
-func openSource(seed uint64, videos int, place flows.Place, end flows.End) (traffic.Endpoint, error) {
-	s := &source{End: &end}
+func openSource(seed uint64, videos int, place flows.Place, end *flows.End) (traffic.Endpoint, error) {
+	s := &source{End: end}
 	for i := range s.draws {
 		s.draws[i] = Draw(seed, uint64(i), videos)
 	}
@@ -122,8 +123,8 @@ type sink struct {
 	closing int64 // ns since the opening: what comes later is not shown
 }
 
-func openSink(buffer int64, videos int, place flows.Place, end flows.End) (_ traffic.Endpoint, err error) {
-	s := &sink{End: &end, buffer: buffer, players: make([]player, videos)}
+func openSink(buffer int64, videos int, place flows.Place, end *flows.End) (_ traffic.Endpoint, err error) {
+	s := &sink{End: end, buffer: buffer, players: make([]player, videos)}
 	end.Hears, end.Heard = true, s.heard
 	if end.Streams, err = flows.Listen(place, videos); err != nil {
 		return nil, err
