@@ -198,11 +198,12 @@ func (p planned) print(out io.Writer, r *experiment.Resolved) error {
 
 // groupNames splits what a group's cells are called into the workload and where it runs.
 func groupNames(c experiment.Cell) (load, where string) {
-	parts := strings.Split(c.Group, "|")
-	load = parts[0]
+	load, _, _ = strings.Cut(c.Group, "|")
 	pairs := several(c.Pairs, "pair")
-	if c.LabPairs > 0 {
-		pairs = fmt.Sprintf("%d of %s", c.Pairs, several(c.LabPairs, "pair"))
+	if c.Mix != nil {
+		member := load
+		load = experiment.Mix + "(" + strings.Join(c.Mix, ",") + ")"
+		pairs = fmt.Sprintf("%d of %s for %s", c.Pairs, several(c.LabPairs, "pair"), strings.TrimPrefix(member, load+":"))
 	}
 	list := []string{strings.ReplaceAll(c.Placement, "-", " "), pairs}
 	for i, usual := range []string{experiment.Families()[0], experiment.Affinities()[0]} {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nettoll/nettoll/byhand"
+	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/report"
@@ -101,6 +102,9 @@ func numbers(cmd *cobra.Command, flags ...string) {
 // complement checks arguments and flags and makes options of them.
 func (a *app) complement(f *sourceFlags, args []string) error {
 	o := &f.options
+	if experiment.IsMix(args[0]) {
+		return usageError{errors.New("by hand there is one workload at a time (start a source and a sink for each member of a mix, or let nettoll run have them at once)")}
+	}
 	name, given, err := part.Parse("workload", args[0])
 	if err != nil {
 		return usageError{err}

@@ -273,10 +273,14 @@ func beside(c *measure.Cell) string {
 			others = append(others, printable(m))
 		}
 	}
-	if others == nil {
+	switch n := len(others); n {
+	case 0:
 		return ""
+	case 1:
+		return "beside " + others[0]
+	default:
+		return "beside " + strings.Join(others[:n-1], ", ") + " and " + others[n-1]
 	}
-	return "beside " + strings.Join(others, " and ")
 }
 
 // pairsOf says how many pairs a cell has, and of how many in a mix.
