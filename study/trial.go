@@ -34,7 +34,7 @@ func DefaultTrialPlan() TrialPlan {
 	return TrialPlan{
 		Loads: []string{
 			"ping", "udp-rr(mode=wait)", "udp-rr(mode=spin)", "udp-rate", "udp-rate(mode=batched)", "udp-rate(mode=segmented)", "udp-rate(search=no-drop)",
-			"under-load", "tcp-rr(mode=wait)", "tcp-rr(mode=spin)", "tcp-crr", "tcp-stream",
+			"under-load", "tcp-rr(mode=wait)", "tcp-rr(mode=spin)", "tcp-crr", "tcp-stream", "kv", "kv(payload=64KiB)", "http", "http(connection=new)", "dns", "dns(transport=tcp)",
 		},
 		Pairs:   []int{1, 10},
 		Lengths: ms(5, 10, 20, 50, 100, 200, 500),
