@@ -6,8 +6,8 @@ import (
 	"github.com/nettoll/nettoll/traffic"
 )
 
-// messagesLost is the warning of a trial whose messages did not all come.
-const messagesLost = "messages were lost"
+// messagesLost is the warning of a trial whose messages did not all come: on a stream, not before its drain was over.
+const messagesLost = "messages were lost, or came too late to be counted"
 
 // fewMessages is how many one-way times the median of a trial is taken from at least. A burst has 95, and what is compared are the medians of many
 // trials: they need no 200 each, as percentiles of a whole run do (design, "Estimate").

@@ -234,16 +234,7 @@ func (e *End) Close() {
 func (e *End) Prepare(trial uint64) {
 	e.sample = traffic.Sample{}
 	e.recorders.Reset()
-	e.trial, e.closing, e.undrained, e.refused = trial, false, false, 0
-	e.inside, e.waiting, e.sent, e.heard, e.firsts = 0, 0, 0, 0, 0
-	e.markerAt, e.markers, e.answered, e.ended, e.told, e.broken = 0, 0, 0, 0, -1, 0
-	for i := range e.counters {
-		e.counters[i].Reset()
-	}
-	for i := range e.flows {
-		f := &e.flows[i]
-		f.next, f.over, f.known, f.ended, f.broken = 0, false, false, false, false
-	}
+	e.trial, e.told = trial, -1
 	if e.Streams == nil {
 		for _, s := range e.sockets {
 			e.sample.Late += s.Drain()
@@ -251,6 +242,16 @@ func (e *End) Prepare(trial uint64) {
 	} else {
 		e.mend()
 		e.sample.Setup = e.Streams.setup
+	}
+	e.closing, e.undrained, e.refused = false, false, 0
+	e.inside, e.waiting, e.sent, e.heard, e.firsts = 0, 0, 0, 0, 0
+	e.markerAt, e.markers, e.answered, e.ended, e.broken = 0, 0, 0, 0, 0
+	for i := range e.counters {
+		e.counters[i].Reset()
+	}
+	for i := range e.flows {
+		f := &e.flows[i]
+		f.next, f.over, f.known, f.ended = 0, false, false, false
 	}
 	e.lanes = e.lanes[:0]
 	for i := range e.Out {

@@ -34,7 +34,6 @@ func (e *End) take(i int) {
 //
 //go:nosplit
 func (e *End) takeStream(i int) {
-	f := &e.flows[i]
 	n, errno := e.sockets[i].Recv(&e.in[0], len(e.in), sock.DontWait)
 	switch {
 	case errno == sock.Again || errno == sock.Interrupted:
@@ -43,6 +42,14 @@ func (e *End) takeStream(i int) {
 		e.lose(i, errno)
 		return
 	}
+	e.parse(i, n)
+}
+
+// parse goes through n bytes that have come on a stream.
+//
+//go:nosplit
+func (e *End) parse(i, n int) {
+	f := &e.flows[i]
 	for at := 0; at < n; {
 		if f.have < StreamHead {
 			part := min(StreamHead-f.have, n-at)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/nettoll/nettoll/internal/linux/clock"
@@ -14,7 +15,7 @@ import (
 
 const (
 	// setupLimit is how long all connections may take to be established where an endpoint opens, mendLimit where a trial has lost some.
-	setupLimit = 5 * time.Second
+	setupLimit = 8 * time.Second
 	mendLimit  = 500 * time.Millisecond
 
 	// spread is how many ports connections lead to at most: the queue of each holds net.core.somaxconn of them until they are accepted, 4096, and to each
@@ -312,8 +313,10 @@ func (e *End) mend() {
 			e.drop(i)
 		}
 	}
-	e.broken, e.refused = 0, 0
 	which := e.dead()
+	if e.undrained && len(e.Streams.listeners) > 0 && slices.ContainsFunc(e.flows, func(f flow) bool { return !f.known && !f.dead }) {
+		defer e.replace()
+	}
 	if len(which) == 0 {
 		return
 	}
@@ -329,6 +332,31 @@ func (e *End) mend() {
 	}
 	if err != nil {
 		e.sample.Failure = fmt.Sprintf("connections are missing: %v", err)
+	}
+}
+
+// replace takes the connections that come although none is missing: the other end has given up as many, and its saying so was lost. They are for flows
+// on which nothing came in the last trial. The other end makes them at this moment.
+func (e *End) replace() {
+	const pause = time.Millisecond
+	silent := 0
+	for deadline := clock.Now() + limit; clock.Now() < deadline; time.Sleep(pause) {
+		for _, l := range e.Streams.listeners {
+			for c, errno := l.AcceptNext(); errno == 0; c, errno = l.AcceptNext() {
+				for silent < len(e.flows) && (e.flows[silent].known || e.flows[silent].dead) {
+					silent++
+				}
+				if silent == len(e.flows) || c.Pending() != nil || ended(c) {
+					c.Close()
+					continue
+				}
+				e.drop(silent)
+				if e.join(silent, c) != nil {
+					e.drop(silent) // the next trial accepts another
+				}
+				silent++
+			}
+		}
 	}
 }
 
