@@ -167,9 +167,9 @@ func coordinate(name, value string) string {
 		return "one host"
 	case name == "placement" && value == "cross-host":
 		return "across hosts"
-	case name == "payload":
+	case name == "payload" && strings.Trim(value, "0123456789") == "":
 		return value + " bytes"
-	case name == metricOf || name == stackOf || name == "placement":
+	case name == metricOf || name == stackOf || name == "placement" || name == "payload":
 		return value
 	}
 	return name + " " + value

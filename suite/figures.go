@@ -145,7 +145,7 @@ func (s *Suite) cell(run *measure.Run, p Point) *measure.Cell {
 	for _, name := range s.Stacks[i].Here {
 		for j := range run.Cells {
 			c := &run.Cells[j]
-			if !c.Twin && c.Mix == nil && stackName(c) == name && c.Workload == m.Here.Workload && s.at(c, p) && has(c, m.Here.Params) {
+			if !c.Twin && c.Mix == nil && stackName(c) == name && c.Workload == m.Here.Workload && s.at(c, p.with(m.Here.Params)) && has(c, m.Here.Params) {
 				return c
 			}
 		}

@@ -49,24 +49,28 @@ type Paper struct {
 	DOI     string `yaml:"doi"`
 }
 
-// Stack is what a paper calls a stack and what the experiment calls it: the first that was measured at the place in question.
+// Stack is what a paper calls a stack and what the experiment calls it: the first that was measured at the place in question. One that cannot be measured yet
+// has a reason instead.
 type Stack struct {
-	Name string   `yaml:"name"`
-	Here []string `yaml:"here"`
+	Name    string   `yaml:"name"`
+	Here    []string `yaml:"here"`
+	Missing string   `yaml:"missing"`
 }
 
 // Metric is what a paper calls a metric, and where it is found in a run.
 type Metric struct {
-	Name  string   `yaml:"name"`
-	Title string   `yaml:"title"`
-	Unit  float64  `yaml:"unit"` // base units of one unit of the paper's
-	Here  Recorded `yaml:"here"`
+	Name  string  `yaml:"name"`
+	Title string  `yaml:"title"`
+	Unit  float64 `yaml:"unit"` // base units of one unit of the paper's
+	// Of is the stack that the paper's figures are shares of, where it says no more; "": they are figures. Then the unit is 1, and the stack has the figure 1.
+	Of   string   `yaml:"of"`
+	Here Recorded `yaml:"here"`
 }
 
 // Recorded is a metric of a run.
 type Recorded struct {
 	Workload string `yaml:"workload"`
-	Params   Point  `yaml:"params"` // of the workload: these at least
+	Params   Point  `yaml:"params"` // of the workload: these at least, whatever the axes say
 	Metric   string `yaml:"metric"`
 	// Scale makes what was measured what the paper calls so: 0.5 of a round trip is a way.
 	Scale float64 `yaml:"scale"`
@@ -302,8 +306,8 @@ func (s *Suite) check() error {
 		}
 	}
 	for _, x := range s.Stacks {
-		if len(x.Here) == 0 {
-			return fmt.Errorf("stack %q has no stack of the experiment (here)", x.Name)
+		if (len(x.Here) == 0) == (x.Missing == "") {
+			return fmt.Errorf("stack %q has no stack of the experiment (here), and no reason why not (missing), or both", x.Name)
 		}
 	}
 	for _, m := range s.Metrics {
@@ -312,6 +316,9 @@ func (s *Suite) check() error {
 		}
 		if !(m.Unit > 0) || !(m.Here.Scale > 0) || m.Here.Workload == "" || m.Title == "" {
 			return fmt.Errorf("metric %q: title, unit, and workload and scale here are needed", m.Name)
+		}
+		if m.Of != "" && (m.Unit != 1 || !slices.Contains(s.stackNames(), m.Of)) {
+			return fmt.Errorf("metric %q: of %q with unit %g (want a stack, of %s, and unit 1)", m.Name, m.Of, m.Unit, strings.Join(s.stackNames(), ", "))
 		}
 	}
 	for _, r := range s.Reference {

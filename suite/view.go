@@ -169,8 +169,12 @@ func (r *Result) row(c Compared, m Metric) []report.Field {
 		name += ", " + coordinate(r.Suite.Axes[n-1], c.At[r.Suite.Axes[n-1]])
 	}
 	d, _ := measure.LookupMetric(m.Here.Metric)
+	published := report.Number(c.Figure.Value, d.Unit)
+	if m.Of != "" {
+		published = fixed(c.Figure.Value, 2) + " of " + m.Of
+	}
 	row := []report.Field{
-		{Text: name}, {Text: report.Number(c.Figure.Value, d.Unit)}, {Text: report.Number(c.Value, d.Unit)}, {Text: c.Reference}, {}, {}, {}, {},
+		{Text: name}, {Text: published}, {Text: report.Number(c.Value, d.Unit)}, {Text: c.Reference}, {}, {}, {}, {},
 	}
 	if c.Reference != "" {
 		row[4].Text = fixed(c.There, 2)
@@ -230,6 +234,11 @@ func (r *Result) differs() report.Section {
 	for i, c := range r.Claims {
 		if c.Expect != "" {
 			s.Blocks = append(s.Blocks, report.Block{Text: fmt.Sprintf("Claim %d cannot be expected to hold here: %s %s", i+1, c.Text, c.Expect)})
+		}
+	}
+	for _, x := range r.Suite.Stacks {
+		if x.Missing != "" {
+			s.Blocks = append(s.Blocks, report.Block{Text: fmt.Sprintf("%s was not measured: %s.", strings.ToUpper(x.Name[:1])+x.Name[1:], x.Missing)})
 		}
 	}
 	for _, u := range r.Suite.unpublished {
