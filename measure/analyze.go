@@ -176,15 +176,22 @@ func (a *analyzer) index() {
 	blocks, generations := map[place]bool{}, map[int]bool{}
 	all := make([][]*Trial, len(a.cells))
 	unknown := counts{}
-	last := &Trial{Block: -1}
+	type moment struct {
+		place
+		start float64
+	}
+	mixed := map[moment]bool{} // when members of mixes were measured: at the same time
 	for i := range a.log.Trials {
 		t := &a.log.Trials[i]
 		a.out.Trials++
 		c, ok := a.byID[t.Cell]
-		if beside := ok && a.run.Cells[c].Mix != nil && t.Block == last.Block && t.Start == last.Start; !beside { // else it was at the same time
+		at := moment{place{t.Generation, t.Block}, t.Start}
+		if !mixed[at] {
 			a.out.Measured += t.Duration
 		}
-		last = t
+		if ok && a.run.Cells[c].Mix != nil {
+			mixed[at] = true
+		}
 		if !ok {
 			unknown.add(t.Cell)
 			continue
