@@ -106,7 +106,7 @@ func (c *Client) keepUp(now int64, w traffic.Window) (next int64, ok bool) {
 //go:nosplit
 func (c *Client) offer(i int) {
 	p := &c.conns[i]
-	if p.queued || p.next-p.first >= uint64(c.spec.Pipeline) || c.renew && p.state != shut {
+	if p.queued || p.next-p.first >= c.depth || c.renew && p.state != shut {
 		return
 	}
 	p.queued = true
@@ -118,10 +118,10 @@ func (c *Client) offer(i int) {
 //go:nosplit
 func (c *Client) refill(i int, now int64, w traffic.Window) bool {
 	p := &c.conns[i]
-	if now >= w.Close || c.number >= c.stop || p.next-p.first >= uint64(c.spec.Pipeline) || c.renew && p.state != shut {
+	if now >= w.Close || c.number >= c.stop || p.next-p.first >= c.depth || c.renew && p.state != shut {
 		return true
 	}
-	for p.next-p.first < uint64(c.spec.Pipeline)-1 && c.number+1 < c.stop { // all but the last: they are sent with that
+	for p.next-p.first < c.depth-1 && c.number+1 < c.stop { // all but the last: they are sent with that
 		c.add(p, now, now, w)
 	}
 	return c.ask(i, now, now, w)
@@ -137,7 +137,7 @@ func (c *Client) add(p *connection, due, sent int64, w traffic.Window) {
 	c.number++
 	c.waiting++
 	c.sample.Total++
-	if due >= w.Start {
+	if c.schedule != nil && due >= w.Start {
 		c.sample.Sent++
 	}
 }
@@ -337,7 +337,9 @@ func (c *Client) read(p *connection, n int, now int64, w traffic.Window) bool {
 		if !c.renew || c.asks == &c.farewell {
 			c.waiting--
 		}
-		if r.due < w.Start {
+		if c.schedule == nil && now >= w.Start && now < w.Close {
+			c.sample.Sent++
+		} else if c.schedule == nil || r.due < w.Start {
 			continue
 		}
 		if p.verdict == Bad {

@@ -1,0 +1,74 @@
+package kv_test
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nettoll/nettoll/workload"
+	"github.com/nettoll/nettoll/workload/kv"
+	"github.com/nettoll/nettoll/workload/workloadtest"
+)
+
+// carried returns how many bytes the link of a place has received.
+func carried(t *testing.T, at workloadtest.Where) (bytes int64) {
+	t.Helper()
+	if err := at.Do(func() error {
+		text, err := os.ReadFile("/proc/thread-self/net/dev")
+		if err != nil {
+			return err
+		}
+		for line := range strings.Lines(string(text)) {
+			if name, counts, found := strings.Cut(line, ":"); found && strings.TrimSpace(name) == workloadtest.VethName {
+				bytes, err = strconv.ParseInt(strings.Fields(counts)[0], 10, 64)
+				return err
+			}
+		}
+		return fmt.Errorf("%q is not in %s", workloadtest.VethName, text)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return bytes
+}
+
+// The values that are counted have crossed the path, in the direction that the operation says, and little else has.
+func TestCarried(t *testing.T) {
+	for _, operation := range []string{"get", "set"} {
+		t.Run(operation, func(t *testing.T) {
+			where := workloadtest.Veth(t)
+			r := workloadtest.NewRig(t, kv.Workload{}, workloadtest.Options{
+				Pairs: 1, Length: 80 * time.Millisecond, Given: map[string]string{"operation": operation, "payload": "10000", "clients": "4"}, Where: where,
+			})
+			to, back := where[workload.Source], where[workload.Sink]
+			if operation == "set" {
+				to, back = back, to
+			}
+			r.Trial(t) // connections are made
+			const tries = 20
+			for range tries {
+				before, beforeBack := carried(t, to), carried(t, back)
+				trial, _ := r.Trial(t)
+				got, gotBack := carried(t, to)-before, carried(t, back)-beforeBack
+				s := trial.Sources[0]
+				if trial.Failure() != "" || s.Doubt != "" || s.Resent > 0 || trial.Sinks[0].Resent > 0 {
+					t.Logf("%q, %+v", trial.Failure(), s)
+					continue
+				}
+				// Headers of Ethernet, IPv4 and TCP with timestamps are 66 bytes of 1448, where the link counts each packet, and of up to 64 KiB where it counts what is
+				// cut later. Short messages go the other way, and acknowledgements.
+				values := s.Total * 10000
+				if got < values || float64(got) > 1.08*float64(values) {
+					t.Errorf("%d values have %d bytes, and the link has carried %d", s.Total, values, got)
+				}
+				if gotBack > s.Total*1200 {
+					t.Errorf("for %d values the link has carried %d bytes the other way", s.Total, gotBack)
+				}
+				return
+			}
+			t.Fatal("no trial was as it should be")
+		})
+	}
+}
