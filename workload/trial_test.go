@@ -34,6 +34,25 @@ func TestSettled(t *testing.T) {
 	}
 }
 
+// A server of ours, or one that serves whoever comes, is there for longer than the client of a driver that has traffic; a program's server tells itself for how long
+// it worked.
+func TestSettledServer(t *testing.T) {
+	trial := workload.Trial{
+		Window: 90, Length: 100,
+		Sources: []traffic.Sample{{Window: 50, Span: 60}, {Window: 50, Span: 60}, {Window: 50, Span: 60}},
+		Sinks:   []traffic.Sample{{CPU: 30, Span: 100}, {CPU: 30, Span: 70}, {CPU: 30, Span: 120, Window: 10}},
+	}
+	got := trial.Settled()
+	for i, want := range []int64{60, 70, 120} {
+		if got.Sinks[i].Span != want {
+			t.Errorf("sink %d: %d ns, want %d", i, got.Sinks[i].Span, want)
+		}
+	}
+	if trial.Sinks[0].Span != 100 {
+		t.Errorf("the trial itself: %+v", trial.Sinks)
+	}
+}
+
 // What a foreign program says of its other end is where it belongs; what was seen there stays.
 func TestTold(t *testing.T) {
 	sources := []traffic.Sample{{Sent: 5, Window: 50, Span: 60, Foreign: traffic.Foreign{Peer: &traffic.Sample{Received: 4, Bytes: 256, Span: 1}, Median: 7e3, Mean: 8e3}}}

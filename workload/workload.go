@@ -138,10 +138,17 @@ func (t *Trial) AddHistograms(encoded [traffic.Quantities]string) error {
 }
 
 // Settled returns the trial with window and length as a foreign program chose them (Window and Span of its samples): the means over pairs,
-// of the sources or, where those chose none, of the sinks. What a program says of its other end (Foreign) is where it belongs. A trial of
-// nettoll's own engine is returned as it is. It is called before [Workload.Metrics].
+// of the sources or, where those chose none, of the sinks. What a program says of its other end (Foreign) is where it belongs. A sink that was there
+// for the whole trial of somebody else's client worked while that client's traffic flowed. A trial of nettoll's own engine is returned as it is. It is called before
+// [Workload.Metrics].
 func (t Trial) Settled() Trial {
 	t.Sources, t.Sinks = told(t.Sources, t.Sinks), told(t.Sinks, t.Sources)
+	for i, s := range t.Sources {
+		if i < len(t.Sinks) && s.Window > 0 && t.Sinks[i].Window == 0 && t.Sinks[i].Span >= int64(t.Length) {
+			t.Sinks = slices.Clone(t.Sinks)
+			t.Sinks[i].Span = min(s.Span, t.Sinks[i].Span)
+		}
+	}
 	for _, side := range [][]traffic.Sample{t.Sources, t.Sinks} {
 		var window, span int64
 		for _, s := range side {
