@@ -57,7 +57,7 @@ func TestSettledServer(t *testing.T) {
 func TestTold(t *testing.T) {
 	sources := []traffic.Sample{{Sent: 5, Window: 50, Span: 60, Foreign: traffic.Foreign{Peer: &traffic.Sample{Received: 4, Bytes: 256, Span: 1}, Median: 7e3, Mean: 8e3}}}
 	sinks := []traffic.Sample{{Span: 90, CPU: 3, Failure: "x"}}
-	got := workload.Trial{Sources: sources, Sinks: sinks}.Settled()
+	got := workload.Trial{Length: 100, Sources: sources, Sinks: sinks}.Settled()
 	if diff := cmp.Diff([]traffic.Sample{{Received: 4, Bytes: 256, Span: 90, CPU: 3, Failure: "x"}}, got.Sinks); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
