@@ -12,7 +12,7 @@ import (
 )
 
 // Streams returns copies of the descriptors of those TCP sockets of the program, and of what it has started, that do not listen and are not known yet by
-// their names, such as "socket:[26583]" (proc_pid_fd(5)), and makes them known. The caller closes the copies.
+// their names, such as "socket:[26583]" (proc_pid_fd(5)), and makes them known. Those of MPTCP count, with which Go listens. The caller closes the copies.
 func (c *Child) Streams(known map[string]bool) (fds []int, err error) { return c.sockets(known, 0) }
 
 // Listening does the same for those that listen.
@@ -63,7 +63,7 @@ func sockets(pid, pidfd int, known map[string]bool, listening int) (fds []int, e
 		}
 		protocol, _ := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PROTOCOL)
 		listens, _ := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ACCEPTCONN)
-		if protocol != unix.IPPROTO_TCP || listens != listening {
+		if protocol != unix.IPPROTO_TCP && protocol != unix.IPPROTO_MPTCP || listens != listening {
 			_ = unix.Close(fd)
 			continue
 		}
