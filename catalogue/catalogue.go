@@ -3,6 +3,7 @@ package catalogue
 import (
 	"github.com/nettoll/nettoll/driver"
 	"github.com/nettoll/nettoll/driver/ditg"
+	"github.com/nettoll/nettoll/driver/dnsperf"
 	"github.com/nettoll/nettoll/driver/iperf3"
 	"github.com/nettoll/nettoll/driver/netperf"
 	"github.com/nettoll/nettoll/driver/nuttcp"
@@ -84,6 +85,7 @@ func New() Catalogue {
 			nuttcp.Driver{},
 			pingdriver.Driver{},
 			ditg.Driver{},
+			dnsperf.Driver{},
 			redisbenchmark.Driver{},
 			wrk.Driver{},
 		},

@@ -1,9 +1,8 @@
 package dns
 
 import (
-	"math/rand/v2"
-
 	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/workload"
 )
 
 // asker makes queries and knows the answers to them.
@@ -26,11 +25,11 @@ type asker struct {
 // newAsker makes one. The order of names follows from the seed. Announced is how many bytes of an answer it says that it takes, if it is not 0.
 func newAsker(names, addresses int, kind uint16, announced int, seed uint64) (*asker, error) {
 	a := &asker{kind: kind, addresses: addresses, most: answerSize(kind, addresses, announced > 0), order: make([]uint16, names)}
-	for i, n := range rand.New(rand.NewPCG(seed, 'd')).Perm(names) {
+	for i, n := range workload.Services(names, seed) {
 		a.order[i] = uint16(n)
 	}
 	for i := range names {
-		q, err := query(name(i), kind, announced)
+		q, err := query(workload.Service(i), kind, announced)
 		if err != nil {
 			return nil, err
 		}

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 
 	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/workload"
 )
 
 func anAsker(t testing.TB, kind uint16, addresses, announced int) (*asker, *zone) {
@@ -138,7 +139,7 @@ func TestAddresses(t *testing.T) {
 	seen := map[netip.Addr]bool{}
 	cluster := map[uint16]netip.Prefix{typeA: netip.MustParsePrefix("10.96.0.0/12"), typeAAAA: netip.MustParsePrefix("fd00:10:96::/96")}
 	for _, kind := range []uint16{typeA, typeAAAA} {
-		for name := 0; name < mostNames; name += 7 {
+		for name := 0; name < workload.MostServices; name += 7 {
 			for number := range mostAddresses {
 				var b [16]byte
 				a, ok := netip.AddrFromSlice(b[:address(b[:], kind, name, number)])
@@ -173,7 +174,7 @@ func FuzzRead(f *testing.F) {
 		}
 		questions, err := p.AllQuestions()
 		service := int(a.order[seq%uint64(len(a.order))])
-		if err != nil || len(questions) != 1 || questions[0].Name.String() != name(service) {
+		if err != nil || len(questions) != 1 || questions[0].Name.String() != workload.Service(service) {
 			t.Fatalf("%x: %+v, %v", m, questions, err)
 		}
 		for i := range a.addresses {

@@ -50,7 +50,7 @@ func (Workload) Describe() workload.Description {
 			{Name: "type", Default: "A", Quiet: true, Summary: "A: addresses of IPv4; AAAA: of IPv6", Values: []string{"A", "AAAA"}},
 			{Name: "clients", Default: "1", Quiet: true, Summary: "ports (udp) or connections (tcp) of a pair, 1 to 128; one thread drives them all", Check: part.CountBetween(1, mostClients)},
 			{Name: "in-flight", Default: "1", Quiet: true, Summary: "queries of a client that wait for their answers, 1 to 1024: 1 asks for latency, more for the rate that path and server carry", Check: part.CountBetween(1, mostInFlight)},
-			{Name: "names", Default: "100", Quiet: true, Summary: "services there are, 1 to 10000, all asked for in turn in an order of the seed's", Check: part.CountBetween(1, mostNames)},
+			{Name: "names", Default: "100", Quiet: true, Summary: "services there are, 1 to 10000, all asked for in turn in an order of the seed's", Check: part.CountBetween(1, workload.MostServices)},
 			{Name: "addresses", Default: "1", Quiet: true, Summary: "addresses of a service, 1 to 64: more than one is a headless service", Check: part.CountBetween(1, mostAddresses)},
 			{Name: "edns", Default: none, Quiet: true, Summary: "bytes of an answer over UDP that clients say they take (EDNS0), 512 to 4096, such as 1232; none: nothing is said, and it is 512", Check: ednsOr()},
 			{Name: "rate", Default: closed, Quiet: true, Summary: "queries that a pair sends: closed: one for each answer, or so many a second, such as 10k/s, whatever is in flight", Check: part.RateOr(closed)},

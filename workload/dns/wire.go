@@ -32,19 +32,14 @@ const (
 	lifetime = 5
 )
 
-// Names are those of services as a cluster has them: svc-0017.default.svc.cluster.local.
+// The names of [workload.Service] on the wire.
 const (
-	mostNames  = 10000
 	firstLabel = 8 // bytes: svc-0017
-	digits     = 4
 	prefix     = "svc-"
 	suffix     = "\x07default\x03svc\x07cluster\x05local\x00"
 	cluster    = "\x07cluster\x05local\x00"
 	questionAt = 1 + firstLabel + len(suffix) // bytes of a name on the wire
 )
-
-// name is that of a service.
-func name(i int) string { return fmt.Sprintf(prefix+"%0*d.default.svc.cluster.local.", digits, i) }
 
 // put16 and get16 are for numbers in messages.
 //

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"golang.org/x/net/dns/dnsmessage"
+
+	"github.com/nettoll/nettoll/workload"
 )
 
 // ask returns what the server says to a query, as another implementation understands it.
@@ -135,7 +137,7 @@ func TestTruncation(t *testing.T) {
 		{typeA, 100, false, 0},
 		{typeAAAA, 0, true, 64},
 	} {
-		q, err := query(name(9999), tt.kind, tt.announced)
+		q, err := query(workload.Service(9999), tt.kind, tt.announced)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -158,7 +160,7 @@ func TestTruncation(t *testing.T) {
 // What an OPT record may be (RFC 6891, section 6).
 func TestEDNS(t *testing.T) {
 	z := &zone{names: 1, addresses: 1}
-	plain, err := query(name(0), typeA, 1232)
+	plain, err := query(workload.Service(0), typeA, 1232)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +206,7 @@ func TestSilent(t *testing.T) {
 func FuzzAnswer(f *testing.F) {
 	for _, size := range []int{0, 1232} {
 		for _, kind := range []uint16{typeA, typeAAAA, typeAny} {
-			q, err := query(name(17), kind, size)
+			q, err := query(workload.Service(17), kind, size)
 			if err != nil {
 				f.Fatal(err)
 			}

@@ -1,0 +1,120 @@
+package dnsperf
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nettoll/nettoll/driver"
+	"github.com/nettoll/nettoll/internal/linux/process"
+	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/traffic/program"
+	"github.com/nettoll/nettoll/workload"
+)
+
+// Driver is dnsperf.
+type Driver struct{}
+
+var _ driver.Driver = Driver{}
+
+const (
+	// start is how long it takes to begin, and end how long it may take to end: it waits for what is in flight, and looks every 100 ms whether that is lost
+	// (TIMEOUT_CHECK_TIME, src/dnsperf.c).
+	start = 50 * time.Millisecond
+	end   = 650 * time.Millisecond
+
+	// lost is after how long a query is. With 20 ms, as dns has it, version 2.10 looped for ever on a busy machine in one run of ten, when its threads had been
+	// without a CPU for longer.
+	lost = 250 * time.Millisecond
+
+	// atOnce is how many answers it takes at once (RECV_BATCH_SIZE). It wakes its sender before it counts them (do_recv), so that one which finds all of its
+	// queries still in flight sleeps on, and where all of them came at once nothing wakes it for up to 100 ms.
+	atOnce = 16
+)
+
+// Describe implements [driver.Driver].
+func (Driver) Describe() driver.Description {
+	return driver.Description{
+		Name: "dnsperf", Program: "dnsperf", Package: "dnsperf", AskVersion: []string{"-h"}, SourceOnly: true, Needs: map[string]string{"in-flight": "32"},
+		Summary: "dnsperf of DNS-OARC: dns over UDP and TCP with 17 queries in flight or more",
+		Differs: "it sends on one thread and receives on another, which wakes it; takes up to 16 answers at a time; waits 250 ms for an answer before it counts it as lost; and does not look at the addresses that it gets",
+	}
+}
+
+// Serves implements [driver.Driver].
+func (d Driver) Serves(w workload.Description, p part.Params) error {
+	if w.Name != "dns" {
+		return fmt.Errorf("driver dnsperf cannot drive workload %q (it can drive dns)", w.Name)
+	}
+	if workload.Scheduled(p) {
+		return fmt.Errorf("driver dnsperf cannot drive dns with rate %q: it counts latency from when a query was sent, not from when it was due (it can with rate closed)", p["rate"])
+	}
+	if n := outstanding(p); n <= atOnce {
+		return fmt.Errorf("driver dnsperf cannot drive dns with %d queries in flight: it would stand still now and then (it can with %d or more, of all clients together)", n, atOnce+1)
+	}
+	return d.Describe().Understands(w, p, "transport", "type", "clients", "in-flight", "names", "addresses", "congestion")
+}
+
+// outstanding is how many queries of a pair are in flight.
+func outstanding(p part.Params) int { return p.Count("clients") * p.Count("in-flight") }
+
+// Trial implements [driver.Driver].
+func (Driver) Trial(workload.Description, part.Params) time.Duration {
+	return program.Role{Start: start, End: end}.Shortest()
+}
+
+// Open implements [driver.Driver].
+func (d Driver) Open(s workload.Spec) (traffic.Endpoint, error) {
+	if s.Side != workload.Source {
+		return nil, fmt.Errorf("open %s by dnsperf: side %q (want source: the sink is the workload's)", s.Workload, s.Side)
+	}
+	stream := s.Params["transport"] == "tcp"
+	granted, err := driver.Grants(s, stream)
+	if err != nil {
+		return nil, err
+	}
+	clients := s.Params.Count("clients")
+	r := d.Describe().Role(s)
+	r.Start, r.End, r.Granted, r.Read = start, end, granted, read
+	args := []string{
+		"-m", s.Params["transport"], "-s", s.Remote.Addr().String(), "-p", driver.Port(s.Remote), "-a", s.Local.Addr().String(), "-d", program.FilePath(0),
+		"-c", strconv.Itoa(clients), "-q", strconv.Itoa(outstanding(s.Params)), "-t", strconv.FormatFloat(lost.Seconds(), 'f', -1, 64), "-O", "suppress=timeout,unexpected",
+	}
+	r.Args = func(seconds int) []string { return append(slices.Clip(args), "-l", strconv.Itoa(seconds)) }
+	if stream {
+		r.Congestion, r.Streams = s.SocketOptions().Congestion, clients
+		r.Before = func() error { return program.Unpace(r.Congestion) }
+	}
+	names, err := questions(s)
+	if err != nil {
+		return nil, err
+	}
+	r.Files = []*os.File{names}
+	e, err := r.Open()
+	if err != nil {
+		_ = names.Close()
+		return nil, err
+	}
+	return e, nil
+}
+
+// questions writes what is asked for, a line each, into a file that is memory. dnsperf begins anew at its end.
+func questions(s workload.Spec) (*os.File, error) {
+	var text strings.Builder
+	for _, i := range workload.Services(s.Params.Count("names"), s.Seed) {
+		fmt.Fprintf(&text, "%s %s\n", workload.Service(i), s.Params["type"])
+	}
+	f, err := process.Memory("questions")
+	if err != nil {
+		return nil, err
+	}
+	if _, err := f.WriteString(text.String()); err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("write what dnsperf asks for: %w", err)
+	}
+	return f, nil
+}
