@@ -2,27 +2,14 @@ package traffic_test
 
 import (
 	"math"
-	"slices"
 	"testing"
 	"time"
 
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/workload/workloadtest"
 )
-
-// apart is the Kolmogorov–Smirnov statistic of a sample against a distribution.
-func apart(sample []float64, cdf func(float64) float64) float64 {
-	slices.Sort(sample)
-	d, n := 0.0, float64(len(sample))
-	for i, x := range sample {
-		d = max(d, math.Abs(cdf(x)-float64(i+1)/n), math.Abs(cdf(math.Nextafter(x, -1))-float64(i)/n))
-	}
-	return d
-}
-
-// critical is what the statistic of n independent values exceeds in one case of a hundred (Smirnov 1948: √(−ln(0.01/2)/2)/√n).
-func critical(n int) float64 { return 1.628 / math.Sqrt(float64(n)) }
 
 // Gaps and lengths follow their quantile functions, in the whole table and in any part of it, and no other distribution.
 func TestQuantiles(t *testing.T) {
@@ -34,7 +21,6 @@ func TestQuantiles(t *testing.T) {
 	if want := 1 / gaps.Mean(); math.Abs(s.Rate()/want-1) > 1e-3 {
 		t.Errorf("a rate of %v, want %v", s.Rate(), want)
 	}
-	rounded := func(x float64) float64 { return lengths.CDF(math.Floor(x) + 0.5) }
 	for trial := range uint64(4) {
 		s.Begin(trial)
 		for _, n := range []int{500, 5000, 1 << 14} {
@@ -43,14 +29,14 @@ func TestQuantiles(t *testing.T) {
 				between = append(between, float64(s.Due(i+1)-s.Due(i))/1e9)
 				long = append(long, float64(s.Size(i)))
 			}
-			if d := apart(between, gaps.CDF); d > critical(n) {
-				t.Errorf("trial %d: %d gaps are %.4f off their distribution (want at most %.4f)", trial, n, d, critical(n))
+			if d := workloadtest.Apart(between, gaps.CDF); d > workloadtest.Critical(n) {
+				t.Errorf("trial %d: %d gaps are %.4f off their distribution (want at most %.4f)", trial, n, d, workloadtest.Critical(n))
 			}
-			if d := apart(long, rounded); d > critical(n) {
-				t.Errorf("trial %d: %d lengths are %.4f off their distribution (want at most %.4f)", trial, n, d, critical(n))
+			if d := workloadtest.Apart(long, workloadtest.Whole(lengths.CDF)); d > workloadtest.Critical(n) {
+				t.Errorf("trial %d: %d lengths are %.4f off their distribution (want at most %.4f)", trial, n, d, workloadtest.Critical(n))
 			}
 			// One with the same mean and another shape is told apart.
-			if d := apart(between, distuv.Exponential{Rate: 1 / gaps.Mean()}.CDF); d < 2*critical(n) {
+			if d := workloadtest.Apart(between, distuv.Exponential{Rate: 1 / gaps.Mean()}.CDF); d < 2*workloadtest.Critical(n) {
 				t.Errorf("trial %d: %d gaps are %.4f off another distribution", trial, n, d)
 			}
 		}

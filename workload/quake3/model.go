@@ -11,7 +11,8 @@ import (
 // What a client sends, as D-ITG 2.8.1 generates it (src/ITGSend/traffic.cpp, QuakeParser; its manual names Lang et al. as the source). Whether the
 // paper's lengths are those of IP packets is not known here: D-ITG takes them for payloads, and so does this workload.
 const (
-	// 60 % of the gaps between two packets are exponential, the others are one length: that of a picture at 93 a second.
+	// 60 % of the gaps between two packets are exponential, the others are one length: that of a picture at 93 a second. (D-ITG takes the mean: it sends
+	// 145 packets a second.)
 	exponentialShare = 0.6
 	exponentialGap   = 4.29e-3  // s, mean
 	pictureGap       = 10.75e-3 // s

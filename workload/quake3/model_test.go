@@ -6,25 +6,9 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/nettoll/nettoll/workload/workloadtest"
 )
-
-// apart is the Kolmogorov–Smirnov statistic of a sample against a distribution, of which both may have steps.
-func apart(sample []float64, cdf func(float64) float64) float64 {
-	sample = slices.Sorted(slices.Values(sample))
-	d, n := 0.0, float64(len(sample))
-	for i := 0; i < len(sample); {
-		x, below := sample[i], i
-		for i < len(sample) && sample[i] == x {
-			i++
-		}
-		d = max(d, math.Abs(cdf(x)-float64(i)/n), math.Abs(cdf(math.Nextafter(x, math.Inf(-1)))-float64(below)/n))
-	}
-	return d
-}
-
-// critical is what the statistic of n independent values exceeds in one case of a hundred, and less often where a distribution has steps (Smirnov
-// 1948: √(−ln(0.01/2)/2)/√n).
-func critical(n int) float64 { return 1.628 / math.Sqrt(float64(n)) }
 
 // gapCDF is the distribution of a client's gaps, written down once more.
 func gapCDF(x float64) float64 {
@@ -33,11 +17,6 @@ func gapCDF(x float64) float64 {
 		f += 0.4
 	}
 	return f
-}
-
-// whole is the distribution of what is rounded to whole bytes.
-func whole(cdf func(float64) float64) func(float64) float64 {
-	return func(x float64) float64 { return cdf(math.Floor(x) + 0.5) }
 }
 
 // What schedules say fits the source distributions (Kolmogorov–Smirnov, at 1 %, fixed seeds), and not others.
@@ -69,14 +48,14 @@ func TestSchedulesFit(t *testing.T) {
 				fits   bool
 			}{
 				{"client gaps", gaps, gapCDF, true},
-				{"client lengths", lengths, whole(distuv.Normal{Mu: 64.151757, Sigma: 3.2035755}.CDF), true},
-				{"server lengths", answers, whole(serverLengths(players).CDF), true},
+				{"client lengths", lengths, workloadtest.Whole(distuv.Normal{Mu: 64.151757, Sigma: 3.2035755}.CDF), true},
+				{"server lengths", answers, workloadtest.Whole(serverLengths(players).CDF), true},
 				{"client gaps without the pictures", gaps, distuv.Exponential{Rate: 1 / 0.006874}.CDF, false},
-				{"client lengths, twice as spread", lengths, whole(distuv.Normal{Mu: 64.151757, Sigma: 6.407}.CDF), false},
-				{"server lengths of five players", answers, whole(serverLengths(5).CDF), false},
+				{"client lengths, twice as spread", lengths, workloadtest.Whole(distuv.Normal{Mu: 64.151757, Sigma: 6.407}.CDF), false},
+				{"server lengths of five players", answers, workloadtest.Whole(serverLengths(5).CDF), false},
 			} {
-				if d := apart(c.sample, c.cdf); (d <= critical(n)) != c.fits {
-					t.Errorf("player %d, %d %s: %.4f apart, critical value %.4f, want it to fit: %v", player, n, c.name, d, critical(n), c.fits)
+				if d := workloadtest.Apart(c.sample, c.cdf); (d <= workloadtest.Critical(n)) != c.fits {
+					t.Errorf("player %d, %d %s: %.4f apart, critical value %.4f, want it to fit: %v", player, n, c.name, d, workloadtest.Critical(n), c.fits)
 				}
 			}
 		}

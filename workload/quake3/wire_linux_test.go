@@ -156,11 +156,11 @@ func TestWireFits(t *testing.T) {
 		// Where a busy machine takes the CPU away packets leave late, or not at all before the close: one trial has to be as it should.
 		const want, ticks = 1.5 * players / 0.006874, 1.5 * players * 20
 		d := apartInClasses(departures)
-		if d <= critical(len(departures)) && math.Abs(float64(len(lengths))/want-1) < 0.1 && len(answers) == ticks {
+		if d <= workloadtest.Critical(len(departures)) && math.Abs(float64(len(lengths))/want-1) < 0.1 && len(answers) == ticks {
 			break
 		}
 		t.Logf("%d gaps between departures are %.4f apart from their distribution, critical value %.4f; %d packets of clients, want some %.0f; %d of the server, want %.0f",
-			len(departures), d, critical(len(departures)), len(lengths), want, len(answers), ticks)
+			len(departures), d, workloadtest.Critical(len(departures)), len(lengths), want, len(answers), ticks)
 		if try == tries {
 			t.Fatalf("none of %d trials was as it should be", tries)
 		}
@@ -171,13 +171,13 @@ func TestWireFits(t *testing.T) {
 		fits   bool
 	}{
 		"client gaps":                      {gaps, gapCDF, true},
-		"client lengths":                   {lengths, whole(distuv.Normal{Mu: 64.151757, Sigma: 3.2035755}.CDF), true},
-		"server lengths":                   {answers, whole(serverLengths(players).CDF), true},
+		"client lengths":                   {lengths, workloadtest.Whole(distuv.Normal{Mu: 64.151757, Sigma: 3.2035755}.CDF), true},
+		"server lengths":                   {answers, workloadtest.Whole(serverLengths(players).CDF), true},
 		"client gaps without the pictures": {gaps, distuv.Exponential{Rate: 1 / 0.006874}.CDF, false},
-		"server lengths as the clients'":   {answers, whole(clientLengths().CDF), false},
+		"server lengths as the clients'":   {answers, workloadtest.Whole(clientLengths().CDF), false},
 	} {
-		if d := apart(c.sample, c.cdf); (d <= critical(len(c.sample))) != c.fits {
-			t.Errorf("%d %s: %.4f apart, critical value %.4f, want it to fit: %v", len(c.sample), name, d, critical(len(c.sample)), c.fits)
+		if d := workloadtest.Apart(c.sample, c.cdf); (d <= workloadtest.Critical(len(c.sample))) != c.fits {
+			t.Errorf("%d %s: %.4f apart, critical value %.4f, want it to fit: %v", len(c.sample), name, d, workloadtest.Critical(len(c.sample)), c.fits)
 		}
 	}
 }

@@ -6,20 +6,9 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/nettoll/nettoll/workload/workloadtest"
 )
-
-// apart is the Kolmogorov–Smirnov statistic of a sample against a distribution.
-func apart(sample []float64, cdf func(float64) float64) float64 {
-	slices.Sort(sample)
-	d, n := 0.0, float64(len(sample))
-	for i, x := range sample {
-		d = max(d, math.Abs(cdf(x)-float64(i+1)/n), math.Abs(cdf(x)-float64(i)/n))
-	}
-	return d
-}
-
-// critical is what the statistic of n independent values exceeds in one case of a hundred (Smirnov 1948: √(−ln(0.01/2)/2)/√n).
-func critical(n int) float64 { return 1.628 / math.Sqrt(float64(n)) }
 
 // Videos that are drawn have lengths, rates and sizes of their distributions (Kolmogorov–Smirnov, at 1 %, fixed seed), and not of others.
 func TestDrawsFit(t *testing.T) {
@@ -46,8 +35,8 @@ func TestDrawsFit(t *testing.T) {
 		{"lengths without a shape", long, distuv.Exponential{Rate: 1 / meanLength.Seconds()}.CDF, false},
 		{"rates that are too fast by a fifth", fast, distuv.LogNormal{Mu: rates().Mu + 0.2, Sigma: rateSpread}.CDF, false},
 	} {
-		if d := apart(c.sample, c.cdf); (d <= critical(len(c.sample))) != c.fits {
-			t.Errorf("%s: %.4f apart, critical value %.4f, want it to fit: %v", c.name, d, critical(len(c.sample)), c.fits)
+		if d := workloadtest.Apart(c.sample, c.cdf); (d <= workloadtest.Critical(len(c.sample))) != c.fits {
+			t.Errorf("%s: %.4f apart, critical value %.4f, want it to fit: %v", c.name, d, workloadtest.Critical(len(c.sample)), c.fits)
 		}
 	}
 }
