@@ -27,6 +27,13 @@ const (
 	// mostValues is how many bytes of values the keys that are asked for may have.
 	mostValues = 64 << 20
 
+	// mostFilled is how many keys a server has at most that is filled before each trial: some 150 ms of the 900 that there are (traffic/dialogue).
+	mostFilled = 100_000
+
+	// mostWaiting is how many bytes of values all clients together may have on the way: a server keeps them while it waits for the rest of them, or for room to
+	// send them.
+	mostWaiting = 256 << 20
+
 	closed   = "closed"
 	auto     = "auto"
 	embedded = "embedded"
@@ -108,6 +115,11 @@ func refuse(p part.Params) error {
 		return fmt.Errorf("sizes=%s: all values have as many bytes as the payload (want constant)", p["sizes"])
 	case workload.Keys(p) > 1 && workload.Keys(p)*p.Size("payload") > mostValues:
 		return fmt.Errorf("keys=%s: with %s bytes each they have more than %d bytes of values (want %d keys at most)", p["keys"], p["payload"], mostValues, mostValues/p.Size("payload"))
+	case p["server"] != embedded && workload.Keys(p) > mostFilled:
+		return fmt.Errorf("keys=%s: server %s is filled before each trial (want %d keys at most)", p["keys"], p["server"], mostFilled)
+	case p.Count("clients")*p.Size("payload") > mostWaiting:
+		return fmt.Errorf("clients=%s: with %s bytes each they can wait for more than %d bytes (want %d clients at most)",
+			p["clients"], p["payload"], mostWaiting, mostWaiting/p.Size("payload"))
 	case p["operation"] != opMixed && p["sets"] != "50%":
 		return fmt.Errorf("sets=%s: all operations are %s (want operation=%s)", p["sets"], p["operation"], opMixed)
 	}

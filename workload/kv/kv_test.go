@@ -351,6 +351,8 @@ func TestRefuse(t *testing.T) {
 		{"arrivals=poisson", "arrivals=poisson needs a rate"},
 		{"rate=1k/s,sizes=uniform", "all values have as many bytes as the payload"},
 		{"keys=1000,payload=512KiB", "want 128 keys at most"},
+		{"keys=200000,payload=10,server=redis", "server redis is filled before each trial (want 100000 keys at most)"},
+		{"clients=1000,payload=1MiB", "want 256 clients at most"},
 		{"sets=10%", "all operations are get"},
 		{"payload=0", "out of range"},
 		{"clients=0", "from 1 to 1000"},
