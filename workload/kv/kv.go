@@ -27,7 +27,8 @@ const (
 	// mostValues is how many bytes of values the keys that are asked for may have.
 	mostValues = 64 << 20
 
-	// mostFilled is how many keys a server has at most that is filled before each trial: some 150 ms of the 900 that there are (traffic/dialogue).
+	// mostFilled is how many keys a server has at most that is filled before each trial. So many took redis-server 0.3 to 0.6 s on a machine with much else to
+	// do, of the 0.9 s that there are (prepareLimit in traffic/dialogue).
 	mostFilled = 100_000
 
 	// mostWaiting is how many bytes of values all clients together may have on the way: a server keeps them while it waits for the rest of them, or for room to
