@@ -45,6 +45,7 @@ const (
 
 // Describe implements [workload.Workload].
 func (Workload) Describe() workload.Description {
+	names, means := metrics()
 	return workload.Description{
 		Name:       "command",
 		Summary:    "any pair of commands, and a figure taken from what one of them prints by JSON path or regular expression",
@@ -57,7 +58,7 @@ func (Workload) Describe() workload.Description {
 		Spins: func(part.Params) bool { return false },
 		Params: part.List{
 			{Name: "name", Default: auto, Summary: "what ids and tables call it; auto: the source's program", Check: name},
-			{Name: "metric", Default: "latency_mean", Summary: "what the figure is: " + strings.Join(families(metrics()), ", "), Values: metrics()},
+			{Name: "metric", Default: "latency_mean", Summary: "what the figure is: " + strings.Join(families(names), ", "), Values: names},
 			{Name: "source", Default: pings, Long: true, Summary: "the source's command; {local}, {remote}, {port}, {seconds} and {pair} stand for this end's address, the other's, " +
 				"the sink's port, how many whole seconds it has, and the number of the pair"},
 			{Name: "sink", Long: true, Summary: "the sink's command, started first; none: the kernel of its container answers, or nobody"},
@@ -78,42 +79,35 @@ func (Workload) Describe() workload.Description {
 		ByHand: func(part.Params) error {
 			return errors.New("it starts whatever program is named, and by hand neither end trusts the other")
 		},
-		Metrics: slices.Concat(metrics(), perPair(), workload.CPUMetrics()),
+		Metrics: slices.Concat(names, means, workload.CPUMetrics()),
 	}
 }
 
-// metrics are what a figure can be: what is compared by ratio, as what governs a run has to be, and is no processor time, which is measured in any case.
-func metrics() []string {
-	var names []string
+// metrics are what a figure can be: what is compared by ratio, as what governs a run has to be, and is no processor time, which is measured in any case. Means
+// are those of rates that are sums over pairs.
+func metrics() (names, means []string) {
 	for _, m := range measure.Metrics() {
-		if !m.Differs() && m.Better != measure.Neither && m.Kind != measure.KindCPU && !strings.HasSuffix(m.Name, "_per_pair") {
+		switch {
+		case m.Differs() || m.Better == measure.Neither || m.Kind == measure.KindCPU:
+		case strings.HasSuffix(m.Name, "_per_pair"):
+			means = append(means, m.Name)
+		default:
 			names = append(names, m.Name)
 		}
 	}
-	return names
+	return names, means
 }
 
-// families shortens a list of metrics for people: those of a latency are one.
+// families shortens a list of metrics for people: of the percentiles of a latency the mean, which stands before them, is named.
 func families(names []string) []string {
 	var list []string
 	for _, n := range names {
-		if before, _, ok := strings.Cut(n, "_p"); ok && slices.Contains(names, before+"_p50") {
-			continue // "latency_mean" is named
+		if before, _, ok := strings.Cut(n, "_p"); ok && slices.Contains(list, before+"_mean") {
+			continue
 		}
 		list = append(list, n)
 	}
 	return list
-}
-
-// perPair are the names of the means of the rates that are sums over pairs.
-func perPair() []string {
-	var names []string
-	for _, n := range metrics() {
-		if _, known := measure.LookupMetric(n + "_per_pair"); known {
-			names = append(names, n+"_per_pair")
-		}
-	}
-	return names
 }
 
 func name(s string) (string, error) {
@@ -295,7 +289,7 @@ func (Workload) Metrics(t workload.Trial) workload.Result {
 	}
 	if len(list) > 1 {
 		r.PerPair[name] = list
-		if slices.Contains(perPair(), name+"_per_pair") {
+		if _, means := metrics(); slices.Contains(means, name+"_per_pair") {
 			r.Metrics[name+"_per_pair"] = mean
 		}
 	}
