@@ -21,7 +21,7 @@ const (
 	// start is until its first request: its start, and connecting.
 	start = 150 * time.Millisecond
 	// end is how long it goes on when its time is up, which each thread sees every 100 ms (RECORD_INTERVAL_MS, src/wrk.h), and until it has ended.
-	end = 350 * time.Millisecond
+	end = 500 * time.Millisecond
 
 	pagePath = "/page" // workload/http
 )
