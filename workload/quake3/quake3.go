@@ -29,10 +29,10 @@ const (
 func (Workload) Describe() workload.Description {
 	return workload.Description{
 		Name:    "quake3",
-		Summary: "a game of Quake III Arena: UDP datagrams between players and their server, each timed on its one way (D-ITG Quake3)",
+		Summary: "a game of Quake III Arena: UDP datagrams between players and their server, each timed on its one way, both ways together (D-ITG Quake3)",
 		Reproduces: "the Quake 3 workload of SeCoNetBench (four players), which was D-ITG's model of Lang et al. (2004): clients send as D-ITG's do, 145 datagrams a second each, " +
 			"of 64 bytes; D-ITG has no server, and the paper was not at hand, so that what the server sends (20 snapshots a second to each player, log-normal, of 104 bytes on average " +
-			"with four) is derived from measurements by the same group (CAIA Technical Report 021220A)",
+			"with four) is derived from measurements by the same group (CAIA Technical Report 021220A; the spread from frames of Quake II): workload/quake3/model.go has the sources",
 		Primary: func(part.Params) string { return "oneway_latency_p50" },
 		Trial:   trial,
 		Why:     "the game is played in real time: the shortest with 200 datagrams in the window, which a median takes, and with ten snapshots of the server",
