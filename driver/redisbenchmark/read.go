@@ -73,8 +73,8 @@ func read(said program.Said, s *traffic.Sample, _ *traffic.Recorder) error {
 		return fmt.Errorf("had %.0f answers in %d s, after %g ms on average", count[0], said.Seconds, mean)
 	}
 	s.Window = int64(said.Seconds) * int64(time.Second)
-	s.Span = s.Window
-	s.Sent, s.Received, s.Total = int64(count[0]), int64(count[0]), int64(max(count[0], count[1]))
+	s.Span = int64(len(reports)) * int64(time.Second) / perSecond
+	s.Sent, s.Received, s.Total = int64(count[0]), int64(count[0]), int64(max(count[0], count[1])) // the last report may be late
 	s.Foreign.Mean = mean * 1e6
 	return nil
 }

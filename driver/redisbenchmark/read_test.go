@@ -22,7 +22,7 @@ const said = " \rGET: rps=0.0 (overall: -nan) avg_msec=-nan (overall: -nan)\r" +
 	"                                                                    \rGET: rps=45244.0 (overall: 57802.7) avg_msec=0.645 (overall: 0.548)\r"
 
 func TestRead(t *testing.T) {
-	good := traffic.Sample{Sent: 60936, Received: 60936, Total: 72253, Window: 1e9, Span: 1e9, Foreign: traffic.Foreign{Mean: 530000}}
+	good := traffic.Sample{Sent: 60936, Received: 60936, Total: 72253, Window: 1e9, Span: 1.25e9, Foreign: traffic.Foreign{Mean: 530000}}
 	change := func(pairs ...string) string { return strings.NewReplacer(pairs...).Replace(said) }
 	for _, tt := range []struct {
 		name, text string
@@ -68,7 +68,7 @@ func FuzzRead(f *testing.F) {
 		if err := read(program.Said{Seconds: seconds, Stdout: strings.NewReader(text)}, &s, nil); err != nil {
 			return
 		}
-		if s.Received < 1 || s.Sent != s.Received || s.Total < s.Sent || s.Window <= 0 || s.Span != s.Window || !(s.Foreign.Mean > 0) {
+		if s.Received < 1 || s.Sent != s.Received || s.Total < s.Sent || s.Window <= 0 || s.Span < s.Window || !(s.Foreign.Mean > 0) {
 			t.Errorf("%+v", s)
 		}
 		reason(strings.NewReader(text))
