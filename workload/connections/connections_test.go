@@ -1,9 +1,16 @@
 package connections_test
 
 import (
+	"errors"
+	"math"
+	"net/netip"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/nettoll/nettoll/internal/linux/sysctl"
 	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/workload"
 	"github.com/nettoll/nettoll/workload/connections"
 	"github.com/nettoll/nettoll/workload/workloadtest"
 )
@@ -14,4 +21,124 @@ func TestConformance(t *testing.T) {
 	workloadtest.Conformance(t, connections.Workload{},
 		map[string]string{},
 		map[string]string{"connections": "1", "rate": "20Mbit/s", "payload": "100"})
+}
+
+// The rate is offered to 1 %, above 100 connections too, where it is held; all of them carry something.
+func TestRate(t *testing.T) {
+	for _, tt := range []struct {
+		given map[string]string
+		count int64
+		rate  float64 // bit/s
+	}{
+		{map[string]string{"connections": "7"}, 7, 3.5e6},
+		{map[string]string{"connections": "800"}, 800, 50e6},
+		{map[string]string{"connections": "50", "rate": "5Mbit/s", "payload": "1000"}, 50, 5e6},
+	} {
+		r := workloadtest.NewRig(t, connections.Workload{}, workloadtest.Options{Pairs: 1, Length: 400 * time.Millisecond, Given: tt.given})
+		payload := float64(r.Params.Size("payload"))
+		for try := 1; ; try++ { // on a machine that takes CPUs away messages are late
+			trial, result := r.Trial(t)
+			got := 8 * payload * float64(trial.Sources[0].Sent) / trial.Window.Seconds()
+			carried, m := trial.Sinks[0].Flows, result.Metrics
+			if math.Abs(got/tt.rate-1) < 0.01 && carried == tt.count && m["connections"] == float64(tt.count) && m["loss"] == 0 && m["setup_time"] > 0 {
+				break
+			}
+			if try == 5 {
+				t.Fatalf("%v: %.0f bit/s were offered on %d connections: %v", tt.given, got, carried, m)
+			}
+		}
+	}
+}
+
+// More connections than there are ports to connect from end at once, with a reason that says so, and leave nothing.
+func TestPortsRunOut(t *testing.T) {
+	m := testnet.New(t)
+	var lines []string
+	before := testnet.Descriptors(t)
+	err := m.Do(func() error {
+		workloadtest.Loopback(t)
+		if err := sysctl.Write("net.ipv4.ip_local_port_range", "40000 40049"); err != nil {
+			return err
+		}
+		local := netip.AddrFrom4([4]byte{127, 0, 0, 1})
+		for _, count := range []string{"100", "1000"} {
+			params, err := connections.Workload{}.Describe().Resolve(map[string]string{"connections": count})
+			if err != nil {
+				return err
+			}
+			here, there := netip.AddrPortFrom(local, workloadtest.FreePort()), netip.AddrPortFrom(local, 20000)
+			sink, err := connections.Workload{}.Open(workload.Spec{Params: params, Side: workload.Sink, Local: there, Remote: here, LocalPorts: 8, RemotePorts: 8})
+			if err != nil {
+				return err
+			}
+			start := time.Now()
+			source, err := connections.Workload{}.Open(workload.Spec{Params: params, Side: workload.Source, Local: here, Remote: there, LocalPorts: 8, RemotePorts: 8})
+			if took := time.Since(start); took > 3*time.Second {
+				t.Errorf("%s connections: it took %v", count, took)
+			}
+			if err == nil {
+				source.Close()
+				err = errors.New("made")
+			}
+			lines = append(lines, err.Error())
+			sink.Close()
+		}
+		return nil
+	})
+	testnet.Skip(t, err)
+	if lines[0] != "made" { // 50 ports to each of 8
+		t.Errorf("100 connections from 50 ports to 8: %s", lines[0])
+	}
+	for _, want := range []string{"of 1000 connections from 127.0.0.1 to 127.0.0.1:20000 were made", "the kernel has no port left to connect from", "ip_local_port_range"} {
+		if !strings.Contains(lines[1], want) {
+			t.Errorf("1000 connections from 50 ports to 8: %q, want %q in it", lines[1], want)
+		}
+	}
+	if after := testnet.Descriptors(t); after > before {
+		t.Errorf("%d descriptors are open that were not before", after-before)
+	}
+}
+
+// A sink that nobody calls says how many came, in time.
+func TestNobodyCalls(t *testing.T) {
+	workloadtest.Loopback(t)
+	params, err := connections.Workload{}.Describe().Resolve(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), workloadtest.FreePort())
+	e, err := connections.Workload{}.Open(workload.Spec{Params: params, Side: workload.Sink, Local: at, Remote: at, LocalPorts: 1, RemotePorts: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	start := time.Now()
+	err = e.(workload.Readier).Ready(100 * time.Millisecond)
+	if err == nil || !strings.Contains(err.Error(), "0 of 100 connections came") || time.Since(start) > time.Second {
+		t.Errorf("%v after %v", err, time.Since(start))
+	}
+}
+
+func TestDescription(t *testing.T) {
+	d := connections.Workload{}.Describe()
+	for _, tt := range []struct {
+		given map[string]string
+		want  time.Duration
+		err   string
+	}{
+		{given: nil, want: 200 * time.Millisecond},
+		{given: map[string]string{"connections": "1"}, want: 200 * time.Millisecond},
+		{given: map[string]string{"connections": "10000"}, want: 2438 * time.Millisecond},
+		{given: map[string]string{"connections": "10001"}, err: "10001"},
+		{given: map[string]string{"rate": "100Gbit/s"}, err: "rate=100Gbit/s in messages of 653 bytes"},
+		{given: map[string]string{"payload": "27"}, err: "28"},
+	} {
+		p, err := d.Resolve(tt.given)
+		if (err != nil) != (tt.err != "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+			t.Errorf("%v: %v, want %q", tt.given, err, tt.err)
+		}
+		if err == nil && d.Trial(p) != tt.want {
+			t.Errorf("%v: a trial of %v, want %v", tt.given, d.Trial(p), tt.want)
+		}
+	}
 }

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nettoll/nettoll/internal/testnet"
+)
+
+// The workload that crashed for SeCoNetBench's authors with a hundred connections holds ten thousand, over a bridge and over nothing, while two threads
+// keep all CPUs busy: in fifteen trials, each cell's sockets made five times over, all workers live, and have a hundred megabytes to spare.
+func TestTenThousandConnections(t *testing.T) {
+	testnet.Root(t)
+	const count, most = 10_000, 100 << 20
+	var over atomic.Bool
+	defer over.Store(true)
+	for range 2 {
+		go func() {
+			for !over.Load() {
+			}
+		}()
+	}
+	s := start(t, "--network", "bridge", "--placement", "same-host", "--time", "5s", "--trial", "800ms", "--workload", fmt.Sprintf("connections(connections=%d)", count))
+	s.measuring()
+	looked := 0
+	for _, m := range s.members() {
+		if len(m.args) > 1 && m.args[1] == "worker" {
+			if rss := memory(m.pid); rss > most {
+				t.Errorf("%s has %d bytes", m, rss)
+			} else if rss > 0 {
+				looked++
+			}
+		}
+	}
+	if looked == 0 {
+		t.Error("no worker's memory was seen")
+	}
+	if status := s.wait(3 * time.Minute); status != 0 {
+		t.Errorf("exit status %d, want 0", status)
+	}
+	log, _ := s.records()
+	sound, setup := 0, 0.0
+	for _, r := range log.Trials {
+		if r.Failed != "" {
+			t.Logf("%s: %s", r.Cell, r.Failed)
+			continue
+		}
+		sound++
+		setup = max(setup, r.Metrics["setup_time"])
+		if n := r.Metrics["connections"]; n > count || n < count/10 { // 6900 have their turn in 0.72 s
+			t.Errorf("%s: %g connections of %d carried something", r.Cell, n, count)
+		}
+	}
+	t.Logf("%d of %d trials are sound; all connections were made within %.2f s", sound, len(log.Trials), setup)
+	if len(log.Trials) < 15 || 10*sound < 8*len(log.Trials) {
+		t.Errorf("%d of %d trials are sound, want 15, of which a starved machine may spoil some", sound, len(log.Trials))
+	}
+}
+
+// memory is how many bytes of a process are resident, 0 where it is gone (proc_pid_status(5)).
+func memory(pid int) int {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if found := regexp.MustCompile(`VmRSS:\s*(\d+) kB`).FindSubmatch(text); found != nil {
+		kB, _ := strconv.Atoi(string(found[1]))
+		return kB << 10
+	}
+	return 0
+}
