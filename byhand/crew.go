@@ -16,9 +16,6 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// heapLimit is how much may lie uncollected before the heap is cleaned between two trials, in bytes: collection is off meanwhile.
-const heapLimit = 64 << 20
-
 // crew is the endpoints of one side, each with a locked thread. (The turns of nettoll run pass in memory that all processes of a machine
 // share; these come over a connection.)
 type crew struct {
@@ -122,11 +119,7 @@ func (c *crew) collect(sums *[traffic.Quantities]*hdrhistogram.Histogram) ([]tra
 			}
 		}
 	}
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	if m.HeapAlloc > heapLimit {
-		runtime.GC()
-	}
+	traffic.Sweep()
 	return samples, nil
 }
 

@@ -34,9 +34,6 @@ const (
 	boardFile     = "board"      // names of inherited files
 	softirqdFiles = "ksoftirqd:" // prefix
 	softirqFile   = "softirq"
-
-	// heapLimit is how much may lie uncollected before the heap is cleaned between two blocks: collection is off.
-	heapLimit = 64 << 20 // bytes
 )
 
 // Worker is the state of a worker process.
@@ -353,11 +350,7 @@ func (w *Worker) collect(p CollectParams) ([]CellSamples, error) {
 			all, of = append(all, c), nil
 		}
 	}
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	if m.HeapAlloc > heapLimit {
-		runtime.GC()
-	}
+	traffic.Sweep()
 	return all, nil
 }
 
