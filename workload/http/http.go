@@ -29,6 +29,12 @@ const (
 
 	settled = 200 * time.Millisecond // as of tcp-crr
 
+	// slowly is how many bytes of pages a second are counted on in choosing the length of a trial.
+	slowly = 1e9
+
+	// mostWaiting is how many bytes of pages the embedded server may have to keep, while it waits for room to send them, for all clients together.
+	mostWaiting = 256 << 20
+
 	// pageSize is how long the page is that nginx 1.22 and later have to welcome who installed it, in bytes: the small page of whoever tries a server.
 	pageSize = "615"
 )
@@ -46,9 +52,9 @@ func (Workload) Describe() workload.Description {
 			}
 			return "latency_p50"
 		},
-		Why:   "that of tcp-crr: no study of its own yet; at a rate, a median needs 200 requests",
+		Why:   "that of tcp-crr: no study of its own yet; a trial has room for 250 pages at 1 GB a second; at a rate, a median needs 200 requests",
 		Warm:  workload.TransactionWarm,
-		Trial: func(p part.Params) time.Duration { return workload.TransactionTrial(p, settled) },
+		Trial: func(p part.Params) time.Duration { return workload.TransactionTrial(p, shortest(p)) },
 		Spins: func(part.Params) bool { return false },
 		Params: slices.Concat(part.List{
 			{Name: "payload", Default: pageSize, Summary: "bytes of the page, 0 to 1MiB; 615 are the page with which nginx welcomes", Check: part.SizeBetween(0, largest)},
@@ -65,9 +71,15 @@ func (Workload) Describe() workload.Description {
 			}
 			return nil
 		},
-		Metrics: slices.Concat([]string{"transaction_rate", "transaction_rate_per_pair", "goodput", "errors", "cpu_per_transaction", "cpu_system", "retransmits", "backlog", "planted"},
-			workload.CPUMetrics(), workload.DurationMetrics(traffic.Latency, traffic.Service, traffic.Departure, traffic.Connect)),
+		Metrics: slices.Concat(workload.DialogueMetrics(), workload.CPUMetrics(),
+			workload.DurationMetrics(traffic.Latency, traffic.Service, traffic.Departure, traffic.Connect)),
 	}
+}
+
+// shortest is the length of a trial.
+func shortest(p part.Params) time.Duration {
+	const pages = 250 / (1 - workload.TransactionWarm)
+	return max(settled, time.Duration(pages*float64(p.Size("payload"))/slowly*1e9))
 }
 
 // refuse says which parameters cannot go together.
@@ -77,6 +89,10 @@ func refuse(p part.Params) error {
 	}
 	if p["sizes"] != "constant" {
 		return fmt.Errorf("sizes=%s: there is one page, of the payload's size (want constant)", p["sizes"])
+	}
+	if size := p.Size("payload"); p["server"] == embedded && p.Count("clients")*size > mostWaiting {
+		return fmt.Errorf("clients=%s: with pages of %s bytes the embedded server could have to keep more than %d bytes (want %d clients at most)",
+			p["clients"], p["payload"], mostWaiting, mostWaiting/size)
 	}
 	return nil
 }
@@ -130,24 +146,7 @@ func ask(method, path string, host netip.AddrPort, last bool) []byte {
 // Metrics implements [workload.Workload].
 func (Workload) Metrics(t workload.Trial) workload.Result {
 	r := workload.Result{Metrics: map[string]float64{}, PerPair: map[string][]float64{}, Warnings: t.Doubts()}
-	cpu, total := t.PutTransactions(&r, "transaction_rate", t.Params.Rate("rate"))
-	if total > 0 {
-		r.Metrics["cpu_per_transaction"] = cpu / float64(total)
-	}
-	r.Metrics["cpu_system"] = r.Metrics["cpu_busy"] - r.Metrics["cpu_user"] - r.Metrics["cpu_softirqd"]
-	var received, errors, resent int64
-	for _, s := range t.Sources {
-		received += s.Received
-		errors += s.Errors
-	}
-	for _, s := range slices.Concat(t.Sources, t.Sinks) {
-		resent += s.Resent
-	}
-	r.Metrics["goodput"] = float64(received) * float64(8*t.Params.Size("payload")) / t.Window.Seconds()
-	if received+errors > 0 {
-		r.Metrics["errors"] = float64(errors) / float64(received+errors)
-	}
-	r.Metrics["retransmits"] = float64(resent)
+	t.PutDialogue(&r, t.Params.Rate("rate"), t.Params.Size("payload"))
 	return r
 }
 

@@ -59,8 +59,8 @@ func TestNginx(t *testing.T) {
 				if source.Errors > 0 || source.Received > source.Sent {
 					t.Errorf("%d sent, %d received, %d errors", source.Sent, source.Received, source.Errors)
 				}
-				if sink.CPU <= 0 || sink.User > sink.CPU || sink.Span < int64(r.Length) {
-					t.Errorf("run time %d ns, %d of it outside the kernel, of %d", sink.CPU, sink.User, sink.Span)
+				if sink.CPU <= 0 || sink.Span < int64(r.Length) { // what of it was outside the kernel is counted in ticks, which are long
+					t.Errorf("run time %d ns of %d", sink.CPU, sink.Span)
 				}
 				if want := float64(source.Received) * float64(8*params.Size("payload")) / trial.Window.Seconds(); result.Metrics["goodput"] != want {
 					t.Errorf("goodput %g, want %g", result.Metrics["goodput"], want)
