@@ -141,6 +141,9 @@ func nothingLeft(t *testing.T) {
 	}
 }
 
+// What needs trials of less than a second is not run: tbench counts whole seconds.
+func TestConformance(t *testing.T) { workloadtest.Conformance(t, tbench.Workload{}) }
+
 func TestTrials(t *testing.T) {
 	needed(t)
 	r := rig(t, map[string]string{"clients": "4"}, nil)
