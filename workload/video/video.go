@@ -146,7 +146,7 @@ func (s *sink) heard(m *flows.Message) {
 
 // settle is how long a sink waits after a trial that left something on the way, for the end of the connections that the source has given up: it comes
 // behind what a queue holds. Else it is the next trial that they break in.
-const settle = 100 * time.Millisecond
+const settle = 50 * time.Millisecond
 
 // Prepare implements [traffic.Endpoint].
 func (s *sink) Prepare(trial uint64) {
