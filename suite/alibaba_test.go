@@ -1,0 +1,86 @@
+package suite
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/report"
+)
+
+// What the article claims holds in its own figures, and what it cannot be about here yet is said.
+func TestAlibabaOnItsOwnFigures(t *testing.T) {
+	s := find(t, "alibaba-eni")
+	run := runOf(resolve(t, s))
+	r := s.Evaluate(run, &measure.Log{}, measure.Analyze(run, &measure.Log{}))
+	got := map[string]string{}
+	for _, c := range r.Claims {
+		got[c.ID] = finding(c.There, c.Parts, func(p Part) measure.Finding { return p.Finding }).Text
+	}
+	want := map[string]string{
+		"single-faster": "holds", "single-gain": "holds", "bandwidth-gain": "holds", "multi-faster": "holds", "multi-gain": "holds",
+		"store-faster": "holds (2/2)", "store-gain": "holds (2/2)", "store-sooner": "holds (2/2)",
+		"page-multi-nic": "holds", "page-routed": "holds", "page-vxlan": "holds",
+		"threads-gain": "holds", "threads-scale": "holds (2/2)",
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	shares := 0
+	for _, c := range r.Compare() {
+		if c.At[metricOf] != "page-rate" {
+			continue
+		}
+		shares++
+		row := r.row(c, s.metric("page-rate"))
+		if name := c.At[stackOf]; row[1].Text != fixed(c.Figure.Value, 2)+" of host" || row[0].Text != name+", small" || (c.Cell == nil) != (name == "routed" || name == "vxlan") {
+			t.Errorf("%s: %+v, cell %v", name, row, c.Cell)
+		}
+	}
+	if shares != 4 {
+		t.Errorf("%d shares", shares)
+	}
+	for _, word := range []string{"Routed was not measured: nettoll has no ", "Vxlan was not measured: nettoll has no tunnels yet"} {
+		if !slices.ContainsFunc(r.differs().Blocks, func(b report.Block) bool { return strings.HasPrefix(b.Text, word) }) {
+			t.Errorf("what differs does not say %q", word)
+		}
+	}
+}
+
+// In a machine that is as the article's figures, every claim that can be about it is found to hold; what has the datagrams of another size has them for both.
+func TestEvaluateInTheArticle(t *testing.T) {
+	s := find(t, "alibaba-eni")
+	run := runOf(resolve(t, s))
+	rnd := rand.New(rand.NewPCG(1, 5))
+	log := &measure.Log{}
+	for b := range 30 {
+		for i := range run.Cells {
+			c := &run.Cells[i]
+			metrics := map[string]float64{}
+			for _, m := range s.Metrics { // of those without a figure
+				metrics[m.Here.metricName(c)] = 1 + 1e-4*rnd.NormFloat64()
+			}
+			for _, f := range s.Figures {
+				of := *c
+				of.ID, of.Twin = strings.TrimSuffix(c.ID, "#2"), false
+				if own := s.cell(&run, f.At); own != nil && own.ID == of.ID {
+					metrics[s.metric(f.At[metricOf]).Here.metricName(c)] = f.Value * (1 + 1e-4*rnd.NormFloat64())
+				}
+			}
+			log.Trials = append(log.Trials, measure.Trial{Generation: b / 3, Block: b, Cell: c.ID, Duration: 0.1, Metrics: metrics})
+		}
+	}
+	for _, c := range evaluate(s, run, log).Claims {
+		want := c.There
+		if c.ID == "page-routed" || c.ID == "page-vxlan" {
+			want = measure.CannotTell
+		}
+		if c.Here.Finding != want {
+			t.Errorf("%s: %s, want %s; %+v", c.ID, c.Here.Finding, want, c.Parts[0])
+		}
+	}
+}
