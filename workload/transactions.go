@@ -101,20 +101,26 @@ func (t Trial) PutExchange(r *Result, rate float64) {
 }
 
 // PutDialogue is PutTransactions for those of traffic/dialogue: a response can be an error, and each that is none carries so many bytes, one way or the other. CPU
-// time is also split into that outside the kernel, that in it, and that of ksoftirqd, where all programs say theirs.
+// time is also split into that outside the kernel, that in it, and that of ksoftirqd, where all programs say theirs. What was sent again is known only where the
+// connections of both sides outlast the trial, and both ends are nettoll's.
 func (t Trial) PutDialogue(r *Result, rate float64, bytes int) {
 	cpu, total := t.PutTransactions(r, "transaction_rate", rate)
 	var received, failed, resent int64
+	counted := true
 	for _, s := range t.Sources {
 		received += s.Received
 		failed += s.Errors
-		resent += s.Resent
+		resent += s.TCP.Resent
+		counted = counted && s.TCP.Connections > 0
 	}
 	for _, s := range t.Sinks {
-		resent += s.Resent
+		resent += s.TCP.Resent
+		counted = counted && s.TCP.Connections > 0
 	}
 	r.Metrics["goodput"] = float64(received) * float64(bytes) * 8 / t.Window.Seconds()
-	r.Metrics["retransmits"] = float64(resent)
+	if counted {
+		r.Metrics["retransmits"] = float64(resent)
+	}
 	if total > 0 {
 		r.Metrics["cpu_per_transaction"] = cpu / float64(total)
 	}

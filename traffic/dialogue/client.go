@@ -81,6 +81,8 @@ const (
 // Client is the source's end of a dialogue: a [traffic.Endpoint] and a [traffic.Collector]. Its samples hold of the requests inside the window: Sent, Received (answers
 // that were Good) and Errors (those that were Bad).
 //
+// What the kernel has counted for the connections (TCP) they hold only where these outlast the trial.
+//
 // On a schedule a request is inside the window if it was due there. In a closed loop it is if its answer came there, or was to come and did not: so the rate is right
 // also where many large answers are on the way when the window closes, and need longer than a drain.
 type Client struct {
@@ -97,7 +99,6 @@ type Client struct {
 	recorders traffic.Recorders
 	sample    traffic.Sample
 	trials    uint64
-	resent    uint64 // up to the last trial, on all connections
 	broken    bool
 
 	// Of one trial, or of what is asked before and after it.
@@ -121,17 +122,18 @@ type Client struct {
 type connection struct {
 	sock.Socket
 	state       state
-	begun       int64     // ns: when connecting began
-	asked       []request // by number on the connection, modulo its length
-	first, next uint64    // numbers on the connection of the oldest of them and of the next one
-	sending     uint64    // of the oldest that the socket has not taken all of
-	at          int       // bytes of it that are sent
-	left        int       // bytes of the oldest's answer that have not come
-	verdict     Verdict   // on that
-	head        []byte    // the beginning of an answer of unknown length
-	kept        int       // bytes of it
-	full        bool      // the socket took no more: it is watched for room
-	queued      bool      // it is in the queue of idle ones
+	begun       int64        // ns: when connecting began
+	asked       []request    // by number on the connection, modulo its length
+	first, next uint64       // numbers on the connection of the oldest of them and of the next one
+	sending     uint64       // of the oldest that the socket has not taken all of
+	at          int          // bytes of it that are sent
+	left        int          // bytes of the oldest's answer that have not come
+	verdict     Verdict      // on that
+	head        []byte       // the beginning of an answer of unknown length
+	kept        int          // bytes of it
+	full        bool         // the socket took no more: it is watched for room
+	queued      bool         // it is in the queue of idle ones
+	counted     sock.TCPInfo // up to the last trial
 }
 
 // request is one whose answer has not come.
@@ -280,7 +282,6 @@ func (c *Client) Close() {
 // drop ends all connections.
 func (c *Client) drop() {
 	c.broken = true
-	c.resent = 0
 	for i := range c.conns {
 		if p := &c.conns[i]; p.state != shut {
 			p.Abort()
@@ -431,19 +432,31 @@ func (c *Client) Collect() {
 		}
 		c.trouble.what = none
 	}
-	if c.broken || c.spec.Renew {
+	if c.broken || c.spec.Renew { // what the kernel has counted for connections is gone with them
 		c.drop()
 		return
 	}
-	var sum uint64
+	if c.sample.TCP.Connections > 0 {
+		return // this trial was collected before
+	}
 	for i := range c.conns {
-		n, err := c.conns[i].Retransmits()
-		if err != nil {
+		if !count(c.conns[i].Socket, &c.conns[i].counted, &c.sample) {
 			return
 		}
-		sum += n
 	}
-	c.sample.Resent, c.resent = int64(sum-c.resent), sum
+}
+
+// count adds to a sample what the kernel has counted for a connection since it was last asked. Where it does not say nothing is known of any.
+func count(s sock.Socket, last *sock.TCPInfo, to *traffic.Sample) bool {
+	info, err := s.TCPInfo()
+	if err != nil {
+		to.TCP, to.Resent = sock.TCPInfo{}, 0
+		return false
+	}
+	to.TCP.Add(info.Since(*last))
+	to.Resent = to.TCP.Resent
+	*last = info
+	return true
 }
 
 // words says what has gone wrong.
@@ -528,7 +541,7 @@ func (c *Client) establishAll(deadline int64) error {
 			}
 			return errno
 		}
-		p.state, p.full = connecting, true
+		p.state, p.full, p.counted = connecting, true, sock.TCPInfo{}
 		errno = p.ConnectTo(&c.remote)
 		if errno != 0 && errno != sock.Connecting {
 			return errno

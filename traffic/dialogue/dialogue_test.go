@@ -174,6 +174,9 @@ func TestWays(t *testing.T) {
 					if s.Sent == 0 || s.Received != s.Sent || s.Sent > s.Total || spec.Schedule != nil && s.Sent < s.Total || answered != s.Total || s.Errors != 0 {
 						t.Errorf("%+v, and %d were answered", s, answered)
 					}
+					if mine, its := s.TCP.Connections, server.Sample().TCP.Connections; !spec.Renew && (mine != spec.Connections || its != mine && !spec.Fresh) || spec.Renew && mine+its > 0 {
+						t.Errorf("the kernel has counted for %d and %d connections", mine, its)
+					}
 					if n := c.Recorders()[traffic.Latency].Count; n != s.Received {
 						t.Errorf("%d latencies of %d", n, s.Received)
 					}

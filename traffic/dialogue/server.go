@@ -49,6 +49,7 @@ type Server struct {
 	// Of one trial.
 	open  int64 // ns
 	over  bool
+	ended bool       // a connection
 	errno sock.Errno // why nobody could be accepted any more
 }
 
@@ -60,6 +61,8 @@ type peer struct {
 	out  []byte // what the socket did not take yet,
 	sent int    // less so many bytes
 	last bool   // no more is read: it is closed, or the trial is over, when that is sent
+
+	counted sock.TCPInfo // up to the last trial
 }
 
 // queued says whether something is to be sent.
@@ -140,6 +143,7 @@ func (s *Server) Prepare(uint64) {
 			}
 		}
 	}
+	s.ended = false
 }
 
 // Run answers until the client takes its leave or, where it does not, until the drain is over, or everybody has left after the close.
@@ -177,8 +181,15 @@ func (s *Server) Run(_ uint64, w traffic.Window) {
 	}
 }
 
-// Collect implements [traffic.Collector]: it says in words what the loop has noted.
+// Collect implements [traffic.Collector]: it says in words what the loop has noted, and what the kernel has counted for the connections if all of them are still there.
 func (s *Server) Collect() {
+	if s.sample.TCP.Connections == 0 && !s.ended {
+		for i := range s.peers {
+			if p := &s.peers[i]; p.FD >= 0 && !count(p.Socket, &p.counted, &s.sample) {
+				break
+			}
+		}
+	}
 	if s.errno == 0 || s.sample.Failure != "" {
 		return
 	}
@@ -234,7 +245,8 @@ func (s *Server) seat() int {
 func (s *Server) shut(i int) {
 	p := &s.peers[i]
 	p.Drop()
-	p.FD, p.have, p.sent, p.last = -1, 0, 0, false
+	p.FD, p.have, p.sent, p.last, p.counted = -1, 0, 0, false, sock.TCPInfo{}
+	s.ended = true
 	p.out = p.out[:0]
 	s.free = append(s.free, i)
 }
