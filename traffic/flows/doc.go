@@ -8,8 +8,7 @@
 // same opening, as they have in labs. Its jitter needs no common clock (RFC 3550, section 6.4.1).
 //
 // A thread that has its CPU to itself could ask the clock until a message is due. Four that share one, each with 9571 messages a second to send, then wait
-// for each other's time slices: messages leave 5 ms late. They sleep, with timers that are not put off (timer slack), and the last moments they ask and
-// let others run in turn: messages leave some tens of µs late, on a machine with one pair and with four.
+// for each other's time slices: messages came 5 ms late. So threads sleep for most of the time, with timers that are not put off (timer slack): 0.1 ms.
 //
 // The end of a trial is a marker: on each flow of datagrams one, again and again until it is answered; on streams, where nothing is lost, a single one
 // on one of them, which says how many messages there were on all. Ten thousand markers would take longer than a drain.

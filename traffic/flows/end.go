@@ -65,9 +65,8 @@ type Message struct {
 // as workload.Readier asks for. The exported fields are set before [End.Init]; flows are called by their place in Sockets. Nothing allocates in a
 // trial.
 //
-// From one message to the next it sleeps, all but the last quarter of the time, or the last 150 µs; then it asks clock and sockets in turn, and lets
-// others have its CPU who wait for it. At more than some 40,000 messages a second on all lanes it is never asleep. An end that only hears sleeps until something
-// comes.
+// From one message to the next it sleeps, all but the last quarter of the time, or the last 150 µs; then it asks clock and sockets in turn. At more than
+// some 40,000 messages a second on all lanes it is never asleep. An end that only hears sleeps until something comes.
 type End struct {
 	// Sockets are one for each flow: of [Datagrams], or nil where there are Streams.
 	Sockets []sock.Socket
@@ -333,7 +332,6 @@ func (e *End) drive() {
 		if !e.closing && len(e.Out) > 0 && next < e.window.Close {
 			if wait -= min(nap, wait/napShare); wait < shortest {
 				wait = 0
-				thread.Yield() // to the sources of other pairs on this CPU
 			}
 		}
 		n := e.watcher.Wait(max(wait, 0))

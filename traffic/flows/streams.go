@@ -387,7 +387,7 @@ func (e *End) cut() {
 	}
 	for i := range e.flows {
 		f := &e.flows[i]
-		if f.broken || !f.dead && (f.size > 0 || e.undrained && len(e.Out) > 0 && e.sockets[i].Unacknowledged() > 0) {
+		if f.broken || !f.dead && (f.size > 0 || e.undrained && len(e.Out) > 0 && e.sockets[i].Unsent() > 0) {
 			e.drop(i)
 		}
 	}

@@ -13,8 +13,8 @@ func (Socket) BeginConnect(*Address) error { return unsupported("connect") }
 // Pending is not supported here.
 func (Socket) Pending() error { return unsupported("read the error of a socket") }
 
-// Unacknowledged is 0 here.
-func (Socket) Unacknowledged() int { return 0 }
+// Unsent is 0 here.
+func (Socket) Unsent() int { return 0 }
 
 // Peek is not supported here.
 func (Socket) Peek(p *byte, n int) (int, Errno) { return 0, syscall.ENOTSUP }

@@ -11,8 +11,3 @@ func Punctual(on bool) {
 	}
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, slack, 0, 0, 0) // without it, timers are as they were
 }
-
-// Yield lets others run that wait for this CPU (sched_yield(2)). The conditions are those of sock.Socket.Send.
-//
-//go:nosplit
-func Yield() { _, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }

@@ -41,6 +41,3 @@ func Delay() int64 { return 0 }
 
 // Punctual does nothing here.
 func Punctual(bool) {}
-
-// Yield does nothing here.
-func Yield() {}
