@@ -83,7 +83,7 @@ func soundRedis(t *testing.T, r *workloadtest.Rig) {
 		if s.Received != s.Sent || s.Sent == 0 || s.Errors > 0 {
 			t.Errorf("%+v", s)
 		}
-		if server.Span != int64(r.Length) || server.CPU < server.Span/50 || float64(server.CPU) > 1.2*float64(server.Span) || server.User < 0 || float64(server.User) > 1.2*float64(server.CPU) {
+		if server.Span != int64(r.Length) || server.CPU < s.Received*200 || float64(server.CPU) > 1.2*float64(server.Span) || server.User < 0 || float64(server.User) > 1.2*float64(server.CPU) {
 			t.Errorf("run time %v of %v, %v outside the kernel", time.Duration(server.CPU), time.Duration(server.Span), time.Duration(server.User))
 		}
 		t.Logf("%v", result.Metrics)

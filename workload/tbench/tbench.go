@@ -29,10 +29,11 @@ const (
 	mostClients = 64
 
 	// launch is how long the processes take to be there, which is looked at each 100 ms (dbench.c, create_procs). The first second that they run is no part of
-	// the window. Their end is a last operation of each client, and the writing of results; ten pairs on two CPUs take turns at both, and at the launch.
+	// the window. Their end is a last operation of each client, and the writing of results: some ms where the CPU is theirs alone. Ten pairs on two CPUs take
+	// turns at that and at the launch, and need a second. A trial is over when both ends are, so that one pair loses nothing by it.
 	launch    = 100 * time.Millisecond
 	leftOut   = time.Second
-	end       = 400 * time.Millisecond
+	end       = 1400 * time.Millisecond
 	warmShare = 5 // its own warm-up is so many times shorter than its run (dbench.c, main)
 )
 
