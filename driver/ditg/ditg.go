@@ -35,16 +35,28 @@ const (
 func (Driver) Describe() driver.Description {
 	return driver.Description{
 		Name: "d-itg", Program: "ITGSend", Server: "ITGRecv", Package: "d-itg", AskVersion: []string{"-h"}, Needs: map[string]string{"rate": "1k/s"},
-		Summary: "D-ITG of the University of Naples: datagrams with constant or random gaps for udp-rate at a rate",
-		Differs: "it sleeps from one datagram to the next and never makes up for what it comes late, so that it sends less than its rate",
+		Summary: "D-ITG of the University of Naples: datagrams with constant or random gaps for udp-rate at a rate, its bursts for burst, one of its players for quake3",
+		Differs: "it sleeps from one datagram to the next and never makes up for what it comes late, so that it sends less than its rate; a one-way latency counts from when " +
+			"a datagram was sent, not from when it was due, but for the first one after a pause of burst, which has the whole pause in it (and in mean, jitter and maximum); its " +
+			"quake3 has no server, only what a player sends",
 	}
 }
 
 // Serves implements [driver.Driver].
 func (d Driver) Serves(w workload.Description, p part.Params) error {
-	if w.Name != "udp-rate" {
-		return fmt.Errorf("driver d-itg cannot drive workload %q (it can drive udp-rate at a rate)", w.Name)
+	switch w.Name {
+	case "udp-rate":
+		return d.servesRate(w, p)
+	case "burst":
+		return d.servesBurst(w, p)
+	case "quake3":
+		return d.servesQuake(w, p)
+	default:
+		return fmt.Errorf("driver d-itg cannot drive workload %q (it can drive udp-rate at a rate, burst, quake3)", w.Name)
 	}
+}
+
+func (d Driver) servesRate(w workload.Description, p part.Params) error {
 	if p["mode"] != "single" {
 		return fmt.Errorf("driver d-itg cannot drive udp-rate with mode %q (it can with mode single)", p["mode"])
 	}
@@ -94,8 +106,12 @@ func gaps(p part.Params) ([]string, error) {
 }
 
 // Trial implements [driver.Driver].
-func (Driver) Trial(workload.Description, part.Params) time.Duration {
-	return program.Role{Start: start, End: end}.Shortest()
+func (Driver) Trial(w workload.Description, p part.Params) time.Duration {
+	least := program.Role{Start: start, End: end}.Shortest()
+	if w.Name == "burst" {
+		return least + period(p) - time.Second
+	}
+	return least
 }
 
 // Open implements [driver.Driver].
@@ -114,7 +130,10 @@ func (d Driver) Open(s workload.Spec) (traffic.Endpoint, error) {
 	case workload.Sink:
 		r.Listens, r.Stop = "tcp", program.Interrupted // its signalling socket
 		r.Args = func(int) []string { return []string{"-a", s.Local.Addr().String(), "-Sp", driver.Port(s.Local)} }
-		r.Read = func(said program.Said, sample *traffic.Sample, _ *traffic.Recorder) error {
+		r.Read = func(said program.Said, sample *traffic.Sample, recorder *traffic.Recorder) error {
+			if s.Workload != "udp-rate" {
+				return readMessages(decode, said, sample, recorder)
+			}
 			log, err := decoded(decode, said)
 			if err != nil {
 				return err
@@ -123,19 +142,9 @@ func (d Driver) Open(s workload.Spec) (traffic.Endpoint, error) {
 			sample.Span = int64(said.Seconds) * int64(time.Second)
 			return nil
 		}
+		r.Records, r.Of = s.Workload != "udp-rate", traffic.OneWay
 		return r.Open()
 	case workload.Source:
-		options, err := gaps(s.Params)
-		if err != nil {
-			return nil, err
-		}
-		remote := s.Remote.Addr().String()
-		r.Args = func(seconds int) []string {
-			return append([]string{
-				"-a", remote, "-rp", driver.Port(s.Remote), "-Sda", remote, "-Sdp", driver.Port(s.Remote), "-T", "UDP", "-t", strconv.Itoa(1000 * seconds),
-				"-c", strconv.Itoa(s.Params.Size("payload")), "-l", program.LogPath, "-x", program.LogPath,
-			}, options...)
-		}
 		r.Read = func(said program.Said, sample *traffic.Sample, _ *traffic.Recorder) error {
 			log, err := decoded(decode, said)
 			if err != nil {
@@ -144,9 +153,38 @@ func (d Driver) Open(s workload.Spec) (traffic.Endpoint, error) {
 			sample.Sent, sample.Total = log.packets, log.packets
 			sample.Window = int64(said.Seconds) * int64(time.Second) // it begins with the first datagram, and -t ends it
 			sample.Span = sample.Window
+			if s.Workload == "quake3" {
+				sample.Doubt = oneSided
+			}
 			return nil
 		}
-		return r.Open()
+		return openSource(s, r)
 	}
 	return nil, fmt.Errorf("open %s by d-itg: side %q (want source or sink)", s.Workload, s.Side)
 }
+
+func openSource(s workload.Spec, r program.Role) (traffic.Endpoint, error) {
+	var options []string
+	switch s.Workload {
+	case "quake3":
+		options = []string{"Quake3"}
+	case "burst":
+		options = append(size(s.Params), bursts(s.Params)...)
+	default:
+		times, err := gaps(s.Params)
+		if err != nil {
+			return nil, err
+		}
+		options = append(size(s.Params), times...)
+	}
+	remote := s.Remote.Addr().String()
+	r.Args = func(seconds int) []string {
+		return append([]string{
+			"-a", remote, "-rp", driver.Port(s.Remote), "-Sda", remote, "-Sdp", driver.Port(s.Remote), "-T", "UDP", "-t", strconv.Itoa(1000 * seconds),
+			"-l", program.LogPath, "-x", program.LogPath,
+		}, options...)
+	}
+	return r.Open()
+}
+
+func size(p part.Params) []string { return []string{"-c", strconv.Itoa(p.Size("payload"))} }

@@ -107,7 +107,7 @@ func TestServes(t *testing.T) {
 		{"udp-rate", part.Params{"payload": "24", "mode": "single", "rate": "max"}, `at rate "max" (it can at up to 100000/s)`},
 		{"udp-rate", part.Params{"payload": "24", "mode": "single", "rate": "1000000/s"}, `at rate "1000000/s" (it can at up to 100000/s)`},
 		{"udp-rate", part.Params{"payload": "64", "mode": "batched"}, `with mode "batched" (it can with mode single)`},
-		{"udp-rr", part.Params{}, `cannot drive workload "udp-rr" (it can drive udp-rate at a rate)`},
+		{"udp-rr", part.Params{}, `cannot drive workload "udp-rr" (it can drive udp-rate at a rate, burst, quake3)`},
 	} {
 		err := Driver{}.Serves(workload.Description{Name: tt.workload}, tt.params)
 		if (err != nil) != (tt.err != "") || err != nil && !strings.HasSuffix(err.Error(), tt.err) {

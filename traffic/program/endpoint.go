@@ -89,8 +89,9 @@ type Role struct {
 	Reason func(io.Reader) string
 	// Lifelong says that nobody knows when its traffic flows: its CPU time is that of its whole life.
 	Lifelong bool
-	// Records says that there are latencies.
+	// Records says that there are latencies, and Of what they are of.
 	Records bool
+	Of      traffic.Quantity
 	// Granted is what the kernel grants a socket like the program's.
 	Granted sock.Facts
 }
@@ -172,8 +173,9 @@ type endpoint struct {
 }
 
 func (e *endpoint) Sample() *traffic.Sample { return &e.sample }
-func (e *endpoint) Recorders() traffic.Recorders {
-	return traffic.Recorders{traffic.Latency: e.recorder}
+func (e *endpoint) Recorders() (r traffic.Recorders) {
+	r[e.role.Of] = e.recorder
+	return r
 }
 func (e *endpoint) Facts() (sock.Facts, error) { return e.role.Granted, nil }
 
