@@ -105,10 +105,7 @@ func TestEveryWorkload(t *testing.T) {
 			t.Run(d.Name+"/"+at, func(t *testing.T) {
 				o := options(t, d.Name, sink, nil)
 				o.Length = max(o.Length, min(d.Trial(o.Params), 500*time.Millisecond))
-				primary := d.Primary(o.Params)
-				if strings.HasPrefix(primary, oneWay) {
-					primary = "jitter" // needs no common clock
-				}
+				primary := Primary(load, o.Params)
 				for try := 1; ; try++ {
 					r, err := Source(t.Context(), o)
 					if err != nil {
@@ -127,9 +124,6 @@ func TestEveryWorkload(t *testing.T) {
 		}
 	}
 }
-
-// oneWay is how metrics begin of what lies between two clocks.
-const oneWay = "oneway_latency"
 
 func check(t *testing.T, r *Result) {
 	t.Helper()

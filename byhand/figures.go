@@ -6,10 +6,12 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/workload"
 )
@@ -83,6 +85,17 @@ func (s *source) note(t workload.Trial) Interval {
 		s.sums[q].Merge(h)
 	}
 	return in
+}
+
+// oneWay is how metrics begin of what lies between both ends' clocks.
+const oneWay = "oneway_latency"
+
+// Primary is the metric that a workload is judged by, or, where that takes one clock for both ends, its jitter.
+func Primary(load workload.Workload, params part.Params) string {
+	if primary := load.Describe().Primary(params); !strings.HasPrefix(primary, oneWay) {
+		return primary
+	}
+	return "jitter"
 }
 
 // stream says whether the workload's traffic goes over connections: it has a congestion control then.

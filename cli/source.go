@@ -158,7 +158,7 @@ func (a *app) complement(f *sourceFlags, args []string) error {
 }
 
 func (a *app) byHand(ctx context.Context, f *sourceFlags) error {
-	t := &byHandTable{app: a, primary: f.options.Workload.Describe().Primary(f.options.Params)}
+	t := &byHandTable{app: a, primary: byhand.Primary(f.options.Workload, f.options.Params)}
 	f.options.Begun, f.options.Interval = t.begin, t.interval
 	if f.json {
 		f.options.Begun, f.options.Interval = func(byhand.Session) {}, func(byhand.Interval) {}
