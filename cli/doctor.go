@@ -316,7 +316,7 @@ func excluded(n network.Network, hosts int) string {
 
 // serves says whether a driver can drive a workload with its parameters as by default, or as the driver needs them.
 func serves(d driver.Driver, w workload.Description) bool {
-	params, err := w.Resolve(d.Describe().Needs)
+	params, err := w.Resolve(d.Describe().Needs[w.Name])
 	return err == nil && d.Serves(w, params) == nil
 }
 

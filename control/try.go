@@ -39,7 +39,7 @@ func (s Sample) resolve() (*experiment.Resolved, error) {
 	}
 	var needs map[string]string
 	if s.Driver != nil {
-		needs = s.Driver.Describe().Needs
+		needs = s.Driver.Describe().Needs[w.Name]
 	}
 	ofWorkload, err := w.Resolve(needs)
 	if err != nil {

@@ -44,8 +44,8 @@ type Description struct {
 	AskVersion []string
 	// IPv4Only says that it cannot use addresses of IPv6.
 	IPv4Only bool
-	// Needs are parameters of workloads that it cannot drive with their defaults, and values with which it can, for who tries it.
-	Needs map[string]string
+	// Needs are, by workload, parameters that it cannot drive with their defaults, and values with which it can, for who tries it.
+	Needs map[string]map[string]string
 	// Package is what Debian calls the package that holds it.
 	Package string
 	// SourceOnly says that it has no server: the sink of a pair is the workload's own, which serves whoever connects ([Opener]).

@@ -34,7 +34,8 @@ const (
 // Describe implements [driver.Driver].
 func (Driver) Describe() driver.Description {
 	return driver.Description{
-		Name: "d-itg", Program: "ITGSend", Server: "ITGRecv", Package: "d-itg", AskVersion: []string{"-h"}, Needs: map[string]string{"rate": "1k/s"},
+		Name: "d-itg", Program: "ITGSend", Server: "ITGRecv", Package: "d-itg", AskVersion: []string{"-h"},
+		Needs:   map[string]map[string]string{"udp-rate": {"rate": "1k/s"}, "quake3": {"players": "1"}},
 		Summary: "D-ITG of the University of Naples: datagrams with constant or random gaps for udp-rate at a rate, its bursts for burst, one of its players for quake3",
 		Differs: "it sleeps from one datagram to the next and never makes up for what it comes late, so that it sends less than its rate; a one-way latency counts from when " +
 			"a datagram was sent, not from when it was due, but for the first one after a pause of burst, which has the whole pause in it (and in mean, jitter and maximum); its " +

@@ -39,7 +39,8 @@ const (
 // Describe implements [driver.Driver].
 func (Driver) Describe() driver.Description {
 	return driver.Description{
-		Name: "dnsperf", Program: "dnsperf", Package: "dnsperf", AskVersion: []string{"-h"}, SourceOnly: true, Needs: map[string]string{"in-flight": "32"},
+		Name: "dnsperf", Program: "dnsperf", Package: "dnsperf", AskVersion: []string{"-h"}, SourceOnly: true,
+		Needs:   map[string]map[string]string{"dns": {"in-flight": "32"}},
 		Summary: "dnsperf of DNS-OARC: dns over UDP and TCP with 17 queries in flight or more",
 		Differs: "it sends on one thread and receives on another, which wakes it; takes up to 16 answers at a time; waits 250 ms for an answer before it counts it as lost; and does not look at the addresses that it gets",
 	}
