@@ -11,16 +11,25 @@ const (
 	Alien                  // it is no answer to this request. The trial fails: what follows cannot be told apart any more
 )
 
-// Asks are a client's side of a protocol. Both functions are called in the hot loop: they allocate nothing, and are nosplit where they can be.
-type Asks struct {
+// An Asker is a client's side of a protocol. Both methods are called in the hot loop: they allocate nothing, and are nosplit where they can be.
+type Asker interface {
 	// Request returns the bytes of the request of a number. It is a pure function: it is called again where the socket did not take all of them. What
 	// it returns holds until it is called again.
-	Request func(number uint64) []byte
+	Request(number uint64) []byte
 
 	// Answer judges the answer to a request from its beginning: all of it that has come, 1 byte at least. Once its length is known it is returned, in bytes;
 	// what has not come of it is then skipped, and Answer is called only once more, for the next one. It may be asked again and again with more
 	// of the same answer as long as it says Partial.
-	Answer func(number uint64, head []byte) (size int, v Verdict)
+	Answer(number uint64, head []byte) (size int, v Verdict)
+}
+
+// Asks are what a client asks: an Asker or, as functions, its two methods. (A method that is nosplit is that when it is called as one of an interface. As
+// a function value it is called by another that the compiler makes, which has a stack check: there the Go scheduler takes the thread, up to a hundred
+// times a second.)
+type Asks struct {
+	Asker   Asker
+	Request func(number uint64) []byte
+	Answer  func(number uint64, head []byte) (size int, v Verdict)
 
 	// Head is by how many bytes an answer's length is known at the latest, 1 to 32 KiB: who does not know it by then has got no answer.
 	Head int
@@ -46,3 +55,43 @@ const (
 //
 // It is called in the hot loop: once everything has its size it allocates nothing. The request is gone when it returns.
 type Handler func(in, out []byte) (taken int, reply []byte, then Then)
+
+// functions are an Asker.
+type functions struct {
+	request func(number uint64) []byte
+	answer  func(number uint64, head []byte) (size int, v Verdict)
+}
+
+// Request implements [Asker].
+//
+//go:nosplit
+func (f *functions) Request(number uint64) []byte { return f.request(number) }
+
+// Answer implements [Asker].
+//
+//go:nosplit
+func (f *functions) Answer(number uint64, head []byte) (int, Verdict) { return f.answer(number, head) }
+
+// whole returns asks that have an Asker.
+func (a Asks) whole() Asks {
+	if a.Asker == nil {
+		a.Asker = &functions{a.Request, a.Answer}
+	}
+	return a
+}
+
+// farewell asks for nothing but the end.
+type farewell struct {
+	request []byte
+	answer  int // bytes
+}
+
+// Request implements [Asker].
+//
+//go:nosplit
+func (f *farewell) Request(uint64) []byte { return f.request }
+
+// Answer implements [Asker].
+//
+//go:nosplit
+func (f *farewell) Answer(uint64, []byte) (int, Verdict) { return f.answer, Good }

@@ -83,35 +83,38 @@ func (a *asker) key(number uint64) uint64 {
 	return (z ^ z>>31) % a.keys
 }
 
-// request is dialogue.Asks.Request.
+// Request implements [dialogue.Asker].
 //
 //go:nosplit
-func (a *asker) request(number uint64) []byte {
+func (a *asker) Request(number uint64) []byte {
 	if a.isSet(number) {
 		return a.set.about(a.key(number))
 	}
 	return a.get.about(a.key(number))
 }
 
-// judge is dialogue.Asks.Answer.
+// Answer implements [dialogue.Asker].
 //
 //go:nosplit
-func (a *asker) judge(number uint64, head []byte) (int, dialogue.Verdict) {
+func (a *asker) Answer(number uint64, head []byte) (int, dialogue.Verdict) {
 	if a.isSet(number) {
 		return judgeOK(head)
 	}
 	return judgeValue(head, a.payload)
 }
 
-// load is a request that fills a server: each sets another key.
-//
-//go:nosplit
-func (a *asker) load(number uint64) []byte { return a.set.about(number) }
+// loader fills a server: each request sets another key.
+type loader struct{ *asker }
 
-// loaded is its answer.
+// Request implements [dialogue.Asker].
 //
 //go:nosplit
-func (*asker) loaded(_ uint64, head []byte) (int, dialogue.Verdict) { return judgeOK(head) }
+func (l *loader) Request(number uint64) []byte { return l.set.about(number) }
+
+// Answer implements [dialogue.Asker].
+//
+//go:nosplit
+func (*loader) Answer(_ uint64, head []byte) (int, dialogue.Verdict) { return judgeOK(head) }
 
 // explain is dialogue.Asks.Explain.
 func (a *asker) explain(_ uint64, head []byte) string {

@@ -147,13 +147,13 @@ func newSource(s workload.Spec) (traffic.Endpoint, error) {
 	spec := dialogue.ClientSpec{
 		Local: s.Local, Remote: s.Remote, Options: s.SocketOptions(),
 		Connections: s.Params.Count("clients"), Pipeline: s.Params.Count("pipeline"), Schedule: schedule,
-		Asks: dialogue.Asks{Request: a.request, Answer: a.judge, Explain: a.explain, Head: headLimit},
+		Asks: dialogue.Asks{Asker: a, Explain: a.explain, Head: headLimit},
 	}
 	if s.Params["server"] == embedded {
 		spec.Farewell, spec.Leave = []byte(farewell), len(ok)
 	} else {
 		spec.Fresh, spec.Loads = true, uint64(workload.Keys(s.Params))
-		spec.Load = dialogue.Asks{Request: a.load, Answer: a.loaded, Explain: a.explain, Head: headLimit}
+		spec.Load = dialogue.Asks{Asker: &loader{a}, Explain: a.explain, Head: headLimit}
 	}
 	return dialogue.NewClient(spec)
 }

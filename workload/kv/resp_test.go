@@ -43,9 +43,9 @@ func TestAsked(t *testing.T) {
 		const operations = 1000
 		seen := map[uint64]bool{}
 		for number := range uint64(operations) {
-			request := a.request(number)
+			request := a.Request(number)
 			out := answer(t, s, request)
-			if size, verdict := a.judge(number, out); verdict != dialogue.Good || size != len(out) {
+			if size, verdict := a.Answer(number, out); verdict != dialogue.Good || size != len(out) {
 				t.Fatalf("%s: %.80q is answered by %.80q: %d, %d", given, request, out, size, verdict)
 			}
 			key := a.key(number)
@@ -84,13 +84,13 @@ func TestLoad(t *testing.T) {
 	a := asked(t, "keys=50")
 	s := &store{values: map[string]*value{}}
 	for number := range a.keys {
-		out := answer(t, s, a.load(number))
-		if size, verdict := a.loaded(number, out); verdict != dialogue.Good || size != len(out) {
+		out := answer(t, s, (&loader{a}).Request(number))
+		if size, verdict := (&loader{a}).Answer(number, out); verdict != dialogue.Good || size != len(out) {
 			t.Fatalf("%q", out)
 		}
 	}
 	for number := range uint64(1000) {
-		if _, verdict := a.judge(number, answer(t, s, a.request(number))); verdict != dialogue.Good {
+		if _, verdict := a.Answer(number, answer(t, s, a.Request(number))); verdict != dialogue.Good {
 			t.Fatalf("operation %d: %d", number, verdict)
 		}
 	}
@@ -135,7 +135,7 @@ func TestJudge(t *testing.T) {
 		{set, "-OOM\r\n", 6, dialogue.Bad, ""},
 		{set, "$5\r\n", 0, dialogue.Alien, ""},
 	} {
-		size, verdict := tt.asker.judge(0, []byte(tt.head))
+		size, verdict := tt.asker.Answer(0, []byte(tt.head))
 		if size != tt.size || verdict != tt.verdict || verdict == dialogue.Alien && tt.asker == get && tt.asker.explain(0, []byte(tt.head)) != tt.why {
 			t.Errorf("%q: %d, %d, %q; want %d, %d, %q", tt.head, size, verdict, tt.asker.explain(0, []byte(tt.head)), tt.size, tt.verdict, tt.why)
 		}
