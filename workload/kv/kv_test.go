@@ -37,7 +37,7 @@ func TestWays(t *testing.T) {
 	for _, given := range []map[string]string{
 		{},
 		{"operation": "set"},
-		{"payload": "512KiB"},
+		{"payload": "512KiB", "clients": "8"},
 		{"payload": "512KiB", "operation": "set", "clients": "4", "keys": "1"},
 		{"payload": "1MiB", "operation": "mixed", "clients": "3", "keys": "3"},
 		{"payload": "1", "clients": "2", "pipeline": "100"},
@@ -51,12 +51,12 @@ func TestWays(t *testing.T) {
 			for range tries {
 				trial, result := r.Trial(t)
 				s, answered := trial.Sources[0], trial.Sinks[0].Total
+				if s.Doubt != "" { // other work has had the CPU
+					t.Log(s.Doubt, trial.Failure())
+					continue
+				}
 				if why := trial.Failure(); why != "" {
 					t.Fatal(why)
-				}
-				if s.Doubt != "" {
-					t.Log(s.Doubt)
-					continue
 				}
 				if s.Received != s.Sent || s.Sent == 0 || s.Errors > 0 || answered != s.Total && answered != s.Total+1 { // the farewell, if there was time for it
 					t.Errorf("%+v; %d were answered", s, answered)
