@@ -32,6 +32,9 @@ const (
 	// endLimit is how long a killed program is waited for at the end of its trial.
 	endLimit = 100 * time.Millisecond
 
+	// barely is how many times shorter than its trial the time may be in which a thread sees to a server.
+	barely = 10
+
 	// leavePoll is how often a server's client is looked for.
 	leavePoll = 20 * time.Millisecond
 	// surelyGone is how often in a row it must not be found.
@@ -164,12 +167,12 @@ type endpoint struct {
 	child   *process.Child
 	log     *os.File
 	seconds int
-	busy    cores         // while traffic flowed
-	served  process.Usage // of one that serves, from the opening to the close
-	span    int64         // ns of that
-	killed  bool          // as its role wants it
-	asked   bool          // to end, and it had not by itself
-	overdue string        // what it did not do in time
+	busy    cores  // while traffic flowed
+	served  cores  // of one that serves, from the opening to the close
+	span    int64  // ns of that
+	killed  bool   // as its role wants it
+	asked   bool   // to end, and it had not by itself
+	overdue string // what it did not do in time
 }
 
 func (e *endpoint) Sample() *traffic.Sample { return &e.sample }
@@ -205,7 +208,7 @@ func (e *endpoint) discard() {
 func (e *endpoint) Prepare(uint64) {
 	e.discard()
 	e.sample = traffic.Sample{Delivered: e.sample.Delivered[:0]}
-	e.busy, e.served, e.span, e.killed, e.asked, e.overdue = cores{}, process.Usage{}, 0, false, false, ""
+	e.busy, e.served, e.span, e.killed, e.asked, e.overdue = cores{}, cores{}, 0, false, false, ""
 	if e.recorder != nil {
 		e.recorder.Reset()
 	}
@@ -314,11 +317,15 @@ func end(child *process.Child) {
 
 // wait lets a server run for its trial.
 func (e *endpoint) wait(w traffic.Window) {
-	before := e.child.Usage()
+	before, from := e.child.Usage(), clock.Now()
 	if e.child.Wait(w.Close) {
 		return // what it says is the reason
 	}
-	e.served, e.span = e.child.Usage().Minus(before), w.Close-w.Open
+	// Where the CPU is full the thread comes late, and what it has seen stands for all of the trial.
+	e.served, e.span = per(e.child.Usage().Minus(before), time.Duration(clock.Now()-from)), w.Close-w.Open
+	if w.Close-from < (w.Close-w.Open)/barely {
+		e.overdue = fmt.Sprintf("was not watched: its thread had no CPU for %v of a trial of %v", time.Duration(from-w.Open), time.Duration(w.Close-w.Open))
+	}
 	e.killed = !e.child.Wait(w.Close + int64(traffic.DrainLimit))
 }
 
@@ -420,7 +427,7 @@ func (e *endpoint) Collect() {
 		return
 	}
 	if e.role.Stop == Serves {
-		e.sample.CPU, e.sample.User, e.sample.Span = int64(e.served.Run), int64(e.served.User), e.span
+		e.sample.CPU, e.sample.User, e.sample.Span = int64(e.served.run*float64(e.span)), int64(e.served.user*float64(e.span)), e.span
 		return
 	}
 	if e.busy.run == 0 || e.role.Lifelong { // or its thread woke up too late to read it: the program's whole run time, start included
