@@ -64,11 +64,11 @@ func newPath(t *testing.T) (map[workload.Side]workloadtest.Where, func(workload.
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s := l.Attrs().Statistics; side == workload.Source {
+		s := l.Attrs().Statistics
+		if side == workload.Source {
 			return s.TxPackets, s.TxBytes
-		} else {
-			return s.RxPackets, s.RxBytes
 		}
+		return s.RxPackets, s.RxBytes
 	}
 }
 
