@@ -50,11 +50,22 @@ const (
 	Over               // the request was a [ClientSpec.Farewell]: the trial is over when this is answered
 )
 
-// A Handler is a server's side of a protocol: it answers the one request that in begins with, by appending to out, which it returns. Taken is how many bytes
-// the request had. Of one that is not whole (Wait) it is how many it will have at least, as far as is known, so that there is room for them.
-//
-// It is called in the hot loop: once everything has its size it allocates nothing. The request is gone when it returns.
+// An Answerer is a server's side of a protocol.
+type Answerer interface {
+	// Serve answers the one request that in begins with, by appending to out, which it returns. Taken is how many bytes the request had. Of one that is not whole (Wait)
+	// it is how many it will have at least, as far as is known, so that there is room for them.
+	//
+	// It is called in the hot loop: once everything has its size it allocates nothing, and it is nosplit where it can be. The request is gone when it returns.
+	Serve(in, out []byte) (taken int, reply []byte, then Then)
+}
+
+// A Handler is an Answerer as a function: see [Asks].
 type Handler func(in, out []byte) (taken int, reply []byte, then Then)
+
+// Serve implements [Answerer].
+//
+//go:nosplit
+func (h Handler) Serve(in, out []byte) (int, []byte, Then) { return h(in, out) }
 
 // functions are an Asker.
 type functions struct {

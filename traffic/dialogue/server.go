@@ -14,8 +14,10 @@ import (
 type ServerSpec struct {
 	Local   netip.AddrPort
 	Options sock.Options // of the listening socket, which connections inherit; NoDelay is set in any case
-	Handler Handler
-	Longest int // bytes that a request has at most; 0: 64 KiB. Who sends a longer one is hung up on
+	Handler Handler      // where there is no Answerer
+	Longest int          // bytes that a request has at most; 0: 64 KiB. Who sends a longer one is hung up on
+
+	Answerer Answerer
 
 	// Of studies: the server stands still every so often, and spins before each answer.
 	StallEvery, StallFor time.Duration
@@ -74,6 +76,9 @@ func (p *peer) queued() bool { return p.sent < len(p.out) }
 func NewServer(spec ServerSpec) (*Server, error) {
 	if spec.Longest == 0 {
 		spec.Longest = readSize / 2
+	}
+	if spec.Answerer == nil {
+		spec.Answerer = spec.Handler
 	}
 	s := &Server{spec: spec, plant: traffic.NewDelay(spec.Plant), in: traffic.Buffer(readSize), out: traffic.Buffer(enough)[:0], socket: sock.Socket{FD: -1}}
 	var err error
@@ -171,11 +176,13 @@ func (s *Server) Run(_ uint64, w traffic.Window) {
 				s.accept()
 			case s.peers[i].FD < 0: // it has ended since
 			case s.peers[i].queued():
-				if write {
-					s.resume(i)
+				if write && s.resume(i) {
+					s.work(i, s.peers[i].in, s.peers[i].have)
 				}
 			case read:
-				s.hear(i)
+				if in, n := s.hear(i); n > 0 {
+					s.work(i, in, n)
+				}
 			}
 		}
 	}
@@ -251,12 +258,12 @@ func (s *Server) shut(i int) {
 	s.free = append(s.free, i)
 }
 
-// hear reads what has come on a connection and answers what is whole.
+// hear reads what has come on a connection, and returns it with what is not answered yet.
 //
 //go:nosplit
-func (s *Server) hear(i int) {
+func (s *Server) hear(i int) (in []byte, have int) {
 	p := &s.peers[i]
-	in := s.in
+	in = s.in
 	if p.have > 0 {
 		in = p.in
 	}
@@ -267,37 +274,36 @@ func (s *Server) hear(i int) {
 		s.shut(i)
 	case p.last: // nothing is read any more
 	default:
-		s.work(i, in, p.have+n)
+		return in, p.have + n
 	}
+	return nil, 0
 }
 
-// resume sends what is left of the answers to a connection, and goes on with its requests when it is gone.
+// resume sends what is left of the answers to a connection. It returns whether it is gone, and there are requests to go on with.
 //
 //go:nosplit
-func (s *Server) resume(i int) {
+func (s *Server) resume(i int) bool {
 	p := &s.peers[i]
 	n, errno := p.Send(&p.out[p.sent], len(p.out)-p.sent, sock.DontWait|sock.NoSignal)
 	switch errno {
 	case 0:
 		p.sent += n
 	case sock.Again, sock.Interrupted:
-		return
+		return false
 	default:
 		s.shut(i)
-		return
+		return false
 	}
 	if p.queued() {
-		return
+		return false
 	}
 	p.out, p.sent = p.out[:0], 0
 	if p.last {
 		s.shut(i)
-		return
+		return false
 	}
 	s.watcher.Output(i, p.Socket, false)
-	if p.have > 0 {
-		s.work(i, p.in, p.have)
-	}
+	return p.have > 0
 }
 
 // work answers the requests in the first n bytes of in, which are those of one connection, and keeps what cannot be answered yet.
@@ -311,7 +317,7 @@ func (s *Server) work(i int, in []byte, n int) {
 		then := Next
 		for at < n && then == Next && len(out) < enough {
 			var taken int
-			if taken, out, then = s.spec.Handler(in[at:n], out); then == Wait {
+			if taken, out, then = s.spec.Answerer.Serve(in[at:n], out); then == Wait {
 				room = taken
 				break
 			}

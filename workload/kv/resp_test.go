@@ -26,7 +26,7 @@ func asked(t testing.TB, given string) *asker {
 // answer lets a store answer one request, which it has to understand whole, and not before it is whole.
 func answer(t testing.TB, s *store, request []byte) []byte {
 	t.Helper()
-	n, out, then := s.handle(request, nil)
+	n, out, then := s.Serve(request, nil)
 	if n != len(request) || then != dialogue.Next {
 		t.Fatalf("%.80q: %d of %d bytes, %d", request, n, len(request), then)
 	}
@@ -82,7 +82,7 @@ func TestAsked(t *testing.T) {
 // A server is filled with a value for each key.
 func TestLoad(t *testing.T) {
 	a := asked(t, "keys=50")
-	s := &store{values: map[string]*value{}}
+	s := new(store)
 	for number := range a.keys {
 		out := answer(t, s, (&loader{a}).Request(number))
 		if size, verdict := (&loader{a}).Answer(number, out); verdict != dialogue.Good || size != len(out) {
@@ -198,7 +198,7 @@ func FuzzCommand(f *testing.F) {
 		args, n, wrong := s.parse(in)
 		switch {
 		case wrong != "":
-			if _, out, then := s.handle(in, nil); then != dialogue.HangUp || !bytes.HasSuffix(out, []byte("\r\n")) || bytes.Count(out, []byte("\r\n")) != 1 {
+			if _, out, then := s.Serve(in, nil); then != dialogue.HangUp || !bytes.HasSuffix(out, []byte("\r\n")) || bytes.Count(out, []byte("\r\n")) != 1 {
 				t.Fatalf("%q is answered by %q", in, out)
 			}
 			return
@@ -222,7 +222,7 @@ func FuzzCommand(f *testing.F) {
 				t.Fatalf("%q is whole already: %d, %q", in[:short], args, wrong)
 			}
 		}
-		taken, out, _ := s.handle(in, nil)
+		taken, out, _ := s.Serve(in, nil)
 		if taken != n || len(out) == 0 {
 			t.Fatalf("%q: %d bytes, answered by %q", in, taken, out)
 		}

@@ -19,7 +19,7 @@ func newServer(s workload.Spec) (traffic.Endpoint, error) {
 	case embedded:
 		st := newStore(workload.Keys(s.Params), s.Params.Size("payload"))
 		return dialogue.NewServer(dialogue.ServerSpec{
-			Local: s.Local, Options: s.SocketOptions(), Handler: st.handle, Longest: longestCommand,
+			Local: s.Local, Options: s.SocketOptions(), Answerer: st, Longest: longestCommand,
 			StallEvery: s.Stall.Every, StallFor: s.Stall.For, Plant: s.Plant,
 		})
 	case redis:

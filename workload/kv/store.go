@@ -2,7 +2,6 @@ package kv
 
 import (
 	"fmt"
-	"strconv"
 
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/traffic/dialogue"
@@ -23,23 +22,19 @@ const (
 	farewell = "*1\r\n$12\r\nNETTOLL.OVER\r\n"
 )
 
-// store is the embedded server: the values of keys, each as it is answered, a bulk string with its length.
-//
-// They are in a map. What a server does to find a value is no part of a network, but it is part of what the workload costs.
+// store is the embedded server: the values of keys, each as it is answered, a bulk string with its length. What its hot loop calls is nosplit.
 type store struct {
-	values map[string]*value
+	values table
 	memory int
 	args   [keptArgs]arg
 }
-
-type value struct{ bulk []byte }
 
 // arg is one argument of a command.
 type arg struct{ bulk, bytes []byte } // with its length before it and the end of the line behind it, and without
 
 // newStore makes one that has values for so many keys.
 func newStore(keys, payload int) *store {
-	s := &store{values: make(map[string]*value, keys)}
+	s := new(store)
 	noise := traffic.Payload((1 + keys) * payload)[payload:] // the first is what sources set
 	for i := range keys {
 		bulk := fmt.Appendf(make([]byte, 0, payload+lengthOf(payload)+len("$\r\n\r\n")), "$%d\r\n", payload)
@@ -49,13 +44,21 @@ func newStore(keys, payload int) *store {
 	return s
 }
 
-// put keeps a value, which is copied where there was none of at least its length. It returns false where there is no room.
+// put keeps a value. It returns false where there is no room.
+//
+//go:nosplit
 func (s *store) put(key, bulk []byte) bool {
-	v := s.values[string(key)]
-	if v != nil && len(bulk) <= cap(v.bulk) {
-		v.bulk = append(v.bulk[:0], bulk...)
-		return true
+	v := s.values.find(key)
+	if v == nil || len(bulk) > cap(v.bulk) {
+		return s.grow(v, key, bulk)
 	}
+	v.bulk = v.bulk[:len(bulk)]
+	copy(v.bulk, bulk)
+	return true
+}
+
+// grow makes room for a value that has none, or too little.
+func (s *store) grow(v *slot, key, bulk []byte) bool {
 	more := len(bulk)
 	if v != nil {
 		more -= cap(v.bulk)
@@ -67,15 +70,16 @@ func (s *store) put(key, bulk []byte) bool {
 	}
 	s.memory += more
 	if v == nil {
-		v = new(value)
-		s.values[string(key)] = v
+		v = s.values.add(key)
 	}
 	v.bulk = append(make([]byte, 0, len(bulk)), bulk...)
 	return true
 }
 
-// handle is the server's [dialogue.Handler].
-func (s *store) handle(in, out []byte) (int, []byte, dialogue.Then) {
+// Serve implements [dialogue.Answerer].
+//
+//go:nosplit
+func (s *store) Serve(in, out []byte) (int, []byte, dialogue.Then) {
 	args, n, wrong := s.parse(in)
 	switch {
 	case wrong != "":
@@ -89,6 +93,8 @@ func (s *store) handle(in, out []byte) (int, []byte, dialogue.Then) {
 
 // parse reads the command that in begins with. It returns how many arguments the command has, of which the first few are kept, and how many bytes; where it is not whole it has
 // no arguments, and so many bytes at least; where it is none it says why.
+//
+//go:nosplit
 func (s *store) parse(in []byte) (args, n int, wrong string) {
 	if in[0] != '*' {
 		return 0, 0, "commands are arrays"
@@ -128,6 +134,8 @@ func (s *store) parse(in []byte) (args, n int, wrong string) {
 }
 
 // execute answers a command of so many arguments.
+//
+//go:nosplit
 func (s *store) execute(args int, out []byte) ([]byte, dialogue.Then) {
 	name, key := s.args[0].bytes, s.args[1].bytes
 	switch {
@@ -135,7 +143,7 @@ func (s *store) execute(args int, out []byte) ([]byte, dialogue.Then) {
 		if args != 2 {
 			return wrongArgs(out, "get"), dialogue.Next
 		}
-		if v := s.values[string(key)]; v != nil {
+		if v := s.values.find(key); v != nil {
 			return append(out, v.bulk...), dialogue.Next
 		}
 		return append(out, missing...), dialogue.Next
@@ -162,8 +170,12 @@ func (s *store) execute(args int, out []byte) ([]byte, dialogue.Then) {
 	case is(name, "NETTOLL.OVER"):
 		return append(out, ok...), dialogue.Over
 	}
+	return unknown(out, name), dialogue.Next
+}
+
+func unknown(out, name []byte) []byte {
 	const quoted = 32 // bytes
-	return append(append(append(out, "-ERR unknown command "...), strconv.Quote(string(name[:min(len(name), quoted)]))...), "\r\n"...), dialogue.Next
+	return fmt.Appendf(out, "-ERR unknown command %q\r\n", name[:min(len(name), quoted)])
 }
 
 func wrongArgs(out []byte, name string) []byte {
@@ -171,6 +183,8 @@ func wrongArgs(out []byte, name string) []byte {
 }
 
 // is says whether a command has a name, which is given in capital letters, in letters of either case.
+//
+//go:nosplit
 func is(name []byte, want string) bool {
 	if len(name) != len(want) {
 		return false
