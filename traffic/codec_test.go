@@ -7,9 +7,24 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/clock"
 )
 
+// failed is the request that a numbered exchange has an error for.
+const failed = 3
+
+// numbered has messages of its own. They are a header, for the server of these tests, and could be anything.
+type numbered struct{}
+
+func (numbered) Put(out []byte, seq uint64) int {
+	PutHeader((*[HeaderSize]byte)(out), 0, seq, 0)
+	return HeaderSize + 1
+}
+
+func (numbered) Read(in []byte) (seq uint64, answers, right bool) {
+	_, seq, _ = Header((*[HeaderSize]byte)(in))
+	return seq, len(in) == HeaderSize, seq != failed
+}
+
 // Where a protocol has messages of its own, those are sent and understood; an answer that says that something failed is none of those received, nor lost.
 func TestExchangeCodec(t *testing.T) {
-	const failed = 3
 	for name, kind := range map[string]func() Exchange{
 		"one in flight":  func() Exchange { return Exchange{} },
 		"four in flight": func() Exchange { return Exchange{InFlight: 4} },
@@ -18,16 +33,7 @@ func TestExchangeCodec(t *testing.T) {
 			e := new(Exchange)
 			*e = kind()
 			peer := exchange(t, e)
-			e.Codec = Codec{
-				Put: func(out []byte, seq uint64) int {
-					PutHeader((*[HeaderSize]byte)(out), 0, seq, 0) // of the answers' server here; it could be anything
-					return HeaderSize + 1
-				},
-				Read: func(in []byte) (seq uint64, answers, right bool) {
-					_, seq, _ = Header((*[HeaderSize]byte)(in))
-					return seq, len(in) == HeaderSize, seq != failed
-				},
-			}
+			e.Codec = numbered{}
 			stop := serve(t, peer, func(seq uint64, send func(trial, seq uint64)) bool {
 				send(0, seq)
 				return seq != Marker

@@ -50,7 +50,7 @@ type Exchange struct {
 	OutAt     int           // where the header is in a request
 	InAt      int           // and in what is received for an answer
 	Echo      Echo          // how requests are ICMP's
-	Codec     Codec         // how they are another protocol's, which has no room for a header
+	Codec     Codec         // how they are another protocol's, which has no room for a header; nil: they are not
 	Spin      bool          // keep asking
 	Compact   bool          // requests and answers are too short for a header: see compact
 	Stamped   bool          // with timestamps, one in flight: see stamp
@@ -84,13 +84,13 @@ type Exchange struct {
 	stamped stampedTrip
 }
 
-// A Codec writes and reads the messages of a protocol that knows nothing of trials; without functions there is none. Both are called in the loop: they
-// allocate nothing and are nosplit.
-type Codec struct {
+// A Codec writes and reads the messages of a protocol that knows nothing of trials. Both methods are called in the loop: they allocate nothing and are nosplit.
+// (As function values they would be called by others that the compiler makes, which have a stack check.)
+type Codec interface {
 	// Put writes the request of a number, or for [Marker] that which says that the trial is over, and returns its length.
-	Put func(out []byte, seq uint64) int
+	Put(out []byte, seq uint64) int
 	// Read returns the number of the request that a message answers, whether it answers one of this trial, and whether it says what it should.
-	Read func(in []byte) (seq uint64, answers, right bool)
+	Read(in []byte) (seq uint64, answers, right bool)
 }
 
 // request is one that waits for its answer.
@@ -292,7 +292,7 @@ func (e *Exchange) send(seq uint64, since int64, size int) bool {
 	switch {
 	case e.Compact:
 		e.Out[0] = e.compact(seq)
-	case e.Codec.Put != nil:
+	case e.Codec != nil:
 		size = e.Codec.Put(e.Out, seq)
 	default:
 		PutHeader((*[HeaderSize]byte)(e.Out[e.OutAt:]), e.trial, seq, since)
@@ -318,7 +318,7 @@ func (e *Exchange) answers(n int, seq uint64) bool {
 //
 //go:nosplit
 func (e *Exchange) header(n int) (trial, seq uint64, ok bool) {
-	if e.Codec.Read != nil {
+	if e.Codec != nil {
 		seq, ok, right := e.Codec.Read(e.In[:n])
 		e.wrong = !right
 		return e.trial, seq, ok

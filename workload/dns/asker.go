@@ -45,10 +45,10 @@ func (a *asker) begin(trial uint64) {
 	a.first, a.next = uint16(trial*40503), 0 // 2^16 divided by the golden ratio: ids of trials after one another lie far apart
 }
 
-// put writes the query of a number and returns its length.
+// Put implements [traffic.Codec]: it writes the query of a number and returns its length.
 //
 //go:nosplit
-func (a *asker) put(out []byte, seq uint64) int {
+func (a *asker) Put(out []byte, seq uint64) int {
 	if seq == traffic.Marker {
 		return copy(out, a.marker[:])
 	}
@@ -59,11 +59,11 @@ func (a *asker) put(out []byte, seq uint64) int {
 	return n
 }
 
-// read returns the number of the query that a message answers: of those with its id the last that was asked. It says whether it answers one, by its id and its
+// Read implements [traffic.Codec]: it returns the number of the query that a message answers: of those with its id the last that was asked. It says whether it answers one, by its id and its
 // question, and whether it says what it should.
 //
 //go:nosplit
-func (a *asker) read(m []byte) (seq uint64, answers, right bool) {
+func (a *asker) Read(m []byte) (seq uint64, answers, right bool) {
 	if len(m) < headerSize || get16(m, 2)&(flagResponse|opcodeMask) != flagResponse {
 		return 0, false, false
 	}

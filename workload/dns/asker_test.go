@@ -33,7 +33,7 @@ func TestRoundTrips(t *testing.T) {
 		out, in := make([]byte, max(a.size, markerSize)), make([]byte, messageMax)
 		seen := map[string]bool{}
 		for seq := range uint64(70000) {
-			q := out[:a.put(out, seq)]
+			q := out[:a.Put(out, seq)]
 			if seq < 100 {
 				var m dnsmessage.Message
 				if err := m.Unpack(q); err != nil || len(m.Questions) != 1 {
@@ -42,19 +42,19 @@ func TestRoundTrips(t *testing.T) {
 				seen[m.Questions[0].Name.String()] = true
 			}
 			m := in[:z.answer(in, q, false)]
-			if got, answers, right := a.read(m); got != seq || !answers || !right || len(m) != a.most {
+			if got, answers, right := a.Read(m); got != seq || !answers || !right || len(m) != a.most {
 				t.Fatalf("%+v: answer %x to query %d: %d, %t, %t; %d bytes, want %d", tt, m, seq, got, answers, right, len(m), a.most)
 			}
 		}
 		if len(seen) != len(a.order) {
 			t.Errorf("%d of %d names in as many queries", len(seen), len(a.order))
 		}
-		m := in[:z.answer(in, out[:a.put(out, traffic.Marker)], false)]
-		if got, answers, _ := a.read(m); got != traffic.Marker || !answers {
+		m := in[:z.answer(in, out[:a.Put(out, traffic.Marker)], false)]
+		if got, answers, _ := a.Read(m); got != traffic.Marker || !answers {
 			t.Errorf("the answer to the marker is %d, %t", got, answers)
 		}
 		a.begin(8)
-		if _, answers, _ := a.read(m); answers {
+		if _, answers, _ := a.Read(m); answers {
 			t.Error("the marker of another trial is this one's")
 		}
 	}
@@ -67,7 +67,7 @@ func TestWrong(t *testing.T) {
 	const asked = 5
 	var q []byte
 	for seq := range uint64(asked + 1) {
-		q = out[:a.put(out, seq)]
+		q = out[:a.Put(out, seq)]
 	}
 	good := slices.Clone(in[:z.answer(in, q, false)])
 	question := headerSize + questionAt + 4
@@ -97,16 +97,16 @@ func TestWrong(t *testing.T) {
 		{"with a record of another class", func(m []byte) []byte { m[question+5] = 3; return m }, true, false},
 		{"with a longer address", func(m []byte) []byte { m[question+11] = 16; return m }, true, false},
 	} {
-		got, answers, right := a.read(tt.change(slices.Clone(good)))
+		got, answers, right := a.Read(tt.change(slices.Clone(good)))
 		if answers != tt.answers || answers && (right != tt.right || got != asked) {
 			t.Errorf("%s: %d, %t, %t", tt.what, got, answers, right)
 		}
 	}
-	if _, answers, _ := a.read(good); !answers {
+	if _, answers, _ := a.Read(good); !answers {
 		t.Error("the answer is gone")
 	}
 	a.begin(8)
-	if _, answers, _ := a.read(good); answers {
+	if _, answers, _ := a.Read(good); answers {
 		t.Error("an answer before the first query")
 	}
 }
@@ -122,7 +122,7 @@ func TestSeed(t *testing.T) {
 		var all []byte
 		out := make([]byte, a.size)
 		for seq := range uint64(200) {
-			all = append(all, out[:a.put(out, seq)]...)
+			all = append(all, out[:a.Put(out, seq)]...)
 		}
 		return all
 	}
@@ -157,10 +157,10 @@ func FuzzRead(f *testing.F) {
 	a, z := anAsker(f, typeA, 2, 1232)
 	out, in := make([]byte, max(a.size, markerSize)), make([]byte, messageMax)
 	for seq := range uint64(3) {
-		f.Add(slices.Clone(in[:z.answer(in, out[:a.put(out, seq)], false)]))
+		f.Add(slices.Clone(in[:z.answer(in, out[:a.Put(out, seq)], false)]))
 	}
 	f.Fuzz(func(t *testing.T, m []byte) {
-		seq, answers, right := a.read(m)
+		seq, answers, right := a.Read(m)
 		if answers && seq != traffic.Marker && seq >= a.next {
 			t.Errorf("%x answers query %d of %d", m, seq, a.next)
 		}

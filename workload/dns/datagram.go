@@ -46,7 +46,7 @@ func (s side) source() (traffic.Endpoint, error) {
 		return nil, err
 	}
 	e := &source{asker: a, Exchange: traffic.Exchange{
-		Codec: traffic.Codec{Put: a.put, Read: a.read}, Out: traffic.Buffer(max(a.size, markerSize)), In: traffic.Buffer(ednsLimit),
+		Codec: a, Out: traffic.Buffer(max(a.size, markerSize)), In: traffic.Buffer(ednsLimit),
 		InFlight: outstanding(s.Params), Schedule: schedule,
 	}}
 	for i := range clients {

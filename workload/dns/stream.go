@@ -32,7 +32,7 @@ func (s side) streamSource() (traffic.Endpoint, error) {
 	c, err := dialogue.NewClient(dialogue.ClientSpec{
 		Local: s.Local, Remote: s.Remote, Options: s.SocketOptions(), Connections: s.Params.Count("clients"), Pipeline: s.Params.Count("in-flight"),
 		Schedule: schedule, Farewell: bye, Leave: reply,
-		Asks: dialogue.Asks{Request: a.frame(), Answer: a.judge, Head: frame + a.most, Explain: explain},
+		Asks: dialogue.Asks{Asker: &framed{a, traffic.Buffer(frame + a.size)}, Head: frame + a.most, Explain: explain},
 	})
 	if err != nil {
 		return nil, err
@@ -52,32 +52,37 @@ func (s *streamSource) Prepare(trial uint64) {
 	s.Client.Prepare(trial)
 }
 
-// frame returns what makes the query of a number, with its length.
-func (a *asker) frame() func(number uint64) []byte {
-	buf := traffic.Buffer(frame + a.size)
-	return func(number uint64) []byte {
-		put16(buf, 0, uint16(a.put(buf[frame:], number)))
-		return buf
-	}
+// framed is an asker whose messages have their length before them.
+type framed struct {
+	*asker
+	buf []byte
 }
 
-// judge judges the answer to the query of a number.
+// Request implements [dialogue.Asker].
 //
 //go:nosplit
-func (a *asker) judge(number uint64, head []byte) (size int, v dialogue.Verdict) {
+func (f *framed) Request(number uint64) []byte {
+	put16(f.buf, 0, uint16(f.Put(f.buf[frame:], number)))
+	return f.buf
+}
+
+// Answer implements [dialogue.Asker].
+//
+//go:nosplit
+func (f *framed) Answer(number uint64, head []byte) (size int, v dialogue.Verdict) {
 	if len(head) < frame {
 		return 0, dialogue.Partial
 	}
 	size = frame + int(get16(head, 0))
-	if len(head) < size && len(head) < frame+a.most {
+	if len(head) < size && len(head) < frame+f.most {
 		return 0, dialogue.Partial
 	}
 	m := head[frame:min(size, len(head))]
-	service := int(a.order[number%uint64(len(a.order))])
+	service := int(f.order[number%uint64(len(f.order))])
 	switch {
-	case len(m) < headerSize || get16(m, 0) != a.first+uint16(number) || get16(m, 2)&(flagResponse|opcodeMask) != flagResponse || !a.answers(m, service):
+	case len(m) < headerSize || get16(m, 0) != f.first+uint16(number) || get16(m, 2)&(flagResponse|opcodeMask) != flagResponse || !f.answers(m, service):
 		return size, dialogue.Alien
-	case !a.right(m, service):
+	case !f.right(m, service):
 		return size, dialogue.Bad
 	default:
 		return size, dialogue.Good
@@ -103,33 +108,39 @@ func explain(_ uint64, head []byte) string {
 
 // streamSink answers on connections.
 func (s side) streamSink() (traffic.Endpoint, error) {
+	a := &answerer{zone: s.zone(), out: traffic.Buffer(messageMax)}
+	putMarker(&a.marker, 0)
 	return dialogue.NewServer(dialogue.ServerSpec{
-		Local: s.Local, Options: s.SocketOptions(), Handler: s.handler(), StallEvery: s.Stall.Every, StallFor: s.Stall.For, Plant: s.Plant,
+		Local: s.Local, Options: s.SocketOptions(), Answerer: a, StallEvery: s.Stall.Every, StallFor: s.Stall.For, Plant: s.Plant,
 	})
 }
 
-// handler returns what answers the queries of a stream.
-func (s side) handler() dialogue.Handler {
-	z, out := s.zone(), traffic.Buffer(messageMax)
-	var marker [markerSize]byte
-	putMarker(&marker, 0)
-	return func(in, reply []byte) (taken int, _ []byte, then dialogue.Then) {
-		if len(in) < frame {
-			return frame, reply, dialogue.Wait
-		}
-		taken = frame + int(get16(in, 0))
-		if len(in) < taken {
-			return taken, reply, dialogue.Wait
-		}
-		m := in[frame:taken]
-		n := z.answer(out, m, true)
-		if n == 0 { // it is no query, and nor will the next be
-			return taken, reply, dialogue.HangUp
-		}
-		reply = append(append(reply, byte(n>>8), byte(n)), out[:n]...)
-		if marks(m, &marker) {
-			return taken, reply, dialogue.Over
-		}
-		return taken, reply, dialogue.Next
+// answerer answers the queries of a stream.
+type answerer struct {
+	zone   *zone
+	out    []byte
+	marker [markerSize]byte
+}
+
+// Serve implements [dialogue.Answerer].
+//
+//go:nosplit
+func (a *answerer) Serve(in, reply []byte) (taken int, _ []byte, then dialogue.Then) {
+	if len(in) < frame {
+		return frame, reply, dialogue.Wait
 	}
+	taken = frame + int(get16(in, 0))
+	if len(in) < taken {
+		return taken, reply, dialogue.Wait
+	}
+	m := in[frame:taken]
+	n := a.zone.answer(a.out, m, true)
+	if n == 0 { // it is no query, and nor will the next be
+		return taken, reply, dialogue.HangUp
+	}
+	reply = append(append(reply, byte(n>>8), byte(n)), a.out[:n]...)
+	if marks(m, &a.marker) {
+		return taken, reply, dialogue.Over
+	}
+	return taken, reply, dialogue.Next
 }
