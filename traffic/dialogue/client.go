@@ -216,7 +216,6 @@ func NewClient(spec ClientSpec) (*Client, error) {
 	}
 	longest := max(spec.Asks.Head, spec.Load.Head, 1)
 	c.in, c.out, c.trouble.head = traffic.Buffer(longest+readSize), traffic.Buffer(gather), make([]byte, longest)
-	c.spec.Asks, c.spec.Load = spec.Asks.whole(), spec.Load.whole()
 	c.farewell = Asks{Asker: &farewell{spec.Farewell, spec.Leave}, Head: 1}
 	deepest := spec.Pipeline
 	if spec.Loads > 0 {

@@ -26,29 +26,38 @@ func TestMain(m *testing.M) {
 
 // The protocol of these tests: a request is a line "N SIZE\n", its answer a line "N SIZE\n" and so many bytes. The request "bye\n" is answered by "bye\n", "no\n" by "-no\n".
 func asks(size int) dialogue.Asks {
-	line := make([]byte, 0, 64)
-	return dialogue.Asks{
-		Request: func(number uint64) []byte {
-			line = fmt.Appendf(line[:0], "%d %d\n", number, size)
-			return line
-		},
-		Answer: func(number uint64, head []byte) (int, dialogue.Verdict) {
-			end := bytes.IndexByte(head, '\n')
-			switch {
-			case end < 0:
-				return 0, dialogue.Partial
-			case head[0] == '-':
-				return end + 1, dialogue.Bad
-			case string(head[:end]) != fmt.Sprintf("%d %d", number, size):
-				return 0, dialogue.Alien
-			}
-			return end + 1 + size, dialogue.Good
-		},
-		Head: 64,
-	}
+	return dialogue.Asks{Asker: &lines{size: size}, Head: 64}
 }
 
-func handler(renew bool) dialogue.Handler {
+type lines struct {
+	size int
+	line []byte
+}
+
+func (l *lines) Request(number uint64) []byte {
+	l.line = fmt.Appendf(l.line[:0], "%d %d\n", number, l.size)
+	return l.line
+}
+
+func (l *lines) Answer(number uint64, head []byte) (int, dialogue.Verdict) {
+	end := bytes.IndexByte(head, '\n')
+	switch {
+	case end < 0:
+		return 0, dialogue.Partial
+	case head[0] == '-':
+		return end + 1, dialogue.Bad
+	case string(head[:end]) != fmt.Sprintf("%d %d", number, l.size):
+		return 0, dialogue.Alien
+	}
+	return end + 1 + l.size, dialogue.Good
+}
+
+// answerer is one that is a function.
+type answerer func(in, out []byte) (int, []byte, dialogue.Then)
+
+func (a answerer) Serve(in, out []byte) (int, []byte, dialogue.Then) { return a(in, out) }
+
+func handler(renew bool) answerer {
 	return func(in, out []byte) (int, []byte, dialogue.Then) {
 		end := bytes.IndexByte(in, '\n')
 		if end < 0 {
@@ -134,7 +143,7 @@ func TestWays(t *testing.T) {
 				runtime.LockOSThread()
 				defer runtime.UnlockOSThread()
 				at := netip.AddrPortFrom(loopback, workloadtest.FreePort())
-				server, err := dialogue.NewServer(dialogue.ServerSpec{Local: at, Handler: handler(tt.spec.Renew)})
+				server, err := dialogue.NewServer(dialogue.ServerSpec{Local: at, Answerer: handler(tt.spec.Renew)})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -293,7 +302,7 @@ func TestAbsent(t *testing.T) {
 		t.Errorf("given up after %v", took)
 	}
 	time.AfterFunc(100*time.Millisecond, func() {
-		server, err := dialogue.NewServer(dialogue.ServerSpec{Local: at, Handler: handler(false)})
+		server, err := dialogue.NewServer(dialogue.ServerSpec{Local: at, Answerer: handler(false)})
 		if err != nil {
 			t.Error(err)
 			return

@@ -79,7 +79,7 @@ func TestPortsExhausted(t *testing.T) {
 			var server *dialogue.Server
 			var c *dialogue.Client
 			if err := m.Do(func() (err error) {
-				if server, err = dialogue.NewServer(dialogue.ServerSpec{Local: at, Handler: handler(tt.spec.Renew)}); err != nil {
+				if server, err = dialogue.NewServer(dialogue.ServerSpec{Local: at, Answerer: handler(tt.spec.Renew)}); err != nil {
 					return err
 				}
 				spec := tt.spec
@@ -111,7 +111,7 @@ func TestNoDescriptors(t *testing.T) {
 	workloadtest.Loopback(t)
 	for _, renew := range []bool{false, true} {
 		at := netip.AddrPortFrom(loopback, workloadtest.FreePort())
-		server, err := dialogue.NewServer(dialogue.ServerSpec{Local: at, Handler: handler(renew)})
+		server, err := dialogue.NewServer(dialogue.ServerSpec{Local: at, Answerer: handler(renew)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -199,7 +199,7 @@ func TestServerDies(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			at := netip.AddrPortFrom(loopback, workloadtest.FreePort())
-			server, err := dialogue.NewServer(dialogue.ServerSpec{Local: at, Handler: handler(spec.Renew)})
+			server, err := dialogue.NewServer(dialogue.ServerSpec{Local: at, Answerer: handler(spec.Renew)})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -165,14 +165,14 @@ func (c *Client) push(i int) bool {
 	mask := uint64(len(p.asked) - 1)
 	for p.sending < p.next {
 		r := &p.asked[p.sending&mask]
-		data := c.asks.Asker.Request(r.number)
+		data := c.asks.Request(r.number)
 		r.size = len(data)
 		data = data[p.at:]
 		end := p.sending + 1
 		if end < p.next && len(data) < len(c.out) {
 			n := copy(c.out, data)
 			for ; end < p.next; end++ {
-				more := c.asks.Asker.Request(p.asked[end&mask].number)
+				more := c.asks.Request(p.asked[end&mask].number)
 				if n+len(more) > len(c.out) {
 					break
 				}
@@ -307,7 +307,7 @@ func (c *Client) read(p *connection, n int, now int64, w traffic.Window) bool {
 		}
 		r := &p.asked[p.first&uint64(len(p.asked)-1)]
 		if p.left == 0 {
-			size, verdict := c.asks.Asker.Answer(r.number, c.in[at:n])
+			size, verdict := c.asks.Answer(r.number, c.in[at:n])
 			switch {
 			case verdict == Partial && n-at < c.asks.Head:
 				p.kept = copy(p.head, c.in[at:n])

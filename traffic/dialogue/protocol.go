@@ -11,7 +11,9 @@ const (
 	Alien                  // it is no answer to this request. The trial fails: what follows cannot be told apart any more
 )
 
-// An Asker is a client's side of a protocol. Both methods are called in the hot loop: they allocate nothing, and are nosplit where they can be.
+// An Asker is a client's side of a protocol. Both methods are called in the hot loop: they allocate nothing, and are nosplit where they can be. (They are
+// methods because a nosplit one is that when it is called by an interface; a function value is called by another function, which the compiler
+// makes with a stack check: there the Go scheduler takes the thread, up to a hundred times a second.)
 type Asker interface {
 	// Request returns the bytes of the request of a number. It is a pure function: it is called again where the socket did not take all of them. What
 	// it returns holds until it is called again.
@@ -23,13 +25,9 @@ type Asker interface {
 	Answer(number uint64, head []byte) (size int, v Verdict)
 }
 
-// Asks are what a client asks: an Asker or, as functions, its two methods. (A method that is nosplit is that when it is called as one of an interface. As
-// a function value it is called by another that the compiler makes, which has a stack check: there the Go scheduler takes the thread, up to a hundred
-// times a second.)
+// Asks are what a client asks.
 type Asks struct {
-	Asker   Asker
-	Request func(number uint64) []byte
-	Answer  func(number uint64, head []byte) (size int, v Verdict)
+	Asker
 
 	// Head is by how many bytes an answer's length is known at the latest, 1 to 32 KiB: who does not know it by then has got no answer.
 	Head int
@@ -57,38 +55,6 @@ type Answerer interface {
 	//
 	// It is called in the hot loop: once everything has its size it allocates nothing, and it is nosplit where it can be. The request is gone when it returns.
 	Serve(in, out []byte) (taken int, reply []byte, then Then)
-}
-
-// A Handler is an Answerer as a function: see [Asks].
-type Handler func(in, out []byte) (taken int, reply []byte, then Then)
-
-// Serve implements [Answerer].
-//
-//go:nosplit
-func (h Handler) Serve(in, out []byte) (int, []byte, Then) { return h(in, out) }
-
-// functions are an Asker.
-type functions struct {
-	request func(number uint64) []byte
-	answer  func(number uint64, head []byte) (size int, v Verdict)
-}
-
-// Request implements [Asker].
-//
-//go:nosplit
-func (f *functions) Request(number uint64) []byte { return f.request(number) }
-
-// Answer implements [Asker].
-//
-//go:nosplit
-func (f *functions) Answer(number uint64, head []byte) (int, Verdict) { return f.answer(number, head) }
-
-// whole returns asks that have an Asker.
-func (a Asks) whole() Asks {
-	if a.Asker == nil {
-		a.Asker = &functions{a.Request, a.Answer}
-	}
-	return a
 }
 
 // farewell asks for nothing but the end.

@@ -14,7 +14,6 @@ import (
 type ServerSpec struct {
 	Local   netip.AddrPort
 	Options sock.Options // of the listening socket, which connections inherit; NoDelay is set in any case
-	Handler Handler      // where there is no Answerer
 	Longest int          // bytes that a request has at most; 0: 64 KiB. Who sends a longer one is hung up on
 
 	Answerer Answerer
@@ -76,9 +75,6 @@ func (p *peer) queued() bool { return p.sent < len(p.out) }
 func NewServer(spec ServerSpec) (*Server, error) {
 	if spec.Longest == 0 {
 		spec.Longest = readSize / 2
-	}
-	if spec.Answerer == nil {
-		spec.Answerer = spec.Handler
 	}
 	s := &Server{spec: spec, plant: traffic.NewDelay(spec.Plant), in: traffic.Buffer(readSize), out: traffic.Buffer(enough)[:0], socket: sock.Socket{FD: -1}}
 	var err error

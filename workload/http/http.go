@@ -106,7 +106,7 @@ func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
 		return newNginx(s)
 	case s.Side == workload.Sink:
 		return dialogue.NewServer(dialogue.ServerSpec{
-			Local: s.Local, Options: s.SocketOptions(), Handler: newServer(s.Params.Size("payload")).handle,
+			Local: s.Local, Options: s.SocketOptions(), Answerer: newServer(s.Params.Size("payload")),
 			StallEvery: s.Stall.Every, StallFor: s.Stall.For, Plant: s.Plant,
 		})
 	}
@@ -122,7 +122,7 @@ func newSource(s workload.Spec) (traffic.Endpoint, error) {
 	c := &client{request: ask("GET", pagePath, s.Remote, renew), want: s.Params.Size("payload")}
 	spec := dialogue.ClientSpec{
 		Local: s.Local, Remote: s.Remote, Options: s.SocketOptions(), Connections: s.Params.Count("clients"), Schedule: schedule,
-		Asks:  dialogue.Asks{Request: c.next, Answer: c.judge, Explain: c.explain, Head: headLimit},
+		Asks:  dialogue.Asks{Asker: c, Explain: c.explain, Head: headLimit},
 		Renew: renew, Fresh: s.Params["server"] == nginx,
 	}
 	if s.Params["server"] == embedded {

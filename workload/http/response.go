@@ -81,13 +81,13 @@ type client struct {
 	seenSize int
 }
 
-// next implements [dialogue.Asks].
+// Request implements [dialogue.Asker].
 //
 //go:nosplit
-func (c *client) next(uint64) []byte { return c.request }
+func (c *client) Request(uint64) []byte { return c.request }
 
-// judge implements [dialogue.Asks].
-func (c *client) judge(_ uint64, b []byte) (int, dialogue.Verdict) {
+// Answer implements [dialogue.Asker].
+func (c *client) Answer(_ uint64, b []byte) (int, dialogue.Verdict) {
 	if n := c.seenSize; n > 0 && len(b) >= n && string(b[:n]) == string(c.seen[:n]) {
 		return n + c.want, dialogue.Good
 	}

@@ -77,10 +77,10 @@ func TestJudge(t *testing.T) {
 	} {
 		c := client{want: 5}
 		for _, seen := range []bool{false, true} {
-			if size, v := c.judge(0, []byte(tt.in)); v != tt.want || v != dialogue.Partial && size != tt.size {
+			if size, v := c.Answer(0, []byte(tt.in)); v != tt.want || v != dialogue.Partial && size != tt.size {
 				t.Errorf("%q (seen: %v): %d bytes, verdict %d, want %d, %d", tt.in, seen, size, v, tt.size, tt.want)
 			}
-			if size, v := c.judge(0, []byte(page+"HTTP")); size != len(page) || v != dialogue.Good {
+			if size, v := c.Answer(0, []byte(page+"HTTP")); size != len(page) || v != dialogue.Good {
 				t.Errorf("a page after %q: %d bytes, verdict %d", tt.in, size, v)
 			}
 		}
@@ -121,10 +121,10 @@ func FuzzJudgePieces(f *testing.F) {
 	f.Add([]byte("HTTP/1.1 404 Not Found\r\nContent-Length: 3\r\n\r\nno\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		whole := client{want: 5}
-		size, v := whole.judge(0, b)
+		size, v := whole.Answer(0, b)
 		pieces := client{want: 5}
 		for n := range b {
-			s, w := pieces.judge(0, b[:n+1])
+			s, w := pieces.Answer(0, b[:n+1])
 			if w == dialogue.Partial {
 				continue
 			}

@@ -31,8 +31,8 @@ const dateFormat = "Mon, 02 Jan 2006 15:04:05 GMT"
 
 func newServer(size int) *server { return &server{page: traffic.Payload(size)} }
 
-// handle implements [dialogue.Handler].
-func (s *server) handle(in, out []byte) (int, []byte, dialogue.Then) {
+// Serve implements [dialogue.Answerer].
+func (s *server) Serve(in, out []byte) (int, []byte, dialogue.Then) {
 	r, status, whole := parseRequest(in)
 	switch {
 	case !whole:

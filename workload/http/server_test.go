@@ -51,7 +51,7 @@ func TestHandle(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newServer(5)
-			taken, out, then := s.handle([]byte(tt.in), nil)
+			taken, out, then := s.Serve([]byte(tt.in), nil)
 			want := tt.taken
 			if want == 0 {
 				want = len(tt.in)
@@ -96,8 +96,8 @@ func answer(t testing.TB, in string, out []byte) *http.Response {
 func TestBothEnds(t *testing.T) {
 	for _, size := range []int{0, 1, 615, 1 << 20} {
 		s, c := newServer(size), client{want: size}
-		_, out, _ := s.handle([]byte(get), nil)
-		if n, v := c.judge(0, out); v != dialogue.Good || n != len(out) || !bytes.HasSuffix(out, s.page) {
+		_, out, _ := s.Serve([]byte(get), nil)
+		if n, v := c.Answer(0, out); v != dialogue.Good || n != len(out) || !bytes.HasSuffix(out, s.page) {
 			t.Errorf("page of %d bytes: %d of %d bytes, verdict %d", size, n, len(out), v)
 		}
 	}
@@ -110,7 +110,7 @@ func FuzzHandle(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		s := newServer(5)
-		taken, out, then := s.handle(b, nil)
+		taken, out, then := s.Serve(b, nil)
 		if then == dialogue.Wait {
 			if len(out) > 0 || taken <= len(b) {
 				t.Fatalf("%q: waits for %d bytes, answers %q", b, taken, out)
