@@ -73,7 +73,7 @@ func comparisons() []comparison {
 		{"tcp-crr, 1 byte: connections a second", "tcp-crr(payload=1", "netperf", "connection_rate", 0.95},
 		{"kv get, 1 KiB, 50 clients, of redis-server: answers a second", "kv(payload=1024,server=redis", "redis-benchmark", "transaction_rate", 0.95},
 		{"http, 615 bytes, 50 clients, of nginx: answers a second", "http(payload=615,server=nginx", "wrk", "transaction_rate", 0.9},
-		{"dns over UDP: answers a second", "dns(transport=udp", "dnsperf", "transaction_rate", 0.9},
+		{"dns over UDP, 64 in flight: answers a second", "dns(transport=udp,in-flight=64", "dnsperf", "transaction_rate", 0.9},
 	} {
 		all = append(all, comparison{what: rate.what, load: rate.load, against: rate.load, driver: rate.driver, metric: rate.metric, limit: rate.limit, text: perSecond})
 	}
