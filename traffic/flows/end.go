@@ -49,7 +49,6 @@ type Lane struct {
 	ahead uint64 // messages below this number are due
 	due   int64  // ns of the clock: when the next one is
 	turn  int    // which flow of it has that
-	total uint64 // how many were sent in this trial
 }
 
 // A Message is one that has come.
@@ -59,6 +58,12 @@ type Message struct {
 	Size int    // bytes
 	Due  int64  // ns since the sender's opening
 	Came int64  // ns since the receiver's
+}
+
+// A Hearer does something with messages. (It is an interface, and no function, for the reason that dialogue.Asker is.)
+type Hearer interface {
+	// Heard is called in the hot loop: it allocates nothing, does not block, and is nosplit.
+	Heard(m *Message)
 }
 
 // An End is one side of the flows of a pair, for one workload. It is a [traffic.Endpoint], a [traffic.Collector] and, with streams, has a Ready method
@@ -82,10 +87,8 @@ type End struct {
 	FirstApart bool
 	// OwnClock says that the other end has another clock: what lies between both cannot be timed. Jitter, loss and rates are as they are.
 	OwnClock bool
-	// Heard is called for each message of the trial, those before the window included, in the hot loop: it must not allocate or block. nil: nobody.
-	Heard func(*Message)
-	// Begin is called before a trial begins, nil: nobody; End, after it has ended, on the thread of the trial.
-	Begin func()
+	// Hearer is told of each message of the trial, those before the window included. nil: nobody.
+	Hearer Hearer
 	// StallEvery and StallFor make an end stand still before it takes what has come (study only); 0: never.
 	StallEvery, StallFor int64
 
@@ -100,7 +103,7 @@ type End struct {
 	trials    uint64
 	sweep     sync.Mutex // held by what closes sockets
 	gone      bool       // they are closed
-	message   Message    // for Heard
+	message   Message    // for the Hearer
 
 	// Of one trial.
 	trial     uint64
@@ -121,6 +124,7 @@ type End struct {
 	broken    int   // connections
 	refused   sock.Errno
 	undrained bool
+	shaken    bool // the trial before was undrained
 }
 
 // flow is what is known of one flow.
@@ -242,7 +246,7 @@ func (e *End) Prepare(trial uint64) {
 		e.mend()
 		e.sample.Setup = e.Streams.setup
 	}
-	e.closing, e.undrained, e.refused = false, false, 0
+	e.closing, e.undrained, e.shaken, e.refused = false, false, e.undrained, 0
 	e.inside, e.waiting, e.sent, e.heard, e.firsts = 0, 0, 0, 0, 0
 	e.markerAt, e.markers, e.answered, e.ended, e.broken = 0, 0, 0, 0, 0
 	for i := range e.counters {
@@ -256,14 +260,11 @@ func (e *End) Prepare(trial uint64) {
 	for i := range e.Out {
 		l := &e.Out[i]
 		l.Schedule.Begin(e.trials)
-		l.next, l.ahead, l.turn, l.total = 0, 0, 0, 0
+		l.next, l.ahead, l.turn = 0, 0, 0
 		l.due = l.Schedule.Due(0) // the opening is still to come
 		e.add(l)
 	}
 	e.trials++
-	if e.Begin != nil {
-		e.Begin()
-	}
 }
 
 // Run implements [traffic.Endpoint].
@@ -271,6 +272,9 @@ func (e *End) Run(_ uint64, w traffic.Window) {
 	e.window, e.start = w, w.Start-w.Open
 	for i := range e.Out {
 		e.Out[i].due += w.Open
+	}
+	if e.shaken && e.Streams != nil && len(e.Streams.listeners) > 0 {
+		e.settle()
 	}
 	if e.sample.Failure == "" {
 		thread.Punctual(true)

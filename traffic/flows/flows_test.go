@@ -22,6 +22,11 @@ func TestMain(m *testing.M) { testnet.Main(m) }
 
 const trialID = 7
 
+// hears is a function that is a Hearer.
+type hears func(*Message)
+
+func (h hears) Heard(m *Message) { h(m) }
+
 // place is one of loopback, in a namespace of the test's own.
 func place(t *testing.T, local, remote uint16) Place {
 	t.Helper()
@@ -131,7 +136,7 @@ func TestLanes(t *testing.T) {
 	}, nil)
 	b := start(t, &End{
 		Sockets: far, Longest: 200, Hears: true, Out: []Lane{{Schedule: schedule(t, 400, 60, "constant"), First: 0, Count: 4}},
-		Heard: func(m *Message) { got = append(got, *m) },
+		Hearer: hears(func(m *Message) { got = append(got, *m) }),
 	}, nil)
 	for trial := range uint64(5) { // a busy machine loses what a buffer does not hold, or stands still for a drain
 		prepare(trialID+trial, a, b)
@@ -304,6 +309,27 @@ func TestBrokenStream(t *testing.T) {
 	t.Errorf("no sound trial: %+v, %+v", source.sample, sink.sample)
 }
 
+// The end of a connection that was given up, and the one in its place, may come when the next trial was prepared: that trial has them, and does not break.
+func TestLateEnd(t *testing.T) {
+	calm(t)
+	source, sink := streams(t, 10900, 4, 500, 2000)
+	for try := range uint64(5) {
+		sink.undrained = true // as it knows where something did not come
+		sink.Prepare(trialID + try)
+		source.drop(2)
+		source.Prepare(trialID + try)
+		drive(window(150*time.Millisecond), trialID+try, source, sink)
+		a, b := source.Sample(), sink.Sample()
+		if a.Failure+b.Failure != "" {
+			t.Fatalf("%+v, %+v", *a, *b)
+		}
+		if a.Doubt+b.Doubt == "" && b.Flows == 4 && a.Sent == b.Received {
+			return
+		}
+	}
+	t.Errorf("no sound trial: %+v, %+v", source.sample, sink.sample)
+}
+
 // frame is a message as it is on a stream.
 func frame(trial, seq uint64, since int64, size int) []byte {
 	b := make([]byte, size)
@@ -331,7 +357,7 @@ func TestParse(t *testing.T) {
 	}
 	for _, most := range []int{1, 27, 28, 29, 1000, readSize} {
 		e, got := bare(), ""
-		e.Heard = func(m *Message) { got += fmt.Sprintf("%d:%d ", m.Seq, m.Size) }
+		e.Hearer = hears(func(m *Message) { got += fmt.Sprintf("%d:%d ", m.Seq, m.Size) })
 		for rest := text; len(rest) > 0; {
 			n := copy(e.in, rest[:min(len(rest), 1+random.IntN(most))])
 			e.parse(0, n)
@@ -356,11 +382,11 @@ func FuzzParse(f *testing.F) {
 		e := bare()
 		defer e.watcher.Close()
 		heard := 0
-		e.Heard = func(m *Message) {
+		e.Hearer = hears(func(m *Message) {
 			if heard += m.Size; heard > len(text) || m.Size < StreamHead || m.Size > e.Longest {
 				t.Fatalf("%+v of %d bytes", *m, len(text))
 			}
-		}
+		})
 		for rest := text; len(rest) > 0 && e.broken == 0; {
 			n := copy(e.in, rest[:min(len(rest), piece)])
 			e.parse(0, n)

@@ -113,9 +113,9 @@ func (e *End) came(i int, trial, seq uint64, since int64, size int) {
 		}
 	}
 	e.heard++
-	if e.Heard != nil {
+	if e.Hearer != nil {
 		e.message = Message{Flow: i, Seq: seq, Size: size, Due: since, Came: now}
-		e.Heard(&e.message)
+		e.Hearer.Heard(&e.message)
 	}
 	apart := e.FirstApart && seq == 0
 	if apart && !e.OwnClock {

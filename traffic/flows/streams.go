@@ -335,6 +335,17 @@ func (e *End) mend() {
 	}
 }
 
+// settle takes, when a trial has opened, the ends of connections that the other end has given up before, and those which it has made anew: where a queue
+// holds much they come behind it, too late for Prepare, and would break this trial. The other end connects before its trial opens, and on one path nothing
+// overtakes: by now they are there.
+func (e *End) settle() {
+	if e.sample.Failure != "" {
+		return
+	}
+	e.mend()
+	e.broken, e.refused = 0, 0
+}
+
 // replace takes the connections that come although none is missing: the other end has given up as many, and its saying so was lost. They are for flows
 // on which nothing came in the last trial. The other end makes them at this moment.
 func (e *End) replace() {

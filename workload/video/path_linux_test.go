@@ -94,6 +94,11 @@ func bucket(t *testing.T, place workloadtest.Where, rate uint64) {
 	}
 }
 
+// hears is a function that is a flows.Hearer.
+type hears func(*flows.Message)
+
+func (h hears) Heard(m *flows.Message) { h(m) }
+
 // message is one that has come.
 type message struct {
 	seq  uint64
@@ -110,7 +115,7 @@ func TestSameOnTwoStacks(t *testing.T) {
 		s := r.Sinks[0].(*sink)
 		for trial := range trials {
 			streams := map[int][]message{}
-			s.Heard = func(m *flows.Message) { streams[m.Flow] = append(streams[m.Flow], message{m.Seq, m.Size, m.Due}) }
+			s.Hearer = hears(func(m *flows.Message) { streams[m.Flow] = append(streams[m.Flow], message{m.Seq, m.Size, m.Due}) })
 			if trial, _ := r.Trial(t); trial.Failure() != "" {
 				t.Fatal(trial.Failure())
 			}

@@ -125,7 +125,7 @@ type sink struct {
 
 func openSink(buffer int64, videos int, place flows.Place, end *flows.End) (_ traffic.Endpoint, err error) {
 	s := &sink{End: end, buffer: buffer, players: make([]player, videos)}
-	end.Hears, end.Heard = true, s.heard
+	end.Hears, end.Hearer = true, s
 	if end.Streams, err = flows.Listen(place, videos); err != nil {
 		return nil, err
 	}
@@ -135,24 +135,17 @@ func openSink(buffer int64, videos int, place flows.Place, end *flows.End) (_ tr
 	return s, nil
 }
 
-// heard shows a message to the player of its flow.
+// Heard implements [flows.Hearer]: it shows a message to the player of its flow.
 //
 //go:nosplit
-func (s *sink) heard(m *flows.Message) {
+func (s *sink) Heard(m *flows.Message) {
 	if m.Came <= s.closing {
 		s.players[m.Flow].take(m.Due, m.Came)
 	}
 }
 
-// settle is how long a sink waits after a trial that left something on the way, for the end of the connections that the source has given up: it comes
-// behind what a queue holds. Else it is the next trial that they break in.
-const settle = 50 * time.Millisecond
-
 // Prepare implements [traffic.Endpoint].
 func (s *sink) Prepare(trial uint64) {
-	if s.Sample().Doubt != "" {
-		time.Sleep(settle)
-	}
 	for i := range s.players {
 		s.players[i] = player{buffer: s.buffer}
 	}
