@@ -71,18 +71,14 @@ func disturbed(t *testing.T, d driver.Driver, c Case) {
 
 	next = func() {
 		time.Sleep(500 * time.Millisecond)
-		programs := []string{server, client} // a server of theirs may end when its client does, and a client when a server of others does
-		if d.Describe().SourceOnly {
-			slices.Reverse(programs)
+		programs, each := []string{server, client}, 1
+		if client == server {
+			programs, each = programs[:1], 2
 		}
-		for _, p := range slices.Compact(programs) {
-			signalAll(t, p, syscall.SIGKILL, 1)
-		}
-	}
-	if client == server {
-		next = func() {
-			time.Sleep(500 * time.Millisecond)
-			signalAll(t, client, syscall.SIGKILL, 2)
+		for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} { // one that stands still does not end because the other has
+			for _, p := range programs {
+				signalAll(t, p, sig, each)
+			}
 		}
 	}
 	fails("killed programs", client+" client ended with signal: killed", server+" server ended with signal: killed")
