@@ -321,8 +321,8 @@ func (e *endpoint) wait(w traffic.Window) {
 	if e.child.Wait(w.Close) {
 		return // what it says is the reason
 	}
-	// Where the CPU is full the thread comes late, and what it has seen stands for all of the trial.
-	e.served, e.span = per(e.child.Usage().Minus(before), time.Duration(clock.Now()-from)), w.Close-w.Open
+	// Where the CPU is full the thread comes late, and what it has seen stands for all of the trial. After the close there is nothing to serve.
+	e.served, e.span = per(e.child.Usage().Minus(before), time.Duration(max(1, w.Close-from))), w.Close-w.Open
 	if w.Close-from < (w.Close-w.Open)/barely {
 		e.overdue = fmt.Sprintf("was not watched: its thread had no CPU for %v of a trial of %v", time.Duration(from-w.Open), time.Duration(w.Close-w.Open))
 	}

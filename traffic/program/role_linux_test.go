@@ -145,9 +145,17 @@ func TestServes(t *testing.T) {
 		{"is deaf", "server did not listen at 127.0.0.1:"},
 	} {
 		t.Run(tt.how, func(t *testing.T) {
+			const late = 200 * time.Millisecond
 			e := opened(t, role(t, tt.how))
 			s, prepared, ran := trial(t, e, length)
-			if prepared > listenLimit+200*time.Millisecond || ran > length+traffic.DrainLimit+200*time.Millisecond {
+			for range 3 { // a busy machine may be late once
+				if prepared <= listenLimit+late && ran <= length+traffic.DrainLimit+late {
+					break
+				}
+				t.Logf("it took %v to prepare and %v to run", prepared, ran)
+				s, prepared, ran = trial(t, e, length)
+			}
+			if prepared > listenLimit+late || ran > length+traffic.DrainLimit+late {
 				t.Errorf("it took %v to prepare and %v to run", prepared, ran)
 			}
 			if tt.want != "" {
@@ -159,8 +167,8 @@ func TestServes(t *testing.T) {
 			if s.Failure != "" {
 				t.Fatal(s.Failure)
 			}
-			busy := tt.how == "works"
-			if s.Span != int64(length) || (s.CPU > s.Span/20) != busy || (s.User > s.Span/20) != busy || s.CPU > s.Span*5/4 || s.User > s.Span*5/4 {
+			busy, most := tt.how == "works", s.Span*5/4+int64(ran-length) // this one works on after the close
+			if s.Span != int64(length) || (s.CPU > s.Span/20) != busy || (s.User > s.Span/20) != busy || s.CPU > most || s.User > most {
 				t.Errorf("run time %v of %v, %v outside the kernel", time.Duration(s.CPU), time.Duration(s.Span), time.Duration(s.User))
 			}
 			if again, _, _ := trial(t, e, length); again.Failure != "" {

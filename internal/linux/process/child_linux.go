@@ -37,7 +37,7 @@ type Child struct {
 	mu     sync.Mutex // of what follows
 	ended  bool
 	status syscall.WaitStatus
-	usage  Usage
+	usage  Usage // the most of: when it got a signal, and of what was waited for when it ended
 }
 
 // Spawn starts a program on the calling thread, in that thread's namespaces, on its CPUs and with its scheduling policy. The kernel kills it
@@ -134,7 +134,9 @@ func (c *Child) reap() {
 	for limit := clock.Now() + int64(groupLimit); unix.Kill(-c.pid, 0) == nil && clock.Now() < limit; { // nearly always none is left
 		time.Sleep(groupPoll)
 	}
-	c.usage = Usage{Run: time.Duration(usage.Utime.Nano() + usage.Stime.Nano()), User: time.Duration(usage.Utime.Nano())}
+	if run := time.Duration(usage.Utime.Nano() + usage.Stime.Nano()); run >= c.usage.Run {
+		c.usage = Usage{Run: run, User: time.Duration(usage.Utime.Nano())}
+	}
 	c.ended = true
 }
 
@@ -143,6 +145,9 @@ func (c *Child) Signal(s syscall.Signal) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.ended && c.pidfd >= 0 {
+		if u := c.soFar(); u.Run > c.usage.Run {
+			c.usage = u
+		}
 		_ = unix.Kill(-c.pid, s) // it may be ending just now; nobody else gets its number before it is reaped
 	}
 }

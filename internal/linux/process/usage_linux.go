@@ -17,14 +17,18 @@ const (
 )
 
 // Usage returns the CPU time so far of the program and of what it has started, directly or not, that runs or was waited for. When the program has ended it
-// is that of all that was waited for.
+// is that of all that was waited for, or what it was when it last got a signal: what was killed with it nobody has waited for.
 func (c *Child) Usage() Usage {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ended {
 		return c.usage
 	}
-	var sum Usage
+	return c.soFar()
+}
+
+// soFar is the CPU time of a program that was not reaped, and of what it has started.
+func (c *Child) soFar() (sum Usage) {
 	for _, pid := range family(c.pid) {
 		var ts unix.Timespec
 		// The clock of another process: clock_getcpuclockid(3), MAKE_PROCESS_CPUCLOCK. A process that is not reaped yet has it.
