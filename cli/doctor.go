@@ -176,7 +176,7 @@ const (
 	// quiet is after which time the user is told what is being tried.
 	quiet = 2 * time.Second
 	// atOnce is how many are tried at the same time: no figure is taken from them.
-	atOnce = 4
+	atOnce = 8
 )
 
 // tries are parts on trial.
