@@ -14,15 +14,9 @@ func Port(a netip.AddrPort) string { return strconv.Itoa(int(a.Port())) }
 // Grants is what the kernel grants, in the calling thread's network namespace, a socket that asks for nothing but a congestion control, as those of the
 // programs do.
 func Grants(s workload.Spec, stream bool) (sock.Facts, error) {
-	at := netip.AddrPortFrom(s.Local.Addr(), 0)
-	open := func() (sock.Socket, error) { return sock.UDP(at, netip.AddrPort{}) }
+	o := sock.Options{}
 	if stream {
-		open = func() (sock.Socket, error) { return sock.Stream(at, s.SocketOptions().Congestion) }
+		o.Congestion = s.SocketOptions().Congestion
 	}
-	sk, err := open()
-	if err != nil {
-		return sock.Facts{}, err
-	}
-	defer sk.Close()
-	return sk.Facts()
+	return sock.Grants(s.Local.Addr(), stream, o)
 }

@@ -278,8 +278,3 @@ func (e Experiment) hosts(p Placement) []int {
 
 // at says whether the stack is measured in a placement.
 func (s Stack) at(p Placement) bool { return s.Placements == nil || slices.Contains(s.Placements, p) }
-
-// ParsePlacement reads the name of a placement.
-func ParsePlacement(s string) (Placement, error) {
-	return find("placement", s, Placements(), func(p Placement) string { return string(p) })
-}

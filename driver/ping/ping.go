@@ -2,7 +2,6 @@ package ping
 
 import (
 	"fmt"
-	"net/netip"
 	"strconv"
 	"time"
 
@@ -60,7 +59,7 @@ func (Driver) Trial(workload.Description, part.Params) time.Duration {
 
 // Open implements [driver.Driver].
 func (d Driver) Open(s workload.Spec) (traffic.Endpoint, error) {
-	granted, err := grants(s.Local.Addr())
+	granted, err := sock.Grants(s.Local.Addr(), false, sock.Options{RecvBuffer: receiveBuffer})
 	if err != nil {
 		return nil, err
 	}
@@ -81,17 +80,4 @@ func (d Driver) Open(s workload.Spec) (traffic.Endpoint, error) {
 		return r.Open()
 	}
 	return nil, fmt.Errorf("open ping by driver ping: side %q (want source or sink)", s.Side)
-}
-
-// grants is what a socket has that asks for what ping asks for.
-func grants(at netip.Addr) (sock.Facts, error) {
-	sk, err := sock.UDP(netip.AddrPortFrom(at, 0), netip.AddrPort{})
-	if err != nil {
-		return sock.Facts{}, err
-	}
-	defer sk.Close()
-	if err := sk.Set(sock.Options{RecvBuffer: receiveBuffer}); err != nil {
-		return sock.Facts{}, err
-	}
-	return sk.Facts()
 }

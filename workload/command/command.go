@@ -3,7 +3,6 @@ package command
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 	"path"
 	"slices"
 	"strings"
@@ -207,7 +206,7 @@ func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open command: %s: %w", s.Side, err)
 	}
-	granted, err := grants(s)
+	granted, err := sock.Grants(s.Local.Addr(), false, sock.Options{})
 	if err != nil {
 		return nil, err
 	}
@@ -252,16 +251,6 @@ func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
 func lasted(said program.Said, s *traffic.Sample) {
 	s.Window = int64(said.Seconds) * int64(time.Second)
 	s.Span = s.Window
-}
-
-// grants is what the kernel grants a socket that asks for nothing.
-func grants(s workload.Spec) (sock.Facts, error) {
-	sk, err := sock.UDP(netip.AddrPortFrom(s.Local.Addr(), 0), netip.AddrPort{})
-	if err != nil {
-		return sock.Facts{}, err
-	}
-	defer sk.Close()
-	return sk.Facts()
 }
 
 // Metrics implements [workload.Workload].

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/nettoll/nettoll/internal/linux/sock"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/traffic/dialogue"
@@ -148,17 +147,4 @@ func (Workload) Metrics(t workload.Trial) workload.Result {
 	r := workload.Result{Metrics: map[string]float64{}, PerPair: map[string][]float64{}, Warnings: t.Doubts()}
 	t.PutDialogue(&r, t.Params.Rate("rate"), t.Params.Size("payload"))
 	return r
-}
-
-// granted is what the kernel grants a socket of a server that is not ours. It is called in the container's network namespace.
-func granted(s workload.Spec) (sock.Facts, error) {
-	sk, err := sock.Stream(netip.AddrPortFrom(s.Local.Addr(), 0), "")
-	if err != nil {
-		return sock.Facts{}, err
-	}
-	defer sk.Close()
-	if err := sk.Set(s.SocketOptions()); err != nil {
-		return sock.Facts{}, err
-	}
-	return sk.Facts()
 }

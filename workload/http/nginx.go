@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/nettoll/nettoll/internal/linux/process"
+	"github.com/nettoll/nettoll/internal/linux/sock"
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/traffic/program"
 	"github.com/nettoll/nettoll/workload"
@@ -82,7 +83,7 @@ func newNginx(s workload.Spec) (_ traffic.Endpoint, err error) {
 			}
 		}
 	}()
-	if r.Granted, err = granted(s); err != nil {
+	if r.Granted, err = sock.Grants(s.Local.Addr(), true, s.SocketOptions()); err != nil {
 		return nil, err
 	}
 	contents := [][]byte{configFile: []byte(configuration(s.Local)), pageFile: traffic.Payload(s.Params.Size("payload")), scratchFile: nil}

@@ -51,7 +51,7 @@ func newRedis(s workload.Spec) (traffic.Endpoint, error) {
 		r.Fill = func() error { return fill(s) }
 	}
 	var err error
-	if r.Granted, err = granted(s); err != nil {
+	if r.Granted, err = sock.Grants(s.Local.Addr(), true, s.SocketOptions()); err != nil {
 		return nil, err
 	}
 	return r.Open()
@@ -79,17 +79,4 @@ func fill(s workload.Spec) error {
 		return errors.New(why)
 	}
 	return nil
-}
-
-// granted is what the kernel grants a socket of a server that is not ours, in the calling thread's network namespace.
-func granted(s workload.Spec) (sock.Facts, error) {
-	sk, err := sock.Stream(netip.AddrPortFrom(s.Local.Addr(), 0), "")
-	if err != nil {
-		return sock.Facts{}, err
-	}
-	defer sk.Close()
-	if err := sk.Set(s.SocketOptions()); err != nil {
-		return sock.Facts{}, err
-	}
-	return sk.Facts()
 }

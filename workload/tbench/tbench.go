@@ -94,7 +94,7 @@ func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
 	}
 	r := role(s)
 	var err error
-	if r.Granted, err = grants(s); err != nil {
+	if r.Granted, err = sock.Grants(s.Local.Addr(), true, sock.Options{Congestion: s.Congestion}); err != nil {
 		return nil, err
 	}
 	switch s.Side {
@@ -115,16 +115,6 @@ func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
 		return r.Open()
 	}
 	return nil, fmt.Errorf("open tbench: side %q (want source or sink)", s.Side)
-}
-
-// grants is what the kernel grants, in the calling thread's network namespace, a socket that asks for nothing but a congestion control.
-func grants(s workload.Spec) (sock.Facts, error) {
-	sk, err := sock.Stream(netip.AddrPortFrom(s.Local.Addr(), 0), s.Congestion)
-	if err != nil {
-		return sock.Facts{}, err
-	}
-	defer sk.Close()
-	return sk.Facts()
 }
 
 // Metrics implements [workload.Workload].
