@@ -95,9 +95,9 @@ func Metrics() []Metric {
 		{"connection_rate", UnitConnection, HigherBetter, KindRate, 0},
 		{"connection_rate_per_pair", UnitConnection, HigherBetter, KindRate, 0},
 		{"no_drop_rate", UnitPacket, HigherBetter, KindRate, 0}, // highest rate with a loss below a bound (RFC 2544, section 26.1)
-		{"loss", UnitShare, LowerBetter, KindShare, 0},
-		{"duplicates", UnitShare, LowerBetter, KindShare, 0}, // further copies, of the packets received
-		{"reordering", UnitShare, LowerBetter, KindShare, 0}, // packets that came after a later one, of the packets received (RFC 4737, section 4.2)
+		{"loss", UnitShare, LowerBetter, KindShare, 0},          // on a stream, which loses none: what came after the drain
+		{"duplicates", UnitShare, LowerBetter, KindShare, 0},    // further copies, of the packets received
+		{"reordering", UnitShare, LowerBetter, KindShare, 0},    // packets that came after a later one, of the packets received (RFC 4737, section 4.2)
 	}
 	for _, prefix := range wholes() {
 		list = append(list, Metric{prefix + "mean", UnitSecond, LowerBetter, KindMean, 0})

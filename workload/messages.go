@@ -6,8 +6,11 @@ import (
 	"github.com/nettoll/nettoll/traffic"
 )
 
-// messagesLost is the warning of a trial whose messages did not all come: on a stream, not before its drain was over.
-const messagesLost = "messages were lost, or came too late to be counted"
+// The warnings of a trial whose messages did not all come. Nothing is lost on a stream: there the loss is what was still on the way when the drain was over.
+const (
+	messagesLost = "messages were lost, or came too late to be counted"
+	messagesLate = "messages came too late to be counted: the loss is their share, for a stream loses none"
+)
 
 // fewMessages is how many one-way times the median of a trial is taken from at least. A burst has 95, and what is compared are the medians of many
 // trials: they need no 200 each, as percentiles of a whole run do (design, "Estimate").
@@ -58,7 +61,11 @@ func (t Trial) PutMessages(r *Result) (received int64) {
 		m["loss"] = float64(sent-received) / float64(sent)
 	}
 	if received < sent {
-		r.Warnings = append(r.Warnings, messagesLost)
+		why := messagesLost
+		if _, stream := t.Params["congestion"]; stream {
+			why = messagesLate
+		}
+		r.Warnings = append(r.Warnings, why)
 	}
 	if received > 0 {
 		m["duplicates"], m["reordering"] = float64(repeated)/float64(received), float64(reordered)/float64(received)

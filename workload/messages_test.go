@@ -3,12 +3,14 @@ package workload_test
 import (
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/workload"
 )
@@ -58,5 +60,10 @@ func TestPutMessages(t *testing.T) {
 	}
 	if len(r.Warnings) != 1 {
 		t.Errorf("warnings %q, want one of loss", r.Warnings)
+	}
+	stream := workload.Result{Metrics: map[string]float64{}, PerPair: map[string][]float64{}}
+	trial.Params = part.Params{"congestion": "auto"}
+	if trial.PutMessages(&stream); len(stream.Warnings) != 1 || !strings.Contains(stream.Warnings[0], "a stream loses none") {
+		t.Errorf("warnings %q of streams, want one that they are late", stream.Warnings)
 	}
 }
