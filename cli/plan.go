@@ -152,7 +152,7 @@ func (p planned) print(out io.Writer, r *experiment.Resolved) error {
 			}
 			stacks = append(stacks, stack)
 		}
-		fmt.Fprintf(w, "  %s\t%v\t%s\n", where, first.Trial, strings.Join(stacks, ", "))
+		fmt.Fprintf(w, "  %s\t%v\t%s\n", where, first.Trial.Round(time.Millisecond), strings.Join(stacks, ", "))
 	}
 	if err := w.Flush(); err != nil {
 		return err

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -13,7 +12,6 @@ import (
 	"golang.org/x/term"
 
 	"github.com/nettoll/nettoll/control"
-	"github.com/nettoll/nettoll/driver"
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/report"
 )
@@ -86,9 +84,12 @@ func (a *app) run(cmd *cobra.Command, resolved *experiment.Resolved, dir string)
 	if a.refused != nil {
 		return a.refused
 	}
-	versions, err := a.versions(cmd.Context(), resolved)
+	resolved, versions, lacking, err := a.lacking(cmd.Context(), resolved)
 	if err != nil {
 		return err
+	}
+	for _, o := range lacking {
+		fmt.Fprintf(a.Err, "left out: %s (%s)\n", o.What, o.Reason)
 	}
 	p := newProgress(a.Err, resolved)
 	out, err := control.Run(cmd.Context(), control.Options{
@@ -96,34 +97,10 @@ func (a *app) run(cmd *cobra.Command, resolved *experiment.Resolved, dir string)
 		Observe: p.observe, Log: a.logTo(p), Start: startLocal,
 	})
 	p.done()
-	return a.conclude(out, err, dir)
-}
-
-// versions are those of all programs that take part. One that is not installed is an error before anything is built.
-func (a *app) versions(ctx context.Context, r *experiment.Resolved) (map[string]string, error) {
-	versions := map[string]string{"nettoll": a.versionText()}
-	for _, d := range r.Drivers() {
-		v, err := driver.Version(ctx, d)
-		if err != nil {
-			return nil, err
-		}
-		versions[d.Describe().Name] = v
+	if err := a.conclude(out, err, dir); err != nil || len(lacking) == 0 {
+		return err
 	}
-	for _, c := range r.Cells {
-		if c.Driver != nil && !c.Driver.Describe().SourceOnly {
-			continue // it has a server of its own
-		}
-		for _, p := range c.Workload.Describe().Needs(c.Params) {
-			if versions[p.Program] != "" {
-				continue
-			}
-			var err error
-			if versions[p.Program], err = p.Version(ctx); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return versions, nil
+	return status(exitPartly)
 }
 
 // logTo returns what tells the user what happens, nil where nobody asked.

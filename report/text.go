@@ -355,13 +355,37 @@ func (g *group) limitText() string {
 	return "limited " + strings.Join(texts, "; ")
 }
 
-// important lists the metrics that a table shows beside the primary one.
+// important lists the metrics that a table shows beside the primary one, where [group.beside] has no objection.
 func important() []string {
 	return []string{
-		"goodput", "packet_rate", "transaction_rate", "connection_rate", "loss", "errors", "latency_p50", "latency_p99", "oneway_latency_p50", "oneway_latency_p99",
+		"goodput", "packet_rate", "transaction_rate", "connection_rate", "loss", "errors", "latency_mean", "latency_p50", "latency_p99", "oneway_latency_p50", "oneway_latency_p99",
 		"jitter", "startup_delay", "stall_share",
-		"cpu_per_packet", "service_demand", "retransmits", "memory", "setup_time", "first_packet_latency",
+		"cpu_user", "cpu_system", "cpu_per_packet", "cpu_per_transaction", "service_demand", "retransmits", "memory", "setup_time", "first_packet_latency",
 	}
+}
+
+// beside says whether an important metric tells something beside the others of its group: a mean where the primary metric is no latency, and CPU time in the
+// kernel and outside of it where both are known.
+func (g *group) beside(metric string) bool {
+	switch metric {
+	case g.primary.Name:
+		return false
+	case "latency_mean":
+		return !strings.HasPrefix(g.primary.Name, "latency_")
+	case "cpu_user":
+		return g.has("cpu_system")
+	}
+	return true
+}
+
+// has says whether a cell of the group has a metric.
+func (g *group) has(metric string) bool {
+	return slices.ContainsFunc(g.cells, func(c *measure.Cell) bool { return g.row(c, metric) != nil })
+}
+
+// unsaid says whether a column of zeros says nothing: errors, and what was lost of datagrams that are answered. Of those that are not, it is one of the figures.
+func (g *group) unsaid(metric string) bool {
+	return metric == "errors" || metric == "loss" && !g.has("jitter")
 }
 
 // longName is how long a name may be for columns to stand beside it: a longer one gets a line of its own where they need the room.
@@ -372,7 +396,7 @@ func (v *view) secondary(g *group) {
 	var columns [][]field
 	brackets := false
 	for _, metric := range important() {
-		if metric == g.primary.Name {
+		if !g.beside(metric) {
 			continue
 		}
 		column, b := g.column(metric)
@@ -422,7 +446,7 @@ func (g *group) column(metric string) (column []field, brackets bool) {
 			parts[i].value = "–"
 			continue
 		}
-		some = some || r.Value != 0 || metric != "loss" // the good case goes without saying
+		some = some || r.Value != 0 || !g.unsaid(metric) // the good case goes without saying
 		parts[i].value = number(r.Value, r.Unit)
 		point, _ := change(r)
 		switch m, _ := measure.LookupMetric(metric); {

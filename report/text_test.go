@@ -36,6 +36,50 @@ func usual(t testing.TB) *made {
 	return m
 }
 
+// What stands beside the figure of a workload: of what is not answered, loss, be it none; of a rate, the mean of latencies and CPU time by mode; errors where there are some.
+func TestTextBeside(t *testing.T) {
+	loads := []load{
+		{
+			name: "quake3", id: "quake3(players=4)", placement: "same-host", pairs: 1, primary: "oneway_latency_p50",
+			base: map[string]float64{"oneway_latency_p50": 52e-6, "goodput": 349e3, "loss": 0, "jitter": 180e-6, "cpu_user": 0.01},
+		},
+		{
+			name: "kv", id: "kv(payload=1024)", placement: "same-host", pairs: 1, primary: "transaction_rate",
+			base: map[string]float64{"transaction_rate": 139e3, "loss": 0, "errors": 0, "latency_mean": 342e-6, "cpu_user": 0.127, "cpu_system": 1.13, "cpu_per_transaction": 8.8e-6},
+		},
+		{
+			name: "dns", id: "dns(transport=udp)", placement: "same-host", pairs: 1, primary: "latency_p50",
+			base: map[string]float64{"latency_p50": 62e-6, "latency_mean": 85e-6, "errors": 0.01, "cpu_user": 0.021},
+		},
+	}
+	m := start(t, loads, "host", "bridge")
+	m.measure(loads, 5, 8, nil)
+	var text strings.Builder
+	if err := report.Text(&text, m.run, m.analysis(), report.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	groups := strings.Split(text.String(), "same host · 1 pair")
+	if len(groups) != 4 {
+		t.Fatalf("%d groups:\n%s", len(groups)-1, &text)
+	}
+	for i, want := range []struct{ said, unsaid []string }{
+		{[]string{"loss", "jitter", "goodput"}, []string{"CPU user"}},
+		{[]string{"latency mean", "CPU user", "CPU system", "CPU per transaction"}, []string{"loss", "errors"}},
+		{[]string{"errors"}, []string{"latency mean", "CPU user"}},
+	} {
+		for _, word := range want.said {
+			if !strings.Contains(groups[i+1], word) {
+				t.Errorf("group %s has no %q", loads[i].name, word)
+			}
+		}
+		for _, word := range want.unsaid {
+			if strings.Contains(groups[i+1], word) {
+				t.Errorf("group %s has %q", loads[i].name, word)
+			}
+		}
+	}
+}
+
 func TestText(t *testing.T) {
 	for _, tt := range []struct {
 		name    string

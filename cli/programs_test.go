@@ -1,0 +1,86 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nettoll/nettoll/catalogue"
+	"github.com/nettoll/nettoll/experiment"
+)
+
+// resolveText resolves an experiment of workloads.
+func resolveText(t *testing.T, workloads ...string) (*app, *experiment.Resolved) {
+	t.Helper()
+	a := &app{catalogue: catalogue.New()}
+	text := "name: some\nbaseline: {network: host}\nfactors: {network: [bridge], placement: [same-host], pairs: [2]}\nworkloads:\n  - " + strings.Join(workloads, "\n  - ") + "\n"
+	e, err := experiment.Read("some", []byte(text), nil, a.catalogue.Parts())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := experiment.Resolve(e, a.catalogue.Parts(), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a, r
+}
+
+// Where programs are missing, what needs none is measured, and what needs one is left out, each by its name.
+func TestLackingPrograms(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	a, r := resolveText(t, "udp-rr", "kv: {server: redis}", "kv", "http: {driver: wrk}", "mix: [{kv: {server: redis}}, {tcp-stream: {}}]")
+	can, found, lacking, err := a.lacking(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const missing = "not supported here: missing program "
+	want := []experiment.Omission{
+		{What: "kv(payload=1024,operation=get,clients=50,server=redis)", Reason: "use kv with server redis: " + missing + `"redis-server" (hint: apt-get install redis-server)`},
+		{What: "http(payload=615,connection=keep-alive)", Reason: "use driver wrk: " + missing + `"wrk" (hint: apt-get install wrk)`},
+		{
+			What:   "mix(kv(payload=1024,operation=get,clients=50,server=redis)*1,tcp-stream(message=131072)*1)",
+			Reason: "use kv with server redis: " + missing + `"redis-server" (hint: apt-get install redis-server)`,
+		},
+	}
+	if diff := cmp.Diff(want, lacking); diff != "" {
+		t.Errorf("left out (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(want, can.Omitted); diff != "" {
+		t.Errorf("of what is measured, left out (-want +got):\n%s", diff)
+	}
+	var names []string
+	for _, c := range can.Cells {
+		if c.Baseline == "" {
+			names = append(names, c.ID)
+		}
+	}
+	if diff := cmp.Diff([]string{"host/same-host/2/udp-rr(payload=64,mode=wait)", "host/same-host/2/kv(payload=1024,operation=get,clients=50)"}, names); diff != "" {
+		t.Errorf("baselines that are measured (-want +got):\n%s", diff)
+	}
+	if len(found) != 1 || found["nettoll"] == "" {
+		t.Errorf("versions of %v, want that of nettoll alone", found)
+	}
+}
+
+// Where nothing is left, the run ends before anything is built, and the error says each reason once.
+func TestNothingButLackingPrograms(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	for _, also := range []string{"http: {driver: wrk}", "tbench"} { // tbench has one port for two pairs of the host: nothing is left then, either
+		a, r := resolveText(t, "kv: {server: redis, payload: [64, 1KiB]}", also)
+		_, _, _, err := a.lacking(t.Context(), r)
+		if err == nil || strings.Count(err.Error(), `"redis-server"`) != 1 || !strings.Contains(err.Error(), strings.Trim(also[len(also)-4:], " }")) {
+			t.Errorf("%v: want redis-server once, and a word of %s", err, also)
+		}
+	}
+}
+
+// What needs no program is what it was.
+func TestLackingNothing(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	a, r := resolveText(t, "udp-rr")
+	can, _, lacking, err := a.lacking(t.Context(), r)
+	if err != nil || can != r || lacking != nil {
+		t.Errorf("%p, left out %v, %v: want %p as it was", can, lacking, err, r)
+	}
+}
