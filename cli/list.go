@@ -119,6 +119,8 @@ these with name, default, summary, and values where only these are possible.`,
 const (
 	// listWidth is how long lines may be.
 	listWidth = 110
+	// mostDefault is how long a parameter with its default may be for its meaning to stand beside it; that of a longer one stands below it.
+	mostDefault = 30
 	// common is how many entries of a kind have a parameter that is explained once, after all of them.
 	common = 3
 )
@@ -136,11 +138,18 @@ func writeList(p *page, list []entry) {
 		kinds, left = max(kinds, len(e.Kind)), max(left, len(e.Name))
 		for _, q := range e.Params {
 			had[key(e, q)]++
-			middle = max(middle, len(q.Name)+len(q.Default)+1)
+			if n := len(q.Name) + len(q.Default) + 1; n <= mostDefault {
+				middle = max(middle, n)
+			}
 		}
 	}
 	explain := func(q entryParam) {
-		p.wrap(fmt.Sprintf("%*s  %-*s  ", kinds+2, "", middle, q.Name+"="+q.Default), q.Summary)
+		name, space := q.Name+"="+q.Default, strings.Repeat(" ", kinds+4)
+		if len(name) > middle {
+			p.wrap(space, name)
+			name = ""
+		}
+		p.wrap(fmt.Sprintf("%s%-*s  ", space, middle, name), q.Summary)
 	}
 	var shared []entryParam
 	for i, e := range list {
