@@ -38,7 +38,9 @@ func (p programs) add(ctx context.Context, c experiment.Cell) error {
 		if err != nil {
 			return err
 		}
-		p[needed.Program] = v
+		if v != "" {
+			p[needed.Program] = v
+		}
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ func resolveText(t *testing.T, workloads ...string) (*app, *experiment.Resolved)
 // Where programs are missing, what needs none is measured, and what needs one is left out, each by its name.
 func TestLackingPrograms(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	a, r := resolveText(t, "udp-rr", "kv: {server: redis}", "kv", "http: {driver: wrk}", "mix: [{kv: {server: redis}}, {tcp-stream: {}}]")
+	a, r := resolveText(t, "udp-rr", "kv: {server: redis}", "kv", "http: {driver: wrk}", "command", "mix: [{kv: {server: redis}}, {tcp-stream: {}}]")
 	can, found, lacking, err := a.lacking(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
@@ -38,6 +38,7 @@ func TestLackingPrograms(t *testing.T) {
 	want := []experiment.Omission{
 		{What: "kv(payload=1024,operation=get,clients=50,server=redis)", Reason: "use kv with server redis: " + missing + `"redis-server" (hint: apt-get install redis-server)`},
 		{What: "http(payload=615,connection=keep-alive)", Reason: "use driver wrk: " + missing + `"wrk" (hint: apt-get install wrk)`},
+		{What: "command(name=ping,metric=latency_mean)", Reason: "use command ping: " + missing + `"ping" (hint: install it, or say where it is)`},
 		{
 			What:   "mix(kv(payload=1024,operation=get,clients=50,server=redis)*1,tcp-stream(message=131072)*1)",
 			Reason: "use kv with server redis: " + missing + `"redis-server" (hint: apt-get install redis-server)`,

@@ -203,14 +203,13 @@ func (d Description) Resolve(given map[string]string) (part.Params, error) {
 
 // AcrossTrust says why a workload cannot run by hand, between ends that do not trust each other; nil: it can.
 func (d Description) AcrossTrust(p part.Params) error {
+	if d.ByHand != nil {
+		if err := d.ByHand(p); err != nil {
+			return fmt.Errorf("workload %s does not run by hand: %w", d.Name, err)
+		}
+	}
 	if needs := d.Needs(p); len(needs) > 0 {
 		return fmt.Errorf("workload %s does not run by hand: what one end says starts no program at the other, and this takes %s (nettoll run measures it)", d.ID(p), needs[0].Program)
-	}
-	if d.ByHand == nil {
-		return nil
-	}
-	if err := d.ByHand(p); err != nil {
-		return fmt.Errorf("workload %s does not run by hand: %w", d.Name, err)
 	}
 	return nil
 }

@@ -19,6 +19,8 @@ type Needed struct {
 	Program, Package string
 	// AskVersion are the arguments with which it says its version; nil: --version.
 	AskVersion []string
+	// Unasked: it may be any program, and nobody knows what it does when it is asked for its version. It is looked up, and not started.
+	Unasked bool
 }
 
 // Locate returns the path of a program. Where it is not installed the error is a [linux.UnsupportedError] that names who needs it, and the package.
@@ -40,10 +42,10 @@ func (n Needed) Locate() (string, error) {
 // versionLimit is how long a program may take to say its version.
 const versionLimit = 5 * time.Second
 
-// Version returns a program's version, as it says itself: "3.12". Where it is not installed the error is that of Locate.
+// Version returns a program's version, as it says itself: "3.12"; "" where it is not to be asked. Where it is not installed the error is that of Locate.
 func (n Needed) Version(ctx context.Context) (string, error) {
 	path, err := n.Locate()
-	if err != nil {
+	if err != nil || n.Unasked {
 		return "", err
 	}
 	ctx, cancel := context.WithTimeout(ctx, versionLimit)

@@ -73,8 +73,9 @@ func (Workload) Describe() workload.Description {
 			{Name: "overhead", Default: overhead.String(), Quiet: true, Summary: "how long the source's command takes to start and to end, besides what it is told, 100ms to 30s", Check: part.DurationBetween(leastOverhead, mostOverhead)},
 			{Name: "time", Default: auto, Quiet: true, Summary: "length of a trial, 1.1s to 1m; {seconds} is what is left of it without the overhead; auto: one second more than that", Check: length},
 		},
-		Derive: derive,
-		Refuse: refuse,
+		Derive:   derive,
+		Refuse:   refuse,
+		Programs: programs,
 		ByHand: func(part.Params) error {
 			return errors.New("it starts whatever program is named, and by hand neither end trusts the other")
 		},
@@ -198,6 +199,17 @@ func refuse(p part.Params) error {
 		return fmt.Errorf("unit=%s: the regular expression has a group called unit, which says what it is", p["unit"])
 	}
 	return nil
+}
+
+// programs are those that both commands begin with.
+func programs(p part.Params) []program.Needed {
+	var list []program.Needed
+	for _, side := range []string{"source", "sink"} {
+		if c, err := parse(p, side); err == nil && len(c.words) > 0 {
+			list = append(list, program.Needed{By: "command " + p["name"], Program: c.words[0], Unasked: true})
+		}
+	}
+	return list
 }
 
 // Open implements [workload.Workload].
