@@ -15,7 +15,8 @@ const meanRate = 3e9 * 8 / 3600
 // and sizes of 130,000 videos of YouTube are log-normal ("Characterizing Internet Video for Large-scale Active Measurements", arXiv:1408.5777,
 // abstract), so that the quotient of the two, a video's rate, is as well.
 const (
-	// meanLength is what 2.5 million videos of YouTube lasted on average in February 2010 (Sysomos, as told by Podcasting News on 1 March 2010).
+	// meanLength is what 2.5 million videos of YouTube lasted on average (Sysomos, "Inside YouTube Video Statistics", February 2010: those that blogs of July
+	// to December 2009 linked to).
 	meanLength = 4*time.Minute + 12*time.Second
 
 	// lengthSpread is the standard deviation of the logarithm of a length. Of 1300 random videos of a day of YouTube the most frequent length was

@@ -27,7 +27,7 @@ func (Workload) Describe() workload.Description {
 		Name:    "video",
 		Summary: "videos that play at once, each a TCP connection in real time: start-up delay, stalls, rate",
 		Reproduces: "the video streaming workload of SeCoNetBench (ten videos, messages of 1370 bytes, 3 GB an hour each on average). Its lengths and sizes are from Abhari and Soraya (2010), a paper " +
-			"that was not at hand: here lengths are log-normal with a mean of 252 s, as 2.5 million videos of YouTube had in February 2010 (Sysomos), and a spread (of the logarithm) of 1.05; rates are log-normal with a spread of " +
+			"that was not at hand: here lengths are log-normal with a mean of 252 s, as 2.5 million videos of YouTube had in the second half of 2009 (Sysomos), and a spread (of the logarithm) of 1.05; rates are log-normal with a spread of " +
 			"0.82, derived from the formats that YouTube had in May 2010; a size is length times rate (workload/video/model.go has the sources)",
 		Primary: func(part.Params) string { return "oneway_latency_p50" },
 		Trial:   func(part.Params) time.Duration { return 2 * time.Second },
