@@ -146,6 +146,7 @@ type flow struct {
 	left    int              // bytes of the message that have not come
 	transit int64            // of the last message: when it came less when it was due, each since its opening
 	known   bool             // there is such a one, inside the window
+	silent  bool             // in the trial before there was none
 	ended   bool             // the marker has come
 
 	broken bool // in this trial
@@ -254,7 +255,7 @@ func (e *End) Prepare(trial uint64) {
 	}
 	for i := range e.flows {
 		f := &e.flows[i]
-		f.next, f.over, f.known, f.ended = 0, false, false, false
+		f.next, f.over, f.silent, f.known, f.ended = 0, false, !f.known && !f.dead, false, false
 	}
 	e.lanes = e.lanes[:0]
 	for i := range e.Out {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/nettoll/nettoll/internal/linux/clock"
@@ -306,7 +305,8 @@ func (e *End) mend() {
 	}
 	for i := range e.flows {
 		f := &e.flows[i]
-		if f.size > 0 { // no trial leaves that
+		// No trial leaves something half sent. The end of a connection may stand behind more than there was time to take.
+		if f.size > 0 || (e.undrained || e.shaken) && !f.dead && e.sockets[i].Pending() != nil {
 			f.broken = true
 		}
 		if f.broken {
@@ -314,9 +314,6 @@ func (e *End) mend() {
 		}
 	}
 	which := e.dead()
-	if e.undrained && len(e.Streams.listeners) > 0 && slices.ContainsFunc(e.flows, func(f flow) bool { return !f.known && !f.dead }) {
-		defer e.replace()
-	}
 	if len(which) == 0 {
 		return
 	}
@@ -335,38 +332,41 @@ func (e *End) mend() {
 	}
 }
 
-// settle takes, when a trial has opened, the ends of connections that the other end has given up before, and those which it has made anew: where a queue
-// holds much they come behind it, too late for Prepare, and would break this trial. The other end connects before its trial opens, and on one path nothing
-// overtakes: by now they are there.
+// settle takes, when a trial has opened, the ends of connections that the other end has given up after the one before, and those which it has made anew:
+// where a queue holds much they come behind it, too late for Prepare, and would break this trial. The other end connects before its trial opens, and on
+// one path nothing overtakes: by now they are there.
 func (e *End) settle() {
 	if e.sample.Failure != "" {
 		return
 	}
 	e.mend()
 	e.broken, e.refused = 0, 0
+	e.replace()
 }
 
-// replace takes the connections that come although none is missing: the other end has given up as many, and its saying so was lost. They are for flows
-// on which nothing came in the last trial. The other end makes them at this moment.
+// replace takes the connections that have come although none is missing: the other end has given up as many, and its saying so was lost. They are for flows
+// on which nothing came in the last trial.
 func (e *End) replace() {
-	const pause = time.Millisecond
+	e.sweep.Lock()
+	defer e.sweep.Unlock()
+	if e.gone {
+		return
+	}
 	silent := 0
-	for deadline := clock.Now() + limit; clock.Now() < deadline; time.Sleep(pause) {
-		for _, l := range e.Streams.listeners {
-			for c, errno := l.AcceptNext(); errno == 0; c, errno = l.AcceptNext() {
-				for silent < len(e.flows) && (e.flows[silent].known || e.flows[silent].dead) {
-					silent++
-				}
-				if silent == len(e.flows) || c.Pending() != nil || ended(c) {
-					c.Close()
-					continue
-				}
-				e.drop(silent)
-				if e.join(silent, c) != nil {
-					e.drop(silent) // the next trial accepts another
-				}
+	for _, l := range e.Streams.listeners {
+		for c, errno := l.AcceptNext(); errno == 0; c, errno = l.AcceptNext() {
+			for silent < len(e.flows) && !e.flows[silent].silent {
 				silent++
 			}
+			if silent == len(e.flows) || c.Pending() != nil || ended(c) {
+				c.Close()
+				continue
+			}
+			e.drop(silent)
+			if e.join(silent, c) != nil {
+				e.drop(silent) // the next trial accepts another
+			}
+			silent++
 		}
 	}
 }
