@@ -181,7 +181,7 @@ func single(choices []choice) cobra.CompletionFunc {
 // mixed completes one choice, or in the parentheses of a mix its members.
 func mixed(choices, members []choice) cobra.CompletionFunc {
 	return func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
-		if !experiment.IsMix(typed) {
+		if !strings.HasPrefix(typed, experiment.Mix+"(") {
 			return complete("", typed, choices)
 		}
 		list := part.Split(strings.TrimPrefix(typed, experiment.Mix+"("))

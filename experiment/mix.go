@@ -33,7 +33,7 @@ type Member struct {
 }
 
 // IsMix says whether a workload of the command line is a mix.
-func IsMix(s string) bool { return strings.HasPrefix(s, Mix+"(") }
+func IsMix(s string) bool { return s == Mix || strings.HasPrefix(s, Mix+"(") }
 
 // parseMix reads a mix as the command line has it. A share that is not given is 1.
 func parseMix(whole string) (Load, error) {

@@ -160,6 +160,7 @@ func TestParseMix(t *testing.T) {
 		}
 	}
 	for in, want := range map[string]string{
+		"mix":                        `workload "mix": want mix(NAME*share,NAME(parameter=value,…)*share,…)`,
 		"mix(udp-rr":                 `workload "mix(udp-rr": want mix(NAME*share,NAME(parameter=value,…)*share,…)`,
 		"mix()":                      `workload "mix()": workload "": want NAME or NAME(parameter=value,…)`,
 		"mix(udp-rr*three,ping)":     `workload "mix(udp-rr*three,ping)": share: "three" is not a whole number (want 1 to 1000)`,
