@@ -97,10 +97,20 @@ func (v *view) subtitle() string {
 	return strings.TrimPrefix(when+" · "+v.circumstances(), " · ")
 }
 
+// differs says whether a stack differs from its baseline in the figure of a workload.
+func (v *view) differs() bool {
+	return slices.ContainsFunc(v.groups, func(g *group) bool {
+		return slices.ContainsFunc(g.compared(), func(c *measure.Cell) bool {
+			r := g.row(c, g.primary.Name)
+			return r != nil && differing(r.Verdict)
+		})
+	})
+}
+
 // sureness is what a reader has to know before believing the answer.
 func (v *view) sureness() []Block {
 	var list []Block
-	if v.comparisons() > mostSentences {
+	if v.comparisons() > mostSentences && v.differs() {
 		list = []Block{{Text: "Given are the smallest and the largest change of those that differ; each stands below with its interval.", Tone: Quiet}}
 	}
 	list = append(list, Block{Text: v.measured()})
