@@ -61,7 +61,7 @@ type peer struct {
 	have int    // bytes of them
 	out  []byte // what the socket did not take yet,
 	sent int    // less so many bytes
-	last bool   // no more is read: it is closed, or the trial is over, when that is sent
+	last bool   // no more is read: it is closed when that is sent
 
 	counted sock.TCPInfo // up to the last trial
 }
