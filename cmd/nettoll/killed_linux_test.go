@@ -67,10 +67,10 @@ type storm struct {
 // storms lists them. What leaves something else than processes, links and namespaces belongs here.
 func storms() []storm {
 	return []storm{
-		{name: "bridge", networks: "bridge", moments: 12},
-		{name: "streams", networks: "bridge", workload: "tcp-stream", moments: 9},
-		{name: "default", moments: 6},
-		{name: "default of an ordinary user", user: ordinary(), moments: 9},
+		{name: "bridge", networks: "bridge", moments: 9},
+		{name: "streams", networks: "bridge", workload: "tcp-stream", moments: 6},
+		{name: "default", moments: 5},
+		{name: "default of an ordinary user", user: ordinary(), moments: 7},
 	}
 }
 
