@@ -124,6 +124,7 @@ func makeUp(dir string, networks []string, given map[string]string) error {
 // it has measured.
 func TestCompareRealRuns(t *testing.T) {
 	testnet.Root(t)
+	t.Parallel()
 	args := []string{"--time", "2s", "--workload", "udp-rr(mode=spin)", "--network", "bridge"}
 	var dirs []string
 	for _, seed := range []string{"1", "2"} {

@@ -16,6 +16,7 @@ import (
 // The commands of the README do what it says, in its order and in one directory; those that measure are made short. Its experiment can be planned.
 func TestReadme(t *testing.T) {
 	testnet.Root(t)
+	t.Parallel()
 	workloadtest.Loopback(t)
 	text, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
 	if err != nil {

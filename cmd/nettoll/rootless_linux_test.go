@@ -44,6 +44,7 @@ func (s *session) inside() (_ member, ok bool) {
 // the record says where it was measured.
 func TestOrdinaryUser(t *testing.T) {
 	testnet.Root(t)
+	t.Parallel()
 	s := ordinarily(t, "--time", "2s")
 	s.begin()
 	if status := s.wait(40 * time.Second); status != 0 {
@@ -179,6 +180,7 @@ func TestOneUserNamespace(t *testing.T) {
 // Doctor tries what an ordinary user can run, and says where.
 func TestDoctorOfOrdinaryUser(t *testing.T) {
 	testnet.Root(t)
+	t.Parallel()
 	said := nettollAs(t, ordinary(), "doctor", "--json")
 	var d struct {
 		Default       string   `json:"default_experiment"`
