@@ -57,14 +57,11 @@ func (s *sink) Run(trial uint64, w traffic.Window) {
 	}
 	for looks := 1; ; looks++ {
 		n, errno := s.receive(flags)
+		if (errno != 0 && !s.spin || looks%looksPerClock == 0) && clock.Now() > w.Close+limit {
+			s.sample.Doubt = traffic.MarkerLost
+			return
+		}
 		if errno != 0 {
-			if s.spin && looks%looksPerClock != 0 {
-				continue
-			}
-			if clock.Now() > w.Close+limit {
-				s.sample.Doubt = traffic.MarkerLost
-				return
-			}
 			continue
 		}
 		seq, ok := s.belongs(trial, n, w)

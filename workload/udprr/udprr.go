@@ -30,7 +30,7 @@ const (
 	// freshPorts is for how many trials a source has ports for flows that nobody knows yet. A generation has some tens of trials of a cell.
 	freshPorts = 256
 
-	// looksPerClock is how many times a spinning sink asks the socket before it asks the clock.
+	// looksPerClock is how many times a sink asks the socket before it asks the clock: who asks may never stop.
 	looksPerClock = 64
 )
 
