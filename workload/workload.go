@@ -305,13 +305,11 @@ const (
 // Doubts returns what the samples say should be known, each once.
 func (t Trial) Doubts() []string {
 	seen := map[string]bool{}
-	for _, s := range t.Sources {
-		if float64(s.Unsent) > unsentSome*float64(s.Sent+s.Unsent) {
-			seen[unsent] = true
-		}
-	}
-	for _, side := range [][]traffic.Sample{t.Sources, t.Sinks} {
+	for _, side := range [][]traffic.Sample{t.Sources, t.Sinks} { // a game's server sends as well
 		for _, s := range side {
+			if float64(s.Unsent) > unsentSome*float64(s.Sent+s.Unsent) {
+				seen[unsent] = true
+			}
 			if s.Doubt != "" {
 				seen[s.Doubt] = true
 			}

@@ -33,7 +33,7 @@ func (Workload) Describe() workload.Description {
 	return workload.Description{
 		Name:       "connections",
 		Summary:    "many TCP connections at once, each with a little traffic that nobody answers, each message timed on its one way",
-		Reproduces: "the 100 TCP connections of SeCoNetBench (paper 004, section V.B.4, figure 5), which D-ITG made there, and which crashed often (section VI.C.2)",
+		Reproduces: "the 100 TCP connections of SeCoNetBench (paper 004, section V.B.4, figure 5), which D-ITG made there, and which crashed often (section V.D.2)",
 		Primary:    func(part.Params) string { return "oneway_latency_p50" },
 		Why:        "its messages and wake-ups are those of tcp-rr at a rate, whose ratios have settled by then; with many connections each is to have two messages",
 		Warm:       warm,
