@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -80,10 +81,17 @@ type configurator struct {
 	probe      *probe.Probe // nil: nothing is probed
 }
 
-// LocalHost is a host whose network namespace others can be joined to.
+// LocalHost is a host whose network namespace others can be joined to, and on which others than workers can be started.
 type LocalHost interface {
 	host.Host
 	NetNS() (*os.File, error)
+	// Namespace opens a network namespace of the host by its name, "" for its own.
+	Namespace(name string) (*os.File, error)
+	// Run runs a command to its end on the host, in one of its network namespaces, and calls started when it runs. With terminal its
+	// standard input is one, which becomes its own.
+	Run(cmd *exec.Cmd, namespace string, terminal bool, started func(*os.Process)) error
+	// Done is closed when the host is gone.
+	Done() <-chan struct{}
 }
 
 // StartHost starts a host of that name on this machine; its agent and workers inherit the files.

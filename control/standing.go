@@ -1,0 +1,141 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/nettoll/nettoll/experiment"
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux/thread"
+	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/network"
+)
+
+// A Standing is a lab that is not measured: it stands until it is closed.
+type Standing struct {
+	Lab   experiment.Lab
+	MTU   int           // bytes
+	Proof measure.Proof // that its pairs pass
+	Hosts []StandingHost
+	Pairs []StandingPair
+
+	generation *generation
+}
+
+// A StandingHost is a host of a standing lab, or its underlay, which is the last.
+type StandingHost struct {
+	LocalHost
+	Plan       host.Plan // that was applied to it
+	Containers []StandingContainer
+}
+
+// A StandingContainer is a container of a standing lab.
+type StandingContainer struct {
+	Name      string // "src0", "snk0"
+	Namespace string // its network namespace, "" where it shares its host's
+	Addresses []netip.Addr
+}
+
+// A StandingPair is where the two ends of a pair are, and at which addresses they know each other.
+type StandingPair struct {
+	Source, Sink           string // "h1/src0"
+	SourceAddrs, SinkAddrs []netip.Addr
+}
+
+// Stand builds a lab of an experiment as a run does, has the kernel verify it, and proves that its pairs pass packets of full size. The lab is
+// one of r.Labs, by its index.
+func Stand(ctx context.Context, r *experiment.Resolved, index int, start StartHost) (_ *Standing, err error) {
+	ctx, cancel := context.WithTimeout(ctx, buildLimit)
+	defer cancel()
+	cpus, err := thread.CPUs()
+	if err != nil {
+		return nil, err
+	}
+	var cells []int
+	for i, c := range r.Cells {
+		if c.Lab == index {
+			cells = append(cells, i)
+		}
+	}
+	c := &configurator{resolved: r, cpus: cpus, start: start}
+	g, err := c.begin(0, cells)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			g.close()
+		}
+	}()
+	if err := c.layOut(g, cells); err != nil {
+		return nil, err
+	}
+	l := g.labs[index]
+	plans, underlay, err := c.plan(l, g.seed.Uint64())
+	if err != nil {
+		return nil, err
+	}
+	if err := c.raise(ctx, l, plans, underlay); err != nil {
+		return nil, fmt.Errorf("build lab %s: %w", l.ID, err)
+	}
+	proof, silent := l.prove(ctx, r.Experiment.Tune.MTU)
+	if silent != nil {
+		return nil, fmt.Errorf("lab %s: %w", l.ID, silent)
+	}
+	if !proof.OK {
+		return nil, fmt.Errorf("lab %s: proof failed: %s: %s", l.ID, proof.Claim, proof.Detail)
+	}
+	for _, w := range l.workers { // they were for the proof
+		if err := w.Kill(); err != nil {
+			return nil, fmt.Errorf("lab %s: %w", l.ID, err)
+		}
+	}
+	s := &Standing{Lab: l.Lab, MTU: r.Experiment.Tune.MTU, Proof: proof, generation: g}
+	return s, s.describe(l, plans, underlay)
+}
+
+// describe says what is where.
+func (s *Standing) describe(l *lab, plans []host.Plan, underlay host.Plan) error {
+	all := plans
+	if l.underlay != nil {
+		all = append(slices.Clip(plans), underlay)
+	}
+	for i, h := range l.all() {
+		local, ok := h.(LocalHost)
+		if !ok {
+			return fmt.Errorf("host %q is not on this machine", h.Name())
+		}
+		s.Hosts = append(s.Hosts, StandingHost{LocalHost: local, Plan: all[i]})
+	}
+	for pair, at := range l.at {
+		source, sink := fmt.Sprintf("src%d", pair), fmt.Sprintf("snk%d", pair)
+		s.put(at.sourceHost, source, at.source)
+		s.put(at.sinkHost, sink, at.sink)
+		s.Pairs = append(s.Pairs, StandingPair{
+			Source: fmt.Sprintf("h%d/%s", at.sourceHost, source), SourceAddrs: addresses(at.source.Public),
+			Sink: fmt.Sprintf("h%d/%s", at.sinkHost, sink), SinkAddrs: addresses(at.sink.Public),
+		})
+	}
+	return nil
+}
+
+func (s *Standing) put(on int, name string, e network.Endpoint) {
+	h := &s.Hosts[on-1]
+	h.Containers = append(h.Containers, StandingContainer{Name: name, Namespace: e.Namespace, Addresses: addresses(e.Bind)})
+}
+
+// addresses returns the valid ones of all families.
+func addresses(of func(family string) netip.Addr) []netip.Addr {
+	var list []netip.Addr
+	for _, family := range experiment.Families() {
+		if a := of(family); a.IsValid() {
+			list = append(list, a)
+		}
+	}
+	return list
+}
+
+// Close removes the lab.
+func (s *Standing) Close() { s.generation.close() }

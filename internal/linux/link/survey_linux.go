@@ -1,0 +1,76 @@
+package link
+
+import (
+	"cmp"
+	"net/netip"
+	"os"
+	"slices"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// Survey reads all links of the namespace with their addresses, and all routes but those to itself.
+func (h *Handle) Survey() (Survey, error) {
+	links, err := dump(h.h.LinkList)
+	if err != nil {
+		return Survey{}, explain("list links", err, "")
+	}
+	found, err := dump(func() ([]netlink.Addr, error) { return h.h.AddrList(nil, netlink.FAMILY_ALL) })
+	if err != nil {
+		return Survey{}, explain("list addresses", err, "")
+	}
+	addresses := map[int][]netip.Prefix{}
+	for _, a := range found {
+		if p := prefix(a.IPNet); !p.Addr().Is6() || !p.Addr().IsLinkLocalUnicast() {
+			addresses[a.LinkIndex] = append(addresses[a.LinkIndex], p)
+		}
+	}
+	var s Survey
+	for _, l := range links {
+		a := l.Attrs()
+		s.Links = append(s.Links, Surveyed{Link: read(l), Other: a.ParentIndex, There: a.NetNsID, Addresses: addresses[a.Index]})
+	}
+	s.Routes, err = h.routes()
+	return s, err
+}
+
+// routes reads all but the table of local addresses, and the links' own of IPv6.
+func (h *Handle) routes() ([]SurveyedRoute, error) {
+	found, err := dump(func() ([]netlink.Route, error) {
+		return h.h.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
+	})
+	if err != nil {
+		return nil, explain("list routes", err, "")
+	}
+	var routes []SurveyedRoute
+	for _, r := range found {
+		one := SurveyedRoute{Route: Route{To: prefix(r.Dst), Link: r.LinkIndex}, Table: r.Table}
+		one.Via, _ = netip.AddrFromSlice(r.Gw)
+		one.Via = one.Via.Unmap()
+		if !one.To.IsValid() {
+			one.To = netip.PrefixFrom(netip.IPv4Unspecified(), 0)
+			if r.Family == netlink.FAMILY_V6 {
+				one.To = netip.PrefixFrom(netip.IPv6Unspecified(), 0)
+			}
+		}
+		if to := one.To.Addr(); r.Table == unix.RT_TABLE_LOCAL || to.Is6() && (to.IsLinkLocalUnicast() || to.IsMulticast()) {
+			continue
+		}
+		if r.Table == unix.RT_TABLE_MAIN {
+			one.Table = 0
+		}
+		one.Kind = r.Type
+		routes = append(routes, one)
+	}
+	slices.SortStableFunc(routes, func(a, b SurveyedRoute) int {
+		return cmp.Or(cmp.Compare(a.To.Addr().BitLen(), b.To.Addr().BitLen()), cmp.Compare(a.To.Bits(), b.To.Bits()), a.To.Addr().Compare(b.To.Addr()))
+	})
+	return routes, nil
+}
+
+// ID is how this namespace calls another one, see [Surveyed.There]; -1 where it has no name for it.
+func (h *Handle) ID(other *os.File) (int, error) {
+	id, err := h.h.GetNetNsIdByFd(int(other.Fd()))
+	return id, explain("read the number of a namespace", err, "")
+}

@@ -1,0 +1,72 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxHanded is how many files one message may carry.
+const maxHanded = 3
+
+// Hand sends one byte over a socket, and files with it (SCM_RIGHTS, unix(7)). They stay the caller's to close.
+func Hand(conn *net.UnixConn, files ...*os.File) error {
+	fds := make([]int, len(files))
+	for i, f := range files {
+		fds[i] = int(f.Fd())
+	}
+	var rights []byte
+	if len(fds) > 0 {
+		rights = unix.UnixRights(fds...)
+	}
+	if _, _, err := conn.WriteMsgUnix([]byte{1}, rights, nil); err != nil {
+		return fmt.Errorf("hand over %d files: %w", len(files), err)
+	}
+	return nil
+}
+
+// Taken receives what [Hand] sent. The files are the caller's to close.
+func Taken(conn *net.UnixConn) (files []*os.File, err error) {
+	data, rights := make([]byte, 1), make([]byte, unix.CmsgSpace(4*maxHanded))
+	n, length, flags, _, err := conn.ReadMsgUnix(data, rights) // Go asks for close-on-exec
+	if err != nil {
+		return nil, fmt.Errorf("take over files: %w", err)
+	}
+	messages, err := unix.ParseSocketControlMessage(rights[:length])
+	if err != nil {
+		return nil, fmt.Errorf("take over files: %w", err)
+	}
+	for _, m := range messages {
+		fds, err := unix.ParseUnixRights(&m)
+		if err != nil {
+			continue // something else than files
+		}
+		for _, fd := range fds {
+			files = append(files, os.NewFile(uintptr(fd), "handed "+strconv.Itoa(len(files))))
+		}
+	}
+	if n == 0 || flags&unix.MSG_CTRUNC != 0 {
+		for _, f := range files {
+			_ = f.Close()
+		}
+		return nil, errors.New("take over files: the message is cut short")
+	}
+	return files, nil
+}
+
+// Lock takes the lock of an open file, which is held until the last process that has inherited the file has closed it or has ended. It returns
+// false if somebody else holds it.
+func Lock(f *os.File) (bool, error) {
+	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("lock %q: %w", f.Name(), err)
+	}
+	return true, nil
+}

@@ -1,0 +1,106 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nettoll/nettoll/internal/linux"
+)
+
+// Detach starts cmd in a session of its own. It lives on when this process ends: nothing but a signal ends it, or itself.
+func Detach(cmd *exec.Cmd) error {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	return cmd.Start()
+}
+
+// Namespaces are those of a host, and the network namespace of one of its containers.
+type Namespaces struct{ Mount, PID, UTS, IPC, Net *os.File }
+
+// OpenNamespaces opens those of a process. The process can be another by then: the caller knows whether it has ended.
+func OpenNamespaces(pid int) (_ *Namespaces, err error) {
+	n := &Namespaces{}
+	defer func() {
+		if err != nil {
+			n.Close()
+		}
+	}()
+	for _, one := range n.all() {
+		if *one.file, err = os.Open(fmt.Sprintf("/proc/%d/ns/%s", pid, one.name)); err != nil {
+			return nil, fmt.Errorf("open the %s namespace of process %d: %w", one.name, pid, err)
+		}
+	}
+	return n, nil
+}
+
+// Close closes the files that are open.
+func (n *Namespaces) Close() {
+	for _, one := range n.all() {
+		if *one.file != nil {
+			_ = (*one.file).Close()
+		}
+	}
+}
+
+type namespace struct {
+	name string // below /proc/PID/ns
+	kind int    // of clone(2)
+	file **os.File
+}
+
+// all lists them in the order in which they are entered. What is left for the last is the one whose /proc the others need.
+func (n *Namespaces) all() []namespace {
+	return []namespace{
+		{"pid", unix.CLONE_NEWPID, &n.PID},
+		{"uts", unix.CLONE_NEWUTS, &n.UTS},
+		{"ipc", unix.CLONE_NEWIPC, &n.IPC},
+		{"net", unix.CLONE_NEWNET, &n.Net},
+		{"mnt", unix.CLONE_NEWNS, &n.Mount},
+	}
+}
+
+// RunInside runs cmd to its end in other namespaces and calls started when it runs. Its standard files are files. It is killed when this process
+// ends. It leads a process group of its own; with terminal its standard input is one, and it leads a session to which that belongs.
+func RunInside(cmd *exec.Cmd, n *Namespaces, terminal bool, started func(*os.Process)) error {
+	done := make(chan error)
+	go func() {
+		// A thread that has left the mounts of the others cannot come back to share them (setns(2)). It stays locked and ends with this goroutine, after
+		// the command, which the kernel would kill with it.
+		runtime.LockOSThread()
+		done <- runInside(cmd, n, terminal, started)
+	}()
+	return <-done
+}
+
+func runInside(cmd *exec.Cmd, n *Namespaces, terminal bool, started func(*os.Process)) error {
+	// The directory and the root of a thread are its own before its mounts can be.
+	if err := unix.Unshare(unix.CLONE_FS); err != nil {
+		return fmt.Errorf("have a directory of its own: %w", err)
+	}
+	for _, one := range n.all() {
+		if err := unix.Setns(int((*one.file).Fd()), one.kind); errors.Is(err, unix.EPERM) {
+			return &linux.UnsupportedError{What: fmt.Sprintf("enter the %s namespace of a host", one.name), Missing: "CAP_SYS_ADMIN", Hint: "run it as root", Err: err}
+		} else if err != nil {
+			return fmt.Errorf("enter the %s namespace of a host: %w", one.name, err)
+		}
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL, Setpgid: !terminal, Setsid: terminal, Setctty: terminal}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	started(cmd.Process)
+	return cmd.Wait()
+}
+
+// SignalGroup sends a signal to the process group that a process leads. One that has ended needs none.
+func SignalGroup(leader *os.Process, s syscall.Signal) error {
+	if err := unix.Kill(-leader.Pid, s); err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("signal process group %d: %w", leader.Pid, err)
+	}
+	return nil
+}
