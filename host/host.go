@@ -13,6 +13,12 @@ type Host interface {
 	// Verify asks the kernel whether everything that was applied still stands. The error names what
 	// differs, what was wanted and what was found, see [DriftError].
 	Verify(ctx context.Context) error
+	// Measure asks what stands for what changing it costs, and returns what all steps have to tell: see [Measurer].
+	Measure(ctx context.Context) (Told, error)
+	// Told returns what all steps have to tell so far, and which programs run.
+	Told(ctx context.Context) (Told, error)
+	// Logs returns what the programs of the host have said, by name: the last megabyte of each.
+	Logs(ctx context.Context) (map[string]string, error)
 	// Undo removes everything that was applied. Undoing what is gone succeeds.
 	Undo(ctx context.Context) error
 	// Start starts a worker, a process of its own on the host.

@@ -26,19 +26,24 @@ const filePrefix = "netns:"
 // each that stays open. It is made by the agent of the host. Its methods may be called from several goroutines.
 type Kernel struct {
 	dir   string
+	run   string
 	files map[string]*os.File
 
-	mu     sync.Mutex
-	closed bool
-	spaces map[string]*space // by reference
-	ended  int               // namespaces removed so far
-	haste  bool              // the last link that was waited for did not come to run
+	mu       sync.Mutex
+	closed   bool
+	told     Told
+	programs []*Running
+	spaces   map[string]*space // by reference
+	ended    int               // namespaces removed so far
+	haste    bool              // the last link that was waited for did not come to run
 }
 
 // A KernelConfig says where a Kernel finds namespaces.
 type KernelConfig struct {
 	// Dir is the directory in which namespaces are bind-mounted; "" is [DefaultDir]. It is made if need be, and stays.
 	Dir string
+	// Run is the directory in which programs keep sockets, databases and logs; "" is [DefaultRun].
+	Run string
 	// Files are the inherited files by name, as passed by --file. Those called "netns:NAME" are the
 	// namespaces "@NAME". They stay the caller's.
 	Files map[string]*os.File
@@ -62,9 +67,12 @@ func NewKernel(c KernelConfig) (*Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &Kernel{dir: c.Dir, files: maps.Clone(c.Files), spaces: map[string]*space{"": {file: own}}}
+	k := &Kernel{dir: c.Dir, run: c.Run, files: maps.Clone(c.Files), spaces: map[string]*space{"": {file: own}}}
 	if k.dir == "" {
 		k.dir = DefaultDir
+	}
+	if k.run == "" {
+		k.run = DefaultRun
 	}
 	return k, nil
 }

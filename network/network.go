@@ -48,6 +48,38 @@ type Sharer interface {
 	Shares(p part.Params) bool
 }
 
+// A Point is where the packets of containers can be filtered.
+type Point string
+
+// The points, as design.md has them.
+const (
+	// AtBridge is the bridge of the host, of which the containers' links are ports: packets can be decided in the bridge family, or by br_netfilter. In a lab of several
+	// hosts those for other hosts leave by the host's forward path.
+	AtBridge Point = "bridge"
+	// AtForward is the forward path of the host.
+	AtForward Point = "forward"
+	// InContainer is the container itself, whose root can take the filter away.
+	InContainer Point = "container"
+	// AtOpenFlow is the Open vSwitch of the host.
+	AtOpenFlow Point = "openflow"
+	// AtTCX is the host's end of each container's link, on tcx.
+	AtTCX Point = "tcx"
+)
+
+// String says where that is: the end of "enforced …".
+func (p Point) String() string {
+	return map[Point]string{
+		AtBridge: "at the host's bridge", AtForward: "in the host's forward path", InContainer: "inside each container, not protected from its own root",
+		AtOpenFlow: "by OpenFlow in the host's Open vSwitch", AtTCX: "on tcx at the host's end of each container's link",
+	}[p]
+}
+
+// A Guarded is a network whose packets can be filtered.
+type Guarded interface {
+	// Guarded returns where, and the name of the bridge that the containers' links are ports of, "" where there is none.
+	Guarded(p part.Params) (at Point, bridge string)
+}
+
 // A Lab is what a network is asked to join.
 type Lab struct {
 	// Hosts are the container hosts; the first is host 1. More than one are joined by an underlay.
@@ -91,6 +123,8 @@ type Endpoint struct {
 	Namespace string
 	// IPv4 and IPv6 are the addresses that its sockets bind to.
 	IPv4, IPv6 netip.Addr
+	// Link is the name of the host's link to it, and Inner that of its own: "vsrc0", "eth0". "" where it has none.
+	Link, Inner string
 	// PublicIPv4 and PublicIPv6 are the addresses at which the other end reaches it and from which its packets arrive there. The zero
 	// value means that nobody translates. Ports are never translated.
 	PublicIPv4, PublicIPv6 netip.Addr

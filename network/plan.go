@@ -46,9 +46,10 @@ func Forwarding() []host.Step {
 // Names of links. A container's link on its host is called as the container with a v before.
 const (
 	// Inner is a container's own link.
-	Inner      = "eth0"
-	bridgeName = "br0"
-	outerName  = "v%s"
+	Inner = "eth0"
+	// Bridge is the bridge of a host.
+	Bridge    = "br0"
+	outerName = "v%s"
 	// maxName is the longest name of a link: IFNAMSIZ less the final zero, include/uapi/linux/if.h.
 	maxName = 15
 	// maxPorts is the number of ports of a bridge: BR_MAX_PORTS less port 0, net/bridge/br_private.h.
@@ -63,7 +64,7 @@ func Bridged(lab Lab, h Host) ([]host.Step, []Endpoint, error) {
 	name := fmt.Sprintf("host%d", h.Index)
 	gate4, gate6 := Gateway(h.Index)
 	steps := []host.Step{host.Bridge{
-		Name: bridgeName, MAC: MAC(lab.Seed, name, bridgeName), MTU: lab.MTU,
+		Name: Bridge, MAC: MAC(lab.Seed, name, Bridge), MTU: lab.MTU,
 		Snooping:  true, // as by default, and as others leave it
 		Addresses: []string{gate4.String(), gate6.String()},
 	}}
@@ -74,10 +75,10 @@ func Bridged(lab Lab, h Host) ([]host.Step, []Endpoint, error) {
 			return nil, nil, fmt.Errorf("host %d: the name %q of a container is too long (1 to %d bytes)", h.Index, c.Name, maxName-len(outer)+len(c.Name))
 		}
 		v4, v6 := ContainerAddr(h.Index, c.Index)
-		ends[i] = Endpoint{Namespace: c.Name, IPv4: v4.Addr(), IPv6: v6.Addr()}
+		ends[i] = Endpoint{Namespace: c.Name, IPv4: v4.Addr(), IPv6: v6.Addr(), Link: outer, Inner: Inner}
 		steps = append(steps,
 			host.Veth{
-				Name: outer, MAC: MAC(lab.Seed, name, outer), MTU: lab.MTU, Master: bridgeName,
+				Name: outer, MAC: MAC(lab.Seed, name, outer), MTU: lab.MTU, Master: Bridge,
 				PeerNS: c.Name, PeerName: Inner, PeerMAC: MAC(lab.Seed, name, c.Name, Inner),
 				PeerAddresses: []string{v4.String(), v6.String()},
 			},

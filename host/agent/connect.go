@@ -145,6 +145,24 @@ func (h *Host) Apply(ctx context.Context, p host.Plan) error {
 // Verify compares what was applied with the kernel, see [host.Host].
 func (h *Host) Verify(ctx context.Context) error { return h.call(ctx, methodVerify, nil, nil) }
 
+// Measure measures what changing it costs, see [host.Host].
+func (h *Host) Measure(ctx context.Context) (told host.Told, err error) {
+	err = h.call(ctx, methodMeasure, nil, &told)
+	return told, err
+}
+
+// Told returns what the steps have to tell, see [host.Host].
+func (h *Host) Told(ctx context.Context) (told host.Told, err error) {
+	err = h.call(ctx, methodTold, nil, &told)
+	return told, err
+}
+
+// Logs returns what the programs have said, see [host.Host].
+func (h *Host) Logs(ctx context.Context) (logs map[string]string, err error) {
+	err = h.call(ctx, methodLogs, nil, &logs)
+	return logs, err
+}
+
 // Undo removes what was applied, see [host.Host].
 func (h *Host) Undo(ctx context.Context) error { return h.call(ctx, methodUndo, nil, nil) }
 

@@ -57,6 +57,9 @@ func Serve(ctx context.Context, in io.Reader, out io.WriteCloser, c Config) erro
 	a.rpc = protocol.NewServer(in, out, protocol.Methods{
 		methodApply:       protocol.Method(a.apply),
 		methodVerify:      protocol.Method(a.verify),
+		methodMeasure:     protocol.Method(a.measure),
+		methodTold:        protocol.Method(a.told),
+		methodLogs:        protocol.Method(a.logs),
 		methodUndo:        protocol.Method(a.undo),
 		methodExec:        protocol.Method(a.exec),
 		methodWorkerStart: protocol.Method(a.start),
@@ -104,6 +107,19 @@ func (a *server) verify(ctx context.Context, _ none) (none, error) {
 	defer a.kernelMu.Unlock()
 	return none{}, a.stack.Verify(ctx, a.kernel)
 }
+
+func (a *server) measure(ctx context.Context, _ none) (host.Told, error) {
+	a.kernelMu.Lock()
+	defer a.kernelMu.Unlock()
+	if err := a.stack.Measure(ctx, a.kernel); err != nil {
+		return host.Told{}, err
+	}
+	return a.kernel.Told(), nil
+}
+
+func (a *server) told(context.Context, none) (host.Told, error) { return a.kernel.Told(), nil }
+
+func (a *server) logs(context.Context, none) (map[string]string, error) { return a.kernel.Logs() }
 
 func (a *server) undo(context.Context, none) (none, error) {
 	a.kernelMu.Lock()

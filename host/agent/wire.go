@@ -13,6 +13,9 @@ import (
 const (
 	methodApply       = "apply"
 	methodVerify      = "verify"
+	methodMeasure     = "measure"
+	methodTold        = "told"
+	methodLogs        = "logs"
 	methodUndo        = "undo"
 	methodExec        = "exec"
 	methodWorkerStart = "worker.start"

@@ -3,6 +3,7 @@ package bridge
 import (
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/part"
 )
 
 // Network is the network "bridge".
@@ -16,6 +17,9 @@ func (Network) Describe() network.Description {
 		Implementation: "kernel",
 	}
 }
+
+// Guarded says that its packets can be filtered at the bridge.
+func (Network) Guarded(part.Params) (network.Point, string) { return network.AtBridge, network.Bridge }
 
 // Build makes a bridge on each host, with a port for every container, and routes between the hosts.
 func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error) {

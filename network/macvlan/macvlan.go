@@ -5,6 +5,7 @@ import (
 
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/part"
 )
 
 // Names of the links of a host without an uplink: the one below the containers', and its idle end.
@@ -24,6 +25,9 @@ func (Network) Describe() network.Description {
 		Implementation: "kernel",
 	}
 }
+
+// Guarded says that its packets can be filtered inside the containers only: the host does not see those between them.
+func (Network) Guarded(part.Params) (network.Point, string) { return network.InContainer, "" }
 
 // Build makes a link for every container above its host's uplink, or above one of its own in a lab of one host.
 func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error) {
@@ -51,7 +55,7 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 		ends[i] = make([]network.Endpoint, len(h.Containers))
 		for j, c := range h.Containers {
 			v4, v6 := network.SegmentAddr(h.Index, c.Index)
-			ends[i][j] = network.Endpoint{Namespace: c.Name, IPv4: v4.Addr(), IPv6: v6.Addr()}
+			ends[i][j] = network.Endpoint{Namespace: c.Name, IPv4: v4.Addr(), IPv6: v6.Addr(), Inner: network.Inner}
 			steps = append(steps, host.Macvlan{
 				NS: c.Name, Name: network.Inner, Mode: "bridge", Lower: lower,
 				MAC: network.MAC(lab.Seed, name, c.Name, network.Inner), MTU: lab.MTU,

@@ -40,6 +40,9 @@ func (Network) Exclude(hosts int, p part.Params) string {
 // Translates says where it does.
 func (Network) Translates(hosts int, p part.Params) bool { return hosts > 1 || p.On(hairpin) }
 
+// Guarded says that its packets can be filtered where the host forwards: what it translates it routes.
+func (Network) Guarded(part.Params) (network.Point, string) { return network.AtForward, "" }
+
 // Build makes a bridge on each host, with a port for every container, and the translation.
 func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error) {
 	if err := lab.Check(); err != nil {

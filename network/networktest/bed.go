@@ -17,63 +17,72 @@ import (
 	"github.com/nettoll/nettoll/network"
 )
 
-// bed is a lab in private namespaces, one for each host and one for the underlay.
-type bed struct {
-	lab      network.Lab
-	built    built
-	hosts    []*machine
-	underlay *machine // nil in a lab of one host
+// A Bed is a lab in private namespaces, one for each host and one for the underlay.
+type Bed struct {
+	Lab      network.Lab
+	Ends     [][]network.Endpoint // of the containers of each host
+	Hosts    []*Machine
+	Underlay *Machine // nil in a lab of one host
 }
 
-// machine is a host without an agent: its kernel, and what is applied to it.
-type machine struct {
+// A Machine is a host without an agent: its kernel, and what is applied to it.
+type Machine struct {
 	*testnet.Machine
-	kernel *host.Kernel
-	stack  host.Stack
-	plans  []host.Plan // in the order in which they are applied
+	Kernel *host.Kernel
+	Stack  host.Stack
+	Plans  []host.Plan // in the order in which they are applied
 }
 
-// makeBed makes the namespaces and applies nothing.
-func makeBed(t testing.TB, n network.Network, lab network.Lab) (*bed, error) {
-	b := &bed{lab: lab}
-	var err error
-	if b.built, err = build(n, lab); err != nil {
+// MakeBed makes the namespaces and applies nothing.
+func MakeBed(t testing.TB, n network.Network, lab network.Lab) (*Bed, error) {
+	built, err := build(n, lab)
+	if err != nil {
 		return nil, err
 	}
+	b := &Bed{Lab: lab, Ends: built.Ends}
 	files := map[string]*os.File{}
 	for i, h := range lab.Hosts {
 		var containers host.Plan // what the runtime makes
-		for _, e := range b.built.Ends[i] {
+		for _, e := range b.Ends[i] {
 			if e.Namespace != "" {
 				containers.Steps = append(containers.Steps, host.Namespace{Name: e.Namespace})
 			}
 		}
-		m, err := makeMachine(t, nil, containers, b.built.Plans[i])
+		m, err := makeMachine(t, nil, containers, built.Plans[i])
 		if err != nil {
 			return nil, err
 		}
-		b.hosts = append(b.hosts, m)
+		b.Hosts = append(b.Hosts, m)
 		files[fmt.Sprintf("netns:host%d", h.Index)] = m.NS
 	}
 	if len(lab.Hosts) > 1 {
-		if b.underlay, err = makeMachine(t, files, network.Underlay(lab)); err != nil {
+		if b.Underlay, err = makeMachine(t, files, network.Underlay(lab)); err != nil {
 			return nil, err
 		}
 	}
 	return b, nil
 }
 
-func makeMachine(t testing.TB, files map[string]*os.File, plans ...host.Plan) (*machine, error) {
-	m := &machine{Machine: testnet.New(t), plans: plans}
-	err := m.Do(func() (err error) {
-		m.kernel, err = host.NewKernel(host.KernelConfig{Dir: m.Dir, Files: files})
+func makeMachine(t testing.TB, files map[string]*os.File, plans ...host.Plan) (*Machine, error) {
+	m := &Machine{Machine: testnet.New(t), Plans: plans}
+	run, err := os.MkdirTemp("", "nettoll") // the path of a socket has 107 bytes at most, and a test's own directory a long name
+	if err != nil {
+		return nil, err
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(run); err != nil {
+			t.Error(err)
+		}
+	})
+	err = m.Do(func() (err error) {
+		m.Kernel, err = host.NewKernel(host.KernelConfig{Dir: m.Dir, Run: run, Files: files})
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	t.Cleanup(func() {
-		if err := m.kernel.Close(); err != nil {
+		if err := m.Kernel.Close(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -81,17 +90,18 @@ func makeMachine(t testing.TB, files map[string]*os.File, plans ...host.Plan) (*
 }
 
 // all lists the machines in the order in which plans are applied: hosts find their uplinks.
-func (b *bed) all() []*machine {
-	if b.underlay == nil {
-		return b.hosts
+func (b *Bed) all() []*Machine {
+	if b.Underlay == nil {
+		return b.Hosts
 	}
-	return append([]*machine{b.underlay}, b.hosts...)
+	return append([]*Machine{b.Underlay}, b.Hosts...)
 }
 
-func (b *bed) apply(t testing.TB) error {
+// Apply applies all plans. What was applied when one fails stays: undo it.
+func (b *Bed) Apply(t testing.TB) error {
 	for _, m := range b.all() {
-		for _, p := range m.plans {
-			if err := m.stack.Apply(t.Context(), m.kernel, p); err != nil {
+		for _, p := range m.Plans {
+			if err := m.Stack.Apply(t.Context(), m.Kernel, p); err != nil {
 				return err
 			}
 		}
@@ -99,29 +109,31 @@ func (b *bed) apply(t testing.TB) error {
 	return nil
 }
 
-func (b *bed) verify(t testing.TB) error {
+// Verify asks every machine whether what was applied still stands.
+func (b *Bed) Verify(t testing.TB) error {
 	var errs []error
 	for _, m := range b.all() {
-		errs = append(errs, m.stack.Verify(t.Context(), m.kernel))
+		errs = append(errs, m.Stack.Verify(t.Context(), m.Kernel))
 	}
 	return errors.Join(errs...)
 }
 
-func (b *bed) undo() error {
+// Undo removes what was applied.
+func (b *Bed) Undo() error {
 	var errs []error
 	for _, m := range slices.Backward(b.all()) {
-		errs = append(errs, m.stack.Undo())
+		errs = append(errs, m.Stack.Undo())
 	}
 	return errors.Join(errs...)
 }
 
-// snapshot says what is in the namespaces of the machines, for comparison: links, addresses, tables of nftables, the variables that a plan sets,
+// Snapshot says what is in the namespaces of the machines, for comparison: links, addresses, tables of nftables, the variables that a plan sets,
 // and what stands in their directories.
-func (b *bed) snapshot() (map[string]string, error) {
+func (b *Bed) Snapshot() (map[string]string, error) {
 	state := map[string]string{}
 	for i, m := range b.all() {
 		where := fmt.Sprintf("machine %d: ", i)
-		h, err := m.kernel.Links("")
+		h, err := m.Kernel.Links("")
 		if err != nil {
 			return nil, err
 		}
@@ -155,7 +167,7 @@ func (b *bed) snapshot() (map[string]string, error) {
 		for _, e := range entries {
 			state[where+"namespace "+e.Name()] = "stands"
 		}
-		for _, p := range m.plans {
+		for _, p := range m.Plans {
 			for _, s := range p.Steps {
 				if s, ok := s.(host.Sysctl); ok && s.NS == "" {
 					if err := m.Do(func() error {
@@ -185,26 +197,26 @@ func undo(t testing.TB, n network.Network, labs ...network.Lab) error {
 }
 
 func undoLab(t testing.TB, n network.Network, lab network.Lab) error {
-	b, err := makeBed(t, n, lab)
+	b, err := MakeBed(t, n, lab)
 	if err != nil {
 		return err
 	}
-	before, err := b.snapshot()
+	before, err := b.Snapshot()
 	if err != nil {
 		return err
 	}
 	for range 2 {
-		if err := b.apply(t); err != nil {
-			return errors.Join(err, b.undo())
+		if err := b.Apply(t); err != nil {
+			return errors.Join(err, b.Undo())
 		}
-		if err := b.verify(t); err != nil {
-			return errors.Join(fmt.Errorf("after all plans were applied: %w", err), b.undo())
+		if err := b.Verify(t); err != nil {
+			return errors.Join(fmt.Errorf("after all plans were applied: %w", err), b.Undo())
 		}
 		for range 2 {
-			if err := b.undo(); err != nil {
+			if err := b.Undo(); err != nil {
 				return err
 			}
-			after, err := b.snapshot()
+			after, err := b.Snapshot()
 			if err != nil {
 				return err
 			}
@@ -215,8 +227,8 @@ func undoLab(t testing.TB, n network.Network, lab network.Lab) error {
 	}
 	// What each step returned can be called again, too.
 	for _, m := range b.all() {
-		for _, p := range m.plans {
-			if err := twice(m.kernel, p); err != nil {
+		for _, p := range m.Plans {
+			if err := twice(m.Kernel, p); err != nil {
 				return err
 			}
 		}

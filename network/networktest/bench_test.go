@@ -33,14 +33,14 @@ func BenchmarkSetUp(b *testing.B) {
 				}
 				*list = append(*list, time.Since(start))
 			}
-			bed, err := makeBed(b, c.network, Lab(c.hosts, pairs))
+			bed, err := MakeBed(b, c.network, Lab(c.hosts, pairs))
 			if err != nil {
 				b.Fatal(err)
 			}
 			for b.Loop() {
-				took(&apply, func() error { return bed.apply(b) })
-				took(&verify, func() error { return bed.verify(b) })
-				took(&undo, bed.undo)
+				took(&apply, func() error { return bed.Apply(b) })
+				took(&verify, func() error { return bed.Verify(b) })
+				took(&undo, bed.Undo)
 			}
 			for name, list := range map[string][]time.Duration{"apply-ms": apply, "verify-ms": verify, "undo-ms": undo} {
 				slices.Sort(list)

@@ -56,11 +56,11 @@ const (
 )
 
 // ends finds the sources and sinks of a lab by their names.
-func (b *bed) ends(kind string, i int) end {
-	for h := range b.lab.Hosts {
-		for j, c := range b.lab.Hosts[h].Containers {
+func (b *Bed) ends(kind string, i int) end {
+	for h := range b.Lab.Hosts {
+		for j, c := range b.Lab.Hosts[h].Containers {
 			if c.Name == fmt.Sprintf("%s%d", kind, i) {
-				return end{c.Name, b.hosts[h].kernel, c.Ports, b.built.Ends[h][j]}
+				return end{c.Name, b.Hosts[h].Kernel, c.Ports, b.Ends[h][j]}
 			}
 		}
 	}
@@ -77,15 +77,15 @@ func packets(t testing.TB, n network.Network, labs ...network.Lab) error {
 }
 
 func packetsOf(t testing.TB, n network.Network, lab network.Lab) (err error) {
-	b, err := makeBed(t, n, lab)
+	b, err := MakeBed(t, n, lab)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, b.undo()) }()
-	if err := b.apply(t); err != nil {
+	defer func() { err = errors.Join(err, b.Undo()) }()
+	if err := b.Apply(t); err != nil {
 		return err
 	}
-	if err := b.verify(t); err != nil {
+	if err := b.Verify(t); err != nil {
 		return fmt.Errorf("after all plans were applied: %w", err)
 	}
 	pairs := 0

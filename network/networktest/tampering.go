@@ -18,7 +18,7 @@ import (
 // tamper is a change behind the back of a plan.
 type tamper struct {
 	text string
-	on   *machine
+	on   *Machine
 	do   func() error
 }
 
@@ -27,7 +27,7 @@ type tamper struct {
 func tampering(t testing.TB, n network.Network, labs ...network.Lab) error {
 	seen := map[string]bool{}
 	for _, lab := range labs {
-		b, err := makeBed(t, n, lab)
+		b, err := MakeBed(t, n, lab)
 		if err != nil {
 			return err
 		}
@@ -47,22 +47,22 @@ func tampering(t testing.TB, n network.Network, labs ...network.Lab) error {
 	return nil
 }
 
-func (b *bed) tamper(t testing.TB, c tamper) (err error) {
+func (b *Bed) tamper(t testing.TB, c tamper) (err error) {
 	defer func() {
-		if uerr := b.undo(); uerr != nil {
+		if uerr := b.Undo(); uerr != nil {
 			err = errors.Join(err, fmt.Errorf("undo after tampering (%s): %w", c.text, uerr))
 		}
 	}()
-	if err := b.apply(t); err != nil {
+	if err := b.Apply(t); err != nil {
 		return err
 	}
-	if err := b.verify(t); err != nil {
+	if err := b.Verify(t); err != nil {
 		return fmt.Errorf("after all plans were applied: %w", err)
 	}
 	if err := c.do(); err != nil {
 		return fmt.Errorf("tamper (%s): %w", c.text, err)
 	}
-	err = c.on.stack.Verify(t.Context(), c.on.kernel)
+	err = c.on.Stack.Verify(t.Context(), c.on.Kernel)
 	if err == nil {
 		return fmt.Errorf("Verify does not see that someone tampered (%s)", c.text)
 	}
@@ -74,9 +74,9 @@ func (b *bed) tamper(t testing.TB, c tamper) (err error) {
 
 // tampers lists what can be tampered with in the plans of a lab, each kind of change to each kind of thing once, and less what
 // was seen before.
-func (b *bed) tampers(seen map[string]bool) ([]tamper, error) {
+func (b *Bed) tampers(seen map[string]bool) ([]tamper, error) {
 	var list []tamper
-	add := func(m *machine, kind, text string, do func() error) {
+	add := func(m *Machine, kind, text string, do func() error) {
 		if text += kind; !seen[text] {
 			seen[text] = true
 			list = append(list, tamper{text: text, on: m, do: do})
@@ -85,7 +85,7 @@ func (b *bed) tampers(seen map[string]bool) ([]tamper, error) {
 	for _, m := range b.all() {
 		on := func(ns, name string, f func(*link.Handle, link.Link) error) func() error {
 			return func() error {
-				h, err := m.kernel.Links(ns)
+				h, err := m.Kernel.Links(ns)
 				if err != nil {
 					return err
 				}
@@ -117,7 +117,7 @@ func (b *bed) tampers(seen map[string]bool) ([]tamper, error) {
 			return nil
 		}
 		var err error
-		for _, p := range m.plans {
+		for _, p := range m.Plans {
 			for _, s := range p.Steps {
 				switch s := basic(s).(type) {
 				case host.Bridge:
@@ -144,13 +144,13 @@ func (b *bed) tampers(seen map[string]bool) ([]tamper, error) {
 						"publish nothing by ":         func(n *host.NAT) { n.Published = nil },
 						"publish ports of others by ": func(n *host.NAT) { n.Published[0].First-- },
 					} {
-						add(m, "a translation", text, func() error { return retranslate(m.kernel, s, change) })
+						add(m, "a translation", text, func() error { return retranslate(m.Kernel, s, change) })
 					}
 				case host.Link:
 					err = errors.Join(err, links(s.Name, s.NS, s.Name, s.MTU, s.Up, s.Addresses))
 				case host.Route:
 					add(m, "a route", "remove ", func() error {
-						h, err := m.kernel.Links(s.NS)
+						h, err := m.Kernel.Links(s.NS)
 						if err != nil {
 							return err
 						}
@@ -175,7 +175,7 @@ func (b *bed) tampers(seen map[string]bool) ([]tamper, error) {
 						}
 					}
 					add(m, s.Key, "change ", func() error {
-						return m.kernel.Do(s.NS, func() error {
+						return m.Kernel.Do(s.NS, func() error {
 							value := "1"
 							if sysctl.Normal(s.Value) == value {
 								value = "0"

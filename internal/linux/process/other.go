@@ -27,6 +27,9 @@ type Options struct {
 // Start is not supported here.
 func Start(*exec.Cmd, Options) error { return unsupported("start process") }
 
+// StartIn is not supported here.
+func StartIn(*exec.Cmd, Options, func(func() error) error) error { return unsupported("start process") }
+
 // RunHere is not supported here.
 func RunHere(*exec.Cmd, Options) error { return unsupported("start process") }
 

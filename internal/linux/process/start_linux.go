@@ -56,6 +56,13 @@ func Start(cmd *exec.Cmd, o Options) error {
 	return <-done
 }
 
+// StartIn is [Start] from within what enter enters: a network namespace. Enter is called on a locked thread, and calls its argument there.
+func StartIn(cmd *exec.Cmd, o Options, enter func(func() error) error) error {
+	done := make(chan error)
+	forker() <- func() { done <- enter(func() error { return start(cmd, o) }) }
+	return <-done
+}
+
 // RunHere starts cmd from the calling thread, in that thread's namespaces, and waits for its end. The
 // caller has locked the thread.
 func RunHere(cmd *exec.Cmd, o Options) error {

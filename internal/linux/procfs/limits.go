@@ -33,6 +33,30 @@ func ReadLimits() Limits {
 	return l
 }
 
+// KernelMemory returns how many bytes the kernel holds in slabs, vmalloc and per-CPU areas (proc_meminfo(5)): what rules, sets and maps are made of. It is
+// the whole machine's. It says false where that is not told.
+func KernelMemory() (int64, bool) {
+	b, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return 0, false
+	}
+	var sum int64
+	found := 0
+	for line := range bytes.Lines(b) {
+		name, rest, _ := bytes.Cut(line, []byte(":"))
+		switch string(name) {
+		case "Slab", "VmallocUsed", "Percpu":
+			kib, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(string(rest)), " kB"), 10, 64)
+			if err != nil {
+				return 0, false
+			}
+			sum += kib << 10
+			found++
+		}
+	}
+	return sum, found == 3
+}
+
 func number(path string) int {
 	b, err := os.ReadFile(path)
 	if err != nil {

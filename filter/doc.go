@@ -1,0 +1,15 @@
+// Package filter holds the kind of part that enforces an allow-list: what a filter is asked to let through ([Site], [List]), and what it answers with, steps
+// for a host that can be verified, changed while traffic flows, and removed. Each folder below is one filter.
+//
+// A list names, for each pair under test, its source, its sink and the sink's ports. The filter lets pass, in each family that is listed:
+//
+//   - UDP and TCP from the source to those ports of the sink, from any port, and what answers them: whatever comes back on the same flow where the filter
+//     is stateful, else any UDP datagram, and any TCP segment that opens no connection (SYN without ACK), from those ports to the source;
+//   - ICMP echo requests (ICMPv6 alike) from the source to the sink and the replies;
+//   - what the network itself needs: ARP and neighbour discovery (RFC 4890, section 4.4.1) where the filter sees those.
+//
+// Everything else between containers is dropped, of both families, whether or not they are listed: an IPv4 list must not leave IPv6 open. What a container
+// says to its own host and what the host says are not the filter's business, but where the filter stands inside the container it drops these too.
+//
+// Fillers are rules or entries of the same form that never match: they make the list as long as one wants to know the cost of.
+package filter

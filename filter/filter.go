@@ -1,0 +1,152 @@
+package filter
+
+import (
+	"net/netip"
+
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/part"
+)
+
+// A Filter is a way to enforce an allow-list.
+type Filter interface {
+	// Describe says what it is.
+	Describe() Description
+	// Refuse returns why it cannot be enforced there with these parameters, "" where it can. It is pure.
+	Refuse(w Where, p part.Params) string
+	// Build returns the steps for one host, which come after those of its network: at least one of them is a [Step]. It is pure.
+	Build(s Site) ([]host.Step, error)
+}
+
+// A Description says what a filter is.
+type Description struct {
+	// Name is the word of experiment files: "nftables".
+	Name string
+	// Summary is one sentence, without its full stop.
+	Summary string
+	// Implementation says who does the work: "kernel", "ebpf", "ovs" or "userspace".
+	Implementation string
+	// Params are its parameters, those of [Params] among them.
+	Params part.List
+	// Fragments says what it does with fragments that are not the first of their packet.
+	Fragments func(part.Params) Fragments
+	// Steps are the kinds of steps it builds that are its own, see [host.Decoder].
+	Steps map[string]func() host.Step
+}
+
+// Fragments is what a filter does with fragments that are not the first of their packet: these hold no ports (RFC 791, section 3.2).
+type Fragments string
+
+// What there is to do.
+const (
+	// Reassembled: packets are put together before they are decided.
+	Reassembled Fragments = "reassembled"
+	// ByAddress: they pass where any packet from their source to their destination may.
+	ByAddress Fragments = "by address"
+)
+
+// A Where is what a filter must know of a lab to say whether it can be enforced there.
+type Where struct {
+	// Network is the name of the network, for the reason.
+	Network string
+	Point   network.Point
+	// Hosts is how many hosts the lab has.
+	Hosts int
+	// Translated says that packets have other addresses before the point than at it.
+	Translated bool
+}
+
+// Names of the parameters that all filters have.
+const (
+	Rules    = "rules"
+	Fillers  = "fillers"
+	Stateful = "stateful"
+)
+
+// MaxRules is the largest number of fillers.
+const MaxRules = 100_000
+
+// Params are the parameters that every filter has.
+func Params() part.List {
+	stateful := part.Switch(Stateful, "let answers through by connection tracking, which packets of known connections pass before all rules; otherwise by rules of their own")
+	return part.List{
+		{Name: Rules, Default: "0", Summary: "rules or entries besides those of the pairs, which never match: 0 to 100000, in each family that is measured", Check: part.CountBetween(0, MaxRules)},
+		{Name: Fillers, Default: "before", Summary: "where those stand: packets of the pairs meet them before their own rule, or after", Values: []string{"before", "after"}},
+		stateful,
+	}
+}
+
+// A Site is what a filter is asked to enforce on one host.
+type Site struct {
+	// Point and Bridge are what the network says of itself: see [network.Guarded].
+	Point  network.Point
+	Bridge string
+	// Host counts from 1; Hosts is how many there are.
+	Host, Hosts int
+	// Containers are those of the host.
+	Containers []Container
+	// List is what may pass on this host.
+	List List
+	// Params are the filter's own, every one present.
+	Params part.Params
+}
+
+// A Container is one of a host's.
+type Container struct {
+	Name string
+	network.Endpoint
+}
+
+// A List is an allow-list, as data that steps hold.
+type List struct {
+	// Families are those whose pairs may talk and whose fillers there are: "ipv4", "ipv6". Of the others nothing may pass.
+	Families []string `json:"families"`
+	// Allowed are the rules of the pairs, of the families listed.
+	Allowed []Rule `json:"allowed,omitempty"`
+	// Fillers is how many rules that never match there are in each family.
+	Fillers int `json:"fillers,omitempty"`
+	// After says that they stand behind those of the pairs.
+	After bool `json:"after,omitempty"`
+	// Stateful says that answers pass by connection tracking.
+	Stateful bool `json:"stateful,omitempty"`
+	// Probe is what the filter can be tried with; nil where the host has not both ends of a pair.
+	Probe *Probe `json:"probe,omitempty"`
+}
+
+// A Rule lets a source talk to some ports of a sink, over UDP and TCP, and ask it for ICMP echoes. Addresses are those at the point of the filter.
+type Rule struct {
+	Source netip.Addr `json:"source"`
+	Sink   netip.Addr `json:"sink"`
+	// First and Last are the sink's ports and all between them.
+	First uint16 `json:"first"`
+	Last  uint16 `json:"last"`
+}
+
+// A Probe is a flow between the two ends of an allowed pair that the list does not allow: the sink's last port. A change of the list that lets it through can be seen
+// to take effect.
+type Probe struct {
+	// SourceNS and SinkNS are namespace references, as in steps.
+	SourceNS string `json:"source_ns"`
+	SinkNS   string `json:"sink_ns"`
+	// Source and Sink are what the sockets bind to, Public is where the source sends to.
+	Source netip.AddrPort `json:"source"`
+	Sink   netip.AddrPort `json:"sink"`
+	Public netip.AddrPort `json:"public"`
+	// Rule lets the flow through.
+	Rule Rule `json:"rule"`
+}
+
+// A Step is a step that enforces a list.
+type Step interface {
+	host.Measurer
+	// Listed returns the list.
+	Listed() List
+	// Change adds a rule to those that stand, or takes one of those that it has added away again, while packets flow and without a moment in which others pass or
+	// are held up. Undoing the step removes what was added, too. Verify keeps to what the step says: it calls an added rule a drift.
+	Change(k *host.Kernel, r Rule, allow bool) error
+	// Counters returns how many packets were let through and how many were refused since the step was applied.
+	Counters(k *host.Kernel) (Counters, error)
+}
+
+// Counters are what a filter has seen.
+type Counters struct{ Allowed, Refused uint64 }

@@ -1,0 +1,191 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/nettoll/nettoll/internal/linux"
+	"github.com/nettoll/nettoll/internal/linux/netns"
+	"github.com/nettoll/nettoll/internal/linux/process"
+)
+
+// DefaultRun is where programs keep sockets, databases and logs. A host has a /run of its own.
+const DefaultRun = "/run/nettoll"
+
+// A Program is somebody else's that a step needs as long as the step stands: ovs-vswitchd.
+type Program struct {
+	// Name is unique among the programs of a host: "ovs-vswitchd".
+	Name string
+	// Args are the program and its arguments. The program is looked up in PATH.
+	Args []string
+	// NS is the network namespace it runs in; "" is the host's own.
+	NS string
+	// Env is added to the environment.
+	Env []string
+	// Package is what Debian calls the package that has it: for the error where it is missing.
+	Package string
+}
+
+// A Running is a program that was started. It is killed with its agent, however that ends.
+type Running struct {
+	program Program
+	cmd     *exec.Cmd
+	tail    process.Tail
+	log     *os.File
+	done    chan struct{}
+
+	mu      sync.Mutex
+	stopped bool // it was asked to end
+}
+
+// RunDir returns the directory in which a program keeps its sockets and files, which it makes. Who made it removes it.
+func (k *Kernel) RunDir(name string) (string, error) {
+	dir := filepath.Join(k.run, name)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("make directory of %s: %w", name, err)
+	}
+	return dir, nil
+}
+
+// Start starts a program in a network namespace of the host, its input empty, its output in a log. Where the program is not installed the error is
+// a [linux.UnsupportedError].
+func (k *Kernel) Start(p Program) (*Running, error) {
+	if len(p.Args) == 0 {
+		return nil, fmt.Errorf("start %q: no program given", p.Name)
+	}
+	path, err := exec.LookPath(p.Args[0])
+	if err != nil {
+		return nil, &linux.UnsupportedError{
+			What: fmt.Sprintf("start %q", p.Name), Missing: fmt.Sprintf("program %q", p.Args[0]), Hint: fmt.Sprintf("install the package %s", p.Package), Err: err,
+		}
+	}
+	s, err := k.space(p.NS)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := k.RunDir("log")
+	if err != nil {
+		return nil, err
+	}
+	r := &Running{program: p, done: make(chan struct{})}
+	if r.log, err = os.OpenFile(filepath.Join(dir, p.Name+".log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600); err != nil {
+		return nil, fmt.Errorf("start %q: %w", p.Name, err)
+	}
+	r.cmd = exec.Command(path, p.Args[1:]...)
+	r.cmd.Args[0] = p.Args[0]
+	r.cmd.Env = append(os.Environ(), p.Env...)
+	r.cmd.Stdout, r.cmd.Stderr = r, r
+	err = process.StartIn(r.cmd, process.Options{Group: true}, func(f func() error) error { return netns.Here(int(s.file.Fd()), f) })
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("start %q: %w", p.Name, err), r.log.Close())
+	}
+	go func() {
+		_ = r.cmd.Wait() // the state says more
+		_ = r.log.Close()
+		close(r.done)
+	}()
+	k.mu.Lock()
+	k.programs = append(k.programs, r)
+	k.mu.Unlock()
+	return r, nil
+}
+
+// Write is for what the program says.
+func (r *Running) Write(p []byte) (int, error) {
+	_, _ = r.tail.Write(p) // never fails
+	return r.log.Write(p)
+}
+
+// PID is the number of the process.
+func (r *Running) PID() int { return r.cmd.Process.Pid }
+
+// Done is closed when the program has ended.
+func (r *Running) Done() <-chan struct{} { return r.done }
+
+// Died says why a program is gone that nobody stopped, with its last lines; nil while it runs.
+func (r *Running) Died() error {
+	select {
+	case <-r.done:
+	default:
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stopped {
+		return nil
+	}
+	return errors.New(r.tail.After(fmt.Sprintf("%s died: %s", r.program.Name, r.cmd.ProcessState)))
+}
+
+// Stop asks the program to end, kills it with what it has started if it has not within the grace, and waits for it. It is idempotent.
+func (r *Running) Stop(grace time.Duration) error {
+	r.mu.Lock()
+	again := r.stopped
+	r.stopped = true
+	r.mu.Unlock()
+	if !again {
+		_ = r.cmd.Process.Signal(syscall.SIGTERM) // it may be gone
+	}
+	select {
+	case <-r.done:
+		return nil
+	case <-time.After(grace):
+	}
+	if err := process.KillGroup(r.cmd); err != nil {
+		return err
+	}
+	<-r.done
+	return nil
+}
+
+// A ProgramState is what became of a program.
+type ProgramState struct {
+	Name string `json:"name"`
+	// PID is its number where the host's processes are numbered.
+	PID int `json:"pid"`
+	// Died is why it is gone though nobody stopped it, with its last lines; "" while it runs.
+	Died string `json:"died,omitempty"`
+}
+
+// Programs returns the programs that were started and not stopped.
+func (k *Kernel) Programs() []ProgramState {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var list []ProgramState
+	for _, r := range k.programs {
+		r.mu.Lock()
+		stopped := r.stopped
+		r.mu.Unlock()
+		if stopped {
+			continue
+		}
+		state := ProgramState{Name: r.program.Name, PID: r.PID()}
+		if err := r.Died(); err != nil {
+			state.Died = err.Error()
+		}
+		list = append(list, state)
+	}
+	return list
+}
+
+// maxLog is how much of a log is told: what was said last.
+const maxLog = 1 << 20
+
+// Logs returns what the programs of the host have said, by name: the last megabyte of each.
+func (k *Kernel) Logs() (map[string]string, error) {
+	logs := map[string]string{}
+	for _, p := range k.Programs() {
+		data, err := os.ReadFile(filepath.Join(k.run, "log", p.Name+".log"))
+		if err != nil {
+			return nil, fmt.Errorf("read the log of %s: %w", p.Name, err)
+		}
+		logs[p.Name] = string(data[max(0, len(data)-maxLog):])
+	}
+	return logs, nil
+}

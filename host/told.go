@@ -1,0 +1,94 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/nettoll/nettoll/internal/linux/procfs"
+)
+
+// Told is what the steps of a host have to tell once they stand.
+type Told struct {
+	// Implementations say who does the work, by kind of part, where that was found out when it was applied: {"network": "ovs (userspace datapath)"}.
+	Implementations map[string]string `json:"implementations,omitempty"`
+	// Metrics are what building and changing cost, in base units, by the names of package measure: {"rules_load_time": 0.12}.
+	Metrics map[string]float64 `json:"metrics,omitempty"`
+	// Doubts are what a reader should know.
+	Doubts []string `json:"doubts,omitempty"`
+	// Programs are those that run.
+	Programs []ProgramState `json:"programs,omitempty"`
+}
+
+// A Measurer is a step that, once everything stands and before traffic flows, measures what changing it costs. What it changes it puts back. It notes what it
+// finds by [Kernel.Metric].
+type Measurer interface {
+	Step
+	Measure(ctx context.Context, k *Kernel) error
+}
+
+// Metric notes what something cost. Of the same name the later counts.
+func (k *Kernel) Metric(name string, value float64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.told.Metrics == nil {
+		k.told.Metrics = map[string]float64{}
+	}
+	k.told.Metrics[name] = value
+}
+
+// Implementation notes who does the work of the part of a kind.
+func (k *Kernel) Implementation(kind, who string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.told.Implementations == nil {
+		k.told.Implementations = map[string]string{}
+	}
+	k.told.Implementations[kind] = who
+}
+
+// Doubt notes what a reader should know.
+func (k *Kernel) Doubt(format string, args ...any) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.told.Doubts = append(k.told.Doubts, fmt.Sprintf(format, args...))
+}
+
+// Told returns what was noted, and the programs that run.
+func (k *Kernel) Told() Told {
+	programs := k.Programs()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return Told{Implementations: maps.Clone(k.told.Implementations), Metrics: maps.Clone(k.told.Metrics), Doubts: append([]string(nil), k.told.Doubts...), Programs: programs}
+}
+
+// Load calls f, which puts rules or entries into the kernel, and notes how long that took (s) and how much more memory the kernel has in use after it (bytes),
+// as PREFIX_load_time and PREFIX_memory. Memory is that of the whole machine: slab, vmalloc and per-CPU areas (/proc/meminfo). A change below a hundred
+// kilobytes says nothing.
+func (k *Kernel) Load(prefix string, f func() error) error {
+	before, known := procfs.KernelMemory()
+	began := time.Now()
+	if err := f(); err != nil {
+		return err
+	}
+	k.Metric(prefix+"_load_time", time.Since(began).Seconds())
+	if after, still := procfs.KernelMemory(); known && still {
+		k.Metric(prefix+"_memory", float64(max(0, after-before)))
+	}
+	return nil
+}
+
+// Measure asks every step that can for what changing it costs, in order.
+func (s *Stack) Measure(ctx context.Context, k *Kernel) error {
+	for _, a := range s.applied {
+		m, ok := a.step.(Measurer)
+		if !ok {
+			continue
+		}
+		if err := m.Measure(ctx, k); err != nil {
+			return fmt.Errorf("measure step %d (%s): %w", a.number, a.step, err)
+		}
+	}
+	return nil
+}
