@@ -150,3 +150,9 @@ type Step interface {
 
 // Counters are what a filter has seen.
 type Counters struct{ Allowed, Refused uint64 }
+
+// A Checker is a filter that can say, before anything is built, whether it can be enforced on this machine.
+type Checker interface {
+	// Check reads what the machine has and changes nothing. The error is a [linux.UnsupportedError] with what is missing and what would help.
+	Check(p part.Params) error
+}

@@ -214,3 +214,15 @@ func (h Host) Underlay() (v4, v6 netip.Prefix) {
 	}
 	return v4, v6
 }
+
+// A Checker is a network that can say, before anything is built, whether it can be built on this machine.
+type Checker interface {
+	// Check reads what the machine has and changes nothing. The error is a [linux.UnsupportedError] with what is missing and what would help.
+	Check(p part.Params) error
+}
+
+// A Stepper is a network whose plans have kinds of steps of its own.
+type Stepper interface {
+	// Steps returns a function that returns a new, empty step for each kind, see [host.Decoder].
+	Steps() map[string]func() host.Step
+}
