@@ -1,0 +1,194 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A report reads the output of the guest as it comes and tells of each test when it has ended: what failed or was skipped with what it said, what has
+// passed in a line for it and its subtests together.
+//
+// Test binaries write what go test -json reads, as with -test.v=test2json: before a line that is theirs and not a test's there is a ^V, wherever the line
+// before has ended. The lines of the guest's script begin with it too.
+type report struct {
+	w      io.Writer
+	now    func() time.Time
+	line   []byte
+	marked bool // the line in hand begins with ^V
+
+	pkg     string    // "" between packages
+	begun   time.Time // the package
+	test    string    // whose output comes, "" for the binary itself
+	running []string  // tests, in the order of their begin
+	said    map[string][]string
+	count   tally // of this package
+
+	packages, failed int
+	total            tally
+}
+
+type tally struct{ passed, failed, skipped int }
+
+func newReport(w io.Writer) *report { return &report{w: w, now: time.Now, said: map[string][]string{}} }
+
+// mark is written before lines that are not a test's (cmd/internal/test2json).
+const mark = 0x16
+
+// widest is as much as is kept of a line.
+const widest = 1 << 16
+
+// Write never fails.
+func (r *report) Write(p []byte) (int, error) {
+	n := len(p)
+	for len(p) > 0 {
+		i := bytes.IndexAny(p, "\n\x16")
+		if i < 0 {
+			r.keep(p)
+			break
+		}
+		r.keep(p[:i])
+		if p[i] == '\n' || len(r.line) > 0 || r.marked {
+			r.end()
+		}
+		r.marked = p[i] == mark
+		p = p[i+1:]
+	}
+	return n, nil
+}
+
+func (r *report) keep(p []byte) { r.line = append(r.line, p[:min(len(p), widest-len(r.line))]...) }
+
+// end ends the line in hand.
+func (r *report) end() {
+	line := strings.TrimSuffix(string(r.line), "\r")
+	marked := r.marked
+	r.line, r.marked = r.line[:0], false
+	if !marked || !r.command(strings.TrimLeft(line, " ")) {
+		if line != "" || !marked {
+			r.said[r.test] = append(r.said[r.test], line)
+		}
+	}
+}
+
+// command reads a line that is not a test's.
+func (r *report) command(line string) bool {
+	kind, rest, _ := strings.Cut(line, " ")
+	verb, name, _ := strings.Cut(strings.TrimSpace(rest), " ")
+	name = strings.TrimSpace(name)
+	switch {
+	case kind == "guest" && verb == "begin":
+		r.pkg, r.begun, r.count = name, r.now(), tally{}
+		r.forget()
+	case kind == "guest" && verb == "end":
+		r.endPackage(name)
+	case kind == "===" && verb == "RUN":
+		r.running = append(r.running, name)
+		r.test = name
+	case kind == "===" && (verb == "CONT" || verb == "NAME"):
+		r.test = name
+	case kind == "===", line == "PASS", line == "FAIL": // PAUSE, and the end of the binary, of which the script says more
+	case kind == "---" && strings.HasSuffix(verb, ":"):
+		test, took, _ := strings.Cut(name, " ")
+		r.endTest(strings.TrimSuffix(verb, ":"), test, strings.Trim(took, "()"))
+	default:
+		return false
+	}
+	return true
+}
+
+// endTest tells of a test that has ended. A test comes before its subtests.
+func (r *report) endTest(how, test, took string) {
+	r.test = ""
+	if i := slices.Index(r.running, test); i >= 0 {
+		r.running = slices.Delete(r.running, i, i+1)
+	}
+	said := r.said[test]
+	delete(r.said, test)
+	switch how {
+	case "PASS":
+		r.count.passed++
+		if !strings.Contains(test, "/") {
+			r.print("%s: %s (%s)", how, test, took)
+		}
+		return
+	case "SKIP":
+		r.count.skipped++
+	default:
+		r.count.failed++
+	}
+	r.print("%s: %s (%s)", how, test, took)
+	r.quote(said)
+}
+
+func (r *report) endPackage(status string) {
+	r.packages++
+	how := "ok"
+	if status != "0" {
+		r.failed++
+		how = "FAIL, exit status " + status
+		r.unfinished()
+	}
+	r.print("%s: %s in %.1f s", how, r.count, r.now().Sub(r.begun).Seconds())
+	r.total = r.total.plus(r.count)
+	r.forget()
+	r.pkg = ""
+}
+
+// unfinished tells what the tests said that have not ended, and the binary itself.
+func (r *report) unfinished() {
+	for _, test := range append(r.running, "") {
+		if said := r.said[test]; len(said) > 0 {
+			if test != "" {
+				r.print("unfinished: %s", test)
+			}
+			r.quote(said)
+		}
+	}
+}
+
+func (r *report) forget() {
+	clear(r.said)
+	r.running, r.test = nil, ""
+}
+
+// print writes a line about the package: everybody is to see that it is a guest that speaks.
+func (r *report) print(format string, args ...any) {
+	fmt.Fprintf(r.w, "guest: %s: %s\n", r.pkg, fmt.Sprintf(format, args...))
+}
+
+func (r *report) quote(said []string) {
+	for _, line := range said {
+		fmt.Fprintf(r.w, "guest:     %s\n", line)
+	}
+}
+
+// interrupted says what the guest was at when it ended too early, and writes what was said until then.
+func (r *report) interrupted() string {
+	if r.pkg == "" {
+		return "the guest ended while no test ran"
+	}
+	r.unfinished()
+	what := "the guest ended in the tests of " + r.pkg
+	if len(r.running) > 0 {
+		what += ", in " + strings.Join(r.running, ", ")
+	}
+	return what
+}
+
+// passed tells whether that many packages have ended, and all well.
+func (r *report) passed(packages int) bool { return r.packages == packages && r.failed == 0 }
+
+// summary says what came of all packages.
+func (r *report) summary() string { return fmt.Sprintf("%d packages: %s", r.packages, r.total) }
+
+func (t tally) plus(u tally) tally {
+	return tally{t.passed + u.passed, t.failed + u.failed, t.skipped + u.skipped}
+}
+
+func (t tally) String() string {
+	return fmt.Sprintf("%d passed, %d failed, %d skipped", t.passed, t.failed, t.skipped)
+}

@@ -1,0 +1,24 @@
+#!/usr/bin/dash
+# The first process of a guest: it makes a machine of what the kernel has unpacked, runs /script, whose output is the guest's, and says its status.
+export PATH=/usr/sbin:/usr/bin HOME=/root LC_ALL=C.UTF-8
+mount -t proc -o nosuid,nodev,noexec proc /proc
+mount -t sysfs -o nosuid,nodev,noexec sys /sys
+mount -t devtmpfs dev /dev
+exec </dev/null >/dev/console 2>&1
+for dir in /run /tmp /dev/shm; do mkdir -p $dir && mount -t tmpfs -o mode=1777 tmpfs $dir; done
+chmod 755 /run && mkdir -p /run/lock /run/openvswitch
+mkdir -p /dev/pts && mount -t devpts devpts /dev/pts
+mount -t cgroup2 cgroup /sys/fs/cgroup
+mount -t bpf bpf /sys/fs/bpf
+mount -t tracefs tracefs /sys/kernel/tracing
+ln -s /proc/self/fd /dev/fd
+hostname guest
+ip link set lo up
+# What no request to the kernel loads: devices that are opened by name, and sysctls. Everything else comes when it is asked for (/sbin/modprobe).
+modprobe -a tun br_netfilter nf_conntrack overlay
+echo '<2>nettoll-guest: up' >/dev/kmsg
+/script >/dev/vport0p1 2>&1
+status=$?
+# A record of the kernel's log is a line of its own on the console, whatever else is said there. Level 2 is shown.
+echo "<2>nettoll-guest: exit $status" >/dev/kmsg
+poweroff -f
