@@ -148,6 +148,17 @@ func (b *Bed) tampers(seen map[string]bool) ([]tamper, error) {
 					}
 				case host.Link:
 					err = errors.Join(err, links(s.Name, s.NS, s.Name, s.MTU, s.Up, s.Addresses))
+				case host.Neighbour:
+					for text, change := range map[string]func(*host.Neighbour){"forget ": nil, "misplace ": func(n *host.Neighbour) { n.At = "02:00:00:00:00:fe" }} {
+						if s.Proxy && change != nil {
+							continue // it has no place
+						}
+						kind := "a neighbour"
+						if s.Proxy {
+							kind = "an answer for a neighbour"
+						}
+						add(m, kind, text, func() error { return resettle(m.Kernel, s, change) })
+					}
 				case host.Route:
 					add(m, "a route", "remove ", func() error {
 						h, err := m.Kernel.Links(s.NS)
@@ -199,6 +210,20 @@ func retranslate(k *host.Kernel, n host.NAT, change func(*host.NAT)) error {
 		return err
 	}
 	n.Published = slices.Clone(n.Published)
+	change(&n)
+	_, err := n.Apply(k)
+	return err
+}
+
+// resettle puts other neighbours in the place of some, or none.
+func resettle(k *host.Kernel, n host.Neighbour, change func(*host.Neighbour)) error {
+	if change == nil {
+		undo, err := n.Apply(k)
+		if err != nil {
+			return err
+		}
+		return undo()
+	}
 	change(&n)
 	_, err := n.Apply(k)
 	return err

@@ -73,5 +73,14 @@ func (*Handle) AddRoute(Route) error { return unsupported() }
 // DeleteRoute is not supported here.
 func (*Handle) DeleteRoute(Route) error { return unsupported() }
 
+// SetNeighbour is not supported here.
+func (*Handle) SetNeighbour(Neighbour) error { return unsupported() }
+
+// DeleteNeighbour is not supported here.
+func (*Handle) DeleteNeighbour(Neighbour) error { return unsupported() }
+
+// Permanent is not supported here.
+func Permanent(int, netip.Addr, bool) (Neighbour, error) { return Neighbour{}, unsupported() }
+
 // Routes is not supported here.
 func (*Handle) Routes(netip.Prefix) ([]Route, error) { return nil, unsupported() }

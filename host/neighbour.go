@@ -1,0 +1,122 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"strings"
+
+	"github.com/nettoll/nettoll/internal/linux/link"
+)
+
+// A Neighbour says for good where the addresses of a neighbour on a link are, so that nobody asks for them and nothing that the table of neighbours has to hold is
+// limited; or it lets the host answer for them. What had been learnt before is forgotten.
+type Neighbour struct {
+	NS string `json:"ns,omitempty"`
+	// Dev is the name of the link.
+	Dev string `json:"dev"`
+	// Addresses are those of the neighbour, of either family.
+	Addresses []string `json:"addresses"`
+	// At is the neighbour's MAC address; "" for Proxy. In a plan it is also that of the neighbour's own link.
+	At string `json:"at,omitempty"`
+	// Proxy makes the host answer for the addresses on this link.
+	Proxy bool `json:"proxy,omitempty"`
+}
+
+// Kind returns "neighbour".
+func (Neighbour) Kind() string { return "neighbour" }
+
+// String says the step as a person would.
+func (n Neighbour) String() string {
+	what := "neighbour " + strings.Join(n.Addresses, ", ") + " at " + n.At
+	if n.Proxy {
+		what = "answers for " + strings.Join(n.Addresses, ", ")
+	}
+	return what + " through " + n.Dev + in(n.NS)
+}
+
+// parse returns the entries, without their link.
+func (n Neighbour) parse() ([]link.Neighbour, error) {
+	mac, err := parseMAC(n.At)
+	if err != nil {
+		return nil, err
+	}
+	if n.Proxy == (mac != nil) {
+		return nil, fmt.Errorf("neighbour through %q: it has either a MAC address (at) or is answered for (proxy)", n.Dev)
+	}
+	entries := make([]link.Neighbour, len(n.Addresses))
+	for i, text := range n.Addresses {
+		a, err := netip.ParseAddr(text)
+		if err != nil {
+			return nil, fmt.Errorf("%q is no address of a neighbour (like \"10.1.0.1\")", text)
+		}
+		entries[i] = link.Neighbour{Address: a, MAC: mac, Proxy: n.Proxy}
+	}
+	return entries, nil
+}
+
+// Apply makes the entries.
+func (n Neighbour) Apply(k *Kernel) (func() error, error) {
+	entries, err := n.parse()
+	if err != nil {
+		return nil, err
+	}
+	s, h, err := k.at(n.NS)
+	if err != nil {
+		return nil, err
+	}
+	undo := func(entries []link.Neighbour) error {
+		if at, _ := k.gone(s); !at.IsZero() {
+			return nil
+		}
+		h, err := k.handle(s)
+		if err != nil {
+			return err
+		}
+		var errs []error
+		for _, e := range entries {
+			if err := h.DeleteNeighbour(e); err != nil && !errors.Is(err, link.ErrNotFound) {
+				errs = append(errs, err)
+			}
+		}
+		return errors.Join(errs...)
+	}
+	if err := k.withIndex(s, h, n.Dev, func(index int) error {
+		for i := range entries {
+			entries[i].Link = index
+			if err := h.SetNeighbour(entries[i]); err != nil {
+				return errors.Join(err, undo(entries[:i]))
+			}
+		}
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	return func() error { return undo(entries) }, nil
+}
+
+// Verify reads the entries back.
+func (n Neighbour) Verify(k *Kernel) error {
+	c := check{step: n}
+	entries, err := n.parse()
+	if err != nil {
+		return err
+	}
+	return c.link(k, n.NS, n.Dev, func(l link.Link, _ *link.Handle) error {
+		return k.Do(n.NS, func() error {
+			for _, e := range entries {
+				got, err := link.Permanent(l.Index, e.Address, e.Proxy)
+				what := "neighbour " + e.Address.String() + " of " + n.Dev
+				if errors.Is(err, link.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+					c.equal(what, present, absent)
+				} else if err != nil {
+					return err
+				} else if !n.Proxy {
+					c.equal(what, e.MAC.String(), got.MAC.String())
+				}
+			}
+			return nil
+		})
+	})
+}

@@ -1,0 +1,68 @@
+package link
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+// SetNeighbour makes a permanent entry, in the place of one that was learnt.
+func (h *Handle) SetNeighbour(n Neighbour) error {
+	return explain(fmt.Sprintf("make neighbour %q of link %d", n.Address, n.Link), h.h.NeighSet(neighbour(n)), "")
+}
+
+// DeleteNeighbour removes an entry. One that is gone already is [ErrNotFound].
+func (h *Handle) DeleteNeighbour(n Neighbour) error {
+	what := fmt.Sprintf("remove neighbour %q of link %d", n.Address, n.Link)
+	return explain(what, absent(h.h.NeighDel(neighbour(n))), "")
+}
+
+func neighbour(n Neighbour) *netlink.Neigh {
+	r := &netlink.Neigh{LinkIndex: n.Link, IP: n.Address.AsSlice(), HardwareAddr: n.MAC, State: netlink.NUD_PERMANENT}
+	if n.Proxy {
+		r.Flags, r.HardwareAddr = netlink.NTF_PROXY, nil
+	}
+	return r
+}
+
+// Permanent reads a permanent entry in the namespace of the calling thread, for which it opens a socket of its own: the library can only list all entries of a table,
+// and a table can have thousands. One that is not there, or was learnt, is [ErrNotFound].
+func Permanent(index int, a netip.Addr, proxy bool) (Neighbour, error) {
+	what := fmt.Sprintf("read neighbour %q of link %d", a, index)
+	req := nl.NewNetlinkRequest(unix.RTM_GETNEIGH, 0)
+	msg := &netlink.Ndmsg{Family: unix.AF_INET, Index: uint32(index)}
+	if a.Is6() {
+		msg.Family = unix.AF_INET6
+	}
+	if proxy {
+		msg.Flags = netlink.NTF_PROXY
+	}
+	req.AddData(msg)
+	req.AddData(nl.NewRtAttr(netlink.NDA_DST, a.AsSlice()))
+	found, err := req.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWNEIGH)
+	if err != nil {
+		return Neighbour{}, explain(what, absent(err), "")
+	}
+	if len(found) != 1 {
+		return Neighbour{}, fmt.Errorf("%s: %d answers", what, len(found))
+	}
+	n, err := netlink.NeighDeserialize(found[0])
+	if err != nil {
+		return Neighbour{}, fmt.Errorf("%s: %w", what, err)
+	}
+	if !proxy && n.State&netlink.NUD_PERMANENT == 0 {
+		return Neighbour{}, fmt.Errorf("%s: %w", what, ErrNotFound)
+	}
+	return Neighbour{Link: index, Address: a, MAC: n.HardwareAddr, Proxy: proxy}, nil
+}
+
+// absent is what the kernel's answer about a neighbour that is not there means (net/core/neighbour.c, neigh_get and neigh_delete).
+func absent(err error) error {
+	if err == unix.ENOENT { //nolint:errorlint // the library returns the number itself
+		return unix.ESRCH
+	}
+	return err
+}
