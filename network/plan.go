@@ -56,6 +56,15 @@ const (
 	maxPorts = 1<<10 - 1
 )
 
+// Outer returns the name of a container's link on its host.
+func Outer(h Host, c Container) (string, error) {
+	outer := fmt.Sprintf(outerName, c.Name)
+	if len(outer) > maxName {
+		return "", fmt.Errorf("host %d: the name %q of a container is too long (1 to %d bytes)", h.Index, c.Name, maxName-len(outer)+len(c.Name))
+	}
+	return outer, nil
+}
+
 // Bridged returns the steps that join the containers of a host by a bridge, which has their gateway, and where they are then.
 func Bridged(lab Lab, h Host) ([]host.Step, []Endpoint, error) {
 	if len(h.Containers) > maxPorts {
@@ -70,9 +79,9 @@ func Bridged(lab Lab, h Host) ([]host.Step, []Endpoint, error) {
 	}}
 	ends := make([]Endpoint, len(h.Containers))
 	for i, c := range h.Containers {
-		outer := fmt.Sprintf(outerName, c.Name)
-		if len(outer) > maxName {
-			return nil, nil, fmt.Errorf("host %d: the name %q of a container is too long (1 to %d bytes)", h.Index, c.Name, maxName-len(outer)+len(c.Name))
+		outer, err := Outer(h, c)
+		if err != nil {
+			return nil, nil, err
 		}
 		v4, v6 := ContainerAddr(h.Index, c.Index)
 		ends[i] = Endpoint{Namespace: c.Name, IPv4: v4.Addr(), IPv6: v6.Addr(), Link: outer, Inner: Inner}
