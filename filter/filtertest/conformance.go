@@ -1,0 +1,496 @@
+package filtertest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nettoll/nettoll/filter"
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/network/networktest"
+	"github.com/nettoll/nettoll/part"
+)
+
+// A Subject is a filter and what the suite must know of it.
+type Subject struct {
+	Filter filter.Filter
+	// State says what the filter's kind of thing is in a namespace of a host ("" is the host's own), without counters and handles: "iptables-save" without its figures.
+	// Before the filter is applied and after it was undone it is the same.
+	State func(k *host.Kernel, ns string) (string, error)
+	// Tampers change what stands behind the back of the plan; at least one takes a rule away. Verify has to notice each.
+	Tampers []Tamper
+}
+
+// A Tamper is a change that nobody should make.
+type Tamper struct {
+	Text string // "delete the first rule of a pair"
+	Do   func(k *host.Kernel, s filter.Site) error
+}
+
+// An On is a network on which the filter is tried.
+type On struct {
+	Network network.Network
+	Params  map[string]string
+	Hosts   int // 0: one
+}
+
+// Conformance runs the suite on a filter on each of the networks, once with each of the parameters given. A network on which it is refused with some of them is left out
+// with those; on one at least it is not. The package's TestMain calls [testnet.Main].
+func Conformance(t *testing.T, s Subject, on []On, variants ...map[string]string) {
+	d := s.Filter.Describe()
+	if len(variants) == 0 {
+		variants = []map[string]string{nil}
+	}
+	for _, given := range variants {
+		params, err := d.Params.Resolve("filter "+d.Name, given)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Run(d.Params.Short(d.Name, params), func(t *testing.T) {
+			t.Run("description", func(t *testing.T) { report(t, s.description()) })
+			tried := 0
+			for _, o := range on {
+				c, err := newCase(s, o, params)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if c.refused != "" {
+					t.Logf("refused on %s: %s", c.name(), c.refused)
+					continue
+				}
+				tried++
+				t.Run(c.name(), func(t *testing.T) {
+					for _, check := range c.checks() {
+						t.Run(check.name, func(t *testing.T) { report(t, check.run(t)) })
+					}
+				})
+			}
+			if tried == 0 {
+				t.Error("it is refused on every network that was given")
+			}
+		})
+	}
+}
+
+func report(t *testing.T, err error) {
+	t.Helper()
+	if errors.Is(err, errors.ErrUnsupported) {
+		testnet.Skip(t, err)
+	} else if err != nil {
+		t.Error(err)
+	}
+}
+
+func (s Subject) description() error {
+	d := s.Filter.Describe()
+	if d.Name == "" || strings.ToLower(d.Name) != d.Name {
+		return fmt.Errorf("the name is %q, want a word of small letters", d.Name)
+	}
+	if d.Summary == "" || strings.HasSuffix(d.Summary, ".") {
+		return fmt.Errorf("the summary is %q, want a sentence without its full stop", d.Summary)
+	}
+	if known := []string{"kernel", "ebpf", "ovs", "userspace"}; !slices.Contains(known, d.Implementation) {
+		return fmt.Errorf("the implementation is %q (known: %s)", d.Implementation, strings.Join(known, ", "))
+	}
+	for _, p := range filter.Params() {
+		if !slices.Contains(d.Params.Names(), p.Name) {
+			return fmt.Errorf("it has no parameter %q, which every filter has", p.Name)
+		}
+	}
+	if d.Fragments == nil {
+		return errors.New("it does not say what it does with fragments")
+	}
+	if len(s.Tampers) == 0 || s.State == nil {
+		return errors.New("the suite was not told how to tamper with it, or how to look at it")
+	}
+	for _, point := range []network.Point{network.AtBridge, network.AtForward, network.InContainer, network.AtOpenFlow, network.AtTCX} {
+		params, err := d.Params.Resolve("filter "+d.Name, nil)
+		if err != nil {
+			return err
+		}
+		reason := s.Filter.Refuse(filter.Where{Network: "x", Point: point, Hosts: 1}, params)
+		if reason != "" && (!strings.Contains(reason, " ") || strings.HasSuffix(reason, ".") || strings.ContainsAny(reason, "\n\t")) {
+			return fmt.Errorf("it is refused %s because %q, want a sentence without its full stop", point, reason)
+		}
+	}
+	return nil
+}
+
+// trial is a filter with parameters on a network.
+type trial struct {
+	Subject
+	on         On
+	params     part.Params // of the filter
+	network    part.Params
+	where      filter.Where
+	bridge     string
+	refused    string
+	translated bool
+	fragments  filter.Fragments
+}
+
+func newCase(s Subject, on On, params part.Params) (*trial, error) {
+	on.Hosts = max(1, on.Hosts)
+	c := &trial{Subject: s, on: on, params: params, fragments: s.Filter.Describe().Fragments(params)}
+	d := on.Network.Describe()
+	var err error
+	if c.network, err = d.Params.Resolve("network "+d.Name, on.Params); err != nil {
+		return nil, err
+	}
+	g, ok := on.Network.(network.Guarded)
+	if !ok {
+		return nil, fmt.Errorf("network %s cannot be filtered", d.Name)
+	}
+	if x, ok := on.Network.(network.Excluder); ok {
+		if reason := x.Exclude(on.Hosts, c.network); reason != "" {
+			return nil, fmt.Errorf("network %s: %s", d.Name, reason)
+		}
+	}
+	if x, ok := on.Network.(network.Translator); ok {
+		c.translated = x.Translates(on.Hosts, c.network)
+	}
+	at, bridge := g.Guarded(c.network)
+	c.where, c.bridge = filter.Where{Network: d.Name, Point: at, Hosts: on.Hosts, Translated: c.translated}, bridge
+	c.refused = s.Filter.Refuse(c.where, params)
+	return c, nil
+}
+
+func (c *trial) name() string {
+	d := c.on.Network.Describe()
+	return fmt.Sprintf("%s,hosts=%d", d.Params.Short(d.Name, c.network), c.on.Hosts)
+}
+
+type check struct {
+	name string
+	run  func(testing.TB) error
+}
+
+func (c *trial) checks() []check {
+	list := []check{{"plan", c.plan}}
+	for _, families := range [][]string{{"ipv4", "ipv6"}, {"ipv4"}} {
+		list = append(list, check{"packets, " + strings.Join(families, " and "), func(t testing.TB) error { return c.packets(t, families) }})
+	}
+	return append(list, check{"change", c.change}, check{"tampering", c.tampering}, check{"undo", c.undo})
+}
+
+// pairs of a lab, as networktest.Lab names them.
+const pairs = 2
+
+// lab returns a lab, and which containers of it are pairs.
+func (c *trial) lab() (network.Lab, []filter.Pair) {
+	lab := networktest.Lab(c.on.Hosts, pairs)
+	lab.Params = maps.Clone(c.network)
+	list := make([]filter.Pair, pairs)
+	for h, of := range lab.Hosts {
+		for i, container := range of.Containers {
+			var n int
+			spot := filter.Spot{Host: h, Container: i}
+			if _, err := fmt.Sscanf(container.Name, "src%d", &n); err == nil {
+				list[n].Source = spot
+			} else if _, err := fmt.Sscanf(container.Name, "snk%d", &n); err == nil {
+				list[n].Sink = spot
+			}
+		}
+	}
+	return lab, list
+}
+
+// stand is a lab with the filter, as far as it was applied.
+type stand struct {
+	*networktest.Bed
+	sites []filter.Site
+	plans []host.Plan   // of the filter, by host
+	steps []filter.Step // that enforce, of all hosts
+	at    []*host.Kernel
+	pairs []filter.Pair
+}
+
+// build makes the namespaces and plans; nothing is applied.
+func (c *trial) build(t testing.TB, families []string) (*stand, error) {
+	lab, pairs := c.lab()
+	bed, err := networktest.MakeBed(t, c.on.Network, lab)
+	if err != nil {
+		return nil, err
+	}
+	s := &stand{Bed: bed, pairs: pairs, sites: filter.Sites(lab, bed.Ends, pairs, families, c.where.Point, c.bridge, c.params)}
+	for h, site := range s.sites {
+		steps, err := c.Filter.Build(site)
+		if err != nil {
+			return nil, err
+		}
+		s.plans = append(s.plans, host.Plan{Steps: steps})
+		for _, step := range steps {
+			if step, ok := step.(filter.Step); ok {
+				s.steps, s.at = append(s.steps, step), append(s.at, bed.Hosts[h].Kernel)
+			}
+		}
+	}
+	if len(s.steps) < len(s.sites) {
+		return nil, fmt.Errorf("%d hosts, and %d steps that enforce a list", len(s.sites), len(s.steps))
+	}
+	return s, nil
+}
+
+// raise builds a lab and applies everything.
+func (c *trial) raise(t testing.TB, families []string) (*stand, error) {
+	s, err := c.build(t, families)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Apply(t); err != nil {
+		return nil, errors.Join(err, s.Undo())
+	}
+	if err := s.filter(t); err != nil {
+		return nil, errors.Join(err, s.Undo())
+	}
+	if err := s.Verify(t); err != nil {
+		return nil, errors.Join(fmt.Errorf("after all plans were applied: %w", err), s.Undo())
+	}
+	return s, nil
+}
+
+// filter applies the plans of the filter.
+func (s *stand) filter(t testing.TB) error {
+	for h, p := range s.plans {
+		if err := s.Hosts[h].Stack.Apply(t.Context(), s.Hosts[h].Kernel, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// state says what is in all namespaces.
+func (c *trial) state(s *stand) (map[string]string, error) {
+	all, err := s.Snapshot()
+	if err != nil {
+		return nil, err
+	}
+	for what, text := range all { // addresses of link scope come when they come
+		if fields := strings.Fields(text); strings.Contains(what, "link ") {
+			all[what] = strings.Join(slices.DeleteFunc(fields, func(f string) bool { return strings.HasPrefix(f, "fe80::") }), " ")
+		}
+	}
+	for h, m := range s.Hosts {
+		for _, ns := range s.namespaces(h) {
+			text, err := c.State(m.Kernel, ns)
+			if err != nil {
+				return nil, err
+			}
+			all[fmt.Sprintf("filter of host %d, namespace %q", h+1, ns)] = text
+		}
+	}
+	return all, nil
+}
+
+func (s *stand) namespaces(h int) []string {
+	list := []string{""}
+	for _, e := range s.Ends[h] {
+		if e.Namespace != "" {
+			list = append(list, e.Namespace)
+		}
+	}
+	return list
+}
+
+// plan wants the same plan twice, one that is written and read again as the same, with sentences.
+func (c *trial) plan(t testing.TB) error {
+	lab, pairs := c.lab()
+	_, ends, err := c.on.Network.Build(lab)
+	if err != nil {
+		return err
+	}
+	kinds := host.Steps()
+	maps.Copy(kinds, c.Filter.Describe().Steps)
+	for _, site := range filter.Sites(lab, ends, pairs, []string{"ipv4", "ipv6"}, c.where.Point, c.bridge, c.params) {
+		var texts []string
+		for range 2 {
+			steps, err := c.Filter.Build(site)
+			if err != nil {
+				return err
+			}
+			data, err := json.Marshal(host.Plan{Steps: steps})
+			if err != nil {
+				return err
+			}
+			read, err := host.Decoder{Kinds: kinds}.Decode(data)
+			if err != nil {
+				return err
+			}
+			again, err := json.Marshal(read)
+			if err != nil {
+				return err
+			}
+			if diff := cmp.Diff(string(data), string(again)); diff != "" {
+				return fmt.Errorf("written and read again it is another plan:\n%s", diff)
+			}
+			for i, step := range steps {
+				if before, after := step.String(), read.Steps[i].String(); before != after || before == "" || strings.Contains(before, "\n") {
+					return fmt.Errorf("step %d says %q, and %q when it was read again", i+1, before, after)
+				}
+			}
+			texts = append(texts, string(data))
+		}
+		if texts[0] != texts[1] {
+			return fmt.Errorf("it builds two plans for one site:\n%s", cmp.Diff(texts[0], texts[1]))
+		}
+	}
+	return nil
+}
+
+// change wants a rule that is added to let its flow pass and no other, established flows to survive that, and the figures of it.
+func (c *trial) change(t testing.TB) (err error) {
+	s, err := c.raise(t, []string{"ipv4", "ipv6"})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Undo()) }()
+	flows, err := s.established()
+	if err != nil {
+		return err
+	}
+	defer flows.close()
+	if err := flows.talk("before a change"); err != nil {
+		return err
+	}
+	for i, step := range s.steps {
+		if err := step.Measure(t.Context(), s.at[i]); err != nil {
+			return err
+		}
+	}
+	if c.on.Hosts == 1 {
+		told := s.at[0].Told()
+		for _, name := range []string{"rules_load_time", "rules_memory", "rule_update_time", "rule_effect_time"} {
+			if v, ok := told.Metrics[name]; !ok || v < 0 {
+				return fmt.Errorf("it tells %s = %v (%v), want a figure", name, v, ok)
+			}
+		}
+	}
+	if err := flows.talk("after changes"); err != nil {
+		return err
+	}
+	if err := s.Verify(t); err != nil {
+		return fmt.Errorf("after changes were taken back: %w", err)
+	}
+	// What was added and never taken back is removed with the step.
+	for i, step := range s.steps {
+		if probe := step.Listed().Probe; probe != nil {
+			if err := step.Change(s.at[i], probe.Rule, true); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// tampering wants Verify to notice what was changed behind its back.
+func (c *trial) tampering(t testing.TB) error {
+	for _, tamper := range c.Tampers {
+		s, err := c.raise(t, []string{"ipv4", "ipv6"})
+		if err != nil {
+			return err
+		}
+		err = tamper.Do(s.Hosts[0].Kernel, s.sites[0])
+		if err != nil {
+			return errors.Join(fmt.Errorf("tamper (%s): %w", tamper.Text, err), s.Undo())
+		}
+		err = s.Hosts[0].Stack.Verify(t.Context(), s.Hosts[0].Kernel)
+		if err == nil {
+			return errors.Join(fmt.Errorf("Verify does not see that someone tampered (%s)", tamper.Text), s.Undo())
+		}
+		if _, drift := errors.AsType[*host.DriftError](err); !drift {
+			return errors.Join(fmt.Errorf("Verify after tampering (%s) says %w, want a host.DriftError", tamper.Text, err), s.Undo())
+		}
+		if err := s.Undo(); err != nil {
+			return fmt.Errorf("undo after tampering (%s): %w", tamper.Text, err)
+		}
+	}
+	return nil
+}
+
+// undo wants everything as it was before, after one Undo and after another, and a second Apply to change nothing of what stands.
+func (c *trial) undo(t testing.TB) error {
+	s, err := c.build(t, []string{"ipv4", "ipv6"})
+	if err != nil {
+		return err
+	}
+	if err := s.Apply(t); err != nil {
+		return errors.Join(err, s.Undo())
+	}
+	before, err := c.state(s)
+	if err != nil {
+		return errors.Join(err, s.Undo())
+	}
+	for range 2 {
+		var stacks []*host.Stack
+		undo := func() error {
+			var errs []error
+			for h, stack := range stacks {
+				errs = append(errs, stack.Undo())
+				_ = h
+			}
+			return errors.Join(errs...)
+		}
+		for h, p := range s.plans {
+			stack := new(host.Stack)
+			stacks = append(stacks, stack)
+			if err := stack.Apply(t.Context(), s.Hosts[h].Kernel, p); err != nil {
+				return errors.Join(err, undo(), s.Undo())
+			}
+		}
+		if err := c.twice(t, s, stacks); err != nil {
+			return errors.Join(err, undo(), s.Undo())
+		}
+		for range 2 {
+			if err := undo(); err != nil {
+				return errors.Join(err, s.Undo())
+			}
+			after, err := c.state(s)
+			if err != nil {
+				return errors.Join(err, s.Undo())
+			}
+			if diff := cmp.Diff(before, after); diff != "" {
+				return errors.Join(fmt.Errorf("undone, it is not as it was (-before +after):\n%s", diff), s.Undo())
+			}
+		}
+	}
+	return s.Undo()
+}
+
+// twice applies what stands once more: that fails or does nothing.
+func (c *trial) twice(t testing.TB, s *stand, stacks []*host.Stack) error {
+	first, err := c.state(s)
+	if err != nil {
+		return err
+	}
+	for h, p := range s.plans {
+		var second host.Stack
+		if err := second.Apply(t.Context(), s.Hosts[h].Kernel, p); err == nil {
+			if err := second.Undo(); err != nil {
+				return fmt.Errorf("undo a second apply: %w", err)
+			}
+		}
+		if err := stacks[h].Verify(t.Context(), s.Hosts[h].Kernel); err != nil {
+			return fmt.Errorf("after a second apply, undone: %w", err)
+		}
+	}
+	after, err := c.state(s)
+	if err != nil {
+		return err
+	}
+	if diff := cmp.Diff(first, after); diff != "" {
+		return fmt.Errorf("a second apply, undone, changes what stands (-before +after):\n%s", diff)
+	}
+	return nil
+}
+
+// settle is how long what is to arrive is waited for, and what is not to.
+const settle = 300 * time.Millisecond

@@ -1,0 +1,246 @@
+package filtertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/nettoll/nettoll/filter"
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/network/macvlan"
+	"github.com/nettoll/nettoll/part"
+)
+
+// script is a filter made of a script for nft(8) in each container: what the suite is tried with. Its flaw is what the suite has to find.
+type script struct{ flaw string }
+
+func (s script) Describe() filter.Description {
+	return filter.Description{
+		Name: "script", Summary: "a script for nft in each container", Implementation: "kernel", Params: filter.Params(),
+		Fragments: func(part.Params) filter.Fragments { return filter.Reassembled },
+		Steps:     map[string]func() host.Step{"script": func() host.Step { return new(scriptStep) }},
+	}
+}
+
+func (s script) Refuse(w filter.Where, p part.Params) string {
+	if w.Point != network.InContainer {
+		return "it stands inside containers only"
+	}
+	return ""
+}
+
+func (s script) Build(site filter.Site) ([]host.Step, error) {
+	step := scriptStep{List: site.List, Flaw: s.flaw}
+	for _, c := range site.Containers {
+		step.NS = append(step.NS, c.Namespace)
+	}
+	return []host.Step{step}, nil
+}
+
+type scriptStep struct {
+	NS   []string    `json:"ns"`
+	List filter.List `json:"list"`
+	Flaw string      `json:"flaw,omitempty"`
+}
+
+func (s scriptStep) Kind() string   { return "script" }
+func (s scriptStep) String() string { return fmt.Sprintf("script of %d rules", len(s.List.Allowed)) }
+
+func (s scriptStep) rule(r filter.Rule) string {
+	ip, echo := "ip", "icmp type"
+	if r.Sink.Is6() {
+		ip, echo = "ip6", "icmpv6 type"
+	}
+	there, back := fmt.Sprintf("%s saddr %s %s daddr %s", ip, r.Source, ip, r.Sink), fmt.Sprintf("%s saddr %s %s daddr %s", ip, r.Sink, ip, r.Source)
+	ports := fmt.Sprintf("%d-%d", r.First, r.Last)
+	text := fmt.Sprintf("%s udp dport %s counter accept\n%s tcp dport %s counter accept\n", there, ports, there, ports)
+	text += fmt.Sprintf("%s %s echo-request counter accept\n%s %s echo-reply counter accept\n", there, echo, back, echo)
+	if !s.List.Stateful {
+		text += fmt.Sprintf("%s udp sport %s counter accept\n%s tcp sport %s tcp flags & (syn|ack) != syn counter accept\n", back, ports, back, ports)
+	}
+	if !s.List.Stateful && r.Sink.Is6() { // a container's input is filtered before it puts fragments of IPv6 together
+		text += there + " frag frag-off != 0 counter accept\n" + back + " frag frag-off != 0 counter accept\n"
+	}
+	if s.Flaw == "any port" {
+		text += there + " accept\n"
+	}
+	return text
+}
+
+func (s scriptStep) text() string {
+	var b strings.Builder
+	b.WriteString("table inet nettoll {\n chain rules {\n icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert, nd-router-solicit, nd-router-advert } accept\n")
+	if s.List.Stateful {
+		b.WriteString("ct state established,related counter accept\n")
+	}
+	if s.Flaw == "ipv6" {
+		b.WriteString("meta nfproto ipv6 counter accept\n")
+	}
+	for _, v6 := range []bool{false, true} {
+		for r := range s.List.Rules(v6) {
+			b.WriteString(s.rule(r))
+		}
+	}
+	b.WriteString("}\n")
+	for _, hook := range []string{"input", "output"} {
+		fmt.Fprintf(&b, "chain %s { type filter hook %s priority 0; policy drop; jump rules; counter name refused; }\n", hook, hook)
+	}
+	b.WriteString("counter refused { }\n}\n")
+	return b.String()
+}
+
+func nft(k *host.Kernel, ns, text string, args ...string) (out string, err error) {
+	err = k.Do(ns, func() error {
+		cmd := exec.Command("nft", args...)
+		cmd.Stdin = strings.NewReader(text)
+		b, err := cmd.CombinedOutput()
+		if out = string(b); err != nil {
+			return fmt.Errorf("nft: %w: %s", err, out)
+		}
+		return nil
+	})
+	return out, err
+}
+
+func (s scriptStep) Apply(k *host.Kernel) (func() error, error) {
+	undo := func() error {
+		var errs []error
+		for _, ns := range s.NS {
+			if out, err := nft(k, ns, "", "list", "tables"); err == nil && strings.Contains(out, "nettoll") && s.Flaw != "stays" {
+				_, err := nft(k, ns, "", "delete", "table", "inet", "nettoll")
+				errs = append(errs, err)
+			}
+		}
+		return errors.Join(errs...)
+	}
+	if out, err := nft(k, s.NS[0], "", "list", "tables"); err != nil || strings.Contains(out, "nettoll") {
+		return nil, errors.Join(errors.New("there is a table already"), err)
+	}
+	err := k.Load("rules", func() error {
+		for _, ns := range s.NS {
+			if _, err := nft(k, ns, s.text(), "-f", "-"); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, errors.Join(err, undo())
+	}
+	return undo, nil
+}
+
+func bare(text string) string {
+	return regexp.MustCompile(`packets \d+ bytes \d+`).ReplaceAllString(text, "")
+}
+
+func (s scriptStep) Verify(k *host.Kernel) error {
+	if s.Flaw == "blind" {
+		return nil
+	}
+	out, err := nft(k, s.NS[0], "", "list", "ruleset")
+	if err != nil {
+		return err
+	}
+	if got, want := strings.Count(out, "dport"), 2*(len(s.List.Allowed)+s.List.Fillers*len(s.List.Families)); got != want {
+		return &host.DriftError{Step: s.String(), Drifts: []host.Drift{{What: "rules", Want: fmt.Sprint(want), Got: fmt.Sprint(got)}}}
+	}
+	return nil
+}
+
+func (s scriptStep) Listed() filter.List { return s.List }
+
+func (s scriptStep) Change(k *host.Kernel, r filter.Rule, allow bool) error {
+	for _, ns := range s.NS {
+		text := strings.ReplaceAll("add rule inet nettoll rules "+strings.TrimSpace(s.rule(r)), "\n", "\nadd rule inet nettoll rules ")
+		if !allow {
+			text = "delete table inet nettoll\n" + s.text()
+		}
+		if _, err := nft(k, ns, text, "-f", "-"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s scriptStep) Counters(k *host.Kernel) (c filter.Counters, err error) {
+	for _, ns := range s.NS {
+		out, err := nft(k, ns, "", "list", "ruleset")
+		if err != nil {
+			return c, err
+		}
+		for line := range strings.Lines(out) {
+			m := regexp.MustCompile(`packets (\d+)`).FindStringSubmatch(line)
+			var n uint64
+			if m == nil {
+				continue
+			}
+			_, _ = fmt.Sscan(m[1], &n)
+			if strings.Contains(line, "accept") {
+				c.Allowed += n
+			} else {
+				c.Refused += n
+			}
+		}
+	}
+	return c, nil
+}
+
+func (s scriptStep) Measure(ctx context.Context, k *host.Kernel) error {
+	return filter.Measure(ctx, k, s)
+}
+
+func subject(flaw string) Subject {
+	return Subject{
+		Filter: script{flaw},
+		State: func(k *host.Kernel, ns string) (string, error) {
+			out, err := nft(k, ns, "", "list", "ruleset")
+			return bare(out), err
+		},
+		Tampers: []Tamper{{"flush the rules", func(k *host.Kernel, s filter.Site) error {
+			_, err := nft(k, s.Containers[0].Namespace, "", "flush", "chain", "inet", "nettoll", "rules")
+			return err
+		}}},
+	}
+}
+
+func TestConformance(t *testing.T) {
+	if _, err := exec.LookPath("nft"); err != nil {
+		t.Fatal(err)
+	}
+	Conformance(t, subject(""), []On{{Network: macvlan.Network{}}}, map[string]string{"stateful": "true"}, map[string]string{"rules": "3"})
+}
+
+// TestFlaws wants the suite to find what is wrong with a filter.
+func TestFlaws(t *testing.T) {
+	for _, c := range []struct {
+		flaw  string
+		check func(*trial, testing.TB) error
+		want  string
+	}{
+		{"any port", func(c *trial, t testing.TB) error { return c.packets(t, []string{"ipv4"}) }, "passes, and must not"},
+		{"ipv6", func(c *trial, t testing.TB) error { return c.packets(t, []string{"ipv4"}) }, "udp ipv6 from src0#0 to"},
+		{"blind", func(c *trial, t testing.TB) error { return c.tampering(t) }, "Verify does not see"},
+		{"stays", func(c *trial, t testing.TB) error { return c.undo(t) }, "undone, it is not as it was"},
+	} {
+		t.Run(c.flaw, func(t *testing.T) {
+			s := subject(c.flaw)
+			params, err := s.Filter.Describe().Params.Resolve("filter script", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			one, err := newCase(s, On{Network: macvlan.Network{}}, params)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := c.check(one, t); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("a filter with the flaw %q: %v, want %q", c.flaw, err, c.want)
+			}
+		})
+	}
+}

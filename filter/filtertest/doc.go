@@ -1,0 +1,2 @@
+// Package filtertest holds the conformance suite that every filter runs.
+package filtertest

@@ -1,0 +1,500 @@
+package filtertest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/net/icmp"
+	"golang.org/x/net/ipv4"
+	"golang.org/x/net/ipv6"
+
+	"github.com/nettoll/nettoll/filter"
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/network"
+)
+
+const (
+	// largest is the payload of the largest datagram of IPv4: 65,535 bytes less the headers.
+	largest = 65_507
+	// stream is how much is sent over TCP each way, in bytes.
+	stream = 1 << 20
+	// experimental is a protocol that nobody has (RFC 3692, section 2.1).
+	experimental = 253
+	// nobodys is a port of no container.
+	nobodys  = 45_000
+	patience = 2 * time.Second
+)
+
+// end is a container as the suite uses it.
+type end struct {
+	name   string
+	kernel *host.Kernel
+	ports  network.Ports
+	spot   filter.Spot
+	network.Endpoint
+}
+
+func (s *stand) ends() []end {
+	var list []end
+	for h, of := range s.Lab.Hosts {
+		for i, c := range of.Containers {
+			list = append(list, end{c.Name, s.Hosts[h].Kernel, c.Ports, filter.Spot{Host: h, Container: i}, s.Ends[h][i]})
+		}
+	}
+	return list
+}
+
+func (s *stand) end(spot filter.Spot) end {
+	for _, e := range s.ends() {
+		if e.spot == spot {
+			return e
+		}
+	}
+	panic("filtertest: no such container")
+}
+
+// inside opens a socket in the namespace of an end.
+func inside[T any](e end, open func() (T, error)) (c T, err error) {
+	err = e.kernel.Do(e.Namespace, func() (err error) {
+		c, err = open()
+		return err
+	})
+	return c, err
+}
+
+func udp(e end, at netip.AddrPort) (*net.UDPConn, error) {
+	return inside(e, func() (*net.UDPConn, error) { return net.ListenUDP("udp", net.UDPAddrFromAddrPort(at)) })
+}
+
+// packets sends everything that may pass, and then everything else at once. Families are those that the list has.
+func (c *trial) packets(t testing.TB, families []string) (err error) {
+	s, err := c.raise(t, families)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Undo()) }()
+	before, err := s.counters()
+	if err != nil {
+		return err
+	}
+	for _, p := range s.pairs {
+		source, sink := s.end(p.Source), s.end(p.Sink)
+		for _, family := range families {
+			if err := c.allowed(source, sink, family, s.Lab.MTU); err != nil {
+				return fmt.Errorf("%s to %s, %s to %s: %w", source.name, sink.name, source.Bind(family), sink.Public(family), err)
+			}
+		}
+	}
+	between, err := s.counters()
+	if err != nil {
+		return err
+	}
+	if least := uint64(len(s.pairs) * len(families)); between.Allowed < before.Allowed+least {
+		return fmt.Errorf("it has counted %d allowed packets, and %d before: want %d more at least", between.Allowed, before.Allowed, least)
+	}
+	if err := c.refusals(s, families); err != nil {
+		return err
+	}
+	after, err := s.counters()
+	if err != nil {
+		return err
+	}
+	if after.Refused < between.Refused+uint64(len(s.pairs)) {
+		return fmt.Errorf("it has counted %d refused packets, and %d before: want %d more at least", after.Refused, between.Refused, len(s.pairs))
+	}
+	return s.Verify(t)
+}
+
+func (s *stand) counters() (sum filter.Counters, err error) {
+	for i, step := range s.steps {
+		one, err := step.Counters(s.at[i])
+		if err != nil {
+			return sum, err
+		}
+		sum.Allowed += one.Allowed
+		sum.Refused += one.Refused
+	}
+	return sum, nil
+}
+
+// allowed sends echoes, datagrams and a stream from a source to its sink and back.
+func (c *trial) allowed(source, sink end, family string, mtu int) error {
+	header := 20
+	if family == "ipv6" {
+		header = 40
+	}
+	if !c.translated {
+		for _, size := range []int{56, mtu - header - 8, 4 * mtu} {
+			if ok, err := echo(source, sink.Bind(family), size, patience); err != nil {
+				return fmt.Errorf("ask for an echo of %d bytes: %w", size, err)
+			} else if !ok {
+				return fmt.Errorf("an echo of %d bytes is not answered", size)
+			}
+		}
+	}
+	if err := datagrams(source, sink, family, 28, mtu-header-8, largest); err != nil {
+		return err
+	}
+	return transfer(source, sink, family)
+}
+
+// datagrams sends some of each size, each of which is answered.
+func datagrams(source, sink end, family string, sizes ...int) error {
+	out, err := udp(source, netip.AddrPortFrom(source.Bind(family), source.ports.First))
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	in, err := udp(sink, netip.AddrPortFrom(sink.Bind(family), sink.ports.First))
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	deadline := time.Now().Add(patience)
+	if err := errors.Join(out.SetDeadline(deadline), in.SetDeadline(deadline)); err != nil {
+		return err
+	}
+	buf := make([]byte, 1<<16)
+	for _, size := range sizes {
+		for i := range 3 {
+			want := bytes.Repeat([]byte{byte(size + i)}, size)
+			if _, err := out.WriteToUDPAddrPort(want, netip.AddrPortFrom(sink.Public(family), sink.ports.First)); err != nil {
+				return fmt.Errorf("send a datagram of %d bytes: %w", size, err)
+			}
+			n, from, err := in.ReadFromUDPAddrPort(buf)
+			if err != nil || !bytes.Equal(buf[:n], want) {
+				return fmt.Errorf("datagram %d of %d bytes arrives as %d others (%w)", i, size, n, err)
+			}
+			if _, err := in.WriteToUDPAddrPort(want, from); err != nil {
+				return fmt.Errorf("answer a datagram of %d bytes: %w", size, err)
+			}
+			if n, _, err = out.ReadFromUDPAddrPort(buf); err != nil || !bytes.Equal(buf[:n], want) {
+				return fmt.Errorf("the answer to datagram %d of %d bytes arrives as %d others (%w)", i, size, n, err)
+			}
+		}
+	}
+	return nil
+}
+
+// conversation is a connection, both ends.
+type conversation struct{ source, sink net.Conn }
+
+// connect opens a connection from a port of the source to one of the sink, listening at it meanwhile.
+func connect(source, sink end, family string, port uint16, within time.Duration) (*conversation, error) {
+	l, err := inside(sink, func() (*net.TCPListener, error) {
+		return net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(sink.Bind(family), port)))
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer l.Close()
+	out, err := inside(source, func() (net.Conn, error) {
+		d := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(source.Bind(family), 0)), Timeout: within}
+		return d.Dial("tcp", netip.AddrPortFrom(sink.Public(family), port).String())
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := l.SetDeadline(time.Now().Add(patience)); err != nil {
+		return nil, errors.Join(err, out.Close())
+	}
+	in, err := l.Accept()
+	if err != nil {
+		return nil, errors.Join(err, out.Close())
+	}
+	return &conversation{out, in}, nil
+}
+
+func (c *conversation) close() {
+	_ = c.source.Close()
+	_ = c.sink.Close()
+}
+
+// say sends so many bytes each way.
+func (c *conversation) say(bytesEach int) error {
+	want := bytes.Repeat([]byte("nettoll!"), bytesEach/8)
+	for _, way := range []struct{ from, to net.Conn }{{c.source, c.sink}, {c.sink, c.source}} {
+		deadline := time.Now().Add(patience)
+		if err := errors.Join(way.from.SetDeadline(deadline), way.to.SetDeadline(deadline)); err != nil {
+			return err
+		}
+		wrote := make(chan error, 1)
+		go func() {
+			_, err := way.from.Write(want)
+			wrote <- err
+		}()
+		got := make([]byte, len(want))
+		_, err := io.ReadFull(way.to, got)
+		if err = errors.Join(err, <-wrote); err != nil || !bytes.Equal(got, want) {
+			return fmt.Errorf("%d bytes over TCP do not arrive (%w)", len(want), err)
+		}
+	}
+	return nil
+}
+
+func transfer(source, sink end, family string) error {
+	c, err := connect(source, sink, family, sink.ports.First+1, patience)
+	if err != nil {
+		return fmt.Errorf("connect over TCP: %w", err)
+	}
+	defer c.close()
+	return c.say(stream)
+}
+
+// talks are connections that stand.
+type talks struct {
+	list  []*conversation
+	names []string
+}
+
+// established opens a connection between the ends of each pair, in both families.
+func (s *stand) established() (*talks, error) {
+	all := &talks{}
+	for _, p := range s.pairs {
+		for _, family := range []string{"ipv4", "ipv6"} {
+			source, sink := s.end(p.Source), s.end(p.Sink)
+			c, err := connect(source, sink, family, sink.ports.First, patience)
+			if err != nil {
+				all.close()
+				return nil, fmt.Errorf("connect %s to %s over %s: %w", source.name, sink.name, family, err)
+			}
+			all.list, all.names = append(all.list, c), append(all.names, source.name+" to "+sink.name+", "+family)
+		}
+	}
+	return all, nil
+}
+
+func (t *talks) talk(when string) error {
+	for i, c := range t.list {
+		if err := c.say(1 << 16); err != nil {
+			return fmt.Errorf("the connection %s, %s: %w", t.names[i], when, err)
+		}
+	}
+	return nil
+}
+
+func (t *talks) close() {
+	for _, c := range t.list {
+		c.close()
+	}
+}
+
+// echo asks for an echo of some bytes and says whether it came back.
+func echo(from end, to netip.Addr, size int, within time.Duration) (bool, error) {
+	netw, kind, reply, protocol := "ip4:icmp", icmp.Type(ipv4.ICMPTypeEcho), icmp.Type(ipv4.ICMPTypeEchoReply), 1
+	if to.Is6() {
+		netw, kind, reply, protocol = "ip6:ipv6-icmp", ipv6.ICMPTypeEchoRequest, ipv6.ICMPTypeEchoReply, 58
+	}
+	family := "ipv4"
+	if to.Is6() {
+		family = "ipv6"
+	}
+	c, err := inside(from, func() (*net.IPConn, error) {
+		return net.ListenIP(netw, &net.IPAddr{IP: from.Bind(family).AsSlice()})
+	})
+	if err != nil {
+		return false, err
+	}
+	defer c.Close()
+	id := int(to.As16()[15])<<8 | int(from.Bind(family).As16()[15])
+	message := icmp.Message{Type: kind, Body: &icmp.Echo{ID: id, Seq: size & 0xffff, Data: bytes.Repeat([]byte{'e'}, size)}}
+	var pseudo []byte // that of IPv4 has none in its checksum
+	if to.Is6() {
+		pseudo = icmp.IPv6PseudoHeader(from.Bind(family).AsSlice(), to.AsSlice())
+	}
+	data, err := message.Marshal(pseudo)
+	if err != nil {
+		return false, err
+	}
+	if err := c.SetDeadline(time.Now().Add(within)); err != nil {
+		return false, err
+	}
+	if _, err := c.WriteToIP(data, &net.IPAddr{IP: to.AsSlice()}); err != nil {
+		return false, nil //nolint:nilerr // refused at once is refused, too
+	}
+	buf := make([]byte, 1<<16)
+	for {
+		n, sender, err := c.ReadFromIP(buf)
+		if err != nil {
+			return false, nil //nolint:nilerr // it did not come
+		}
+		m, err := icmp.ParseMessage(protocol, buf[:n])
+		if err != nil {
+			continue
+		}
+		answer, ok := m.Body.(*icmp.Echo)
+		if ok && m.Type == reply && answer.ID == id && answer.Seq == size&0xffff && len(answer.Data) == size && sender.IP.Equal(to.AsSlice()) {
+			return true, nil
+		}
+	}
+}
+
+// attempt is a packet that is tried, and whether it is to pass.
+type attempt struct {
+	text string
+	want bool
+	try  func() error // sends it
+	key  string       // what arrives says this
+}
+
+// refusals sends what is not allowed from every container to every other, all at once, and some that is: over UDP, TCP, ICMP and a protocol that nobody has.
+func (c *trial) refusals(s *stand, listed []string) error {
+	ends := s.ends()
+	paired := func(source, sink end) bool {
+		for _, p := range s.pairs {
+			if p.Source == source.spot && p.Sink == sink.spot {
+				return true
+			}
+		}
+		return false
+	}
+	list := func(family string) bool { return slices.Contains(listed, family) }
+	heard := &ears{came: map[string]int{}}
+	defer heard.close()
+	var attempts []attempt
+	var dials sync.WaitGroup
+	for _, family := range []string{"ipv4", "ipv6"} {
+		for _, to := range ends {
+			for _, port := range []uint16{to.ports.First, to.ports.Last} {
+				if err := heard.listen(to, family, port); err != nil {
+					return err
+				}
+			}
+			if err := heard.raw(to, family); err != nil {
+				return err
+			}
+		}
+		for _, from := range ends {
+			// From the first of these a sink answers, the second is nobody's.
+			var outs []*net.UDPConn
+			for _, port := range []uint16{from.ports.First + 2, nobodys} {
+				out, err := udp(from, netip.AddrPortFrom(from.Bind(family), port))
+				if err != nil {
+					return err
+				}
+				defer out.Close()
+				outs = append(outs, out)
+			}
+			for _, to := range ends {
+				if from.spot == to.spot {
+					continue
+				}
+				targets := []netip.Addr{to.Public(family)}
+				if to.Public(family) != to.Bind(family) {
+					targets = append(targets, to.Bind(family))
+				}
+				for way, target := range targets {
+					for _, port := range []uint16{to.ports.First, to.ports.Last} {
+						may := list(family) && way == 0 && paired(from, to) && port == to.ports.First
+						answer := list(family) && way == 0 && !c.params.On(filter.Stateful) && paired(to, from) // a datagram that looks like one
+						for i, out := range outs {
+							key := fmt.Sprintf("udp %s from %s#%d to %s:%d", family, from.name, i, netip.AddrPortFrom(target, port), way)
+							attempts = append(attempts, attempt{text: key, want: may || answer && i == 0, key: key, try: func() error {
+								_, err := out.WriteToUDPAddrPort([]byte(key), netip.AddrPortFrom(target, port))
+								return err
+							}})
+						}
+						key := fmt.Sprintf("tcp %s from %s to %s", family, from.name, netip.AddrPortFrom(target, port))
+						attempts = append(attempts, attempt{text: key, want: may, key: key, try: func() error {
+							dials.Go(func() {
+								if conn, err := dial(from, family, netip.AddrPortFrom(target, port)); err == nil {
+									heard.note(key)
+									_ = conn.Close()
+								}
+							})
+							return nil
+						}})
+					}
+					if c.translated {
+						continue // what has no ports is for the host itself
+					}
+					key := fmt.Sprintf("icmp %s from %s to %s", family, from.name, target)
+					attempts = append(attempts, attempt{text: key, want: list(family) && paired(from, to), key: key, try: func() error {
+						dials.Go(func() {
+							if ok, err := echo(from, target, 56, settle); err == nil && ok {
+								heard.note(key)
+							}
+						})
+						return nil
+					}})
+					raw := fmt.Sprintf("protocol %d, %s from %s to %s", experimental, family, from.name, target)
+					attempts = append(attempts, attempt{text: raw, key: raw, try: func() error { return shout(from, family, target, raw) }})
+					if c.where.Point != network.InContainer { // whose stack puts fragments together before it filters
+						heard.fragment(from, to, family, target)
+					}
+				}
+			}
+		}
+	}
+	if err := heard.fragments(c, list, paired); err != nil {
+		return err
+	}
+	for _, a := range attempts {
+		if err := a.try(); err != nil && !refusedAtOnce(err) {
+			return fmt.Errorf("%s: %w", a.text, err)
+		}
+	}
+	dials.Wait()
+	time.Sleep(settle / 3)
+	var wrong []string
+	for _, a := range attempts {
+		if got := heard.count(a.key) > 0; got != a.want {
+			what := "passes, and must not"
+			if a.want {
+				what = "does not pass"
+			}
+			wrong = append(wrong, a.text+" "+what)
+		}
+	}
+	if len(wrong) > 0 {
+		return errors.New(strings.Join(wrong, "\n"))
+	}
+	return nil
+}
+
+// refusedAtOnce says whether the sender was told that its packet is not let through, or that there is no way.
+func refusedAtOnce(err error) bool {
+	for _, no := range []error{syscall.EPERM, syscall.EACCES, syscall.ECONNREFUSED, syscall.EHOSTUNREACH, syscall.ENETUNREACH} {
+		if errors.Is(err, no) {
+			return true
+		}
+	}
+	return false
+}
+
+func dial(from end, family string, to netip.AddrPort) (net.Conn, error) {
+	return inside(from, func() (net.Conn, error) {
+		d := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(from.Bind(family), 0)), Timeout: settle}
+		return d.Dial("tcp", to.String())
+	})
+}
+
+func protocolOf(family string) string {
+	if family == "ipv6" {
+		return fmt.Sprintf("ip6:%d", experimental)
+	}
+	return fmt.Sprintf("ip4:%d", experimental)
+}
+
+// shout sends a packet of a protocol that nobody has.
+func shout(from end, family string, to netip.Addr, text string) error {
+	c, err := inside(from, func() (*net.IPConn, error) {
+		return net.ListenIP(protocolOf(family), &net.IPAddr{IP: from.Bind(family).AsSlice()})
+	})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	_, err = c.WriteToIP([]byte(text), &net.IPAddr{IP: to.AsSlice()})
+	return err
+}
