@@ -18,6 +18,7 @@ import (
 	hostnetwork "github.com/nettoll/nettoll/network/host"
 	"github.com/nettoll/nettoll/network/macvlan"
 	"github.com/nettoll/nettoll/network/nat"
+	"github.com/nettoll/nettoll/network/routed"
 	"github.com/nettoll/nettoll/runtime"
 	"github.com/nettoll/nettoll/runtime/netns"
 	"github.com/nettoll/nettoll/workload"
@@ -54,6 +55,7 @@ func New() Catalogue {
 		Networks: []network.Network{
 			hostnetwork.Network{},
 			bridge.Network{},
+			routed.Network{},
 			nat.Network{},
 			macvlan.Network{},
 		},

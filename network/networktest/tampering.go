@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/nettoll/nettoll/host"
@@ -187,7 +188,10 @@ func (b *Bed) tampers(seen map[string]bool) ([]tamper, error) {
 					}
 					add(m, s.Key, "change ", func() error {
 						return m.Kernel.Do(s.NS, func() error {
-							value := "1"
+							value := "100" // a time can be too short to be seen: 1 of proxy_delay is 10 ms, which 250 ticks a second have not
+							if !strings.HasSuffix(s.Key, "_delay") {
+								value = "1"
+							}
 							if sysctl.Normal(s.Value) == value {
 								value = "0"
 							}

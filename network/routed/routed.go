@@ -1,0 +1,148 @@
+package routed
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/part"
+)
+
+// gateway is the name of the parameter, and what it can be.
+const (
+	gateway   = "gateway"
+	linkLocal = "link-local"
+	proxyARP  = "proxy-arp"
+)
+
+// Calico's gateways, as in its manual: "Why can't I see the 169.254.1.1 address mentioned above on my host?", and the address that a link with the MAC address
+// ee:ee:ee:ee:ee:ee makes for itself (RFC 4291, appendix A).
+const (
+	calico4 = "169.254.1.1"
+	calico6 = "fe80::ecee:eeff:feee:eeee"
+)
+
+// Network is the network "routed".
+type Network struct{}
+
+// Describe says what it is.
+func (Network) Describe() network.Description {
+	return network.Description{
+		Name:           "routed",
+		Summary:        "a veth to every container without a bridge, a route on the host to each, and direct routes between the hosts",
+		Implementation: "kernel",
+		Params: part.List{{
+			Name: gateway, Default: linkLocal, Values: []string{linkLocal, proxyARP},
+			Summary: "link-local: 169.254.1.1 and fe80::ecee:eeff:feee:eeee, as with Calico; proxy-arp: the first address of the host's range, for which the host answers by proxy ARP and proxy NDP",
+		}},
+	}
+}
+
+// Guarded says that its packets can be filtered where the host forwards.
+func (Network) Guarded(part.Params) (network.Point, string) { return network.AtForward, "" }
+
+// Build makes a veth for every container, and routes on the hosts.
+func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error) {
+	if err := lab.Check(); err != nil {
+		return nil, nil, err
+	}
+	plans := make([]host.Plan, len(lab.Hosts))
+	ends := make([][]network.Endpoint, len(lab.Hosts))
+	for i, h := range lab.Hosts {
+		steps := append(network.Base(lab, h), network.Forwarding()...)
+		if h.Uplink == "" { // a host has an address of its own, which its ICMP messages come from
+			own4, own6 := network.UnderlayAddr(h.Index)
+			steps = append(steps, host.Link{Name: "lo", MTU: lab.MTU, Addresses: []string{whole(own4), whole(own6)}, Up: true})
+		}
+		g := gatesOf(lab, h)
+		steps = append(steps, host.Route{To: g.v4 + "/32", Dev: "lo"})
+		ends[i] = make([]network.Endpoint, len(h.Containers))
+		for j, c := range h.Containers {
+			theirs, end, err := join(lab, h, c, g)
+			if err != nil {
+				return nil, nil, err
+			}
+			steps, ends[i][j] = append(steps, theirs...), end
+		}
+		for _, other := range lab.Hosts {
+			if other.Index == h.Index {
+				continue
+			}
+			their4, their6 := network.Gateway(other.Index)
+			via4, via6 := other.Underlay()
+			steps = append(steps,
+				host.Route{To: their4.Masked().String(), Via: via4.Addr().String(), Dev: h.Uplink},
+				host.Route{To: their6.Masked().String(), Via: via6.Addr().String(), Dev: h.Uplink},
+			)
+		}
+		plans[i] = host.Plan{Steps: steps}
+	}
+	return plans, ends, nil
+}
+
+// gates are the gateways of a host's containers. Those of IPv6 are proxied, or each host's end has it.
+type gates struct {
+	v4, v6  string
+	proxied bool
+}
+
+func gatesOf(lab network.Lab, h network.Host) gates {
+	if lab.Params[gateway] != proxyARP {
+		return gates{calico4, calico6, false}
+	}
+	v4, v6 := network.Gateway(h.Index)
+	return gates{v4.Addr().String(), v6.Addr().String(), true}
+}
+
+// join returns the steps that join a container to its host, and where it is then.
+func join(lab network.Lab, h network.Host, c network.Container, g gates) ([]host.Step, network.Endpoint, error) {
+	outer, err := network.Outer(h, c)
+	if err != nil {
+		return nil, network.Endpoint{}, err
+	}
+	name := fmt.Sprintf("host%d", h.Index)
+	v4, v6 := network.ContainerAddr(h.Index, c.Index)
+	veth := host.Veth{
+		Name: outer, MAC: network.MAC(lab.Seed, name, outer), MTU: lab.MTU,
+		PeerNS: c.Name, PeerName: network.Inner, PeerMAC: network.MAC(lab.Seed, name, c.Name, network.Inner),
+		PeerAddresses: []string{whole(v4), whole(v6)},
+	}
+	if !g.proxied {
+		veth.Addresses = []string{g.v6 + "/64"}
+	}
+	// Of what is asked for by a broadcast the answer is held back for a time at random, up to 0.8 s (net/core/neighbour.c, pneigh_enqueue).
+	steps := []host.Step{
+		veth,
+		host.Sysctl{Key: "net.ipv4.conf." + outer + ".proxy_arp", Value: "1"},
+		host.Sysctl{Key: "net.ipv4.neigh." + outer + ".proxy_delay", Value: "0"},
+	}
+	if g.proxied {
+		steps = append(steps,
+			host.Sysctl{Key: "net.ipv6.conf." + outer + ".proxy_ndp", Value: "1"},
+			host.Sysctl{Key: "net.ipv6.neigh." + outer + ".proxy_delay", Value: "0"},
+			host.Neighbour{Dev: outer, Addresses: []string{g.v6}, Proxy: true},
+		)
+	}
+	steps = append(steps,
+		host.Route{To: whole(v4), Dev: outer},
+		host.Route{To: whole(v6), Dev: outer},
+		host.Route{NS: c.Name, To: g.v4 + "/32", Dev: network.Inner},
+		host.Route{NS: c.Name, To: "0.0.0.0/0", Via: g.v4, Dev: network.Inner},
+	)
+	if g.proxied { // one of link scope is on the link anyway
+		steps = append(steps, host.Route{NS: c.Name, To: g.v6 + "/128", Dev: network.Inner})
+	}
+	steps = append(steps, host.Route{NS: c.Name, To: "::/0", Via: g.v6, Dev: network.Inner})
+	if lab.Permanent() {
+		steps = append(steps,
+			host.Neighbour{Dev: outer, Addresses: []string{v4.Addr().String(), v6.Addr().String()}, At: veth.PeerMAC},
+			host.Neighbour{NS: c.Name, Dev: network.Inner, Addresses: []string{g.v4, g.v6}, At: veth.MAC},
+		)
+	}
+	end := network.Endpoint{Namespace: c.Name, IPv4: v4.Addr(), IPv6: v6.Addr(), Link: outer, Inner: network.Inner}
+	return append(steps, network.Sockets(c.Name)...), end, nil
+}
+
+// whole is an address without the others of its range.
+func whole(p netip.Prefix) string { return netip.PrefixFrom(p.Addr(), p.Addr().BitLen()).String() }
