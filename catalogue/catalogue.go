@@ -1,6 +1,8 @@
 package catalogue
 
 import (
+	"maps"
+
 	"github.com/nettoll/nettoll/driver"
 	"github.com/nettoll/nettoll/driver/ditg"
 	"github.com/nettoll/nettoll/driver/dnsperf"
@@ -12,6 +14,7 @@ import (
 	"github.com/nettoll/nettoll/driver/sockperf"
 	"github.com/nettoll/nettoll/driver/wrk"
 	"github.com/nettoll/nettoll/experiment"
+	"github.com/nettoll/nettoll/filter"
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/network/bridge"
@@ -43,6 +46,7 @@ import (
 // Catalogue is what this nettoll is made of. A part is one line here.
 type Catalogue struct {
 	Networks  []network.Network
+	Filters   []filter.Filter
 	Runtimes  []runtime.Runtime
 	Workloads []workload.Workload
 	Drivers   []driver.Driver
@@ -51,7 +55,7 @@ type Catalogue struct {
 
 // New returns the catalogue.
 func New() Catalogue {
-	return Catalogue{
+	c := Catalogue{
 		Networks: []network.Network{
 			hostnetwork.Network{},
 			bridge.Network{},
@@ -59,6 +63,7 @@ func New() Catalogue {
 			nat.Network{},
 			macvlan.Network{},
 		},
+		Filters: []filter.Filter{},
 		Runtimes: []runtime.Runtime{
 			netns.Runtime{},
 		},
@@ -93,9 +98,18 @@ func New() Catalogue {
 		},
 		Steps: host.Steps(),
 	}
+	for _, n := range c.Networks {
+		if own, ok := n.(network.Stepper); ok {
+			maps.Copy(c.Steps, own.Steps())
+		}
+	}
+	for _, f := range c.Filters {
+		maps.Copy(c.Steps, f.Describe().Steps)
+	}
+	return c
 }
 
 // Parts returns what an experiment can choose from.
 func (c Catalogue) Parts() experiment.Parts {
-	return experiment.Parts{Networks: c.Networks, Runtimes: c.Runtimes, Workloads: c.Workloads, Drivers: c.Drivers}
+	return experiment.Parts{Networks: c.Networks, Filters: c.Filters, Runtimes: c.Runtimes, Workloads: c.Workloads, Drivers: c.Drivers}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nettoll/nettoll/driver"
+	"github.com/nettoll/nettoll/filter"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/runtime"
@@ -16,6 +17,7 @@ import (
 // Parts are the parts an experiment can choose from, in the order in which help lists them.
 type Parts struct {
 	Networks  []network.Network
+	Filters   []filter.Filter
 	Runtimes  []runtime.Runtime // the first is the default
 	Workloads []workload.Workload
 	Drivers   []driver.Driver
@@ -164,6 +166,14 @@ func (p Parts) Network(name string) (network.Network, error) {
 	return find("network", name, p.Networks, func(n network.Network) string { return n.Describe().Name })
 }
 
+// Filter returns the filter of that name, nil for none.
+func (p Parts) Filter(name string) (filter.Filter, error) {
+	if name == "" || name == none {
+		return nil, nil //nolint:nilnil // none is a choice
+	}
+	return find("filter", name, p.Filters, func(f filter.Filter) string { return f.Describe().Name })
+}
+
 // Runtime returns the runtime of that name; "" is the first.
 func (p Parts) Runtime(name string) (runtime.Runtime, error) {
 	if name == "" && len(p.Runtimes) > 0 {
@@ -249,7 +259,17 @@ func (p Parts) stackID(s Stack) (string, error) {
 	}
 	id := d.Params.Short(d.Name, params)
 	list := []string{id}
-	for _, c := range []Choice{s.Filter, s.Tunnel, s.Encryption} {
+	if f, err := p.Filter(s.Filter.Name); err != nil {
+		return "", err
+	} else if f != nil {
+		d := f.Describe()
+		params, err := d.Params.Resolve("filter "+d.Name, s.Filter.Params)
+		if err != nil {
+			return "", err
+		}
+		list = append(list, d.Params.Short(d.Name, params))
+	}
+	for _, c := range []Choice{s.Tunnel, s.Encryption} {
 		if c.name() != none {
 			list = append(list, c.Name)
 		}

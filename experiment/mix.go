@@ -377,6 +377,9 @@ func (s stack) excluded(g group) (what, reason string) {
 			return s.id + "/" + string(g.placement), reason
 		}
 	}
+	if reason := s.unfiltered(g.hosts); reason != "" {
+		return s.id + "/" + string(g.placement), reason
+	}
 	translator, _ := s.network.(network.Translator)
 	sharer, _ := s.network.(network.Sharer)
 	translates, shares := translator != nil && translator.Translates(g.hosts, s.params), sharer != nil && sharer.Shares(s.params)

@@ -115,7 +115,13 @@ func (p Parts) kind(kind string) []described {
 			d := w.Describe()
 			list = append(list, described{d.Name, d.Summary, d.Params})
 		}
-	default: // filter, tunnel, encryption
+	case "filter":
+		list = []described{{name: none, summary: "no " + kind}}
+		for _, f := range p.Filters {
+			d := f.Describe()
+			list = append(list, described{d.Name, d.Summary, d.Params})
+		}
+	default: // tunnel, encryption
 		list = []described{{name: none, summary: "no " + kind}}
 	}
 	return list

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nettoll/nettoll/driver"
+	"github.com/nettoll/nettoll/filter"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/part"
@@ -39,7 +40,9 @@ type Visit struct {
 type Lab struct {
 	ID        string // "bridge/same-host/1"; of a twin "host/same-host/1#2"
 	Network   network.Network
-	Params    part.Params // of the network
+	Params    part.Params   // of the network
+	Filter    filter.Filter // nil: none
+	Filtering part.Params   // of the filter
 	Runtime   runtime.Runtime
 	Placement Placement
 	Pairs     int
@@ -125,10 +128,12 @@ func check(e Experiment) error {
 // stack is a stack with its parts found.
 type stack struct {
 	Stack
-	id      string
-	network network.Network
-	params  part.Params
-	runtime runtime.Runtime
+	id        string
+	network   network.Network
+	params    part.Params
+	filter    filter.Filter // nil: none
+	filtering part.Params
+	runtime   runtime.Runtime
 }
 
 func (p Parts) resolve(s Stack) (stack, error) {
@@ -144,6 +149,15 @@ func (p Parts) resolve(s Stack) (stack, error) {
 	if found.params, err = d.Params.Resolve("network "+d.Name, s.Network.Params); err != nil {
 		return found, err
 	}
+	if found.filter, err = p.Filter(s.Filter.Name); err != nil {
+		return found, err
+	}
+	if found.filter != nil {
+		d := found.filter.Describe()
+		if found.filtering, err = d.Params.Resolve("filter "+d.Name, s.Filter.Params); err != nil {
+			return found, err
+		}
+	}
 	found.runtime, err = p.Runtime(s.Runtime.Name)
 	return found, err
 }
@@ -153,7 +167,39 @@ func (s stack) same(o stack) bool {
 	d := s.network.Describe()
 	return d.Name == o.network.Describe().Name && d.Params.ID("", s.params) == d.Params.ID("", o.params) &&
 		s.runtime.Describe().Name == o.runtime.Describe().Name &&
-		s.Filter.name() == o.Filter.name() && s.Tunnel.name() == o.Tunnel.name() && s.Encryption.name() == o.Encryption.name()
+		s.filterID() == o.filterID() && s.Tunnel.name() == o.Tunnel.name() && s.Encryption.name() == o.Encryption.name()
+}
+
+// filterID names the filter with what differs from its defaults.
+func (s stack) filterID() string {
+	if s.filter == nil {
+		return none
+	}
+	d := s.filter.Describe()
+	return d.Params.Short(d.Name, s.filtering)
+}
+
+// guarded is the network as one whose packets can be filtered, nil where they cannot.
+func (s stack) guarded() network.Guarded {
+	g, _ := s.network.(network.Guarded)
+	return g
+}
+
+// unfiltered returns why the filter of the stack cannot be enforced in labs of so many hosts, "" where it can or there is none.
+func (s stack) unfiltered(hosts int) string {
+	if s.filter == nil {
+		return ""
+	}
+	g, n := s.guarded(), s.network.Describe().Name
+	if g == nil {
+		return fmt.Sprintf("under network %s there is no place where a filter could stand between containers", n)
+	}
+	w := filter.Where{Network: n, Hosts: hosts}
+	w.Point, _ = g.Guarded(s.params)
+	if t, ok := s.network.(network.Translator); ok {
+		w.Translated = t.Translates(hosts, s.params)
+	}
+	return s.filter.Refuse(w, s.filtering)
 }
 
 // group is what cells share that are compared with each other; the members of a mix have such cells each.
@@ -409,15 +455,21 @@ func (r *Resolved) cell(s stack, g group, m member, id string, cpus int) int {
 		params[name] = m.params[name]
 	}
 	implementation := map[string]string{"network": n.Implementation, "runtime": s.runtime.Describe().Implementation}
+	enforced := ""
+	if s.filter != nil {
+		implementation["filter"] = s.filter.Describe().Implementation
+		at, _ := s.guarded().Guarded(s.params)
+		enforced = at.String()
+	}
 	if m.driver != nil {
 		params["driver"] = m.driver.Describe().Name
 	}
 	c := Cell{
 		Cell: measure.Cell{
 			ID: s.id + "/" + g.where() + g.of(m), Group: id, Stack: s.Name,
-			Network: n.Params.Short(n.Name, s.params), Filter: s.Filter.name(), Tunnel: s.Tunnel.name(), Encryption: s.Encryption.name(),
+			Network: n.Params.Short(n.Name, s.params), Filter: s.filterID(), Tunnel: s.Tunnel.name(), Encryption: s.Encryption.name(),
 			Runtime: s.runtime.Describe().Name, Placement: string(g.placement), Hosts: g.hosts, Family: g.family, Affinity: g.affinity,
-			Workload: d.Name, Params: params, Mix: g.mix(), Primary: d.Primary(m.params), Implementation: implementation,
+			Workload: d.Name, Params: params, Mix: g.mix(), Primary: d.Primary(m.params), Implementation: implementation, Enforced: enforced,
 		},
 		Workload: m.workload, Driver: m.driver, Params: m.params,
 	}
@@ -457,7 +509,7 @@ func (r *Resolved) lab(s stack, g group, twin bool) int {
 		return i
 	}
 	r.Labs = append(r.Labs, Lab{
-		ID: id, Network: s.network, Params: s.params, Runtime: s.runtime,
+		ID: id, Network: s.network, Params: s.params, Filter: s.filter, Filtering: s.filtering, Runtime: s.runtime,
 		Placement: g.placement, Pairs: g.pairs, Affinity: g.affinity, Hosts: g.hosts,
 	})
 	return len(r.Labs) - 1

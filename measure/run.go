@@ -55,6 +55,7 @@ type Cell struct {
 	Probe          string            `json:"probe,omitempty"`          // what is switched on during its trials: "softirq"; they do not govern stopping
 	Unprobed       string            `json:"unprobed,omitempty"`       // with a probe: id of the same cell without
 	Implementation map[string]string `json:"implementation,omitempty"` // by kind of part: kernel, ebpf, ovs, userspace
+	Enforced       string            `json:"enforced,omitempty"`       // where its filter stands, a sentence's end: "in the host's forward path"
 }
 
 // Governs says whether the cell's primary metric has a part in when the run stops: it is compared with a baseline, and neither a twin nor probed.

@@ -65,7 +65,8 @@ func MakeBed(t testing.TB, n network.Network, lab network.Lab) (*Bed, error) {
 
 func makeMachine(t testing.TB, files map[string]*os.File, plans ...host.Plan) (*Machine, error) {
 	m := &Machine{Machine: testnet.New(t), Plans: plans}
-	run, err := os.MkdirTemp("", "nettoll") // the path of a socket has 107 bytes at most, and a test's own directory a long name //nolint:usetesting // see there
+	//nolint:usetesting // the path of a socket has 107 bytes at most, and the name of a directory of t.TempDir is long
+	run, err := os.MkdirTemp("", "nettoll")
 	if err != nil {
 		return nil, err
 	}
