@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/nettoll/nettoll/host"
@@ -96,6 +97,11 @@ type excluding struct {
 
 func (e excluding) Exclude(hosts int, _ part.Params) string { return e.reason(hosts) }
 
+// translating is a network that says that it translates.
+type translating struct{ Fake }
+
+func (translating) Translates(hosts int, _ part.Params) bool { return hosts > 1 }
+
 // opaque is a step of a kind that no decoder knows.
 type opaque struct{ host.Link }
 
@@ -107,16 +113,28 @@ func TestSuiteFails(t *testing.T) {
 	steps := func(f func(host.Step) host.Step) change {
 		return func(_ network.Lab, plans []host.Plan, _ [][]network.Endpoint) { each(plans, f) }
 	}
-	calls := 0
+	var calls atomic.Int64
 	reason := func(f func(hosts int) string) network.Network { return excluding{reason: f} }
 	// translation is a network that translates across hosts, but for what change does to that.
 	translation := func(change func(host.NAT) host.Step) network.Network {
-		return spoilt(nat.Network{}, steps(func(s host.Step) host.Step {
+		return translating{spoilt(nat.Network{}, steps(func(s host.Step) host.Step {
 			if n, ok := s.(host.NAT); ok {
 				return change(n)
 			}
 			return s
-		}))
+		}))}
+	}
+	// inside sets variables in every container.
+	inside := func(value string, keys ...string) network.Network {
+		return spoilt(bridge.Network{}, func(lab network.Lab, plans []host.Plan, _ [][]network.Endpoint) {
+			for i, h := range lab.Hosts {
+				for _, c := range h.Containers {
+					for _, key := range keys {
+						plans[i].Steps = append(plans[i].Steps, host.Sysctl{NS: c.Name, Key: key, Value: value})
+					}
+				}
+			}
+		})
 	}
 	for _, c := range []struct {
 		name    string
@@ -128,15 +146,14 @@ func TestSuiteFails(t *testing.T) {
 		{"no implementation", Fake{Description: network.Description{Name: "x", Summary: "joins nothing"}}, "description", `the implementation is ""`},
 		{"leaves out without a sentence", reason(func(int) string { return "no" }), "exclusions", `labs of 1 hosts are left out because "no", want a sentence`},
 		{"leaves out with a full stop", reason(func(int) string { return "there is none." }), "exclusions", "without its full stop"},
-		{"leaves out for any reason", reason(func(int) string { calls++; return fmt.Sprintf("reason %d", calls) }), "exclusions", "and then because"},
+		{"leaves out for any reason", reason(func(int) string { return fmt.Sprintf("reason %d", calls.Add(1)) }), "exclusions", "and then because"},
 		{"leaves out everything", reason(func(int) string { return "there is none" }), "exclusions", "labs of every number of hosts are left out"},
 		{"error", Fake{BuildFunc: func(network.Lab) ([]host.Plan, [][]network.Endpoint, error) {
 			return nil, nil, errors.New("cannot")
 		}}, "pure", "build a lab of 1 hosts: cannot"},
 		{"another plan each time", spoilt(bridge.Network{}, steps(func(s host.Step) host.Step {
 			if b, ok := s.(host.Bridge); ok {
-				calls++
-				b.Name = fmt.Sprintf("br%d", calls)
+				b.Name = fmt.Sprintf("br%d", calls.Add(1))
 				return b
 			}
 			return s
@@ -278,6 +295,11 @@ func TestSuiteFails(t *testing.T) {
 			}
 			return s
 		})), "packets, 1 hosts, 1 pairs", "src0 to snk0, 198.18.1.0 to 198.18.1.1: "},
+		{"no echoes", inside("1", "net.ipv4.icmp_echo_ignore_all"), "packets, 1 hosts, 1 pairs", "src0 to snk0, 10.1.1.0 to 10.1.1.1: ask for an echo of 28 bytes: "},
+		{"no echoes of IPv6", inside("1", "net.ipv6.icmp.echo_ignore_all"), "packets, 1 hosts, 1 pairs", "src0 to snk0, fd00:10:1::1:0 to fd00:10:1::1:1: ask for an echo of 28 bytes: "},
+		{"no fragments", inside("0", "net.ipv4.ipfrag_low_thresh", "net.ipv4.ipfrag_high_thresh"), "packets, 1 hosts, 1 pairs", "receive datagram 0 of 65507 bytes: "},
+		{"no fragments of IPv6", inside("0", "net.ipv6.ip6frag_low_thresh", "net.ipv6.ip6frag_high_thresh"), "packets, 1 hosts, 1 pairs", "fd00:10:1::1:0 to fd00:10:1::1:1: receive datagram 0 of 65507 bytes: "},
+		{"small segments", inside("2", "net.ipv4.tcp_mtu_probing"), "packets, 1 hosts, 1 pairs", "and 1388 fit"},
 		{"verifies every translation", translation(func(n host.NAT) host.Step { return blindNAT{n} }), "tampering", "Verify does not see that someone tampered"},
 		{"leaves its translation", translation(func(n host.NAT) host.Step { return stickyNAT{n} }), "undo, 2 hosts", "nettoll"},
 		{"verifies everything", spoilt(bridge.Network{}, steps(func(s host.Step) host.Step {
@@ -300,6 +322,7 @@ func TestSuiteFails(t *testing.T) {
 		})), "undo, 1 hosts", `and again: read link "br0": not found`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel() // most of the time packets are waited for that do not come
 			i := slices.IndexFunc(checks(), func(k check) bool { return k.name == c.check })
 			if i < 0 {
 				t.Fatalf("there is no check %q", c.check)
@@ -312,6 +335,28 @@ func TestSuiteFails(t *testing.T) {
 				t.Errorf("%s = %v\nwant %q", c.check, err, c.want)
 			}
 		})
+	}
+}
+
+// TestEchoes wants it to be seen that somebody else answers: here, echoes are counted elsewhere than at their sink.
+func TestEchoes(t *testing.T) {
+	b, err := MakeBed(t, bridge.Network{}, Lab(1, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	testnet.Skip(t, b.Apply(t))
+	defer func() {
+		if err := b.Undo(); err != nil {
+			t.Error(err)
+		}
+	}()
+	source, sink := b.ends("src", 0), b.ends("snk", 0)
+	if err := echoes(source, sink, "ipv4", small); err != nil {
+		t.Error(err)
+	}
+	sink.Namespace = source.Namespace
+	if err := echoes(source, sink, "ipv4", small); err == nil || !strings.Contains(err.Error(), "somebody else answered") {
+		t.Errorf("echoes that somebody else has answered = %v, want an error", err)
 	}
 }
 

@@ -25,8 +25,11 @@ const (
 	small = 28
 	// stream is how much is sent over TCP, in bytes.
 	stream = 1 << 20
-	// udpHeader is the length of the header, RFC 768.
+	// udpHeader is the length of the header, RFC 768, and tcpHeader that of one with timestamps, RFC 9293 section 3.1 and RFC 7323 section 3.2.
 	udpHeader = 8
+	tcpHeader = 20 + 12
+	// largest is the payload of the largest datagram of IPv4, in bytes: RFC 791 section 3.1.
+	largest = 1<<16 - 1 - 20 - udpHeader
 )
 
 // end is one end of a pair.
@@ -53,6 +56,7 @@ const (
 	portBack
 	portDiscarding
 	portStream
+	portLargest
 )
 
 // ends finds the sources and sinks of a lab by their names.
@@ -67,7 +71,8 @@ func (b *Bed) ends(kind string, i int) end {
 	panic(fmt.Sprintf("networktest: no %s %d", kind, i))
 }
 
-// packets sends small and full datagrams both ways and a stream between every source and its sink, in both families.
+// packets sends between every source and its sink, in both families: datagrams both ways, small, full and the largest there are, which are cut to fragments; a
+// stream in segments of full size; and echoes, unless the network says that it translates.
 func packets(t testing.TB, n network.Network, labs ...network.Lab) error {
 	var errs []error
 	for _, lab := range labs {
@@ -100,10 +105,17 @@ func packetsOf(t testing.TB, n network.Network, lab network.Lab) (err error) {
 		}{{"ipv4", 20}, {"ipv6", 40}} { // RFC 791 section 3.1, RFC 8200 section 3
 			full := lab.MTU - f.header - udpHeader
 			for _, try := range []func() error{
-				func() error { return datagrams(source, sink, f.name, portForth, small, full) },
-				func() error { return datagrams(sink, source, f.name, portBack, small, full) },
+				func() error { return datagrams(source, sink, f.name, portForth, whole, small, full) },
+				func() error { return datagrams(sink, source, f.name, portBack, whole, small, full) },
+				func() error { return datagrams(source, sink, f.name, portLargest, cut, largest) },
 				func() error { return tooLarge(source, sink, f.name, full+1) },
-				func() error { return transfer(source, sink, f.name) },
+				func() error { return transfer(source, sink, f.name, lab.MTU-f.header-tcpHeader) },
+				func() error {
+					if translated(n, lab) {
+						return nil
+					}
+					return echoes(source, sink, f.name, small, lab.MTU-f.header-echoHeader)
+				},
 			} {
 				if err := try(); err != nil {
 					return fmt.Errorf("%s to %s, %s to %s: %w", source.name, sink.name, source.Bind(f.name), sink.Public(f.name), err)
@@ -114,8 +126,14 @@ func packetsOf(t testing.TB, n network.Network, lab network.Lab) (err error) {
 	return nil
 }
 
-// udp opens a socket in the namespace of an end that does not let its datagrams be fragmented.
-func (e end) udp(a netip.AddrPort) (c *net.UDPConn, err error) {
+// Whether datagrams may be cut to fragments.
+const (
+	whole = false
+	cut   = true
+)
+
+// udp opens a socket in the namespace of an end.
+func (e end) udp(a netip.AddrPort, fragments bool) (c *net.UDPConn, err error) {
 	err = e.kernel.Do(e.Namespace, func() (err error) {
 		c, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(a))
 		return err
@@ -123,11 +141,8 @@ func (e end) udp(a netip.AddrPort) (c *net.UDPConn, err error) {
 	if err != nil {
 		return nil, err
 	}
-	raw, err := c.SyscallConn()
-	if err == nil {
-		if cerr := raw.Control(func(fd uintptr) { err = sock.Socket{FD: int(fd)}.SetNoFragment(a.Addr().Is6()) }); cerr != nil {
-			err = cerr
-		}
+	if !fragments {
+		err = control(c, func(s sock.Socket) error { return s.SetNoFragment(a.Addr().Is6()) })
 	}
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
@@ -135,15 +150,26 @@ func (e end) udp(a netip.AddrPort) (c *net.UDPConn, err error) {
 	return c, c.SetDeadline(time.Now().Add(patience))
 }
 
+// control calls f with the socket of a connection.
+func control(c syscall.Conn, f func(sock.Socket) error) error {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var ferr error
+	err = raw.Control(func(fd uintptr) { ferr = f(sock.Socket{FD: int(fd)}) })
+	return errors.Join(err, ferr)
+}
+
 // datagrams sends from one end to the other and has each answered. Both must see the other as its endpoint says it is known: what is not translated
 // as it is, what is translated with its public address, and its own port either way.
-func datagrams(source, sink end, family string, port uint16, sizes ...int) error {
-	out, err := source.udp(source.bind(family, port))
+func datagrams(source, sink end, family string, port uint16, fragments bool, sizes ...int) error {
+	out, err := source.udp(source.bind(family, port), fragments)
 	if err != nil {
 		return err
 	}
 	defer out.Close()
-	in, err := sink.udp(sink.bind(family, port))
+	in, err := sink.udp(sink.bind(family, port), fragments)
 	if err != nil {
 		return err
 	}
@@ -186,7 +212,7 @@ func receive(c *net.UDPConn, want []byte, from netip.AddrPort) error {
 
 // tooLarge wants a datagram that is larger than the MTU to be refused: the MTU is the lab's, not more.
 func tooLarge(source, sink end, family string, size int) error {
-	out, err := source.udp(source.bind(family, portDiscarding))
+	out, err := source.udp(source.bind(family, portDiscarding), whole)
 	if err != nil {
 		return err
 	}
@@ -201,8 +227,8 @@ func tooLarge(source, sink end, family string, size int) error {
 	return fmt.Errorf("send a datagram of %d bytes, one more than fits: it is sent", size)
 }
 
-// transfer sends a stream. The sink must see the source as it is known.
-func transfer(source, sink end, family string) error {
+// transfer sends a stream, in segments of at least so many bytes. The sink must see the source as it is known.
+func transfer(source, sink end, family string, segment int) error {
 	var listener *net.TCPListener
 	if err := sink.kernel.Do(sink.Namespace, func() (err error) {
 		listener, err = net.ListenTCP("tcp", net.TCPAddrFromAddrPort(sink.bind(family, portStream)))
@@ -252,6 +278,15 @@ func transfer(source, sink end, family string) error {
 	err = c.SetDeadline(time.Now().Add(patience))
 	if err == nil {
 		_, err = c.Write(want)
+	}
+	if err == nil {
+		err = control(c.(*net.TCPConn), func(s sock.Socket) error {
+			facts, err := s.Facts()
+			if err == nil && facts.MSS < segment {
+				err = fmt.Errorf("its segments hold %d bytes, and %d fit", facts.MSS, segment)
+			}
+			return err
+		})
 	}
 	err = errors.Join(err, c.Close(), <-received)
 	if err != nil {

@@ -149,6 +149,10 @@ func (b *Bed) tampers(seen map[string]bool) ([]tamper, error) {
 					}
 				case host.Link:
 					err = errors.Join(err, links(s.Name, s.NS, s.Name, s.MTU, s.Up, s.Addresses))
+				case host.Tuning:
+					for text, t := range retuned(s) {
+						add(m, "a link", text, func() error { _, err := t.Apply(m.Kernel); return err })
+					}
 				case host.Neighbour:
 					for text, change := range map[string]func(*host.Neighbour){"forget ": nil, "misplace ": func(n *host.Neighbour) { n.At = "02:00:00:00:00:fe" }} {
 						if s.Proxy && change != nil {
@@ -217,6 +221,45 @@ func retranslate(k *host.Kernel, n host.NAT, change func(*host.NAT)) error {
 	change(&n)
 	_, err := n.Apply(k)
 	return err
+}
+
+// retuned are the ways in which somebody could tune a link otherwise.
+func retuned(t host.Tuning) map[string]host.Tuning {
+	at := host.Tuning{NS: t.NS, Name: t.Name}
+	ways := map[string]host.Tuning{}
+	way := func(text string, change func(*host.Tuning)) {
+		other := at
+		change(&other)
+		ways[text] = other
+	}
+	if t.Queue != "" {
+		way("change the queue of ", func(o *host.Tuning) { o.Queue = "7" })
+		way("take the queue from ", func(o *host.Tuning) { o.Queue = "0" })
+		if t.Queue == "0" {
+			delete(ways, "take the queue from ")
+		}
+	}
+	if t.RPS != "" {
+		way("receive elsewhere from ", func(o *host.Tuning) {
+			if o.RPS = "off"; t.RPS == "off" {
+				o.RPS = "all"
+			}
+		})
+	}
+	if t.RFS != "" {
+		way("steer other flows of ", func(o *host.Tuning) {
+			if o.RFS = "0"; t.RFS == "0" {
+				o.RFS = "64"
+			}
+		})
+	}
+	if len(t.On) > 0 {
+		way("switch off "+t.On[0]+" of ", func(o *host.Tuning) { o.Off = t.On[:1] })
+	}
+	if len(t.Off) > 0 {
+		way("switch on "+t.Off[0]+" of ", func(o *host.Tuning) { o.On = t.Off[:1] })
+	}
+	return ways
 }
 
 // resettle puts other neighbours in the place of some, or none.
