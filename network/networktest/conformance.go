@@ -317,8 +317,20 @@ func wrongLabs(_ testing.TB, n network.Network) error {
 	return nil
 }
 
+// kinds are the kinds of steps that plans of the network may have.
+func kinds(n network.Network) map[string]func() host.Step {
+	list := host.Steps()
+	if v, ok := n.(variant); ok {
+		n = v.Network
+	}
+	if own, ok := n.(network.Stepper); ok {
+		maps.Copy(list, own.Steps())
+	}
+	return list
+}
+
 func roundTrip(_ testing.TB, n network.Network) error {
-	d := host.Decoder{Kinds: host.Steps()}
+	d := host.Decoder{Kinds: kinds(n)}
 	for _, lab := range labs(n) {
 		b, err := build(n, lab)
 		if err != nil {
