@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/internal/linux/nft"
 	"github.com/nettoll/nettoll/internal/linux/sysctl"
@@ -318,6 +319,15 @@ func (s Sysctl) Apply(k *Kernel) (func() error, error) {
 		}
 		return err
 	}, nil
+}
+
+// Check says, without changing it, whether this kernel has the variable.
+func (s Sysctl) Check() error {
+	_, err := sysctl.Read(s.Key)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &linux.UnsupportedError{What: "set " + s.Key, Missing: "sysctl " + s.Key, Hint: "load the kernel's module for it, or use a kernel that has it", Err: err}
+	}
+	return err
 }
 
 // Apply makes the table.

@@ -90,6 +90,7 @@ func Steps() map[string]func() Step {
 		Route{}.Kind():     func() Step { return new(Route) },
 		Sysctl{}.Kind():    func() Step { return new(Sysctl) },
 		NAT{}.Kind():       func() Step { return new(NAT) },
+		Tuning{}.Kind():    func() Step { return new(Tuning) },
 		Neighbour{}.Kind(): func() Step { return new(Neighbour) },
 	}
 }

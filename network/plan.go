@@ -12,7 +12,7 @@ const underlayBridge = "under"
 // Underlay returns the plan of the underlay: a bridge and a veth to each host, whose namespaces it calls "@host1", "@host2", …. The ends in
 // the hosts have no addresses, [Base] adds them. The lab has more than one host.
 func Underlay(lab Lab) host.Plan {
-	steps := append(unfiltered(), host.Bridge{Name: underlayBridge, MAC: MAC(lab.Seed, "underlay", underlayBridge), MTU: lab.MTU})
+	steps := append(passes(off), host.Bridge{Name: underlayBridge, MAC: MAC(lab.Seed, "underlay", underlayBridge), MTU: lab.MTU})
 	for _, h := range lab.Hosts {
 		name := fmt.Sprintf("host%d", h.Index)
 		steps = append(steps, withoutDAD("@"+name), host.Veth{
@@ -24,9 +24,9 @@ func Underlay(lab Lab) host.Plan {
 }
 
 // Base returns the steps that every network begins a host's plan with: the loopback link and the uplink with the lab's MTU, the
-// uplink with the host's addresses on the underlay, no packet filter on bridges, and links that can be used at once.
+// uplink with the host's addresses on the underlay, no packet filter on bridges but where [BridgeNF] asks for it, and links that can be used at once.
 func Base(lab Lab, h Host) []host.Step {
-	steps := append(unfiltered(), withoutDAD(""), host.Link{Name: "lo", MTU: lab.MTU, Up: true})
+	steps := append(passes(lab.Params[bridgeNF]), withoutDAD(""), host.Link{Name: "lo", MTU: lab.MTU, Up: true})
 	if h.Uplink != "" {
 		v4, v6 := h.Underlay()
 		steps = append(steps, host.Link{Name: h.Uplink, MTU: lab.MTU, Addresses: []string{v4.String(), v6.String()}, Up: true})
@@ -99,14 +99,26 @@ func Bridged(lab Lab, h Host) ([]host.Step, []Endpoint, error) {
 	return steps, ends, nil
 }
 
-// unfiltered keeps bridged packets out of iptables: br_netfilter is on in every new namespace of a kernel that has it
+// passes lets bridged packets pass the hooks of iptables or, where it is not "on", keeps them out: br_netfilter is on in every new namespace of a kernel that has it
 // (net/bridge/br_netfilter_hooks.c, brnf_net_init).
-func unfiltered() []host.Step {
+func passes(netfilter string) []host.Step {
 	var steps []host.Step
-	for _, family := range []string{"ip", "ip6", "arp"} {
-		steps = append(steps, host.Sysctl{Key: "net.bridge.bridge-nf-call-" + family + "tables", Value: "0", IfPresent: true})
+	for _, s := range bridgeNetfilter(netfilter) {
+		steps = append(steps, s)
 	}
 	return steps
+}
+
+func bridgeNetfilter(state string) []host.Sysctl {
+	value := "0"
+	if state == on {
+		value = "1"
+	}
+	var list []host.Sysctl
+	for _, family := range []string{"ip", "ip6", "arp"} {
+		list = append(list, host.Sysctl{Key: "net.bridge.bridge-nf-call-" + family + "tables", Value: value, IfPresent: state != on})
+	}
+	return list
 }
 
 // withoutDAD lets the links that are made in a namespace from now on use their IPv6 addresses at once, those of link scope too. A host that forwards

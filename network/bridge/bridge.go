@@ -1,6 +1,8 @@
 package bridge
 
 import (
+	"slices"
+
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/part"
@@ -15,11 +17,15 @@ func (Network) Describe() network.Description {
 		Name:           "bridge",
 		Summary:        "a Linux bridge on each host with a veth to every container, and direct routes between the hosts",
 		Implementation: "kernel",
+		Params:         append(part.List{network.BridgeNF(), network.Hairpin()}, network.LinkParams()...),
 	}
 }
 
 // Guarded says that its packets can be filtered at the bridge.
 func (Network) Guarded(part.Params) (network.Point, string) { return network.AtBridge, network.Bridge }
+
+// Check says which of the parameters cannot be had here.
+func (Network) Check(p part.Params) error { return network.CheckLinks(p) }
 
 // Build makes a bridge on each host, with a port for every container, and routes between the hosts.
 func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error) {
@@ -37,7 +43,7 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 		if err != nil {
 			return nil, nil, err
 		}
-		steps, ends[i] = append(steps, bridged...), theirs
+		steps, ends[i] = slices.Concat(steps, bridged, network.Tuned(lab.Params, theirs)), theirs
 		for _, other := range lab.Hosts {
 			if other.Index == h.Index {
 				continue

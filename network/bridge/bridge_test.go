@@ -13,7 +13,10 @@ import (
 	"github.com/nettoll/nettoll/network/networktest"
 )
 
-func TestConformance(t *testing.T) { networktest.Conformance(t, bridge.Network{}) }
+func TestConformance(t *testing.T) {
+	networktest.Conformance(t, bridge.Network{}, nil,
+		map[string]string{"txqueuelen": "1000", "rps": "all", "rfs": "256", "gro": "on", "checksum": "off", "hairpin": "on", "bridge-nf": "on"})
+}
 
 func TestPlan(t *testing.T) {
 	lab := networktest.Lab(2, 1)
@@ -44,8 +47,8 @@ func TestPlan(t *testing.T) {
 		t.Errorf("plan of host 1 (-want +got):\n%s", diff)
 	}
 	wantEnds := [][]network.Endpoint{
-		{{Namespace: "src0", IPv4: netip.MustParseAddr("10.1.1.0"), IPv6: netip.MustParseAddr("fd00:10:1::1:0")}},
-		{{Namespace: "snk0", IPv4: netip.MustParseAddr("10.2.1.0"), IPv6: netip.MustParseAddr("fd00:10:2::1:0")}},
+		{{Namespace: "src0", Link: "vsrc0", Inner: "eth0", IPv4: netip.MustParseAddr("10.1.1.0"), IPv6: netip.MustParseAddr("fd00:10:1::1:0")}},
+		{{Namespace: "snk0", Link: "vsnk0", Inner: "eth0", IPv4: netip.MustParseAddr("10.2.1.0"), IPv6: netip.MustParseAddr("fd00:10:2::1:0")}},
 	}
 	if diff := cmp.Diff(wantEnds, ends, cmpopts.EquateComparable(network.Endpoint{})); diff != "" {
 		t.Errorf("endpoints (-want +got):\n%s", diff)

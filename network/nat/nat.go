@@ -25,9 +25,15 @@ func (Network) Describe() network.Description {
 		Name:           "nat",
 		Summary:        "a Linux bridge on each host, whose containers are known elsewhere by the host's address and their published ports (nftables)",
 		Implementation: "kernel",
-		Params:         part.List{part.Switch(hairpin, "translate between containers of the same host too")},
+		Params: append(part.List{
+			part.Switch(hairpin, "translate between containers of the same host too"),
+			network.BridgeNF(),
+		}, network.LinkParams()...),
 	}
 }
+
+// Check says which of the parameters cannot be had here.
+func (Network) Check(p part.Params) error { return network.CheckLinks(p) }
 
 // Exclude leaves out labs of one host in which nothing would be translated.
 func (Network) Exclude(hosts int, p part.Params) string {
@@ -60,7 +66,7 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 		if err != nil {
 			return nil, nil, err
 		}
-		steps = append(steps, bridged...)
+		steps = slices.Concat(steps, bridged, network.Tuned(lab.Params, theirs))
 		if translated {
 			step, err := translate(h, theirs)
 			if err != nil {

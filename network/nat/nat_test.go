@@ -94,7 +94,7 @@ func TestPlan(t *testing.T) {
 
 func end(name string, addresses ...string) network.Endpoint {
 	a := netip.MustParseAddr
-	return network.Endpoint{Namespace: name, IPv4: a(addresses[0]), IPv6: a(addresses[1]), PublicIPv4: a(addresses[2]), PublicIPv6: a(addresses[3])}
+	return network.Endpoint{Namespace: name, Link: "v" + name, Inner: "eth0", IPv4: a(addresses[0]), IPv6: a(addresses[1]), PublicIPv4: a(addresses[2]), PublicIPv6: a(addresses[3])}
 }
 
 func TestExclude(t *testing.T) {

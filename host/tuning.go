@@ -1,0 +1,394 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/big"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nettoll/nettoll/internal/linux"
+	"github.com/nettoll/nettoll/internal/linux/ethtool"
+	"github.com/nettoll/nettoll/internal/linux/link"
+	"github.com/nettoll/nettoll/internal/linux/sysctl"
+	"github.com/nettoll/nettoll/internal/linux/sysfs"
+)
+
+// A Tuning sets what can be set about a link that is there already, beside its MTU: its queue, who receives from it, its offloads. Undoing it puts back what it
+// had found. What is "" is left alone.
+type Tuning struct {
+	NS   string `json:"ns,omitempty"`
+	Name string `json:"name"`
+	// Queue is how many packets wait that the link cannot take at once: a number, "0" for no queue at all. See [link.Handle.SetQueue].
+	Queue string `json:"queue,omitempty"`
+	// RPS are the CPUs that go on with packets received (Documentation/networking/scaling.rst): a list like "0-1,3", "all", or "off", where the one goes on that has
+	// received them.
+	RPS string `json:"rps,omitempty"`
+	// RFS is how many flows the link's receive queues share, a power of two or 0: packets go to the CPU where their flow is read.
+	RFS string `json:"rfs,omitempty"`
+	// On and Off are offloads to switch, by their names of ethtool(8): "tx", "rx" (checksums), "tso", "gso", "gro".
+	On  []string `json:"on,omitempty"`
+	Off []string `json:"off,omitempty"`
+	// Hairpin lets a port of a bridge send packets back to where they came from.
+	Hairpin bool `json:"hairpin,omitempty"`
+}
+
+// Values of RPS that are no list.
+const (
+	rpsOff = "off"
+	rpsAll = "all"
+)
+
+// Attributes of a link below /sys/class/net.
+const (
+	hairpinMode = "brport/hairpin_mode"
+	queues      = "queues"
+	rpsCPUs     = "rps_cpus"
+	rpsFlows    = "rps_flow_cnt"
+)
+
+// Kind returns "tuning".
+func (Tuning) Kind() string { return "tuning" }
+
+// String says the step as a person would.
+func (t Tuning) String() string {
+	var parts []string
+	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
+	switch t.Queue {
+	case "":
+	case "0":
+		add("no queue")
+	default:
+		add("queue of %s", t.Queue)
+	}
+	if t.RPS != "" {
+		add("rps %s", t.RPS)
+	}
+	if t.RFS != "" {
+		add("rfs %s", t.RFS)
+	}
+	for _, o := range t.On {
+		add("%s on", o)
+	}
+	for _, o := range t.Off {
+		add("%s off", o)
+	}
+	if t.Hairpin {
+		add("hairpin")
+	}
+	return "tuning of " + at(t.Name, t.NS) + ": " + strings.Join(parts, ", ")
+}
+
+// steersFlows is where the machine says how many flows of all links it knows the CPUs of. Namespaces below have no such variable (net/core/sysctl_net_core.c,
+// net_core_table).
+const steersFlows = "net.core.rps_sock_flow_entries"
+
+// Check says, in the namespace of the machine, whether flows can be steered. It changes nothing.
+func (t Tuning) Check() error {
+	if t.RFS == "" || t.RFS == "0" {
+		return nil
+	}
+	entries, err := sysctl.Read(steersFlows)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err != nil || entries == "0" {
+		return &linux.UnsupportedError{
+			What: "steer flows to where they are read (rfs=" + t.RFS + ")", Missing: steersFlows + " of the machine",
+			Hint: "it is 0, holds for the whole machine, and nettoll does not set it: sysctl -w " + steersFlows + "=32768, or use rps", Err: err,
+		}
+	}
+	return nil
+}
+
+// parse returns the length of the queue, -1 for none given.
+func (t Tuning) parse() (queue int, err error) {
+	queue = -1
+	if t.Queue != "" {
+		if queue, err = strconv.Atoi(t.Queue); err != nil || queue < 0 {
+			return 0, fmt.Errorf("%q is no length of a queue (a number of packets, 0 for none)", t.Queue)
+		}
+	}
+	for _, o := range slices.Concat(t.On, t.Off) {
+		if !slices.Contains(ethtool.Offloads(), ethtool.Offload(o)) {
+			return 0, fmt.Errorf("there is no offload %q (known: %q)", o, ethtool.Offloads())
+		}
+		if slices.Contains(t.On, o) && slices.Contains(t.Off, o) {
+			return 0, fmt.Errorf("offload %q is to be on and off", o)
+		}
+	}
+	return queue, nil
+}
+
+// mask writes a list of CPUs as the kernel reads and writes bitmaps: hexadecimal words of 32 bits with commas between them (lib/bitmap.c).
+func mask(list string) (string, error) {
+	set := new(big.Int)
+	for part := range strings.SplitSeq(list, ",") {
+		first, last, ranged := strings.Cut(part, "-")
+		if !ranged {
+			last = first
+		}
+		a, err := strconv.ParseUint(first, 10, 13)
+		b, err2 := strconv.ParseUint(last, 10, 13)
+		if err != nil || err2 != nil || b < a {
+			return "", fmt.Errorf("%q is no list of CPUs (like \"0-1,3\")", list)
+		}
+		for i := a; i <= b; i++ {
+			set.SetBit(set, int(i), 1)
+		}
+	}
+	return words(set), nil
+}
+
+func words(set *big.Int) string {
+	text := set.Text(16)
+	var list []string
+	for len(text) > 8 {
+		list = append(list, text[len(text)-8:])
+		text = text[:len(text)-8]
+	}
+	list = append(list, text)
+	slices.Reverse(list)
+	return strings.Join(list, ",")
+}
+
+// sameMask compares two masks whatever zeros they begin with: the kernel writes as many as it has CPUs.
+func sameMask(a, b string) bool { return bare(a) == bare(b) }
+
+func bare(m string) string { return strings.TrimLeft(strings.ReplaceAll(m, ",", ""), "0") }
+
+// cpus is what rps_cpus is to hold, "" to leave it.
+func (t Tuning) cpus(l *sysfs.Links) (string, error) {
+	switch t.RPS {
+	case "":
+		return "", nil
+	case rpsOff:
+		return "0", nil
+	case rpsAll:
+		online, err := l.CPUs()
+		if err != nil {
+			return "", err
+		}
+		return mask(online)
+	}
+	return mask(t.RPS)
+}
+
+// attributes are what the step wants of the link below /sys/class/net, in order.
+func (t Tuning) attributes(l *sysfs.Links) ([][2]string, error) {
+	var want [][2]string
+	if t.Hairpin {
+		want = append(want, [2]string{hairpinMode, "1"})
+	}
+	cpus, err := t.cpus(l)
+	if err != nil || cpus == "" && t.RFS == "" {
+		return want, err
+	}
+	names, err := l.List(t.Name, queues)
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(names)
+	for _, n := range names {
+		if !strings.HasPrefix(n, "rx-") {
+			continue
+		}
+		if cpus != "" {
+			want = append(want, [2]string{queues + "/" + n + "/" + rpsCPUs, cpus})
+		}
+		if t.RFS != "" {
+			want = append(want, [2]string{queues + "/" + n + "/" + rpsFlows, t.RFS})
+		}
+	}
+	return want, nil
+}
+
+// files says whether the step needs /sys at all.
+func (t Tuning) files() bool { return t.Hairpin || t.RPS != "" || t.RFS != "" }
+
+// Apply sets what the step gives, and remembers what was there.
+func (t Tuning) Apply(k *Kernel) (func() error, error) {
+	queue, err := t.parse()
+	if err != nil {
+		return nil, err
+	}
+	s, h, err := k.at(t.NS)
+	if err != nil {
+		return nil, err
+	}
+	l, err := h.ByName(t.Name)
+	if err != nil {
+		return nil, err
+	}
+	var undos []func() error
+	undo := func() error {
+		if at, _ := k.gone(s); !at.IsZero() || len(undos) == 0 {
+			return nil
+		}
+		return k.Do(t.NS, func() error {
+			if _, err := h.ByIndex(l.Index); errors.Is(err, link.ErrNotFound) {
+				return nil
+			} else if err != nil {
+				return err
+			}
+			var errs []error
+			for _, undo := range slices.Backward(undos) {
+				if err := undo(); err != nil && !errors.Is(err, link.ErrNotFound) && !errors.Is(err, fs.ErrNotExist) {
+					errs = append(errs, err)
+				}
+			}
+			return errors.Join(errs...)
+		})
+	}
+	if err := k.Do(t.NS, func() error {
+		if queue >= 0 {
+			was, err := h.Queue(l.Index)
+			if err != nil {
+				return err
+			}
+			if err := h.SetQueue(l.Index, queue); err != nil {
+				return err
+			}
+			undos = append(undos, func() error { return h.PutQueue(l.Index, was) })
+		}
+		back, err := t.switchOffloads()
+		undos = append(undos, back...)
+		if err != nil || !t.files() {
+			return err
+		}
+		back, err = t.write()
+		undos = append(undos, back...)
+		return err
+	}); err != nil {
+		return nil, errors.Join(err, undo())
+	}
+	return undo, nil
+}
+
+// switchOffloads switches them in the namespace of the calling thread, checksums first when they come on: others want them.
+func (t Tuning) switchOffloads() (undos []func() error, err error) {
+	for _, o := range ethtool.Offloads() {
+		on := slices.Contains(t.On, string(o))
+		if !on && !slices.Contains(t.Off, string(o)) {
+			continue
+		}
+		was, err := ethtool.Get(t.Name, o)
+		if err == nil && was != on {
+			err = ethtool.Set(t.Name, o, on)
+		}
+		if err != nil {
+			return undos, err
+		}
+		if was != on {
+			undos = append(undos, func() error { return ethtool.Set(t.Name, o, was) })
+		}
+	}
+	return undos, nil
+}
+
+// write writes attributes in the namespace of the calling thread.
+func (t Tuning) write() (undos []func() error, err error) {
+	l, err := sysfs.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer l.Close()
+	want, err := t.attributes(l)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range want {
+		was, err := l.Read(t.Name, w[0])
+		if err == nil {
+			err = l.Write(t.Name, w[0], w[1])
+		}
+		if err != nil {
+			return undos, err
+		}
+		undos = append(undos, func() error {
+			l, err := sysfs.Open()
+			if err != nil {
+				return err
+			}
+			defer l.Close()
+			return l.Write(t.Name, w[0], was)
+		})
+	}
+	return undos, nil
+}
+
+// Verify reads everything back.
+func (t Tuning) Verify(k *Kernel) error {
+	queue, err := t.parse()
+	if err != nil {
+		return err
+	}
+	c := check{step: t}
+	return c.link(k, t.NS, t.Name, func(l link.Link, h *link.Handle) error {
+		if queue >= 0 {
+			got, err := h.Queue(l.Index)
+			if err != nil {
+				return err
+			}
+			kind := "pfifo_fast"
+			if queue == 0 {
+				kind = "noqueue"
+			}
+			c.equal("queueing discipline of "+t.Name, kind, got.Kind)
+			c.equal("length of the queue of "+t.Name, t.Queue, strconv.Itoa(got.Length))
+		}
+		if len(t.On)+len(t.Off) == 0 && !t.files() {
+			return nil
+		}
+		return k.Do(t.NS, func() error { return t.compare(&c) })
+	})
+}
+
+// compare reads back, in the namespace of the calling thread, what netlink does not tell.
+func (t Tuning) compare(c *check) error {
+	for _, list := range []struct {
+		offloads []string
+		want     string
+	}{{t.On, "on"}, {t.Off, "off"}} {
+		for _, o := range list.offloads {
+			got, err := ethtool.Get(t.Name, ethtool.Offload(o))
+			if err != nil {
+				return err
+			}
+			c.equal(fmt.Sprintf("%s of %s", o, t.Name), list.want, onOff(got))
+		}
+	}
+	if !t.files() {
+		return nil
+	}
+	l, err := sysfs.Open()
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	want, err := t.attributes(l)
+	if err != nil {
+		return err
+	}
+	for _, w := range want {
+		got, err := l.Read(t.Name, w[0])
+		if errors.Is(err, fs.ErrNotExist) {
+			got = absent
+		} else if err != nil {
+			return err
+		}
+		if !sameMask(w[1], got) {
+			c.equal(w[0]+" of "+t.Name, w[1], got)
+		}
+	}
+	return nil
+}
+
+func onOff(on bool) string {
+	if on {
+		return "on"
+	}
+	return "off"
+}

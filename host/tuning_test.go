@@ -1,0 +1,139 @@
+package host_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux/ethtool"
+	"github.com/nettoll/nettoll/internal/linux/link"
+	"github.com/nettoll/nettoll/internal/linux/sysfs"
+	"github.com/nettoll/nettoll/internal/testnet"
+)
+
+// state is what a tuning can change of a link.
+type state struct {
+	Queue    link.Queue
+	Offloads map[ethtool.Offload]bool
+	Files    map[string]string
+}
+
+func stateOf(t *testing.T, k *host.Kernel, ns, name string) state {
+	t.Helper()
+	s := state{Offloads: map[ethtool.Offload]bool{}, Files: map[string]string{}}
+	if err := k.Do(ns, func() error {
+		h, err := k.Links(ns)
+		if err != nil {
+			return err
+		}
+		l, err := h.ByName(name)
+		if err != nil {
+			return err
+		}
+		if s.Queue, err = h.Queue(l.Index); err != nil {
+			return err
+		}
+		for _, o := range ethtool.Offloads() {
+			if s.Offloads[o], err = ethtool.Get(name, o); err != nil {
+				return err
+			}
+		}
+		files, err := sysfs.Open()
+		if err != nil {
+			return err
+		}
+		defer files.Close()
+		for _, f := range []string{"queues/rx-0/rps_cpus", "queues/rx-0/rps_flow_cnt", "brport/hairpin_mode"} {
+			if value, err := files.Read(name, f); err == nil {
+				s.Files[f] = value
+			}
+		}
+		return nil
+	}); err != nil {
+		testnet.Skip(t, err)
+	}
+	return s
+}
+
+// TestTuning tunes both ends of a container's link, reads back what became of them, and wants them as they were after that.
+func TestTuning(t *testing.T) {
+	k, _ := kernel(t, nil)
+	var under host.Stack
+	testnet.Skip(t, under.Apply(t.Context(), k, lab()))
+	defer func() {
+		if err := under.Undo(); err != nil {
+			t.Error(err)
+		}
+	}()
+	for _, c := range []struct {
+		text string
+		step host.Tuning
+	}{
+		{
+			"tuning of v0: queue of 500, rps 0, rfs 64, gro on, tx off, rx off, hairpin",
+			host.Tuning{Name: "v0", Queue: "500", RPS: "0", RFS: "64", On: []string{"gro"}, Off: []string{"tx", "rx"}, Hairpin: true},
+		},
+		{"tuning of eth0 in c: no queue, rps all, tso off, gso off", host.Tuning{NS: "c", Name: "eth0", Queue: "0", RPS: "all", Off: []string{"tso", "gso"}}},
+	} {
+		t.Run(c.text, func(t *testing.T) {
+			if c.step.String() != c.text {
+				t.Errorf("it is said as %q", c.step)
+			}
+			before := stateOf(t, k, c.step.NS, c.step.Name)
+			undo, err := c.step.Apply(k)
+			testnet.Skip(t, err)
+			if err := c.step.Verify(k); err != nil {
+				t.Error(err)
+			}
+			now := stateOf(t, k, c.step.NS, c.step.Name)
+			for _, o := range c.step.Off {
+				if now.Offloads[ethtool.Offload(o)] {
+					t.Errorf("%s is on: %+v", o, now)
+				}
+			}
+			if (now.Queue.Kind == "pfifo_fast") != (c.step.Queue != "0") || c.step.RFS != "" && now.Files["queues/rx-0/rps_flow_cnt"] != c.step.RFS ||
+				strings.Trim(now.Files["queues/rx-0/rps_cpus"], "0,") == "" || c.step.Hairpin && now.Files["brport/hairpin_mode"] != "1" {
+				t.Errorf("it is %+v", now)
+			}
+			for range 2 {
+				if err := undo(); err != nil {
+					t.Error(err)
+				}
+			}
+			if diff := cmp.Diff(before, stateOf(t, k, c.step.NS, c.step.Name)); diff != "" {
+				t.Errorf("undone, it is not as it was (-before +after):\n%s", diff)
+			}
+			if _, ok := errors.AsType[*host.DriftError](c.step.Verify(k)); !ok {
+				t.Error("undone, it is verified all the same")
+			}
+		})
+	}
+	for _, c := range []struct {
+		step host.Tuning
+		want string
+	}{
+		{host.Tuning{Name: "v0", Queue: "many"}, `"many" is no length of a queue`},
+		{host.Tuning{Name: "v0", RPS: "1-0"}, `"1-0" is no list of CPUs`},
+		{host.Tuning{Name: "v0", On: []string{"wings"}}, `there is no offload "wings"`},
+		{host.Tuning{Name: "v0", On: []string{"tx"}, Off: []string{"tx"}}, `offload "tx" is to be on and off`},
+		{host.Tuning{Name: "none", Queue: "0"}, "not found"},
+		{host.Tuning{Name: "lo", Hairpin: true}, "brport/hairpin_mode"},
+	} {
+		before := stateOf(t, k, "", "v0")
+		if _, err := c.step.Apply(k); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.step, err, c.want)
+		}
+		if diff := cmp.Diff(before, stateOf(t, k, "", "v0")); diff != "" {
+			t.Errorf("%s failed and left something (-before +after):\n%s", c.step, diff)
+		}
+	}
+	if err := (host.Tuning{RFS: "256"}).Check(); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("flows: %v", err)
+	}
+	if err := (host.Tuning{RFS: "0"}).Check(); err != nil {
+		t.Errorf("no flows: %v", err)
+	}
+}

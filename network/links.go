@@ -1,0 +1,162 @@
+package network
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/part"
+)
+
+// The parameters of [LinkParams].
+const (
+	txqueuelen = "txqueuelen"
+	rps        = "rps"
+	rfs        = "rfs"
+	gro        = "gro"
+	gso        = "gso"
+	tso        = "tso"
+	checksum   = "checksum"
+	bridgeNF   = "bridge-nf"
+	hairpin    = "hairpin"
+
+	left = "default" // left to the kernel
+	on   = "on"
+	off  = "off"
+)
+
+// LinkParams are the parameters of every network whose containers have a veth: what the papers argue about. They hold for both ends of each
+// container's link. See [Tuned].
+func LinkParams() part.List {
+	offload := func(name, what string) part.Param {
+		return part.Param{Name: name, Default: left, Values: []string{left, on, off}, Quiet: true, Summary: what + " by the containers' links, on both ends"}
+	}
+	return part.List{
+		{
+			Name: txqueuelen, Default: left, Quiet: true, Check: number(100_000, false),
+			Summary: "packets (0 to 100000) that a queue before each end of the containers' links holds (pfifo_fast), 0 for no queue; the kernel's default is none since Linux 4.3",
+		},
+		{
+			Name: rps, Default: left, Quiet: true, Check: checkRPS,
+			Summary: "CPUs that go on with packets received from the containers' links: off, all, or a list such as 0-1",
+		},
+		{
+			Name: rfs, Default: left, Quiet: true, Check: number(1<<16, true),
+			Summary: "flows (a power of two up to 65536, or 0) that each end of the containers' links steers to the CPU where they are read; the machine's net.core.rps_sock_flow_entries must not be 0",
+		},
+		offload(gro, "received segments are joined (GRO)"),
+		offload(gso, "segments are cut late (GSO)"),
+		offload(tso, "segments of TCP larger than the MTU are taken (TSO)"),
+		offload(checksum, "checksums are left out (tx and rx), as nothing can damage a packet there; off goes with tso=off and gso=off"),
+	}
+}
+
+// BridgeNF is the parameter of networks with a Linux bridge: whether packets pass netfilter's hooks of their family on their way through it.
+func BridgeNF() part.Param {
+	return part.Param{
+		Name: bridgeNF, Default: off, Values: []string{off, on}, Quiet: true,
+		Summary: "whether bridged packets pass iptables, ip6tables and arptables (net.bridge.bridge-nf-call-*)",
+	}
+}
+
+// Hairpin is the parameter of networks with a Linux bridge: whether its ports send packets back to where they came from.
+func Hairpin() part.Param {
+	return part.Param{Name: hairpin, Default: off, Values: []string{off, on}, Quiet: true, Summary: "whether the bridge sends packets back through the port that they came from"}
+}
+
+func number(most int, power bool) func(string) (string, error) {
+	return func(s string) (string, error) {
+		if s == left {
+			return s, nil
+		}
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 0 || n > most || power && n&(n-1) != 0 {
+			kind := "a number"
+			if power {
+				kind = "0 or a power of two"
+			}
+			return "", fmt.Errorf("%q is not possible (want %s up to %d, or %s)", s, kind, most, left)
+		}
+		return strconv.Itoa(n), nil
+	}
+}
+
+func checkRPS(s string) (string, error) {
+	if s == left || s == on || s == off || s == "all" {
+		return map[string]string{left: left, on: "all", off: off, "all": "all"}[s], nil
+	}
+	for part := range strings.SplitSeq(s, ",") {
+		first, last, ranged := strings.Cut(part, "-")
+		if !ranged {
+			last = first
+		}
+		a, err := strconv.ParseUint(first, 10, 12)
+		b, err2 := strconv.ParseUint(last, 10, 12)
+		if err != nil || err2 != nil || b < a {
+			return "", fmt.Errorf("%q is not possible (want off, all, a list of CPUs such as 0-1 or 0,2, or %s)", s, left)
+		}
+	}
+	return s, nil
+}
+
+// Tuned returns the steps that [LinkParams] ask for: one for each end of the link of each container, none where everything is left to the kernel.
+func Tuned(p part.Params, ends []Endpoint) []host.Step {
+	wanted := tuning(p)
+	var steps []host.Step
+	for _, e := range ends {
+		for _, at := range []struct {
+			ns, name string
+			port     bool
+		}{{"", e.Link, true}, {e.Namespace, e.Inner, false}} {
+			t := wanted
+			t.NS, t.Name = at.ns, at.name
+			t.Hairpin = t.Hairpin && at.port
+			if at.name != "" && !idle(t) {
+				steps = append(steps, t)
+			}
+		}
+	}
+	return steps
+}
+
+// idle says whether a step would do nothing.
+func idle(t host.Tuning) bool {
+	return t.Queue == "" && t.RPS == "" && t.RFS == "" && len(t.On)+len(t.Off) == 0 && !t.Hairpin
+}
+
+// tuning is what the parameters ask for, for no link yet.
+func tuning(p part.Params) host.Tuning {
+	given := func(name string) string {
+		if p[name] == left {
+			return ""
+		}
+		return p[name]
+	}
+	t := host.Tuning{Queue: given(txqueuelen), RPS: given(rps), RFS: given(rfs), Hairpin: p[hairpin] == on}
+	for _, x := range []struct {
+		name     string
+		offloads []string
+	}{{checksum, []string{"tx", "rx"}}, {tso, []string{"tso"}}, {gso, []string{"gso"}}, {gro, []string{"gro"}}} {
+		switch p[x.name] {
+		case on:
+			t.On = append(t.On, x.offloads...)
+		case off:
+			t.Off = append(t.Off, x.offloads...)
+		}
+	}
+	return t
+}
+
+// CheckLinks says what of [LinkParams] and [BridgeNF] cannot be had on this machine, in the namespace of the machine: it is for [Checker].
+func CheckLinks(p part.Params) error {
+	if p[checksum] == off && (p[tso] == on || p[gso] == on) {
+		return fmt.Errorf("%s=off with %s=on or %s=on: segments larger than the MTU have no checksums of their own (leave both at %s)", checksum, tso, gso, left)
+	}
+	if p[bridgeNF] == on {
+		if err := bridgeNetfilter(on)[0].Check(); err != nil {
+			return err
+		}
+	}
+	return tuning(p).Check()
+}
