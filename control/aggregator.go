@@ -112,6 +112,11 @@ func (a *aggregator) proof(p measure.Proof) {
 	a.write(p)
 }
 
+func (a *aggregator) lab(l measure.Lab) {
+	a.log.Labs = append(a.log.Labs, l)
+	a.write(l)
+}
+
 func (a *aggregator) warn(w measure.Warning) {
 	a.log.Warnings = append(a.log.Warnings, w)
 	a.write(w)

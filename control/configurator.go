@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/nettoll/nettoll/experiment"
+	"github.com/nettoll/nettoll/filter"
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux/process"
 	"github.com/nettoll/nettoll/internal/linux/shm"
@@ -35,6 +36,8 @@ const (
 	builders = 4
 
 	uplink = "up0" // a host's link to the underlay
+
+	sourceName, sinkName = "src", "snk" // of containers, before their number
 
 	firstPort = 20000 // ports are drawn from [firstPort, lastPort)
 	lastPort  = 60000
@@ -190,8 +193,12 @@ func (c *configurator) begin(number int, cells []int) (*generation, error) {
 			}
 			g.labs[cell.Lab] = l
 		}
-		if l := g.labs[cell.Lab]; !slices.Contains(l.families, cell.Family) {
+		l := g.labs[cell.Lab]
+		if !slices.Contains(l.families, cell.Family) {
 			l.families = append(l.families, cell.Family)
+		}
+		if port := uint16(cell.Workload.Describe().Port); port != 0 && !slices.Contains(l.ports, port) {
+			l.ports = append(l.ports, port)
 		}
 	}
 	return g, nil
@@ -302,13 +309,12 @@ func (c *configurator) plan(l *lab, seed uint64) (plans []host.Plan, underlay ho
 		*containers = append(*containers, network.Container{Name: name, Index: len(*containers)})
 		return h - 1, len(*containers) - 1
 	}
-	type spot struct{ host, container int }
-	sources, sinks := make([]spot, l.Pairs), make([]spot, l.Pairs)
+	sources, sinks := make([]filter.Spot, l.Pairs), make([]filter.Spot, l.Pairs)
 	for pair, at := range l.at {
-		sources[pair].host, sources[pair].container = where(at.sourceHost, fmt.Sprintf("src%d", pair))
-		sinks[pair].host, sinks[pair].container = where(at.sinkHost, fmt.Sprintf("snk%d", pair))
+		sources[pair].Host, sources[pair].Container = where(at.sourceHost, fmt.Sprintf("%s%d", sourceName, pair))
+		sinks[pair].Host, sinks[pair].Container = where(at.sinkHost, fmt.Sprintf("%s%d", sinkName, pair))
 	}
-	if err := shareOut(spec.Hosts, l.generation.seed); err != nil {
+	if err := shareOut(spec.Hosts, l.generation.seed, c.most(l)); err != nil {
 		return nil, host.Plan{}, fmt.Errorf("plan lab %s: %w", l.ID, err)
 	}
 	plans, endpoints, err := l.Network.Build(spec)
@@ -317,8 +323,22 @@ func (c *configurator) plan(l *lab, seed uint64) (plans []host.Plan, underlay ho
 	}
 	for pair := range l.at {
 		source, sink := sources[pair], sinks[pair]
-		l.at[pair].source, l.at[pair].sourcePorts = endpoints[source.host][source.container], spec.Hosts[source.host].Containers[source.container].Ports
-		l.at[pair].sink, l.at[pair].sinkPorts = endpoints[sink.host][sink.container], spec.Hosts[sink.host].Containers[sink.container].Ports
+		l.at[pair].source, l.at[pair].sourcePorts = endpoints[source.Host][source.Container], spec.Hosts[source.Host].Containers[source.Container].Ports
+		l.at[pair].sink, l.at[pair].sinkPorts = endpoints[sink.Host][sink.Container], spec.Hosts[sink.Host].Containers[sink.Container].Ports
+	}
+	if l.Filter != nil {
+		pairs := make([]filter.Pair, l.Pairs)
+		for pair := range pairs {
+			pairs[pair] = filter.Pair{Source: sources[pair], Sink: sinks[pair], Ports: l.ports}
+		}
+		at, bridge := l.Network.(network.Guarded).Guarded(l.Params) //nolint:forcetypeassert // a stack whose network is none is left out
+		for h, site := range filter.Sites(spec, endpoints, pairs, l.families, at, bridge, l.Filtering) {
+			steps, err := l.Filter.Build(site)
+			if err != nil {
+				return nil, host.Plan{}, fmt.Errorf("plan lab %s: %w", l.ID, err)
+			}
+			plans[h].Steps = append(plans[h].Steps, steps...)
+		}
 	}
 	for h := range plans {
 		containers := make([]runtime.Container, len(endpoints[h]))
@@ -334,6 +354,7 @@ func (c *configurator) plan(l *lab, seed uint64) (plans []host.Plan, underlay ho
 	if l.Hosts > 1 {
 		underlay = network.Underlay(spec)
 	}
+	l.plans, l.beneath = plans, underlay
 	return plans, underlay, nil
 }
 
@@ -377,6 +398,14 @@ func (c *configurator) raise(ctx context.Context, l *lab, plans []host.Plan, und
 	if err := l.verify(ctx); err != nil {
 		return err
 	}
+	l.told = make([]host.Told, len(l.hosts))
+	for i, h := range l.hosts {
+		told, err := h.Measure(ctx)
+		if err != nil {
+			return err
+		}
+		l.told[i] = told
+	}
 	for _, w := range l.workers {
 		if err := w.start(ctx); err != nil {
 			return err
@@ -417,8 +446,26 @@ func (c *configurator) agree(g *generation) error {
 	return fmt.Errorf("congestion control %q cannot be set in every lab (known: auto, %s)", wanted, strings.Join(candidates(), ", "))
 }
 
-// shareOut gives each container of a lab ports of its own, the same number to each and in an order from the seed.
-func shareOut(hosts []network.Host, seed *rand.Rand) error {
+// portsPerVisit is how many ports of a sink a workload has at most where a filter has to know them all: filters that hold each port on its own would be lists of ports. The
+// one beyond them is a port that is refused.
+const portsPerVisit = 64
+
+// most is how many ports a sink has at most: as many as there are, but where some stack has a filter, and then in all labs alike.
+func (c *configurator) most(l *lab) int {
+	if !slices.ContainsFunc(c.resolved.Labs, func(o experiment.Lab) bool { return o.Filter != nil }) {
+		return lastPort - firstPort
+	}
+	visits := map[int]bool{}
+	for _, cell := range c.resolved.Cells {
+		if c.resolved.Labs[cell.Lab].ID == l.ID {
+			visits[cell.Visit] = true
+		}
+	}
+	return portsPerVisit*len(visits) + 2 // the first is the proof's
+}
+
+// shareOut gives each container of a lab ports of its own, the same number to each but at most so many to a sink, and in an order from the seed.
+func shareOut(hosts []network.Host, seed *rand.Rand, most int) error {
 	for _, h := range hosts {
 		n := len(h.Containers)
 		if n == 0 {
@@ -430,7 +477,11 @@ func shareOut(hosts []network.Host, seed *rand.Rand) error {
 		}
 		for i, at := range seed.Perm(n) {
 			first := firstPort + at*each
-			h.Containers[i].Ports = network.Ports{First: uint16(first), Last: uint16(first + each - 1)}
+			ports := each
+			if strings.HasPrefix(h.Containers[i].Name, sinkName) {
+				ports = min(each, most)
+			}
+			h.Containers[i].Ports = network.Ports{First: uint16(first), Last: uint16(first + ports - 1)}
 		}
 	}
 	return nil
@@ -453,7 +504,11 @@ func (c *configurator) specify(l *lab, index int, cells []int) error {
 		if err != nil {
 			return err
 		}
-		sinkPorts, sinks, err := draw(at.sinkPorts, len(visits), l.generation.seed)
+		open := at.sinkPorts
+		if l.Filter != nil {
+			open.Last-- // is refused
+		}
+		sinkPorts, sinks, err := draw(open, len(visits), l.generation.seed)
 		if err != nil {
 			return err
 		}

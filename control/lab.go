@@ -30,6 +30,10 @@ type lab struct {
 	congestion []string      // what its workers can set
 	took       time.Duration // to build it
 	at         []pairAddresses
+	ports      []uint16 // that programs of its workloads listen at besides those of their containers
+	plans      []host.Plan
+	beneath    host.Plan   // of the underlay
+	told       []host.Told // by host
 }
 
 // pairAddresses is where the two ends of a pair are.
@@ -102,7 +106,13 @@ func (w *labWorker) start(ctx context.Context) error {
 		return err
 	}
 	w.Worker = process
-	params := worker.BeginParams{Worker: w.number, Pairs: len(w.pairs), CPUs: w.cpus, Run: uint64(w.lab.generation.number + 1), Alone: w.alone, Watched: w.lab.generation.watched}
+	var programs []int
+	if first := slices.IndexFunc(w.lab.workers, func(o *labWorker) bool { return o.host == w.host }); w.lab.workers[first] == w && w.lab.told != nil { // they count once
+		for _, p := range w.lab.told[w.host-1].Programs {
+			programs = append(programs, p.PID)
+		}
+	}
+	params := worker.BeginParams{Programs: programs, Worker: w.number, Pairs: len(w.pairs), CPUs: w.cpus, Run: uint64(w.lab.generation.number + 1), Alone: w.alone, Watched: w.lab.generation.watched}
 	return w.call(ctx, worker.Begin, params, nil)
 }
 
@@ -227,17 +237,61 @@ func (l *lab) prove(ctx context.Context, mtu int) (measure.Proof, *fault) {
 			}
 		}
 	}
-	for _, w := range l.workers {
-		if w.side == workload.Sink {
-			if err := call(w, worker.ProofClose, nil, nil); err != nil {
-				fail("%v", err)
+	end := func() {
+		for _, w := range l.workers {
+			if w.side == workload.Sink {
+				if err := call(w, worker.ProofClose, nil, nil); err != nil {
+					fail("%v", err)
+				}
 			}
 		}
+	}
+	end()
+	if l.Filter != nil {
+		result.Claim += "; a port of its sink that is not on the list, and the sinks of other pairs, do not answer it"
+		l.refuse(call, find, fail)
+		end()
 	}
 	if len(silent.workers) > 0 {
 		return result, silent
 	}
 	return result, nil
+}
+
+// refused is how many pairs of a lab with a filter are tried with what must not pass.
+const refused = 8
+
+// refuse adds to the proof of a lab with a filter that what is not allowed does not pass: to a port of the sink that is not on the list, and to the sink of another pair at one that is.
+func (l *lab) refuse(call func(*labWorker, string, any, any) error, find func(workload.Side, int) *labWorker, fail func(string, ...any)) {
+	for pair := range min(len(l.at), refused) {
+		others := []int{pair}
+		if len(l.at) > 1 {
+			others = append(others, (pair+1)%len(l.at))
+		}
+		for _, to := range others {
+			source, sink := l.at[pair], l.at[to]
+			port := sink.sinkPorts.Last
+			if to != pair {
+				port = sink.sinkPorts.First
+			}
+			for _, family := range l.families {
+				local := netip.AddrPortFrom(sink.sink.Bind(family), port)
+				from := netip.AddrPortFrom(source.source.Bind(family), source.sourcePorts.First)
+				params := worker.ProofParams{Namespace: sink.sink.Namespace, Local: local, Remote: netip.AddrPortFrom(source.source.Public(family), from.Port())}
+				if err := call(find(workload.Sink, to), worker.ProofOpen, params, nil); err != nil {
+					fail("pair %d, %s: %v", to, family, err)
+					continue
+				}
+				params = worker.ProofParams{Namespace: source.source.Namespace, Local: from, Remote: netip.AddrPortFrom(sink.sink.Public(family), port), Refused: true}
+				var tried worker.ProofResult
+				if err := call(find(workload.Source, pair), worker.ProofTry, params, &tried); err != nil {
+					fail("pair %d, %s: %v", pair, family, err)
+				} else if !tried.OK {
+					fail("the filter lets through what it must not: %s", tried.Detail)
+				}
+			}
+		}
+	}
 }
 
 // dead says whether the worker's process has ended.

@@ -72,7 +72,8 @@ type scheduler struct {
 	measured time.Duration
 	budget   time.Duration // what is measured at most: the time asked for, or what the least number of generations takes
 	blocks   int
-	deaths   map[string]int // of workers, by lab and role
+	doubted  map[string]bool // what labs have told already
+	deaths   map[string]int  // of workers, by lab and role, and of programs, by lab
 }
 
 const precise = "precise"
@@ -103,6 +104,7 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 		gone:     map[int]string{},
 		may:      map[int]bool{},
 		deaths:   map[string]int{},
+		doubted:  map[string]bool{},
 		budget:   max(e.Design.Time, o.Resolved.Forecast(experiment.DefaultSpread).Measuring.Round(time.Second)),
 	}
 	if s.records, err = newAggregator(o.Dir, run, s.cells); err != nil {
@@ -113,7 +115,10 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 	if slices.Contains(e.Factors.Affinities, "split") && len(cpus) == 1 {
 		s.records.warn(measure.Warning{Text: "there is only one CPU: sources and sinks share it (affinity same)"})
 	}
-	ended, err := s.generations(ctx)
+	ended, err := "it cannot be built here", s.unbuildable()
+	if err == nil {
+		ended, err = s.generations(ctx)
+	}
 	s.doubts()
 	err = errors.Join(err, s.records.close())
 	out := &Outcome{Run: run, Log: s.records.log, Analysis: s.records.analyze(), Ended: ended, Interrupted: ctx.Err() != nil, Dropped: map[string]string{}}
@@ -288,6 +293,7 @@ func (s *scheduler) generation(ctx context.Context, number, blocks int, must boo
 		}
 		s.records.fact("setup_time", time.Duration(clock.Now()-began).Seconds())
 	}
+	s.told(g)
 	if err := s.prove(ctx, g, "before"); err != nil {
 		return err
 	}
@@ -307,6 +313,9 @@ func (s *scheduler) generation(ctx context.Context, number, blocks int, must boo
 		return s.records.flush(true)
 	}
 	if err := s.prove(ctx, g, "after"); err != nil {
+		return err
+	}
+	if err := s.logs(ctx, g); err != nil {
 		return err
 	}
 	for _, l := range g.labs {
@@ -398,6 +407,7 @@ func (s *scheduler) block(ctx context.Context, g *generation) error {
 		}
 	}
 	facts := end()
+	broken := s.broken(ctx, g, trials)
 	s.measured += time.Duration(clock.Now() - began)
 	if len(trials) == 0 && ctx.Err() != nil {
 		return nil // interrupted in its first trial: it is no block
@@ -408,12 +418,15 @@ func (s *scheduler) block(ctx context.Context, g *generation) error {
 	s.blocks++
 	var f *fault
 	switch {
-	case err == nil || ctx.Err() != nil:
+	case ctx.Err() != nil:
 		return nil
 	case errors.As(err, &f):
-		return s.mend(ctx, g, f)
+		err = s.mend(ctx, g, f)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return s.rebuild(ctx, g, broken)
 }
 
 // mend restarts workers that died or hang, once each; a lab whose worker does it again is dropped.

@@ -398,6 +398,7 @@ func (r *Resolved) add(stacks []stack, g group, cpus int) {
 		for j := base; j < len(r.Cells); j++ {
 			c := &r.Cells[j]
 			c.Lab = r.lab(here[max(0, j-base-1)], g, c.Twin)
+			c.Cell.Lab = r.Labs[c.Lab].ID
 			c.Pairs, c.First = pairs, first
 		}
 		if r.Experiment.Design.Probe != "" && !g.mixed() {

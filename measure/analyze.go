@@ -20,10 +20,11 @@ type Analysis struct {
 	Warnings    []Warning // of the log, of its trials (each text once a cell, with a count) and of the analysis
 	Proofs      []Proof
 	Facts       []Fact
-	Blocks      int     // distinct blocks seen
-	Generations int     // distinct generations seen
-	Trials      int     // trials seen, failed ones too
-	Measured    float64 // s, sum of the trials' windows; of the members of a mix, which have theirs at the same time, that of one
+	Labs        []LabFigure // what building and changing labs cost
+	Blocks      int         // distinct blocks seen
+	Generations int         // distinct generations seen
+	Trials      int         // trials seen, failed ones too
+	Measured    float64     // s, sum of the trials' windows; of the members of a mix, which have theirs at the same time, that of one
 
 	tallies map[string]map[string][]tally // histograms by cell and the prefix of their metrics
 }
@@ -166,6 +167,7 @@ func (a *analyzer) warn(cell, format string, args ...any) {
 // index sorts the trials by cell and counts what failed.
 func (a *analyzer) index() {
 	a.out.Proofs, a.out.Facts = a.log.Proofs, a.log.Facts
+	a.out.Labs = LabFigures(a.log.Labs)
 	a.out.Warnings = slices.Clone(a.log.Warnings)
 	a.byID = make(map[string]int, len(a.run.Cells))
 	for i, c := range a.run.Cells {

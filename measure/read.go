@@ -18,6 +18,7 @@ type Log struct {
 	Histograms []Histograms
 	Blocks     []BlockFacts
 	Proofs     []Proof
+	Labs       []Lab
 	Warnings   []Warning
 	Facts      []Fact
 }
@@ -122,12 +123,14 @@ func (log *Log) take(b []byte) error {
 		return take(b, &log.Blocks, nil)
 	case "proof":
 		return take(b, &log.Proofs, nil)
+	case "lab":
+		return take(b, &log.Labs, nil)
 	case "warning":
 		return take(b, &log.Warnings, nil)
 	case "fact":
 		return take(b, &log.Facts, nil)
 	}
-	return fmt.Errorf("unknown record type %q (known: trial, histogram, block, proof, warning, fact)", h.Type)
+	return fmt.Errorf("unknown record type %q (known: trial, histogram, block, proof, lab, warning, fact)", h.Type)
 }
 
 func take[T any](b []byte, list *[]T, valid func(T) bool) error {

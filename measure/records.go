@@ -14,7 +14,7 @@ import (
 // Version is the version of the record formats (field v) this package writes, and the newest it reads.
 const Version = 1
 
-// Record is one line of records.jsonl: Trial, Histograms, BlockFacts, Proof, Warning or Fact.
+// Record is one line of records.jsonl: Trial, Histograms, BlockFacts, Proof, Lab, Warning or Fact.
 type Record interface {
 	// appendJSON appends the record as one JSON object without a newline; type and v are set by it, whatever the fields say.
 	appendJSON(dst []byte) ([]byte, error)
@@ -73,6 +73,19 @@ type Proof struct {
 	When       string `json:"when"` // "before" the first block or "after" the last
 	OK         bool   `json:"ok"`
 	Detail     string `json:"detail,omitempty"`
+}
+
+// Lab is what building a lab and changing what stands in it cost, once a generation.
+type Lab struct {
+	Type       string             `json:"type"` // "lab"; set by Writer
+	V          int                `json:"v"`
+	Generation int                `json:"gen"`
+	Lab        string             `json:"lab"`
+	Metrics    map[string]float64 `json:"metrics"` // by metric name, base units: setup_time, rules_load_time, …
+	// Implementations are who did the work, by kind of part, where that was found out when it was built.
+	Implementations map[string]string `json:"implementations,omitempty"`
+	// Facts are what the links of the first pair were found to be.
+	Facts map[string]string `json:"facts,omitempty"`
 }
 
 // Warning is a doubt that travels with the results.
@@ -207,6 +220,11 @@ func (f BlockFacts) appendJSON(b []byte) ([]byte, error) {
 func (p Proof) appendJSON(b []byte) ([]byte, error) {
 	p.Type, p.V = "proof", Version
 	return appendAny(b, p)
+}
+
+func (l Lab) appendJSON(b []byte) ([]byte, error) {
+	l.Type, l.V = "lab", Version
+	return appendAny(b, l)
 }
 
 func (w Warning) appendJSON(b []byte) ([]byte, error) {

@@ -26,12 +26,13 @@ func TestRecordsRoundTrip(t *testing.T) {
 		Histograms: []Histograms{{Type: "histogram", V: 1, Generation: 2, First: 3, Last: 6, Cell: "b", Metric: "oneway_latency", Samples: 12345678901, Data: "HISTFAAA+/="}},
 		Blocks:     []BlockFacts{{Type: "block", V: 1, Block: 2, Start: 1, Duration: 2, CPU: map[string]float64{"user": 0.25, "steal": 0}, Load1: 1.5}},
 		Proofs:     []Proof{{Type: "proof", V: 1, Generation: 1, Lab: "bridge", Claim: "others do not pass", When: "before", OK: true}},
+		Labs:       []Lab{{Type: "lab", V: 1, Generation: 1, Lab: "bridge+nftables/same-host/1", Metrics: map[string]float64{"setup_time": 0.5}, Implementations: map[string]string{"network": "kernel"}}},
 		Warnings:   []Warning{{Type: "warning", V: 1, Cell: "b", Text: "loss"}},
 		Facts:      []Fact{{Type: "fact", V: 1, Key: "mtu", Value: 1500.0}},
 	}
 	var b bytes.Buffer
 	w := NewWriter(&b)
-	for _, r := range []Record{want.Trials[0], want.Trials[1], want.Histograms[0], want.Blocks[0], want.Proofs[0], want.Warnings[0], want.Facts[0]} {
+	for _, r := range []Record{want.Trials[0], want.Trials[1], want.Histograms[0], want.Blocks[0], want.Proofs[0], want.Labs[0], want.Warnings[0], want.Facts[0]} {
 		if err := w.Write(r); err != nil {
 			t.Fatal(err)
 		}

@@ -55,6 +55,7 @@ type Cell struct {
 	Probe          string            `json:"probe,omitempty"`          // what is switched on during its trials: "softirq"; they do not govern stopping
 	Unprobed       string            `json:"unprobed,omitempty"`       // with a probe: id of the same cell without
 	Implementation map[string]string `json:"implementation,omitempty"` // by kind of part: kernel, ebpf, ovs, userspace
+	Lab            string            `json:"lab,omitempty"`            // id of its lab, as in lab records
 	Enforced       string            `json:"enforced,omitempty"`       // where its filter stands, a sentence's end: "in the host's forward path"
 }
 

@@ -133,6 +133,11 @@ func Metrics() []Metric {
 		Metric{"connections", UnitOpen, Neither, KindCount, 0},        // that carried traffic at once
 		Metric{"errors", UnitShare, LowerBetter, KindShare, 0},        // of the answers, those that say something failed
 		Metric{"setup_time", UnitSecond, LowerBetter, KindTime, 0},
+		// Of a lab: what its filter's rules cost to load and to change. Each is taken once a generation.
+		Metric{"rules_load_time", UnitSecond, LowerBetter, KindTime, 0},
+		Metric{"rules_memory", UnitByte, LowerBetter, KindMemory, 0},     // that the kernel has in use more after loading them than before: slabs, vmalloc, per-CPU areas of the whole machine
+		Metric{"rule_update_time", UnitSecond, LowerBetter, KindTime, 0}, // to add one among those that stand
+		Metric{"rule_effect_time", UnitSecond, LowerBetter, KindTime, 0}, // from the beginning of that to the first packet that the rule lets through
 		Metric{"first_packet_latency", UnitSecond, LowerBetter, KindTime, 0},
 		Metric{"backlog", UnitMessage, Neither, KindCount, 0}, // most messages of a pair that were due and not sent
 		Metric{"tcp_rtt", UnitSecond, Neither, KindTime, 0},   // smoothed, at the end of a trial (TCP_INFO)

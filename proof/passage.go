@@ -82,13 +82,38 @@ func Passage(local, remote netip.AddrPort, payload int) (func() error, error) {
 	}, nil
 }
 
+// refusalWait is how long an answer that must not come is waited for.
+const refusalWait = 60 * time.Millisecond
+
+// Refusal sends datagrams to a [Mirror] that must not be answered, because something on the way refuses them. Call it inside the container's network namespace; the returned
+// function may run anywhere. A sender that is told at once that it may not (EPERM) is refused.
+func Refusal(local, remote netip.AddrPort) (func() error, error) {
+	s, err := open(local, remote)
+	if err != nil {
+		return nil, err
+	}
+	return func() error {
+		defer s.Close()
+		out, in := []byte("nettoll refusal"), make([]byte, 1<<16)
+		for range tries {
+			s.Send(&out[0], len(out), 0) // an error is a refusal, too
+		}
+		for deadline := time.Now().Add(refusalWait); time.Now().Before(deadline); {
+			if n, errno := s.RecvParked(in); errno == 0 && n > 0 {
+				return fmt.Errorf("%s answers %s, and must not be reached from there", remote, local)
+			}
+		}
+		return nil
+	}, nil
+}
+
 func open(local, remote netip.AddrPort) (sock.Socket, error) {
 	s, err := sock.UDP(local, remote)
 	if err != nil {
 		return s, err
 	}
 	if err = s.SetNoFragment(local.Addr().Is6()); err == nil {
-		err = s.SetTimeout(tryWait / 5)
+		err = s.SetTimeout(refusalWait / 3)
 	}
 	if err != nil {
 		s.Close()

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"time"
 
 	"github.com/nettoll/nettoll/internal/linux/clock"
 	"github.com/nettoll/nettoll/internal/linux/sock"
@@ -81,6 +82,7 @@ type Thread struct {
 	Run       uint64                  // what makes trial ids of this run differ from those of another
 	Endpoint  func(cell int) Endpoint // nil where it has no part
 	Softirqd  func() int64            // see Board.Arrive
+	Beside    func() time.Duration    // run time so far of what carries this thread's packets besides the kernel; nil: nothing does
 	Ready     chan<- error            // gets nil and then nothing, or the reason why there will be no thread
 	ThreadIDs chan<- int              // gets the thread's id before Ready
 }
@@ -119,9 +121,20 @@ func (t *Thread) Serve() {
 			e.Sample().Failure = err.Error()
 			continue
 		}
-		Drive(e, trial, w)
+		t.drive(e, trial, w)
 		t.Board.Leave(ticket, t.Seat, t.Softirqd)
 	}
+}
+
+// drive is Drive, and counts what carries the packets.
+func (t *Thread) drive(e Endpoint, trial uint64, w Window) {
+	if t.Beside == nil {
+		Drive(e, trial, w)
+		return
+	}
+	before := t.Beside()
+	Drive(e, trial, w)
+	e.Sample().CPU += int64(t.Beside() - before)
 }
 
 // Drive lets an endpoint run its trial, and notes what that took of the calling thread, which is locked.

@@ -31,6 +31,8 @@ type BeginParams struct {
 	Alone  bool   `json:"alone"`  // no two threads of any cell, of this or another worker, share a CPU
 	// Watched are the CPUs whose soft interrupts count in trials that are probed.
 	Watched []int `json:"watched,omitempty"`
+	// Programs are processes of the host that carry packets (ovs-vswitchd): their run time counts to the trials of this worker's first pair.
+	Programs []int `json:"programs,omitempty"`
 }
 
 // CongestionParams asks which of the candidates a TCP socket in a namespace may be set to.
@@ -66,7 +68,8 @@ type ProofParams struct {
 	Namespace string         `json:"namespace"`
 	Local     netip.AddrPort `json:"local"`
 	Remote    netip.AddrPort `json:"remote"`
-	Payload   int            `json:"payload"` // bytes of UDP payload
+	Payload   int            `json:"payload"`           // bytes of UDP payload
+	Refused   bool           `json:"refused,omitempty"` // it must not pass
 }
 
 // ProofResult says whether the probe passed, and if not why.

@@ -12,12 +12,14 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/nettoll/nettoll/driver"
 	"github.com/nettoll/nettoll/host/protocol"
 	"github.com/nettoll/nettoll/internal/linux/netns"
+	"github.com/nettoll/nettoll/internal/linux/process"
 	"github.com/nettoll/nettoll/internal/linux/shm"
 	"github.com/nettoll/nettoll/internal/linux/sock"
 	"github.com/nettoll/nettoll/internal/linux/softirq"
@@ -130,6 +132,14 @@ func (w *Worker) begin(p BeginParams) (nothing, error) {
 			Board: board, Seat: traffic.Seat{Worker: p.Worker, Pair: seat}, Run: p.Run, Softirqd: softirqd,
 			Endpoint: func(visit int) traffic.Endpoint { return w.endpoint(visit, seat) },
 			Ready:    ready, ThreadIDs: ids,
+		}
+		if seat == 0 && len(p.Programs) > 0 {
+			t.Beside = func() (sum time.Duration) {
+				for _, pid := range p.Programs {
+					sum += process.RunTime(pid)
+				}
+				return sum
+			}
 		}
 		if len(p.CPUs) > 0 {
 			t.CPUs = []int{p.CPUs[seat%len(p.CPUs)]}
@@ -313,6 +323,10 @@ func (w *Worker) proofOpen(p ProofParams) (nothing, error) {
 func (w *Worker) proofTry(p ProofParams) (ProofResult, error) {
 	var try func() error
 	err := inside(p.Namespace, func() (err error) {
+		if p.Refused {
+			try, err = proof.Refusal(p.Local, p.Remote)
+			return err
+		}
 		try, err = proof.Passage(p.Local, p.Remote, p.Payload)
 		return err
 	})

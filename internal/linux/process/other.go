@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/nettoll/nettoll/internal/linux"
 )
@@ -35,6 +36,9 @@ func RunHere(*exec.Cmd, Options) error { return unsupported("start process") }
 
 // KillGroup is not supported here.
 func KillGroup(*exec.Cmd) error { return unsupported("kill process group") }
+
+// RunTime is not known here.
+func RunTime(int) time.Duration { return 0 }
 
 // Affinity is not supported here.
 func Affinity(int) ([]int, error) { return nil, unsupported("read affinity") }

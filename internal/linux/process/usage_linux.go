@@ -27,6 +27,15 @@ func (c *Child) Usage() Usage {
 	return c.soFar()
 }
 
+// RunTime returns the CPU time so far of all threads of a process; 0 of one that is gone.
+func RunTime(pid int) time.Duration {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(int32(^pid<<3|cpuclockSched), &ts); err != nil { // clock_getcpuclockid(3), MAKE_PROCESS_CPUCLOCK
+		return 0
+	}
+	return time.Duration(ts.Nano())
+}
+
 // soFar is the CPU time of a program that was not reaped, and of what it has started.
 func (c *Child) soFar() (sum Usage) {
 	for _, pid := range family(c.pid) {

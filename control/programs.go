@@ -1,0 +1,186 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/nettoll/nettoll/experiment"
+	"github.com/nettoll/nettoll/filter"
+	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/network"
+)
+
+// told keeps what the labs of a generation had to tell when they stood: what building them cost, who does the work, what a reader should know.
+func (s *scheduler) told(g *generation) {
+	for _, l := range g.labs {
+		if l == nil {
+			continue
+		}
+		record := measure.Lab{Generation: g.number, Lab: l.ID, Metrics: map[string]float64{"setup_time": l.took.Seconds()}}
+		for _, t := range l.told {
+			for name, x := range t.Metrics { // of several hosts that which took longest, or is largest
+				record.Metrics[name] = max(record.Metrics[name], x)
+			}
+			if len(t.Implementations) > 0 {
+				if record.Implementations == nil {
+					record.Implementations = map[string]string{}
+				}
+				maps.Copy(record.Implementations, t.Implementations)
+			}
+			for _, doubt := range t.Doubts {
+				if s.doubted[l.ID+doubt] {
+					continue
+				}
+				s.doubted[l.ID+doubt] = true
+				s.records.warn(measure.Warning{Lab: l.ID, Text: doubt})
+			}
+		}
+		s.records.lab(record)
+	}
+}
+
+// died asks the hosts of a lab which of their programs are gone, "" for none. Labs without programs are not asked.
+func (l *lab) died(ctx context.Context) string {
+	for i, t := range l.told {
+		if len(t.Programs) == 0 {
+			continue
+		}
+		now, err := l.hosts[i].Told(ctx)
+		if err != nil {
+			return err.Error()
+		}
+		for _, p := range now.Programs {
+			if p.Died != "" {
+				return fmt.Sprintf("on %s %s", l.hosts[i].Name(), p.Died)
+			}
+		}
+	}
+	return ""
+}
+
+// broken finds the labs in which a program died during the block, and why. Their trials of the block have failed.
+func (s *scheduler) broken(ctx context.Context, g *generation, trials []trial) map[int]string {
+	broken := map[int]string{}
+	for i, l := range g.labs {
+		if l == nil || ctx.Err() != nil {
+			continue
+		}
+		if reason := l.died(ctx); reason != "" {
+			broken[i] = reason
+		}
+	}
+	for i := range trials {
+		if reason := broken[s.cells[trials[i].cell].Lab]; reason != "" {
+			trials[i].failure = reason
+		}
+	}
+	return broken
+}
+
+// rebuild builds labs once more in which a program died. The second time a lab is dropped.
+func (s *scheduler) rebuild(ctx context.Context, g *generation, broken map[int]string) error {
+	for _, i := range slices.Sorted(maps.Keys(broken)) {
+		l := g.labs[i]
+		if l == nil {
+			continue // a dead worker has cost it
+		}
+		reason := broken[i]
+		s.deaths[l.ID]++
+		if s.deaths[l.ID] == 1 {
+			if err := s.keepLogs(ctx, g, l); err != nil {
+				return err
+			}
+			err := s.configure.again(ctx, l)
+			if err == nil {
+				s.records.warn(measure.Warning{Lab: l.ID, Text: reason + "\nthe lab was built once more, and its trials of the block do not count"})
+				continue
+			}
+			reason = fmt.Sprintf("%s; building the lab once more failed: %v", reason, err)
+		}
+		s.drop(i, errors.New(reason))
+		l.close()
+		g.labs[i] = nil
+	}
+	return s.baselines()
+}
+
+// again builds a lab in the place of one that is broken, by the same plans, with workers in the same seats.
+func (c *configurator) again(ctx context.Context, l *lab) error {
+	ctx, cancel := context.WithTimeout(ctx, buildLimit)
+	defer cancel()
+	l.close()
+	l.hosts, l.underlay, l.told = nil, nil, nil
+	if err := c.raise(ctx, l, l.plans, l.beneath); err != nil {
+		return err
+	}
+	return l.open(ctx)
+}
+
+// logs keeps what the programs of a generation have said.
+func (s *scheduler) logs(ctx context.Context, g *generation) error {
+	for _, l := range g.labs {
+		if l == nil {
+			continue
+		}
+		if err := s.keepLogs(ctx, g, l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keepLogs writes what the programs of a lab have said into the run directory: logs/GENERATION-LAB-HOST-PROGRAM.log.
+func (s *scheduler) keepLogs(ctx context.Context, g *generation, l *lab) error {
+	if s.options.Dir == "" {
+		return nil
+	}
+	for i, t := range l.told {
+		if len(t.Programs) == 0 {
+			continue
+		}
+		logs, err := l.hosts[i].Logs(ctx)
+		if err != nil {
+			s.records.warn(measure.Warning{Lab: l.ID, Text: fmt.Sprintf("the logs of its programs are lost: %v", err)})
+			continue
+		}
+		for name, text := range logs {
+			dir := filepath.Join(s.options.Dir, "logs")
+			if err := os.MkdirAll(dir, 0o777); err != nil {
+				return fmt.Errorf("keep the log of %s: %w", name, err)
+			}
+			file := strings.ReplaceAll(fmt.Sprintf("%d-%s-%s-%s.log", g.number+1, l.ID, l.hosts[i].Name(), name), "/", "-")
+			if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o666); err != nil {
+				return fmt.Errorf("keep the log of %s: %w", name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// unbuildable drops the labs whose network or filter cannot be built here, before anything is.
+func (s *scheduler) unbuildable() error {
+	for i, l := range s.options.Resolved.Labs {
+		if err := Check(l); err != nil {
+			s.drop(i, err)
+		}
+	}
+	return s.baselines()
+}
+
+// Check asks the network and the filter of a lab whether they can be built on this machine. It changes nothing.
+func Check(l experiment.Lab) error {
+	var errs []error
+	if c, ok := l.Network.(network.Checker); ok {
+		errs = append(errs, c.Check(l.Params))
+	}
+	if c, ok := l.Filter.(filter.Checker); ok {
+		errs = append(errs, c.Check(l.Filtering))
+	}
+	return errors.Join(errs...)
+}

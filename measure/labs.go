@@ -1,0 +1,39 @@
+package measure
+
+import "slices"
+
+// LabFigure is what building one lab, or changing what stands in it, cost in one metric.
+type LabFigure struct {
+	Lab    string
+	Metric string
+	Unit   string
+	// Value is the median over generations, Least and Most are the smallest and the largest, all in Unit.
+	Value, Least, Most float64
+	Generations        int
+}
+
+// LabFigures sums up the lab records: lab by lab as they come, each with its metrics in the order of [Metrics].
+func LabFigures(labs []Lab) []LabFigure {
+	var order []string
+	values := map[string]map[string][]float64{}
+	for _, l := range labs {
+		if values[l.Lab] == nil {
+			order = append(order, l.Lab)
+			values[l.Lab] = map[string][]float64{}
+		}
+		for name, x := range l.Metrics {
+			values[l.Lab][name] = append(values[l.Lab][name], x)
+		}
+	}
+	var list []LabFigure
+	for _, lab := range order {
+		for _, m := range Metrics() {
+			x := values[lab][m.Name]
+			if len(x) == 0 {
+				continue
+			}
+			list = append(list, LabFigure{Lab: lab, Metric: m.Name, Unit: m.Unit, Value: Median(x), Least: slices.Min(x), Most: slices.Max(x), Generations: len(x)})
+		}
+	}
+	return list
+}
