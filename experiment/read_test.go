@@ -27,7 +27,7 @@ func TestReadErrors(t *testing.T) {
 		{"unknown workload", head + "workloads:\n  - udp-rate: {}\n  - udp-rx\n", `f.yaml:6:5: unknown workload "udp-rx" (known: udp-rr, `},
 		{"unknown filter", head + "  filter: nftables\nworkloads: udp-rr\n", `f.yaml:4:11: unknown filter "nftables" (known: none)`},
 		{"unknown parameter", head + "workloads:\n  - udp-rr: {paylod: 28B}\n", `f.yaml:5:14: workload udp-rr has no parameter "paylod" (known: payload, mode, `},
-		{"parameter of a part without", "factors: {network: {host: {stp: on}}}\nworkloads: udp-rr\n", `f.yaml:1:30: network host has no parameter "stp" (known: none)`},
+		{"parameter of a part without", "factors: {network: {host: {stp: on}}}\nworkloads: udp-rr\n", `f.yaml:1:28: network host has no parameter "stp" (known: none)`},
 		{"value of a parameter", head + "workloads:\n  - udp-rr: {mode: [wait, sleep]}\n", `f.yaml:5:27: workloads.udp-rr.mode: "sleep" is not possible (want one of wait, spin)`},
 		{"parameter without value", head + "workloads:\n  - udp-rr: {payload: }\n", `f.yaml:5:22: workloads.udp-rr.payload has no value (want bytes of a request, 1 to 65507)`},
 		{"driver", head + "workloads:\n  - udp-rr: {driver: pong}\n", `f.yaml:5:22: unknown driver "pong" (known: nettoll`},
