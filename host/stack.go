@@ -55,9 +55,18 @@ const maxErrors = 10
 func (s *Stack) Verify(ctx context.Context, k *Kernel) error {
 	var errs []error
 	more := 0
-	for _, a := range s.applied {
+	last := map[Sysctl]int{} // step that has the say of a variable: a filter may turn on what its network has turned off
+	for i, a := range s.applied {
+		if v, ok := a.step.(Sysctl); ok {
+			last[Sysctl{NS: v.NS, Key: v.Key}] = i
+		}
+	}
+	for i, a := range s.applied {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("verify: %w", err)
+		}
+		if v, ok := a.step.(Sysctl); ok && last[Sysctl{NS: v.NS, Key: v.Key}] != i {
+			continue
 		}
 		if err := a.step.Verify(k); err == nil {
 			continue

@@ -11,11 +11,11 @@ import (
 // SendRaw sends a packet as it is from the calling thread's network namespace: of IPv4 with its header, whose length, checksum and empty fields the kernel fills in; of IPv6
 // what follows the header, which begins with one of a fragment (RFC 8200, section 4.5). It takes CAP_NET_RAW.
 func SendRaw(to netip.Addr, packet []byte) (err error) {
-	family, protocol := unix.AF_INET, unix.IPPROTO_RAW
-	var address unix.Sockaddr = &unix.SockaddrInet4{Addr: to.Unmap().As4()}
-	if to.Is6() {
-		family, protocol = unix.AF_INET6, unix.IPPROTO_FRAGMENT
-		address = &unix.SockaddrInet6{Addr: to.As16()}
+	family, protocol := unix.AF_INET6, unix.IPPROTO_FRAGMENT
+	var address unix.Sockaddr = &unix.SockaddrInet6{Addr: to.As16()}
+	if to.Is4() {
+		family, protocol = unix.AF_INET, unix.IPPROTO_RAW
+		address = &unix.SockaddrInet4{Addr: to.As4()}
 	}
 	fd, err := unix.Socket(family, unix.SOCK_RAW|unix.SOCK_CLOEXEC, protocol)
 	if err != nil {
