@@ -313,6 +313,11 @@ func (c *configurator) plan(l *lab, seed uint64) (plans []host.Plan, underlay ho
 	for pair, at := range l.at {
 		sources[pair].Host, sources[pair].Container = where(at.sourceHost, fmt.Sprintf("%s%d", sourceName, pair))
 		sinks[pair].Host, sinks[pair].Container = where(at.sinkHost, fmt.Sprintf("%s%d", sinkName, pair))
+		if at.sourceHost == at.sinkHost {
+			here := spec.Hosts[at.sourceHost-1].Containers
+			source, sink := &here[sources[pair].Container], &here[sinks[pair].Container]
+			source.Peer, sink.Peer = sink.Name, source.Name
+		}
 	}
 	if err := shareOut(spec.Hosts, l.generation.seed, c.most(l)); err != nil {
 		return nil, host.Plan{}, fmt.Errorf("plan lab %s: %w", l.ID, err)

@@ -1,5 +1,11 @@
 package network
 
+import (
+	"fmt"
+
+	"github.com/nettoll/nettoll/host"
+)
+
 // learning is how many containers of a lab may learn where their neighbours are. The table of neighbours is one for the whole machine, those of all namespaces in it, and forgets what it
 // needs from 1,024 entries on (gc_thresh3, net/ipv4/arp.c); permanent ones do not count. Each container has two for each family: its own, and its host's for it.
 const learning = 200
@@ -11,4 +17,32 @@ func (l Lab) Permanent() bool {
 		n += len(h.Containers)
 	}
 	return n > learning
+}
+
+// introduced returns the steps by which the containers of a bridge know their neighbours for good where the lab asks for it: each its peer and, where packets are
+// routed, its gateway, and the host all of them.
+func introduced(lab Lab, h Host, ends []Endpoint, routed bool) []host.Step {
+	if !lab.Permanent() {
+		return nil
+	}
+	name := fmt.Sprintf("host%d", h.Index)
+	gate4, gate6 := Gateway(h.Index)
+	at := make(map[string]int, len(h.Containers))
+	for i, c := range h.Containers {
+		at[c.Name] = i
+	}
+	var steps []host.Step
+	for i, c := range h.Containers {
+		if peer, here := at[c.Peer]; here {
+			steps = append(steps, host.Neighbour{
+				NS: c.Name, Dev: Inner, Addresses: []string{ends[peer].IPv4.String(), ends[peer].IPv6.String()}, At: MAC(lab.Seed, name, c.Peer, Inner),
+			})
+		}
+		if routed {
+			steps = append(steps,
+				host.Neighbour{NS: c.Name, Dev: Inner, Addresses: []string{gate4.Addr().String(), gate6.Addr().String()}, At: MAC(lab.Seed, name, Bridge)},
+				host.Neighbour{Dev: Bridge, Addresses: []string{ends[i].IPv4.String(), ends[i].IPv6.String()}, At: MAC(lab.Seed, name, c.Name, Inner)})
+		}
+	}
+	return steps
 }

@@ -112,6 +112,8 @@ type Container struct {
 	Index int
 	// Ports are what its sockets bind to, over UDP and over TCP; no other container of its host has one of them.
 	Ports Ports
+	// Peer is the name of the container of the same host that it exchanges packets with, "" where that is on another host.
+	Peer string
 }
 
 // Ports are port numbers from First to Last, both among them.

@@ -65,8 +65,8 @@ func Outer(h Host, c Container) (string, error) {
 	return outer, nil
 }
 
-// Bridged returns the steps that join the containers of a host by a bridge, which has their gateway, and where they are then.
-func Bridged(lab Lab, h Host) ([]host.Step, []Endpoint, error) {
+// Bridged returns the steps that join the containers of a host by a bridge, which has their gateway, and where they are then. With routed, packets go through that.
+func Bridged(lab Lab, h Host, routed bool) ([]host.Step, []Endpoint, error) {
 	if len(h.Containers) > maxPorts {
 		return nil, nil, fmt.Errorf("host %d: %d containers, and a bridge has at most %d ports", h.Index, len(h.Containers), maxPorts)
 	}
@@ -96,7 +96,7 @@ func Bridged(lab Lab, h Host) ([]host.Step, []Endpoint, error) {
 		)
 		steps = append(steps, Sockets(c.Name)...)
 	}
-	return steps, ends, nil
+	return append(steps, introduced(lab, h, ends, routed)...), ends, nil
 }
 
 // passes lets bridged packets pass the hooks of iptables or, where it is not "on", keeps them out: br_netfilter is on in every new namespace of a kernel that has it

@@ -39,7 +39,7 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 		if len(lab.Hosts) > 1 {
 			steps = append(steps, network.Forwarding()...)
 		}
-		bridged, theirs, err := network.Bridged(lab, h)
+		bridged, theirs, err := network.Bridged(lab, h, len(lab.Hosts) > 1)
 		if err != nil {
 			return nil, nil, err
 		}

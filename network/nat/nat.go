@@ -62,7 +62,7 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 		if translated {
 			steps = append(steps, network.Forwarding()...)
 		}
-		bridged, theirs, err := network.Bridged(lab, h)
+		bridged, theirs, err := network.Bridged(lab, h, translated)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -73,6 +73,9 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 				return nil, nil, err
 			}
 			steps = append(steps, step)
+			for _, e := range theirs { // else containers of one host would reach each other past all translation, and past a filter where the host forwards
+				steps = append(steps, host.Tuning{Name: e.Link, Isolated: true})
+			}
 		}
 		plans[i], ends[i] = host.Plan{Steps: steps}, theirs
 	}

@@ -133,6 +133,10 @@ func Lab(hosts, pairs int) network.Lab {
 	for i := range pairs {
 		add(i%hosts, fmt.Sprintf("src%d", i))
 		add((i+1)%hosts, fmt.Sprintf("snk%d", i))
+		if hosts == 1 {
+			both := lab.Hosts[0].Containers[2*i:]
+			both[0].Peer, both[1].Peer = both[1].Name, both[0].Name
+		}
 	}
 	return lab
 }
