@@ -1,0 +1,56 @@
+package ovs
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+
+	"github.com/nettoll/nettoll/internal/linux"
+)
+
+// What the kernel module is asked by (include/uapi/linux/openvswitch.h).
+const (
+	datapathFamily  = "ovs_datapath"
+	datapathVersion = 2 // OVS_DATAPATH_VERSION
+	datapathDelete  = 2 // OVS_DP_CMD_DEL
+	datapathName    = 1 // OVS_DP_ATTR_NAME
+	datapathHeader  = 4 // struct ovs_header
+)
+
+// KernelDatapath says whether the kernel has the module openvswitch, which asking for loads where it can be: nil, or what is missing.
+func KernelDatapath() error {
+	_, err := netlink.GenlFamilyGet(datapathFamily)
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, unix.ENOENT) {
+		return &linux.UnsupportedError{What: "forward by Open vSwitch in the kernel", Missing: "kernel module openvswitch", Hint: "datapath=userspace does without", Err: err}
+	}
+	return fmt.Errorf("ask for the kernel module openvswitch: %w", err)
+}
+
+// DeleteKernelDatapath removes a datapath with its links from the calling thread's namespace. Removing what is gone succeeds.
+func DeleteKernelDatapath(name string) error {
+	family, err := netlink.GenlFamilyGet(datapathFamily)
+	if err != nil {
+		return nil //nolint:nilerr // a kernel without the module has no datapath
+	}
+	request := nl.NewNetlinkRequest(int(family.ID), unix.NLM_F_ACK)
+	request.AddData(&nl.Genlmsg{Command: datapathDelete, Version: datapathVersion})
+	request.AddRawData(make([]byte, datapathHeader))
+	attribute := binary.NativeEndian.AppendUint16(nil, uint16(unix.SizeofNlAttr+len(name)+1))
+	attribute = binary.NativeEndian.AppendUint16(attribute, datapathName)
+	attribute = append(append(attribute, name...), 0)
+	for len(attribute)%unix.NLA_ALIGNTO != 0 {
+		attribute = append(attribute, 0)
+	}
+	request.AddRawData(attribute)
+	if _, err := request.Execute(unix.NETLINK_GENERIC, 0); err != nil && !errors.Is(err, unix.ENODEV) {
+		return fmt.Errorf("delete datapath %q: %w", name, err)
+	}
+	return nil
+}

@@ -1,0 +1,116 @@
+package ovs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/nettoll/nettoll/internal/linux"
+)
+
+// Names of the programs, and of the Debian package that has them.
+const (
+	Server  = "ovsdb-server"
+	Daemon  = "ovs-vswitchd"
+	Package = "openvswitch-switch"
+	tool    = "ovsdb-tool"
+)
+
+// schema is where packages install the schema of the database.
+const schema = "/usr/share/openvswitch/vswitch.ovsschema"
+
+// An Instance is a directory with the database, and the sockets of one Open vSwitch.
+type Instance struct{ Dir string }
+
+// Database is the socket of the database.
+func (i Instance) Database() string { return filepath.Join(i.Dir, "db.sock") }
+
+// ServerControl is the control socket of the server of the database.
+func (i Instance) ServerControl() string { return filepath.Join(i.Dir, "db.ctl") }
+
+// DaemonControl is the control socket of the daemon.
+func (i Instance) DaemonControl() string { return filepath.Join(i.Dir, "vsw.ctl") }
+
+// Bridge is the socket at which a bridge speaks OpenFlow.
+func (i Instance) Bridge(name string) string { return filepath.Join(i.Dir, name+".mgmt") }
+
+func (i Instance) database() string { return filepath.Join(i.Dir, "conf.db") }
+
+// quiet keeps the programs from writing logs of their own: what they say goes to their standard error.
+func quiet() []string { return []string{"-vsyslog:off", "-vfile:off", "-vconsole:info", "--no-chdir"} }
+
+// ServerArgs is the command line of the server of the database.
+func (i Instance) ServerArgs() []string {
+	return append([]string{Server, i.database(), "--remote=punix:" + i.Database(), "--unixctl=" + i.ServerControl()}, quiet()...)
+}
+
+// DaemonArgs is the command line of the daemon.
+func (i Instance) DaemonArgs() []string {
+	return append([]string{Daemon, "unix:" + i.Database(), "--unixctl=" + i.DaemonControl()}, quiet()...)
+}
+
+// Env is the environment of both: whatever they make is in the directory.
+func (i Instance) Env() []string {
+	return []string{"OVS_RUNDIR=" + i.Dir, "OVS_LOGDIR=" + i.Dir, "OVS_DBDIR=" + i.Dir, "OVS_SYSCONFDIR=" + i.Dir}
+}
+
+// Create makes an empty database, and removes what an instance before left in the directory.
+func (i Instance) Create() error {
+	for _, path := range []string{i.database(), i.Database(), i.ServerControl(), i.DaemonControl()} {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	if err := Installed(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if out, err := exec.CommandContext(ctx, tool, "create", i.database(), schema).CombinedOutput(); err != nil {
+		return fmt.Errorf("make the database of Open vSwitch: %w: %s", err, out)
+	}
+	return nil
+}
+
+// Installed says what is missing of the programs, as a [linux.UnsupportedError].
+func Installed() error {
+	const what = "start Open vSwitch"
+	hint := "install the package " + Package
+	for _, name := range []string{tool, Server, Daemon} {
+		if _, err := exec.LookPath(name); err != nil {
+			return &linux.UnsupportedError{What: what, Missing: fmt.Sprintf("program %q", name), Hint: hint, Err: err}
+		}
+	}
+	if _, err := os.Stat(schema); err != nil {
+		return &linux.UnsupportedError{What: what, Missing: "the schema of its database", Hint: hint, Err: err}
+	}
+	return nil
+}
+
+// Ready waits until a socket accepts connections. gone is closed when the program that should is.
+func Ready(socket string, gone <-chan struct{}) error {
+	deadline := time.Now().Add(patience)
+	for {
+		r, err := dialRPC(socket)
+		if err == nil {
+			r.close()
+			return nil
+		}
+		select {
+		case <-gone:
+			return fmt.Errorf("wait for %s: the program has ended", filepath.Base(socket))
+		case <-time.After(pause):
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("wait for %s: %w", filepath.Base(socket), err)
+		}
+	}
+}
+
+// pause is between two looks at something that takes milliseconds.
+const pause = time.Millisecond

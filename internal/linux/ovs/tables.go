@@ -1,0 +1,57 @@
+package ovs
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// What the network "ovs" and the filter "ovs" have to agree on.
+const (
+	// RunDir is the name of an instance's directory on its host.
+	RunDir = "ovs"
+	// TableForward is where packets go on that may pass: table 0 is for filters, and leads there where there is none.
+	TableForward = 10
+)
+
+// Cookies say whose flows they are. All of ours begin alike.
+const (
+	cookies              = 0x6e657474_00000000 // "nett"
+	CookieNetwork uint64 = cookies | 0x10
+	CookieBase    uint64 = cookies | 0x20 // what every filter lets through
+	CookieAllowed uint64 = cookies | 0x21 // its list
+	CookieRefused uint64 = cookies | 0x22 // all else
+	CookieAdded   uint64 = cookies | 0x23 // what was added later
+)
+
+// Nettoll is who writes all of these.
+func Nettoll() Owner { return Owner{cookies, 0xffffffff_00000000} }
+
+// Filter is who writes those of filters.
+func Filter() Owner { return Owner{CookieBase, ^uint64(0xf)} }
+
+// maxDiffer is how many differing flows are named.
+const maxDiffer = 5
+
+// Compare calls differ with the flows that someone was to have and has not, and with the number of those that are too many.
+func (c *Conn) Compare(o Owner, want []Flow, differ func(what, want, got string)) error {
+	keys, err := c.Keys(o)
+	if err != nil {
+		return err
+	}
+	missing := 0
+	for _, f := range want {
+		key := f.Key()
+		if !keys[key] {
+			if missing++; missing <= maxDiffer {
+				differ("flow "+f.String(), "present", "absent")
+			}
+			continue
+		}
+		delete(keys, key)
+	}
+	if missing > maxDiffer {
+		differ("flows", fmt.Sprintf("%d that are absent", missing), "absent")
+	}
+	differ("flows that are too many", "0", strconv.Itoa(len(keys)))
+	return nil
+}

@@ -1,0 +1,14 @@
+// Package ovs is the network "ovs": an Open vSwitch on each host, of which every container's veth is a port. An instance of its own runs in the host's
+// namespaces: ovsdb-server and ovs-vswitchd, which forward in the kernel where it has the module, and in userspace elsewhere. The bridge's own link has the
+// containers' gateway; across hosts the hosts forward, as with the network "bridge".
+//
+// Packets meet table 0, in which filters put their flows, and then table 10, which forwards:
+//
+//   - flows=normal: one flow; the switch learns MAC addresses and floods as any other.
+//   - flows=explicit: for each container flows by its addresses of both families, by which it is also asked for (ARP, neighbour solicitations): nothing is flooded. What
+//     is for nobody here goes to the host.
+//
+// In userspace packets leave and reach the links by packet sockets. TCP travels in large segments whose checksums nobody makes until they leave the machine
+// (userspace-tso-enable): without it TCP does not work over veth unless the containers make checksums and small segments themselves, which was tried to be five to ten
+// times slower. UDP_SEGMENT has no such way, so that the kernel cuts it in the container.
+package ovs

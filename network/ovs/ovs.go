@@ -1,0 +1,130 @@
+package ovs
+
+import (
+	"fmt"
+
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux/ovs"
+	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/part"
+)
+
+// Parameters, and what they can be.
+const (
+	datapath  = "datapath"
+	auto      = "auto"
+	kernel    = "kernel"
+	userspace = "userspace"
+
+	flows    = "flows"
+	normal   = "normal"
+	explicit = "explicit"
+)
+
+// Network is the network "ovs".
+type Network struct{}
+
+// Describe says what it is.
+func (Network) Describe() network.Description {
+	return network.Description{
+		Name:           "ovs",
+		Summary:        "an Open vSwitch on each host with a veth to every container, and direct routes between the hosts",
+		Implementation: "ovs",
+		Params: part.List{
+			{Name: datapath, Default: auto, Values: []string{auto, kernel, userspace}, Summary: "who forwards: the kernel's module openvswitch, the daemon itself, or auto: the module where there is one"},
+			{Name: flows, Default: normal, Values: []string{normal, explicit}, Summary: "normal: the switch learns and floods; explicit: flows by the containers' addresses, and nothing is flooded"},
+		},
+	}
+}
+
+// Guarded says that its packets can be filtered by OpenFlow.
+func (Network) Guarded(part.Params) (network.Point, string) {
+	return network.AtOpenFlow, network.Bridge
+}
+
+// Steps are its own.
+func (Network) Steps() map[string]func() host.Step {
+	return map[string]func() host.Step{Switch{}.Kind(): func() host.Step { return new(Switch) }}
+}
+
+// Check wants the programs, and the kernel's module where it was asked for.
+func (Network) Check(p part.Params) error {
+	if err := ovs.Installed(); err != nil {
+		return err
+	}
+	if p[datapath] == kernel {
+		return ovs.KernelDatapath()
+	}
+	return nil
+}
+
+// Build makes a switch on each host, with a port for every container, and routes between the hosts.
+func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error) {
+	if err := lab.Check(); err != nil {
+		return nil, nil, err
+	}
+	plans := make([]host.Plan, len(lab.Hosts))
+	ends := make([][]network.Endpoint, len(lab.Hosts))
+	for i, h := range lab.Hosts {
+		steps := network.Base(lab, h)
+		if len(lab.Hosts) > 1 {
+			steps = append(steps, network.Forwarding()...)
+		}
+		switched, theirs, err := join(lab, h)
+		if err != nil {
+			return nil, nil, err
+		}
+		steps, ends[i] = append(steps, switched...), theirs
+		for _, other := range lab.Hosts {
+			if other.Index == h.Index {
+				continue
+			}
+			their4, their6 := network.Gateway(other.Index)
+			via4, via6 := other.Underlay()
+			steps = append(steps,
+				host.Route{To: their4.Masked().String(), Via: via4.Addr().String(), Dev: h.Uplink},
+				host.Route{To: their6.Masked().String(), Via: via6.Addr().String(), Dev: h.Uplink},
+			)
+		}
+		plans[i] = host.Plan{Steps: steps}
+	}
+	return plans, ends, nil
+}
+
+// join returns the steps that join the containers of a host by a switch, which has their gateway, and where they are then. The switch comes after all links, so that it
+// is configured once.
+func join(lab network.Lab, h network.Host) ([]host.Step, []network.Endpoint, error) {
+	name := fmt.Sprintf("host%d", h.Index)
+	gate4, gate6 := network.Gateway(h.Index)
+	of := lab.Params[datapath]
+	if of == "" {
+		of = auto
+	}
+	sw := Switch{
+		Name: network.Bridge, MAC: network.MAC(lab.Seed, name, network.Bridge), MTU: lab.MTU, Datapath: of, Explicit: lab.Params[flows] == explicit,
+		Gateway: []string{gate4.Addr().String(), gate6.Addr().String()},
+	}
+	var links, rest []host.Step
+	ends := make([]network.Endpoint, len(h.Containers))
+	for i, c := range h.Containers {
+		outer, err := network.Outer(h, c)
+		if err != nil {
+			return nil, nil, err
+		}
+		v4, v6 := network.ContainerAddr(h.Index, c.Index)
+		ends[i] = network.Endpoint{Namespace: c.Name, IPv4: v4.Addr(), IPv6: v6.Addr(), Link: outer, Inner: network.Inner}
+		sw.Ports = append(sw.Ports, Port{Name: outer, NS: c.Name, Inner: network.Inner, Addresses: []string{v4.Addr().String(), v6.Addr().String()}})
+		links = append(links, host.Veth{
+			Name: outer, MAC: network.MAC(lab.Seed, name, outer), MTU: lab.MTU,
+			PeerNS: c.Name, PeerName: network.Inner, PeerMAC: network.MAC(lab.Seed, name, c.Name, network.Inner),
+			PeerAddresses: []string{v4.String(), v6.String()},
+		})
+		rest = append(rest,
+			host.Route{NS: c.Name, To: "0.0.0.0/0", Via: gate4.Addr().String(), Dev: network.Inner},
+			host.Route{NS: c.Name, To: "::/0", Via: gate6.Addr().String(), Dev: network.Inner},
+		)
+		rest = append(rest, network.Sockets(c.Name)...)
+	}
+	links = append(links, sw, host.Link{Name: network.Bridge, Addresses: []string{gate4.String(), gate6.String()}, Up: true})
+	return append(links, rest...), ends, nil
+}

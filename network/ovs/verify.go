@@ -1,0 +1,185 @@
+package ovs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strconv"
+	"time"
+
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux/link"
+	"github.com/nettoll/nettoll/internal/linux/ovs"
+)
+
+// Verify asks whether the programs run, the ports are there and the flows are those of the step and of filters.
+func (s Switch) Verify(k *host.Kernel) error {
+	drift := func(what, want, got string) error {
+		return &host.DriftError{Step: s.String(), Drifts: []host.Drift{{What: what, Want: want, Got: got}}}
+	}
+	states := map[string]host.ProgramState{}
+	for _, p := range k.Programs() {
+		states[p.Name] = p
+	}
+	for _, name := range []string{ovs.Daemon, ovs.Server} {
+		p, ok := states[name]
+		if !ok {
+			return drift(name, "running", "not started")
+		}
+		if p.Died != "" {
+			return drift(name, "running", p.Died)
+		}
+	}
+	dir, err := k.RunDir(ovs.RunDir)
+	if err != nil {
+		return err
+	}
+	instance := ovs.Instance{Dir: dir}
+	var drifts []host.Drift
+	differ := func(what, want, got string) {
+		if want != got {
+			drifts = append(drifts, host.Drift{What: what, Want: want, Got: got})
+		}
+	}
+	if err := s.verifyPorts(instance, differ); err != nil {
+		return err
+	}
+	h, err := k.Links("")
+	if err != nil {
+		return err
+	}
+	if l, err := h.ByName(s.Name); errors.Is(err, link.ErrNotFound) {
+		differ("link "+s.Name, "present", "absent")
+	} else if err != nil {
+		return err
+	} else {
+		differ("mac of "+s.Name, s.MAC, l.MAC.String())
+		differ("mtu of "+s.Name, strconv.Itoa(s.MTU), strconv.Itoa(l.MTU))
+	}
+	if len(drifts) == 0 {
+		if err := s.verifyFlows(instance, differ); err != nil {
+			return err
+		}
+	}
+	if len(drifts) > 0 {
+		return &host.DriftError{Step: s.String(), Drifts: drifts}
+	}
+	return nil
+}
+
+func (s Switch) verifyPorts(instance ovs.Instance, differ func(what, want, got string)) error {
+	ports, err := instance.Ports()
+	if err != nil {
+		return err
+	}
+	numbers := map[string]string{}
+	for _, p := range ports {
+		numbers[p.Name] = strconv.Itoa(p.Number)
+		if p.Number <= 0 {
+			numbers[p.Name] = "none: " + p.Error
+		}
+	}
+	for i, p := range s.Ports {
+		got, ok := numbers[p.Name]
+		if !ok {
+			got = "none"
+		}
+		differ("number of port "+p.Name, strconv.Itoa(i+1), got)
+	}
+	differ("ports of "+s.Name, strconv.Itoa(len(s.Ports)+1), strconv.Itoa(len(ports)))
+	return nil
+}
+
+func (s Switch) verifyFlows(instance ovs.Instance, differ func(what, want, got string)) error {
+	conn, err := ovs.Connect(instance.Bridge(s.Name))
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	flows, err := s.flows()
+	if err != nil {
+		return err
+	}
+	if err := conn.Compare(ovs.Only(ovs.CookieNetwork), flows, differ); err != nil {
+		return err
+	}
+	_, all, err := conn.Packets(ovs.Owner{})
+	if err != nil {
+		return err
+	}
+	_, ours, err := conn.Packets(ovs.Nettoll())
+	differ("flows that are nobody's", "0", strconv.Itoa(all-ours))
+	return err
+}
+
+const (
+	idleTime  = 500 * time.Millisecond
+	idleLimit = 0.002 // of a core: design.md, "Decisions", 3
+)
+
+// Measure notes how long the first packet of a flow takes (first_packet_latency, s: an echo and its reply, of which both go up to the daemon), between the first two containers or,
+// where there is one, with the host. It doubts a switch that is busy when nothing is sent.
+func (s Switch) Measure(ctx context.Context, k *host.Kernel) error {
+	dir, err := k.RunDir(ovs.RunDir)
+	if err != nil {
+		return err
+	}
+	if err := s.measureIdle(ctx, k); err != nil || len(s.Ports) == 0 {
+		return err
+	}
+	to := s.Gateway
+	if len(s.Ports) > 1 {
+		to = s.Ports[1].Addresses
+	}
+	from, err := netip.ParseAddr(s.Ports[0].Addresses[0])
+	if err != nil {
+		return err
+	}
+	target, err := netip.ParseAddr(to[0])
+	if err != nil {
+		return err
+	}
+	took, ok, err := (ovs.Instance{Dir: dir}).FirstPacket(func(f func() error) error { return k.Do(s.Ports[0].NS, f) }, from, target)
+	if err != nil {
+		return err
+	}
+	if ok { // else a filter does not let them talk
+		k.Metric("first_packet_latency", took.Seconds())
+	}
+	return nil
+}
+
+func (s Switch) measureIdle(ctx context.Context, k *host.Kernel) error {
+	used := func() (sum time.Duration, err error) {
+		for _, p := range k.Programs() {
+			if p.Name != ovs.Daemon && p.Name != ovs.Server || p.Died != "" {
+				continue
+			}
+			one, err := ovs.CPUTime(p.PID)
+			if err != nil {
+				return 0, err
+			}
+			sum += one
+		}
+		return sum, nil
+	}
+	before, err := used()
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	select {
+	case <-time.After(idleTime):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	after, err := used()
+	if err != nil {
+		return err
+	}
+	if share := (after - before).Seconds() / time.Since(began).Seconds(); share > idleLimit {
+		k.Doubt("%s", fmt.Sprintf("Open vSwitch uses %.2f %% of a core while nothing is sent, which other labs pay for (limit: %.1f %%)", share*100, idleLimit*100))
+	}
+	return nil
+}
