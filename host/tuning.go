@@ -33,6 +33,8 @@ type Tuning struct {
 	Off []string `json:"off,omitempty"`
 	// Hairpin lets a port of a bridge send packets back to where they came from.
 	Hairpin bool `json:"hairpin,omitempty"`
+	// Isolated keeps a port of a bridge from other isolated ports: what is for them goes by the host (BR_ISOLATED, net/bridge/br_forward.c).
+	Isolated bool `json:"isolated,omitempty"`
 }
 
 // Values of RPS that are no list.
@@ -44,6 +46,7 @@ const (
 // Attributes of a link below /sys/class/net.
 const (
 	hairpinMode = "brport/hairpin_mode"
+	isolated    = "brport/isolated"
 	queues      = "queues"
 	rpsCPUs     = "rps_cpus"
 	rpsFlows    = "rps_flow_cnt"
@@ -77,6 +80,9 @@ func (t Tuning) String() string {
 	}
 	if t.Hairpin {
 		add("hairpin")
+	}
+	if t.Isolated {
+		add("isolated")
 	}
 	return "tuning of " + at(t.Name, t.NS) + ": " + strings.Join(parts, ", ")
 }
@@ -182,6 +188,9 @@ func (t Tuning) attributes(l *sysfs.Links) ([][2]string, error) {
 	if t.Hairpin {
 		want = append(want, [2]string{hairpinMode, "1"})
 	}
+	if t.Isolated {
+		want = append(want, [2]string{isolated, "1"})
+	}
 	cpus, err := t.cpus(l)
 	if err != nil || cpus == "" && t.RFS == "" {
 		return want, err
@@ -206,7 +215,7 @@ func (t Tuning) attributes(l *sysfs.Links) ([][2]string, error) {
 }
 
 // files says whether the step needs /sys at all.
-func (t Tuning) files() bool { return t.Hairpin || t.RPS != "" || t.RFS != "" }
+func (t Tuning) files() bool { return t.Hairpin || t.Isolated || t.RPS != "" || t.RFS != "" }
 
 // Apply sets what the step gives, and remembers what was there.
 func (t Tuning) Apply(k *Kernel) (func() error, error) {

@@ -15,5 +15,5 @@
 //
 // On one host packets between containers are bridged and nothing is translated, which is the network "bridge". With hairpin=true the sinks of
 // a lab of one host are reached at the address of the bridge and their published ports, and sources masked by the same address: packets are
-// translated both ways and turn round in the host's IP layer. Elsewhere hairpin changes nothing, as containers of other hosts are always translated.
+// translated both ways and turn round in the host's IP layer; the ports of the bridge are isolated from each other, so that there is no way past it. Elsewhere hairpin changes nothing, as containers of other hosts are always translated.
 package nat
