@@ -157,6 +157,7 @@ floor that two equal networks show. The machine's own network is never touched.`
   nettoll plan default.yaml                   what it would do
   nettoll run default.yaml -o after           do it
   nettoll compare before after                what has become faster or slower
+  nettoll lab up --stack bridge               keep a network standing, and look around in it
   nettoll sink                                any workload by hand: wait here …
   nettoll source udp-rr ADDRESS               … and run it from elsewhere
   nettoll help run                            everything that run can be told`,
@@ -182,7 +183,7 @@ floor that two equal networks show. The machine's own network is never touched.`
 	root.SetUsageFunc(usage(root.UsageFunc()))
 	root.Flags().BoolVar(&version, "version", false, "print the version")
 	root.PersistentFlags().BoolVarP(&a.verbose, "verbose", "v", false, "say on standard error what happens, between blocks")
-	root.AddCommand(a.runCommand(), a.initCommand(), a.planCommand(), a.schemaCommand(), a.reportCommand(), a.compareCommand(), a.listCommand(), a.doctorCommand(), a.sinkCommand(), a.sourceCommand(), a.versionCommand(), a.studyCommand())
+	root.AddCommand(a.runCommand(), a.initCommand(), a.planCommand(), a.schemaCommand(), a.reportCommand(), a.compareCommand(), a.listCommand(), a.doctorCommand(), a.labCommand(), a.sinkCommand(), a.sourceCommand(), a.versionCommand(), a.studyCommand())
 	root.AddCommand(a.completionCommand())
 	elsewhere(root, runtime.GOOS)
 	a.complete(root)

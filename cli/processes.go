@@ -12,6 +12,7 @@ import (
 	"github.com/nettoll/nettoll/host/local"
 	"github.com/nettoll/nettoll/host/protocol"
 	"github.com/nettoll/nettoll/internal/linux/process"
+	"github.com/nettoll/nettoll/lab"
 	"github.com/nettoll/nettoll/traffic/worker"
 )
 
@@ -29,6 +30,8 @@ func child(ctx context.Context, args []string, stdin io.Reader, stdout, stderr i
 		err = serveAgent(ctx, args[1:], stdin, stdout)
 	case "worker":
 		err = serveWorker(ctx, args[1:], stdin, stdout)
+	case lab.OwnerCommand:
+		err = ownLab(ctx, args[1:], stdout)
 	default:
 		return 0, false
 	}

@@ -15,11 +15,12 @@ import (
 
 // A Standing is a lab that is not measured: it stands until it is closed.
 type Standing struct {
-	Lab   experiment.Lab
-	MTU   int           // bytes
-	Proof measure.Proof // that its pairs pass
-	Hosts []StandingHost
-	Pairs []StandingPair
+	Experiment string // its name
+	Lab        experiment.Lab
+	MTU        int           // bytes
+	Proof      measure.Proof // that its pairs pass
+	Hosts      []StandingHost
+	Pairs      []StandingPair
 
 	generation *generation
 }
@@ -44,20 +45,18 @@ type StandingPair struct {
 	SourceAddrs, SinkAddrs []netip.Addr
 }
 
-// Stand builds a lab of an experiment as a run does, has the kernel verify it, and proves that its pairs pass packets of full size. The lab is
-// one of r.Labs, by its index.
-func Stand(ctx context.Context, r *experiment.Resolved, index int, start StartHost) (_ *Standing, err error) {
+// Stand builds the only lab of an experiment ([experiment.Resolved.Only]) as a run does, has the kernel verify it, and proves that its pairs pass
+// packets of full size.
+func Stand(ctx context.Context, r *experiment.Resolved, start StartHost) (_ *Standing, err error) {
 	ctx, cancel := context.WithTimeout(ctx, buildLimit)
 	defer cancel()
 	cpus, err := thread.CPUs()
 	if err != nil {
 		return nil, err
 	}
-	var cells []int
-	for i, c := range r.Cells {
-		if c.Lab == index {
-			cells = append(cells, i)
-		}
+	cells := make([]int, len(r.Cells))
+	for i := range cells {
+		cells[i] = i
 	}
 	c := &configurator{resolved: r, cpus: cpus, start: start}
 	g, err := c.begin(0, cells)
@@ -72,7 +71,7 @@ func Stand(ctx context.Context, r *experiment.Resolved, index int, start StartHo
 	if err := c.layOut(g, cells); err != nil {
 		return nil, err
 	}
-	l := g.labs[index]
+	l := g.labs[0]
 	plans, underlay, err := c.plan(l, g.seed.Uint64())
 	if err != nil {
 		return nil, err
@@ -92,7 +91,7 @@ func Stand(ctx context.Context, r *experiment.Resolved, index int, start StartHo
 			return nil, fmt.Errorf("lab %s: %w", l.ID, err)
 		}
 	}
-	s := &Standing{Lab: l.Lab, MTU: r.Experiment.Tune.MTU, Proof: proof, generation: g}
+	s := &Standing{Experiment: r.Experiment.Name, Lab: l.Lab, MTU: r.Experiment.Tune.MTU, Proof: proof, generation: g}
 	return s, s.describe(l, plans, underlay)
 }
 

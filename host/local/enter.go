@@ -32,7 +32,7 @@ func (h *Host) Namespace(name string) (*os.File, error) {
 }
 
 // Run runs a command to its end on the host: among its processes, with its mounts and its name, and in one of its network namespaces, "" for its own.
-// See [process.RunInside].
+// Where the host does not have its directory that is the root. See [process.RunInside].
 func (h *Host) Run(cmd *exec.Cmd, namespace string, terminal bool, started func(*os.Process)) error {
 	inside, err := process.OpenNamespaces(h.PID())
 	if err != nil {
@@ -49,6 +49,9 @@ func (h *Host) Run(cmd *exec.Cmd, namespace string, terminal bool, started func(
 		}
 		_ = inside.Net.Close()
 		inside.Net = of
+	}
+	if _, err := os.Stat(fmt.Sprintf("/proc/%d/root%s", h.PID(), cmd.Dir)); err != nil {
+		cmd.Dir = "/"
 	}
 	return process.RunInside(cmd, inside, terminal, started)
 }

@@ -2,6 +2,7 @@ package link
 
 import (
 	"cmp"
+	"net"
 	"net/netip"
 	"os"
 	"slices"
@@ -45,7 +46,10 @@ func (h *Handle) routes() ([]SurveyedRoute, error) {
 	}
 	var routes []SurveyedRoute
 	for _, r := range found {
-		one := SurveyedRoute{Route: Route{To: prefix(r.Dst), Link: r.LinkIndex}, Table: r.Table}
+		one := SurveyedRoute{Route: Route{Link: r.LinkIndex}, Table: r.Table, Kind: r.Type}
+		if r.Dst != nil {
+			one.To = netip.PrefixFrom(prefix(r.Dst).Addr().Unmap(), bits(r.Dst))
+		}
 		one.Via, _ = netip.AddrFromSlice(r.Gw)
 		one.Via = one.Via.Unmap()
 		if !one.To.IsValid() {
@@ -60,13 +64,18 @@ func (h *Handle) routes() ([]SurveyedRoute, error) {
 		if r.Table == unix.RT_TABLE_MAIN {
 			one.Table = 0
 		}
-		one.Kind = r.Type
 		routes = append(routes, one)
 	}
 	slices.SortStableFunc(routes, func(a, b SurveyedRoute) int {
 		return cmp.Or(cmp.Compare(a.To.Addr().BitLen(), b.To.Addr().BitLen()), cmp.Compare(a.To.Bits(), b.To.Bits()), a.To.Addr().Compare(b.To.Addr()))
 	})
 	return routes, nil
+}
+
+// bits is the length of a prefix. The library says the default route of IPv4 with an address of 16 bytes and a mask of 4.
+func bits(n *net.IPNet) int {
+	ones, _ := n.Mask.Size()
+	return ones
 }
 
 // ID is how this namespace calls another one, see [Surveyed.There]; -1 where it has no name for it.

@@ -64,13 +64,12 @@ func (n *Namespaces) all() []namespace {
 	}
 }
 
-// RunInside runs cmd to its end in other namespaces and calls started when it runs. Its standard files are files. It is killed when this process
-// ends. It leads a process group of its own; with terminal its standard input is one, and it leads a session to which that belongs.
+// RunInside runs cmd to its end in other namespaces and calls started when it runs. Its standard files are files. It leads a process group of its own;
+// with terminal its standard input is one, and it leads a session to which that belongs. It ends with the PID namespace.
 func RunInside(cmd *exec.Cmd, n *Namespaces, terminal bool, started func(*os.Process)) error {
 	done := make(chan error)
 	go func() {
-		// A thread that has left the mounts of the others cannot come back to share them (setns(2)). It stays locked and ends with this goroutine, after
-		// the command, which the kernel would kill with it.
+		// A thread that has left the mounts of the others cannot come back to share them (setns(2)). It stays locked and ends with this goroutine.
 		runtime.LockOSThread()
 		done <- runInside(cmd, n, terminal, started)
 	}()
@@ -89,7 +88,8 @@ func runInside(cmd *exec.Cmd, n *Namespaces, terminal bool, started func(*os.Pro
 			return fmt.Errorf("enter the %s namespace of a host: %w", one.name, err)
 		}
 	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL, Setpgid: !terminal, Setsid: terminal, Setctty: terminal}
+	// No death signal: whose parent is outside of its PID namespace takes it for dead already (syscall.forkAndExecInChild1). It ends with the namespace.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: !terminal, Setsid: terminal, Setctty: terminal}
 	if err := cmd.Start(); err != nil {
 		return err
 	}

@@ -35,11 +35,8 @@ type Terminal struct{ *os.File }
 // NewTerminal is not supported here.
 func NewTerminal() (*Terminal, *os.File, error) { return nil, nil, unsupported("make terminal") }
 
-// SetSize is not supported here.
-func (*Terminal) SetSize(*os.File) error { return unsupported("set size of terminal") }
-
-// Hung is false here.
-func Hung(error) bool { return false }
+// Follow does nothing here.
+func (*Terminal) Follow(*os.File) func() { return func() {} }
 
 // Hand is not supported here.
 func Hand(*net.UnixConn, ...*os.File) error { return unsupported("hand over files") }

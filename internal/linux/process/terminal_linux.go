@@ -1,9 +1,9 @@
 package process
 
 import (
-	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -41,17 +41,23 @@ func NewTerminal() (_ *Terminal, program *os.File, err error) {
 	return &Terminal{os.NewFile(uintptr(fd), "/dev/ptmx"), fd}, os.NewFile(uintptr(other), path), nil
 }
 
-// SetSize gives it the size of another terminal, and tells the program (SIGWINCH).
-func (t *Terminal) SetSize(of *os.File) error {
-	size, err := unix.IoctlGetWinsize(int(of.Fd()), unix.TIOCGWINSZ)
-	if err == nil {
-		err = unix.IoctlSetWinsize(t.fd, unix.TIOCSWINSZ, size)
+// Follow gives it the size of another terminal, now and whenever that changes, which the program is told (SIGWINCH).
+func (t *Terminal) Follow(other *os.File) (stop func()) {
+	changed := make(chan os.Signal, 1)
+	signal.Notify(changed, unix.SIGWINCH)
+	set := func() {
+		if size, err := unix.IoctlGetWinsize(int(other.Fd()), unix.TIOCGWINSZ); err == nil { // a terminal without a size is none to follow
+			_ = unix.IoctlSetWinsize(t.fd, unix.TIOCSWINSZ, size)
+		}
 	}
-	if err != nil {
-		return fmt.Errorf("set the size of a terminal: %w", err)
+	set()
+	go func() {
+		for range changed {
+			set()
+		}
+	}()
+	return func() {
+		signal.Stop(changed)
+		close(changed)
 	}
-	return nil
 }
-
-// Hung says whether an error of reading means that nobody has the program's end open any more.
-func Hung(err error) bool { return errors.Is(err, unix.EIO) }

@@ -1,0 +1,475 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nettoll/nettoll/catalogue"
+	"github.com/nettoll/nettoll/control"
+	"github.com/nettoll/nettoll/experiment"
+	"github.com/nettoll/nettoll/internal/linux/thread"
+	"github.com/nettoll/nettoll/internal/linux/userns"
+	"github.com/nettoll/nettoll/lab"
+)
+
+func (a *app) labCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "lab",
+		Short: "Keep a network standing, and look around in it",
+		Long: `Keeps the hosts and containers of one stack standing without measuring them, so that you can look around: run programs in
+them, see what is joined to what, change something and find out what breaks.
+
+A lab is owned by a process in the background. It is taken down by nettoll lab down, when its time is over (an hour, where --time
+says nothing else), and when its owner dies, however that dies; nothing is left of it. The machine's own network is never touched.`,
+		Example: `  nettoll lab up --stack bridge
+  nettoll lab exec h1/src0 -- ping -c 3 10.1.1.1
+  nettoll lab exec h1                           a shell on host 1
+  nettoll lab graph --format svg -o lab.svg
+  nettoll lab down`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return unknownCommand(cmd, args[0])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(a.labUpCommand(), a.labExecCommand(), a.labGraphCommand(), a.labDownCommand(), a.labListCommand())
+	return cmd
+}
+
+// labs opens the registry of the user's labs.
+func (a *app) labs() (*lab.Registry, error) {
+	uid := os.Geteuid()
+	if a.inner != nil { // root, in there
+		var err error
+		if uid, err = userns.Parent(); err != nil {
+			return nil, err
+		}
+	}
+	return lab.OpenRegistry(lab.Home(uid, os.Getenv("XDG_RUNTIME_DIR"), os.TempDir()))
+}
+
+// ownLab is the life of a lab's owner.
+func ownLab(ctx context.Context, args []string, log io.Writer) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return lab.Own(ctx, args, func(ctx context.Context, spec lab.Spec, text []byte) (*control.Standing, error) {
+		parts := catalogue.New().Parts()
+		e, err := experiment.Read("the experiment", text, spec.Settings, parts)
+		if err != nil {
+			return nil, err
+		}
+		cpus, err := thread.CPUs()
+		if err != nil {
+			return nil, err
+		}
+		r, err := experiment.Resolve(e, parts, len(cpus))
+		if err != nil {
+			return nil, err
+		}
+		i := slices.IndexFunc(r.Labs, func(l experiment.Lab) bool { return l.ID == spec.Lab })
+		if i < 0 {
+			return nil, fmt.Errorf("the experiment has no lab %q", spec.Lab)
+		}
+		return control.Stand(ctx, r.Only(i), startLocal)
+	}, log)
+}
+
+const (
+	// labTime is how long a lab stands where nothing else is said.
+	labTime = time.Hour
+	// labLoad stands for the workloads of the experiment, which a lab has none of: it is defined for every stack and everywhere.
+	labLoad = "workloads=[udp-rr]"
+)
+
+func (a *app) labUpCommand() *cobra.Command {
+	f := &experimentFlags{}
+	var stack, name, placement, pairs string
+	var limit time.Duration
+	cmd := &cobra.Command{
+		Use:   "up [EXPERIMENT.yaml | suite:NAME] --stack NAME",
+		Short: "Build a lab of an experiment and keep it standing",
+		Long: `Builds the hosts and containers of one stack of an experiment as run would, has the kernel verify them, proves that its pairs
+pass packets of full size, and keeps them standing in the background. Without an argument the experiment is the default one.
+
+The stack is called as in the cells that nettoll plan lists: bridge, bridge+nftables(rules=1000), or the name the experiment gives it.
+As an ordinary user it is built in a user namespace, as run does.`,
+		Example: `  nettoll lab up --stack bridge
+  nettoll lab up my.yaml --stack calico-like --placement cross-host --pairs 4 --time 8h
+  nettoll lab up suite:ji2019 --stack macvlan --name other      a second one beside it`,
+		Args: oneExperiment,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if ended, err := a.rootless(); ended {
+				return err
+			}
+			if limit <= 0 {
+				return usageError{fmt.Errorf("--time %v: want more than 0: a lab is taken down by itself", limit)}
+			}
+			if pairs != "" {
+				f.set = append(f.set, "factors.pairs=["+pairs+"]")
+			}
+			if placement != "" {
+				f.set = append(f.set, "factors.placement=["+placement+"]")
+			}
+			f.set = append(f.set, labLoad)
+			resolved, err := a.resolve(cmd, args, f)
+			if err != nil {
+				return err
+			}
+			chosen, err := chooseLab(resolved, stack, placement)
+			if err != nil {
+				return err
+			}
+			if name == "" {
+				name = stack
+			}
+			if err := lab.CheckName(name); err != nil {
+				return usageError{err}
+			}
+			if err := a.fits(chosen); err != nil {
+				return err
+			}
+			if a.refused != nil {
+				return a.refused
+			}
+			settings, err := f.settings(cmd.Flags())
+			if err != nil {
+				return err
+			}
+			return a.labUp(cmd.Context(), name, chosen, lab.Spec{Lab: chosen.Labs[0].ID, Stack: stack, Settings: settings, Time: limit})
+		},
+	}
+	cmd.Flags().StringVar(&stack, "stack", "", "the stack, as in the cells of the experiment")
+	cmd.Flags().StringVar(&placement, "placement", "", "where the two ends of a pair are: same-host, cross-host (default: as in the experiment, the first where the stack is)")
+	cmd.Flags().StringVar(&pairs, "pairs", "", "how many pairs there are (default: as in the experiment, the first number)")
+	cmd.Flags().DurationVar(&limit, "time", labTime, "how long it stands, at most")
+	cmd.Flags().StringVar(&name, "name", "", "what the lab is called (default: as the stack)")
+	_ = cmd.RegisterFlagCompletionFunc("stack", func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		resolved, err := a.resolve(cmd, args, &experimentFlags{set: []string{labLoad}})
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return plainly(stackNames(resolved))(cmd, args, typed)
+	})
+	_ = cmd.RegisterFlagCompletionFunc("placement", single(words(experiment.Placements())))
+	_ = cmd.RegisterFlagCompletionFunc("name", cobra.NoFileCompletions)
+	cmd.ValidArgsFunction = first(1, suitesOr(found(isExperiment)))
+	return cmd
+}
+
+// plainly completes words that may have parentheses in them.
+func plainly(all []string) cobra.CompletionFunc {
+	return func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+		return slices.DeleteFunc(slices.Clone(all), func(s string) bool { return !strings.HasPrefix(s, typed) }), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// stackOf is the part of a lab's id that says which stack it is.
+func stackOf(l experiment.Lab) string {
+	stack, _, _ := strings.Cut(l.ID, "/")
+	return stack
+}
+
+func stackNames(r *experiment.Resolved) []string {
+	var names []string
+	for _, l := range r.Labs {
+		if !slices.Contains(names, stackOf(l)) {
+			names = append(names, stackOf(l))
+		}
+	}
+	return names
+}
+
+// chooseLab returns the first lab of a stack, alone.
+func chooseLab(r *experiment.Resolved, stack, placement string) (*experiment.Resolved, error) {
+	names := stackNames(r)
+	i := slices.IndexFunc(r.Labs, func(l experiment.Lab) bool { return stackOf(l) == stack })
+	if i >= 0 {
+		return r.Only(i), nil
+	}
+	known := strings.Join(names, ", ")
+	for _, o := range r.Omitted {
+		if what, _, _ := strings.Cut(o.What, "/"); what == stack {
+			return nil, usageError{fmt.Errorf("--stack %q: it is left out: %s: %s (known: %s)", stack, o.What, o.Reason, known)}
+		}
+	}
+	if stack == "" {
+		return nil, usageError{fmt.Errorf("--stack is missing: say which stack of the experiment is to stand (known: %s)", known)}
+	}
+	if placement != "" {
+		known += "; at " + placement
+	}
+	return nil, usageError{fmt.Errorf("--stack: %w", &experiment.UnknownError{Kind: "stack", Name: stack, Known: []string{known}})}
+}
+
+// labUp has the lab built, and says what is where.
+func (a *app) labUp(ctx context.Context, name string, resolved *experiment.Resolved, spec lab.Spec) error {
+	labs, err := a.labs()
+	if err != nil {
+		return err
+	}
+	ctx, stop := a.ownInterrupts(ctx)
+	defer stop()
+	if err := labs.Up(ctx, name, spec, []byte(resolved.Experiment.Source)); err != nil {
+		if ctx.Err() != nil {
+			fmt.Fprintf(a.Err, "nettoll: interrupted: lab %q is taken down\n", name)
+			return status(exitInterrupted)
+		}
+		if taken, ok := errors.AsType[*lab.TakenError](err); ok {
+			return taken
+		}
+		return err
+	}
+	e, err := labs.Choose(name)
+	if err != nil {
+		return err
+	}
+	g, err := labs.Lab(e).Graph(ctx)
+	if err != nil {
+		return err
+	}
+	g.Text(a.Out, true)
+	all, err := labs.Entries()
+	if err != nil {
+		return err
+	}
+	which := ""
+	if len(all) > 1 {
+		which = " --lab " + lab.Quote(name)
+	}
+	pair := g.Links[0]
+	ping := "ping -c 3"
+	fmt.Fprintf(a.Out, "\nlook around:\n")
+	for _, line := range [][2]string{
+		{fmt.Sprintf("nettoll lab exec%s %s -- %s %s", which, pair.Source, ping, pair.SinkAddresses[0]), ""},
+		{fmt.Sprintf("nettoll lab exec%s h1", which), "a shell on host 1"},
+		{"nettoll lab graph" + which, "what is joined to what, with routes and rules"},
+		{"nettoll lab down " + lab.Quote(name), "else it is taken down at " + e.Until.Format(time.TimeOnly)},
+	} {
+		fmt.Fprintln(a.Out, strings.TrimRight(fmt.Sprintf("  %-50s  %s", line[0], line[1]), " "))
+	}
+	return nil
+}
+
+// ownInterrupts leaves interrupts to the caller: the first one ends the context, and says nothing.
+func (a *app) ownInterrupts(ctx context.Context) (context.Context, func()) {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	a.release()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	go func() {
+		select {
+		case <-signals:
+			a.inner.interrupted()
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		cancel()
+	}
+}
+
+// labFlag adds the flag that says which lab is meant.
+func (a *app) labFlag(cmd *cobra.Command, name *string) {
+	cmd.Flags().StringVar(name, "lab", "", "which lab, where more than one stands")
+	_ = cmd.RegisterFlagCompletionFunc("lab", a.labNames)
+}
+
+// labNames completes the names of labs that stand.
+func (a *app) labNames(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	labs, err := a.labs()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	all, _ := labs.Entries() // none where they cannot be read
+	var names []string
+	for _, e := range all {
+		names = append(names, e.Name)
+	}
+	return plainly(names)(cmd, args, typed)
+}
+
+// labOf returns the lab of that name, or the only one.
+func (a *app) labOf(name string) (*lab.Lab, error) {
+	labs, err := a.labs()
+	if err != nil {
+		return nil, err
+	}
+	e, err := labs.Choose(name)
+	if err != nil {
+		return nil, err
+	}
+	return labs.Lab(e), nil
+}
+
+func (a *app) labGraphCommand() *cobra.Command {
+	var name, format, output string
+	var briefly bool
+	cmd := &cobra.Command{
+		Use:   "graph",
+		Short: "Show what a lab looks like: hosts, links, addresses, routes, rules",
+		Long: `Reads back from the kernel what a lab is made of: the hosts and their containers, the links and where their other ends are, addresses,
+routes, and the rules of packet filters as nft, iptables-save, ipset and bpftool list them, where they are installed. Of each host it
+says whether the kernel still agrees with the plan it was built from, and where it does not.`,
+		Example: `  nettoll lab graph
+  nettoll lab graph --format svg -o lab.svg     a picture
+  nettoll lab graph --format json | jq '.hosts[].drift'`,
+		Args: noLabArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !slices.Contains(graphFormats(), format) {
+				return usageError{fmt.Errorf("--format: %w", &experiment.UnknownError{Kind: "format", Name: format, Known: graphFormats()})}
+			}
+			of, err := a.labOf(name)
+			if err != nil {
+				return err
+			}
+			g, err := of.Graph(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return a.to(output, func(w io.Writer) error {
+				switch format {
+				case "json":
+					e := json.NewEncoder(w)
+					e.SetIndent("", "  ")
+					return e.Encode(g)
+				case "svg":
+					return g.SVG(w)
+				}
+				g.Text(w, briefly)
+				return nil
+			})
+		},
+	}
+	a.labFlag(cmd, &name)
+	cmd.Flags().StringVar(&format, "format", "text", "one of "+strings.Join(graphFormats(), ", "))
+	cmd.Flags().BoolVar(&briefly, "brief", false, "as text, without routes, rules and link-layer addresses")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "file to write to (default: standard output)")
+	return cmd
+}
+
+func graphFormats() []string { return []string{"text", "svg", "json"} }
+
+// to writes to a file, or to standard output where its name is "".
+func (a *app) to(path string, show func(io.Writer) error) error {
+	if path == "" {
+		return show(a.Out)
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(show(f), f.Close())
+}
+
+func noLabArguments(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usageError{fmt.Errorf("%s takes no argument, got %q (hint: --lab says which lab; see %s --help)", cmd.CommandPath(), args[0], cmd.CommandPath())}
+	}
+	return nil
+}
+
+func (a *app) labDownCommand() *cobra.Command {
+	var every bool
+	cmd := &cobra.Command{
+		Use:   "down [LAB]...",
+		Short: "Take a lab down",
+		Long:  "Takes labs down and returns when nothing is left of them. Without an argument it is the only lab that stands.",
+		Example: `  nettoll lab down
+  nettoll lab down --all`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if every && len(args) > 0 {
+				return usageError{fmt.Errorf("--all and %q: say either", args[0])}
+			}
+			labs, err := a.labs()
+			if err != nil {
+				return err
+			}
+			var chosen []lab.Entry
+			if every {
+				if chosen, err = labs.Entries(); err != nil {
+					return err
+				}
+				chosen = slices.DeleteFunc(chosen, func(e lab.Entry) bool { return e.Building })
+			} else {
+				if len(args) == 0 {
+					args = []string{""}
+				}
+				for _, name := range args {
+					e, err := labs.Choose(name)
+					if err != nil {
+						return err
+					}
+					chosen = append(chosen, e)
+				}
+			}
+			for _, e := range chosen {
+				if err := labs.Down(cmd.Context(), e); err != nil {
+					return err
+				}
+				fmt.Fprintf(a.Out, "lab %s is taken down\n", e.Name)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&every, "all", false, "every lab that stands")
+	cmd.ValidArgsFunction = a.labNames
+	return cmd
+}
+
+func (a *app) labListCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "list",
+		Short:   "List the labs that stand",
+		Long:    "Lists the labs that stand, and how long they do. What is left of one whose owner was killed is removed.",
+		Example: "  nettoll lab list",
+		Args:    noLabArguments,
+		RunE: func(*cobra.Command, []string) error {
+			labs, err := a.labs()
+			if err != nil {
+				return err
+			}
+			all, err := labs.Entries()
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				e := json.NewEncoder(a.Out)
+				e.SetIndent("", "  ")
+				return e.Encode(slices.Concat([]lab.Entry{}, all))
+			}
+			if len(all) == 0 {
+				fmt.Fprintln(a.Err, "no lab stands (nettoll lab up --stack NAME)")
+				return nil
+			}
+			w := tabwriter.NewWriter(a.Out, 0, 0, 2, ' ', 0)
+			fmt.Fprintln(w, "lab\tstack\tplacement\tpairs\tsince\tuntil\towner")
+			for _, e := range all {
+				if e.Building {
+					fmt.Fprintf(w, "%s\tis being built\n", e.Name)
+					continue
+				}
+				fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%d\n", e.Name, e.Stack, e.Placement, e.Pairs, e.Since.Format(time.TimeOnly), e.Until.Format(time.TimeOnly), e.PID)
+			}
+			return w.Flush()
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print them as JSON")
+	return cmd
+}

@@ -1,0 +1,158 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/nettoll/nettoll/internal/linux/process"
+	"github.com/nettoll/nettoll/lab"
+)
+
+const (
+	// exitNoProgram is how a shell says that there is no such program.
+	exitNoProgram = 127
+	// lastOutput is how long the terminal of a program that has ended may be held open by what it has left behind.
+	lastOutput = 100 * time.Millisecond
+)
+
+func (a *app) labExecCommand() *cobra.Command {
+	var name string
+	cmd := &cobra.Command{
+		Use:   "exec PLACE [-- COMMAND [ARGUMENT]...]",
+		Short: "Run a command on a host or in a container of a lab",
+		Long: `Runs a command in a lab: on a host (h1, h2, …), in a container (h1/src0, h2/snk0, or src0 alone), or on the underlay that joins the hosts. In a
+container it sees the container's network and its host's processes and mounts. Without a command it is a shell.
+
+Standard input and output, signals and the exit status are the command's; on a terminal it has one of its own. The variables NETTOLL_LAB
+and NETTOLL_AT tell it where it is.`,
+		Example: `  nettoll lab exec h1/src0 -- ping -c 3 10.1.1.1
+  nettoll lab exec h1 -- nft list ruleset
+  nettoll lab exec underlay -- tcpdump -ni under
+  nettoll lab exec h2                         a shell`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usageError{errors.New("nettoll lab exec: say where: a host (h1), a container (h1/src0) or underlay")}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			of, err := a.labOf(name)
+			if err != nil {
+				return err
+			}
+			argv := args[1:]
+			if len(argv) == 0 {
+				argv = []string{"/bin/sh"}
+				if shell := os.Getenv("SHELL"); shell != "" {
+					argv[0] = shell
+				}
+			}
+			path, err := exec.LookPath(argv[0])
+			if err != nil {
+				fmt.Fprintf(a.Err, "nettoll: %v\n", err)
+				return status(exitNoProgram)
+			}
+			dir, err := os.Getwd()
+			if err != nil {
+				dir = "/"
+			}
+			return a.labExec(cmd.Context(), of, lab.Command{At: args[0], Path: path, Args: argv, Env: os.Environ(), Dir: dir})
+		},
+	}
+	a.labFlag(cmd, &name)
+	cmd.ValidArgsFunction = first(1, func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		of, err := a.labOf(name)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		places, _ := of.Places(cmd.Context()) // none where the owner does not answer
+		return plainly(places)(cmd, args, typed)
+	})
+	return cmd
+}
+
+// labExec runs a command to its end.
+func (a *app) labExec(ctx context.Context, of *lab.Lab, c lab.Command) error {
+	in, isFile := a.In.(*os.File)
+	out, isFile2 := a.Out.(*os.File)
+	said, isFile3 := a.Err.(*os.File)
+	if !isFile || !isFile2 || !isFile3 {
+		return errors.New("lab exec needs files as its standard input, output and error")
+	}
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	defer signal.Stop(signals)
+	ctx = context.WithoutCancel(ctx)
+	a.release() // interrupts are for the command
+	var run *lab.Run
+	var err error
+	restore := func() {}
+	if term.IsTerminal(int(in.Fd())) && term.IsTerminal(int(out.Fd())) {
+		c.Terminal = true
+		run, restore, err = onTerminal(ctx, of, c, in, out)
+	} else {
+		run, err = of.Run(ctx, c, [3]*os.File{in, out, said})
+	}
+	if err != nil {
+		return err
+	}
+	go func() {
+		for s := range signals {
+			if number, ok := s.(syscall.Signal); ok {
+				run.Signal(number)
+			}
+		}
+	}()
+	code, err := run.Wait()
+	restore()
+	if err != nil {
+		return err
+	}
+	if code != exitDone {
+		return status(code)
+	}
+	return nil
+}
+
+// onTerminal gives the command a terminal of its own, whose other end is joined to this one: that of a session outside cannot be its own
+// (tty_ioctl(4), TIOCSCTTY), and without one a shell can neither stop nor interrupt what it has started. Restore is called after its end.
+func onTerminal(ctx context.Context, of *lab.Lab, c lab.Command, in, out *os.File) (_ *lab.Run, restore func(), err error) {
+	terminal, theirs, err := process.NewTerminal()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer theirs.Close()
+	unfollow := terminal.Follow(out)
+	run, err := of.Run(ctx, c, [3]*os.File{theirs, theirs, theirs})
+	if err != nil {
+		return nil, nil, err
+	}
+	before, err := term.MakeRaw(int(in.Fd())) // what is typed is the other terminal's to interpret
+	if err != nil {
+		return nil, nil, fmt.Errorf("set up the terminal: %w", err)
+	}
+	go func() { _, _ = io.Copy(terminal, in) }() // ends with this process
+	drained := make(chan struct{})
+	go func() {
+		_, _ = io.Copy(out, terminal) // until the program's end is closed
+		close(drained)
+	}()
+	return run, func() {
+		select {
+		case <-drained:
+		case <-time.After(lastOutput):
+		}
+		unfollow()
+		_ = term.Restore(int(in.Fd()), before)
+	}, nil
+}

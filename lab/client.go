@@ -1,0 +1,149 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/nettoll/nettoll/host/protocol"
+	"github.com/nettoll/nettoll/internal/linux/process"
+)
+
+// A Lab is a lab that stands, as others than its owner see it.
+type Lab struct {
+	Entry
+	dir string
+}
+
+// Lab returns a lab that stands.
+func (r *Registry) Lab(e Entry) *Lab { return &Lab{e, filepath.Join(r.dir, e.Name)} }
+
+// dial connects to the owner and hands it files.
+func (l *Lab) dial(files ...*os.File) (*protocol.Client, error) {
+	d, err := os.Open(l.dir)
+	if err != nil {
+		return nil, fmt.Errorf("lab %q: %w", l.Name, err)
+	}
+	defer d.Close()
+	conn, err := net.DialUnix("unix", nil, socketAddr(d))
+	if err != nil {
+		return nil, fmt.Errorf("ask the owner of lab %q: %w", l.Name, err)
+	}
+	if err := process.Hand(conn, files...); err != nil {
+		_ = conn.Close()
+		return nil, fmt.Errorf("lab %q: %w", l.Name, err)
+	}
+	return protocol.Dial(conn, conn, nil), nil
+}
+
+// Graph asks what the lab looks like now.
+func (l *Lab) Graph(ctx context.Context) (*Graph, error) {
+	c, err := l.dial()
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	var g Graph
+	if err := c.Call(ctx, methodGraph, nil, &g); err != nil {
+		return nil, fmt.Errorf("lab %q: %w", l.Name, err)
+	}
+	return &g, nil
+}
+
+// Places lists the hosts and containers of the lab, and its underlay.
+func (l *Lab) Places(ctx context.Context) (names []string, err error) {
+	c, err := l.dial()
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	return names, c.Call(ctx, methodPlaces, nil, &names)
+}
+
+// A Run is a program that runs inside of a lab.
+type Run struct {
+	lab    *Lab
+	client *protocol.Client
+	ended  chan struct{}
+	ran    ran
+	err    error
+}
+
+// Run starts a program with these standard files. It is killed when this process ends.
+func (l *Lab) Run(ctx context.Context, c Command, files [3]*os.File) (*Run, error) {
+	client, err := l.dial(files[:]...)
+	if err != nil {
+		return nil, err
+	}
+	r := &Run{lab: l, client: client, ended: make(chan struct{})}
+	go func() {
+		r.err = client.Call(ctx, methodRun, c, &r.ran)
+		close(r.ended)
+	}()
+	return r, nil
+}
+
+// Signal sends it a signal.
+func (r *Run) Signal(s syscall.Signal) {
+	go func() { _ = r.client.Call(context.Background(), methodSignal, sent{int(s)}, nil) }() // it may be ending
+}
+
+// Ended is closed when it has ended.
+func (r *Run) Ended() <-chan struct{} { return r.ended }
+
+// Wait waits for its end and returns its exit status as a shell would say it.
+func (r *Run) Wait() (int, error) {
+	<-r.ended
+	_ = r.client.Close() // never fails
+	switch {
+	case errors.Is(r.err, protocol.ErrEnded) || r.ran.Gone:
+		return 0, fmt.Errorf("lab %q was taken down", r.lab.Name)
+	case r.err != nil:
+		return 0, fmt.Errorf("lab %q: %w", r.lab.Name, r.err)
+	}
+	return r.ran.Exit, nil
+}
+
+// Down takes the lab down and returns when nothing is left of it. An owner that does not answer is killed.
+func (r *Registry) Down(ctx context.Context, e Entry) error {
+	l := r.Lab(e)
+	asked, cancel := context.WithTimeout(ctx, takedown)
+	defer cancel()
+	err := func() error {
+		c, err := l.dial()
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		return c.Call(asked, methodDown, nil, nil)
+	}()
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	// While somebody holds the lock that is the process which the entry names: its number is nobody else's.
+	if swept, serr := sweep(l.dir); serr == nil && !swept {
+		if owner, ferr := os.FindProcess(e.PID); ferr == nil {
+			_ = owner.Kill() // it may have ended just now
+		}
+	}
+	for limit := time.Now().Add(takedown); ; time.Sleep(10 * time.Millisecond) {
+		still, ferr := r.find(e.Name)
+		if ferr != nil {
+			return ferr
+		}
+		if still == nil || !still.Since.Equal(e.Since) {
+			return nil
+		}
+		if time.Now().After(limit) {
+			return fmt.Errorf("lab %q: its owner, process %d, does not end: %w", e.Name, e.PID, err)
+		}
+	}
+}

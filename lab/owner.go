@@ -1,0 +1,271 @@
+package lab
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nettoll/nettoll/control"
+	"github.com/nettoll/nettoll/host/agent"
+	"github.com/nettoll/nettoll/host/protocol"
+	"github.com/nettoll/nettoll/internal/linux/process"
+)
+
+const (
+	// handLimit is how long a client may take to say hello.
+	handLimit = 5 * time.Second
+	// lastWords is how long answers may take to be read when the lab is gone.
+	lastWords = time.Second
+)
+
+// A Builder builds the lab that a spec and an experiment's text ask for.
+type Builder func(ctx context.Context, spec Spec, experiment []byte) (*control.Standing, error)
+
+// owner is the process that a lab stands by.
+type owner struct {
+	dir   string
+	entry Entry
+	lab   *control.Standing
+	log   io.Writer
+
+	down   chan string   // why it is to end
+	ending chan struct{} // closed when it is being taken down
+	gone   chan struct{} // closed when nothing is left of the lab
+	conns  sync.WaitGroup
+}
+
+// Own is the life of an owner, the command [OwnerCommand] with its arguments: it builds the lab, answers at its socket, and takes it down when it is told to,
+// when its time is over, or when ctx ends. What happens is written to log.
+func Own(ctx context.Context, args []string, build Builder, log io.Writer) error {
+	dir, values, err := agent.Args(args)
+	if err != nil {
+		return err
+	}
+	files, err := process.Inherited(values)
+	if err != nil {
+		return err
+	}
+	ready, wanted := files[readyName], files[wantedName]
+	if dir == "" || ready == nil || wanted == nil || files[lockName] == nil {
+		return errors.New("only nettoll lab up starts it")
+	}
+	o := &owner{dir: dir, log: log, down: make(chan string, 1), ending: make(chan struct{}), gone: make(chan struct{})}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stays := make(chan struct{})
+	go func() {
+		if n, _ := wanted.Read(make([]byte, 1)); n == 0 {
+			cancel(errors.New("nobody waited for it any more"))
+			return
+		}
+		close(stays)
+	}()
+	listener, err := o.begin(ctx, build)
+	if err != nil {
+		o.say("it was not built: %v", err)
+		answer(ready, verdict{Error: err.Error()})
+		return errors.Join(err, discard(dir, files[lockName]))
+	}
+	answer(ready, verdict{})
+	select {
+	case <-stays:
+		o.say("%s stands until %s", o.entry.ID, o.entry.Until.Format(time.DateTime))
+	case <-ctx.Done():
+	}
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	go o.serve(serving, listener)
+	over := time.NewTimer(time.Until(o.entry.Until))
+	defer over.Stop()
+	var why string
+	select {
+	case why = <-o.down:
+	case <-over.C:
+		why = "its time is over"
+	case <-ctx.Done():
+		why = context.Cause(ctx).Error()
+	}
+	o.say("taken down: %s", why)
+	close(o.ending)
+	o.lab.Close()
+	err = discard(dir, files[lockName])
+	close(o.gone)
+	_ = listener.Close()
+	answered := make(chan struct{})
+	go func() {
+		o.conns.Wait()
+		close(answered)
+	}()
+	select {
+	case <-answered:
+	case <-time.After(lastWords):
+	}
+	return err
+}
+
+// answer tells who waits for the lab. If that is gone nobody is told.
+func answer(to *os.File, v verdict) {
+	_ = json.NewEncoder(to).Encode(v)
+	_ = to.Close()
+}
+
+func (o *owner) say(format string, args ...any) {
+	fmt.Fprintf(o.log, "%s %s\n", time.Now().Format(time.DateTime), fmt.Sprintf(format, args...))
+}
+
+// begin builds the lab, opens its socket and registers it.
+func (o *owner) begin(ctx context.Context, build Builder) (_ net.Listener, err error) {
+	var spec Spec
+	data, err := os.ReadFile(filepath.Join(o.dir, specFile))
+	if err == nil {
+		err = json.Unmarshal(data, &spec)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read what to build: %w", err)
+	}
+	text, err := os.ReadFile(filepath.Join(o.dir, experimentFile))
+	if err != nil {
+		return nil, fmt.Errorf("read what to build: %w", err)
+	}
+	if o.lab, err = build(ctx, spec, text); err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			return nil, cause
+		}
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			o.lab.Close()
+		}
+	}()
+	listener, err := listen(o.dir)
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	o.entry = Entry{
+		Name: filepath.Base(o.dir), ID: o.lab.Lab.ID, Stack: spec.Stack, Experiment: o.lab.Experiment, Placement: string(o.lab.Lab.Placement),
+		Pairs: o.lab.Lab.Pairs, PID: os.Getpid(), Since: now.Round(time.Second), Until: now.Add(spec.Time).Round(time.Second),
+	}
+	if err := write(filepath.Join(o.dir, entryFile), o.entry); err != nil {
+		_ = listener.Close()
+		return nil, fmt.Errorf("register the lab: %w", err)
+	}
+	return listener, nil
+}
+
+// listen opens the socket of a lab. The path of a socket has at most 107 bytes (unix(7)), that of a lab may have more: it is named by the open directory.
+func listen(dir string) (net.Listener, error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	l, err := net.ListenUnix("unix", socketAddr(d))
+	if err != nil {
+		return nil, fmt.Errorf("listen at the socket of the lab: %w", err)
+	}
+	l.SetUnlinkOnClose(false) // it goes with its directory
+	if err := os.Chmod(filepath.Join(dir, socketFile), 0o600); err != nil {
+		_ = l.Close()
+		return nil, fmt.Errorf("listen at the socket of the lab: %w", err)
+	}
+	return l, nil
+}
+
+func socketAddr(dir *os.File) *net.UnixAddr {
+	return &net.UnixAddr{Net: "unix", Name: fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), socketFile)}
+}
+
+// serve answers everyone who connects.
+func (o *owner) serve(ctx context.Context, l net.Listener) {
+	for {
+		conn, err := l.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			o.say("accept: %v", err)
+			time.Sleep(handLimit / 100) // out of files, it may be
+			continue
+		}
+		o.conns.Go(func() {
+			if err := o.answer(ctx, conn.(*net.UnixConn)); err != nil {
+				o.say("%v", err)
+			}
+		})
+	}
+}
+
+// The methods of an owner.
+const (
+	methodGraph  = "graph"
+	methodPlaces = "places"
+	methodRun    = "run"
+	methodSignal = "signal"
+	methodDown   = "down"
+)
+
+type none struct{}
+
+func (o *owner) answer(ctx context.Context, conn *net.UnixConn) error {
+	_ = conn.SetDeadline(time.Now().Add(handLimit)) // of a socket that is open
+	files, err := process.Taken(conn)
+	if err != nil {
+		_ = conn.Close()
+		if errors.Is(err, io.EOF) || errors.Is(err, fs.ErrClosed) {
+			return nil
+		}
+		return err
+	}
+	_ = conn.SetDeadline(time.Time{})
+	c := &command{owner: o, files: files, started: make(chan struct{})}
+	defer c.close()
+	return protocol.Serve(ctx, conn, conn, protocol.Methods{
+		methodGraph:  protocol.Method(func(ctx context.Context, _ none) (*Graph, error) { return o.graph(ctx) }),
+		methodPlaces: protocol.Method(o.places),
+		methodRun:    protocol.Method(c.run),
+		methodSignal: protocol.Method(c.signal),
+		methodDown:   protocol.Method(o.takeDown),
+	})
+}
+
+// takeDown ends the lab and answers when nothing is left of it.
+func (o *owner) takeDown(ctx context.Context, _ none) (none, error) {
+	select {
+	case o.down <- "nettoll lab down":
+	default: // somebody else was first
+	}
+	select {
+	case <-o.gone:
+		return none{}, nil
+	case <-ctx.Done():
+		return none{}, ctx.Err()
+	}
+}
+
+// places lists what can be named.
+func (o *owner) places(context.Context, none) ([]string, error) {
+	var names []string
+	for _, p := range places(o.lab) {
+		names = append(names, p.name)
+	}
+	return names, nil
+}
+
+// hostName is how a host is called: "h1", "underlay".
+func hostName(h control.StandingHost) string {
+	if number, ok := strings.CutPrefix(h.Name(), "host"); ok {
+		return "h" + number
+	}
+	return h.Name()
+}

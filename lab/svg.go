@@ -1,0 +1,381 @@
+package lab
+
+import (
+	"bytes"
+	"fmt"
+	"html"
+	"io"
+	"slices"
+	"strings"
+)
+
+// Sizes of the picture, in pixels.
+const (
+	svgMargin = 24 // around everything, and between hosts
+	svgPad    = 18 // inside of a frame
+	svgGap    = 14 // between boxes
+
+	svgBox   = 206 // width of a container
+	svgMore  = 96  // width of the box that says how many more there are
+	svgAside = 230 // width of the network stack where it stands beside the way of the packets
+	svgInner = 440 // least width inside of a frame
+
+	svgHead  = 40 // of a frame, and of the picture
+	svgLine  = 15 // height of a line of small text
+	svgReach = 66 // between containers and what they are joined to
+	svgBar   = 46 // height of a bridge and of the underlay
+	svgChip  = 46 // height of a link to the underlay
+
+	svgGlyph = 6.7 // width of a letter of small text
+)
+
+// rect is where something was drawn.
+type rect struct{ x, y, w, h float64 }
+
+func (r rect) middle() float64 { return r.x + r.w/2 }
+func (r rect) bottom() float64 { return r.y + r.h }
+
+// drawing is a picture in two layers: lines are below boxes.
+type drawing struct {
+	lines, boxes bytes.Buffer
+}
+
+func (d *drawing) box(r rect, class string) {
+	fmt.Fprintf(&d.boxes, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="6" class="%s"/>`+"\n", r.x, r.y, r.w, r.h, class)
+}
+
+func (d *drawing) text(x, y float64, class, format string, args ...any) {
+	fmt.Fprintf(&d.boxes, `<text x="%.1f" y="%.1f" class="%s">%s</text>`+"\n", x, y, class, html.EscapeString(fmt.Sprintf(format, args...)))
+}
+
+// line draws a way of packets.
+func (d *drawing) line(x1, y1, x2, y2 float64) {
+	fmt.Fprintf(&d.lines, `<path d="M%.1f %.1fV%.1fH%.1fV%.1f" class="way"/>`+"\n", x1, y1, (y1+y2)/2, x2, y2)
+}
+
+// fit cuts a text to a width.
+func fit(text string, width float64) string {
+	most := max(4, int(width/svgGlyph))
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return text
+}
+
+// svgHost is a host on its way into the picture.
+type svgHost struct {
+	*GraphHost
+	shown   []GraphContainer
+	more    int
+	bridges []GraphLink
+	uplinks []GraphLink
+	others  []GraphLink // that are neither, nor a container's other end
+	aside   bool        // no container is joined to the network stack of the host: it stands beside
+	stack   []string    // what there is to say of that
+	inner   float64     // width inside of the frame
+	row     float64     // width of the containers
+}
+
+// arrange sorts what a host has.
+func arrange(h *GraphHost) *svgHost {
+	s := &svgHost{GraphHost: h, aside: true}
+	s.shown, s.more = shown(h.Containers)
+	for _, l := range h.Own.Links {
+		theirs := l.Peer != nil && strings.HasPrefix(l.Peer.At, h.Name+"/")
+		switch {
+		case l.Name == "lo":
+		case l.Type == "bridge" || slices.ContainsFunc(h.Own.Links, func(o GraphLink) bool { return o.Master == l.Name }):
+			s.bridges = append(s.bridges, l)
+			s.aside = s.aside && len(l.Addresses) == 0
+		case l.Peer != nil && l.Peer.At == "underlay":
+			s.uplinks = append(s.uplinks, l)
+		case theirs:
+			s.aside = s.aside && l.Master != ""
+		default:
+			s.others = append(s.others, l)
+		}
+	}
+	s.aside = s.aside && !slices.ContainsFunc(h.Containers, func(c GraphContainer) bool { return c.Shared })
+	s.stack = []string{fmt.Sprintf("network stack of %s: %s", h.Name, several(len(h.Own.Routes), "route"))}
+	for _, l := range s.others {
+		s.stack = append(s.stack, l.text(true))
+	}
+	s.row = float64(len(s.shown))*(svgBox+svgGap) - svgGap
+	if s.more > 0 {
+		s.row += svgGap + svgMore
+	}
+	s.inner = max(s.row, svgInner)
+	wide := s.inner
+	if s.aside {
+		s.inner = max(s.row, svgInner-svgAside) + svgAside + svgGap
+		wide = svgAside
+	}
+	const most = 4
+	for i, r := range h.Rules {
+		if i == most {
+			s.stack = append(s.stack, fmt.Sprintf("and %d rules more", len(h.Rules)-i))
+			break
+		}
+		s.stack = append(s.stack, wrap(r, wide-20)...)
+	}
+	return s
+}
+
+// wrap breaks a text into a few lines of a width.
+func wrap(text string, width float64) (lines []string) {
+	const most = 3
+	for {
+		line := fit(text, width)
+		if line == text || len(lines) == most-1 {
+			return append(lines, line)
+		}
+		line = strings.TrimSuffix(line, "…")
+		if at := strings.LastIndexByte(line, ' '); at > 0 {
+			line = line[:at]
+		}
+		lines = append(lines, line)
+		text = "  " + strings.TrimSpace(text[len(line):])
+	}
+}
+
+// lines is what the box of a container says.
+func (c *GraphContainer) lines() []string {
+	if c.Shared {
+		return append([]string{"in its host's network"}, c.Addresses...)
+	}
+	var lines []string
+	for _, l := range c.Space.Links {
+		if l.Name == "lo" {
+			continue
+		}
+		kind := l.Name + "  " + l.Type
+		if l.Mode != "" {
+			kind += " " + l.Mode
+		}
+		lines = append(lines, kind)
+		lines = append(lines, l.Addresses...)
+	}
+	return lines
+}
+
+// SVG draws the lab: a frame for each host with its containers above what they are joined to, and the underlay below all of them.
+func (g *Graph) SVG(w io.Writer) error {
+	var hosts []*svgHost
+	var underlay *GraphHost
+	boxLines, stackLines, bridges, width := 1, 1, false, float64(svgMargin)
+	for i := range g.Hosts {
+		if g.Hosts[i].Name == "underlay" {
+			underlay = &g.Hosts[i]
+			continue
+		}
+		h := arrange(&g.Hosts[i])
+		hosts = append(hosts, h)
+		for _, c := range h.shown {
+			boxLines = max(boxLines, len(c.lines()))
+		}
+		stackLines = max(stackLines, len(h.stack))
+		bridges = bridges || len(h.bridges) > 0
+		width += h.inner + 2*svgPad + svgMargin
+	}
+	// From above: containers, bridges, network stacks, links to the underlay.
+	boxH, stackH := float64(svgHead-8+boxLines*svgLine), float64(16+stackLines*svgLine)
+	top := float64(svgMargin + svgHead + 18)
+	boxY := top + svgHead
+	bridgeY := boxY + boxH + svgReach
+	stackY := bridgeY
+	if bridges {
+		stackY += svgBar + svgReach/2
+	}
+	chipY := stackY + stackH + svgReach/2
+	frameH := stackY + stackH + svgPad - top
+	if underlay != nil {
+		frameH = chipY + svgChip - top // the links stand on its edge
+	}
+	underY := top + frameH + svgReach
+	height := top + frameH + svgMargin
+	if underlay != nil {
+		height = underY + svgBar + svgMargin
+	}
+
+	var d drawing
+	d.text(svgMargin, svgMargin+16, "title", "lab %s: %s", g.Name, g.Title())
+	d.text(svgMargin, svgMargin+36, "small", "mtu %d; proved: %s", g.MTU, g.Proof)
+	under := rect{svgMargin, underY, width - 2*svgMargin, svgBar}
+	x := float64(svgMargin)
+	for _, h := range hosts {
+		frame := rect{x, top, h.inner + 2*svgPad, frameH}
+		h.draw(&d, frame, rows{boxY, boxH, bridgeY, stackY, stackH, chipY}, under)
+		x += frame.w + svgMargin
+	}
+	if underlay != nil {
+		d.box(under, "underlay")
+		d.text(under.x+12, under.y+19, "name", "underlay")
+		d.text(under.x+100, under.y+19, underlay.class(), "%s", underlay.state())
+		var names []string
+		for _, l := range underlay.Own.Links {
+			if l.Master == "" && l.Name != "lo" {
+				names = append(names, l.text(true))
+			}
+		}
+		d.text(under.x+12, under.y+36, "small", "%s", fit(strings.Join(names, "; "), under.w-24))
+	}
+	_, err := fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" width="%.0f" height="%.0f" role="img">
+<title>%s</title>
+<style>
+text { font-family: system-ui, "DejaVu Sans", sans-serif; font-size: 12px; fill: #0f172a }
+.title { font-size: 17px; font-weight: 600 }
+.name { font-size: 14px; font-weight: 600 }
+.small, .link { font-family: ui-monospace, "DejaVu Sans Mono", monospace; font-size: 11px; fill: #334155 }
+.link { fill: #475569; paint-order: stroke; stroke: #f8fafc; stroke-width: 4px }
+.good { fill: #15803d } .bad { fill: #b91c1c; font-weight: 600 }
+.back { fill: #ffffff } .frame { fill: #f8fafc; stroke: #94a3b8 }
+.container { fill: #ffffff; stroke: #2563eb } .shared, .more { fill: #ffffff; stroke: #94a3b8; stroke-dasharray: 4 3 }
+.bridge { fill: #dbeafe; stroke: #60a5fa } .stack { fill: #ede9fe; stroke: #a78bfa } .chip { fill: #fef9c3; stroke: #ca8a04 }
+.underlay { fill: #e2e8f0; stroke: #64748b } .way { fill: none; stroke: #64748b; stroke-width: 1.6 }
+</style>
+<rect width="100%%" height="100%%" class="back"/>
+`, width, height, width, height, html.EscapeString("lab "+g.Name))
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "%s</svg>\n", slices.Concat(d.lines.Bytes(), d.boxes.Bytes()))
+	return err
+}
+
+// rows are where things stand from above, alike in all hosts.
+type rows struct{ boxY, boxH, bridgeY, stackY, stackH, chipY float64 }
+
+func (h *GraphHost) class() string {
+	if len(h.Drift) > 0 {
+		return "bad"
+	}
+	return "good"
+}
+
+// draw draws a host into its frame.
+func (h *svgHost) draw(d *drawing, frame rect, at rows, under rect) {
+	fmt.Fprintf(&d.lines, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="8" class="frame"/>`+"\n", frame.x, frame.y, frame.w, frame.h)
+	d.text(frame.x+svgPad, frame.y+26, "name", "%s", h.Name)
+	d.text(frame.x+svgPad+40, frame.y+26, h.class(), "%s: %s", h.state(), several(h.Steps, "step"))
+	left, inner := frame.x+svgPad, h.inner
+	stack := rect{left, at.stackY, inner, at.stackH}
+	if h.aside {
+		stack.w = svgAside
+		left, inner = left+svgAside+svgGap, inner-svgAside-svgGap
+	}
+	d.box(stack, "stack")
+	for i, line := range h.stack {
+		class := "small"
+		if i == 0 {
+			class = "text"
+		}
+		d.text(stack.x+10, stack.y+18+float64(i*svgLine), class, "%s", fit(line, stack.w-20))
+	}
+	bars := map[string]rect{}
+	for i, b := range h.bridges {
+		w := (inner - float64(len(h.bridges)-1)*svgGap) / float64(len(h.bridges))
+		bar := rect{left + float64(i)*(w+svgGap), at.bridgeY, w, svgBar}
+		bars[b.Name] = bar
+		d.box(bar, "bridge")
+		d.text(bar.x+10, bar.y+19, "name", "%s", fit(b.Name+"  "+b.Type, bar.w-20))
+		d.text(bar.x+10, bar.y+36, "small", "%s", fit(strings.Join(b.Addresses, "  "), bar.w-20))
+		if len(b.Addresses) > 0 {
+			d.line(bar.middle(), bar.bottom(), bar.middle(), stack.y)
+		}
+	}
+	chips := map[string]rect{}
+	for i, u := range h.uplinks {
+		w := min(300, (inner-float64(len(h.uplinks)-1)*svgGap)/float64(len(h.uplinks)))
+		chip := rect{left + inner/2 - (w+svgGap)*float64(len(h.uplinks))/2 + float64(i)*(w+svgGap) + svgGap/2, at.chipY, w, svgChip}
+		chips[u.Name] = chip
+		d.box(chip, "chip")
+		d.text(chip.x+10, chip.y+19, "name", "%s", u.Name)
+		d.text(chip.x+10, chip.y+36, "small", "%s", fit(strings.Join(u.Addresses, "  "), chip.w-20))
+		d.line(chip.middle(), chip.bottom(), chip.middle(), under.y)
+		d.text(chip.middle()+6, under.y-10, "link", "%s", u.Peer.Name)
+		switch bar, ported := bars[u.Master]; {
+		case ported:
+			d.line(bar.x+bar.w*0.75, bar.bottom(), chip.middle(), chip.y)
+		case h.aside:
+			d.line(stack.middle(), stack.bottom(), chip.x+10, chip.y)
+		default:
+			d.line(chip.middle(), stack.bottom(), chip.middle(), chip.y)
+		}
+	}
+	x := left + (inner-h.row)/2
+	for i := range h.shown {
+		box := rect{x, at.boxY, svgBox, at.boxH}
+		h.container(d, &h.shown[i], box, bars, chips, stack, under)
+		x += svgBox + svgGap
+	}
+	if h.more > 0 {
+		box := rect{x, at.boxY, svgMore, at.boxH}
+		d.box(box, "more")
+		d.text(box.x+12, box.y+box.h/2+4, "text", "and %d more", h.more)
+	}
+}
+
+// container draws a container and what its links are joined to.
+func (h *svgHost) container(d *drawing, c *GraphContainer, box rect, bars, chips map[string]rect, stack, under rect) {
+	class := "container"
+	if c.Shared {
+		class = "shared"
+		d.line(box.middle(), box.bottom(), box.middle(), stack.y)
+	}
+	d.box(box, class)
+	d.text(box.x+10, box.y+20, "name", "%s", c.Name)
+	for i, line := range c.lines() {
+		d.text(box.x+10, box.y+38+float64(i*svgLine), "small", "%s", fit(line, box.w-16))
+	}
+	var joined []GraphLink
+	for _, l := range c.Space.Links {
+		if l.Peer != nil || l.Lower != nil {
+			joined = append(joined, l)
+		}
+	}
+	for i, l := range joined {
+		from := box.x + box.w*float64(i+1)/float64(len(joined)+1)
+		end := l.Peer
+		if end == nil {
+			end = l.Lower
+		}
+		label, near := end.Name, h.link(end)
+		if near != nil && len(near.Addresses) > 0 && l.Peer != nil {
+			label += " " + near.Addresses[0]
+		}
+		to, toY := from, box.bottom()+svgReach/2
+		chip, isChip := chips[end.Name]
+		bar, isPort := rect{}, false
+		if near != nil {
+			bar, isPort = bars[near.Master]
+			if itself, is := bars[near.Name]; is {
+				bar, isPort = itself, true
+			}
+		}
+		switch {
+		case end.At == "underlay":
+			toY = under.y
+		case near == nil:
+			label = end.String()
+		case isPort:
+			toY = bar.y
+		case isChip:
+			to, toY = chip.x+chip.w*(from-box.x)/box.w, chip.y
+			label = "over " + label
+		default:
+			toY = stack.y
+		}
+		d.line(from, box.bottom(), to, toY)
+		labelY := min(toY, box.bottom()+svgReach) - 10
+		d.text(from+6, labelY, "link", "%s", fit(label, box.w*0.6))
+	}
+}
+
+// link returns a link of the host itself, nil where it is elsewhere.
+func (h *svgHost) link(e *End) *GraphLink {
+	i := slices.IndexFunc(h.Own.Links, func(l GraphLink) bool { return e.At == h.Name && l.Name == e.Name })
+	if i < 0 {
+		return nil
+	}
+	return &h.Own.Links[i]
+}

@@ -1,0 +1,195 @@
+package lab
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+const (
+	// maxShown is how many containers of a host are drawn; of more, the first fewShown are.
+	maxShown, fewShown = 8, 4
+	// maxText is how many lines of rules are printed of a namespace and a program.
+	maxText = 40
+)
+
+// tree is text with more text below.
+type tree struct {
+	text  string
+	lines []string // that belong to it, as they are
+	below []*tree
+}
+
+func (t *tree) add(format string, args ...any) *tree {
+	b := &tree{text: fmt.Sprintf(format, args...)}
+	t.below = append(t.below, b)
+	return b
+}
+
+// print draws the branches before what is below.
+func (t *tree) print(w io.Writer, indent string) {
+	for i, b := range t.below {
+		branch, next := "├─ ", "│  "
+		if i == len(t.below)-1 {
+			branch, next = "└─ ", "   "
+		}
+		fmt.Fprintf(w, "%s%s%s\n", indent, branch, b.text)
+		for _, line := range b.lines {
+			fmt.Fprintf(w, "%s%s  %s\n", indent, next, line)
+		}
+		b.print(w, indent+next)
+	}
+}
+
+// shown says how many containers are drawn.
+func shown(all []GraphContainer) (those []GraphContainer, more int) {
+	if len(all) <= maxShown {
+		return all, 0
+	}
+	return all[:fewShown], len(all) - fewShown
+}
+
+// Title says which lab it is.
+func (g *Graph) Title() string {
+	return fmt.Sprintf("%s of experiment %s, %s, %s, until %s", g.Stack, g.Experiment, strings.ReplaceAll(g.Placement, "-", " "), several(g.Pairs, "pair"), g.Until.Format(time.TimeOnly))
+}
+
+// several is a number of things.
+func several(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// state says whether the kernel agrees with the plan.
+func (h *GraphHost) state() string {
+	if len(h.Drift) > 0 {
+		return "DRIFTED"
+	}
+	return "verified"
+}
+
+// Text prints the lab as trees, a host each. Briefly it prints no routes, rules and link-layer addresses.
+func (g *Graph) Text(w io.Writer, briefly bool) {
+	fmt.Fprintf(w, "lab %s: %s\nmtu %d; proved: %s\n", g.Name, g.Title(), g.MTU, g.Proof)
+	for i := range g.Hosts {
+		h := &g.Hosts[i]
+		fmt.Fprintf(w, "\n%s, %s: %s\n", h.Name, h.state(), several(h.Steps, "step"))
+		var root tree
+		if len(h.Drift) > 0 {
+			drift := root.add("the kernel does not agree with the plan")
+			for _, d := range h.Drift {
+				drift.add("%s", d)
+			}
+		}
+		if len(h.Rules) > 0 {
+			planned := root.add("rules of the plan")
+			for i, r := range h.Rules {
+				if i == maxText {
+					planned.add("and %d more", len(h.Rules)-i)
+					break
+				}
+				planned.add("%s", r)
+			}
+		}
+		h.Own.text(&root, briefly)
+		those, more := shown(h.Containers)
+		for j := range those {
+			c := &those[j]
+			if c.Shared {
+				root.add("%s in the network namespace of %s, %s", c.Name, h.Name, strings.Join(c.Addresses, " "))
+				continue
+			}
+			c.Space.text(root.add("%s", c.Name), briefly)
+		}
+		if more > 0 {
+			root.add("and %s more", several(more, "container"))
+		}
+		root.print(w, "")
+	}
+}
+
+// text adds what is in a namespace. Ports stand below their bridge.
+func (s *Space) text(root *tree, briefly bool) {
+	bridges := map[string]*tree{}
+	ports := map[string]int{}
+	for _, l := range s.Links {
+		if l.Master == "" && (!briefly || l.Name != "lo") {
+			bridges[l.Name] = root.add("%s", l.text(briefly))
+		}
+	}
+	for _, l := range s.Links {
+		at := bridges[l.Master]
+		switch {
+		case l.Master == "":
+		case at == nil:
+			root.add("%s, port of %s", l.text(briefly), l.Master)
+		case ports[l.Master] < maxShown+1: // and the uplink
+			ports[l.Master]++
+			at.add("%s", l.text(briefly))
+		default:
+			ports[l.Master]++
+		}
+	}
+	for name, n := range ports {
+		if more := n - maxShown - 1; more > 0 {
+			bridges[name].add("and %s more", several(more, "port"))
+		}
+	}
+	if briefly {
+		return
+	}
+	if len(s.Routes) > 0 {
+		routes := root.add("routes")
+		for i, r := range s.Routes {
+			if i == maxText {
+				routes.add("and %d more", len(s.Routes)-i)
+				break
+			}
+			routes.add("%s", r)
+		}
+	}
+	for _, f := range s.Filters {
+		listing := root.add("%s", f.Program)
+		for i, line := range f.Lines {
+			if i == maxText {
+				listing.lines = append(listing.lines, fmt.Sprintf("and %s more", several(len(f.Lines)-i+f.More, "line")))
+				break
+			}
+			listing.lines = append(listing.lines, strings.ReplaceAll(line, "\t", "  "))
+		}
+	}
+}
+
+// text is a link in a line.
+func (l *GraphLink) text(briefly bool) string {
+	words := []string{l.Name + " " + l.Type}
+	if l.Type == "device" {
+		words[0] = l.Name
+	}
+	if l.Mode != "" {
+		words[0] += " " + l.Mode
+	}
+	if l.Peer != nil {
+		words[0] += " ⇄ " + l.Peer.String()
+	}
+	if l.Lower != nil {
+		words[0] += " over " + l.Lower.String()
+	}
+	words = append(words, l.Addresses...)
+	if !briefly {
+		words = append(words, fmt.Sprintf("mtu %d", l.MTU))
+		if l.MAC != "" {
+			words = append(words, l.MAC)
+		}
+	}
+	switch {
+	case !l.Up:
+		words = append(words, "down")
+	case !l.Running:
+		words = append(words, "no carrier")
+	}
+	return strings.Join(words, ", ")
+}

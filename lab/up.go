@@ -1,0 +1,126 @@
+package lab
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/nettoll/nettoll/internal/linux/process"
+)
+
+const (
+	// OwnerCommand is what this program is started with to own a lab: `nettoll lab-owner --name DIRECTORY --file NAME=FD…`.
+	OwnerCommand = "lab-owner"
+
+	// The files an owner inherits.
+	lockName   = "lock"
+	readyName  = "ready"  // where it says that the lab stands, or why not
+	wantedName = "wanted" // whose end means that nobody wants the lab any more; one byte means that it is to stay
+
+	// takedown is how long an owner may take to end when it is told to. It is killed then, and the hosts with it.
+	takedown = 15 * time.Second
+)
+
+// verdict is what an owner says when it has built its lab, or has not.
+type verdict struct {
+	Error string `json:"error,omitempty"`
+}
+
+// Up has a new owner build a lab and returns when it stands. An end of ctx before that takes it down again.
+func (r *Registry) Up(ctx context.Context, name string, spec Spec, experiment []byte) (err error) {
+	dir, lock, err := r.Claim(name)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = discard(dir, lock) // the owner may have done so
+		}
+		_ = lock.Close()
+	}()
+	if err := write(filepath.Join(dir, specFile), spec); err != nil {
+		return fmt.Errorf("register lab %q: %w", name, err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, experimentFile), experiment, 0o600); err != nil {
+		return fmt.Errorf("register lab %q: %w", name, err)
+	}
+	log, err := os.OpenFile(filepath.Join(dir, logFile), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return fmt.Errorf("register lab %q: %w", name, err)
+	}
+	defer log.Close()
+	said, ready, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer said.Close()
+	defer ready.Close()
+	wanted, want, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer wanted.Close()
+	defer want.Close()
+
+	cmd := &exec.Cmd{Path: "/proc/self/exe", Args: []string{"nettoll", OwnerCommand, "--name", dir}, Dir: "/", Stdout: log, Stderr: log}
+	process.Pass(cmd, map[string]*os.File{lockName: lock, readyName: ready, wantedName: wanted})
+	if err := process.Detach(cmd); err != nil {
+		return fmt.Errorf("start the owner of lab %q: %w", name, err)
+	}
+	_ = ready.Close()
+	_ = wanted.Close()
+	ended := make(chan struct{})
+	go func() {
+		_ = cmd.Wait() // the state says more
+		close(ended)
+	}()
+	answer := make(chan []byte, 1)
+	go func() {
+		line, _ := io.ReadAll(said) // the owner closes it when it has said one thing
+		answer <- line
+	}()
+	select {
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	case line := <-answer:
+		var v verdict
+		switch uerr := json.Unmarshal(line, &v); {
+		case uerr != nil:
+			<-ended
+			err = fmt.Errorf("the owner of lab %q ended: %s%s", name, cmd.ProcessState, tail(filepath.Join(dir, logFile)))
+		case v.Error != "":
+			err = errors.New(v.Error)
+		default:
+			_, err = want.Write([]byte{1})
+		}
+	}
+	if err == nil {
+		return nil
+	}
+	_ = want.Close()
+	select {
+	case <-ended:
+	case <-time.After(takedown):
+		_ = cmd.Process.Kill() // the hosts end with it
+		<-ended
+	}
+	return err
+}
+
+// tail returns the last lines of a log, for an error.
+func tail(path string) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	var t process.Tail
+	_, _ = io.Copy(&t, f) // what can be read is better than nothing
+	return t.After("")
+}
