@@ -19,6 +19,7 @@ import (
 	"github.com/nettoll/nettoll/control"
 	"github.com/nettoll/nettoll/driver"
 	"github.com/nettoll/nettoll/experiment"
+	"github.com/nettoll/nettoll/filter"
 	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/internal/linux/machine"
 	"github.com/nettoll/nettoll/internal/linux/procfs"
@@ -53,7 +54,8 @@ type diagnosed struct {
 
 // attempt is one way to use a part.
 type attempt struct {
-	What    string `json:"what"` // "one host"
+	What    string `json:"what"`                     // "one host"
+	By      string `json:"implementation,omitempty"` // who did the work, where that is found out only then
 	Works   bool   `json:"works"`
 	LeftOut string `json:"left_out,omitempty"` // why it means nothing; it was not tried then
 	Reason  string `json:"reason,omitempty"`   // why it does not work
@@ -221,17 +223,22 @@ func (t *tries) try(ctx context.Context, d *diagnosed, what string, s control.Sa
 			fmt.Fprintf(t.a.Err, "trying %s %s (%s)\n", d.Kind, d.Name, what)
 		})
 		defer told.Stop()
-		once := func() error {
+		once := func() (map[string]string, error) {
 			ctx, cancel := context.WithTimeoutCause(ctx, tryLimit, fmt.Errorf("it took longer than %v", tryLimit))
 			defer cancel()
 			return control.Try(ctx, s, startLocal)
 		}
-		err := once()
+		who, err := once()
 		result.explain(err)
+		result.By = who[d.Kind]
 		if err != nil && !errors.Is(err, errors.ErrUnsupported) && ctx.Err() == nil {
 			t.mu.Lock()
 			defer t.mu.Unlock()
-			t.again = append(t.again, func() { result.explain(once()) })
+			t.again = append(t.again, func() {
+				who, err := once()
+				result.explain(err)
+				result.By = who[d.Kind]
+			})
 		}
 		return nil
 	})
@@ -258,6 +265,12 @@ func (a *app) tryAll(ctx context.Context) ([]*diagnosed, error) {
 			}
 			t.try(ctx, d, what, s)
 		}
+		t.variants(ctx, d, simple, n)
+	}
+	t.wait()
+	for _, f := range parts.Filters {
+		d := t.add("filter", f.Describe().Name, f.Describe().Implementation)
+		t.filter(ctx, d, simple, f, parts.Networks)
 	}
 	t.wait()
 	// A runtime makes something only where containers have namespaces of their own, which is where there is no baseline.
@@ -301,18 +314,80 @@ func (a *app) tryAll(ctx context.Context) ([]*diagnosed, error) {
 	return t.parts, nil
 }
 
-// excluded returns why a network, with its parameters as by default, means nothing in a lab of so many hosts, "" where it does.
-func excluded(n network.Network, hosts int) string {
+// variants tries a network once with each value of its parameters that is not the default, on one host or, where that means nothing, on two: modes, ways to attach.
+func (t *tries) variants(ctx context.Context, d *diagnosed, s control.Sample, n network.Network) {
+	for _, p := range n.Describe().Params {
+		if p.Quiet || p.Values == nil {
+			continue
+		}
+		for _, value := range p.Values {
+			if value == p.Default {
+				continue
+			}
+			s.Network, s.Params, s.Hosts = n, map[string]string{p.Name: value}, 1
+			if left(n, s.Params, 1) != "" {
+				s.Hosts = 2
+			}
+			if reason := left(n, s.Params, s.Hosts); reason != "" {
+				d.Tried = append(d.Tried, &attempt{What: p.Name + "=" + value, LeftOut: reason})
+				continue
+			}
+			t.try(ctx, d, p.Name+"="+value, s)
+		}
+	}
+}
+
+// filter tries a filter on each network where it can stand, on one host.
+func (t *tries) filter(ctx context.Context, d *diagnosed, s control.Sample, f filter.Filter, networks []network.Network) {
+	fd := f.Describe()
+	ofFilter, err := fd.Params.Resolve("filter "+fd.Name, nil)
+	if err != nil {
+		return // the catalogue's tests would have found it
+	}
+	for _, n := range networks {
+		g, ok := n.(network.Guarded)
+		if !ok {
+			continue
+		}
+		nd := n.Describe()
+		var given map[string]string
+		if left(n, nil, 1) != "" && slices.Contains(nd.Params.Names(), "hairpin") {
+			given = map[string]string{"hairpin": "true"}
+		}
+		params, err := nd.Params.Resolve("network "+nd.Name, given)
+		if err != nil || left(n, given, 1) != "" {
+			continue
+		}
+		at, _ := g.Guarded(params)
+		w := filter.Where{Network: nd.Name, Point: at, Hosts: 1}
+		if x, ok := n.(network.Translator); ok {
+			w.Translated = x.Translates(1, params)
+		}
+		what := "under " + nd.Name
+		if reason := f.Refuse(w, ofFilter); reason != "" {
+			d.Tried = append(d.Tried, &attempt{What: what, LeftOut: reason})
+			continue
+		}
+		s.Network, s.Params, s.Filter, s.Hosts = n, given, f, 1
+		t.try(ctx, d, what, s)
+	}
+}
+
+// left is excluded for a network with some parameters.
+func left(n network.Network, given map[string]string, hosts int) string {
 	x, ok := n.(network.Excluder)
 	if !ok {
 		return ""
 	}
-	params, err := n.Describe().Params.Resolve("", nil)
+	params, err := n.Describe().Params.Resolve("", given)
 	if err != nil {
-		return ""
+		return err.Error()
 	}
 	return x.Exclude(hosts, params)
 }
+
+// excluded returns why a network, with its parameters as by default, means nothing in a lab of so many hosts, "" where it does.
+func excluded(n network.Network, hosts int) string { return left(n, nil, hosts) }
 
 // serves says whether a driver can drive a workload with its parameters as by default, or as the driver needs them.
 func serves(d driver.Driver, w workload.Description) bool {
@@ -449,6 +524,8 @@ func (p *diagnosed) summary() string {
 	var works, fails, out []string
 	for _, t := range p.Tried {
 		switch {
+		case t.Works && t.By != "":
+			works = append(works, t.What+": "+t.By)
 		case t.Works:
 			works = append(works, t.What)
 		case t.LeftOut != "":

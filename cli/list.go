@@ -45,6 +45,10 @@ func (a *app) entries() []entry {
 		d := n.Describe()
 		all = append(all, newEntry("network", d.Name, d.Summary, d.Implementation, d.Params))
 	}
+	for _, f := range a.catalogue.Filters {
+		d := f.Describe()
+		all = append(all, newEntry("filter", d.Name, d.Summary, d.Implementation, d.Params))
+	}
 	for _, r := range a.catalogue.Runtimes {
 		d := r.Describe()
 		all = append(all, newEntry("runtime", d.Name, d.Summary, d.Implementation, nil))

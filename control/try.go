@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/nettoll/nettoll/driver"
 	"github.com/nettoll/nettoll/experiment"
+	"github.com/nettoll/nettoll/filter"
 	"github.com/nettoll/nettoll/internal/linux/thread"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/runtime"
 	"github.com/nettoll/nettoll/workload"
 )
@@ -18,6 +21,8 @@ import (
 // A Sample is the smallest lab in which parts can be tried: one pair, one trial of one workload, every parameter as by default.
 type Sample struct {
 	Network  network.Network
+	Params   map[string]string // of the network, those that are not as by default
+	Filter   filter.Filter     // nil: none
 	Runtime  runtime.Runtime
 	Workload workload.Workload
 	Driver   driver.Driver // nil: nettoll's own engine; else parameters are as it needs them
@@ -33,9 +38,16 @@ const (
 // resolve makes an experiment of a sample.
 func (s Sample) resolve() (*experiment.Resolved, error) {
 	n, w := s.Network.Describe(), s.Workload.Describe()
-	ofNetwork, err := n.Params.Resolve("network "+n.Name, nil)
+	ofNetwork, err := n.Params.Resolve("network "+n.Name, s.Params)
 	if err != nil {
 		return nil, err
+	}
+	var ofFilter part.Params
+	if s.Filter != nil {
+		f := s.Filter.Describe()
+		if ofFilter, err = f.Params.Resolve("filter "+f.Name, nil); err != nil {
+			return nil, err
+		}
 	}
 	var needs map[string]string
 	if s.Driver != nil {
@@ -61,7 +73,7 @@ func (s Sample) resolve() (*experiment.Resolved, error) {
 	}
 	affinity := experiment.Affinities()[0]
 	lab := experiment.Lab{
-		ID: fmt.Sprintf("%s/%s/1", n.Name, placement), Network: s.Network, Params: ofNetwork, Runtime: s.Runtime,
+		ID: fmt.Sprintf("%s/%s/1", n.Name, placement), Network: s.Network, Params: ofNetwork, Filter: s.Filter, Filtering: ofFilter, Runtime: s.Runtime,
 		Placement: placement, Pairs: 1, Affinity: affinity, Hosts: s.Hosts,
 	}
 	cell := experiment.Cell{
@@ -77,47 +89,54 @@ func (s Sample) resolve() (*experiment.Resolved, error) {
 	return &experiment.Resolved{Experiment: e, Labs: []experiment.Lab{lab}, Cells: []experiment.Cell{cell}, Visits: []experiment.Visit{visit}}, nil
 }
 
-// Try builds a sample as a run does, proves that its pair passes packets of full size, has its workload a trial, and removes everything. It
-// returns what did not work: a [linux.UnsupportedError] where the machine lacks something.
+// Try builds a sample as a run does, proves that its pair passes packets of full size and, where there is a filter, nothing else, has its workload a trial, and removes
+// everything. It returns who did the work, by kind of part, where that was found out when it was built, and what did not work: a [linux.UnsupportedError] where the machine lacks something.
 //
 // [linux.UnsupportedError]: https://pkg.go.dev/github.com/nettoll/nettoll/internal/linux#UnsupportedError
-func Try(ctx context.Context, s Sample, start StartHost) error {
+func Try(ctx context.Context, s Sample, start StartHost) (map[string]string, error) {
 	resolved, err := s.resolve()
 	if err != nil {
-		return err
+		return nil, err
+	}
+	if err := Check(resolved.Labs[0]); err != nil {
+		return nil, err
 	}
 	cpus, err := thread.CPUs()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	c := &configurator{resolved: resolved, cpus: cpus, start: start}
 	cells := []int{0}
 	g, failed, err := c.build(ctx, 0, cells)
 	if err != nil {
-		return errors.Join(err, joined(failed))
+		return nil, errors.Join(err, joined(failed))
 	}
 	defer g.close()
 	if len(failed) > 0 {
-		return joined(failed)
+		return nil, joined(failed)
 	}
 	p, silent := g.labs[0].prove(ctx, resolved.Experiment.Tune.MTU)
 	if silent != nil {
-		return silent
+		return nil, silent
 	}
 	if !p.OK {
-		return fmt.Errorf("proof failed: %s: %s", p.Claim, p.Detail)
+		return nil, fmt.Errorf("proof failed: %s: %s", p.Claim, p.Detail)
 	}
 	control := &workloadControl{cells: resolved.Cells, visits: resolved.Visits}
 	trials, err := control.run(ctx, g, []int{0})
 	switch {
 	case err != nil:
-		return err
+		return nil, err
 	case len(trials) == 0:
-		return errors.New("the trial did not end")
+		return nil, errors.New("the trial did not end")
 	case trials[0].failure != "":
-		return errors.New(trials[0].failure)
+		return nil, errors.New(trials[0].failure)
 	}
-	return nil
+	who := map[string]string{}
+	for _, t := range g.labs[0].told {
+		maps.Copy(who, t.Implementations)
+	}
+	return who, nil
 }
 
 // CPUs returns on which CPUs an experiment has its sources and its sinks by default.

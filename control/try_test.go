@@ -34,7 +34,7 @@ func TestSample(t *testing.T) {
 // What the machine lacks stays what it is on its way to who asked; labs that work are a matter of the tests of doctor.
 func TestTryFails(t *testing.T) {
 	s := Sample{Network: bridge.Network{}, Runtime: netns.Runtime{}, Workload: udprr.Workload{}, Hosts: 1}
-	err := Try(t.Context(), s, func(context.Context, string, map[string]*os.File) (LocalHost, error) {
+	_, err := Try(t.Context(), s, func(context.Context, string, map[string]*os.File) (LocalHost, error) {
 		return nil, &linux.UnsupportedError{What: "make namespaces", Missing: "namespaces", Hint: "another kernel"}
 	})
 	u, ok := errors.AsType[*linux.UnsupportedError](err)
