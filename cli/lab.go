@@ -97,7 +97,7 @@ const (
 
 func (a *app) labUpCommand() *cobra.Command {
 	f := &experimentFlags{}
-	var stack, name, placement, pairs string
+	var stack, name, placement string
 	var limit time.Duration
 	cmd := &cobra.Command{
 		Use:   "up [EXPERIMENT.yaml | suite:NAME] --stack NAME",
@@ -118,13 +118,7 @@ As an ordinary user it is built in a user namespace, as run does.`,
 			if limit <= 0 {
 				return usageError{fmt.Errorf("--time %v: want more than 0: a lab is taken down by itself", limit)}
 			}
-			if pairs != "" {
-				f.set = append(f.set, "factors.pairs=["+pairs+"]")
-			}
-			if placement != "" {
-				f.set = append(f.set, "factors.placement=["+placement+"]")
-			}
-			f.set = append(f.set, labLoad)
+			f.placements, f.set = []string{placement}, []string{labLoad}
 			resolved, err := a.resolve(cmd, args, f)
 			if err != nil {
 				return err
@@ -154,7 +148,7 @@ As an ordinary user it is built in a user namespace, as run does.`,
 	}
 	cmd.Flags().StringVar(&stack, "stack", "", "the stack, as in the cells of the experiment")
 	cmd.Flags().StringVar(&placement, "placement", "", "where the two ends of a pair are: same-host, cross-host (default: as in the experiment, the first where the stack is)")
-	cmd.Flags().StringVar(&pairs, "pairs", "", "how many pairs there are (default: as in the experiment, the first number)")
+	cmd.Flags().StringVar(&f.pairs, "pairs", "", "how many pairs there are (default: as in the experiment, the first number)")
 	cmd.Flags().DurationVar(&limit, "time", labTime, "how long it stands, at most")
 	cmd.Flags().StringVar(&name, "name", "", "what the lab is called (default: as the stack)")
 	_ = cmd.RegisterFlagCompletionFunc("stack", func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
@@ -452,7 +446,7 @@ func (a *app) labListCommand() *cobra.Command {
 			if asJSON {
 				e := json.NewEncoder(a.Out)
 				e.SetIndent("", "  ")
-				return e.Encode(slices.Concat([]lab.Entry{}, all))
+				return e.Encode(append([]lab.Entry{}, all...)) // none are []
 			}
 			if len(all) == 0 {
 				fmt.Fprintln(a.Err, "no lab stands (nettoll lab up --stack NAME)")

@@ -23,8 +23,8 @@ const (
 	readyName  = "ready"  // where it says that the lab stands, or why not
 	wantedName = "wanted" // whose end means that nobody wants the lab any more; one byte means that it is to stay
 
-	// takedown is how long an owner may take to end when it is told to. It is killed then, and the hosts with it.
-	takedown = 15 * time.Second
+	// takedown is how long an owner may take to end when it is told to. It is killed then, and the hosts with it, which does no harm: it only hurries.
+	takedown = 5 * time.Second
 )
 
 // verdict is what an owner says when it has built its lab, or has not.

@@ -15,7 +15,7 @@ import (
 	"github.com/nettoll/nettoll/workload/workloadtest"
 )
 
-// The scripts of testdata/script drive the program as a user does in a shell. Those that build something are called run* and doctor*, those that
+// The scripts of testdata/script drive the program as a user does in a shell. Those that build something are called run*, doctor* and lab*, those that
 // send something source*.
 func TestScript(t *testing.T) {
 	scripts(t, func(name string) bool { return !builds(name) && !sends(name) })
@@ -34,7 +34,7 @@ func TestRunScript(t *testing.T) {
 }
 
 func builds(name string) bool {
-	return strings.HasPrefix(name, "run") || strings.HasPrefix(name, "doctor")
+	return strings.HasPrefix(name, "run") || strings.HasPrefix(name, "doctor") || strings.HasPrefix(name, "lab")
 }
 
 func scripts(t *testing.T, wanted func(name string) bool) {
@@ -53,6 +53,8 @@ func scripts(t *testing.T, wanted func(name string) bool) {
 		WorkdirRoot: t.TempDir(), // what it makes elsewhere it leaves where only some scripts run
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("PATH", filepath.Dir(os.Getenv(programEnv))+string(os.PathListSeparator)+env.Getenv("PATH"))
+			env.Setenv("XDG_RUNTIME_DIR", filepath.Join(env.WorkDir, "runtime")) // labs of its own
+			env.Defer(func() { labsDown(t, filepath.Join(env.WorkDir, "runtime")) })
 			return nil
 		},
 		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "made": made},
