@@ -114,6 +114,7 @@ func (a *aggregator) proof(p measure.Proof) {
 
 func (a *aggregator) lab(l measure.Lab) {
 	a.log.Labs = append(a.log.Labs, l)
+	a.run.Tell([]measure.Lab{l})
 	a.write(l)
 }
 

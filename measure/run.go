@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"time"
 )
 
@@ -61,6 +62,25 @@ type Cell struct {
 
 // Governs says whether the cell's primary metric has a part in when the run stops: it is compared with a baseline, and neither a twin nor probed.
 func (c *Cell) Governs() bool { return c.Baseline != "" && !c.Twin && c.Probe == "" }
+
+// Tell gives the cells who did the work of their parts, where that was found out when their labs were built.
+func (r *Run) Tell(labs []Lab) {
+	for _, l := range labs {
+		if len(l.Implementations) == 0 {
+			continue
+		}
+		for i := range r.Cells {
+			if c := &r.Cells[i]; c.Lab == l.Lab {
+				who := maps.Clone(c.Implementation)
+				if who == nil {
+					who = map[string]string{}
+				}
+				maps.Copy(who, l.Implementations)
+				c.Implementation = who
+			}
+		}
+	}
+}
 
 // WriteRun writes run.json, indented, with v set.
 func WriteRun(w io.Writer, run Run) error {

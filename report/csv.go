@@ -31,7 +31,7 @@ func columns() []string {
 		"metric", "unit", "value", "ratio", "ratio_lo", "ratio_hi", "verdict", "blocks", "generations",
 		"difference", "difference_lo", "difference_hi", "adjusted_lo", "adjusted_hi", "floor", "spread", "primary", "baseline", "parameters", "implementation", "limit", "limit_share",
 		"probe", "unprobed", "probe_ratio", "probe_ratio_lo", "probe_ratio_hi", "probe_difference", "probe_difference_lo", "probe_difference_hi",
-		"mix", "lab_pairs")
+		"mix", "lab_pairs", "enforced")
 }
 
 // CSV writes a row for each cell and metric, RFC 4180 with a header. Numbers are bare and in base units; what is not known is empty.
@@ -47,6 +47,9 @@ func columns() []string {
 //	probe, unprobed               what was switched on during the cell's trials, and the same cell without; empty where nothing was
 //	probe_ratio, …                what that costs, in the row of the primary metric: the cell / unprobed, or the cell − unprobed, with its 95 % interval
 //	mix, lab_pairs                in a mix: its members with their shares, separated by spaces, and the pairs of all of them together; else empty
+//	enforced                      where the filter stands: "in the host's forward path"; empty without one
+//
+// What building a lab and changing it cost has rows behind those, with the lab as the cell and no workload: the median over generations.
 func CSV(w io.Writer, _ measure.Run, a measure.Analysis) error {
 	out := csv.NewWriter(w)
 	if err := out.Write(columns()); err != nil {
@@ -58,6 +61,11 @@ func CSV(w io.Writer, _ measure.Run, a measure.Analysis) error {
 	}
 	for _, r := range a.Rows {
 		if err := out.Write(slices.Concat(rowFields(r), probeFields(r, costs), mixFields(r.Cell))); err != nil {
+			return fmt.Errorf("write csv: %w", err)
+		}
+	}
+	for _, f := range a.Labs {
+		if err := out.Write(labFields(f)); err != nil {
 			return fmt.Errorf("write csv: %w", err)
 		}
 	}
@@ -98,12 +106,22 @@ func rowFields(r measure.Row) []string {
 	return append(fields, strconv.FormatBool(r.Metric == r.Cell.Primary), r.Cell.Baseline, pairs(r.Cell.Params), pairs(r.Cell.Implementation), r.Limit, share)
 }
 
+// labFields are a row of what a lab cost.
+func labFields(f measure.LabFigure) []string {
+	values := map[string]string{"cell": f.Lab, "metric": f.Metric, "unit": f.Unit, "value": bare(f.Value), "generations": strconv.Itoa(f.Generations)}
+	var fields []string
+	for _, c := range columns() {
+		fields = append(fields, values[c])
+	}
+	return fields
+}
+
 // mixFields are the last columns of a row.
 func mixFields(c *measure.Cell) []string {
 	if c.Mix == nil {
-		return []string{"", ""}
+		return []string{"", "", c.Enforced}
 	}
-	return []string{strings.Join(c.Mix, " "), strconv.Itoa(c.LabPairs)}
+	return []string{strings.Join(c.Mix, " "), strconv.Itoa(c.LabPairs), c.Enforced}
 }
 
 // probeFields are the columns of a row before those.

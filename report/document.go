@@ -70,6 +70,9 @@ func (v *view) document(c charts, sections []Section) document {
 	if s, ok := v.probeSection(); ok {
 		d.sections = append(d.sections, part{title: s.Title, id: "probe", blocks: s.Blocks})
 	}
+	if s, ok := v.labSection(); ok {
+		d.sections = append(d.sections, part{title: s.Title, id: "labs", blocks: s.Blocks})
+	}
 	d.sections = append(d.sections, v.proofPart())
 	if len(v.a.Failed) > 0 {
 		d.sections = append(d.sections, part{title: "What failed", id: "failed", lists: items(v.failureTexts(), Bad)})

@@ -46,6 +46,7 @@ type rowLine struct {
 	Mix            []string          `json:"mix,omitempty"`
 	LabPairs       int               `json:"lab_pairs,omitempty"`
 	Implementation map[string]string `json:"implementation,omitempty"`
+	Enforced       string            `json:"enforced,omitempty"`
 	Metric         string            `json:"metric"`
 	Unit           string            `json:"unit"`
 	Primary        bool              `json:"primary"`
@@ -65,6 +66,17 @@ type rowLine struct {
 	Verdict        measure.Verdict   `json:"verdict"`
 	Blocks         int               `json:"blocks"`
 	Generations    int               `json:"generations"`
+}
+
+type labLine struct {
+	Type        string  `json:"type"` // "lab"
+	Lab         string  `json:"lab"`
+	Metric      string  `json:"metric"`
+	Unit        string  `json:"unit"`
+	Value       float64 `json:"value"` // the median over generations
+	Least       float64 `json:"least"`
+	Most        float64 `json:"most"`
+	Generations int     `json:"generations"`
 }
 
 type probeLine struct {
@@ -92,7 +104,7 @@ type failedLine struct {
 }
 
 // JSONL writes one JSON object a line, told apart by the field type: first the "run" (name, design, versions, facts of the machine, and how much
-// was measured), then a "row" for each cell and metric with the fields of [CSV], a "probe" for each probed cell, what that cost, and last whatever there
+// was measured), then a "row" for each cell and metric with the fields of [CSV], a "probe" for each probed cell, what that cost, a "lab" for what building each lab cost in each metric, and last whatever there
 // is of "failed" cells, "warning", "proof" and "fact", the last three as in the records. A number that is not known is left out.
 func JSONL(w io.Writer, run measure.Run, a measure.Analysis) error {
 	out := json.NewEncoder(w)
@@ -115,6 +127,9 @@ func lines(run measure.Run, a measure.Analysis) []any {
 	}
 	for _, p := range a.Probes {
 		list = append(list, newProbeLine(p))
+	}
+	for _, f := range a.Labs {
+		list = append(list, labLine{"lab", f.Lab, f.Metric, f.Unit, f.Value, f.Least, f.Most, f.Generations})
 	}
 	for _, f := range a.Failed {
 		list = append(list, failedLine{"failed", f.Cell, f.Reason, f.Trials})
@@ -139,7 +154,7 @@ func newRowLine(r measure.Row) rowLine {
 	line := rowLine{
 		Type: "row", Cell: c.ID, Baseline: c.Baseline, Twin: c.Twin, Probe: c.Probe, Unprobed: c.Unprobed, Group: c.Group, Network: c.Network, Filter: c.Filter, Tunnel: c.Tunnel,
 		Encryption: c.Encryption, Runtime: c.Runtime, Placement: c.Placement, Pairs: c.Pairs, Family: c.Family, Affinity: c.Affinity,
-		Workload: c.Workload, Params: c.Params, Mix: c.Mix, LabPairs: c.LabPairs, Implementation: c.Implementation, Metric: r.Metric, Unit: r.Unit, Primary: r.Metric == c.Primary,
+		Workload: c.Workload, Params: c.Params, Mix: c.Mix, LabPairs: c.LabPairs, Implementation: c.Implementation, Enforced: c.Enforced, Metric: r.Metric, Unit: r.Unit, Primary: r.Metric == c.Primary,
 		Value: known(r.Value), AdjustedLo: known(r.AdjLo), AdjustedHi: known(r.AdjHi), Floor: known(math.Expm1(r.Floor)),
 		Limit: r.Limit, LimitShare: r.LimitShare, Verdict: r.Verdict, Blocks: r.Blocks, Generations: r.Generations,
 	}

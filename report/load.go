@@ -52,6 +52,7 @@ func Load(dir string) (*Data, []measure.Problem, error) {
 	if err != nil { // of the disk: what came before it is a result all the same
 		problems = append(problems, measure.Problem{Text: err.Error()})
 	}
+	run.Tell(log.Labs)
 	d := &Data{Run: run, Log: log, Analysis: measure.Analyze(run, log)}
 	if n := len(problems); n > 0 {
 		text := fmt.Sprintf("%d lines of %s could not be used, the first of them %v", n, recordsFile, problems[0])

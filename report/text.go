@@ -42,6 +42,9 @@ func Text(w io.Writer, run measure.Run, a measure.Analysis, o Options) error {
 	if s, ok := v.probeSection(); ok {
 		v.section(s)
 	}
+	if s, ok := v.labSection(); ok {
+		v.section(s)
+	}
 	v.extent()
 	v.failures()
 	v.warnings()
@@ -313,6 +316,9 @@ func (g *group) implementationTexts() []string {
 			if by := c.Implementation[kind]; by != "kernel" {
 				list = append(list, printable(kind+" by "+by))
 			}
+		}
+		if c.Enforced != "" {
+			list = append(list, "filter enforced "+printable(c.Enforced))
 		}
 		if len(list) > 0 {
 			texts = append(texts, name(c)+": "+strings.Join(list, ", "))

@@ -1,0 +1,51 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/nettoll/nettoll/measure"
+)
+
+// labSection has what building the labs cost and, where there are filters or filled tables, what changing them does; false where labs have nothing to tell but how
+// long they took to build and not everything is asked for.
+func (v *view) labSection() (Section, bool) {
+	more := slices.ContainsFunc(v.a.Labs, func(f measure.LabFigure) bool { return f.Metric != setupTime })
+	if len(v.a.Labs) == 0 || !more && !v.all {
+		return Section{}, false
+	}
+	s := Section{Title: "Building and changing"}
+	text := "What each lab cost to build, once a generation: the median, and in brackets the smallest and the largest. Setup is the whole lab with hosts, containers and workers."
+	if more {
+		text += " Memory is what the kernel of the whole machine holds more than before; beside other work it is a guess."
+	}
+	s.Blocks = append(s.Blocks, Block{Text: text, Tone: Quiet})
+	t := &Table{Columns: []Column{{"", false}}}
+	var metrics []string
+	for _, m := range measure.Metrics() {
+		if slices.ContainsFunc(v.a.Labs, func(f measure.LabFigure) bool { return f.Metric == m.Name }) {
+			metrics = append(metrics, m.Name)
+			t.Columns = append(t.Columns, Column{label(m.Name), true})
+		}
+	}
+	rows := map[string]int{}
+	for _, f := range v.a.Labs {
+		i, known := rows[f.Lab]
+		if !known {
+			i = len(t.Rows)
+			rows[f.Lab] = i
+			row := make([]Field, 1+len(metrics))
+			row[0] = Field{Text: printable(f.Lab)}
+			t.Rows = append(t.Rows, row)
+		}
+		text := number(f.Value, f.Unit)
+		if f.Generations > 1 {
+			text += fmt.Sprintf(" [%s, %s]", number(f.Least, f.Unit), number(f.Most, f.Unit))
+		}
+		t.Rows[i][1+slices.Index(metrics, f.Metric)] = Field{Text: text}
+	}
+	s.Blocks = append(s.Blocks, Block{Table: t})
+	return s, true
+}
+
+const setupTime = "setup_time"
