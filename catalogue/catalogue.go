@@ -15,6 +15,8 @@ import (
 	"github.com/nettoll/nettoll/driver/wrk"
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/filter"
+	"github.com/nettoll/nettoll/filter/ipset"
+	"github.com/nettoll/nettoll/filter/iptables"
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/network/bridge"
@@ -63,7 +65,10 @@ func New() Catalogue {
 			nat.Network{},
 			macvlan.Network{},
 		},
-		Filters: []filter.Filter{},
+		Filters: []filter.Filter{
+			iptables.Filter{},
+			ipset.Filter{},
+		},
 		Runtimes: []runtime.Runtime{
 			netns.Runtime{},
 		},

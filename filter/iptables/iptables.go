@@ -1,0 +1,68 @@
+package iptables
+
+import (
+	"context"
+
+	"github.com/nettoll/nettoll/filter"
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux/iptables"
+	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/part"
+)
+
+// variant is the name of the parameter.
+const variant = "variant"
+
+// Filter is the filter "iptables".
+type Filter struct{}
+
+// Describe says what it is. The default is the variant that the command iptables stands for in Debian (update-alternatives) and most others today.
+func (Filter) Describe() filter.Description {
+	return filter.Description{
+		Name:           "iptables",
+		Summary:        "rules of iptables, one after another: where the host forwards, at its bridge by br_netfilter, or inside each container",
+		Implementation: "kernel",
+		Params: append(filter.Params(), part.Param{
+			Name: variant, Default: iptables.NFT, Summary: "which of the kernel's two tables it speaks to, nf_tables or ip_tables", Values: []string{iptables.NFT, iptables.Legacy},
+		}),
+		Fragments: func(p part.Params) filter.Fragments {
+			if p.On(filter.Stateful) {
+				return filter.Reassembled
+			}
+			return filter.ByAddress
+		},
+		Steps: map[string]func() host.Step{Rules{}.Kind(): func() host.Step { return new(Rules) }},
+	}
+}
+
+// Refuse says where packets do not pass iptables.
+func (Filter) Refuse(w filter.Where, _ part.Params) string {
+	switch w.Point {
+	case network.AtBridge, network.AtForward, network.InContainer:
+		return ""
+	}
+	return "under " + w.Network + " packets do not pass iptables: they are forwarded " + w.Point.String()
+}
+
+// Check wants the programs.
+func (Filter) Check(p part.Params) error { return iptables.Check(p[variant]) }
+
+// Build returns the step that loads the rules, and at a bridge those that let it ask iptables.
+func (Filter) Build(s filter.Site) ([]host.Step, error) {
+	rules := Rules{Variant: s.Params[variant], Point: s.Point, List: s.List}
+	if s.Point == network.InContainer {
+		for _, c := range s.Containers {
+			rules.Inside = append(rules.Inside, Inside{NS: c.Namespace, IPv4: c.IPv4, IPv6: c.IPv6})
+		}
+	}
+	var steps []host.Step
+	if s.Point == network.AtBridge {
+		for _, family := range []string{"ip", "ip6"} { // whether the kernel has it is the next step's to say
+			steps = append(steps, host.Sysctl{Key: "net.bridge.bridge-nf-call-" + family + "tables", Value: "1", IfPresent: true})
+		}
+	}
+	return append(steps, rules), nil
+}
+
+// Measure notes what a change costs.
+func (r Rules) Measure(ctx context.Context, k *host.Kernel) error { return filter.Measure(ctx, k, r) }

@@ -1,0 +1,115 @@
+package iptables_test
+
+import (
+	"fmt"
+	"maps"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/nettoll/nettoll/filter"
+	"github.com/nettoll/nettoll/filter/filtertest"
+	"github.com/nettoll/nettoll/filter/iptables"
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/network/bridge"
+	"github.com/nettoll/nettoll/network/macvlan"
+	"github.com/nettoll/nettoll/network/routed"
+)
+
+// run runs a program in a namespace of a host.
+func run(k *host.Kernel, ns string, args ...string) (out string, err error) {
+	err = k.Do(ns, func() error {
+		b, err := exec.Command(args[0], args[1:]...).CombinedOutput()
+		if out = string(b); err != nil {
+			return fmt.Errorf("%s: %w: %s", args, err, out)
+		}
+		return nil
+	})
+	return out, err
+}
+
+// state is what iptables-save prints in both families, without comments and counters.
+func state(variant string) func(k *host.Kernel, ns string) (string, error) {
+	figures := regexp.MustCompile(`(?m)^#.*\n| \[\d+:\d+\]`)
+	return func(k *host.Kernel, ns string) (string, error) {
+		var all string
+		for _, ip := range []string{"iptables-", "ip6tables-"} {
+			args := []string{ip + variant + "-save"}
+			if variant == "legacy" {
+				args = append(args, "-t", "filter") // which makes the table
+			}
+			out, err := run(k, ns, args...)
+			if err != nil {
+				return "", err
+			}
+			all += figures.ReplaceAllString(out, "")
+		}
+		return all, nil
+	}
+}
+
+// tampers change the rules behind the back of the plan. What else is noticed is a matter of internal/linux/iptables.
+func tampers(variant string) []filtertest.Tamper {
+	var list []filtertest.Tamper
+	for _, c := range []struct{ ip, args string }{
+		{"iptables-", "-D nettoll-HOOK 1"},
+		{"ip6tables-", "-D nettoll-HOOK 1"},
+		{"iptables-", "-I HOOK -j ACCEPT"},
+		{"ip6tables-", "-P HOOK ACCEPT"},
+	} {
+		program := c.ip + variant
+		list = append(list, filtertest.Tamper{Text: program + " " + c.args, Do: func(k *host.Kernel, s filter.Site) error {
+			ns, hook := "", "FORWARD"
+			if s.Point == network.InContainer {
+				ns, hook = s.Containers[0].Namespace, "OUTPUT"
+			}
+			if strings.Contains(c.args, "nettoll") {
+				hook = strings.ToLower(hook)
+			}
+			_, err := run(k, ns, append([]string{program}, strings.Fields(strings.Replace(c.args, "HOOK", hook, 1))...)...)
+			return err
+		}})
+	}
+	return list
+}
+
+func TestConformance(t *testing.T) {
+	stateless, stateful := map[string]string{"rules": "3"}, map[string]string{"stateful": "true", "rules": "2", "fillers": "after"}
+	for _, c := range []struct {
+		variant string
+		on      []filtertest.On
+		with    map[string]string
+	}{
+		{"nft", []filtertest.On{{Network: bridge.Network{}}, {Network: routed.Network{}}}, stateless},
+		{"nft", []filtertest.On{{Network: bridge.Network{}, Hosts: 2}, {Network: macvlan.Network{}}}, stateful},
+		{"legacy", []filtertest.On{{Network: macvlan.Network{}}}, stateless},
+		{"legacy", []filtertest.On{{Network: bridge.Network{}}}, stateful},
+	} {
+		t.Run(c.variant, func(t *testing.T) {
+			t.Parallel()
+			with := maps.Clone(c.with)
+			with["variant"] = c.variant
+			filtertest.Conformance(t, filtertest.Subject{Filter: iptables.Filter{}, State: state(c.variant), Tampers: tampers(c.variant)}, c.on, with)
+		})
+	}
+}
+
+func TestRefuse(t *testing.T) {
+	for _, c := range []struct {
+		network string
+		at      network.Point
+		want    string
+	}{
+		{"bridge", network.AtBridge, ""},
+		{"nat", network.AtForward, ""},
+		{"macvlan", network.InContainer, ""},
+		{"ovs", network.AtOpenFlow, "under ovs packets do not pass iptables: they are forwarded by OpenFlow in the host's Open vSwitch"},
+		{"ebpf", network.AtTCX, "under ebpf packets do not pass iptables: they are forwarded on tcx at the host's end of each container's link"},
+	} {
+		if got := (iptables.Filter{}).Refuse(filter.Where{Network: c.network, Point: c.at, Hosts: 1}, nil); got != c.want {
+			t.Errorf("Refuse %s = %q, want %q", c.at, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,166 @@
+package ipset
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"math/bits"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nettoll/nettoll/internal/linux"
+)
+
+// Type is the type of the sets: two addresses, and a protocol with a port or the type of a message in between.
+const Type = "hash:ip,port,ip"
+
+// A Set is a set of that type.
+type Set struct {
+	Name string
+	V6   bool
+	// Entries are written as by ipset(8): "10.1.1.0,udp:20000,10.1.1.1". No two are the same.
+	Entries []string
+}
+
+// A Difference is something that is not in a set as it should be.
+type Difference struct {
+	// What differs: `entry "…" of set a`.
+	What string
+	// Want is what should be, Got what is.
+	Want, Got string
+}
+
+const (
+	present = "present"
+	absent  = "absent"
+)
+
+// Check wants the program.
+func Check() error {
+	if _, err := exec.LookPath("ipset"); err != nil {
+		return &linux.UnsupportedError{What: "use ipset", Missing: `program "ipset"`, Hint: "install the package ipset, or use the filter nftables, which has sets of its own", Err: err}
+	}
+	return nil
+}
+
+func (s Set) family() string {
+	if s.V6 {
+		return "inet6"
+	}
+	return "inet"
+}
+
+// Sizes of sets: that of the hash table is in buckets, from its default on (IPSET_DEFAULT_HASHSIZE, include/linux/netfilter/ipset/ip_set_hash.h) to one an entry, so that it need not
+// grow while it is loaded; the most entries that a set may have (IPSET_DEFAULT_MAXELEM), and how many can be added to a full list at least.
+const (
+	leastBuckets = 1024
+	mostEntries  = 65536
+	room         = 4096
+)
+
+// text are the sets as "ipset restore" reads them.
+func text(sets []Set) string {
+	var b strings.Builder
+	for _, s := range sets {
+		n := len(s.Entries)
+		buckets := max(leastBuckets, 1<<bits.Len(uint(max(1, n)-1)))
+		fmt.Fprintf(&b, "create %s %s family %s hashsize %d maxelem %d\n", s.Name, Type, s.family(), buckets, max(mostEntries, n+room))
+	}
+	for _, s := range sets {
+		for _, e := range s.Entries {
+			b.WriteString("add " + s.Name + " " + e + "\n")
+		}
+	}
+	return b.String()
+}
+
+// normal writes an entry in one way of several: versions differ in the names of ICMPv6 and of messages.
+func normal(entry string) string {
+	f := strings.Split(entry, ",")
+	if len(f) != 3 {
+		return entry
+	}
+	protocol, rest, ok := strings.Cut(f[1], ":")
+	if !ok {
+		return entry
+	}
+	switch protocol {
+	case "ipv6-icmp":
+		protocol = "icmpv6"
+	case "17":
+		protocol = "udp"
+	case "6":
+		protocol = "tcp"
+	}
+	switch protocol + " " + rest {
+	case "icmp 8/0", "icmpv6 128/0":
+		rest = "echo-request"
+	case "icmp 0/0", "icmpv6 129/0":
+		rest = "echo-reply"
+	}
+	f[1] = protocol + ":" + rest
+	return strings.Join(f, ",")
+}
+
+// Parse reads what "ipset save" prints of one set, entries as [normal] writes them. The kind is its type and family: "hash:ip,port,ip inet".
+func Parse(r io.Reader, name string) (kind string, entries []string, err error) {
+	s := bufio.NewScanner(r)
+	for n := 1; s.Scan(); n++ {
+		f := strings.Fields(s.Text())
+		switch {
+		case len(f) == 0:
+		case len(f) >= 3 && f[0] == "create" && f[1] == name:
+			kind = f[2]
+			if i := slices.Index(f, "family"); i > 0 && i+1 < len(f) {
+				kind += " " + f[i+1]
+			}
+		case len(f) >= 3 && f[0] == "add" && f[1] == name:
+			entries = append(entries, normal(f[2]))
+		default:
+			return "", nil, fmt.Errorf("line %d, %q: nothing of set %s", n, s.Text(), name)
+		}
+	}
+	if err := s.Err(); err != nil {
+		return "", nil, err
+	}
+	if kind == "" {
+		return "", nil, fmt.Errorf("set %s is not there", name)
+	}
+	return kind, entries, nil
+}
+
+// maxDifferences is how many entries are named.
+const maxDifferences = 5
+
+// compare returns what differs between a set and what was read of it.
+func (s Set) compare(kind string, entries []string) []Difference {
+	var list []Difference
+	if want := Type + " " + s.family(); kind != want {
+		list = append(list, Difference{"type of set " + s.Name, want, kind})
+	}
+	there := make(map[string]bool, len(entries))
+	for _, e := range entries {
+		there[e] = true
+	}
+	for _, e := range s.Entries {
+		e = normal(e)
+		if !there[e] && len(list) < maxDifferences {
+			list = append(list, Difference{fmt.Sprintf("entry %q of set %s", e, s.Name), present, absent})
+		}
+		delete(there, e)
+	}
+	more := make([]string, 0, len(there))
+	for e := range there {
+		more = append(more, e)
+	}
+	slices.Sort(more)
+	for _, e := range more[:min(len(more), maxDifferences)] {
+		list = append(list, Difference{fmt.Sprintf("entry %q of set %s", e, s.Name), absent, present})
+	}
+	if len(entries) != len(s.Entries) {
+		list = append(list, Difference{"entries of set " + s.Name, strconv.Itoa(len(s.Entries)), strconv.Itoa(len(entries))})
+	}
+	return list
+}

@@ -1,0 +1,209 @@
+package iptables
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A Difference is something that is not in a table as it should be.
+type Difference struct {
+	// What differs: `rule 3 of chain FORWARD`.
+	What string
+	// Want is what should be, Got what is.
+	Want, Got string
+}
+
+const (
+	present = "present"
+	absent  = "absent"
+	none    = "none"
+)
+
+// Parse reads what iptables-save(8) prints of the table "filter". Of other tables it reads nothing, and without the table it returns an empty one. Rules are
+// as [normal] writes them.
+func Parse(r io.Reader) (Table, error) {
+	var t Table
+	places := map[string]int{}
+	inside := false
+	s := bufio.NewScanner(r)
+	s.Buffer(nil, 1<<20)
+	for n := 1; s.Scan(); n++ {
+		line := strings.TrimSpace(s.Text())
+		switch {
+		case line == "" || line[0] == '#':
+		case line[0] == '*':
+			inside = line == "*"+name
+		case line == "COMMIT":
+			inside = false
+		case !inside:
+		case line[0] == ':':
+			f := strings.Fields(line[1:])
+			if len(f) < 2 {
+				return Table{}, fmt.Errorf("line %d, %q: no chain with a policy", n, line)
+			}
+			c := Chain{Name: f[0], Policy: f[1]}
+			if c.Policy == "-" {
+				c.Policy = ""
+			}
+			if _, twice := places[c.Name]; twice {
+				return Table{}, fmt.Errorf("line %d, %q: a second chain of that name", n, line)
+			}
+			places[c.Name] = len(t.Chains)
+			t.Chains = append(t.Chains, c)
+		default:
+			rest, ok := strings.CutPrefix(line, "-A ")
+			chain, spec, _ := strings.Cut(rest, " ")
+			at, known := places[chain]
+			if !ok || !known {
+				return Table{}, fmt.Errorf("line %d, %q: no rule of a chain that was named", n, line)
+			}
+			t.Chains[at].Rules = append(t.Chains[at].Rules, normal(spec))
+		}
+	}
+	return t, s.Err()
+}
+
+// normal writes a rule in one way of several: without the matches that a protocol brings along, with the protocols' names and the shortest form of addresses, and with
+// states in order. Versions and variants differ in these.
+func normal(rule string) string {
+	f := strings.Fields(rule)
+	out := f[:0]
+	for i := 0; i < len(f); i++ {
+		if i+1 == len(f) {
+			out = append(out, f[i])
+			break
+		}
+		word, value := f[i], f[i+1]
+		switch word {
+		case "-m":
+			if slices.Contains([]string{"udp", "tcp", "icmp", "icmp6", "icmpv6"}, value) {
+				i++
+				continue
+			}
+		case "-p":
+			switch value {
+			case "17":
+				value = "udp"
+			case "6":
+				value = "tcp"
+			case "1":
+				value = "icmp"
+			case "58", "icmpv6":
+				value = "ipv6-icmp"
+			}
+		case "-s", "-d":
+			for _, whole := range []string{"/32", "/128"} {
+				if address, ok := strings.CutSuffix(value, whole); ok && strings.Contains(address, ":") == (whole == "/128") {
+					value = address
+				}
+			}
+		case "--ctstate":
+			states := strings.Split(value, ",")
+			slices.Sort(states)
+			value = strings.Join(states, ",")
+		default:
+			out = append(out, word)
+			continue
+		}
+		out = append(out, word, value)
+		i++
+	}
+	return strings.Join(out, " ")
+}
+
+// compare returns what differs between two tables; of each chain the first rule that does.
+func compare(want, got Table) []Difference {
+	var list []Difference
+	rest := map[string]Chain{}
+	for _, c := range got.Chains {
+		rest[c.Name] = c
+	}
+	for _, c := range want.Chains {
+		there, ok := rest[c.Name]
+		delete(rest, c.Name)
+		if !ok {
+			list = append(list, Difference{"chain " + c.Name, present, absent})
+			continue
+		}
+		list = append(list, c.compare(there)...)
+	}
+	for _, c := range got.Chains {
+		if _, left := rest[c.Name]; !left {
+			continue
+		}
+		if c.Policy == "" {
+			list = append(list, Difference{"chain " + c.Name, absent, present})
+			continue
+		}
+		list = append(list, Chain{Name: c.Name, Policy: "ACCEPT"}.compare(c)...)
+	}
+	return list
+}
+
+func (c Chain) compare(got Chain) []Difference {
+	var list []Difference
+	if c.Policy != got.Policy {
+		list = append(list, Difference{"policy of chain " + c.Name, c.Policy, got.Policy})
+	}
+	for i := range max(len(c.Rules), len(got.Rules)) {
+		w, g := none, none
+		if i < len(c.Rules) {
+			w = normal(c.Rules[i])
+		}
+		if i < len(got.Rules) {
+			g = got.Rules[i]
+		}
+		if w != g {
+			list = append(list, Difference{fmt.Sprintf("rule %d of chain %s", i+1, c.Name), w, g})
+			break
+		}
+	}
+	if len(c.Rules) != len(got.Rules) {
+		list = append(list, Difference{"rules of chain " + c.Name, strconv.Itoa(len(c.Rules)), strconv.Itoa(len(got.Rules))})
+	}
+	return list
+}
+
+// Counters are what a hook has let pass and what it has dropped, in packets.
+type Counters struct{ Allowed, Refused uint64 }
+
+// ParseCounters reads what "iptables -S HOOK -v" prints of a hook of an [Allowlist]: allowed are packets of known connections, and those that were asked about and not dropped
+// in the end.
+func ParseCounters(r io.Reader, hook string) (Counters, error) {
+	var passed, asked, dropped uint64
+	found := 0
+	s := bufio.NewScanner(r)
+	for s.Scan() {
+		f := strings.Fields(s.Text())
+		c := slices.Index(f, "-c")
+		if len(f) < 2 || f[0] != "-A" || f[1] != hook || c < 0 || c+1 >= len(f) {
+			continue
+		}
+		packets, err := strconv.ParseUint(f[c+1], 10, 64)
+		if err != nil {
+			return Counters{}, fmt.Errorf("counters of chain %s: %q: %w", hook, s.Text(), err)
+		}
+		rule := normal(strings.Join(slices.Delete(f, c, min(c+3, len(f)))[2:], " "))
+		switch rule {
+		case normal(known):
+			passed = packets
+		case "-j " + OwnChain(hook):
+			asked = packets
+			found++
+		case refused:
+			dropped = packets
+			found++
+		}
+	}
+	if err := s.Err(); err != nil {
+		return Counters{}, fmt.Errorf("counters of chain %s: %w", hook, err)
+	}
+	if found != 2 {
+		return Counters{}, fmt.Errorf("counters of chain %s: its rules are not there", hook)
+	}
+	return Counters{Allowed: passed + asked - min(asked, dropped), Refused: dropped}, nil
+}

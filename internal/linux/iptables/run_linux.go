@@ -1,0 +1,241 @@
+package iptables
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/nftables"
+	"golang.org/x/sys/unix"
+
+	"github.com/nettoll/nettoll/internal/linux"
+	"github.com/nettoll/nettoll/internal/linux/process"
+)
+
+// Load puts a table into a namespace whose own is empty, in one transaction: all of it or nothing. What the kernel does not have is a [linux.UnsupportedError].
+func (t Tool) Load(want Table) error {
+	there, err := t.there()
+	if err == nil && there {
+		var list []Difference
+		if list, err = t.Compare(Table{}); err == nil && len(list) > 0 {
+			err = fmt.Errorf("%s: want %s, got %s: %w", list[0].What, list[0].Want, list[0].Got, fs.ErrExist)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("load %s: %w", t.what(), err)
+	}
+	text := want.text()
+	_, err = t.run("restore", text, "--wait")
+	if errors.Is(err, errTooLong) {
+		err = t.pieces(want)
+	}
+	if err != nil {
+		return t.explain(fmt.Errorf("load %s: %w", t.what(), err), text)
+	}
+	return nil
+}
+
+// piece is how many rules go into a message of a process that may not have a larger buffer: one takes about 600 bytes, and net.core.wmem_max is at least 200 kB. Only
+// root of the first user namespace may go beyond (SO_SNDBUFFORCE, socket(7)).
+const piece = 250
+
+// pieces loads a table in several transactions. All is dropped from the first on.
+func (t Tool) pieces(want Table) error {
+	var first Table
+	for _, c := range want.Chains {
+		if c.Policy == "" {
+			c.Rules = nil
+		}
+		first.Chains = append(first.Chains, c)
+	}
+	if _, err := t.run("restore", first.text(), "--wait"); err != nil {
+		return err
+	}
+	for _, c := range want.Chains {
+		if c.Policy != "" {
+			continue
+		}
+		for rules := range slices.Chunk(c.Rules, piece) {
+			lines := make([]string, len(rules))
+			for i, r := range rules {
+				lines[i] = "-A " + c.Name + " " + r
+			}
+			if err := t.Change(lines); err != nil {
+				return errors.Join(err, t.Unload())
+			}
+		}
+	}
+	return nil
+}
+
+// Change adds and deletes rules, in one transaction. Lines are those of iptables-restore(8): "-A CHAIN RULE", "-I CHAIN RULE", "-D CHAIN RULE".
+func (t Tool) Change(lines []string) error {
+	if len(lines) == 0 {
+		return nil
+	}
+	if _, err := t.run("restore", "*"+name+"\n"+strings.Join(lines, "\n")+"\nCOMMIT\n", "--wait", "--noflush"); err != nil {
+		return fmt.Errorf("change %s: %w", t.what(), err)
+	}
+	return nil
+}
+
+// Compare reads the table back and returns what differs.
+func (t Tool) Compare(want Table) ([]Difference, error) {
+	out, err := t.run("save", "", "-t", name)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", t.what(), err)
+	}
+	got, err := Parse(bytes.NewReader(out))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", t.what(), err)
+	}
+	return compare(want, got), nil
+}
+
+// Unload empties the table, and removes it where tables can be removed. One that is gone is no error.
+func (t Tool) Unload() error {
+	there, err := t.there()
+	switch {
+	case err == nil && !there:
+		return nil
+	case err != nil:
+	case t.Variant == NFT:
+		err = t.remove()
+	default:
+		empty := Table{}
+		for _, c := range []string{"INPUT", "FORWARD", "OUTPUT"} {
+			empty.Chains = append(empty.Chains, Chain{Name: c, Policy: "ACCEPT"})
+		}
+		_, err = t.run("restore", empty.text(), "--wait")
+	}
+	if err != nil {
+		return fmt.Errorf("empty %s: %w", t.what(), err)
+	}
+	return nil
+}
+
+// Counters reads what a hook has seen.
+func (t Tool) Counters(hook string) (Counters, error) {
+	out, err := t.run("", "", "-S", hook, "-v")
+	if err != nil {
+		return Counters{}, fmt.Errorf("counters of chain %s: %w", hook, err)
+	}
+	return ParseCounters(bytes.NewReader(out), hook)
+}
+
+// Version returns what the programs say of themselves: "iptables v1.8.9 (nf_tables)".
+func (t Tool) Version() (string, error) {
+	out, err := t.run("", "", "--version")
+	return strings.TrimSpace(string(out)), err
+}
+
+// there says whether the namespace has the table at all, without making it: programs do when they look.
+func (t Tool) there() (bool, error) {
+	if t.Variant == NFT {
+		c, err := nftables.New()
+		if err != nil {
+			return false, err
+		}
+		tables, err := c.ListTablesOfFamily(t.family())
+		if errors.Is(err, unix.EPROTONOSUPPORT) || errors.Is(err, unix.EAFNOSUPPORT) {
+			return false, &linux.UnsupportedError{What: "use " + t.program(""), Missing: "nftables (CONFIG_NF_TABLES)", Hint: "use the variant legacy", Err: err}
+		}
+		return slices.ContainsFunc(tables, func(t *nftables.Table) bool { return t.Name == name }), err
+	}
+	file := "/proc/thread-self/net/ip_tables_names"
+	if t.V6 {
+		file = "/proc/thread-self/net/ip6_tables_names"
+	}
+	data, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) { // the module may come when it is needed
+		return false, nil
+	}
+	return slices.Contains(strings.Fields(string(data)), name), err
+}
+
+func (t Tool) remove() error {
+	c, err := nftables.New()
+	if err != nil {
+		return err
+	}
+	c.DelTable(&nftables.Table{Family: t.family(), Name: name})
+	if err := c.Flush(); !errors.Is(err, unix.ENOENT) {
+		return err
+	}
+	return nil
+}
+
+func (t Tool) family() nftables.TableFamily {
+	if t.V6 {
+		return nftables.TableFamilyIPv6
+	}
+	return nftables.TableFamilyIPv4
+}
+
+// errTooLong is that a transaction does not fit into the buffer of a socket.
+var errTooLong = errors.New("the transaction is too long")
+
+// run runs a program to its end and returns what it printed. The calling thread is locked.
+func (t Tool) run(does, input string, args ...string) ([]byte, error) {
+	program := t.program(does)
+	path, err := exec.LookPath(program)
+	if err != nil {
+		return nil, &linux.UnsupportedError{What: "run " + program, Missing: fmt.Sprintf("program %q", program), Hint: "install the package iptables", Err: err}
+	}
+	cmd := exec.Command(path, args...)
+	cmd.Args[0] = program
+	var stdout, stderr bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), &stdout, &stderr
+	err = process.RunHere(cmd, process.Options{})
+	if err == nil {
+		return stdout.Bytes(), nil
+	}
+	said := strings.Join(strings.FieldsFunc(stderr.String(), func(r rune) bool { return r == '\n' }), "; ")
+	if strings.Contains(said, "Message too long") || strings.Contains(said, "No buffer space") {
+		err = errTooLong
+	}
+	return nil, fmt.Errorf("%s: %w: %s", program, err, said)
+}
+
+// explain turns what a program says of a kernel without something into a [linux.UnsupportedError].
+func (t Tool) explain(err error, text string) error {
+	var missing, hint string
+	said := err.Error()
+	has := func(words ...string) bool {
+		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(said, w) })
+	}
+	switch {
+	case has("you must be root", "Operation not permitted", "Permission denied"):
+		missing, hint = "CAP_NET_ADMIN", "run it as root"
+	case has("an't initialize"):
+		missing, hint = t.what(), "load the kernel's modules for it, or use the other variant or the filter nftables"
+	case has("No chain/target/match", "ouldn't load match", "ot supported", "No such file or directory", "missing kernel module", "nvalid argument"):
+		missing, hint = lacking(said, text), "load the kernel's modules for it, or use the filter nftables"
+	default:
+		return err
+	}
+	return &linux.UnsupportedError{What: "load " + t.what(), Missing: missing, Hint: hint, Err: err}
+}
+
+// lacking names the matches of the line that a program complains of, or of all lines where it complains of none.
+func lacking(said, text string) string {
+	if m := regexp.MustCompile(`line:? (\d+)`).FindStringSubmatch(said); m != nil {
+		lines := strings.Split(text, "\n")
+		if n, err := strconv.Atoi(m[1]); err == nil && n > 0 && n <= len(lines) && strings.HasPrefix(lines[n-1], "-A ") {
+			text = lines[n-1]
+		}
+	}
+	var names []string
+	for _, m := range regexp.MustCompile(` -m (\w+)`).FindAllStringSubmatch(text, -1) {
+		names = append(names, m[1])
+	}
+	slices.Sort(names)
+	return "one of the matches of iptables " + strings.Join(slices.Compact(names), ", ")
+}

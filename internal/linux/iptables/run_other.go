@@ -1,0 +1,27 @@
+//go:build !linux
+
+package iptables
+
+import "github.com/nettoll/nettoll/internal/linux"
+
+func unsupported() error {
+	return &linux.UnsupportedError{What: "use iptables", Missing: "Linux", Hint: "iptables exists only there"}
+}
+
+// Load is not supported here.
+func (Tool) Load(Table) error { return unsupported() }
+
+// Change is not supported here.
+func (Tool) Change([]string) error { return unsupported() }
+
+// Compare is not supported here.
+func (Tool) Compare(Table) ([]Difference, error) { return nil, unsupported() }
+
+// Unload is not supported here.
+func (Tool) Unload() error { return unsupported() }
+
+// Counters is not supported here.
+func (Tool) Counters(string) (Counters, error) { return Counters{}, unsupported() }
+
+// Version is not supported here.
+func (Tool) Version() (string, error) { return "", unsupported() }
