@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -469,7 +470,7 @@ func (d *diagnosis) write(w io.Writer, width int, color bool) error {
 	p := page{width: width, color: color}
 	table := tabwriter.NewWriter(&p.text, 0, 0, 2, ' ', 0)
 	for _, part := range d.Parts {
-		fmt.Fprintf(table, "%s %s\t%s\t%s\t%s\n", part.mark(), part.Kind, part.Name, part.Implementation, part.summary())
+		fmt.Fprintf(table, "%s %s\t%s\t%s\t%s\n", part.mark(), part.Kind, part.Name, cmp.Or(part.by(), part.Implementation), part.summary())
 	}
 	_ = table.Flush() // it writes to memory
 	p.problems(d.Parts)
@@ -520,11 +521,26 @@ func (p *diagnosed) mark() string {
 }
 
 // summary is what of a part works, in a few words.
+// by is who does the work of the part wherever it was tried; "" where it was not found out, or it is not always the same.
+func (p *diagnosed) by() string {
+	by := ""
+	for _, t := range p.Tried {
+		switch {
+		case t.By == "":
+		case by == "":
+			by = t.By
+		case by != t.By:
+			return ""
+		}
+	}
+	return by
+}
+
 func (p *diagnosed) summary() string {
 	var works, fails, out []string
 	for _, t := range p.Tried {
 		switch {
-		case t.Works && t.By != "":
+		case t.Works && t.By != "" && p.by() == "":
 			works = append(works, t.What+": "+t.By)
 		case t.Works:
 			works = append(works, t.What)
