@@ -1,0 +1,211 @@
+//go:build ignore
+
+// Forwarding between the containers of a host, and from and to other hosts. See doc.go.
+
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
+#include <linux/in6.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <linux/pkt_cls.h>
+
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+// No helper below is for programs under the GPL alone.
+char licence[] SEC("license") = "Apache-2.0";
+
+// NEXT leaves a packet to whatever program is next on the hook, and at last to the stack: TCX_NEXT on tcx, TC_ACT_UNSPEC of a classifier, NETKIT_NEXT on netkit
+// (include/uapi/linux/bpf.h, linux/pkt_cls.h, linux/if_link.h) are one number.
+#define NEXT (-1)
+
+// ROUTERS_LAST is the time to live that a router forwards no more: it takes one away, and sends nothing on without any (RFC 1812, section 5.3.1).
+#define ROUTERS_LAST 1
+
+#define AF_INET 2
+#define AF_INET6 10
+
+// A container of this host.
+struct container {
+	__u32 link;        // index of the host's link to it
+	__u8 to[ETH_ALEN]; // the container's own address
+	__u8 from[ETH_ALEN]; // that of the host's link
+};
+
+// A range of containers of another host. Addresses are as packets have them.
+struct range4 {
+	__u32 link; // index of the uplink
+	__u32 via;  // the other host
+};
+
+struct range6 {
+	__u32 link;
+	struct in6_addr via;
+};
+
+struct key4 {
+	__u32 bits; // of the prefix
+	__u32 to;
+};
+
+struct key6 {
+	__u32 bits;
+	struct in6_addr to;
+};
+
+// How many entries there are room for is set before they are loaded.
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct container);
+} containers4 SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, struct in6_addr);
+	__type(value, struct container);
+} containers6 SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct key4);
+	__type(value, struct range4);
+} ranges4 SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct key6);
+	__type(value, struct range6);
+} ranges6 SEC(".maps");
+
+static __always_inline void readdress(struct ethhdr *eth, const struct container *c)
+{
+	__builtin_memcpy(eth->h_dest, c->to, ETH_ALEN);
+	__builtin_memcpy(eth->h_source, c->from, ETH_ALEN);
+}
+
+// age takes one from the time to live, which is the upper byte of a word of the header, and puts the checksum right: the sum of the words is as much less as the
+// checksum becomes more, with the carry going round (RFC 1141).
+static __always_inline void age(struct iphdr *ip)
+{
+	__u32 sum = ip->check + bpf_htons(0x0100);
+
+	ip->check = (__u16)(sum + (sum >> 16));
+	ip->ttl--;
+}
+
+// forward sends a packet on. peer: straight into the container, past the host's link to it; otherwise out of that link.
+static __always_inline int forward(struct __sk_buff *skb, int peer)
+{
+	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
+	struct ethhdr *eth = data;
+	const struct container *c;
+
+	// Broadcasts, and what is for somebody else's MAC address, no router forwards (RFC 1812, section 5.3.4).
+	if (skb->pkt_type != PACKET_HOST || (void *)(eth + 1) > end)
+		return NEXT;
+	if (eth->h_proto == bpf_htons(ETH_P_IP)) {
+		struct iphdr *ip = (void *)(eth + 1);
+
+		if ((void *)(ip + 1) > end || ip->ttl <= ROUTERS_LAST)
+			return NEXT;
+		c = bpf_map_lookup_elem(&containers4, &ip->daddr);
+		if (!c) {
+			struct key4 key = {.bits = 32, .to = ip->daddr};
+			const struct range4 *r = bpf_map_lookup_elem(&ranges4, &key);
+			struct bpf_redir_neigh next = {.nh_family = AF_INET};
+
+			if (!r)
+				return NEXT;
+			age(ip);
+			next.ipv4_nh = r->via;
+			return bpf_redirect_neigh(r->link, &next, sizeof(next), 0);
+		}
+		age(ip);
+	} else if (eth->h_proto == bpf_htons(ETH_P_IPV6)) {
+		struct ipv6hdr *ip = (void *)(eth + 1);
+		const struct range6 *r = 0;
+
+		if ((void *)(ip + 1) > end || ip->hop_limit <= ROUTERS_LAST)
+			return NEXT;
+		c = bpf_map_lookup_elem(&containers6, &ip->daddr);
+		if (!c) {
+			struct key6 key = {.bits = 128, .to = ip->daddr};
+
+			r = bpf_map_lookup_elem(&ranges6, &key);
+			if (!r)
+				return NEXT;
+		}
+		// No checksum of its own covers the hop limit: where the NIC has summed the whole packet up, that sum changes.
+		ip->hop_limit--;
+		bpf_csum_update(skb, (__u16)~bpf_htons(1));
+		if (r) {
+			struct bpf_redir_neigh next = {.nh_family = AF_INET6};
+
+			__builtin_memcpy(next.ipv6_nh, &r->via, sizeof(r->via));
+			return bpf_redirect_neigh(r->link, &next, sizeof(next), 0);
+		}
+	} else {
+		return NEXT;
+	}
+	readdress(eth, c);
+	return peer ? bpf_redirect_peer(c->link, 0) : bpf_redirect(c->link, 0);
+}
+
+// On the ingress of the host's links to containers, and of its uplink.
+SEC("tcx/ingress")
+int nettoll_forward(struct __sk_buff *skb)
+{
+	return forward(skb, 1);
+}
+
+// On the container's end of a netkit, from the side of the host: what is sent there has not arrived anywhere yet, and cannot be moved on to a peer
+// (drivers/net/netkit.c, netkit_xmit).
+SEC("netkit/peer")
+int nettoll_netkit(struct __sk_buff *skb)
+{
+	return forward(skb, 0);
+}
+
+// On the host's links to containers, between those of this host alone.
+SEC("xdp.frags")
+int nettoll_xdp(struct xdp_md *ctx)
+{
+	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	struct ethhdr *eth = data;
+	const struct container *c;
+
+	if ((void *)(eth + 1) > end || eth->h_dest[0] & 1) // not one's own: a group (IEEE 802, section 8.2)
+		return XDP_PASS;
+	if (eth->h_proto == bpf_htons(ETH_P_IP)) {
+		struct iphdr *ip = (void *)(eth + 1);
+
+		if ((void *)(ip + 1) > end || ip->ttl <= ROUTERS_LAST)
+			return XDP_PASS;
+		c = bpf_map_lookup_elem(&containers4, &ip->daddr);
+		if (!c)
+			return XDP_PASS;
+		age(ip);
+	} else if (eth->h_proto == bpf_htons(ETH_P_IPV6)) {
+		struct ipv6hdr *ip = (void *)(eth + 1);
+
+		if ((void *)(ip + 1) > end || ip->hop_limit <= ROUTERS_LAST)
+			return XDP_PASS;
+		c = bpf_map_lookup_elem(&containers6, &ip->daddr);
+		if (!c)
+			return XDP_PASS;
+		ip->hop_limit--;
+	} else {
+		return XDP_PASS;
+	}
+	readdress(eth, c);
+	return bpf_redirect(c->link, 0);
+}

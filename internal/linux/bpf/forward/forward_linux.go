@@ -1,0 +1,281 @@
+package forward
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/nettoll/nettoll/internal/linux/bpf"
+	"github.com/nettoll/nettoll/internal/linux/link"
+	"github.com/nettoll/nettoll/internal/linux/netns"
+)
+
+// program is the name of the program that a way hooks to the links of containers, and the hook.
+func program(way string) (string, bpf.Hook) {
+	switch way {
+	case TC:
+		return objectProgNettollForward, bpf.Classifier
+	case XDP:
+		return objectProgNettollXdp, bpf.XDP
+	case Netkit:
+		return objectProgNettollNetkit, bpf.NetkitPeer
+	default:
+		return objectProgNettollForward, bpf.TCXIngress
+	}
+}
+
+// uplink is the same for the uplink. An XDP program there would have to be the driver's of what is at its other end, too: it is left to the stack.
+func uplink(way string) (name string, hook bpf.Hook, none bool) {
+	switch way {
+	case TC:
+		return objectProgNettollForward, bpf.Classifier, false
+	case XDP:
+		return "", 0, true
+	default:
+		return objectProgNettollForward, bpf.TCXIngress, false
+	}
+}
+
+// A hooking is a link and what is to be hooked to it.
+type hooking struct {
+	link, program string
+	hook          bpf.Hook
+}
+
+func (t Table) hookings() []hooking {
+	name, hook := program(t.Way)
+	list := make([]hooking, 0, len(t.Containers)+1)
+	for _, c := range t.Containers {
+		list = append(list, hooking{c.Link, name, hook})
+	}
+	if name, hook, none := uplink(t.Way); t.Uplink != "" && !none {
+		list = append(list, hooking{t.Uplink, name, hook})
+	}
+	return list
+}
+
+// Add loads the programs and the table, in the network namespace of the calling thread, and hooks them to the links, behind what is there. remove takes everything
+// away again; it may be called from any thread, more than once, and when the links are gone. Where the kernel lacks something, or the privilege is missing, the error is
+// a [linux.UnsupportedError].
+func Add(t Table) (remove func() error, err error) {
+	if err := t.check(); err != nil {
+		return nil, err
+	}
+	links, err := bpf.Open()
+	if err != nil {
+		return nil, err
+	}
+	entries, err := t.entries(links)
+	if err != nil {
+		links.Close()
+		return nil, err
+	}
+	loaded, err := load(t.Way, entries)
+	if err != nil {
+		links.Close()
+		return nil, err
+	}
+	var hooked []io.Closer
+	remove = func() error {
+		if links == nil {
+			return nil
+		}
+		var errs []error
+		for _, h := range hooked {
+			errs = append(errs, h.Close())
+		}
+		loaded.Close()
+		links.Close()
+		links = nil
+		return errors.Join(errs...)
+	}
+	for _, h := range t.hookings() {
+		c, err := links.Attach(loaded.Programs[h.program], h.hook, links.Index(h.link), false)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("link %q: %w", h.link, err), remove())
+		}
+		hooked = append(hooked, c)
+	}
+	return remove, nil
+}
+
+// load loads the programs of a way, with maps that hold the entries.
+func load(way string, entries tables) (*ebpf.Collection, error) {
+	spec, err := loadObject()
+	if err != nil {
+		return nil, fmt.Errorf("read the programs: %w", err)
+	}
+	name, hook := program(way)
+	other, _, none := uplink(way)
+	for p := range spec.Programs {
+		if p != name && (p != other || none) {
+			delete(spec.Programs, p) // this kernel may not know its kind
+		}
+	}
+	for m, s := range spec.Maps {
+		s.MaxEntries = uint32(max(1, len(entries[m])))
+	}
+	loaded, err := ebpf.NewCollection(spec)
+	if err != nil {
+		return nil, bpf.Explain("load the programs that forward", hook, err)
+	}
+	for m, list := range entries {
+		for key, value := range list {
+			if err := loaded.Maps[m].Put([]byte(key), []byte(value)); err != nil {
+				loaded.Close()
+				return nil, fmt.Errorf("fill map %q: %w", m, err)
+			}
+		}
+	}
+	return loaded, nil
+}
+
+// Compare returns in what the kernel differs from the table: what is hooked to the links of the namespace of the calling thread, and the entries of its maps.
+func Compare(t Table) ([]Difference, error) {
+	if err := t.check(); err != nil {
+		return nil, err
+	}
+	links, err := bpf.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer links.Close()
+	var differences []Difference
+	differ := func(what, want, got string) { differences = append(differences, Difference{what, want, got}) }
+	found := map[string]*bpf.Program{}
+	defer func() {
+		for _, p := range found {
+			p.Close()
+		}
+	}()
+	for _, h := range t.hookings() {
+		index := links.Index(h.link)
+		if index == 0 {
+			differ("link "+h.link, present, absent)
+			continue
+		}
+		ids, err := links.Attached(h.hook, index)
+		if err != nil {
+			return nil, err
+		}
+		what := fmt.Sprintf("program %s at %s of %s", h.program, h.hook, h.link)
+		p := found[h.program]
+		if p == nil {
+			if p, err = bpf.Find(ids, h.program); err != nil {
+				return nil, err
+			}
+			if p != nil {
+				found[h.program] = p
+			}
+		}
+		switch {
+		case p == nil:
+			differ(what, present, absent)
+		case !p.Has(ids):
+			differ(what, fmt.Sprintf("number %d", p.ID), fmt.Sprintf("%d others", len(ids)))
+		}
+	}
+	if len(differences) > 0 {
+		return differences, nil // the entries name links that may be gone
+	}
+	entries, err := t.entries(links)
+	if err != nil {
+		return nil, err
+	}
+	name, _ := program(t.Way)
+	if p := found[name]; p != nil {
+		for m, want := range entries {
+			list, err := compare(p.Maps[m], m, want)
+			if err != nil {
+				return nil, err
+			}
+			differences = append(differences, list...)
+		}
+	}
+	return differences, nil
+}
+
+const (
+	present = "present"
+	absent  = "absent"
+)
+
+// compare reads a map and compares it.
+func compare(m *ebpf.Map, name string, want map[string]string) ([]Difference, error) {
+	if m == nil {
+		return nil, nil // the program of this way does not look there
+	}
+	var list []Difference
+	seen := map[string]bool{}
+	key, value := make([]byte, m.KeySize()), make([]byte, m.ValueSize())
+	i := m.Iterate()
+	for i.Next(&key, &value) {
+		seen[string(key)] = true
+		what := fmt.Sprintf("entry %s of map %s", address(key), name)
+		if w, ok := want[string(key)]; !ok {
+			list = append(list, Difference{what, absent, present})
+		} else if w != string(value) {
+			list = append(list, Difference{what, fmt.Sprintf("%x", w), fmt.Sprintf("%x", value)})
+		}
+	}
+	if err := i.Err(); err != nil {
+		return nil, fmt.Errorf("read map %q: %w", name, err)
+	}
+	for k := range want {
+		if !seen[k] {
+			list = append(list, Difference{fmt.Sprintf("entry %s of map %s", address([]byte(k)), name), present, absent})
+		}
+	}
+	return list, nil
+}
+
+// address is the address in a key, which ends with it.
+func address(key []byte) netip.Addr {
+	n := 4
+	if len(key) >= 16 {
+		n = 16
+	}
+	a, _ := netip.AddrFromSlice(key[len(key)-n:])
+	return a
+}
+
+// Check tries a way on a pair of links in a namespace of its own, which is gone afterwards. What is missing is a [linux.UnsupportedError].
+func Check(way string) error {
+	ns, err := netns.New(func() error { return try(way) })
+	if err != nil {
+		return err
+	}
+	return ns.Close()
+}
+
+func try(way string) error {
+	here, err := netns.Current()
+	if err != nil {
+		return err
+	}
+	defer here.Close()
+	h, err := link.Open()
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	const near, far = "near", "far"
+	if way == Netkit {
+		_, err = h.AddNetkit(link.Netkit{Name: near, PeerName: far, PeerNS: here})
+	} else {
+		_, err = h.AddVeth(link.Veth{Name: near, PeerName: far, PeerNS: here})
+	}
+	if err != nil {
+		return err
+	}
+	mac := make(net.HardwareAddr, 6)
+	remove, err := Add(Table{Way: way, Containers: []Container{{Link: near, MAC: mac, LinkMAC: mac}}})
+	if err != nil {
+		return err
+	}
+	return remove()
+}

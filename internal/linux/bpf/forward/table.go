@@ -1,0 +1,59 @@
+package forward
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Ways to hook the programs to links.
+const (
+	TCX    = "tcx"    // the ingress of the host's end of each veth, and of the uplink; Linux 6.6 and newer
+	TC     = "tc"     // the same by a classifier of tc
+	XDP    = "xdp"    // the driver of the host's end of each veth
+	Netkit = "netkit" // the container's end of each netkit, and the ingress of the uplink by tcx; Linux 6.7 and newer
+)
+
+// Ways lists them.
+func Ways() []string { return []string{TCX, TC, XDP, Netkit} }
+
+// A Table is where packets of a host's containers go.
+type Table struct {
+	// Way is one of [Ways].
+	Way string
+	// Uplink is the name of the host's link to others, "" where there is none.
+	Uplink     string
+	Containers []Container
+	// Ranges are those of other hosts' containers. None contains another.
+	Ranges []Range
+}
+
+// A Container is one of the host's.
+type Container struct {
+	// Link is the name of the host's link to it.
+	Link string
+	// LinkMAC is the address of that link, MAC that of the container's own.
+	LinkMAC, MAC net.HardwareAddr
+	// Addresses are the container's, of either family.
+	Addresses []netip.Addr
+}
+
+// A Range is containers of another host.
+type Range struct {
+	To netip.Prefix
+	// Via is the host, a neighbour of the uplink.
+	Via netip.Addr
+}
+
+// A Difference is one thing in which the kernel differs from a table.
+type Difference struct{ What, Want, Got string }
+
+// check returns what is wrong with the table.
+func (t Table) check() error {
+	if !slices.Contains(Ways(), t.Way) {
+		return fmt.Errorf("forward by %q (known: %s)", t.Way, strings.Join(Ways(), ", "))
+	}
+	return nil
+}

@@ -1,0 +1,271 @@
+package bpf
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/nettoll/nettoll/internal/linux"
+)
+
+// A Hook is a place of a link where programs run.
+type Hook int
+
+// The hooks. On one link the programs of TCXIngress run before that of Classifier (net/core/dev.c, sch_handle_ingress).
+const (
+	// TCXIngress and TCXEgress hold several programs in order, Linux 6.6 and newer. The kernel waits a grace period of RCU for each program that comes or
+	// goes (kernel/bpf/tcx.c, tcx_entry_sync) and holds the lock of all configuration meanwhile: some 8 ms at HZ=250, however many ask.
+	TCXIngress Hook = iota
+	TCXEgress
+	// Classifier is the older way to where TCXIngress is: a classifier of tc that decides at once, on a queueing discipline of type clsact. Nobody waits for it.
+	Classifier
+	// XDP is where the driver receives; there is one program.
+	XDP
+	// NetkitPeer is on the far end of a netkit, where its container sends. The link is the near end.
+	NetkitPeer
+)
+
+// String names the hook in errors.
+func (h Hook) String() string {
+	return [...]string{"tcx ingress", "tcx egress", "tc ingress", "xdp", "netkit peer"}[h]
+}
+
+func (h Hook) attachType() ebpf.AttachType {
+	return map[Hook]ebpf.AttachType{TCXIngress: ebpf.AttachTCXIngress, TCXEgress: ebpf.AttachTCXEgress, NetkitPeer: ebpf.AttachNetkitPeer}[h]
+}
+
+// Links is the links of a namespace and what is hooked to them. It can be used from any thread.
+type Links struct {
+	h     *netlink.Handle
+	index map[string]int
+	xdp   map[int]uint32 // the program of a link
+}
+
+// Open reads the links of the namespace of the calling thread as they are now.
+func Open() (*Links, error) {
+	h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+	if err != nil {
+		return nil, fmt.Errorf("open rtnetlink socket: %w", err)
+	}
+	l := &Links{h: h, index: map[string]int{}, xdp: map[int]uint32{}}
+	var list []netlink.Link
+	for range maxDumps {
+		if list, err = h.LinkList(); !errors.Is(err, netlink.ErrDumpInterrupted) {
+			break
+		}
+	}
+	if err != nil {
+		l.Close()
+		return nil, fmt.Errorf("list links: %w", err)
+	}
+	for _, found := range list {
+		a := found.Attrs()
+		l.index[a.Name] = a.Index
+		if a.Xdp != nil && a.Xdp.Attached {
+			l.xdp[a.Index] = a.Xdp.ProgId
+		}
+	}
+	return l, nil
+}
+
+// maxDumps bounds how often a listing is begun again during which something changed.
+const maxDumps = 100
+
+// Close closes the socket.
+func (l *Links) Close() { l.h.Close() }
+
+// Index returns the index of the link of this name, 0 where there is none.
+func (l *Links) Index(name string) int { return l.index[name] }
+
+// Attach hooks a program to a link: before all others that are there, or behind them. It stays until the Closer is closed, its process ends or the link is gone; a
+// Classifier stays until one of the first and the last. Closing when the link is gone succeeds. The calling thread is in the namespace of the links.
+func (l *Links) Attach(p *ebpf.Program, h Hook, index int, first bool) (io.Closer, error) {
+	what := fmt.Sprintf("attach a program to link %d, %s", index, h)
+	anchor := link.Tail()
+	if first {
+		anchor = link.Head()
+	}
+	var c io.Closer
+	var err error
+	switch h {
+	case TCXIngress, TCXEgress:
+		c, err = link.AttachTCX(link.TCXOptions{Interface: index, Program: p, Attach: h.attachType(), Anchor: anchor})
+	case NetkitPeer:
+		c, err = link.AttachNetkit(link.NetkitOptions{Interface: index, Program: p, Attach: h.attachType(), Anchor: anchor})
+	case XDP:
+		c, err = link.AttachXDP(link.XDPOptions{Interface: index, Program: p, Flags: link.XDPDriverMode})
+	case Classifier:
+		c, err = l.classify(p, index)
+	}
+	if err != nil {
+		return nil, Explain(what, h, err)
+	}
+	return c, nil
+}
+
+// classifier is the queueing discipline under a program: with it the program goes.
+type classifier struct {
+	l     *Links
+	index int
+}
+
+func (l *Links) classify(p *ebpf.Program, index int) (io.Closer, error) {
+	qdisc := clsact(index)
+	if err := l.h.QdiscAdd(qdisc); err != nil {
+		return nil, err
+	}
+	info, err := p.Info()
+	if err == nil {
+		err = l.h.FilterAdd(&netlink.BpfFilter{
+			FilterAttrs: netlink.FilterAttrs{LinkIndex: index, Parent: netlink.HANDLE_MIN_INGRESS, Handle: 1, Priority: 1, Protocol: unix.ETH_P_ALL},
+			Fd:          p.FD(), Name: info.Name, DirectAction: true,
+		})
+	}
+	if err != nil {
+		return nil, errors.Join(err, l.h.QdiscDel(qdisc))
+	}
+	return classifier{l, index}, nil
+}
+
+func clsact(index int) netlink.Qdisc {
+	return &netlink.GenericQdisc{
+		QdiscAttrs: netlink.QdiscAttrs{LinkIndex: index, Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT},
+		QdiscType:  "clsact",
+	}
+}
+
+// Close removes the discipline. ENODEV: the link is gone; ENOENT and EINVAL: the discipline is.
+func (c classifier) Close() error {
+	err := c.l.h.QdiscDel(clsact(c.index))
+	if errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EINVAL) {
+		return nil
+	}
+	return err
+}
+
+// Attached returns the IDs of the programs at a hook of a link in the order in which they run. The calling thread is in the namespace of the links.
+func (l *Links) Attached(h Hook, index int) ([]ebpf.ProgramID, error) {
+	switch h {
+	case XDP:
+		if id := l.xdp[index]; id != 0 {
+			return []ebpf.ProgramID{ebpf.ProgramID(id)}, nil
+		}
+		return nil, nil
+	case Classifier:
+		list, err := l.h.FilterList(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: index}}, netlink.HANDLE_MIN_INGRESS)
+		if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) { // no discipline
+			return nil, fmt.Errorf("read programs of link %d, %s: %w", index, h, err)
+		}
+		var ids []ebpf.ProgramID
+		for _, f := range list {
+			if b, ok := f.(*netlink.BpfFilter); ok {
+				ids = append(ids, ebpf.ProgramID(b.Id))
+			}
+		}
+		return ids, nil
+	default:
+		r, err := link.QueryPrograms(link.QueryOptions{Target: index, Attach: h.attachType()})
+		if errors.Is(err, unix.EINVAL) { // the kernel does not know the hook
+			err = errors.Join(ebpf.ErrNotSupported, err)
+		}
+		if err != nil {
+			return nil, Explain(fmt.Sprintf("read programs of link %d, %s", index, h), h, err)
+		}
+		ids := make([]ebpf.ProgramID, len(r.Programs))
+		for i, p := range r.Programs {
+			ids[i] = p.ID
+		}
+		return ids, nil
+	}
+}
+
+// A Program is one that is hooked somewhere, with its maps.
+type Program struct {
+	ID   ebpf.ProgramID
+	Maps map[string]*ebpf.Map // by name
+}
+
+// Find looks for a program by its name among those of these IDs. Without one it returns nil.
+func Find(ids []ebpf.ProgramID, name string) (*Program, error) {
+	for _, id := range ids {
+		p, err := ebpf.NewProgramFromID(id)
+		if errors.Is(err, unix.ENOENT) { // it went meanwhile
+			continue
+		}
+		if err != nil {
+			return nil, Explain(fmt.Sprintf("open program %d", id), TCXIngress, err)
+		}
+		found, err := open(p, id, name)
+		if err := errors.Join(err, p.Close()); err != nil || found != nil {
+			return found, err
+		}
+	}
+	return nil, nil
+}
+
+func open(p *ebpf.Program, id ebpf.ProgramID, name string) (*Program, error) {
+	info, err := p.Info()
+	if err != nil || info.Name != name {
+		return nil, err
+	}
+	maps, _ := info.MapIDs()
+	found := &Program{ID: id, Maps: map[string]*ebpf.Map{}}
+	for _, m := range maps {
+		opened, err := ebpf.NewMapFromID(m)
+		if err == nil {
+			var mi *ebpf.MapInfo
+			if mi, err = opened.Info(); err == nil {
+				found.Maps[mi.Name] = opened
+				continue
+			}
+			err = errors.Join(err, opened.Close())
+		}
+		found.Close()
+		return nil, Explain(fmt.Sprintf("open map %d", m), TCXIngress, err)
+	}
+	return found, nil
+}
+
+// Close closes the maps. The program stays where it is.
+func (p *Program) Close() {
+	for _, m := range p.Maps {
+		_ = m.Close()
+	}
+}
+
+// Has says whether the program is among those of these IDs.
+func (p *Program) Has(ids []ebpf.ProgramID) bool { return slices.Contains(ids, p.ID) }
+
+// Explain makes what the kernel refuses a [linux.UnsupportedError].
+func Explain(what string, h Hook, err error) error {
+	if err == nil {
+		return nil
+	}
+	u := &linux.UnsupportedError{What: what, Err: err}
+	switch {
+	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
+		u.Missing, u.Hint = "CAP_BPF and CAP_NET_ADMIN outside of any user namespace", "run as root; a container needs --privileged"
+	case errors.Is(err, unix.ENOSYS):
+		u.Missing, u.Hint = "eBPF", "a kernel with CONFIG_BPF_SYSCALL"
+	case errors.Is(err, ebpf.ErrNotSupported), errors.Is(err, unix.EOPNOTSUPP):
+		switch h {
+		case TCXIngress, TCXEgress:
+			u.Missing, u.Hint = "tcx", "Linux 6.6 or newer; attach=tc does the same on older kernels"
+		case NetkitPeer:
+			u.Missing, u.Hint = "eBPF on netkit", "Linux 6.7 or newer with CONFIG_NETKIT; attach=tcx is the same with veth"
+		case XDP:
+			u.Missing, u.Hint = "XDP in the driver of the link", "a kernel whose veth has it (Linux 4.19), and an MTU that fits; attach=tcx has no such limits"
+		case Classifier:
+			u.Missing, u.Hint = "classifiers of tc in eBPF", "CONFIG_NET_SCH_INGRESS and CONFIG_NET_CLS_BPF; attach=tcx does without"
+		}
+	default:
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return u
+}

@@ -1,0 +1,154 @@
+package ebpf
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux/bpf/forward"
+	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/part"
+)
+
+// attach is the name of the parameter.
+const attach = "attach"
+
+// Network is the network "ebpf".
+type Network struct{}
+
+// Describe says what it is.
+func (Network) Describe() network.Description {
+	return network.Description{
+		Name:           "ebpf",
+		Summary:        "a veth or netkit to every container, and an eBPF program that forwards past the host's stack, as with Cilium",
+		Implementation: "ebpf",
+		Params: part.List{{
+			Name: attach, Default: forward.TCX, Values: forward.Ways(),
+			Summary: "where the program is: tcx and tc: where the host receives from a veth; xdp: the same in the driver, on one host; netkit: where a container sends",
+		}},
+	}
+}
+
+// Guarded says that its packets can be filtered on tcx, where the program is on the same links.
+func (Network) Guarded(p part.Params) (network.Point, string) {
+	if p[attach] == forward.XDP || p[attach] == forward.Netkit {
+		return "", ""
+	}
+	return network.AtTCX, ""
+}
+
+// Exclude leaves out what XDP would leave to the stack.
+func (Network) Exclude(hosts int, p part.Params) string {
+	if p[attach] == forward.XDP && hosts > 1 {
+		return "attach=xdp forwards between the containers of one host: across hosts it would be network routed"
+	}
+	return ""
+}
+
+// Check tries on a pair of links that nobody else sees.
+func (Network) Check(p part.Params) error { return forward.Check(p[attach]) }
+
+// Steps are the kinds of steps of its own.
+func (Network) Steps() map[string]func() host.Step {
+	return map[string]func() host.Step{
+		Forwarding{}.Kind(): func() host.Step { return new(Forwarding) },
+		Netkit{}.Kind():     func() host.Step { return new(Netkit) },
+	}
+}
+
+// Build makes a link for every container, routes for what the program does not know, and hooks the program to all.
+func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error) {
+	if err := lab.Check(); err != nil {
+		return nil, nil, err
+	}
+	way := lab.Params[attach]
+	if way == "" {
+		way = forward.TCX
+	}
+	plans := make([]host.Plan, len(lab.Hosts))
+	ends := make([][]network.Endpoint, len(lab.Hosts))
+	for i, h := range lab.Hosts {
+		gate4, gate6 := network.Gateway(h.Index)
+		steps := append(network.Base(lab, h), network.Forwarding()...)
+		steps = append(steps, host.Link{Name: "lo", MTU: lab.MTU, Addresses: []string{alone(gate4), alone(gate6)}, Up: true})
+		f := Forwarding{Attach: way, Uplink: h.Uplink}
+		ends[i] = make([]network.Endpoint, len(h.Containers))
+		for j, c := range h.Containers {
+			outer, err := network.Outer(h, c)
+			if err != nil {
+				return nil, nil, err
+			}
+			v4, v6 := network.ContainerAddr(h.Index, c.Index)
+			ends[i][j] = network.Endpoint{Namespace: c.Name, IPv4: v4.Addr(), IPv6: v6.Addr(), Link: outer, Inner: network.Inner}
+			member := Member{
+				Link: outer, LinkMAC: network.MAC(lab.Seed, fmt.Sprintf("host%d", h.Index), outer), MAC: network.MAC(lab.Seed, fmt.Sprintf("host%d", h.Index), c.Name, network.Inner),
+				Addresses: []string{v4.Addr().String(), v6.Addr().String()},
+			}
+			f.Members = append(f.Members, member)
+			steps = append(steps, links(lab, way, c, member)...)
+			steps = append(steps, routes(c, member, gate4.Addr(), gate6.Addr())...)
+			steps = append(steps, network.Sockets(c.Name)...)
+		}
+		for _, other := range lab.Hosts {
+			if other.Index == h.Index {
+				continue
+			}
+			their4, their6 := network.Gateway(other.Index)
+			via4, via6 := other.Underlay()
+			for _, r := range []Range{{their4.Masked().String(), via4.Addr().String()}, {their6.Masked().String(), via6.Addr().String()}} {
+				f.Ranges = append(f.Ranges, r)
+				steps = append(steps, host.Route{To: r.To, Via: r.Via, Dev: h.Uplink})
+			}
+		}
+		plans[i] = host.Plan{Steps: append(steps, f)}
+	}
+	return plans, ends, nil
+}
+
+// links returns the steps that make the link of a container.
+func links(lab network.Lab, way string, c network.Container, m Member) []host.Step {
+	mine := []string{m.Addresses[0] + "/32", m.Addresses[1] + "/128"}
+	if way == forward.Netkit {
+		return []host.Step{
+			Netkit{Name: m.Link, MAC: m.LinkMAC, MTU: lab.MTU, PeerNS: c.Name, PeerName: network.Inner, PeerMAC: m.MAC},
+			host.Link{NS: c.Name, Name: network.Inner, MTU: lab.MTU, Addresses: mine, Up: true},
+		}
+	}
+	steps := []host.Step{host.Veth{
+		Name: m.Link, MAC: m.LinkMAC, MTU: lab.MTU, PeerNS: c.Name, PeerName: network.Inner, PeerMAC: m.MAC, PeerAddresses: mine,
+	}}
+	if way == forward.XDP {
+		steps = append(steps, host.Tuning{NS: c.Name, Name: network.Inner, On: []string{"gro"}, Off: []string{"tx"}})
+	}
+	return steps
+}
+
+// routes returns the steps that let a container reach its host, and everybody through it, and the host reach the container.
+func routes(c network.Container, m Member, gates ...netip.Addr) []host.Step {
+	var steps []host.Step
+	var known []string
+	for i, gate := range gates {
+		whole := netip.PrefixFrom(gate, gate.BitLen())
+		steps = append(steps,
+			host.Route{To: fmt.Sprintf("%s/%d", m.Addresses[i], gate.BitLen()), Dev: m.Link},
+			host.Route{NS: c.Name, To: whole.String(), Dev: network.Inner},
+			host.Route{NS: c.Name, To: anywhere(gate), Via: gate.String(), Dev: network.Inner},
+		)
+		known = append(known, gate.String())
+	}
+	return append(steps,
+		host.Neighbour{NS: c.Name, Dev: network.Inner, Addresses: known, At: m.LinkMAC},
+		host.Neighbour{Dev: m.Link, Addresses: m.Addresses, At: m.MAC},
+	)
+}
+
+// alone is an address without the others of its range.
+func alone(p netip.Prefix) string { return netip.PrefixFrom(p.Addr(), p.Addr().BitLen()).String() }
+
+// anywhere is the default route of the family of an address.
+func anywhere(a netip.Addr) string {
+	if a.Is6() {
+		return "::/0"
+	}
+	return "0.0.0.0/0"
+}

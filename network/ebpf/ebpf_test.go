@@ -1,0 +1,246 @@
+package ebpf_test
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"golang.org/x/net/ipv4"
+	"golang.org/x/net/ipv6"
+
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux/sysctl"
+	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/network/ebpf"
+	"github.com/nettoll/nettoll/network/networktest"
+	"github.com/nettoll/nettoll/part"
+)
+
+func TestConformance(t *testing.T) {
+	networktest.Conformance(t, ebpf.Network{}, nil, with("tc"), with("xdp"), with("netkit"))
+}
+
+func with(attach string) part.Params { return part.Params{"attach": attach} }
+
+func TestPlan(t *testing.T) {
+	seed := networktest.Lab(1, 1).Seed
+	mac := func(name ...string) string { return network.MAC(seed, name...) }
+	base := `  1 sysctl net.bridge.bridge-nf-call-iptables=0, if this kernel has it
+  2 sysctl net.bridge.bridge-nf-call-ip6tables=0, if this kernel has it
+  3 sysctl net.bridge.bridge-nf-call-arptables=0, if this kernel has it
+  4 sysctl net.ipv6.conf.default.accept_dad=0, if this kernel has it
+  5 link lo, mtu 1440, up
+  6 link up0 with 198.18.0.1/16, fd00:198:18::1/48, mtu 1440, up
+  7 sysctl net.ipv4.ip_forward=1
+  8 sysctl net.ipv6.conf.all.forwarding=1
+  9 link lo with 10.1.0.1/32, fd00:10:1::1/128, mtu 1440, up
+`
+	rest := []string{
+		"route to 10.1.1.0/32 through vsrc0",
+		"route to 10.1.0.1/32 through eth0 in src0",
+		"route to 0.0.0.0/0 via 10.1.0.1 through eth0 in src0",
+		"route to fd00:10:1::1:0/128 through vsrc0",
+		"route to fd00:10:1::1/128 through eth0 in src0",
+		"route to ::/0 via fd00:10:1::1 through eth0 in src0",
+		"neighbour 10.1.0.1, fd00:10:1::1 at " + mac("host1", "vsrc0") + " through eth0 in src0",
+		"neighbour 10.1.1.0, fd00:10:1::1:0 at " + mac("host1", "src0", "eth0") + " through vsrc0",
+		"sysctl net.ipv4.tcp_slow_start_after_idle=0 in src0",
+		"sysctl net.ipv4.tcp_no_metrics_save=1 in src0",
+		"sysctl net.ipv4.tcp_orphan_retries=1 in src0",
+		"route to 10.2.0.0/16 via 198.18.0.2 through up0",
+		"route to fd00:10:2::/64 via fd00:198:18::2 through up0",
+	}
+	veth := "veth vsrc0, mac " + mac("host1", "vsrc0") + ", mtu 1440; peer eth0 in src0 with 10.1.1.0/32, fd00:10:1::1:0/128, mac " + mac("host1", "src0", "eth0")
+	for _, c := range []struct {
+		attach string
+		links  []string
+	}{
+		{"tcx", []string{veth}},
+		{"tc", []string{veth}},
+		{"xdp", []string{veth, "tuning of eth0 in src0: gro on, tx off"}},
+		{"netkit", []string{
+			"netkit vsrc0, mac " + mac("host1", "vsrc0") + ", mtu 1440; peer eth0 in src0, mac " + mac("host1", "src0", "eth0"),
+			"link eth0 in src0 with 10.1.1.0/32, fd00:10:1::1:0/128, mtu 1440, up",
+		}},
+	} {
+		t.Run(c.attach, func(t *testing.T) {
+			lab := networktest.Lab(2, 1)
+			lab.Params = with(c.attach)
+			plans, ends, err := ebpf.Network{}.Build(lab)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := base
+			last := "forwarding by eBPF, " + c.attach + ", between 1 containers; to 10.2.0.0/16 via 198.18.0.2 through up0; to fd00:10:2::/64 via fd00:198:18::2 through up0"
+			for i, line := range append(append(append([]string(nil), c.links...), rest...), last) {
+				want += fmt.Sprintf("%3d %s\n", 10+i, line)
+			}
+			if diff := cmp.Diff(want, plans[0].String()); diff != "" {
+				t.Errorf("plan of host 1 (-want +got):\n%s", diff)
+			}
+			wantEnds := [][]network.Endpoint{{end("src0", "10.1.1.0", "fd00:10:1::1:0")}, {end("snk0", "10.2.1.0", "fd00:10:2::1:0")}}
+			if diff := cmp.Diff(wantEnds, ends, cmpopts.EquateComparable(network.Endpoint{})); diff != "" {
+				t.Errorf("endpoints (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func end(name, v4, v6 string) network.Endpoint {
+	return network.Endpoint{Namespace: name, IPv4: netip.MustParseAddr(v4), IPv6: netip.MustParseAddr(v6), Link: "v" + name, Inner: "eth0"}
+}
+
+func TestExclude(t *testing.T) {
+	for attach, want := range map[string][2]bool{"tcx": {}, "tc": {}, "xdp": {false, true}, "netkit": {}} {
+		for i, hosts := range []int{1, 2} {
+			if reason := (ebpf.Network{}).Exclude(hosts, with(attach)); (reason != "") != want[i] {
+				t.Errorf("attach=%s, %d hosts: left out because %q", attach, hosts, reason)
+			}
+		}
+	}
+}
+
+// What is missing is said before anything is built. Where nothing is, a lab stands.
+func TestCheck(t *testing.T) {
+	testnet.Root(t)
+	for _, attach := range []string{"tcx", "tc", "xdp", "netkit"} {
+		t.Run(attach, func(t *testing.T) {
+			checked := ebpf.Network{}.Check(with(attach))
+			b := bed(t, attach, networktest.Lab(1, 1))
+			built := b.Apply(t)
+			if (checked == nil) != (built == nil) {
+				t.Errorf("Check says %v, and building %v", checked, built)
+			}
+			if checked != nil && (!errors.Is(checked, errors.ErrUnsupported) || !strings.Contains(checked.Error(), "hint: ")) {
+				t.Errorf("Check says %v, want what is not supported and what would help", checked)
+			}
+			if err := b.Undo(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func bed(t *testing.T, attach string, lab network.Lab) *networktest.Bed {
+	t.Helper()
+	lab.Params = with(attach)
+	b, err := networktest.MakeBed(t, ebpf.Network{}, lab)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func stand(t *testing.T, attach string, lab network.Lab) *networktest.Bed {
+	t.Helper()
+	b := bed(t, attach, lab)
+	t.Cleanup(func() {
+		if err := b.Undo(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := b.Apply(t); err != nil {
+		testnet.Skip(t, err)
+	}
+	if err := b.Verify(t); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// It is the program that forwards, and not the stack behind it: hosts that do not forward let everything through all the same. As a router it takes one
+// from the time to live, at each host, and what has none left it does not send on.
+func TestTheProgramForwards(t *testing.T) {
+	for _, attach := range []string{"tcx", "tc", "xdp", "netkit"} {
+		for _, hosts := range []int{1, 2} {
+			if (ebpf.Network{}).Exclude(hosts, with(attach)) != "" {
+				continue
+			}
+			t.Run(fmt.Sprintf("%s, %d hosts", attach, hosts), func(t *testing.T) {
+				b := stand(t, attach, networktest.Lab(hosts, 1))
+				for _, m := range b.Hosts {
+					if err := m.Do(func() error {
+						return errors.Join(sysctl.Write("net.ipv4.ip_forward", "0"), sysctl.Write("net.ipv6.conf.all.forwarding", "0"))
+					}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				source, sink := place{b.Hosts[0].Kernel, b.Ends[0][0]}, place{b.Hosts[hosts-1].Kernel, b.Ends[hosts-1][len(b.Ends[hosts-1])-1]}
+				for _, family := range []string{"ipv4", "ipv6"} {
+					for _, hops := range []int{64, hosts + 1} {
+						if got, err := passes(source, sink, family, hops, 2*time.Second); err != nil || got != hops-hosts {
+							t.Errorf("%s: sent with %d hops to live, received with %d (%v), want %d", family, hops, got, err, hops-hosts)
+						}
+					}
+					if got, err := passes(source, sink, family, hosts, 50*time.Millisecond); !errors.Is(err, os.ErrDeadlineExceeded) {
+						t.Errorf("%s: sent with %d hops to live, received with %d (%v), want it dropped", family, hosts, got, err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// place is a container of a host.
+type place struct {
+	kernel *host.Kernel
+	network.Endpoint
+}
+
+func (p place) listen(family string) (c *net.UDPConn, err error) {
+	err = p.kernel.Do(p.Namespace, func() (err error) {
+		c, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(p.Bind(family), 20000)))
+		return err
+	})
+	return c, err
+}
+
+// passes sends a datagram with so many hops to live and returns with how many it arrives.
+func passes(from, to place, family string, hops int, within time.Duration) (int, error) {
+	out, err := from.listen(family)
+	if err != nil {
+		return 0, err
+	}
+	defer out.Close()
+	in, err := to.listen(family)
+	if err != nil {
+		return 0, err
+	}
+	defer in.Close()
+	if err := in.SetReadDeadline(time.Now().Add(within)); err != nil {
+		return 0, err
+	}
+	send := func() error {
+		_, err := out.WriteToUDPAddrPort([]byte("hops"), netip.AddrPortFrom(to.Bind(family), 20000))
+		return err
+	}
+	buf := make([]byte, 16)
+	if family == "ipv6" {
+		p := ipv6.NewPacketConn(in)
+		if err := errors.Join(ipv6.NewPacketConn(out).SetHopLimit(hops), p.SetControlMessage(ipv6.FlagHopLimit, true), send()); err != nil {
+			return 0, err
+		}
+		_, cm, _, err := p.ReadFrom(buf)
+		if err != nil {
+			return 0, err
+		}
+		return cm.HopLimit, nil
+	}
+	p := ipv4.NewPacketConn(in)
+	if err := errors.Join(ipv4.NewPacketConn(out).SetTTL(hops), p.SetControlMessage(ipv4.FlagTTL, true), send()); err != nil {
+		return 0, err
+	}
+	_, cm, _, err := p.ReadFrom(buf)
+	if err != nil {
+		return 0, err
+	}
+	return cm.TTL, nil
+}

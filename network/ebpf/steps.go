@@ -1,0 +1,257 @@
+package ebpf
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux/bpf/forward"
+	"github.com/nettoll/nettoll/internal/linux/link"
+)
+
+// A Forwarding hooks the program that forwards to the links of a host, with the table of where to.
+type Forwarding struct {
+	// Attach is one of [forward.Ways].
+	Attach string `json:"attach"`
+	// Uplink is the name of the host's link to others, "" where there is none.
+	Uplink  string   `json:"uplink,omitempty"`
+	Members []Member `json:"members,omitempty"`
+	Ranges  []Range  `json:"ranges,omitempty"`
+}
+
+// A Member is a container of the host.
+type Member struct {
+	// Link and LinkMAC are the host's link to it; MAC is the address of the container's own.
+	Link    string `json:"link"`
+	LinkMAC string `json:"link_mac"`
+	MAC     string `json:"mac"`
+	// Addresses are the container's: one of IPv4 and one of IPv6.
+	Addresses []string `json:"addresses"`
+}
+
+// A Range is the containers of another host.
+type Range struct {
+	// To is in CIDR notation; Via is the address of the host on the underlay.
+	To  string `json:"to"`
+	Via string `json:"via"`
+}
+
+// Kind returns "ebpf-forwarding".
+func (Forwarding) Kind() string { return "ebpf-forwarding" }
+
+// String says the step as a person would.
+func (f Forwarding) String() string {
+	s := fmt.Sprintf("forwarding by eBPF, %s, between %d containers", f.Attach, len(f.Members))
+	for i, r := range f.Ranges {
+		if i == maxRanges && len(f.Ranges) > maxRanges+1 {
+			return s + fmt.Sprintf("; and to %d ranges more", len(f.Ranges)-i)
+		}
+		s += fmt.Sprintf("; to %s via %s through %s", r.To, r.Via, f.Uplink)
+	}
+	return s
+}
+
+// maxRanges is how many ranges a line shows.
+const maxRanges = 4
+
+// Apply loads the program and hooks it to the links.
+func (f Forwarding) Apply(k *host.Kernel) (undo func() error, err error) {
+	t, err := f.table()
+	if err != nil {
+		return nil, err
+	}
+	var remove func() error
+	if err := k.Do("", func() (err error) {
+		remove, err = forward.Add(t)
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	k.Implementation("network", fmt.Sprintf("ebpf (%s)", f.Attach))
+	return remove, nil
+}
+
+// maxDrifts is how many things that differ are named.
+const maxDrifts = 8
+
+// Verify asks the kernel what is hooked to the links, and what the table holds.
+func (f Forwarding) Verify(k *host.Kernel) error {
+	t, err := f.table()
+	if err != nil {
+		return err
+	}
+	var found []forward.Difference
+	if err := k.Do("", func() (err error) {
+		found, err = forward.Compare(t)
+		return err
+	}); err != nil {
+		return err
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	drift := &host.DriftError{Step: f.String()}
+	for i, d := range found {
+		if i == maxDrifts {
+			drift.Drifts = append(drift.Drifts, host.Drift{What: "differences", Want: "none", Got: fmt.Sprintf("%d more", len(found)-i)})
+			break
+		}
+		drift.Drifts = append(drift.Drifts, host.Drift(d))
+	}
+	return drift
+}
+
+// table turns the text of the step into addresses.
+func (f Forwarding) table() (forward.Table, error) {
+	t := forward.Table{Way: f.Attach, Uplink: f.Uplink}
+	for _, m := range f.Members {
+		c := forward.Container{Link: m.Link}
+		var err error
+		if c.MAC, err = net.ParseMAC(m.MAC); err != nil {
+			return t, fmt.Errorf("forward to link %q: %w", m.Link, err)
+		}
+		if c.LinkMAC, err = net.ParseMAC(m.LinkMAC); err != nil {
+			return t, fmt.Errorf("forward to link %q: %w", m.Link, err)
+		}
+		for _, text := range m.Addresses {
+			a, err := netip.ParseAddr(text)
+			if err != nil {
+				return t, fmt.Errorf("forward to link %q: %w", m.Link, err)
+			}
+			c.Addresses = append(c.Addresses, a)
+		}
+		t.Containers = append(t.Containers, c)
+	}
+	for _, r := range f.Ranges {
+		to, err := netip.ParsePrefix(r.To)
+		if err != nil {
+			return t, fmt.Errorf("forward to %q: %w", r.To, err)
+		}
+		via, err := netip.ParseAddr(r.Via)
+		if err != nil {
+			return t, fmt.Errorf("forward to %q via %q: %w", r.To, r.Via, err)
+		}
+		t.Ranges = append(t.Ranges, forward.Range{To: to, Via: via})
+	}
+	return t, nil
+}
+
+// A Netkit makes a pair of netkit links in mode l2. The near end is up; the peer is made directly in its namespace, where a later step sets it up.
+type Netkit struct {
+	// Name and MAC are those of the near end, on the host.
+	Name string `json:"name"`
+	MAC  string `json:"mac"`
+	// MTU in bytes, of both ends.
+	MTU      int    `json:"mtu"`
+	PeerNS   string `json:"peer_ns"`
+	PeerName string `json:"peer_name"`
+	PeerMAC  string `json:"peer_mac"`
+}
+
+// Kind returns "netkit".
+func (Netkit) Kind() string { return "netkit" }
+
+// String says the step as a person would.
+func (n Netkit) String() string {
+	return fmt.Sprintf("netkit %s, mac %s, mtu %d; peer %s in %s, mac %s", n.Name, n.MAC, n.MTU, n.PeerName, n.PeerNS, n.PeerMAC)
+}
+
+// Apply makes both ends.
+func (n Netkit) Apply(k *host.Kernel) (undo func() error, err error) {
+	mac, err := net.ParseMAC(n.MAC)
+	if err != nil {
+		return nil, err
+	}
+	peerMAC, err := net.ParseMAC(n.PeerMAC)
+	if err != nil {
+		return nil, err
+	}
+	h, err := k.Links("")
+	if err != nil {
+		return nil, err
+	}
+	far, err := k.Open(n.PeerNS)
+	if err != nil {
+		return nil, err
+	}
+	defer far.Close()
+	index, err := h.AddNetkit(link.Netkit{Name: n.Name, MAC: mac, MTU: n.MTU, PeerName: n.PeerName, PeerMAC: peerMAC, PeerNS: far})
+	if err != nil {
+		return nil, err
+	}
+	undo = func() error {
+		h, err := k.Links("")
+		if err != nil {
+			return err
+		}
+		// It goes with the namespace of its peer, too. Another of its number is another's.
+		if l, err := h.ByIndex(index); errors.Is(err, link.ErrNotFound) || err == nil && l.Name != n.Name {
+			return nil
+		}
+		if err := h.Delete(index); err != nil && !errors.Is(err, link.ErrNotFound) {
+			return err
+		}
+		return nil
+	}
+	if err := h.SetUp(index, true); err != nil {
+		return nil, errors.Join(err, undo())
+	}
+	return undo, nil
+}
+
+const (
+	// settle is how long both ends may take to find their carrier, after which packets are not dropped any more (net/core/link_watch.c).
+	settle    = 2 * time.Second
+	pollPause = 2 * time.Millisecond
+)
+
+// Verify reads both ends back. It waits for their carrier.
+func (n Netkit) Verify(k *host.Kernel) error {
+	for deadline := time.Now().Add(settle); ; time.Sleep(pollPause) {
+		drifts, running, err := n.read(k)
+		if err != nil {
+			return err
+		}
+		if len(drifts) == 0 && !running && time.Now().After(deadline) {
+			drifts = []host.Drift{{What: "carrier of " + n.Name, Want: "present", Got: "absent"}}
+		}
+		if len(drifts) > 0 {
+			return &host.DriftError{Step: n.String(), Drifts: drifts}
+		}
+		if running {
+			return nil
+		}
+	}
+}
+
+func (n Netkit) read(k *host.Kernel) (drifts []host.Drift, running bool, err error) {
+	running = true
+	for _, end := range []struct{ ns, name, mac string }{{"", n.Name, n.MAC}, {n.PeerNS, n.PeerName, n.PeerMAC}} {
+		equal := func(what, want, got string) {
+			if want != got {
+				drifts = append(drifts, host.Drift{What: what + " of " + end.name, Want: want, Got: got})
+			}
+		}
+		h, err := k.Links(end.ns)
+		if err != nil {
+			return nil, false, err
+		}
+		l, err := h.ByName(end.name)
+		if errors.Is(err, link.ErrNotFound) {
+			drifts = append(drifts, host.Drift{What: "link " + end.name, Want: "present", Got: "absent"})
+			continue
+		}
+		if err != nil {
+			return nil, false, err
+		}
+		equal("type", "netkit", l.Type)
+		equal("mac", end.mac, l.MAC.String())
+		equal("mtu", fmt.Sprint(n.MTU), fmt.Sprint(l.MTU))
+		equal("state", "up", map[bool]string{true: "up", false: "down"}[l.Up])
+		running = running && l.Running
+	}
+	return drifts, running, nil
+}
