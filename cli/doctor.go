@@ -520,7 +520,6 @@ func (p *diagnosed) mark() string {
 	return broken
 }
 
-// summary is what of a part works, in a few words.
 // by is who does the work of the part wherever it was tried; "" where it was not found out, or it is not always the same.
 func (p *diagnosed) by() string {
 	by := ""
@@ -536,6 +535,7 @@ func (p *diagnosed) by() string {
 	return by
 }
 
+// summary is what of a part works, in a few words.
 func (p *diagnosed) summary() string {
 	var works, fails, out []string
 	for _, t := range p.Tried {
