@@ -357,7 +357,7 @@ func (c *configurator) plan(l *lab, seed uint64) (plans []host.Plan, underlay ho
 		plans[h].Steps = slices.Concat(steps, plans[h].Steps)
 	}
 	if l.Hosts > 1 {
-		underlay = network.Underlay(spec)
+		underlay = network.Underlay(l.Network, spec)
 	}
 	l.plans, l.beneath = plans, underlay
 	return plans, underlay, nil

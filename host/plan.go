@@ -86,6 +86,7 @@ func Steps() map[string]func() Step {
 		Bridge{}.Kind():    func() Step { return new(Bridge) },
 		Veth{}.Kind():      func() Step { return new(Veth) },
 		Macvlan{}.Kind():   func() Step { return new(Macvlan) },
+		IPVlan{}.Kind():    func() Step { return new(IPVlan) },
 		Link{}.Kind():      func() Step { return new(Link) },
 		Route{}.Kind():     func() Step { return new(Route) },
 		Sysctl{}.Kind():    func() Step { return new(Sysctl) },

@@ -26,7 +26,7 @@ type Bridge struct {
 	Addresses []string `json:"addresses,omitempty"`
 }
 
-// A Veth makes a pair of veth links, both up. The peer is made directly in its namespace, it is never moved.
+// A Veth makes a pair of veth links, both up. The peer is made directly in its namespace, and stays there unless PeerMoves says otherwise.
 type Veth struct {
 	// NS and Name are those of the near end.
 	NS   string `json:"ns,omitempty"`
@@ -41,6 +41,8 @@ type Veth struct {
 	PeerNS   string `json:"peer_ns,omitempty"`
 	PeerName string `json:"peer_name"`
 	PeerMAC  string `json:"peer_mac,omitempty"`
+	// PeerMoves says that the far end is given to another namespace: only the near one is verified. See [Plug].
+	PeerMoves bool `json:"peer_moves,omitempty"`
 	// Addresses and PeerAddresses are in CIDR notation, of either family.
 	Addresses     []string `json:"addresses,omitempty"`
 	PeerAddresses []string `json:"peer_addresses,omitempty"`
@@ -167,7 +169,11 @@ func (v Veth) String() string {
 	if v.Master != "" {
 		s += ", port of " + v.Master
 	}
-	return s + "; peer " + at(v.PeerName, v.PeerNS) + traits(v.PeerMAC, 0, v.PeerAddresses)
+	s += "; peer " + at(v.PeerName, v.PeerNS) + traits(v.PeerMAC, 0, v.PeerAddresses)
+	if v.PeerMoves {
+		s += ", to be moved"
+	}
+	return s
 }
 
 // String says the step as a person would.

@@ -46,3 +46,24 @@ func introduced(lab Lab, h Host, ends []Endpoint, routed bool) []host.Step {
 	}
 	return steps
 }
+
+// Acquainted returns the steps by which containers that are neighbours of each other know their peers on the same host for good where the lab asks for it; mac says where a
+// container is.
+func Acquainted(lab Lab, h Host, ends []Endpoint, mac func(Container) string) []host.Step {
+	if !lab.Permanent() {
+		return nil
+	}
+	at := make(map[string]int, len(h.Containers))
+	for i, c := range h.Containers {
+		at[c.Name] = i
+	}
+	var steps []host.Step
+	for i, c := range h.Containers {
+		if peer, here := at[c.Peer]; here {
+			steps = append(steps, host.Neighbour{
+				NS: c.Name, Dev: ends[i].Inner, Addresses: []string{ends[peer].IPv4.String(), ends[peer].IPv6.String()}, At: mac(h.Containers[peer]),
+			})
+		}
+	}
+	return steps
+}

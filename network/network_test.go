@@ -113,7 +113,7 @@ func TestUnderlay(t *testing.T) {
   7 sysctl net.ipv6.conf.default.accept_dad=0 in @host2, if this kernel has it
   8 veth host2, mac ` + mac("underlay", "host2") + `, mtu 1440, port of under; peer up0 in @host2, mac ` + mac("host2", "up0") + `
 `
-	if diff := cmp.Diff(want, network.Underlay(lab).String()); diff != "" {
+	if diff := cmp.Diff(want, network.Underlay(networktest.Fake{}, lab).String()); diff != "" {
 		t.Errorf("plan of the underlay (-want +got):\n%s", diff)
 	}
 }

@@ -10,15 +10,19 @@ import (
 const underlayBridge = "under"
 
 // Underlay returns the plan of the underlay: a bridge and a veth to each host, whose namespaces it calls "@host1", "@host2", …. The ends in
-// the hosts have no addresses, [Base] adds them. The lab has more than one host.
-func Underlay(lab Lab) host.Plan {
+// the hosts have no addresses, [Base] adds them. A network that is [Wired] has a link for each container, too. The lab has more than one host.
+func Underlay(n Network, lab Lab) host.Plan {
 	steps := append(passes(off), host.Bridge{Name: underlayBridge, MAC: MAC(lab.Seed, "underlay", underlayBridge), MTU: lab.MTU})
+	own, moved := wired(n, lab.Params)
 	for _, h := range lab.Hosts {
 		name := fmt.Sprintf("host%d", h.Index)
 		steps = append(steps, withoutDAD("@"+name), host.Veth{
 			Name: name, MAC: MAC(lab.Seed, "underlay", name), MTU: lab.MTU, Master: underlayBridge,
 			PeerNS: "@" + name, PeerName: h.Uplink, PeerMAC: MAC(lab.Seed, name, h.Uplink),
 		})
+		if own {
+			steps = append(steps, jacks(lab, h, moved)...)
+		}
 	}
 	return host.Plan{Steps: steps}
 }
@@ -57,12 +61,14 @@ const (
 )
 
 // Outer returns the name of a container's link on its host.
-func Outer(h Host, c Container) (string, error) {
-	outer := fmt.Sprintf(outerName, c.Name)
-	if len(outer) > maxName {
-		return "", fmt.Errorf("host %d: the name %q of a container is too long (1 to %d bytes)", h.Index, c.Name, maxName-len(outer)+len(c.Name))
+func Outer(h Host, c Container) (string, error) { return linkName(outerName, h, c) }
+
+func linkName(format string, h Host, c Container) (string, error) {
+	name := fmt.Sprintf(format, c.Name)
+	if len(name) > maxName {
+		return "", fmt.Errorf("host %d: the name %q of a container is too long (1 to %d bytes)", h.Index, c.Name, maxName-len(name)+len(c.Name))
 	}
-	return outer, nil
+	return name, nil
 }
 
 // Bridged returns the steps that join the containers of a host by a bridge, which has their gateway, and where they are then. With routed, packets go through that.

@@ -4,15 +4,22 @@ import (
 	"fmt"
 
 	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/part"
 )
 
-// Names of the links of a host without an uplink: the one below the containers', and its idle end.
+// mode is the name of the parameter, and what it can be (see [link.MacvlanModes]).
 const (
-	lowerName = "lower0"
-	idleName  = "idle0"
+	mode     = "mode"
+	bridge   = "bridge"
+	private  = "private"
+	vepa     = "vepa"
+	passthru = "passthru"
 )
+
+// relay is the port of the switch of mode vepa that sends packets back.
+const relay = "relay0"
 
 // Network is the network "macvlan".
 type Network struct{}
@@ -21,49 +28,101 @@ type Network struct{}
 func (Network) Describe() network.Description {
 	return network.Description{
 		Name:           "macvlan",
-		Summary:        "a macvlan link in mode bridge for every container, which makes all of them neighbours on the underlay",
+		Summary:        "a macvlan link for every container, which makes all of them neighbours on the underlay",
 		Implementation: "kernel",
+		Params: part.List{{
+			Name: mode, Default: bridge, Values: link.MacvlanModes(), Quiet: true,
+			Summary: "bridge: containers of a host reach each other directly; vepa: by a switch outside that sends packets back; private: not at all; passthru: each has a link below for itself, and they reach each other by the switch that those lead to",
+		}},
 	}
 }
 
 // Guarded says that its packets can be filtered inside the containers only: the host does not see those between them.
 func (Network) Guarded(part.Params) (network.Point, string) { return network.InContainer, "" }
 
+// Exclude leaves out labs of one host in which no container could reach another.
+func (Network) Exclude(hosts int, p part.Params) string {
+	if hosts == 1 && p[mode] == private {
+		return "in mode private containers of one host do not reach each other (mode=bridge and mode=vepa let them)"
+	}
+	return ""
+}
+
+// Wired says that in mode passthru each container has a link of its own to the switch, below its macvlan.
+func (Network) Wired(p part.Params) (wired, moved bool) { return p[mode] == passthru, false }
+
+// Check says whether this kernel has such links.
+func (Network) Check(part.Params) error {
+	return link.CheckKind("macvlan", "load the module macvlan or use a kernel with CONFIG_MACVLAN; the network bridge is the nearest to it")
+}
+
 // Build makes a link for every container above its host's uplink, or above one of its own in a lab of one host.
 func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error) {
-	if err := lab.Check(); err != nil {
+	if err := lab.CheckSegment(); err != nil {
 		return nil, nil, err
 	}
-	if len(lab.Hosts) > network.MaxSegmentHosts {
-		return nil, nil, fmt.Errorf("%d hosts, and the range of the underlay has room for the containers of %d", len(lab.Hosts), network.MaxSegmentHosts)
+	chosen := lab.Params[mode]
+	if chosen == "" {
+		chosen = bridge
 	}
 	plans := make([]host.Plan, len(lab.Hosts))
 	ends := make([][]network.Endpoint, len(lab.Hosts))
 	for i, h := range lab.Hosts {
-		if len(h.Containers) > network.MaxSegmentContainers {
-			return nil, nil, fmt.Errorf("host %d: %d containers, and the range of the underlay has room for %d", h.Index, len(h.Containers), network.MaxSegmentContainers)
-		}
 		name := fmt.Sprintf("host%d", h.Index)
-		steps, lower := network.Base(lab, h), h.Uplink
-		if lower == "" {
-			lower = lowerName
-			steps = append(steps, host.Veth{
-				Name: lowerName, MAC: network.MAC(lab.Seed, name, lowerName), MTU: lab.MTU,
-				PeerName: idleName, PeerMAC: network.MAC(lab.Seed, name, idleName),
-			})
+		lower, made, err := below(lab, h, chosen)
+		if err != nil {
+			return nil, nil, err
 		}
+		steps := append(network.Base(lab, h), made...)
 		ends[i] = make([]network.Endpoint, len(h.Containers))
+		mac := func(c network.Container) string {
+			if chosen == passthru { // it has that of the link below
+				return network.MAC(lab.Seed, name, lower[c.Index])
+			}
+			return network.MAC(lab.Seed, name, c.Name, network.Inner)
+		}
 		for j, c := range h.Containers {
 			v4, v6 := network.SegmentAddr(h.Index, c.Index)
 			ends[i][j] = network.Endpoint{Namespace: c.Name, IPv4: v4.Addr(), IPv6: v6.Addr(), Inner: network.Inner}
-			steps = append(steps, host.Macvlan{
-				NS: c.Name, Name: network.Inner, Mode: "bridge", Lower: lower,
-				MAC: network.MAC(lab.Seed, name, c.Name, network.Inner), MTU: lab.MTU,
+			step := host.Macvlan{
+				NS: c.Name, Name: network.Inner, Mode: chosen, Lower: lower[j], MAC: mac(c), MTU: lab.MTU,
 				Addresses: []string{v4.String(), v6.String()},
-			})
+			}
+			if chosen == passthru {
+				step.MAC = ""
+			}
+			steps = append(steps, step)
 			steps = append(steps, network.Sockets(c.Name)...)
 		}
-		plans[i] = host.Plan{Steps: steps}
+		plans[i] = host.Plan{Steps: append(steps, network.Acquainted(lab, h, ends[i], mac)...)}
 	}
 	return plans, ends, nil
+}
+
+// below returns the links below those of a host's containers, and the steps that make them where the underlay does not.
+func below(lab network.Lab, h network.Host, chosen string) (lower []string, steps []host.Step, err error) {
+	if chosen == passthru {
+		return network.Plugs(lab, h, false)
+	}
+	one := h.Uplink
+	switch {
+	case one != "": // across hosts, the switch of the underlay need not send anything back
+	case chosen == vepa:
+		one = network.Lower
+		name := fmt.Sprintf("host%d", h.Index)
+		steps = []host.Step{
+			host.Bridge{Name: network.Switch, MAC: network.MAC(lab.Seed, name, network.Switch), MTU: lab.MTU},
+			host.Veth{
+				Name: relay, MAC: network.MAC(lab.Seed, name, relay), MTU: lab.MTU, Master: network.Switch,
+				PeerName: one, PeerMAC: network.MAC(lab.Seed, name, one),
+			},
+			host.Tuning{Name: relay, Hairpin: true},
+		}
+	default:
+		one, steps = network.Below(lab, h)
+	}
+	for range h.Containers {
+		lower = append(lower, one)
+	}
+	return lower, steps, nil
 }

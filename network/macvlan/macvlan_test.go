@@ -13,7 +13,7 @@ import (
 	"github.com/nettoll/nettoll/network/networktest"
 )
 
-func TestConformance(t *testing.T) { networktest.Conformance(t, macvlan.Network{}) }
+func TestConformance(t *testing.T) { networktest.Conformance(t, macvlan.Network{}, nil, map[string]string{"mode": "private"}, map[string]string{"mode": "vepa"}, map[string]string{"mode": "passthru"}) }
 
 func TestPlan(t *testing.T) {
 	seed := networktest.Lab(1, 1).Seed

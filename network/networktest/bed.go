@@ -56,7 +56,7 @@ func MakeBed(t testing.TB, n network.Network, lab network.Lab) (*Bed, error) {
 		files[fmt.Sprintf("netns:host%d", h.Index)] = m.NS
 	}
 	if len(lab.Hosts) > 1 {
-		if b.Underlay, err = makeMachine(t, files, network.Underlay(lab)); err != nil {
+		if b.Underlay, err = makeMachine(t, files, network.Underlay(n, lab)); err != nil {
 			return nil, err
 		}
 	}

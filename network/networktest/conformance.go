@@ -28,13 +28,14 @@ func Conformance(t *testing.T, n network.Network, variants ...map[string]string)
 		variants = []map[string]string{nil}
 	}
 	d := n.Describe()
+	seen := map[string]bool{}
 	for _, given := range variants {
 		params, err := d.Params.Resolve("network "+d.Name, given)
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Run(d.Params.Short(d.Name, params), func(t *testing.T) {
-			for _, c := range checks() {
+			for _, c := range checks(seen) {
 				t.Run(c.name, func(t *testing.T) {
 					if err := c.run(t, variant{n, params}); errors.Is(err, errors.ErrUnsupported) {
 						testnet.Skip(t, err)
@@ -80,7 +81,8 @@ type check struct {
 	run  func(testing.TB, network.Network) error
 }
 
-func checks() []check {
+// checks lists them. seen is what was tampered with before.
+func checks(seen map[string]bool) []check {
 	list := []check{
 		{"description", description},
 		{"exclusions", exclusions},
@@ -101,7 +103,7 @@ func checks() []check {
 		}})
 	}
 	return append(list, check{"tampering", func(t testing.TB, n network.Network) error {
-		return tampering(t, n, possible(n, Lab(1, 1), Lab(2, 1))...)
+		return tampering(t, n, seen, possible(n, Lab(1, 1), Lab(2, 1))...)
 	}})
 }
 
@@ -340,7 +342,7 @@ func roundTrip(_ testing.TB, n network.Network) error {
 		if err != nil {
 			return err
 		}
-		for _, want := range append(b.Plans, network.Underlay(lab)) {
+		for _, want := range append(b.Plans, network.Underlay(n, lab)) {
 			data, err := json.Marshal(want)
 			if err != nil {
 				return err
@@ -369,7 +371,7 @@ func macs(_ testing.TB, n network.Network) error {
 			}
 			plans := b.Plans
 			if len(lab.Hosts) > 1 {
-				plans = append(plans, network.Underlay(lab))
+				plans = append(plans, network.Underlay(n, lab))
 			}
 			inLab := map[string]bool{}
 			for _, text := range macsOf(plans) {

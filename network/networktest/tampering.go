@@ -24,9 +24,8 @@ type tamper struct {
 }
 
 // tampering changes the kernel behind the back of the plans, one thing after another on fresh labs, and wants Verify to name it and Undo to
-// succeed all the same. What was tried in one lab is not tried in the next.
-func tampering(t testing.TB, n network.Network, labs ...network.Lab) error {
-	seen := map[string]bool{}
+// succeed all the same. What was tried in one lab, or by other parameters of the network, is not tried in the next.
+func tampering(t testing.TB, n network.Network, seen map[string]bool, labs ...network.Lab) error {
 	for _, lab := range labs {
 		b, err := MakeBed(t, n, lab)
 		if err != nil {
@@ -130,14 +129,26 @@ func (b *Bed) tampers(seen map[string]bool) ([]tamper, error) {
 					add(m, "a veth", "delete ", on(s.NS, s.Name, func(h *link.Handle, l link.Link) error { return h.Delete(l.Index) }))
 				case host.Macvlan:
 					err = errors.Join(err, links("a macvlan", s.NS, s.Name, s.MTU, true, s.Addresses))
-					add(m, "a macvlan", "change the mode of ", on(s.NS, s.Name, func(h *link.Handle, l link.Link) error {
-						mode := "private"
-						if s.Mode == mode {
-							mode = "bridge"
-						}
-						return h.SetMacvlanMode(l.Index, mode)
-					}))
+					if s.Mode != "passthru" { // that cannot be changed
+						add(m, "a macvlan", "change the mode of ", on(s.NS, s.Name, func(h *link.Handle, l link.Link) error {
+							mode := "private"
+							if s.Mode == mode {
+								mode = "bridge"
+							}
+							return h.SetMacvlanMode(l.Index, mode)
+						}))
+					}
 					add(m, "a macvlan", "delete ", on(s.NS, s.Name, func(h *link.Handle, l link.Link) error { return h.Delete(l.Index) }))
+				case host.IPVlan:
+					err = errors.Join(err, links("an ipvlan", s.NS, s.Name, 0, true, s.Addresses)) // the MTU is that of the link below, and cannot be changed
+					add(m, "an ipvlan", "change the mode of ", on(s.NS, s.Name, func(h *link.Handle, l link.Link) error {
+						mode := "l2"
+						if s.Mode == mode {
+							mode = "l3"
+						}
+						return h.SetIPVlanMode(l.Index, mode)
+					}))
+					add(m, "an ipvlan", "delete ", on(s.NS, s.Name, func(h *link.Handle, l link.Link) error { return h.Delete(l.Index) }))
 				case host.NAT:
 					for text, change := range map[string]func(*host.NAT){
 						"delete ":                     nil,

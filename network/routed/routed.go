@@ -2,8 +2,6 @@ package routed
 
 import (
 	"fmt"
-	"net/netip"
-
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/part"
@@ -32,15 +30,18 @@ func (Network) Describe() network.Description {
 		Name:           "routed",
 		Summary:        "a veth to every container without a bridge, a route on the host to each, and direct routes between the hosts",
 		Implementation: "kernel",
-		Params: part.List{{
+		Params: append(part.List{{
 			Name: gateway, Default: linkLocal, Values: []string{linkLocal, proxyARP},
 			Summary: "link-local: 169.254.1.1 and fe80::ecee:eeff:feee:eeee, as with Calico; proxy-arp: the first address of the host's range, for which the host answers by proxy ARP and proxy NDP",
-		}},
+		}}, network.LinkParams()...),
 	}
 }
 
 // Guarded says that its packets can be filtered where the host forwards.
 func (Network) Guarded(part.Params) (network.Point, string) { return network.AtForward, "" }
+
+// Check says which of the parameters cannot be had here.
+func (Network) Check(p part.Params) error { return network.CheckLinks(p) }
 
 // Build makes a veth for every container, and routes on the hosts.
 func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error) {
@@ -53,7 +54,7 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 		steps := append(network.Base(lab, h), network.Forwarding()...)
 		if h.Uplink == "" { // a host has an address of its own, which its ICMP messages come from
 			own4, own6 := network.UnderlayAddr(h.Index)
-			steps = append(steps, host.Link{Name: "lo", MTU: lab.MTU, Addresses: []string{whole(own4), whole(own6)}, Up: true})
+			steps = append(steps, host.Link{Name: "lo", MTU: lab.MTU, Addresses: []string{network.Whole(own4), network.Whole(own6)}, Up: true})
 		}
 		g := gatesOf(lab, h)
 		steps = append(steps, host.Route{To: g.v4 + "/32", Dev: "lo"})
@@ -65,17 +66,8 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 			}
 			steps, ends[i][j] = append(steps, theirs...), end
 		}
-		for _, other := range lab.Hosts {
-			if other.Index == h.Index {
-				continue
-			}
-			their4, their6 := network.Gateway(other.Index)
-			via4, via6 := other.Underlay()
-			steps = append(steps,
-				host.Route{To: their4.Masked().String(), Via: via4.Addr().String(), Dev: h.Uplink},
-				host.Route{To: their6.Masked().String(), Via: via6.Addr().String(), Dev: h.Uplink},
-			)
-		}
+		steps = append(steps, network.Tuned(lab.Params, ends[i])...)
+		steps = append(steps, network.Direct(lab, h)...)
 		plans[i] = host.Plan{Steps: steps}
 	}
 	return plans, ends, nil
@@ -106,7 +98,7 @@ func join(lab network.Lab, h network.Host, c network.Container, g gates) ([]host
 	veth := host.Veth{
 		Name: outer, MAC: network.MAC(lab.Seed, name, outer), MTU: lab.MTU,
 		PeerNS: c.Name, PeerName: network.Inner, PeerMAC: network.MAC(lab.Seed, name, c.Name, network.Inner),
-		PeerAddresses: []string{whole(v4), whole(v6)},
+		PeerAddresses: []string{network.Whole(v4), network.Whole(v6)},
 	}
 	if !g.proxied {
 		veth.Addresses = []string{g.v6 + "/64"}
@@ -125,8 +117,8 @@ func join(lab network.Lab, h network.Host, c network.Container, g gates) ([]host
 		)
 	}
 	steps = append(steps,
-		host.Route{To: whole(v4), Dev: outer},
-		host.Route{To: whole(v6), Dev: outer},
+		host.Route{To: network.Whole(v4), Dev: outer},
+		host.Route{To: network.Whole(v6), Dev: outer},
 		host.Route{NS: c.Name, To: g.v4 + "/32", Dev: network.Inner},
 		host.Route{NS: c.Name, To: "0.0.0.0/0", Via: g.v4, Dev: network.Inner},
 	)
@@ -143,6 +135,3 @@ func join(lab network.Lab, h network.Host, c network.Container, g gates) ([]host
 	end := network.Endpoint{Namespace: c.Name, IPv4: v4.Addr(), IPv6: v6.Addr(), Link: outer, Inner: network.Inner}
 	return append(steps, network.Sockets(c.Name)...), end, nil
 }
-
-// whole is an address without the others of its range.
-func whole(p netip.Prefix) string { return netip.PrefixFrom(p.Addr(), p.Addr().BitLen()).String() }

@@ -328,6 +328,12 @@ func read(l netlink.Link) Link {
 	if b, ok := l.(*netlink.Bridge); ok && b.MulticastSnooping != nil {
 		r.Snooping = *b.MulticastSnooping
 	}
+	if i, ok := l.(*netlink.IPVlan); ok {
+		r.Lower = a.ParentIndex
+		if modes := IPVlanModes(); int(i.Mode) < len(modes) {
+			r.Mode = modes[i.Mode]
+		}
+	}
 	if m, ok := l.(*netlink.Macvlan); ok {
 		r.Lower, r.Mode = a.ParentIndex, "source"
 		for name, mode := range macvlanModes() {

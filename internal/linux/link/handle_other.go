@@ -34,6 +34,15 @@ func (*Handle) AddMacvlan(Macvlan) error { return unsupported() }
 // SetMacvlanMode is not supported here.
 func (*Handle) SetMacvlanMode(int, string) error { return unsupported() }
 
+// AddIPVlan is not supported here.
+func (*Handle) AddIPVlan(IPVlan) error { return unsupported() }
+
+// SetIPVlanMode is not supported here.
+func (*Handle) SetIPVlanMode(int, string) error { return unsupported() }
+
+// CheckKind is not supported here.
+func CheckKind(string, string) error { return unsupported() }
+
 // Delete is not supported here.
 func (*Handle) Delete(int) error { return unsupported() }
 

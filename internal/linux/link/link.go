@@ -31,9 +31,9 @@ type Link struct {
 	Master int
 	// Peer is the index of the other end of a veth, in the namespace where that is.
 	Peer int
-	// Lower is the index of the link below a macvlan, in the namespace where that is.
+	// Lower is the index of the link below a macvlan or an ipvlan, in the namespace where that is.
 	Lower int
-	// Mode is that of a macvlan: one of [MacvlanModes], or "source".
+	// Mode is that of a macvlan: one of [MacvlanModes], or "source"; or that of an ipvlan: one of [IPVlanModes].
 	Mode string
 	// Snooping says whether a bridge looks into multicast.
 	Snooping bool

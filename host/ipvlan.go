@@ -1,0 +1,105 @@
+package host
+
+import (
+	"errors"
+	"strconv"
+
+	"github.com/nettoll/nettoll/internal/linux/link"
+)
+
+// An IPVlan makes an ipvlan link that is up. It is made directly in its namespace, it is never moved, and has the MAC address of the link below.
+type IPVlan struct {
+	NS   string `json:"ns,omitempty"`
+	Name string `json:"name"`
+	// Mode says where its packets find their way: "l2", "l3" or "l3s", as in ip-link(8). All on one link have the same.
+	Mode string `json:"mode"`
+	// LowerNS and Lower are the link that its packets take.
+	LowerNS string `json:"lower_ns,omitempty"`
+	Lower   string `json:"lower"`
+	// MTU in bytes; 0 leaves it to the kernel.
+	MTU int `json:"mtu,omitempty"`
+	// Addresses are in CIDR notation, of either family. No other on the link below has one of them.
+	Addresses []string `json:"addresses,omitempty"`
+}
+
+// Kind returns "ipvlan".
+func (IPVlan) Kind() string { return "ipvlan" }
+
+// String says the step as a person would.
+func (i IPVlan) String() string {
+	return "ipvlan " + at(i.Name, i.NS) + traits("", i.MTU, i.Addresses) + ", mode " + i.Mode + ", over " + at(i.Lower, i.LowerNS)
+}
+
+// Apply makes the link in its namespace.
+func (i IPVlan) Apply(k *Kernel) (func() error, error) {
+	addresses, err := parseAddresses(i.Addresses)
+	if err != nil {
+		return nil, err
+	}
+	s, h, err := k.at(i.NS)
+	if err != nil {
+		return nil, err
+	}
+	below, lowerH, err := k.at(i.LowerNS)
+	if err != nil {
+		return nil, err
+	}
+	if err := k.withIndex(below, lowerH, i.Lower, func(lower int) error {
+		return lowerH.AddIPVlan(link.IPVlan{Name: i.Name, NS: s.file, Lower: lower, Mode: i.Mode, MTU: i.MTU})
+	}); err != nil {
+		return nil, err
+	}
+	l, err := h.ByName(i.Name)
+	if err != nil {
+		return nil, err
+	}
+	k.remember(s, i.Name, l.Index)
+	undo := func() error { return k.removeLink(s, l.Index, i.Name, nil) }
+	if err := addAddresses(h, l.Index, addresses); err != nil {
+		return nil, errors.Join(err, undo())
+	}
+	return undo, nil
+}
+
+// Verify reads the link back. It waits for its carrier, which comes after that of the link below.
+func (i IPVlan) Verify(k *Kernel) error {
+	c := check{step: i}
+	return c.settled(k, i.Name, func() (bool, error) {
+		return c.above(k, stacked{"ipvlan", i.NS, i.Name, i.Mode, i.LowerNS, i.Lower, "", i.MTU, i.Addresses})
+	})
+}
+
+// stacked is a link that stands on another.
+type stacked struct {
+	kind, ns, name, mode string
+	lowerNS, lower       string
+	mac                  string
+	mtu                  int
+	addresses            []string
+}
+
+// above compares a link that stands on another, and says whether it runs.
+func (c *check) above(k *Kernel, s stacked) (running bool, err error) {
+	lower := 0
+	err = c.link(k, s.lowerNS, s.lower, func(l link.Link, _ *link.Handle) error {
+		lower = l.Index
+		return nil
+	})
+	if _, drift := errors.AsType[*DriftError](err); err != nil && !drift {
+		return false, err
+	}
+	err = c.link(k, s.ns, s.name, func(l link.Link, h *link.Handle) error {
+		running = l.Running
+		c.equal("type of "+s.name, s.kind, l.Type)
+		c.equal(s.name, up, state(l))
+		c.equal("mode of "+s.name, s.mode, l.Mode)
+		if lower != 0 {
+			c.equal("index of the link below "+s.name, strconv.Itoa(lower), strconv.Itoa(l.Lower))
+		}
+		return c.traits(h, l, s.mac, s.mtu, s.addresses)
+	})
+	if _, drift := errors.AsType[*DriftError](err); err != nil && !drift {
+		return false, err
+	}
+	return running, nil
+}

@@ -1,0 +1,80 @@
+package ipvlan
+
+import (
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux/link"
+	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/part"
+)
+
+// mode is the name of the parameter, and bridged its first value.
+const (
+	mode    = "mode"
+	bridged = "l2"
+)
+
+// Network is the network "ipvlan".
+type Network struct{}
+
+// Describe says what it is.
+func (Network) Describe() network.Description {
+	return network.Description{
+		Name:           "ipvlan",
+		Summary:        "an ipvlan link for every container on its host's uplink, whose MAC address all of them share",
+		Implementation: "kernel",
+		Params: part.List{{
+			Name: mode, Default: bridged, Values: link.IPVlanModes(),
+			Summary: "l2: containers are neighbours on the underlay; l3: their packets are routed by their host; l3s: and those that come pass its netfilter, too",
+		}},
+	}
+}
+
+// Guarded says that its packets can be filtered inside the containers only: in no mode does the host see those between them.
+func (Network) Guarded(part.Params) (network.Point, string) { return network.InContainer, "" }
+
+// Check says whether this kernel has such links.
+func (Network) Check(part.Params) error {
+	return link.CheckKind("ipvlan", "load the module ipvlan or use a kernel with CONFIG_IPVLAN; the network macvlan is the nearest to it")
+}
+
+// Build makes a link for every container above its host's uplink, or above one of its own in a lab of one host.
+func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error) {
+	l2 := lab.Params[mode] == "" || lab.Params[mode] == bridged
+	check := lab.Check
+	if l2 {
+		check = lab.CheckSegment
+	}
+	if err := check(); err != nil {
+		return nil, nil, err
+	}
+	plans := make([]host.Plan, len(lab.Hosts))
+	ends := make([][]network.Endpoint, len(lab.Hosts))
+	for i, h := range lab.Hosts {
+		steps := network.Base(lab, h)
+		lower, made := network.Below(lab, h)
+		steps = append(steps, made...)
+		ends[i] = make([]network.Endpoint, len(h.Containers))
+		for j, c := range h.Containers {
+			step := host.IPVlan{NS: c.Name, Name: network.Inner, Mode: lab.Params[mode], Lower: lower, MTU: lab.MTU}
+			v4, v6 := network.SegmentAddr(h.Index, c.Index)
+			if l2 {
+				step.Mode, step.Addresses = bridged, []string{v4.String(), v6.String()}
+				steps = append(steps, step)
+			} else { // everybody is beyond the link
+				v4, v6 = network.ContainerAddr(h.Index, c.Index)
+				step.Addresses = []string{network.Whole(v4), network.Whole(v6)}
+				steps = append(steps, step,
+					host.Route{NS: c.Name, To: "0.0.0.0/0", Dev: network.Inner},
+					host.Route{NS: c.Name, To: "::/0", Dev: network.Inner},
+				)
+			}
+			steps = append(steps, network.Sockets(c.Name)...)
+			ends[i][j] = network.Endpoint{Namespace: c.Name, IPv4: v4.Addr(), IPv6: v6.Addr(), Inner: network.Inner}
+		}
+		if !l2 {
+			steps = append(steps, network.Direct(lab, h)...)
+		}
+		plans[i] = host.Plan{Steps: steps}
+	}
+	return plans, ends, nil
+}
