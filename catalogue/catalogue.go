@@ -20,6 +20,7 @@ import (
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/network/bridge"
+	"github.com/nettoll/nettoll/network/ebpf"
 	hostnetwork "github.com/nettoll/nettoll/network/host"
 	"github.com/nettoll/nettoll/network/macvlan"
 	"github.com/nettoll/nettoll/network/nat"
@@ -64,6 +65,7 @@ func New() Catalogue {
 			routed.Network{},
 			nat.Network{},
 			macvlan.Network{},
+			ebpf.Network{},
 		},
 		Filters: []filter.Filter{
 			iptables.Filter{},
