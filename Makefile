@@ -71,8 +71,8 @@ test: ## say what this machine lacks, then run every test
 GUEST_PKG ?= ./internal/linux/link ./network/... ./host/...
 
 .PHONY: test-guest
-test-guest: ## run tests in a virtual machine with Debian's kernel for clouds: make test-guest PKG=./network/bridge RUN=TestPlan
-	@$(GO) run ./cmd/testguest $(if $(RUN),-run '$(RUN)') $(if $(filter-out file,$(origin PKG)),$(PKG),$(GUEST_PKG))
+test-guest: ## run tests in a virtual machine with Debian's kernel for clouds: make test-guest PKG=./network/bridge TESTFLAGS='-run TestPlan'
+	@$(GO) run ./cmd/testguest $(TESTFLAGS) $(if $(filter-out file,$(origin PKG)),$(PKG),$(GUEST_PKG))
 
 .PHONY: lint
 lint: ## check format, imports between packages, house rules, go.mod, and that it compiles elsewhere than on Linux

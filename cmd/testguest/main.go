@@ -1,5 +1,5 @@
-// Command testguest runs the tests of packages in a guest, a virtual machine with another kernel: testguest [-limit TIME] [-run PATTERN] PACKAGE... Its
-// status is 0 if all have passed, 1 if not, 2 for wrong usage.
+// Command testguest runs the tests of packages in a guest, a virtual machine with another kernel: testguest [-limit TIME] [-run PATTERN] [-v] PACKAGE... Its
+// status is 0 if all have passed, 1 if not, 2 for wrong usage. To look around in one: testguest -sh COMMANDS, whose status is theirs.
 package main
 
 import (
@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 
@@ -26,94 +27,109 @@ func main() {
 func run(ctx context.Context, stdout, stderr io.Writer, args []string) int {
 	flags := flag.NewFlagSet("testguest", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	limit := flags.Duration("limit", 10*time.Minute, "how long the guest may run")
-	pattern := flags.String("run", "", "run only tests that match, as of go test")
+	var o options
+	flags.DurationVar(&o.limit, "limit", 10*time.Minute, "how long the guest may run")
+	flags.StringVar(&o.run, "run", "", "run only tests that match, as of go test")
+	flags.BoolVar(&o.verbose, "v", false, "show what tests say that pass, and subtests")
+	flags.StringVar(&o.commands, "sh", "", "run these commands of a shell instead of tests")
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
-	if flags.NArg() == 0 {
-		fmt.Fprintln(stderr, "testguest: which packages? testguest ./network/...")
+	if (flags.NArg() == 0) == (o.commands == "") {
+		fmt.Fprintln(stderr, "testguest: want packages or commands: testguest ./network/..., testguest -sh 'ip link'")
 		return 2
 	}
 	begun := time.Now()
 	say := func(what string) {
 		fmt.Fprintf(stderr, "guest: %s (after %.1f s)\n", what, time.Since(begun).Seconds())
 	}
-	passed, err := test(ctx, stdout, say, options{patterns: flags.Args(), run: *pattern, limit: *limit})
-	switch {
-	case err != nil:
+	var status int
+	var err error
+	if o.commands == "" {
+		o.patterns = flags.Args()
+		status, err = test(ctx, stdout, say, o)
+	} else {
+		status, err = boot(ctx, guest.Spec{Script: o.commands, Output: stdout}, say, o)
+	}
+	if err != nil {
 		fmt.Fprintf(stderr, "testguest: %v\n", err)
 		return 1
-	case !passed:
-		return 1
 	}
-	return 0
+	return status
 }
 
 type options struct {
 	patterns []string // of packages
 	run      string   // of tests
+	verbose  bool
+	commands string // instead of tests
 	limit    time.Duration
 }
 
+// What a guest is given.
 const (
 	cpus   = 2
 	memory = 2 << 30
 )
 
-// test runs the tests and tells whether all have passed.
-func test(ctx context.Context, stdout io.Writer, say func(string), o options) (bool, error) {
+// test runs the tests and returns 0 if all have passed, else 1.
+func test(ctx context.Context, stdout io.Writer, say func(string), o options) (int, error) {
 	work, err := os.MkdirTemp("", "testguest-")
 	if err != nil {
-		return false, err
+		return 0, err
 	}
 	defer os.RemoveAll(work)
 	say("compiling tests")
 	tests, err := compile(ctx, work, o.patterns)
 	if err != nil {
-		return false, err
+		return 0, err
 	}
 	if len(tests) == 0 {
-		return false, fmt.Errorf("no package of %q has tests", o.patterns)
-	}
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return false, err
-	}
-	image, err := guest.Prepare(ctx, filepath.Join(cache, "nettoll", "guest"), say)
-	if err != nil {
-		return false, err
+		return 0, fmt.Errorf("no package of %q has tests", o.patterns)
 	}
 	files, err := content(tests)
 	if err != nil {
-		return false, err
+		return 0, err
 	}
-	limited, cancel := context.WithTimeoutCause(ctx, o.limit, fmt.Errorf("no end within %v (-limit)", o.limit))
-	defer cancel()
-	say(fmt.Sprintf("booting Linux %s with %d packages", image.Release, len(tests)))
-	report := newReport(stdout)
-	machine, err := guest.Boot(limited, guest.Spec{
-		Image: image, Files: files, Script: script(tests, o), CPUs: cpus, Memory: memory, Output: report,
-	})
+	r := newReport(stdout, o.verbose)
+	status, err := boot(ctx, guest.Spec{Files: files, Script: script(tests, o), Output: r}, say, o)
+	r.end()
 	if err != nil {
-		return false, err
+		return 0, errors.Join(errors.New(r.interrupted()), err)
 	}
-	up := make(chan struct{})
-	go func() {
-		defer close(up)
+	say(r.summary())
+	if status == 0 && !r.passed(len(tests)) {
+		return 0, fmt.Errorf("the guest says that all %d packages have passed, and told of %s", len(tests), r.summary())
+	}
+	return status, nil
+}
+
+// boot runs a guest to its end and returns its exit status.
+func boot(ctx context.Context, spec guest.Spec, say func(string), o options) (int, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return 0, err
+	}
+	spec.Image, err = guest.Prepare(ctx, filepath.Join(cache, "nettoll", "guest"), say)
+	if err != nil {
+		return 0, err
+	}
+	spec.CPUs, spec.Memory, spec.Limit, spec.Say = cpus, memory, o.limit, say
+	machine, err := guest.Boot(ctx, spec)
+	if err != nil {
+		return 0, err
+	}
+	ended := make(chan struct{})
+	var told sync.WaitGroup
+	told.Go(func() {
 		select {
 		case <-machine.Up():
 			say("it is up")
-		case <-limited.Done():
+		case <-ended:
 		}
-	}()
+	})
 	status, err := machine.Wait()
-	report.end()
-	cancel()
-	<-up
-	if err != nil {
-		return false, errors.Join(errors.New(report.interrupted()), err)
-	}
-	say(report.summary())
-	return status == 0 && report.passed(len(tests)), nil
+	close(ended)
+	told.Wait()
+	return status, err
 }

@@ -16,6 +16,7 @@ import (
 // before has ended. The lines of the guest's script begin with it too.
 type report struct {
 	w      io.Writer
+	all    bool // what passed, too
 	now    func() time.Time
 	line   []byte
 	marked bool // the line in hand begins with ^V
@@ -33,7 +34,9 @@ type report struct {
 
 type tally struct{ passed, failed, skipped int }
 
-func newReport(w io.Writer) *report { return &report{w: w, now: time.Now, said: map[string][]string{}} }
+func newReport(w io.Writer, all bool) *report {
+	return &report{w: w, all: all, now: time.Now, said: map[string][]string{}}
+}
 
 // mark is written before lines that are not a test's (cmd/internal/test2json).
 const mark = 0x16
@@ -111,10 +114,12 @@ func (r *report) endTest(how, test, took string) {
 	switch how {
 	case "PASS":
 		r.count.passed++
-		if !strings.Contains(test, "/") {
-			r.print("%s: %s (%s)", how, test, took)
+		if strings.Contains(test, "/") && !r.all {
+			return
 		}
-		return
+		if !r.all {
+			said = nil
+		}
 	case "SKIP":
 		r.count.skipped++
 	default:

@@ -84,7 +84,7 @@ func Root(t testing.TB) {
 const noSkip = "NETTOLL_NOSKIP"
 
 // Skip does nothing if err is nil. It skips the test if err is errors.ErrUnsupported and says what is missing; with NETTOLL_NOSKIP=1 it
-// fails it instead, unless what is missing is on the list of what the CI kernel is known to lack. On any other error it fails the
+// fails it instead, unless what is missing is on the list of what the machine is known to lack. On any other error it fails the
 // test.
 func Skip(t testing.TB, err error) {
 	t.Helper()
@@ -99,18 +99,50 @@ func Skip(t testing.TB, err error) {
 		missing = u.Missing
 	}
 	if os.Getenv(noSkip) == "1" && !slices.Contains(Lacking(), missing) {
-		t.Fatalf("%v\n%s=1, and %q is not on the list of what the CI kernel is known to lack (testnet.Lacking)", err, noSkip, missing)
+		t.Fatalf("%v\n%s=1, and %q is not on the list of what this machine is known to lack (testnet.Lacking)", err, noSkip, missing)
 	}
 	t.Skipf("%v", err)
 }
 
-// Lacking lists what the CI machines are known to lack, as in [linux.UnsupportedError].Missing: their kernel, 6.18 without modules, tried
-// link type by link type; and a program that is no part of Debian's main, where scripts/needs could not get it.
+// Lacking lists what the machine of a test run is known to lack, as in [linux.UnsupportedError].Missing: a CI machine or a guest.
 func Lacking() []string {
-	list := []string{`program "netperf"`}
-	for kind := range strings.FieldsSeq("dummy ipip gre ipvlan geneve wireguard vlan bond netkit vrf macsec sit ip6tnl vti xfrm " +
-		"nlmon bareudp team vcan gtp netdevsim l2tp hsr amt ipoib") {
+	if Guest() {
+		return guestLacking()
+	}
+	return ciLacking()
+}
+
+// ciLacking is for the CI machines: their kernel, 6.18 without modules, tried link type by link type; and a program that is no part of Debian's main, where
+// scripts/needs could not get it.
+func ciLacking() []string {
+	return append(linkTypes("dummy ipip gre ipvlan geneve wireguard vlan bond netkit vrf macsec sit ip6tnl vti xfrm "+
+		"nlmon bareudp team vcan gtp netdevsim l2tp hsr amt ipoib"), `program "netperf"`)
+}
+
+// guestLacking is for guests: Debian's kernel 6.12 for clouds with its modules for networks, tried link type by link type.
+func guestLacking() []string {
+	return linkTypes("bareudp vcan vxcan gtp netdevsim hsr amt ipoib")
+}
+
+func linkTypes(names string) []string {
+	var list []string
+	for kind := range strings.FieldsSeq(names) {
 		list = append(list, `link type "`+kind+`"`)
 	}
 	return list
+}
+
+// guestEnv is set in a guest by cmd/testguest.
+const guestEnv = "NETTOLL_GUEST"
+
+// Guest tells whether the tests run in a virtual machine of make test-guest.
+func Guest() bool { return os.Getenv(guestEnv) == "1" }
+
+// NotInGuest skips a test in a guest. Why says what is so on the machine and not there: it would only show again, slowly, what it has shown on the machine; it
+// needs time to pass as on real processors; it needs the source of other packages.
+func NotInGuest(t testing.TB, why string) {
+	t.Helper()
+	if Guest() {
+		t.Skipf("not in a guest: %s", why)
+	}
 }
