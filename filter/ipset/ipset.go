@@ -36,15 +36,19 @@ func (Filter) Describe() filter.Description {
 	}
 }
 
-// Refuse says where packets do not pass iptables, and that a set has no order.
+// Refuse says where packets do not pass iptables, that a set has no order, and where a list without connections would let pass more than it says: who behind the address of another
+// host sends is not seen, and an answer to that address may be for anyone behind it.
 func (Filter) Refuse(w filter.Where, p part.Params) string {
 	switch w.Point {
 	case network.AtBridge, network.AtForward, network.InContainer:
 	default:
 		return "under " + w.Network + " packets do not pass iptables: they are forwarded " + w.Point.String()
 	}
-	if p[filter.Fillers] == "after" {
+	switch {
+	case p[filter.Fillers] == "after":
 		return "the entries of a set have no order, and fillers=after is fillers=before"
+	case w.Translated && w.Hosts > 1 && !p.On(filter.Stateful):
+		return "across hosts " + w.Network + " hides which container sends, and only connection tracking tells its answers from requests (stateful=true has it)"
 	}
 	return ""
 }

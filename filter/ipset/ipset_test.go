@@ -15,6 +15,7 @@ import (
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/network/bridge"
 	"github.com/nettoll/nettoll/network/macvlan"
+	"github.com/nettoll/nettoll/network/nat"
 	"github.com/nettoll/nettoll/network/routed"
 )
 
@@ -82,10 +83,10 @@ func TestConformance(t *testing.T) {
 		on      []filtertest.On
 		with    map[string]string
 	}{
-		{"nft", []filtertest.On{{Network: bridge.Network{}}, {Network: routed.Network{}}}, stateless},
-		{"nft", []filtertest.On{{Network: bridge.Network{}, Hosts: 2}, {Network: macvlan.Network{}}}, stateful},
-		{"legacy", []filtertest.On{{Network: macvlan.Network{}}}, stateless},
-		{"legacy", []filtertest.On{{Network: bridge.Network{}}}, stateful},
+		{"nft", []filtertest.On{{Network: bridge.Network{}, Hosts: 2}, {Network: macvlan.Network{}}}, stateless},
+		{"nft", []filtertest.On{{Network: routed.Network{}}}, stateful},
+		{"legacy", []filtertest.On{{Network: nat.Network{}, Params: map[string]string{"hairpin": "true"}}}, stateless},
+		{"legacy", []filtertest.On{{Network: macvlan.Network{}}, {Network: bridge.Network{}}}, stateful},
 	} {
 		t.Run(c.variant, func(t *testing.T) {
 			t.Parallel()

@@ -15,7 +15,9 @@ import (
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/network/bridge"
 	"github.com/nettoll/nettoll/network/macvlan"
+	"github.com/nettoll/nettoll/network/nat"
 	"github.com/nettoll/nettoll/network/routed"
+	"github.com/nettoll/nettoll/part"
 )
 
 // run runs a program in a namespace of a host.
@@ -83,7 +85,7 @@ func TestConformance(t *testing.T) {
 		with    map[string]string
 	}{
 		{"nft", []filtertest.On{{Network: bridge.Network{}}, {Network: routed.Network{}}}, stateless},
-		{"nft", []filtertest.On{{Network: bridge.Network{}, Hosts: 2}, {Network: macvlan.Network{}}}, stateful},
+		{"nft", []filtertest.On{{Network: macvlan.Network{}}, {Network: nat.Network{}, Hosts: 2}}, stateful},
 		{"legacy", []filtertest.On{{Network: macvlan.Network{}}}, stateless},
 		{"legacy", []filtertest.On{{Network: bridge.Network{}}}, stateful},
 	} {
@@ -110,6 +112,19 @@ func TestRefuse(t *testing.T) {
 	} {
 		if got := (iptables.Filter{}).Refuse(filter.Where{Network: c.network, Point: c.at, Hosts: 1}, nil); got != c.want {
 			t.Errorf("Refuse %s = %q, want %q", c.at, got, c.want)
+		}
+	}
+}
+
+func TestRefuseTranslated(t *testing.T) {
+	for _, c := range []struct {
+		hosts    int
+		stateful string
+		refused  bool
+	}{{1, "false", false}, {2, "true", false}, {2, "false", true}} {
+		reason := iptables.Filter{}.Refuse(filter.Where{Network: "nat", Point: network.AtForward, Hosts: c.hosts, Translated: true}, part.Params{filter.Stateful: c.stateful})
+		if (reason != "") != c.refused {
+			t.Errorf("%d hosts, stateful %s: refused because %q, want %t", c.hosts, c.stateful, reason, c.refused)
 		}
 	}
 }
