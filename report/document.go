@@ -70,7 +70,7 @@ func (v *view) document(c charts, sections []Section) document {
 	if s, ok := v.probeSection(); ok {
 		d.sections = append(d.sections, part{title: s.Title, id: "probe", blocks: s.Blocks})
 	}
-	if s, ok := v.labSection(); ok {
+	if s, ok := v.labSection(true); ok {
 		d.sections = append(d.sections, part{title: s.Title, id: "labs", blocks: s.Blocks})
 	}
 	d.sections = append(d.sections, v.proofPart())

@@ -3,33 +3,38 @@ package report
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/nettoll/nettoll/measure"
 )
 
-// labSection has what building the labs cost and, where there are filters or filled tables, what changing them does; false where labs have nothing to tell but how
-// long they took to build and not everything is asked for.
-func (v *view) labSection() (Section, bool) {
-	more := slices.ContainsFunc(v.a.Labs, func(f measure.LabFigure) bool { return f.Metric != setupTime })
-	if len(v.a.Labs) == 0 || !more && !v.all {
+// labSection has what building the labs cost and, where there are filters or filled tables, what changing them does: of all labs, or of those that have more to tell than how
+// long they took to build; false where there are none.
+func (v *view) labSection(all bool) (Section, bool) {
+	more := map[string]bool{}
+	for _, f := range v.a.Labs {
+		more[f.Lab] = more[f.Lab] || f.Metric != setupTime
+	}
+	figures := slices.DeleteFunc(slices.Clone(v.a.Labs), func(f measure.LabFigure) bool { return !all && !more[f.Lab] })
+	if len(figures) == 0 {
 		return Section{}, false
 	}
 	s := Section{Title: "Building and changing"}
 	text := "What each lab cost to build, once a generation: the median, and in brackets the smallest and the largest. Setup is the whole lab with hosts, containers and workers."
-	if more {
+	if slices.ContainsFunc(figures, func(f measure.LabFigure) bool { return strings.HasSuffix(f.Metric, "_memory") }) {
 		text += " Memory is what the kernel of the whole machine holds more than before; beside other work it is a guess."
 	}
 	s.Blocks = append(s.Blocks, Block{Text: text, Tone: Quiet})
 	t := &Table{Columns: []Column{{"", false}}}
 	var metrics []string
 	for _, m := range measure.Metrics() {
-		if slices.ContainsFunc(v.a.Labs, func(f measure.LabFigure) bool { return f.Metric == m.Name }) {
+		if slices.ContainsFunc(figures, func(f measure.LabFigure) bool { return f.Metric == m.Name }) {
 			metrics = append(metrics, m.Name)
 			t.Columns = append(t.Columns, Column{label(m.Name), true})
 		}
 	}
 	rows := map[string]int{}
-	for _, f := range v.a.Labs {
+	for _, f := range figures {
 		i, known := rows[f.Lab]
 		if !known {
 			i = len(t.Rows)

@@ -42,7 +42,7 @@ func Text(w io.Writer, run measure.Run, a measure.Analysis, o Options) error {
 	if s, ok := v.probeSection(); ok {
 		v.section(s)
 	}
-	if s, ok := v.labSection(); ok {
+	if s, ok := v.labSection(v.all); ok {
 		v.section(s)
 	}
 	v.extent()

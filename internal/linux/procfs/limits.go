@@ -33,7 +33,7 @@ func ReadLimits() Limits {
 	return l
 }
 
-// KernelMemory returns how many bytes the kernel holds in slabs, vmalloc and per-CPU areas (proc_meminfo(5)): what rules, sets and maps are made of. It is
+// KernelMemory returns how many bytes the kernel holds in slabs that it cannot give back at will, in vmalloc and in per-CPU areas (proc_meminfo(5)): what rules, sets and maps are made of. It is
 // the whole machine's. It says false where that is not told.
 func KernelMemory() (int64, bool) {
 	b, err := os.ReadFile("/proc/meminfo")
@@ -45,7 +45,7 @@ func KernelMemory() (int64, bool) {
 	for line := range bytes.Lines(b) {
 		name, rest, _ := bytes.Cut(line, []byte(":"))
 		switch string(name) {
-		case "Slab", "VmallocUsed", "Percpu":
+		case "SUnreclaim", "VmallocUsed", "Percpu":
 			kib, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(string(rest)), " kB"), 10, 64)
 			if err != nil {
 				return 0, false
