@@ -93,7 +93,7 @@ func test(ctx context.Context, stdout io.Writer, say func(string), o options) (i
 	}
 	r := newReport(stdout, o.verbose)
 	status, err := boot(ctx, guest.Spec{Files: files, Script: script(tests, o), Output: r}, say, o)
-	r.end()
+	r.finish()
 	if err != nil {
 		return 0, errors.Join(errors.New(r.interrupted()), err)
 	}

@@ -54,8 +54,10 @@ func (r *report) Write(p []byte) (int, error) {
 			break
 		}
 		r.keep(p[:i])
-		if p[i] == '\n' || len(r.line) > 0 || r.marked {
+		if p[i] == '\n' {
 			r.end()
+		} else {
+			r.finish()
 		}
 		r.marked = p[i] == mark
 		p = p[i+1:]
@@ -64,6 +66,13 @@ func (r *report) Write(p []byte) (int, error) {
 }
 
 func (r *report) keep(p []byte) { r.line = append(r.line, p[:min(len(p), widest-len(r.line))]...) }
+
+// finish ends the line in hand, if there is one.
+func (r *report) finish() {
+	if len(r.line) > 0 || r.marked {
+		r.end()
+	}
+}
 
 // end ends the line in hand.
 func (r *report) end() {

@@ -66,7 +66,7 @@ func boot(ctx context.Context, spec Spec) (_ *Machine, err error) {
 	if spec.Say == nil {
 		spec.Say = func(string) {}
 	}
-	release, err := alone(ctx, spec.Say)
+	release, err := alone(ctx, "@nettoll-guest", spec.Say)
 	if err != nil {
 		return nil, err
 	}
@@ -156,10 +156,10 @@ func assemble(spec Spec) (_ *os.File, err error) {
 
 // alone waits until no other guest of this user's or anybody's runs here: two would take each other's processors until both are too slow. The lock is an
 // abstract socket, which is gone with the process that has it (unix(7)).
-func alone(ctx context.Context, say func(string)) (release func() error, err error) {
+func alone(ctx context.Context, name string, say func(string)) (release func() error, err error) {
 	for try := 0; ; try++ {
 		var listen net.ListenConfig
-		lock, err := listen.Listen(ctx, "unix", "@nettoll-guest")
+		lock, err := listen.Listen(ctx, "unix", name)
 		if err == nil {
 			return lock.Close, nil
 		}
