@@ -93,8 +93,6 @@ type LocalHost interface {
 	// Run runs a command to its end on the host, in one of its network namespaces, and calls started when it runs. With terminal its
 	// standard input is one, which becomes its own.
 	Run(cmd *exec.Cmd, namespace string, terminal bool, started func(*os.Process)) error
-	// Done is closed when the host is gone.
-	Done() <-chan struct{}
 }
 
 // StartHost starts a host of that name on this machine; its agent and workers inherit the files.

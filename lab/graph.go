@@ -131,10 +131,11 @@ func (o *owner) graph(ctx context.Context) (*Graph, error) {
 		one := &g.Hosts[i]
 		here, err := survey(h, one)
 		nodes = append(nodes, here)
-		if err != nil {
-			return nil, err
-		}
 		one.Steps = len(h.Plan.Steps)
+		if err != nil { // it may have ended: the others are to be seen all the same
+			one.Drift = []string{err.Error()}
+			continue
+		}
 		if err := h.Verify(ctx); err != nil {
 			one.Drift = strings.Split(err.Error(), "\n")
 		}

@@ -130,7 +130,7 @@ func wrap(text string, width float64) (lines []string) {
 			return append(lines, line)
 		}
 		line = strings.TrimSuffix(line, "…")
-		if at := strings.LastIndexByte(line, ' '); at > 0 {
+		if at := strings.LastIndexByte(line, ' '); at > len("  ") {
 			line = line[:at]
 		}
 		lines = append(lines, line)

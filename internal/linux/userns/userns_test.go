@@ -69,3 +69,23 @@ func TestOuter(t *testing.T) {
 		}
 	}
 }
+
+func TestParentOf(t *testing.T) {
+	for _, c := range []struct {
+		uidMap string
+		uid    int
+		want   int
+	}{
+		{"         0          0 4294967295\n", 1000, 1000},
+		{"0 1000 1\n", 0, 1000},
+		{"0 1000 1\n1 100000 65536\n", 5, 100004},
+		{"0 1000 1\n", 1, -1},
+		{"", 0, -1},
+		{"nonsense\n", 0, -1},
+	} {
+		got, err := parent(c.uidMap, c.uid)
+		if (err != nil) != (c.want < 0) || err == nil && got != c.want {
+			t.Errorf("parent(%q, %d) = %d, %v, want %d", c.uidMap, c.uid, got, err, c.want)
+		}
+	}
+}

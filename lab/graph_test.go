@@ -1,0 +1,239 @@
+package lab
+
+import (
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nettoll/nettoll/control"
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux/link"
+)
+
+// drawn is a graph with a little of everything.
+func drawn(containers int) *Graph {
+	g := &Graph{
+		Entry: Entry{Name: "a<b", Stack: "bridge", Experiment: "test", Placement: "cross-host", Pairs: containers, Until: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)},
+		MTU:   1500, Proof: "every pair passes",
+	}
+	h := GraphHost{
+		Name: "h1", Steps: 7, Rules: []string{"filter " + strings.Repeat("with many words ", 30)}, Drift: []string{"mtu: want 1500, got 1400"},
+		Own: Space{
+			Links: []GraphLink{
+				{Name: "lo", Type: "device", MTU: 1500, Up: true, Running: true},
+				{Name: "br0", Type: "bridge", MTU: 1500, Up: true, Running: true, Addresses: []string{"10.1.0.1/16"}},
+				{Name: "up0", Type: "veth", MTU: 1500, Up: true, Peer: &End{"underlay", "host1"}, Addresses: []string{"198.18.0.1/16"}},
+				{Name: "tun0", Type: "tun", MTU: 1400},
+			},
+			Routes:  []string{"default via 198.18.0.2 dev up0"},
+			Filters: []Filter{{Program: "nft list ruleset", Lines: strings.Split(strings.Repeat("\trule\n", maxText+2), "\n")[:maxText+2], More: 5}},
+		},
+	}
+	for i := range containers {
+		name := fmt.Sprintf("src%d", i)
+		h.Own.Links = append(h.Own.Links, GraphLink{Name: "v" + name, Type: "veth", MTU: 1500, Up: true, Running: true, Master: "br0", Peer: &End{"h1/" + name, "eth0"}})
+		h.Containers = append(h.Containers, GraphContainer{Name: name, Space: Space{Links: []GraphLink{
+			{Name: "eth0", Type: "veth", MTU: 1500, MAC: "02:00:00:00:00:01", Up: true, Running: true, Peer: &End{"h1", "v" + name}, Addresses: []string{"10.1.1.0/16"}},
+		}}})
+	}
+	h.Containers[0].Space.Links = append(h.Containers[0].Space.Links,
+		GraphLink{Name: "eth1", Type: "macvlan", Mode: "bridge", MTU: 1500, Up: true, Running: true, Lower: &End{"h1", "up0"}},
+		GraphLink{Name: "eth2", Type: "veth", MTU: 1500, Up: true, Running: true, Peer: &End{"underlay", "port"}},
+		GraphLink{Name: "eth3", Type: "veth", MTU: 1500, Up: true, Running: true, Peer: &End{}})
+	shared := GraphHost{Name: "h2", Steps: 1, Containers: []GraphContainer{{Name: "snk0", Shared: true, Addresses: []string{"198.18.0.2"}}}}
+	under := GraphHost{Name: "underlay", Steps: 2, Own: Space{Links: []GraphLink{{Name: "under", Type: "bridge", MTU: 1500, Up: true, Running: true}}}}
+	g.Hosts = []GraphHost{h, shared, under}
+	return g
+}
+
+func TestText(t *testing.T) {
+	var b strings.Builder
+	drawn(1).Text(&b, true)
+	want := `lab a<b: bridge of experiment test, cross host, 1 pair, until 03:04:05
+mtu 1500; proved: every pair passes
+
+h1, DRIFTED: 7 steps
+├─ the kernel does not agree with the plan
+│  └─ mtu: want 1500, got 1400
+├─ rules of the plan
+│  └─ filter ` + strings.Repeat("with many words ", 30) + `
+├─ br0 bridge, 10.1.0.1/16
+│  └─ vsrc0 veth ⇄ h1/src0:eth0
+├─ up0 veth ⇄ underlay:host1, 198.18.0.1/16, no carrier
+├─ tun0 tun, down
+└─ src0
+   ├─ eth0 veth ⇄ h1:vsrc0, 10.1.1.0/16
+   ├─ eth1 macvlan bridge over h1:up0
+   ├─ eth2 veth ⇄ underlay:port
+   └─ eth3 veth ⇄ elsewhere
+
+h2, verified: 1 step
+└─ snk0 in the network namespace of h2, 198.18.0.2
+
+underlay, verified: 2 steps
+└─ under bridge
+`
+	if diff := cmp.Diff(want, b.String()); diff != "" {
+		t.Error(diff)
+	}
+	b.Reset()
+	drawn(20).Text(&b, false)
+	for _, want := range []string{
+		"├─ routes\n│  └─ default via 198.18.0.2 dev up0\n", "├─ nft list ruleset\n│      rule\n", "│    and 7 lines more\n",
+		"│  └─ and 11 ports more", "└─ and 16 containers more", "mtu 1500, 02:00:00:00:00:01",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("the text does not say %q:\n%s", want, b.String())
+		}
+	}
+}
+
+// A picture is XML, says everything that text does in short, and does not grow with the number of pairs.
+func TestSVG(t *testing.T) {
+	for _, containers := range []int{1, maxShown, 200} {
+		var b strings.Builder
+		if err := drawn(containers).SVG(&b); err != nil {
+			t.Fatal(err)
+		}
+		said := map[string]bool{}
+		d := xml.NewDecoder(strings.NewReader(b.String()))
+		for {
+			token, err := d.Token()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatalf("%d containers: %v", containers, err)
+			}
+			if text, ok := token.(xml.CharData); ok {
+				said[string(text)] = true
+			}
+		}
+		for _, want := range []string{
+			"h1", "h2", "underlay", "DRIFTED: 7 steps", "verified", "src0", "snk0", "vsrc0", "over up0", "port", "elsewhere", "10.1.0.1/16", "198.18.0.1/16",
+			"network stack of h1: 1 route", "tun0 tun, down", "lab a<b: " + drawn(containers).Title(),
+		} {
+			if !said[want] {
+				t.Errorf("%d containers: the picture does not say %q", containers, want)
+			}
+		}
+		if more := fmt.Sprintf("and %d more", containers-fewShown); said[more] != (containers > maxShown) {
+			t.Errorf("%d containers: says %q: %v", containers, more, said[more])
+		}
+		if n := b.Len(); n > 20000 {
+			t.Errorf("%d containers: %d bytes", containers, n)
+		}
+	}
+}
+
+func TestWrap(t *testing.T) {
+	for text, want := range map[string][]string{
+		"short":                        {"short"},
+		"one two three four":           {"one two", "  three", "  four"},
+		"one two three four five six":  {"one two", "  three", "  four fi…"},
+		"onewordthatisveryverylongtoo": {"onewordth", "  atisver", "  yverylo…"},
+	} {
+		if diff := cmp.Diff(want, wrap(text, 10*svgGlyph)); diff != "" {
+			t.Errorf("%s: %s", text, diff)
+		}
+	}
+}
+
+// some is a host that is only called something.
+type some struct {
+	control.LocalHost
+	name string
+}
+
+func (s some) Name() string { return s.name }
+
+func TestFind(t *testing.T) {
+	lab := &control.Standing{Hosts: []control.StandingHost{
+		{LocalHost: some{name: "host1"}, Containers: []control.StandingContainer{{Name: "src0", Namespace: "src0"}, {Name: "snk1"}}},
+		{LocalHost: some{name: "host2"}, Containers: []control.StandingContainer{{Name: "snk0", Namespace: "snk0"}}},
+		{LocalHost: some{name: "underlay"}},
+	}}
+	for meant, want := range map[string]string{
+		"h1": "h1", "host2": "h2", "underlay": "underlay", "h1/src0": "h1/src0", "host1/src0": "h1/src0", "h2/sink0": "h2/snk0", "snk0": "h2/snk0", "sink1": "h1/snk1",
+		"": "", "h3": "", "h1/snk0": "", "h2/": "", "underlay/src0": "", "h1/src0/x": "",
+	} {
+		got, err := find(lab, meant)
+		if (err != nil) != (want == "") || got.name != want {
+			t.Errorf("find %q = %q, %v, want %q", meant, got.name, err, want)
+		}
+	}
+	_, err := find(lab, "h3")
+	if want := `the lab has no "h3" (known: h1, h2, underlay, h1/src0, h1/snk1, h2/snk0)`; err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+}
+
+func TestRules(t *testing.T) {
+	var h GraphHost
+	plan := host.Plan{Steps: []host.Step{host.Namespace{Name: "src0"}, host.Route{To: "::/0"}, host.NAT{Table: "a"}, host.NAT{Table: "b", NS: "src0"}, host.NAT{Table: "c", NS: "src0"}}}
+	if diff := cmp.Diff([]string{"src0"}, rules(plan, &h)); diff != "" {
+		t.Error(diff)
+	}
+	if len(h.Rules) != 3 || !strings.HasPrefix(h.Rules[0], "nat a") {
+		t.Errorf("rules %q", h.Rules)
+	}
+}
+
+// Somebody who connects and is no client of ours is none, and the owner goes on.
+func TestStrangers(t *testing.T) {
+	dir := t.TempDir()
+	l, err := listen(dir)
+	if err != nil {
+		t.Skip(err)
+	}
+	var log strings.Builder
+	o := &owner{lab: &control.Standing{Hosts: []control.StandingHost{{LocalHost: some{name: "host1"}}}}, log: &log}
+	ended := make(chan struct{})
+	go func() {
+		o.serve(t.Context(), l)
+		close(ended)
+	}()
+	d, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	for _, said := range []string{"", "x", "\x01", "\x01GET / HTTP/1.0\r\n\r\n", "\x01" + strings.Repeat("\xff", 100)} {
+		conn, err := net.DialUnix("unix", nil, socketAddr(d))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = conn.Write([]byte(said))
+		_ = conn.Close()
+	}
+	places, err := (&Lab{dir: dir}).Places(t.Context())
+	if diff := cmp.Diff([]string{"h1"}, places); err != nil || diff != "" {
+		t.Errorf("%v, %s", err, diff)
+	}
+	_ = l.Close()
+	<-ended
+	o.conns.Wait()
+}
+
+// The other end of a link is found by its number, and by the names that namespaces have for each other.
+func TestOther(t *testing.T) {
+	here := &node{name: "h1", Survey: link.Survey{Links: []link.Surveyed{
+		{Link: link.Link{Index: 2, Name: "up0", Type: "veth"}, Other: 7, There: -1},
+		{Link: link.Link{Index: 3, Name: "mac0", Type: "macvlan"}, Other: 2, There: -1},
+		{Link: link.Link{Index: 7, Name: "up1", Type: "veth"}, Other: 2, There: -1},
+		{Link: link.Link{Index: 8, Name: "lost", Type: "veth"}, Other: 9, There: -1},
+	}}}
+	for i, want := range []End{{"h1", "up1"}, {"h1", "up0"}, {"h1", "up0"}, {}} {
+		if got := here.other(here.Survey.Links[i], []*node{here}); got != want {
+			t.Errorf("link %d: %v, want %v", i, got, want)
+		}
+	}
+}
