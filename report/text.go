@@ -310,6 +310,7 @@ func (v *view) implementations(g *group) {
 
 func (g *group) implementationTexts() []string {
 	var texts []string
+	names := map[string][]string{} // of the stacks of which a text is true
 	for _, c := range g.cells {
 		var list []string
 		for _, kind := range slices.Sorted(maps.Keys(c.Implementation)) {
@@ -320,9 +321,17 @@ func (g *group) implementationTexts() []string {
 		if c.Enforced != "" {
 			list = append(list, "filter enforced "+printable(c.Enforced))
 		}
-		if len(list) > 0 {
-			texts = append(texts, name(c)+": "+strings.Join(list, ", "))
+		text := strings.Join(list, ", ")
+		if text == "" {
+			continue
 		}
+		if names[text] == nil {
+			texts = append(texts, text)
+		}
+		names[text] = append(names[text], name(c))
+	}
+	for i, text := range texts {
+		texts[i] = strings.Join(names[text], ", ") + ": " + text
 	}
 	return texts
 }
