@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/nettoll/nettoll/host"
@@ -90,7 +91,7 @@ func (s Switch) Apply(k *host.Kernel) (func() error, error) {
 	if err := r.start(flows); err != nil {
 		return nil, errors.Join(r.explain(err), r.stop())
 	}
-	k.Implementation("network", "ovs ("+implementation(of)+")")
+	k.Implementation("network", ovs.Implementation(of))
 	return r.stop, nil
 }
 
@@ -111,13 +112,6 @@ func (s Switch) datapath(k *host.Kernel) (string, error) {
 		return ovs.Userspace, nil
 	}
 	return "", err
-}
-
-func implementation(of string) string {
-	if of == ovs.Kernel {
-		return "kernel datapath"
-	}
-	return "userspace datapath"
 }
 
 // running is what Apply has made, so far.
@@ -174,7 +168,7 @@ func (r *running) start(flows []ovs.Flow) (err error) {
 		return err
 	}
 	defer conn.Close()
-	return conn.Change(ovs.Change{Add: flows})
+	return conn.Change(ovs.Change{Add: slices.Values(flows)})
 }
 
 // explain adds to an error why a program has died.
@@ -200,14 +194,7 @@ func (r *running) stop() error {
 	}
 	var errs []error
 	if r.daemon != nil {
-		if r.daemon.Died() == nil {
-			_, _ = ovs.Control(r.instance.DaemonControl(), "exit", "--cleanup") // it removes its links; what it does not, we do
-			select {
-			case <-r.daemon.Done():
-			case <-time.After(grace):
-			}
-		}
-		errs = append(errs, r.daemon.Stop(grace))
+		errs = append(errs, r.daemon.Stop(grace)) // its links stay, as when it has died: "exit --cleanup" takes half a second
 	}
 	if r.server != nil {
 		errs = append(errs, r.server.Stop(grace))
@@ -221,7 +208,7 @@ func (r *running) stop() error {
 	return err
 }
 
-// removeLinks removes the links that a daemon which was killed has left. They were not there before it started.
+// removeLinks removes the links that the daemon has left. They were not there before it started.
 func (r *running) removeLinks() error {
 	h, err := r.k.Links("")
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"time"
 
@@ -101,7 +102,7 @@ func (s Switch) verifyFlows(instance ovs.Instance, differ func(what, want, got s
 	if err != nil {
 		return err
 	}
-	if err := conn.Compare(ovs.Only(ovs.CookieNetwork), flows, differ); err != nil {
+	if err := conn.Compare(ovs.Only(ovs.CookieNetwork), slices.Values(flows), differ); err != nil {
 		return err
 	}
 	_, all, err := conn.Packets(ovs.Owner{})

@@ -32,10 +32,13 @@ const (
 	SYN = 0x002 // TCPFlags, RFC 9293 section 3.1
 	ACK = 0x010
 
-	Later = 3 // Fragment: not the first of its packet (nicira-ext.h: NX_IP_FRAG_ANY and NX_IP_FRAG_LATER)
+	First = 1 // Fragment: the first of its packet, or not (nicira-ext.h: NX_IP_FRAG_ANY and NX_IP_FRAG_LATER)
+	Later = 3
 
 	New         = 0x01 // Connection (nicira-ext.h, CS_…)
 	Established = 0x02
+	Related     = 0x04
+	Invalid     = 0x10
 	Tracked     = 0x20
 )
 
@@ -279,7 +282,8 @@ func (f Flow) String() string {
 	add(m.Protocol != 0, "nw_proto=%d", m.Protocol)
 	add(m.From.IsValid(), "src=%s", m.From)
 	add(m.To.IsValid(), "dst=%s", m.To)
-	add(m.Fragment != 0, "ip_frag=later")
+	add(m.Fragment == First, "ip_frag=first")
+	add(m.Fragment == Later, "ip_frag=later")
 	add(m.TTL != 0, "nw_ttl=%d", m.TTL)
 	add(m.FromPort.Mask != 0, "tp_src=%d/%#x", m.FromPort.Value, m.FromPort.Mask)
 	add(m.ToPort.Mask != 0, "tp_dst=%d/%#x", m.ToPort.Value, m.ToPort.Mask)

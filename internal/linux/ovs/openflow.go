@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net"
 	"time"
 )
@@ -85,7 +86,7 @@ func (c *Conn) hello() error {
 	if _, err := c.conn.Write(c.message(typeHello, []byte{0, 1, 0, 8, 0, 0, 0, 1 << version14})); err != nil {
 		return err
 	}
-	kind, body, _, err := c.read()
+	kind, body, err := c.read()
 	if err != nil {
 		return err
 	}
@@ -105,20 +106,20 @@ func (c *Conn) message(kind byte, body []byte) []byte {
 	return append(b, body...)
 }
 
-func (c *Conn) read() (kind byte, body []byte, xid uint32, err error) {
+func (c *Conn) read() (kind byte, body []byte, err error) {
 	var header [headerLen]byte
 	if _, err := io.ReadFull(c.r, header[:]); err != nil {
-		return 0, nil, 0, err
+		return 0, nil, err
 	}
 	n := int(binary.BigEndian.Uint16(header[2:]))
 	if n < headerLen {
-		return 0, nil, 0, fmt.Errorf("a message of %d bytes", n)
+		return 0, nil, fmt.Errorf("a message of %d bytes", n)
 	}
 	body = make([]byte, n-headerLen)
 	if _, err := io.ReadFull(c.r, body); err != nil {
-		return 0, nil, 0, err
+		return 0, nil, err
 	}
-	return header[1], body, binary.BigEndian.Uint32(header[4:]), nil
+	return header[1], body, nil
 }
 
 // refused is the error that a message says, which is not the one that was waited for.
@@ -173,7 +174,7 @@ type Change struct {
 	// DeleteAll deletes the flows of these.
 	DeleteAll []Owner
 	// Delete and Add are single flows. Deleting what is not there succeeds; adding a flow puts it in the place of one with the same match and priority.
-	Delete, Add []Flow
+	Delete, Add iter.Seq[Flow]
 }
 
 // Change does all of it at once: packets meet the flows as they were before or as they are after, nothing in between.
@@ -224,11 +225,19 @@ func (c *Conn) bundle(ch Change) error {
 	for _, o := range ch.DeleteAll {
 		add(commandDelete, Flow{Cookie: o.Cookie, Table: allTables}, o.Mask)
 	}
-	for _, f := range ch.Delete {
-		add(commandDeleteStrict, f, 0)
-	}
-	for _, f := range ch.Add {
-		add(commandAdd, f, 0)
+	for _, change := range []struct {
+		command byte
+		flows   iter.Seq[Flow]
+	}{{commandDeleteStrict, ch.Delete}, {commandAdd, ch.Add}} {
+		if change.flows == nil {
+			continue
+		}
+		for f := range change.flows {
+			add(change.command, f, 0)
+			if err != nil {
+				return err
+			}
+		}
 	}
 	control(bundleCommit)
 	if err == nil {
@@ -240,7 +249,7 @@ func (c *Conn) bundle(ch Change) error {
 // committed waits until the bundle was taken over.
 func (c *Conn) committed() error {
 	for {
-		kind, body, _, err := c.read()
+		kind, body, err := c.read()
 		if err != nil {
 			return err
 		}
@@ -264,12 +273,9 @@ func (c *Conn) multipart(kind uint16, body []byte, f func(part []byte) error) er
 		return err
 	}
 	for {
-		got, reply, xid, err := c.read()
+		got, reply, err := c.read()
 		if err != nil {
 			return err
-		}
-		if xid != c.xid {
-			continue
 		}
 		if got != typeMultipartReply || len(reply) < headerLen {
 			return refused(got, reply)

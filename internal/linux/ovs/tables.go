@@ -2,6 +2,7 @@ package ovs
 
 import (
 	"fmt"
+	"iter"
 	"strconv"
 )
 
@@ -12,6 +13,14 @@ const (
 	// TableForward is where packets go on that may pass: table 0 is for filters, and leads there where there is none.
 	TableForward = 10
 )
+
+// Implementation says who forwards, for records.
+func Implementation(datapath string) string {
+	if datapath == Kernel {
+		return "ovs (kernel datapath)"
+	}
+	return "ovs (userspace datapath)"
+}
 
 // Cookies say whose flows they are. All of ours begin alike.
 const (
@@ -33,13 +42,13 @@ func Filter() Owner { return Owner{CookieBase, ^uint64(0xf)} }
 const maxDiffer = 5
 
 // Compare calls differ with the flows that someone was to have and has not, and with the number of those that are too many.
-func (c *Conn) Compare(o Owner, want []Flow, differ func(what, want, got string)) error {
+func (c *Conn) Compare(o Owner, want iter.Seq[Flow], differ func(what, want, got string)) error {
 	keys, err := c.Keys(o)
 	if err != nil {
 		return err
 	}
 	missing := 0
-	for _, f := range want {
+	for f := range want {
 		key := f.Key()
 		if !keys[key] {
 			if missing++; missing <= maxDiffer {

@@ -2,6 +2,7 @@ package ovs
 
 import (
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -53,6 +54,42 @@ func Memory(pid int) (int64, error) {
 func (i Instance) Settle() error {
 	if _, err := Control(i.DaemonControl(), "revalidator/wait"); err != nil {
 		return fmt.Errorf("settle the counters of flows: %w", err)
+	}
+	return nil
+}
+
+// Forget lets the datapath forget the connections between two places over a protocol to a port.
+func (i Instance) Forget(from, to netip.Addr, protocol uint8, port uint16) error {
+	name := "nw"
+	if to.Is6() {
+		name = "ipv6"
+	}
+	tuple := fmt.Sprintf("ct_%s_src=%s,ct_%s_dst=%s,ct_nw_proto=%d,ct_tp_dst=%d", name, from, name, to, protocol, port)
+	if _, err := Control(i.DaemonControl(), "dpctl/flush-conntrack", tuple); err != nil {
+		return fmt.Errorf("forget connections: %w", err)
+	}
+	return nil
+}
+
+// ForgetAll lets the datapath forget all connections.
+func (i Instance) ForgetAll() error {
+	if _, err := Control(i.DaemonControl(), "dpctl/flush-conntrack"); err != nil {
+		return fmt.Errorf("forget connections: %w", err)
+	}
+	return nil
+}
+
+// Reassemble says whether the connection tracking of the userspace datapath puts packets together before it decides. That of 3.1 hands on 32 fragments of a packet, and keeps the others
+// until more packets come (tried; NETDEV_MAX_BURST of lib/dp-packet.h).
+func (i Instance) Reassemble(on bool) error {
+	command := "dpctl/ipf-set-disabled"
+	if on {
+		command = "dpctl/ipf-set-enabled"
+	}
+	for _, family := range []string{"v4", "v6"} {
+		if _, err := Control(i.DaemonControl(), command, family); err != nil {
+			return fmt.Errorf("switch reassembly of %s: %w", family, err)
+		}
 	}
 	return nil
 }

@@ -1,0 +1,243 @@
+package ovs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nettoll/nettoll/filter"
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux/ovs"
+)
+
+// Allow enforces an allow-list in the Open vSwitch of the host.
+type Allow struct {
+	Bridge string `json:"bridge"`
+	// Own are the addresses of the host, which is not the filter's business.
+	Own  []string    `json:"own"`
+	List filter.List `json:"list"`
+}
+
+var _ filter.Step = Allow{}
+
+// Kind returns "ovs-allow".
+func (Allow) Kind() string { return "ovs-allow" }
+
+// String says the step as a person would.
+func (a Allow) String() string {
+	how := "stateless"
+	if a.List.Stateful {
+		how = "stateful"
+	}
+	where := "before"
+	if a.List.After {
+		where = "after"
+	}
+	return fmt.Sprintf("flows of %s: %d allowed, %d fillers %s them, %s, %s; all else is dropped", a.Bridge, len(a.List.Allowed), a.List.Fillers, where, how, strings.Join(a.List.Families, " and "))
+}
+
+// Listed returns the list.
+func (a Allow) Listed() filter.List { return a.List }
+
+// connect connects to the bridge.
+func (a Allow) connect(k *host.Kernel) (*ovs.Conn, ovs.Instance, error) {
+	dir, err := k.RunDir(ovs.RunDir)
+	if err != nil {
+		return nil, ovs.Instance{}, err
+	}
+	i := ovs.Instance{Dir: dir}
+	c, err := ovs.Connect(i.Bridge(a.Bridge))
+	return c, i, err
+}
+
+// running says whether the daemon does. What has died is the network's to tell, and needs no undoing.
+func running(k *host.Kernel) bool {
+	for _, p := range k.Programs() {
+		if p.Name == ovs.Daemon {
+			return p.Died == ""
+		}
+	}
+	return false
+}
+
+// Apply puts all flows in at once.
+func (a Allow) Apply(k *host.Kernel) (func() error, error) {
+	flows, err := a.flows(datapath(k))
+	if err != nil {
+		return nil, err
+	}
+	c, i, err := a.connect(k)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	if _, n, err := c.Packets(ovs.Filter()); err != nil {
+		return nil, err
+	} else if n > 0 {
+		return nil, fmt.Errorf("bridge %q has %d flows of a filter already", a.Bridge, n)
+	}
+	if err := c.MatchFragments(true); err != nil {
+		return nil, err
+	}
+	if a.List.Stateful && datapath(k) == ovs.Userspace {
+		if err := i.Reassemble(false); err != nil {
+			return nil, err
+		}
+	}
+	before, known := a.memory(k)
+	if err := k.Load("rules", func() error { return c.Change(ovs.Change{Add: flows}) }); err != nil {
+		return nil, err
+	}
+	if after, still := a.memory(k); known && still { // flows are in the daemon, not in the kernel
+		k.Metric("rules_memory", float64(max(0, after-before)))
+	}
+	if who, ok := k.Told().Implementations["network"]; ok {
+		k.Implementation("filter", who)
+	}
+	return func() error { return a.remove(k, i) }, nil
+}
+
+// memory is that of the daemon, in bytes.
+func (a Allow) memory(k *host.Kernel) (int64, bool) {
+	for _, p := range k.Programs() {
+		if p.Name == ovs.Daemon && p.Died == "" {
+			n, err := ovs.Memory(p.PID)
+			return n, err == nil
+		}
+	}
+	return 0, false
+}
+
+// remove deletes the flows, where there is still a switch, and forgets the connections.
+func (a Allow) remove(k *host.Kernel, i ovs.Instance) error {
+	if !running(k) {
+		return nil
+	}
+	c, err := ovs.Connect(i.Bridge(a.Bridge))
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	err = errors.Join(c.Change(ovs.Change{DeleteAll: []ovs.Owner{ovs.Filter()}}), c.MatchFragments(false))
+	if a.List.Stateful {
+		err = errors.Join(err, i.ForgetAll())
+		if datapath(k) == ovs.Userspace {
+			err = errors.Join(err, i.Reassemble(true))
+		}
+	}
+	return err
+}
+
+// datapath is who forwards, as the network has found out.
+func datapath(k *host.Kernel) string {
+	if k.Told().Implementations["network"] == ovs.Implementation(ovs.Kernel) {
+		return ovs.Kernel
+	}
+	return ovs.Userspace
+}
+
+// Verify compares all flows.
+func (a Allow) Verify(k *host.Kernel) error {
+	if !running(k) {
+		return &host.DriftError{Step: a.String(), Drifts: []host.Drift{{What: "flows", Want: "present", Got: "absent, and " + ovs.Daemon + " with them"}}}
+	}
+	flows, err := a.flows(datapath(k))
+	if err != nil {
+		return err
+	}
+	c, _, err := a.connect(k)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	var drifts []host.Drift
+	if err := c.Compare(ovs.Filter(), flows, func(what, want, got string) {
+		if want != got {
+			drifts = append(drifts, host.Drift{What: what, Want: want, Got: got})
+		}
+	}); err != nil {
+		return err
+	}
+	if matched, err := c.MatchesFragments(); err != nil {
+		return err
+	} else if !matched {
+		drifts = append(drifts, host.Drift{What: "fragments", Want: "matched", Got: "not matched"})
+	}
+	if len(drifts) > 0 {
+		return &host.DriftError{Step: a.String(), Drifts: drifts}
+	}
+	return nil
+}
+
+// Change adds the flows of a rule at once, or deletes them and forgets the connections that they let in.
+func (a Allow) Change(k *host.Kernel, r filter.Rule, allow bool) error {
+	c, i, err := a.connect(k)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	var flows []ovs.Flow
+	for _, w := range a.ways(ovs.CookieAdded, priorityAdded, datapath(k)) {
+		flows = append(append(flows, w.ports(r)...), w.addresses(r)...)
+	}
+	if allow {
+		return c.Change(ovs.Change{Add: slices.Values(flows)})
+	}
+	if err := c.Change(ovs.Change{Delete: slices.Values(flows)}); err != nil || !a.List.Stateful {
+		return err
+	}
+	for port := int(r.First); port <= int(r.Last); port++ {
+		for _, protocol := range []uint8{ovs.UDP, ovs.TCP} {
+			if err := i.Forget(r.Source, r.Sink, protocol, uint16(port)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Counters sums up what the flows have counted.
+func (a Allow) Counters(k *host.Kernel) (filter.Counters, error) {
+	c, i, err := a.connect(k)
+	if err != nil {
+		return filter.Counters{}, err
+	}
+	defer c.Close()
+	if err := i.Settle(); err != nil {
+		return filter.Counters{}, err
+	}
+	var sum filter.Counters
+	for _, cookie := range []uint64{ovs.CookieAllowed, ovs.CookieAdded} {
+		n, _, err := c.Packets(ovs.Only(cookie))
+		if err != nil {
+			return filter.Counters{}, err
+		}
+		sum.Allowed += n
+	}
+	sum.Refused, _, err = c.Packets(ovs.Only(ovs.CookieRefused))
+	return sum, err
+}
+
+// Measure notes what a change costs, and how long the first packet of an allowed pair takes (first_packet_latency, s).
+func (a Allow) Measure(ctx context.Context, k *host.Kernel) error {
+	if err := filter.Measure(ctx, k, a); err != nil || a.List.Probe == nil {
+		return err
+	}
+	c, i, err := a.connect(k)
+	if err != nil {
+		return err
+	}
+	c.Close()
+	probe := a.List.Probe
+	took, ok, err := i.FirstPacket(func(f func() error) error { return k.Do(probe.SourceNS, f) }, probe.Source.Addr(), probe.Sink.Addr())
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return fmt.Errorf("measure the first packet: an echo from %s to %s, which is allowed, is not answered", probe.Source.Addr(), probe.Sink.Addr())
+	}
+	k.Metric("first_packet_latency", took.Seconds())
+	return nil
+}

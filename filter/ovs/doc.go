@@ -1,0 +1,15 @@
+// Package ovs is the filter "ovs": an allow-list as OpenFlow flows in the Open vSwitch of the host, by which the network "ovs" joins its containers. It stands in table 0,
+// before packets are forwarded in table 10.
+//
+// A flow matches the two addresses, the protocol and the port, a range of ports as the fewest masks. Without connection tracking what answers is matched the other way round,
+// TCP by its flags. With it every packet of IP goes through ct(), the filter decides in table 1, packets of known connections pass before all rules, and an allowed first
+// packet is committed. Packets that no flow lets through are dropped by the last one, whatever they are.
+//
+// Fillers are one flow each, of UDP and of TCP by turns. OpenFlow has no order but priorities: fillers before the pairs' flows have a higher one, those after a lower. Open vSwitch keeps
+// flows of the same form in a hash table and looks into one table for each form, highest priority first, and that only for the first packet of a flow: the datapath remembers what
+// was decided. So neither their number nor their place says much of later packets, which is for measurements to show.
+//
+// Fragments: the first of a packet has ports and is matched by them, the others pass by their addresses (nx-match in ovs-ofctl(8)). The kernel's datapath puts packets together before it
+// tracks them, and lets no fragment pass alone. That of userspace hands on 32 fragments of a packet and keeps the others until something else comes (3.1, tried), so that there
+// fragments pass without connection tracking, and their answers likewise; a conversation that begins with one is not known, and answers to it that are not fragments are refused.
+package ovs

@@ -1,0 +1,51 @@
+package ovs
+
+import (
+	"fmt"
+
+	"github.com/nettoll/nettoll/filter"
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux/ovs"
+	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/part"
+)
+
+// Filter is the filter "ovs".
+type Filter struct{}
+
+// Describe says what it is.
+func (Filter) Describe() filter.Description {
+	return filter.Description{
+		Name:           "ovs",
+		Summary:        "OpenFlow flows in the host's Open vSwitch, with or without its connection tracking",
+		Implementation: "ovs",
+		Params:         filter.Params(),
+		Fragments:      func(part.Params) filter.Fragments { return filter.ByAddress },
+		Steps:          map[string]func() host.Step{Allow{}.Kind(): func() host.Step { return new(Allow) }},
+	}
+}
+
+// Refuse wants an Open vSwitch.
+func (Filter) Refuse(w filter.Where, _ part.Params) string {
+	if w.Point != network.AtOpenFlow {
+		return fmt.Sprintf("network %s has no Open vSwitch in which flows could stand (network ovs has)", w.Network)
+	}
+	return ""
+}
+
+// Check wants the programs.
+func (Filter) Check(part.Params) error { return ovs.Installed() }
+
+// Build returns the step.
+func (Filter) Build(s filter.Site) ([]host.Step, error) {
+	if s.Point != network.AtOpenFlow || s.Bridge == "" {
+		return nil, fmt.Errorf("filter ovs %s: it needs an Open vSwitch", s.Point)
+	}
+	gate4, gate6 := network.Gateway(s.Host)
+	own := []string{gate4.Addr().String(), gate6.Addr().String()}
+	if s.Hosts > 1 {
+		under4, under6 := network.UnderlayAddr(s.Host)
+		own = append(own, under4.Addr().String(), under6.Addr().String())
+	}
+	return []host.Step{Allow{Bridge: s.Bridge, Own: own, List: s.List}}, nil
+}

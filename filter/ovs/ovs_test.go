@@ -1,0 +1,70 @@
+package ovs_test
+
+import (
+	"fmt"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nettoll/nettoll/filter"
+	"github.com/nettoll/nettoll/filter/filtertest"
+	"github.com/nettoll/nettoll/filter/ovs"
+	"github.com/nettoll/nettoll/host"
+	driver "github.com/nettoll/nettoll/internal/linux/ovs"
+	network "github.com/nettoll/nettoll/network/ovs"
+)
+
+func TestConformance(t *testing.T) {
+	filtertest.Conformance(t, filtertest.Subject{
+		Filter: ovs.Filter{}, State: state,
+		Tampers: []filtertest.Tamper{
+			{Text: "delete a flow of a pair", Do: func(k *host.Kernel, s filter.Site) error {
+				r := s.List.Allowed[0]
+				return ofctl(k, "del-flows", fmt.Sprintf("udp,nw_src=%s,nw_dst=%s", r.Source, r.Sink))
+			}},
+			{Text: "delete the flow that drops", Do: func(k *host.Kernel, _ filter.Site) error {
+				return ofctl(k, "--strict", "del-flows", "table=0,priority=1")
+			}},
+			{Text: "let everything pass", Do: func(k *host.Kernel, _ filter.Site) error {
+				return ofctl(k, "add-flow", "table=0,priority=60000,actions=NORMAL")
+			}},
+		},
+	}, []filtertest.On{{Network: network.Network{}}, {Network: network.Network{}, Params: map[string]string{"flows": "explicit"}, Hosts: 2}},
+		nil, map[string]string{"stateful": "true", "rules": "3"})
+}
+
+// tool runs ovs-ofctl(8) on the bridge of a host.
+func tool(k *host.Kernel, before []string, after ...string) (string, error) {
+	dir, err := k.RunDir(driver.RunDir)
+	if err != nil {
+		return "", err
+	}
+	args := slices.Concat([]string{"-O", "OpenFlow14"}, before, []string{"unix:" + driver.Instance{Dir: dir}.Bridge("br0")}, after)
+	out, err := exec.Command("ovs-ofctl", args...).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("ovs-ofctl %s: %w: %s", strings.Join(args, " "), err, out)
+	}
+	return string(out), nil
+}
+
+// ofctl changes flows: the last argument is the flow.
+func ofctl(k *host.Kernel, args ...string) error {
+	_, err := tool(k, args[:len(args)-1], args[len(args)-1])
+	return err
+}
+
+// state lists the flows without what counts.
+func state(k *host.Kernel, ns string) (string, error) {
+	if ns != "" {
+		return "", nil
+	}
+	out, err := tool(k, []string{"dump-flows"})
+	if err != nil {
+		return "", err
+	}
+	lines := slices.Collect(strings.Lines(regexp.MustCompile(`(duration|n_packets|n_bytes|xid)=[^ ,)]*,? ?`).ReplaceAllString(out, "")))
+	slices.Sort(lines)
+	return strings.Join(lines, ""), nil
+}
