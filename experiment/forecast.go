@@ -8,6 +8,7 @@ import (
 
 	"github.com/nettoll/nettoll/driver"
 	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/network"
 )
 
 // Forecast is what a run is going to take, and how precise it is going to be.
@@ -140,7 +141,7 @@ func (r *Resolved) enough(spread float64, block time.Duration) time.Duration {
 // Limits are what a machine has of what all labs share; 0 is not known.
 type Limits struct {
 	Neighbours int // entries of the neighbour table of a family that are not permanent (net.ipv4.neigh.default.gc_thresh3)
-	Conntrack  int // connections tracked (net.netfilter.nf_conntrack_max)
+	Conntrack  int // connections tracked in one namespace (net.netfilter.nf_conntrack_max)
 	Processes  int // that there can be (kernel.pid_max)
 	Memory     int64
 }
@@ -155,11 +156,19 @@ func (r *Resolved) Check(l Limits) error {
 			neighbours += 2 * lab.Hosts
 			continue
 		}
-		neighbours += ends // each knows its peer, or its gateway
-		if lab.Hosts > 1 {
-			neighbours += ends + 2*lab.Hosts // and the gateways know them, and each other
+		if _, known := lab.Network.(network.Introducer); known && network.Many(lab.Pairs) {
+			neighbours += 2 * lab.Hosts // permanent entries do not count (neigh_alloc, net/core/neighbour.c)
+		} else {
+			neighbours += ends // each knows its peer, or its gateway
+			if lab.Hosts > 1 {
+				neighbours += ends + 2*lab.Hosts // and the gateways know them, and each other
+			}
 		}
-		tracked += ends * len(r.Visits)
+		here := ends * len(r.Visits)
+		if t, ok := lab.Network.(network.Tracker); ok {
+			here += t.Tracked(lab.Params)
+		}
+		tracked = max(tracked, here) // each namespace has as many (__nf_conntrack_alloc, net/netfilter/nf_conntrack_core.c)
 	}
 	f := r.Forecast(DefaultSpread)
 	for _, x := range []struct {

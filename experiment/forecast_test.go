@@ -36,18 +36,26 @@ func TestForecast(t *testing.T) {
 
 // A machine that is too small for a run is told so before anything is built, in numbers.
 func TestCheck(t *testing.T) {
-	r := resolve(t, read(t, "factors: {network: bridge, pairs: 400}\nworkloads: tcp-stream\n"), 2)
+	many := resolve(t, read(t, "factors: {network: [bridge, macvlan], pairs: 400}\nworkloads: tcp-stream\n"), 2)
+	bridge := resolve(t, read(t, "factors: {network: bridge, pairs: 500, placement: same-host}\nworkloads: tcp-stream\n"), 2)
+	few := resolve(t, read(t, "factors: {network: bridge, pairs: 100, placement: same-host}\nworkloads: tcp-stream\n"), 2)
+	filled := resolve(t, read(t, "factors: {network: {nat: {hairpin: true, entries: [0, 1000, 100000]}}, placement: same-host}\nworkloads: tcp-stream\n"), 2)
 	for _, c := range []struct {
+		of     *experiment.Resolved
 		limits experiment.Limits
 		want   string
 	}{
-		{experiment.Limits{}, ""}, // nothing is known
-		{experiment.Limits{Neighbours: 1 << 20, Conntrack: 1 << 20, Processes: 1 << 20, Memory: 1 << 40}, ""},
-		{experiment.Limits{Neighbours: 1024}, "neighbour entries, and this machine has 1024 (measure fewer pairs or stacks at once, or raise net.ipv4.neigh.default.gc_thresh3"},
-		{experiment.Limits{Processes: 20}, "processes, and this machine has 20"},
-		{experiment.Limits{Memory: 100 << 20}, "MB of memory, and this machine has 100"},
+		{many, experiment.Limits{}, ""}, // nothing is known
+		{many, experiment.Limits{Neighbours: 1 << 20, Conntrack: 1 << 20, Processes: 1 << 20, Memory: 1 << 40}, ""},
+		{many, experiment.Limits{Neighbours: 5}, "neighbour entries, and this machine has 5 (measure fewer pairs or stacks at once, or raise net.ipv4.neigh.default.gc_thresh3"},
+		{many, experiment.Limits{Processes: 20}, "processes, and this machine has 20"},
+		{many, experiment.Limits{Memory: 100 << 20}, "MB of memory, and this machine has 100"},
+		{bridge, experiment.Limits{Neighbours: 20}, ""}, // they are told for good
+		{few, experiment.Limits{Neighbours: 199}, "neighbour entries, and this machine has 199"},
+		{filled, experiment.Limits{Conntrack: 110_000}, ""}, // of each namespace: not of all together
+		{filled, experiment.Limits{Conntrack: 100_000}, "tracked connections, and this machine has 100000"},
 	} {
-		err := r.Check(c.limits)
+		err := c.of.Check(c.limits)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v, want %q", c.limits, err, c.want)
 		}

@@ -138,6 +138,11 @@ func Metrics() []Metric {
 		Metric{"rules_memory", UnitByte, LowerBetter, KindMemory, 0},     // that the kernel has in use more after loading them than before: slabs, vmalloc, per-CPU areas of the whole machine
 		Metric{"rule_update_time", UnitSecond, LowerBetter, KindTime, 0}, // to add one among those that stand
 		Metric{"rule_effect_time", UnitSecond, LowerBetter, KindTime, 0}, // from the beginning of that to the first packet that the rule lets through
+		// Of a lab: what the entries that fill its translation table cost to make, and how fast new ones can be made beside them.
+		Metric{"entries_load_time", UnitSecond, LowerBetter, KindTime, 0},
+		Metric{"entries_memory", UnitByte, LowerBetter, KindMemory, 0},        // as rules_memory
+		Metric{"memory_per_entry", UnitByte, LowerBetter, KindMemory, 0},      // of entries_memory, where there are enough of them
+		Metric{"translation_rate", UnitConnection, HigherBetter, KindRate, 0}, // new translations, one packet each, by one sender
 		Metric{"first_packet_latency", UnitSecond, LowerBetter, KindTime, 0},
 		Metric{"backlog", UnitMessage, Neither, KindCount, 0}, // most messages of a pair that were due and not sent
 		Metric{"tcp_rtt", UnitSecond, Neither, KindTime, 0},   // smoothed, at the end of a trial (TCP_INFO)

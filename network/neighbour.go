@@ -19,6 +19,14 @@ func (l Lab) Permanent() bool {
 	return n > learning
 }
 
+// Many says whether a lab of so many pairs has more containers than may learn where their neighbours are.
+func Many(pairs int) bool { return 2*pairs > learning }
+
+// An Introducer is a network in whose labs of many containers ([Lab.Permanent]) nobody has to learn where anybody is.
+type Introducer interface {
+	Introduces()
+}
+
 // introduced returns the steps by which the containers of a bridge know their neighbours for good where the lab asks for it: each its peer and, where packets are
 // routed, its gateway, and the host all of them.
 func introduced(lab Lab, h Host, ends []Endpoint, routed bool) []host.Step {
@@ -27,22 +35,15 @@ func introduced(lab Lab, h Host, ends []Endpoint, routed bool) []host.Step {
 	}
 	name := fmt.Sprintf("host%d", h.Index)
 	gate4, gate6 := Gateway(h.Index)
-	at := make(map[string]int, len(h.Containers))
-	for i, c := range h.Containers {
-		at[c.Name] = i
+	at := func(c Container) string { return MAC(lab.Seed, name, c.Name, Inner) }
+	steps := Acquainted(lab, h, ends, at)
+	if !routed {
+		return steps
 	}
-	var steps []host.Step
 	for i, c := range h.Containers {
-		if peer, here := at[c.Peer]; here {
-			steps = append(steps, host.Neighbour{
-				NS: c.Name, Dev: Inner, Addresses: []string{ends[peer].IPv4.String(), ends[peer].IPv6.String()}, At: MAC(lab.Seed, name, c.Peer, Inner),
-			})
-		}
-		if routed {
-			steps = append(steps,
-				host.Neighbour{NS: c.Name, Dev: Inner, Addresses: []string{gate4.Addr().String(), gate6.Addr().String()}, At: MAC(lab.Seed, name, Bridge)},
-				host.Neighbour{Dev: Bridge, Addresses: []string{ends[i].IPv4.String(), ends[i].IPv6.String()}, At: MAC(lab.Seed, name, c.Name, Inner)})
-		}
+		steps = append(steps,
+			host.Neighbour{NS: c.Name, Dev: Inner, Addresses: []string{gate4.Addr().String(), gate6.Addr().String()}, At: MAC(lab.Seed, name, Bridge)},
+			host.Neighbour{Dev: Bridge, Addresses: []string{ends[i].IPv4.String(), ends[i].IPv6.String()}, At: at(c)})
 	}
 	return steps
 }

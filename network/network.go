@@ -228,3 +228,9 @@ type Stepper interface {
 	// Steps returns a function that returns a new, empty step for each kind, see [host.Decoder].
 	Steps() map[string]func() host.Step
 }
+
+// A Tracker is a network that has each host track connections before there is any traffic.
+type Tracker interface {
+	// Tracked returns how many.
+	Tracked(p part.Params) int
+}

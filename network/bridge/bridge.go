@@ -27,6 +27,9 @@ func (Network) Guarded(part.Params) (network.Point, string) { return network.AtB
 // Check says which of the parameters cannot be had here.
 func (Network) Check(p part.Params) error { return network.CheckLinks(p) }
 
+// Introduces says that containers need not ask for each other where there are many.
+func (Network) Introduces() {}
+
 // Build makes a bridge on each host, with a port for every container, and routes between the hosts.
 func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error) {
 	if err := lab.Check(); err != nil {

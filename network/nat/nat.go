@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/network"
@@ -27,6 +28,10 @@ func (Network) Describe() network.Description {
 		Implementation: "kernel",
 		Params: append(part.List{
 			part.Switch(hairpin, "translate between containers of the same host too"),
+			{
+				Name: entriesName, Default: "0", Check: checkEntries, Quiet: true,
+				Summary: "translations (0 to 100000) that fill each host's table and that no packet uses",
+			},
 			network.BridgeNF(),
 		}, network.LinkParams()...),
 	}
@@ -34,6 +39,17 @@ func (Network) Describe() network.Description {
 
 // Check says which of the parameters cannot be had here.
 func (Network) Check(p part.Params) error { return network.CheckLinks(p) }
+
+// Steps are the kinds of steps of its own.
+func (Network) Steps() map[string]func() host.Step {
+	return map[string]func() host.Step{Entries{}.Kind(): func() host.Step { return new(Entries) }}
+}
+
+// Tracked is how many connections it has each host track before any traffic.
+func (Network) Tracked(p part.Params) int {
+	n, _ := strconv.Atoi(p[entriesName]) // checked; none in a lab that gives no parameters
+	return n
+}
 
 // Exclude leaves out labs of one host in which nothing would be translated.
 func (Network) Exclude(hosts int, p part.Params) string {
@@ -48,6 +64,9 @@ func (Network) Translates(hosts int, p part.Params) bool { return hosts > 1 || p
 
 // Guarded says that its packets can be filtered where the host forwards: what it translates it routes.
 func (Network) Guarded(part.Params) (network.Point, string) { return network.AtForward, "" }
+
+// Introduces says that containers need not ask for each other where there are many.
+func (Network) Introduces() {}
 
 // Build makes a bridge on each host, with a port for every container, and the translation.
 func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error) {
@@ -76,6 +95,11 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 			for _, e := range theirs { // else containers of one host would reach each other past all translation, and past a filter where the host forwards
 				steps = append(steps, host.Tuning{Name: e.Link, Isolated: true})
 			}
+			filled, err := fill(h, step, (Network{}).Tracked(lab.Params))
+			if err != nil {
+				return nil, nil, err
+			}
+			steps = append(steps, filled)
 		}
 		plans[i], ends[i] = host.Plan{Steps: steps}, theirs
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	networktest.Conformance(t, nat.Network{}, nil, map[string]string{"hairpin": "true"})
+	networktest.Conformance(t, nat.Network{}, nil, map[string]string{"hairpin": "true", "entries": "1000"})
 }
 
 func TestPlan(t *testing.T) {
@@ -49,6 +49,7 @@ func TestPlan(t *testing.T) {
  15 sysctl net.ipv4.tcp_orphan_retries=1 in src0
  16 nat nettoll behind 198.18.0.1, fd00:198:18::1, from 10.1.0.0/16, fd00:10:1::/64; ports 20000-20009 to 10.1.1.0, fd00:10:1::1:0
  17 tuning of vsrc0: isolated
+ 18 nat-entries: 0, from 10.1.254.1 behind 198.18.0.1 to 192.0.2.1
 `, []network.Endpoint{end("src0", "10.1.1.0", "fd00:10:1::1:0", "198.18.0.1", "fd00:198:18::1")}},
 		{"hairpin", 1, "true", `  1 sysctl net.bridge.bridge-nf-call-iptables=0, if this kernel has it
   2 sysctl net.bridge.bridge-nf-call-ip6tables=0, if this kernel has it
@@ -73,6 +74,7 @@ func TestPlan(t *testing.T) {
  21 nat nettoll behind 10.1.0.1, fd00:10:1::1, from 10.1.0.0/16, fd00:10:1::/64; ports 20000-20009 to 10.1.1.0, fd00:10:1::1:0; ports 20010-20019 to 10.1.1.1, fd00:10:1::1:1
  22 tuning of vsrc0: isolated
  23 tuning of vsnk0: isolated
+ 24 nat-entries: 0, from 10.1.254.1 behind 10.1.0.1 to 192.0.2.1
 `, []network.Endpoint{
 			end("src0", "10.1.1.0", "fd00:10:1::1:0", "10.1.0.1", "fd00:10:1::1"),
 			end("snk0", "10.1.1.1", "fd00:10:1::1:1", "10.1.0.1", "fd00:10:1::1"),

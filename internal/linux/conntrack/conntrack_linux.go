@@ -1,0 +1,298 @@
+package conntrack
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"time"
+
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+
+	"github.com/nettoll/nettoll/internal/linux"
+)
+
+// Attributes that the library has no names for, and states of a connection (include/uapi/linux/netfilter/nfnetlink_conntrack.h, nf_conntrack_common.h).
+const (
+	ctaStatus   = 3
+	ctaNATSrc   = 6
+	ctaMark     = 8
+	ctaMarkMask = 21
+	ctaMinIP    = 1
+	ctaMaxIP    = 2
+
+	answered  = 1 << 1 // IPS_SEEN_REPLY
+	assured   = 1 << 2 // IPS_ASSURED: it is not given up for others when the table is full
+	confirmed = 1 << 3 // IPS_CONFIRMED: it is in the table, which the kernel does not let anybody deny
+)
+
+const (
+	subsystem = unix.NFNL_SUBSYS_CTNETLINK << 8
+	answerIn  = 30 * time.Second // the kernel answers in milliseconds; a lost answer must not hang an agent
+	atOnce    = 128              // connections of one message to the kernel
+)
+
+// A conn is a socket of netlink.
+type conn struct {
+	fd       int
+	sequence uint32
+	buf      [1 << 16]byte
+}
+
+func dial() (*conn, error) {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_NETFILTER)
+	if err != nil {
+		return nil, explain("open netfilter socket", err)
+	}
+	wait := unix.NsecToTimeval(answerIn.Nanoseconds())
+	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wait); err != nil {
+		_ = unix.Close(fd)
+		return nil, explain("open netfilter socket", err)
+	}
+	return &conn{fd: fd}, nil
+}
+
+func (c *conn) close() { _ = unix.Close(c.fd) }
+
+// begin appends the headers of a message; end writes its length.
+func (c *conn) begin(b []byte, kind, flags uint16, family byte) []byte {
+	c.sequence++
+	b = append(b, 0, 0, 0, 0)
+	b = binary.NativeEndian.AppendUint16(b, subsystem|kind)
+	b = binary.NativeEndian.AppendUint16(b, unix.NLM_F_REQUEST|flags)
+	b = binary.NativeEndian.AppendUint32(b, c.sequence)
+	b = append(b, 0, 0, 0, 0)
+	return append(b, family, unix.NFNETLINK_V0, 0, 0)
+}
+
+func end(b []byte, from int) []byte {
+	binary.NativeEndian.PutUint32(b[from:], uint32(len(b)-from))
+	return b
+}
+
+// attribute appends one, whose length is padded to four bytes.
+func attribute(b []byte, kind uint16, data ...byte) []byte {
+	b = binary.NativeEndian.AppendUint16(b, uint16(unix.SizeofNlAttr+len(data)))
+	b = binary.NativeEndian.AppendUint16(b, kind)
+	b = append(b, data...)
+	for len(b)%unix.NLA_ALIGNTO != 0 {
+		b = append(b, 0)
+	}
+	return b
+}
+
+func number(b []byte, kind uint16, n uint32) []byte {
+	return attribute(b, kind, byte(n>>24), byte(n>>16), byte(n>>8), byte(n))
+}
+
+// nest appends an attribute of attributes; nested writes its length.
+func nest(b []byte, kind uint16) (_ []byte, from int) {
+	return attribute(b, unix.NLA_F_NESTED|kind), len(b)
+}
+
+func nested(b []byte, from int) []byte {
+	binary.NativeEndian.PutUint16(b[from:], uint16(len(b)-from))
+	return b
+}
+
+// tuple appends one direction of a connection of UDP.
+func tuple(b []byte, kind uint16, from, to [4]byte, source, destination uint16) []byte {
+	b, whole := nest(b, kind)
+	b, part := nest(b, nl.CTA_TUPLE_IP)
+	b = attribute(b, nl.CTA_IP_V4_SRC, from[:]...)
+	b = nested(attribute(b, nl.CTA_IP_V4_DST, to[:]...), part)
+	b, part = nest(b, nl.CTA_TUPLE_PROTO)
+	b = attribute(b, nl.CTA_PROTO_NUM, unix.IPPROTO_UDP)
+	b = attribute(b, nl.CTA_PROTO_SRC_PORT, byte(source>>8), byte(source))
+	b = nested(attribute(b, nl.CTA_PROTO_DST_PORT, byte(destination>>8), byte(destination)), part)
+	return nested(b, whole)
+}
+
+// Fill makes the connections. They are translated as by a rule: the kernel chooses the answer's ports. An error leaves those that were made: [Flush] them.
+func Fill(f Filling) error {
+	what := fmt.Sprintf("track %d connections", f.Count)
+	if err := f.Check(); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	c, err := dial()
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	var buf []byte
+	from, to, public := f.Source.As4(), f.Destination.As4(), f.Public.As4()
+	for i := range f.Count {
+		flags := uint16(unix.NLM_F_CREATE | unix.NLM_F_EXCL)
+		last := i == f.Count-1 || i%atOnce == atOnce-1
+		if last {
+			flags |= unix.NLM_F_ACK
+		}
+		start := len(buf)
+		source, destination := ports(i)
+		buf = c.begin(buf, nl.IPCTNL_MSG_CT_NEW, flags, unix.AF_INET)
+		buf = tuple(buf, nl.CTA_TUPLE_ORIG, from, to, source, destination)
+		buf = tuple(buf, nl.CTA_TUPLE_REPLY, to, from, destination, source)
+		var at int
+		buf, at = nest(buf, ctaNATSrc)
+		buf = nested(attribute(attribute(buf, ctaMinIP, public[:]...), ctaMaxIP, public[:]...), at)
+		buf = number(buf, ctaStatus, answered|assured|confirmed)
+		buf = number(buf, nl.CTA_TIMEOUT, uint32(f.Timeout.Seconds()))
+		buf = end(number(buf, ctaMark, f.Mark), start)
+		if !last {
+			continue
+		}
+		if _, err := c.exchange(buf); err != nil {
+			return explain(what, err)
+		}
+		buf = buf[:0]
+	}
+	return nil
+}
+
+// Flush removes the connections whose mark is that one; 0 are those that nobody has marked.
+func Flush(mark uint32) error {
+	c, err := dial()
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	b := c.begin(nil, nl.IPCTNL_MSG_CT_DELETE, unix.NLM_F_ACK, unix.AF_UNSPEC)
+	_, err = c.exchange(end(number(number(b, ctaMark, mark), ctaMarkMask, 1<<32-1), 0))
+	return explain(fmt.Sprintf("forget tracked connections with the mark %#x", mark), err)
+}
+
+// Count returns how many connections have that mark.
+func Count(mark uint32) (int, error) {
+	c, err := dial()
+	if err != nil {
+		return 0, err
+	}
+	defer c.close()
+	b := c.begin(nil, nl.IPCTNL_MSG_CT_GET, unix.NLM_F_DUMP, unix.AF_UNSPEC)
+	n, err := c.exchange(end(number(number(b, ctaMark, mark), ctaMarkMask, 1<<32-1), 0))
+	return n, explain("count tracked connections", err)
+}
+
+// exchange sends messages and reads to the answer of the last of them, or to an error. It returns how many connections were told of.
+func (c *conn) exchange(messages []byte) (connections int, err error) {
+	if err := unix.Sendto(c.fd, messages, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		return 0, err
+	}
+	for {
+		n, _, err := unix.Recvfrom(c.fd, c.buf[:], 0)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil {
+			return 0, err
+		}
+		for b := c.buf[:n]; len(b) >= unix.SizeofNlMsghdr; {
+			size := int(binary.NativeEndian.Uint32(b))
+			if size < unix.SizeofNlMsghdr || size > len(b) {
+				return 0, fmt.Errorf("a message of %d bytes in %d", size, len(b))
+			}
+			switch binary.NativeEndian.Uint16(b[4:]) {
+			case unix.NLMSG_DONE:
+				return connections, nil
+			case unix.NLMSG_ERROR:
+				if size < unix.SizeofNlMsghdr+4 {
+					return 0, errors.New("an error without a number")
+				}
+				if number := int32(binary.NativeEndian.Uint32(b[unix.SizeofNlMsghdr:])); number != 0 {
+					return 0, unix.Errno(-number)
+				}
+				return connections, nil
+			case subsystem | nl.IPCTNL_MSG_CT_NEW:
+				connections++
+			}
+			b = b[min(len(b), (size+unix.NLMSG_ALIGNTO-1)&^(unix.NLMSG_ALIGNTO-1)):]
+		}
+	}
+}
+
+func explain(what string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, unix.EPERM):
+		return &linux.UnsupportedError{What: what, Missing: "CAP_NET_ADMIN", Hint: "run it as root", Err: err}
+	case errors.Is(err, unix.EPROTONOSUPPORT), errors.Is(err, unix.EINVAL), errors.Is(err, unix.EOPNOTSUPP):
+		return &linux.UnsupportedError{What: what, Missing: "conntrack by netlink", Hint: "use a kernel with CONFIG_NF_CT_NETLINK, CONFIG_NF_CONNTRACK_MARK and CONFIG_NF_NAT", Err: err}
+	case errors.Is(err, unix.ENOMEM):
+		return fmt.Errorf("%s: %w (hint: net.netfilter.nf_conntrack_max is how many there can be)", what, err)
+	case errors.Is(err, unix.EEXIST):
+		return fmt.Errorf("%s: %w", what, fs.ErrExist)
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// A Sender makes connections of UDP, each by one packet without data, from ports that it need not have.
+type Sender struct {
+	fd     int
+	to     unix.Sockaddr
+	packet [8]byte // the header (RFC 768), without a checksum
+}
+
+// NewSender opens one. It takes CAP_NET_RAW.
+func NewSender(from netip.Addr, to netip.AddrPort) (*Sender, error) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_UDP)
+	if err != nil {
+		return nil, explain("open a raw socket", err)
+	}
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: from.As4()}); err != nil {
+		_ = unix.Close(fd)
+		return nil, explain(fmt.Sprintf("bind a raw socket to %s", from), err)
+	}
+	s := &Sender{fd: fd, to: &unix.SockaddrInet4{Addr: to.Addr().As4()}}
+	binary.BigEndian.PutUint16(s.packet[2:], to.Port())
+	binary.BigEndian.PutUint16(s.packet[4:], uint16(len(s.packet)))
+	return s, nil
+}
+
+// Send sends one packet from a port.
+func (s *Sender) Send(port uint16) error {
+	binary.BigEndian.PutUint16(s.packet[:], port)
+	return unix.Sendto(s.fd, s.packet[:], 0, s.to)
+}
+
+// Close closes it.
+func (s *Sender) Close() { _ = unix.Close(s.fd) }
+
+// A Counter counts packets of UDP that arrive.
+type Counter struct {
+	fd  int
+	buf [16]byte
+}
+
+// NewCounter opens one.
+func NewCounter(at netip.AddrPort) (*Counter, error) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil, explain("open a socket", err)
+	}
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: at.Addr().As4(), Port: int(at.Port())}); err != nil {
+		_ = unix.Close(fd)
+		return nil, explain(fmt.Sprintf("bind a socket to %s", at), err)
+	}
+	return &Counter{fd: fd}, nil
+}
+
+// Count returns how many packets have come since it was called last.
+func (c *Counter) Count() (n int, err error) {
+	for {
+		_, _, err := unix.Recvfrom(c.fd, c.buf[:], 0)
+		switch {
+		case err == nil:
+			n++
+		case errors.Is(err, unix.EAGAIN):
+			return n, nil
+		case !errors.Is(err, unix.EINTR):
+			return n, fmt.Errorf("receive packets: %w", err)
+		}
+	}
+}
+
+// Close closes it.
+func (c *Counter) Close() { _ = unix.Close(c.fd) }
