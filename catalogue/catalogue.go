@@ -17,6 +17,8 @@ import (
 	"github.com/nettoll/nettoll/filter"
 	"github.com/nettoll/nettoll/filter/ipset"
 	"github.com/nettoll/nettoll/filter/iptables"
+	"github.com/nettoll/nettoll/filter/nftables"
+	filterovs "github.com/nettoll/nettoll/filter/ovs"
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/network/bridge"
@@ -24,6 +26,7 @@ import (
 	hostnetwork "github.com/nettoll/nettoll/network/host"
 	"github.com/nettoll/nettoll/network/macvlan"
 	"github.com/nettoll/nettoll/network/nat"
+	"github.com/nettoll/nettoll/network/ovs"
 	"github.com/nettoll/nettoll/network/routed"
 	"github.com/nettoll/nettoll/runtime"
 	"github.com/nettoll/nettoll/runtime/netns"
@@ -65,11 +68,14 @@ func New() Catalogue {
 			routed.Network{},
 			nat.Network{},
 			macvlan.Network{},
+			ovs.Network{},
 			ebpf.Network{},
 		},
 		Filters: []filter.Filter{
 			iptables.Filter{},
 			ipset.Filter{},
+			nftables.Filter{},
+			filterovs.Filter{},
 		},
 		Runtimes: []runtime.Runtime{
 			netns.Runtime{},

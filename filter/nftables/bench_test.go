@@ -1,0 +1,70 @@
+package nftables
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/nettoll/nettoll/filter"
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/testnet"
+)
+
+// BenchmarkLoad loads lists of one family with so many fillers in a namespace, reads them back, changes one rule, and removes them, and prints the medians. The aim: 10,000
+// rules or elements in half a second.
+func BenchmarkLoad(b *testing.B) {
+	for _, m := range []string{linear, set, chains} {
+		for _, fillers := range []int{0, 10_000, 100_000} {
+			for _, family := range []string{"ipv4", "ipv6"} {
+				b.Run(fmt.Sprintf("%s/%d/%s", m, fillers, family), func(b *testing.B) { load(b, m, fillers, family) })
+			}
+		}
+	}
+}
+
+func load(b *testing.B, match string, fillers int, family string) {
+	m := testnet.New(b)
+	var k *host.Kernel
+	if err := m.Do(func() (err error) {
+		k, err = host.NewKernel(host.KernelConfig{Dir: m.Dir})
+		return err
+	}); err != nil {
+		testnet.Skip(b, err)
+	}
+	defer k.Close()
+	r := filter.Rule{Source: netip.MustParseAddr("10.1.1.0"), Sink: netip.MustParseAddr("10.1.1.1"), First: 20_000, Last: 20_062}
+	if family == "ipv6" {
+		r.Source, r.Sink = netip.MustParseAddr("fd00:10:1::1:0"), netip.MustParseAddr("fd00:10:1::1:1")
+	}
+	more := r
+	more.First, more.Last = 20_063, 20_063
+	t := Tables{
+		Match: match, Places: []Place{{Family: inet, Hooks: []string{hookForward}}},
+		List: filter.List{Families: []string{family}, Allowed: []filter.Rule{r}, Fillers: fillers},
+	}
+	took := map[string][]time.Duration{}
+	of := func(what string, f func() error) {
+		began := time.Now()
+		if err := f(); err != nil {
+			testnet.Skip(b, err)
+		}
+		took[what] = append(took[what], time.Since(began))
+	}
+	for b.Loop() {
+		var undo func() error
+		of("load", func() (err error) {
+			undo, err = t.Apply(k)
+			return err
+		})
+		of("verify", func() error { return t.Verify(k) })
+		of("allow", func() error { return t.Change(k, more, true) })
+		of("forbid", func() error { return t.Change(k, more, false) })
+		of("undo", undo)
+	}
+	for what, list := range took {
+		slices.Sort(list)
+		b.ReportMetric(list[len(list)/2].Seconds()*1000, what+"-ms")
+	}
+}

@@ -1,0 +1,244 @@
+package nftables
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/nettoll/nettoll/filter"
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux"
+	"github.com/nettoll/nettoll/internal/linux/nft"
+	"github.com/nettoll/nettoll/internal/linux/nft/ruleset"
+	"github.com/nettoll/nettoll/internal/linux/sysctl"
+)
+
+// Tables is the step: a list enforced by a table in each of some places.
+type Tables struct {
+	Match  string      `json:"match"`
+	Places []Place     `json:"places"`
+	List   filter.List `json:"list"`
+}
+
+// A Place is where a table stands.
+type Place struct {
+	// NS is a namespace reference as in steps.
+	NS     string   `json:"ns,omitempty"`
+	Family string   `json:"family"`
+	Hooks  []string `json:"hooks"`
+	// Links are those at whose ingress it stands.
+	Links []string `json:"links,omitempty"`
+	// Bridged says that bridged packets come by br_netfilter.
+	Bridged bool `json:"bridged,omitempty"`
+	// Of are the addresses whose pairs it knows, of a container; nil: all.
+	Of []netip.Addr `json:"of,omitempty"`
+}
+
+// name is that of the tables.
+const name = "nettoll-filter"
+
+// Kind returns "nftables".
+func (Tables) Kind() string { return "nftables" }
+
+// String says the step as a person would.
+func (t Tables) String() string {
+	var where []string
+	for i, p := range t.Places {
+		text := p.Family + " " + strings.Join(p.Hooks, " and ")
+		if len(p.Links) > 0 {
+			text += " of " + few(p.Links)
+		}
+		if p.NS != "" {
+			text += " in " + p.NS
+		}
+		if i < 3 || len(t.Places) <= 4 {
+			where = append(where, text)
+		} else if i == 3 {
+			where = append(where, fmt.Sprintf("%d more", len(t.Places)-i))
+		}
+	}
+	traits := "stateless"
+	if t.List.Stateful {
+		traits = "stateful"
+	}
+	return fmt.Sprintf("nftables (%s, %s) at %s: %d pairs' rules and %d fillers, of %s", t.Match, traits, strings.Join(where, ", "), len(t.List.Allowed), t.List.Fillers, strings.Join(t.List.Families, " and "))
+}
+
+func few(list []string) string {
+	if len(list) > 4 {
+		return fmt.Sprintf("%s, %s, … (%d)", list[0], list[1], len(list))
+	}
+	return strings.Join(list, ", ")
+}
+
+// Listed returns the list.
+func (t Tables) Listed() filter.List { return t.List }
+
+// each calls f for every place, inside its namespace.
+func (t Tables) each(k *host.Kernel, f func(Place) error) error {
+	for _, p := range t.Places {
+		if err := k.Do(p.NS, func() error { return f(p) }); err != nil {
+			if p.NS != "" {
+				return fmt.Errorf("in %s: %w", p.NS, err)
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// Apply makes the tables.
+func (t Tables) Apply(k *host.Kernel) (func() error, error) {
+	var made []Place
+	undo := func() error {
+		var errs []error
+		var left []Place
+		for _, p := range made {
+			err := k.Do(p.NS, func() error { return ruleset.Delete(p.Family, name) })
+			if err != nil && !errors.Is(err, nft.ErrNotFound) && !errors.Is(err, fs.ErrNotExist) {
+				errs, left = append(errs, err), append(left, p)
+			}
+		}
+		made = left
+		return errors.Join(errs...)
+	}
+	err := k.Load("rules", func() error {
+		return t.each(k, func(p Place) error {
+			if _, err := sysctl.Read(callIPTables); p.Bridged && errors.Is(err, fs.ErrNotExist) {
+				return &linux.UnsupportedError{
+					What: "filter bridged packets by connections", Missing: "br_netfilter (CONFIG_BRIDGE_NETFILTER)",
+					Hint: "load the module br_netfilter, or filter without connections (stateful=false)", Err: err,
+				}
+			}
+			if err := ruleset.Add(t.table(p)); err != nil {
+				return err
+			}
+			made = append(made, p)
+			return nil
+		})
+	})
+	if err != nil {
+		return nil, errors.Join(err, undo())
+	}
+	return undo, nil
+}
+
+// Verify reads the tables back.
+func (t Tables) Verify(k *host.Kernel) error {
+	drift := &host.DriftError{Step: t.String()}
+	for _, p := range t.Places {
+		err := k.Do(p.NS, func() error {
+			list, err := ruleset.Compare(t.table(p))
+			for _, d := range list {
+				drift.Drifts = append(drift.Drifts, host.Drift{What: d.What, Want: d.Want, Got: d.Got})
+			}
+			return err
+		})
+		if errors.Is(err, fs.ErrNotExist) {
+			drift.Drifts = append(drift.Drifts, host.Drift{What: "namespace " + p.NS, Want: "present", Got: "absent"})
+		} else if err != nil {
+			return err
+		}
+	}
+	if len(drift.Drifts) > 0 {
+		return drift
+	}
+	return nil
+}
+
+// Measure measures what changing a rule costs.
+func (t Tables) Measure(ctx context.Context, k *host.Kernel) error { return filter.Measure(ctx, k, t) }
+
+// Counters reads what let packets pass and what dropped them: one rule each.
+func (t Tables) Counters(k *host.Kernel) (c filter.Counters, err error) {
+	err = t.each(k, func(p Place) error {
+		for _, of := range []struct {
+			chain string
+			n     *uint64
+		}{{chainAccepted, &c.Allowed}, {p.deciding(), &c.Refused}} {
+			rules, err := ruleset.Read(p.Family, name, of.chain)
+			if err != nil {
+				return err
+			}
+			for _, r := range rules {
+				*of.n += r.Packets
+			}
+		}
+		return nil
+	})
+	return c, err
+}
+
+// Change adds or removes a rule in one transaction of each table that it concerns.
+func (t Tables) Change(k *host.Kernel, r filter.Rule, allow bool) error {
+	return t.each(k, func(p Place) error {
+		if !p.concerns(r) {
+			return nil
+		}
+		b := ruleset.NewBatch(p.Family, name)
+		v := versionOf(r.Sink.Is6())
+		listed := slices.ContainsFunc(t.List.Allowed, func(other filter.Rule) bool { return other.Source == r.Source && other.Sink == r.Sink })
+		var err error
+		switch t.Match {
+		case linear:
+			err = change(b, p, v.name(), v.rules(r, t.List.Stateful, !listed), allow)
+		case set:
+			if allow {
+				b.AddElements(v.set(), v.elements(r, !listed))
+			} else {
+				b.DeleteElements(v.set(), v.elements(r, !listed))
+			}
+		case chains:
+			for _, way := range v.ways(r, t.List.Stateful, !listed) {
+				if allow && !listed {
+					b.AddChain(way.chain())
+				}
+				if err = change(b, p, way.chain(), way.rules, allow); err != nil {
+					break
+				}
+				if listed {
+					continue
+				}
+				if allow {
+					b.AddElements(v.set(), one(way.element(v)))
+				} else {
+					b.DeleteElements(v.set(), one(way.element(v)))
+					b.DeleteChain(way.chain())
+				}
+			}
+		}
+		if err != nil {
+			return err
+		}
+		return b.Commit()
+	})
+}
+
+// change adds rules behind those of a chain, or removes the last that are equal to each.
+func change(b *ruleset.Batch, p Place, chain string, rules []ruleset.Rule, allow bool) error {
+	if allow {
+		for _, r := range rules {
+			b.AddRule(chain, r)
+		}
+		return nil
+	}
+	there, err := ruleset.Read(p.Family, name, chain)
+	if err != nil {
+		return err
+	}
+	slices.Reverse(there)
+	for _, r := range rules {
+		h := r.Hash()
+		i := slices.IndexFunc(there, func(f ruleset.Found) bool { return f.Hash == h })
+		if i < 0 {
+			return fmt.Errorf("a rule that was to be removed from chain %s is not there", chain)
+		}
+		b.DeleteRule(chain, there[i].Handle)
+		there = slices.Delete(there, i, i+1)
+	}
+	return nil
+}
