@@ -255,6 +255,9 @@ func (h *Handle) DeleteRoute(r Route) error {
 
 // Routes reads the routes of the main table that lead to exactly this prefix.
 func (h *Handle) Routes(to netip.Prefix) ([]Route, error) {
+	if found, ok := h.matched(to); ok {
+		return found, nil
+	}
 	f := netlink.FAMILY_V4
 	if to.Addr().Is6() {
 		f = netlink.FAMILY_V6
@@ -271,6 +274,20 @@ func (h *Handle) Routes(to netip.Prefix) ([]Route, error) {
 		list[i] = Route{To: to, Via: via.Unmap(), Link: r.LinkIndex}
 	}
 	return list, nil
+}
+
+// matched asks for the route that packets to one address take, and returns it if it leads to that address alone: the whole table, which a listing is, holds
+// thousands of those on a host of many containers. Another answer says nothing.
+func (h *Handle) matched(to netip.Prefix) ([]Route, bool) {
+	if !to.IsSingleIP() {
+		return nil, false
+	}
+	found, err := h.h.RouteGetWithOptions(to.Addr().AsSlice(), &netlink.RouteGetOptions{FIBMatch: true})
+	if err != nil || len(found) != 1 || found[0].Table != unix.RT_TABLE_MAIN || found[0].Dst == nil || prefix(found[0].Dst) != to {
+		return nil, false
+	}
+	via, _ := netip.AddrFromSlice(found[0].Gw)
+	return []Route{{To: to, Via: via.Unmap(), Link: found[0].LinkIndex}}, true
 }
 
 // maxDumps bounds how often a listing is begun again. The kernel marks one during which something changed (NLM_F_DUMP_INTR,
