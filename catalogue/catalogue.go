@@ -24,6 +24,7 @@ import (
 	"github.com/nettoll/nettoll/network/bridge"
 	"github.com/nettoll/nettoll/network/ebpf"
 	hostnetwork "github.com/nettoll/nettoll/network/host"
+	"github.com/nettoll/nettoll/network/ipvlan"
 	"github.com/nettoll/nettoll/network/macvlan"
 	"github.com/nettoll/nettoll/network/nat"
 	"github.com/nettoll/nettoll/network/ovs"
@@ -68,6 +69,7 @@ func New() Catalogue {
 			routed.Network{},
 			nat.Network{},
 			macvlan.Network{},
+			ipvlan.Network{},
 			ovs.Network{},
 			ebpf.Network{},
 		},

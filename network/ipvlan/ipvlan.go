@@ -1,6 +1,8 @@
 package ipvlan
 
 import (
+	"fmt"
+
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/network"
@@ -70,6 +72,10 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 			}
 			steps = append(steps, network.Sockets(c.Name)...)
 			ends[i][j] = network.Endpoint{Namespace: c.Name, IPv4: v4.Addr(), IPv6: v6.Addr(), Inner: network.Inner}
+		}
+		if l2 {
+			at := network.MAC(lab.Seed, fmt.Sprintf("host%d", h.Index), lower)
+			steps = append(steps, network.Acquainted(lab, h, ends[i], func(network.Container) string { return at })...)
 		}
 		if !l2 {
 			steps = append(steps, network.Direct(lab, h)...)

@@ -43,9 +43,13 @@ func (h *Handle) SetIPVlanMode(index int, name string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	attrs := netlink.NewLinkAttrs()
-	attrs.Index = index
-	return explain(what, h.h.LinkModify(&netlink.IPVlan{LinkAttrs: attrs, Mode: mode}), "")
+	l, err := h.h.LinkByIndex(index)
+	if err == nil {
+		attrs := netlink.NewLinkAttrs()
+		attrs.Index, attrs.Name, attrs.ParentIndex = index, l.Attrs().Name, l.Attrs().ParentIndex
+		err = h.h.LinkModify(&netlink.IPVlan{LinkAttrs: attrs, Mode: mode})
+	}
+	return explain(what, err, "")
 }
 
 // ipvlanMode finds a mode, whose number is its place among them (include/uapi/linux/if_link.h).

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
 	"github.com/nettoll/nettoll/internal/linux"
@@ -19,9 +19,14 @@ import (
 func CheckKind(kind, hint string) error {
 	missing := &linux.UnsupportedError{What: fmt.Sprintf("make links of type %q", kind), Missing: fmt.Sprintf("link type %q", kind), Hint: hint}
 	err := alone(func() error {
-		attrs := netlink.NewLinkAttrs()
-		attrs.Name = "x"
-		return netlink.LinkAdd(&netlink.GenericLink{LinkAttrs: attrs, LinkType: kind})
+		// Not by the library, which would not ask.
+		req := nl.NewNetlinkRequest(unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL|unix.NLM_F_ACK)
+		req.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
+		info := nl.NewRtAttr(unix.IFLA_LINKINFO, nil)
+		info.AddRtAttr(nl.IFLA_INFO_KIND, nl.NonZeroTerminated(kind))
+		req.AddData(info)
+		_, err := req.Execute(unix.NETLINK_ROUTE, 0)
+		return err
 	})
 	switch {
 	case errors.Is(err, unix.EOPNOTSUPP):
