@@ -66,7 +66,7 @@ func boot(ctx context.Context, spec Spec) (_ *Machine, err error) {
 	if spec.Say == nil {
 		spec.Say = func(string) {}
 	}
-	release, err := alone(ctx, "@nettoll-guest", spec.Say)
+	release, err := alone(ctx, "@nettoll-guest", func() { spec.Say("another guest runs here: waiting for its end") })
 	if err != nil {
 		return nil, err
 	}
@@ -154,9 +154,9 @@ func assemble(spec Spec) (_ *os.File, err error) {
 	return f, script.Write(f)
 }
 
-// alone waits until no other guest of this user's or anybody's runs here: two would take each other's processors until both are too slow. The lock is an
-// abstract socket, which is gone with the process that has it (unix(7)).
-func alone(ctx context.Context, name string, say func(string)) (release func() error, err error) {
+// alone takes a lock of this machine's, and calls wait once if somebody else has it. The lock is an abstract socket of that name, which is gone with the
+// process that has it (unix(7)). Two guests would take each other's processors until both are too slow.
+func alone(ctx context.Context, name string, wait func()) (release func() error, err error) {
 	for try := 0; ; try++ {
 		var listen net.ListenConfig
 		lock, err := listen.Listen(ctx, "unix", name)
@@ -164,11 +164,11 @@ func alone(ctx context.Context, name string, say func(string)) (release func() e
 			return lock.Close, nil
 		}
 		if try == 0 {
-			say("another guest runs here: waiting for its end")
+			wait()
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("wait until no other guest runs: %w (%w)", context.Cause(ctx), err)
+			return nil, fmt.Errorf("wait for the lock %q: %w (%w)", name, context.Cause(ctx), err)
 		case <-time.After(500 * time.Millisecond):
 		}
 	}

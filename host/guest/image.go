@@ -60,11 +60,19 @@ func prepare(ctx context.Context, dir string, say func(string)) (Image, error) {
 		return Image{}, err
 	}
 	key := sha256.Sum256(fmt.Appendf(installed, "%d %s %q %q %s", format, pkg, packages(), moduleFolders(), initScript))
-	release := strings.TrimPrefix(pkg, "linux-image-")
-	made := filepath.Join(dir, fmt.Sprintf("%s-%x", release, key[:6]))
-	image := Image{Release: release, Kernel: filepath.Join(made, "vmlinuz"), Root: filepath.Join(made, "root.cpio")}
+	kernel := strings.TrimPrefix(pkg, "linux-image-")
+	made := filepath.Join(dir, fmt.Sprintf("%s-%x", kernel, key[:6]))
+	image := Image{Release: kernel, Kernel: filepath.Join(made, "vmlinuz"), Root: filepath.Join(made, "root.cpio")}
 	if _, err := os.Stat(made); err == nil {
 		return image, nil
+	}
+	release, err := alone(ctx, "@nettoll-guest-image", func() { say("another process makes the image: waiting for its end") })
+	if err != nil {
+		return Image{}, err
+	}
+	defer func() { _ = release() }()
+	if _, err := os.Stat(made); err == nil {
+		return image, nil // by that other
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return Image{}, err
@@ -74,7 +82,7 @@ func prepare(ctx context.Context, dir string, say func(string)) (Image, error) {
 		return Image{}, err
 	}
 	defer os.RemoveAll(work)
-	if err := makeImage(ctx, pkg, release, work, say); err != nil {
+	if err := makeImage(ctx, pkg, kernel, work, say); err != nil {
 		return Image{}, err
 	}
 	// Images of other packages are of no use any more: one is some 100 MB.

@@ -113,10 +113,10 @@ func Lacking() []string {
 }
 
 // ciLacking is for the CI machines: their kernel, 6.18 without modules, tried link type by link type; and a program that is no part of Debian's main, where
-// scripts/needs could not get it.
+// scripts/needs could not get it. "guest" is for tests that are about the guest itself.
 func ciLacking() []string {
 	return append(linkTypes("dummy ipip gre ipvlan geneve wireguard vlan bond netkit vrf macsec sit ip6tnl vti xfrm "+
-		"nlmon bareudp team vcan gtp netdevsim l2tp hsr amt ipoib"), `program "netperf"`)
+		"nlmon bareudp team vcan gtp netdevsim l2tp hsr amt ipoib"), `program "netperf"`, "guest")
 }
 
 // guestLacking is for guests: Debian's kernel 6.12 for clouds with its modules for networks, tried link type by link type.
