@@ -277,21 +277,46 @@ func plain() []string {
 	}
 }
 
-// rules lists the steps of a plan that are rules, and returns the namespaces of containers that they are in.
+// rules lists the steps of a plan that are rules, and returns which of the containers' namespaces they name.
 func rules(p host.Plan, into *GraphHost) (filtered []string) {
+	theirs := map[string]bool{}
+	for _, c := range into.Containers {
+		theirs[c.Name] = !c.Shared
+	}
 	for _, s := range p.Steps {
 		if slices.Contains(plain(), s.Kind()) {
 			continue
 		}
 		into.Rules = append(into.Rules, s.String())
-		var where struct {
-			NS string `json:"ns"`
+		var fields any
+		if data, err := json.Marshal(s); err == nil && json.Unmarshal(data, &fields) == nil {
+			named(fields, theirs)
 		}
-		if data, err := json.Marshal(s); err == nil && json.Unmarshal(data, &where) == nil && where.NS != "" && !slices.Contains(filtered, where.NS) {
-			filtered = append(filtered, where.NS)
+	}
+	for _, c := range into.Containers {
+		if !theirs[c.Name] && !c.Shared { // it was named
+			filtered = append(filtered, c.Name)
 		}
 	}
 	return filtered
+}
+
+// named turns off those names that occur as texts in what was decoded from JSON.
+func named(value any, names map[string]bool) {
+	switch v := value.(type) {
+	case string:
+		if names[v] {
+			names[v] = false
+		}
+	case []any:
+		for _, x := range v {
+			named(x, names)
+		}
+	case map[string]any:
+		for _, x := range v {
+			named(x, names)
+		}
+	}
 }
 
 // listings are the programs that say what rules the kernel has. None of them changes anything.

@@ -19,6 +19,8 @@ const (
 	svgMore  = 96  // width of the box that says how many more there are
 	svgAside = 230 // width of the network stack where it stands beside the way of the packets
 	svgInner = 440 // least width inside of a frame
+	svgChips = 320 // least width of the links to the underlay
+	svgWidth = 760 // least width of the picture, for its title
 
 	svgHead  = 40 // of a frame, and of the picture
 	svgLine  = 15 // height of a line of small text
@@ -27,6 +29,7 @@ const (
 	svgChip  = 46 // height of a link to the underlay
 
 	svgGlyph = 6.7 // width of a letter of small text
+	svgTitle = 10  // width of a letter of the title
 )
 
 // rect is where something was drawn.
@@ -107,7 +110,7 @@ func arrange(h *GraphHost) *svgHost {
 	s.inner = max(s.row, svgInner)
 	wide := s.inner
 	if s.aside {
-		s.inner = max(s.row, svgInner-svgAside) + svgAside + svgGap
+		s.inner = max(s.row, svgChips) + svgAside + svgGap
 		wide = svgAside
 	}
 	const most = 4
@@ -155,6 +158,9 @@ func (c *GraphContainer) lines() []string {
 		lines = append(lines, kind)
 		lines = append(lines, l.Addresses...)
 	}
+	for _, f := range c.Space.Filters {
+		lines = append(lines, "rules: "+f.Program)
+	}
 	return lines
 }
 
@@ -177,9 +183,14 @@ func (g *Graph) SVG(w io.Writer) error {
 		bridges = bridges || len(h.bridges) > 0
 		width += h.inner + 2*svgPad + svgMargin
 	}
+	for _, h := range hosts { // a narrow picture is made wider
+		h.inner += max(0, svgWidth-width) / float64(len(hosts))
+	}
+	width = max(width, svgWidth)
 	// From above: containers, bridges, network stacks, links to the underlay.
 	boxH, stackH := float64(svgHead-8+boxLines*svgLine), float64(16+stackLines*svgLine)
-	top := float64(svgMargin + svgHead + 18)
+	proof := wrap(fmt.Sprintf("%s; mtu %d; proved: %s", g.what(), g.MTU, g.Proof), width-2*svgMargin)
+	top := float64(svgMargin + svgHead + len(proof)*svgLine)
 	boxY := top + svgHead
 	bridgeY := boxY + boxH + svgReach
 	stackY := bridgeY
@@ -198,8 +209,10 @@ func (g *Graph) SVG(w io.Writer) error {
 	}
 
 	var d drawing
-	d.text(svgMargin, svgMargin+16, "title", "lab %s: %s", g.Name, g.Title())
-	d.text(svgMargin, svgMargin+36, "small", "mtu %d; proved: %s", g.MTU, g.Proof)
+	d.text(svgMargin, svgMargin+16, "title", "%s", fit("lab "+g.Name+": "+g.Stack, (width-2*svgMargin)*svgGlyph/svgTitle))
+	for i, line := range proof {
+		d.text(svgMargin, svgMargin+36+float64(i*svgLine), "small", "%s", line)
+	}
 	under := rect{svgMargin, underY, width - 2*svgMargin, svgBar}
 	x := float64(svgMargin)
 	for _, h := range hosts {

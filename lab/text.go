@@ -50,9 +50,9 @@ func shown(all []GraphContainer) (those []GraphContainer, more int) {
 	return all[:fewShown], len(all) - fewShown
 }
 
-// Title says which lab it is.
-func (g *Graph) Title() string {
-	return fmt.Sprintf("%s of experiment %s, %s, %s, until %s", g.Stack, g.Experiment, strings.ReplaceAll(g.Placement, "-", " "), several(g.Pairs, "pair"), g.Until.Format(time.TimeOnly))
+// what says what kind of lab it is, and how long it stands.
+func (g *Graph) what() string {
+	return fmt.Sprintf("experiment %s, %s, %s, until %s", g.Experiment, strings.ReplaceAll(g.Placement, "-", " "), several(g.Pairs, "pair"), g.Until.Format(time.TimeOnly))
 }
 
 // several is a number of things.
@@ -73,7 +73,7 @@ func (h *GraphHost) state() string {
 
 // Text prints the lab as trees, a host each. Briefly it prints no routes, rules and link-layer addresses.
 func (g *Graph) Text(w io.Writer, briefly bool) {
-	fmt.Fprintf(w, "lab %s: %s\nmtu %d; proved: %s\n", g.Name, g.Title(), g.MTU, g.Proof)
+	fmt.Fprintf(w, "lab %s: %s of %s\nmtu %d; proved: %s\n", g.Name, g.Stack, g.what(), g.MTU, g.Proof)
 	for i := range g.Hosts {
 		h := &g.Hosts[i]
 		fmt.Fprintf(w, "\n%s, %s: %s\n", h.Name, h.state(), several(h.Steps, "step"))

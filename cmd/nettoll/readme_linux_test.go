@@ -23,10 +23,11 @@ func TestReadme(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
+	defer labsDown(t, dir)
 	run := func(stdin string, args ...string) string {
 		t.Helper()
 		cmd := exec.Command(os.Getenv(programEnv), args...)
-		cmd.Dir, cmd.Stdin = dir, strings.NewReader(stdin)
+		cmd.Dir, cmd.Stdin, cmd.Env = dir, strings.NewReader(stdin), append(os.Environ(), "XDG_RUNTIME_DIR="+dir) // labs of its own
 		said, err := cmd.CombinedOutput()
 		if err != nil {
 			t.Errorf("nettoll %s: %v\n%s", strings.Join(args, " "), err, said)
@@ -44,6 +45,10 @@ func TestReadme(t *testing.T) {
 		"source udp-rr 127.0.0.1":          {"--time", "200ms"},
 		"source tcp-stream(direction=reverse) 127.0.0.1": {"--time", "200ms"},
 		"source ping 127.0.0.1":                          {"--time", "200ms"},
+		"lab up --stack bridge --time 1h":                {"--time", "1m"},
+		"lab exec h1/src0 -- ip address":                 nil,
+		"lab graph --format svg -o lab.svg":              nil,
+		"lab down":                                       nil,
 	}
 	seen := 0
 	here := shell{t: t}
