@@ -14,10 +14,10 @@ import (
 	"strings"
 )
 
-// packages are those whose files a guest has, where they are installed here. The first three it cannot do without.
+// packages are those whose files a guest has, where they are installed here. It cannot do without one of the first two, dash and kmod.
 func packages() []string {
 	return []string{
-		"busybox-static", "dash", "kmod", "netbase", "iproute2", "iputils-ping", "ethtool", "nftables", "iptables", "ebtables", "ipset", "conntrack",
+		"busybox-static", "busybox", "dash", "kmod", "netbase", "iproute2", "iputils-ping", "ethtool", "nftables", "iptables", "ebtables", "ipset", "conntrack",
 		"openvswitch-switch", "openvswitch-common", "tcpdump", "iperf3", "wireguard-tools",
 	}
 }
