@@ -1,6 +1,7 @@
 package ebpf
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 
@@ -10,8 +11,11 @@ import (
 	"github.com/nettoll/nettoll/part"
 )
 
-// attach is the name of the parameter.
-const attach = "attach"
+// attach is the name of the parameter, and auto the value that leaves it to the network.
+const (
+	attach = "attach"
+	auto   = "auto"
+)
 
 // Network is the network "ebpf".
 type Network struct{}
@@ -22,10 +26,10 @@ func (Network) Describe() network.Description {
 		Name:           "ebpf",
 		Summary:        "a veth or netkit to every container, and an eBPF program that forwards past the host's stack, as with Cilium",
 		Implementation: "ebpf",
-		Params: part.List{{
-			Name: attach, Default: forward.TCX, Values: forward.Ways(),
-			Summary: "where the program is: tcx and tc: where the host receives from a veth; xdp: the same in the driver, on one host; netkit: where a container sends",
-		}},
+		Params: append(part.List{{
+			Name: attach, Default: auto, Values: append([]string{auto}, forward.Ways()...),
+			Summary: "where the program is: tcx, tc: where the host receives from a veth; xdp: the same in the driver, on one host; netkit: where a container sends; auto: tcx, or tc in labs of more than 200 containers and before Linux 6.6",
+		}}, network.LinkParams()...),
 	}
 }
 
@@ -46,7 +50,19 @@ func (Network) Exclude(hosts int, p part.Params) string {
 }
 
 // Check tries on a pair of links that nobody else sees.
-func (Network) Check(p part.Params) error { return forward.Check(p[attach]) }
+func (Network) Check(p part.Params) error { return possible(p[attach], forward.Check) }
+
+// possible calls f with a way, or for auto with the first of two that is supported.
+func possible(attach string, f func(way string) error) error {
+	if attach != auto {
+		return f(attach)
+	}
+	err := f(forward.TCX)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return f(forward.TC)
+	}
+	return err
+}
 
 // Steps are the kinds of steps of its own.
 func (Network) Steps() map[string]func() host.Step {
@@ -61,9 +77,9 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 	if err := lab.Check(); err != nil {
 		return nil, nil, err
 	}
-	way := lab.Params[attach]
-	if way == "" {
-		way = forward.TCX
+	way, err := chosen(lab)
+	if err != nil {
+		return nil, nil, err
 	}
 	plans := make([]host.Plan, len(lab.Hosts))
 	ends := make([][]network.Endpoint, len(lab.Hosts))
@@ -86,6 +102,7 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 			}
 			f.Members = append(f.Members, member)
 			steps = append(steps, links(lab, way, c, member)...)
+			steps = append(steps, network.Tuned(lab.Params, ends[i][j:j+1])...)
 			steps = append(steps, routes(c, member, gate4.Addr(), gate6.Addr())...)
 			steps = append(steps, network.Sockets(c.Name)...)
 		}
@@ -103,6 +120,25 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 		plans[i] = host.Plan{Steps: append(steps, f)}
 	}
 	return plans, ends, nil
+}
+
+// chosen is how the program is hooked in a lab.
+func chosen(lab network.Lab) (string, error) {
+	switch way := lab.Params[attach]; way {
+	case "", auto:
+		// As long as tcx takes no more than a second or two to come and to go: see doc.go. Many is the same many that has permanent neighbours.
+		if lab.Permanent() {
+			return forward.TC, nil
+		}
+		return auto, nil
+	case forward.XDP:
+		if lab.Params["checksum"] == "on" || lab.Params["gro"] == "off" {
+			return "", errors.New("attach=xdp goes with checksum=off and gro=on in the containers, and not otherwise: the driver of a veth passes on nothing but the bytes of a frame, to who receives by NAPI")
+		}
+		return way, nil
+	default:
+		return way, nil
+	}
 }
 
 // links returns the steps that make the link of a container.

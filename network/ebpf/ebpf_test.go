@@ -25,7 +25,7 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	networktest.Conformance(t, ebpf.Network{}, nil, with("tc"), with("xdp"), with("netkit"))
+	networktest.Conformance(t, ebpf.Network{}, nil, part.Params{"attach": "tc", "txqueuelen": "100"}, with("xdp"), with("netkit"))
 }
 
 func with(attach string) part.Params { return part.Params{"attach": attach} }
@@ -63,7 +63,7 @@ func TestPlan(t *testing.T) {
 		attach string
 		links  []string
 	}{
-		{"tcx", []string{veth}},
+		{"auto", []string{veth}},
 		{"tc", []string{veth}},
 		{"xdp", []string{veth, "tuning of eth0 in src0: gro on, tx off"}},
 		{"netkit", []string{
@@ -99,7 +99,7 @@ func end(name, v4, v6 string) network.Endpoint {
 }
 
 func TestExclude(t *testing.T) {
-	for attach, want := range map[string][2]bool{"tcx": {}, "tc": {}, "xdp": {false, true}, "netkit": {}} {
+	for attach, want := range map[string][2]bool{"auto": {}, "tcx": {}, "tc": {}, "xdp": {false, true}, "netkit": {}} {
 		for i, hosts := range []int{1, 2} {
 			if reason := (ebpf.Network{}).Exclude(hosts, with(attach)); (reason != "") != want[i] {
 				t.Errorf("attach=%s, %d hosts: left out because %q", attach, hosts, reason)
@@ -108,10 +108,45 @@ func TestExclude(t *testing.T) {
 	}
 }
 
+// Many containers are hooked by tc, where nobody waits for the kernel, unless something else was asked for.
+func TestMany(t *testing.T) {
+	for _, c := range []struct {
+		attach string
+		pairs  int
+		want   string
+	}{{"auto", 100, "auto"}, {"auto", 101, "tc"}, {"tcx", 101, "tcx"}} {
+		lab := networktest.Lab(1, c.pairs)
+		lab.Params = with(c.attach)
+		plans, _, err := ebpf.Network{}.Build(lab)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := plans[0].Steps[len(plans[0].Steps)-1]
+		if f, ok := last.(ebpf.Forwarding); !ok || f.Attach != c.want {
+			t.Errorf("attach=%s, %d pairs: the last step is %q, want it to attach by %s", c.attach, c.pairs, last, c.want)
+		}
+	}
+}
+
+func TestLimits(t *testing.T) {
+	long := networktest.Lab(1, 1)
+	long.Hosts[0].Containers[0].Name = "a-long-name-of-c"
+	xdp := networktest.Lab(1, 1)
+	xdp.Params = part.Params{"attach": "xdp", "checksum": "on"}
+	for _, c := range []struct {
+		lab  network.Lab
+		want string
+	}{{long, `the name "a-long-name-of-c" of a container is too long (1 to 14 bytes)`}, {xdp, "attach=xdp goes with checksum=off and gro=on"}} {
+		if _, _, err := (ebpf.Network{}).Build(c.lab); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("Build = %v, want %q", err, c.want)
+		}
+	}
+}
+
 // What is missing is said before anything is built. Where nothing is, a lab stands.
 func TestCheck(t *testing.T) {
 	testnet.Root(t)
-	for _, attach := range []string{"tcx", "tc", "xdp", "netkit"} {
+	for _, attach := range []string{"auto", "tcx", "tc", "xdp", "netkit"} {
 		t.Run(attach, func(t *testing.T) {
 			checked := ebpf.Network{}.Check(with(attach))
 			b := bed(t, attach, networktest.Lab(1, 1))

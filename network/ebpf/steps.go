@@ -14,7 +14,7 @@ import (
 
 // A Forwarding hooks the program that forwards to the links of a host, with the table of where to.
 type Forwarding struct {
-	// Attach is one of [forward.Ways].
+	// Attach is one of [forward.Ways], or "auto" for the first of tcx and tc that the kernel has.
 	Attach string `json:"attach"`
 	// Uplink is the name of the host's link to others, "" where there is none.
 	Uplink  string   `json:"uplink,omitempty"`
@@ -64,13 +64,16 @@ func (f Forwarding) Apply(k *host.Kernel) (undo func() error, err error) {
 		return nil, err
 	}
 	var remove func() error
-	if err := k.Do("", func() (err error) {
-		remove, err = forward.Add(t)
-		return err
+	if err := possible(f.Attach, func(way string) error {
+		t.Way = way
+		return k.Do("", func() (err error) {
+			remove, err = forward.Add(t)
+			return err
+		})
 	}); err != nil {
 		return nil, err
 	}
-	k.Implementation("network", fmt.Sprintf("ebpf (%s)", f.Attach))
+	k.Implementation("network", fmt.Sprintf("ebpf (%s)", t.Way))
 	return remove, nil
 }
 
@@ -84,14 +87,14 @@ func (f Forwarding) Verify(k *host.Kernel) error {
 		return err
 	}
 	var found []forward.Difference
-	if err := k.Do("", func() (err error) {
-		found, err = forward.Compare(t)
+	if err := possible(f.Attach, func(way string) error {
+		t.Way = way
+		return k.Do("", func() (err error) {
+			found, err = forward.Compare(t)
+			return err
+		})
+	}); err != nil || len(found) == 0 {
 		return err
-	}); err != nil {
-		return err
-	}
-	if len(found) == 0 {
-		return nil
 	}
 	drift := &host.DriftError{Step: f.String()}
 	for i, d := range found {
@@ -104,9 +107,9 @@ func (f Forwarding) Verify(k *host.Kernel) error {
 	return drift
 }
 
-// table turns the text of the step into addresses.
+// table turns the text of the step into addresses. The way is left out.
 func (f Forwarding) table() (forward.Table, error) {
-	t := forward.Table{Way: f.Attach, Uplink: f.Uplink}
+	t := forward.Table{Uplink: f.Uplink}
 	for _, m := range f.Members {
 		c := forward.Container{Link: m.Link}
 		var err error
