@@ -56,21 +56,22 @@ func subject() filtertest.Subject {
 				r := t.List.Allowed[0]
 				v := versionOf(r.Sink.Is6())
 				return k.Do(p.NS, func() error {
-					b := ruleset.NewBatch(p.Family, name)
+					c := change{Batch: ruleset.NewBatch(p.Family, name), place: p}
 					switch t.Match {
+					case linear:
+						if err := c.rules(v.name(), v.rules(r, t.List.Stateful, true)[:1]); err != nil {
+							return err
+						}
 					case set:
 						for e := range v.elements(r, false) {
-							b.DeleteElements(v.set(), one(e))
-							return b.Commit()
+							c.elements(v.set(), one(e))
+							break
 						}
 					case chains:
-						b.DeleteElements(v.set(), one(way{from: r.Source, to: r.Sink}.element(v)))
-						return b.Commit()
+						c.elements(v.set(), one(way{from: r.Source, to: r.Sink}.element(v)))
 					}
-					if err := change(b, p, v.name(), v.rules(r, t.List.Stateful, true)[:1], false); err != nil {
-						return err
-					}
-					return b.Commit()
+					_, err := c.Commit()
+					return err
 				})
 			}},
 			{Text: "let everything pass", Do: by("insert rule TABLE CHAIN accept")},

@@ -2,16 +2,18 @@ package ruleset
 
 import (
 	"encoding/binary"
+	"fmt"
 	"iter"
 )
 
 // A Batch is changes of one table that are done together or not at all. A batch that is larger than what the socket takes is not: see [Add], which takes care of it.
 type Batch struct {
+	// Echo asks for the numbers of rules that are added.
+	Echo   bool
 	family byte
 	table  string
 	buf    []byte
 	ends   []part
-	last   int // where the last message begins
 }
 
 // part says what the messages up to the end are about, for errors.
@@ -47,6 +49,7 @@ const (
 	familyHeader      = 4  // struct nfgenmsg
 	flagRequest       = 1
 	flagAcknowledge   = 4
+	flagEcho          = 8
 	flagDump          = 0x300
 	flagInterrupted   = 0x10
 	flagExclusive     = 0x200
@@ -94,7 +97,6 @@ const (
 func (b *Batch) message(kind, flags uint16, what string) int {
 	at := len(b.buf)
 	b.buf = message(b.buf, subsystem<<8|kind, flagRequest|flags, b.family, 0)
-	b.last = at
 	if n := len(b.ends); n == 0 || b.ends[n-1].what != what {
 		b.ends = append(b.ends, part{what: what})
 	}
@@ -172,7 +174,11 @@ func (b *Batch) DeleteChain(name string) {
 
 // AddRule adds a rule behind those of a chain.
 func (b *Batch) AddRule(chain string, r Rule) {
-	at := b.message(newRule, flagCreate|flagAppend, "rule")
+	flags := uint16(flagCreate | flagAppend)
+	if b.Echo {
+		flags |= flagEcho
+	}
+	at := b.message(newRule, flags, "rule")
 	b.buf = text(text(b.buf, attributeName, b.table), ruleChain, chain)
 	expressions := len(b.buf)
 	b.buf = append(open(b.buf, ruleExpressions), r...)
@@ -249,6 +255,21 @@ func (b *Batch) elements(kind, flags uint16, set string, elements iter.Seq[Eleme
 		n++
 	}
 	end()
+}
+
+// messages calls f with the header and the payload of each message of an answer. A payload has four bytes at least.
+func messages(b []byte, f func(header, payload []byte) error) error {
+	for len(b) >= messageHeader {
+		length := int(binary.NativeEndian.Uint32(b))
+		if length < messageHeader+familyHeader || length > len(b) {
+			return fmt.Errorf("an answer of %d bytes is cut short", len(b))
+		}
+		if err := f(b[:messageHeader], b[messageHeader:length]); err != nil {
+			return err
+		}
+		b = b[min(len(b), (length+3)&^3):]
+	}
+	return nil
 }
 
 // what says what the message that begins at a place is about.

@@ -80,6 +80,12 @@ type Found struct {
 	Packets uint64
 }
 
+// A Placed is a rule that was added.
+type Placed struct {
+	Chain  string
+	Handle uint64
+}
+
 // Hash is equal of equal rules. Those that the kernel gives back have it, too.
 func (r Rule) Hash() uint64 { return r.hash() }
 

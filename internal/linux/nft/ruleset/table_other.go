@@ -18,7 +18,7 @@ func Add(Table) error { return unsupported() }
 func Delete(string, string) error { return unsupported() }
 
 // Commit is not supported here.
-func (b *Batch) Commit() error { return unsupported() }
+func (b *Batch) Commit() ([]Placed, error) { return nil, unsupported() }
 
 // Read is not supported here.
 func Read(string, string, string) ([]Found, error) { return nil, unsupported() }
