@@ -56,8 +56,8 @@ const (
 	outerName = "v%s"
 	// maxName is the longest name of a link: IFNAMSIZ less the final zero, include/uapi/linux/if.h.
 	maxName = 15
-	// maxPorts is the number of ports of a bridge: BR_MAX_PORTS less port 0, net/bridge/br_private.h.
-	maxPorts = 1<<10 - 1
+	// MaxPorts is the number of ports of a bridge: BR_MAX_PORTS less port 0, net/bridge/br_private.h.
+	MaxPorts = 1<<10 - 1
 )
 
 // Outer returns the name of a container's link on its host.
@@ -73,16 +73,20 @@ func linkName(format string, h Host, c Container) (string, error) {
 
 // Bridged returns the steps that join the containers of a host by a bridge, which has their gateway, and where they are then. With routed, packets go through that.
 func Bridged(lab Lab, h Host, routed bool) ([]host.Step, []Endpoint, error) {
-	if len(h.Containers) > maxPorts {
-		return nil, nil, fmt.Errorf("host %d: %d containers, and a bridge has at most %d ports", h.Index, len(h.Containers), maxPorts)
+	if len(h.Containers) > MaxPorts {
+		return nil, nil, fmt.Errorf("host %d: %d containers, and a bridge has at most %d ports", h.Index, len(h.Containers), MaxPorts)
 	}
 	name := fmt.Sprintf("host%d", h.Index)
 	gate4, gate6 := Gateway(h.Index)
-	steps := []host.Step{host.Bridge{
+	var steps []host.Step
+	if lab.Permanent() {
+		steps = append(steps, unasked(""))
+	}
+	steps = append(steps, host.Bridge{
 		Name: Bridge, MAC: MAC(lab.Seed, name, Bridge), MTU: lab.MTU,
 		Snooping:  true, // as by default, and as others leave it
 		Addresses: []string{gate4.String(), gate6.String()},
-	}}
+	})
 	ends := make([]Endpoint, len(h.Containers))
 	for i, c := range h.Containers {
 		outer, err := Outer(h, c)
@@ -91,6 +95,9 @@ func Bridged(lab Lab, h Host, routed bool) ([]host.Step, []Endpoint, error) {
 		}
 		v4, v6 := ContainerAddr(h.Index, c.Index)
 		ends[i] = Endpoint{Namespace: c.Name, IPv4: v4.Addr(), IPv6: v6.Addr(), Link: outer, Inner: Inner}
+		if lab.Permanent() {
+			steps = append(steps, unasked(c.Name))
+		}
 		steps = append(steps,
 			host.Veth{
 				Name: outer, MAC: MAC(lab.Seed, name, outer), MTU: lab.MTU, Master: Bridge,
@@ -125,6 +132,12 @@ func bridgeNetfilter(state string) []host.Sysctl {
 		list = append(list, host.Sysctl{Key: "net.bridge.bridge-nf-call-" + family + "tables", Value: value, IfPresent: state != on})
 	}
 	return list
+}
+
+// unasked keeps the links that are made in a namespace from now on from having addresses of link scope of IPv6, and with them from asking for routers again and again
+// (net/ipv6/addrconf.c, addrconf_rs_timer). A bridge passes each such question on to all of its ports: of a thousand containers that is a million packets each time.
+func unasked(namespace string) host.Step {
+	return host.Sysctl{NS: namespace, Key: "net.ipv6.conf.default.addr_gen_mode", Value: "1", IfPresent: true} // IN6_ADDR_GEN_MODE_NONE, include/uapi/linux/if_link.h
 }
 
 // withoutDAD lets the links that are made in a namespace from now on use their IPv6 addresses at once, those of link scope too. A host that forwards
