@@ -43,6 +43,14 @@ man: ## write the manual pages, dist/man
 docs: ## write docs/workloads.md from the catalogue
 	$(GO) run ./cmd/docs docs/workloads.md
 
+.PHONY: generate
+generate: ## compile the eBPF programs anew, with clang-14
+	@GO=$(GO) scripts/objects
+
+.PHONY: generate-check
+generate-check: ## show that the objects of eBPF programs are those of their sources
+	@GO=$(GO) scripts/objects --check
+
 .PHONY: release
 release: ## make the archives of a release for amd64 and arm64, dist/
 	@GO=$(GO) scripts/release $(DIST) $(VERSION)
