@@ -1,9 +1,14 @@
-// Command docs writes the document that is made from the catalogue: docs FILE, where FILE is docs/workloads.md.
+// Command docs writes the documents that are made by nettoll itself:
+//
+//	docs FILE                           docs/workloads.md, from the catalogue
+//	docs FILE KERNEL=OUTPUT...          docs/parts.md, from what the conformance suites said (go test -v) on some kernels
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/nettoll/nettoll/cli"
 )
@@ -16,12 +21,40 @@ func main() {
 }
 
 func write(args []string) error {
-	if len(args) != 1 {
-		return fmt.Errorf("want FILE, got %q", args)
+	if len(args) == 0 {
+		return errors.New("want FILE, or FILE KERNEL=OUTPUT...")
+	}
+	if len(args) > 1 {
+		return parts(args[0], args[1:])
 	}
 	text, err := cli.WorkloadsDocument()
 	if err != nil {
 		return err
 	}
 	return os.WriteFile(args[0], text, 0o666)
+}
+
+// parts writes docs/parts.md.
+func parts(file string, given []string) error {
+	var all []outcome
+	for _, arg := range given {
+		kernel, output, ok := strings.Cut(arg, "=")
+		if !ok {
+			return fmt.Errorf("want KERNEL=OUTPUT, got %q", arg)
+		}
+		f, err := os.Open(output)
+		if err != nil {
+			return err
+		}
+		list, err := outcomes(f, kernel)
+		if err := errors.Join(err, f.Close()); err != nil {
+			return fmt.Errorf("read %s: %w", output, err)
+		}
+		all = append(all, list...)
+	}
+	text, err := partsDocument(all)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, []byte(text), 0o666)
 }
