@@ -29,8 +29,9 @@ import (
 )
 
 const (
-	buildLimit = 30 * time.Second // for all labs of a generation
-	callLimit  = 10 * time.Second // for one call to a worker or an agent
+	buildLimit = 30 * time.Second      // for all labs of a generation, and more for each container: see patience
+	buildEach  = 40 * time.Millisecond // for a container, which takes 2 to 4 where nothing else is busy
+	callLimit  = 10 * time.Second      // for one call to a worker or an agent
 	// builders is how many labs are built at the same time: two threads help, more do not (creating links is serialised in the
 	// kernel).
 	builders = 4
@@ -98,9 +99,18 @@ type LocalHost interface {
 // StartHost starts a host of that name on this machine; its agent and workers inherit the files.
 type StartHost func(ctx context.Context, name string, files map[string]*os.File) (LocalHost, error)
 
+// patience is how long all labs of a generation may take to build.
+func patience(r *experiment.Resolved) time.Duration {
+	limit := buildLimit
+	for _, l := range r.Labs {
+		limit += time.Duration(2*l.Pairs) * buildEach
+	}
+	return limit
+}
+
 // build makes a generation for the cells that are still measured (by index). Labs that cannot be built are named in failed.
 func (c *configurator) build(ctx context.Context, number int, cells []int) (_ *generation, failed map[int]error, err error) {
-	ctx, cancel := context.WithTimeout(ctx, buildLimit)
+	ctx, cancel := context.WithTimeout(ctx, patience(c.resolved))
 	defer cancel()
 	g, err := c.begin(number, cells)
 	if err != nil {

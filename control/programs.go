@@ -112,7 +112,7 @@ func (s *scheduler) rebuild(ctx context.Context, g *generation, broken map[int]s
 
 // again builds a lab in the place of one that is broken, by the same plans, with workers in the same seats.
 func (c *configurator) again(ctx context.Context, l *lab) error {
-	ctx, cancel := context.WithTimeout(ctx, buildLimit)
+	ctx, cancel := context.WithTimeout(ctx, patience(c.resolved))
 	defer cancel()
 	l.close()
 	l.hosts, l.underlay, l.told = nil, nil, nil

@@ -48,7 +48,7 @@ type StandingPair struct {
 // Stand builds the only lab of an experiment ([experiment.Resolved.Only]) as a run does, has the kernel verify it, and proves that its pairs pass
 // packets of full size.
 func Stand(ctx context.Context, r *experiment.Resolved, start StartHost) (_ *Standing, err error) {
-	ctx, cancel := context.WithTimeout(ctx, buildLimit)
+	ctx, cancel := context.WithTimeout(ctx, patience(r))
 	defer cancel()
 	cpus, err := thread.CPUs()
 	if err != nil {
