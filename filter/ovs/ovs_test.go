@@ -6,7 +6,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/nettoll/nettoll/filter"
 	"github.com/nettoll/nettoll/filter/filtertest"
@@ -67,4 +69,21 @@ func state(k *host.Kernel, ns string) (string, error) {
 	lines := slices.Collect(strings.Lines(regexp.MustCompile(`(duration|n_packets|n_bytes|xid)=[^ ,)]*,? ?`).ReplaceAllString(out, "")))
 	slices.Sort(lines)
 	return strings.Join(lines, ""), nil
+}
+
+// kill ends the daemon as nobody should, and waits until that is known.
+func kill(t *testing.T, k *host.Kernel) {
+	t.Helper()
+	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		for _, p := range k.Programs() {
+			if p.Name != driver.Daemon {
+				continue
+			}
+			if p.Died != "" {
+				return
+			}
+			_ = syscall.Kill(p.PID, syscall.SIGKILL)
+		}
+	}
+	t.Fatal("it does not die")
 }

@@ -40,7 +40,7 @@ func (i Instance) FirstPacket(do func(func() error) error, from, to netip.Addr) 
 		} else if err != nil {
 			return 0, false, fmt.Errorf("measure the first packet: %w", err)
 		}
-		if _, err := Control(i.DaemonControl(), "dpctl/del-flows"); err != nil {
+		if _, err := Control(i.DaemonControl(), "revalidator/purge"); err != nil {
 			return 0, false, fmt.Errorf("measure the first packet: forget flows: %w", err)
 		}
 		took, err := echo(c, to, request, uint16(2*n+1))
