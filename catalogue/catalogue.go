@@ -28,6 +28,7 @@ import (
 	"github.com/nettoll/nettoll/network/macvlan"
 	"github.com/nettoll/nettoll/network/nat"
 	"github.com/nettoll/nettoll/network/ovs"
+	"github.com/nettoll/nettoll/network/passthrough"
 	"github.com/nettoll/nettoll/network/routed"
 	"github.com/nettoll/nettoll/runtime"
 	"github.com/nettoll/nettoll/runtime/netns"
@@ -70,6 +71,7 @@ func New() Catalogue {
 			nat.Network{},
 			macvlan.Network{},
 			ipvlan.Network{},
+			passthrough.Network{},
 			ovs.Network{},
 			ebpf.Network{},
 		},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/netip"
 	"os"
@@ -18,6 +19,7 @@ import (
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/filter"
 	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux/netns"
 	"github.com/nettoll/nettoll/internal/linux/process"
 	"github.com/nettoll/nettoll/internal/linux/shm"
 	"github.com/nettoll/nettoll/internal/linux/softirq/probe"
@@ -380,9 +382,19 @@ func (c *configurator) raise(ctx context.Context, l *lab, plans []host.Plan, und
 			_ = f.Close()
 		}
 	}()
+	files := l.generation.files
+	if l.borrows() {
+		machine, err := netns.Current()
+		if err != nil {
+			return err
+		}
+		defer machine.Close()
+		files = maps.Clone(files)
+		files["netns:"+strings.TrimPrefix(host.Machine, "@")] = machine
+	}
 	for i := range plans {
 		name := fmt.Sprintf("host%d", i+1)
-		h, err := c.start(ctx, name, l.generation.files)
+		h, err := c.start(ctx, name, files)
 		if err != nil {
 			return err
 		}

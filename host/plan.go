@@ -93,6 +93,7 @@ func Steps() map[string]func() Step {
 		NAT{}.Kind():       func() Step { return new(NAT) },
 		Tuning{}.Kind():    func() Step { return new(Tuning) },
 		Neighbour{}.Kind(): func() Step { return new(Neighbour) },
+		Plug{}.Kind():      func() Step { return new(Plug) },
 	}
 }
 

@@ -138,6 +138,8 @@ func Metrics() []Metric {
 		Metric{"rules_memory", UnitByte, LowerBetter, KindMemory, 0},     // that the kernel has in use more after loading them than before: slabs, vmalloc, per-CPU areas of the whole machine
 		Metric{"rule_update_time", UnitSecond, LowerBetter, KindTime, 0}, // to add one among those that stand
 		Metric{"rule_effect_time", UnitSecond, LowerBetter, KindTime, 0}, // from the beginning of that to the first packet that the rule lets through
+		// Of a lab: how long it takes to plug a network card into a container, until packets can pass.
+		Metric{"plug_time", UnitSecond, LowerBetter, KindTime, 0},
 		// Of a lab: what the entries that fill its translation table cost to make, and how fast new ones can be made beside them.
 		Metric{"entries_load_time", UnitSecond, LowerBetter, KindTime, 0},
 		Metric{"entries_memory", UnitByte, LowerBetter, KindMemory, 0},        // as rules_memory

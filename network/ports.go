@@ -13,6 +13,12 @@ type Wired interface {
 	Wired(p part.Params) (wired, moved bool)
 }
 
+// A Borrower is a network that takes something from the machine itself, whose network namespace its hosts know as [host.Machine]. What is borrowed is given back by undoing the plans.
+type Borrower interface {
+	// Borrows says whether that is so with these parameters.
+	Borrows(p part.Params) bool
+}
+
 // wired asks a network.
 func wired(n Network, p part.Params) (wired, moved bool) {
 	if w, ok := n.(Wired); ok {
@@ -35,8 +41,8 @@ const (
 func Plugs(lab Lab, h Host, moved bool) (names []string, steps []host.Step, err error) {
 	name := fmt.Sprintf("host%d", h.Index)
 	if h.Uplink == "" {
-		if len(h.Containers) > maxPorts {
-			return nil, nil, fmt.Errorf("host %d: %d containers, and a bridge has at most %d ports", h.Index, len(h.Containers), maxPorts)
+		if len(h.Containers) > MaxPorts {
+			return nil, nil, fmt.Errorf("host %d: %d containers, and a bridge has at most %d ports", h.Index, len(h.Containers), MaxPorts)
 		}
 		steps = append(steps, host.Bridge{Name: Switch, MAC: MAC(lab.Seed, name, Switch), MTU: lab.MTU})
 	}

@@ -123,9 +123,10 @@ func (b *Bed) tampers(seen map[string]bool) ([]tamper, error) {
 				case host.Bridge:
 					err = errors.Join(err, links("a bridge", s.NS, s.Name, s.MTU, true, s.Addresses))
 				case host.Veth:
-					err = errors.Join(err,
-						links("a veth", s.NS, s.Name, s.MTU, true, s.Addresses),
-						links("the peer of a veth", s.PeerNS, s.PeerName, s.MTU, true, s.PeerAddresses))
+					err = errors.Join(err, links("a veth", s.NS, s.Name, s.MTU, true, s.Addresses))
+					if !s.PeerMoves {
+						err = errors.Join(err, links("the peer of a veth", s.PeerNS, s.PeerName, s.MTU, true, s.PeerAddresses))
+					}
 					add(m, "a veth", "delete ", on(s.NS, s.Name, func(h *link.Handle, l link.Link) error { return h.Delete(l.Index) }))
 				case host.Macvlan:
 					err = errors.Join(err, links("a macvlan", s.NS, s.Name, s.MTU, true, s.Addresses))
@@ -149,6 +150,9 @@ func (b *Bed) tampers(seen map[string]bool) ([]tamper, error) {
 						return h.SetIPVlanMode(l.Index, mode)
 					}))
 					add(m, "an ipvlan", "delete ", on(s.NS, s.Name, func(h *link.Handle, l link.Link) error { return h.Delete(l.Index) }))
+				case host.Plug:
+					err = errors.Join(err, links("what was plugged in", s.NS, s.Name, s.MTU, true, s.Addresses))
+					add(m, "what was plugged in", "delete ", on(s.NS, s.Name, func(h *link.Handle, l link.Link) error { return h.Delete(l.Index) }))
 				case host.NAT:
 					for text, change := range map[string]func(*host.NAT){
 						"delete ":                     nil,

@@ -2,6 +2,7 @@ package routed
 
 import (
 	"fmt"
+
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/part"

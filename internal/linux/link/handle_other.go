@@ -5,6 +5,7 @@ package link
 import (
 	"net"
 	"net/netip"
+	"os"
 
 	"github.com/nettoll/nettoll/internal/linux"
 )
@@ -42,6 +43,18 @@ func (*Handle) SetIPVlanMode(int, string) error { return unsupported() }
 
 // CheckKind is not supported here.
 func CheckKind(string, string) error { return unsupported() }
+
+// Move is not supported here.
+func (*Handle) Move(int, *os.File) error { return unsupported() }
+
+// SetName is not supported here.
+func (*Handle) SetName(int, string) error { return unsupported() }
+
+// InUse is not supported here.
+func (*Handle) InUse(string) (string, error) { return "", unsupported() }
+
+// Spare is not supported here.
+func (*Handle) Spare(string) error { return unsupported() }
 
 // Delete is not supported here.
 func (*Handle) Delete(int) error { return unsupported() }

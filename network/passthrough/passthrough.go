@@ -1,0 +1,141 @@
+package passthrough
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux"
+	"github.com/nettoll/nettoll/internal/linux/link"
+	"github.com/nettoll/nettoll/internal/linux/userns"
+	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/part"
+)
+
+// nic is the name of the parameter, none its default, and separator stands between several.
+const (
+	nic       = "nic"
+	none      = "none"
+	separator = "+"
+)
+
+// Network is the network "passthrough".
+type Network struct{}
+
+// Describe says what it is.
+func (Network) Describe() network.Description {
+	return network.Description{
+		Name:           "passthrough",
+		Summary:        "a network card of its own for every container, moved into it",
+		Implementation: "kernel",
+		Params: part.List{{
+			Name: nic, Default: none, Quiet: true, Check: checkNICs,
+			Summary: "none: a port of the underlay's switch for each container; NAME or NAME+NAME: these NICs of the machine, one for each container, given back afterwards",
+		}},
+	}
+}
+
+func checkNICs(s string) (string, error) {
+	names := strings.Split(s, separator)
+	for i, name := range names {
+		if name == "" || len(name) > link.MaxName || strings.ContainsAny(name, "/ \t\n:") {
+			return "", fmt.Errorf("%q is no name of a NIC (want %s, or one or several such as eth1%seth2)", name, none, separator)
+		}
+		if slices.Contains(names[:i], name) {
+			return "", fmt.Errorf("NIC %q is given twice", name)
+		}
+	}
+	return s, nil
+}
+
+// nics are the NICs of the machine, nil for none.
+func nics(p part.Params) []string {
+	if p[nic] == "" || p[nic] == none {
+		return nil
+	}
+	return strings.Split(p[nic], separator)
+}
+
+// Guarded says that its packets can be filtered inside the containers only.
+func (Network) Guarded(part.Params) (network.Point, string) { return network.InContainer, "" }
+
+// Wired says that each container has a link of its own to the switch, which is moved into it, unless NICs of the machine take their place.
+func (Network) Wired(p part.Params) (wired, moved bool) { return nics(p) == nil, true }
+
+// Borrows says whether it takes something from the machine.
+func (Network) Borrows(p part.Params) bool { return nics(p) != nil }
+
+// Check says whether the machine can spare the NICs.
+func (Network) Check(p part.Params) error {
+	names := nics(p)
+	if names == nil {
+		return nil
+	}
+	if userns.Inside() {
+		return &linux.UnsupportedError{What: fmt.Sprintf("take NIC %q from the machine", names[0]), Missing: "CAP_NET_ADMIN", Hint: "run as root"}
+	}
+	h, err := link.Open()
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	for _, name := range names {
+		if err := h.Spare(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Build moves a link into every container: its port of the switch, or a NIC of the machine.
+func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error) {
+	if err := lab.CheckSegment(); err != nil {
+		return nil, nil, err
+	}
+	given := nics(lab.Params)
+	all := 0
+	for _, h := range lab.Hosts {
+		all += len(h.Containers)
+	}
+	if given != nil && all != len(given) {
+		return nil, nil, fmt.Errorf("%d containers, and %d NICs for them (%s=%s): each has one of its own", all, len(given), nic, lab.Params[nic])
+	}
+	if most := network.MaxPorts - len(lab.Hosts); given == nil && len(lab.Hosts) > 1 && all > most {
+		return nil, nil, fmt.Errorf("%d containers, and the switch of the underlay has %d ports for them", all, most)
+	}
+	plans := make([]host.Plan, len(lab.Hosts))
+	ends := make([][]network.Endpoint, len(lab.Hosts))
+	for i, h := range lab.Hosts {
+		steps, names, from := network.Base(lab, h), []string(nil), ""
+		if given == nil {
+			ports, made, err := network.Plugs(lab, h, true)
+			if err != nil {
+				return nil, nil, err
+			}
+			names, steps = ports, append(steps, made...)
+		} else {
+			names, given, from = given[:len(h.Containers)], given[len(h.Containers):], host.Machine
+		}
+		ends[i] = make([]network.Endpoint, len(h.Containers))
+		for j, c := range h.Containers {
+			v4, v6 := network.SegmentAddr(h.Index, c.Index)
+			inner := network.Inner
+			if from != "" { // it comes back with the name that it has there
+				inner = names[j]
+			}
+			ends[i][j] = network.Endpoint{Namespace: c.Name, IPv4: v4.Addr(), IPv6: v6.Addr(), Inner: inner}
+			steps = append(steps, host.Plug{
+				FromNS: from, From: names[j], NS: c.Name, Name: inner, MTU: lab.MTU, Addresses: []string{v4.String(), v6.String()}, Timed: j == 0,
+			})
+			steps = append(steps, network.Sockets(c.Name)...)
+		}
+		if from == "" {
+			steps = append(steps, network.Acquainted(lab, h, ends[i], func(c network.Container) string {
+				return network.MAC(lab.Seed, fmt.Sprintf("host%d", h.Index), names[c.Index])
+			})...)
+		}
+		plans[i] = host.Plan{Steps: steps}
+	}
+	return plans, ends, nil
+}
