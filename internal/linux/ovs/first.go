@@ -16,7 +16,7 @@ const (
 )
 
 // errLost says that an echo did not come back.
-var errLost = errors.New("no answer") //nolint:gochecknoglobals // a value to compare with
+var errLost = errors.New("no answer")
 
 // FirstPacket returns how long the first echo takes to a place and back after the datapath has forgotten all that it knew of packets, so that each of them goes up to the
 // daemon and through its OpenFlow tables. do calls a function in the namespace that it is asked for from. Where echoes are not answered ok is false.

@@ -121,11 +121,11 @@ func two(v uint16) []byte { return binary.BigEndian.AppendUint16(nil, v) }
 
 func four(v uint32) []byte { return binary.BigEndian.AppendUint32(nil, v) }
 
-func masked(b []byte, class uint16, number uint8, m Masked) []byte {
+func masked(b []byte, number uint8, m Masked) []byte {
 	if m.Mask == 0 {
 		return b
 	}
-	return field(b, class, number, two(m.Value&m.Mask), two(m.Mask))
+	return field(b, classBasic, number, two(m.Value&m.Mask), two(m.Mask))
 }
 
 func prefixed(b []byte, number uint8, p netip.Prefix) []byte {
@@ -168,12 +168,12 @@ func (m Match) fields() []byte {
 	}
 	switch m.Protocol {
 	case TCP:
-		b = masked(masked(b, classBasic, 13, m.FromPort), classBasic, 14, m.ToPort)
+		b = masked(masked(b, 13, m.FromPort), 14, m.ToPort)
 		if m.TCPFlags.Mask != 0 {
 			b = field(b, classOther, 42, two(m.TCPFlags.Value), two(m.TCPFlags.Mask))
 		}
 	case UDP:
-		b = masked(masked(b, classBasic, 15, m.FromPort), classBasic, 16, m.ToPort)
+		b = masked(masked(b, 15, m.FromPort), 16, m.ToPort)
 	case ICMP:
 		b = icmp(b, 19, m.ICMPType)
 	case ICMPv6:

@@ -2,6 +2,7 @@ package ovs
 
 import (
 	"net/netip"
+	"slices"
 	"testing"
 )
 
@@ -70,7 +71,7 @@ func FuzzEntries(f *testing.F) {
 	good := make([]byte, flowStatsLen+8)
 	good[1], good[flowStatsLen+1], good[flowStatsLen+3] = flowStatsLen+8, 1, 4
 	f.Add(good)
-	f.Add(append(good, good...))
+	f.Add(slices.Concat(good, good))
 	f.Fuzz(func(t *testing.T, part []byte) {
 		keys := map[string]bool{}
 		if err := entries(part, keys); err == nil && len(part) > 0 && len(keys) == 0 {
