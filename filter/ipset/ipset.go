@@ -36,8 +36,8 @@ func (Filter) Describe() filter.Description {
 	}
 }
 
-// Refuse says where packets do not pass iptables, that a set has no order, and where a list without connections would let pass more than it says: who behind the address of another
-// host sends is not seen, and an answer to that address may be for anyone behind it.
+// Refuse says where packets do not pass iptables, that a set has no order, and where a list without connections would let pass more than it says: who
+// behind the address of another host sends is not seen, and an answer to that address may be for anyone behind it.
 func (Filter) Refuse(w filter.Where, p part.Params) string {
 	switch w.Point {
 	case network.AtBridge, network.AtForward, network.InContainer:

@@ -1,5 +1,5 @@
-// Package iptables is the filter "iptables": one rule after another, for both families, loaded in one go by the programs of either variant, which speak to ip_tables
-// (legacy) or to nf_tables (nft).
+// Package iptables is the filter "iptables": one rule after another, for both families, loaded in one go by the programs of either variant, which
+// speak to ip_tables (legacy) or to nf_tables (nft).
 //
 //	FORWARD        policy DROP
 //	               packets of known connections        ACCEPT   (stateful)
@@ -16,6 +16,6 @@
 //	                 source, sink; sink, source        ACCEPT
 //	               DROP
 //
-// At a bridge br_netfilter hands bridged packets to FORWARD, which is where packets for other hosts come along too. Inside a container INPUT and OUTPUT stand for FORWARD, each
-// with those rules that are about the container.
+// At a bridge br_netfilter hands bridged packets to FORWARD, which is where packets for other hosts come along too. Inside a container INPUT and
+// OUTPUT stand for FORWARD, each with those rules that are about the container.
 package iptables

@@ -40,7 +40,9 @@ const (
 // Check wants the program.
 func Check() error {
 	if _, err := exec.LookPath("ipset"); err != nil {
-		return &linux.UnsupportedError{What: "use ipset", Missing: `program "ipset"`, Hint: "install the package ipset, or use the filter nftables, which has sets of its own", Err: err}
+		return &linux.UnsupportedError{
+			What: "use ipset", Missing: `program "ipset"`, Hint: "install the package ipset, or use the filter nftables, which has sets of its own", Err: err,
+		}
 	}
 	return nil
 }
@@ -52,8 +54,9 @@ func (s Set) family() string {
 	return "inet"
 }
 
-// Sizes of sets: that of the hash table is in buckets, from its default on (IPSET_DEFAULT_HASHSIZE, include/linux/netfilter/ipset/ip_set_hash.h) to one an entry, so that it need not
-// grow while it is loaded; the most entries that a set may have (IPSET_DEFAULT_MAXELEM), and how many can be added to a full list at least.
+// Sizes of sets: that of the hash table is in buckets, from its default on (IPSET_DEFAULT_HASHSIZE, include/linux/netfilter/ipset/ip_set_hash.h) to
+// one an entry, so that it need not grow while it is loaded; the most entries that a set may have (IPSET_DEFAULT_MAXELEM), and how many can be added
+// to a full list at least.
 const (
 	leastBuckets = 1024
 	mostEntries  = 65536

@@ -14,7 +14,8 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/process"
 )
 
-// Create makes sets with their entries; one that is there already is an error, and nothing is made. What the kernel does not have is a [linux.UnsupportedError].
+// Create makes sets with their entries; one that is there already is an error, and nothing is made. What the kernel does not have is a
+// [linux.UnsupportedError].
 func Create(sets ...Set) error {
 	there, err := names()
 	if err != nil {
@@ -61,7 +62,8 @@ func Compare(want Set) ([]Difference, error) {
 	return want.compare(kind, entries), nil
 }
 
-// release is how long a rule may hold on to its set after it was removed: nf_tables frees rules in the background (nf_tables_trans_destroy_work, net/netfilter/nf_tables_api.c).
+// release is how long a rule may hold on to its set after it was removed: nf_tables frees rules in the background (nf_tables_trans_destroy_work,
+// net/netfilter/nf_tables_api.c).
 const release = 2 * time.Second
 
 // Destroy removes sets, which no rule has any more. One that is gone is no error.
@@ -119,9 +121,14 @@ func explain(err error) error {
 	said := err.Error()
 	switch {
 	case strings.Contains(said, "set type not supported"):
-		return &linux.UnsupportedError{What: "make sets", Missing: "sets of the type " + Type + " (CONFIG_IP_SET_HASH_IPPORTIP)", Hint: "load the kernel's module for it, or use the filter nftables", Err: err}
+		return &linux.UnsupportedError{
+			What: "make sets", Missing: "sets of the type " + Type + " (CONFIG_IP_SET_HASH_IPPORTIP)",
+			Hint: "load the kernel's module for it, or use the filter nftables", Err: err,
+		}
 	case strings.Contains(said, "Cannot open session"), strings.Contains(said, "Invalid argument"), strings.Contains(said, "not supported"):
-		return &linux.UnsupportedError{What: "make sets", Missing: "sets of addresses (CONFIG_IP_SET)", Hint: "load the kernel's module ip_set, or use the filter nftables", Err: err}
+		return &linux.UnsupportedError{
+			What: "make sets", Missing: "sets of addresses (CONFIG_IP_SET)", Hint: "load the kernel's module ip_set, or use the filter nftables", Err: err,
+		}
 	case strings.Contains(said, "Operation not permitted"):
 		return &linux.UnsupportedError{What: "make sets", Missing: "CAP_NET_ADMIN", Hint: "run it as root", Err: err}
 	}

@@ -116,8 +116,8 @@ type Allowlist struct {
 	Neighbours bool
 	// Hooks are the built-in chains that it guards.
 	Hooks []Hook
-	// Pairs are those between which, either way, fragments pass that are not the first of their packet: where nothing puts packets together, these have no ports to be decided
-	// by. With Stateful there are none: connection tracking puts packets together.
+	// Pairs are those between which, either way, fragments pass that are not the first of their packet: where nothing puts packets together, these
+	// have no ports to be decided by. With Stateful there are none: connection tracking puts packets together.
 	Pairs []Pair
 }
 

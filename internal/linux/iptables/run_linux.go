@@ -19,7 +19,8 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/process"
 )
 
-// Load puts a table into a namespace whose own is empty, in one transaction: all of it or nothing. What the kernel does not have is a [linux.UnsupportedError].
+// Load puts a table into a namespace whose own is empty, in one transaction: all of it or nothing. What the kernel does not have is a
+// [linux.UnsupportedError].
 func (t Tool) Load(want Table) error {
 	there, err := t.there()
 	if err == nil && there {
@@ -42,8 +43,8 @@ func (t Tool) Load(want Table) error {
 	return nil
 }
 
-// piece is how many rules go into a message of a process that may not have a larger buffer: one takes about 600 bytes, and net.core.wmem_max is at least 200 kB. Only
-// root of the first user namespace may go beyond (SO_SNDBUFFORCE, socket(7)).
+// piece is how many rules go into a message of a process that may not have a larger buffer, which is for root of the first user namespace
+// (SO_SNDBUFFORCE, socket(7)): of IPv4 without connection tracking about 300 fit into the default, net.core.wmem_default.
 const piece = 250
 
 // pieces loads a table in several transactions. All is dropped from the first on.
@@ -67,12 +68,21 @@ func (t Tool) pieces(want Table) error {
 			for i, r := range rules {
 				lines[i] = "-A " + c.Name + " " + r
 			}
-			if err := t.Change(lines); err != nil {
+			if err := t.parts(lines); err != nil {
 				return errors.Join(err, t.Unload())
 			}
 		}
 	}
 	return nil
+}
+
+// parts adds rules, in halves where they do not fit.
+func (t Tool) parts(lines []string) error {
+	err := t.Change(lines)
+	if half := len(lines) / 2; half > 0 && errors.Is(err, errTooLong) {
+		err = errors.Join(t.parts(lines[:half]), t.parts(lines[half:]))
+	}
+	return err
 }
 
 // Change adds and deletes rules, in one transaction. Lines are those of iptables-restore(8): "-A CHAIN RULE", "-I CHAIN RULE", "-D CHAIN RULE".

@@ -1,0 +1,62 @@
+package ipset
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nettoll/nettoll/filter"
+	"github.com/nettoll/nettoll/network"
+)
+
+func TestSet(t *testing.T) {
+	a := netip.MustParseAddr
+	s := Sets{Point: network.InContainer, Inside: []Inside{{"src0", a("10.0.0.1"), a("fd00::1")}}, List: filter.List{
+		Families: []string{"ipv4", "ipv6"}, Fillers: 2,
+		Allowed: []filter.Rule{
+			{Source: a("10.0.0.1"), Sink: a("10.0.0.2"), First: 7, Last: 8},
+			{Source: a("10.0.0.1"), Sink: a("10.0.0.2"), First: 8, Last: 8},
+			{Source: a("10.0.0.3"), Sink: a("10.0.0.2"), First: 9, Last: 9},
+			{Source: a("fd00::1"), Sink: a("fd00::2"), First: 7, Last: 7},
+		},
+	}}
+	want := [][]string{
+		{
+			"100.64.0.0,udp:1024,100.96.0.0", "100.64.0.1,tcp:1025,100.96.0.1",
+			"10.0.0.1,udp:7,10.0.0.2", "10.0.0.1,udp:8,10.0.0.2", "10.0.0.1,tcp:7,10.0.0.2", "10.0.0.1,tcp:8,10.0.0.2",
+			"10.0.0.1,icmp:echo-request,10.0.0.2", "10.0.0.2,icmp:echo-reply,10.0.0.1",
+		},
+		{
+			"2001:db8:1::1,udp:1024,2001:db8:2::1", "2001:db8:1::2,tcp:1025,2001:db8:2::2",
+			"fd00::1,udp:7,fd00::2", "fd00::1,tcp:7,fd00::2", "fd00::1,icmpv6:echo-request,fd00::2", "fd00::2,icmpv6:echo-reply,fd00::1",
+		},
+	}
+	places := s.places()
+	for i, p := range places {
+		if diff := cmp.Diff(want[i], s.set(p).Entries); diff != "" {
+			t.Errorf("set %s (-want +got):\n%s", p.name(), diff)
+		}
+	}
+	var rules []string
+	for _, c := range s.table(places[0]).Chains {
+		if c.Name == "nettoll-output" {
+			rules = c.Rules
+		}
+	}
+	if diff := cmp.Diff([]string{
+		"-m set --match-set nettoll4 src,dst,dst -j ACCEPT",
+		"-p udp -m set --match-set nettoll4 dst,src,src -j ACCEPT",
+		"-p tcp -m tcp ! --tcp-flags SYN,ACK SYN -m set --match-set nettoll4 dst,src,src -j ACCEPT",
+	}, rules); diff != "" {
+		t.Errorf("rules (-want +got):\n%s", diff)
+	}
+	s.List.Stateful = true
+	if got := s.table(places[0]).Chains[2].Rules; len(got) != 1 || got[0] != "-m conntrack --ctstate NEW -m set --match-set nettoll4 src,dst,dst -j ACCEPT" {
+		t.Errorf("stateful, the rules are %q", got)
+	}
+	s.List.Families = []string{"ipv6"}
+	if got := s.table(places[0]).Chains[2].Rules; len(got) != 0 {
+		t.Errorf("of a family that is not listed the rules are %q", got)
+	}
+}
