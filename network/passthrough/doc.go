@@ -15,5 +15,5 @@
 // virtual is refused before anything is built; a virtual one would be lost with the lab if nettoll was killed, a real one the kernel gives back to the machine's first network namespace. It keeps its name while it
 // is away, so that it has it then. When the lab is removed it gets back its MTU and is set up if it was; after a SIGKILL it is down and has the MTU of the lab.
 //
-// How long it takes to plug a card into a container is measured on the first container of each host: plug_time.
+// How long it takes to plug a card into a container is measured on the last container of each host (plug_time).
 package passthrough

@@ -126,7 +126,7 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 			}
 			ends[i][j] = network.Endpoint{Namespace: c.Name, IPv4: v4.Addr(), IPv6: v6.Addr(), Inner: inner}
 			steps = append(steps, host.Plug{
-				FromNS: from, From: names[j], NS: c.Name, Name: inner, MTU: lab.MTU, Addresses: []string{v4.String(), v6.String()}, Timed: j == 0,
+				FromNS: from, From: names[j], NS: c.Name, Name: inner, MTU: lab.MTU, Addresses: []string{v4.String(), v6.String()}, Timed: j == len(h.Containers)-1, // when the other end of a cable can be there
 			})
 			steps = append(steps, network.Sockets(c.Name)...)
 		}
