@@ -272,8 +272,8 @@ func (n *node) other(l link.Surveyed, all []*node) End {
 // plain are the kinds of steps that the links and routes show already.
 func plain() []string {
 	return []string{
-		host.Namespace{}.Kind(), host.Bridge{}.Kind(), host.Veth{}.Kind(), host.Macvlan{}.Kind(), host.Link{}.Kind(), host.Route{}.Kind(), host.Sysctl{}.Kind(),
-		"ipvlan", "neighbour", "port",
+		host.Namespace{}.Kind(), host.Bridge{}.Kind(), host.Veth{}.Kind(), host.Macvlan{}.Kind(), host.IPVlan{}.Kind(), host.Link{}.Kind(), host.Route{}.Kind(),
+		host.Sysctl{}.Kind(), host.Neighbour{}.Kind(), host.Tuning{}.Kind(), host.Plug{}.Kind(),
 	}
 }
 

@@ -297,9 +297,13 @@ func (h *svgHost) draw(d *drawing, frame rect, at rows, under rect) {
 		}
 	}
 	chips := map[string]rect{}
+	chipLeft, chipInner := left, inner
+	if h.aside && h.direct() { // nothing in the way of what goes past the host
+		chipLeft, chipInner = stack.x, stack.w
+	}
 	for i, u := range h.uplinks {
-		w := min(300, (inner-float64(len(h.uplinks)-1)*svgGap)/float64(len(h.uplinks)))
-		chip := rect{left + inner/2 - (w+svgGap)*float64(len(h.uplinks))/2 + float64(i)*(w+svgGap) + svgGap/2, at.chipY, w, svgChip}
+		w := min(300, (chipInner-float64(len(h.uplinks)-1)*svgGap)/float64(len(h.uplinks)))
+		chip := rect{chipLeft + chipInner/2 - (w+svgGap)*float64(len(h.uplinks))/2 + float64(i)*(w+svgGap) + svgGap/2, at.chipY, w, svgChip}
 		chips[u.Name] = chip
 		d.box(chip, "chip")
 		d.text(chip.x+10, chip.y+19, "name", "%s", u.Name)
@@ -310,7 +314,7 @@ func (h *svgHost) draw(d *drawing, frame rect, at rows, under rect) {
 		case ported:
 			d.line(bar.x+bar.w*0.75, bar.bottom(), chip.middle(), chip.y)
 		case h.aside:
-			d.line(stack.middle(), stack.bottom(), chip.x+10, chip.y)
+			d.line(stack.middle(), stack.bottom(), max(chip.x+10, min(stack.middle(), chip.x+chip.w-10)), chip.y)
 		default:
 			d.line(chip.middle(), stack.bottom(), chip.middle(), chip.y)
 		}
@@ -326,6 +330,13 @@ func (h *svgHost) draw(d *drawing, frame rect, at rows, under rect) {
 		d.box(box, "more")
 		d.text(box.x+12, box.y+box.h/2+4, "text", "and %d more", h.more)
 	}
+}
+
+// direct says whether a container that is drawn is joined to the underlay itself.
+func (h *svgHost) direct() bool {
+	return slices.ContainsFunc(h.shown, func(c GraphContainer) bool {
+		return slices.ContainsFunc(c.Space.Links, func(l GraphLink) bool { return l.Peer != nil && l.Peer.At == "underlay" })
+	})
 }
 
 // container draws a container and what its links are joined to.
