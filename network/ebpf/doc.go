@@ -24,7 +24,7 @@
 //   - attach=tcx: on tcx, Linux 6.6 and newer. The kernel waits a grace period of RCU for each link that is hooked and for each that goes, about 8 ms at HZ=250, while nobody
 //     else configures a network (kernel/bpf/tcx.c, tcx_entry_sync): a thousand containers take 8 s to come, and as long to go.
 //   - attach=tc: the same program at the same place, by a classifier of tc on a queueing discipline of type clsact, as Cilium does on older kernels. Nobody waits for that: a
-//     thousand take a tenth of a second. Each packet has a few steps more to take.
+//     thousand take a tenth of a second. Each packet has a few steps more to take: some 50 ns of 1.6 µs where it was tried.
 //   - attach=auto: tcx, but tc in labs of more than 200 containers, and where the kernel has no tcx. The record says which it was.
 //   - attach=xdp: in the driver of each veth, before there is a socket buffer, to the link of a container of the same host (bpf_redirect). What the driver sends on has no notes beside the
 //     bytes of the frame: the containers sum up themselves what they send, and so cut their streams into packets themselves, and receive by NAPI (GRO). Labs of several

@@ -251,6 +251,7 @@ func Explain(what string, h Hook, err error) error {
 	switch {
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
 		u.Missing, u.Hint = "CAP_BPF and CAP_NET_ADMIN outside of any user namespace", "run as root; a container needs --privileged"
+		u.Err = unix.EPERM // the loader guesses at a limit of locked memory, which there has not been since Linux 5.11
 	case errors.Is(err, unix.ENOSYS):
 		u.Missing, u.Hint = "eBPF", "a kernel with CONFIG_BPF_SYSCALL"
 	case errors.Is(err, ebpf.ErrNotSupported), errors.Is(err, unix.EOPNOTSUPP):
