@@ -23,7 +23,16 @@ func (s *scheduler) told(g *generation) {
 			continue
 		}
 		record := measure.Lab{Generation: g.number, Lab: l.ID, Metrics: map[string]float64{"setup_time": l.took.Seconds()}}
-		for _, t := range l.told {
+		for i, t := range l.told {
+			for name, what := range t.Facts {
+				if record.Facts == nil {
+					record.Facts = map[string]string{}
+				}
+				if len(l.told) > 1 {
+					name = fmt.Sprintf("%s of host%d", name, i+1)
+				}
+				record.Facts[name] = what
+			}
 			for name, x := range t.Metrics { // of several hosts that which took longest, or is largest
 				record.Metrics[name] = max(record.Metrics[name], x)
 			}

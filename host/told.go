@@ -17,6 +17,8 @@ type Told struct {
 	Metrics map[string]float64 `json:"metrics,omitempty"`
 	// Doubts are what a reader should know.
 	Doubts []string `json:"doubts,omitempty"`
+	// Facts are what the links of the host and of its first container are, see [Stack.Facts]. They are told with what was measured.
+	Facts map[string]string `json:"facts,omitempty"`
 	// Programs are those that run.
 	Programs []ProgramState `json:"programs,omitempty"`
 }

@@ -111,6 +111,19 @@ func TestTuning(t *testing.T) {
 			}
 		})
 	}
+	facts := under.Facts(k)
+	for name, want := range map[string]string{
+		"br0":       "bridge, mtu 1400, qdisc noqueue, txqueuelen 1000, ",
+		"v0":        "veth, mtu 1400, qdisc noqueue, txqueuelen 1000, tx on, rx on, tso on, gso on, gro off, queues rx 1 tx 1, rps 0, rfs 0",
+		"eth0 in c": "veth, mtu 1400, qdisc noqueue, txqueuelen 1000, tx on, rx on, tso on, gso on, gro off, queues rx 1 tx 1, rps 0, rfs 0",
+	} {
+		if !strings.HasPrefix(facts[name], want) {
+			t.Errorf("%s is %q, want %q", name, facts[name], want)
+		}
+	}
+	if _, all := facts["eth0 in m"]; all {
+		t.Errorf("more than the first container is described: %q", facts)
+	}
 	for _, c := range []struct {
 		step host.Tuning
 		want string

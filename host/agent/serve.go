@@ -114,7 +114,9 @@ func (a *server) measure(ctx context.Context, _ none) (host.Told, error) {
 	if err := a.stack.Measure(ctx, a.kernel); err != nil {
 		return host.Told{}, err
 	}
-	return a.kernel.Told(), nil
+	told := a.kernel.Told()
+	told.Facts = a.stack.Facts(a.kernel)
+	return told, nil
 }
 
 func (a *server) told(context.Context, none) (host.Told, error) { return a.kernel.Told(), nil }
