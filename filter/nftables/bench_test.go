@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/nettoll/nettoll/filter"
-	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/testnet"
 )
 
@@ -25,15 +24,7 @@ func BenchmarkLoad(b *testing.B) {
 }
 
 func load(b *testing.B, match string, fillers int, family string) {
-	m := testnet.New(b)
-	var k *host.Kernel
-	if err := m.Do(func() (err error) {
-		k, err = host.NewKernel(host.KernelConfig{Dir: m.Dir})
-		return err
-	}); err != nil {
-		testnet.Skip(b, err)
-	}
-	defer k.Close()
+	k := machine(b)
 	r := filter.Rule{Source: netip.MustParseAddr("10.1.1.0"), Sink: netip.MustParseAddr("10.1.1.1"), First: 20_000, Last: 20_062}
 	if family == "ipv6" {
 		r.Source, r.Sink = netip.MustParseAddr("fd00:10:1::1:0"), netip.MustParseAddr("fd00:10:1::1:1")

@@ -74,8 +74,8 @@ const (
 	syn        = 0x02
 )
 
-// between begins a rule for packets from one address to another. The source comes first: fillers are left after four bytes, which the kernel compares without a call
-// (nft_cmp_fast_eval).
+// between begins a rule for packets from one address to another. The source comes first: fillers are left after it. The kernel reads and compares the four bytes of IPv4
+// without an indirect call (nft_do_chain, net/netfilter/nf_tables_core.c); the sixteen of IPv6 it reads by one.
 func (v version) between(b ruleset.Rule, from, to netip.Addr) ruleset.Rule {
 	w := ruleset.Word(0)
 	b = b.Load(w, ruleset.NetworkHeader, v.source, v.length)
