@@ -17,7 +17,7 @@ const (
 
 	svgBox   = 206 // width of a container
 	svgMore  = 96  // width of the box that says how many more there are
-	svgAside = 230 // width of the network stack where it stands beside the way of the packets
+	svgAside = 264 // width of the network stack where it stands beside the way of the packets
 	svgInner = 440 // least width inside of a frame
 	svgChips = 320 // least width of the links to the underlay
 	svgWidth = 760 // least width of the picture, for its title
