@@ -76,7 +76,7 @@ test: ## say what this machine lacks, then run every test
 	  exit $$status
 
 # Packages with tests for what the kernel here may lack: network devices and datapaths that are modules. The others' tests would only repeat themselves there.
-GUEST_PKG ?= ./host/guest ./internal/linux/link ./network/ebpf ./network/ipvlan ./network/ovs ./filter/ovs
+GUEST_PKG ?= ./host/guest ./internal/linux/link ./network/ipvlan ./network/ovs ./filter/ovs
 
 .PHONY: test-guest
 test-guest: ## run tests in a virtual machine with Debian's kernel for clouds: make test-guest PKG=./network/bridge TESTFLAGS='-run TestPlan'
