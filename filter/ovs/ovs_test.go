@@ -19,7 +19,7 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	filtertest.Conformance(t, filtertest.Subject{
+	subject := filtertest.Subject{
 		Filter: ovs.Filter{}, State: state,
 		Tampers: []filtertest.Tamper{
 			{Text: "delete a flow of a pair", Do: func(k *host.Kernel, s filter.Site) error {
@@ -32,9 +32,12 @@ func TestConformance(t *testing.T) {
 			{Text: "let everything pass", Do: func(k *host.Kernel, _ filter.Site) error {
 				return ofctl(k, "add-flow", "table=0,priority=60000,actions=NORMAL")
 			}},
+			{Text: "match no fragments", Do: func(k *host.Kernel, _ filter.Site) error { return ofctl(k, "set-frags", "normal") }},
 		},
-	}, []filtertest.On{{Network: network.Network{}}, {Network: network.Network{}, Params: map[string]string{"flows": "explicit"}, Hosts: 2}},
-		nil, map[string]string{"stateful": "true", "rules": "3"})
+	}
+	explicit := map[string]string{"flows": "explicit"}
+	filtertest.Conformance(t, subject, []filtertest.On{{Network: network.Network{}}, {Network: network.Network{}, Params: explicit, Hosts: 2}}, map[string]string{"rules": "3", "fillers": "after"})
+	filtertest.Conformance(t, subject, []filtertest.On{{Network: network.Network{}, Hosts: 2}}, map[string]string{"stateful": "true", "rules": "3"})
 }
 
 // tool runs ovs-ofctl(8) on the bridge of a host.

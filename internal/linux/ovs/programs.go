@@ -1,7 +1,7 @@
 package ovs
 
 import (
-	"context"
+	"crypto/sha1"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -18,7 +18,6 @@ const (
 	Server  = "ovsdb-server"
 	Daemon  = "ovs-vswitchd"
 	Package = "openvswitch-switch"
-	tool    = "ovsdb-tool"
 )
 
 // schema is where packages install the schema of the database.
@@ -59,9 +58,10 @@ func (i Instance) Env() []string {
 	return []string{"OVS_RUNDIR=" + i.Dir, "OVS_LOGDIR=" + i.Dir, "OVS_DBDIR=" + i.Dir, "OVS_SYSCONFDIR=" + i.Dir}
 }
 
-// Create makes an empty database, and removes what an instance before left in the directory.
+// Create makes an empty database, and removes what an instance before left in the directory. A database is a log whose first record is the schema: its length, its hash and itself
+// (ovsdb(5), "Standalone and Active-Backup Database Format"). ovsdb-tool(1) writes the same, and is one more program to start.
 func (i Instance) Create() error {
-	for _, path := range []string{i.database(), i.Database(), i.ServerControl(), i.DaemonControl()} {
+	for _, path := range []string{i.Database(), i.ServerControl(), i.DaemonControl()} {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -69,10 +69,13 @@ func (i Instance) Create() error {
 	if err := Installed(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	if out, err := exec.CommandContext(ctx, tool, "create", i.database(), schema).CombinedOutput(); err != nil {
-		return fmt.Errorf("make the database of Open vSwitch: %w: %s", err, out)
+	text, err := os.ReadFile(schema)
+	if err != nil {
+		return fmt.Errorf("make the database of Open vSwitch: %w", err)
+	}
+	record := fmt.Appendf(nil, "OVSDB JSON %d %x\n", len(text), sha1.Sum(text))
+	if err := os.WriteFile(i.database(), append(record, text...), 0o600); err != nil {
+		return fmt.Errorf("make the database of Open vSwitch: %w", err)
 	}
 	return nil
 }
@@ -81,7 +84,7 @@ func (i Instance) Create() error {
 func Installed() error {
 	const what = "start Open vSwitch"
 	hint := "install the package " + Package
-	for _, name := range []string{tool, Server, Daemon} {
+	for _, name := range []string{Server, Daemon} {
 		if _, err := exec.LookPath(name); err != nil {
 			return &linux.UnsupportedError{What: what, Missing: fmt.Sprintf("program %q", name), Hint: hint, Err: err}
 		}
