@@ -30,6 +30,12 @@ func label(metric string) string {
 		return "CPU per kB"
 	case "setup_time":
 		return "set-up"
+	case "rules_load_time":
+		return "load rules"
+	case "rule_update_time":
+		return "add one"
+	case "rule_effect_time":
+		return "takes effect"
 	case "startup_delay":
 		return "start-up delay"
 	case "stall_share":
