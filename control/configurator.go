@@ -383,7 +383,7 @@ func (c *configurator) raise(ctx context.Context, l *lab, plans []host.Plan, und
 		}
 	}()
 	files := l.generation.files
-	if l.borrows() {
+	if len(borrows(l.Lab)) > 0 {
 		machine, err := netns.Current()
 		if err != nil {
 			return err

@@ -313,18 +313,12 @@ func (l *lab) restart(ctx context.Context, w *labWorker) error {
 	return l.open(ctx)
 }
 
-// borrows says whether the lab has something of the machine's.
-func (l *lab) borrows() bool {
-	b, ok := l.Network.(network.Borrower)
-	return ok && b.Borrows(l.Params)
-}
-
 // close ends everything in the lab, and gives back what is the machine's.
 func (l *lab) close() {
 	var group sync.WaitGroup
 	for _, h := range l.all() {
 		group.Go(func() {
-			if l.borrows() {
+			if len(borrows(l.Lab)) > 0 {
 				ctx, cancel := context.WithTimeout(context.Background(), callLimit) // also where the run was interrupted
 				_ = h.Undo(ctx)                                                     // what cannot be undone is given back by the kernel, later and less well
 				cancel()

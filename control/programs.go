@@ -174,12 +174,28 @@ func (s *scheduler) keepLogs(ctx context.Context, g *generation, l *lab) error {
 
 // unbuildable drops the labs whose network or filter cannot be built here, before anything is.
 func (s *scheduler) unbuildable() error {
+	borrowed := map[string]string{} // by what of the machine's: the lab that has it
 	for i, l := range s.options.Resolved.Labs {
-		if err := Check(l); err != nil {
+		err := Check(l)
+		for _, thing := range borrows(l) {
+			if other := borrowed[thing]; other != "" && err == nil {
+				err = fmt.Errorf("it takes %s from the machine, and lab %s does already: all labs stand at once (measure one of them alone)", thing, other)
+			}
+			borrowed[thing] = l.ID
+		}
+		if err != nil {
 			s.drop(i, err)
 		}
 	}
 	return s.baselines()
+}
+
+// borrows returns what a lab takes from the machine.
+func borrows(l experiment.Lab) []string {
+	if b, ok := l.Network.(network.Borrower); ok {
+		return b.Borrows(l.Params)
+	}
+	return nil
 }
 
 // Check asks the network and the filter of a lab whether they can be built on this machine. It changes nothing.

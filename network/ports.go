@@ -15,8 +15,8 @@ type Wired interface {
 
 // A Borrower is a network that takes something from the machine itself, whose network namespace its hosts know as [host.Machine]. What is borrowed is given back by undoing the plans.
 type Borrower interface {
-	// Borrows says whether that is so with these parameters.
-	Borrows(p part.Params) bool
+	// Borrows returns what that is with these parameters, one by one and in words, nil for nothing. Two labs cannot have the same.
+	Borrows(p part.Params) []string
 }
 
 // wired asks a network.

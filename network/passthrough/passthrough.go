@@ -63,8 +63,14 @@ func (Network) Guarded(part.Params) (network.Point, string) { return network.InC
 // Wired says that each container has a link of its own to the switch, which is moved into it, unless NICs of the machine take their place.
 func (Network) Wired(p part.Params) (wired, moved bool) { return nics(p) == nil, true }
 
-// Borrows says whether it takes something from the machine.
-func (Network) Borrows(p part.Params) bool { return nics(p) != nil }
+// Borrows returns the NICs that it takes from the machine.
+func (Network) Borrows(p part.Params) []string {
+	var list []string
+	for _, name := range nics(p) {
+		list = append(list, "NIC "+name)
+	}
+	return list
+}
 
 // Check says whether the machine can spare the NICs.
 func (Network) Check(p part.Params) error {
