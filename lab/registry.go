@@ -75,16 +75,13 @@ func Home(uid int, runtimeDir, temp string) string {
 // A Registry is the labs of a user.
 type Registry struct{ dir string }
 
-// OpenRegistry opens the registry in a directory, which is made if need be. It and the one above are the user's alone.
+// OpenRegistry opens the registry in a directory, which the first lab makes. It and the one above are the user's alone.
 func OpenRegistry(dir string) (*Registry, error) {
-	if err := os.MkdirAll(filepath.Dir(filepath.Dir(dir)), 0o755); err != nil {
-		return nil, fmt.Errorf("open the registry of labs: %w", err)
-	}
 	for _, d := range []string{filepath.Dir(dir), dir} {
-		if err := os.Mkdir(d, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-			return nil, fmt.Errorf("open the registry of labs: %w", err)
-		}
 		info, err := os.Lstat(d)
+		if errors.Is(err, fs.ErrNotExist) {
+			break
+		}
 		if err == nil && !info.IsDir() {
 			err = fmt.Errorf("%q is no directory", d)
 		}
@@ -96,6 +93,26 @@ func OpenRegistry(dir string) (*Registry, error) {
 		}
 	}
 	return &Registry{dir}, nil
+}
+
+// make makes the directory.
+func (r *Registry) make() error {
+	above := filepath.Dir(r.dir)
+	err := os.MkdirAll(filepath.Dir(above), 0o755)
+	for _, d := range []string{above, r.dir} {
+		if err == nil {
+			if err = os.Mkdir(d, 0o700); errors.Is(err, fs.ErrExist) {
+				err = nil
+			}
+		}
+	}
+	if err == nil {
+		_, err = OpenRegistry(r.dir) // somebody may have been faster
+	}
+	if err != nil {
+		return fmt.Errorf("make the registry of labs: %w", err)
+	}
+	return nil
 }
 
 // TakenError says that there is a lab of this name.
@@ -130,6 +147,9 @@ func CheckName(name string) error {
 // Claim makes the directory of a new lab. The lock is the caller's, and the owner's to whom it hands it on.
 func (r *Registry) Claim(name string) (dir string, lock *os.File, err error) {
 	if err := CheckName(name); err != nil {
+		return "", nil, err
+	}
+	if err := r.make(); err != nil {
 		return "", nil, err
 	}
 	if _, err := r.Entries(); err != nil { // removes what is stale
@@ -181,6 +201,9 @@ func (r *Registry) find(name string) (*Entry, error) {
 // Entries lists the labs that stand or are being built, by name. What an owner has left behind that was killed is removed.
 func (r *Registry) Entries() ([]Entry, error) {
 	found, err := os.ReadDir(r.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, fmt.Errorf("list labs: %w", err)
 	}

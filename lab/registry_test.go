@@ -20,6 +20,12 @@ func TestMain(m *testing.M) { testnet.Main(m) }
 func registry(t *testing.T) *Registry {
 	t.Helper()
 	r, err := OpenRegistry(filepath.Join(t.TempDir(), "runtime", "nettoll", "labs"))
+	if err == nil {
+		if list := names(t, r); len(list) > 0 {
+			t.Errorf("a registry that nobody has made has %q", list)
+		}
+		err = r.make()
+	}
 	testnet.Skip(t, err)
 	return r
 }
@@ -171,8 +177,8 @@ func TestOpenRegistry(t *testing.T) {
 	if err := os.WriteFile(plain, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenRegistry(filepath.Join(plain, "nettoll", "labs")); err == nil {
-		t.Error("OpenRegistry below a file succeeds")
+	if _, _, err := (&Registry{filepath.Join(plain, "nettoll", "labs")}).Claim("a"); err == nil {
+		t.Error("a registry is made below a file")
 	}
 }
 
