@@ -16,6 +16,7 @@ import (
 	"github.com/nettoll/nettoll/host"
 	driver "github.com/nettoll/nettoll/internal/linux/ovs"
 	network "github.com/nettoll/nettoll/network/ovs"
+	"github.com/nettoll/nettoll/part"
 )
 
 func TestConformance(t *testing.T) {
@@ -37,7 +38,21 @@ func TestConformance(t *testing.T) {
 	}
 	explicit := map[string]string{"flows": "explicit"}
 	filtertest.Conformance(t, subject, []filtertest.On{{Network: network.Network{}}, {Network: network.Network{}, Params: explicit, Hosts: 2}}, map[string]string{"rules": "3", "fillers": "after"})
-	filtertest.Conformance(t, subject, []filtertest.On{{Network: network.Network{}, Hosts: 2}}, map[string]string{"stateful": "true", "rules": "3"})
+	stateful, userspace := map[string]string{"stateful": "true", "rules": "3"}, map[string]string{"datapath": "userspace"}
+	filtertest.Conformance(t, subject, []filtertest.On{{Network: network.Network{}, Params: userspace, Hosts: 2}}, stateful)
+	if driver.KernelDatapath() == nil { // as in a guest
+		subject.Filter = reassembling{}
+		filtertest.Conformance(t, subject, []filtertest.On{{Network: network.Network{}, Params: map[string]string{"datapath": "kernel"}, Hosts: 2}}, stateful)
+	}
+}
+
+// reassembling is the filter with connection tracking as the kernel's datapath has it.
+type reassembling struct{ ovs.Filter }
+
+func (r reassembling) Describe() filter.Description {
+	d := r.Filter.Describe()
+	d.Fragments = func(part.Params) filter.Fragments { return filter.Reassembled }
+	return d
 }
 
 // tool runs ovs-ofctl(8) on the bridge of a host.
