@@ -108,7 +108,7 @@ func TestConformance(t *testing.T) {
 		{few, routes, map[string]string{match: linear, table: netdev}},
 		{few, translated, map[string]string{match: linear, filter.Stateful: "true"}},
 		{few, inside, map[string]string{match: set}},
-		{all, inside, map[string]string{match: chains, filter.Stateful: "true"}},
+		{few, inside, map[string]string{match: chains, filter.Stateful: "true"}},
 	} {
 		c.params[filter.Rules] = "5"
 		t.Run(c.on.Network.Describe().Name, func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/nettoll/nettoll/filter"
@@ -102,11 +103,8 @@ func (t Tables) Apply(k *host.Kernel) (func() error, error) {
 	}
 	err := k.Load("rules", func() error {
 		return t.each(k, func(p Place) error {
-			if _, err := sysctl.Read(callIPTables); p.Bridged && errors.Is(err, fs.ErrNotExist) {
-				return &linux.UnsupportedError{
-					What: "filter bridged packets by connections", Missing: "br_netfilter (CONFIG_BRIDGE_NETFILTER)",
-					Hint: "load the module br_netfilter, or filter without connections (stateful=false)", Err: err,
-				}
+			if err := p.reachable(); err != nil {
+				return err
 			}
 			if err := ruleset.Add(t.table(p)); err != nil {
 				return err
@@ -118,7 +116,38 @@ func (t Tables) Apply(k *host.Kernel) (func() error, error) {
 	if err != nil {
 		return nil, errors.Join(err, undo())
 	}
+	k.Implementation("filter", t.implementation())
 	return undo, nil
+}
+
+// reachable says whether packets come to the place.
+func (p Place) reachable() error {
+	if !p.Bridged {
+		return nil
+	}
+	_, err := sysctl.Read(callIPTables)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &linux.UnsupportedError{
+			What: "let bridged packets come to a table inet of nftables", Missing: "br_netfilter (CONFIG_BRIDGE_NETFILTER)",
+			Hint: "load the module br_netfilter, or filter without connections in a table bridge (stateful=false)", Err: err,
+		}
+	}
+	return err
+}
+
+// implementation says whose tables do the work.
+func (t Tables) implementation() string {
+	var who []string
+	for _, p := range t.Places {
+		text := "nftables " + p.Family
+		if p.Bridged {
+			text += " by br_netfilter"
+		}
+		if !slices.Contains(who, text) {
+			who = append(who, text)
+		}
+	}
+	return "kernel (" + strings.Join(who, ", ") + ")"
 }
 
 // Verify reads the tables back.

@@ -204,6 +204,13 @@ func TestChange(t *testing.T) {
 				}
 				undo, err := tables.Apply(k)
 				testnet.Skip(t, err)
+				want := "kernel (nftables inet, nftables bridge)"
+				if stateful {
+					want = "kernel (nftables inet)"
+				}
+				if got := k.Told().Implementations["filter"]; got != want {
+					t.Errorf("who does the work: %q, want %q", got, want)
+				}
 				for _, r := range []filter.Rule{
 					rule("10.1.1.0", "10.1.1.1", 20_009, 20_009), rule("10.1.1.0", "10.1.1.1", 20_007, 20_012), rule("10.1.1.7", "10.1.1.8", 1, 3), rule("fd00::7", "fd00::8", 1, 1),
 				} {
