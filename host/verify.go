@@ -120,6 +120,9 @@ func (c *check) settled(k *Kernel, name string, read func() (running bool, err e
 	}
 }
 
+// switched is the type of the link which the ports of an Open vSwitch in the kernel have as their master: the datapath's, and no bridge (net/openvswitch/vport-internal_dev.c).
+const switched = "openvswitch"
+
 func (v Veth) read(k *Kernel, c *check) (running bool, err error) {
 	var near, far link.Link
 	err = c.link(k, v.NS, v.Name, func(l link.Link, h *link.Handle) error {
@@ -132,7 +135,9 @@ func (v Veth) read(k *Kernel, c *check) (running bool, err error) {
 			if err != nil {
 				return err
 			}
-			master = m.Name
+			if m.Type != switched {
+				master = m.Name
+			}
 		}
 		c.equal("master of "+v.Name, orNone(v.Master), orNone(master))
 		return c.traits(h, l, v.MAC, v.MTU, v.Addresses)
