@@ -207,7 +207,7 @@ func (c *configurator) begin(number int, cells []int) (*generation, error) {
 		if !slices.Contains(l.families, cell.Family) {
 			l.families = append(l.families, cell.Family)
 		}
-		if port := uint16(cell.Workload.Describe().Port); port != 0 && !slices.Contains(l.ports, port) {
+		if port := cell.Workload.Describe().Port; port != 0 && !slices.Contains(l.ports, port) {
 			l.ports = append(l.ports, port)
 		}
 	}

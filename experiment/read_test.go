@@ -25,7 +25,7 @@ func TestReadErrors(t *testing.T) {
 		{"unknown key within", head + "design:\n  precison: 2%\nworkloads: udp-rr\n", `f.yaml:5:3: unknown key "precison" in design (known: precision, time, generations, trial, seed, probe); did you mean precision?`},
 		{"unknown part", "factors:\n  network: [bridge, brigde]\nworkloads: udp-rr\n", `f.yaml:2:21: unknown network "brigde" (known: host, bridge, `},
 		{"unknown workload", head + "workloads:\n  - udp-rate: {}\n  - udp-rx\n", `f.yaml:6:5: unknown workload "udp-rx" (known: udp-rr, `},
-		{"unknown filter", head + "  filter: nftables\nworkloads: udp-rr\n", `f.yaml:4:11: unknown filter "nftables" (known: none)`},
+		{"unknown tunnel", head + "  tunnel: vxlan\nworkloads: udp-rr\n", `f.yaml:4:11: unknown tunnel "vxlan" (known: none)`},
 		{"unknown parameter", head + "workloads:\n  - udp-rr: {paylod: 28B}\n", `f.yaml:5:14: workload udp-rr has no parameter "paylod" (known: payload, mode, `},
 		{"parameter of a part without", "factors: {network: {host: {stp: on}}}\nworkloads: udp-rr\n", `f.yaml:1:28: network host has no parameter "stp" (known: none)`},
 		{"value of a parameter", head + "workloads:\n  - udp-rr: {mode: [wait, sleep]}\n", `f.yaml:5:27: workloads.udp-rr.mode: "sleep" is not possible (want one of wait, spin)`},

@@ -190,12 +190,14 @@ func (s stack) unfiltered(hosts int) string {
 	if s.filter == nil {
 		return ""
 	}
-	g, n := s.guarded(), s.network.Describe().Name
-	if g == nil {
-		return fmt.Sprintf("under network %s there is no place where a filter could stand between containers", n)
-	}
+	n := s.network.Describe().Name
 	w := filter.Where{Network: n, Hosts: hosts}
-	w.Point, _ = g.Guarded(s.params)
+	if g := s.guarded(); g != nil {
+		w.Point, _ = g.Guarded(s.params)
+	}
+	if w.Point == "" {
+		return fmt.Sprintf("under network %s there is no place where a filter could stand between containers", s.network.Describe().Params.Short(n, s.params))
+	}
 	if t, ok := s.network.(network.Translator); ok {
 		w.Translated = t.Translates(hosts, s.params)
 	}

@@ -1,4 +1,4 @@
-// Command docs writes the documents that are made by nettoll itself:
+// Command docs writes the documents that nettoll makes of itself.
 //
 //	docs FILE                           docs/workloads.md, from the catalogue
 //	docs FILE KERNEL=OUTPUT...          docs/parts.md, from what the conformance suites said (go test -v) on some kernels
