@@ -76,7 +76,7 @@ func (p Point) String() string {
 
 // A Guarded is a network whose packets can be filtered.
 type Guarded interface {
-	// Guarded returns where, and the name of the bridge that the containers' links are ports of, "" where there is none.
+	// Guarded returns where, "" if they cannot with these parameters, and the name of the bridge that the containers' links are ports of, "" where there is none.
 	Guarded(p part.Params) (at Point, bridge string)
 }
 
