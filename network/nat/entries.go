@@ -147,8 +147,10 @@ func (e Entries) Measure(ctx context.Context, k *host.Kernel) (err error) {
 	if err != nil {
 		return err
 	}
-	if rate == 0 {
-		k.Doubt("new translations could not be counted: nothing arrived, as where a filter lets nobody else pass")
+	if rate == 0 { // nobody asked for it where the table is not filled
+		if e.Count > 0 {
+			k.Doubt("new translations could not be counted: nothing arrived, as where a filter lets nobody else pass")
+		}
 		return nil
 	}
 	k.Metric("translation_rate", rate)

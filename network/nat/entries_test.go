@@ -96,7 +96,7 @@ func TestEntries(t *testing.T) {
 // TestRefused measures where nothing is let through: it says so, and does not fail.
 func TestRefused(t *testing.T) {
 	lab := networktest.Lab(1, 1)
-	lab.Params = part.Params{"hairpin": "true", "entries": "0"}
+	lab.Params = part.Params{"hairpin": "true", "entries": "10"}
 	b, err := networktest.MakeBed(t, nat.Network{}, lab)
 	if err != nil {
 		t.Fatal(err)
