@@ -254,7 +254,7 @@ func Explain(what string, h Hook, err error) error {
 		u.Err = unix.EPERM // the loader guesses at a limit of locked memory, which there has not been since Linux 5.11
 	case errors.Is(err, unix.ENOSYS):
 		u.Missing, u.Hint = "eBPF", "a kernel with CONFIG_BPF_SYSCALL"
-	case errors.Is(err, ebpf.ErrNotSupported), errors.Is(err, unix.EOPNOTSUPP):
+	case errors.Is(err, ebpf.ErrNotSupported), errors.Is(err, unix.EOPNOTSUPP), h == Classifier && errors.Is(err, unix.ENOENT):
 		switch h {
 		case TCXIngress, TCXEgress:
 			u.Missing, u.Hint = "tcx", "Linux 6.6 or newer; attach=tc does the same on older kernels"
