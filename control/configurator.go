@@ -33,6 +33,7 @@ import (
 const (
 	buildLimit = 30 * time.Second      // for all labs of a generation, and more for each container: see patience
 	buildEach  = 40 * time.Millisecond // for a container, which takes 2 to 4 where nothing else is busy
+	loadEach   = time.Millisecond      // for a rule of a filter on a host, loaded, changed and verified: a hundred thousand of them take half a minute where the kernel walks them all
 	callLimit  = 10 * time.Second      // for one call to a worker or an agent
 	// builders is how many labs are built at the same time: two threads help, more do not (creating links is serialised in the
 	// kernel).
@@ -106,6 +107,9 @@ func patience(r *experiment.Resolved) time.Duration {
 	limit := buildLimit
 	for _, l := range r.Labs {
 		limit += time.Duration(2*l.Pairs) * buildEach
+		if l.Filter != nil {
+			limit += time.Duration(l.Filtering.Count(filter.Rules)*l.Hosts) * loadEach
+		}
 	}
 	return limit
 }
