@@ -9,7 +9,7 @@ import (
 )
 
 // patience is how long an answer may take. An overloaded machine takes a while.
-const patience = 10 * time.Second
+const patience = 30 * time.Second
 
 // rpc is a connection that speaks JSON-RPC 1.0, one question at a time (RFC 7047, section 4).
 type rpc struct {
