@@ -12,6 +12,7 @@ import (
 
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux/bpf"
+	hostlink "github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/network/networktest"
 )
 
@@ -163,5 +164,38 @@ func TestTamperingWithRanges(t *testing.T) {
 	want := []host.Drift{{What: "entry 10.9.0.0 of map ranges4", Want: "absent", Got: "present"}, {What: "entry 10.2.0.0 of map ranges4", Want: "present", Got: "absent"}}
 	if diff := cmp.Diff(want, drift.Drifts); diff != "" {
 		t.Errorf("drifts (-want +got):\n%s", diff)
+	}
+}
+
+// A netkit is read back, too: its near end by its own step, the far one by that of its link.
+func TestTamperingWithNetkit(t *testing.T) {
+	for name, c := range map[string]struct {
+		ns   string
+		end  string
+		do   func(*hostlink.Handle, int) error
+		want string
+	}{
+		"down":      {"", "vsrc0", func(h *hostlink.Handle, i int) error { return h.SetUp(i, false) }, "state of vsrc0: want up, got down"},
+		"MTU":       {"", "vsrc0", func(h *hostlink.Handle, i int) error { return h.SetMTU(i, 1300) }, "mtu of vsrc0: want 1440, got 1300"},
+		"peer down": {"src0", "eth0", func(h *hostlink.Handle, i int) error { return h.SetUp(i, false) }, "state of eth0: want up, got down"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := stand(t, "netkit", networktest.Lab(1, 1))
+			m := b.Hosts[0]
+			h, err := m.Kernel.Links(c.ns)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l, err := h.ByName(c.end)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := c.do(h, l.Index); err != nil {
+				t.Fatal(err)
+			}
+			if err := m.Stack.Verify(t.Context(), m.Kernel); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("Verify says %v, want %q", err, c.want)
+			}
+		})
 	}
 }
