@@ -23,7 +23,7 @@ TESTFLAGS ?=
 
 # Static, without a C library: the program is copied into containers and guests, and its namespaces are entered by
 # threads that no C library may have started. The tests run what ships, and the linter reads it.
-build test test-guest lint bench man docs: export CGO_ENABLED = 0
+build test test-guest parts lint bench man docs: export CGO_ENABLED = 0
 
 .PHONY: help
 help: ## list what make can do here
@@ -81,6 +81,13 @@ GUEST_PKG ?= ./host/guest ./internal/linux/link ./network/ipvlan ./network/ovs .
 .PHONY: test-guest
 test-guest: ## run tests in a virtual machine with Debian's kernel for clouds: make test-guest PKG=./network/bridge TESTFLAGS='-run TestPlan'
 	@$(GO) run ./cmd/testguest $(TESTFLAGS) $(if $(filter-out file,$(origin PKG)),$(PKG),$(GUEST_PKG))
+
+.PHONY: parts
+parts: ## run the conformance suites of networks and filters, here and in a guest, and write docs/parts.md (minutes)
+	@mkdir -p $(DIST)
+	@$(GO) test -count=1 -v -run '^TestConformance$$' ./network/... ./filter/... >$(DIST)/parts-here.txt || { grep -- '--- FAIL' $(DIST)/parts-here.txt; exit 1; }
+	@$(GO) run ./cmd/testguest -v -run '^TestConformance$$' ./network/ipvlan ./network/ovs ./network/ebpf ./filter/ovs >$(DIST)/parts-guest.txt
+	$(GO) run ./cmd/docs docs/parts.md "$$(uname -r | cut -d. -f1,2)=$(DIST)/parts-here.txt" "6.12 (guest)=$(DIST)/parts-guest.txt"
 
 .PHONY: lint
 lint: ## check format, imports between packages, house rules, go.mod, and that it compiles elsewhere than on Linux
