@@ -15,6 +15,7 @@ import (
 	"github.com/nettoll/nettoll/driver/wrk"
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/filter"
+	filterebpf "github.com/nettoll/nettoll/filter/ebpf"
 	"github.com/nettoll/nettoll/filter/ipset"
 	"github.com/nettoll/nettoll/filter/iptables"
 	"github.com/nettoll/nettoll/filter/nftables"
@@ -80,6 +81,7 @@ func New() Catalogue {
 			ipset.Filter{},
 			nftables.Filter{},
 			filterovs.Filter{},
+			filterebpf.Filter{},
 		},
 		Runtimes: []runtime.Runtime{
 			netns.Runtime{},

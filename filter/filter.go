@@ -83,6 +83,8 @@ type Site struct {
 	Bridge string
 	// Host counts from 1; Hosts is how many there are.
 	Host, Hosts int
+	// Uplink is the name of the host's link to the underlay, "" in a lab of one host.
+	Uplink string
 	// Containers are those of the host.
 	Containers []Container
 	// List is what may pass on this host.

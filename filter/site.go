@@ -23,7 +23,7 @@ type Pair struct {
 func Sites(lab network.Lab, ends [][]network.Endpoint, pairs []Pair, families []string, at network.Point, bridge string, p part.Params) []Site {
 	sites := make([]Site, len(lab.Hosts))
 	for h, of := range lab.Hosts {
-		s := Site{Point: at, Bridge: bridge, Host: of.Index, Hosts: len(lab.Hosts), Params: p}
+		s := Site{Point: at, Bridge: bridge, Host: of.Index, Hosts: len(lab.Hosts), Uplink: of.Uplink, Params: p}
 		for i, c := range of.Containers {
 			s.Containers = append(s.Containers, Container{Name: c.Name, Endpoint: ends[h][i]})
 		}

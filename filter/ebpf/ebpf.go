@@ -1,0 +1,66 @@
+package ebpf
+
+import (
+	"fmt"
+
+	"github.com/nettoll/nettoll/filter"
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux/bpf/allow"
+	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/part"
+)
+
+// match is the name of the parameter.
+const match = "match"
+
+// Filter is the filter "ebpf".
+type Filter struct{}
+
+// Describe says what it is.
+func (Filter) Describe() filter.Description {
+	return filter.Description{
+		Name:           "ebpf",
+		Summary:        "an eBPF program on tcx, at the host's end of each container's link",
+		Implementation: "ebpf",
+		Params: append(filter.Params(), part.Param{
+			Name: match, Default: allow.Hash, Values: []string{allow.Hash, allow.LPM},
+			Summary: "what a packet is looked up in: a hash of source and sink, or a trie of sources and a hash behind it; in both, where fillers stand means nothing",
+		}),
+		Fragments: func(part.Params) filter.Fragments { return filter.ByAddress },
+		Steps:     map[string]func() host.Step{Listing{}.Kind(): func() host.Step { return new(Listing) }},
+	}
+}
+
+// Refuse returns where it cannot be.
+func (Filter) Refuse(w filter.Where, _ part.Params) string {
+	switch {
+	case w.Point == network.InContainer:
+		return fmt.Sprintf("on tcx it would stand at the host's links to containers, and under %s there are none (filters nftables and iptables stand inside the container)", w.Network)
+	case w.Point == network.AtOpenFlow:
+		return "what Open vSwitch forwards in userspace does not come by tcx in every datapath (filter ovs decides by OpenFlow)"
+	case w.Translated:
+		return "on tcx packets have not yet the addresses that they are translated to (filter nftables decides behind that)"
+	}
+	return ""
+}
+
+// Check tries the program on links that nobody else sees.
+func (Filter) Check(p part.Params) error { return allow.Check(p[match], p.On(filter.Stateful)) }
+
+// Build returns one step for all links of the host.
+func (f Filter) Build(s filter.Site) ([]host.Step, error) {
+	if reason := f.Refuse(filter.Where{Network: "this network", Point: s.Point, Hosts: s.Hosts}, s.Params); reason != "" {
+		return nil, fmt.Errorf("host %d: %s", s.Host, reason)
+	}
+	step := Listing{Match: s.Params[match], List: s.List}
+	for _, c := range s.Containers {
+		if c.Link == "" {
+			return nil, fmt.Errorf("host %d: container %q has no link on its host", s.Host, c.Name)
+		}
+		step.Links = append(step.Links, c.Link)
+	}
+	if s.Uplink != "" {
+		step.Links = append(step.Links, s.Uplink)
+	}
+	return []host.Step{step}, nil
+}

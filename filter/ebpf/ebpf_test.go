@@ -1,0 +1,125 @@
+package ebpf
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/nettoll/nettoll/filter"
+	"github.com/nettoll/nettoll/filter/filtertest"
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux/bpf"
+	"github.com/nettoll/nettoll/internal/linux/bpf/allow"
+	"github.com/nettoll/nettoll/network/bridge"
+	networkebpf "github.com/nettoll/nettoll/network/ebpf"
+	"github.com/nettoll/nettoll/network/routed"
+)
+
+// with calls f with the program at the first link of a site.
+func with(k *host.Kernel, s filter.Site, f func(p *bpf.Program) error) error {
+	return k.Do("", func() error {
+		links, err := bpf.Open()
+		if err != nil {
+			return err
+		}
+		defer links.Close()
+		ids, err := links.Attached(bpf.TCXIngress, links.Index(s.Containers[0].Link))
+		if err != nil {
+			return err
+		}
+		p, err := bpf.Find(ids, "nettoll_filter")
+		if err != nil {
+			return err
+		}
+		if p == nil {
+			return fmt.Errorf("no program among %v", ids)
+		}
+		defer p.Close()
+		return f(p)
+	})
+}
+
+func subject() filtertest.Subject {
+	return filtertest.Subject{
+		Filter: Filter{},
+		// The programs at all links.
+		State: func(k *host.Kernel, ns string) (text string, err error) {
+			err = k.Do(ns, func() error {
+				links, err := bpf.Open()
+				if err != nil {
+					return err
+				}
+				defer links.Close()
+				for i := range 40 {
+					if ids, err := links.Attached(bpf.TCXIngress, i+1); err == nil && len(ids) > 0 {
+						text += fmt.Sprintln(i+1, ids)
+					}
+				}
+				return nil
+			})
+			return text, err
+		},
+		Tampers: []filtertest.Tamper{
+			{Text: "delete a pair of the list", Do: func(k *host.Kernel, s filter.Site) error {
+				return with(k, s, func(p *bpf.Program) error { return deleteFirst(p, "rules4") })
+			}},
+			{Text: "delete a pair of IPv6", Do: func(k *host.Kernel, s filter.Site) error {
+				return with(k, s, func(p *bpf.Program) error { return deleteFirst(p, "rules6") })
+			}},
+			{Text: "let another rule in", Do: func(k *host.Kernel, s filter.Site) error {
+				r := s.List.Allowed[0]
+				l := Listing{Match: s.Params[match], List: s.List, Links: []string{s.Containers[0].Link}}
+				return k.Do("", func() error {
+					return allow.Change(l.list(), allow.Rule{Source: r.Sink, Sink: r.Source, First: 1, Last: 65535}, true)
+				})
+			}},
+			{Text: "make a container's address the host's", Do: func(k *host.Kernel, s filter.Site) error {
+				return with(k, s, func(p *bpf.Program) error {
+					key := make([]byte, 20)
+					copy(key, s.Containers[0].IPv4.AsSlice())
+					return p.Maps["own"].Put(key, []byte{0})
+				})
+			}},
+		},
+	}
+}
+
+// deleteFirst deletes the first entry of a map.
+func deleteFirst(p *bpf.Program, name string) error {
+	m := p.Maps[name]
+	key := make([]byte, m.KeySize())
+	if err := m.NextKey(nil, &key); err != nil {
+		return err
+	}
+	return m.Delete(key)
+}
+
+func TestConformance(t *testing.T) {
+	all, few := subject(), subject()
+	few.Tampers = few.Tampers[:1]
+	on := func(hosts int, networks ...filtertest.On) []filtertest.On {
+		for i := range networks {
+			networks[i].Hosts = hosts
+		}
+		return networks
+	}
+	redirect, bridged, routes := filtertest.On{Network: networkebpf.Network{}}, filtertest.On{Network: bridge.Network{}}, filtertest.On{Network: routed.Network{}}
+	for _, c := range []struct {
+		subject filtertest.Subject
+		on      []filtertest.On
+		params  map[string]string
+	}{
+		{all, on(1, redirect), map[string]string{}},
+		{few, on(2, redirect), map[string]string{filter.Stateful: "true"}},
+		{few, on(1, bridged), map[string]string{filter.Stateful: "true"}},
+		{few, on(2, bridged), map[string]string{filter.Fillers: "after"}},
+		{few, on(1, routes), map[string]string{match: allow.LPM}},
+		{few, on(2, routes), map[string]string{match: allow.LPM, filter.Stateful: "true"}},
+	} {
+		c.params[filter.Rules] = "5"
+		t.Run(strings.Join([]string{c.on[0].Network.Describe().Name, fmt.Sprint(c.on[0].Hosts)}, ","), func(t *testing.T) {
+			t.Parallel()
+			filtertest.Conformance(t, c.subject, c.on, c.params)
+		})
+	}
+}

@@ -1,0 +1,110 @@
+package ebpf
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"github.com/nettoll/nettoll/filter"
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux/bpf/allow"
+)
+
+// Listing is the step: a list enforced at the ingress of links.
+type Listing struct {
+	// Match is one of [allow.Ways].
+	Match string      `json:"match"`
+	Links []string    `json:"links"`
+	List  filter.List `json:"list"`
+}
+
+// Kind returns "ebpf-filter".
+func (Listing) Kind() string { return "ebpf-filter" }
+
+// String says the step as a person would.
+func (l Listing) String() string {
+	traits := "stateless"
+	if l.List.Stateful {
+		traits = "stateful"
+	}
+	where := fmt.Sprint(len(l.Links), " links")
+	if len(l.Links) > 0 {
+		where += fmt.Sprintf(" (%s to %s)", l.Links[0], l.Links[len(l.Links)-1])
+	}
+	return fmt.Sprintf("filter by eBPF (%s, %s) on tcx at %s: %d pairs' rules and %d fillers, of %v", l.Match, traits, where, len(l.List.Allowed), l.List.Fillers, l.List.Families)
+}
+
+// Listed returns the list.
+func (l Listing) Listed() filter.List { return l.List }
+
+// list is what the program is asked for.
+func (l Listing) list() allow.List {
+	return allow.List{
+		Way: l.Match, Stateful: l.List.Stateful, Links: l.Links,
+		Rules: func(v6 bool) iter.Seq[allow.Rule] {
+			return func(yield func(allow.Rule) bool) {
+				for r := range l.List.Rules(v6) {
+					if !yield(allow.Rule(r)) {
+						return
+					}
+				}
+			}
+		},
+	}
+}
+
+// Apply loads the program and hooks it to the links.
+func (l Listing) Apply(k *host.Kernel) (undo func() error, err error) {
+	err = k.Load("rules", func() error {
+		return k.Do("", func() (err error) {
+			undo, err = allow.Add(l.list())
+			return err
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	k.Implementation("filter", fmt.Sprintf("ebpf (tcx, %s)", l.Match))
+	return undo, nil
+}
+
+// maxDrifts is how many things that differ are named.
+const maxDrifts = 8
+
+// Verify asks the kernel where the program is, and what its list holds.
+func (l Listing) Verify(k *host.Kernel) error {
+	var found []allow.Difference
+	if err := k.Do("", func() (err error) {
+		found, err = allow.Compare(l.list())
+		return err
+	}); err != nil || len(found) == 0 {
+		return err
+	}
+	drift := &host.DriftError{Step: l.String()}
+	for i, d := range found {
+		if i == maxDrifts {
+			drift.Drifts = append(drift.Drifts, host.Drift{What: "differences", Want: "none", Got: fmt.Sprintf("%d more", len(found)-i)})
+			break
+		}
+		drift.Drifts = append(drift.Drifts, host.Drift(d))
+	}
+	return drift
+}
+
+// Measure measures what changing a rule costs.
+func (l Listing) Measure(ctx context.Context, k *host.Kernel) error { return filter.Measure(ctx, k, l) }
+
+// Change adds a rule, or takes one that was added away again.
+func (l Listing) Change(k *host.Kernel, r filter.Rule, allowed bool) error {
+	return k.Do("", func() error { return allow.Change(l.list(), allow.Rule(r), allowed) })
+}
+
+// Counters reads what the program has counted.
+func (l Listing) Counters(k *host.Kernel) (c filter.Counters, err error) {
+	err = k.Do("", func() error {
+		read, err := allow.Read(l.list())
+		c = filter.Counters(read)
+		return err
+	})
+	return c, err
+}

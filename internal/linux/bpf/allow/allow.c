@@ -1,0 +1,485 @@
+//go:build ignore
+
+// Decides which packets of containers may pass. See doc.go.
+
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/in6.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <linux/udp.h>
+
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+// No helper below is for programs under the GPL alone.
+char licence[] SEC("license") = "Apache-2.0";
+
+// TCX_NEXT and TCX_DROP (include/uapi/linux/bpf.h): the next program on the hook decides, or none.
+#define NEXT (-1)
+#define DROP 2
+
+// How a list is looked into: set before the program is loaded, and what is not asked for costs nothing (the verifier removes it).
+enum { HASH, LPM, PROGRAM };
+volatile const __u8 way = HASH;
+volatile const __u8 stateful = 0;
+
+// A pair is a source and its sink, as packets have them. With LPM the source is its number, in the first word.
+struct pair4 {
+	__u32 source, sink;
+};
+
+struct pair6 {
+	struct in6_addr source, sink;
+};
+
+#define RANGES 8
+
+// The ports of the sink, in the order of the host.
+struct ports {
+	__u32 n;
+	struct {
+		__u16 first, last;
+	} range[RANGES];
+};
+
+struct prefix4 {
+	__u32 bits, address;
+};
+
+struct prefix6 {
+	__u32 bits;
+	struct in6_addr address;
+};
+
+// A flow is the same whichever of its ends speaks: a is the lower of the addresses. Those of IPv4 are in the first word, with zeros behind.
+struct flow_key {
+	struct in6_addr a, b;
+	__u16 port_a, port_b; // both the number of an echo
+	__u8 protocol, v6;
+	__u16 zero;
+};
+
+struct flow {
+	__u32 seen;   // s, of a clock that does not stop
+	__u8 opener;  // 0: a has spoken first
+	__u8 replied; // and the other has answered
+	__u8 closing; // FIN or RST has been seen
+	__u8 zero;
+};
+
+struct own_key {
+	struct in6_addr address;
+	__u32 v6;
+};
+
+struct mac {
+	__u8 a[8]; // and two zeros
+};
+
+// How many entries there are room for is set before they are loaded.
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, struct pair4);
+	__type(value, struct ports);
+} rules4 SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, struct pair6);
+	__type(value, struct ports);
+} rules6 SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct prefix4);
+	__type(value, __u32);
+} sources4 SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct prefix6);
+	__type(value, __u32);
+} sources6 SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1);
+	__type(key, struct flow_key);
+	__type(value, struct flow);
+} flows SEC(".maps");
+
+// The host's own addresses, and those of its links.
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, struct own_key);
+	__type(value, __u8);
+} own SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, struct mac);
+	__type(value, __u8);
+} own_links SEC(".maps");
+
+enum { ALLOWED, REFUSED, COUNTERS };
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, COUNTERS);
+	__type(key, __u32);
+	__type(value, __u64);
+} counters SEC(".maps");
+
+// What a list says of a packet.
+enum { NONE, PAIR, PORT };
+
+// These are put in the place of rules that are compiled, see program_linux.go.
+
+__attribute__((noinline)) int match4(__u32 source, __u32 sink, __u32 port)
+{
+	int found = NONE;
+
+	asm volatile("" : "+r"(found) : "r"(source), "r"(sink), "r"(port));
+	return found;
+}
+
+__attribute__((noinline)) int match6(const struct pair6 *pair, __u32 port)
+{
+	int found = NONE;
+
+	if (!pair)
+		return found;
+	asm volatile("" : "+r"(found) : "r"(pair), "r"(port));
+	return found;
+}
+
+static __always_inline int within(const struct ports *p, __u16 port)
+{
+	if (!p)
+		return NONE;
+#pragma unroll
+	for (int i = 0; i < RANGES; i++) {
+		if (i >= p->n)
+			break;
+		if (port >= p->range[i].first && port <= p->range[i].last)
+			return PORT;
+	}
+	return PAIR;
+}
+
+static __always_inline int match(int v6, const struct in6_addr *source, const struct in6_addr *sink, __u16 port)
+{
+	if (v6) {
+		struct pair6 pair = {.source = *source, .sink = *sink};
+
+		if (way == PROGRAM)
+			return match6(&pair, port);
+		if (way == LPM) {
+			struct prefix6 prefix = {.bits = 128, .address = *source};
+			const __u32 *number = bpf_map_lookup_elem(&sources6, &prefix);
+
+			if (!number)
+				return NONE;
+			__builtin_memset(&pair.source, 0, sizeof(pair.source));
+			pair.source.s6_addr32[0] = *number;
+		}
+		return within(bpf_map_lookup_elem(&rules6, &pair), port);
+	} else {
+		struct pair4 pair = {.source = source->s6_addr32[0], .sink = sink->s6_addr32[0]};
+
+		if (way == PROGRAM)
+			return match4(pair.source, pair.sink, port);
+		if (way == LPM) {
+			struct prefix4 prefix = {.bits = 32, .address = pair.source};
+			const __u32 *number = bpf_map_lookup_elem(&sources4, &prefix);
+
+			if (!number)
+				return NONE;
+			pair.source = *number;
+		}
+		return within(bpf_map_lookup_elem(&rules4, &pair), port);
+	}
+}
+
+struct packet {
+	struct in6_addr source, sink;
+	__u16 from, to; // ports in the order of the host; both the number of an echo
+	__u8 protocol;
+	__u8 fragment; // not the first of its packet
+	__u8 request, reply; // of an echo
+	__u8 opens;   // SYN without ACK
+	__u8 closes;  // FIN or RST
+	__u8 hops;
+	__u8 neighbour; // of neighbour discovery
+};
+
+// How long a flow stands in which nothing is said, in seconds, as in the kernel's own table (net/netfilter/nf_conntrack_proto_udp.c, …_tcp.c).
+#define UDP_ASKED 30
+#define UDP_REPLIED 120
+#define TCP_ASKED 120
+#define TCP_REPLIED (5 * 24 * 3600)
+#define TCP_CLOSING 120
+
+static __always_inline __u32 lifetime(const struct flow *f, __u8 protocol)
+{
+	if (protocol == IPPROTO_TCP)
+		return f->closing ? TCP_CLOSING : f->replied ? TCP_REPLIED : TCP_ASKED;
+	return f->replied ? UDP_REPLIED : UDP_ASKED;
+}
+
+// key writes the key of a packet's flow, and returns whether b has sent it.
+static __always_inline __u8 key(int v6, const struct packet *p, struct flow_key *k)
+{
+	int swap = 0;
+
+	if (v6) {
+#pragma unroll
+		for (int i = 3; i >= 0; i--)
+			if (p->source.s6_addr32[i] != p->sink.s6_addr32[i])
+				swap = p->source.s6_addr32[i] > p->sink.s6_addr32[i];
+	} else {
+		swap = p->source.s6_addr32[0] > p->sink.s6_addr32[0];
+	}
+	k->a = swap ? p->sink : p->source;
+	k->b = swap ? p->source : p->sink;
+	k->port_a = swap ? p->to : p->from;
+	k->port_b = swap ? p->from : p->to;
+	k->protocol = p->protocol;
+	k->v6 = v6;
+	k->zero = 0;
+	return swap;
+}
+
+static __always_inline __u32 now(void)
+{
+	return bpf_ktime_get_coarse_ns() / 1000000000;
+}
+
+static __always_inline int matches(int v6, const struct packet *p)
+{
+	int found = match(v6, &p->source, &p->sink, p->to);
+
+	return p->request ? found != NONE : found == PORT;
+}
+
+// connected decides by flows: those that were answered pass, those that are asked for pass by the rules.
+static __always_inline int connected(int v6, const struct packet *p)
+{
+	struct flow_key k;
+	__u8 from = key(v6, p, &k);
+	__u32 t = now();
+	struct flow *f = bpf_map_lookup_elem(&flows, &k);
+
+	if (f && t - f->seen > lifetime(f, p->protocol))
+		f = 0;
+	if (f && !p->opens && !p->request) {
+		if (f->opener != from && !f->replied)
+			f->replied = 1;
+		if (f->replied) {
+			if (f->seen != t)
+				f->seen = t;
+			if (p->closes && !f->closing)
+				f->closing = 1;
+			return 1;
+		}
+	}
+	if (p->reply || !matches(v6, p))
+		return 0;
+	if (f && f->opener == from && !(p->opens && (f->replied || f->closing))) {
+		if (f->seen != t)
+			f->seen = t;
+	} else {
+		struct flow opened = {.seen = t, .opener = from};
+
+		bpf_map_update_elem(&flows, &k, &opened, BPF_ANY);
+	}
+	return 1;
+}
+
+static __always_inline int allowed(int v6, const struct packet *p)
+{
+	int found;
+
+	if (p->fragment)
+		return match(v6, &p->source, &p->sink, 0) != NONE || match(v6, &p->sink, &p->source, 0) != NONE;
+	if (stateful)
+		return connected(v6, p);
+	if (!p->reply && matches(v6, p))
+		return 1;
+	if (p->request || p->opens)
+		return 0;
+	found = match(v6, &p->sink, &p->source, p->from);
+	return p->reply ? found != NONE : found == PORT;
+}
+
+// itself says whether a packet is for the host.
+static __always_inline int itself(struct __sk_buff *skb, int v6, const struct packet *p)
+{
+	struct mac m = {};
+	struct own_key k = {.address = p->sink, .v6 = v6};
+
+	return !bpf_skb_load_bytes(skb, 0, &m, ETH_ALEN) && bpf_map_lookup_elem(&own_links, &m) && bpf_map_lookup_elem(&own, &k);
+}
+
+// transport reads what is behind the addresses. It returns whether the packet is one that may be on a list.
+static __always_inline int transport(struct __sk_buff *skb, __u32 at, struct packet *p)
+{
+	switch (p->protocol) {
+	case IPPROTO_TCP: {
+		struct {
+			__be16 source, dest;
+			__u32 sequence, acknowledged;
+			__u8 offset, flags;
+		} tcp;
+
+		if (bpf_skb_load_bytes(skb, at, &tcp, 14))
+			return 0;
+		p->from = bpf_ntohs(tcp.source);
+		p->to = bpf_ntohs(tcp.dest);
+		p->opens = (tcp.flags & 0x12) == 0x02;   // SYN of SYN and ACK (RFC 9293, section 3.1)
+		p->closes = (tcp.flags & 0x05) != 0; // FIN, RST
+		return 1;
+	}
+	case IPPROTO_UDP: {
+		struct udphdr udp;
+
+		if (bpf_skb_load_bytes(skb, at, &udp, sizeof(udp)))
+			return 0;
+		p->from = bpf_ntohs(udp.source);
+		p->to = bpf_ntohs(udp.dest);
+		return 1;
+	}
+	case IPPROTO_ICMP:
+	case IPPROTO_ICMPV6: {
+		struct {
+			__u8 type, code;
+			__u16 sum, number, sequence;
+		} icmp;
+		int six = p->protocol == IPPROTO_ICMPV6;
+
+		if (bpf_skb_load_bytes(skb, at, &icmp, sizeof(icmp)))
+			return 0;
+		// RFC 4443, section 4; RFC 792.
+		p->request = icmp.type == (six ? 128 : 8);
+		p->reply = icmp.type == (six ? 129 : 0);
+		p->from = p->to = icmp.number;
+		// RFC 4861, section 4: router solicitation to redirect. No router forwards what still has 255 hops to go (section 7.1).
+		p->neighbour = six && icmp.type >= 133 && icmp.type <= 137 && p->hops == 255;
+		return p->request || p->reply || p->neighbour;
+	}
+	}
+	return 0;
+}
+
+// HEADERS is how many extension headers of IPv6 are looked through.
+#define HEADERS 6
+
+static __always_inline int extended(struct __sk_buff *skb, __u32 at, struct packet *p)
+{
+	for (int i = 0; i < HEADERS; i++) {
+		struct {
+			__u8 next, length;
+			__be16 offset;
+			__u32 id;
+		} h;
+
+		switch (p->protocol) {
+		case IPPROTO_TCP:
+		case IPPROTO_UDP:
+		case IPPROTO_ICMPV6:
+			return transport(skb, at, p);
+		case IPPROTO_HOPOPTS:
+		case IPPROTO_DSTOPTS:
+			if (bpf_skb_load_bytes(skb, at, &h, sizeof(h)))
+				return 0;
+			at += (h.length + 1) * 8;
+			break;
+		case IPPROTO_FRAGMENT:
+			if (bpf_skb_load_bytes(skb, at, &h, sizeof(h)))
+				return 0;
+			if (h.offset & bpf_htons(0xfff8)) { // RFC 8200, section 4.5
+				p->fragment = 1;
+				return 1;
+			}
+			at += sizeof(h);
+			break;
+		default:
+			return 0;
+		}
+		p->protocol = h.next;
+	}
+	return 0;
+}
+
+static __always_inline int count(__u32 which, int verdict)
+{
+	__u64 *n = bpf_map_lookup_elem(&counters, &which);
+
+	if (n)
+		(*n)++;
+	return verdict;
+}
+
+static __always_inline int judge(struct __sk_buff *skb, int v6, int listed, const struct packet *p)
+{
+	if (listed && p->neighbour)
+		return NEXT;
+	if (listed && allowed(v6, p))
+		return count(ALLOWED, NEXT);
+	if (itself(skb, v6, p))
+		return NEXT;
+	return count(REFUSED, DROP);
+}
+
+// On the ingress of the host's links to containers, and of its uplink.
+SEC("tcx/ingress")
+int nettoll_filter(struct __sk_buff *skb)
+{
+	struct packet p = {};
+	__be16 kind;
+
+	if (bpf_skb_load_bytes(skb, offsetof(struct ethhdr, h_proto), &kind, sizeof(kind)))
+		return count(REFUSED, DROP);
+	if (kind == bpf_htons(ETH_P_IP)) {
+		struct iphdr ip;
+		int listed = 1;
+
+		if (bpf_skb_load_bytes(skb, ETH_HLEN, &ip, sizeof(ip)))
+			return count(REFUSED, DROP);
+		p.source.s6_addr32[0] = ip.saddr;
+		p.sink.s6_addr32[0] = ip.daddr;
+		p.protocol = ip.protocol;
+		if (ip.protocol == IPPROTO_ICMPV6)
+			listed = 0;
+		else if (ip.frag_off & bpf_htons(0x1fff)) // RFC 791, section 3.1
+			p.fragment = 1;
+		else
+			listed = transport(skb, ETH_HLEN + ip.ihl * 4, &p);
+		return judge(skb, 0, listed, &p);
+	}
+	if (kind == bpf_htons(ETH_P_IPV6)) {
+		struct ipv6hdr ip;
+
+		if (bpf_skb_load_bytes(skb, ETH_HLEN, &ip, sizeof(ip)))
+			return count(REFUSED, DROP);
+		p.source = ip.saddr;
+		p.sink = ip.daddr;
+		p.hops = ip.hop_limit;
+		p.protocol = ip.nexthdr;
+		return judge(skb, 1, extended(skb, ETH_HLEN + sizeof(ip), &p), &p);
+	}
+	if (kind == bpf_htons(ETH_P_ARP))
+		return NEXT;
+	return count(REFUSED, DROP);
+}

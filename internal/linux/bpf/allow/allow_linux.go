@@ -1,0 +1,407 @@
+package allow
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net"
+	"net/netip"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/nettoll/nettoll/internal/linux/bpf"
+	"github.com/nettoll/nettoll/internal/linux/link"
+	"github.com/nettoll/nettoll/internal/linux/netns"
+)
+
+const (
+	// spare is room for what is added to a list.
+	spare = 64
+	// maxFlows is how many flows are known at a time, of both families; the one that was quiet for longest gives way to a new one.
+	maxFlows = 1 << 16
+)
+
+// Add loads the program and its list, in the network namespace of the calling thread, and hooks it to the links, before what is there. remove takes everything away again;
+// it may be called from any thread, more than once, and when the links are gone. Where the kernel lacks something, or the privilege is missing, the error is a
+// [linux.UnsupportedError].
+func Add(l List) (remove func() error, err error) {
+	if err := l.check(); err != nil {
+		return nil, err
+	}
+	links, err := bpf.Open()
+	if err != nil {
+		return nil, err
+	}
+	loaded, err := load(l)
+	if err != nil {
+		links.Close()
+		return nil, err
+	}
+	var hooked []io.Closer
+	remove = func() error {
+		if links == nil {
+			return nil
+		}
+		var errs []error
+		for _, h := range hooked {
+			errs = append(errs, h.Close())
+		}
+		loaded.Close()
+		links.Close()
+		links = nil
+		return errors.Join(errs...)
+	}
+	for _, name := range l.Links {
+		index := links.Index(name)
+		if index == 0 {
+			return nil, errors.Join(fmt.Errorf("filter at link %q: %w", name, link.ErrNotFound), remove())
+		}
+		ids, err := links.Attached(bpf.TCXIngress, index)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("link %q: %w", name, err), remove())
+		}
+		if p, err := bpf.Find(ids, objectProgNettollFilter); err != nil {
+			return nil, errors.Join(fmt.Errorf("link %q: %w", name, err), remove())
+		} else if p != nil {
+			p.Close()
+			return nil, errors.Join(fmt.Errorf("link %q has a filter already", name), remove())
+		}
+		c, err := links.Attach(loaded.Programs[objectProgNettollFilter], bpf.TCXIngress, index, true)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("link %q: %w", name, err), remove())
+		}
+		hooked = append(hooked, c)
+	}
+	return remove, nil
+}
+
+// load loads the program with maps that hold the list.
+func load(l List) (*ebpf.Collection, error) {
+	v4, err := newEntries[[4]byte](l.Way, l.Rules(false))
+	if err != nil {
+		return nil, err
+	}
+	v6, err := newEntries[[16]byte](l.Way, l.Rules(true))
+	if err != nil {
+		return nil, err
+	}
+	addresses, macs, err := itself()
+	if err != nil {
+		return nil, err
+	}
+	spec, err := specify(l)
+	if err != nil {
+		return nil, err
+	}
+	for name, n := range map[string]int{
+		objectMapRules4: len(v4.pairs) + spare, objectMapRules6: len(v6.pairs) + spare,
+		objectMapSources4: len(v4.sources) + spare, objectMapSources6: len(v6.sources) + spare,
+		objectMapOwn: len(addresses) + spare, objectMapOwnLinks: len(macs) + spare,
+	} {
+		spec.Maps[name].MaxEntries = uint32(n)
+	}
+	if l.Stateful {
+		spec.Maps[objectMapFlows].MaxEntries = maxFlows
+	}
+	loaded, err := ebpf.NewCollection(spec)
+	if err != nil {
+		return nil, bpf.Explain("load the program that filters", bpf.TCXIngress, err)
+	}
+	m := loaded.Maps
+	if err := errors.Join(
+		fill(m[objectMapSources4], v4.sources, v4.numbers), fill(m[objectMapSources6], v6.sources, v6.numbers),
+		fill(m[objectMapRules4], v4.pairs, v4.ports), fill(m[objectMapRules6], v6.pairs, v6.ports),
+		fill(m[objectMapOwn], addresses, make([]byte, len(addresses))), fill(m[objectMapOwnLinks], macs, make([]byte, len(macs))),
+	); err != nil {
+		loaded.Close()
+		return nil, fmt.Errorf("fill the list: %w", err)
+	}
+	return loaded, nil
+}
+
+// specify returns the program for a way to look into a list.
+func specify(l List) (*ebpf.CollectionSpec, error) {
+	spec, err := loadObject()
+	if err != nil {
+		return nil, fmt.Errorf("read the program: %w", err)
+	}
+	ways := map[string]uint8{Hash: 0, LPM: 1, Program: 2}
+	var stateful uint8
+	if l.Stateful {
+		stateful = 1
+	}
+	return spec, errors.Join(spec.Variables[objectVarWay].Set(ways[l.Way]), spec.Variables[objectVarStateful].Set(stateful))
+}
+
+type (
+	ownAddress struct {
+		Address [16]byte
+		V6      uint32
+	}
+	ownLink [8]byte
+)
+
+// itself returns the addresses of the host, and those of its links.
+func itself() (addresses []ownAddress, macs []ownLink, err error) {
+	list, err := net.Interfaces()
+	if err != nil {
+		return nil, nil, fmt.Errorf("list links: %w", err)
+	}
+	seen := map[ownLink]bool{}
+	for _, i := range list {
+		var mac ownLink
+		if copy(mac[:], i.HardwareAddr) == 6 && !seen[mac] {
+			seen[mac] = true
+			macs = append(macs, mac)
+		}
+	}
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil, nil, fmt.Errorf("list addresses: %w", err)
+	}
+	known := map[ownAddress]bool{}
+	for _, one := range all {
+		p, err := netip.ParsePrefix(one.String())
+		if err != nil {
+			return nil, nil, fmt.Errorf("list addresses: %w", err)
+		}
+		a := ownKey(p.Addr())
+		if !known[a] {
+			known[a] = true
+			addresses = append(addresses, a)
+		}
+	}
+	return addresses, macs, nil
+}
+
+func ownKey(a netip.Addr) (k ownAddress) {
+	copy(k.Address[:], a.AsSlice())
+	if a.Is6() {
+		k.V6 = 1
+	}
+	return k
+}
+
+// find finds the program at the links of a list, and what of it is not where it should be. It is nil where it is nowhere. The caller closes it.
+func find(l List) (found *bpf.Program, missing []Difference, err error) {
+	if err := l.check(); err != nil {
+		return nil, nil, err
+	}
+	links, err := bpf.Open()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer links.Close()
+	for _, name := range l.Links {
+		index := links.Index(name)
+		if index == 0 {
+			missing = append(missing, Difference{"link " + name, present, absent})
+			continue
+		}
+		ids, err := links.Attached(bpf.TCXIngress, index)
+		if err == nil && found == nil {
+			found, err = bpf.Find(ids, objectProgNettollFilter)
+		}
+		if err != nil {
+			if found != nil {
+				found.Close()
+			}
+			return nil, nil, err
+		}
+		if what := fmt.Sprintf("program %s, the first at %s of %s", objectProgNettollFilter, bpf.TCXIngress, name); found == nil || !found.Has(ids) {
+			missing = append(missing, Difference{what, present, absent})
+		} else if ids[0] != found.ID {
+			missing = append(missing, Difference{what, fmt.Sprintf("number %d", found.ID), fmt.Sprintf("number %d", ids[0])})
+		}
+	}
+	return found, missing, nil
+}
+
+// errNone says that the program is not there.
+func errNone(what string) error {
+	return fmt.Errorf("%s: no program %s at any link", what, objectProgNettollFilter)
+}
+
+// Compare returns in what the kernel differs from the list: where the program is in the namespace of the calling thread, and the entries of its maps.
+func Compare(l List) ([]Difference, error) {
+	p, list, err := find(l)
+	if err != nil || p == nil {
+		return list, err
+	}
+	defer p.Close()
+	for _, compare := range []func() ([]Difference, error){
+		func() ([]Difference, error) { return compareOwn(p) },
+		func() ([]Difference, error) {
+			return compareRules[[4]byte](p, l.Way, l.Rules(false), objectMapRules4, objectMapSources4)
+		},
+		func() ([]Difference, error) {
+			return compareRules[[16]byte](p, l.Way, l.Rules(true), objectMapRules6, objectMapSources6)
+		},
+	} {
+		differences, err := compare()
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, differences...)
+	}
+	return list, nil
+}
+
+func compareRules[A address](p *bpf.Program, way string, rules iter.Seq[Rule], pairs, sources string) ([]Difference, error) {
+	e, err := newEntries[A](way, rules)
+	if err != nil {
+		return nil, err
+	}
+	list, err := differ(pairs, p.Maps[pairs], e.pairs, e.ports)
+	if err != nil || way != LPM {
+		return list, err
+	}
+	more, err := differ(sources, p.Maps[sources], e.sources, e.numbers)
+	return append(list, more...), err
+}
+
+// compareOwn names addresses that pass as the host's and are not.
+func compareOwn(p *bpf.Program) (list []Difference, err error) {
+	addresses, macs, err := itself()
+	if err != nil {
+		return nil, err
+	}
+	a, err := all[ownAddress, byte](p.Maps[objectMapOwn])
+	if err != nil {
+		return nil, err
+	}
+	m, err := all[ownLink, byte](p.Maps[objectMapOwnLinks])
+	if err != nil {
+		return nil, err
+	}
+	for _, own := range addresses {
+		delete(a, own)
+	}
+	for _, own := range macs {
+		delete(m, own)
+	}
+	for k := range a {
+		list = append(list, Difference{fmt.Sprintf("entry %v of map %s", k, objectMapOwn), absent, present})
+	}
+	for k := range m {
+		list = append(list, Difference{fmt.Sprintf("entry %v of map %s", k, objectMapOwnLinks), absent, present})
+	}
+	return list, nil
+}
+
+// Change adds a rule to those that stand, or takes one that was added away again. Packets are decided by one or by the other.
+func Change(l List, r Rule, allow bool) error {
+	p, _, err := find(l)
+	if err != nil {
+		return err
+	}
+	if p == nil {
+		return errNone("change a rule")
+	}
+	defer p.Close()
+	if r.Sink.Is6() {
+		return change[[16]byte](p, l, r, allow, objectMapRules6, objectMapSources6)
+	}
+	return change[[4]byte](p, l, r, allow, objectMapRules4, objectMapSources4)
+}
+
+func change[A address](p *bpf.Program, l List, r Rule, allow bool, pairs, sources string) error {
+	key := pair[A]{of[A](r.Source), of[A](r.Sink)}
+	if l.Way == LPM {
+		number, err := numberOf(p.Maps[sources], key.Source, allow)
+		if err != nil {
+			return err
+		}
+		key.Source = numbered[A](number)
+	}
+	m := p.Maps[pairs]
+	var v ports
+	if err := m.Lookup(key, &v); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		return fmt.Errorf("change %s to %s: %w", r.Source, r.Sink, err)
+	}
+	one := portRange{r.First, r.Last}
+	switch {
+	case allow:
+		if !v.add(one) {
+			return tooMany(r)
+		}
+		return m.Put(key, v)
+	case !v.remove(one):
+		return fmt.Errorf("take %s to %s, ports %d to %d, away: there is no such rule", r.Source, r.Sink, r.First, r.Last)
+	case v.N > 0:
+		return m.Put(key, v)
+	}
+	return m.Delete(key)
+}
+
+// numberOf looks the number of a source up, and gives it one where it has none and make says so.
+func numberOf[A address](m *ebpf.Map, source A, make bool) (number uint32, err error) {
+	err = m.Lookup(whole(source), &number)
+	if !errors.Is(err, ebpf.ErrKeyNotExist) || !make {
+		return number, err
+	}
+	known, err := all[prefix[A], uint32](m)
+	if err != nil {
+		return 0, err
+	}
+	for _, n := range known {
+		number = max(number, n)
+	}
+	number++
+	return number, m.Put(whole(source), number)
+}
+
+// Read returns what was counted since the program was loaded.
+func Read(l List) (c Counters, err error) {
+	p, _, err := find(l)
+	if err != nil {
+		return c, err
+	}
+	if p == nil {
+		return c, errNone("read counters")
+	}
+	defer p.Close()
+	for i, n := range []*uint64{&c.Allowed, &c.Refused} {
+		var each []uint64
+		if err := p.Maps[objectMapCounters].Lookup(binary.NativeEndian.AppendUint32(nil, uint32(i)), &each); err != nil {
+			return c, fmt.Errorf("read counters: %w", err)
+		}
+		for _, v := range each {
+			*n += v
+		}
+	}
+	return c, nil
+}
+
+// Check tries a way on a pair of links in a namespace of its own, which is gone afterwards. What is missing is a [linux.UnsupportedError].
+func Check(way string, stateful bool) error {
+	ns, err := netns.New(func() error { return try(way, stateful) })
+	if err != nil {
+		return err
+	}
+	return ns.Close()
+}
+
+func try(way string, stateful bool) error {
+	here, err := netns.Current()
+	if err != nil {
+		return err
+	}
+	defer here.Close()
+	h, err := link.Open()
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	const near, far = "near", "far"
+	if _, err = h.AddVeth(link.Veth{Name: near, PeerName: far, PeerNS: here}); err != nil {
+		return err
+	}
+	remove, err := Add(List{Way: way, Stateful: stateful, Links: []string{near}, Rules: func(bool) iter.Seq[Rule] { return func(func(Rule) bool) {} }})
+	if err != nil {
+		return err
+	}
+	return remove()
+}

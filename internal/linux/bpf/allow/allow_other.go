@@ -1,0 +1,24 @@
+//go:build !linux
+
+package allow
+
+import "github.com/nettoll/nettoll/internal/linux"
+
+func unsupported() error {
+	return &linux.UnsupportedError{What: "filter by eBPF", Missing: "Linux"}
+}
+
+// Add is not supported here.
+func Add(List) (remove func() error, err error) { return nil, unsupported() }
+
+// Compare is not supported here.
+func Compare(List) ([]Difference, error) { return nil, unsupported() }
+
+// Change is not supported here.
+func Change(List, Rule, bool) error { return unsupported() }
+
+// Read is not supported here.
+func Read(List) (Counters, error) { return Counters{}, unsupported() }
+
+// Check is not supported here.
+func Check(string, bool) error { return unsupported() }

@@ -1,0 +1,196 @@
+package allow
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"iter"
+	"net/netip"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+)
+
+// An address is one of a family as packets have it.
+type address interface{ [4]byte | [16]byte }
+
+// The structures of allow.c.
+type (
+	pair[A address] struct{ Source, Sink A }
+
+	prefix[A address] struct {
+		Bits    uint32
+		Address A
+	}
+
+	portRange struct{ First, Last uint16 }
+
+	ports struct {
+		N     uint32
+		Range [maxRanges]portRange
+	}
+)
+
+// maxRanges is RANGES of allow.c.
+const maxRanges = 8
+
+// add adds a range. It returns whether there was room.
+func (p *ports) add(r portRange) bool {
+	if p.N == maxRanges {
+		return false
+	}
+	p.Range[p.N] = r
+	p.N++
+	return true
+}
+
+// remove removes a range. It returns whether it was there.
+func (p *ports) remove(r portRange) bool {
+	for i := range p.Range[:p.N] {
+		if p.Range[i] == r {
+			p.N--
+			p.Range[i], p.Range[p.N] = p.Range[p.N], portRange{}
+			return true
+		}
+	}
+	return false
+}
+
+// has says whether a range is there.
+func (p *ports) has(r portRange) bool {
+	q := *p
+	return q.remove(r)
+}
+
+// entries is what the maps of a family hold: each pair with its ports, and with LPM each source with its number.
+type entries[A address] struct {
+	pairs   []pair[A]
+	ports   []ports
+	sources []prefix[A]
+	numbers []uint32
+}
+
+// of is an address as packets have it.
+func of[A address](a netip.Addr) (to A) {
+	switch to := any(&to).(type) {
+	case *[4]byte:
+		*to = a.As4()
+	case *[16]byte:
+		*to = a.As16()
+	}
+	return to
+}
+
+// whole is an address as a trie has it.
+func whole[A address](a A) prefix[A] {
+	return prefix[A]{Bits: uint32(unsafe.Sizeof(a)) * 8, Address: a}
+}
+
+// numbered is the number of a source in the place of its address.
+func numbered[A address](number uint32) (to A) {
+	switch to := any(&to).(type) {
+	case *[4]byte:
+		binary.NativeEndian.PutUint32(to[:], number)
+	case *[16]byte:
+		binary.NativeEndian.PutUint32(to[:], number)
+	}
+	return to
+}
+
+// newEntries returns what the maps of a family hold for rules.
+func newEntries[A address](way string, rules iter.Seq[Rule]) (e entries[A], err error) {
+	known := map[pair[A]]int{}
+	numbers := map[A]uint32{}
+	for r := range rules {
+		p := pair[A]{of[A](r.Source), of[A](r.Sink)}
+		if way == LPM {
+			number, ok := numbers[p.Source]
+			if !ok {
+				number = uint32(len(numbers) + 1)
+				numbers[p.Source] = number
+				e.sources, e.numbers = append(e.sources, whole(p.Source)), append(e.numbers, number)
+			}
+			p.Source = numbered[A](number)
+		}
+		i, ok := known[p]
+		if !ok {
+			i = len(e.pairs)
+			known[p] = i
+			e.pairs, e.ports = append(e.pairs, p), append(e.ports, ports{})
+		}
+		if ports := (portRange{r.First, r.Last}); !e.ports[i].has(ports) && !e.ports[i].add(ports) {
+			return e, tooMany(r)
+		}
+	}
+	return e, nil
+}
+
+func tooMany(r Rule) error {
+	return fmt.Errorf("list %s to %s: a pair has more than %d ranges of ports (hint: filter nftables takes more)", r.Source, r.Sink, maxRanges)
+}
+
+// fill writes entries to a map.
+func fill[K, V any](m *ebpf.Map, keys []K, values []V) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	_, err := m.BatchUpdate(keys, values, nil)
+	if errors.Is(err, ebpf.ErrNotSupported) { // before Linux 5.6, or a kind of map that has no batches
+		for i := range keys {
+			if err := m.Put(keys[i], values[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return err
+}
+
+// chunk is how many entries are read at a time.
+const chunk = 4096
+
+// all reads a map.
+func all[K comparable, V any](m *ebpf.Map) (map[K]V, error) {
+	list := map[K]V{}
+	keys, values := make([]K, chunk), make([]V, chunk)
+	var at ebpf.MapBatchCursor
+	for {
+		n, err := m.BatchLookup(&at, keys, values, nil)
+		if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return nil, err
+		}
+		for i := range n {
+			list[keys[i]] = values[i]
+		}
+		if err != nil {
+			return list, nil //nolint:nilerr // it was the last
+		}
+	}
+}
+
+// differ compares what a map holds with what it should.
+func differ[K comparable, V comparable](name string, m *ebpf.Map, keys []K, values []V) ([]Difference, error) {
+	got, err := all[K, V](m)
+	if err != nil {
+		return nil, fmt.Errorf("read map %q: %w", name, err)
+	}
+	var list []Difference
+	for i, k := range keys {
+		v, ok := got[k]
+		if !ok {
+			list = append(list, Difference{fmt.Sprintf("entry %v of map %s", k, name), present, absent})
+		} else if v != values[i] {
+			list = append(list, Difference{fmt.Sprintf("entry %v of map %s", k, name), fmt.Sprint(values[i]), fmt.Sprint(v)})
+		}
+		delete(got, k)
+	}
+	for k := range got {
+		list = append(list, Difference{fmt.Sprintf("entry %v of map %s", k, name), absent, present})
+	}
+	return list, nil
+}
+
+const (
+	present = "present"
+	absent  = "absent"
+)

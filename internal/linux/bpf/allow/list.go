@@ -1,0 +1,55 @@
+package allow
+
+import (
+	"fmt"
+	"iter"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Ways to look into a list.
+const (
+	Hash    = "hash"    // of source and sink
+	LPM     = "lpm"     // a trie of sources, and a hash of what it says and the sink
+	Program = "program" // instructions, one comparison behind the other
+)
+
+// Ways lists them.
+func Ways() []string { return []string{Hash, LPM, Program} }
+
+// A List is what may pass, and where that is decided.
+type List struct {
+	// Way is one of [Ways].
+	Way string
+	// Stateful says that answers pass by a table of flows, otherwise by the rules turned round.
+	Stateful bool
+	// Links are the names of those at whose ingress the program is.
+	Links []string
+	// Rules yields those of a family.
+	Rules func(v6 bool) iter.Seq[Rule]
+}
+
+// A Rule lets a source talk to some ports of a sink, over UDP and TCP, and ask it for ICMP echoes.
+type Rule struct {
+	Source, Sink netip.Addr
+	// First and Last are the sink's ports and all between them.
+	First, Last uint16
+}
+
+// Counters are packets that were decided, those with a rule or by a flow, and the others.
+type Counters struct{ Allowed, Refused uint64 }
+
+// A Difference is one thing in which the kernel differs from a list.
+type Difference struct{ What, Want, Got string }
+
+// check returns what is wrong with the list.
+func (l List) check() error {
+	if !slices.Contains(Ways(), l.Way) {
+		return fmt.Errorf("look into a list by %q (known: %s)", l.Way, strings.Join(Ways(), ", "))
+	}
+	if len(l.Links) == 0 {
+		return fmt.Errorf("decide by a list at no link")
+	}
+	return nil
+}
