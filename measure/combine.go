@@ -1,15 +1,18 @@
 package measure
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 )
 
-// Term is a factor of a combination: what a cell measured in a metric, to a power.
+// Term is a factor of a combination: what a cell measured in a metric, or what was measured of a lab, to a power.
 type Term struct {
-	Cell   string // id
+	Cell   string // id; "" for a lab
 	Metric string
 	Power  float64 // as a rule 1 or −1
+	Lab    string  // id, of a metric in the lab records
 }
 
 // Combined is an estimate of a product of powers of what cells measured, such as the ratio of two ratios. Estimate's fields are as of a ratio
@@ -25,6 +28,12 @@ type Combiner struct {
 	trials map[string][]*Trial // usable ones, by generation and block
 	at     map[string]map[visit]*Trial
 	floors map[groupMetric]float64
+	labs   map[labGeneration]map[string]float64 // metrics
+}
+
+type labGeneration struct {
+	lab        string
+	generation int
 }
 
 type visit struct{ generation, block int }
@@ -33,7 +42,10 @@ type visit struct{ generation, block int }
 func NewCombiner(run Run, log *Log, analysis Analysis) *Combiner {
 	a := &analyzer{run: run, log: log, cells: make([]cellData, len(run.Cells))}
 	a.index()
-	c := &Combiner{cells: cellsByID(run), trials: map[string][]*Trial{}, at: map[string]map[visit]*Trial{}, floors: map[groupMetric]float64{}}
+	c := &Combiner{cells: cellsByID(run), trials: map[string][]*Trial{}, at: map[string]map[visit]*Trial{}, floors: map[groupMetric]float64{}, labs: map[labGeneration]map[string]float64{}}
+	for _, l := range log.Labs {
+		c.labs[labGeneration{l.Lab, l.Generation}] = l.Metrics
+	}
 	for i := range run.Cells {
 		c.trials[run.Cells[i].ID] = a.cells[i].trials
 	}
@@ -58,6 +70,9 @@ func NewCombiner(run Run, log *Log, analysis Analysis) *Combiner {
 //
 // which is f for a ratio within a group and √(f₁²+f₂²) for the ratio of two ratios of two groups (as in [Compare]).
 //
+// A lab is asked once a generation: what it said is that of each block of it. It has no floor: how far two labs that are made of the same parts are apart is in the spread
+// between generations, each of which builds its own.
+//
 // A metric must be compared by ratio and be in the records of the trials, which percentiles but the median are not. The error wraps
 // [ErrFewGenerations] or [ErrNotFinite] where that is the reason.
 func (c *Combiner) Combine(terms []Term) (Combined, error) {
@@ -66,7 +81,7 @@ func (c *Combiner) Combine(terms []Term) (Combined, error) {
 		return nothing, fmt.Errorf("combine cells: no term: %w", ErrFewGenerations)
 	}
 	for _, t := range terms {
-		if c.cells[t.Cell] == nil {
+		if t.Lab == "" && c.cells[t.Cell] == nil {
 			return nothing, fmt.Errorf("combine cells: %q is not a cell of this run", t.Cell)
 		}
 		if m, ok := LookupMetric(t.Metric); !ok || m.Differs() {
@@ -75,13 +90,13 @@ func (c *Combiner) Combine(terms []Term) (Combined, error) {
 	}
 	var gens [][]float64
 	generation := 0
-	for _, first := range c.trials[terms[0].Cell] {
-		x, ok := c.block(visit{first.Generation, first.Block}, terms)
+	for _, at := range c.when(terms) {
+		x, ok := c.block(at, terms)
 		if !ok {
 			continue
 		}
-		if gens == nil || first.Generation != generation {
-			gens, generation = append(gens, nil), first.Generation
+		if gens == nil || at.generation != generation {
+			gens, generation = append(gens, nil), at.generation
 		}
 		g := len(gens) - 1
 		gens[g] = append(gens[g], x)
@@ -93,15 +108,40 @@ func (c *Combiner) Combine(terms []Term) (Combined, error) {
 	return Combined{e, c.floor(terms)}, nil
 }
 
+// when returns the blocks in which a combination may be known: those of the first cell or, of labs alone, one of each generation.
+func (c *Combiner) when(terms []Term) []visit {
+	var list []visit
+	for _, t := range terms {
+		if t.Lab != "" {
+			continue
+		}
+		for _, trial := range c.trials[t.Cell] {
+			list = append(list, visit{trial.Generation, trial.Block})
+		}
+		return list
+	}
+	for at := range c.labs {
+		if at.lab == terms[0].Lab {
+			list = append(list, visit{generation: at.generation})
+		}
+	}
+	slices.SortFunc(list, func(a, b visit) int { return cmp.Compare(a.generation, b.generation) })
+	return list
+}
+
 // block returns the logarithm of a combination in one block, false where a cell has no such value there.
 func (c *Combiner) block(at visit, terms []Term) (float64, bool) {
 	x := 0.0
 	for _, t := range terms {
-		trial := c.visits(t.Cell)[at]
-		if trial == nil {
-			return 0, false
+		metrics := c.labs[labGeneration{t.Lab, at.generation}]
+		if t.Lab == "" {
+			trial := c.visits(t.Cell)[at]
+			if trial == nil {
+				return 0, false
+			}
+			metrics = trial.Metrics
 		}
-		v, ok := trial.Metrics[t.Metric]
+		v, ok := metrics[t.Metric]
 		if !ok || v < 0 {
 			return 0, false
 		}
@@ -125,6 +165,9 @@ func (c *Combiner) visits(cell string) map[visit]*Trial {
 func (c *Combiner) floor(terms []Term) float64 {
 	sum := 0.0
 	for _, t := range terms {
+		if t.Lab != "" {
+			continue
+		}
 		f, ok := c.floors[groupMetric{c.cells[t.Cell].Group, t.Metric}]
 		if !ok {
 			return math.NaN()

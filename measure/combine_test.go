@@ -15,7 +15,7 @@ func TestCombineIsTheRatioOfAnalyze(t *testing.T) {
 	a := Analyze(run, log)
 	c := NewCombiner(run, log, a)
 	for _, metric := range []string{"goodput", "latency_p50", "cpu_busy"} {
-		got, err := c.Combine([]Term{{"fast", metric, 1}, {"base", metric, -1}})
+		got, err := c.Combine([]Term{{Cell: "fast", Metric: metric, Power: 1}, {Cell: "base", Metric: metric, Power: -1}})
 		want := row(t, a, "fast", metric)
 		if err != nil {
 			t.Fatal(err)
@@ -64,10 +64,10 @@ func combined(levels map[string]float64, spread float64, generations, blocks int
 func rates(over, under []string) []Term {
 	var terms []Term
 	for _, c := range over {
-		terms = append(terms, Term{c, "transaction_rate", 1})
+		terms = append(terms, Term{Cell: c, Metric: "transaction_rate", Power: 1})
 	}
 	for _, c := range under {
-		terms = append(terms, Term{c, "transaction_rate", -1})
+		terms = append(terms, Term{Cell: c, Metric: "transaction_rate", Power: -1})
 	}
 	return terms
 }
@@ -88,7 +88,7 @@ func TestCombine(t *testing.T) {
 		{"a ratio within a group", rates([]string{"one/a"}, []string{"one/b"}), 0.2, one},
 		{"a ratio over groups", rates([]string{"ten/a"}, []string{"one/a"}), -0.8, math.Sqrt((one*one + ten*ten) / 2)},
 		{"a ratio of ratios", rates([]string{"ten/b", "one/a"}, []string{"ten/a", "one/b"}), -0.2, math.Hypot(one, ten)},
-		{"a power", []Term{{"one/a", "transaction_rate", 2}, {"one/b", "transaction_rate", -2}}, 0.4, 2 * one},
+		{"a power", []Term{{Cell: "one/a", Metric: "transaction_rate", Power: 2}, {Cell: "one/b", Metric: "transaction_rate", Power: -2}}, 0.4, 2 * one},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := c.Combine(tt.terms)
@@ -104,7 +104,7 @@ func TestCombine(t *testing.T) {
 		})
 	}
 	// Rate and latency are reciprocal here, and their product is no ratio of equal units: the drift does not cancel, it never was there.
-	got, err := c.Combine([]Term{{"one/a", "transaction_rate", 1}, {"one/a", "latency_mean", 1}})
+	got, err := c.Combine([]Term{{Cell: "one/a", Metric: "transaction_rate", Power: 1}, {Cell: "one/a", Metric: "latency_mean", Power: 1}})
 	if err != nil || math.Abs(got.Log) > 1e-12 {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -128,10 +128,10 @@ func TestCombineWithoutValues(t *testing.T) {
 	}{
 		{"no term", nil, ErrFewGenerations},
 		{"no such cell", rates([]string{"x"}, []string{"one/a"}), nil},
-		{"no ratio", []Term{{"one/a", "loss", 1}}, nil},
-		{"unknown metric", []Term{{"one/a", "x", 1}}, nil},
+		{"no ratio", []Term{{Cell: "one/a", Metric: "loss", Power: 1}}, nil},
+		{"unknown metric", []Term{{Cell: "one/a", Metric: "x", Power: 1}}, nil},
 		{"one generation", rates([]string{"one/a"}, []string{"one/b"}), ErrFewGenerations},
-		{"zero", []Term{{"one/a", "goodput", 1}}, ErrNotFinite},
+		{"zero", []Term{{Cell: "one/a", Metric: "goodput", Power: 1}}, ErrNotFinite},
 	} {
 		got, err := c.Combine(tt.terms)
 		if err == nil || tt.want != nil && !errors.Is(err, tt.want) || !math.IsNaN(got.Floor) {
@@ -299,5 +299,39 @@ func TestJudgeErrors(t *testing.T) {
 	t.Logf("an answer in %d of %d runs", wrong, runs)
 	if lo > Level || hi == 0 {
 		t.Errorf("an answer in %d of %d runs (%.3f to %.3f), want at most %g", wrong, runs, lo, hi, Level)
+	}
+}
+
+// A lab is asked once a generation. What it said goes with each block of it, and labs alone are combined over generations; they have no floor.
+func TestCombineLabs(t *testing.T) {
+	run, log := combined(map[string]float64{"one/a": math.Log(2)}, 0, 5, 4)
+	for g := range 5 {
+		log.Labs = append(log.Labs,
+			Lab{Generation: g, Lab: "ovs", Metrics: map[string]float64{"first_packet_latency": 6}},
+			Lab{Generation: g, Lab: "other", Metrics: map[string]float64{"first_packet_latency": 3}})
+	}
+	c := NewCombiner(run, log, Analyze(run, log))
+	first := func(lab string, power float64) Term {
+		return Term{Metric: "first_packet_latency", Power: power, Lab: lab}
+	}
+	for _, x := range []struct {
+		name  string
+		terms []Term
+		want  float64
+	}{
+		{"labs", []Term{first("ovs", 1), first("other", -1)}, 2},
+		{"a lab alone", []Term{first("ovs", 1)}, 6},
+		{"a lab and cells", []Term{first("ovs", 1), {Cell: "one/a", Metric: "transaction_rate", Power: 1}, {Cell: "one/base", Metric: "transaction_rate", Power: -1}}, 12},
+	} {
+		got, err := c.Combine(x.terms)
+		if err != nil {
+			t.Fatalf("%s: %v", x.name, err)
+		}
+		if math.Abs(got.Ratio/x.want-1) > 1e-9 || got.Generations != 5 || math.IsNaN(got.Floor) || got.Floor > 1e-9 {
+			t.Errorf("%s: %+v, want %g", x.name, got, x.want)
+		}
+	}
+	if _, err := c.Combine([]Term{first("nobody", 1)}); !errors.Is(err, ErrFewGenerations) {
+		t.Errorf("of a lab that there is not: %v", err)
 	}
 }

@@ -113,7 +113,7 @@ func (r *Result) term(p *Part, terms *[]measure.Term, scale *float64, at Point, 
 		}
 		return
 	}
-	*terms = append(*terms, measure.Term{Cell: c.ID, Metric: m.Here.metricName(c), Power: power})
+	*terms = append(*terms, m.Here.term(c, power))
 	*scale *= math.Pow(m.Here.Scale, power)
 }
 
@@ -130,7 +130,7 @@ func (r *Result) here(p *Part, terms []measure.Term, scale float64) {
 	case errors.Is(err, measure.ErrFewGenerations):
 		p.Missing = "one generation has no interval"
 	case errors.Is(err, measure.ErrNotFinite):
-		p.Missing = "half of the trials measured 0"
+		p.Missing = "half of what was measured is 0"
 	case err != nil:
 		p.Missing = err.Error()
 	default:
@@ -208,10 +208,14 @@ type Compared struct {
 // Compare puts every published figure beside what was measured here, in the order of the figures.
 func (r *Result) Compare() []Compared {
 	s := r.Suite
-	rows := map[string]*measure.Row{}
+	rows, labs := map[string]*measure.Row{}, map[string]float64{}
 	for i := range r.analysis.Rows {
 		row := &r.analysis.Rows[i]
 		rows[row.Cell.ID+" "+row.Metric] = row
+	}
+	for i := range r.analysis.Labs {
+		f := &r.analysis.Labs[i]
+		labs[f.Lab+" "+f.Metric] = f.Value
 	}
 	list := make([]Compared, len(s.Figures))
 	var open []int // whose verdict is not in the analysis, since the reference is not the baseline
@@ -219,20 +223,24 @@ func (r *Result) Compare() []Compared {
 		m := s.metric(f.At[metricOf])
 		c := Compared{Figure: f, Cell: s.cell(r.run, f.At), Value: math.NaN(), There: math.NaN()}
 		var row *measure.Row
-		if c.Cell != nil {
+		switch {
+		case c.Cell == nil:
+		case m.Here.Lab:
+			if x, ok := labs[c.Cell.Lab+" "+m.Here.Metric]; ok {
+				c.Value = x * m.Here.Scale
+			}
+		default:
 			if row = rows[c.Cell.ID+" "+m.Here.metricName(c.Cell)]; row != nil {
 				c.Value = row.Value * m.Here.Scale
 			}
 		}
 		if ref, ok := s.reference(f); ok {
 			c.Reference, c.There = ref.At[stackOf], f.Value/ref.Value
-			if other := s.cell(r.run, ref.At); other != nil && row != nil {
-				got, err := r.combine.Combine([]measure.Term{
-					{Cell: c.Cell.ID, Metric: m.Here.metricName(c.Cell), Power: 1}, {Cell: other.ID, Metric: m.Here.metricName(other), Power: -1},
-				})
+			if other := s.cell(r.run, ref.At); other != nil && !math.IsNaN(c.Value) {
+				got, err := r.combine.Combine([]measure.Term{m.Here.term(c.Cell, 1), m.Here.term(other, -1)})
 				switch {
 				case err != nil:
-				case other.ID == c.Cell.Baseline:
+				case row != nil && other.ID == c.Cell.Baseline:
 					c.Here, c.Verdict = &got, row.Verdict
 				default:
 					c.Here, open = &got, append(open, i)

@@ -124,6 +124,14 @@ func property(c *measure.Cell, axis string) string {
 	return c.Params[axis]
 }
 
+// term is a metric of a cell, or of its lab, to a power.
+func (m Recorded) term(c *measure.Cell, power float64) measure.Term {
+	if m.Lab {
+		return measure.Term{Lab: c.Lab, Metric: m.Metric, Power: power}
+	}
+	return measure.Term{Cell: c.ID, Metric: m.metricName(c), Power: power}
+}
+
 // metricName is what the metric is called in the records of a cell: what it is per pair is what it is where there is one pair, and recorded once.
 func (m Recorded) metricName(c *measure.Cell) string {
 	if c.Pairs == 1 {
@@ -138,14 +146,15 @@ func stackName(c *measure.Cell) string {
 	return name
 }
 
-// cell returns the cell of a run at a point, nil where it has none. Of several, as of two families where the suite has one, it is the first.
+// cell returns the cell of a run at a point, nil where it has none. Of several, as of two families where the suite has one, it is the first; of a metric of labs it
+// is one of the lab.
 func (s *Suite) cell(run *measure.Run, p Point) *measure.Cell {
 	m := s.metric(p[metricOf])
 	i := slices.IndexFunc(s.Stacks, func(x Stack) bool { return x.Name == p[stackOf] })
 	for _, name := range s.Stacks[i].Here {
 		for j := range run.Cells {
 			c := &run.Cells[j]
-			if !c.Twin && c.Mix == nil && stackName(c) == name && c.Workload == m.Here.Workload && s.at(c, p.with(m.Here.Params)) && has(c, m.Here.Params) {
+			if !c.Twin && c.Mix == nil && stackName(c) == name && (m.Here.Lab || c.Workload == m.Here.Workload) && s.at(c, p.with(m.Here.Params)) && has(c, m.Here.Params) {
 				return c
 			}
 		}

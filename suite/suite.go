@@ -67,9 +67,10 @@ type Metric struct {
 	Here Recorded `yaml:"here"`
 }
 
-// Recorded is a metric of a run.
+// Recorded is a metric of a run: of the trials of a workload, or of labs, which are asked once a generation.
 type Recorded struct {
-	Workload string `yaml:"workload"`
+	Workload string `yaml:"workload"` // "" for a metric of labs
+	Lab      bool   `yaml:"lab"`
 	Params   Point  `yaml:"params"` // of the workload: these at least, whatever the axes say
 	Metric   string `yaml:"metric"`
 	// Scale makes what was measured what the paper calls so: 0.5 of a round trip is a way.
@@ -98,6 +99,7 @@ type Claim struct {
 	Text   string  `yaml:"text"` // in nettoll's words
 	Note   string  `yaml:"note"`
 	Expect string  `yaml:"expect"` // why it cannot be expected to hold here
+	Plot   string  `yaml:"plot"`   // where the paper shows it without numbers; "": it has the figures
 	Each   Space   `yaml:"each"`
 	Ratios []Ratio `yaml:"ratios"`
 }
@@ -314,8 +316,8 @@ func (s *Suite) check() error {
 		if d, ok := measure.LookupMetric(m.Here.Metric); !ok || d.Differs() {
 			return fmt.Errorf("metric %q: %q is not a metric that is compared by ratio", m.Name, m.Here.Metric)
 		}
-		if !(m.Unit > 0) || !(m.Here.Scale > 0) || m.Here.Workload == "" || m.Title == "" {
-			return fmt.Errorf("metric %q: title, unit, and workload and scale here are needed", m.Name)
+		if !(m.Unit > 0) || !(m.Here.Scale > 0) || (m.Here.Workload == "") != m.Here.Lab || m.Title == "" {
+			return fmt.Errorf("metric %q: title, unit, and scale and either workload or lab here are needed", m.Name)
 		}
 		if m.Of != "" && (m.Unit != 1 || !slices.Contains(s.stackNames(), m.Of)) {
 			return fmt.Errorf("metric %q: of %q with unit %g (want a stack, of %s, and unit 1)", m.Name, m.Of, m.Unit, strings.Join(s.stackNames(), ", "))

@@ -12,30 +12,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/nettoll/nettoll/catalogue"
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/measure"
-	"github.com/nettoll/nettoll/network"
-	"github.com/nettoll/nettoll/network/networktest"
-	"github.com/nettoll/nettoll/part"
-	"github.com/nettoll/nettoll/runtime"
-	"github.com/nettoll/nettoll/runtime/netns"
-	"github.com/nettoll/nettoll/workload"
-	"github.com/nettoll/nettoll/workload/http"
-	"github.com/nettoll/nettoll/workload/kv"
-	"github.com/nettoll/nettoll/workload/udprate"
-	"github.com/nettoll/nettoll/workload/udprr"
 )
 
-func parts() experiment.Parts {
-	fake := func(name string, params ...part.Param) network.Network {
-		return networktest.Fake{Description: network.Description{Name: name, Summary: name, Implementation: "kernel", Params: params}}
-	}
-	return experiment.Parts{
-		Networks:  []network.Network{fake("host"), fake("bridge"), fake("nat", part.Switch("hairpin", "")), fake("macvlan")},
-		Runtimes:  []runtime.Runtime{netns.Runtime{}},
-		Workloads: []workload.Workload{udprr.Workload{}, udprate.Workload{}, kv.Workload{}, http.Workload{}},
-	}
-}
+// parts are all there are: a suite must decode with them.
+func parts() experiment.Parts { return catalogue.New().Parts() }
 
 func find(t testing.TB, name string) *Suite {
 	t.Helper()
@@ -76,20 +59,24 @@ func TestSuites(t *testing.T) {
 				t.Errorf("left out: %v", r.Omitted)
 			}
 			run := runOf(r)
-			figures := map[string]int{}
+			figures := map[string]map[metricKey]bool{} // by cell, which two figures may share
 			for _, f := range s.Figures {
 				c := s.cell(&run, f.At)
 				if missing := s.stack(f.At[stackOf]).Missing; (c == nil) != (missing != "") {
 					t.Errorf("%v: measured in %v, and a reason why not: %q", f, c, missing)
 				}
-				if c == nil {
+				m := s.metric(f.At[metricOf]).Here
+				if c == nil || m.Lab {
 					continue
 				}
-				figures[c.ID]++
+				if figures[c.ID] == nil {
+					figures[c.ID] = map[metricKey]bool{}
+				}
+				figures[c.ID][metricKey{m.Metric, m.Scale}] = true
 			}
 			for i := range run.Cells {
 				c := &run.Cells[i]
-				switch n, reason := figures[c.ID], s.Unpublished(c); {
+				switch n, reason := len(figures[c.ID]), s.Unpublished(c); {
 				case c.Twin:
 				case n == 0 && reason == "":
 					t.Errorf("%s has no figure and no reason", c.ID)
@@ -102,8 +89,8 @@ func TestSuites(t *testing.T) {
 			empty := s.Evaluate(run, &measure.Log{}, measure.Analyze(run, &measure.Log{}))
 			for _, c := range append(empty.Checks, empty.Claims...) {
 				for _, p := range c.Parts {
-					if math.IsNaN(p.There) {
-						t.Errorf("%s, %s, %s: a figure is missing", c.ID, p.At, p.Of)
+					if math.IsNaN(p.There) != (c.Plot != "") {
+						t.Errorf("%s, %s, %s: %g in the paper's figures, and a reason why there are none: %q", c.ID, p.At, p.Of, p.There, c.Plot)
 					}
 				}
 			}
@@ -114,6 +101,12 @@ func TestSuites(t *testing.T) {
 			}
 		})
 	}
+}
+
+// metricKey is a metric as it is recorded.
+type metricKey struct {
+	metric string
+	scale  float64
 }
 
 // metricsOf is how many metrics of the paper a cell has.
@@ -425,7 +418,7 @@ func TestCompare(t *testing.T) {
 func TestFind(t *testing.T) {
 	_, err := Find("nobody1999")
 	var unknown *UnknownError
-	if !errors.As(err, &unknown) || err.Error() != `unknown suite "nobody1999" (known: alibaba-eni, ji2019)` {
+	if !errors.As(err, &unknown) || err.Error() != `unknown suite "nobody1999" (known: alibaba-eni, docker-network, ji2019, lezcano2007, seconetbench-single)` {
 		t.Errorf("%v", err)
 	}
 	if _, err := Find("../suite"); err == nil {

@@ -38,7 +38,7 @@ func (r *Result) claims() report.Section {
 		}
 		t.Rows = append(t.Rows, []report.Field{
 			{Text: fmt.Sprintf("%d %s%s", i+1, c.Title, star)},
-			finding(c.There, c.Parts, func(p Part) measure.Finding { return p.Finding }),
+			c.there(),
 			finding(c.Here.Finding, c.Parts, func(p Part) measure.Finding { return p.Answer.Finding }),
 			{Text: r.longer(c)},
 		})
@@ -56,19 +56,35 @@ func (r *Result) claims() report.Section {
 func (r *Result) summary() string {
 	there, here := map[measure.Finding]int{}, map[measure.Finding]int{}
 	var lost []string
+	plots := 0
 	for i, c := range r.Claims {
+		if c.Plot != "" {
+			plots++
+		}
 		there[c.There]++
 		here[c.Here.Finding]++
 		if c.There == measure.Holds && c.Here.Finding == measure.DoesNotHold {
 			lost = append(lost, strconv.Itoa(i+1))
 		}
 	}
-	text := fmt.Sprintf("Of %d claims %d hold in the paper's own figures. Here %d hold, %d do not, and of %d it cannot be told.",
-		len(r.Claims), there[measure.Holds], here[measure.Holds], here[measure.DoesNotHold], here[measure.CannotTell])
+	of := "in the paper's own figures"
+	if plots > 0 {
+		of += fmt.Sprintf(", and %d are said or drawn without figures", plots)
+	}
+	text := fmt.Sprintf("Of %d claims %d hold %s. Here %d hold, %d do not, and of %d it cannot be told.",
+		len(r.Claims), there[measure.Holds], of, here[measure.Holds], here[measure.DoesNotHold], here[measure.CannotTell])
 	if len(lost) > 0 {
 		text += " In its figures but not here: " + strings.Join(lost, ", ") + "."
 	}
 	return text
+}
+
+// there says what became of a claim in the paper's own figures.
+func (c Judged) there() report.Field {
+	if c.Plot != "" {
+		return report.Field{Text: "no figures", Tone: report.Quiet}
+	}
+	return finding(c.There, c.Parts, func(p Part) measure.Finding { return p.Finding })
 }
 
 // finding says what became of a claim and at how many of its places it holds.
@@ -101,6 +117,9 @@ func (r *Result) longer(c Judged) string {
 		return ""
 	}
 	if measured := slices.ContainsFunc(c.Parts, func(p Part) bool { return p.Missing == "" }); !measured {
+		if why := c.Parts[0].Missing; !strings.HasSuffix(why, notMeasured) { // what was not, is long, and in the places
+			return why
+		}
 		return notMeasured
 	}
 	if missing := slices.ContainsFunc(c.Parts, func(p Part) bool { return p.Missing != "" }); missing && math.IsNaN(c.Here.Longer) {
@@ -270,6 +289,9 @@ func (r *Result) oneByOne() report.Section {
 		if c.Note != "" {
 			text += " " + c.Note
 		}
+		if c.Plot != "" {
+			text += " The paper has no figures of it: " + c.Plot + "."
+		}
 		if c.Said != "" {
 			text += " (" + strings.ToUpper(c.Said[:1]) + c.Said[1:] + ".)"
 		}
@@ -302,6 +324,9 @@ func (r *Result) part(p Part) []report.Field {
 	row := []report.Field{{Text: p.At}, {Text: fixed(p.There, 3)}, brief(p.Finding), {}, {}, {}, brief(p.Answer.Finding), {}}
 	if p.At == "" {
 		row[0].Text = p.Of
+	}
+	if math.IsNaN(p.There) {
+		row[2] = report.Field{}
 	}
 	if p.Missing != "" {
 		row[7] = report.Field{Text: p.Missing, Tone: report.Doubt}

@@ -1,0 +1,142 @@
+package suite
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/nettoll/nettoll/measure"
+)
+
+// Every claim holds on data that are as it says, and does not on data that are not: one that could not fail would say nothing.
+func TestClaimsFail(t *testing.T) {
+	for _, name := range []string{"docker-network", "lezcano2007", "seconetbench-single"} {
+		t.Run(name, func(t *testing.T) {
+			s := find(t, name)
+			run := runOf(resolve(t, s))
+			even := s.even(run, nil)
+			analysis := measure.Analyze(run, even)
+			tried := 0
+			for _, c := range s.Claims {
+				one := *s
+				one.Claims = []Claim{c}
+				i := 0
+				for _, at := range c.Each.cross(s.coordinates()) {
+					for _, r := range c.Ratios {
+						of := at.with(r.Over[0])
+						cell := s.cell(&run, of)
+						before := one.Evaluate(run, even, analysis).Claims[0].Parts[i]
+						if before.Missing != "" {
+							if missing := s.stack(of[stackOf]).Missing; missing == "" {
+								t.Errorf("%s, %s: %s", c.ID, before.At, before.Missing)
+							}
+							i++
+							continue
+						}
+						for want, targets := range targets(before.Bounds) {
+							for _, target := range targets {
+								by := map[string]float64{s.key(of, cell): target / before.Here.Ratio}
+								got := one.Evaluate(run, s.even(run, by), analysis).Claims[0].Parts[i]
+								if got.Answer.Finding != want || math.Abs(got.Here.Ratio/target-1) > 0.01 {
+									t.Errorf("%s, %s, %s is %g (want %g): %s, want %s", c.ID, got.At, got.Of, got.Here.Ratio, target, got.Answer.Finding, want)
+								}
+								tried++
+							}
+						}
+						i++
+					}
+				}
+			}
+			if tried < 2*len(s.Claims)-2 {
+				t.Errorf("%d questions of %d claims", tried, len(s.Claims))
+			}
+		})
+	}
+}
+
+// targets are ratios within bounds, and beyond each of them.
+func targets(b measure.Bounds) map[measure.Finding][]float64 {
+	switch {
+	case b.Below == 0:
+		return map[measure.Finding][]float64{measure.Holds: {2 * b.Above}, measure.DoesNotHold: {b.Above / 2}}
+	case b.Above == 0:
+		return map[measure.Finding][]float64{measure.Holds: {b.Below / 2}, measure.DoesNotHold: {2 * b.Below}}
+	}
+	return map[measure.Finding][]float64{measure.Holds: {math.Sqrt(b.Above * b.Below)}, measure.DoesNotHold: {b.Above / 2, 2 * b.Below}}
+}
+
+// key is what is recorded at a point.
+func (s *Suite) key(at Point, c *measure.Cell) string {
+	m := s.metric(at[metricOf]).Here
+	if m.Lab {
+		return c.Lab + " " + m.Metric
+	}
+	return c.ID + " " + m.metricName(c)
+}
+
+// even is a run in which everything is 1, but for what is multiplied.
+func (s *Suite) even(run measure.Run, by map[string]float64) *measure.Log {
+	const generations, blocks = 5, 2
+	rnd := rand.New(rand.NewPCG(1, 5))
+	value := func(of, metric string) float64 {
+		x := 1 + 1e-4*rnd.NormFloat64()
+		if f, ok := by[of+" "+metric]; ok {
+			x *= f
+		}
+		return x
+	}
+	log := &measure.Log{}
+	for g := range generations {
+		labs := map[string]map[string]float64{}
+		for i := range run.Cells {
+			c := &run.Cells[i]
+			for _, m := range s.Metrics {
+				if m.Here.Lab {
+					if labs[c.Lab] == nil {
+						labs[c.Lab] = map[string]float64{}
+						log.Labs = append(log.Labs, measure.Lab{Generation: g, Lab: c.Lab, Metrics: labs[c.Lab]})
+					}
+					labs[c.Lab][m.Here.Metric] = value(c.Lab, m.Here.Metric)
+				}
+			}
+			for b := range blocks {
+				metrics := map[string]float64{}
+				for _, m := range s.Metrics {
+					if !m.Here.Lab && m.Here.Workload == c.Workload {
+						metrics[m.Here.metricName(c)] = value(c.ID, m.Here.metricName(c))
+					}
+				}
+				log.Trials = append(log.Trials, measure.Trial{Generation: g, Block: g*blocks + b, Cell: c.ID, Duration: 0.1, Metrics: metrics})
+			}
+		}
+	}
+	return log
+}
+
+// What the sources' own figures say of their claims, and which they have no figures of.
+func TestClaimsOnTheirOwnFigures(t *testing.T) {
+	for name, want := range map[string]string{
+		"lezcano2007":         "10 claims, 10 hold, 0 without figures",
+		"docker-network":      "16 claims, 5 hold, 11 without figures",
+		"seconetbench-single": "16 claims, 1 hold, 15 without figures",
+	} {
+		s := find(t, name)
+		run := runOf(resolve(t, s))
+		hold, without := 0, 0
+		for _, c := range s.Evaluate(run, &measure.Log{}, measure.Analyze(run, &measure.Log{})).Claims {
+			if c.There == measure.Holds {
+				hold++
+			}
+			if c.Plot != "" {
+				without++
+			}
+			if c.Plot == "" && c.There != measure.Holds {
+				t.Logf("%s: %s %s", name, c.ID, c.There)
+			}
+		}
+		if got := fmt.Sprintf("%d claims, %d hold, %d without figures", len(s.Claims), hold, without); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+}
