@@ -109,6 +109,7 @@ func (a *app) complete(root *cobra.Command) {
 func (a *app) flagValues() map[string]cobra.CompletionFunc {
 	values := map[string]cobra.CompletionFunc{
 		"network":            listed(a.networkChoices()),
+		"filter":             listed(a.filterChoices()),
 		"workload":           mixed(a.workloadChoices(), a.ownChoices()),
 		"placement":          listed(words(experiment.Placements())),
 		"affinity":           single(words(experiment.Affinities())),
@@ -153,6 +154,15 @@ func (a *app) networkChoices() []choice {
 	var choices []choice
 	for _, n := range a.catalogue.Networks {
 		d := n.Describe()
+		choices = append(choices, choice{d.Name, d.Summary, d.Params})
+	}
+	return choices
+}
+
+func (a *app) filterChoices() []choice {
+	choices := []choice{{name: "none", summary: "everything passes"}}
+	for _, f := range a.catalogue.Filters {
+		d := f.Describe()
 		choices = append(choices, choice{d.Name, d.Summary, d.Params})
 	}
 	return choices

@@ -22,6 +22,7 @@ import (
 // and explained in one place.
 type experimentFlags struct {
 	networks   []string
+	filters    []string
 	workloads  []string
 	placements []string
 	pairs      string
@@ -36,6 +37,7 @@ type valueFlag struct {
 
 func (f *experimentFlags) register(flags *pflag.FlagSet, a *app) {
 	flags.StringArrayVar(&f.networks, "network", nil, "networks to compare with the baseline, with commas between them; NAME or NAME(parameter=value,…) (known: "+strings.Join(a.networks(), ", ")+")")
+	flags.StringArrayVar(&f.filters, "filter", nil, "filters on each of the networks, with commas between them; none, NAME or NAME(parameter=value,…) (known: "+strings.Join(a.filters(), ", ")+")")
 	flags.StringArrayVar(&f.workloads, "workload", nil, "workload, as NAME or NAME(parameter=value,…), or several at once as mix(NAME*share,NAME(…)*share,…); may be given more than once (known: "+strings.Join(a.workloads(), ", ")+")")
 	flags.StringSliceVar(&f.placements, "placement", nil, "where the two ends of a pair are: same-host, cross-host")
 	flags.StringVar(&f.pairs, "pairs", "", "how many pairs talk at the same time; a list such as 1,10 is measured one by one")
@@ -63,18 +65,24 @@ func (f *experimentFlags) settings(flags *pflag.FlagSet) ([]experiment.Setting, 
 	add := func(flag, path, value string) {
 		list = append(list, experiment.Setting{Flag: "--" + flag, Path: path, Value: value})
 	}
-	if flags.Changed("network") {
+	for _, crossed := range []struct {
+		name  string
+		given []string
+	}{{"network", f.networks}, {"filter", f.filters}} {
+		if !flags.Changed(crossed.name) {
+			continue
+		}
 		var names []string
-		for _, given := range f.networks {
+		for _, given := range crossed.given {
 			for _, one := range part.Split(given) {
-				text, err := flow("network", one)
+				text, err := flow(crossed.name, one)
 				if err != nil {
-					return nil, fmt.Errorf("--network: %w", err)
+					return nil, fmt.Errorf("--%s: %w", crossed.name, err)
 				}
 				names = append(names, text)
 			}
 		}
-		add("network", "factors.network", "["+strings.Join(names, ", ")+"]")
+		add(crossed.name, "factors."+crossed.name, "["+strings.Join(names, ", ")+"]")
 	}
 	if flags.Changed("workload") {
 		var all []string

@@ -30,6 +30,7 @@ what else to measure (nettoll init writes one); flags change single values of it
 directory, nettoll-NAME-TIME where -o names no other, with the report as a page, report.html.`,
 		Example: `  nettoll run
   nettoll run --network bridge --workload 'udp-rr(payload=1024,mode=spin)' --placement same-host --time 20s
+  nettoll run --network routed --filter 'none,nftables(match=map,rules=1000)' --placement same-host
   nettoll run my.yaml --set factors.pairs=[1,10] -o ten-pairs
   nettoll run suite:ji2019                       a published paper, its figures and claims beside what is measured here
   nettoll run --workload 'tcp-stream(driver=iperf3)' --workload tcp-stream    with iperf3, and with nettoll's own engine`,
@@ -64,6 +65,14 @@ func (a *app) networks() []string {
 	var names []string
 	for _, n := range a.catalogue.Networks {
 		names = append(names, n.Describe().Name)
+	}
+	return names
+}
+
+func (a *app) filters() []string {
+	var names []string
+	for _, c := range a.filterChoices() {
+		names = append(names, c.name)
 	}
 	return names
 }
