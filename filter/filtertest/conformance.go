@@ -69,6 +69,7 @@ func Conformance(t *testing.T, s Subject, on []On, variants ...map[string]string
 				}
 				tried++
 				t.Run(c.name(), func(t *testing.T) {
+					t.Parallel() // most of it is waiting for what must not come
 					for _, check := range c.checks() {
 						t.Run(check.name, func(t *testing.T) { report(t, check.run(t)) })
 					}
