@@ -50,7 +50,7 @@ func raise(t *testing.T, given map[string]string) (*networktest.Machine, filter.
 
 // As many fillers as there can be are loaded, and one that is deleted is missed.
 func TestMany(t *testing.T) {
-	for _, rules := range []int{10_000, filter.MaxRules} {
+	for _, rules := range []int{10_000} { // of the most there can be it takes a quarter of a minute: once by hand, with filter.MaxRules
 		t.Run(fmt.Sprint(rules), func(t *testing.T) {
 			m, _, step := raise(t, map[string]string{"rules": fmt.Sprint(rules)})
 			told := m.Kernel.Told()
