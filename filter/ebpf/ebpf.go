@@ -23,8 +23,8 @@ func (Filter) Describe() filter.Description {
 		Summary:        "an eBPF program on tcx, at the host's end of each container's link",
 		Implementation: "ebpf",
 		Params: append(filter.Params(), part.Param{
-			Name: match, Default: allow.Hash, Values: []string{allow.Hash, allow.LPM},
-			Summary: "what a packet is looked up in: a hash of source and sink, or a trie of sources and a hash behind it; in both, where fillers stand means nothing",
+			Name: match, Default: allow.Hash, Values: allow.Ways(),
+			Summary: "what a packet is looked up in: a hash of source and sink; a trie of sources and a hash behind it (in both, where fillers stand means nothing); or a program that compares it with one source after another",
 		}),
 		Fragments: func(part.Params) filter.Fragments { return filter.ByAddress },
 		Steps:     map[string]func() host.Step{Listing{}.Kind(): func() host.Step { return new(Listing) }},
@@ -32,7 +32,7 @@ func (Filter) Describe() filter.Description {
 }
 
 // Refuse returns where it cannot be.
-func (Filter) Refuse(w filter.Where, _ part.Params) string {
+func (Filter) Refuse(w filter.Where, p part.Params) string {
 	switch {
 	case w.Point == network.InContainer:
 		return fmt.Sprintf("on tcx it would stand at the host's links to containers, and under %s there are none (filters nftables and iptables stand inside the container)", w.Network)
@@ -40,6 +40,8 @@ func (Filter) Refuse(w filter.Where, _ part.Params) string {
 		return "what Open vSwitch forwards in userspace does not come by tcx in every datapath (filter ovs decides by OpenFlow)"
 	case w.Translated:
 		return "on tcx packets have not yet the addresses that they are translated to (filter nftables decides behind that)"
+	case p[match] == allow.Program && p.Count(filter.Rules) > allow.MaxCompiled:
+		return fmt.Sprintf("a program of more than %d rules has more instructions than the kernel takes (match=hash and match=lpm have no such limit)", allow.MaxCompiled)
 	}
 	return ""
 }

@@ -1,9 +1,13 @@
 package ebpf
 
 import (
+	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"testing"
+
+	"github.com/cilium/ebpf/link"
 
 	"github.com/nettoll/nettoll/filter"
 	"github.com/nettoll/nettoll/filter/filtertest"
@@ -61,8 +65,12 @@ func subject() filtertest.Subject {
 		},
 		Tampers: []filtertest.Tamper{
 			{Text: "delete a pair of the list", Do: func(k *host.Kernel, s filter.Site) error {
+				if s.Params[match] == allow.Program {
+					return detach(k, s)
+				}
 				return with(k, s, func(p *bpf.Program) error { return deleteFirst(p, "rules4") })
 			}},
+			{Text: "detach the program from a link", Do: detach},
 			{Text: "delete a pair of IPv6", Do: func(k *host.Kernel, s filter.Site) error {
 				return with(k, s, func(p *bpf.Program) error { return deleteFirst(p, "rules6") })
 			}},
@@ -84,6 +92,28 @@ func subject() filtertest.Subject {
 	}
 }
 
+// detach takes the program away from the first link.
+func detach(k *host.Kernel, s filter.Site) error {
+	return with(k, s, func(p *bpf.Program) error {
+		index, err := net.InterfaceByName(s.Containers[0].Link)
+		if err != nil {
+			return err
+		}
+		hooked := new(link.Iterator)
+		defer hooked.Close()
+		for hooked.Next() {
+			info, err := hooked.Link.Info()
+			if err != nil {
+				return err
+			}
+			if info.Program == p.ID && info.TCX() != nil && info.TCX().Ifindex == uint32(index.Index) {
+				return hooked.Link.Detach()
+			}
+		}
+		return errors.Join(hooked.Err(), errors.New("no such link of a program"))
+	})
+}
+
 // deleteFirst deletes the first entry of a map.
 func deleteFirst(p *bpf.Program, name string) error {
 	m := p.Maps[name]
@@ -96,7 +126,7 @@ func deleteFirst(p *bpf.Program, name string) error {
 
 func TestConformance(t *testing.T) {
 	all, few := subject(), subject()
-	few.Tampers = few.Tampers[:1]
+	few.Tampers = []filtertest.Tamper{all.Tampers[0], all.Tampers[3]}
 	on := func(hosts int, networks ...filtertest.On) []filtertest.On {
 		for i := range networks {
 			networks[i].Hosts = hosts
@@ -112,8 +142,9 @@ func TestConformance(t *testing.T) {
 		{all, on(1, redirect), map[string]string{}},
 		{few, on(2, redirect), map[string]string{filter.Stateful: "true"}},
 		{few, on(1, bridged), map[string]string{filter.Stateful: "true"}},
-		{few, on(2, bridged), map[string]string{filter.Fillers: "after"}},
 		{few, on(1, routes), map[string]string{match: allow.LPM}},
+		{few, on(1, redirect), map[string]string{match: allow.Program, filter.Stateful: "true"}},
+		{few, on(2, bridged), map[string]string{match: allow.Program}},
 		{few, on(2, routes), map[string]string{match: allow.LPM, filter.Stateful: "true"}},
 	} {
 		c.params[filter.Rules] = "5"

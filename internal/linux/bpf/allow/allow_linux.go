@@ -1,6 +1,7 @@
 package allow
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -79,11 +80,7 @@ func Add(l List) (remove func() error, err error) {
 
 // load loads the program with maps that hold the list.
 func load(l List) (*ebpf.Collection, error) {
-	v4, err := newEntries[[4]byte](l.Way, l.Rules(false))
-	if err != nil {
-		return nil, err
-	}
-	v6, err := newEntries[[16]byte](l.Way, l.Rules(true))
+	v4, v6, err := l.entries()
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +88,7 @@ func load(l List) (*ebpf.Collection, error) {
 	if err != nil {
 		return nil, err
 	}
-	spec, err := specify(l)
+	spec, err := specify(l, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -121,8 +118,8 @@ func load(l List) (*ebpf.Collection, error) {
 	return loaded, nil
 }
 
-// specify returns the program for a way to look into a list.
-func specify(l List) (*ebpf.CollectionSpec, error) {
+// specify returns the program for a way to look into a list, with its rules and more where they are compiled.
+func specify(l List, more []Rule) (*ebpf.CollectionSpec, error) {
 	spec, err := loadObject()
 	if err != nil {
 		return nil, fmt.Errorf("read the program: %w", err)
@@ -132,7 +129,13 @@ func specify(l List) (*ebpf.CollectionSpec, error) {
 	if l.Stateful {
 		stateful = 1
 	}
-	return spec, errors.Join(spec.Variables[objectVarWay].Set(ways[l.Way]), spec.Variables[objectVarStateful].Set(stateful))
+	if err := errors.Join(spec.Variables[objectVarWay].Set(ways[l.Way]), spec.Variables[objectVarStateful].Set(stateful)); err != nil {
+		return nil, err
+	}
+	if l.Way == Program {
+		err = l.compile(spec, more)
+	}
+	return spec, err
 }
 
 type (
@@ -232,13 +235,9 @@ func Compare(l List) ([]Difference, error) {
 	}
 	defer p.Close()
 	for _, compare := range []func() ([]Difference, error){
+		func() ([]Difference, error) { return compareConstants(p, l) },
 		func() ([]Difference, error) { return compareOwn(p) },
-		func() ([]Difference, error) {
-			return compareRules[[4]byte](p, l.Way, l.Rules(false), objectMapRules4, objectMapSources4)
-		},
-		func() ([]Difference, error) {
-			return compareRules[[16]byte](p, l.Way, l.Rules(true), objectMapRules6, objectMapSources6)
-		},
+		func() ([]Difference, error) { return compareLists(p, l) },
 	} {
 		differences, err := compare()
 		if err != nil {
@@ -249,14 +248,51 @@ func Compare(l List) ([]Difference, error) {
 	return list, nil
 }
 
-func compareRules[A address](p *bpf.Program, way string, rules iter.Seq[Rule], pairs, sources string) ([]Difference, error) {
-	e, err := newEntries[A](way, rules)
+// compareConstants compares what was set before the program was loaded, the digest of compiled rules with it.
+func compareConstants(p *bpf.Program, l List) ([]Difference, error) {
+	spec, err := specify(l, nil)
 	if err != nil {
 		return nil, err
 	}
+	m := p.Maps[constants]
+	if m == nil {
+		return []Difference{{"constants of the program", present, absent}}, nil
+	}
+	want, got := make([]byte, m.ValueSize()), make([]byte, m.ValueSize())
+	for _, v := range spec.Variables {
+		if int(v.Offset)+len(v.Value) <= len(want) {
+			copy(want[v.Offset:], v.Value)
+		}
+	}
+	if err := m.Lookup(uint32(0), got); err != nil {
+		return nil, fmt.Errorf("read map %q: %w", constants, err)
+	}
+	if !bytes.Equal(want, got) {
+		return []Difference{{"rules of the program", fmt.Sprintf("%x", want), fmt.Sprintf("%x", got)}}, nil
+	}
+	return nil, nil
+}
+
+// constants is the name of the map that the loader makes of them.
+const constants = ".rodata"
+
+func compareLists(p *bpf.Program, l List) ([]Difference, error) {
+	v4, v6, err := l.entries()
+	if err != nil {
+		return nil, err
+	}
+	four, err := v4.compare(p, objectMapRules4, objectMapSources4)
+	if err != nil {
+		return nil, err
+	}
+	six, err := v6.compare(p, objectMapRules6, objectMapSources6)
+	return append(four, six...), err
+}
+
+func (e entries[A]) compare(p *bpf.Program, pairs, sources string) ([]Difference, error) {
 	list, err := differ(pairs, p.Maps[pairs], e.pairs, e.ports)
-	if err != nil || way != LPM {
-		return list, err
+	if err != nil {
+		return nil, err
 	}
 	more, err := differ(sources, p.Maps[sources], e.sources, e.numbers)
 	return append(list, more...), err
@@ -302,9 +338,14 @@ func Change(l List, r Rule, allow bool) error {
 	}
 	defer p.Close()
 	if r.Sink.Is6() {
-		return change[[16]byte](p, l, r, allow, objectMapRules6, objectMapSources6)
+		err = change[[16]byte](p, l, r, allow, objectMapRules6, objectMapSources6)
+	} else {
+		err = change[[4]byte](p, l, r, allow, objectMapRules4, objectMapSources4)
 	}
-	return change[[4]byte](p, l, r, allow, objectMapRules4, objectMapSources4)
+	if err != nil || l.Way != Program {
+		return err
+	}
+	return replace(p, l)
 }
 
 func change[A address](p *bpf.Program, l List, r Rule, allow bool, pairs, sources string) error {
@@ -336,10 +377,10 @@ func change[A address](p *bpf.Program, l List, r Rule, allow bool, pairs, source
 	return m.Delete(key)
 }
 
-// numberOf looks the number of a source up, and gives it one where it has none and make says so.
-func numberOf[A address](m *ebpf.Map, source A, make bool) (number uint32, err error) {
+// numberOf looks the number of a source up, and gives it one where it has none and give says so.
+func numberOf[A address](m *ebpf.Map, source A, give bool) (number uint32, err error) {
 	err = m.Lookup(whole(source), &number)
-	if !errors.Is(err, ebpf.ErrKeyNotExist) || !make {
+	if !errors.Is(err, ebpf.ErrKeyNotExist) || !give {
 		return number, err
 	}
 	known, err := all[prefix[A], uint32](m)

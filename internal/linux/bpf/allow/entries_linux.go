@@ -97,6 +97,18 @@ func numbered[A address](number uint32) (to A) {
 	return to
 }
 
+// entries returns what the maps hold. Those of compiled rules hold what was added to them.
+func (l List) entries() (v4 entries[[4]byte], v6 entries[[16]byte], err error) {
+	if l.Way == Program {
+		return v4, v6, nil
+	}
+	if v4, err = newEntries[[4]byte](l.Way, l.Rules(false)); err != nil {
+		return v4, v6, err
+	}
+	v6, err = newEntries[[16]byte](l.Way, l.Rules(true))
+	return v4, v6, err
+}
+
 // newEntries returns what the maps of a family hold for rules.
 func newEntries[A address](way string, rules iter.Seq[Rule]) (e entries[A], err error) {
 	known := map[pair[A]]int{}

@@ -25,6 +25,7 @@ const (
 	objectMapSources4       = "sources4"
 	objectMapSources6       = "sources6"
 	objectProgNettollFilter = "nettoll_filter"
+	objectVarDigest         = "digest"
 	objectVarStateful       = "stateful"
 	objectVarWay            = "way"
 )
@@ -92,6 +93,7 @@ type objectMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type objectVariableSpecs struct {
+	Digest   *ebpf.VariableSpec `ebpf:"digest"`
 	Stateful *ebpf.VariableSpec `ebpf:"stateful"`
 	Way      *ebpf.VariableSpec `ebpf:"way"`
 }
@@ -143,6 +145,7 @@ func (m *objectMaps) Close() error {
 //
 // It can be passed to loadObjectObjects or ebpf.CollectionSpec.LoadAndAssign.
 type objectVariables struct {
+	Digest   *ebpf.Variable `ebpf:"digest"`
 	Stateful *ebpf.Variable `ebpf:"stateful"`
 	Way      *ebpf.Variable `ebpf:"way"`
 }

@@ -1,0 +1,278 @@
+package allow
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"net/netip"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/link"
+
+	"github.com/nettoll/nettoll/internal/linux/bpf"
+)
+
+// Rules that are compiled make a tree of decisions with a field of the packet at each level: the source, the sink of that source, the ports of that pair. What is at one level
+// is compared one after another, in the order of the rules, so a packet of a late rule is compared with the sources of all before it; behind a field that is equal there is no way back,
+// as nothing else of the list is there. The words of IPv6 addresses that differ most come first.
+//
+// The shape is the verifier's, too. It keeps the other side of every branch until it gets there, 8192 of them at most (kernel/bpf/verifier.c, BPF_COMPLEXITY_LIMIT_JMP_SEQ); here
+// the inside of each branch ends, and one is kept for each level.
+
+// The names of the functions of allow.c that are replaced, and what they return.
+const (
+	function4 = "match4"
+	function6 = "match6"
+
+	none, pairOnly, pairAndPort = 0, 1, 2
+)
+
+// leaf is a rule as fields of a packet.
+type leaf struct {
+	fields []uint64
+	ports  portRange
+}
+
+// leaf4 reads a rule as match4 gets it: R1 is the source and R2 the sink.
+func leaf4(r Rule) leaf {
+	source, sink := r.Source.As4(), r.Sink.As4()
+	return leaf{[]uint64{uint64(binary.NativeEndian.Uint32(source[:])), uint64(binary.NativeEndian.Uint32(sink[:]))}, portRange{r.First, r.Last}}
+}
+
+// leaf6 reads a rule as match6 loads it.
+func leaf6(r Rule) leaf {
+	source, sink := r.Source.As16(), r.Sink.As16()
+	word := binary.NativeEndian.Uint64
+	return leaf{[]uint64{word(source[8:]), word(source[:8]), word(sink[8:]), word(sink[:8])}, portRange{r.First, r.Last}}
+}
+
+// A shape is where a function has the fields of a packet.
+type shape struct {
+	fields []asm.Register
+	port   asm.Register
+	wide   bool // fields have 64 bits
+}
+
+func shape4() shape { return shape{fields: []asm.Register{asm.R1, asm.R2}, port: asm.R3} }
+
+func shape6() shape {
+	return shape{fields: []asm.Register{asm.R7, asm.R6, asm.R9, asm.R8}, port: asm.R2, wide: true}
+}
+
+// prologue6 loads the fields of the pair that R1 is the address of.
+func prologue6() asm.Instructions {
+	return append(append(asm.Instructions{skip(asm.JNE.Imm(asm.R1, 0, ""), 2)}, answer(none)...),
+		asm.LoadMem(asm.R6, asm.R1, 0, asm.DWord),
+		asm.LoadMem(asm.R7, asm.R1, 8, asm.DWord),
+		asm.LoadMem(asm.R8, asm.R1, 16, asm.DWord),
+		asm.LoadMem(asm.R9, asm.R1, 24, asm.DWord),
+	)
+}
+
+// skip makes a jump pass over so many instructions of 8 bytes.
+func skip(jump asm.Instruction, over int) asm.Instruction {
+	jump.Offset = int16(over)
+	return jump
+}
+
+// answer returns from a function.
+func answer(found int32) asm.Instructions {
+	return asm.Instructions{asm.Mov.Imm(asm.R0, found), asm.Return()}
+}
+
+// errLong says that a source has too much behind it for a jump to pass over.
+var errLong = errors.New("more rules of one source than a jump of a program passes over (hint: match=hash)")
+
+// tree writes the decisions of some rules from a level on: all fields before are equal.
+func (s shape) tree(rules []leaf, level int) (list asm.Instructions, size int, err error) {
+	if level == len(s.fields) {
+		list = s.ports(rules)
+		return list, len(list), nil
+	}
+	var order []uint64
+	groups := map[uint64][]leaf{}
+	for _, r := range rules {
+		field := r.fields[level]
+		if _, ok := groups[field]; !ok {
+			order = append(order, field)
+		}
+		groups[field] = append(groups[field], r)
+	}
+	for _, field := range order {
+		inside, n, err := s.tree(groups[field], level+1)
+		if err != nil {
+			return nil, 0, err
+		}
+		if n > math.MaxInt16 {
+			return nil, 0, errLong
+		}
+		if s.wide {
+			list = append(list, asm.LoadImm(asm.R3, int64(field), asm.DWord), skip(asm.JNE.Reg(s.fields[level], asm.R3, ""), n))
+			size += 3
+		} else {
+			list = append(list, skip(asm.JNE.Imm32(s.fields[level], int32(field), ""), n))
+			size++
+		}
+		list = append(list, inside...)
+		size += n
+	}
+	return append(list, answer(none)...), size + 2, nil
+}
+
+// ports writes the decisions of a pair.
+func (s shape) ports(rules []leaf) (list asm.Instructions) {
+	for _, r := range rules {
+		if r.ports.First == r.ports.Last {
+			list = append(list, skip(asm.JNE.Imm32(s.port, int32(r.ports.First), ""), 2))
+		} else {
+			list = append(list,
+				asm.Mov.Reg32(asm.R4, s.port),
+				asm.Sub.Imm32(asm.R4, int32(r.ports.First)),
+				skip(asm.JGT.Imm32(asm.R4, int32(r.ports.Last-r.ports.First), ""), 2), // below the first it is large: no sign
+			)
+		}
+		list = append(list, answer(pairAndPort)...)
+	}
+	return append(list, answer(pairOnly)...)
+}
+
+// compile puts the rules of a list, and more, in the place of the functions that stand for them.
+func (l List) compile(spec *ebpf.CollectionSpec, more []Rule) error {
+	var text []byte // all rules
+	var functions [2]asm.Instructions
+	for i, v6 := range []bool{false, true} {
+		var leaves []leaf
+		add := func(r Rule) {
+			of := leaf4
+			if v6 {
+				of = leaf6
+			}
+			one := of(r)
+			leaves = append(leaves, one)
+			for _, f := range one.fields {
+				text = binary.BigEndian.AppendUint64(text, f)
+			}
+			text = binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(text, one.ports.First), one.ports.Last)
+		}
+		for _, r := range more { // first, as they are few
+			if r.Sink.Is6() == v6 {
+				add(r)
+			}
+		}
+		for r := range l.Rules(v6) {
+			add(r)
+		}
+		s, prologue := shape4(), asm.Instructions{}
+		if v6 {
+			s, prologue = shape6(), prologue6()
+		}
+		tree, _, err := s.tree(leaves, 0)
+		if err != nil {
+			return fmt.Errorf("compile the list: %w", err)
+		}
+		functions[i] = append(prologue, tree...)
+	}
+	p := spec.Programs[objectProgNettollFilter]
+	for i, name := range []string{function4, function6} {
+		var err error
+		if p.Instructions, err = substitute(p.Instructions, name, functions[i]); err != nil {
+			return fmt.Errorf("compile the list: %w", err)
+		}
+	}
+	digest := sha256.Sum256(text)
+	return spec.Variables[objectVarDigest].Set([16]byte(digest[:]))
+}
+
+// substitute puts instructions in the place of those of a function.
+func substitute(list asm.Instructions, name string, instead asm.Instructions) (asm.Instructions, error) {
+	first := -1
+	for i := range list {
+		if list[i].Symbol() == name {
+			first = i
+			break
+		}
+	}
+	if first < 0 {
+		return nil, fmt.Errorf("the program has no function %q", name)
+	}
+	behind := first + 1
+	for behind < len(list) && list[behind].Symbol() == "" {
+		behind++
+	}
+	// The types of the function, and its name, are with its first instruction.
+	instead[0] = instead[0].WithMetadata(list[first].Metadata)
+	all := make(asm.Instructions, 0, first+len(instead)+len(list)-behind)
+	return append(append(append(all, list[:first]...), instead...), list[behind:]...), nil
+}
+
+// replace compiles a list with what was added to it, and puts it in the place of the program at all links. Its flows and counters go on.
+func replace(p *bpf.Program, l List) error {
+	more4, err := added[[4]byte](p.Maps[objectMapRules4])
+	if err != nil {
+		return err
+	}
+	more6, err := added[[16]byte](p.Maps[objectMapRules6])
+	if err != nil {
+		return err
+	}
+	spec, err := specify(l, append(more4, more6...))
+	if err != nil {
+		return err
+	}
+	same := map[string]*ebpf.Map{}
+	for name, m := range p.Maps {
+		if name != constants && spec.Maps[name] != nil {
+			same[name] = m
+			spec.Maps[name].MaxEntries = m.MaxEntries()
+		}
+	}
+	loaded, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: same})
+	if err != nil {
+		return bpf.Explain("load the changed program", bpf.TCXIngress, err)
+	}
+	defer loaded.Close() // the links hold it
+	hooked := new(link.Iterator)
+	defer hooked.Close()
+	for hooked.Next() {
+		info, err := hooked.Link.Info()
+		if err != nil {
+			return fmt.Errorf("read links of programs: %w", err)
+		}
+		if info.Program != p.ID {
+			continue
+		}
+		if err := hooked.Link.Update(loaded.Programs[objectProgNettollFilter]); err != nil {
+			return fmt.Errorf("put a changed program in the place of program %d: %w", p.ID, err)
+		}
+	}
+	return hooked.Err()
+}
+
+// added are the rules that were added to those that are compiled.
+func added[A address](m *ebpf.Map) (list []Rule, err error) {
+	entries, err := all[pair[A], ports](m)
+	if err != nil {
+		return nil, fmt.Errorf("read added rules: %w", err)
+	}
+	for k, v := range entries {
+		source, _ := netip.AddrFromSlice(bytesOf(k.Source))
+		sink, _ := netip.AddrFromSlice(bytesOf(k.Sink))
+		for _, r := range v.Range[:v.N] {
+			list = append(list, Rule{source, sink, r.First, r.Last})
+		}
+	}
+	return list, nil
+}
+
+func bytesOf[A address](a A) []byte {
+	switch a := any(a).(type) {
+	case [4]byte:
+		return a[:]
+	case [16]byte:
+		return a[:]
+	}
+	return nil
+}
