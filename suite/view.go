@@ -117,8 +117,8 @@ func (r *Result) longer(c Judged) string {
 		return ""
 	}
 	if measured := slices.ContainsFunc(c.Parts, func(p Part) bool { return p.Missing == "" }); !measured {
-		if why := c.Parts[0].Missing; !strings.HasSuffix(why, notMeasured) { // what was not, is long, and in the places
-			return why
+		if !strings.HasSuffix(c.Parts[0].Missing, notMeasured) {
+			return "no estimate" // and why, one by one
 		}
 		return notMeasured
 	}
