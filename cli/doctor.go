@@ -364,7 +364,7 @@ func (t *tries) filter(ctx context.Context, d *diagnosed, s control.Sample, f fi
 		if x, ok := n.(network.Translator); ok {
 			w.Translated = x.Translates(1, params)
 		}
-		what := "under " + nd.Name
+		what := under + nd.Name
 		if reason := f.Refuse(w, ofFilter); reason != "" {
 			d.Tried = append(d.Tried, &attempt{What: what, LeftOut: reason})
 			continue
@@ -509,6 +509,9 @@ const (
 	notKnown = "?"
 )
 
+// under stands before the network that a filter was tried with.
+const under = "under "
+
 // mark is what stands before a part.
 func (p *diagnosed) mark() string {
 	switch {
@@ -537,11 +540,16 @@ func (p *diagnosed) by() string {
 
 // summary is what of a part works, in a few words.
 func (p *diagnosed) summary() string {
-	var works, fails, out []string
+	var works, fails, out, bys []string
+	differ := p.by() == ""
+	by := map[string][]string{}
 	for _, t := range p.Tried {
 		switch {
-		case t.Works && t.By != "" && p.by() == "":
-			works = append(works, t.What+": "+t.By)
+		case t.Works && t.By != "" && differ:
+			if by[t.By] == nil {
+				bys = append(bys, t.By)
+			}
+			by[t.By] = append(by[t.By], t.What)
 		case t.Works:
 			works = append(works, t.What)
 		case t.LeftOut != "":
@@ -550,16 +558,31 @@ func (p *diagnosed) summary() string {
 			fails = append(fails, t.What)
 		}
 	}
-	said := []string{strings.Join(works, ", ")}
-	if len(works) == 0 {
+	var said []string
+	for _, who := range bys {
+		said = append(said, who+": "+ways(by[who]))
+	}
+	if len(works) > 0 {
+		said = append(said, ways(works))
+	}
+	if said == nil {
 		said = []string{"does not work"}
 	} else if len(fails) > 0 {
-		said = append(said, "not "+strings.Join(fails, ", "))
+		said = append(said, "not "+ways(fails))
 	}
 	if len(out) > 0 {
-		said = append(said, "left out: "+strings.Join(out, ", "))
+		said = append(said, "left out: "+ways(out))
 	}
 	return strings.Join(said, "; ")
+}
+
+// ways lists what was tried: "under bridge, routed" where each is under a network.
+func ways(list []string) string {
+	text := strings.Join(list, ", ")
+	if !strings.HasPrefix(text, under) {
+		return text
+	}
+	return under + strings.ReplaceAll(strings.TrimPrefix(text, under), ", "+under, ", ")
 }
 
 // page is text that is written at once.
@@ -587,7 +610,8 @@ func (t *attempt) why() string {
 // problems says why parts do not work, each reason once.
 func (p *page) problems(parts []*diagnosed) {
 	var reasons []string
-	whose, ways := map[string][]string{}, map[string]int{}
+	whose, times := map[string][]string{}, map[string]int{}
+	out := map[string][]string{} // of reasons why a filter is left out: where
 	tried := 0
 	for _, part := range parts {
 		for _, t := range part.Tried {
@@ -599,10 +623,19 @@ func (p *page) problems(parts []*diagnosed) {
 				continue
 			}
 			who := part.Kind + " " + part.Name
-			if slices.ContainsFunc(part.Tried, func(o *attempt) bool { return o.why() != why && (o.LeftOut == "" || t.LeftOut != "") }) {
+			if n, ok := strings.CutPrefix(t.What, under); ok && t.LeftOut != "" { // the same reason under several networks
+				why = strings.NewReplacer("network "+n+" ", "it ", under+n+" ", "under it ").Replace(why)
+				out[who+why] = append(out[who+why], t.What)
+				if len(out[who+why]) > 1 {
+					last := len(whose[why]) - 1
+					whose[why][last] = who + ", " + ways(out[who+why])
+					continue
+				}
+			}
+			if slices.ContainsFunc(part.Tried, func(o *attempt) bool { return o.why() != t.why() && (o.LeftOut == "" || t.LeftOut != "") }) {
 				who += ", " + t.What
 			}
-			if ways[why]++; ways[why] == 1 {
+			if times[why]++; times[why] == 1 {
 				reasons = append(reasons, why)
 			}
 			if !slices.Contains(whose[why], who) {
@@ -613,7 +646,7 @@ func (p *page) problems(parts []*diagnosed) {
 	for _, why := range reasons {
 		who := whose[why]
 		switch n := len(who); {
-		case ways[why] == tried && n > 1:
+		case times[why] == tried && n > 1:
 			who = []string{"all of them"}
 		case n > 3:
 			who = append(slices.Clone(who[:2]), fmt.Sprintf("%d more", n-2))

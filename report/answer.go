@@ -27,8 +27,10 @@ func (v *view) where(g *group) string {
 	return strings.Join(list, ", ")
 }
 
-// mostSentences is how many comparisons get a sentence of their own.
-const mostSentences = 6
+const (
+	mostSentences = 6  // how many comparisons get a sentence of their own
+	mostStacks    = 12 // how many stacks do; of more, those with the same parts share one
+)
 
 // answer writes what the stacks cost.
 func (v *view) answer() {
@@ -173,10 +175,17 @@ func (g *group) added(r *measure.Row) (string, bool) {
 	return number(math.Abs(d), r.Unit), true
 }
 
-// summary says in a sentence for each stack in how many comparisons it differs.
+// summary says in a sentence for each stack, or for those of the same parts, in how many comparisons it differs.
 func (v *view) summary() []string {
+	stacks := map[string]bool{}
+	for _, g := range v.groups {
+		for _, c := range g.compared() {
+			stacks[name(c)] = true
+		}
+	}
 	type tally struct {
 		verdicts map[measure.Verdict]int
+		stacks   map[string]bool
 		lo, hi   map[string]*measure.Row // by primary metric: the rows with the smallest and the largest ratio that differ
 		order    []string
 		n        int
@@ -186,13 +195,17 @@ func (v *view) summary() []string {
 	for _, g := range v.groups {
 		for _, c := range g.compared() {
 			who := name(c)
+			if len(stacks) > mostStacks {
+				who = partsOf(who)
+			}
 			t := all[who]
 			if t == nil {
-				t = &tally{verdicts: map[measure.Verdict]int{}, lo: map[string]*measure.Row{}, hi: map[string]*measure.Row{}}
+				t = &tally{verdicts: map[measure.Verdict]int{}, stacks: map[string]bool{}, lo: map[string]*measure.Row{}, hi: map[string]*measure.Row{}}
 				all[who] = t
 				names = append(names, who)
 			}
 			t.n++
+			t.stacks[name(c)] = true
 			r := g.row(c, g.primary.Name)
 			if r == nil {
 				t.verdicts[measure.NotPrecise]++
@@ -232,6 +245,9 @@ func (v *view) summary() []string {
 			if n := t.verdicts[w.verdict]; n > 0 {
 				said = append(said, fmt.Sprintf(w.text, n))
 			}
+		}
+		if n := len(t.stacks); n > 1 {
+			who += fmt.Sprintf(" (%d variants)", n)
 		}
 		text := fmt.Sprintf("%s: %s of %s", who, strings.Join(said, ", "), count(t.n, "comparison", "comparisons"))
 		var ranges []string

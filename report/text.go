@@ -309,9 +309,7 @@ func (v *view) implementations(g *group) {
 }
 
 func (g *group) implementationTexts() []string {
-	var texts []string
-	names := map[string][]string{} // of the stacks of which a text is true
-	for _, c := range g.cells {
+	said := func(c *measure.Cell) string {
 		var list []string
 		for _, kind := range slices.Sorted(maps.Keys(c.Implementation)) {
 			if by := c.Implementation[kind]; by != "kernel" {
@@ -319,19 +317,45 @@ func (g *group) implementationTexts() []string {
 			}
 		}
 		if c.Enforced != "" {
-			list = append(list, "filter enforced "+printable(c.Enforced))
+			at := "enforced " + printable(c.Enforced)
+			if n := len(list); n == 0 || !strings.HasPrefix(list[n-1], "filter by ") {
+				at = "filter " + at
+			}
+			list = append(list, at)
 		}
-		text := strings.Join(list, ", ")
+		return strings.Join(list, ", ")
+	}
+	var texts []string
+	cells := map[string][]*measure.Cell{} // of which a text is true
+	for _, c := range g.cells {
+		text := said(c)
 		if text == "" {
 			continue
 		}
-		if names[text] == nil {
+		if cells[text] == nil {
 			texts = append(texts, text)
 		}
-		names[text] = append(names[text], name(c))
+		cells[text] = append(cells[text], c)
 	}
 	for i, text := range texts {
-		texts[i] = strings.Join(names[text], ", ") + ": " + text
+		alike := map[string]int{}
+		for _, c := range cells[text] {
+			alike[partsOf(name(c))]++
+		}
+		var names []string
+		for _, c := range cells[text] {
+			who := name(c)
+			// What is true of all stacks of the same parts is said once.
+			all := partsOf(who)
+			others := slices.ContainsFunc(g.cells, func(o *measure.Cell) bool { return partsOf(name(o)) == all && said(o) != text })
+			if alike[all] > 1 && !others {
+				who = all
+			}
+			if !slices.Contains(names, who) {
+				names = append(names, who)
+			}
+		}
+		texts[i] = strings.Join(names, ", ") + ": " + text
 	}
 	return texts
 }

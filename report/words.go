@@ -253,6 +253,23 @@ func name(c *measure.Cell) string {
 	return printable(stack)
 }
 
+// partsOf is a name without the parameters of its parts: "routed+nftables" of "routed+nftables(rules=100,match=set)".
+func partsOf(name string) string {
+	var b strings.Builder
+	depth := 0
+	for _, r := range name {
+		switch {
+		case r == '(':
+			depth++
+		case r == ')' && depth > 0:
+			depth--
+		case depth == 0:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
 // params lists the parameters of a workload: "payload 64, mode wait".
 func params(c *measure.Cell) []string {
 	keys := make([]string, 0, len(c.Params))
