@@ -14,6 +14,7 @@ import (
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux/bpf"
 	"github.com/nettoll/nettoll/internal/linux/bpf/allow"
+	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/network/bridge"
 	networkebpf "github.com/nettoll/nettoll/network/ebpf"
 	"github.com/nettoll/nettoll/network/routed"
@@ -141,8 +142,7 @@ func TestConformance(t *testing.T) {
 	}{
 		{all, on(1, redirect), map[string]string{}},
 		{few, on(2, redirect), map[string]string{filter.Stateful: "true"}},
-		{few, on(1, bridged), map[string]string{filter.Stateful: "true"}},
-		{few, on(1, routes), map[string]string{match: allow.LPM}},
+		{few, on(1, bridged), map[string]string{match: allow.LPM}},
 		{few, on(1, redirect), map[string]string{match: allow.Program, filter.Stateful: "true"}},
 		{few, on(2, bridged), map[string]string{match: allow.Program}},
 		{few, on(2, routes), map[string]string{match: allow.LPM, filter.Stateful: "true"}},
@@ -152,5 +152,31 @@ func TestConformance(t *testing.T) {
 			t.Parallel()
 			filtertest.Conformance(t, c.subject, c.on, c.params)
 		})
+	}
+}
+
+// Where it cannot be it says so before anything is built.
+func TestRefuse(t *testing.T) {
+	for _, c := range []struct {
+		where  filter.Where
+		params map[string]string
+		want   string
+	}{
+		{filter.Where{Network: "ebpf", Point: network.AtTCX, Hosts: 2}, nil, ""},
+		{filter.Where{Network: "nat", Point: network.AtForward, Hosts: 1}, nil, ""},
+		{filter.Where{Network: "nat", Point: network.AtForward, Hosts: 2, Translated: true}, nil, "have not yet the addresses"},
+		{filter.Where{Network: "macvlan", Point: network.InContainer, Hosts: 1}, nil, "under macvlan there are none"},
+		{filter.Where{Network: "ovs", Point: network.AtOpenFlow, Hosts: 1}, nil, "filter ovs"},
+		{filter.Where{Network: "bridge", Point: network.AtBridge, Hosts: 1}, map[string]string{match: allow.Program, filter.Rules: "10000"}, ""},
+		{filter.Where{Network: "bridge", Point: network.AtBridge, Hosts: 1}, map[string]string{match: allow.Program, filter.Rules: "10001"}, "match=hash"},
+		{filter.Where{Network: "bridge", Point: network.AtBridge, Hosts: 1}, map[string]string{match: allow.LPM, filter.Rules: "100000"}, ""},
+	} {
+		params, err := Filter{}.Describe().Params.Resolve("filter ebpf", c.params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := (Filter{}).Refuse(c.where, params); !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
+			t.Errorf("%+v with %v: refused because %q, want %q in it", c.where, c.params, got, c.want)
+		}
 	}
 }
