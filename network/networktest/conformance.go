@@ -37,6 +37,7 @@ func Conformance(t *testing.T, n network.Network, variants ...map[string]string)
 		t.Run(d.Params.Short(d.Name, params), func(t *testing.T) {
 			for _, c := range checks(seen) {
 				t.Run(c.name, func(t *testing.T) {
+					t.Parallel() // with those of the same variant: each has namespaces of its own, and most of it is waiting
 					if err := c.run(t, variant{n, params}); errors.Is(err, errors.ErrUnsupported) {
 						testnet.Skip(t, err)
 					} else if err != nil {
