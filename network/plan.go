@@ -40,10 +40,16 @@ func Base(lab Lab, h Host) []host.Step {
 
 // Forwarding returns the steps that make a host a router. They come before any variable below net.ipv4.conf: turning it on sets those back
 // (Documentation/networking/ip-sysctl.rst, ip_forward).
-func Forwarding() []host.Step {
+func Forwarding() []host.Step { return forwarding("1") }
+
+// NoForwarding returns the steps for a host that is none. A new namespace has what the machine has, and one that runs containers already forwards
+// (net/ipv4/devinet.c, devinet_init_net; Documentation/admin-guide/sysctl/net.rst, devconf_inherit_init_net): containers would have a way past a filter at their bridge, by their gateway.
+func NoForwarding() []host.Step { return forwarding("0") }
+
+func forwarding(value string) []host.Step {
 	return []host.Step{
-		host.Sysctl{Key: "net.ipv4.ip_forward", Value: "1"},
-		host.Sysctl{Key: "net.ipv6.conf.all.forwarding", Value: "1"},
+		host.Sysctl{Key: "net.ipv4.ip_forward", Value: value},
+		host.Sysctl{Key: "net.ipv6.conf.all.forwarding", Value: value},
 	}
 }
 

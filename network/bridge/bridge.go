@@ -41,6 +41,8 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 		steps := network.Base(lab, h)
 		if len(lab.Hosts) > 1 {
 			steps = append(steps, network.Forwarding()...)
+		} else {
+			steps = append(steps, network.NoForwarding()...)
 		}
 		bridged, theirs, err := network.Bridged(lab, h, len(lab.Hosts) > 1)
 		if err != nil {

@@ -55,6 +55,19 @@ func TestPlan(t *testing.T) {
 	}
 }
 
+// On one host there is no way past the bridge: the host forwards nothing, whatever the machine does.
+func TestForwardsNothing(t *testing.T) {
+	plans, _, err := bridge.Network{}.Build(networktest.Lab(1, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"sysctl net.ipv4.ip_forward=0\n", "sysctl net.ipv6.conf.all.forwarding=0\n"} {
+		if text := plans[0].String(); !strings.Contains(text, want) {
+			t.Errorf("plan of the only host without %q:\n%s", want, text)
+		}
+	}
+}
+
 func TestLimits(t *testing.T) {
 	long, many := networktest.Lab(1, 1), networktest.Lab(1, 512)
 	long.Hosts[0].Containers[0].Name = "a-long-name-of-c"
