@@ -73,6 +73,14 @@ func (l *lab) died(ctx context.Context) string {
 	return ""
 }
 
+// perished is [lab.died] where a proof has failed, and "" where it has held.
+func (l *lab) perished(ctx context.Context, held bool) string {
+	if held || ctx.Err() != nil {
+		return ""
+	}
+	return l.died(ctx)
+}
+
 // broken finds the labs in which a program died during the block, and why. Their trials of the block have failed.
 func (s *scheduler) broken(ctx context.Context, g *generation, trials []trial) map[int]string {
 	broken := map[int]string{}
@@ -107,7 +115,7 @@ func (s *scheduler) rebuild(ctx context.Context, g *generation, broken map[int]s
 			}
 			err := s.configure.again(ctx, l)
 			if err == nil {
-				s.records.warn(measure.Warning{Lab: l.ID, Text: reason + "\nthe lab was built once more, and its trials of the block do not count"})
+				s.records.warn(measure.Warning{Lab: l.ID, Text: reason + "\nthe lab was built once more; trials of the block in which that happened do not count"})
 				continue
 			}
 			reason = fmt.Sprintf("%s; building the lab once more failed: %v", reason, err)

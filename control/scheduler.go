@@ -294,7 +294,7 @@ func (s *scheduler) generation(ctx context.Context, number, blocks int, must boo
 		s.records.fact("setup_time", time.Duration(clock.Now()-began).Seconds())
 	}
 	s.told(g)
-	if err := s.prove(ctx, g, "before"); err != nil {
+	if err := s.prove(ctx, g, beforeBlocks); err != nil {
 		return err
 	}
 	for range blocks {
@@ -312,7 +312,7 @@ func (s *scheduler) generation(ctx context.Context, number, blocks int, must boo
 	if ctx.Err() != nil {
 		return s.records.flush(true)
 	}
-	if err := s.prove(ctx, g, "after"); err != nil {
+	if err := s.prove(ctx, g, afterBlocks); err != nil {
 		return err
 	}
 	if err := s.logs(ctx, g); err != nil {
@@ -354,7 +354,13 @@ func (s *scheduler) granted(ctx context.Context, g *generation) error {
 	return nil
 }
 
-// prove probes every lab. A lab whose allowed pairs cannot talk is not measured.
+// When labs are proven.
+const (
+	beforeBlocks = "before"
+	afterBlocks  = "after"
+)
+
+// prove probes every lab. A lab whose allowed pairs cannot talk is not measured, unless a program of its died: then it is built once more.
 func (s *scheduler) prove(ctx context.Context, g *generation, when string) error {
 	labs, held := 0, 0
 	for i, l := range g.labs {
@@ -364,6 +370,19 @@ func (s *scheduler) prove(ctx context.Context, g *generation, when string) error
 		p, f := l.prove(ctx, s.experiment.Tune.MTU)
 		if f != nil && ctx.Err() == nil {
 			if err := s.mend(ctx, g, f); err != nil {
+				return err
+			}
+			if g.labs[i] == nil {
+				continue
+			}
+			p, _ = l.prove(ctx, s.experiment.Tune.MTU)
+		}
+		if reason := l.perished(ctx, p.OK); reason != "" { // no evidence against the stack
+			if when == afterBlocks {
+				s.records.warn(measure.Warning{Lab: l.ID, Text: reason + "\nit was after the last block, and the lab is not proven again"})
+				continue
+			}
+			if err := s.rebuild(ctx, g, map[int]string{i: reason}); err != nil {
 				return err
 			}
 			if g.labs[i] == nil {
