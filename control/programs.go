@@ -43,10 +43,16 @@ func (s *scheduler) told(g *generation) {
 				maps.Copy(record.Implementations, t.Implementations)
 			}
 			for _, doubt := range t.Doubts {
-				if s.doubted[l.ID+doubt] {
+				key := l.ID + strings.Map(func(r rune) rune { // the same in another generation, with other figures
+					if r >= '0' && r <= '9' || r == '.' {
+						return -1
+					}
+					return r
+				}, doubt)
+				if s.doubted[key] {
 					continue
 				}
-				s.doubted[l.ID+doubt] = true
+				s.doubted[key] = true
 				s.records.warn(measure.Warning{Lab: l.ID, Text: doubt})
 			}
 		}
