@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	changes      = 6                      // of which the first does not count, and of the others the median: it finds neighbours that nobody has asked for yet
-	changeLimit  = 5 * time.Second        // for all of them: a filter that takes longer is asked twice
-	effectLimit  = 2 * time.Second        // until a packet passes after a change
-	quiet        = 20 * time.Millisecond  // in which nothing must pass
-	probePause   = 10 * time.Microsecond  // between packets
-	closingLimit = 2 * time.Second        // until none passes any more: a daemon may look after its flows twice a second
-	sentLeast    = 5                      // packets in a time in which none is to pass
+	changes      = 6                     // of which the first does not count, and of the others the median: it finds neighbours that nobody has asked for yet
+	changeLimit  = 5 * time.Second       // for all of them: a filter that takes longer is asked twice
+	effectLimit  = 2 * time.Second       // until a packet passes after a change
+	quiet        = 20 * time.Millisecond // in which nothing must pass
+	probePause   = 10 * time.Microsecond // between packets
+	closingLimit = 2 * time.Second       // until none passes any more: a daemon may look after its flows twice a second
+	sentLeast    = 5                     // packets in a time in which none is to pass
 )
 
 // Measure notes what changing one rule among those that stand costs (rule_update_time, s: until the change has returned) and how long it is from there, its beginning, to the first packet
