@@ -10,6 +10,8 @@
 //
 // Everything else between containers is dropped, of both families, whether or not they are listed: an IPv4 list must not leave IPv6 open. What a container
 // says to its own host and what the host says are not the filter's business, but where the filter stands inside the container it drops these too.
+// Who sends is known by the address that a packet has: on one link a container can send with that of another. At a bridge, filters that stand behind br_netfilter see packets of IPv4
+// and IPv6 and nothing else; frames that hold neither pass them.
 //
 // Fillers are rules or entries of the same form that never match: they make the list as long as one wants to know the cost of.
 package filter

@@ -71,9 +71,7 @@ func (Filter) Build(s filter.Site) ([]host.Step, error) {
 	}
 	var steps []host.Step
 	if s.Point == network.AtBridge {
-		for _, family := range []string{"ip", "ip6"} { // whether the kernel has it is the next step's to say
-			steps = append(steps, host.Sysctl{Key: "net.bridge.bridge-nf-call-" + family + "tables", Value: "1", IfPresent: true})
-		}
+		steps = filter.Bridged()
 	}
 	return append(steps, sets), nil
 }

@@ -138,22 +138,15 @@ func (f Filter) Build(s filter.Site) ([]host.Step, error) {
 	case s.Point == network.AtBridge:
 		forward.Bridged = true
 		// The table stands before packets come to it.
-		return []host.Step{
-			Tables{Match: step.Match, List: step.List, Places: []Place{forward}},
-			host.Sysctl{Key: callIPTables, Value: "1"},
-			host.Sysctl{Key: callIP6Tables, Value: "1"},
-		}, nil
+		return append([]host.Step{Tables{Match: step.Match, List: step.List, Places: []Place{forward}}}, filter.Bridged()...), nil
 	default:
 		step.Places = append(step.Places, forward)
 	}
 	return []host.Step{step}, nil
 }
 
-// What br_netfilter does with bridged packets of each family.
-const (
-	callIPTables  = "net.bridge.bridge-nf-call-iptables"
-	callIP6Tables = "net.bridge.bridge-nf-call-ip6tables"
-)
+// callIPTables says that br_netfilter is there, see [filter.Bridged].
+const callIPTables = "net.bridge.bridge-nf-call-iptables"
 
 // concerns says whether a rule is a place's business.
 func (p Place) concerns(r filter.Rule) bool {
