@@ -28,6 +28,7 @@ type experimentFlags struct {
 	pairs      string
 	values     []*valueFlag
 	set        []string
+	more       []experiment.Setting // by flags of one command alone
 }
 
 // valueFlag is a flag that stands for one value of the file.
@@ -113,7 +114,7 @@ func (f *experimentFlags) settings(flags *pflag.FlagSet) ([]experiment.Setting, 
 		}
 		add("set", path, value)
 	}
-	return list, nil
+	return append(list, f.more...), nil
 }
 
 // flow writes NAME(parameter=value) as YAML.

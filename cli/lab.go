@@ -106,8 +106,10 @@ func (a *app) labUpCommand() *cobra.Command {
 pass packets of full size, and keeps them standing in the background. Without an argument the experiment is the default one.
 
 The stack is called as in the cells that nettoll plan lists: bridge, bridge+nftables(rules=1000), or the name the experiment gives it.
+Without an experiment it can be any network, and any filter on it.
 As an ordinary user it is built in a user namespace, as run does.`,
 		Example: `  nettoll lab up --stack bridge
+  nettoll lab up --stack 'routed+nftables(match=set,rules=1000)'
   nettoll lab up my.yaml --stack calico-like --placement cross-host --pairs 4 --time 8h
   nettoll lab up suite:ji2019 --stack macvlan --name other      a second one beside it`,
 		Args: oneExperiment,
@@ -122,6 +124,15 @@ As an ordinary user it is built in a user namespace, as run does.`,
 			resolved, err := a.resolve(cmd, args, f)
 			if err != nil {
 				return err
+			}
+			if written, ok := a.written(stack); ok && len(args) == 0 && !slices.Contains(stackNames(resolved), stack) {
+				f.more = written
+				if resolved, err = a.resolve(cmd, args, f); err != nil {
+					return err
+				}
+				if names := stackNames(resolved); len(names) == 2 { // its parameters may be in another order
+					stack = names[1]
+				}
 			}
 			chosen, err := chooseLab(resolved, stack, placement)
 			if err != nil {
@@ -146,7 +157,7 @@ As an ordinary user it is built in a user namespace, as run does.`,
 			return a.labUp(cmd.Context(), name, chosen, lab.Spec{Lab: chosen.Labs[0].ID, Stack: stack, Settings: settings, Time: limit})
 		},
 	}
-	cmd.Flags().StringVar(&stack, "stack", "", "the stack, as in the cells of the experiment")
+	cmd.Flags().StringVar(&stack, "stack", "", "the stack, as in the cells of the experiment, or NETWORK+FILTER, each with its parameters, where no experiment is given")
 	cmd.Flags().StringVar(&placement, "placement", "", "where the two ends of a pair are: same-host, cross-host (default: as in the experiment, the first where the stack is)")
 	cmd.Flags().StringVar(&f.pairs, "pairs", "", "how many pairs there are (default: as in the experiment, the first number)")
 	cmd.Flags().DurationVar(&limit, "time", labTime, "how long it stands, at most")
@@ -169,44 +180,6 @@ func plainly(all []string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 		return slices.DeleteFunc(slices.Clone(all), func(s string) bool { return !strings.HasPrefix(s, typed) }), cobra.ShellCompDirectiveNoFileComp
 	}
-}
-
-// stackOf is the part of a lab's id that says which stack it is.
-func stackOf(l experiment.Lab) string {
-	stack, _, _ := strings.Cut(l.ID, "/")
-	return stack
-}
-
-func stackNames(r *experiment.Resolved) []string {
-	var names []string
-	for _, l := range r.Labs {
-		if !slices.Contains(names, stackOf(l)) {
-			names = append(names, stackOf(l))
-		}
-	}
-	return names
-}
-
-// chooseLab returns the first lab of a stack, alone.
-func chooseLab(r *experiment.Resolved, stack, placement string) (*experiment.Resolved, error) {
-	names := stackNames(r)
-	i := slices.IndexFunc(r.Labs, func(l experiment.Lab) bool { return stackOf(l) == stack })
-	if i >= 0 {
-		return r.Only(i), nil
-	}
-	known := strings.Join(names, ", ")
-	for _, o := range r.Omitted {
-		if what, _, _ := strings.Cut(o.What, "/"); what == stack {
-			return nil, usageError{fmt.Errorf("--stack %q: it is left out: %s: %s (known: %s)", stack, o.What, o.Reason, known)}
-		}
-	}
-	if stack == "" {
-		return nil, usageError{fmt.Errorf("--stack is missing: say which stack of the experiment is to stand (known: %s)", known)}
-	}
-	if placement != "" {
-		known += "; at " + placement
-	}
-	return nil, usageError{fmt.Errorf("--stack: %w", &experiment.UnknownError{Kind: "stack", Name: stack, Known: []string{known}})}
 }
 
 // labUp has the lab built, and says what is where.
