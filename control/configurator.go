@@ -34,6 +34,7 @@ const (
 	buildLimit = 30 * time.Second      // for all labs of a generation, and more for each container: see patience
 	buildEach  = 40 * time.Millisecond // for a container, which takes 2 to 4 where nothing else is busy
 	loadEach   = time.Millisecond      // for a rule of a filter on a host, loaded, changed and verified: a hundred thousand of them take half a minute where the kernel walks them all
+	loadAlone  = 2 * time.Second       // for a lab that has the machine for itself meanwhile
 	callLimit  = 10 * time.Second      // for one call to a worker or an agent
 	// builders is how many labs are built at the same time: two threads help, more do not (creating links is serialised in the
 	// kernel).
@@ -86,6 +87,10 @@ type configurator struct {
 	start      StartHost
 	congestion string       // chosen in the first generation
 	probe      *probe.Probe // nil: nothing is probed
+
+	// alone is held by a lab whose rules or entries are loaded and changed, and shared by all others: of what is told about them the memory is the whole machine's, and the time is
+	// taken on CPUs that others build on.
+	alone sync.RWMutex
 }
 
 // LocalHost is a host whose network namespace others can be joined to, and on which others than workers can be started.
@@ -107,6 +112,9 @@ func patience(r *experiment.Resolved) time.Duration {
 	limit := buildLimit
 	for _, l := range r.Labs {
 		limit += time.Duration(2*l.Pairs) * buildEach
+		if loads(l) {
+			limit += loadAlone
+		}
 		if l.Filter != nil {
 			limit += time.Duration(l.Filtering.Count(filter.Rules)*l.Hosts) * loadEach
 		}
@@ -149,7 +157,7 @@ func (c *configurator) build(ctx context.Context, number int, cells []int) (_ *g
 				failed[i] = fmt.Errorf("build lab %s: %w", l.ID, err)
 				mu.Unlock()
 			}
-			l.took = time.Since(began)
+			l.took = time.Since(began) - l.waited
 			return nil
 		})
 	}
@@ -415,7 +423,38 @@ func (c *configurator) raise(ctx context.Context, l *lab, plans []host.Plan, und
 			return err
 		}
 		l.underlay = u
-		if err := u.Apply(ctx, underlay); err != nil {
+	}
+	waited := time.Now()
+	lock, unlock := c.alone.RLock, c.alone.RUnlock
+	if loads(l.Lab) {
+		lock, unlock = c.alone.Lock, c.alone.Unlock
+	}
+	lock()
+	l.waited = time.Since(waited)
+	err := l.apply(ctx, plans, underlay)
+	unlock()
+	if err != nil {
+		return err
+	}
+	for _, w := range l.workers {
+		if err := w.start(ctx); err != nil {
+			return err
+		}
+	}
+	l.congestion, err = l.settable(ctx)
+	return err
+}
+
+// loads says whether a lab tells what rules or entries of it cost.
+func loads(l experiment.Lab) bool {
+	t, ok := l.Network.(network.Tracker)
+	return l.Filter != nil || ok && t.Tracked(l.Params) > 0
+}
+
+// apply applies the plans of the lab's hosts, has them verified and measures what they have to tell.
+func (l *lab) apply(ctx context.Context, plans []host.Plan, underlay host.Plan) error {
+	if l.underlay != nil {
+		if err := l.underlay.Apply(ctx, underlay); err != nil {
 			return err
 		}
 	}
@@ -435,14 +474,7 @@ func (c *configurator) raise(ctx context.Context, l *lab, plans []host.Plan, und
 		}
 		l.told[i] = told
 	}
-	for _, w := range l.workers {
-		if err := w.start(ctx); err != nil {
-			return err
-		}
-	}
-	var err error
-	l.congestion, err = l.settable(ctx)
-	return err
+	return nil
 }
 
 // CongestionControls lists what an experiment's congestion control can be.

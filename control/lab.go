@@ -29,6 +29,7 @@ type lab struct {
 	families   []string      // that its cells use
 	congestion []string      // what its workers can set
 	took       time.Duration // to build it
+	waited     time.Duration // for others meanwhile
 	at         []pairAddresses
 	ports      []uint16 // that programs of its workloads listen at besides those of their containers
 	plans      []host.Plan

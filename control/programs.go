@@ -33,8 +33,11 @@ func (s *scheduler) told(g *generation) {
 				}
 				record.Facts[name] = what
 			}
-			for name, x := range t.Metrics { // of several hosts that which took longest, or is largest
-				record.Metrics[name] = max(record.Metrics[name], x)
+			for name, x := range t.Metrics { // of several hosts the worst
+				if other, known := record.Metrics[name]; known {
+					x = worse(name, x, other)
+				}
+				record.Metrics[name] = x
 			}
 			if len(t.Implementations) > 0 {
 				if record.Implementations == nil {
@@ -58,6 +61,14 @@ func (s *scheduler) told(g *generation) {
 		}
 		s.records.lab(record)
 	}
+}
+
+// worse returns the worse of two values of a metric: what took longer or is larger, but of rates the lower.
+func worse(metric string, a, b float64) float64 {
+	if m, _ := measure.LookupMetric(metric); m.Better == measure.HigherBetter {
+		return min(a, b)
+	}
+	return max(a, b)
 }
 
 // died asks the hosts of a lab which of their programs are gone, "" for none. Labs without programs are not asked.
