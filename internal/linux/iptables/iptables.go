@@ -158,7 +158,9 @@ func (a Allowlist) Table() Table {
 			c.Rules = append(c.Rules, "-o lo -j ACCEPT")
 		}
 		if a.Neighbours && a.V6 { // ICMPv6 types 135 and 136, RFC 4861 section 4.3 and 4.4
-			c.Rules = append(c.Rules, "-p ipv6-icmp -m icmp6 --icmpv6-type 135 -j ACCEPT", "-p ipv6-icmp -m icmp6 --icmpv6-type 136 -j ACCEPT")
+			for _, kind := range []int{135, 136} { // and from the same link: no router forwards what still has 255 hops to go (section 7.1)
+				c.Rules = append(c.Rules, fmt.Sprintf("-p ipv6-icmp -m icmp6 --icmpv6-type %d -m hl --hl-eq 255 -j ACCEPT", kind))
+			}
 		}
 		c.Rules = append(c.Rules, "-j "+OwnChain(h.Name))
 		if !a.Stateful {

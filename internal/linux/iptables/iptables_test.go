@@ -45,14 +45,14 @@ func TestText(t *testing.T) {
 :nettoll-output - [0:0]
 :nettoll-fragments - [0:0]
 -A INPUT -i lo -j ACCEPT
--A INPUT -p ipv6-icmp -m icmp6 --icmpv6-type 135 -j ACCEPT
--A INPUT -p ipv6-icmp -m icmp6 --icmpv6-type 136 -j ACCEPT
+-A INPUT -p ipv6-icmp -m icmp6 --icmpv6-type 135 -m hl --hl-eq 255 -j ACCEPT
+-A INPUT -p ipv6-icmp -m icmp6 --icmpv6-type 136 -m hl --hl-eq 255 -j ACCEPT
 -A INPUT -j nettoll-input
 -A INPUT -m frag -j nettoll-fragments
 -A INPUT -j DROP
 -A OUTPUT -o lo -j ACCEPT
--A OUTPUT -p ipv6-icmp -m icmp6 --icmpv6-type 135 -j ACCEPT
--A OUTPUT -p ipv6-icmp -m icmp6 --icmpv6-type 136 -j ACCEPT
+-A OUTPUT -p ipv6-icmp -m icmp6 --icmpv6-type 135 -m hl --hl-eq 255 -j ACCEPT
+-A OUTPUT -p ipv6-icmp -m icmp6 --icmpv6-type 136 -m hl --hl-eq 255 -j ACCEPT
 -A OUTPUT -j nettoll-output
 -A OUTPUT -m frag -j nettoll-fragments
 -A OUTPUT -j DROP
