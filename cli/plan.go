@@ -159,8 +159,16 @@ func (p planned) print(out io.Writer, r *experiment.Resolved) error {
 	}
 	if len(r.Omitted) > 0 {
 		fmt.Fprint(out, "\nleft out\n")
+		var reasons []string
+		what := map[string][]string{}
 		for _, o := range r.Omitted {
-			fmt.Fprintf(out, "  %s: %s\n", o.What, o.Reason)
+			if what[o.Reason] == nil {
+				reasons = append(reasons, o.Reason)
+			}
+			what[o.Reason] = append(what[o.Reason], o.What)
+		}
+		for _, reason := range reasons {
+			fmt.Fprintf(out, "  %s: %s\n", strings.Join(what[reason], ", "), reason)
 		}
 	}
 	for _, n := range p.Notes {

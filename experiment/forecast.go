@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nettoll/nettoll/driver"
+	"github.com/nettoll/nettoll/filter"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/network"
 )
@@ -37,6 +38,8 @@ const (
 
 	hostTime        = 40 * time.Millisecond // to start a host's processes, apply and verify its plan, and end it
 	containerTime   = 1500 * time.Microsecond
+	filterTime      = 300 * time.Millisecond // to load a filter and try what changing it costs, of each lab
+	ruleTime        = 40 * time.Microsecond  // of each of its fillers, to load and to verify it: 15 µs with eBPF, 50 µs with a verdict map
 	turnTime        = 150 * time.Microsecond // dead time of a turn
 	switchTime      = 10 * time.Millisecond  // to switch the probe on and off: the kernel changes its own code, on every CPU
 	hostMemory      = 3 << 20                // bytes: PID 1 and agent
@@ -83,6 +86,11 @@ func (r *Resolved) Forecast(spread float64) Forecast {
 		f.Memory += int64(2*c.Pairs) * endpointMemory
 	}
 	build := time.Duration(f.Hosts)*hostTime + time.Duration(f.Containers)*containerTime
+	for _, l := range r.Labs {
+		if l.Filter != nil {
+			build += filterTime + time.Duration(l.Hosts*l.Filtering.Count(filter.Rules))*ruleTime
+		}
+	}
 	f.Block = r.blockTime() + time.Duration(len(r.Visits))*turnTime
 	for _, c := range r.Cells {
 		if c.Probe != "" {

@@ -463,6 +463,9 @@ func (r *Resolved) cell(s stack, g group, m member, id string, cpus int) int {
 		implementation["filter"] = s.filter.Describe().Implementation
 		at, _ := s.guarded().Guarded(s.params)
 		enforced = at.String()
+		if x, ok := s.filter.(filter.Sited); ok {
+			enforced = x.Enforced(at, s.filtering)
+		}
 	}
 	if m.driver != nil {
 		params["driver"] = m.driver.Describe().Name

@@ -153,6 +153,12 @@ type Step interface {
 // Counters are what a filter has seen.
 type Counters struct{ Allowed, Refused uint64 }
 
+// A Sited is a filter that does not always stand at the network's point.
+type Sited interface {
+	// Enforced says where it stands: the end of "enforced …".
+	Enforced(at network.Point, p part.Params) string
+}
+
 // A Checker is a filter that can say, before anything is built, whether it can be enforced on this machine.
 type Checker interface {
 	// Check reads what the machine has and changes nothing. The error is a [linux.UnsupportedError] with what is missing and what would help.

@@ -46,6 +46,9 @@ func (Filter) Refuse(w filter.Where, p part.Params) string {
 	return ""
 }
 
+// Enforced says that it is on tcx, wherever the network would have others.
+func (Filter) Enforced(network.Point, part.Params) string { return network.AtTCX.String() }
+
 // Check tries the program on links that nobody else sees.
 func (Filter) Check(p part.Params) error { return allow.Check(p[match], p.On(filter.Stateful)) }
 

@@ -68,6 +68,14 @@ func family(at network.Point, p part.Params) string {
 	return inet
 }
 
+// Enforced says where the table is.
+func (Filter) Enforced(at network.Point, p part.Params) string {
+	if p[table] == netdev {
+		return "at the ingress of the host's end of each container's link"
+	}
+	return at.String()
+}
+
 // Refuse returns where it cannot be.
 func (Filter) Refuse(w filter.Where, p part.Params) string {
 	switch w.Point {
