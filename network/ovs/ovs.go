@@ -75,17 +75,7 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 			return nil, nil, err
 		}
 		steps, ends[i] = append(steps, switched...), theirs
-		for _, other := range lab.Hosts {
-			if other.Index == h.Index {
-				continue
-			}
-			their4, their6 := network.Gateway(other.Index)
-			via4, via6 := other.Underlay()
-			steps = append(steps,
-				host.Route{To: their4.Masked().String(), Via: via4.Addr().String(), Dev: h.Uplink},
-				host.Route{To: their6.Masked().String(), Via: via6.Addr().String(), Dev: h.Uplink},
-			)
-		}
+		steps = append(steps, network.Direct(lab, h)...)
 		plans[i] = host.Plan{Steps: steps}
 	}
 	return plans, ends, nil
