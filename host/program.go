@@ -18,6 +18,9 @@ import (
 // DefaultRun is where programs keep sockets, databases and logs. A host has a /run of its own.
 const DefaultRun = "/run/nettoll"
 
+// orphanWait is how long what a program has started may go on to write after the program has ended: then it is killed.
+const orphanWait = 200 * time.Millisecond
+
 // A Program is somebody else's that a step needs as long as the step stands: ovs-vswitchd.
 type Program struct {
 	// Name is unique among the programs of a host: "ovs-vswitchd".
@@ -81,12 +84,14 @@ func (k *Kernel) Start(p Program) (*Running, error) {
 	r.cmd.Args[0] = p.Args[0]
 	r.cmd.Env = append(os.Environ(), p.Env...)
 	r.cmd.Stdout, r.cmd.Stderr = r, r
+	r.cmd.WaitDelay = orphanWait
 	err = process.StartIn(r.cmd, process.Options{Group: true}, func(f func() error) error { return netns.Here(int(s.file.Fd()), f) })
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start %q: %w", p.Name, err), r.log.Close())
 	}
 	go func() {
 		_ = r.cmd.Wait() // the state says more
+		_ = process.KillGroup(r.cmd)
 		_ = r.log.Close()
 		close(r.done)
 	}()

@@ -29,7 +29,7 @@ func kernel(t testing.TB, files map[string]*os.File) (*host.Kernel, *testnet.Mac
 	m := testnet.New(t)
 	var k *host.Kernel
 	if err := m.Do(func() (err error) {
-		k, err = host.NewKernel(host.KernelConfig{Dir: m.Dir, Files: files})
+		k, err = host.NewKernel(host.KernelConfig{Dir: m.Dir, Run: t.TempDir(), Files: files})
 		return err
 	}); err != nil {
 		t.Fatal(err)

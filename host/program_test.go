@@ -1,0 +1,29 @@
+package host_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nettoll/nettoll/host"
+)
+
+// What a program has started does not outlive it, and does not hide that it is gone.
+func TestProgramThatForks(t *testing.T) {
+	k, _ := kernel(t, nil)
+	r, err := k.Start(host.Program{Name: "forks", Args: []string{"sh", "-c", "echo last words; sleep 60 & exit 3"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-r.Done():
+	case <-time.After(10 * time.Second):
+		t.Fatal("it has not ended, for what it has started")
+	}
+	if err := r.Died(); err == nil || !strings.Contains(err.Error(), "exit status 3") || !strings.Contains(err.Error(), "last words") {
+		t.Errorf("it died of %v, want its status and its last words", err)
+	}
+	if err := r.Stop(time.Second); err != nil {
+		t.Error(err)
+	}
+}
