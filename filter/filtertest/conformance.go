@@ -82,6 +82,24 @@ func Conformance(t *testing.T, s Subject, on []On, variants ...map[string]string
 	}
 }
 
+// Check runs the checks of the suite that have these names on a filter with the parameters given, on one network: for a guest, which is slow and has only one thing to show.
+func Check(t *testing.T, s Subject, on On, given map[string]string, names ...string) {
+	d := s.Filter.Describe()
+	params, err := d.Params.Resolve("filter "+d.Name, given)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := newCase(s, on, params)
+	if err != nil || c.refused != "" {
+		t.Fatalf("it cannot be tried: %s%v", c.refused, err)
+	}
+	for _, check := range c.checks() {
+		if slices.Contains(names, check.name) {
+			t.Run(d.Params.Short(d.Name, params)+"/"+c.name()+"/"+check.name, func(t *testing.T) { report(t, check.run(t)) })
+		}
+	}
+}
+
 func report(t *testing.T, err error) {
 	t.Helper()
 	if errors.Is(err, errors.ErrUnsupported) {

@@ -50,6 +50,7 @@ func raise(t *testing.T, given map[string]string) (*networktest.Machine, filter.
 
 // As many fillers as there can be are loaded, and one that is deleted is missed.
 func TestMany(t *testing.T) {
+	testnet.NotInGuest(t, "it shows what it has shown on the machine")
 	for _, rules := range []int{10_000} { // of the most there can be it takes a quarter of a minute: once by hand, with filter.MaxRules
 		t.Run(fmt.Sprint(rules), func(t *testing.T) {
 			m, _, step := raise(t, map[string]string{"rules": fmt.Sprint(rules)})
@@ -75,6 +76,7 @@ func TestMany(t *testing.T) {
 
 // Fillers stand above or below the flows of pairs, and the switch keeps to it.
 func TestPlace(t *testing.T) {
+	testnet.NotInGuest(t, "it shows what it has shown on the machine")
 	for place, want := range map[string]string{"before": "priority=300", "after": "priority=100"} {
 		m, _, _ := raise(t, map[string]string{"rules": "1", "fillers": place})
 		flows, err := tool(m.Kernel, []string{"dump-flows"})
@@ -93,6 +95,7 @@ func TestPlace(t *testing.T) {
 
 // Where the daemon has died, Verify says so and nothing is left to undo.
 func TestDeath(t *testing.T) {
+	testnet.NotInGuest(t, "it shows what it has shown on the machine")
 	m, _, step := raise(t, nil)
 	kill(t, m.Kernel)
 	if err := step.Verify(m.Kernel); !isDrift(err) {

@@ -49,6 +49,27 @@ func Conformance(t *testing.T, n network.Network, variants ...map[string]string)
 	}
 }
 
+// Check runs the checks of the suite that have these names on a network with the parameters given: for a guest, which is slow and has only one thing to show.
+func Check(t *testing.T, n network.Network, given map[string]string, names ...string) {
+	d := n.Describe()
+	params, err := d.Params.Resolve("network "+d.Name, given)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range checks(map[string]bool{}) {
+		if !slices.Contains(names, c.name) {
+			continue
+		}
+		t.Run(d.Params.Short(d.Name, params)+"/"+c.name, func(t *testing.T) {
+			if err := c.run(t, variant{n, params}); errors.Is(err, errors.ErrUnsupported) {
+				testnet.Skip(t, err)
+			} else if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // variant is a network with parameters that are given to every lab.
 type variant struct {
 	network.Network

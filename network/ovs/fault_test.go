@@ -46,6 +46,7 @@ func raise(t *testing.T, pairs int) (*networktest.Bed, map[string]string) {
 
 // A program that dies is named with what it said last, and everything is gone all the same after the undo.
 func TestDeath(t *testing.T) {
+	testnet.NotInGuest(t, "it shows what it has shown on the machine")
 	for _, name := range []string{driver.Daemon, driver.Server} {
 		t.Run(name, func(t *testing.T) {
 			b, before := raise(t, 1)
@@ -106,6 +107,7 @@ func died(k *host.Kernel, name string) string {
 
 // Verify notices what is changed in the switch behind the back of its step.
 func TestTampering(t *testing.T) {
+	testnet.NotInGuest(t, "it shows what it has shown on the machine")
 	b, _ := raise(t, 1)
 	k := b.Hosts[0].Kernel
 	dir, err := k.RunDir(driver.RunDir)
@@ -142,6 +144,7 @@ func TestTampering(t *testing.T) {
 
 // Many pairs are one transaction, and the figures that a lab tells are there.
 func TestManyPairs(t *testing.T) {
+	testnet.NotInGuest(t, "it shows what it has shown on the machine")
 	b, _ := raise(t, 32)
 	m := b.Hosts[0]
 	if err := m.Stack.Measure(t.Context(), m.Kernel); err != nil {
