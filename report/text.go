@@ -318,10 +318,11 @@ func (g *group) implementationTexts() []string {
 		}
 		if c.Enforced != "" {
 			at := "enforced " + printable(c.Enforced)
-			if n := len(list); n == 0 || !strings.HasPrefix(list[n-1], "filter by ") {
-				at = "filter " + at
+			if i := slices.IndexFunc(list, func(s string) bool { return strings.HasPrefix(s, "filter by ") }); i >= 0 {
+				list = slices.Insert(list, i+1, at)
+			} else {
+				list = append(list, "filter "+at)
 			}
-			list = append(list, at)
 		}
 		return strings.Join(list, ", ")
 	}
