@@ -197,8 +197,9 @@ func (s *scheduler) keepLogs(ctx context.Context, g *generation, l *lab) error {
 	return nil
 }
 
-// unbuildable drops the labs whose network or filter cannot be built here, before anything is.
+// unbuildable drops the labs whose network or filter cannot be built here, before anything is. It is an error where nothing is left to compare.
 func (s *scheduler) unbuildable() error {
+	var reasons []error
 	borrowed := map[string]string{} // by what of the machine's: the lab that has it
 	for i, l := range s.options.Resolved.Labs {
 		err := Check(l)
@@ -209,10 +210,17 @@ func (s *scheduler) unbuildable() error {
 			borrowed[thing] = l.ID
 		}
 		if err != nil {
+			reasons = append(reasons, fmt.Errorf("lab %s: %w", l.ID, err))
 			s.drop(i, err)
 		}
 	}
-	return s.baselines()
+	if err := s.baselines(); err != nil {
+		return err
+	}
+	if len(reasons) > 0 && s.remaining() == 0 {
+		return fmt.Errorf("nothing is left to compare: %w", errors.Join(reasons...))
+	}
+	return nil
 }
 
 // borrows returns what a lab takes from the machine.

@@ -22,7 +22,7 @@ func main() {
 
 func write(args []string) error {
 	if len(args) == 0 {
-		return errors.New("want FILE, or FILE KERNEL=OUTPUT...")
+		return errors.New("want FILE, or FILE and KERNEL=OUTPUT for each kernel")
 	}
 	if len(args) > 1 {
 		return parts(args[0], args[1:])
