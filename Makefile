@@ -68,10 +68,10 @@ deps: ## fetch the modules, compile the linter (minutes, once), say what this ma
 .PHONY: test
 test: ## say what this machine lacks, then run every test
 	@scripts/needs
-	@# What measures has the machine to itself, one package at a time: such tests share a small machine badly. The others share it.
+	@# What measures has the machine to itself, one package at a time: such tests share a small machine badly. The others share it: most of what they do is waiting.
 	@all=$$($(GO) list $(PKG)); measures='^[^/]+/[^/]+/[^/]+/(byhand|cmd|driver|study|traffic|workload)(/|$$)'; status=0; \
 	  shared=$$(grep -vE "$$measures" <<<"$$all" || true); alone=$$(grep -E "$$measures" <<<"$$all" || true); \
-	  [[ ! $$shared ]] || $(GO) test -timeout 20m $(TESTFLAGS) $$shared || status=$$?; \
+	  [[ ! $$shared ]] || $(GO) test -p 4 -timeout 20m $(TESTFLAGS) $$shared || status=$$?; \
 	  [[ ! $$alone ]] || $(GO) test -p 1 -timeout 20m $(TESTFLAGS) $$alone || status=$$?; \
 	  exit $$status
 

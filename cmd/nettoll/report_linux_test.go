@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -62,6 +63,7 @@ func TestViewsAgree(t *testing.T) {
 	// Cells: the same values, intervals and verdicts in CSV, in JSON lines and in the table.
 	rows = s.table("--format", "csv")
 	lines := s.lines()
+	rows = slices.DeleteFunc(rows, func(row map[string]string) bool { return row["workload"] == "" }) // what labs cost stands behind them
 	if len(rows) != len(lines) || len(rows) == 0 {
 		t.Fatalf("%d rows of CSV, %d of JSON lines", len(rows), len(lines))
 	}
