@@ -9,12 +9,16 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/filter"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/network"
 )
+
+// logLimit is how long a host may take to give the logs of its programs.
+const logLimit = time.Second
 
 // told keeps what the labs of a generation had to tell when they stood: what building them cost, who does the work, what a reader should know.
 func (s *scheduler) told(g *generation) {
@@ -125,11 +129,11 @@ func (s *scheduler) rebuild(ctx context.Context, g *generation, broken map[int]s
 			continue // a dead worker has cost it
 		}
 		reason := broken[i]
+		if err := s.keepLogs(ctx, g, l); err != nil { // of those that died, before their host ends
+			return err
+		}
 		s.deaths[l.ID]++
 		if s.deaths[l.ID] == 1 {
-			if err := s.keepLogs(ctx, g, l); err != nil {
-				return err
-			}
 			err := s.configure.again(ctx, l)
 			if err == nil {
 				s.records.warn(measure.Warning{Lab: l.ID, Text: reason + "\nthe lab was built once more; trials of the block in which that happened do not count"})
@@ -169,11 +173,14 @@ func (s *scheduler) logs(ctx context.Context, g *generation) error {
 	return nil
 }
 
-// keepLogs writes what the programs of a lab have said into the run directory: logs/GENERATION-LAB-HOST-PROGRAM.log.
+// keepLogs writes what the programs of a lab have said into the run directory, of an interrupted run too: logs/GENERATION-LAB-HOST-PROGRAM.log. It is called once of each
+// lab that was built; what a lab says that was built in the place of a broken one stands behind what that one said.
 func (s *scheduler) keepLogs(ctx context.Context, g *generation, l *lab) error {
 	if s.options.Dir == "" {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logLimit)
+	defer cancel()
 	for i, t := range l.told {
 		if len(t.Programs) == 0 {
 			continue
@@ -189,12 +196,21 @@ func (s *scheduler) keepLogs(ctx context.Context, g *generation, l *lab) error {
 				return fmt.Errorf("keep the log of %s: %w", name, err)
 			}
 			file := strings.ReplaceAll(fmt.Sprintf("%d-%s-%s-%s.log", g.number+1, l.ID, l.hosts[i].Name(), name), "/", "-")
-			if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o666); err != nil {
+			if err := appendTo(filepath.Join(dir, file), text); err != nil {
 				return fmt.Errorf("keep the log of %s: %w", name, err)
 			}
 		}
 	}
 	return nil
+}
+
+func appendTo(path, text string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o666)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
 }
 
 // unbuildable drops the labs whose network or filter cannot be built here, before anything is. It is an error where nothing is left to compare.

@@ -310,7 +310,7 @@ func (s *scheduler) generation(ctx context.Context, number, blocks int, must boo
 		return err
 	}
 	if ctx.Err() != nil {
-		return s.records.flush(true)
+		return errors.Join(s.logs(ctx, g), s.records.flush(true))
 	}
 	if err := s.prove(ctx, g, afterBlocks); err != nil {
 		return err

@@ -142,9 +142,6 @@ func TestLabUpInterrupted(t *testing.T) {
 // An owner that hangs is taken down all the same.
 func TestLabOwnerHangs(t *testing.T) {
 	testnet.Root(t)
-	if testing.Short() {
-		t.Skip("it waits for an answer that does not come")
-	}
 	s := laboratory(t, nil, "up", "--stack", "bridge", "--time", "1m")
 	if err := s.cmd.Run(); err != nil {
 		t.Fatal(err)
