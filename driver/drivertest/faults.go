@@ -66,7 +66,10 @@ func disturbed(t *testing.T, d driver.Driver, c Case) {
 		r.sound(t, c)
 		return
 	}
-	next = func() { signalAll(t, server, syscall.SIGSTOP, 1) }
+	next = func() {
+		time.Sleep(300 * time.Millisecond)
+		signalAll(t, server, syscall.SIGSTOP, 1)
+	}
 	fails("hanging server", client+" ")
 
 	next = func() {

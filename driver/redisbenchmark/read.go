@@ -18,6 +18,9 @@ const (
 
 	perSecond = 4 // reports (SHOW_THROUGHPUT_INTERVAL, 250 ms)
 	enough    = 2 // as many times fewer are enough
+	silent    = 2 // reports, the last ones, without an answer: the server hangs
+
+	none = "0.0" // requests/s
 
 	fastest = 1e9  // requests/s: more is rubbish
 	slowest = 60e3 // ms
@@ -54,6 +57,11 @@ func read(said program.Said, s *traffic.Sample, _ *traffic.Recorder) error {
 	most := perSecond * said.Seconds
 	if len(reports) < most/enough {
 		return fmt.Errorf("made %d reports in its trial, want one every 250 ms, %d", len(reports), most)
+	}
+	for said := len(reports); reports[said-1][1] == none; {
+		if said--; said == 0 || len(reports)-said == silent {
+			return fmt.Errorf("had no answer in the last %d ms", 1000*silent/perSecond)
+		}
 	}
 	at := min(most, len(reports)) // they are late where it does nothing but write long values, or has no CPU
 	var count [2]float64          // requests by the report that counts, and by the last one

@@ -37,6 +37,8 @@ func TestRead(t *testing.T) {
 		{"some are late", said[:strings.Index(said, "GET: rps=41488.0")], 1, traffic.Sample{Sent: 67402, Received: 67402, Total: 67402, Window: 1e9, Span: 1e9, Foreign: traffic.Foreign{Mean: 453000}}, ""},
 		{"cut off", said[:len(said)/3], 1, traffic.Sample{}, "made 1 reports"},
 		{"nothing", "", 1, traffic.Sample{}, "made 0 reports"},
+		{"one report without an answer", change("rps=45244.0", "rps=0.0"), 1, good, ""},
+		{"the server hangs", change("rps=45244.0", "rps=0.0", "rps=41488.0", "rps=0.0"), 1, traffic.Sample{}, "had no answer in the last 500 ms"},
 		{"no answers", change("60936.1", "0.0", "0.530", "-nan"), 1, traffic.Sample{}, `"-nan", which is no figure`},
 		{"none in the end", change("60936.1", "0.0", "0.530", "0.000"), 1, traffic.Sample{}, "had 0 answers"},
 		{"too many", change("60936.1", "9999999999999.1"), 1, traffic.Sample{}, "which is no figure"},

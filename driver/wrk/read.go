@@ -18,12 +18,16 @@ const (
 	// most is more requests than it can make, and longest more ns than it can be told to measure.
 	most    = 1 << 53
 	longest = 1 << 53
+
+	// answers is how much of a trial must have answers. It says nothing of requests that have none, and leaves out the 100 ms without.
+	answers = 2. / 3
 )
 
 // said is one run, as wrk prints it (src/wrk.c, main). Times are printed by format_time_us: from 1 s on in units of 60.
 type said struct {
 	requests     int64
 	rate         float64 // requests/s
+	answered     float64 // requests/s, the mean of those 100 ms that had answers (record_rate)
 	mean, median float64 // ns
 	failed       int64   // answers with status 400 or above
 	broken       string  // what became of connections: "connect 0, read 3, write 0"; "" where they all lasted
@@ -42,6 +46,9 @@ func parse(text string) (said, error) {
 	}
 	if s.rate, err = strconv.ParseFloat(rate[1], 64); err != nil {
 		return s, fmt.Errorf("said a rate that is no number: %w", err)
+	}
+	if s.answered, err = metric(text, `(?m)^    Req/Sec +([0-9]{1,9}\.[0-9]{2})([kMGTP]?) `, "rate of 100 ms"); err != nil {
+		return s, err
 	}
 	if s.mean, err = duration(text, `(?m)^    Latency +([0-9]{1,9}\.[0-9]{2})(us|ms|s|m|h) `, "mean latency"); err != nil {
 		return s, err
@@ -98,6 +105,19 @@ func duration(text, pattern, what string) (float64, error) {
 	return v * map[string]float64{"us": 1e3, "ms": 1e6, "s": 1e9, "m": 60e9, "h": 3600e9}[m[2]], nil
 }
 
+// metric reads a number as format_metric prints it.
+func metric(text, pattern, what string) (float64, error) {
+	m, err := find(text, pattern, what)
+	if err != nil {
+		return 0, err
+	}
+	v, err := strconv.ParseFloat(m[1], 64)
+	if err != nil {
+		return 0, fmt.Errorf("said a %s that is no number: %w", what, err)
+	}
+	return v * map[string]float64{"": 1, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}[m[2]], nil
+}
+
 // read fills the sample of a source.
 func read(out program.Said, s *traffic.Sample, _ *traffic.Recorder) error {
 	text, err := io.ReadAll(io.LimitReader(out.Stdout, maxOutput))
@@ -115,6 +135,9 @@ func read(out program.Said, s *traffic.Sample, _ *traffic.Recorder) error {
 		return errors.New("had no answer")
 	case run.failed == run.requests:
 		return fmt.Errorf("had %d answers, all of them with status 400 or above", run.requests)
+	}
+	if run.rate < answers*run.answered {
+		return fmt.Errorf("was answered %.0f times a second where it was answered at all, and %.0f times over its trial: the server stood still", run.answered, run.rate)
 	}
 	took := float64(run.requests) / run.rate * 1e9
 	if !(took > 0 && took < longest) {
