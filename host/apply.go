@@ -213,16 +213,20 @@ func (l Link) Apply(k *Kernel) (func() error, error) {
 			undos = append(undos, func(h *link.Handle) error { return h.SetMTU(was.Index, was.MTU) })
 		}
 		if l.Up && !was.Up {
-			had, err := h.Addresses(was.Index)
-			if err != nil {
-				return err
+			ours := false // the address that the kernel gives the loopback
+			if was.Index == loopback {
+				had, err := h.Addresses(loopback)
+				if err != nil {
+					return err
+				}
+				ours = !slices.Contains(had, loopbackAddress())
 			}
 			if err := h.SetUp(was.Index, true); err != nil {
 				return err
 			}
 			undos = append(undos, func(h *link.Handle) error {
 				err := h.SetUp(was.Index, false)
-				if err == nil && was.Index == loopback && !slices.Contains(had, loopbackAddress()) {
+				if err == nil && ours {
 					err = h.DeleteAddress(loopback, loopbackAddress())
 				}
 				return err

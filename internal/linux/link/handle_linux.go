@@ -1,6 +1,7 @@
 package link
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -9,6 +10,8 @@ import (
 	"time"
 
 	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
 	"github.com/nettoll/nettoll/internal/linux"
@@ -18,7 +21,10 @@ import (
 const timeout = 30 * time.Second
 
 // A Handle is a rtnetlink socket in one namespace. It can be used from any thread and by several goroutines.
-type Handle struct{ h *netlink.Handle }
+type Handle struct {
+	h      *netlink.Handle
+	strict *nl.NetlinkSocket // a listing asked for by it has what was asked for, where the other's has all (NETLINK_GET_STRICT_CHK)
+}
 
 // Open opens a handle in the network namespace of the calling thread.
 func Open() (*Handle, error) {
@@ -30,14 +36,33 @@ func Open() (*Handle, error) {
 		h.Close()
 		return nil, fmt.Errorf("open rtnetlink socket: %w", err)
 	}
-	return &Handle{h: h}, nil
+	strict, err := strictSocket()
+	if err != nil {
+		h.Close()
+		return nil, fmt.Errorf("open rtnetlink socket: %w", err)
+	}
+	return &Handle{h: h, strict: strict}, nil
+}
+
+func strictSocket() (*nl.NetlinkSocket, error) {
+	s, err := nl.GetNetlinkSocketAt(netns.None(), netns.None(), unix.NETLINK_ROUTE)
+	if err != nil {
+		return nil, err
+	}
+	wait := unix.NsecToTimeval(int64(timeout))
+	if err := errors.Join(s.SetSendTimeout(&wait), s.SetReceiveTimeout(&wait), unix.SetsockoptInt(s.GetFd(), unix.SOL_NETLINK, unix.NETLINK_GET_STRICT_CHK, 1)); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
 }
 
 // Close closes the socket. A closed handle must not be used: it panics, where the library would go on in whatever
 // namespace the calling thread is in.
 func (h *Handle) Close() {
 	h.h.Close()
-	h.h = nil
+	h.strict.Close()
+	h.h, h.strict = nil, nil
 }
 
 // AddBridge makes a bridge, sets it up and returns its index.
@@ -215,19 +240,53 @@ func (h *Handle) DeleteAddress(index int, address netip.Prefix) error {
 	return explain(fmt.Sprintf("remove address %q from link %d", address, index), h.h.AddrDel(by(index), addr(address)), "")
 }
 
-// Addresses reads the addresses of a link that are usable, of both families.
+// Addresses reads the addresses of a link that are usable, of both families. The kernel looks at that link alone, where a listing of all would have to be
+// gone through for each of a thousand.
 func (h *Handle) Addresses(index int) ([]netip.Prefix, error) {
-	found, err := dump(func() ([]netlink.Addr, error) { return h.h.AddrList(by(index), netlink.FAMILY_ALL) })
+	found, err := dump(func() ([][]byte, error) {
+		req := nl.NewNetlinkRequest(unix.RTM_GETADDR, unix.NLM_F_DUMP)
+		req.Sockets = map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: {Socket: h.strict}}
+		msg := nl.NewIfAddrmsg(netlink.FAMILY_ALL)
+		msg.Index = uint32(index)
+		req.AddData(msg)
+		return req.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWADDR)
+	})
 	if err != nil {
 		return nil, explain(fmt.Sprintf("read addresses of link %d", index), err, "")
 	}
 	var list []netip.Prefix
-	for _, a := range found {
-		if a.Flags&(unix.IFA_F_TENTATIVE|unix.IFA_F_DADFAILED) == 0 {
-			list = append(list, prefix(a.IPNet))
+	for _, m := range found {
+		a, flags, err := address(m)
+		if err != nil {
+			return nil, fmt.Errorf("read addresses of link %d: %w", index, err)
+		}
+		if flags&(unix.IFA_F_TENTATIVE|unix.IFA_F_DADFAILED) == 0 {
+			list = append(list, a)
 		}
 	}
 	return list, nil
+}
+
+// address reads one address and its flags (include/uapi/linux/if_addr.h): of IPv4 it is the local one, of IPv6 too where there is one, which there is at an end of
+// a tunnel.
+func address(message []byte) (a netip.Prefix, flags uint32, err error) {
+	msg := nl.DeserializeIfAddrmsg(message)
+	attrs, err := nl.ParseRouteAttrAsMap(message[msg.Len():])
+	if err != nil {
+		return a, 0, err
+	}
+	value, ok := attrs[unix.IFA_LOCAL]
+	if !ok {
+		value = attrs[unix.IFA_ADDRESS]
+	}
+	ip, ok := netip.AddrFromSlice(value.Value)
+	if !ok {
+		return a, 0, fmt.Errorf("an address of %d bytes", len(value.Value))
+	}
+	if f, ok := attrs[unix.IFA_FLAGS]; ok && len(f.Value) == 4 {
+		flags = binary.NativeEndian.Uint32(f.Value)
+	}
+	return netip.PrefixFrom(ip, int(msg.Prefixlen)), flags, nil
 }
 
 // Local says whether packets to the address are taken in here. For one of IPv6 that comes after the address itself, from a work queue even
