@@ -9,9 +9,11 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/network/bridge"
+	"github.com/nettoll/nettoll/network/ebpf"
 	hostnet "github.com/nettoll/nettoll/network/host"
 	"github.com/nettoll/nettoll/network/macvlan"
 	"github.com/nettoll/nettoll/network/nat"
+	"github.com/nettoll/nettoll/network/routed"
 	"github.com/nettoll/nettoll/part"
 )
 
@@ -30,7 +32,7 @@ func BenchmarkSetUp(b *testing.B) {
 
 // BenchmarkMany is BenchmarkSetUp with as many pairs as a bridge has ports for: they are to stand, verified, in 8 s, and to be gone in 3 s.
 func BenchmarkMany(b *testing.B) {
-	for _, n := range []network.Network{bridge.Network{}, variant{nat.Network{}, part.Params{"hairpin": "true"}}} {
+	for _, n := range []network.Network{bridge.Network{}, ebpf.Network{}, routed.Network{}, variant{nat.Network{}, part.Params{"hairpin": "true"}}} {
 		b.Run(n.Describe().Name, func(b *testing.B) { setUp(b, n, Lab(1, 500)) })
 	}
 }
