@@ -14,72 +14,36 @@ import (
 // Sets load an allow-list into sets, and the rules that ask them into iptables.
 type Sets struct {
 	// Variant is that of iptables.
-	Variant string        `json:"variant"`
-	Point   network.Point `json:"point"`
-	// Inside are the containers in which they stand, where they do.
-	Inside []Inside `json:"inside,omitempty"`
-	// List is what may pass.
-	List filter.List `json:"list"`
+	Variant string `json:"variant"`
+	filter.Hooked
 }
 
-// An Inside is a container.
-type Inside struct {
-	NS   string     `json:"ns"`
-	IPv4 netip.Addr `json:"ipv4"`
-	IPv6 netip.Addr `json:"ipv6"`
-}
-
-// A place is a namespace with the set and the table of one family.
-type place struct {
-	ns    string
-	v6    bool
-	own   netip.Addr // of the container; the zero value is the host
-	hooks []string
-}
-
-// places are where the sets stand.
-func (s Sets) places() []place {
-	var list []place
-	for _, v6 := range []bool{false, true} {
-		if s.Point != network.InContainer {
-			list = append(list, place{v6: v6, hooks: []string{"FORWARD"}})
-		}
-		for _, c := range s.Inside {
-			own := c.IPv4
-			if v6 {
-				own = c.IPv6
-			}
-			list = append(list, place{ns: c.NS, v6: v6, own: own, hooks: []string{"INPUT", "OUTPUT"}})
-		}
-	}
-	return list
-}
-
-// sees says whether packets of a rule come along.
-func (p place) sees(r filter.Rule) bool {
-	return r.Source.Is6() == p.v6 && (!p.own.IsValid() || p.own == r.Source || p.own == r.Sink)
+// concerns says whether packets of a rule come along.
+func concerns(p filter.Place, r filter.Rule) bool {
+	forth, back := p.Sees(p.Hooks[0], r)
+	return forth || back
 }
 
 // allowed are the rules of the pairs whose packets come along.
-func (s Sets) allowed(p place) []filter.Rule {
-	return slices.DeleteFunc(slices.Clone(s.List.Allowed), func(r filter.Rule) bool { return !p.sees(r) })
+func (s Sets) allowed(p filter.Place) []filter.Rule {
+	return slices.DeleteFunc(slices.Clone(s.List.Allowed), func(r filter.Rule) bool { return !concerns(p, r) })
 }
 
-// name is what the set of a family is called.
-func (p place) name() string {
-	if p.v6 {
+// name is what the set of a place is called.
+func name(p filter.Place) string {
+	if p.V6 {
 		return "nettoll6"
 	}
 	return "nettoll4"
 }
 
 // set is what stands in a place. No entry is there twice, though rules may overlap.
-func (s Sets) set(p place) ipset.Set {
-	set := ipset.Set{Name: p.name(), V6: p.v6}
-	if s.List.Lists(p.v6) {
+func (s Sets) set(p filter.Place) ipset.Set {
+	set := ipset.Set{Name: name(p), V6: p.V6}
+	if s.List.Lists(p.V6) {
 		set.Entries = make([]string, 0, s.List.Fillers)
 		for i := range s.List.Fillers {
-			f := filter.Filler(i, p.v6)
+			f := filter.Filler(i, p.V6)
 			set.Entries = append(set.Entries, entry(f.Source, []string{"udp", "tcp"}[i%2], fmt.Sprint(f.First), f.Sink))
 		}
 	}
@@ -119,20 +83,20 @@ func entry(from netip.Addr, protocol, port string, to netip.Addr) string {
 }
 
 // table are the rules that ask the set of a place.
-func (s Sets) table(p place) iptables.Table {
-	a := iptables.Allowlist{V6: p.v6, Stateful: s.List.Stateful, Neighbours: s.Point != network.AtForward}
+func (s Sets) table(p filter.Place) iptables.Table {
+	a := iptables.Allowlist{V6: p.V6, Stateful: s.List.Stateful, Neighbours: s.Point != network.AtForward}
 	asks := func(before, dimensions string) string {
-		return fmt.Sprintf("%s-m set --match-set %s %s -j ACCEPT", before, p.name(), dimensions)
+		return fmt.Sprintf("%s-m set --match-set %s %s -j ACCEPT", before, name(p), dimensions)
 	}
 	var rules []string
 	switch {
-	case !s.List.Lists(p.v6): // nothing to ask
+	case !s.List.Lists(p.V6): // nothing to ask
 	case s.List.Stateful:
 		rules = []string{asks("-m conntrack --ctstate NEW ", "src,dst,dst")}
 	default:
 		rules = []string{asks("", "src,dst,dst"), asks("-p udp ", "dst,src,src"), asks("-p tcp -m tcp ! --tcp-flags SYN,ACK SYN ", "dst,src,src")}
 	}
-	for _, hook := range p.hooks {
+	for _, hook := range p.Hooks {
 		a.Hooks = append(a.Hooks, iptables.Hook{Name: hook, Rules: rules})
 	}
 	if !s.List.Stateful {

@@ -12,7 +12,7 @@ import (
 
 func TestSet(t *testing.T) {
 	a := netip.MustParseAddr
-	s := Sets{Point: network.InContainer, Inside: []Inside{{"src0", a("10.0.0.1"), a("fd00::1")}}, List: filter.List{
+	s := Sets{Hooked: filter.Hooked{Point: network.InContainer, Inside: []filter.Inside{{NS: "src0", IPv4: a("10.0.0.1"), IPv6: a("fd00::1")}}, List: filter.List{
 		Families: []string{"ipv4", "ipv6"}, Fillers: 2,
 		Allowed: []filter.Rule{
 			{Source: a("10.0.0.1"), Sink: a("10.0.0.2"), First: 7, Last: 8},
@@ -20,7 +20,7 @@ func TestSet(t *testing.T) {
 			{Source: a("10.0.0.3"), Sink: a("10.0.0.2"), First: 9, Last: 9},
 			{Source: a("fd00::1"), Sink: a("fd00::2"), First: 7, Last: 7},
 		},
-	}}
+	}}}
 	want := [][]string{
 		{
 			"100.64.0.0,udp:1024,100.96.0.0", "100.64.0.1,tcp:1025,100.96.0.1",
@@ -32,10 +32,10 @@ func TestSet(t *testing.T) {
 			"fd00::1,udp:7,fd00::2", "fd00::1,tcp:7,fd00::2", "fd00::1,icmpv6:echo-request,fd00::2", "fd00::2,icmpv6:echo-reply,fd00::1",
 		},
 	}
-	places := s.places()
+	places := s.Places()
 	for i, p := range places {
 		if diff := cmp.Diff(want[i], s.set(p).Entries); diff != "" {
-			t.Errorf("set %s (-want +got):\n%s", p.name(), diff)
+			t.Errorf("set %s (-want +got):\n%s", name(p), diff)
 		}
 	}
 	var rules []string

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"strings"
 
 	"github.com/nettoll/nettoll/filter"
 	"github.com/nettoll/nettoll/host"
@@ -19,24 +18,10 @@ func (Sets) Kind() string { return "ipset" }
 
 // String says the step as a person would.
 func (s Sets) String() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "sets, asked by iptables-%s %s: drop all but %d flows of %s", s.Variant, s.Point, len(s.List.Allowed), strings.Join(s.List.Families, " and "))
-	if s.List.Stateful {
-		b.WriteString(" and their answers")
-	}
-	if s.List.Fillers > 0 {
-		fmt.Fprintf(&b, ", %d fillers among them", s.List.Fillers)
-	}
-	if len(s.Inside) > 0 {
-		fmt.Fprintf(&b, ", in %d containers", len(s.Inside))
-	}
-	return b.String()
+	return fmt.Sprintf("sets, asked by iptables-%s %s", s.Variant, s.Traits("among"))
 }
 
-// Listed returns the list.
-func (s Sets) Listed() filter.List { return s.List }
-
-func (s Sets) tool(p place) iptables.Tool { return iptables.Tool{Variant: s.Variant, V6: p.v6} }
+func (s Sets) tool(p filter.Place) iptables.Tool { return iptables.Tool{Variant: s.Variant, V6: p.V6} }
 
 // Apply makes the sets and then the rules that ask them.
 func (s Sets) Apply(k *host.Kernel) (func() error, error) {
@@ -55,18 +40,18 @@ func (s Sets) Apply(k *host.Kernel) (func() error, error) {
 		}
 		return errors.Join(errs...)
 	}
-	places := s.places()
+	places := s.Places()
 	err := k.Load("rules", func() error {
 		for _, p := range places {
 			set := s.set(p)
-			if err := k.Do(p.ns, func() error { return ipset.Create(set) }); err != nil {
+			if err := k.Do(p.NS, func() error { return ipset.Create(set) }); err != nil {
 				return err
 			}
-			undos = append(undos, func() error { return k.Do(p.ns, func() error { return ipset.Destroy(set.Name) }) })
-			if err := k.Do(p.ns, func() error { return s.tool(p).Load(s.table(p)) }); err != nil {
+			undos = append(undos, func() error { return k.Do(p.NS, func() error { return ipset.Destroy(set.Name) }) })
+			if err := k.Do(p.NS, func() error { return s.tool(p).Load(s.table(p)) }); err != nil {
 				return err
 			}
-			undos = append(undos, func() error { return k.Do(p.ns, s.tool(p).Unload) })
+			undos = append(undos, func() error { return k.Do(p.NS, s.tool(p).Unload) })
 		}
 		return nil
 	})
@@ -89,41 +74,20 @@ func (s Sets) Apply(k *host.Kernel) (func() error, error) {
 
 // Verify reads every set and every table back.
 func (s Sets) Verify(k *host.Kernel) error {
-	drift := &host.DriftError{Step: s.String()}
-	for _, p := range s.places() {
-		add := func(what, want, got string) {
-			if p.v6 {
-				what += " of IPv6"
-			}
-			if p.ns != "" {
-				what += " in " + p.ns
-			}
-			drift.Drifts = append(drift.Drifts, host.Drift{What: what, Want: want, Got: got})
-		}
-		err := k.Do(p.ns, func() error {
-			entries, err := ipset.Compare(s.set(p))
-			if err != nil {
-				return err
-			}
-			for _, d := range entries {
-				add(d.What, d.Want, d.Got)
-			}
-			rules, err := s.tool(p).Compare(s.table(p))
-			for _, d := range rules {
-				add(d.What, d.Want, d.Got)
-			}
-			return err
-		})
-		if errors.Is(err, fs.ErrNotExist) {
-			add("namespace "+p.ns, "present", "absent")
-		} else if err != nil {
+	return s.Hooked.Verify(k, s.String(), func(p filter.Place, add func(what, want, got string)) error {
+		entries, err := ipset.Compare(s.set(p))
+		if err != nil {
 			return err
 		}
-	}
-	if len(drift.Drifts) > 0 {
-		return drift
-	}
-	return nil
+		for _, d := range entries {
+			add(d.What, d.Want, d.Got)
+		}
+		rules, err := s.tool(p).Compare(s.table(p))
+		for _, d := range rules {
+			add(d.What, d.Want, d.Got)
+		}
+		return err
+	})
 }
 
 // Change adds the entries of a rule, or takes away those that the list does not have as well. Inside containers the sink is changed first.
@@ -132,15 +96,8 @@ func (s Sets) Change(k *host.Kernel, rule filter.Rule, allow bool) error {
 	if !allow {
 		verb, rules = "del", "-D "
 	}
-	places := s.places()
-	slices.SortStableFunc(places, func(a, b place) int {
-		if a.own == rule.Sink && b.own != rule.Sink {
-			return -1
-		}
-		return 0
-	})
-	for _, p := range places {
-		if !p.sees(rule) {
+	for _, p := range s.Changed(rule) {
+		if !concerns(p, rule) {
 			continue
 		}
 		listed := map[string]bool{}
@@ -154,7 +111,7 @@ func (s Sets) Change(k *host.Kernel, rule filter.Rule, allow bool) error {
 		var entries, fragments []string
 		for _, e := range s.entries(rule) {
 			if !listed[e] {
-				entries = append(entries, verb+" "+p.name()+" "+e)
+				entries = append(entries, verb+" "+name(p)+" "+e)
 			}
 		}
 		if !known && !s.List.Stateful {
@@ -162,30 +119,17 @@ func (s Sets) Change(k *host.Kernel, rule filter.Rule, allow bool) error {
 				fragments = append(fragments, rules+iptables.Fragments+" "+text)
 			}
 		}
-		if err := k.Do(p.ns, func() error { return errors.Join(ipset.Change(entries), s.tool(p).Change(fragments)) }); err != nil {
+		if err := k.Do(p.NS, func() error { return errors.Join(ipset.Change(entries), s.tool(p).Change(fragments)) }); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Counters reads what the hooks have counted: inside containers what came in is let through, and what was refused either way is refused.
+// Counters reads what the hooks have counted.
 func (s Sets) Counters(k *host.Kernel) (filter.Counters, error) {
-	var sum filter.Counters
-	for _, p := range s.places() {
-		for _, hook := range p.hooks {
-			var c iptables.Counters
-			if err := k.Do(p.ns, func() (err error) {
-				c, err = s.tool(p).Counters(hook)
-				return err
-			}); err != nil {
-				return filter.Counters{}, err
-			}
-			sum.Refused += c.Refused
-			if hook != "OUTPUT" {
-				sum.Allowed += c.Allowed
-			}
-		}
-	}
-	return sum, nil
+	return s.Count(k, func(p filter.Place, hook string) (filter.Counters, error) {
+		c, err := s.tool(p).Counters(hook)
+		return filter.Counters(c), err
+	})
 }

@@ -25,46 +25,24 @@ func (Filter) Describe() filter.Description {
 		Params: append(filter.Params(), part.Param{
 			Name: variant, Default: iptables.NFT, Summary: "which of the kernel's two tables it speaks to, nf_tables or ip_tables", Values: []string{iptables.NFT, iptables.Legacy},
 		}),
-		Fragments: func(p part.Params) filter.Fragments {
-			if p.On(filter.Stateful) {
-				return filter.Reassembled
-			}
-			return filter.ByAddress
-		},
-		Steps: map[string]func() host.Step{Rules{}.Kind(): func() host.Step { return new(Rules) }},
+		Fragments: filter.Netfilter,
+		Steps:     map[string]func() host.Step{Rules{}.Kind(): func() host.Step { return new(Rules) }},
 	}
 }
 
-// Refuse says where packets do not pass iptables, and where a list without connections would let pass more than it says: who behind the address of
-// another host sends is not seen, and an answer to that address may be for anyone behind it.
-func (Filter) Refuse(w filter.Where, p part.Params) string {
-	switch w.Point {
-	case network.AtBridge, network.AtForward, network.InContainer:
-	default:
-		return "under " + w.Network + " packets do not pass iptables: they are forwarded " + w.Point.String()
-	}
-	if w.Translated && w.Hosts > 1 && !p.On(filter.Stateful) {
-		return "across hosts " + w.Network + " hides which container sends, and only connection tracking tells its answers from requests (stateful=true has it)"
-	}
-	return ""
-}
+// Refuse says where it cannot be enforced.
+func (Filter) Refuse(w filter.Where, p part.Params) string { return w.RefuseHooked(p) }
 
 // Check wants the programs.
 func (Filter) Check(p part.Params) error { return iptables.Check(p[variant]) }
 
 // Build returns the step that loads the rules, and at a bridge those that let it ask iptables.
 func (Filter) Build(s filter.Site) ([]host.Step, error) {
-	rules := Rules{Variant: s.Params[variant], Point: s.Point, List: s.List}
-	if s.Point == network.InContainer {
-		for _, c := range s.Containers {
-			rules.Inside = append(rules.Inside, Inside{NS: c.Namespace, IPv4: c.IPv4, IPv6: c.IPv6})
-		}
-	}
 	var steps []host.Step
 	if s.Point == network.AtBridge {
 		steps = filter.Bridged()
 	}
-	return append(steps, rules), nil
+	return append(steps, Rules{Variant: s.Params[variant], Hooked: s.Hooked()}), nil
 }
 
 // Measure notes what a change costs.

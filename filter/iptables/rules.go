@@ -13,68 +13,18 @@ import (
 // Rules load an allow-list into iptables.
 type Rules struct {
 	// Variant is that of the programs.
-	Variant string        `json:"variant"`
-	Point   network.Point `json:"point"`
-	// Inside are the containers in which they stand, where they do.
-	Inside []Inside `json:"inside,omitempty"`
-	// List is what may pass.
-	List filter.List `json:"list"`
-}
-
-// An Inside is a container.
-type Inside struct {
-	NS   string     `json:"ns"`
-	IPv4 netip.Addr `json:"ipv4"`
-	IPv6 netip.Addr `json:"ipv6"`
-}
-
-// A place is a namespace with the table of one family.
-type place struct {
-	ns    string
-	v6    bool
-	own   netip.Addr // of the container; the zero value is the host
-	hooks []string
-}
-
-// places are where the rules stand.
-func (r Rules) places() []place {
-	var list []place
-	for _, v6 := range []bool{false, true} {
-		if r.Point != network.InContainer {
-			list = append(list, place{v6: v6, hooks: []string{"FORWARD"}})
-		}
-		for _, c := range r.Inside {
-			own := c.IPv4
-			if v6 {
-				own = c.IPv6
-			}
-			list = append(list, place{ns: c.NS, v6: v6, own: own, hooks: []string{"INPUT", "OUTPUT"}})
-		}
-	}
-	return list
-}
-
-// sees says which of the packets of a rule come along at a hook: those of the source, and those of the sink.
-func (p place) sees(hook string, rule filter.Rule) (forth, back bool) {
-	switch {
-	case rule.Source.Is6() != p.v6:
-		return false, false
-	case hook == "INPUT":
-		return p.own == rule.Sink, p.own == rule.Source
-	case hook == "OUTPUT":
-		return p.own == rule.Source, p.own == rule.Sink
-	}
-	return true, true
+	Variant string `json:"variant"`
+	filter.Hooked
 }
 
 // table is what stands in a place.
-func (r Rules) table(p place) iptables.Table {
-	a := iptables.Allowlist{V6: p.v6, Stateful: r.List.Stateful, Neighbours: r.Point != network.AtForward}
-	listed := r.List.Lists(p.v6)
-	for _, hook := range p.hooks {
+func (r Rules) table(p filter.Place) iptables.Table {
+	a := iptables.Allowlist{V6: p.V6, Stateful: r.List.Stateful, Neighbours: r.Point != network.AtForward}
+	listed := r.List.Lists(p.V6)
+	for _, hook := range p.Hooks {
 		h := iptables.Hook{Name: hook}
 		if listed && !r.List.After {
-			h.Rules = r.fillers(h.Rules, p.v6)
+			h.Rules = r.fillers(h.Rules, p.V6)
 		}
 		for _, rule := range r.List.Allowed {
 			h.Rules = append(h.Rules, r.ports(p, hook, rule)...)
@@ -83,7 +33,7 @@ func (r Rules) table(p place) iptables.Table {
 			h.Rules = append(h.Rules, r.echoes(p, hook, rule)...)
 		}
 		if listed && r.List.After {
-			h.Rules = r.fillers(h.Rules, p.v6)
+			h.Rules = r.fillers(h.Rules, p.V6)
 		}
 		a.Hooks = append(a.Hooks, h)
 	}
@@ -114,8 +64,8 @@ func (r Rules) fillers(rules []string, v6 bool) []string {
 }
 
 // ports are the rules for the ports of one of the list, at a hook.
-func (r Rules) ports(p place, hook string, rule filter.Rule) []string {
-	goes, comes := p.sees(hook, rule)
+func (r Rules) ports(p filter.Place, hook string, rule filter.Rule) []string {
+	goes, comes := p.Sees(hook, rule)
 	var rules []string
 	if goes {
 		rules = append(rules, forth(rule, "udp")+r.opening(), forth(rule, "tcp")+r.opening())
@@ -127,12 +77,12 @@ func (r Rules) ports(p place, hook string, rule filter.Rule) []string {
 }
 
 // echoes are the rules for the echoes of a pair, at a hook: RFC 792, RFC 4443 sections 4.1 and 4.2.
-func (r Rules) echoes(p place, hook string, rule filter.Rule) []string {
+func (r Rules) echoes(p filter.Place, hook string, rule filter.Rule) []string {
 	protocol, request, reply := "-p icmp -m icmp --icmp-type", 8, 0
-	if p.v6 {
+	if p.V6 {
 		protocol, request, reply = "-p ipv6-icmp -m icmp6 --icmpv6-type", 128, 129
 	}
-	goes, comes := p.sees(hook, rule)
+	goes, comes := p.Sees(hook, rule)
 	var rules []string
 	if goes {
 		rules = append(rules, fmt.Sprintf("-s %s -d %s %s %d%s", whole(rule.Source), whole(rule.Sink), protocol, request, r.opening()))
@@ -144,8 +94,8 @@ func (r Rules) echoes(p place, hook string, rule filter.Rule) []string {
 }
 
 // fragments is the pair of a rule, if fragments of it come along there and are decided by address.
-func (r Rules) fragments(p place, rule filter.Rule) (iptables.Pair, bool) {
-	forth, back := p.sees(p.hooks[0], rule)
+func (r Rules) fragments(p filter.Place, rule filter.Rule) (iptables.Pair, bool) {
+	forth, back := p.Sees(p.Hooks[0], rule)
 	return iptables.Pair{A: whole(rule.Source), B: whole(rule.Sink)}, !r.List.Stateful && (forth || back)
 }
 

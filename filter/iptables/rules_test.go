@@ -15,16 +15,16 @@ import (
 // site has two pairs, one of each family, the first at two ranges of ports.
 func site(point network.Point, change func(*filter.List)) Rules {
 	a := netip.MustParseAddr
-	r := Rules{Variant: "nft", Point: point, List: filter.List{
+	r := Rules{Variant: "nft", Hooked: filter.Hooked{Point: point, List: filter.List{
 		Families: []string{"ipv4", "ipv6"},
 		Allowed: []filter.Rule{
 			{Source: a("10.0.0.1"), Sink: a("10.0.0.2"), First: 7, Last: 9},
 			{Source: a("10.0.0.1"), Sink: a("10.0.0.2"), First: 80, Last: 80},
 			{Source: a("fd00::1"), Sink: a("fd00::2"), First: 7, Last: 9},
 		},
-	}}
+	}}}
 	if point == network.InContainer {
-		r.Inside = []Inside{{"src0", a("10.0.0.1"), a("fd00::1")}, {"snk0", a("10.0.0.2"), a("fd00::2")}}
+		r.Inside = []filter.Inside{{NS: "src0", IPv4: a("10.0.0.1"), IPv6: a("fd00::1")}, {NS: "snk0", IPv4: a("10.0.0.2"), IPv6: a("fd00::2")}}
 	}
 	if change != nil {
 		change(&r.List)
@@ -35,11 +35,11 @@ func site(point network.Point, change func(*filter.List)) Rules {
 // own says what stands in the chains of the filter, a line each, the namespace before it.
 func own(r Rules) string {
 	var b strings.Builder
-	for _, p := range r.places() {
+	for _, p := range r.Places() {
 		for _, c := range r.table(p).Chains {
 			for _, rule := range c.Rules {
 				if c.Policy == "" {
-					fmt.Fprintf(&b, "%s %s %s\n", p.ns, strings.TrimPrefix(c.Name, "nettoll-"), strings.NewReplacer(" -m udp", "", " -m tcp", "", " -j ACCEPT", "").Replace(rule))
+					fmt.Fprintf(&b, "%s %s %s\n", p.NS, strings.TrimPrefix(c.Name, "nettoll-"), strings.NewReplacer(" -m udp", "", " -m tcp", "", " -j ACCEPT", "").Replace(rule))
 				}
 			}
 		}

@@ -47,13 +47,8 @@ func (Filter) Describe() filter.Description {
 				Summary: "the family of the table: inet, bridge (only at a bridge), netdev (ingress of the host's links); auto is bridge at a bridge if it is not stateful, else inet",
 			},
 		),
-		Fragments: func(p part.Params) filter.Fragments {
-			if p.On(filter.Stateful) {
-				return filter.Reassembled
-			}
-			return filter.ByAddress
-		},
-		Steps: map[string]func() host.Step{Tables{}.Kind(): func() host.Step { return new(Tables) }},
+		Fragments: filter.Netfilter,
+		Steps:     map[string]func() host.Step{Tables{}.Kind(): func() host.Step { return new(Tables) }},
 	}
 }
 
@@ -90,8 +85,8 @@ func (Filter) Refuse(w filter.Where, p part.Params) string {
 		return fmt.Sprintf("a table of the family bridge sees what a bridge forwards, and under %s none does (table=inet is possible)", w.Network)
 	case f == netdev && w.Point == network.InContainer:
 		return fmt.Sprintf("a table of the family netdev stands at the host's links to containers, and under %s there are none (table=inet is possible)", w.Network)
-	case w.Translated && w.Hosts > 1 && !p.On(filter.Stateful):
-		return "across hosts " + w.Network + " hides which container sends, and only connection tracking tells its answers from requests (stateful=true has it)"
+	case w.Hides(p) != "":
+		return w.Hides(p)
 	case f == netdev && w.Translated:
 		return "at ingress packets have not yet the addresses that they are translated to (table=inet is possible)"
 	case f == netdev && p.On(filter.Stateful):

@@ -1,0 +1,185 @@
+package filter
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/part"
+)
+
+// Hooked is what a step holds that puts its rules into the hooks of iptables: where, and what may pass.
+type Hooked struct {
+	Point network.Point `json:"point"`
+	// Inside are the containers in which they stand, where they do.
+	Inside []Inside `json:"inside,omitempty"`
+	// List is what may pass.
+	List List `json:"list"`
+}
+
+// An Inside is a container that a filter stands in.
+type Inside struct {
+	NS   string     `json:"ns"`
+	IPv4 netip.Addr `json:"ipv4"`
+	IPv6 netip.Addr `json:"ipv6"`
+}
+
+// A Place is a namespace in which packets of one family are decided.
+type Place struct {
+	NS string
+	V6 bool
+	// Own is the address of the container; the zero value is the host.
+	Own netip.Addr
+	// Hooks are the built-in chains of iptables: "FORWARD", or "INPUT" and "OUTPUT".
+	Hooks []string
+}
+
+// Hooked returns where the hooks of a site are.
+func (s Site) Hooked() Hooked {
+	h := Hooked{Point: s.Point, List: s.List}
+	if s.Point == network.InContainer {
+		for _, c := range s.Containers {
+			h.Inside = append(h.Inside, Inside{NS: c.Namespace, IPv4: c.IPv4, IPv6: c.IPv6})
+		}
+	}
+	return h
+}
+
+// Listed returns the list.
+func (h Hooked) Listed() List { return h.List }
+
+// Places are where the rules stand, those of IPv4 first.
+func (h Hooked) Places() []Place {
+	var list []Place
+	for _, v6 := range []bool{false, true} {
+		if h.Point != network.InContainer {
+			list = append(list, Place{V6: v6, Hooks: []string{"FORWARD"}})
+		}
+		for _, c := range h.Inside {
+			own := c.IPv4
+			if v6 {
+				own = c.IPv6
+			}
+			list = append(list, Place{NS: c.NS, V6: v6, Own: own, Hooks: []string{"INPUT", "OUTPUT"}})
+		}
+	}
+	return list
+}
+
+// Changed are the places in the order in which a rule is changed there: a sink lets packets in before its source lets them out.
+func (h Hooked) Changed(r Rule) []Place {
+	places := h.Places()
+	slices.SortStableFunc(places, func(a, b Place) int {
+		if a.Own == r.Sink && b.Own != r.Sink {
+			return -1
+		}
+		return 0
+	})
+	return places
+}
+
+// Sees says which of the packets of a rule come along at a hook: those of the source, and those of the sink.
+func (p Place) Sees(hook string, r Rule) (forth, back bool) {
+	switch {
+	case r.Source.Is6() != p.V6:
+		return false, false
+	case hook == "INPUT":
+		return p.Own == r.Sink, p.Own == r.Source
+	case hook == "OUTPUT":
+		return p.Own == r.Source, p.Own == r.Sink
+	}
+	return true, true
+}
+
+// Traits end the sentence of a step: where it stands and what passes. fillers says where those are: "before".
+func (h Hooked) Traits(fillers string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: drop all but %d flows of %s", h.Point, len(h.List.Allowed), strings.Join(h.List.Families, " and "))
+	if h.List.Stateful {
+		b.WriteString(" and their answers")
+	}
+	if h.List.Fillers > 0 {
+		fmt.Fprintf(&b, ", %d fillers %s them", h.List.Fillers, fillers)
+	}
+	if len(h.Inside) > 0 {
+		fmt.Fprintf(&b, ", in %d containers", len(h.Inside))
+	}
+	return b.String()
+}
+
+// Verify calls compare in every place, inside its namespace, and makes what it adds a [host.DriftError] of the step.
+func (h Hooked) Verify(k *host.Kernel, step string, compare func(p Place, add func(what, want, got string)) error) error {
+	drift := &host.DriftError{Step: step}
+	for _, p := range h.Places() {
+		add := func(what, want, got string) {
+			if p.V6 {
+				what += " of IPv6"
+			}
+			if p.NS != "" {
+				what += " in " + p.NS
+			}
+			drift.Drifts = append(drift.Drifts, host.Drift{What: what, Want: want, Got: got})
+		}
+		err := k.Do(p.NS, func() error { return compare(p, add) })
+		if errors.Is(err, fs.ErrNotExist) {
+			drift.Drifts = append(drift.Drifts, host.Drift{What: "namespace " + p.NS, Want: "present", Got: "absent"})
+		} else if err != nil {
+			return err
+		}
+	}
+	if len(drift.Drifts) > 0 {
+		return drift
+	}
+	return nil
+}
+
+// Count adds up what the hooks have counted: inside containers what came in is let through, and what was refused either way is refused.
+func (h Hooked) Count(k *host.Kernel, read func(p Place, hook string) (Counters, error)) (sum Counters, err error) {
+	for _, p := range h.Places() {
+		for _, hook := range p.Hooks {
+			var c Counters
+			if err := k.Do(p.NS, func() (err error) {
+				c, err = read(p, hook)
+				return err
+			}); err != nil {
+				return Counters{}, err
+			}
+			sum.Refused += c.Refused
+			if hook != "OUTPUT" {
+				sum.Allowed += c.Allowed
+			}
+		}
+	}
+	return sum, nil
+}
+
+// RefuseHooked says where packets do not pass iptables, and where they are translated so that a list says too little, see [Where.Hides].
+func (w Where) RefuseHooked(p part.Params) string {
+	switch w.Point {
+	case network.AtBridge, network.AtForward, network.InContainer:
+		return w.Hides(p)
+	}
+	return "under " + w.Network + " packets do not pass iptables: they are forwarded " + w.Point.String()
+}
+
+// Hides says where a list without connections would let pass more than it says: who behind the address of another host sends is not seen, and an answer to
+// that address may be for anyone behind it.
+func (w Where) Hides(p part.Params) string {
+	if w.Translated && w.Hosts > 1 && !p.On(Stateful) {
+		return "across hosts " + w.Network + " hides which container sends, and only connection tracking tells its answers from requests (stateful=true has it)"
+	}
+	return ""
+}
+
+// Netfilter is what the kernel's netfilter does with fragments: connection tracking puts packets together (nf_defrag_ipv4, nf_defrag_ipv6), and nothing else does.
+func Netfilter(p part.Params) Fragments {
+	if p.On(Stateful) {
+		return Reassembled
+	}
+	return ByAddress
+}
