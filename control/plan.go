@@ -1,0 +1,152 @@
+package control
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/nettoll/nettoll/experiment"
+	"github.com/nettoll/nettoll/filter"
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/runtime"
+	"github.com/nettoll/nettoll/workload"
+)
+
+const (
+	uplink = "up0" // a host's link to the underlay
+
+	sourceName, sinkName = "src", "snk" // of containers, before their number
+)
+
+// placing says which CPUs sources and sinks run on.
+type placing struct {
+	sources, sinks []int
+}
+
+// place decides it. With one CPU there is nothing to decide.
+func place(affinity string, cpus []int) (placing, error) {
+	half := (len(cpus) + 1) / 2
+	switch {
+	case affinity == "free":
+		return placing{}, nil
+	case affinity == "same" || affinity == "split" && len(cpus) == 1:
+		return placing{cpus[:half], cpus[:half]}, nil
+	case affinity == "split":
+		return placing{cpus[:half], cpus[half:]}, nil
+	}
+	return placing{}, &experiment.UnknownError{Kind: "affinity", Name: affinity, Known: experiment.Affinities()}
+}
+
+// LabPlan is what the hosts of a lab are going to be told in the first generation.
+type LabPlan struct {
+	Lab      string      `json:"lab"`
+	Hosts    []host.Plan `json:"hosts"` // host 1 first
+	Underlay host.Plan   `json:"underlay"`
+}
+
+// Plans returns the plans of all labs, on a machine where workers may use these CPUs. It touches nothing.
+func Plans(r *experiment.Resolved, cpus []int) ([]LabPlan, error) {
+	c := &configurator{resolved: r, cpus: cpus}
+	all := make([]int, len(r.Cells))
+	for i := range all {
+		all[i] = i
+	}
+	g, err := c.begin(0, all)
+	if err != nil {
+		return nil, err
+	}
+	plans := make([]LabPlan, len(g.labs))
+	for i, l := range g.labs {
+		plans[i].Lab = l.ID
+		if plans[i].Hosts, plans[i].Underlay, err = c.plan(l, g.seed.Uint64()); err != nil {
+			return nil, err
+		}
+	}
+	return plans, nil
+}
+
+// sketch says which workers a lab has and where its pairs are; nothing is built yet.
+func (c *configurator) sketch(g *generation, spec experiment.Lab) (*lab, error) {
+	on, err := place(spec.Affinity, c.cpus)
+	if err != nil {
+		return nil, err
+	}
+	// Workers of all labs share the CPUs: those of a lab whose threads have CPUs of their own must not park theirs beside one whose have not.
+	alone := !slices.ContainsFunc(c.resolved.Labs, func(l experiment.Lab) bool { return !l.Alone(len(c.cpus)) })
+	l := &lab{Lab: spec, generation: g, at: make([]pairAddresses, spec.Pairs)}
+	for pair := range spec.Pairs {
+		l.at[pair] = pairAddresses{sourceHost: spec.SourceHost(pair), sinkHost: spec.SinkHost(pair)}
+		l.assign(workload.Source, l.at[pair].sourceHost, pair, on.sources, alone)
+		l.assign(workload.Sink, l.at[pair].sinkHost, pair, on.sinks, alone)
+	}
+	return l, nil
+}
+
+// plan asks network and runtime what the lab's hosts must look like. It is pure but for the seed drawn by the caller.
+func (c *configurator) plan(l *lab, seed uint64) (plans []host.Plan, underlay host.Plan, err error) {
+	spec := network.Lab{MTU: c.resolved.Experiment.Tune.MTU, Seed: seed, Params: l.Params}
+	for h := 1; h <= l.Hosts; h++ {
+		one := network.Host{Index: h}
+		if l.Hosts > 1 {
+			one.Uplink = uplink
+		}
+		spec.Hosts = append(spec.Hosts, one)
+	}
+	where := func(h int, name string) (int, int) {
+		containers := &spec.Hosts[h-1].Containers
+		*containers = append(*containers, network.Container{Name: name, Index: len(*containers)})
+		return h - 1, len(*containers) - 1
+	}
+	sources, sinks := make([]filter.Spot, l.Pairs), make([]filter.Spot, l.Pairs)
+	for pair, at := range l.at {
+		sources[pair].Host, sources[pair].Container = where(at.sourceHost, fmt.Sprintf("%s%d", sourceName, pair))
+		sinks[pair].Host, sinks[pair].Container = where(at.sinkHost, fmt.Sprintf("%s%d", sinkName, pair))
+		if at.sourceHost == at.sinkHost {
+			here := spec.Hosts[at.sourceHost-1].Containers
+			source, sink := &here[sources[pair].Container], &here[sinks[pair].Container]
+			source.Peer, sink.Peer = sink.Name, source.Name
+		}
+	}
+	if err := shareOut(spec.Hosts, l.generation.seed, c.most(l)); err != nil {
+		return nil, host.Plan{}, fmt.Errorf("plan lab %s: %w", l.ID, err)
+	}
+	plans, endpoints, err := l.Network.Build(spec)
+	if err != nil {
+		return nil, host.Plan{}, fmt.Errorf("plan lab %s: %w", l.ID, err)
+	}
+	for pair := range l.at {
+		source, sink := sources[pair], sinks[pair]
+		l.at[pair].source, l.at[pair].sourcePorts = endpoints[source.Host][source.Container], spec.Hosts[source.Host].Containers[source.Container].Ports
+		l.at[pair].sink, l.at[pair].sinkPorts = endpoints[sink.Host][sink.Container], spec.Hosts[sink.Host].Containers[sink.Container].Ports
+	}
+	if l.Filter != nil {
+		pairs := make([]filter.Pair, l.Pairs)
+		for pair := range pairs {
+			pairs[pair] = filter.Pair{Source: sources[pair], Sink: sinks[pair], Ports: l.ports}
+		}
+		at, bridge := l.Network.(network.Guarded).Guarded(l.Params) //nolint:forcetypeassert // a stack whose network is none is left out
+		for h, site := range filter.Sites(spec, endpoints, pairs, l.families, at, bridge, l.Filtering) {
+			steps, err := l.Filter.Build(site)
+			if err != nil {
+				return nil, host.Plan{}, fmt.Errorf("plan lab %s: %w", l.ID, err)
+			}
+			plans[h].Steps = append(plans[h].Steps, steps...)
+		}
+	}
+	for h := range plans {
+		containers := make([]runtime.Container, len(endpoints[h]))
+		for i, e := range endpoints[h] {
+			containers[i] = runtime.Container{Name: spec.Hosts[h].Containers[i].Name, Namespace: e.Namespace}
+		}
+		steps, err := l.Runtime.Containers(containers)
+		if err != nil {
+			return nil, host.Plan{}, fmt.Errorf("plan lab %s: %w", l.ID, err)
+		}
+		plans[h].Steps = slices.Concat(steps, plans[h].Steps)
+	}
+	if l.Hosts > 1 {
+		underlay = network.Underlay(l.Network, spec)
+	}
+	l.plans, l.beneath = plans, underlay
+	return plans, underlay, nil
+}

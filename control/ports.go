@@ -1,0 +1,143 @@
+package control
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/nettoll/nettoll/experiment"
+	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/traffic/worker"
+	"github.com/nettoll/nettoll/workload"
+)
+
+const (
+	firstPort = 20000 // ports are drawn from [firstPort, lastPort)
+	lastPort  = 60000
+)
+
+// portsPerVisit is how many ports of a sink a workload has at most where a filter has to know them all: filters that hold each port on its own would be lists of ports. The
+// one beyond them is a port that is refused.
+const portsPerVisit = 64
+
+// most is how many ports a sink has at most: as many as there are, but where some stack has a filter, and then in all labs alike.
+func (c *configurator) most(l *lab) int {
+	if !slices.ContainsFunc(c.resolved.Labs, func(o experiment.Lab) bool { return o.Filter != nil }) {
+		return lastPort - firstPort
+	}
+	visits := map[int]bool{}
+	for _, cell := range c.resolved.Cells {
+		if c.resolved.Labs[cell.Lab].ID == l.ID {
+			visits[cell.Visit] = true
+		}
+	}
+	return portsPerVisit*len(visits) + 2 // the first is the proof's
+}
+
+// shareOut gives each container of a lab ports of its own, the same number to each but at most so many to a sink, and in an order from the seed.
+func shareOut(hosts []network.Host, seed *rand.Rand, most int) error {
+	for _, h := range hosts {
+		n := len(h.Containers)
+		if n == 0 {
+			continue
+		}
+		each := (lastPort - firstPort) / n
+		if each < 2 {
+			return fmt.Errorf("%d containers on a host, and there are %d ports for them", n, lastPort-firstPort)
+		}
+		for i, at := range seed.Perm(n) {
+			first := firstPort + at*each
+			ports := each
+			if strings.HasPrefix(h.Containers[i].Name, sinkName) {
+				ports = min(each, most)
+			}
+			h.Containers[i].Ports = network.Ports{First: uint16(first), Last: uint16(first + ports - 1)}
+		}
+	}
+	return nil
+}
+
+// specify draws the ports and says what each worker has to open. The first port of a container is left to proofs.
+func (c *configurator) specify(l *lab, index int, cells []int) error {
+	var visits []int // each has ports of its own
+	here := map[int][]int{}
+	for _, i := range cells {
+		if cell := c.resolved.Cells[i]; cell.Lab == index {
+			if here[cell.Visit] == nil {
+				visits = append(visits, cell.Visit)
+			}
+			here[cell.Visit] = append(here[cell.Visit], i)
+		}
+	}
+	for pair, at := range l.at {
+		sourcePorts, sources, err := draw(at.sourcePorts, len(visits), l.generation.seed)
+		if err != nil {
+			return err
+		}
+		open := at.sinkPorts
+		if l.Filter != nil {
+			open.Last-- // is refused
+		}
+		sinkPorts, sinks, err := draw(open, len(visits), l.generation.seed)
+		if err != nil {
+			return err
+		}
+		for k, visit := range visits {
+			i := c.at(pair, here[visit])
+			cell := c.resolved.Cells[i]
+			spec := workload.Spec{
+				Workload: cell.Cell.Workload, Params: cell.Params, Pair: pair, Congestion: c.congestion, Plant: cell.Plant,
+				LocalPorts: sources, RemotePorts: sinks, Seed: c.seed(l.generation.number, pair),
+			}
+			if cell.Driver != nil {
+				spec.Driver = cell.Driver.Describe().Name
+			}
+			for _, w := range l.workers {
+				seat := slices.Index(w.pairs, pair)
+				if seat < 0 {
+					continue
+				}
+				end := worker.EndpointSpec{Cell: i, Visit: visit, Seat: seat, Spec: spec}
+				end.Spec.Side = w.side
+				near, far, nearPort, farPort := at.source, at.sink, sourcePorts[k], sinkPorts[k]
+				if w.side == workload.Sink {
+					near, far, nearPort, farPort = at.sink, at.source, sinkPorts[k], sourcePorts[k]
+					end.Spec.LocalPorts, end.Spec.RemotePorts = sinks, sources
+				}
+				end.Namespace = near.Namespace
+				end.Spec.Local = netip.AddrPortFrom(near.Bind(cell.Family), nearPort)
+				end.Spec.Remote = netip.AddrPortFrom(far.Public(cell.Family), farPort)
+				w.specs = append(w.specs, end)
+			}
+		}
+	}
+	return nil
+}
+
+// at returns which of the cells of a visit has a pair.
+func (c *configurator) at(pair int, cells []int) int {
+	i := slices.IndexFunc(cells, func(i int) bool { return pair < c.resolved.Cells[i].First+c.resolved.Cells[i].Pairs })
+	return cells[i]
+}
+
+// seed is what the schedules of a pair begin with, in all stacks of a generation alike.
+func (c *configurator) seed(generation, pair int) uint64 {
+	return rand.New(rand.NewPCG(c.resolved.Experiment.Design.Seed, uint64(generation)<<32|uint64(pair))).Uint64()
+}
+
+// draw shares a container's ports, other than the first, out to n visits in random order. It returns the first port of each and how many follow
+// each other from there on.
+func draw(p network.Ports, n int, seed *rand.Rand) (first []uint16, each int, err error) {
+	rest := int(p.Last - p.First)
+	if n > rest {
+		return nil, 0, fmt.Errorf("%d visits to one lab, and each container has %d ports for them: measure fewer workloads at once, or fewer pairs", n, rest)
+	}
+	first = make([]uint16, n)
+	each = rest / n
+	for i, at := range seed.Perm(n) {
+		first[i] = p.First + 1 + uint16(at*each)
+	}
+	return first, each, nil
+}

@@ -1,0 +1,190 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/nettoll/nettoll/measure"
+)
+
+// sentences say what has changed: first in how many comparisons, then in each of the important ones.
+func (v *comparison) sentences() []string {
+	n, verdicts := 0, map[measure.Verdict]int{}
+	var important, rest []string
+	for _, g := range v.groups {
+		for _, cell := range g.compared() {
+			n++
+			c := v.changes[cell.ID][g.primary.Name]
+			if c == nil { // neither run knows anything of it
+				verdicts[measure.NotPrecise]++
+				continue
+			}
+			verdicts[c.Verdict]++
+			if s := v.sentence(g, c); differing(c.Verdict) {
+				important = append(important, s)
+			} else {
+				rest = append(rest, s)
+			}
+		}
+	}
+	if n == 0 {
+		return []string{"The two runs have no more in common than baselines: nothing can be said about any stack."}
+	}
+	list := []string{headline(n, verdicts)}
+	if n <= mostSentences {
+		return append(append(list, important...), rest...)
+	}
+	if k := len(important) - mostSentences; k > 0 {
+		important = append(important[:mostSentences], fmt.Sprintf("… and %s more, in the tables below.", count(k, "difference", "differences")))
+	}
+	return append(list, important...)
+}
+
+// headline says how many of n comparisons came out how.
+func headline(n int, verdicts map[measure.Verdict]int) string {
+	if verdicts[measure.NoDifference] == n {
+		if n == 1 {
+			return "No difference above the floor between OLD and NEW, in the only comparison."
+		}
+		return fmt.Sprintf("No difference above the floor between OLD and NEW, in any of %d comparisons.", n)
+	}
+	var said []string
+	for _, x := range []struct {
+		verdict measure.Verdict
+		word    string
+	}{
+		{measure.Slower, "slower"},
+		{measure.Faster, "faster"},
+		{measure.Higher, "higher"},
+		{measure.Lower, "lower"},
+		{measure.NoDifference, string(measure.NoDifference)},
+		{measure.NotPrecise, string(measure.NotPrecise)},
+		{measure.HasFailed, string(measure.HasFailed)},
+	} {
+		if k := verdicts[x.verdict]; k > 0 {
+			said = append(said, fmt.Sprintf("%s in %d", x.word, k))
+		}
+	}
+	return fmt.Sprintf("NEW against OLD: %s of %s.", strings.Join(said, ", "), count(n, "comparison", "comparisons"))
+}
+
+// sentence says what has become of a cell in its primary metric, and no more than its verdict does.
+func (v *comparison) sentence(g *group, c *measure.Change) string {
+	who, what := name(c.Cell), of(c.Metric)
+	point, interval := change(&c.Row)
+	how := fmt.Sprintf("%s %s, 95 %% interval %s", kind(&c.Row), point, interval)
+	switch c.Verdict {
+	case measure.HasFailed:
+		var in []string
+		for _, s := range v.c.sides() {
+			for _, f := range s.data.Analysis.Failed {
+				switch {
+				case f.Cell != c.Cell.ID:
+				case f.Trials == 0:
+					in = append(in, "was not measured in "+s.word)
+				default:
+					in = append(in, "failed in "+s.word)
+				}
+			}
+		}
+		return fmt.Sprintf("What became of %s under %s %s is not known: it %s.", what, who, g.where, strings.Join(in, " and "))
+	case measure.NoDifference:
+		return fmt.Sprintf("%s: no difference above the floor (%s) in %s %s.", who, margin(c.Floor, g.primary), what, g.where)
+	case measure.Slower, measure.Faster:
+		return fmt.Sprintf("%s is %s in NEW %s: its toll on %s went from %s to %s (%s).", who, c.Verdict, g.where, what, toll(c.Old), toll(c.New), how)
+	case measure.Higher, measure.Lower:
+		return fmt.Sprintf("%s of %s is %s in NEW %s: its toll went from %s to %s (%s).", label(c.Metric), who, c.Verdict, g.where, toll(c.Old), toll(c.New), how)
+	}
+	if point == "" {
+		return fmt.Sprintf("What became of %s under %s %s is not known: %s.", what, who, g.where, v.why(g, c))
+	}
+	text := fmt.Sprintf("What became of %s under %s %s is not known precisely enough (%s)", what, who, g.where, how)
+	if math.IsNaN(c.Floor) {
+		text += ", for want of a floor in both runs"
+	}
+	return text + "."
+}
+
+// kind names what two runs are compared by.
+func kind(r *measure.Row) string {
+	if r.HasDifference {
+		return "difference of differences"
+	}
+	return "ratio of ratios"
+}
+
+// toll is what a row's cell adds over its baseline, "–" where that is not known.
+func toll(r *measure.Row) string {
+	if r == nil {
+		return "–"
+	}
+	if point, _ := change(r); point != "" {
+		return point
+	}
+	return "–"
+}
+
+// why says why two rows cannot be compared.
+func (v *comparison) why(g *group, c *measure.Change) string {
+	for _, s := range v.c.sides() {
+		r := c.Old
+		if s.word == "NEW" {
+			r = c.New
+		}
+		switch {
+		case r == nil:
+			return s.word + " has no such value"
+		case r.HasRatio || r.HasDifference:
+			continue
+		case r.Generations < 2:
+			return fmt.Sprintf("an interval needs 2 generations, and %s has %d", s.word, r.Generations)
+		case slices.ContainsFunc(s.data.Analysis.Failed, func(f measure.FailedCell) bool { return f.Cell == r.Cell.Baseline }):
+			return "its baseline failed in " + s.word
+		}
+		return fmt.Sprintf("%s has no ratio of it to %s", s.word, g.baseAs)
+	}
+	return "no ratio of ratios could be made"
+}
+
+// drift prints by how much a value differs from one run to the other, "" where that cannot be said.
+func drift(c *measure.Change) string {
+	x := c.Drift()
+	if math.IsNaN(x) || math.IsInf(x, 0) || x == 0 {
+		return ""
+	}
+	const known = 0.02 // no interval is drawn of it: one decimal
+	point, _ := ratio(x, x-known/2, x+known/2)
+	return point
+}
+
+// floorNote says what the floor of the primary metric is.
+func (v *comparison) floorNote(g *group) string {
+	for _, cell := range g.compared() {
+		if c := v.changes[cell.ID][g.primary.Name]; c != nil {
+			if m := margin(c.Floor, g.primary); m != "" {
+				return "floor " + m + " (the floors of both runs together)"
+			}
+		}
+	}
+	return "floor unknown (it takes a twin of the baseline in both runs)"
+}
+
+// origins says of each run what it is called, when it was measured, how much and where.
+func (v *comparison) origins() []string {
+	var list []string
+	for _, s := range v.c.sides() {
+		a := s.data.Analysis
+		text := fmt.Sprintf("%s: %s", s.word, printable(s.dir))
+		if at := s.data.Run.Started; !at.IsZero() {
+			text += at.UTC().Format(", 2006-01-02 15:04 UTC")
+		}
+		text += fmt.Sprintf(", %s in %s", count(a.Blocks, "block", "blocks"), count(a.Generations, "generation", "generations"))
+		if on := newView(s.data.Run, a, Options{}).circumstances(); on != "" {
+			text += " · " + on
+		}
+		list = append(list, text)
+	}
+	return list
+}
