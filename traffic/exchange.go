@@ -8,12 +8,16 @@ import (
 )
 
 const (
-	limit = int64(DrainLimit) // ns: an answer that is not there by then is lost
+	limit = int64(DrainLimit) // ns: an answer that is not there by then after the close is lost,
+
+	// and before that one that is not there so many ns after its request: as long as TCP waits at least (TCP_RTO_MIN, include/net/tcp.h). Where hundreds of threads share a CPU
+	// many an answer takes longer than a drain.
+	patience = 200_000_000
 
 	// looksPerClock is how many times a spinning loop asks the socket before it asks the clock.
 	looksPerClock = 64
 
-	// Patience is how long recv blocks at most, two ticks at HZ=250: what is lost is noticed after at most limit + Patience + a tick.
+	// Patience is how long recv blocks at most, two ticks at HZ=250: what is lost is noticed so much later at most, and a tick.
 	Patience = 8 * time.Millisecond
 
 	// nap is how far off a request must be for the source to sleep, in ns, and how much earlier than it is due that ends: timers come late (the slack
@@ -157,7 +161,7 @@ func (e *Exchange) Collect() {
 		return
 	case e.Sample.Errors > 0:
 		e.Sample.Failure = "all answers say that something failed, or not what they should"
-	case e.Sample.Sent == 0:
+	case e.Sample.Sent == 0 && e.refused == 0:
 		e.Sample.Failure = "no request was sent inside the window"
 	default:
 		e.Sample.Failure = "no answer came"
@@ -235,8 +239,9 @@ func (e *Exchange) single() {
 //go:nosplit
 func (e *Exchange) trip(seq uint64, sent int64) (int64, bool) {
 	e.turn()
+	giveUp := min(sent+patience, e.window.Close+limit)
 	for !e.send(seq, 0, len(e.Out)) { // nobody asks for its time
-		if now := clock.Now(); now-sent > limit {
+		if now := clock.Now(); now > giveUp {
 			return now, false
 		}
 	}
@@ -256,7 +261,7 @@ func (e *Exchange) trip(seq uint64, sent int64) (int64, bool) {
 		// An answer counts as lost when the time is up: the kernel says so by EAGAIN where it sleeps, the clock where it spins and where strays keep
 		// coming.
 		if !e.Spin || looks%looksPerClock == 0 {
-			if now := clock.Now(); now > sent+limit {
+			if now := clock.Now(); now > giveUp {
 				return now, false
 			}
 		}

@@ -27,7 +27,7 @@ const (
 	start = 50 * time.Millisecond
 	end   = 650 * time.Millisecond
 
-	// lost is after how long a query is. With 20 ms, as dns has it, version 2.10 often looped for ever on a busy machine, when its threads had been
+	// lost is after how long a query is. With 20 ms version 2.10 often looped for ever on a busy machine, when its threads had been
 	// without a CPU for longer.
 	lost = 250 * time.Millisecond
 

@@ -34,7 +34,7 @@ func (Workload) Describe() workload.Description {
 		Name:    "dns",
 		Summary: "names of a cluster's services, asked for over UDP or TCP, every answer checked and timed (dnsperf)",
 		Reproduces: "none of the papers; dnsperf with one name server of nettoll's own, whose clients ask for svc-0017.default.svc.cluster.local. Over UDP an answer that is " +
-			"not there after 20 ms is lost: resolvers wait 5 s before they ask again (resolv.conf(5)), which no latency here has",
+			"not there after 200 ms is lost: resolvers wait 5 s before they ask again (resolv.conf(5)), which no latency here has",
 		Primary: func(p part.Params) string {
 			if !workload.Scheduled(p) && outstanding(p) > 1 { // latency is a figure of the queue that they make
 				return "transaction_rate"

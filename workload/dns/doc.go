@@ -9,7 +9,7 @@
 // udp-rr's of 52 and 68 bytes and the reading and writing of messages. With many it is how many queries a path and a server's thread can carry. At a rate,
 // latency counts from when a query was due.
 //
-// Over UDP a query whose answer is not there after 20 ms counts as lost (traffic.DrainLimit). Real resolvers wait for 5 s before they ask again
+// Over UDP a query whose answer is not there after 200 ms counts as lost (traffic.Exchange). Real resolvers wait for 5 s before they ask again
 // (resolv.conf(5), timeout): to a program, each of the lost is 5 s of standing still, which no latency here has. So loss, not latency, is what to look at
 // first. Each client keeps its port; glibc takes a new one for each lookup, of which a path with connection tracking makes a new entry each:
 // udp-rr(flow=fresh) has the first packet of a flow.
