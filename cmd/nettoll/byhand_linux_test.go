@@ -146,7 +146,7 @@ func (s shell) start(command string) *typed {
 func (s shell) sink(command string) *typed {
 	s.t.Helper()
 	c := s.start(command)
-	for deadline := time.Now().Add(5 * time.Second); !strings.Contains(c.stderr.String(), "nettoll sink waits at"); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); !strings.Contains(c.stderr.String(), "nettoll sink waits at"); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			s.t.Fatalf("%s: %s", command, &c.stderr)
 		}
@@ -234,7 +234,7 @@ func TestByHandFaults(t *testing.T) {
 		near, far := shells(t)
 		far.sink("nettoll sink")
 		c := near.start("nettoll source udp-rr 10.9.0.2 --time 30s --interval 200ms")
-		for deadline := time.Now().Add(5 * time.Second); !strings.Contains(c.stdout.String(), "–0.2 s"); time.Sleep(5 * time.Millisecond) {
+		for deadline := time.Now().Add(patience); !strings.Contains(c.stdout.String(), "–0.2 s"); time.Sleep(5 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatalf("no interval: %s %s", &c.stdout, &c.stderr)
 			}
@@ -257,7 +257,7 @@ func TestByHandFaults(t *testing.T) {
 		near, far := shells(t)
 		sink := far.sink("nettoll sink")
 		c := near.start("nettoll source udp-rr 10.9.0.2 --time 30s --interval 30s")
-		for deadline := time.Now().Add(5 * time.Second); !strings.Contains(c.stdout.String(), "udp-rr"); time.Sleep(5 * time.Millisecond) {
+		for deadline := time.Now().Add(patience); !strings.Contains(c.stdout.String(), "udp-rr"); time.Sleep(5 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatalf("no source: %s %s", &c.stdout, &c.stderr)
 			}
@@ -318,7 +318,7 @@ func TestByHandWithoutPrivilege(t *testing.T) {
 		_ = sink.Process.Kill()
 		_ = sink.Wait()
 	}()
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		if conn, err := net.Dial("tcp", at); err == nil {
 			_ = conn.Close()
 			break

@@ -129,7 +129,7 @@ func TestCompareRealRuns(t *testing.T) {
 	var dirs []string
 	for _, seed := range []string{"1", "2"} {
 		s := start(t, append(args, "--seed", seed)...)
-		if status := s.wait(30 * time.Second); status != 0 {
+		if status := s.wait(patience); status != 0 {
 			t.Fatalf("exit status %d, want 0", status)
 		}
 		dirs = append(dirs, s.dir)

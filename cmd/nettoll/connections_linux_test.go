@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/nettoll/nettoll/internal/testnet"
 )
@@ -40,7 +39,7 @@ func TestTenThousandConnections(t *testing.T) {
 	if looked == 0 {
 		t.Error("no worker's memory was seen")
 	}
-	if status := s.wait(3 * time.Minute); status != 0 {
+	if status := s.wait(patience); status != 0 {
 		t.Errorf("exit status %d, want 0", status)
 	}
 	log, _ := s.records()

@@ -77,6 +77,7 @@ func storms() []storm {
 // It does not take the hosts' help.
 func TestKilledWhileHostsHang(t *testing.T) {
 	testnet.Root(t)
+	t.Parallel()
 	s := start(t, "--time", "10s")
 	s.measuring()
 	namespaces := s.namespaces()

@@ -71,6 +71,7 @@ func (s *session) labs() (owners []int, left []string) {
 // Whoever kills the owner of a lab has killed the lab, whosever it is; the next command forgets it.
 func TestLabOwnerKilled(t *testing.T) {
 	testnet.Root(t)
+	t.Parallel()
 	for name, user := range map[string]*syscall.Credential{"root": nil, "ordinary user": ordinary()} {
 		t.Run(name, func(t *testing.T) {
 			s := laboratory(t, user, "up", "--stack", "nat", "--placement", "cross-host", "--time", "30s")
@@ -101,6 +102,7 @@ func TestLabOwnerKilled(t *testing.T) {
 // An interrupt takes down what is half built, and so does the death of who waits for it.
 func TestLabUpInterrupted(t *testing.T) {
 	testnet.Root(t)
+	t.Parallel()
 	for _, c := range []struct {
 		name   string
 		user   *syscall.Credential
@@ -142,6 +144,7 @@ func TestLabUpInterrupted(t *testing.T) {
 // An owner that hangs is taken down all the same.
 func TestLabOwnerHangs(t *testing.T) {
 	testnet.Root(t)
+	t.Parallel()
 	s := laboratory(t, nil, "up", "--stack", "bridge", "--time", "1m")
 	if err := s.cmd.Run(); err != nil {
 		t.Fatal(err)
@@ -180,6 +183,7 @@ func TestLabWithoutPrivilege(t *testing.T) {
 // On a terminal a command has one of its own: a shell there has job control, the size of the terminal, and interrupts what it has started.
 func TestLabTerminal(t *testing.T) {
 	testnet.Root(t)
+	t.Parallel()
 	s := laboratory(t, nil, "up", "--stack", "bridge", "--time", "30s")
 	if err := s.cmd.Run(); err != nil {
 		t.Fatal(err)

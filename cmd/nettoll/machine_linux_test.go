@@ -26,6 +26,7 @@ import (
 // network it runs in, which has some of each, and those of the network that the tests were started in.
 func TestMachineIsUntouched(t *testing.T) {
 	testnet.Root(t)
+	t.Parallel()
 	m := testnet.New(t)
 	if err := m.Do(furnish); err != nil {
 		t.Fatal(err)
@@ -65,11 +66,11 @@ func TestMachineIsUntouched(t *testing.T) {
 	if len(own) < 200 {
 		t.Errorf("only %d things are compared", len(own))
 	}
-	s := prepare(t, filepath.Join(t.TempDir(), "run"), "--time", "2s")
+	s := prepare(t, filepath.Join(t.TempDir(), "run"), "--time", "2s", "--trial", "50ms")
 	if err := m.Do(func() error { s.begin(); return nil }); err != nil {
 		t.Fatal(err)
 	}
-	if status := s.wait(30 * time.Second); status != 0 {
+	if status := s.wait(patience); status != 0 {
 		t.Errorf("exit status %d, want 0", status)
 	}
 	ownAfter, othersAfter := look()

@@ -26,6 +26,10 @@ import (
 // programEnv names the program under test. Set by hand it tests that one: NETTOLL_PROGRAM=$PWD/bin/nettoll go test ./cmd/nettoll
 const programEnv = "NETTOLL_PROGRAM"
 
+// atOnce is how many of the tests that may share the machine do, on any number of CPUs: most of a run is waiting, for packets, deadlines and the kernel that
+// removes namespaces. A test that asserts a figure, or how fast something is done, is not parallel: it has the machine to itself.
+const atOnce = 3
+
 // TestMain builds the program once, and runs the tests with it.
 func TestMain(m *testing.M) {
 	if os.Getenv(programEnv) != "" {
@@ -56,7 +60,7 @@ func build() (int, error) {
 	if said, err := tool.CombinedOutput(); err != nil {
 		return 0, fmt.Errorf("go build: %w\n%s", err, said)
 	}
-	tests := exec.Command("/proc/self/exe", os.Args[1:]...)
+	tests := exec.Command("/proc/self/exe", append([]string{fmt.Sprintf("-test.parallel=%d", atOnce)}, os.Args[1:]...)...)
 	tests.Args[0] = os.Args[0]
 	tests.Env = append(os.Environ(), programEnv+"="+path)
 	tests.Stdin, tests.Stdout, tests.Stderr = os.Stdin, os.Stdout, os.Stderr
@@ -158,6 +162,9 @@ func (s *session) interrupt() time.Time {
 	}
 	return now
 }
+
+// patience is for how long a test waits for what comes about by itself, before it gives up: nothing is shown by how long it takes, and a machine may be busy.
+const patience = 2 * time.Minute
 
 // soon is within which everything that a program has started ends with it.
 const soon = time.Second
@@ -274,7 +281,7 @@ func (s *session) records() (log *measure.Log, torn bool) {
 // until waits until f says so.
 func (s *session) until(what string, f func() bool) {
 	s.t.Helper()
-	deadline := time.Now().Add(15 * time.Second)
+	deadline := time.Now().Add(patience)
 	for !f() {
 		select {
 		case <-s.ended:
@@ -282,7 +289,7 @@ func (s *session) until(what string, f func() bool) {
 		default:
 		}
 		if time.Now().After(deadline) {
-			s.t.Fatalf("%s did not come about within 15 s", what)
+			s.t.Fatalf("%s did not come about within %v", what, patience)
 		}
 		time.Sleep(2 * time.Millisecond)
 	}

@@ -20,6 +20,7 @@ import (
 // attached by, and are gone with them.
 func TestProbeIsGone(t *testing.T) {
 	testnet.Root(t)
+	t.Parallel()
 	for name, kill := range map[string]bool{"at the end": false, "killed": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -41,7 +42,7 @@ func TestProbeIsGone(t *testing.T) {
 				}
 			}
 			now := time.Now()
-			status := s.wait(30 * time.Second)
+			status := s.wait(patience)
 			if !kill {
 				now = s.end
 				if status != 0 {
@@ -114,9 +115,10 @@ func loaded(what string, id uint32) bool {
 // An ordinary user has no tracepoints: that is said before anything is built, with what would help.
 func TestProbeOfOrdinaryUser(t *testing.T) {
 	testnet.Root(t)
+	t.Parallel()
 	s := ordinarily(t, "--time", "1s", "--network", "bridge", "--probe", "softirq")
 	s.begin()
-	if status := s.wait(20 * time.Second); status != 1 {
+	if status := s.wait(patience); status != 1 {
 		t.Errorf("exit status %d, want 1", status)
 	}
 	contains(t, "stderr", oneLine(s.stderr.String()), "load the probe of soft interrupts: not supported here: missing CAP_BPF and CAP_PERFMON", "run as root")

@@ -35,9 +35,9 @@ func TestReadme(t *testing.T) {
 		return string(said)
 	}
 	short := map[string][]string{ // what is added to a command of the README that measures
-		"run default.yaml": {"--time", "200ms", "--network", "bridge", "--workload", "udp-rr(mode=wait)", "--placement", "same-host", "-o", "OLD"},
-		"run suite:ji2019": {"--time", "200ms", "--placement", "same-host", "--pairs", "1", "-o", "JI"},
-		"run --network routed,bridge --filter none,nftables(match=set,rules=1000),iptables(rules=1000) --placement same-host": {"--time", "200ms", "--workload", "udp-rr(mode=wait)", "-o", "FILTERS"},
+		"run default.yaml": {"--time", "200ms", "--trial", "50ms", "--network", "bridge", "--workload", "udp-rr(mode=wait)", "--placement", "same-host", "-o", "OLD"},
+		"run suite:ji2019": {"--time", "200ms", "--trial", "50ms", "--placement", "same-host", "--pairs", "1", "-o", "JI"},
+		"run --network routed,bridge --filter none,nftables(match=set,rules=1000),iptables(rules=1000) --placement same-host": {"--time", "200ms", "--trial", "50ms", "--workload", "udp-rr(mode=wait)", "-o", "FILTERS"},
 		"init filters":                     nil,
 		"compare OLD NEW":                  nil,
 		"init":                             nil,

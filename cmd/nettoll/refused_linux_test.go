@@ -161,6 +161,7 @@ func TestDiskFull(t *testing.T) {
 // What needs no privilege asks for none.
 func TestNobody(t *testing.T) {
 	testnet.Root(t)
+	t.Parallel()
 	dir := reachable(t)
 	s := prepare(t, filepath.Join(dir, "run"), "--time", "300ms", "--workload", "udp-rr", "--placement", "same-host")
 	s.begin()

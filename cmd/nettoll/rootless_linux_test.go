@@ -45,9 +45,9 @@ func (s *session) inside() (_ member, ok bool) {
 func TestOrdinaryUser(t *testing.T) {
 	testnet.Root(t)
 	t.Parallel()
-	s := ordinarily(t, "--time", "2s")
+	s := ordinarily(t, "--time", "2s", "--trial", "50ms")
 	s.begin()
-	if status := s.wait(40 * time.Second); status != 0 {
+	if status := s.wait(patience); status != 0 {
 		t.Fatalf("exit status %d, want 0", status)
 	}
 	contains(t, "stdout", s.stdout.String(), "bridge", "baseline", "nettoll report "+s.dir)
@@ -96,10 +96,11 @@ func TestOrdinaryUser(t *testing.T) {
 // Root without its capabilities, as in a container, is an ordinary user.
 func TestRootWithoutCapabilities(t *testing.T) {
 	testnet.Root(t)
+	t.Parallel()
 	s := prepare(t, filepath.Join(reachable(t), "run"), "--time", "1s", "--workload", "udp-rr", "--placement", "same-host", "--network", "bridge")
 	withoutCapabilities(s, "true", ",+setfcap")
 	s.begin()
-	if status := s.wait(20 * time.Second); status != 0 {
+	if status := s.wait(patience); status != 0 {
 		t.Errorf("exit status %d, want 0", status)
 	}
 	contains(t, "stdout", s.stdout.String(), "bridge", "baseline")
@@ -124,6 +125,7 @@ func withoutCapabilities(s *session, line, kept string) {
 // usage all the same.
 func TestNoUserNamespaces(t *testing.T) {
 	testnet.Root(t)
+	t.Parallel()
 	limited := func(t *testing.T, args ...string) *session {
 		s := prepare(t, filepath.Join(reachable(t), "run"), args...)
 		withoutCapabilities(s, "echo 0 > /proc/sys/user/max_user_namespaces", "")
@@ -230,6 +232,7 @@ func TestDoctorOfOrdinaryUser(t *testing.T) {
 // Whoever an interrupt is sent to, and by whomever: the run ends once and in order. A second one ends it at once.
 func TestInterruptOfOrdinaryUser(t *testing.T) {
 	testnet.Root(t)
+	t.Parallel()
 	outside := func(signal unix.Signal) func(*session) error {
 		return func(s *session) error { return unix.Kill(s.cmd.Process.Pid, signal) }
 	}
@@ -295,6 +298,7 @@ func TestInterruptOfOrdinaryUser(t *testing.T) {
 // The end of the process inside is the end of the one outside, and of everything.
 func TestKilledInside(t *testing.T) {
 	testnet.Root(t)
+	t.Parallel()
 	s := ordinarily(t, "--time", "30s", "--network", "bridge")
 	s.begin()
 	s.measuring()
@@ -317,6 +321,7 @@ func TestKilledInside(t *testing.T) {
 // The process inside ends with the one outside where the kernel's death signal is lost, too: by the end of a pipe.
 func TestOutsideIsGone(t *testing.T) {
 	testnet.Root(t)
+	t.Parallel()
 	outside, alive, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -338,12 +343,13 @@ func TestOutsideIsGone(t *testing.T) {
 // Both have the same standard streams: what is piped in and out goes through.
 func TestStreamsOfOrdinaryUser(t *testing.T) {
 	testnet.Root(t)
+	t.Parallel()
 	s := ordinarily(t, "/dev/stdin", "--time", "1s")
 	const file = `name: piped\nfactors: {network: [bridge], placement: [same-host]}\nworkloads: [udp-rr]\n`
 	s.cmd.Args = append([]string{"sh", "-c", "printf '" + file + `' | "$@"`, "sh", s.cmd.Path}, s.cmd.Args[1:]...) // the pipe is the user's, too
 	s.cmd.Path = "/bin/sh"
 	s.begin()
-	if status := s.wait(20 * time.Second); status != 0 {
+	if status := s.wait(patience); status != 0 {
 		t.Errorf("exit status %d, want 0", status)
 	}
 	contains(t, "stdout", s.stdout.String(), "bridge", "baseline")

@@ -16,7 +16,7 @@ import (
 )
 
 // The scripts of testdata/script drive the program as a user does in a shell. Those that build something are called run*, doctor* and lab*, those that
-// send something source*.
+// send something source*. What run-figures* want of a figure it has where nothing else is run.
 func TestScript(t *testing.T) {
 	scripts(t, func(name string) bool { return !builds(name) && !sends(name) })
 }
@@ -30,8 +30,16 @@ func sends(name string) bool { return strings.HasPrefix(name, "source") }
 
 func TestRunScript(t *testing.T) {
 	testnet.Root(t)
-	scripts(t, builds)
+	t.Parallel()
+	scripts(t, func(name string) bool { return builds(name) && !figures(name) })
 }
+
+func TestFigureScript(t *testing.T) {
+	testnet.Root(t)
+	scripts(t, figures)
+}
+
+func figures(name string) bool { return strings.HasPrefix(name, "run-figures") }
 
 func builds(name string) bool {
 	return strings.HasPrefix(name, "run") || strings.HasPrefix(name, "doctor") || strings.HasPrefix(name, "lab")

@@ -20,6 +20,7 @@ import (
 // What a run shows on a terminal fits into its lines however narrow it is, and is coloured unless NO_COLOR or the terminal says no.
 func TestTerminal(t *testing.T) {
 	testnet.Root(t)
+	t.Parallel()
 	color := regexp.MustCompile(`\x1b\[[0-9;]*m`)
 	for _, c := range []struct {
 		columns uint16

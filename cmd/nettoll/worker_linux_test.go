@@ -22,13 +22,14 @@ func lost() map[string]unix.Signal {
 // A worker that dies or hangs ends its trial and is started again: nothing else is lost, and the reader is told.
 func TestWorkerIsStartedAgain(t *testing.T) {
 	testnet.Root(t)
+	t.Parallel()
 	for name, sig := range lost() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // it is mostly deadlines
 			s := start(t, "--time", "5s", "--network", "bridge", "--workload", "udp-rr", "--placement", "same-host")
 			s.fault("source@host1", sig, "it was started again")
 			at, _ := s.records()
-			if status := s.wait(30 * time.Second); status != 0 {
+			if status := s.wait(patience); status != 0 {
 				t.Errorf("exit status %d, want 0", status)
 			}
 			said := oneLine(s.stdout.String())
@@ -55,6 +56,7 @@ func TestWorkerIsStartedAgain(t *testing.T) {
 // A worker that dies or hangs once more costs its lab, and no more than that.
 func TestWorkerIsLost(t *testing.T) {
 	testnet.Root(t)
+	t.Parallel()
 	for name, sig := range lost() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -62,7 +64,7 @@ func TestWorkerIsLost(t *testing.T) {
 			s.fault("sink@host1", sig, "it was started again")
 			s.fault("sink@host1", sig, "not measured any more")
 			at, _ := s.records()
-			if status := s.wait(30 * time.Second); status != 3 {
+			if status := s.wait(patience); status != 3 {
 				t.Errorf("exit status %d, want 3", status)
 			}
 			said := oneLine(s.stdout.String())
