@@ -8,6 +8,7 @@ import (
 
 	"github.com/nettoll/nettoll/catalogue"
 	"github.com/nettoll/nettoll/control"
+	"github.com/nettoll/nettoll/filter"
 	"github.com/nettoll/nettoll/host/agent"
 	"github.com/nettoll/nettoll/host/local"
 	"github.com/nettoll/nettoll/host/protocol"
@@ -55,7 +56,7 @@ func serveAgent(ctx context.Context, args []string, in io.Reader, out io.Writer)
 	if err != nil {
 		return err
 	}
-	return agent.Serve(ctx, in, unclosed{out}, agent.Config{Steps: catalogue.New().Steps, Files: files})
+	return agent.Serve(ctx, in, unclosed{out}, agent.Config{Steps: catalogue.New().Steps, Change: filter.Change, Files: files})
 }
 
 func serveWorker(ctx context.Context, args []string, in io.Reader, out io.Writer) error {

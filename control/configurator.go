@@ -280,13 +280,13 @@ func (c *configurator) raise(ctx context.Context, l *lab, plans []host.Plan, und
 		}
 		l.underlay = u
 	}
-	waited := time.Now()
+	began := time.Now()
 	lock, unlock := c.alone.RLock, c.alone.RUnlock
 	if loads(l.Lab) {
 		lock, unlock = c.alone.Lock, c.alone.Unlock
 	}
 	lock()
-	l.waited = time.Since(waited)
+	l.waited = time.Since(began)
 	err := l.apply(ctx, plans, underlay)
 	unlock()
 	if err != nil {
@@ -322,6 +322,8 @@ func (l *lab) apply(ctx context.Context, plans []host.Plan, underlay host.Plan) 
 	if err := l.verify(ctx); err != nil {
 		return err
 	}
+	began := time.Now()
+	defer func() { l.waited += time.Since(began) }()
 	l.told = make([]host.Told, len(l.hosts))
 	for i, h := range l.hosts {
 		told, err := h.Measure(ctx)
@@ -330,7 +332,7 @@ func (l *lab) apply(ctx context.Context, plans []host.Plan, underlay host.Plan) 
 		}
 		l.told[i] = told
 	}
-	return nil
+	return l.change(ctx)
 }
 
 // CongestionControls lists what an experiment's congestion control can be.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nettoll/nettoll/experiment"
+	"github.com/nettoll/nettoll/filter"
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/network"
@@ -29,12 +30,13 @@ type lab struct {
 	families   []string      // that its cells use
 	congestion []string      // what its workers can set
 	took       time.Duration // to build it
-	waited     time.Duration // for others meanwhile
+	waited     time.Duration // meanwhile, for others, and for what was measured of it
 	at         []pairAddresses
 	ports      []uint16 // that programs of its workloads listen at besides those of their containers
 	plans      []host.Plan
-	beneath    host.Plan   // of the underlay
-	told       []host.Told // by host
+	beneath    host.Plan     // of the underlay
+	told       []host.Told   // by host
+	across     *filter.Probe // what rules of two hosts are tried with; nil on one
 }
 
 // pairAddresses is where the two ends of a pair are.

@@ -131,6 +131,9 @@ func (c *configurator) plan(l *lab, seed uint64) (plans []host.Plan, underlay ho
 				return nil, host.Plan{}, fmt.Errorf("plan lab %s: %w", l.ID, err)
 			}
 			plans[h].Steps = append(plans[h].Steps, steps...)
+			if site.List.Across != nil {
+				l.across = site.List.Across
+			}
 		}
 	}
 	for h := range plans {

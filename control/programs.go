@@ -20,51 +20,55 @@ import (
 // logLimit is how long a host may take to give the logs of its programs.
 const logLimit = time.Second
 
-// told keeps what the labs of a generation had to tell when they stood: what building them cost, who does the work, what a reader should know.
+// told keeps what the labs of a generation had to tell when they stood.
 func (s *scheduler) told(g *generation) {
 	for _, l := range g.labs {
-		if l == nil {
-			continue
+		if l != nil {
+			s.tells(l, false)
 		}
-		record := measure.Lab{Generation: g.number, Lab: l.ID, Metrics: map[string]float64{"setup_time": l.took.Seconds()}}
-		for i, t := range l.told {
-			for name, what := range t.Facts {
-				if record.Facts == nil {
-					record.Facts = map[string]string{}
-				}
-				if len(l.told) > 1 {
-					name = fmt.Sprintf("%s of host%d", name, i+1)
-				}
-				record.Facts[name] = what
-			}
-			for name, x := range t.Metrics { // of several hosts the worst
-				if other, known := record.Metrics[name]; known {
-					x = worse(name, x, other)
-				}
-				record.Metrics[name] = x
-			}
-			if len(t.Implementations) > 0 {
-				if record.Implementations == nil {
-					record.Implementations = map[string]string{}
-				}
-				maps.Copy(record.Implementations, t.Implementations)
-			}
-			for _, doubt := range t.Doubts {
-				key := l.ID + strings.Map(func(r rune) rune { // the same in another generation, with other figures
-					if r >= '0' && r <= '9' || r == '.' {
-						return -1
-					}
-					return r
-				}, doubt)
-				if s.doubted[key] {
-					continue
-				}
-				s.doubted[key] = true
-				s.records.warn(measure.Warning{Lab: l.ID, Text: doubt})
-			}
-		}
-		s.records.lab(record)
 	}
+}
+
+// tells keeps what a lab had to tell when it stood: what building it cost, who does the work, what a reader should know.
+func (s *scheduler) tells(l *lab, rebuilt bool) {
+	record := measure.Lab{Generation: l.generation.number, Lab: l.ID, Rebuilt: rebuilt, Metrics: map[string]float64{"setup_time": l.took.Seconds()}}
+	for i, t := range l.told {
+		for name, what := range t.Facts {
+			if record.Facts == nil {
+				record.Facts = map[string]string{}
+			}
+			if len(l.told) > 1 {
+				name = fmt.Sprintf("%s of host%d", name, i+1)
+			}
+			record.Facts[name] = what
+		}
+		for name, x := range t.Metrics { // of several hosts the worst
+			if other, known := record.Metrics[name]; known {
+				x = worse(name, x, other)
+			}
+			record.Metrics[name] = x
+		}
+		if len(t.Implementations) > 0 {
+			if record.Implementations == nil {
+				record.Implementations = map[string]string{}
+			}
+			maps.Copy(record.Implementations, t.Implementations)
+		}
+		for _, doubt := range t.Doubts {
+			key := l.ID + strings.Map(func(r rune) rune { // the same in another generation, with other figures
+				if r >= '0' && r <= '9' || r == '.' {
+					return -1
+				}
+				return r
+			}, doubt)
+			if s.doubted[key] {
+				continue
+			}
+			s.doubted[key] = true
+			s.records.warn(measure.Warning{Lab: l.ID, Text: doubt})
+		}
+	}
+	s.records.lab(record)
 }
 
 // worse returns the worse of two values of a metric: what took longer or is larger, but of rates the lower.
@@ -137,6 +141,7 @@ func (s *scheduler) rebuild(ctx context.Context, g *generation, broken map[int]s
 			err := s.configure.again(ctx, l)
 			if err == nil {
 				s.records.warn(measure.Warning{Lab: l.ID, Text: reason + "\nthe lab was built once more; trials of the block in which that happened do not count"})
+				s.tells(l, true)
 				continue
 			}
 			reason = fmt.Sprintf("%s; building the lab once more failed: %v", reason, err)
@@ -154,9 +159,11 @@ func (c *configurator) again(ctx context.Context, l *lab) error {
 	defer cancel()
 	l.close()
 	l.hosts, l.underlay, l.told = nil, nil, nil
+	began := time.Now()
 	if err := c.raise(ctx, l, l.plans, l.beneath); err != nil {
 		return err
 	}
+	l.took = time.Since(began) - l.waited
 	return l.open(ctx)
 }
 

@@ -113,6 +113,9 @@ type List struct {
 	Stateful bool `json:"stateful,omitempty"`
 	// Probe is what the filter can be tried with; nil where the host has not both ends of a pair.
 	Probe *Probe `json:"probe,omitempty"`
+	// Across is what it can be tried with together with another host, which has the other end; nil elsewhere. Of all hosts of a lab it is the same flow: each has the rule that
+	// lets it through there.
+	Across *Probe `json:"across,omitempty"`
 }
 
 // A Rule lets a source talk to some ports of a sink, over UDP and TCP, and ask it for ICMP echoes. Addresses are those at the point of the filter.

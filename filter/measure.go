@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux/clock"
 )
 
 const (
@@ -25,53 +26,92 @@ const (
 )
 
 // Measure notes what changing one rule among those that stand costs (rule_update_time, s: until the change has returned) and how long it is from there, its beginning, to the first packet
-// that the new rule lets through (rule_effect_time, s; packets are sent every 10 µs and a bit). Steps call it from their own Measure. Without a probe it notes nothing.
+// that the new rule lets through (rule_effect_time, s; packets are sent every 10 µs and a bit). Steps call it from their own Measure. Without a probe it notes nothing: where the ends
+// of a pair are on different hosts, [Try] is called by who can reach both.
 // A probe that passes before it is allowed, or after it was taken back, is an error: the filter filters nothing.
 func Measure(ctx context.Context, k *host.Kernel, s Step) error {
 	probe := s.Listed().Probe
 	if probe == nil {
 		return nil
 	}
-	p, err := openProber(k, *probe)
+	ends := Ends{
+		Source: func(f func() error) error { return k.Do(probe.SourceNS, f) },
+		Sink:   func(f func() error) error { return k.Do(probe.SinkNS, f) },
+	}
+	took, err := Try(ctx, *probe, ends, func(allow bool) (host.Change, error) {
+		began := clock.Now()
+		err := s.Change(k, probe.Rule, allow)
+		return host.Change{Began: began, Took: time.Duration(clock.Now() - began)}, err
+	})
 	if err != nil {
-		return fmt.Errorf("measure a change: %w", err)
+		return err
+	}
+	k.Metric(UpdateTime, took.Update.Seconds())
+	k.Metric(EffectTime, took.Effect.Seconds())
+	return nil
+}
+
+// Names of what a change costs, as package measure has them.
+const (
+	UpdateTime = "rule_update_time"
+	EffectTime = "rule_effect_time"
+)
+
+// Change is a [host.Changer]: it lets the probe of a list pass whose other end is on another host, or refuses it again.
+func Change(k *host.Kernel, step host.Step, allow bool) (known bool, err error) {
+	s, ok := step.(Step)
+	if !ok || s.Listed().Across == nil {
+		return false, nil
+	}
+	return true, s.Change(k, s.Listed().Across.Rule, allow)
+}
+
+// Ends call a function inside the namespaces of the two ends of a probe.
+type Ends struct{ Source, Sink func(func() error) error }
+
+// Took is what changes took: medians.
+type Took struct{ Update, Effect time.Duration }
+
+// Try has the rule of a probe added and taken back, several times, while packets of it are sent.
+func Try(ctx context.Context, probe Probe, ends Ends, change func(allow bool) (host.Change, error)) (Took, error) {
+	p, err := openProber(probe, ends)
+	if err != nil {
+		return Took{}, fmt.Errorf("measure a change: %w", err)
 	}
 	defer p.close()
 	var update, effect []time.Duration
 	began := time.Now()
 	for i := range changes {
 		if ctx.Err() != nil {
-			return ctx.Err()
+			return Took{}, ctx.Err()
 		}
-		if i == 0 && p.passes(quiet) {
-			return fmt.Errorf("measure a change: a packet to %s passes, and no rule allows it", probe.Public)
+		if i == 0 && !p.closes() { // another try may have just ended, which let it pass here
+			return Took{}, fmt.Errorf("measure a change: a packet to %s passes, and no rule allows it", probe.Public)
 		}
 		p.first.Store(0)
-		at := time.Now()
-		if err := s.Change(k, probe.Rule, true); err != nil {
-			return fmt.Errorf("measure a change: %w", err)
+		allowed, err := change(true)
+		if err != nil {
+			return Took{}, fmt.Errorf("measure a change: %w", err)
 		}
-		took := time.Since(at)
 		first, err := p.wait()
 		if err != nil {
-			return errors.Join(err, s.Change(k, probe.Rule, false))
+			_, undo := change(false)
+			return Took{}, errors.Join(err, undo)
 		}
 		if i > 0 {
-			update, effect = append(update, took), append(effect, max(0, first.Sub(at)))
+			update, effect = append(update, allowed.Took), append(effect, max(0, time.Duration(first-allowed.Began)))
 		}
-		if err := s.Change(k, probe.Rule, false); err != nil {
-			return fmt.Errorf("measure a change: take it back: %w", err)
+		if _, err := change(false); err != nil {
+			return Took{}, fmt.Errorf("measure a change: take it back: %w", err)
 		}
 		if !p.closes() {
-			return fmt.Errorf("measure a change: packets to %s pass on after their rule was taken back", probe.Public)
+			return Took{}, fmt.Errorf("measure a change: packets to %s pass on after their rule was taken back", probe.Public)
 		}
 		if i > 0 && time.Since(began) > changeLimit {
 			break
 		}
 	}
-	k.Metric("rule_update_time", median(update).Seconds())
-	k.Metric("rule_effect_time", median(effect).Seconds())
-	return nil
+	return Took{median(update), median(effect)}, nil
 }
 
 func median(list []time.Duration) time.Duration {
@@ -82,30 +122,29 @@ func median(list []time.Duration) time.Duration {
 // prober sends packets all the time and notes when the first arrives.
 type prober struct {
 	source, sink *net.UDPConn
-	began        time.Time
 	sent         atomic.Int64
-	first        atomic.Int64 // ns since began, 0: none has come
+	first        atomic.Int64 // ns of CLOCK_MONOTONIC, 0: none has come
 	ended        chan struct{}
 	stop         atomic.Bool
 }
 
-func openProber(k *host.Kernel, p Probe) (*prober, error) {
-	listen := func(ns string, a netip.AddrPort) (c *net.UDPConn, err error) {
-		err = k.Do(ns, func() (err error) {
+func openProber(p Probe, ends Ends) (*prober, error) {
+	listen := func(in func(func() error) error, a netip.AddrPort) (c *net.UDPConn, err error) {
+		err = in(func() (err error) {
 			c, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(a))
 			return err
 		})
 		return c, err
 	}
-	sink, err := listen(p.SinkNS, p.Sink)
+	sink, err := listen(ends.Sink, p.Sink)
 	if err != nil {
 		return nil, err
 	}
-	source, err := listen(p.SourceNS, p.Source)
+	source, err := listen(ends.Source, p.Source)
 	if err != nil {
 		return nil, errors.Join(err, sink.Close())
 	}
-	r := &prober{source: source, sink: sink, began: time.Now(), ended: make(chan struct{}, 2)}
+	r := &prober{source: source, sink: sink, ended: make(chan struct{}, 2)}
 	go func() { // ends with the socket
 		defer func() { r.ended <- struct{}{} }()
 		buf := make([]byte, 16)
@@ -116,7 +155,7 @@ func openProber(k *host.Kernel, p Probe) (*prober, error) {
 				}
 				continue
 			}
-			r.first.CompareAndSwap(0, max(1, int64(time.Since(r.began))))
+			r.first.CompareAndSwap(0, clock.Now())
 		}
 	}()
 	go func() {
@@ -164,15 +203,15 @@ func (p *prober) closes() bool {
 	return true
 }
 
-// wait returns when the first packet came.
-func (p *prober) wait() (time.Time, error) {
+// wait returns when the first packet came, in ns of CLOCK_MONOTONIC.
+func (p *prober) wait() (int64, error) {
 	deadline := time.Now().Add(effectLimit)
 	for {
 		if first := p.first.Load(); first != 0 {
-			return p.began.Add(time.Duration(first)), nil
+			return first, nil
 		}
 		if time.Now().After(deadline) {
-			return time.Time{}, fmt.Errorf("measure a change: no packet passes %v after its rule was added", effectLimit)
+			return 0, fmt.Errorf("measure a change: no packet passes %v after its rule was added", effectLimit)
 		}
 		time.Sleep(50 * time.Microsecond)
 	}

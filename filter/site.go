@@ -29,8 +29,8 @@ func Sites(lab network.Lab, ends [][]network.Endpoint, pairs []Pair, families []
 			s.Containers = append(s.Containers, Container{Name: c.Name, Endpoint: ends[h][i]})
 		}
 		var allowed []Rule
-		var probe *Probe
-		for _, pair := range pairs {
+		var probe, across *Probe
+		for i, pair := range pairs {
 			if pair.Source.Host != h && pair.Sink.Host != h {
 				continue
 			}
@@ -42,18 +42,26 @@ func Sites(lab network.Lab, ends [][]network.Endpoint, pairs []Pair, families []
 				for _, port := range pair.Ports {
 					allowed = append(allowed, Rule{Source: r.Source, Sink: r.Sink, First: port, Last: port})
 				}
-				if probe == nil && pair.Source.Host == h && pair.Sink.Host == h && ports.Last > ports.First {
-					own := lab.Hosts[h].Containers[pair.Source.Container].Ports.Last
-					probe = &Probe{
-						SourceNS: source.Namespace, SinkNS: sink.Namespace,
-						Source: netip.AddrPortFrom(source.Bind(family), own), Sink: netip.AddrPortFrom(sink.Bind(family), ports.Last),
-						Public: netip.AddrPortFrom(sink.Public(family), ports.Last),
-						Rule:   Rule{Source: r.Source, Sink: r.Sink, First: ports.Last, Last: ports.Last},
-					}
+				if ports.Last == ports.First {
+					continue
+				}
+				own := lab.Hosts[pair.Source.Host].Containers[pair.Source.Container].Ports.Last
+				flow := &Probe{
+					SourceNS: source.Namespace, SinkNS: sink.Namespace,
+					Source: netip.AddrPortFrom(source.Bind(family), own), Sink: netip.AddrPortFrom(sink.Bind(family), ports.Last),
+					Public: netip.AddrPortFrom(sink.Public(family), ports.Last),
+					Rule:   Rule{Source: r.Source, Sink: r.Sink, First: ports.Last, Last: ports.Last},
+				}
+				switch {
+				case pair.Source.Host == pair.Sink.Host && probe == nil:
+					probe = flow
+				case pair.Source.Host != pair.Sink.Host && i == 0 && across == nil:
+					across = flow
 				}
 			}
 		}
 		s.List = NewList(slices.Clone(families), allowed, probe, p)
+		s.List.Across = across
 		sites[h] = s
 	}
 	return sites

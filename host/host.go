@@ -15,6 +15,8 @@ type Host interface {
 	Verify(ctx context.Context) error
 	// Measure asks what stands for what changing it costs, and returns what all steps have to tell: see [Measurer].
 	Measure(ctx context.Context) (Told, error)
+	// Change lets a packet of a kind pass that what stands refuses, or refuses it again: see [Changer].
+	Change(ctx context.Context, allow bool) (Change, error)
 	// Told returns what all steps have to tell so far, and which programs run.
 	Told(ctx context.Context) (Told, error)
 	// Logs returns what the programs of the host have said, by name: the last megabyte of each.

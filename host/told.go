@@ -2,10 +2,12 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"time"
 
+	"github.com/nettoll/nettoll/internal/linux/clock"
 	"github.com/nettoll/nettoll/internal/linux/procfs"
 )
 
@@ -29,6 +31,17 @@ type Measurer interface {
 	Step
 	Measure(ctx context.Context, k *Kernel) error
 }
+
+// A Change is one change of what stands, see [Host.Change].
+type Change struct {
+	// Began is when it began, ns of CLOCK_MONOTONIC: all hosts of one kernel have the same, and no others.
+	Began int64 `json:"began"`
+	// Took is how long it was until the change had returned.
+	Took time.Duration `json:"took"`
+}
+
+// A Changer lets a step that it knows pass what it refuses otherwise, or refuse it again, and says whether it knows the step.
+type Changer func(k *Kernel, s Step, allow bool) (known bool, err error)
 
 // Metric notes what something cost. Of the same name the later counts.
 func (k *Kernel) Metric(name string, value float64) {
@@ -93,4 +106,20 @@ func (s *Stack) Measure(ctx context.Context, k *Kernel) error {
 		}
 	}
 	return nil
+}
+
+// Change has those of the steps changed that by knows. It is an error where there are none.
+func (s *Stack) Change(k *Kernel, allow bool, by Changer) (Change, error) {
+	began, some := clock.Now(), false
+	for _, a := range s.applied {
+		known, err := by(k, a.step, allow)
+		if err != nil {
+			return Change{}, fmt.Errorf("change step %d (%s): %w", a.number, a.step, err)
+		}
+		some = some || known
+	}
+	if !some {
+		return Change{}, errors.New("change what stands: no step can be changed so")
+	}
+	return Change{Began: began, Took: time.Duration(clock.Now() - began)}, nil
 }

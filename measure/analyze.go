@@ -21,6 +21,7 @@ type Analysis struct {
 	Proofs      []Proof
 	Facts       []Fact
 	Labs        []LabFigure // what building and changing labs cost
+	Rebuilt     []LabFigure // the same of labs that were built once more, because a program had died
 	Blocks      int         // distinct blocks seen
 	Generations int         // distinct generations seen
 	Trials      int         // trials seen, failed ones too
@@ -167,7 +168,7 @@ func (a *analyzer) warn(cell, format string, args ...any) {
 // index sorts the trials by cell and counts what failed.
 func (a *analyzer) index() {
 	a.out.Proofs, a.out.Facts = a.log.Proofs, a.log.Facts
-	a.out.Labs = LabFigures(a.log.Labs)
+	a.out.Labs, a.out.Rebuilt = LabFigures(a.log.Labs, false), LabFigures(a.log.Labs, true)
 	a.out.Warnings = slices.Clone(a.log.Warnings)
 	a.byID = make(map[string]int, len(a.run.Cells))
 	for i, c := range a.run.Cells {

@@ -44,7 +44,9 @@ func NewCombiner(run Run, log *Log, analysis Analysis) *Combiner {
 	a.index()
 	c := &Combiner{cells: cellsByID(run), trials: map[string][]*Trial{}, at: map[string]map[visit]*Trial{}, floors: map[groupMetric]float64{}, labs: map[labGeneration]map[string]float64{}}
 	for _, l := range log.Labs {
-		c.labs[labGeneration{l.Lab, l.Generation}] = l.Metrics
+		if !l.Rebuilt {
+			c.labs[labGeneration{l.Lab, l.Generation}] = l.Metrics
+		}
 	}
 	for i := range run.Cells {
 		c.trials[run.Cells[i].ID] = a.cells[i].trials

@@ -9,14 +9,17 @@ type LabFigure struct {
 	Unit   string
 	// Value is the median over generations, Least and Most are the smallest and the largest, all in Unit.
 	Value, Least, Most float64
-	Generations        int
+	Generations        int // in which it was told
 }
 
-// LabFigures sums up the lab records: lab by lab as they come, each with its metrics in the order of [Metrics].
-func LabFigures(labs []Lab) []LabFigure {
+// LabFigures sums up the lab records, of labs that were built once more or of all others: lab by lab as they come, each with its metrics in the order of [Metrics].
+func LabFigures(labs []Lab, rebuilt bool) []LabFigure {
 	var order []string
 	values := map[string]map[string][]float64{}
 	for _, l := range labs {
+		if l.Rebuilt != rebuilt {
+			continue
+		}
 		if values[l.Lab] == nil {
 			order = append(order, l.Lab)
 			values[l.Lab] = map[string][]float64{}

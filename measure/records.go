@@ -75,13 +75,16 @@ type Proof struct {
 	Detail     string `json:"detail,omitempty"`
 }
 
-// Lab is what building a lab and changing what stands in it cost, once a generation.
+// Lab is what building a lab and changing what stands in it cost, once a generation, and once more if it had to be built once more.
 type Lab struct {
-	Type       string             `json:"type"` // "lab"; set by Writer
-	V          int                `json:"v"`
-	Generation int                `json:"gen"`
-	Lab        string             `json:"lab"`
-	Metrics    map[string]float64 `json:"metrics"` // by metric name, base units: setup_time, rules_load_time, …
+	Type       string `json:"type"` // "lab"; set by Writer
+	V          int    `json:"v"`
+	Generation int    `json:"gen"`
+	Lab        string `json:"lab"`
+	// Rebuilt says that it was built in the place of one in which a program had died. Of a generation that lab is no second one: it has the same seed, and was built by itself beside
+	// labs that stand, not while others were built. So its figures stand beside those of the generation and do not count among them.
+	Rebuilt bool               `json:"rebuilt,omitempty"`
+	Metrics map[string]float64 `json:"metrics"` // by metric name, base units: setup_time, rules_load_time, …
 	// Implementations are who did the work, by kind of part, where that was found out when it was built.
 	Implementations map[string]string `json:"implementations,omitempty"`
 	// Facts are what the links of the first pair were found to be.

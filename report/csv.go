@@ -49,7 +49,8 @@ func columns() []string {
 //	mix, lab_pairs                in a mix: its members with their shares, separated by spaces, and the pairs of all of them together; else empty
 //	enforced                      where the filter stands: "in the host's forward path"; empty without one
 //
-// What building a lab and changing it cost has rows behind those, with the lab as the cell and no workload: the median over generations.
+// What building a lab and changing it cost has rows behind those, with the lab as the cell and no workload: the median over generations,
+// without what labs cost that had to be built once more.
 func CSV(w io.Writer, _ measure.Run, a measure.Analysis) error {
 	out := csv.NewWriter(w)
 	if err := out.Write(columns()); err != nil {

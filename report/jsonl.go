@@ -77,6 +77,11 @@ type labLine struct {
 	Least       float64 `json:"least"`
 	Most        float64 `json:"most"`
 	Generations int     `json:"generations"`
+	Rebuilt     bool    `json:"rebuilt,omitempty"` // what it cost where the lab was built once more, because a program had died
+}
+
+func newLabLine(f measure.LabFigure, rebuilt bool) labLine {
+	return labLine{"lab", f.Lab, f.Metric, f.Unit, f.Value, f.Least, f.Most, f.Generations, rebuilt}
 }
 
 type probeLine struct {
@@ -129,7 +134,10 @@ func lines(run measure.Run, a measure.Analysis) []any {
 		list = append(list, newProbeLine(p))
 	}
 	for _, f := range a.Labs {
-		list = append(list, labLine{"lab", f.Lab, f.Metric, f.Unit, f.Value, f.Least, f.Most, f.Generations})
+		list = append(list, newLabLine(f, false))
+	}
+	for _, f := range a.Rebuilt {
+		list = append(list, newLabLine(f, true))
 	}
 	for _, f := range a.Failed {
 		list = append(list, failedLine{"failed", f.Cell, f.Reason, f.Trials})

@@ -15,51 +15,94 @@ func (v *view) labSection(all bool) (Section, bool) {
 	for _, f := range v.a.Labs {
 		more[f.Lab] = more[f.Lab] || f.Metric != setupTime
 	}
-	figures := slices.DeleteFunc(slices.Clone(v.a.Labs), func(f measure.LabFigure) bool { return !all && !more[f.Lab] })
+	untold := func(f measure.LabFigure) bool { return !all && !more[f.Lab] }
+	figures := slices.DeleteFunc(slices.Clone(v.a.Labs), untold)
+	again := slices.DeleteFunc(slices.Clone(v.a.Rebuilt), untold)
 	if len(figures) == 0 {
 		return Section{}, false
 	}
-	s := Section{Title: "Building and changing"}
-	text := "What each lab cost to build, once a generation: the median"
-	if all {
-		text += ", and in brackets the smallest and the largest"
-	}
-	text += ". Set-up is the whole lab with hosts, containers and workers"
-	if slices.ContainsFunc(figures, func(f measure.LabFigure) bool { return f.Metric == "rule_effect_time" }) {
-		text += "; one rule added among those that stand takes effect with the first packet that it lets through"
-	}
-	text += "."
-	if slices.ContainsFunc(figures, func(f measure.LabFigure) bool { return strings.HasSuffix(f.Metric, "_memory") }) {
-		text += " Memory is what the kernel of the whole machine holds more than before; beside other work it is a guess."
-	}
-	s.Blocks = append(s.Blocks, Block{Text: text, Tone: Quiet})
-	where := common(figures)
+	every := slices.Concat(figures, again)
+	where := common(every)
 	t := &Table{Caption: where, Columns: []Column{{"", false}}}
 	var metrics []string
 	for _, m := range measure.Metrics() {
-		if slices.ContainsFunc(figures, func(f measure.LabFigure) bool { return f.Metric == m.Name }) {
+		if slices.ContainsFunc(every, func(f measure.LabFigure) bool { return f.Metric == m.Name }) {
 			metrics = append(metrics, m.Name)
 			t.Columns = append(t.Columns, Column{label(m.Name), true})
 		}
 	}
-	rows := map[string]int{}
-	for _, f := range figures {
-		i, known := rows[f.Lab]
-		if !known {
-			i = len(t.Rows)
-			rows[f.Lab] = i
-			row := make([]Field, 1+len(metrics))
-			row[0] = Field{Text: printable(strings.TrimSuffix(f.Lab, "/"+where))}
-			t.Rows = append(t.Rows, row)
+	add := func(figures []measure.LabFigure, mark string) {
+		rows := map[string]int{}
+		for _, f := range figures {
+			i, known := rows[f.Lab]
+			if !known {
+				i = len(t.Rows)
+				rows[f.Lab] = i
+				row := make([]Field, 1+len(metrics))
+				row[0] = Field{Text: printable(strings.TrimSuffix(f.Lab, "/"+where)) + mark}
+				t.Rows = append(t.Rows, row)
+			}
+			t.Rows[i][1+slices.Index(metrics, f.Metric)] = Field{Text: labFigure(f, all)}
 		}
-		text := number(f.Value, f.Unit)
-		if all && f.Generations > 1 {
-			text += fmt.Sprintf(" [%s, %s]", number(f.Least, f.Unit), number(f.Most, f.Unit))
-		}
-		t.Rows[i][1+slices.Index(metrics, f.Metric)] = Field{Text: text}
 	}
-	s.Blocks = append(s.Blocks, Block{Table: t})
-	return s, true
+	add(figures, "")
+	add(again, ", built once more")
+	return Section{Title: "Building and changing", Blocks: []Block{{Text: labText(figures, all, len(again) > 0), Tone: Quiet}, {Table: t}}}, true
+}
+
+// labText says what the figures are.
+func labText(figures []measure.LabFigure, all, again bool) string {
+	some := func(metric string) bool {
+		return slices.ContainsFunc(figures, func(f measure.LabFigure) bool { return f.Metric == metric })
+	}
+	most := 0
+	for _, f := range figures {
+		most = max(most, f.Generations)
+	}
+	text := "What each lab cost to build"
+	switch {
+	case most > 1 && all:
+		text += fmt.Sprintf(": the median over %d generations, and in brackets the smallest and the largest", most)
+	case most > 1:
+		text += fmt.Sprintf(": the median over %d generations", most)
+	default:
+		text += ", once"
+	}
+	text += ". Set-up is the whole lab with hosts, containers and workers, verified."
+	if some("rule_update_time") {
+		text += " One rule is added among those that stand; it takes effect with the first packet that it lets through, counted from the same beginning, which can be before the change has returned."
+	}
+	if some("rules_memory") || some("entries_memory") {
+		text += " Memory is what the kernel of the whole machine holds more than before: beside other work it is a guess, and below 100 kbyte it says nothing."
+	}
+	if again {
+		text += " A lab in which a program had died was built once more; that does not count among the others."
+	}
+	return text
+}
+
+// leastMemory is the growth of the kernel's memory that says something, in bytes: see host's Kernel.Load.
+const leastMemory = 100e3
+
+// labFigure writes a figure, with its range where that is wanted and there is one.
+func labFigure(f measure.LabFigure, ranged bool) string {
+	write := func(x float64) string {
+		if strings.HasSuffix(f.Metric, "_memory") && x < leastMemory {
+			return "< " + number(leastMemory, f.Unit)
+		}
+		return number(x, f.Unit)
+	}
+	text := write(f.Value)
+	if ranged && f.Generations > 1 {
+		least, most := write(f.Least), write(f.Most)
+		if number, unit, _ := strings.Cut(least, " "); strings.HasSuffix(most, " "+unit) && strings.HasSuffix(text, " "+unit) {
+			least, most = number, strings.TrimSuffix(most, " "+unit) // all of one unit, which is said once
+		}
+		if least != most {
+			text += fmt.Sprintf(" [%s, %s]", least, most)
+		}
+	}
+	return text
 }
 
 // common returns what the ids of all labs end in: "same-host/1"; "" where they differ.

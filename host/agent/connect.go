@@ -151,6 +151,12 @@ func (h *Host) Measure(ctx context.Context) (told host.Told, err error) {
 	return told, err
 }
 
+// Change changes what stands, see [host.Host].
+func (h *Host) Change(ctx context.Context, allow bool) (c host.Change, err error) {
+	err = h.call(ctx, methodChange, changeParams{allow}, &c)
+	return c, err
+}
+
 // Told returns what the steps have to tell, see [host.Host].
 func (h *Host) Told(ctx context.Context) (told host.Told, err error) {
 	err = h.call(ctx, methodTold, nil, &told)

@@ -31,6 +31,8 @@ const (
 type Config struct {
 	// Steps are the kinds of steps that it can apply, see [host.Decoder].
 	Steps map[string]func() host.Step
+	// Change changes steps of these kinds, see [host.Host.Change]; nil where none can be.
+	Change host.Changer
 	// Files are the open files it inherited, by name. Its workers get all but those called "netns:…".
 	Files map[string]*os.File
 	// Executable is the program of its workers; "" is the agent's own. It is started with the argument
@@ -58,6 +60,7 @@ func Serve(ctx context.Context, in io.Reader, out io.WriteCloser, c Config) erro
 		methodApply:       protocol.Method(a.apply),
 		methodVerify:      protocol.Method(a.verify),
 		methodMeasure:     protocol.Method(a.measure),
+		methodChange:      protocol.Method(a.change),
 		methodTold:        protocol.Method(a.told),
 		methodLogs:        protocol.Method(a.logs),
 		methodUndo:        protocol.Method(a.undo),
@@ -117,6 +120,15 @@ func (a *server) measure(ctx context.Context, _ none) (host.Told, error) {
 	told := a.kernel.Told()
 	told.Facts = a.stack.Facts(a.kernel)
 	return told, nil
+}
+
+func (a *server) change(_ context.Context, p changeParams) (host.Change, error) {
+	if a.config.Change == nil {
+		return host.Change{}, errors.New("change what stands: this agent cannot")
+	}
+	a.kernelMu.Lock()
+	defer a.kernelMu.Unlock()
+	return a.stack.Change(a.kernel, p.Allow, a.config.Change)
 }
 
 func (a *server) told(context.Context, none) (host.Told, error) { return a.kernel.Told(), nil }

@@ -14,6 +14,7 @@ const (
 	methodApply       = "apply"
 	methodVerify      = "verify"
 	methodMeasure     = "measure"
+	methodChange      = "change"
 	methodTold        = "told"
 	methodLogs        = "logs"
 	methodUndo        = "undo"
@@ -29,6 +30,10 @@ const codeDied = 100
 
 type applyParams struct {
 	Plan json.RawMessage `json:"plan"`
+}
+
+type changeParams struct {
+	Allow bool `json:"allow"`
 }
 
 // A worker is known by a serial number of the connection: an ID may be used again by a later worker.

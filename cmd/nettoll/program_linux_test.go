@@ -1,0 +1,64 @@
+package main
+
+import (
+	"errors"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/measure"
+)
+
+// A program of a host that dies costs its lab a block: the lab is built once more, across hosts too, and tells what that cost, beside what the labs of the generations have told.
+func TestProgramDies(t *testing.T) {
+	testnet.Root(t)
+	s := start(t, "--time", "3s", "--network", "ovs", "--filter", "ovs(rules=10)", "--workload", "udp-rr(mode=spin)", "--placement", "cross-host")
+	again := func(log *measure.Log) bool {
+		return slices.ContainsFunc(log.Labs, func(l measure.Lab) bool { return l.Rebuilt })
+	}
+	for log := (&measure.Log{}); !again(log); {
+		s.measuring()
+		before, _ := s.records()
+		members := s.members()
+		i := slices.IndexFunc(members, func(m member) bool { return len(m.args) > 0 && filepath.Base(m.args[0]) == "ovs-vswitchd" })
+		if i < 0 {
+			continue // its generation has ended
+		}
+		if err := unix.Kill(members[i].pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
+			t.Fatal(err)
+		}
+		s.until("the lab is built once more, or all are", func() bool {
+			log, _ = s.records()
+			return again(log) || log.Blocks[len(log.Blocks)-1].Generation > before.Blocks[len(before.Blocks)-1].Generation
+		})
+	}
+	if status := s.wait(60 * time.Second); status != 0 {
+		t.Errorf("exit status %d, want 0\n%s", status, s.stderr.String())
+	}
+	contains(t, "stdout", oneLine(s.stdout.String()), "ovs-vswitchd", "the lab was built once more", "ovs+ovs(rules=10), built once more")
+	log, _ := s.records()
+	told := []string{"setup_time", "rules_load_time", "rule_update_time", "rule_effect_time"}
+	labs, rebuilt := 0, 0
+	for _, l := range log.Labs {
+		if l.Lab != "ovs+ovs(rules=10)/cross-host/1" {
+			continue
+		}
+		labs++
+		if l.Rebuilt {
+			rebuilt++
+		}
+		for _, name := range told {
+			if x := l.Metrics[name]; x <= 0 || x > 30 {
+				t.Errorf("generation %d (built once more: %v): %s is %g s", l.Generation, l.Rebuilt, name, x)
+			}
+		}
+	}
+	run := measure.Analyze(measure.Run{}, log)
+	if rebuilt != 1 || len(run.Rebuilt) == 0 || labs < 2 {
+		t.Errorf("%d records of the lab, %d of them of the one that was built once more, %d figures", labs, rebuilt, len(run.Rebuilt))
+	}
+}

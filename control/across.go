@@ -1,0 +1,57 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nettoll/nettoll/filter"
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux/netns"
+)
+
+// change measures what changing a rule costs in a lab across hosts, where no host has both ends of a pair: on the source's host of the first pair, and then on the sink's, while the other one
+// lets the probe pass. Hosts ask for no more than to be told to change; the packets are sent, and the first of them seen, from here. All hosts of this machine have one
+// CLOCK_MONOTONIC, which says how long it was from the change on one host to the packet on the other. Hosts of other kernels have no clock in common: of them only how long a change
+// itself took could be told.
+func (l *lab) change(ctx context.Context) error {
+	if l.across == nil {
+		return nil
+	}
+	source, sink := l.at[0].sourceHost-1, l.at[0].sinkHost-1
+	ends := filter.Ends{
+		Source: func(f func() error) error { return inside(l.hosts[source], l.across.SourceNS, f) },
+		Sink:   func(f func() error) error { return inside(l.hosts[sink], l.across.SinkNS, f) },
+	}
+	for _, turn := range [][2]int{{source, sink}, {sink, source}} {
+		here, there := l.hosts[turn[0]], l.hosts[turn[1]]
+		if _, err := there.Change(ctx, true); err != nil {
+			return err
+		}
+		took, err := filter.Try(ctx, *l.across, ends, func(allow bool) (host.Change, error) { return here.Change(ctx, allow) })
+		_, undo := there.Change(ctx, false)
+		if err := errors.Join(err, undo); err != nil {
+			return fmt.Errorf("on %s: %w", here.Name(), err)
+		}
+		told := &l.told[turn[0]]
+		if told.Metrics == nil {
+			told.Metrics = map[string]float64{}
+		}
+		told.Metrics[filter.UpdateTime], told.Metrics[filter.EffectTime] = took.Update.Seconds(), took.Effect.Seconds()
+	}
+	return nil
+}
+
+// inside calls a function in a network namespace of a host.
+func inside(h host.Host, namespace string, f func() error) error {
+	local, ok := h.(LocalHost)
+	if !ok {
+		return fmt.Errorf("host %q is not on this machine", h.Name())
+	}
+	ns, err := local.Namespace(namespace)
+	if err != nil {
+		return err
+	}
+	defer ns.Close()
+	return netns.Do(int(ns.Fd()), f)
+}

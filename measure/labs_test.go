@@ -1,0 +1,29 @@
+package measure
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// A lab that was built once more is no second observation of its generation.
+func TestLabFigures(t *testing.T) {
+	var labs []Lab
+	for g, x := range []float64{3, 1, 2} {
+		labs = append(labs, Lab{Generation: g, Lab: "a", Metrics: map[string]float64{"setup_time": x, "rules_load_time": 10 * x}})
+		if g == 1 {
+			labs = append(labs, Lab{Generation: g, Lab: "a", Rebuilt: true, Metrics: map[string]float64{"setup_time": 100}})
+		}
+	}
+	want := []LabFigure{
+		{Lab: "a", Metric: "setup_time", Unit: UnitSecond, Value: 2, Least: 1, Most: 3, Generations: 3},
+		{Lab: "a", Metric: "rules_load_time", Unit: UnitSecond, Value: 20, Least: 10, Most: 30, Generations: 3},
+	}
+	if diff := cmp.Diff(want, LabFigures(labs, false)); diff != "" {
+		t.Errorf("figures (-want +got):\n%s", diff)
+	}
+	want = []LabFigure{{Lab: "a", Metric: "setup_time", Unit: UnitSecond, Value: 100, Least: 100, Most: 100, Generations: 1}}
+	if diff := cmp.Diff(want, LabFigures(labs, true)); diff != "" {
+		t.Errorf("figures of the lab that was built once more (-want +got):\n%s", diff)
+	}
+}
