@@ -13,14 +13,7 @@ import (
 // Ctrl-C ends a run within a second, whatever it is doing; what was measured until then is reported.
 func TestInterrupt(t *testing.T) {
 	testnet.Root(t)
-	blocks := func(n int) func(*session) {
-		return func(s *session) {
-			s.until("a block", func() bool {
-				log, _ := s.records()
-				return len(log.Blocks) >= n
-			})
-		}
-	}
+	block := func(s *session) { s.blocks(1) }
 	for _, tt := range []struct {
 		name     string
 		args     []string
@@ -31,14 +24,14 @@ func TestInterrupt(t *testing.T) {
 		{"while building", nil, func(s *session) {
 			s.until("a host", func() bool { return len(s.members()) > 3 })
 		}, false},
-		{"after a block", nil, blocks(1), true},
+		{"after a block", nil, block, true},
 		{"between generations", []string{"--time", "3s"}, func(s *session) {
 			s.until("a proof after the blocks", func() bool {
 				log, _ := s.records()
 				return len(log.Proofs) > 0 && log.Proofs[len(log.Proofs)-1].When == "after"
 			})
 		}, true},
-		{"in a mix", []string{"--workload", "mix(udp-rr,tcp-stream)", "--pairs", "2", "--placement", "same-host"}, blocks(1), true},
+		{"in a mix", []string{"--workload", "mix(udp-rr,tcp-stream)", "--pairs", "2", "--placement", "same-host"}, block, true},
 		{"in a long trial", []string{"--trial", "10s"}, func(s *session) {
 			s.until("all workers", func() bool { return len(s.members()) > 20 })
 			time.Sleep(500 * time.Millisecond)

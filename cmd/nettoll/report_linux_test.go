@@ -20,7 +20,6 @@ import (
 // No finished trial is lost on its way from the records to a view, and the views agree with each other and with what the run said.
 func TestViewsAgree(t *testing.T) {
 	testnet.Root(t)
-	t.Parallel()
 	s := start(t, "--time", "3s", "--network", "bridge", "--workload", "udp-rr", "--workload", "tcp-stream", "--placement", "same-host")
 	if status := s.wait(patience); status != 0 {
 		t.Fatalf("exit status %d, want 0", status)
