@@ -6,12 +6,15 @@
 //   - UDP and TCP from the source to those ports of the sink, from any port, and what answers them: whatever comes back on the same flow where the filter
 //     is stateful, else any UDP datagram, and any TCP segment that opens no connection (SYN without ACK), from those ports to the source;
 //   - ICMP echo requests (ICMPv6 alike) from the source to the sink and the replies;
-//   - what the network itself needs: ARP and neighbour discovery (RFC 4890, section 4.4.1) where the filter sees those.
+//   - what the network itself needs, where the filter sees it: ARP, and on their link those who look for neighbours and those who answer (RFC 4861, sections 4.3 and 4.4); not what
+//     a host would forward of that, and nothing that only routers say.
 //
 // Everything else between containers is dropped, of both families, whether or not they are listed: an IPv4 list must not leave IPv6 open. What a container
 // says to its own host and what the host says are not the filter's business, but where the filter stands inside the container it drops these too.
-// Who sends is known by the address that a packet has: on one link a container can send with that of another. At a bridge, filters that stand behind br_netfilter see packets of IPv4
-// and IPv6 and nothing else; frames that hold neither pass them.
+// Who sends is known by the address that a packet has: on one link a container can send with that of another. Frames that hold neither
+// IPv4, IPv6 nor ARP are dropped at a bridge, a switch and on tcx, however many tags of VLANs they have; [Frames] is for filters behind br_netfilter. What an ARP frame says nobody reads.
+//
+// Errors of ICMP pass only where connection tracking knows the flow that they quote, and options of IPv6 hide nothing: a filter says what it does with both, see [Errors] and [Extensions].
 //
 // Fillers are rules or entries of the same form that never match: they make the list as long as one wants to know the cost of.
 package filter

@@ -30,6 +30,10 @@ type Description struct {
 	Params part.List
 	// Fragments says what it does with fragments that are not the first of their packet.
 	Fragments func(part.Params) Fragments
+	// Errors says what it does with errors of ICMP that quote a packet of an allowed flow.
+	Errors func(part.Params) Errors
+	// Extensions says what it does with packets of IPv6 that have hop-by-hop or destination options before what the list allows.
+	Extensions func(part.Params) Extensions
 	// Steps are the kinds of steps it builds that are its own, see [host.Decoder].
 	Steps map[string]func() host.Step
 }
@@ -43,6 +47,30 @@ const (
 	Reassembled Fragments = "reassembled"
 	// ByAddress: they pass where any packet from their source to their destination may.
 	ByAddress Fragments = "by address"
+)
+
+// Errors is what a filter does with errors of ICMP, among them those that say that a packet was too big (RFC 1191, RFC 8201). Those that quote no packet of an allowed flow
+// never pass.
+type Errors string
+
+// What there is to do.
+const (
+	// ByConnection: they pass to the end that has sent what they quote, by connection tracking, whoever sends them.
+	ByConnection Errors = "by connection"
+	// Refused: none passes.
+	Refused Errors = "refused"
+)
+
+// Extensions is what a filter does with headers of IPv6 between that of a packet and that with its ports (RFC 8200, section 4). What is behind them never passes where it would not
+// without them.
+type Extensions string
+
+// What there is to do.
+const (
+	// Followed: the packet is what it is behind its options.
+	Followed Extensions = "followed"
+	// NotFollowed: packets with options do not pass.
+	NotFollowed Extensions = "not followed"
 )
 
 // A Where is what a filter must know of a lab to say whether it can be enforced there.

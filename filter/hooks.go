@@ -183,3 +183,14 @@ func Netfilter(p part.Params) Fragments {
 	}
 	return ByAddress
 }
+
+// Tracked is what connection tracking does with errors of ICMP: they are of the connection that they quote (nf_conntrack_inet_error), and without it they are of none.
+func Tracked(p part.Params) Errors {
+	if p.On(Stateful) {
+		return ByConnection
+	}
+	return Refused
+}
+
+// Follows is for filters that look behind the headers of IPv6: netfilter does by ipv6_find_hdr (net/ipv6/exthdrs_core.c).
+func Follows(part.Params) Extensions { return Followed }

@@ -4,7 +4,6 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/part"
 )
@@ -65,16 +64,6 @@ func Sites(lab network.Lab, ends [][]network.Endpoint, pairs []Pair, families []
 		sites[h] = s
 	}
 	return sites
-}
-
-// Bridged returns the steps by which br_netfilter hands what a bridge forwards to iptables and to tables inet of nftables: packets of both families, and those that come with
-// a VLAN tag or in a PPPoE session, which would pass beside them otherwise (net/bridge/br_netfilter_hooks.c, br_nf_pre_routing). Frames that hold neither family pass all the same.
-func Bridged() []host.Step {
-	var steps []host.Step
-	for _, key := range []string{"call-iptables", "call-ip6tables", "filter-vlan-tagged", "filter-pppoe-tagged"} {
-		steps = append(steps, host.Sysctl{Key: "net.bridge.bridge-nf-" + key, Value: "1", IfPresent: true}) // whether the kernel has it at all is the filter's step to say
-	}
-	return steps
 }
 
 // seen is the address of a container as its own host, or another, sees it.

@@ -26,8 +26,10 @@ func (Filter) Describe() filter.Description {
 			Name: match, Default: allow.Hash, Values: allow.Ways(),
 			Summary: "what a packet is looked up in: a hash of source and sink; a trie of sources and a hash behind it (in both, where fillers stand means nothing); or a program that compares it with one source after another",
 		}),
-		Fragments: func(part.Params) filter.Fragments { return filter.ByAddress },
-		Steps:     map[string]func() host.Step{Listing{}.Kind(): func() host.Step { return new(Listing) }},
+		Fragments:  func(part.Params) filter.Fragments { return filter.ByAddress },
+		Errors:     func(part.Params) filter.Errors { return filter.Refused },
+		Extensions: filter.Follows,
+		Steps:      map[string]func() host.Step{Listing{}.Kind(): func() host.Step { return new(Listing) }},
 	}
 }
 
@@ -57,7 +59,7 @@ func (f Filter) Build(s filter.Site) ([]host.Step, error) {
 	if reason := f.Refuse(filter.Where{Network: "this network", Point: s.Point, Hosts: s.Hosts}, s.Params); reason != "" {
 		return nil, fmt.Errorf("host %d: %s", s.Host, reason)
 	}
-	step := Listing{Match: s.Params[match], List: s.List}
+	step := Listing{Match: s.Params[match], Bridged: s.Point == network.AtBridge, List: s.List}
 	for _, c := range s.Containers {
 		if c.Link == "" {
 			return nil, fmt.Errorf("host %d: container %q has no link on its host", s.Host, c.Name)

@@ -13,9 +13,11 @@ import (
 // Listing is the step: a list enforced at the ingress of links.
 type Listing struct {
 	// Match is one of [allow.Ways].
-	Match string      `json:"match"`
-	Links []string    `json:"links"`
-	List  filter.List `json:"list"`
+	Match string   `json:"match"`
+	Links []string `json:"links"`
+	// Bridged says that they are ports of a bridge.
+	Bridged bool        `json:"bridged,omitempty"`
+	List    filter.List `json:"list"`
 }
 
 // Kind returns "ebpf-filter".
@@ -40,7 +42,7 @@ func (l Listing) Listed() filter.List { return l.List }
 // list is what the program is asked for.
 func (l Listing) list() allow.List {
 	return allow.List{
-		Way: l.Match, Stateful: l.List.Stateful, Links: l.Links,
+		Way: l.Match, Stateful: l.List.Stateful, OneLink: l.Bridged, Links: l.Links,
 		Rules: func(v6 bool) iter.Seq[allow.Rule] {
 			return func(yield func(allow.Rule) bool) {
 				for r := range l.List.Rules(v6) {

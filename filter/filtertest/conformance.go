@@ -125,8 +125,8 @@ func (s Subject) description() error {
 			return fmt.Errorf("it has no parameter %q, which every filter has", p.Name)
 		}
 	}
-	if d.Fragments == nil {
-		return errors.New("it does not say what it does with fragments")
+	if d.Fragments == nil || d.Errors == nil || d.Extensions == nil {
+		return errors.New("it does not say what it does with fragments, errors of ICMP and options of IPv6")
 	}
 	if len(s.Tampers) == 0 || s.State == nil {
 		return errors.New("the suite was not told how to tamper with it, or how to look at it")
@@ -155,11 +155,14 @@ type trial struct {
 	refused    string
 	translated bool
 	fragments  filter.Fragments
+	errors     filter.Errors
+	extensions filter.Extensions
 }
 
 func newCase(s Subject, on On, params part.Params) (*trial, error) {
 	on.Hosts = max(1, on.Hosts)
-	c := &trial{Subject: s, on: on, params: params, fragments: s.Filter.Describe().Fragments(params)}
+	says := s.Filter.Describe()
+	c := &trial{Subject: s, on: on, params: params, fragments: says.Fragments(params), errors: says.Errors(params), extensions: says.Extensions(params)}
 	d := on.Network.Describe()
 	var err error
 	if c.network, err = d.Params.Resolve("network "+d.Name, on.Params); err != nil {

@@ -23,7 +23,8 @@ func (s script) Describe() filter.Description {
 	return filter.Description{
 		Name: "script", Summary: "a script for nft in each container", Implementation: "kernel", Params: filter.Params(),
 		Fragments: func(part.Params) filter.Fragments { return filter.Reassembled },
-		Steps:     map[string]func() host.Step{"script": func() host.Step { return new(scriptStep) }},
+		Errors:    filter.Tracked, Extensions: filter.Follows,
+		Steps: map[string]func() host.Step{"script": func() host.Step { return new(scriptStep) }},
 	}
 }
 
@@ -74,13 +75,17 @@ func (s scriptStep) rule(r filter.Rule) string {
 
 func (s scriptStep) text() string {
 	var b strings.Builder
-	b.WriteString("table inet nettoll {\n chain rules {\n icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert, nd-router-solicit, nd-router-advert } accept\n")
+	b.WriteString("table inet nettoll {\n chain rules {\n icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } ip6 hoplimit 255 accept\n")
 	if s.List.Stateful {
 		b.WriteString("ct state established,related counter accept\n")
 	}
-	if s.Flaw == "ipv6" {
-		b.WriteString("meta nfproto ipv6 counter accept\n")
-	}
+	b.WriteString(map[string]string{
+		"ipv6":       "meta nfproto ipv6 counter accept\n",
+		"options":    "exthdr hbh exists counter accept\n",
+		"errors":     "icmp type destination-unreachable counter accept\nicmpv6 type packet-too-big counter accept\n",
+		"neighbours": "icmpv6 type nd-neighbor-solicit counter accept\n",
+		"routers":    "icmpv6 type nd-router-advert counter accept\n",
+	}[s.Flaw])
 	for _, v6 := range []bool{false, true} {
 		for r := range s.List.Rules(v6) {
 			b.WriteString(s.rule(r))
@@ -218,17 +223,23 @@ func TestConformance(t *testing.T) {
 
 // TestFlaws wants the suite to find what is wrong with a filter.
 func TestFlaws(t *testing.T) {
+	packets := func(c *trial, t testing.TB) error { return c.packets(t, []string{"ipv4"}) }
 	for _, c := range []struct {
 		flaw  string
 		check func(*trial, testing.TB) error
 		want  string
 	}{
-		{"any port", func(c *trial, t testing.TB) error { return c.packets(t, []string{"ipv4"}) }, "passes, and must not"},
-		{"ipv6", func(c *trial, t testing.TB) error { return c.packets(t, []string{"ipv4"}) }, "udp ipv6 from src0#0 to"},
+		{"any port", packets, "passes, and must not"},
+		{"ipv6", packets, "udp ipv6 from src0#0 to"},
+		{"options", packets, "a datagram behind hop-by-hop options, ipv6 from src0 to snk1 passes, and must not"},
+		{"errors", packets, "an error about a flow that is none, ipv4 from"},
+		{"neighbours", packets, "a neighbour's solicitation that was forwarded, ipv6 from"},
+		{"routers", packets, "a router's advertisement, ipv6 from"},
 		{"blind", func(c *trial, t testing.TB) error { return c.tampering(t) }, "Verify does not see"},
 		{"stays", func(c *trial, t testing.TB) error { return c.undo(t) }, "undone, it is not as it was"},
 	} {
 		t.Run(c.flaw, func(t *testing.T) {
+			t.Parallel()
 			s := subject(c.flaw)
 			params, err := s.Filter.Describe().Params.Resolve("filter script", nil)
 			if err != nil {

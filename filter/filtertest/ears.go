@@ -1,9 +1,11 @@
 package filtertest
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/netip"
 	"os"
@@ -79,12 +81,7 @@ func (e *ears) raw(at end, family string) error {
 		return err
 	}
 	e.closers = append(e.closers, in.Close)
-	e.group.Go(func() {
-		e.hear(func(b []byte) (int, error) {
-			n, _, err := in.ReadFromIP(b)
-			return n, err
-		})
-	})
+	e.group.Go(func() { e.hear(func(b []byte) (int, error) { return first(in.ReadFromIP(b)) }) })
 	return nil
 }
 
@@ -101,6 +98,45 @@ func (e *ears) hear(read func([]byte) (int, error)) {
 			e.note(string(buf[:n]))
 		}
 	}
+}
+
+// forwarded is behind a key where the packet of a frame has fewer hops to go than at first.
+const forwarded = " forwarded"
+
+// find hears what has a key between other bytes, see [way.key]. What a container has sent itself may come back to it, in an error of its host's.
+func (e *ears) find(at end, read func([]byte) (int, error)) {
+	buf := make([]byte, 1<<16)
+	for {
+		n, err := read(buf)
+		if errors.Is(err, net.ErrClosed) || errors.Is(err, fs.ErrClosed) {
+			return
+		}
+		if err != nil {
+			continue
+		}
+		_, rest, ok := bytes.Cut(buf[:n], []byte("<<"))
+		if key, _, closed := bytes.Cut(rest, []byte(">>")); ok && closed && !bytes.HasPrefix(key, []byte(at.name+" ")) {
+			e.note("<<" + string(key) + ">>")
+			if n > 21 && binary.BigEndian.Uint16(buf[12:]) == typeIPv6 && buf[21] < ndHops {
+				e.note("<<" + string(key) + ">>" + forwarded)
+			}
+		}
+	}
+}
+
+// messages hears those of ICMP that a container's own filter lets in.
+func (e *ears) messages(at end) error {
+	for _, c := range []struct{ network, family string }{{"ip4:icmp", "ipv4"}, {"ip4:58", "ipv4"}, {"ip6:ipv6-icmp", "ipv6"}, {"ip6:1", "ipv6"}} {
+		in, err := inside(at, func() (*net.IPConn, error) {
+			return net.ListenIP(c.network, &net.IPAddr{IP: at.Bind(c.family).AsSlice()})
+		})
+		if err != nil {
+			return err
+		}
+		e.closers = append(e.closers, in.Close)
+		e.group.Go(func() { e.find(at, func(b []byte) (int, error) { return first(in.ReadFromIP(b)) }) })
+	}
+	return nil
 }
 
 // stray is a fragment without the first of its packet.

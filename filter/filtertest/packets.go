@@ -65,6 +65,11 @@ func (s *stand) end(spot filter.Spot) end {
 	panic("filtertest: no such container")
 }
 
+// paired says whether a source may talk to a sink.
+func (s *stand) paired(source, sink end) bool {
+	return slices.ContainsFunc(s.pairs, func(p filter.Pair) bool { return p.Source == source.spot && p.Sink == sink.spot })
+}
+
 // inside opens a socket in the namespace of an end.
 func inside[T any](e end, open func() (T, error)) (c T, err error) {
 	err = e.kernel.Do(e.Namespace, func() (err error) {
@@ -352,14 +357,6 @@ type attempt struct {
 // refusals sends what is not allowed from every container to every other, all at once, and some that is: over UDP, TCP, ICMP and a protocol that nobody has.
 func (c *trial) refusals(s *stand, listed []string) error {
 	ends := s.ends()
-	paired := func(source, sink end) bool {
-		for _, p := range s.pairs {
-			if p.Source == source.spot && p.Sink == sink.spot {
-				return true
-			}
-		}
-		return false
-	}
 	list := func(family string) bool { return slices.Contains(listed, family) }
 	heard := &ears{came: map[string]int{}}
 	defer heard.close()
@@ -397,8 +394,8 @@ func (c *trial) refusals(s *stand, listed []string) error {
 				}
 				for way, target := range targets {
 					for _, port := range []uint16{to.ports.First, to.ports.Last} {
-						may := list(family) && way == 0 && paired(from, to) && port == to.ports.First
-						answer := list(family) && way == 0 && !c.params.On(filter.Stateful) && paired(to, from) // a datagram that looks like one
+						may := list(family) && way == 0 && s.paired(from, to) && port == to.ports.First
+						answer := list(family) && way == 0 && !c.params.On(filter.Stateful) && s.paired(to, from) // a datagram that looks like one
 						for i, out := range outs {
 							key := fmt.Sprintf("udp %s from %s#%d to %s:%d", family, from.name, i, netip.AddrPortFrom(target, port), way)
 							attempts = append(attempts, attempt{text: key, want: may || answer && i == 0, key: key, try: func() error {
@@ -421,7 +418,7 @@ func (c *trial) refusals(s *stand, listed []string) error {
 						continue // what has no ports is for the host itself
 					}
 					key := fmt.Sprintf("icmp %s from %s to %s", family, from.name, target)
-					attempts = append(attempts, attempt{text: key, want: list(family) && paired(from, to), key: key, try: func() error {
+					attempts = append(attempts, attempt{text: key, want: list(family) && s.paired(from, to), key: key, try: func() error {
 						dials.Go(func() {
 							if ok, err := echo(from, target, 56, settle); err == nil && ok {
 								heard.note(key)
@@ -438,7 +435,12 @@ func (c *trial) refusals(s *stand, listed []string) error {
 			}
 		}
 	}
-	if err := heard.fragments(c, list, paired); err != nil {
+	smuggled, err := c.smuggle(s, heard, list)
+	if err != nil {
+		return err
+	}
+	attempts = append(attempts, smuggled...)
+	if err := heard.fragments(c, list, s.paired); err != nil {
 		return err
 	}
 	for round := range rounds {

@@ -26,8 +26,8 @@ func (Filter) Describe() filter.Description {
 		Params: append(filter.Params(), part.Param{
 			Name: variant, Default: iptables.NFT, Summary: "which of the kernel's two tables its rules of iptables are in, nf_tables or ip_tables", Values: []string{iptables.NFT, iptables.Legacy},
 		}),
-		Fragments: filter.Netfilter,
-		Steps:     map[string]func() host.Step{Sets{}.Kind(): func() host.Step { return new(Sets) }},
+		Fragments: filter.Netfilter, Errors: filter.Tracked, Extensions: filter.Follows,
+		Steps: map[string]func() host.Step{Sets{}.Kind(): func() host.Step { return new(Sets) }, filter.Frames{}.Kind(): func() host.Step { return new(filter.Frames) }},
 	}
 }
 

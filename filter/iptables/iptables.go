@@ -25,8 +25,8 @@ func (Filter) Describe() filter.Description {
 		Params: append(filter.Params(), part.Param{
 			Name: variant, Default: iptables.NFT, Summary: "which of the kernel's two tables it speaks to, nf_tables or ip_tables", Values: []string{iptables.NFT, iptables.Legacy},
 		}),
-		Fragments: filter.Netfilter,
-		Steps:     map[string]func() host.Step{Rules{}.Kind(): func() host.Step { return new(Rules) }},
+		Fragments: filter.Netfilter, Errors: filter.Tracked, Extensions: filter.Follows,
+		Steps: map[string]func() host.Step{Rules{}.Kind(): func() host.Step { return new(Rules) }, filter.Frames{}.Kind(): func() host.Step { return new(filter.Frames) }},
 	}
 }
 

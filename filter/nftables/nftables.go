@@ -47,8 +47,8 @@ func (Filter) Describe() filter.Description {
 				Summary: "the family of the table: inet, bridge (only at a bridge), netdev (ingress of the host's links); auto is bridge at a bridge if it is not stateful, else inet",
 			},
 		),
-		Fragments: filter.Netfilter,
-		Steps:     map[string]func() host.Step{Tables{}.Kind(): func() host.Step { return new(Tables) }},
+		Fragments: filter.Netfilter, Errors: filter.Tracked, Extensions: filter.Follows,
+		Steps: map[string]func() host.Step{Tables{}.Kind(): func() host.Step { return new(Tables) }, filter.Frames{}.Kind(): func() host.Step { return new(filter.Frames) }},
 	}
 }
 
@@ -87,6 +87,8 @@ func (Filter) Refuse(w filter.Where, p part.Params) string {
 		return fmt.Sprintf("a table of the family netdev stands at the host's links to containers, and under %s there are none (table=inet is possible)", w.Network)
 	case w.Hides(p) != "":
 		return w.Hides(p)
+	case f == netdev && w.Point == network.AtBridge && w.Hosts > 1:
+		return "at ingress of a bridge's port neighbour discovery for the host, which forwards it to others, looks like that for a neighbour (table=inet is possible)"
 	case f == netdev && w.Translated:
 		return "at ingress packets have not yet the addresses that they are translated to (table=inet is possible)"
 	case f == netdev && p.On(filter.Stateful):
@@ -125,7 +127,7 @@ func (f Filter) Build(s filter.Site) ([]host.Step, error) {
 			step.Places = append(step.Places, p)
 		}
 	case f == netdev:
-		p := Place{Family: netdev, Hooks: []string{hookIngress}}
+		p := Place{Family: netdev, Hooks: []string{hookIngress}, Routed: s.Point != network.AtBridge}
 		for _, c := range s.Containers {
 			if c.Link == "" {
 				return nil, fmt.Errorf("host %d: container %q has no link on its host", s.Host, c.Name)

@@ -3,6 +3,7 @@ package nftables
 import (
 	"iter"
 	"net/netip"
+	"slices"
 
 	"github.com/nettoll/nettoll/filter"
 	"github.com/nettoll/nettoll/internal/linux/nft/ruleset"
@@ -242,13 +243,21 @@ func (v version) lookups(stateful bool) []ruleset.Rule {
 		none(v.fragment(), false), none(v.fragment(), true))
 }
 
-// neighbours lets neighbour discovery pass: no router forwards what still has 255 hops to go (RFC 4861, section 7.1).
-func neighbours() []ruleset.Rule {
+// neighbours lets neighbour discovery pass: nobody has forwarded what still has 255 hops to go (RFC 4861, section 7.1). Where it comes to a host that forwards, ahead is set: it passes
+// there if it is for addresses that nobody forwards to (RFC 4291, sections 2.5.6 and 2.7).
+func neighbours(ahead bool) []ruleset.Rule {
 	const solicitation, advertisement = 135, 136
 	w, v := ruleset.Word(0), versionOf(true)
 	var list []ruleset.Rule
 	for _, kind := range []byte{solicitation, advertisement} {
-		list = append(list, v.message(kind).Load(w, ruleset.NetworkHeader, 7, 1).Equal(w, 255).Accept())
+		rule := v.message(kind).Load(w, ruleset.NetworkHeader, 7, 1).Equal(w, 255)
+		if !ahead {
+			list = append(list, rule.Accept())
+			continue
+		}
+		for _, to := range []struct{ mask, value [2]byte }{{[2]byte{0xff, 0}, [2]byte{0xff, 0}}, {[2]byte{0xff, 0xc0}, [2]byte{0xfe, 0x80}}} { // groups, and those of a link
+			list = append(list, slices.Clone(rule).Load(w, ruleset.NetworkHeader, v.sink, 2).Mask(w, to.mask[:]...).Equal(w, to.value[:]...).Accept())
+		}
 	}
 	return list
 }

@@ -32,6 +32,8 @@ type Place struct {
 	Hooks  []string `json:"hooks"`
 	// Links are those at whose ingress it stands.
 	Links []string `json:"links,omitempty"`
+	// Routed says that the host forwards from its links, at whose ingress it stands.
+	Routed bool `json:"routed,omitempty"`
 	// Bridged says that bridged packets come by br_netfilter.
 	Bridged bool `json:"bridged,omitempty"`
 	// Of are the addresses whose pairs it knows, of a container; nil: all.

@@ -87,7 +87,7 @@ func (t Tables) table(p Place) ruleset.Table {
 // besides lets pass what the network itself needs, and what a container says to itself.
 func (p Place) besides() []ruleset.Rule {
 	w := ruleset.Word(0)
-	list := neighbours()
+	list := neighbours(p.Routed)
 	switch {
 	case p.Family != inet:
 		list = append(list, ruleset.Rule(nil).LoadMeta(w, ruleset.EtherType).Equal(w, 0x08, 0x06).Accept()) // ARP

@@ -82,7 +82,7 @@ func TestPlan(t *testing.T) {
 		{network.AtBridge, 2, map[string]string{match: set}, "nftables (set, stateless) at bridge forward, inet forward: "},
 		{network.AtBridge, 1, map[string]string{filter.Stateful: "true"}, "nftables (linear, stateful) at inet forward: REST\n" +
 			"sysctl net.bridge.bridge-nf-call-iptables=1, if this kernel has it\nsysctl net.bridge.bridge-nf-call-ip6tables=1, if this kernel has it\n" +
-			"sysctl net.bridge.bridge-nf-filter-vlan-tagged=1, if this kernel has it\nsysctl net.bridge.bridge-nf-filter-pppoe-tagged=1, if this kernel has it"},
+			"sysctl net.bridge.bridge-nf-filter-vlan-tagged=1, if this kernel has it\nnftables at bridges: drop frames that hold neither IPv4, IPv6 nor ARP"},
 		{network.AtForward, 2, map[string]string{match: chains}, "nftables (map, stateless) at inet forward: "},
 		{network.AtForward, 1, map[string]string{table: netdev}, "nftables (linear, stateless) at netdev ingress of vsrc0, vsnk0: "},
 		{network.InContainer, 1, nil, "nftables (linear, stateless) at inet input and output in src0, inet input and output in snk0: "},

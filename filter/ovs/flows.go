@@ -28,8 +28,8 @@ const tableTracked = 1
 const (
 	echoRequest4, echoReply4 = 8, -1 // RFC 792; the reply is of type 0
 	echoRequest6, echoReply6 = 128, 129
-	ndFirst, ndLast          = 133, 136 // RFC 4861, sections 4.1 to 4.4
-	ndHops                   = 255      // of what comes from the same link (section 6.1.1)
+	ndFirst, ndLast          = 135, 136 // who looks for neighbours and who answers: RFC 4861, sections 4.3 and 4.4
+	ndHops                   = 255      // of what comes from the same link (section 7.1)
 )
 
 // base are the flows that every list has.

@@ -21,6 +21,8 @@ func (Filter) Describe() filter.Description {
 		Implementation: "ovs",
 		Params:         filter.Params(),
 		Fragments:      func(part.Params) filter.Fragments { return filter.ByAddress },
+		Errors:         filter.Tracked,
+		Extensions:     filter.Follows,
 		Steps:          map[string]func() host.Step{Allow{}.Kind(): func() host.Step { return new(Allow) }},
 	}
 }

@@ -24,6 +24,8 @@ char licence[] SEC("license") = "Apache-2.0";
 enum { HASH, LPM, PROGRAM };
 volatile const __u8 way = HASH;
 volatile const __u8 stateful = 0;
+// Whether containers are on one link, and ask each other for their addresses.
+volatile const __u8 one_link = 0;
 // What the compiled rules are, for who compares. Nobody reads it here.
 volatile const __u8 digest[16] = {};
 
@@ -223,7 +225,7 @@ struct packet {
 	__u8 opens;   // SYN without ACK
 	__u8 closes;  // FIN or RST
 	__u8 hops;
-	__u8 neighbour; // of neighbour discovery
+	__u8 neighbour; // who looks for neighbours, or answers
 };
 
 // How long a flow stands in which nothing is said, in seconds, as in the kernel's own table (net/netfilter/nf_conntrack_proto_udp.c, …_tcp.c).
@@ -325,13 +327,29 @@ static __always_inline int allowed(int v6, const struct packet *p)
 	return p->reply ? found != NONE : found == PORT;
 }
 
+// taken says whether the host takes a frame as its own.
+static __always_inline int taken(struct __sk_buff *skb)
+{
+	struct mac m = {};
+
+	return !bpf_skb_load_bytes(skb, 0, &m, ETH_ALEN) && bpf_map_lookup_elem(&own_links, &m);
+}
+
 // itself says whether a packet is for the host.
 static __always_inline int itself(struct __sk_buff *skb, int v6, const struct packet *p)
 {
-	struct mac m = {};
 	struct own_key k = {.address = p->sink, .v6 = v6};
 
-	return !bpf_skb_load_bytes(skb, 0, &m, ETH_ALEN) && bpf_map_lookup_elem(&own_links, &m) && bpf_map_lookup_elem(&own, &k);
+	return taken(skb) && bpf_map_lookup_elem(&own, &k);
+}
+
+// near says whether a packet of IPv6 stays on its link. The host forwards none to a group or to an address of a link (RFC 4291, sections 2.7 and 2.5.6), and at a bridge none but
+// those that it takes: those would be one hop nearer to a container that they are not for.
+static __always_inline int near(struct __sk_buff *skb, const struct packet *p)
+{
+	__u8 first = p->sink.s6_addr[0];
+
+	return first == 0xff || (first == 0xfe && (p->sink.s6_addr[1] & 0xc0) == 0x80) || (one_link && !taken(skb));
 }
 
 // transport reads what is behind the addresses. It returns whether the packet is one that may be on a list.
@@ -376,8 +394,8 @@ static __always_inline int transport(struct __sk_buff *skb, __u32 at, struct pac
 		p->request = icmp.type == (six ? 128 : 8);
 		p->reply = icmp.type == (six ? 129 : 0);
 		p->from = p->to = icmp.number;
-		// RFC 4861, section 4: router solicitation to redirect. No router forwards what still has 255 hops to go (section 7.1).
-		p->neighbour = six && icmp.type >= 133 && icmp.type <= 137 && p->hops == 255;
+		// RFC 4861, sections 4.3 and 4.4. Nobody has forwarded what still has 255 hops to go (section 7.1).
+		p->neighbour = six && (icmp.type == 135 || icmp.type == 136) && p->hops == 255;
 		return p->request || p->reply || p->neighbour;
 	}
 	}
@@ -435,10 +453,12 @@ static __always_inline int count(__u32 which, int verdict)
 
 static __always_inline int judge(struct __sk_buff *skb, int v6, int listed, const struct packet *p)
 {
-	if (listed && p->neighbour)
-		return NEXT;
-	if (listed && allowed(v6, p))
+	if (listed && p->neighbour) {
+		if (near(skb, p))
+			return NEXT;
+	} else if (listed && allowed(v6, p)) {
 		return count(ALLOWED, NEXT);
+	}
 	if (itself(skb, v6, p))
 		return NEXT;
 	return count(REFUSED, DROP);

@@ -125,11 +125,10 @@ func specify(l List, more []Rule) (*ebpf.CollectionSpec, error) {
 		return nil, fmt.Errorf("read the program: %w", err)
 	}
 	ways := map[string]uint8{Hash: 0, LPM: 1, Program: 2}
-	var stateful uint8
-	if l.Stateful {
-		stateful = 1
-	}
-	if err := errors.Join(spec.Variables[objectVarWay].Set(ways[l.Way]), spec.Variables[objectVarStateful].Set(stateful)); err != nil {
+	on := map[bool]uint8{true: 1}
+	if err := errors.Join(
+		spec.Variables[objectVarWay].Set(ways[l.Way]), spec.Variables[objectVarStateful].Set(on[l.Stateful]), spec.Variables[objectVarOneLink].Set(on[l.OneLink]),
+	); err != nil {
 		return nil, err
 	}
 	if l.Way == Program {

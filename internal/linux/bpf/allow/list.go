@@ -29,6 +29,8 @@ type List struct {
 	Way string
 	// Stateful says that answers pass by a table of flows, otherwise by the rules turned round.
 	Stateful bool
+	// OneLink says that the links are ports of a bridge, whose containers look for each other (RFC 4861).
+	OneLink bool
 	// Links are the names of those at whose ingress the program is.
 	Links []string
 	// Rules yields those of a family.

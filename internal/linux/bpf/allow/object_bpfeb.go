@@ -26,6 +26,7 @@ const (
 	objectMapSources6       = "sources6"
 	objectProgNettollFilter = "nettoll_filter"
 	objectVarDigest         = "digest"
+	objectVarOneLink        = "one_link"
 	objectVarStateful       = "stateful"
 	objectVarWay            = "way"
 )
@@ -94,6 +95,7 @@ type objectMapSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type objectVariableSpecs struct {
 	Digest   *ebpf.VariableSpec `ebpf:"digest"`
+	OneLink  *ebpf.VariableSpec `ebpf:"one_link"`
 	Stateful *ebpf.VariableSpec `ebpf:"stateful"`
 	Way      *ebpf.VariableSpec `ebpf:"way"`
 }
@@ -146,6 +148,7 @@ func (m *objectMaps) Close() error {
 // It can be passed to loadObjectObjects or ebpf.CollectionSpec.LoadAndAssign.
 type objectVariables struct {
 	Digest   *ebpf.Variable `ebpf:"digest"`
+	OneLink  *ebpf.Variable `ebpf:"one_link"`
 	Stateful *ebpf.Variable `ebpf:"stateful"`
 	Way      *ebpf.Variable `ebpf:"way"`
 }
