@@ -28,12 +28,14 @@ type progress struct {
 const (
 	plainEvery = 10 * time.Second
 	barEvery   = 200 * time.Millisecond
+	triedEvery = 3 * time.Second // a plain line of doctor
 
 	barWidth   = 24
 	usualWidth = 80
 )
 
-func newProgress(w io.Writer, r *experiment.Resolved) *progress {
+// newLine is progress of which nothing is known yet but where it is shown.
+func newLine(w io.Writer) *progress {
 	p := &progress{w: w, now: time.Now, width: func() int { return 0 }}
 	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb" {
 		p.terminal = true
@@ -42,6 +44,11 @@ func newProgress(w io.Writer, r *experiment.Resolved) *progress {
 			return width
 		}
 	}
+	return p
+}
+
+func newProgress(w io.Writer, r *experiment.Resolved) *progress {
+	p := newLine(w)
 	d, takes := r.Experiment.Design, r.Forecast(experiment.DefaultSpread).Measuring
 	long := fmt.Sprintf("up to %v", d.Time)
 	if takes > d.Time*11/10 {
@@ -100,6 +107,27 @@ func (p *progress) estimate(at control.Progress, now time.Time) (share float64, 
 	}
 	left := time.Duration(float64(now.Sub(p.started)) * (1 - share) / share)
 	return share, left.Round(time.Second).String()
+}
+
+// tried shows how many of doctor's tries have ended, and what is still under way, the oldest first.
+func (p *progress) tried(n, all int, under []string) {
+	const shown = 3
+	line := fmt.Sprintf("tried %d of %d", n, all)
+	if len(under) > 0 {
+		line += ": now " + strings.Join(under[:min(len(under), shown)], ", ")
+	}
+	if more := len(under) - shown; more > 0 {
+		line += fmt.Sprintf(", %d more", more)
+	}
+	if !p.terminal {
+		fmt.Fprintln(p.w, line)
+		return
+	}
+	width := p.width()
+	if width <= 0 {
+		width = usualWidth
+	}
+	p.show(line[:min(len(line), width-1)]) // names of parts are ASCII
 }
 
 // bar is the line of a terminal that is so many columns wide. What matters least is left out first.

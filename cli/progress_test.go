@@ -92,3 +92,25 @@ func TestProgress(t *testing.T) {
 		})
 	}
 }
+
+// What doctor shows while it tries.
+func TestTried(t *testing.T) {
+	for _, c := range []struct {
+		terminal bool
+		under    []string
+		want     string
+	}{
+		{false, []string{"network bridge (one host)"}, "tried 3 of 9: now network bridge (one host)\n"},
+		{false, []string{"a", "b", "c", "d", "e"}, "tried 3 of 9: now a, b, c, 2 more\n"},
+		{true, []string{"network bridge (one host)"}, "\r\x1b[Ktried 3 of 9: now network bri\r\x1b[K"},
+		{true, nil, "\r\x1b[Ktried 3 of 9\r\x1b[K"},
+	} {
+		var out strings.Builder
+		p := &progress{w: &out, terminal: c.terminal, width: func() int { return 30 }}
+		p.tried(3, 9, c.under)
+		p.done()
+		if got := out.String(); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}
