@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/nettoll/nettoll/filter"
@@ -96,7 +97,11 @@ func (a Allow) Apply(k *host.Kernel) (func() error, error) {
 	if who, ok := k.Told().Implementations["network"]; ok {
 		k.Implementation("filter", who)
 	}
-	return func() error { return a.remove(k, i) }, nil
+	undo := func() error { return a.remove(k, i) }
+	if err := i.ForgetDecisions(); err != nil {
+		return nil, errors.Join(err, undo())
+	}
+	return undo, nil
 }
 
 // memory is that of the daemon, in bytes.
@@ -110,7 +115,7 @@ func (a Allow) memory(k *host.Kernel) (int64, bool) {
 	return 0, false
 }
 
-// remove deletes the flows, where there is still a switch, and forgets the connections.
+// remove deletes the flows, where there is still a switch, and forgets what they have decided and the connections.
 func (a Allow) remove(k *host.Kernel, i ovs.Instance) error {
 	if !running(k) {
 		return nil
@@ -120,7 +125,7 @@ func (a Allow) remove(k *host.Kernel, i ovs.Instance) error {
 		return err
 	}
 	defer c.Close()
-	err = errors.Join(c.Change(ovs.Change{DeleteAll: []ovs.Owner{ovs.Filter()}}), c.MatchFragments(false))
+	err = errors.Join(c.Change(ovs.Change{DeleteAll: []ovs.Owner{ovs.Filter()}}), c.MatchFragments(false), i.ForgetDecisions())
 	if a.List.Stateful {
 		err = errors.Join(err, i.ForgetAll())
 		if datapath(k) == ovs.Userspace {
@@ -138,7 +143,7 @@ func datapath(k *host.Kernel) string {
 	return ovs.Userspace
 }
 
-// Verify compares all flows.
+// Verify compares all flows. One that is nobody's may let packets pass beside them.
 func (a Allow) Verify(k *host.Kernel) error {
 	if !running(k) {
 		return &host.DriftError{Step: a.String(), Drifts: []host.Drift{{What: "flows", Want: "present", Got: "absent, and " + ovs.Daemon + " with them"}}}
@@ -153,25 +158,32 @@ func (a Allow) Verify(k *host.Kernel) error {
 	}
 	defer c.Close()
 	var drifts []host.Drift
-	if err := c.Compare(ovs.Filter(), flows, func(what, want, got string) {
+	differ := func(what, want, got string) {
 		if want != got {
 			drifts = append(drifts, host.Drift{What: what, Want: want, Got: got})
 		}
-	}); err != nil {
+	}
+	if err := c.Compare(ovs.Filter(), flows, differ); err != nil {
 		return err
 	}
-	if matched, err := c.MatchesFragments(); err != nil {
+	strangers, err := c.Strangers()
+	if err != nil {
 		return err
-	} else if !matched {
-		drifts = append(drifts, host.Drift{What: "fragments", Want: "matched", Got: "not matched"})
 	}
+	differ("flows that are nobody's", "0", strconv.Itoa(strangers))
+	matched, err := c.MatchesFragments()
+	if err != nil {
+		return err
+	}
+	differ("fragments are matched", "true", strconv.FormatBool(matched))
 	if len(drifts) > 0 {
 		return &host.DriftError{Step: a.String(), Drifts: drifts}
 	}
 	return nil
 }
 
-// Change adds the flows of a rule at once, or deletes them and forgets the connections that they let in.
+// Change adds the flows of a rule at once, or deletes them and forgets the connections that they let in. What they have decided is forgotten before: a packet in between would else commit its
+// connection once more, which then passed for ever. A rule that is added gets to decide when the daemon has looked through decisions by itself, which is what is measured.
 func (a Allow) Change(k *host.Kernel, r filter.Rule, allow bool) error {
 	c, i, err := a.connect(k)
 	if err != nil {
@@ -186,6 +198,9 @@ func (a Allow) Change(k *host.Kernel, r filter.Rule, allow bool) error {
 		return c.Change(ovs.Change{Add: slices.Values(flows)})
 	}
 	if err := c.Change(ovs.Change{Delete: slices.Values(flows)}); err != nil || !a.List.Stateful {
+		return err
+	}
+	if err := i.ForgetDecisions(); err != nil {
 		return err
 	}
 	for port := int(r.First); port <= int(r.Last); port++ {

@@ -13,6 +13,10 @@
 // tracks them, and lets no fragment pass alone. That of userspace hands on 32 fragments of a packet and keeps the others until something else comes (3.1, tried), so that there
 // fragments pass without connection tracking, and their answers likewise; a conversation that begins with one is not known, and answers to it that are not fragments are refused.
 //
-// With connection tracking the userspace datapath of 3.1 loses a packet now and then, about one in the first second after flows or learnt addresses have changed
-// (datapath_drop_upcall_error of its coverage counters, tried): a connection whose SYN that is takes a second longer. Without it none was seen.
+// What the datapath has decided of a flow is remembered, and the daemon looks through that after flows have changed: at once, but not more often than every 5 ms (udpif_revalidator of
+// ofproto/ofproto-dpif-upcall.c, 3.1). In between old decisions meet new flows. With connection tracking that shows: the first packet of a connection was let through by what was remembered,
+// and its answer, or the first packet itself, refused, so that TCP sent it again after a second; and a conversation whose rule was taken back committed itself once more, and passed for ever. Steps
+// let the datapath forget its decisions therefore (revalidator/purge) when a filter has been applied or undone, and before connections of a rule are forgotten that is taken back. When a rule
+// is added the daemon is left to itself, for that is what is measured. Between changes no packet was lost: of 25,000 connections in 20 s, and none in another 20,000 while addresses were
+// forgotten and learnt.
 package ovs

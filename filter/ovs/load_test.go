@@ -15,8 +15,18 @@ import (
 	network "github.com/nettoll/nettoll/network/ovs"
 )
 
-// raise builds a lab of one host and a pair, and applies the filter with so many fillers of one family.
+// raise builds a lab of one host and a pair, and applies the filter for one family.
 func raise(t *testing.T, given map[string]string) (*networktest.Machine, filter.Site, filter.Step) {
+	t.Helper()
+	m, site, step := bare(t, given)
+	if err := m.Stack.Apply(t.Context(), m.Kernel, host.Plan{Steps: []host.Step{step}}); err != nil {
+		testnet.Skip(t, err)
+	}
+	return m, site, step
+}
+
+// bare builds the lab, and the step of the filter, which is not applied.
+func bare(t *testing.T, given map[string]string) (*networktest.Machine, filter.Site, filter.Step) {
 	t.Helper()
 	params, err := ovs.Filter{}.Describe().Params.Resolve("filter ovs", given)
 	if err != nil {
@@ -41,11 +51,7 @@ func raise(t *testing.T, given map[string]string) (*networktest.Machine, filter.
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := b.Hosts[0]
-	if err := m.Stack.Apply(t.Context(), m.Kernel, host.Plan{Steps: steps}); err != nil {
-		testnet.Skip(t, err)
-	}
-	return m, site, steps[0].(filter.Step)
+	return b.Hosts[0], site, steps[0].(filter.Step)
 }
 
 // As many fillers as there can be are loaded, and one that is deleted is missed.

@@ -31,10 +31,10 @@ func TestConformance(t *testing.T) {
 			{Text: "delete the flow that drops", Do: func(k *host.Kernel, _ filter.Site) error {
 				return ofctl(k, "--strict", "del-flows", "table=0,priority=1")
 			}},
-			{Text: "let everything pass", Do: func(k *host.Kernel, _ filter.Site) error {
+			{Text: "match no fragments", Do: func(k *host.Kernel, _ filter.Site) error { return ofctl(k, "set-frags", "normal") }},
+			{Text: "let everything pass", Do: func(k *host.Kernel, _ filter.Site) error { // the last, for it stays
 				return ofctl(k, "add-flow", "table=0,priority=60000,actions=NORMAL")
 			}},
-			{Text: "match no fragments", Do: func(k *host.Kernel, _ filter.Site) error { return ofctl(k, "set-frags", "normal") }},
 		},
 	}
 	if testnet.Guest() { // which has the kernel's datapath, and is slow

@@ -168,7 +168,10 @@ func (r *running) start(flows []ovs.Flow) (err error) {
 		return err
 	}
 	defer conn.Close()
-	return conn.Change(ovs.Change{Add: slices.Values(flows)})
+	if err := conn.Change(ovs.Change{Add: slices.Values(flows)}); err != nil {
+		return err
+	}
+	return r.instance.ForgetDecisions() // to drop packets that came before there were flows
 }
 
 // explain adds to an error why a program has died.

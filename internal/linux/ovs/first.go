@@ -40,8 +40,8 @@ func (i Instance) FirstPacket(do func(func() error) error, from, to netip.Addr) 
 		} else if err != nil {
 			return 0, false, fmt.Errorf("measure the first packet: %w", err)
 		}
-		if _, err := Control(i.DaemonControl(), "revalidator/purge"); err != nil {
-			return 0, false, fmt.Errorf("measure the first packet: forget flows: %w", err)
+		if err := i.ForgetDecisions(); err != nil {
+			return 0, false, fmt.Errorf("measure the first packet: %w", err)
 		}
 		took, err := echo(c, to, request, uint16(2*n+1))
 		if err != nil {

@@ -38,6 +38,16 @@ func Nettoll() Owner { return Owner{cookies, 0xffffffff_00000000} }
 // Filter is who writes those of filters.
 func Filter() Owner { return Owner{CookieBase, ^uint64(0xf)} }
 
+// Strangers returns how many flows are nobody's of ours.
+func (c *Conn) Strangers() (int, error) {
+	_, all, err := c.Packets(Owner{})
+	if err != nil {
+		return 0, err
+	}
+	_, ours, err := c.Packets(Nettoll())
+	return all - ours, err
+}
+
 // maxDiffer is how many differing flows are named.
 const maxDiffer = 5
 

@@ -58,6 +58,16 @@ func (i Instance) Settle() error {
 	return nil
 }
 
+// ForgetDecisions lets the datapath forget what it has decided of packets, so that the flows of now decide from here on. By itself the daemon looks through decisions when flows change, but not at
+// once, and not more often than every 5 ms (udpif_revalidator in ofproto-dpif-upcall.c): so long they are those of flows that are gone. In userspace the thread that forgets them is the one that
+// forwards; in the kernel's datapath a packet that is with the daemon meanwhile may still be decided by flows that have just gone.
+func (i Instance) ForgetDecisions() error {
+	if _, err := Control(i.DaemonControl(), "revalidator/purge"); err != nil {
+		return fmt.Errorf("forget what flows have decided: %w", err)
+	}
+	return nil
+}
+
 // Forget lets the datapath forget the connections between two places over a protocol to a port.
 func (i Instance) Forget(from, to netip.Addr, protocol uint8, port uint16) error {
 	name := "nw"
