@@ -1,9 +1,7 @@
 package ipset_test
 
 import (
-	"fmt"
 	"maps"
-	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
@@ -19,18 +17,6 @@ import (
 	"github.com/nettoll/nettoll/network/routed"
 )
 
-// run runs a program in a namespace of a host.
-func run(k *host.Kernel, ns string, args ...string) (out string, err error) {
-	err = k.Do(ns, func() error {
-		b, err := exec.Command(args[0], args[1:]...).CombinedOutput()
-		if out = string(b); err != nil {
-			return fmt.Errorf("%s: %w: %s", args, err, out)
-		}
-		return nil
-	})
-	return out, err
-}
-
 // state is what iptables-save prints in both families, without comments and counters, and the sets.
 func state(variant string) func(k *host.Kernel, ns string) (string, error) {
 	figures := regexp.MustCompile(`(?m)^#.*\n| \[\d+:\d+\]| initval 0x[0-9a-f]+`)
@@ -45,7 +31,7 @@ func state(variant string) func(k *host.Kernel, ns string) (string, error) {
 			commands = append(commands, args)
 		}
 		for _, args := range commands {
-			out, err := run(k, ns, args...)
+			out, err := filtertest.Run(k, ns, args...)
 			if err != nil {
 				return "", err
 			}
@@ -57,23 +43,17 @@ func state(variant string) func(k *host.Kernel, ns string) (string, error) {
 
 // tampers change entries and rules behind the back of the plan.
 func tampers(variant string) []filtertest.Tamper {
-	var list []filtertest.Tamper
-	for _, command := range []string{
-		"iptables-" + variant + " -I HOOK -j ACCEPT",
-		"ip6tables-" + variant + " -D nettoll-hook 1",
-		"ipset flush nettoll4",
-		"ipset add nettoll6 fd00::1,udp:7,fd00::2",
-	} {
-		list = append(list, filtertest.Tamper{Text: command, Do: func(k *host.Kernel, s filter.Site) error {
-			ns, hook := "", "FORWARD"
-			if s.Point == network.InContainer {
-				ns, hook = s.Containers[0].Namespace, "OUTPUT"
+	swap := filtertest.Tamper{Text: "swap a set for another", Do: func(k *host.Kernel, s filter.Site) error {
+		ns, _ := filtertest.Hook(s)
+		for _, args := range []string{"-exist create other hash:ip,port,ip", "-exist add other 10.0.0.1,udp:7,10.0.0.2", "swap nettoll4 other"} {
+			if _, err := filtertest.Run(k, ns, append([]string{"ipset"}, strings.Fields(args)...)...); err != nil {
+				return err
 			}
-			_, err := run(k, ns, strings.Fields(strings.NewReplacer("HOOK", hook, "hook", strings.ToLower(hook)).Replace(command))...)
-			return err
-		}})
-	}
-	return list
+		}
+		return nil
+	}}
+	return append(filtertest.HookTampers(variant),
+		filtertest.Command("ipset flush nettoll4"), filtertest.Command("ipset flush"), filtertest.Command("ipset add nettoll6 fd00::1,udp:7,fd00::2"), swap)
 }
 
 func TestConformance(t *testing.T) {

@@ -1,11 +1,8 @@
 package iptables_test
 
 import (
-	"fmt"
 	"maps"
-	"os/exec"
 	"regexp"
-	"strings"
 	"testing"
 
 	"github.com/nettoll/nettoll/filter"
@@ -20,18 +17,6 @@ import (
 	"github.com/nettoll/nettoll/part"
 )
 
-// run runs a program in a namespace of a host.
-func run(k *host.Kernel, ns string, args ...string) (out string, err error) {
-	err = k.Do(ns, func() error {
-		b, err := exec.Command(args[0], args[1:]...).CombinedOutput()
-		if out = string(b); err != nil {
-			return fmt.Errorf("%s: %w: %s", args, err, out)
-		}
-		return nil
-	})
-	return out, err
-}
-
 // state is what iptables-save prints in both families, without comments and counters.
 func state(variant string) func(k *host.Kernel, ns string) (string, error) {
 	figures := regexp.MustCompile(`(?m)^#.*\n| \[\d+:\d+\]`)
@@ -42,7 +27,7 @@ func state(variant string) func(k *host.Kernel, ns string) (string, error) {
 			if variant == "legacy" {
 				args = append(args, "-t", "filter") // which makes the table
 			}
-			out, err := run(k, ns, args...)
+			out, err := filtertest.Run(k, ns, args...)
 			if err != nil {
 				return "", err
 			}
@@ -50,31 +35,6 @@ func state(variant string) func(k *host.Kernel, ns string) (string, error) {
 		}
 		return all, nil
 	}
-}
-
-// tampers change the rules behind the back of the plan. What else is noticed is a matter of internal/linux/iptables.
-func tampers(variant string) []filtertest.Tamper {
-	var list []filtertest.Tamper
-	for _, c := range []struct{ ip, args string }{
-		{"iptables-", "-D nettoll-HOOK 1"},
-		{"ip6tables-", "-D nettoll-HOOK 1"},
-		{"iptables-", "-I HOOK -j ACCEPT"},
-		{"ip6tables-", "-P HOOK ACCEPT"},
-	} {
-		program := c.ip + variant
-		list = append(list, filtertest.Tamper{Text: program + " " + c.args, Do: func(k *host.Kernel, s filter.Site) error {
-			ns, hook := "", "FORWARD"
-			if s.Point == network.InContainer {
-				ns, hook = s.Containers[0].Namespace, "OUTPUT"
-			}
-			if strings.Contains(c.args, "nettoll") {
-				hook = strings.ToLower(hook)
-			}
-			_, err := run(k, ns, append([]string{program}, strings.Fields(strings.Replace(c.args, "HOOK", hook, 1))...)...)
-			return err
-		}})
-	}
-	return list
 }
 
 func TestConformance(t *testing.T) {
@@ -93,7 +53,7 @@ func TestConformance(t *testing.T) {
 			t.Parallel()
 			with := maps.Clone(c.with)
 			with["variant"] = c.variant
-			filtertest.Conformance(t, filtertest.Subject{Filter: iptables.Filter{}, State: state(c.variant), Tampers: tampers(c.variant)}, c.on, with)
+			filtertest.Conformance(t, filtertest.Subject{Filter: iptables.Filter{}, State: state(c.variant), Tampers: filtertest.HookTampers(c.variant)}, c.on, with)
 		})
 	}
 }

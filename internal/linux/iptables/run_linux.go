@@ -98,6 +98,10 @@ func (t Tool) Change(lines []string) error {
 
 // Compare reads the table back and returns what differs.
 func (t Tool) Compare(want Table) ([]Difference, error) {
+	sleeps, err := t.dormant()
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", t.what(), err)
+	}
 	out, err := t.run("save", "", "-t", name)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", t.what(), err)
@@ -106,7 +110,11 @@ func (t Tool) Compare(want Table) ([]Difference, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", t.what(), err)
 	}
-	return compare(want, got), nil
+	list := compare(want, got)
+	if sleeps {
+		list = append(list, Difference{t.what(), "active", "dormant"})
+	}
+	return list, nil
 }
 
 // Unload empties the table, and removes it where tables can be removed. One that is gone is no error.
@@ -146,18 +154,40 @@ func (t Tool) Version() (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
+// dormant says whether the table is one whose chains no packet comes to, which its programs do not tell (NFT_TABLE_F_DORMANT, include/uapi/linux/netfilter/nf_tables.h).
+func (t Tool) dormant() (bool, error) {
+	if t.Variant != NFT {
+		return false, nil
+	}
+	// Flags are in the order of the network, and the library (0.3) reads them in that of the machine. There are three.
+	const flag, swapped = unix.NFT_TABLE_F_DORMANT, unix.NFT_TABLE_F_DORMANT << 24
+	table, err := t.table()
+	return table != nil && table.Flags&(flag|swapped) != 0, err
+}
+
+// table is the table of nf_tables, nil where there is none.
+func (t Tool) table() (*nftables.Table, error) {
+	c, err := nftables.New()
+	if err != nil {
+		return nil, err
+	}
+	tables, err := c.ListTablesOfFamily(t.family())
+	if errors.Is(err, unix.EPROTONOSUPPORT) || errors.Is(err, unix.EAFNOSUPPORT) {
+		return nil, &linux.UnsupportedError{What: "use " + t.program(""), Missing: "nftables (CONFIG_NF_TABLES)", Hint: "use the variant legacy", Err: err}
+	}
+	for _, table := range tables {
+		if table.Name == name {
+			return table, err
+		}
+	}
+	return nil, err
+}
+
 // there says whether the namespace has the table at all, without making it: programs do when they look.
 func (t Tool) there() (bool, error) {
 	if t.Variant == NFT {
-		c, err := nftables.New()
-		if err != nil {
-			return false, err
-		}
-		tables, err := c.ListTablesOfFamily(t.family())
-		if errors.Is(err, unix.EPROTONOSUPPORT) || errors.Is(err, unix.EAFNOSUPPORT) {
-			return false, &linux.UnsupportedError{What: "use " + t.program(""), Missing: "nftables (CONFIG_NF_TABLES)", Hint: "use the variant legacy", Err: err}
-		}
-		return slices.ContainsFunc(tables, func(t *nftables.Table) bool { return t.Name == name }), err
+		table, err := t.table()
+		return table != nil, err
 	}
 	file := "/proc/thread-self/net/ip_tables_names"
 	if t.V6 {

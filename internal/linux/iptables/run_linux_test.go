@@ -136,7 +136,17 @@ func TestTampering(t *testing.T) {
 				return err
 			}
 		}
-		return nil
+		if tool.Variant != NFT {
+			return nil
+		}
+		if err := tool.Load(want); err != nil {
+			return err
+		}
+		family := map[bool]string{false: "ip", true: "ip6"}[tool.V6]
+		if out, err := exec.Command("nft", "add", "table", family, name, "{ flags dormant ; }").CombinedOutput(); err != nil {
+			t.Errorf("let the table sleep: %v: %s", err, out)
+		}
+		return errors.Join(tool.expect(want, "active, dormant"), tool.Unload())
 	})
 }
 
