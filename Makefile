@@ -68,12 +68,13 @@ deps: ## fetch the modules, compile the linter (minutes, once), say what this ma
 .PHONY: test
 test: ## say what this machine lacks, then run every test
 	@scripts/needs
-	@# What measures has the machine to itself, one package at a time: such tests share a small machine badly. The others share it: most of what they do is waiting.
-	@all=$$($(GO) list $(PKG)); measures='^[^/]+/[^/]+/[^/]+/(byhand|cmd|driver|study|traffic|workload)(/|$$)'; status=0; \
-	  shared=$$(grep -vE "$$measures" <<<"$$all" || true); alone=$$(grep -E "$$measures" <<<"$$all" || true); \
-	  [[ ! $$shared ]] || $(GO) test -p 4 -timeout 20m $(TESTFLAGS) $$shared || status=$$?; \
-	  [[ ! $$alone ]] || $(GO) test -p 1 -timeout 20m $(TESTFLAGS) $$alone || status=$$?; \
-	  exit $$status
+	@# What compares figures has the machine to itself; what sends traffic shares it with one other package, since most of a trial is waiting for its end; the rest shares it by
+	@# fours: most of what it does is waiting for the kernel.
+	@all=$$($(GO) list $(PKG)); status=0; \
+	  take() { grep -E "^[^/]+/[^/]+/[^/]+/($$1)(/|$$)" <<<"$$all" || true; }; but() { grep -vxF "$$1" <<<"$$all" || true; }; \
+	  together() { [[ $$# == 1 ]] || $(GO) test -p "$$1" -timeout 20m $(TESTFLAGS) "$${@:2}" || status=$$?; }; \
+	  alone=$$(take 'cmd|study|workload/command'); all=$$(but "$$alone"); two=$$(take 'byhand|driver|traffic|workload'); all=$$(but "$$two"); \
+	  together 4 $$all; together 2 $$two; together 1 $$alone; exit $$status
 
 # Packages with tests for what the kernel here may lack: network devices and datapaths that are modules. The others' tests would only repeat themselves there.
 GUEST_PKG ?= ./host/guest ./internal/linux/link ./network/ipvlan ./network/ovs ./filter/ovs
