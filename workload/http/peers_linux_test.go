@@ -91,6 +91,12 @@ func TestGoServer(t *testing.T) {
 				return
 			}
 			_, result := sound(t, r)
+			for range soundLimit { // a trial has one doubt, and on a busy machine it may be another one
+				if !strings.Contains(strings.Join(result.Warnings, "\n"), "connected anew") {
+					break
+				}
+				_, result = sound(t, r)
+			}
 			if share := result.Metrics["errors"]; tt.errors != (share > 0) || tt.errors && (share < 0.08 || share > 0.12) {
 				t.Errorf("%g of the answers are errors: %v", share, result.Warnings)
 			}
