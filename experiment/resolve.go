@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -476,6 +477,7 @@ func (r *Resolved) cell(s stack, g group, m member, id string, cpus int) int {
 			Network: n.Params.Short(n.Name, s.params), Filter: s.filterID(), Tunnel: s.Tunnel.name(), Encryption: s.Encryption.name(),
 			Runtime: s.runtime.Describe().Name, Placement: string(g.placement), Hosts: g.hosts, Family: g.family, Affinity: g.affinity,
 			Workload: d.Name, Params: params, Mix: g.mix(), Primary: d.Primary(m.params), Implementation: implementation, Enforced: enforced,
+			Defaults: s.defaults(),
 		},
 		Workload: m.workload, Driver: m.driver, Params: m.params,
 	}
@@ -485,6 +487,26 @@ func (r *Resolved) cell(s stack, g group, m member, id string, cpus int) int {
 	}
 	r.Cells = append(r.Cells, c)
 	return len(r.Cells) - 1
+}
+
+// defaults returns the parameters of a stack's network and filter that are numbers and have their default, which ids do not say: they are points of curves. What
+// both have is left out.
+func (s stack) defaults() map[string]string {
+	found, seen := map[string]string{}, map[string]bool{}
+	of := func(list part.List, params part.Params) {
+		for _, p := range list {
+			_, err := strconv.ParseFloat(p.Default, 64)
+			if delete(found, p.Name); err == nil && params[p.Name] == p.Default && !seen[p.Name] {
+				found[p.Name] = p.Default
+			}
+			seen[p.Name] = true
+		}
+	}
+	of(s.network.Describe().Params, s.params)
+	if s.filter != nil {
+		of(s.filter.Describe().Params, s.filtering)
+	}
+	return found
 }
 
 // twin makes a cell the twin of the baseline's.

@@ -58,6 +58,7 @@ type Cell struct {
 	Implementation map[string]string `json:"implementation,omitempty"` // by kind of part: kernel, ebpf, ovs, userspace
 	Lab            string            `json:"lab,omitempty"`            // id of its lab, as in lab records
 	Enforced       string            `json:"enforced,omitempty"`       // where its filter stands, a sentence's end: "in the host's forward path"
+	Defaults       map[string]string `json:"defaults,omitempty"`       // of its network and filter: parameters that are numbers and, having their default, are in no id: rules 0
 }
 
 // Governs says whether the cell's primary metric has a part in when the run stops: it is compared with a baseline, and neither a twin nor probed.

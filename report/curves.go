@@ -124,6 +124,14 @@ func (g *group) stackCurves() []curve {
 			found[key] = append(found[key], value{x, strings.ReplaceAll(stack, "()", ""), cell})
 		}
 	}
+	for _, key := range order { // what has the default does not say so in its name
+		for _, cell := range g.cells {
+			x, unit, ok := numeric(cell.Defaults[key[0]])
+			if n := name(cell); ok && unit == key[1] && !cell.Twin && slices.ContainsFunc(found[key], func(f value) bool { return f.stack == n && f.cell != cell }) {
+				found[key] = append(found[key], value{x, n, cell})
+			}
+		}
+	}
 	var list []curve
 	for _, key := range order {
 		c := curve{param: key[0], unit: key[1], heading: g.heading()}
@@ -131,8 +139,8 @@ func (g *group) stackCurves() []curve {
 			c.points = append(c.points, curvePoint{f.x, g})
 		}
 		c.sort()
-		for at := range c.points {
-			if g.base != nil {
+		if g.base != nil && !slices.ContainsFunc(found[key], func(f value) bool { return f.stack == name(g.base) }) { // which is a point of that
+			for at := range c.points {
 				c.put(at, g.base, name(g.base), 0)
 			}
 		}
@@ -143,7 +151,7 @@ func (g *group) stackCurves() []curve {
 		c.stacks = slices.DeleteFunc(c.stacks, func(s curveStack) bool { // those of other values, too
 			return len(slices.DeleteFunc(slices.Clone(s.cells), func(cell *measure.Cell) bool { return cell == nil })) < fewestPoints
 		})
-		if n := len(c.stacks); n > 1 || n == 1 && g.base == nil {
+		if n := len(c.stacks); n > 1 || n == 1 && slices.ContainsFunc(c.stacks[0].cells, func(cell *measure.Cell) bool { return cell != g.base }) {
 			list = append(list, c)
 		}
 	}

@@ -171,3 +171,70 @@ func TestCurvesOfStacks(t *testing.T) {
 		t.Error("the axis is not logarithmic")
 	}
 }
+
+// The default of a parameter, which no name says, is a point as well; 0 stands apart from a logarithmic axis.
+func TestCurvesFromZero(t *testing.T) {
+	loads := []load{udprr("same-host", 1)}
+	change := map[string]map[string]float64{}
+	stacks := []string{"routed"}
+	for _, filter := range []string{"iptables", "nftables"} {
+		for i, rules := range []string{"", "(rules=10)", "(rules=1000)", "(rules=10000)"} {
+			s := "routed+" + filter + rules
+			stacks = append(stacks, s)
+			change[s] = map[string]float64{"latency_p50": []float64{1.05, 1.06, 1.3, 4}[i]}
+		}
+	}
+	m := start(t, loads, stacks...)
+	m.measure(loads, 5, 4, change)
+	for i := range m.run.Cells {
+		if c := &m.run.Cells[i]; !strings.Contains(c.ID, "rules=") && strings.Contains(c.ID, "tables") {
+			c.Defaults = map[string]string{"rules": "0"}
+		}
+	}
+	names, texts := curves(t, m)
+	if len(names) != 1 {
+		t.Fatalf("figures %q, want one", names)
+	}
+	for _, want := range []string{">0<", ">10<", ">1000<", ">10000<", ">rules (logarithmic, 0 apart)<"} {
+		if !strings.Contains(texts[0], want) {
+			t.Errorf("no %s in the figure", want)
+		}
+	}
+	said := regexp.MustCompile(`<desc[^>]*>(.*?)</desc>`).FindStringSubmatch(texts[0])[1]
+	if !regexp.MustCompile(`^routed, latency p50: (13\.. µs) at 0, 13\.. µs at 10, .*routed\+nftables, latency p50: 14\.. µs at 0, 14\.. µs at 10, 17\.. µs at 1000, 5\d\.. µs at 10000\.`).MatchString(said) {
+		t.Errorf("it says %s", said)
+	}
+	var b bytes.Buffer
+	if err := report.Markdown(&b, m.data(), report.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(b.String(), "| stack | rules 0 | 10 | 1000 | 10000 |") {
+		t.Errorf("no 0 in the table of %s", b.String())
+	}
+	b.Reset()
+	if err := report.Text(&b, m.run, m.analysis(), report.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if !regexp.MustCompile(`rules 0 +10 +1000 +10000`).MatchString(b.String()) {
+		t.Errorf("no 0 in the table of %s", b.String())
+	}
+}
+
+// A baseline that is a point of a curve is no line beside it.
+func TestCurveOfBaseline(t *testing.T) {
+	loads := []load{udprr("same-host", 1)}
+	m := start(t, loads, "nat", "nat(entries=100)", "nat(entries=10000)", "bridge")
+	m.measure(loads, 5, 4, nil)
+	for i := range m.run.Cells {
+		if c := &m.run.Cells[i]; strings.HasPrefix(c.ID, "nat/") {
+			c.Defaults = map[string]string{"entries": "0"}
+		}
+	}
+	_, texts := curves(t, m)
+	if len(texts) != 1 {
+		t.Fatalf("%d figures, want one", len(texts))
+	}
+	if said := regexp.MustCompile(`<desc[^>]*>(.*?)</desc>`).FindStringSubmatch(texts[0])[1]; !regexp.MustCompile(`^nat, latency p50: \S+ µs at 0, \S+ µs at 100, \S+ µs at 10000\. nat, latency p99`).MatchString(said) {
+		t.Errorf("it says %s", said)
+	}
+}

@@ -102,6 +102,21 @@ type tick struct {
 	label string
 }
 
+// level draws a level line from one end of a scale to the other and so much beyond, broken where the scale is: the axis gets two strokes there.
+func (d *drawing) level(s figure.Scale, beyond float64, ink figure.Ink, y float64) {
+	from := s.From - beyond
+	if at, broken := s.Break(); broken {
+		const gap, lean, rise = 3, 2, 5
+		d.line(ink, 1, from, y, at-gap, y)
+		if ink == figure.InkMuted {
+			d.line(ink, 1, at-gap-lean, y+rise, at-gap+lean, y-rise)
+			d.line(ink, 1, at+gap-lean, y+rise, at+gap+lean, y-rise)
+		}
+		from = at + gap
+	}
+	d.line(ink, 1, from, y, s.To+beyond, y)
+}
+
 // axis draws a level axis below rows that begin at top: grid lines, numbers, and the title with what lies to the left and to the right.
 func (d *drawing) axis(s figure.Scale, ticks []tick, title, left, right string) {
 	d.grid(s, ticks)
@@ -131,7 +146,7 @@ func (d *drawing) grid(s figure.Scale, ticks []tick) {
 		d.text(min(max(x, wide/2+2), figureWidth-wide/2-2), d.Height+17, t.label, figure.InkMuted, smallSize, false, figure.Middle, figureWidth)
 	}
 	d.Marks = append(lines, d.Marks...)
-	d.line(figure.InkMuted, 1, s.From, d.Height, s.To, d.Height)
+	d.level(s, 0, figure.InkMuted, d.Height)
 }
 
 // scaled is how values of a unit are printed at an axis: divided by factor.

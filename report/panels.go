@@ -36,8 +36,13 @@ const inset = 14
 func (c *curve) scale(from, to float64) figure.Scale {
 	lo, hi := c.points[0].x, c.points[len(c.points)-1].x
 	s := figure.Scale{Lo: lo, Hi: hi, From: from + inset, To: to - inset}
-	const far = 8
-	s.Log = c.unit != "%" && lo > 0 && hi/lo >= far
+	const far, apart = 8, 36
+	if lo == 0 && len(c.points) >= fewestPoints && hi/c.points[1].x >= far { // on a logarithmic axis 0 has no place of its own
+		s.Lo, s.Zero = c.points[1].x, apart
+	}
+	if s.Log = c.unit != "%" && s.Lo > 0 && hi/s.Lo >= far; !s.Log {
+		s.Lo, s.Zero = lo, 0
+	}
 	return s
 }
 
@@ -59,7 +64,10 @@ func (v *view) chartCurve(c curve, number int) figure.Figure {
 	if x.Log {
 		axis = " (logarithmic)"
 	}
-	d.line(figure.InkMuted, 1, x.From-inset, d.Height, x.To+inset, d.Height)
+	if _, broken := x.Break(); broken {
+		axis = " (logarithmic, 0 apart)"
+	}
+	d.level(x, inset, figure.InkMuted, d.Height)
 	d.axis(x, ticks, c.title()+axis, "", "")
 	d.Marks = append(floors, d.Marks...) // below the grid
 	for _, s := range stacks {
@@ -135,10 +143,10 @@ func (d *drawing) panel(c curve, stacks []curveStack, m measure.Metric, x figure
 	d.Height += height
 	y.From, y.To = d.Height, top
 	d.tracks = append(d.tracks, track{top, d.Height})
-	from, to := x.From-inset, x.To+inset
+	from := x.From - inset
 	for _, t := range levels {
 		at := y.At(t.at)
-		d.line(figure.InkGrid, 1, from, at, to, at)
+		d.level(x, inset, figure.InkGrid, at)
 		d.text(from-5, at+4, t.label, figure.InkMuted, smallSize, false, figure.End, from-6)
 	}
 	for i, s := range stacks { // side by side, so that whiskers can be told apart; the baseline has none
@@ -156,7 +164,18 @@ func (d *drawing) panel(c curve, stacks []curveStack, m measure.Metric, x figure
 
 // floor is the noise floor about the baseline.
 func (c *curve) floor(m measure.Metric, x, y figure.Scale) []figure.Mark {
+	var marks []figure.Mark
 	var above, below []figure.Point
+	end := func() {
+		if len(above) > 1 {
+			slices.Reverse(below)
+			marks = append(marks, figure.Area{Points: append(above, below...), Ink: figure.InkBand})
+		}
+		above, below = nil, nil
+	}
+	add := func(at, hi, lo float64) {
+		above, below = append(above, figure.Point{X: at, Y: y.Clip(hi)}), append(below, figure.Point{X: at, Y: y.Clip(max(lo, y.Lo))})
+	}
 	for _, p := range c.points {
 		if p.g.base == nil {
 			continue
@@ -166,17 +185,19 @@ func (c *curve) floor(m measure.Metric, x, y figure.Scale) []figure.Mark {
 			continue
 		}
 		lo, hi := margins(r, m)
-		above = append(above, figure.Point{X: x.At(p.x), Y: y.Clip(hi)})
-		below = append(below, figure.Point{X: x.At(p.x), Y: y.Clip(max(lo, y.Lo))})
+		if _, broken := x.Break(); broken && p.x == 0 { // a piece of its own
+			add(x.From-inset/2, hi, lo)
+			add(x.From+inset/2, hi, lo)
+			end()
+			continue
+		}
+		add(x.At(p.x), hi, lo)
 	}
-	if len(above) < 2 {
-		return nil
-	}
-	slices.Reverse(below)
-	return []figure.Mark{figure.Area{Points: append(above, below...), Ink: figure.InkBand}}
+	end()
+	return marks
 }
 
-// trace draws the curve of a stack: broken where it has no value.
+// trace draws the curve of a stack: broken where it has no value, and where the axis is.
 func (d *drawing) trace(c curve, s curveStack, m measure.Metric, x, y figure.Scale) {
 	ink, dashes := figure.Series(s.series), figure.Dashes(s.series)
 	var line []figure.Point
@@ -199,6 +220,9 @@ func (d *drawing) trace(c curve, s curveStack, m measure.Metric, x, y figure.Sca
 			d.line(ink, 1.2, at.X, y.Clip(max(lo, y.Lo)), at.X, y.Clip(hi))
 		}
 		symbols = append(symbols, figure.Symbol{At: at, Shape: figure.ShapeOf(s.series), Radius: 3.4, Ink: ink})
+		if _, broken := x.Break(); broken && p.x == 0 {
+			end()
+		}
 	}
 	end()
 	d.add(symbols...)

@@ -239,6 +239,18 @@ func TestScale(t *testing.T) {
 	if got := s.Clip(1e6); got != 210 {
 		t.Errorf("Clip = %v, want 210", got)
 	}
+	if _, broken := s.Break(); broken {
+		t.Error("an axis without 0 is broken")
+	}
+	s.From, s.Zero = -10, 20 // 0 stands there
+	for x, want := range map[float64]float64{0: -10, 1: 10, 10: 110, 100: 210} {
+		if got := s.At(x); math.Abs(got-want) > 1e-9 || s.Clip(x) != got {
+			t.Errorf("At(%v) = %v beside 0, Clip %v, want %v", x, got, s.Clip(x), want)
+		}
+	}
+	if at, broken := s.Break(); at != 0 || !broken {
+		t.Errorf("it is broken (%v) at %v, want 0", broken, at)
+	}
 }
 
 func TestShorten(t *testing.T) {

@@ -7,21 +7,31 @@ type Scale struct {
 	Lo, Hi   float64 // values at its ends, Lo < Hi; above 0 if Log
 	From, To float64 // places of Lo and Hi
 	Log      bool
+	// Zero is, of a logarithmic scale, how far Lo is from From where 0 stands, as it has no place among the rest: the axis is broken between them. 0 where 0 is not shown.
+	Zero float64
 }
 
 // At is the place of a value; values beyond the ends are beyond the places.
 func (s Scale) At(x float64) float64 {
-	lo, hi := s.Lo, s.Hi
+	lo, hi, from := s.Lo, s.Hi, s.From
 	if s.Log {
+		if from += s.Zero; s.Zero > 0 && x <= 0 {
+			return s.From
+		}
 		x, lo, hi = math.Log(x), math.Log(lo), math.Log(hi)
 	}
-	return s.From + (x-lo)/(hi-lo)*(s.To-s.From)
+	return from + (x-lo)/(hi-lo)*(s.To-from)
 }
+
+// Break is the place where the axis is broken; ok is false where it is whole.
+func (s Scale) Break() (at float64, ok bool) { return s.From + s.Zero/2, s.Log && s.Zero > 0 }
 
 // Clip is the place of a value, at an end of the axis if the value is beyond it.
 func (s Scale) Clip(x float64) float64 {
-	at := s.At(min(max(x, s.Lo), s.Hi))
-	return at
+	if _, broken := s.Break(); broken && x <= 0 {
+		return s.From
+	}
+	return s.At(min(max(x, s.Lo), s.Hi))
 }
 
 // Ticks are round values on the scale, about n of them, in ascending order.
