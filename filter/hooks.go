@@ -158,6 +158,24 @@ func (h Hooked) Count(k *host.Kernel, read func(p Place, hook string) (Counters,
 	return sum, nil
 }
 
+// NoteMemory notes rules_memory where the kernel tells it exactly: the sum of what read finds in each place. Where it does not, what loading rules has noted stays.
+func (h Hooked) NoteMemory(k *host.Kernel, read func(p Place) (int64, error)) error {
+	var sum int64
+	for _, p := range h.Places() {
+		if err := k.Do(p.NS, func() error {
+			n, err := read(p)
+			sum += n
+			return err
+		}); errors.Is(err, errors.ErrUnsupported) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+	k.Metric("rules_memory", float64(sum))
+	return nil
+}
+
 // RefuseHooked says where packets do not pass iptables, and where they are translated so that a list says too little, see [Where.Hides].
 func (w Where) RefuseHooked(p part.Params) string {
 	switch w.Point {

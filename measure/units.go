@@ -135,7 +135,9 @@ func Metrics() []Metric {
 		Metric{"setup_time", UnitSecond, LowerBetter, KindTime, 0},
 		// Of a lab: what its filter's rules cost to load and to change. Each is taken once a generation.
 		Metric{"rules_load_time", UnitSecond, LowerBetter, KindTime, 0},
-		Metric{"rules_memory", UnitByte, LowerBetter, KindMemory, 0},     // that the kernel has in use more after loading them than before: slabs, vmalloc, per-CPU areas of the whole machine
+		// What the kernel itself says of the rules where it does: of maps and programs (ebpf), of sets (ipset), of a table of ip_tables (iptables, variant legacy). Elsewhere it is an estimate:
+		// what the kernel, or the daemon of ovs, has in use more after loading them than before; slabs, vmalloc and per-CPU areas of the whole machine.
+		Metric{"rules_memory", UnitByte, LowerBetter, KindMemory, 0},
 		Metric{"rule_update_time", UnitSecond, LowerBetter, KindTime, 0}, // to add one among those that stand
 		Metric{"rule_effect_time", UnitSecond, LowerBetter, KindTime, 0}, // from the beginning of that to the first packet that the rule lets through
 		// Of a lab: how long it takes to plug a network card into a container, until packets can pass.

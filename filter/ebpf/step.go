@@ -2,6 +2,7 @@ package ebpf
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 
@@ -65,6 +66,17 @@ func (l Listing) Apply(k *host.Kernel) (undo func() error, err error) {
 	})
 	if err != nil {
 		return nil, err
+	}
+	var memory int64
+	err = k.Do("", func() (err error) {
+		memory, err = allow.Memory(l.list())
+		return err
+	})
+	switch {
+	case err == nil:
+		k.Metric("rules_memory", float64(memory))
+	case !errors.Is(err, errors.ErrUnsupported): // else what the whole machine took more stays
+		return nil, errors.Join(err, undo())
 	}
 	k.Implementation("filter", fmt.Sprintf("ebpf (tcx, %s)", l.Match))
 	return undo, nil

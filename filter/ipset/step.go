@@ -55,6 +55,9 @@ func (s Sets) Apply(k *host.Kernel) (func() error, error) {
 		}
 		return nil
 	})
+	if err == nil {
+		err = s.NoteMemory(k, func(p filter.Place) (int64, error) { return ipset.Memory(name(p)) })
+	}
 	var own, asked string
 	if err == nil && len(places) > 0 {
 		err = k.Do("", func() (err error) {

@@ -55,6 +55,9 @@ func (r Rules) Apply(k *host.Kernel) (func() error, error) {
 		}
 		return nil
 	})
+	if err == nil {
+		err = r.NoteMemory(k, func(p filter.Place) (int64, error) { return r.tool(p).Memory() })
+	}
 	var version string
 	if err == nil && len(places) > 0 {
 		err = k.Do("", func() (err error) {

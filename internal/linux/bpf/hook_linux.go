@@ -188,7 +188,30 @@ func (l *Links) Attached(h Hook, index int) ([]ebpf.ProgramID, error) {
 // A Program is one that is hooked somewhere, with its maps.
 type Program struct {
 	ID   ebpf.ProgramID
+	Info *ebpf.ProgramInfo
 	Maps map[string]*ebpf.Map // by name
+}
+
+// Memory is what the kernel says that the program and its maps take, in bytes: memlock of their descriptors in /proc/PID/fdinfo, which since Linux 6.4 is what maps have
+// allocated, and the machine's instructions.
+func (p *Program) Memory() (int64, error) {
+	n, ok := p.Info.Memlock()
+	if !ok {
+		return 0, &linux.UnsupportedError{What: "read the memory of a program", Missing: "memlock in /proc/PID/fdinfo"}
+	}
+	sum := int64(n)
+	if n, err := p.Info.JitedSize(); err == nil {
+		sum += int64(n)
+	}
+	for name, m := range p.Maps {
+		info, err := m.Info()
+		if err != nil {
+			return 0, fmt.Errorf("memory of map %q: %w", name, err)
+		}
+		n, _ := info.Memlock() // a trie without entries has none
+		sum += int64(n)
+	}
+	return sum, nil
 }
 
 // Find looks for a program by its name among those of these IDs. Without one it returns nil.
@@ -215,7 +238,7 @@ func open(p *ebpf.Program, id ebpf.ProgramID, name string) (*Program, error) {
 		return nil, err
 	}
 	maps, _ := info.MapIDs()
-	found := &Program{ID: id, Maps: map[string]*ebpf.Map{}}
+	found := &Program{ID: id, Info: info, Maps: map[string]*ebpf.Map{}}
 	for _, m := range maps {
 		opened, err := ebpf.NewMapFromID(m)
 		if err == nil {

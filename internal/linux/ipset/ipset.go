@@ -134,6 +134,31 @@ func Parse(r io.Reader, name string) (kind string, entries []string, err error) 
 	return kind, entries, nil
 }
 
+// pointer is the size of one in the kernel, in bytes.
+const pointer = bits.UintSize / 8
+
+// parseMemory reads what "ipset list -terse" prints of one set. Its size in memory is that of the entries: the hash table has a pointer to each bucket besides (struct htable,
+// net/netfilter/ipset/ip_set_hash_gen.h).
+func parseMemory(out string) (size int64, err error) {
+	f := strings.Fields(out)
+	buckets := int64(0)
+	for i, word := range f[:max(0, len(f)-1)] {
+		switch {
+		case word == "hashsize":
+			buckets, err = strconv.ParseInt(f[i+1], 10, 64)
+		case word == "memory:" && i > 1 && f[i-2] == "Size":
+			size, err = strconv.ParseInt(f[i+1], 10, 64)
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+	if size == 0 || buckets == 0 {
+		return 0, fmt.Errorf("no size in %q", out)
+	}
+	return size + buckets*pointer, nil
+}
+
 // maxDifferences is how many entries are named.
 const maxDifferences = 5
 

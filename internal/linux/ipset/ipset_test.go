@@ -36,6 +36,18 @@ add six fd00::2,icmpv6:echo-reply,fd00::1
 	}
 }
 
+func TestParseMemory(t *testing.T) {
+	const out = "Name: a\nType: hash:ip,port,ip\nRevision: 6\nHeader: family inet hashsize 1024 maxelem 65536\nSize in memory: 264\nReferences: 0\nNumber of entries: 1\n"
+	if n, err := parseMemory(out); err != nil || n != 264+1024*pointer {
+		t.Errorf("parseMemory = %d, %v", n, err)
+	}
+	for _, bad := range []string{"", "Size in memory:", "Size in memory: 264", "hashsize 1024 Size in memory: x", "hashsize"} {
+		if n, err := parseMemory(bad); err == nil {
+			t.Errorf("parseMemory(%q) = %d, want an error", bad, n)
+		}
+	}
+}
+
 func TestNormal(t *testing.T) {
 	for _, c := range []struct{ entry, want string }{
 		{"fd00::1,ipv6-icmp:echo-reply,fd00::2", "fd00::1,icmpv6:echo-reply,fd00::2"},

@@ -62,6 +62,18 @@ func Compare(want Set) ([]Difference, error) {
 	return want.compare(kind, entries), nil
 }
 
+// Memory returns what the kernel says that a set takes with all its entries, in bytes: the "Size in memory" of ipset(8), and its hash table.
+func Memory(set string) (int64, error) {
+	out, err := run("", "list", "-terse", set)
+	if err == nil {
+		var n int64
+		if n, err = parseMemory(string(out)); err == nil {
+			return n, nil
+		}
+	}
+	return 0, fmt.Errorf("read the memory of set %s: %w", set, err)
+}
+
 // release is how long a rule may hold on to its set after it was removed: nf_tables frees rules in the background (nf_tables_trans_destroy_work,
 // net/netfilter/nf_tables_api.c).
 const release = 2 * time.Second

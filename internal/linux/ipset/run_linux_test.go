@@ -33,6 +33,11 @@ func TestSets(t *testing.T) {
 			}
 		}
 		compared("made", "")
+		small, err := Memory("none")
+		large, lerr := Memory("four")
+		if err != nil || lerr != nil || small < leastBuckets*pointer || large <= small {
+			t.Errorf("Memory of a set without entries %d, %v, and with some %d, %v", small, err, large, lerr)
+		}
 		if err := Create(sets()[1]); !errors.Is(err, fs.ErrExist) {
 			t.Errorf("make a set again: %v, want fs.ErrExist", err)
 		}

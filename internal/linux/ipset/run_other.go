@@ -20,5 +20,8 @@ func Compare(Set) ([]Difference, error) { return nil, unsupported() }
 // Destroy is not supported here.
 func Destroy(...string) error { return unsupported() }
 
+// Memory is not supported here.
+func Memory(string) (int64, error) { return 0, unsupported() }
+
 // Version is not supported here.
 func Version() (string, error) { return "", unsupported() }

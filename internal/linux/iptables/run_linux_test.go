@@ -3,6 +3,7 @@ package iptables
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -69,6 +70,14 @@ func (t Tool) expect(want Table, difference string) error {
 	return nil
 }
 
+// grown wants the table to be longer than it was, where that is known.
+func (t Tool) grown(before int64) error {
+	if now, err := t.Memory(); err == nil && now <= before {
+		return fmt.Errorf("with a rule more it takes %d bytes, and %d before", now, before)
+	}
+	return nil
+}
+
 func TestTable(t *testing.T) {
 	tools(t, func(t *testing.T, tool Tool, want Table) error {
 		if err := errors.Join(tool.Unload(), tool.Load(want), tool.expect(want, "")); err != nil {
@@ -77,13 +86,17 @@ func TestTable(t *testing.T) {
 		if err := tool.Load(want); !errors.Is(err, fs.ErrExist) {
 			t.Errorf("load it again: %v, want fs.ErrExist", err)
 		}
+		loaded, err := tool.Memory()
+		if known := tool.Variant == Legacy; known != (err == nil) || known != (loaded > 0) {
+			t.Errorf("Memory = %d, %v", loaded, err)
+		}
 		own := want.Chains[len(want.Chains)-1].Name
 		added := "-s 10.9.9.9/32 -j ACCEPT"
 		if tool.V6 {
 			added = "-s fd09::9/128 -j ACCEPT"
 		}
 		if err := errors.Join(
-			tool.Change([]string{"-A " + own + " " + added}), tool.expect(want, "rules of chain "+own),
+			tool.Change([]string{"-A " + own + " " + added}), tool.expect(want, "rules of chain "+own), tool.grown(loaded),
 			tool.Change([]string{"-D " + own + " " + added}), tool.expect(want, ""),
 			tool.Change(nil),
 		); err != nil {

@@ -20,6 +20,9 @@ func (Tool) Compare(Table) ([]Difference, error) { return nil, unsupported() }
 // Unload is not supported here.
 func (Tool) Unload() error { return unsupported() }
 
+// Memory is not supported here.
+func (Tool) Memory() (int64, error) { return 0, unsupported() }
+
 // Counters is not supported here.
 func (Tool) Counters(string) (Counters, error) { return Counters{}, unsupported() }
 

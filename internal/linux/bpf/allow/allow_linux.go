@@ -233,8 +233,20 @@ func Compare(l List) ([]Difference, error) {
 		return list, err
 	}
 	defer p.Close()
+	spec, err := specify(l, nil)
+	if err != nil {
+		return nil, err
+	}
+	for name := range spec.Maps {
+		if p.Maps[name] == nil {
+			list = append(list, Difference{"map " + name + " of the program", present, absent})
+		}
+	}
+	if len(list) > 0 { // another program, by the same name
+		return list, nil
+	}
 	for _, compare := range []func() ([]Difference, error){
-		func() ([]Difference, error) { return compareConstants(p, l) },
+		func() ([]Difference, error) { return compareConstants(p, spec) },
 		func() ([]Difference, error) { return compareOwn(p) },
 		func() ([]Difference, error) { return compareLists(p, l) },
 	} {
@@ -248,15 +260,8 @@ func Compare(l List) ([]Difference, error) {
 }
 
 // compareConstants compares what was set before the program was loaded, the digest of compiled rules with it.
-func compareConstants(p *bpf.Program, l List) ([]Difference, error) {
-	spec, err := specify(l, nil)
-	if err != nil {
-		return nil, err
-	}
+func compareConstants(p *bpf.Program, spec *ebpf.CollectionSpec) ([]Difference, error) {
 	m := p.Maps[constants]
-	if m == nil {
-		return []Difference{{"constants of the program", present, absent}}, nil
-	}
 	want, got := make([]byte, m.ValueSize()), make([]byte, m.ValueSize())
 	for _, v := range spec.Variables {
 		if int(v.Offset)+len(v.Value) <= len(want) {
@@ -391,6 +396,19 @@ func numberOf[A address](m *ebpf.Map, source A, give bool) (number uint32, err e
 	}
 	number++
 	return number, m.Put(whole(source), number)
+}
+
+// Memory returns what the program and its maps take, in bytes.
+func Memory(l List) (int64, error) {
+	p, _, err := find(l)
+	if err != nil {
+		return 0, err
+	}
+	if p == nil {
+		return 0, errNone("read the memory")
+	}
+	defer p.Close()
+	return p.Memory()
 }
 
 // Read returns what was counted since the program was loaded.

@@ -20,5 +20,8 @@ func Change(List, Rule, bool) error { return unsupported() }
 // Read is not supported here.
 func Read(List) (Counters, error) { return Counters{}, unsupported() }
 
+// Memory is not supported here.
+func Memory(List) (int64, error) { return 0, unsupported() }
+
 // Check is not supported here.
 func Check(string, bool) error { return unsupported() }

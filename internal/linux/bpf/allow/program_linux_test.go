@@ -98,6 +98,9 @@ func TestLarge(t *testing.T) {
 				if err == nil && len(found) > 0 {
 					t.Errorf("%d differences, such as %v", len(found), found[0])
 				}
+				if memory, merr := Memory(l); merr != nil || memory < int64(8*n) {
+					t.Errorf("its memory is %d bytes, %v", memory, merr)
+				}
 				if err := remove(); err != nil {
 					t.Error(err)
 				}
