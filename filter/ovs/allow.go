@@ -213,14 +213,14 @@ func (a Allow) Change(k *host.Kernel, r filter.Rule, allow bool) error {
 	return nil
 }
 
-// Counters sums up what the flows have counted.
+// Counters sums up what the flows have counted. What the datapath has counted gets to them when it is asked to forget.
 func (a Allow) Counters(k *host.Kernel) (filter.Counters, error) {
 	c, i, err := a.connect(k)
 	if err != nil {
 		return filter.Counters{}, err
 	}
 	defer c.Close()
-	if err := i.Settle(); err != nil {
+	if err := i.ForgetDecisions(); err != nil {
 		return filter.Counters{}, err
 	}
 	var sum filter.Counters

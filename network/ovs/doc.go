@@ -11,4 +11,7 @@
 // In userspace packets leave and reach the links by packet sockets. TCP travels in large segments whose checksums nobody makes until they leave the machine
 // (userspace-tso-enable): without it TCP does not work over veth unless the containers make checksums and small segments themselves, which was tried to be five to ten
 // times slower. UDP_SEGMENT has no such way, so that the kernel cuts it in the container.
+//
+// The daemon looks through what its datapath remembers every 5 s instead of twice a second (max-revalidator; when flows or addresses change at once all the same): when nothing is sent both
+// programs use 0.02 % of a core, and used 0.1 % (3.1 in userspace, two containers, 10 s after they were joined). Both settings are in the implementation's name in records.
 package ovs

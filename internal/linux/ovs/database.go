@@ -69,9 +69,6 @@ func (r *rpc) transact(operations []any) ([]json.RawMessage, error) {
 }
 
 // Configure fills an empty database. The daemon need not run yet.
-//
-// In userspace, segmentation and checksums are left to the receiving end (userspace-tso-enable): the daemon would else get packets without checksums from
-// containers, and these drop them.
 func (i Instance) Configure(c Config) error {
 	r, err := dialRPC(i.Database())
 	if err != nil {
@@ -92,8 +89,8 @@ func (i Instance) Configure(c Config) error {
 		)
 	}
 	other := map[string]string{}
-	if c.Datapath == Userspace {
-		other["userspace-tso-enable"] = "true"
+	for _, s := range Settings(c.Datapath) {
+		other[s.Name] = s.Value
 	}
 	operations = append(operations,
 		object{"op": "insert", "table": "Bridge", "uuid-name": "bridge", "row": object{

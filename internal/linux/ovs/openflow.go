@@ -327,7 +327,7 @@ func entries(part []byte, keys map[string]bool) error {
 	return nil
 }
 
-// Packets returns how many packets someone's flows have seen, as of some hundred milliseconds ago (see [Instance.Settle]), and how many flows there are.
+// Packets returns how many packets someone's flows have seen, as of some seconds ago (see [Settings], and [Instance.ForgetDecisions]), and how many flows there are.
 func (c *Conn) Packets(o Owner) (packets uint64, flows int, err error) {
 	err = c.multipart(multipartSum, wanted(o), func(part []byte) error {
 		if len(part) < 20 {

@@ -14,12 +14,32 @@ const (
 	TableForward = 10
 )
 
-// Implementation says who forwards, for records.
-func Implementation(datapath string) string {
-	if datapath == Kernel {
-		return "ovs (kernel datapath)"
+// A Setting of the daemon that is not its default (other_config in ovs-vswitchd.conf.db(5)).
+type Setting struct{ Name, Value string }
+
+// Settings are those of an instance.
+func Settings(datapath string) []Setting {
+	// The daemon looks through what the datapath remembers twice a second, though nothing has changed: most of what it does when nothing is sent. When flows or addresses change it does
+	// so at once all the same. Counts of packets come later, and what nobody used for 10 s is forgotten so much later at most.
+	list := []Setting{{"max-revalidator", "5000"}} // ms
+	if datapath == Userspace {
+		// Segmentation and checksums are left to the receiving end: the daemon would else get packets without checksums from containers, and these drop them.
+		list = append(list, Setting{"userspace-tso-enable", "true"})
 	}
-	return "ovs (userspace datapath)"
+	return list
+}
+
+// Implementation says who forwards, and how that was set, for records.
+func Implementation(datapath string) string {
+	text := "userspace"
+	if datapath == Kernel {
+		text = "kernel"
+	}
+	text += " datapath"
+	for _, s := range Settings(datapath) {
+		text += ", " + s.Name + " " + s.Value
+	}
+	return "ovs (" + text + ")"
 }
 
 // Cookies say whose flows they are. All of ours begin alike.

@@ -32,6 +32,30 @@ func CPUTime(pid int) (time.Duration, error) {
 	return sum, nil
 }
 
+// Passed is how many packets the links of the calling thread's namespace have received and sent (/proc/net/dev; proc(5)).
+func Passed() (sum uint64, err error) {
+	const received, sent = 1, 9 // fields after a link's name, from 0
+	text, err := os.ReadFile("/proc/thread-self/net/dev")
+	if err != nil {
+		return 0, fmt.Errorf("count the packets of links: %w", err)
+	}
+	for line := range strings.Lines(string(text)) {
+		_, figures, _ := strings.Cut(line, ":")
+		fields := strings.Fields(figures)
+		if len(fields) <= sent {
+			continue // the heading
+		}
+		for _, i := range []int{received, sent} {
+			n, err := strconv.ParseUint(fields[i], 10, 64)
+			if err != nil {
+				return 0, fmt.Errorf("count the packets of links: %w", err)
+			}
+			sum += n
+		}
+	}
+	return sum, nil
+}
+
 // Memory is how much memory a process has resident, in bytes (/proc/PID/status).
 func Memory(pid int) (int64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -50,17 +74,9 @@ func Memory(pid int) (int64, error) {
 	return 0, fmt.Errorf("read the memory of process %d: /proc does not tell", pid)
 }
 
-// Settle waits until the counters of flows hold what the datapath has counted: the daemon asks it twice a second.
-func (i Instance) Settle() error {
-	if _, err := Control(i.DaemonControl(), "revalidator/wait"); err != nil {
-		return fmt.Errorf("settle the counters of flows: %w", err)
-	}
-	return nil
-}
-
 // ForgetDecisions lets the datapath forget what it has decided of packets, so that the flows of now decide from here on. By itself the daemon looks through decisions when flows change, but not at
 // once, and not more often than every 5 ms (udpif_revalidator in ofproto-dpif-upcall.c): so long they are those of flows that are gone. In userspace the thread that forgets them is the one that
-// forwards; in the kernel's datapath a packet that is with the daemon meanwhile may still be decided by flows that have just gone.
+// forwards; in the kernel's datapath a packet that is with the daemon meanwhile may still be decided by flows that have just gone. What packets were counted is then in the counters of flows.
 func (i Instance) ForgetDecisions() error {
 	if _, err := Control(i.DaemonControl(), "revalidator/purge"); err != nil {
 		return fmt.Errorf("forget what flows have decided: %w", err)
