@@ -39,7 +39,7 @@ type On struct {
 }
 
 // Conformance runs the suite on a filter on each of the networks, once with each of the parameters given. A network on which it is refused with some of them is left out
-// with those; on one at least it is not. The package's TestMain calls [testnet.Main].
+// with those; on one at least it is not. All tampers are tried on the first, and two of them on the others. The package's TestMain calls [testnet.Main].
 func Conformance(t *testing.T, s Subject, on []On, variants ...map[string]string) {
 	d := s.Filter.Describe()
 	if len(variants) == 0 {
@@ -62,6 +62,7 @@ func Conformance(t *testing.T, s Subject, on []On, variants ...map[string]string
 					t.Logf("refused on %s: %s", c.name(), c.refused)
 					continue
 				}
+				c.again = tried > 0
 				tried++
 				t.Run(c.name(), func(t *testing.T) {
 					t.Parallel() // most of it is waiting for what must not come
@@ -149,6 +150,7 @@ type trial struct {
 	bridge     string
 	refused    string
 	translated bool
+	again      bool // all tampers were tried on another network
 	fragments  filter.Fragments
 	errors     filter.Errors
 	extensions filter.Extensions

@@ -47,14 +47,19 @@ func HookTampers(variant string) []Tamper {
 		"iptables-VARIANT -D nettoll-own 1", "ip6tables-VARIANT -D nettoll-own 1", "ip6tables-VARIANT -F nettoll-own", "iptables-VARIANT -I nettoll-own -j ACCEPT",
 		"iptables-VARIANT -I HOOK -j ACCEPT", "ip6tables-VARIANT -P HOOK ACCEPT", "iptables-VARIANT -D HOOK -j nettoll-own", "ip6tables-VARIANT -D HOOK -j DROP", "iptables-VARIANT -F",
 	}
-	if variant == "nft" {
-		lines = append(lines, "nft add table ip filter { flags dormant ; }", "nft add table ip6 filter { flags dormant ; }")
-	}
 	var list []Tamper
 	for _, line := range lines {
 		list = append(list, Command(strings.ReplaceAll(line, "VARIANT", variant)))
 	}
+	if variant == "nft" {
+		list = append(list, Dormant()...)
+	}
 	return list
+}
+
+// Dormant puts tables of the variant nft to sleep.
+func Dormant() []Tamper {
+	return []Tamper{Command("nft add table ip filter { flags dormant ; }"), Command("nft add table ip6 filter { flags dormant ; }")}
 }
 
 // Command is a tamper by a program, where rules of iptables stand: HOOK is the built-in chain, and own the same in small letters.
@@ -69,6 +74,9 @@ func Command(line string) Tamper {
 // tampers are the filter's, and what can be done to steps of its plan that are not its own.
 func (c *trial) tampers(p host.Plan) []Tamper {
 	list := c.Tampers
+	if c.again {
+		list = list[:min(2, len(list))]
+	}
 	for _, step := range p.Steps {
 		switch step := step.(type) {
 		case host.Sysctl:
@@ -81,7 +89,7 @@ func (c *trial) tampers(p host.Plan) []Tamper {
 				return err
 			}})
 		case filter.Frames:
-			for _, line := range []string{"nft delete table bridge nettoll-frames", "nft add table bridge nettoll-frames { flags dormant ; }", "nft insert rule bridge nettoll-frames forward accept"} {
+			for _, line := range []string{"nft delete table bridge nettoll-frames", "nft add table bridge nettoll-frames { flags dormant ; }"} {
 				list = append(list, Command(line))
 			}
 		}
