@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,18 +21,25 @@ import (
 type testBinary struct {
 	pkg  string // "network/ipvlan"
 	dir  string // with its source
+	run  string // which of its tests, "" for all
 	file string
 }
 
 // compile compiles the tests of all packages that have some, statically and as small as they get: a guest has them in its memory.
 func compile(ctx context.Context, work string, patterns []string) ([]testBinary, error) {
-	list := exec.CommandContext(ctx, "go", append([]string{"list", "-json=Dir,ImportPath,Module,TestGoFiles,XTestGoFiles"}, patterns...)...)
+	args := []string{"list", "-json=Dir,ImportPath,Match,Module,TestGoFiles,XTestGoFiles"}
+	runs := map[string]string{}
+	for _, p := range patterns {
+		pkg, run, _ := strings.Cut(p, "=")
+		args, runs[pkg] = append(args, pkg), run
+	}
+	list := exec.CommandContext(ctx, "go", args...)
 	list.Stderr = new(bytes.Buffer)
 	out, err := list.Output()
 	if err != nil {
 		return nil, fmt.Errorf("go list: %w: %s", err, list.Stderr)
 	}
-	tests, imports, err := packagesOf(out)
+	tests, imports, err := packagesOf(out, runs)
 	if err != nil || len(tests) == 0 {
 		return nil, err
 	}
@@ -48,12 +56,13 @@ func compile(ctx context.Context, work string, patterns []string) ([]testBinary,
 	return tests, nil
 }
 
-// packagesOf reads what go list says of packages, and returns those with tests, and their import paths.
-func packagesOf(list []byte) (tests []testBinary, imports []string, err error) {
+// packagesOf reads what go list says of packages, and returns those with tests, and their import paths. Runs says which tests, by the patterns that packages match.
+func packagesOf(list []byte, runs map[string]string) (tests []testBinary, imports []string, err error) {
 	decode := json.NewDecoder(bytes.NewReader(list))
 	for {
 		var p struct {
 			Dir, ImportPath string
+			Match           []string
 			Module          struct{ Path string }
 			TestGoFiles     []string
 			XTestGoFiles    []string
@@ -67,7 +76,11 @@ func packagesOf(list []byte) (tests []testBinary, imports []string, err error) {
 			continue
 		}
 		below := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, p.Module.Path), "/")
-		tests = append(tests, testBinary{pkg: path.Clean(below), dir: p.Dir})
+		test := testBinary{pkg: path.Clean(below), dir: p.Dir}
+		if len(p.Match) == 1 { // one that is named twice is tested as a whole
+			test.run = runs[p.Match[0]]
+		}
+		tests = append(tests, test)
 		imports = append(imports, p.ImportPath)
 	}
 }
@@ -111,8 +124,8 @@ func script(tests []testBinary, o options) string {
 	for _, t := range tests {
 		// Its own time limit is shorter than the guest's: it says which goroutine waits for what.
 		args := []string{"-test.v=test2json", "-test.timeout=" + (o.limit * 8 / 10).String()}
-		if o.run != "" {
-			args = append(args, "-test.run="+o.run)
+		if run := cmp.Or(o.run, t.run); run != "" {
+			args = append(args, "-test.run="+run)
 		}
 		for i := range args {
 			args[i] = quote(args[i])

@@ -1,4 +1,4 @@
-// Command testguest runs the tests of packages in a guest, a virtual machine with another kernel: testguest [-limit TIME] [-run PATTERN] [-v] PACKAGE... Its
+// Command testguest runs the tests of packages in a guest, a virtual machine with another kernel: testguest [-limit TIME] [-run PATTERN] [-v] PACKAGE[=PATTERN]... Its
 // status is 0 if all have passed, 1 if not, 2 for wrong usage. To look around in one: testguest -sh COMMANDS, whose status is theirs.
 package main
 
@@ -29,7 +29,7 @@ func run(ctx context.Context, stdout, stderr io.Writer, args []string) int {
 	flags.SetOutput(stderr)
 	var o options
 	flags.DurationVar(&o.limit, "limit", 10*time.Minute, "how long the guest may run")
-	flags.StringVar(&o.run, "run", "", "run only tests that match, as of go test")
+	flags.StringVar(&o.run, "run", "", "run only tests that match, as of go test, of all packages")
 	flags.BoolVar(&o.verbose, "v", false, "show what tests say that pass, and subtests")
 	flags.StringVar(&o.commands, "sh", "", "run these commands of a shell instead of tests")
 	if err := flags.Parse(args); err != nil {
@@ -59,7 +59,7 @@ func run(ctx context.Context, stdout, stderr io.Writer, args []string) int {
 }
 
 type options struct {
-	patterns []string // of packages
+	patterns []string // of packages, each with =PATTERN if only some of its tests are to run
 	run      string   // of tests
 	verbose  bool
 	commands string // instead of tests

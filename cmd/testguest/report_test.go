@@ -122,19 +122,20 @@ func FuzzReport(f *testing.F) {
 }
 
 func TestPackagesOf(t *testing.T) {
-	tests, imports, err := packagesOf([]byte(`{"Dir":"/m/network/bridge","ImportPath":"example.com/m/network/bridge","Module":{"Path":"example.com/m"},"XTestGoFiles":["a_test.go"]}
+	tests, imports, err := packagesOf([]byte(`{"Dir":"/m/network/bridge","ImportPath":"example.com/m/network/bridge","Match":["./network/bridge"],"Module":{"Path":"example.com/m"},"XTestGoFiles":["a_test.go"]}
 {"Dir":"/m/network/none","ImportPath":"example.com/m/network/none","Module":{"Path":"example.com/m"}}
-{"Dir":"/m","ImportPath":"example.com/m","Module":{"Path":"example.com/m"},"TestGoFiles":["b_test.go"]}`))
+{"Dir":"/m","ImportPath":"example.com/m","Match":[".","./..."],"Module":{"Path":"example.com/m"},"TestGoFiles":["b_test.go"]}`),
+		map[string]string{"./network/bridge": "/veth", ".": "TestHouse", "./...": ""})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []testBinary{{pkg: "network/bridge", dir: "/m/network/bridge"}, {pkg: ".", dir: "/m"}}; len(tests) != 2 || tests[0] != want[0] || tests[1] != want[1] {
+	if want := []testBinary{{pkg: "network/bridge", dir: "/m/network/bridge", run: "/veth"}, {pkg: ".", dir: "/m"}}; len(tests) != 2 || tests[0] != want[0] || tests[1] != want[1] {
 		t.Errorf("got %+v, want %+v", tests, want)
 	}
 	if diff := cmp.Diff([]string{"example.com/m/network/bridge", "example.com/m"}, imports); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if _, _, err := packagesOf([]byte(`{"Dir":`)); err == nil {
+	if _, _, err := packagesOf([]byte(`{"Dir":`), nil); err == nil {
 		t.Error("half a package is taken for one")
 	}
 }
