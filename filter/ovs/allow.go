@@ -94,9 +94,7 @@ func (a Allow) Apply(k *host.Kernel) (func() error, error) {
 	if after, still := a.memory(k); known && still { // flows are in the daemon, not in the kernel
 		k.Metric("rules_memory", float64(max(0, after-before)))
 	}
-	if who, ok := k.Told().Implementations["network"]; ok {
-		k.Implementation("filter", who)
-	}
+	k.Implementation("filter", ovs.Implementation(datapath(k)))
 	undo := func() error { return a.remove(k, i) }
 	if err := i.ForgetDecisions(); err != nil {
 		return nil, errors.Join(err, undo())
@@ -137,7 +135,7 @@ func (a Allow) remove(k *host.Kernel, i ovs.Instance) error {
 
 // datapath is who forwards, as the network has found out.
 func datapath(k *host.Kernel) string {
-	if k.Told().Implementations["network"] == ovs.Implementation(ovs.Kernel) {
+	if k.Told().Implementations["network"] == ovs.Implementation(ovs.Kernel, ovs.Settings(ovs.Kernel)...) {
 		return ovs.Kernel
 	}
 	return ovs.Userspace

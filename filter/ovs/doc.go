@@ -10,13 +10,14 @@
 // was decided. So neither their number nor their place says much of later packets, which is for measurements to show.
 //
 // Fragments: the first of a packet has ports and is matched by them, the others pass by their addresses (nx-match in ovs-ofctl(8)). The kernel's datapath puts packets together before it
-// tracks them, and lets no fragment pass alone. That of userspace hands on 32 fragments of a packet and keeps the others until something else comes (3.1, tried), so that there
-// fragments pass without connection tracking, and their answers likewise; a conversation that begins with one is not known, and answers to it that are not fragments are refused.
+// tracks them, and lets no fragment pass alone. That of userspace could (dpctl/ipf-set-enabled), and decides datagrams of up to 47,000 bytes rightly with it, but hands on only the 32 fragments
+// that its batches hold and keeps the others until another packet is tracked (3.1, tried: of 65,507 bytes no answer comes; ipf_send_frags_in_list of lib/ipf.c, NETDEV_MAX_BURST). So there
+// it is switched off: fragments pass without connection tracking, and their answers likewise; a conversation that begins with one is not known, and answers to it that are not fragments are refused.
 //
 // What the datapath has decided of a flow is remembered, and the daemon looks through that after flows have changed: at once, but not more often than every 5 ms (udpif_revalidator of
 // ofproto/ofproto-dpif-upcall.c, 3.1). In between old decisions meet new flows. With connection tracking that shows: the first packet of a connection was let through by what was remembered,
 // and its answer, or the first packet itself, refused, so that TCP sent it again after a second; and a conversation whose rule was taken back committed itself once more, and passed for ever. Steps
 // let the datapath forget its decisions therefore (revalidator/purge) when a filter has been applied or undone, and before connections of a rule are forgotten that is taken back. When a rule
-// is added the daemon is left to itself, for that is what is measured. Between changes no packet was lost: of 25,000 connections in 20 s, and none in another 20,000 while addresses were
-// forgotten and learnt.
+// is added the daemon is left to itself, for that is what is measured. Between changes nothing is late: of 25,000 connections in 20 s none took 150 ms, nor of 27,000 while addresses were
+// forgotten and learnt three times a second.
 package ovs

@@ -91,7 +91,7 @@ func (s Switch) Apply(k *host.Kernel) (func() error, error) {
 	if err := r.start(flows); err != nil {
 		return nil, errors.Join(r.explain(err), r.stop())
 	}
-	k.Implementation("network", ovs.Implementation(of))
+	k.Implementation("network", ovs.Implementation(of, ovs.Settings(of)...))
 	return r.stop, nil
 }
 

@@ -30,13 +30,13 @@ func Settings(datapath string) []Setting {
 }
 
 // Implementation says who forwards, and how that was set, for records.
-func Implementation(datapath string) string {
+func Implementation(datapath string, settings ...Setting) string {
 	text := "userspace"
 	if datapath == Kernel {
 		text = "kernel"
 	}
 	text += " datapath"
-	for _, s := range Settings(datapath) {
+	for _, s := range settings {
 		text += ", " + s.Name + " " + s.Value
 	}
 	return "ovs (" + text + ")"

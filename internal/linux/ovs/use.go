@@ -106,7 +106,7 @@ func (i Instance) ForgetAll() error {
 }
 
 // Reassemble says whether the connection tracking of the userspace datapath puts packets together before it decides. That of 3.1 hands on 32 fragments of a packet, and keeps the others
-// until more packets come (tried; NETDEV_MAX_BURST of lib/dp-packet.h).
+// until another packet is tracked (tried; NETDEV_MAX_BURST of lib/dp-packet.h).
 func (i Instance) Reassemble(on bool) error {
 	command := "dpctl/ipf-set-disabled"
 	if on {
