@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"net"
 	"net/netip"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/nettoll/nettoll/internal/linux/bpf"
 	"github.com/nettoll/nettoll/internal/linux/link"
-	"github.com/nettoll/nettoll/internal/linux/netns"
 )
 
 const (
@@ -40,42 +38,37 @@ func Add(l List) (remove func() error, err error) {
 		links.Close()
 		return nil, err
 	}
-	var hooked []io.Closer
-	remove = func() error {
-		if links == nil {
-			return nil
-		}
-		var errs []error
-		for _, h := range hooked {
-			errs = append(errs, h.Close())
-		}
-		loaded.Close()
-		links.Close()
-		links = nil
-		return errors.Join(errs...)
-	}
+	held := links.Hold(loaded)
 	for _, name := range l.Links {
-		index := links.Index(name)
-		if index == 0 {
-			return nil, errors.Join(fmt.Errorf("filter at link %q: %w", name, link.ErrNotFound), remove())
+		if err := vacant(links, name); err != nil {
+			return nil, errors.Join(err, held.Remove())
 		}
-		ids, err := links.Attached(bpf.TCXIngress, index)
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("link %q: %w", name, err), remove())
+		if err := held.Attach(objectProgNettollFilter, bpf.TCXIngress, name, true); err != nil {
+			return nil, errors.Join(err, held.Remove())
 		}
-		if p, err := bpf.Find(ids, objectProgNettollFilter); err != nil {
-			return nil, errors.Join(fmt.Errorf("link %q: %w", name, err), remove())
-		} else if p != nil {
-			p.Close()
-			return nil, errors.Join(fmt.Errorf("link %q has a filter already", name), remove())
-		}
-		c, err := links.Attach(loaded.Programs[objectProgNettollFilter], bpf.TCXIngress, index, true)
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("link %q: %w", name, err), remove())
-		}
-		hooked = append(hooked, c)
 	}
-	return remove, nil
+	return held.Remove, nil
+}
+
+// vacant wants no filter at a link.
+func vacant(links *bpf.Links, name string) error {
+	index := links.Index(name)
+	if index == 0 {
+		return fmt.Errorf("filter at link %q: %w", name, link.ErrNotFound)
+	}
+	ids, err := links.Attached(bpf.TCXIngress, index)
+	if err != nil {
+		return fmt.Errorf("link %q: %w", name, err)
+	}
+	p, err := bpf.Find(ids, objectProgNettollFilter)
+	if err != nil {
+		return fmt.Errorf("link %q: %w", name, err)
+	}
+	if p != nil {
+		p.Close()
+		return fmt.Errorf("link %q has a filter already", name)
+	}
+	return nil
 }
 
 // load loads the program with maps that hold the list.
@@ -435,31 +428,7 @@ func Read(l List) (c Counters, err error) {
 
 // Check tries a way on a pair of links in a namespace of its own, which is gone afterwards. What is missing is a [linux.UnsupportedError].
 func Check(way string, stateful bool) error {
-	ns, err := netns.New(func() error { return try(way, stateful) })
-	if err != nil {
-		return err
-	}
-	return ns.Close()
-}
-
-func try(way string, stateful bool) error {
-	here, err := netns.Current()
-	if err != nil {
-		return err
-	}
-	defer here.Close()
-	h, err := link.Open()
-	if err != nil {
-		return err
-	}
-	defer h.Close()
-	const near, far = "near", "far"
-	if _, err = h.AddVeth(link.Veth{Name: near, PeerName: far, PeerNS: here}); err != nil {
-		return err
-	}
-	remove, err := Add(List{Way: way, Stateful: stateful, Links: []string{near}, Rules: func(bool) iter.Seq[Rule] { return func(func(Rule) bool) {} }})
-	if err != nil {
-		return err
-	}
-	return remove()
+	return bpf.Try(false, func(name string) (func() error, error) {
+		return Add(List{Way: way, Stateful: stateful, Links: []string{name}, Rules: func(bool) iter.Seq[Rule] { return func(func(Rule) bool) {} }})
+	})
 }

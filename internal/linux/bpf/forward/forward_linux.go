@@ -3,15 +3,12 @@ package forward
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/netip"
 
 	"github.com/cilium/ebpf"
 
 	"github.com/nettoll/nettoll/internal/linux/bpf"
-	"github.com/nettoll/nettoll/internal/linux/link"
-	"github.com/nettoll/nettoll/internal/linux/netns"
 )
 
 // program is the name of the program that a way hooks to the links of containers, and the hook.
@@ -79,28 +76,13 @@ func Add(t Table) (remove func() error, err error) {
 		links.Close()
 		return nil, err
 	}
-	var hooked []io.Closer
-	remove = func() error {
-		if links == nil {
-			return nil
-		}
-		var errs []error
-		for _, h := range hooked {
-			errs = append(errs, h.Close())
-		}
-		loaded.Close()
-		links.Close()
-		links = nil
-		return errors.Join(errs...)
-	}
+	held := links.Hold(loaded)
 	for _, h := range t.hookings() {
-		c, err := links.Attach(loaded.Programs[h.program], h.hook, links.Index(h.link), false)
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("link %q: %w", h.link, err), remove())
+		if err := held.Attach(h.program, h.hook, h.link, false); err != nil {
+			return nil, errors.Join(err, held.Remove())
 		}
-		hooked = append(hooked, c)
 	}
-	return remove, nil
+	return held.Remove, nil
 }
 
 // load loads the programs of a way, with maps that hold the entries.
@@ -245,37 +227,8 @@ func address(key []byte) netip.Addr {
 
 // Check tries a way on a pair of links in a namespace of its own, which is gone afterwards. What is missing is a [linux.UnsupportedError].
 func Check(way string) error {
-	ns, err := netns.New(func() error { return try(way) })
-	if err != nil {
-		return err
-	}
-	return ns.Close()
-}
-
-func try(way string) error {
-	here, err := netns.Current()
-	if err != nil {
-		return err
-	}
-	defer here.Close()
-	h, err := link.Open()
-	if err != nil {
-		return err
-	}
-	defer h.Close()
-	const near, far = "near", "far"
-	if way == Netkit {
-		_, err = h.AddNetkit(link.Netkit{Name: near, PeerName: far, PeerNS: here})
-	} else {
-		_, err = h.AddVeth(link.Veth{Name: near, PeerName: far, PeerNS: here})
-	}
-	if err != nil {
-		return err
-	}
-	mac := make(net.HardwareAddr, 6)
-	remove, err := Add(Table{Way: way, Containers: []Container{{Link: near, MAC: mac, LinkMAC: mac}}})
-	if err != nil {
-		return err
-	}
-	return remove()
+	return bpf.Try(way == Netkit, func(name string) (func() error, error) {
+		mac := make(net.HardwareAddr, 6)
+		return Add(Table{Way: way, Containers: []Container{{Link: name, MAC: mac, LinkMAC: mac}}})
+	})
 }
