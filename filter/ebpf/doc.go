@@ -23,4 +23,5 @@
 // A program for 10,000 rules of each family is as large as the kernel still tells of; more are refused. Changing one rule of it compiles all.
 //
 // Fragments behind the first of their packet hold no ports and pass where any packet from their source to their sink may, or an answer. Errors of ICMP are refused.
+// Neighbour discovery passes where it stays on its link: to groups and to addresses of a link, to the host, and between the ports of a bridge.
 package ebpf

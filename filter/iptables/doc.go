@@ -16,6 +16,6 @@
 //	                 source, sink; sink, source        ACCEPT
 //	               DROP
 //
-// At a bridge br_netfilter hands bridged packets to FORWARD, which is where packets for other hosts come along too. Inside a container INPUT and
+// At a bridge br_netfilter hands bridged packets to FORWARD, which is where packets for other hosts come along too; frames that it does not hand on are dropped (filter.Frames). Inside a container INPUT and
 // OUTPUT stand for FORWARD, each with those rules that are about the container.
 package iptables

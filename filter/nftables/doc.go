@@ -10,7 +10,7 @@
 //
 // What the packets meet, by table:
 //
-//	inet    in the forward path, where bridged packets (no frames that hold neither IPv4 nor IPv6) come by br_netfilter, or input and output inside each container
+//	inet    in the forward path, where bridged packets come by br_netfilter (filter.Frames drops the frames that do not), or input and output inside each container
 //	bridge  forwarded frames of the host's bridge; what leaves it for another host meets a table inet in the forward path besides
 //	netdev  what comes in by the host's link to each container, also what is for the host itself
 //
