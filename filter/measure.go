@@ -20,14 +20,14 @@ const (
 	changeLimit  = 5 * time.Second       // for all of them: a filter that takes longer is asked twice
 	effectLimit  = 2 * time.Second       // until a packet passes after a change
 	quiet        = 20 * time.Millisecond // in which nothing must pass
-	probePause   = 10 * time.Microsecond // between packets
+	probePause   = 10 * time.Microsecond // between packets, at least: the runtime waits for timers in epoll_wait, which counts in ms, where nothing else wakes it
 	closingLimit = 2 * time.Second       // until none passes any more: a daemon may look after its flows twice a second
 	sentLeast    = 5                     // packets in a time in which none is to pass
 )
 
 // Measure notes what changing one rule among those that stand costs (rule_update_time, s: until the change has returned) and how long it is from there, its beginning, to the first packet
-// that the new rule lets through (rule_effect_time, s; packets are sent every 10 µs and a bit). Steps call it from their own Measure. Without a probe it notes nothing: where the ends
-// of a pair are on different hosts, [Try] is called by who can reach both.
+// that the new rule lets through (rule_effect_time, s; packets are sent every 50 µs to 1 ms: what is less than that between the two says nothing). Steps call it from their own
+// Measure. Without a probe it notes nothing: where the ends of a pair are on different hosts, [Try] is called by who can reach both.
 // A probe that passes before it is allowed, or after it was taken back, is an error: the filter filters nothing.
 func Measure(ctx context.Context, k *host.Kernel, s Step) error {
 	probe := s.Listed().Probe

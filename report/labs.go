@@ -39,7 +39,11 @@ func (v *view) labSection(all bool) (Section, bool) {
 				i = len(t.Rows)
 				rows[f.Lab] = i
 				row := make([]Field, 1+len(metrics))
-				row[0] = Field{Text: printable(strings.TrimSuffix(f.Lab, "/"+where)) + mark}
+				id, twin := strings.CutSuffix(f.Lab, "#2")
+				if id = printable(strings.TrimSuffix(id, "/"+where)); twin {
+					id += ", twin"
+				}
+				row[0] = Field{Text: id + mark}
 				t.Rows = append(t.Rows, row)
 			}
 			t.Rows[i][1+slices.Index(metrics, f.Metric)] = Field{Text: labFigure(f, all)}
@@ -68,9 +72,21 @@ func labText(figures []measure.LabFigure, all, again bool) string {
 	default:
 		text += ", once"
 	}
-	text += ". Set-up is the whole lab with hosts, containers and workers, verified."
+	text += ". Set-up is the whole lab with hosts, containers and workers, verified, while others are built beside it."
 	if some("rule_update_time") {
-		text += " One rule is added among those that stand; it takes effect with the first packet that it lets through, counted from the same beginning, which can be before the change has returned."
+		text += " One rule is added among those that stand; it takes effect with the first packet that it lets through, of those sent every 50 µs to 1 ms, counted from the same beginning, which can be before the change has returned."
+	}
+	if slices.ContainsFunc(figures, func(f measure.LabFigure) bool { return strings.Contains(f.Lab, "/cross-host/") }) {
+		text += " Of several hosts the worst figure is told."
+	}
+	if some("translation_rate") {
+		text += " Translations are new ones that one sender makes, beside the entries that are there, by a packet each."
+	}
+	if some("plug_time") {
+		text += " A card is plugged in until packets can pass."
+	}
+	if some("first_packet_latency") {
+		text += " The first packet is an echo, there and back, of which the switch knows nothing yet."
 	}
 	if some("rules_memory") || some("entries_memory") {
 		text += " Memory is what the kernel of the whole machine holds more than before: beside other work it is a guess, and below 100 kbyte it says nothing."

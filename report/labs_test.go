@@ -18,6 +18,7 @@ func TestLabs(t *testing.T) {
 			m.log.Labs = append(m.log.Labs, measure.Lab{Generation: g, Lab: lab + "/same-host/1", Rebuilt: rebuilt, Metrics: metrics})
 		}
 		tell("host", false, map[string]float64{"setup_time": 0.02})
+		m.log.Labs = append(m.log.Labs, measure.Lab{Generation: g, Lab: "host/same-host/1#2", Metrics: map[string]float64{"setup_time": 0.03}})
 		tell("ovs+ovs(rules=10)", false, map[string]float64{"setup_time": x, "rules_memory": 99_000 + 2000*float64(g), "rule_update_time": 0.001 * x, "rule_effect_time": 0.002 * x})
 		if g == 1 {
 			tell("ovs+ovs(rules=10)", true, map[string]float64{"setup_time": 7, "rules_memory": 4096, "rule_update_time": 1, "rule_effect_time": 1})

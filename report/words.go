@@ -36,6 +36,16 @@ func label(metric string) string {
 		return "add one"
 	case "rule_effect_time":
 		return "takes effect"
+	case "entries_load_time":
+		return "load entries"
+	case "memory_per_entry":
+		return "per entry"
+	case "translation_rate":
+		return "translations"
+	case "plug_time":
+		return "plug in"
+	case "first_packet_latency":
+		return "first packet"
 	case "startup_delay":
 		return "start-up delay"
 	case "stall_share":
