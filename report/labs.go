@@ -89,7 +89,8 @@ func labText(figures []measure.LabFigure, all, again bool) string {
 		text += " The first packet is an echo, there and back, of which the switch knows nothing yet."
 	}
 	if some("rules_memory") || some("entries_memory") {
-		text += " Memory is what the kernel of the whole machine holds more than before: beside other work it is a guess, and below 100 kbyte it says nothing."
+		text += " Memory is what the kernel says of sets (ipset), of maps and programs (ebpf) and of tables of ip_tables; of all else it is what the whole machine holds more than before:" +
+			" beside other work a guess, and below 100 kbyte it says nothing."
 	}
 	if again {
 		text += " A lab in which a program had died was built once more; that does not count among the others."
@@ -97,20 +98,11 @@ func labText(figures []measure.LabFigure, all, again bool) string {
 	return text
 }
 
-// leastMemory is the growth of the kernel's memory that says something, in bytes: see host's Kernel.Load.
-const leastMemory = 100e3
-
 // labFigure writes a figure, with its range where that is wanted and there is one.
 func labFigure(f measure.LabFigure, ranged bool) string {
-	write := func(x float64) string {
-		if strings.HasSuffix(f.Metric, "_memory") && x < leastMemory {
-			return "< " + number(leastMemory, f.Unit)
-		}
-		return number(x, f.Unit)
-	}
-	text := write(f.Value)
+	text := number(f.Value, f.Unit)
 	if ranged && f.Generations > 1 {
-		least, most := write(f.Least), write(f.Most)
+		least, most := number(f.Least, f.Unit), number(f.Most, f.Unit)
 		if number, unit, _ := strings.Cut(least, " "); strings.HasSuffix(most, " "+unit) && strings.HasSuffix(text, " "+unit) {
 			least, most = number, strings.TrimSuffix(most, " "+unit) // all of one unit, which is said once
 		}
