@@ -155,6 +155,9 @@ func (e *ears) fragment(from, to end, family string, target netip.Addr) {
 // reaches a container is in its own count of fragments to be put together (ReasmReqds, RFC 4293).
 func (e *ears) fragments(c *trial, listed func(string) bool, paired func(a, b end) bool) error {
 	for _, s := range e.stray {
+		if c.fragments == filter.ByAddress && listed(s.family) && paired(s.to, s.from) {
+			continue // it may be one of an answer: some tell, some cannot. If it were sent it could come while the next is waited for
+		}
 		before, err := reassembling(s.to, s.family)
 		if err != nil {
 			return err
@@ -163,9 +166,6 @@ func (e *ears) fragments(c *trial, listed func(string) bool, paired func(a, b en
 			return fmt.Errorf("send a fragment from %s to %s: %w", s.from.name, s.target, err)
 		}
 		may := c.fragments == filter.ByAddress && listed(s.family) && paired(s.from, s.to)
-		if c.fragments == filter.ByAddress && listed(s.family) && paired(s.to, s.from) {
-			continue // it may be one of an answer: some tell, some cannot
-		}
 		deadline := time.Now().Add(patience)
 		if !may {
 			deadline = time.Now().Add(settle / 30)
