@@ -3,11 +3,11 @@ package filtertest
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"net/netip"
 	"os"
 	"slices"
+	"syscall"
 
 	"github.com/nettoll/nettoll/filter"
 	"github.com/nettoll/nettoll/internal/linux/sock"
@@ -124,7 +124,8 @@ func (w way) try(what string, want bool, key string, made func(to net.HardwareAd
 	w.list = append(w.list, attempt{text: text, want: want, key: key, try: func() error {
 		for _, mac := range w.macs {
 			for _, frame := range made(mac) {
-				if _, err := w.sockets[w.from.name].Write(frame); err != nil && !refusedAtOnce(err) && !errors.Is(err, fs.ErrClosed) {
+				// A queue that is full drops the frame: what may pass is tried again.
+				if _, err := w.sockets[w.from.name].Write(frame); err != nil && !refusedAtOnce(err) && !errors.Is(err, syscall.ENOBUFS) {
 					return err
 				}
 			}
