@@ -41,12 +41,15 @@ func outcomes(r io.Reader, where string) ([]outcome, error) {
 		case len(names) >= 2:
 			o.part = names[len(names)-2]
 		}
-		if o.part != "" {
+		if o.part != "" && !strings.HasPrefix(o.part, own) {
 			list = append(list, o)
 		}
 	}
 	return list, in.Err()
 }
+
+// own begins the names of the filter that filtertest tries itself with, which is no part.
+const own = "script("
 
 // column is a column of a table: the checks that must all have passed for its mark.
 type column struct {
@@ -110,8 +113,13 @@ func partsDocument(all []outcome) (string, error) {
 	var b strings.Builder
 	b.WriteString(`# Parts and what is shown of them
 
-Written by ` + "`make parts`" + ` from what the conformance suites said: every network and every filter runs the same one (network/networktest, filter/filtertest), with real packets
-of both families between namespaces. ✓ it holds; – it does not apply, or this kernel cannot.
+What nettoll's networks and filters were seen to do. Every network runs one and the same suite of checks (network/networktest), and so does every filter (filter/filtertest), with real packets
+of both families between network namespaces. ` + "`make parts`" + ` runs them and writes this page. A row is a part with the parameters that it was tried with; all others have their defaults.
+
+- ✓ everything that the column stands for held, of both families; – it means nothing for this part, or this kernel lacks what it needs. What failed would be ✗.
+- *Tampering noticed*: what the part has put into the kernel was taken away or changed behind nettoll's back, in several ways, and its verification said so each time.
+- *Removed without a trace*: afterwards the namespaces were as before, and removing it again did no harm.
+- *Kernel*: the one that it was tried on. *Guest* is Debian's in a virtual machine, above all for what the other one lacks.
 
 `)
 	table := func(head []string, columns []column, of func(outcome) ([]string, bool)) {
@@ -148,19 +156,32 @@ of both families between namespaces. ✓ it holds; – it does not apply, or thi
 			}
 		}
 	}
-	b.WriteString("## Networks\n\nA pair exchanges echoes, datagrams of 28 bytes, of the full MTU and of 65,507 bytes, and a stream.\n\n")
+	b.WriteString("## Networks\n\nPairs of containers, one and three of them, on one host and across two, exchange echoes, datagrams of 28 bytes, of the full MTU and of 65,507 bytes, and a stream.\n\n")
 	table([]string{"network", "family"}, networkColumns(), func(o outcome) ([]string, bool) {
 		return []string{"`" + o.part + "`"}, o.on == "" && slices.ContainsFunc(networkColumns(), func(c column) bool { return slices.Contains(c.checks, o.check) }) && !strings.Contains(o.check, "ipv")
 	})
 	b.WriteString(`
 ## Filters
 
-The allowed pair passes echoes, datagrams of 28 bytes, of the full MTU and of 65,507 bytes, and a stream, in its direction; every other container, port, protocol and direction is refused, and
-fragments without the first of their packet are treated as the filter says. With one family listed the other is refused.
+A filter is told which pairs may talk, and stands in a lab of the network beside it, on one host if nothing else is said (a column names the network with its parameters).
+
+- *Allowed passes, all else is refused*: the allowed pair passes echoes, datagrams of 28 bytes, of the full MTU and of 65,507 bytes, and a stream, in its direction; every other container, port,
+  protocol and direction is refused, and fragments without the first of their packet are treated as the filter says ([filters.md](filters.md)).
+- *A family that is not listed is refused*: with pairs of IPv4 alone nothing passes by IPv6.
+- *Changed while flows go on*: a rule is added to those that stand and taken away again; flows that were allowed before go on, and what the rule allowed passes as long as it stands.
 
 `)
 	table([]string{"filter", "on network", "family"}, filterColumns(), func(o outcome) ([]string, bool) {
-		return []string{"`" + o.part + "`", "`" + strings.TrimSuffix(o.on, ",hosts=1") + "`"}, o.on != ""
+		return []string{"`" + o.part + "`", place(o.on)}, o.on != ""
 	})
 	return b.String(), nil
+}
+
+// place writes the network that a filter was tried on, "routed,hosts=2", for readers.
+func place(on string) string {
+	network, hosts, _ := strings.Cut(on, ",hosts=")
+	if network = "`" + network + "`"; hosts == "1" {
+		return network
+	}
+	return network + ", " + hosts + " hosts"
 }
