@@ -116,7 +116,7 @@ func partsDocument(all []outcome) (string, error) {
 What nettoll's networks and filters were seen to do. Every network runs one and the same suite of checks (network/networktest), and so does every filter (filter/filtertest), with real packets
 of both families between network namespaces. ` + "`make parts`" + ` runs them and writes this page. A row is a part with the parameters that it was tried with; all others have their defaults.
 
-- ✓ everything that the column stands for held, of both families; – it means nothing for this part, or this kernel lacks what it needs. What failed would be ✗.
+- ✓ everything that the column stands for held, of both families; – it means nothing for this part, or this kernel lacks what it needs. The page is not written of checks that fail.
 - *Tampering noticed*: what the part has put into the kernel was taken away or changed behind nettoll's back, in several ways, and its verification said so each time.
 - *Removed without a trace*: afterwards the namespaces were as before, and removing it again did no harm.
 - *Kernel*: the one that it was tried on. *Guest* is Debian's in a virtual machine, above all for what the other one lacks.
