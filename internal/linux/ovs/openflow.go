@@ -17,6 +17,10 @@ const (
 
 	typeHello            = 0
 	typeError            = 1
+	typeEcho             = 2
+	typePacketIn         = 10
+	typeFlowRemoved      = 11
+	typePortStatus       = 12
 	typeFlowMod          = 14
 	typeMultipartRequest = 18
 	typeMultipartReply   = 19
@@ -67,12 +71,14 @@ func Connect(socket string) (*Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to a bridge: %w", err)
 	}
-	c := &Conn{conn: conn, r: bufio.NewReaderSize(conn, 1<<16)}
+	c := newConn(conn)
 	if err := c.hello(); err != nil {
 		return nil, errors.Join(fmt.Errorf("connect to a bridge: %w", err), conn.Close())
 	}
 	return c, nil
 }
+
+func newConn(conn net.Conn) *Conn { return &Conn{conn: conn, r: bufio.NewReaderSize(conn, 1<<16)} }
 
 // Close ends the connection.
 func (c *Conn) Close() { _ = c.conn.Close() }
@@ -106,20 +112,28 @@ func (c *Conn) message(kind byte, body []byte) []byte {
 	return append(b, body...)
 }
 
+// read returns the next message that answers something. A bridge says by itself what happens to its ports, and asks whether we are there (sections 6.1.2 and 6.1.3), which what
+// we ask for shows as well.
 func (c *Conn) read() (kind byte, body []byte, err error) {
-	var header [headerLen]byte
-	if _, err := io.ReadFull(c.r, header[:]); err != nil {
-		return 0, nil, err
+	for {
+		var header [headerLen]byte
+		if _, err := io.ReadFull(c.r, header[:]); err != nil {
+			return 0, nil, err
+		}
+		n := int(binary.BigEndian.Uint16(header[2:]))
+		if n < headerLen {
+			return 0, nil, fmt.Errorf("a message of %d bytes", n)
+		}
+		body = make([]byte, n-headerLen)
+		if _, err := io.ReadFull(c.r, body); err != nil {
+			return 0, nil, err
+		}
+		switch header[1] {
+		case typeEcho, typePacketIn, typeFlowRemoved, typePortStatus:
+		default:
+			return header[1], body, nil
+		}
 	}
-	n := int(binary.BigEndian.Uint16(header[2:]))
-	if n < headerLen {
-		return 0, nil, fmt.Errorf("a message of %d bytes", n)
-	}
-	body = make([]byte, n-headerLen)
-	if _, err := io.ReadFull(c.r, body); err != nil {
-		return 0, nil, err
-	}
-	return header[1], body, nil
 }
 
 // refused is the error that a message says, which is not the one that was waited for.
