@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -20,7 +21,12 @@ func TestInterrupt(t *testing.T) {
 		when     func(*session)
 		measured bool // at least a block by then
 	}{
-		{"at the start", nil, func(*session) { time.Sleep(30 * time.Millisecond) }, false},
+		{"at the start", nil, func(s *session) {
+			s.until("a run directory", func() bool {
+				_, err := os.Stat(s.dir)
+				return err == nil
+			})
+		}, false},
 		{"while building", nil, func(s *session) {
 			s.until("a host", func() bool { return len(s.members()) > 3 })
 		}, false},

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -163,7 +164,13 @@ func TestStrangeServers(t *testing.T) {
 // The embedded server answers whoever asks, for as long as its trial lasts, whether it takes its leave or not: Go's own client, and one that asks many times
 // without waiting.
 func TestGoClient(t *testing.T) {
-	const lasts = 500 * time.Millisecond
+	const lasts = time.Second
+	// As in a worker: nothing of the runtime may wait for the loop, and everybody else for that.
+	before, collect := runtime.GOMAXPROCS(2+2), debug.SetGCPercent(-1)
+	t.Cleanup(func() {
+		runtime.GOMAXPROCS(before)
+		debug.SetGCPercent(collect)
+	})
 	e, at := openSink(t, map[string]string{"payload": "100KiB"}, netip.MustParseAddr("127.0.0.1"), "")
 	done := make(chan time.Duration)
 	e.Prepare(1)
@@ -173,7 +180,7 @@ func TestGoClient(t *testing.T) {
 		e.Run(1, traffic.Window{Open: now, Start: now, Close: now + int64(lasts)})
 		done <- time.Duration(clock.Now() - now)
 	}()
-	client := http.Client{Transport: &http.Transport{}}
+	client := http.Client{Transport: &http.Transport{}, Timeout: 5 * lasts} // after its trial the server answers nobody
 	for range 10 {
 		if got := fetch(t, &client, http.MethodGet, at, pagePath); !bytes.Equal(got, traffic.Payload(100<<10)) {
 			t.Errorf("a page of %d bytes, which is not the one", len(got))
@@ -196,6 +203,7 @@ func TestGoClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(5 * lasts)) // it is a TCP connection
 	const times = 20
 	last := fmt.Sprintf("HEAD %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", pagePath, at)
 	if _, err := io.WriteString(c, strings.Repeat(string(ask("HEAD", pagePath, at, false)), times-1)+last); err != nil {
@@ -210,6 +218,7 @@ func TestGoClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer bad.Close()
+	_ = bad.SetDeadline(time.Now().Add(5 * lasts))
 	if _, err := io.WriteString(bad, "EHLO\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
