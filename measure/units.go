@@ -117,6 +117,7 @@ func Metrics() []Metric {
 		Metric{"cpu_busy", UnitCores, LowerBetter, KindCPU, 0},
 		Metric{"cpu_source", UnitCores, LowerBetter, KindCPU, 0}, // of cpu_busy: the sources' threads
 		Metric{"cpu_sink", UnitCores, LowerBetter, KindCPU, 0},
+		Metric{"cpu_programs", UnitCores, LowerBetter, KindCPU, 0},   // of cpu_busy: programs of the hosts that carry packets, such as a switch in user space
 		Metric{"cpu_user", UnitCores, Neither, KindCount, 0},         // of cpu_busy: outside the kernel, which is the generator's own work; may be 0
 		Metric{"cpu_system", UnitCores, LowerBetter, KindCount, 0},   // of cpu_busy: in the kernel, for sources and sinks; what cpu_user leaves, and as noisy: means
 		Metric{"cpu_softirqd", UnitCores, LowerBetter, KindCount, 0}, // nearly always 0: compared by difference; // ksoftirqd of the CPUs that sources and sinks run on

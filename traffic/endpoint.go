@@ -27,6 +27,7 @@ type Sample struct {
 	Total     int64        `json:"total"`               // packets or requests of the whole trial, warm-up included
 	Bytes     int64        `json:"bytes,omitempty"`     // payload of the whole trial; of flows (traffic/flows), of what was received inside the window
 	CPU       int64        `json:"cpu"`                 // ns of run time of the thread from opening to leaving
+	Beside    int64        `json:"beside,omitempty"`    // of CPU, ns of the programs that carry this thread's packets besides the kernel: a switch in user space
 	User      int64        `json:"user,omitempty"`      // of CPU, ns outside the kernel, which counts them in ticks: right on average only
 	Delayed   int64        `json:"delayed,omitempty"`   // ns in which the thread was ready to run and had no CPU; tcp-stream only
 	Awaited   int64        `json:"awaited,omitempty"`   // of the messages received, those that there was nothing to receive before
@@ -134,7 +135,9 @@ func (t *Thread) drive(e Endpoint, trial uint64, w Window) {
 	}
 	before := t.Beside()
 	Drive(e, trial, w)
-	e.Sample().CPU += int64(t.Beside() - before)
+	s := e.Sample()
+	s.Beside = int64(t.Beside() - before)
+	s.CPU += s.Beside
 }
 
 // Drive lets an endpoint run its trial, and notes what that took of the calling thread, which is locked.

@@ -128,7 +128,7 @@ func (t Trial) PutDialogue(r *Result, rate float64, bytes int) {
 		r.Metrics["errors"] = float64(failed) / float64(received+failed)
 	}
 	if user, said := r.Metrics["cpu_user"]; said { // that is counted in ticks: in a short trial it can be more than there was
-		r.Metrics["cpu_system"] = max(0, r.Metrics["cpu_busy"]-user-r.Metrics["cpu_softirqd"])
+		r.Metrics["cpu_system"] = max(0, r.Metrics["cpu_busy"]-user-r.Metrics["cpu_softirqd"]-r.Metrics["cpu_programs"])
 	}
 }
 

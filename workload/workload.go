@@ -170,7 +170,7 @@ func told(side, other []traffic.Sample) []traffic.Sample {
 			continue
 		}
 		own, said := side[i], *other[i].Foreign.Peer
-		said.CPU, said.User, said.Span, said.Failure, said.Doubt, said.Foreign = own.CPU, own.User, own.Span, own.Failure, own.Doubt, own.Foreign
+		said.CPU, said.Beside, said.User, said.Span, said.Failure, said.Doubt, said.Foreign = own.CPU, own.Beside, own.User, own.Span, own.Failure, own.Doubt, own.Foreign
 		side = slices.Clone(side)
 		side[i] = said
 	}
@@ -246,7 +246,7 @@ func (t Trial) PutDurations(metrics map[string]float64) {
 
 // CPUMetrics are what [Trial.PutCPU] writes.
 func CPUMetrics() []string {
-	return []string{"cpu_source", "cpu_sink", "cpu_user", "cpu_softirqd", "cpu_busy"}
+	return []string{"cpu_source", "cpu_sink", "cpu_programs", "cpu_user", "cpu_softirqd", "cpu_busy"}
 }
 
 // DurationMetrics are what [Trial.PutDurations] writes of some quantities.
@@ -258,15 +258,16 @@ func DurationMetrics(of ...traffic.Quantity) []string {
 	return names
 }
 
-// PutCPU writes the run times of all threads of a trial, ksoftirqd's included, as cores kept busy, and returns them in seconds.
+// PutCPU writes the run times of all threads of a trial, ksoftirqd's and those of programs that carry its packets included, as cores kept busy, and returns them in seconds.
 func (t Trial) PutCPU(metrics map[string]float64) (seconds float64) {
-	busy, user := 0.0, 0.0
+	busy, user, programs := 0.0, 0.0, 0.0
 	for name, side := range map[string][]traffic.Sample{"cpu_source": t.Sources, "cpu_sink": t.Sinks} {
 		cores := 0.0
 		for _, s := range side {
 			seconds += float64(s.CPU) / 1e9
 			if s.Span > 0 {
-				cores += float64(s.CPU) / float64(s.Span)
+				cores += float64(s.CPU-s.Beside) / float64(s.Span)
+				programs += float64(s.Beside) / float64(s.Span)
 				user += float64(s.User) / float64(s.Span)
 			}
 		}
@@ -276,7 +277,10 @@ func (t Trial) PutCPU(metrics map[string]float64) (seconds float64) {
 	seconds += t.Softirqd.Seconds()
 	metrics["cpu_user"] = user
 	metrics["cpu_softirqd"] = t.Softirqd.Seconds() / t.Length.Seconds()
-	metrics["cpu_busy"] = busy + metrics["cpu_softirqd"]
+	if programs > 0 { // only few networks have any
+		metrics["cpu_programs"] = programs
+	}
+	metrics["cpu_busy"] = busy + programs + metrics["cpu_softirqd"]
 	return seconds
 }
 

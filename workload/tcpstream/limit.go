@@ -68,7 +68,7 @@ func roles(t workload.Trial) (writers, readers []traffic.Sample) {
 func awake(side []traffic.Sample) float64 {
 	var ran, span float64
 	for _, s := range side {
-		ran += float64(s.CPU + s.Delayed)
+		ran += float64(s.CPU - s.Beside + s.Delayed)
 		span += float64(s.Span)
 	}
 	if span == 0 {

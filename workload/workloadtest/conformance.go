@@ -179,7 +179,7 @@ func noAllocation(t *testing.T, load workload.Workload, given map[string]string)
 	// What the controller's side of a block allocates is the same for one long trial and for a short one; thousands of
 	// packets are not.
 	var n uint64
-	for range 5 { // what a trial allocates it allocates in each; on a busy machine some connect anew
+	for range 20 { // what a trial allocates it allocates in each; on a busy machine some connect anew
 		if n = grow(3) / 3; n <= 40 {
 			return
 		}
@@ -206,7 +206,7 @@ func silentPeer(t *testing.T, load workload.Workload, given map[string]string) {
 		if err != nil || !timing.Done {
 			t.Fatalf("silent %s: %v, %+v", side, err, timing)
 		}
-		if took := time.Since(start); took > r.Length+10*traffic.DrainLimit {
+		if took := time.Since(start); took > r.Length+25*traffic.DrainLimit {
 			t.Errorf("silent %s: the trial took %v", side, took)
 		}
 		quiet = false
