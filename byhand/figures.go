@@ -56,7 +56,7 @@ func (s *source) note(t workload.Trial) Interval {
 	}
 	in.Failure = t.Failure()
 	// Of a stream that fails its own words say more.
-	in.silent = in.sent > 0 && arrived == 0 && in.bytes == 0 && !recorded && (in.Failure == "" || !s.stream())
+	in.silent = in.total > 0 && arrived == 0 && in.bytes == 0 && !recorded && (in.Failure == "" || !s.stream())
 	if in.Failure != "" {
 		return in
 	}

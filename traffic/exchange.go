@@ -74,6 +74,7 @@ type Exchange struct {
 	trial   uint64
 	window  Window
 	refused sock.Errno // why a request was not sent, or did not arrive, the last time
+	heard   bool       // an answer came, inside the window or before it
 	ended   bool       // the end marker has been answered
 	apart   uint64     // requests below this number are not among the others
 	wrong   bool       // the last answer says that something failed
@@ -141,7 +142,7 @@ func (e *Exchange) Prepare(trial uint64) {
 		e.flow = (e.flow + 1) % len(e.Flows)
 	}
 	e.trials++
-	e.trial, e.ended, e.flying, e.oldest, e.refused = trial, e.Unmarked, 0, 0, 0
+	e.trial, e.ended, e.heard, e.flying, e.oldest, e.refused = trial, e.Unmarked, false, 0, 0, 0
 	e.base = e.trials << 40
 	if e.Stamped {
 		e.offset, e.stamped.seq = sock.RealtimeOffset(), NoStamps
@@ -161,7 +162,7 @@ func (e *Exchange) Collect() {
 		return
 	case e.Sample.Errors > 0:
 		e.Sample.Failure = "all answers say that something failed, or not what they should"
-	case e.Sample.Sent == 0 && e.refused == 0:
+	case e.Sample.Sent == 0 && (e.heard || e.Sample.Total == 0):
 		e.Sample.Failure = "no request was sent inside the window"
 	default:
 		e.Sample.Failure = "no answer came"
@@ -253,6 +254,7 @@ func (e *Exchange) trip(seq uint64, sent int64) (int64, bool) {
 		n, errno := e.receive(flags)
 		if errno == 0 {
 			if e.answers(n, seq) {
+				e.heard = true
 				return clock.Now(), true
 			}
 			e.Sample.Late++

@@ -149,7 +149,7 @@ func (e *Exchange) take(n int) int64 {
 		e.Sample.Late++
 		return now
 	}
-	r.mark = 0
+	r.mark, e.heard = 0, true
 	e.flying--
 	if seq < e.apart {
 		e.Sample.First = now - r.due

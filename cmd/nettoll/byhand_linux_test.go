@@ -215,7 +215,7 @@ func TestByHandBlackHoles(t *testing.T) {
 			sink := far.sink("nettoll sink")
 			far.drop(c.protocol, c.above)
 			start := time.Now()
-			o := near.run("nettoll source " + c.load + " 10.9.0.2 --time 5s --interval 500ms")
+			o := near.run("nettoll source " + c.load + " 10.9.0.2 --time 5s --interval 200ms")
 			if o.status != 1 || !strings.Contains(o.stderr, c.want) || strings.Count(o.stderr, "\n") != 1 {
 				t.Errorf("%+v, want status 1 and an error that says %q; the sink said:\n%s", o, c.want, &sink.stderr)
 			}
