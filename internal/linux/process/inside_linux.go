@@ -68,12 +68,26 @@ func (n *Namespaces) all() []namespace {
 // with terminal its standard input is one, and it leads a session to which that belongs. It ends with the PID namespace.
 func RunInside(cmd *exec.Cmd, n *Namespaces, terminal bool, started func(*os.Process)) error {
 	done := make(chan error)
-	go func() {
-		// A thread that has left the mounts of the others cannot come back to share them (setns(2)). It stays locked and ends with this goroutine.
-		runtime.LockOSThread()
-		done <- runInside(cmd, n, terminal, started)
-	}()
+	go onThread(func() { done <- runInside(cmd, n, terminal, started) })
 	return <-done
+}
+
+// onThread calls f on a thread that ends with the calling goroutine: one that has left the mounts of the others cannot come back to share them (setns(2)). The first thread of a
+// process never ends, and what is in /proc/self is that thread's: on it, f is called by another goroutine, which cannot be there while this one is.
+func onThread(f func()) {
+	runtime.LockOSThread()
+	if unix.Gettid() != unix.Getpid() {
+		f()
+		return
+	}
+	defer runtime.UnlockOSThread()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread()
+		f()
+	}()
+	<-done
 }
 
 func runInside(cmd *exec.Cmd, n *Namespaces, terminal bool, started func(*os.Process)) error {
