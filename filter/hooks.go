@@ -114,20 +114,29 @@ func (h Hooked) Traits(fillers string) string {
 
 // Verify calls compare in every place, inside its namespace, and makes what it adds a [host.DriftError] of the step.
 func (h Hooked) Verify(k *host.Kernel, step string, compare func(p Place, add func(what, want, got string)) error) error {
-	drift := &host.DriftError{Step: step}
-	for _, p := range h.Places() {
-		add := func(what, want, got string) {
+	return Verify(k, step, h.Places(), func(p Place) string { return p.NS }, func(p Place, add func(what, want, got string)) error {
+		return compare(p, func(what, want, got string) {
 			if p.V6 {
 				what += " of IPv6"
 			}
 			if p.NS != "" {
 				what += " in " + p.NS
 			}
-			drift.Drifts = append(drift.Drifts, host.Drift{What: what, Want: want, Got: got})
-		}
-		err := k.Do(p.NS, func() error { return compare(p, add) })
+			add(what, want, got)
+		})
+	})
+}
+
+// Verify calls compare for each of some places, inside the namespace that it is in, and makes what it adds a [host.DriftError] of the step. A namespace that is gone is one.
+func Verify[P any](k *host.Kernel, step string, places []P, in func(P) string, compare func(p P, add func(what, want, got string)) error) error {
+	drift := &host.DriftError{Step: step}
+	add := func(what, want, got string) {
+		drift.Drifts = append(drift.Drifts, host.Drift{What: what, Want: want, Got: got})
+	}
+	for _, p := range places {
+		err := k.Do(in(p), func() error { return compare(p, add) })
 		if errors.Is(err, fs.ErrNotExist) {
-			drift.Drifts = append(drift.Drifts, host.Drift{What: "namespace " + p.NS, Want: "present", Got: "absent"})
+			add("namespace "+in(p), "present", "absent")
 		} else if err != nil {
 			return err
 		}

@@ -229,27 +229,10 @@ func (v *view) summary() []string {
 	var list []string
 	for _, who := range names {
 		t := all[who]
-		var said []string
-		for _, w := range []struct {
-			verdict measure.Verdict
-			text    string
-		}{
-			{measure.Slower, "slower in %d"},
-			{measure.Faster, "faster in %d"},
-			{measure.Higher, "higher in %d"},
-			{measure.Lower, "lower in %d"},
-			{measure.NoDifference, "no difference above the floor in %d"},
-			{measure.NotPrecise, "not precise enough in %d"},
-			{measure.HasFailed, "failed in %d"},
-		} {
-			if n := t.verdicts[w.verdict]; n > 0 {
-				said = append(said, fmt.Sprintf(w.text, n))
-			}
-		}
 		if n := len(t.stacks); n > 1 {
 			who += fmt.Sprintf(" (%d variants)", n)
 		}
-		text := fmt.Sprintf("%s: %s of %s", who, strings.Join(said, ", "), count(t.n, "comparison", "comparisons"))
+		text := fmt.Sprintf("%s: %s of %s", who, outcomes(t.verdicts), count(t.n, "comparison", "comparisons"))
 		var ranges []string
 		for _, m := range t.order {
 			from, _ := change(t.lo[m])

@@ -50,24 +50,18 @@ func headline(n int, verdicts map[measure.Verdict]int) string {
 		}
 		return fmt.Sprintf("No difference above the floor between OLD and NEW, in any of %d comparisons.", n)
 	}
+	return fmt.Sprintf("NEW against OLD: %s of %s.", outcomes(verdicts), count(n, "comparison", "comparisons"))
+}
+
+// outcomes says how many comparisons came out how: "slower in 3, not precise enough in 1".
+func outcomes(verdicts map[measure.Verdict]int) string {
 	var said []string
-	for _, x := range []struct {
-		verdict measure.Verdict
-		word    string
-	}{
-		{measure.Slower, "slower"},
-		{measure.Faster, "faster"},
-		{measure.Higher, "higher"},
-		{measure.Lower, "lower"},
-		{measure.NoDifference, string(measure.NoDifference)},
-		{measure.NotPrecise, string(measure.NotPrecise)},
-		{measure.HasFailed, string(measure.HasFailed)},
-	} {
-		if k := verdicts[x.verdict]; k > 0 {
-			said = append(said, fmt.Sprintf("%s in %d", x.word, k))
+	for _, v := range []measure.Verdict{measure.Slower, measure.Faster, measure.Higher, measure.Lower, measure.NoDifference, measure.NotPrecise, measure.HasFailed} {
+		if n := verdicts[v]; n > 0 {
+			said = append(said, fmt.Sprintf("%s in %d", v, n))
 		}
 	}
-	return fmt.Sprintf("NEW against OLD: %s of %s.", strings.Join(said, ", "), count(n, "comparison", "comparisons"))
+	return strings.Join(said, ", ")
 }
 
 // sentence says what has become of a cell in its primary metric, and no more than its verdict does.

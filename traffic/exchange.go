@@ -12,7 +12,7 @@ const (
 
 	// and before that one that is not there so many ns after its request: as long as TCP waits at least (TCP_RTO_MIN, include/net/tcp.h). Where hundreds of threads share a CPU
 	// many an answer takes longer than a drain.
-	patience = 200_000_000
+	answerLimit = 200_000_000
 
 	// looksPerClock is how many times a spinning loop asks the socket before it asks the clock.
 	looksPerClock = 64
@@ -240,7 +240,7 @@ func (e *Exchange) single() {
 //go:nosplit
 func (e *Exchange) trip(seq uint64, sent int64) (int64, bool) {
 	e.turn()
-	giveUp := min(sent+patience, e.window.Close+limit)
+	giveUp := min(sent+answerLimit, e.window.Close+limit)
 	for !e.send(seq, 0, len(e.Out)) { // nobody asks for its time
 		if now := clock.Now(); now > giveUp {
 			return now, false

@@ -121,7 +121,7 @@ func TestExchangeCounts(t *testing.T) {
 			runtime.LockOSThread()
 			length := int64(60e6)
 			if e.Schedule == nil { // it waits for the one that is lost
-				length += patience
+				length += answerLimit
 			}
 			open := clock.Now()
 			e.Run(Window{Open: open, Start: open, Close: open + length})
@@ -171,7 +171,7 @@ func TestExchangeDue(t *testing.T) {
 	})
 	runtime.LockOSThread()
 	open := clock.Now() - 20e6 // 20 ms ago: so many requests are behind
-	e.Run(Window{Open: open, Start: open, Close: open + patience + 60e6})
+	e.Run(Window{Open: open, Start: open, Close: open + 60e6})
 	runtime.UnlockOSThread()
 	stop()
 	if b := e.Sample.Backlog; b < 19 {

@@ -27,7 +27,7 @@ func (e *Exchange) flight() {
 		}
 		if idle || looks%looksPerClock == 0 {
 			now = clock.Now()
-			e.expire(seq, now-patience)
+			e.expire(seq, now-answerLimit)
 		}
 	}
 }

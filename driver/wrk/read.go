@@ -47,13 +47,13 @@ func parse(text string) (said, error) {
 	if s.rate, err = strconv.ParseFloat(rate[1], 64); err != nil {
 		return s, fmt.Errorf("said a rate that is no number: %w", err)
 	}
-	if s.answered, err = metric(text, `(?m)^    Req/Sec +([0-9]{1,9}\.[0-9]{2})([kMGTP]?) `, "rate of 100 ms"); err != nil {
+	if s.answered, err = number(text, `(?m)^    Req/Sec +([0-9]{1,9}\.[0-9]{2})([kMGTP]?) `, "rate of 100 ms", metrics()); err != nil {
 		return s, err
 	}
-	if s.mean, err = duration(text, `(?m)^    Latency +([0-9]{1,9}\.[0-9]{2})(us|ms|s|m|h) `, "mean latency"); err != nil {
+	if s.mean, err = number(text, `(?m)^    Latency +([0-9]{1,9}\.[0-9]{2})(us|ms|s|m|h) `, "mean latency", durations()); err != nil {
 		return s, err
 	}
-	if s.median, err = duration(text, `(?m)^     50% +([0-9]{1,9}\.[0-9]{2})(us|ms|s|m|h)$`, "median latency"); err != nil {
+	if s.median, err = number(text, `(?m)^     50% +([0-9]{1,9}\.[0-9]{2})(us|ms|s|m|h)$`, "median latency", durations()); err != nil {
 		return s, err
 	}
 	if m := regexp.MustCompile(`(?m)^  Socket errors: (connect [0-9]{1,10}, read [0-9]{1,10}, write [0-9]{1,10}), timeout ([0-9]{1,10})$`).FindStringSubmatch(text); m != nil {
@@ -92,8 +92,8 @@ func count(text, pattern, what string) (int64, error) {
 	return strconv.ParseInt(m[1], 10, 64)
 }
 
-// duration reads a time in ns.
-func duration(text, pattern, what string) (float64, error) {
+// number reads one with a unit behind it.
+func number(text, pattern, what string, units map[string]float64) (float64, error) {
 	m, err := find(text, pattern, what)
 	if err != nil {
 		return 0, err
@@ -102,20 +102,16 @@ func duration(text, pattern, what string) (float64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("said a %s that is no number: %w", what, err)
 	}
-	return v * map[string]float64{"us": 1e3, "ms": 1e6, "s": 1e9, "m": 60e9, "h": 3600e9}[m[2]], nil
+	return v * units[m[2]], nil
 }
 
-// metric reads a number as format_metric prints it.
-func metric(text, pattern, what string) (float64, error) {
-	m, err := find(text, pattern, what)
-	if err != nil {
-		return 0, err
-	}
-	v, err := strconv.ParseFloat(m[1], 64)
-	if err != nil {
-		return 0, fmt.Errorf("said a %s that is no number: %w", what, err)
-	}
-	return v * map[string]float64{"": 1, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}[m[2]], nil
+// durations are the units of format_time_us, in ns, and metrics those of format_metric.
+func durations() map[string]float64 {
+	return map[string]float64{"us": 1e3, "ms": 1e6, "s": 1e9, "m": 60e9, "h": 3600e9}
+}
+
+func metrics() map[string]float64 {
+	return map[string]float64{"": 1, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
 }
 
 // read fills the sample of a source.

@@ -154,25 +154,13 @@ func (t Tables) implementation() string {
 
 // Verify reads the tables back.
 func (t Tables) Verify(k *host.Kernel) error {
-	drift := &host.DriftError{Step: t.String()}
-	for _, p := range t.Places {
-		err := k.Do(p.NS, func() error {
-			list, err := ruleset.Compare(t.table(p))
-			for _, d := range list {
-				drift.Drifts = append(drift.Drifts, host.Drift{What: d.What, Want: d.Want, Got: d.Got})
-			}
-			return err
-		})
-		if errors.Is(err, fs.ErrNotExist) {
-			drift.Drifts = append(drift.Drifts, host.Drift{What: "namespace " + p.NS, Want: "present", Got: "absent"})
-		} else if err != nil {
-			return err
+	return filter.Verify(k, t.String(), t.Places, func(p Place) string { return p.NS }, func(p Place, add func(what, want, got string)) error {
+		list, err := ruleset.Compare(t.table(p))
+		for _, d := range list {
+			add(d.What, d.Want, d.Got)
 		}
-	}
-	if len(drift.Drifts) > 0 {
-		return drift
-	}
-	return nil
+		return err
+	})
 }
 
 // Measure measures what changing a rule costs. Rules that are added are taken away by the numbers that they were given: to find those among a hundred thousand takes the kernel

@@ -34,11 +34,12 @@
 //
 // # Beside a bridge
 //
-// On one host of two virtual CPUs, Linux 6.18, 96 blocks in 17 generations on 22 November 2026 (5239686), ratios over the bridge with their 95 % intervals: datagrams of 64 bytes ×1.16
-// [1.15, 1.17] with 14 % less CPU time each; round trips of UDP and TCP the same, within a floor of 3 %; a single stream of TCP ×0.96 [0.95, 0.97]. That one surprises, as forwarding
-// takes less. Samples of the sending CPU (perf, cpu-clock, 4 s each) have the bridge's work, some 5 %, gone, and 44 % instead of 40 % in _copy_from_iter, which copies what the
-// program sends: it is the copy that takes longer. Where the receive buffer is 128 KiB or 256 KiB, or 4 MiB, the streams are the same within their floors; so the caches are suspected, and nothing
-// more is known.
+// On one host of two virtual CPUs, Linux 6.18, nothing else running, one pair, nettoll 5239686 on 22 November 2026: an experiment with networks bridge (the baseline) and ebpf, placement
+// same-host, workloads udp-rr of 28 bytes, udp-rate of 64, tcp-stream and tcp-rr, 132 s, 100 blocks in 17 generations. Ratios over the bridge with their 95 % intervals: datagrams
+// ×1.16 [1.15, 1.17] with 14 % less CPU time each; round trips of UDP and TCP no different above a floor of 3 %; a single stream of TCP ×0.96 [0.95, 0.97]. The last one surprises,
+// as forwarding takes less, and why it is so is not known. Of one run each of 4 s, "nettoll source tcp-stream(congestion=cubic)" in such a lab, samples of the sending CPU (perf, cpu-clock) had the bridge's
+// functions gone, and 44 % instead of 40 % in _copy_from_iter, which copies what the program sends. With receive buffers that were set there was no difference above floors of
+// 5 % at 256 KiB and 4 MiB, and at 128 KiB, 512 KiB and 1 MiB it was not known precisely enough.
 //
 // # Where it can be filtered
 //

@@ -201,12 +201,18 @@ func silentPeer(t *testing.T, load workload.Workload, given map[string]string) {
 				return &switchable{Endpoint: e, quiet: &quiet}
 			},
 		})
-		start := time.Now()
-		timing, err := r.Block(context.Background())
-		if err != nil || !timing.Done {
-			t.Fatalf("silent %s: %v, %+v", side, err, timing)
+		var took time.Duration
+		for range 3 { // what waits too long does so in each; a busy machine does not
+			start := time.Now()
+			timing, err := r.Block(context.Background())
+			if err != nil || !timing.Done {
+				t.Fatalf("silent %s: %v, %+v", side, err, timing)
+			}
+			if took = time.Since(start); took <= r.Length+10*traffic.DrainLimit {
+				break
+			}
 		}
-		if took := time.Since(start); took > r.Length+25*traffic.DrainLimit {
+		if took > r.Length+10*traffic.DrainLimit {
 			t.Errorf("silent %s: the trial took %v", side, took)
 		}
 		quiet = false

@@ -83,6 +83,8 @@ func TestMain(m *testing.M) {
 			fmt.Println("ready")
 			<-c
 			os.Exit(7)
+		case "first-thread":
+			fmt.Println(firstThread())
 		case "files":
 			files, err := Inherited(fileArgs(args))
 			if err != nil {

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package process
+
+func firstThread() string { return "this is not Linux" }
