@@ -23,7 +23,7 @@ TESTFLAGS ?=
 
 # Static, without a C library: the program is copied into containers and guests, and its namespaces are entered by
 # threads that no C library may have started. The tests run what ships, and the linter reads it.
-build test test-guest parts lint bench man docs: export CGO_ENABLED = 0
+build test test-without fuzz test-guest fuzz-sink parts lint bench man docs: export CGO_ENABLED = 0
 
 .PHONY: help
 help: ## list what make can do here
@@ -76,6 +76,47 @@ test: ## say what this machine lacks, then run every test
 	  alone=$$(take 'cmd|study|workload/command'); all=$$(but "$$alone"); two=$$(take 'byhand|driver|traffic|workload'); all=$$(but "$$two"); \
 	  together 4 $$all; together 2 $$two; together 1 $$alone; exit $$status
 
+# Packages with tests that start optional programs; what follows a = is which of their tests, as of go test -run.
+WITHOUT_PKG ?= . ./cli ./control ./driver/... ./filter/filtertest ./filter/ipset ./filter/iptables ./filter/ovs ./host/guest ./internal/linux/ipset ./internal/linux/iptables ./internal/linux/nft/... ./internal/linux/ovs ./network/ovs ./traffic/program \
+  ./workload/command ./workload/dns ./workload/http ./workload/kv ./workload/tbench
+
+.PHONY: test-without
+test-without: ## run tests that start programs as on a machine where none of them is installed
+	@scripts/without $(GO) test -p 2 -timeout 10m $(TESTFLAGS) $(WITHOUT_PKG)
+	@scripts/without $(GO) test -timeout 10m $(TESTFLAGS) -run 'TestScript|TestRunScript/run-(driver|http|filter|command)|Doctor|ProgramDies' ./cmd/nettoll
+
+# Runs of all workloads of the engine, with what carries packets between hosts.
+RACE_RUN := run --time 2s --trial 100ms --pairs 2 --network bridge --filter none,nftables $(foreach w,udp-rate 'mix(udp-rr(in-flight=4),tcp-stream(flows=2))' tcp-rr tcp-crr kv http dns 'burst(on=20ms,off=20ms)' quake3 under-load 'connections(connections=10)' ping,--workload $(w))
+
+# Packages whose own goroutines and connections meet, as far as CI has time for them. The rest, with byhand, is left to make race.
+RACE_PKG := ./control ./host/agent ./host/protocol ./lab
+
+.PHONY: race-short
+race-short: export CGO_ENABLED = 1
+race-short: ## run the tests of packages with many goroutines with the race detector, as CI does
+	$(GO) test -race -p 2 -timeout 15m $(TESTFLAGS) $(RACE_PKG)
+
+.PHONY: race
+race: export CGO_ENABLED = 1
+race: ## run tests and a run of nearly all workloads with the race detector (minutes)
+	$(GO) test -race -p 2 -timeout 30m ./byhand ./control ./experiment ./host/... ./internal/... ./lab ./measure ./part ./report ./suite ./traffic/...
+	dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; $(GO) build -race -o "$$dir" ./cmd/nettoll; \
+	  GORACE="log_path=$$dir/race" "$$dir/nettoll" $(RACE_RUN) -o "$$dir/run"; ! cat "$$dir"/race.* 2>/dev/null
+
+# Studies of nettoll with nettoll, whose figures only many runs give.
+.PHONY: nightly
+nightly: build race ## do what takes too long for CI: all race tests; count how often intervals hold the truth (about an hour)
+	bin/nettoll study twins
+	bin/nettoll study effect
+	bin/nettoll study compare
+
+# How long `make fuzz` runs each target: so many inputs, or a time.
+FUZZTIME ?= 1000000x
+
+.PHONY: fuzz
+fuzz: ## run every fuzz target for a million inputs (hours), or make fuzz FUZZTIME=1m PKG=./part
+	@GO=$(GO) scripts/fuzz $(FUZZTIME) $(PKG)
+
 # Packages with tests for what the kernel here may lack: network devices and datapaths that are modules. The others' tests would only repeat themselves there. What follows a
 # package's = is which of its tests, as of go test -run.
 GUEST_PKG ?= ./host/guest ./internal/linux/link ./network/ipvlan ./network/ovs ./filter/ovs ./network/ebpf=/netkit
@@ -84,12 +125,25 @@ GUEST_PKG ?= ./host/guest ./internal/linux/link ./network/ipvlan ./network/ovs .
 test-guest: ## run tests in a virtual machine with Debian's kernel for clouds: make test-guest PKG=./network/bridge TESTFLAGS='-run TestPlan'
 	@$(GO) run ./cmd/testguest $(TESTFLAGS) $(if $(filter-out file,$(origin PKG)),$(PKG),$(GUEST_PKG))
 
+# How long fuzz-sink attacks.
+FOR ?= 1h
+
+.PHONY: fuzz-sink
+fuzz-sink: build ## play sequences of messages to a running nettoll sink, from several addresses and with honest sources in between: make fuzz-sink FOR=10m
+	$(GO) test ./byhand -count=1 -timeout 0 -v -run '^TestAttack$$' -attack $(FOR) -program $(CURDIR)/bin/nettoll
+
 .PHONY: parts
 parts: ## run the conformance suites of networks and filters, here and in a guest, and write docs/parts.md (minutes)
 	@mkdir -p $(DIST)
 	@$(GO) test -count=1 -v -run '^TestConformance$$' ./network/... ./filter/... >$(DIST)/parts-here.txt || { grep -- '--- FAIL' $(DIST)/parts-here.txt; exit 1; }
 	@$(GO) run ./cmd/testguest -v -run '^TestConformance$$' ./network/ipvlan ./network/ovs ./network/ebpf ./filter/ovs >$(DIST)/parts-guest.txt
 	$(GO) run ./cmd/docs docs/parts.md "$$(uname -r | cut -d. -f1,2)=$(DIST)/parts-here.txt" "6.12 (guest)=$(DIST)/parts-guest.txt"
+
+.PHONY: attack
+attack: ## attack every stack of networks and filters, with 2 and 3 pairs, and print what got through, dist/attack.txt (most of an hour)
+	@mkdir -p $(DIST)
+	@status=0; $(GO) test -count=1 -timeout 4h -run '^TestMatrix$$' ./proof/attack -args -all -table $(abspath $(DIST))/attack.txt >$(DIST)/attack.log || status=$$?; \
+	  cat $(DIST)/attack.txt; exit $$status
 
 .PHONY: lint
 lint: ## check format, imports between packages, house rules, go.mod, and that it compiles elsewhere than on Linux

@@ -70,27 +70,34 @@ func TestNoPackageIsADrawer(t *testing.T) {
 }
 
 // A part that no one listed cannot be asked for (house rule 3): every folder under a kind is imported by the catalogue,
-// but for the kind's conformance suite.
+// but for the kind's conformance suite. A kind is a folder with a conformance suite, KIND/KINDtest, and only kinds have parts.
 func TestEveryPartIsInTheCatalogue(t *testing.T) {
 	const module = "github.com/nettoll/nettoll/"
-	kinds := []string{"encryption", "filter", "network", "runtime", "tunnel", "workload"}
-	listed := map[string]bool{}
+	suite := func(kind string) string { return kind + "/" + kind + "test" }
+	all, listed := packages(t), map[string]bool{}
 	files, err := filepath.Glob("catalogue/*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, spec := range file.Imports {
-			listed[strings.TrimPrefix(strings.Trim(spec.Path.Value, `"`), module)] = true
+			dir, ours := strings.CutPrefix(strings.Trim(spec.Path.Value, `"`), module)
+			listed[dir] = ours
+			if kind, _, below := strings.Cut(dir, "/"); ours && below && all[suite(kind)] == nil {
+				t.Errorf("%s: the catalogue lists this part of a kind without a conformance suite (%s)", dir, suite(kind))
+			}
 		}
 	}
-	for dir := range packages(t) {
+	for dir := range all {
 		kind, part, below := strings.Cut(dir, "/")
-		if below && slices.Contains(kinds, kind) && !strings.Contains(part, "/") && part != kind+"test" && !listed[dir] {
+		if below && all[suite(kind)] != nil && !strings.Contains(part, "/") && dir != suite(kind) && !listed[dir] {
 			t.Errorf("%s: the catalogue does not list this part", dir)
 		}
 	}
@@ -255,10 +262,15 @@ func tracked(t *testing.T) []string {
 	}
 	var names []string
 	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
-		if err == nil && entry.Type().IsRegular() && !strings.HasPrefix(path, "bin/") {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && (path == ".git" || path == "bin"):
+			return fs.SkipDir
+		case entry.Type().IsRegular() && path != ".git": // which it is in a work tree
 			names = append(names, path)
 		}
-		return err
+		return nil
 	})
 	if err != nil {
 		t.Fatalf("walk the tree: %v", err)

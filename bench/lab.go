@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"os"
 	"slices"
@@ -15,11 +16,11 @@ import (
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/host/local"
 	"github.com/nettoll/nettoll/internal/linux/process"
-	"github.com/nettoll/nettoll/internal/linux/shm"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/part"
-	"github.com/nettoll/nettoll/runtime"
+	"github.com/nettoll/nettoll/stack"
 	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/traffic/board"
 	"github.com/nettoll/nettoll/traffic/worker"
 	"github.com/nettoll/nettoll/workload"
 )
@@ -41,7 +42,11 @@ const (
 // plan returns what network and runtime want of the one host of a lab with so many pairs, sources first, and where the
 // containers are.
 func plan(parts catalogue.Catalogue, pairs int, seed uint64) (host.Plan, []network.Endpoint, error) {
-	net, err := parts.Parts().Network(networkName)
+	joined, err := parts.Kinds.Choose("network", networkName, nil)
+	if err != nil {
+		return host.Plan{}, nil, err
+	}
+	made, err := parts.Kinds.Complete(stack.Stack{joined})
 	if err != nil {
 		return host.Plan{}, nil, err
 	}
@@ -51,19 +56,11 @@ func plan(parts catalogue.Catalogue, pairs int, seed uint64) (host.Plan, []netwo
 			one.Containers = append(one.Containers, network.Container{Name: fmt.Sprintf("%s%d", side, pair), Index: len(one.Containers)})
 		}
 	}
-	plans, ends, err := net.Build(network.Lab{Hosts: []network.Host{one}, MTU: mtu, Seed: seed})
-	if err != nil {
+	site := &network.Site{Lab: network.Lab{Hosts: []network.Host{one}, MTU: mtu, Seed: seed}, Families: []string{"ipv4"}}
+	if err := network.Build(site, made); err != nil {
 		return host.Plan{}, nil, err
 	}
-	containers := make([]runtime.Container, len(ends[0]))
-	for i, e := range ends[0] {
-		containers[i] = runtime.Container{Name: one.Containers[i].Name, Namespace: e.Namespace}
-	}
-	steps, err := parts.Runtimes[0].Containers(containers)
-	if err != nil {
-		return host.Plan{}, nil, err
-	}
-	return host.Plan{Steps: slices.Concat(steps, plans[0].Steps)}, ends[0], nil
+	return site.Plans[0], site.Endpoints[0], nil
 }
 
 // cell is a workload to measure.
@@ -114,8 +111,7 @@ type lab struct {
 	cpus    [][]int            // likewise
 	workers []host.Worker      // likewise
 	cells   []cell
-	board   *traffic.Board
-	mem     []byte
+	turns   traffic.Turns
 	files   map[string]*os.File
 	ports   []int // blocks of ports that are not used yet
 }
@@ -164,19 +160,14 @@ func sides() []workload.Side { return []workload.Side{workload.Source, workload.
 // layOut makes the board.
 func (l *lab) layOut() error {
 	layout := traffic.Layout{Workers: 2, Pairs: 1, Cells: len(l.cells)}
-	file, err := shm.Create("nettoll-board", traffic.BoardSize(layout))
+	turns, err := board.New(layout)
 	if err != nil {
 		return err
 	}
-	l.files["board"] = file
-	if l.mem, err = shm.Map(file); err != nil {
-		return err
-	}
-	if l.board, err = traffic.NewBoard(l.mem, layout); err != nil {
-		return err
-	}
+	l.turns = turns
+	maps.Copy(l.files, turns.Files())
 	for i, c := range l.cells {
-		if err := l.board.SetCell(i, traffic.CellPlan{Workers: []int{0, 1}, Threads: 2, Warm: c.warm, Length: c.length}); err != nil {
+		if err := l.turns.SetCell(i, traffic.CellPlan{Workers: []int{0, 1}, Threads: 2, Warm: c.warm, Length: c.length}); err != nil {
 			return err
 		}
 	}
@@ -246,7 +237,7 @@ func (l *lab) facts(ctx context.Context) ([]worker.EndpointFacts, error) {
 
 // visit makes one trial of a cell and returns its metrics, and how late messages left at the 99th percentile where that was recorded.
 func (l *lab) visit(ctx context.Context, number int) (map[string]float64, error) {
-	timings, err := l.board.Run(ctx, []int{number}, func(int) int { return 1 })
+	timings, err := l.turns.Run(ctx, []int{number}, func(int) int { return 1 })
 	if err != nil {
 		return nil, err
 	}
@@ -287,8 +278,8 @@ func (l *lab) close() {
 	if l.host != nil {
 		_ = l.host.Close() // what is left is killed by the kernel with its PID namespace
 	}
-	if l.mem != nil {
-		_ = shm.Unmap(l.mem)
+	if l.turns != nil {
+		_ = l.turns.Close()
 	}
 	for _, f := range l.files {
 		_ = f.Close()

@@ -14,6 +14,7 @@ import (
 	"github.com/nettoll/nettoll/host/local"
 	"github.com/nettoll/nettoll/internal/linux/thread"
 	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/stack"
 )
 
 // The budget of a turn (design, "Turns").
@@ -25,8 +26,12 @@ const (
 
 // turns reads what the turns of an ordinary run cost from its records.
 func (b *bench) turns(ctx context.Context) (err error) {
-	e := experiment.Base()
-	e.Name, e.Baseline.Network.Name, e.Factors.Pairs = "turns", networkName, []int{1, 10, 20}
+	e := experiment.Base(b.parts.Parts())
+	joined, err := b.parts.Kinds.Choose("network", networkName, nil)
+	if err != nil {
+		return err
+	}
+	e.Name, e.Baseline.Parts, e.Factors.Pairs = "turns", stack.Stack{joined}, []int{1, 10, 20}
 	e.Factors.Placements = []experiment.Placement{experiment.SameHost}
 	e.Design.Precision = 1e-4 // nothing is ever that precise: it goes on to the end
 	e.Tune = experiment.Tune{Congestion: congestion, MTU: mtu}

@@ -3,9 +3,12 @@ package byhand
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"net"
 	"net/netip"
+	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -14,13 +17,46 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/nettoll/nettoll/catalogue"
+	"github.com/nettoll/nettoll/internal/linux/process"
 	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/workload"
 	"github.com/nettoll/nettoll/workload/workloadtest"
 )
 
-func TestMain(m *testing.M) { testnet.Main(m) }
+// This binary is a session's process, too, and a sink of its own: "sink ADDRESS MEMORY SESSIONS".
+func TestMain(m *testing.M) {
+	if len(os.Args) < 2 {
+		testnet.Main(m)
+	}
+	switch os.Args[1] {
+	case SessionCommand:
+		files, err := process.Inherited(os.Args[3:])
+		if err == nil {
+			err = ServeSession(context.Background(), loads(), files, os.Stdin, os.Stdout)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "nettoll sink-session:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	case "sink":
+		s := &Sink{Version: "v1", Sessions: 1, PerAddress: 1, Time: time.Minute, Say: func(what string) { fmt.Fprintln(os.Stderr, what) }}
+		s.Memory, _ = strconv.ParseInt(os.Args[3], 10, 64)
+		l, err := Listen(context.Background(), os.Args[2])
+		if err == nil {
+			fmt.Fprintf(os.Stderr, "nettoll sink waits at %s\n", l.Addr())
+			err = s.Serve(context.Background(), l)
+		}
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	testnet.Main(m)
+}
+
+// loads are the workloads of the catalogue, and one that has faults.
+func loads() []workload.Workload { return append(catalogue.New().Workloads, faulty{}) }
 
 // saying is what a sink has told its user.
 type saying struct {
@@ -50,8 +86,8 @@ func (s *saying) until(t *testing.T, what string) {
 	}
 }
 
-// serve starts a sink on a port of the kernel's choice and returns where it waits, what it says and what ends it.
-func serve(t *testing.T, at string) (string, *saying, func()) {
+// serve starts a sink on a port of the kernel's choice and returns where it waits, what it says and what ends it. Change, if there is any, makes it another one.
+func serve(t *testing.T, at string, change ...func(*Sink)) (string, *saying, func()) {
 	t.Helper()
 	workloadtest.Loopback(t)
 	said := &saying{}
@@ -60,7 +96,10 @@ func serve(t *testing.T, at string) (string, *saying, func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Sink{Workloads: catalogue.New().Workloads, Version: "v1", Say: said.say}
+	s := &Sink{Version: "v1", Sessions: 1, PerAddress: 1, Time: time.Minute, Memory: 2 << 30, Say: said.say}
+	for _, c := range change {
+		c(s)
+	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -77,9 +116,9 @@ func serve(t *testing.T, at string) (string, *saying, func()) {
 }
 
 // options are those of a short run of a workload.
-func options(t *testing.T, name, sink string, given map[string]string) Options {
+func options(t testing.TB, name, sink string, given map[string]string) Options {
 	t.Helper()
-	load, err := find(catalogue.New().Workloads, name)
+	load, err := find(loads(), name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +128,7 @@ func options(t *testing.T, name, sink string, given map[string]string) Options {
 	}
 	return Options{
 		Workload: load, Params: params, Network: "tcp", Sink: sink, Pairs: 1, Trials: 2, Length: 100 * time.Millisecond, Seed: 1, Version: "v1",
-		Begun: func(Session) {}, Interval: func(Interval) {},
+		Waiting: func(int) {}, Begun: func(Session) {}, Interval: func(Interval) {},
 	}
 }
 
@@ -132,8 +171,8 @@ func check(t *testing.T, r *Result) {
 			if strings.HasPrefix(name, oneWay) || name == "first_packet_latency" && r.Params["flow"] != "fresh" {
 				t.Errorf("%s = %g: both ends have clocks of their own", name, value)
 			}
-			if !known(name) || math.IsNaN(value) || math.IsInf(value, 0) {
-				t.Errorf("metric %q = %g: want one of measure's table, and a number", name, value)
+			if !declared(measure.Version2(), name) || math.IsNaN(value) || math.IsInf(value, 0) {
+				t.Errorf("metric %q = %g: want one that is declared, and a number", name, value)
 			}
 		}
 	}
@@ -179,7 +218,7 @@ func TestSum(t *testing.T) {
 		{Window: 1, sent: 100, total: 3000, Metrics: map[string]float64{"packet_rate": 50, "loss": 0.5, "retransmits": 2, "backlog": 3, "cpu_per_packet": 5e-6}, Limit: workload.BySender, Warnings: []string{"w"}},
 		{Failure: "broken"},
 	}}
-	r.sum([traffic.Quantities]*hdrhistogram.Histogram{})
+	r.sum(measure.Version2(), [traffic.Quantities]*hdrhistogram.Histogram{})
 	want := map[string]float64{"packet_rate": 475, "loss": 0.05, "retransmits": 3, "backlog": 7, "cpu_per_packet": 4e-6}
 	for name, x := range want {
 		if math.Abs(r.Metrics[name]-x) > 1e-12 {
@@ -221,11 +260,11 @@ func TestRefusals(t *testing.T) {
 	})
 	t.Run("another version there", func(t *testing.T) {
 		_, err := Source(t.Context(), options(t, "udp-rr", answering(t, hello{Nettoll: Protocol + 1, Version: "v9"}), nil))
-		says(t, err, "nettoll v9", "speaks version 2", "use the same nettoll on both sides")
+		says(t, err, "nettoll v9", fmt.Sprintf("speaks version %d", Protocol+1), "use the same nettoll on both sides")
 	})
 	t.Run("no sink", func(t *testing.T) {
 		_, err := Source(t.Context(), options(t, "udp-rr", answering(t, map[string]int{}), nil))
-		says(t, err, "is no nettoll")
+		says(t, err, "does not speak nettoll's protocol")
 	})
 	t.Run("no source", func(t *testing.T) {
 		l := dial(t, sink)
@@ -233,17 +272,6 @@ func TestRefusals(t *testing.T) {
 			t.Fatal(err)
 		}
 		said.until(t, `no message of nettoll (it begins with "GET ")`)
-	})
-	t.Run("busy", func(t *testing.T) {
-		first := dial(t, sink)
-		if err := first.say(hello{Nettoll: Protocol, Version: "v1"}); err != nil {
-			t.Fatal(err)
-		}
-		if err := first.hear(&hello{}, time.Second); err != nil {
-			t.Fatal(err)
-		}
-		_, err := Source(t.Context(), options(t, "udp-rr", sink, nil))
-		says(t, err, "busy with the source at "+unmapped(first.conn.LocalAddr()).String())
 	})
 }
 
@@ -263,7 +291,7 @@ func dial(t *testing.T, to string) line {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	return line{conn, "the sink"}
+	return line{conn: conn, peer: "the sink"}
 }
 
 // answering is the address of somebody who answers a hello.
@@ -285,7 +313,7 @@ func answering(t *testing.T, with any) string {
 			return
 		}
 		defer conn.Close()
-		far := line{conn, "the source"}
+		far := line{conn: conn, peer: "the source"}
 		if far.hear(&hello{}, time.Second) == nil {
 			_ = far.say(with)
 		}
@@ -321,10 +349,10 @@ func TestSinkTrustsNobody(t *testing.T) {
 		says(t, err, want)
 		l.close()
 	}
-	for _, r := range []request{{Do: doGo}, {Do: doCollect}, {Do: doPrepare}, {Do: doReady}, {Do: doProbe}, {Do: doOpen}, {Do: "nosuch"}, {}} {
+	for _, r := range []request{{Do: doGo}, {Do: doCollect}, {Do: doPrepare}, {Do: doReady}, {Do: doProbe}, {Do: "nosuch"}, {}} {
 		l := meet(t, sink)
 		_, err := l.ask(r, time.Second)
-		says(t, err, "makes no sense now")
+		says(t, err, "is out of order: this session takes")
 		l.close()
 	}
 	if _, err := Source(t.Context(), options(t, "udp-rr", sink, nil)); err != nil {
@@ -393,7 +421,7 @@ func FuzzFrames(f *testing.F) {
 	f.Add([]byte("GET / HTTP/1.0\r\n"))
 	f.Add([]byte("\x00\x00\x00\x53" + `{"do":"open","open":{"workload":"udp-rr","params":{"payload":"64"},"ports":[2000]}}`))
 	f.Add([]byte("\x00\x00\x00\x44" + `{"left":{"samples":[{"sent":1,"delivered":[0,1]}],"histograms":["x"]}}`))
-	loads := catalogue.New().Workloads
+	loads := loads()
 	f.Fuzz(func(t *testing.T, data []byte) {
 		for _, v := range []any{&hello{}, &request{}, &answer{}} {
 			near, far := net.Pipe()
@@ -401,7 +429,7 @@ func FuzzFrames(f *testing.F) {
 				_, _ = far.Write(data)
 				_ = far.Close()
 			}()
-			if (line{near, "the other end"}).hear(v, time.Second) != nil {
+			if (line{conn: near, peer: "the other end"}).hear(v, time.Second) != nil {
 				_ = near.Close()
 				continue
 			}

@@ -16,7 +16,7 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// Result is what a source has measured, in base units, under the names of measure's table.
+// Result is what a source has measured, in base units, under the names that its workload declares.
 type Result struct {
 	Session
 	Intervals []Interval         `json:"intervals"`
@@ -74,7 +74,7 @@ func (s *source) note(t workload.Trial) Interval {
 	if r.Window > 0 {
 		in.Window = r.Window.Seconds()
 	}
-	putDurations(in.Metrics, t.Histograms)
+	putDurations(s.known, in.Metrics, t.Histograms)
 	for q, h := range t.Histograms {
 		if h == nil {
 			continue
@@ -115,13 +115,13 @@ func metrics(load workload.Workload, t workload.Trial) (r workload.Result, err e
 }
 
 // putDurations writes mean and maximum of what was measured, and the percentiles that there are samples enough for (measure.MinSamples).
-func putDurations(metrics map[string]float64, of [traffic.Quantities]*hdrhistogram.Histogram) {
+func putDurations(known measure.Vocabulary, metrics map[string]float64, of [traffic.Quantities]*hdrhistogram.Histogram) {
 	for q, h := range of {
 		if h == nil || h.TotalCount() == 0 {
 			continue
 		}
 		put := func(what string, ns float64) {
-			if name := traffic.Quantity(q).Name() + "_" + what; known(name) {
+			if name := traffic.Quantity(q).Name() + "_" + what; declared(known, name) {
 				metrics[name] = ns / 1e9
 			}
 		}
@@ -136,12 +136,12 @@ func putDurations(metrics map[string]float64, of [traffic.Quantities]*hdrhistogr
 	}
 }
 
-func known(metric string) bool {
-	return slices.ContainsFunc(measure.Metrics(), func(m measure.Metric) bool { return m.Name == metric })
+func declared(known measure.Vocabulary, metric string) bool {
+	return slices.ContainsFunc(known.All(), func(m measure.Metric) bool { return m.Name == metric })
 }
 
 // sum makes the figures of all intervals: rates from sums, percentiles from the merged histograms.
-func (r *Result) sum(durations [traffic.Quantities]*hdrhistogram.Histogram) {
+func (r *Result) sum(known measure.Vocabulary, durations [traffic.Quantities]*hdrhistogram.Histogram) {
 	r.Metrics = map[string]float64{}
 	weights := map[string]float64{}
 	limits := map[workload.Limit]int{}
@@ -157,7 +157,7 @@ func (r *Result) sum(durations [traffic.Quantities]*hdrhistogram.Histogram) {
 				r.Metrics[name] = max(r.Metrics[name], value)
 				continue
 			}
-			w := in.weight(name)
+			w := in.weight(known, name)
 			r.Metrics[name] += w * value
 			weights[name] += w
 		}
@@ -180,7 +180,7 @@ func (r *Result) sum(durations [traffic.Quantities]*hdrhistogram.Histogram) {
 			delete(r.Metrics, name)
 		}
 	}
-	putDurations(r.Metrics, durations)
+	putDurations(known, r.Metrics, durations)
 	for _, w := range order {
 		if said[w] < len(r.Intervals) {
 			r.Warnings = append(r.Warnings, fmt.Sprintf("%s (%d of %d intervals)", w, said[w], len(r.Intervals)))
@@ -191,8 +191,8 @@ func (r *Result) sum(durations [traffic.Quantities]*hdrhistogram.Histogram) {
 }
 
 // weight is what a metric of an interval counts for in that of all: a share by what it is of, a cost by what it was paid for, anything else by time.
-func (in Interval) weight(metric string) float64 {
-	m, _ := measure.LookupMetric(metric)
+func (in Interval) weight(known measure.Vocabulary, metric string) float64 {
+	m, _ := known.Lookup(metric)
 	of := in.Window
 	switch {
 	case m.Kind == measure.KindShare && in.sent > 0:

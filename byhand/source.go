@@ -15,7 +15,9 @@ import (
 
 	"github.com/nettoll/nettoll/internal/linux/clock"
 	"github.com/nettoll/nettoll/internal/linux/sock"
+	"github.com/nettoll/nettoll/internal/linux/sysctl"
 	"github.com/nettoll/nettoll/internal/linux/thread"
+	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/proof"
 	"github.com/nettoll/nettoll/traffic"
@@ -34,9 +36,11 @@ type Options struct {
 	Seed     uint64
 	CPUs     []int  // its threads run on these in turn; nil: anywhere
 	Version  string // of this program
+	Token    string // for a sink that asks for one
 
-	Begun    func(Session)  // called before the first interval
-	Interval func(Interval) // called after each
+	Waiting  func(before int) // called while the sink serves others first, so many, each time that they are fewer, and before that
+	Begun    func(Session)    // called before the first interval
+	Interval func(Interval)   // called after each
 }
 
 // Session is what both ends have agreed on.
@@ -57,7 +61,7 @@ type Session struct {
 const (
 	connectLimit = 5 * time.Second
 
-	// Where the ports of sources are looked for: below those that the kernel gives to everybody (net.ipv4.ip_local_port_range, from 32768 on).
+	// Where the ports of sources are looked for: below those that the kernel gives to everybody where it has its default for these ([ephemeral]).
 	firstSource, lastSource = 16384, 32767
 	// mostPorts is how many ports all pairs together get at the source: a discipline that makes connections needs a new one for each, and one that
 	// follows it finds those in TIME_WAIT elsewhere.
@@ -69,7 +73,7 @@ const (
 // Source runs a workload against a sink, or without one where the kernel of the other machine answers. What was measured until an error or
 // the end of the context is in the result, which is nil where nothing was.
 func Source(ctx context.Context, o Options) (*Result, error) {
-	s := &source{o: o}
+	s := &source{o: o, known: o.Workload.Describe().Vocabulary()}
 	err := s.meet(ctx)
 	if err == nil {
 		defer context.AfterFunc(ctx, s.line.close)()
@@ -82,16 +86,17 @@ func Source(ctx context.Context, o Options) (*Result, error) {
 	if len(s.result.Intervals) == 0 {
 		return nil, err
 	}
-	s.result.sum(s.sums)
+	s.result.sum(s.known, s.sums)
 	return &s.result, err
 }
 
 type source struct {
 	o      Options
-	alone  bool           // there is no sink to talk to
-	line   line           // to the sink
-	local  netip.Addr     //
-	remote netip.AddrPort // of the sink's line, or of the machine that answers
+	known  measure.Vocabulary // of the workload
+	alone  bool               // there is no sink to talk to
+	line   line               // to the sink
+	local  netip.Addr         //
+	remote netip.AddrPort     // of the sink's line, or of the machine that answers
 	rtt    time.Duration
 	specs  []workload.Spec
 	crew   *crew
@@ -123,24 +128,51 @@ func (s *source) meet(ctx context.Context) error {
 		s.result.Session.Sink = far.Addr().String()
 		return conn.Close()
 	}
-	s.line = line{conn, "the sink at " + far.String()}
+	s.line = line{conn: conn, peer: "the sink at " + far.String()}
 	defer context.AfterFunc(ctx, s.line.close)()
 	if err := s.line.say(hello{Nettoll: Protocol, Version: s.o.Version}); err != nil {
 		return err
 	}
-	var h hello
-	switch err := s.line.hear(&h, answerLimit); {
-	case err != nil:
-		return fmt.Errorf("%w (is it nettoll sink that listens there?)", err)
-	case h.Nettoll == 0:
-		return fmt.Errorf("%s is no nettoll", s.line.peer)
-	case h.Refused != "":
-		return fmt.Errorf("%s, nettoll %.40s, refuses: %s", s.line.peer, h.Version, h.Refused)
-	case h.Nettoll != Protocol:
-		return fmt.Errorf("%s, nettoll %.40s, speaks version %d of nettoll's protocol, and this source, nettoll %s, version %d: use the same nettoll on both sides", s.line.peer, h.Version, h.Nettoll, s.o.Version, Protocol)
+	for waiting := 0; ; {
+		h, err := s.welcome()
+		switch {
+		case err != nil:
+			return err
+		case h.Nonce != nil:
+			if s.o.Token == "" {
+				return fmt.Errorf("%s asks for a token (hint: --token, with the one that it was started with)", s.line.peer)
+			}
+			err = s.line.say(hello{Nettoll: Protocol, Version: s.o.Version, Proof: prove(s.o.Token, h.Nonce)})
+		case h.Place > 0:
+			if h.Place != waiting {
+				waiting = h.Place
+				s.o.Waiting(waiting)
+			}
+			err = s.line.say(hello{Nettoll: Protocol, Version: s.o.Version}) // it is still there
+		default:
+			s.result.Versions["sink"] = h.Version
+			return s.echo()
+		}
+		if err != nil {
+			return err
+		}
 	}
-	s.result.Versions["sink"] = h.Version
-	return s.echo()
+}
+
+// welcome hears a hello of the sink, and returns why it will not serve.
+func (s *source) welcome() (hello, error) {
+	var h hello
+	switch err := s.line.hear(&h, welcomeLimit); {
+	case err != nil:
+		return h, fmt.Errorf("%w (is it nettoll sink that listens there?)", err)
+	case h.Nettoll == 0:
+		return h, fmt.Errorf("%s does not speak nettoll's protocol", s.line.peer)
+	case h.Refused != "":
+		return h, fmt.Errorf("%s, nettoll %.40s, refuses: %s", s.line.peer, h.Version, h.Refused)
+	case h.Nettoll != Protocol:
+		return h, fmt.Errorf("%s, nettoll %.40s, speaks version %d of nettoll's protocol, and this source, nettoll %s, version %d: %w", s.line.peer, h.Version, h.Nettoll, s.o.Version, Protocol, errVersion)
+	}
+	return h, nil
 }
 
 // refusal says why there is no connection.
@@ -256,11 +288,27 @@ func (s *source) dismiss() {
 	}
 }
 
+// ephemeral is the kernel's default for the ports that it gives to sockets that bind to none (inet_init_net of net/ipv4/af_inet.c).
+const ephemeral = "32768 60999"
+
+// sourceRange returns the first and the last port that sources may have. Whoever has changed the kernel's range has a reason: in a container of a lab, a
+// filter lets no others pass.
+func sourceRange() (first, last int) {
+	set, err := sysctl.Read("net.ipv4.ip_local_port_range")
+	if err == nil && set != ephemeral {
+		if n, _ := fmt.Sscan(set, &first, &last); n == 2 && first < last {
+			return first, last
+		}
+	}
+	return firstSource, lastSource
+}
+
 // open opens the sink's endpoints, then the source's, and then lets the sink accept what these have connected.
 func (s *source) open() error {
-	each := max(sinkPorts, mostPorts/s.o.Pairs)
+	lo, hi := sourceRange()
+	each := max(1, min(max(sinkPorts, mostPorts/s.o.Pairs), (hi-lo)/2/s.o.Pairs))
 	// Two sources of one machine that start together look in different places.
-	from := firstSource + rand.IntN(lastSource-firstSource-s.o.Pairs*each)
+	from := lo + rand.IntN(max(1, hi-lo-s.o.Pairs*each))
 	first, err := freePorts(s.local, from, s.o.Pairs*each)
 	if err != nil {
 		return err
@@ -371,11 +419,12 @@ func (s *source) diagnose() error {
 		return fmt.Errorf("nothing has arrived, and why cannot be found out: %w", err)
 	}
 	passes := func(payload int) error {
-		try, err := proof.Passage(first.Local, first.Remote, payload)
+		try, err := proof.Passage(first.Local, first.Remote, payload, 0)
 		if err != nil {
 			return err
 		}
-		return try()
+		_, err = try()
+		return err
 	}
 	between := fmt.Sprintf("nothing arrives that is sent from %s to %s by UDP", first.Local, first.Remote)
 	if err := passes(traffic.HeaderSize); err != nil {

@@ -1,6 +1,9 @@
 package byhand
 
 import (
+	"cmp"
+	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -18,8 +21,8 @@ import (
 )
 
 // Protocol is the version of what both ends say to each other. It changes when an older peer would misunderstand: the frames, or what the
-// workloads send.
-const Protocol = 1
+// workloads send. Version 1 knew no places and no tokens.
+const Protocol = 2
 
 // Port is where a sink listens if nobody says otherwise: T-O-L-L on the keys of a telephone. Those from the next one on are for the traffic.
 const Port = 8655
@@ -27,11 +30,20 @@ const Port = 8655
 const (
 	// frameLimit is the largest message in bytes: histograms of seven quantities of some tens of kB each, and a sample for each pair.
 	frameLimit = 1 << 20
+	// helloSize and requestSize bound what a sink reads, in bytes: a hello, and a request, of which an echo of full size is the largest.
+	helloSize, requestSize = 4 << 10, 64 << 10
 
 	// answerLimit is how long the other end may take for what it does at once.
 	answerLimit = 5 * time.Second
-	// silence is how long a source may say nothing between two requests.
-	silence = 10 * time.Second
+	// openLimit is how long a source may take from its place to the opening, over slow paths, and from there until its own endpoints are open: 10,000
+	// connections take some seconds.
+	openLimit = 2 * answerLimit
+	// welcomeLimit is how long a sink may take to say hello, or once more that others are before this source: it starts a process for each.
+	welcomeLimit = 2 * answerLimit
+	// tellEvery is how often a source that waits is told its place. It answers, so that a place is nobody's soon after its source has vanished.
+	tellEvery = 2 * time.Second
+	// soon is how long it waits before it is told for the first time: a session that ends takes some milliseconds.
+	soon = 500 * time.Millisecond
 
 	// fullSize is how many bytes an echo carries to be sure that it is cut into packets as large as the path lets pass: more than two of Ethernet
 	// jumbo frames.
@@ -43,6 +55,17 @@ type hello struct {
 	Nettoll int    `json:"nettoll"` // [Protocol]; 0 is none of ours
 	Version string `json:"version"` // of the program
 	Refused string `json:"refused,omitempty"`
+	Place   int    `json:"place,omitempty"` // from the sink: how many sources are served before this one; 0: it is its turn
+	Nonce   []byte `json:"nonce,omitempty"` // from a sink that asks for a token: the source answers with a proof
+	Proof   []byte `json:"proof,omitempty"`
+}
+
+// prove shows the knowledge of a token to who has sent the nonce, and does not show the token.
+func prove(token string, nonce []byte) []byte {
+	mac := hmac.New(sha256.New, []byte(token))
+	mac.Write([]byte("nettoll source"))
+	mac.Write(nonce)
+	return mac.Sum(nil)
 }
 
 // What a source asks for.
@@ -94,6 +117,7 @@ type left struct {
 type line struct {
 	conn net.Conn
 	peer string // as errors name it: "the sink at 10.0.0.2:8655"
+	most int    // bytes of a message that is read; 0: frameLimit
 }
 
 // local and remote are the addresses of both ends as this one sees them.
@@ -134,10 +158,14 @@ func (l line) say(v any) error {
 	return l.explain(err, answerLimit)
 }
 
-// hear waits for one message.
+// hear waits for one message, with 0 for ever.
 func (l line) hear(v any, within time.Duration) error {
-	_ = l.conn.SetReadDeadline(time.Now().Add(within)) // as above
-	body, err := readFrame(l.conn)
+	var by time.Time
+	if within > 0 {
+		by = time.Now().Add(within)
+	}
+	_ = l.conn.SetReadDeadline(by) // as above
+	body, err := readFrame(l.conn, cmp.Or(l.most, frameLimit))
 	if err != nil {
 		return l.explain(err, within)
 	}
@@ -153,7 +181,8 @@ func (l line) hear(v any, within time.Duration) error {
 // errFrame says that what came is not what nettoll sends.
 var errFrame = errors.New("no message of nettoll")
 
-func readFrame(r io.Reader) ([]byte, error) {
+// readFrame reads a message of so many bytes at most.
+func readFrame(r io.Reader, most int) ([]byte, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
 		return nil, err
@@ -161,6 +190,9 @@ func readFrame(r io.Reader) ([]byte, error) {
 	size := int64(binary.BigEndian.Uint32(head[:]))
 	if size == 0 || size > frameLimit {
 		return nil, fmt.Errorf("%w (it begins with %q)", errFrame, head[:])
+	}
+	if size > int64(most) {
+		return nil, fmt.Errorf("%w: it has %d bytes (at most %d can come here)", errFrame, size, most)
 	}
 	body, err := io.ReadAll(io.LimitReader(r, size)) // room grows with what arrives, not with what is claimed
 	if err == nil && int64(len(body)) < size {

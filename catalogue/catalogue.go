@@ -2,6 +2,7 @@ package catalogue
 
 import (
 	"maps"
+	"slices"
 
 	"github.com/nettoll/nettoll/driver"
 	"github.com/nettoll/nettoll/driver/ditg"
@@ -13,6 +14,7 @@ import (
 	"github.com/nettoll/nettoll/driver/redisbenchmark"
 	"github.com/nettoll/nettoll/driver/sockperf"
 	"github.com/nettoll/nettoll/driver/wrk"
+	"github.com/nettoll/nettoll/encryption"
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/filter"
 	filterebpf "github.com/nettoll/nettoll/filter/ebpf"
@@ -21,6 +23,7 @@ import (
 	"github.com/nettoll/nettoll/filter/nftables"
 	filterovs "github.com/nettoll/nettoll/filter/ovs"
 	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/network/bridge"
 	"github.com/nettoll/nettoll/network/ebpf"
@@ -31,8 +34,13 @@ import (
 	"github.com/nettoll/nettoll/network/ovs"
 	"github.com/nettoll/nettoll/network/passthrough"
 	"github.com/nettoll/nettoll/network/routed"
+	"github.com/nettoll/nettoll/probe"
+	"github.com/nettoll/nettoll/probe/softirq"
 	"github.com/nettoll/nettoll/runtime"
 	"github.com/nettoll/nettoll/runtime/netns"
+	"github.com/nettoll/nettoll/stack"
+	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/tunnel"
 	"github.com/nettoll/nettoll/workload"
 	"github.com/nettoll/nettoll/workload/burst"
 	"github.com/nettoll/nettoll/workload/command"
@@ -54,37 +62,40 @@ import (
 
 // Catalogue is what this nettoll is made of. A part is one line here.
 type Catalogue struct {
-	Networks  []network.Network
-	Filters   []filter.Filter
-	Runtimes  []runtime.Runtime
+	Kinds     stack.Kinds // of which a stack has a part each, in the order of ids
 	Workloads []workload.Workload
 	Drivers   []driver.Driver
+	Probes    []probe.Probe
 	Steps     map[string]func() host.Step // the kinds of steps that an agent can apply
 }
 
 // New returns the catalogue.
 func New() Catalogue {
 	c := Catalogue{
-		Networks: []network.Network{
-			hostnetwork.Network{},
-			bridge.Network{},
-			routed.Network{},
-			nat.Network{},
-			macvlan.Network{},
-			ipvlan.Network{},
-			passthrough.Network{},
-			ovs.Network{},
-			ebpf.Network{},
-		},
-		Filters: []filter.Filter{
-			iptables.Filter{},
-			ipset.Filter{},
-			nftables.Filter{},
-			filterovs.Filter{},
-			filterebpf.Filter{},
-		},
-		Runtimes: []runtime.Runtime{
-			netns.Runtime{},
+		Kinds: stack.Kinds{
+			network.Kind{
+				hostnetwork.Network{},
+				bridge.Network{},
+				routed.Network{},
+				nat.Network{},
+				macvlan.Network{},
+				ipvlan.Network{},
+				passthrough.Network{},
+				ovs.Network{},
+				ebpf.Network{},
+			},
+			filter.Kind{
+				iptables.Filter{},
+				ipset.Filter{},
+				nftables.Filter{},
+				filterovs.Filter{},
+				filterebpf.Filter{},
+			},
+			tunnel.Kind{},
+			encryption.Kind{},
+			runtime.Kind{
+				netns.Runtime{},
+			},
 		},
 		Workloads: []workload.Workload{
 			udprr.Workload{},
@@ -115,20 +126,43 @@ func New() Catalogue {
 			redisbenchmark.Driver{},
 			wrk.Driver{},
 		},
+		Probes: []probe.Probe{
+			softirq.Probe{},
+		},
 		Steps: host.Steps(),
 	}
-	for _, n := range c.Networks {
-		if own, ok := n.(network.Stepper); ok {
+	for _, kind := range c.Kinds {
+		if own, ok := kind.(host.Stepper); ok {
 			maps.Copy(c.Steps, own.Steps())
 		}
-	}
-	for _, f := range c.Filters {
-		maps.Copy(c.Steps, f.Describe().Steps)
 	}
 	return c
 }
 
 // Parts returns what an experiment can choose from.
 func (c Catalogue) Parts() experiment.Parts {
-	return experiment.Parts{Networks: c.Networks, Filters: c.Filters, Runtimes: c.Runtimes, Workloads: c.Workloads, Drivers: c.Drivers}
+	metrics, err := c.Metrics()
+	if err != nil {
+		panic(err) // the parts that are listed above contradict each other: TestMetrics finds that
+	}
+	return experiment.Parts{
+		Kinds: c.Kinds, Workloads: c.Workloads, Drivers: c.Drivers, Probes: c.Probes, Metrics: metrics,
+	}
+}
+
+// Metrics returns what the parts declare. It fails if one name has two meanings.
+func (c Catalogue) Metrics() (measure.Vocabulary, error) {
+	list := slices.Concat(workload.Metrics(), traffic.Metrics())
+	for _, w := range c.Workloads {
+		list = append(list, w.Describe().Declares...)
+	}
+	for _, kind := range c.Kinds {
+		if d, ok := kind.(measure.Declarer); ok {
+			list = append(list, d.Metrics()...)
+		}
+	}
+	for _, p := range c.Probes {
+		list = append(list, p.Describe().Metrics...)
+	}
+	return measure.NewVocabulary(list...)
 }

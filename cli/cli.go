@@ -8,7 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
-	"syscall"
+	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
@@ -21,8 +21,10 @@ const (
 	exitDone        = 0
 	exitFailed      = 1
 	exitUsage       = 2
-	exitPartly      = 3 // done, but some cells failed or are unsupported here
+	exitPartly      = 3  // done, but some cells failed or are unsupported here
+	exitCrashed     = 70 // EX_SOFTWARE, sysexits.h
 	exitInterrupted = 130
+	exitAborted     = 134 // 128 + SIGABRT, as a shell says it
 )
 
 // exitStatus is what an exit status means, as help and manual say it.
@@ -37,7 +39,9 @@ func exitStatuses() []exitStatus {
 		{exitFailed, "failed"},
 		{exitUsage, "wrong usage, or an experiment that is wrong: nothing was built"},
 		{exitPartly, "done, but some cells (of source: intervals) failed or are unsupported here"},
-		{exitInterrupted, "interrupted; what was measured until then is reported"},
+		{exitCrashed, "nettoll itself is at fault: a bug, please report it"},
+		{exitInterrupted, "interrupted (Ctrl-C, SIGTERM, SIGHUP); what was measured until then is reported"},
+		{exitAborted, "nettoll itself is at fault, or the machine ran out of threads or memory"},
 	}
 }
 
@@ -73,6 +77,17 @@ type app struct {
 
 // Run executes one command line and returns its exit status. Version is what was linked in, "" if nothing was.
 func Run(ctx context.Context, version string, s Streams, args []string) int {
+	return RunWith(ctx, catalogue.New(), version, s, args)
+}
+
+// RunWith is [Run] with the parts of another catalogue. Their steps must be among those of [catalogue.New]: agents and the
+// owners of labs are started with that.
+func RunWith(ctx context.Context, parts catalogue.Catalogue, version string, s Streams, args []string) int {
+	return guarded(s.Err, func() int { return run(ctx, parts, version, s, args) })
+}
+
+func run(ctx context.Context, parts catalogue.Catalogue, version string, s Streams, args []string) int {
+	debug.SetTraceback("crash") // a crash outside of this goroutine ends with SIGABRT, not with status 2, which is for wrong usage
 	if code, ok := child(ctx, args, s.In, s.Out, s.Err); ok {
 		return code
 	}
@@ -83,7 +98,7 @@ func Run(ctx context.Context, version string, s Streams, args []string) int {
 	}
 	ctx, stop := interruptible(ctx, s.Err, inner.interrupted)
 	defer stop()
-	a := &app{Streams: s, version: version, catalogue: catalogue.New(), args: args, inner: inner, release: stop}
+	a := &app{Streams: s, version: version, catalogue: parts, args: args, inner: inner, release: stop}
 	root := a.root()
 	root.SetArgs(args)
 	root.SetIn(s.In)
@@ -115,7 +130,7 @@ func Run(ctx context.Context, version string, s Streams, args []string) int {
 func interruptible(ctx context.Context, stderr io.Writer, heard func()) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	signal.Notify(signals, ends()...)
 	go func() {
 		select {
 		case <-signals:
@@ -158,6 +173,7 @@ floor that two equal networks show. The machine's own network is never touched.`
   nettoll run default.yaml -o after           do it
   nettoll compare before after                what has become faster or slower
   nettoll lab up --stack bridge               keep a network standing, and look around in it
+  nettoll clean                               give back what killed runs had taken
   nettoll sink                                any workload by hand: wait here …
   nettoll source udp-rr ADDRESS               … and run it from elsewhere
   nettoll help run                            everything that run can be told`,
@@ -183,7 +199,7 @@ floor that two equal networks show. The machine's own network is never touched.`
 	root.SetUsageFunc(usage(root.UsageFunc()))
 	root.Flags().BoolVar(&version, "version", false, "print the version")
 	root.PersistentFlags().BoolVarP(&a.verbose, "verbose", "v", false, "say on standard error what happens, between blocks")
-	root.AddCommand(a.runCommand(), a.initCommand(), a.planCommand(), a.schemaCommand(), a.reportCommand(), a.compareCommand(), a.listCommand(), a.doctorCommand(), a.labCommand(), a.sinkCommand(), a.sourceCommand(), a.versionCommand(), a.studyCommand())
+	root.AddCommand(a.runCommand(), a.initCommand(), a.planCommand(), a.schemaCommand(), a.reportCommand(), a.compareCommand(), a.listCommand(), a.doctorCommand(), a.labCommand(), a.cleanCommand(), a.sinkCommand(), a.sourceCommand(), a.versionCommand(), a.studyCommand())
 	root.AddCommand(a.completionCommand())
 	elsewhere(root, runtime.GOOS)
 	a.complete(root)

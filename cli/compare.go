@@ -86,7 +86,7 @@ func (a *app) compare(oldDir, newDir string, f compareFlags) error {
 	a.damaged(oldDir, oldProblems)
 	a.damaged(newDir, newProblems)
 	if f.format == "csv" { // has no place for them
-		for _, d := range c.Doubts() {
+		for _, d := range append(c.Standing(), c.Doubts()...) {
 			fmt.Fprintf(a.Err, "nettoll: %s\n", d)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/nettoll/nettoll/control"
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/stack"
 )
 
 // shell is one that completion can be made for.
@@ -108,15 +109,16 @@ func (a *app) complete(root *cobra.Command) {
 // flagValues says what flags can be set to, by their names. A flag that is not here is completed with names of files.
 func (a *app) flagValues() map[string]cobra.CompletionFunc {
 	values := map[string]cobra.CompletionFunc{
-		"network":            listed(a.networkChoices()),
-		"filter":             listed(a.filterChoices()),
 		"workload":           mixed(a.workloadChoices(), a.ownChoices()),
 		"placement":          listed(words(experiment.Placements())),
 		"affinity":           single(words(experiment.Affinities())),
-		"probe":              single(words(experiment.Probes())),
+		"probe":              single(words(a.catalogue.Parts().ProbeNames())),
 		"pilot":              found(isRun),
 		"fail-on":            single(words(gates())),
 		"congestion-control": single(words(control.CongestionControls())),
+	}
+	for _, kind := range a.catalogue.Kinds {
+		values[kind.Describe().Name] = listed(partChoices(kind))
 	}
 	for _, number := range []string{"pairs", "time", "precision", "generations", "trial", "seed", "mtu", "set"} {
 		values[number] = cobra.NoFileCompletions
@@ -150,20 +152,11 @@ func words[T ~string](names []T) []choice {
 	return choices
 }
 
-func (a *app) networkChoices() []choice {
+// partChoices are the parts that a stack can have of a kind.
+func partChoices(kind stack.Kind) []choice {
 	var choices []choice
-	for _, n := range a.catalogue.Networks {
-		d := n.Describe()
-		choices = append(choices, choice{d.Name, d.Summary, d.Params})
-	}
-	return choices
-}
-
-func (a *app) filterChoices() []choice {
-	choices := []choice{{name: "none", summary: "everything passes"}}
-	for _, f := range a.catalogue.Filters {
-		d := f.Describe()
-		choices = append(choices, choice{d.Name, d.Summary, d.Params})
+	for _, p := range stack.Choices(kind) {
+		choices = append(choices, choice{p.Name, p.Summary, p.Params})
 	}
 	return choices
 }

@@ -143,9 +143,7 @@ func (a *app) diagnose(ctx context.Context) (*diagnosis, error) {
 		return nil, err
 	}
 	options.Sources, options.Sinks = sources, sinks
-	if d.Parts, err = a.tryAll(ctx); err != nil {
-		return nil, err
-	}
+	d.Parts = a.tryAll(ctx)
 	if ctx.Err() != nil {
 		return nil, status(exitInterrupted)
 	}
@@ -214,16 +212,18 @@ func (d *diagnosis) defaultExperiment(parts experiment.Parts, cpus int) (string,
 		if l.Hosts > 1 {
 			what = twoHosts
 		}
-		all = all && d.works("network", l.Network.Describe().Name, what) && d.works("runtime", l.Runtime.Describe().Name, "")
+		for _, c := range l.Stack {
+			all = all && (c.Part.Value == nil || d.works(c.Kind.Describe().Name, c.Part.Name, what))
+		}
 	}
 	for _, c := range r.Cells {
 		all = all && d.works("workload", c.Workload.Describe().Name, "")
 	}
-	baseline := e.Baseline.Network.Name
+	baseline := e.Baseline.Parts[0]
 	switch {
 	case all:
 		return canRun, nil
-	case d.anything() && d.works("network", baseline, oneHost):
+	case d.anything() && d.works(baseline.Kind.Describe().Name, baseline.Part.Name, oneHost):
 		return inPart, nil
 	}
 	return cannotRun, nil

@@ -10,6 +10,9 @@ import (
 
 	"github.com/nettoll/nettoll/catalogue"
 	"github.com/nettoll/nettoll/internal/linux"
+	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/runtime"
+	"github.com/nettoll/nettoll/stack"
 )
 
 // tried is a part with what came of its ways: "" works, "-REASON" is left out, anything else is an error's text.
@@ -138,10 +141,10 @@ func TestDefaultExperiment(t *testing.T) {
 			}
 			d.Parts = append(d.Parts, tried(kind, name, list...))
 		}
-		for _, n := range parts.Networks {
+		for _, n := range stack.PartsOf[network.Network](parts.Kinds) {
 			add("network", n.Describe().Name, oneHost, twoHosts)
 		}
-		for _, r := range parts.Runtimes {
+		for _, r := range stack.PartsOf[runtime.Runtime](parts.Kinds) {
 			add("runtime", r.Describe().Name, "a container")
 		}
 		for _, w := range parts.Workloads {

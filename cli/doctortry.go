@@ -13,8 +13,9 @@ import (
 	"github.com/nettoll/nettoll/control"
 	"github.com/nettoll/nettoll/driver"
 	"github.com/nettoll/nettoll/experiment"
-	"github.com/nettoll/nettoll/filter"
 	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/runtime"
+	"github.com/nettoll/nettoll/stack"
 	"github.com/nettoll/nettoll/workload"
 )
 
@@ -129,34 +130,24 @@ func (t *tries) try(ctx context.Context, d *diagnosed, what string, s control.Sa
 }
 
 // tryAll tries every part.
-func (a *app) tryAll(ctx context.Context) ([]*diagnosed, error) {
+func (a *app) tryAll(ctx context.Context) []*diagnosed {
 	parts := a.catalogue.Parts()
-	baseline, err := parts.Network(experiment.Base().Baseline.Network.Name)
-	if err != nil {
-		return nil, err
-	}
 	t := &tries{a: a}
-	simple := control.Sample{Network: baseline, Runtime: parts.Runtimes[0], Workload: parts.Workloads[0], Hosts: 1}
-	for _, n := range parts.Networks {
-		d := t.add("network", n.Describe().Name, n.Describe().Implementation)
-		for i, what := range []string{oneHost, twoHosts} {
-			s := simple
-			s.Network, s.Hosts = n, i+1
-			if reason := excluded(n, s.Hosts); reason != "" {
-				d.Tried = append(d.Tried, &attempt{What: what, LeftOut: reason})
-				continue
+	simple := control.Sample{Parts: parts, Stack: experiment.Base(parts).Baseline.Parts, Workload: parts.Workloads[0], Hosts: 1}
+	var makers []*diagnosed // of containers
+	for _, kind := range parts.Kinds {
+		name := kind.Describe().Name
+		for _, p := range kind.Parts() {
+			d := t.add(name, p.Name, p.Implementation)
+			switch p.Value.(type) {
+			case network.Network:
+				t.network(ctx, d, simple)
+			case runtime.Runtime:
+				makers = append(makers, d) // makes something only where containers have namespaces of their own
+			default:
+				t.on(ctx, d, simple, stack.PartsOf[network.Network](parts.Kinds))
 			}
-			t.try(ctx, d, what, s)
 		}
-		t.variants(ctx, d, simple, n)
-	}
-	for _, f := range parts.Filters {
-		d := t.add("filter", f.Describe().Name, f.Describe().Implementation)
-		t.filter(ctx, d, simple, f, parts.Networks)
-	}
-	var runtimes []*diagnosed
-	for _, r := range parts.Runtimes {
-		runtimes = append(runtimes, t.add("runtime", r.Describe().Name, r.Describe().Implementation))
 	}
 	for _, w := range parts.Workloads {
 		s := simple
@@ -174,47 +165,78 @@ func (a *app) tryAll(ctx context.Context) ([]*diagnosed, error) {
 		}
 	}
 	t.wait()
-	// A runtime makes something only where containers have namespaces of their own, which is where there is no baseline.
-	joined := baseline
-	for i, d := range t.parts {
-		if d.works(oneHost) && d.Name != baseline.Describe().Name {
-			joined = parts.Networks[i]
+	joined := simple
+	for _, d := range t.parts {
+		n, err := parts.Kinds.Choose(d.Kind, d.Name, nil)
+		if _, ok := n.Part.Value.(network.Network); err == nil && ok && d.works(oneHost) && n.ID() != simple.Stack[0].ID() {
+			joined.Stack = simple.Stack.With(n)
 			break
 		}
 	}
-	for i, r := range parts.Runtimes {
-		s := simple
-		s.Network, s.Runtime = joined, r
-		t.try(ctx, runtimes[i], "a container", s)
+	for _, d := range makers {
+		if c, ok := t.choose(d, d.Kind, d.Name, nil); ok {
+			s := joined
+			s.Stack = joined.Stack.With(c)
+			t.try(ctx, d, "a container", s)
+		}
 	}
 	t.wait()
-	d := t.add("probe", experiment.Softirq, "ebpf")
-	probed := &attempt{What: "tracepoints"}
-	d.Tried = append(d.Tried, probed)
-	if probed.explain(a.refused); a.refused == nil {
-		probed.explain(control.TryProbe())
+	for _, p := range parts.Probes {
+		d := t.add("probe", p.Describe().Name, p.Describe().Implementation)
+		probed := &attempt{What: p.Describe().Switches}
+		d.Tried = append(d.Tried, probed)
+		if probed.explain(a.refused); a.refused == nil {
+			probed.explain(control.TryProbe(p))
+		}
 	}
 	for _, d := range t.parts {
 		d.Works = slices.ContainsFunc(d.Tried, func(t *attempt) bool { return t.Works }) && !slices.ContainsFunc(d.Tried, (*attempt).failed)
 	}
-	return t.parts, nil
+	return t.parts
 }
 
-// variants tries a network once with each value of its parameters that is not the default, on one host or, where that means nothing, on two: modes, ways to attach.
-func (t *tries) variants(ctx context.Context, d *diagnosed, s control.Sample, n network.Network) {
-	for _, p := range n.Describe().Params {
+// choose returns a part with some parameters. What is wrong with them is the result of a try.
+func (t *tries) choose(d *diagnosed, kind, name string, given map[string]string) (stack.Choice, bool) {
+	c, err := t.a.catalogue.Kinds.Choose(kind, name, given)
+	if err != nil {
+		result := &attempt{What: name}
+		result.explain(err)
+		d.Tried = append(d.Tried, result)
+	}
+	return c, err == nil
+}
+
+// network tries a network on one host and on two, and once with each value of its parameters that is not the default, on
+// one host or, if that means nothing, on two: modes, ways to attach.
+func (t *tries) network(ctx context.Context, d *diagnosed, s control.Sample) {
+	simple := s.Stack
+	c, ok := t.choose(d, d.Kind, d.Name, nil)
+	if !ok {
+		return
+	}
+	s.Stack = simple.With(c)
+	for i, what := range []string{oneHost, twoHosts} {
+		s.Hosts = i + 1
+		if reason := left(s); reason != "" {
+			d.Tried = append(d.Tried, &attempt{What: what, LeftOut: reason})
+			continue
+		}
+		t.try(ctx, d, what, s)
+	}
+	for _, p := range c.Part.Params {
 		if p.Quiet || p.Values == nil {
 			continue
 		}
 		for _, value := range p.Values {
-			if value == p.Default {
+			with, ok := t.choose(d, d.Kind, d.Name, map[string]string{p.Name: value})
+			if !ok || value == p.Default {
 				continue
 			}
-			s.Network, s.Params, s.Hosts = n, map[string]string{p.Name: value}, 1
-			if left(n, s.Params, 1) != "" {
+			s.Stack, s.Hosts = simple.With(with), 1
+			if left(s) != "" {
 				s.Hosts = 2
 			}
-			if reason := left(n, s.Params, s.Hosts); reason != "" {
+			if reason := left(s); reason != "" {
 				d.Tried = append(d.Tried, &attempt{What: p.Name + "=" + value, LeftOut: reason})
 				continue
 			}
@@ -223,57 +245,59 @@ func (t *tries) variants(ctx context.Context, d *diagnosed, s control.Sample, n 
 	}
 }
 
-// filter tries a filter on each network where it can stand, on one host.
-func (t *tries) filter(ctx context.Context, d *diagnosed, s control.Sample, f filter.Filter, networks []network.Network) {
-	fd := f.Describe()
-	ofFilter, err := fd.Params.Resolve("filter "+fd.Name, nil)
-	if err != nil {
-		return // the catalogue's tests would have found it
+// on tries a part of another kind, such as a filter, on each network, on one host. A network that means nothing there as it
+// is by default is taken with the first value of a parameter with which it does.
+func (t *tries) on(ctx context.Context, d *diagnosed, s control.Sample, networks []network.Network) {
+	simple := s.Stack
+	c, ok := t.choose(d, d.Kind, d.Name, nil)
+	if !ok {
+		return
 	}
 	for _, n := range networks {
-		g, ok := n.(network.Guarded)
-		if !ok {
+		name := n.Describe().Name
+		joined, ok := t.joined(d, simple[0].Kind.Describe().Name, n)
+		if _, guarded := n.(network.Guarded); !ok || !guarded {
 			continue
 		}
-		nd := n.Describe()
-		var given map[string]string
-		if left(n, nil, 1) != "" && slices.Contains(nd.Params.Names(), "hairpin") {
-			given = map[string]string{"hairpin": "true"}
-		}
-		params, err := nd.Params.Resolve("network "+nd.Name, given)
-		if err != nil || left(n, given, 1) != "" {
+		s.Stack = simple.With(joined)
+		if left(s) != "" {
 			continue
 		}
-		at, _ := g.Guarded(params)
-		w := filter.Where{Network: nd.Name, Point: at, Hosts: 1}
-		if x, ok := n.(network.Translator); ok {
-			w.Translated = x.Translates(1, params)
-		}
-		what := under + nd.Name
-		if reason := f.Refuse(w, ofFilter); reason != "" {
-			d.Tried = append(d.Tried, &attempt{What: what, LeftOut: reason})
+		s.Stack = s.Stack.With(c)
+		if reason := left(s); reason != "" {
+			d.Tried = append(d.Tried, &attempt{What: under + name, LeftOut: reason})
 			continue
 		}
-		s.Network, s.Params, s.Filter, s.Hosts = n, given, f, 1
-		t.try(ctx, d, what, s)
+		t.try(ctx, d, under+name, s)
 	}
 }
 
-// left is excluded for a network with some parameters.
-func left(n network.Network, given map[string]string, hosts int) string {
-	x, ok := n.(network.Excluder)
-	if !ok {
-		return ""
+// joined returns a network as it means something on one host.
+func (t *tries) joined(d *diagnosed, kind string, n network.Network) (stack.Choice, bool) {
+	desc := n.Describe()
+	c, ok := t.choose(d, kind, desc.Name, nil)
+	x, can := n.(network.Excluder)
+	if !ok || !can || x.Exclude(1, c.Params) == "" {
+		return c, ok
 	}
-	params, err := n.Describe().Params.Resolve("", given)
+	for _, p := range desc.Params {
+		for _, value := range p.Values {
+			if with, err := t.a.catalogue.Kinds.Choose(kind, desc.Name, map[string]string{p.Name: value}); err == nil && x.Exclude(1, with.Params) == "" {
+				return with, true
+			}
+		}
+	}
+	return c, true
+}
+
+// left returns why a sample means nothing, "" if it does.
+func left(s control.Sample) string {
+	made, err := s.Parts.Kinds.Complete(s.Stack)
 	if err != nil {
 		return err.Error()
 	}
-	return x.Exclude(hosts, params)
+	return made.Refuse(s.Hosts)
 }
-
-// excluded returns why a network, with its parameters as by default, means nothing in a lab of so many hosts, "" where it does.
-func excluded(n network.Network, hosts int) string { return left(n, nil, hosts) }
 
 // serves says whether a driver can drive a workload with its parameters as by default, or as the driver needs them.
 func serves(d driver.Driver, w workload.Description) bool {

@@ -9,7 +9,7 @@ import (
 )
 
 // onLinux lists the commands that need the kernel of Linux. The others work on every system: reports are read where one writes.
-func onLinux() []string { return []string{"run", "doctor", "lab", "study", "sink", "source"} }
+func onLinux() []string { return []string{"run", "doctor", "lab", "clean", "study", "sink", "source"} }
 
 // elsewhere makes the commands that need Linux say so on another system, once their arguments are found to be right.
 func elsewhere(root *cobra.Command, system string) {

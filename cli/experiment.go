@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,14 +17,14 @@ import (
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/internal/linux/thread"
 	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/stack"
 	"github.com/nettoll/nettoll/suite"
 )
 
 // experimentFlags are the flags of commands that take an experiment. Each changes a value of the file, so that what they say is checked
 // and explained in one place.
 type experimentFlags struct {
-	networks   []string
-	filters    []string
+	parts      []*partsFlag
 	workloads  []string
 	placements []string
 	pairs      string
@@ -31,14 +33,32 @@ type experimentFlags struct {
 	more       []experiment.Setting // by flags of one command alone
 }
 
+// partsFlag is a flag that stands for the factor of one kind.
+type partsFlag struct {
+	kind  string
+	given []string
+}
+
 // valueFlag is a flag that stands for one value of the file.
 type valueFlag struct {
 	name, path, value string
 }
 
 func (f *experimentFlags) register(flags *pflag.FlagSet, a *app) {
-	flags.StringArrayVar(&f.networks, "network", nil, "networks to compare with the baseline, with commas between them; NAME or NAME(parameter=value,…) (known: "+strings.Join(a.networks(), ", ")+")")
-	flags.StringArrayVar(&f.filters, "filter", nil, "filters on each of the networks, with commas between them; none, NAME or NAME(parameter=value,…) (known: "+strings.Join(a.filters(), ", ")+")")
+	for _, kind := range a.catalogue.Kinds {
+		d := kind.Describe()
+		if len(stack.Choices(kind)) < 2 {
+			continue // there is nothing to choose
+		}
+		one := &partsFlag{kind: d.Name}
+		usage := d.Plural + " to compare with the baseline, with commas between them; NAME or NAME(parameter=value,…) (known: "
+		if d.Default != "" {
+			usage = d.Plural + " on each of the " + a.catalogue.Kinds[0].Describe().Plural + ", with commas between them; " + d.Default +
+				", NAME or NAME(parameter=value,…) (known: "
+		}
+		flags.StringArrayVar(&one.given, d.Name, nil, usage+strings.Join(stack.Names(kind), ", ")+")")
+		f.parts = append(f.parts, one)
+	}
 	flags.StringArrayVar(&f.workloads, "workload", nil, "workload, as NAME or NAME(parameter=value,…), or several at once as mix(NAME*share,NAME(…)*share,…); may be given more than once (known: "+strings.Join(a.workloads(), ", ")+")")
 	flags.StringSliceVar(&f.placements, "placement", nil, "where the two ends of a pair are: same-host, cross-host")
 	flags.StringVar(&f.pairs, "pairs", "", "how many pairs talk at the same time; a list such as 1,10 is measured one by one")
@@ -48,7 +68,7 @@ func (f *experimentFlags) register(flags *pflag.FlagSet, a *app) {
 		{"generations", "design.generations", "how often everything is built anew, at least"},
 		{"trial", "design.trial", "length of a trial, such as 100ms; auto: the shortest sound one of each workload"},
 		{"seed", "design.seed", "seed of the order, the ports and the MAC addresses"},
-		{"probe", "design.probe", "measure every cell once more with a probe, in trials of its own, and print what that costs: softirq, which is the CPU time of soft interrupts and takes root; none"},
+		{"probe", "design.probe", "measure every cell once more with a probe, in trials of its own, and print what that costs: " + a.probes() + "none"},
 		{"affinity", "factors.affinity", "which CPUs sources and sinks run on: split, same, free"},
 		{"congestion-control", "tune.congestion-control", "TCP congestion control of all cells; auto: the first of cubic, reno, bbr that all can set"},
 		{"mtu", "tune.mtu", "MTU of every link in bytes, loopback included"},
@@ -66,24 +86,21 @@ func (f *experimentFlags) settings(flags *pflag.FlagSet) ([]experiment.Setting, 
 	add := func(flag, path, value string) {
 		list = append(list, experiment.Setting{Flag: "--" + flag, Path: path, Value: value})
 	}
-	for _, crossed := range []struct {
-		name  string
-		given []string
-	}{{"network", f.networks}, {"filter", f.filters}} {
-		if !flags.Changed(crossed.name) {
+	for _, crossed := range f.parts {
+		if !flags.Changed(crossed.kind) {
 			continue
 		}
 		var names []string
 		for _, given := range crossed.given {
 			for _, one := range part.Split(given) {
-				text, err := flow(crossed.name, one)
+				text, err := flow(crossed.kind, one)
 				if err != nil {
-					return nil, fmt.Errorf("--%s: %w", crossed.name, err)
+					return nil, fmt.Errorf("--%s: %w", crossed.kind, err)
 				}
 				names = append(names, text)
 			}
 		}
-		add(crossed.name, "factors."+crossed.name, "["+strings.Join(names, ", ")+"]")
+		add(crossed.kind, "factors."+crossed.kind, "["+strings.Join(names, ", ")+"]")
 	}
 	if flags.Changed("workload") {
 		var all []string
@@ -174,7 +191,7 @@ func (a *app) resolve(cmd *cobra.Command, args []string, f *experimentFlags) (*e
 	if err != nil {
 		return nil, usageError{err}
 	}
-	if s, err := suiteOf(args); err == nil && s != nil {
+	if s, err := a.suiteOf(args); err == nil && s != nil {
 		e.Suite = s.Name
 	}
 	cpus, err := thread.CPUs()
@@ -194,7 +211,7 @@ func (a *app) source(args []string) (string, []byte, error) {
 		e, err := experiment.FindExample(experiment.DefaultExample)
 		return "the default experiment", e.Text, err
 	}
-	if s, err := suiteOf(args); err != nil || s != nil {
+	if s, err := a.suiteOf(args); err != nil || s != nil {
 		if err != nil {
 			return "", nil, err
 		}
@@ -207,6 +224,9 @@ func (a *app) source(args []string) (string, []byte, error) {
 		}
 		return "standard input", text, nil
 	}
+	if info, err := os.Stat(args[0]); err == nil && !info.Mode().IsRegular() && !handed(args[0], info.Mode()) { // opening or reading it could take for ever
+		return "", nil, usageError{fmt.Errorf("read experiment: %q is %s, not a file (hint: - reads standard input)", args[0], kindOf(info.Mode()))}
+	}
 	f, err := os.Open(args[0])
 	if err != nil {
 		return "", nil, usageError{fmt.Errorf("read experiment: %w%s", err, a.hint(args[0], err))}
@@ -216,7 +236,29 @@ func (a *app) source(args []string) (string, []byte, error) {
 	if err != nil {
 		return "", nil, usageError{fmt.Errorf("read experiment: %w", err)}
 	}
+	if info, err := f.Stat(); err == nil && len(text) > experiment.MaxSize {
+		return "", nil, usageError{experiment.TooLarge(args[0], max(info.Size(), int64(len(text))))}
+	}
 	return args[0], text, nil
+}
+
+// handed says whether a path is a pipe that nettoll was started with: /dev/stdin, or what a shell writes for <(command). Somebody has its other end.
+func handed(path string, m fs.FileMode) bool {
+	dir := filepath.Dir(path)
+	return m&fs.ModeNamedPipe != 0 && (path == "/dev/stdin" || dir == "/dev/fd" || dir == "/proc/self/fd")
+}
+
+// kindOf says what something is that is no regular file.
+func kindOf(m fs.FileMode) string {
+	switch {
+	case m.IsDir():
+		return "a directory"
+	case m&fs.ModeNamedPipe != 0:
+		return "a pipe"
+	case m&fs.ModeSocket != 0:
+		return "a socket"
+	}
+	return "a device"
 }
 
 // hint says what could have been meant by the name of a file that is not there.
@@ -230,7 +272,7 @@ func (a *app) hint(name string, err error) string {
 	if slices.Contains(suite.Names(), name) {
 		return fmt.Sprintf(" (%s is a suite: nettoll run %s%s)", name, suite.Prefix, name)
 	}
-	return " (want a file, or none for the default experiment; nettoll init writes one to start from)"
+	return " (give a file, or none for the default experiment; nettoll init writes one to start from)"
 }
 
 // oneExperiment are the arguments of commands that take one.

@@ -28,7 +28,7 @@ func (a *app) initCommand() *cobra.Command {
 			if len(args) == 1 {
 				name = args[0]
 			}
-			e, err := example(name)
+			e, err := a.example(name)
 			if err != nil {
 				return err
 			}

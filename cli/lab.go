@@ -10,7 +10,6 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -50,21 +49,37 @@ says nothing else), and when its owner dies, however that dies; nothing is left 
 	return cmd
 }
 
-// labs opens the registry of the user's labs.
+// labs opens the registry of the user's labs, and says where that is if it is not where the user may look for it.
 func (a *app) labs() (*lab.Registry, error) {
-	uid := os.Geteuid()
-	if a.inner != nil { // root, in there
-		var err error
-		if uid, err = userns.Parent(); err != nil {
-			return nil, err
-		}
+	r, note, err := a.registry()
+	if note != "" {
+		fmt.Fprintf(a.Err, "nettoll: %s\n", note)
 	}
-	return lab.OpenRegistry(lab.Home(uid, os.Getenv("XDG_RUNTIME_DIR"), os.TempDir()))
+	return r, err
+}
+
+// registry opens the registry of the user's labs. The note is as of [lab.Home].
+func (a *app) registry() (r *lab.Registry, note string, err error) {
+	uid, err := a.user()
+	if err != nil {
+		return nil, "", err
+	}
+	dir, note := lab.Home(uid, os.Getenv("XDG_RUNTIME_DIR"), os.TempDir())
+	r, err = lab.OpenRegistry(dir)
+	return r, note, err
+}
+
+// user is the number of the user who runs this, outside of a user namespace made for it.
+func (a *app) user() (int, error) {
+	if a.inner != nil { // root, in there
+		return userns.Parent()
+	}
+	return os.Geteuid(), nil
 }
 
 // ownLab is the life of a lab's owner.
 func ownLab(ctx context.Context, args []string, log io.Writer) error {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(ctx, ends()...)
 	defer stop()
 	return lab.Own(ctx, args, func(ctx context.Context, spec lab.Spec, text []byte) (*control.Standing, error) {
 		parts := catalogue.New().Parts()
@@ -84,7 +99,7 @@ func ownLab(ctx context.Context, args []string, log io.Writer) error {
 		if i < 0 {
 			return nil, fmt.Errorf("the experiment has no lab %q", spec.Lab)
 		}
-		return control.Stand(ctx, r.Only(i), startLocal)
+		return control.Stand(ctx, r.Only(i), startLocal, journals(os.Geteuid()))
 	}, log)
 }
 
@@ -114,6 +129,9 @@ As an ordinary user it is built in a user namespace, as run does.`,
   nettoll lab up suite:ji2019 --stack macvlan --name other      a second one beside it`,
 		Args: oneExperiment,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if _, _, err := a.registry(); err != nil { // in a user namespace it is not to be seen what is root's
+				return err
+			}
 			if ended, err := a.rootless(); ended {
 				return err
 			}
@@ -125,8 +143,12 @@ As an ordinary user it is built in a user namespace, as run does.`,
 			if err != nil {
 				return err
 			}
-			if written, ok := a.written(stack); ok && len(args) == 0 && !slices.Contains(stackNames(resolved), stack) {
-				f.more = written
+			if len(args) == 0 && !slices.Contains(stackNames(resolved), stack) {
+				if f.more, err = a.written(stack); err != nil {
+					return usageError{err}
+				}
+			}
+			if f.more != nil {
 				if resolved, err = a.resolve(cmd, args, f); err != nil {
 					return err
 				}
@@ -234,7 +256,7 @@ func (a *app) labUp(ctx context.Context, name string, resolved *experiment.Resol
 // ownInterrupts leaves interrupts to the caller: the first one ends the context, and says nothing.
 func (a *app) ownInterrupts(ctx context.Context) (context.Context, func()) {
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	signal.Notify(signals, ends()...)
 	a.release()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	go func() {
@@ -259,7 +281,7 @@ func (a *app) labFlag(cmd *cobra.Command, name *string) {
 
 // labNames completes the names of labs that stand.
 func (a *app) labNames(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-	labs, err := a.labs()
+	labs, _, err := a.registry()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -277,6 +299,10 @@ func (a *app) labOf(name string) (*lab.Lab, error) {
 	if err != nil {
 		return nil, err
 	}
+	return labNamed(labs, name)
+}
+
+func labNamed(labs *lab.Registry, name string) (*lab.Lab, error) {
 	e, err := labs.Choose(name)
 	if err != nil {
 		return nil, err

@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -27,6 +29,7 @@ const (
 
 func (a *app) labExecCommand() *cobra.Command {
 	var name string
+	var more []string
 	cmd := &cobra.Command{
 		Use:   "exec PLACE [-- COMMAND [ARGUMENT]...]",
 		Short: "Run a command on a host or in a container of a lab",
@@ -34,10 +37,12 @@ func (a *app) labExecCommand() *cobra.Command {
 container it sees the container's network and its host's processes and mounts. Without a command it is a shell.
 
 Standard input and output, signals and the exit status are the command's; on a terminal it has one of its own. The variables NETTOLL_LAB
-and NETTOLL_AT tell it where it is.`,
+and NETTOLL_AT tell it where it is. Of your environment it gets only ` + strings.Join(environment(), ", ") + `,
+and what --env names.`,
 		Example: `  nettoll lab exec h1/src0 -- ping -c 3 10.1.1.1
   nettoll lab exec h1 -- nft list ruleset
   nettoll lab exec underlay -- tcpdump -ni under
+  nettoll lab exec --env TOKEN --env DEBUG=1 h1/src0 -- ./client
   nettoll lab exec h2                         a shell`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -57,6 +62,10 @@ and NETTOLL_AT tell it where it is.`,
 					argv[0] = shell
 				}
 			}
+			env, err := environ(os.Environ(), more)
+			if err != nil {
+				return err
+			}
 			path, err := exec.LookPath(argv[0])
 			if err != nil {
 				fmt.Fprintf(a.Err, "nettoll: %v\n", err)
@@ -66,12 +75,18 @@ and NETTOLL_AT tell it where it is.`,
 			if err != nil {
 				dir = "/"
 			}
-			return a.labExec(cmd.Context(), of, lab.Command{At: args[0], Path: path, Args: argv, Env: os.Environ(), Dir: dir})
+			return a.labExec(cmd.Context(), of, lab.Command{At: args[0], Path: path, Args: argv, Env: env, Dir: dir})
 		},
 	}
 	a.labFlag(cmd, &name)
+	cmd.Flags().StringArrayVar(&more, "env", nil, "pass this variable too: NAME, as it is here, or NAME=VALUE (repeatable)")
+	_ = cmd.RegisterFlagCompletionFunc("env", cobra.NoFileCompletions)
 	cmd.ValidArgsFunction = first(1, func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-		of, err := a.labOf(name)
+		labs, _, err := a.registry()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		of, err := labNamed(labs, name)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
@@ -79,6 +94,39 @@ and NETTOLL_AT tell it where it is.`,
 		return plainly(places)(cmd, args, typed)
 	})
 	return cmd
+}
+
+// environment lists the variables that a command in a lab gets: where programs are, how to talk to the user, and no secrets. A star stands for any ending.
+func environment() []string {
+	return []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "COLORTERM", "NO_COLOR", "LANG", "LANGUAGE", "LC_*", "TZ", "EDITOR", "VISUAL", "PAGER"}
+}
+
+// environ chooses from an environment the variables of [environment] and those that more names: "NAME", or "NAME=VALUE".
+func environ(all, more []string) ([]string, error) {
+	allowed := environment()
+	var env []string
+	for _, m := range more {
+		name, _, given := strings.Cut(m, "=")
+		if name == "" {
+			return nil, usageError{fmt.Errorf("invalid value %q for --env (valid: NAME, NAME=VALUE)", m)}
+		}
+		if given {
+			env = append(env, m)
+		} else {
+			allowed = append(allowed, name)
+		}
+	}
+	var from []string
+	for _, e := range all {
+		name, _, _ := strings.Cut(e, "=")
+		if slices.ContainsFunc(allowed, func(a string) bool {
+			start, open := strings.CutSuffix(a, "*")
+			return a == name || open && strings.HasPrefix(name, start)
+		}) {
+			from = append(from, e)
+		}
+	}
+	return append(from, env...), nil
 }
 
 // labExec runs a command to its end.

@@ -1,58 +1,42 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/nettoll/nettoll/experiment"
+	"github.com/nettoll/nettoll/part"
 )
 
-// written returns the changes of the default experiment that make a stack of it which is written as its parts: "routed+nftables(rules=1000)"; false where it does not begin
-// with a network that there is.
-func (a *app) written(stack string) ([]experiment.Setting, bool) {
-	named, _, _ := strings.Cut(stack, "(")
-	named, _, _ = strings.Cut(named, "+")
-	if !slices.Contains(a.networks(), named) {
-		return nil, false
-	}
-	at, depth := len(stack), 0 // of the plus between the parts: a NIC's name may have one
-	for i, r := range stack {
-		switch {
-		case r == '(':
-			depth++
-		case r == ')':
-			depth--
-		case r == '+' && depth == 0:
-			at = min(at, i)
+// written returns the changes of the default experiment that make a stack of it which is written as its parts, such as
+// "routed+nftables(rules=1000)". It returns none if not even the first part is known: the text is the name of a stack then.
+func (a *app) written(text string) ([]experiment.Setting, error) {
+	s, err := a.catalogue.Kinds.Parse(text)
+	if unknown, ok := errors.AsType[*part.UnknownError](err); ok {
+		if unknown.Kind == a.catalogue.Kinds[0].Describe().Name {
+			return nil, nil
 		}
+		return nil, fmt.Errorf("--stack: %w%s", err, part.Meant(unknown.Name, unknown.Known))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--stack: %w", err)
 	}
 	var written []experiment.Setting
-	for i, one := range []string{stack[:at], strings.TrimPrefix(stack[at:], "+")} {
-		if one == "" {
-			continue
+	for _, c := range s {
+		if kind := c.Kind.Describe().Name; !c.Standard() {
+			written = append(written, experiment.Setting{Flag: "--stack", Path: "factors." + kind, Value: "{" + flowPart(c.Part.Name, c.Params) + "}"})
 		}
-		kind := []string{"network", "filter"}[i]
-		text, err := flow(kind, one)
-		if err != nil {
-			return nil, false // the stack is unknown
-		}
-		written = append(written, experiment.Setting{Flag: "--stack", Path: "factors." + kind, Value: text})
 	}
-	return written, true
-}
-
-// stackOf is the part of a lab's id that says which stack it is.
-func stackOf(l experiment.Lab) string {
-	stack, _, _ := strings.Cut(l.ID, "/")
-	return stack
+	return written, nil
 }
 
 func stackNames(r *experiment.Resolved) []string {
 	var names []string
 	for _, l := range r.Labs {
-		if !slices.Contains(names, stackOf(l)) {
-			names = append(names, stackOf(l))
+		if !slices.Contains(names, l.Named) {
+			names = append(names, l.Named)
 		}
 	}
 	return names
@@ -61,7 +45,7 @@ func stackNames(r *experiment.Resolved) []string {
 // chooseLab returns the first lab of a stack, alone.
 func chooseLab(r *experiment.Resolved, stack, placement string) (*experiment.Resolved, error) {
 	names := stackNames(r)
-	i := slices.IndexFunc(r.Labs, func(l experiment.Lab) bool { return stackOf(l) == stack })
+	i := slices.IndexFunc(r.Labs, func(l experiment.Lab) bool { return l.Named == stack })
 	if i >= 0 {
 		return r.Only(i), nil
 	}

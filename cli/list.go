@@ -41,17 +41,15 @@ func newEntry(kind, name, summary, implementation string, params part.List) entr
 // entries lists everything, kind by kind, in the order of the catalogue. What list, its completion and its help say of kinds comes from here.
 func (a *app) entries() []entry {
 	var all []entry
-	for _, n := range a.catalogue.Networks {
-		d := n.Describe()
-		all = append(all, newEntry("network", d.Name, d.Summary, d.Implementation, d.Params))
-	}
-	for _, f := range a.catalogue.Filters {
-		d := f.Describe()
-		all = append(all, newEntry("filter", d.Name, d.Summary, d.Implementation, d.Params))
-	}
-	for _, r := range a.catalogue.Runtimes {
-		d := r.Describe()
-		all = append(all, newEntry("runtime", d.Name, d.Summary, d.Implementation, nil))
+	for _, kind := range a.catalogue.Kinds {
+		d := kind.Describe()
+		for _, p := range kind.Parts() {
+			summary := p.Summary
+			if d.Note != "" {
+				summary += "; " + d.Note
+			}
+			all = append(all, newEntry(d.Name, p.Name, summary, p.Implementation, p.Params))
+		}
 	}
 	for _, w := range a.catalogue.Workloads {
 		d := w.Describe()

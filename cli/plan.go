@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -53,6 +54,7 @@ with --pilot DIR it is what an earlier run found.`,
   nettoll plan --json | jq .forecast`,
 		Args: oneExperiment,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			a.release() // nothing is to be undone: an interrupt ends it at once
 			resolved, err := a.resolve(cmd, args, f)
 			if err != nil {
 				return err
@@ -104,9 +106,23 @@ with --pilot DIR it is what an earlier run found.`,
 // fits returns an error where the machine is too small for the run.
 func (a *app) fits(r *experiment.Resolved) error {
 	l := procfs.ReadLimits()
-	err := r.Check(experiment.Limits{Neighbours: l.Neighbours, Conntrack: l.Conntrack, Processes: l.Processes, Memory: l.Memory})
-	if err != nil {
+	limits := experiment.Limits{Neighbours: l.Neighbours, Conntrack: l.Conntrack, Memory: l.Memory}
+	if all := procfs.Ceilings(os.DirFS("/")); len(all) > 0 {
+		limits.Tasks, limits.TasksLimit, limits.TasksHelp = all[0].Left(), all[0].String(), all[0].Help
+	}
+	if err := r.Check(limits); err != nil {
 		return usageError{err}
+	}
+	return nil
+}
+
+// ownThreads is how many threads this process may come to need: one that it cannot start is fatal to a Go program.
+const ownThreads = 16
+
+// startable returns an error where this process, of which there is a second one in a user namespace, may not start its threads.
+func startable() error {
+	if all := procfs.Ceilings(os.DirFS("/")); len(all) > 0 && all[0].Left() < ownThreads {
+		return fmt.Errorf("there is no room for the threads of nettoll, which are about %d: %s (hint: %s)", ownThreads, all[0], all[0].Help)
 	}
 	return nil
 }
@@ -146,7 +162,7 @@ func (p planned) print(out io.Writer, r *experiment.Resolved) error {
 		}
 		var stacks []string
 		for _, c := range g {
-			stack, _, _ := strings.Cut(c.ID, "/")
+			stack := c.Stack
 			if c.Twin {
 				stack += " (twin)"
 			}
@@ -157,6 +173,7 @@ func (p planned) print(out io.Writer, r *experiment.Resolved) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
+	printFilters(out, r)
 	if len(r.Omitted) > 0 {
 		fmt.Fprint(out, "\nleft out\n")
 		var reasons []string
@@ -204,14 +221,34 @@ func (p planned) print(out io.Writer, r *experiment.Resolved) error {
 	return nil
 }
 
+// printFilters says where the filters of an experiment stand, and which stacks have them there.
+func printFilters(out io.Writer, r *experiment.Resolved) {
+	var all []string
+	stacks := map[string][]string{}
+	for _, l := range r.Labs {
+		where, stack := l.Stack.Enforced(), l.Named
+		if where == "" || slices.Contains(stacks[where], stack) {
+			continue
+		}
+		if stacks[where] == nil {
+			all = append(all, where)
+		}
+		stacks[where] = append(stacks[where], stack)
+	}
+	if len(all) == 0 {
+		return
+	}
+	fmt.Fprint(out, "\nfilters\n")
+	for _, where := range all {
+		fmt.Fprintf(out, "  %s: enforced %s\n", strings.Join(stacks[where], ", "), where)
+	}
+}
+
 // groupNames splits what a group's cells are called into the workload and where it runs.
 func groupNames(c experiment.Cell) (load, where string) {
-	load, _, _ = strings.Cut(c.Group, "|")
 	pairs := several(c.Pairs, "pair")
 	if c.Mix != nil {
-		member := load
-		load = experiment.Mix + "(" + strings.Join(c.Mix, ",") + ")"
-		pairs = fmt.Sprintf("%d of %s for %s", c.Pairs, several(c.LabPairs, "pair"), strings.TrimPrefix(member, load+":"))
+		pairs = fmt.Sprintf("%d of %s for %s", c.Pairs, several(c.LabPairs, "pair"), c.Member)
 	}
 	list := []string{strings.ReplaceAll(c.Placement, "-", " "), pairs}
 	for i, usual := range []string{experiment.Families()[0], experiment.Affinities()[0]} {
@@ -222,7 +259,7 @@ func groupNames(c experiment.Cell) (load, where string) {
 	if c.Probe != "" {
 		list = append(list, "probe "+c.Probe)
 	}
-	return load, strings.Join(list, ", ")
+	return c.Load, strings.Join(list, ", ")
 }
 
 func indented(text string) string {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/nettoll/nettoll/byhand"
 	"github.com/nettoll/nettoll/catalogue"
 	"github.com/nettoll/nettoll/control"
 	"github.com/nettoll/nettoll/filter"
@@ -31,6 +32,8 @@ func child(ctx context.Context, args []string, stdin io.Reader, stdout, stderr i
 		err = serveAgent(ctx, args[1:], stdin, stdout)
 	case "worker":
 		err = serveWorker(ctx, args[1:], stdin, stdout)
+	case byhand.SessionCommand:
+		err = serveSession(ctx, args[1:], stdin, stdout)
 	case lab.OwnerCommand:
 		err = ownLab(ctx, args[1:], stdout)
 	default:
@@ -65,7 +68,15 @@ func serveWorker(ctx context.Context, args []string, in io.Reader, out io.Writer
 		return err
 	}
 	parts := catalogue.New()
-	return protocol.Serve(ctx, in, unclosed{out}, worker.New(parts.Workloads, parts.Drivers, files).Methods())
+	return protocol.Serve(ctx, in, unclosed{out}, worker.New(parts.Workloads, parts.Drivers, parts.Probes, files).Methods())
+}
+
+func serveSession(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
+	files, err := inherited(args)
+	if err != nil {
+		return err
+	}
+	return byhand.ServeSession(ctx, catalogue.New().Workloads, files, in, out)
 }
 
 // unclosed is standard output where a closer is asked for: it ends with the process.

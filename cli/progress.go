@@ -49,11 +49,12 @@ func newLine(w io.Writer) *progress {
 
 func newProgress(w io.Writer, r *experiment.Resolved) *progress {
 	p := newLine(w)
-	d, takes := r.Experiment.Design, r.Forecast(experiment.DefaultSpread).Measuring
+	d, f := r.Experiment.Design, r.Forecast(experiment.DefaultSpread)
 	long := fmt.Sprintf("up to %v", d.Time)
-	if takes > d.Time*11/10 {
-		long = fmt.Sprintf("about %v, as %s are the least", round(takes), several(d.Generations, "generation"))
+	if f.Measuring > d.Time*11/10 {
+		long = fmt.Sprintf("about %v instead of %v, as %s are the least", round(f.Measuring), d.Time, several(d.Generations, "generation"))
 	}
+	long += fmt.Sprintf(", and about %v to build and remove everything %d times", round(f.Building), f.Generations)
 	p.begin(len(r.Cells), len(r.Labs), long)
 	return p
 }

@@ -79,6 +79,7 @@ func (a *app) figures(dir, out string) error {
 	if err != nil {
 		return err
 	}
+	a.standing(data)
 	names, err := report.Figures(out, data)
 	for _, name := range names {
 		fmt.Fprintln(a.Out, filepath.Join(out, name))
@@ -88,6 +89,13 @@ func (a *app) figures(dir, out string) error {
 	}
 	a.problems(dir, problems)
 	return err
+}
+
+// standing says on standard error what views for people begin with.
+func (a *app) standing(data *report.Data) {
+	for _, s := range data.Standing() {
+		fmt.Fprintf(a.Err, "nettoll: %s\n", s)
+	}
 }
 
 func (a *app) report(dir, format, file string, trials, all bool) (err error) {
@@ -110,6 +118,9 @@ func (a *app) report(dir, format, file string, trials, all bool) (err error) {
 			}
 		}()
 		out, o.Color = f, false
+	}
+	if format == "csv" { // has no place for it
+		a.standing(data)
 	}
 	if trials {
 		err = report.Trials(out, data.Run, data.Log)

@@ -74,6 +74,9 @@ func (i *inner) interrupted() {
 // rootless runs the command line inside a user namespace where this process lacks the privileges that hosts take, and returns true when
 // that has ended. Where it cannot, the reason is kept in a.refused for when the command line is found to be right.
 func (a *app) rootless() (ended bool, err error) {
+	if err := startable(); err != nil {
+		return true, err
+	}
 	missing, err := userns.Missing()
 	switch {
 	case err != nil:
@@ -117,7 +120,7 @@ func (a *app) again() (int, error) {
 	cmd.Args = append(cmd.Args, a.args...)
 
 	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	signal.Notify(signals, ends()...)
 	defer signal.Stop(signals)
 	if err := process.Start(cmd, process.Options{User: true}); err != nil {
 		return 0, err

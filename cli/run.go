@@ -6,18 +6,25 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"github.com/nettoll/nettoll/control"
 	"github.com/nettoll/nettoll/experiment"
+	"github.com/nettoll/nettoll/internal/linux/thread"
+	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/report"
 )
 
 func (a *app) runCommand() *cobra.Command {
-	f, dir := &experimentFlags{}, ""
+	f, dir, past, wait := &experimentFlags{}, "", "", false
 	cmd := &cobra.Command{
 		Use:   "run [EXPERIMENT.yaml | suite:NAME]",
 		Short: "Measure: build the networks, drive the traffic, report what each costs",
@@ -27,7 +34,11 @@ table of what each costs over the baseline. As an ordinary user it does so in a 
 Without an argument it is the default experiment: a Linux bridge, nat and macvlan against no container network at
 all, UDP round trips on one host and across two, a TCP stream on one host. It takes a minute. An experiment file says
 what else to measure (nettoll init writes one); flags change single values of it. Everything measured is kept in a
-directory, nettoll-NAME-TIME where -o names no other, with the report as a page, report.html.`,
+directory, nettoll-NAME-TIME where -o names no other, with the report as a page, report.html.
+
+A run that was interrupted, failed or was killed goes on with --resume DIR, by the plan in that directory. Generations
+that were measured to their end count; one that was not is dropped, and a new one takes its place. Another nettoll, kernel
+or machine is refused.`,
 		Example: `  nettoll run
   nettoll run --network bridge --workload 'udp-rr(payload=1024,mode=spin)' --placement same-host --time 20s
   nettoll run --network routed --filter 'none,nftables(match=map,rules=1000)' --placement same-host
@@ -39,6 +50,9 @@ directory, nettoll-NAME-TIME where -o names no other, with the report as a page,
 			if ended, err := a.rootless(); ended {
 				return err
 			}
+			if cmd.Flags().Changed("resume") {
+				return a.resume(cmd, args, past, wait)
+			}
 			resolved, err := a.resolve(cmd, args, f)
 			if err != nil {
 				return err
@@ -46,11 +60,13 @@ directory, nettoll-NAME-TIME where -o names no other, with the report as a page,
 			if err := a.fits(resolved); err != nil {
 				return err
 			}
-			return a.run(cmd, resolved, dir)
+			return a.run(cmd, resolved, dir, wait, nil)
 		},
 	}
 	f.register(cmd.Flags(), a)
+	cmd.Flags().BoolVar(&wait, "wait", false, "wait until the runs of nettoll that were started before on this machine have ended")
 	cmd.Flags().StringVarP(&dir, "output", "o", "", "directory to keep everything in; new or empty (default nettoll-NAME-TIME)")
+	cmd.Flags().StringVar(&past, "resume", "", "directory of a run that was interrupted, failed or was killed: go on with it")
 	return cmd
 }
 
@@ -61,20 +77,14 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-func (a *app) networks() []string {
-	var names []string
-	for _, n := range a.catalogue.Networks {
-		names = append(names, n.Describe().Name)
+// probes says what each probe is, for the help of a flag.
+func (a *app) probes() string {
+	var text strings.Builder
+	for _, p := range a.catalogue.Probes {
+		d := p.Describe()
+		fmt.Fprintf(&text, "%s, which is %s and takes %s; ", d.Name, d.Summary, d.Needs)
 	}
-	return names
-}
-
-func (a *app) filters() []string {
-	var names []string
-	for _, c := range a.filterChoices() {
-		names = append(names, c.name)
-	}
-	return names
+	return text.String()
 }
 
 func (a *app) workloads() []string {
@@ -85,10 +95,50 @@ func (a *app) workloads() []string {
 	return names
 }
 
-func (a *app) run(cmd *cobra.Command, resolved *experiment.Resolved, dir string) error {
-	dir, err := runDirectory(dir, resolved.Experiment.Name, time.Now())
+// resume goes on with the run in a directory.
+func (a *app) resume(cmd *cobra.Command, args []string, dir string, wait bool) error {
+	wrong := ""
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if !slices.Contains([]string{"resume", "wait", "verbose"}, f.Name) {
+			wrong = "--" + f.Name
+		}
+	})
+	if len(args) > 0 {
+		wrong = strconv.Quote(args[0])
+	}
+	if wrong != "" {
+		return usageError{fmt.Errorf("--resume takes the plan from the directory of the run and does not go with %s", wrong)}
+	}
+	past, err := control.OpenPast(dir)
+	if err != nil {
+		return usageError{fmt.Errorf("--resume: %w", err)}
+	}
+	defer func() { _ = past.Close() }() // a run that ended has closed it
+	e, err := past.Experiment()
+	if err != nil {
+		return usageError{fmt.Errorf("--resume: %w", err)}
+	}
+	cpus, err := thread.CPUs()
 	if err != nil {
 		return err
+	}
+	resolved, err := experiment.Resolve(e, a.catalogue.Parts(), len(cpus))
+	if err != nil {
+		return usageError{fmt.Errorf("--resume: %w", err)}
+	}
+	if err := a.fits(resolved); err != nil {
+		return err
+	}
+	return a.run(cmd, resolved, dir, wait, past)
+}
+
+// run measures an experiment: from the beginning or, with a past, from where that ended.
+func (a *app) run(cmd *cobra.Command, resolved *experiment.Resolved, dir string, wait bool, past *control.Past) error {
+	outlivePipes()
+	if dir != "" && past == nil {
+		if err := checkDirectory(dir); err != nil {
+			return err
+		}
 	}
 	if a.refused != nil {
 		return a.refused
@@ -97,15 +147,37 @@ func (a *app) run(cmd *cobra.Command, resolved *experiment.Resolved, dir string)
 	if err != nil {
 		return err
 	}
+	if err := a.meet(cmd.Context(), wait); err != nil {
+		return err
+	}
+	if dir == "" {
+		if dir, err = newDirectory(fmt.Sprintf("nettoll-%s-%s", resolved.Experiment.Name, time.Now().Format("20060102-150405"))); err != nil {
+			return err
+		}
+		defer func() { _ = os.Remove(dir) }() // succeeds only if the run failed before it kept anything
+	}
 	for _, o := range lacking {
 		fmt.Fprintf(a.Err, "left out: %s (%s)\n", o.What, o.Reason)
 	}
+	uid, err := a.user()
+	if err != nil {
+		return err
+	}
+	o := control.Options{
+		Resolved: resolved, Dir: dir, Versions: versions, Start: startLocal, Journals: journals(uid), Past: past,
+	}
+	if past != nil {
+		if err := past.Fits(o); err != nil {
+			return usageError{fmt.Errorf("--resume: %w", err)}
+		}
+	}
 	p := newProgress(a.Err, resolved)
-	out, err := control.Run(cmd.Context(), control.Options{
-		Resolved: resolved, Dir: dir, Versions: versions,
-		Observe: p.observe, Log: a.logTo(p), Start: startLocal,
-	})
+	o.Observe, o.Log = p.observe, a.logTo(p)
+	out, err := control.Run(cmd.Context(), o)
 	p.done()
+	if errors.Is(err, control.ErrTaken) {
+		return usageError{err}
+	}
 	if err := a.conclude(out, err, dir); err != nil || len(lacking) == 0 {
 		return err
 	}
@@ -120,28 +192,40 @@ func (a *app) logTo(p *progress) func(string) {
 	return p.log
 }
 
-// runDirectory returns the directory of a run. One that exists must be empty.
-func runDirectory(dir, name string, now time.Time) (string, error) {
-	if dir == "" {
-		return fmt.Sprintf("nettoll-%s-%s", name, now.Format("20060102-150405")), nil
-	}
+// checkDirectory refuses a directory to keep a run in that exists and is not empty.
+func checkDirectory(dir string) error {
 	entries, err := os.ReadDir(dir)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return dir, nil
+		return nil
 	case err != nil:
-		return "", usageError{fmt.Errorf("output directory: %w", err)}
+		return usageError{fmt.Errorf("output directory: %w", err)}
 	case len(entries) > 0:
-		return "", usageError{fmt.Errorf("output directory %q is not empty (name a new one)", filepath.Clean(dir))}
+		return usageError{fmt.Errorf("output directory %q is not empty (name a new one)", filepath.Clean(dir))}
 	}
-	return dir, nil
+	return nil
+}
+
+// newDirectory makes a directory of that name, or, if it is taken, of that name with -2, -3, … behind it: several runs may start within one second.
+func newDirectory(name string) (string, error) {
+	dir := name
+	for n := 2; ; n++ {
+		err := os.Mkdir(dir, 0o777)
+		if err == nil {
+			return dir, nil
+		}
+		if !errors.Is(err, os.ErrExist) {
+			return "", fmt.Errorf("make run directory: %w", err)
+		}
+		dir = fmt.Sprintf("%s-%d", name, n)
+	}
 }
 
 // conclude prints the result and chooses the exit status.
 func (a *app) conclude(out *control.Outcome, err error, dir string) error {
 	if err != nil {
 		if out != nil && out.Interrupted && errors.Is(err, control.ErrNothingMeasured) {
-			fmt.Fprintln(a.Err, "nettoll: nothing was measured yet")
+			fmt.Fprintf(a.Err, "nettoll: nothing was measured yet (go on with it: nettoll run --resume %s)\n", dir)
 			return status(exitInterrupted)
 		}
 		if out == nil || errors.Is(err, control.ErrNothingMeasured) {
@@ -153,15 +237,27 @@ func (a *app) conclude(out *control.Outcome, err error, dir string) error {
 	if loadErr != nil {
 		data = &report.Data{Run: out.Run, Log: &out.Log, Analysis: out.Analysis}
 	}
-	if printErr := a.writeReport(a.Out, "text", data, a.textOptions()); printErr != nil {
-		return errors.Join(err, printErr)
+	if data.Log.End == nil { // a full disk has no record of it
+		data.Log.End = &out.End
 	}
-	fmt.Fprintf(a.Out, "\nIt ended because %s. Everything is in %s (nettoll report %s).\n", out.Ended, dir, dir)
+	printErr := a.writeReport(a.Out, "text", data, a.textOptions())
+	if errors.Is(printErr, syscall.EPIPE) {
+		printErr = nil // nobody wants to read it any more; it is in the directory
+	}
+	why := "it failed"
+	if out.End.Why != measure.EndFailed {
+		why = out.End.Detail
+	}
+	fmt.Fprintf(a.Out, "\nIt ended because %s. Everything is in %s (nettoll report %s).\n", why, dir, dir)
 	page := filepath.Join(dir, report.PageFile)
 	if pageErr := cmp.Or(loadErr, report.WritePage(page, data, report.Options{Sections: a.sections(data.Run, data.Log, data.Analysis)})); pageErr != nil {
 		err = cmp.Or(err, pageErr) // a disk that was full before is one sentence
 	} else {
 		fmt.Fprintf(a.Out, "The report is %s.\n", page)
+	}
+	err = errors.Join(err, printErr)
+	if out.End.Why == measure.EndInterrupted {
+		fmt.Fprintf(a.Out, "Go on with it: nettoll run --resume %s\n", dir)
 	}
 	switch {
 	case out.Interrupted:

@@ -4,20 +4,31 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"os/signal"
 	"strconv"
+	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/nettoll/nettoll/byhand"
+	"github.com/nettoll/nettoll/internal/linux/procfs"
 	"github.com/nettoll/nettoll/internal/linux/thread"
+	"github.com/nettoll/nettoll/part"
 )
 
+// sinkFlags are what `sink` can be told besides what it is made of.
+type sinkFlags struct {
+	listen, memory, token string
+	allow                 []string
+	sink                  byhand.Sink
+}
+
 func (a *app) sinkCommand() *cobra.Command {
-	s := &byhand.Sink{Workloads: a.catalogue.Workloads, Version: a.versionText(), Say: func(what string) { fmt.Fprintln(a.Err, what) }}
-	listen := ""
+	f := &sinkFlags{sink: byhand.Sink{Version: a.versionText(), Say: func(what string) { fmt.Fprintln(a.Err, what) }}}
 	port := strconv.Itoa(byhand.Port)
 	cmd := &cobra.Command{
 		Use:   "sink",
@@ -28,14 +39,32 @@ is interrupted. What was measured is printed by the source; what happens here is
 Sources find it at port ` + port + `, by TCP, over IPv4 and IPv6. The traffic goes to the first free ports after that, eight for each
 pair: where there is a firewall, or a container publishes ports, let ` + port + ` to 8663 pass, by TCP and UDP.
 
-Whoever can reach the port can make this program send and receive traffic, towards the address that it comes from.`,
+Who may use it. Whoever can reach the port can make this program send and receive traffic, towards the address that the
+request comes from, with as much CPU and network as there is. The traffic is neither encrypted nor authenticated: who is on
+the path can read and forge it, and who can reach its ports can disturb a measurement. So expose a sink to a network that
+you trust, or name whom it serves: --allow lists their addresses, and with --token only those sources are served that know
+the token. The token itself never crosses the network, but it protects nothing after the greeting. Do not leave a sink open
+to the internet without both.
+
+What a stranger cannot do: read a file, start a program, use more memory than --memory, end the sink, or keep others out for
+long. Each source is served by a process of its own, so that a fault ends that session alone. Each step of a session has a
+deadline of seconds. A source that has to wait is told how many come first; one that is served for longer than --time while
+others wait makes room after its trial. Of one address one source is served at a time, unless --per-address says more, and
+four may wait. Who has many addresses can fill the 64 places: --allow helps.`,
 		Example: `  nettoll sink                               then, elsewhere: nettoll source udp-rr THIS-MACHINE
   nettoll sink --listen 10.0.0.2:7000 --once
+  nettoll sink --allow 10.0.0.0/24 --allow fd00::/64
+  nettoll sink --token @secret               elsewhere: nettoll source udp-rr THIS-MACHINE --token @secret
   nettoll sink --cpu 1                       its threads on CPU 1 alone
+  nettoll sink --sessions 4 --memory 2GiB    four sources at once, 512 MiB each; they share what they measure
   docker exec -d web nettoll sink            inside a container`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			at, err := endpoint(listen)
+			s := &f.sink
+			if err := f.complement(); err != nil {
+				return err
+			}
+			at, err := endpoint(f.listen)
 			if err != nil {
 				return usageError{fmt.Errorf("--listen: %w", err)}
 			}
@@ -64,11 +93,101 @@ Whoever can reach the port can make this program send and receive traffic, towar
 			}
 		},
 	}
-	cmd.Flags().StringVar(&listen, "listen", ":"+port, "`ADDRESS:PORT` to wait at; without an address all of this machine's, without a port "+port)
+	s := &f.sink
+	cmd.Flags().StringVar(&f.listen, "listen", ":"+port, "`ADDRESS:PORT` to wait at; without an address all of this machine's, without a port "+port)
 	cmd.Flags().BoolVar(&s.Once, "once", false, "end after the first source that was served")
+	cmd.Flags().StringArrayVar(&f.allow, "allow", nil, "serve sources of this `CIDR` range or address only, such as 10.0.0.0/24; may be given again (default everybody)")
+	cmd.Flags().StringVar(&f.token, "token", "", "serve sources that know this `TEXT` only, 8 bytes or more; @FILE reads it from a file, which keeps it out of ps")
+	cmd.Flags().StringVar(&f.memory, "memory", "", "`SIZE` of memory that all sessions may use together, in equal parts, such as 2GiB (default an eighth of this machine's)")
+	cmd.Flags().IntVar(&s.Sessions, "sessions", 1, "how many sources to serve at once; several disturb each other's figures")
+	cmd.Flags().IntVar(&s.PerAddress, "per-address", 1, "how many sources of one address to serve at once, of all --sessions")
+	cmd.Flags().DurationVar(&s.Time, "time", 10*time.Minute, "how long to serve a source at most while others wait")
 	cmd.Flags().IntSliceVar(&s.CPUs, "cpu", nil, "CPUs that its threads run on, in turn (default anywhere)")
-	numbers(cmd, "listen", "cpu")
+	numbers(cmd, "listen", "cpu", "allow", "token", "memory", "sessions", "per-address", "time")
 	return cmd
+}
+
+// mostSessions is how many sources a sink serves at once at most: each seat has 512 ports.
+const mostSessions = 64
+
+// complement checks flags and makes a sink of them.
+func (f *sinkFlags) complement() (err error) {
+	s := &f.sink
+	if s.Allow, err = ranges(f.allow); err != nil {
+		return usageError{fmt.Errorf("--allow: %w", err)}
+	}
+	if s.Token, err = token(f.token); err != nil {
+		return usageError{fmt.Errorf("--token: %w", err)}
+	}
+	switch {
+	case s.Sessions < 1 || s.Sessions > mostSessions:
+		return usageError{fmt.Errorf("--sessions %d: out of range (valid: 1 to %d)", s.Sessions, mostSessions)}
+	case s.PerAddress < 1:
+		return usageError{fmt.Errorf("--per-address %d: out of range (valid: 1 or more)", s.PerAddress)}
+	case s.Time < 0:
+		return usageError{fmt.Errorf("--time %v: out of range (valid: 0s or more)", s.Time)}
+	}
+	least := int64(s.Sessions) * byhand.LeastMemory
+	if f.memory == "" {
+		const share = 8
+		s.Memory = max(procfs.Memory()/share, least)
+		return nil
+	}
+	if s.Memory, err = memory(f.memory); err != nil {
+		return usageError{fmt.Errorf("--memory: %w", err)}
+	}
+	if s.Memory < least {
+		return usageError{fmt.Errorf("--memory %s: too little (valid: %d MiB or more for each session, here %d MiB)", f.memory, byhand.LeastMemory>>20, least>>20)}
+	}
+	return nil
+}
+
+// memory reads a size of memory, which can be larger than that of a message.
+func memory(text string) (int64, error) {
+	const most = 1 << 20 // GiB
+	if number, ok := strings.CutSuffix(text, "GiB"); ok {
+		if n, err := strconv.ParseFloat(number, 64); err == nil && n > 0 && n <= most {
+			return int64(n * (1 << 30)), nil
+		}
+	} else if n, err := part.ParseSize(text); err == nil {
+		return int64(n), nil
+	}
+	return 0, fmt.Errorf("invalid size %q (valid: one such as 512MiB or 2GiB)", text)
+}
+
+// ranges reads ranges of addresses; an address is a range of one.
+func ranges(texts []string) ([]netip.Prefix, error) {
+	var list []netip.Prefix
+	for _, text := range texts {
+		p, err := netip.ParsePrefix(text)
+		if at, alone := netip.ParseAddr(text); alone == nil && at.Zone() == "" {
+			p, err = netip.PrefixFrom(at, at.BitLen()), nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%q is not a range of addresses (valid: one such as 10.0.0.0/24, fd00::/64 or 10.0.0.7)", text)
+		}
+		list = append(list, p.Masked())
+	}
+	return list, nil
+}
+
+// token reads a token: the text itself or, after "@", the first line of a file.
+func token(text string) (string, error) {
+	const least, most = 8, 1 << 10 // bytes
+	if file, ok := strings.CutPrefix(text, "@"); ok {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			return "", err
+		}
+		line, _, _ := strings.Cut(string(b), "\n")
+		text = strings.TrimSuffix(line, "\r")
+	} else if text == "" {
+		return "", nil
+	}
+	if len(text) < least || len(text) > most {
+		return "", fmt.Errorf("it has %d bytes (valid: %d to %d)", len(text), least, most)
+	}
+	return text, nil
 }
 
 // endpoint completes an address, or a name, with the port of sinks.
@@ -81,11 +200,11 @@ func endpoint(s string) (string, error) {
 			bare = s[1 : len(s)-1]
 		}
 		if host, port, err = net.SplitHostPort(net.JoinHostPort(bare, strconv.Itoa(byhand.Port))); err != nil {
-			return "", fmt.Errorf("%q is no address (want one such as 10.0.0.2, 10.0.0.2:7000 or [fd00::2]:7000)", s)
+			return "", fmt.Errorf("invalid address %q (valid: values such as 10.0.0.2, 10.0.0.2:7000 or [fd00::2]:7000)", s)
 		}
 	}
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return "", fmt.Errorf("%q: %q is no port (want 0 to 65535)", s, port)
+		return "", fmt.Errorf("%q: invalid port %q (valid: 0 to 65535)", s, port)
 	}
 	return net.JoinHostPort(host, port), nil
 }

@@ -24,6 +24,7 @@ type sourceFlags struct {
 	time, interval time.Duration
 	ipv4, ipv6     bool
 	json           bool
+	token          string
 	options        byhand.Options
 }
 
@@ -42,6 +43,9 @@ it wants quotes. ping needs no sink: the kernel of the other machine answers.
 Each interval is a trial, with its warm-up, which does not count, its window and the end of what is under way; between
 two of them nothing is sent for some round trips. Over all intervals rates are means, losses are of all that was
 sent, and percentiles are those of all samples. A percentile q is shown where there are 100/(1-q) samples.
+
+A sink serves one source after another, as a rule. One that has to wait says how many come first, and goes on by itself. A sink
+that was started with --token wants the same here.
 
 Where the threads run can make a larger difference than the network: --cpu, here and there, binds them. One run by hand
 is one sample; which of two networks costs more is what nettoll run finds out.
@@ -76,9 +80,10 @@ warnings, all in base units, and error where it ended with one.`,
 	cmd.Flags().Uint64Var(&f.options.Seed, "seed", 1, "seed of arrivals and sizes")
 	cmd.Flags().BoolVar(&f.ipv4, "ipv4", false, "use an address of IPv4 where a name has both")
 	cmd.Flags().BoolVar(&f.ipv6, "ipv6", false, "use an address of IPv6 where a name has both")
+	cmd.Flags().StringVar(&f.token, "token", "", "`TEXT` that the sink was started with; @FILE reads it from a file")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object, when all is over")
 	cmd.ValidArgsFunction = first(1, single(a.ownChoices()))
-	numbers(cmd, "interval", "cpu")
+	numbers(cmd, "interval", "cpu", "token")
 	return cmd
 }
 
@@ -129,21 +134,24 @@ func (a *app) complement(f *sourceFlags, args []string) error {
 	if o.Sink, err = endpoint(args[1]); err != nil {
 		return usageError{err}
 	}
+	if o.Token, err = token(f.token); err != nil {
+		return usageError{fmt.Errorf("--token: %w", err)}
+	}
 	if strings.HasPrefix(o.Sink, ":") || strings.HasSuffix(o.Sink, ":0") {
-		return usageError{fmt.Errorf("%q is no address of a sink (want one such as 10.0.0.2, 10.0.0.2:7000 or [fd00::2]:7000)", args[1])}
+		return usageError{fmt.Errorf("invalid address of a sink %q (valid: values such as 10.0.0.2, 10.0.0.2:7000 or [fd00::2]:7000)", args[1])}
 	}
 	if f.interval == 0 {
 		f.interval = max(time.Second, min(o.Workload.Describe().Trial(o.Params), 10*time.Second))
 	}
 	switch {
 	case f.ipv4 && f.ipv6:
-		return usageError{errors.New("--ipv4 and --ipv6: want one of them")}
+		return usageError{errors.New("--ipv4 and --ipv6 exclude each other")}
 	case f.interval < byhand.ShortestTrial || f.interval > byhand.LongestTrial:
-		return usageError{fmt.Errorf("--interval %v: out of range (want %v to %v)", f.interval, byhand.ShortestTrial, byhand.LongestTrial)}
+		return usageError{fmt.Errorf("--interval %v: out of range (valid: %v to %v)", f.interval, byhand.ShortestTrial, byhand.LongestTrial)}
 	case f.time <= 0:
-		return usageError{fmt.Errorf("--time %v: out of range (want more than 0)", f.time)}
+		return usageError{fmt.Errorf("--time %v: out of range (valid: more than 0)", f.time)}
 	case o.Pairs < 1 || o.Pairs > byhand.MostPairs:
-		return usageError{fmt.Errorf("--pairs %d: out of range (want 1 to %d)", o.Pairs, byhand.MostPairs)}
+		return usageError{fmt.Errorf("--pairs %d: out of range (valid: 1 to %d)", o.Pairs, byhand.MostPairs)}
 	}
 	o.Network = "tcp"
 	if f.ipv4 {
@@ -158,8 +166,15 @@ func (a *app) complement(f *sourceFlags, args []string) error {
 }
 
 func (a *app) byHand(ctx context.Context, f *sourceFlags) error {
-	t := &byHandTable{app: a, primary: byhand.Primary(f.options.Workload, f.options.Params)}
+	t := &byHandTable{app: a, known: f.options.Workload.Describe().Vocabulary(), primary: byhand.Primary(f.options.Workload, f.options.Params)}
 	f.options.Begun, f.options.Interval = t.begin, t.interval
+	f.options.Waiting = func(before int) {
+		verb, sources := "come", "sources"
+		if before == 1 {
+			verb, sources = "comes", "source"
+		}
+		fmt.Fprintf(a.Err, "nettoll: waiting: %d other %s %s first\n", before, sources, verb)
+	}
 	if f.json {
 		f.options.Begun, f.options.Interval = func(byhand.Session) {}, func(byhand.Interval) {}
 	}
@@ -212,6 +227,7 @@ func (a *app) byHand(ctx context.Context, f *sourceFlags) error {
 // byHandTable is what people see: a line for each interval, and one for all.
 type byHandTable struct {
 	app     *app
+	known   measure.Vocabulary // of the workload
 	primary string
 	columns []measure.Metric
 	widths  []int
@@ -259,8 +275,8 @@ func (t *byHandTable) choose(in byhand.Interval) {
 		if !has || i > 0 && name == t.primary {
 			continue
 		}
-		m, _ := measure.LookupMetric(name)
-		head := report.Label(name)
+		m, _ := t.known.Lookup(name)
+		head := report.Label(m)
 		t.columns, t.widths = append(t.columns, m), append(t.widths, max(len(head), columnWidth))
 		fmt.Fprintf(t.app.Out, "  %*s", t.widths[len(t.widths)-1], head)
 	}
@@ -322,14 +338,14 @@ func (t *byHandTable) end(r *byhand.Result) {
 // rest prints the figures that have no column.
 func (t *byHandTable) rest(r *byhand.Result) {
 	var list []string
-	for _, m := range measure.Metrics() {
+	for _, m := range t.known.All() {
 		v, has := r.Metrics[m.Name]
 		shown := false
 		for _, c := range t.columns {
 			shown = shown || c.Name == m.Name
 		}
 		if has && !shown {
-			list = append(list, report.Label(m.Name)+" "+report.Number(v, m.Unit))
+			list = append(list, report.Label(m)+" "+report.Number(v, m.Unit))
 		}
 	}
 	const width = 100 // of a line of report's text

@@ -12,7 +12,7 @@ import (
 )
 
 // suiteOf returns the suite that an argument names ("suite:ji2019"), nil where it is the name of something else.
-func suiteOf(args []string) (*suite.Suite, error) {
+func (a *app) suiteOf(args []string) (*suite.Suite, error) {
 	if len(args) == 0 {
 		return nil, nil
 	}
@@ -20,7 +20,7 @@ func suiteOf(args []string) (*suite.Suite, error) {
 	if !ok {
 		return nil, nil
 	}
-	s, err := suite.Find(name)
+	s, err := suite.Find(name, a.catalogue.Parts().Metrics)
 	if err != nil {
 		return nil, usageError{err}
 	}
@@ -28,8 +28,8 @@ func suiteOf(args []string) (*suite.Suite, error) {
 }
 
 // example returns an experiment to start from: that of a suite, or one of the examples.
-func example(name string) (experiment.Example, error) {
-	switch s, err := suiteOf([]string{name}); {
+func (a *app) example(name string) (experiment.Example, error) {
+	switch s, err := a.suiteOf([]string{name}); {
 	case err != nil:
 		return experiment.Example{}, err
 	case s != nil:
@@ -56,7 +56,7 @@ func (a *app) reproduced(run measure.Run, log *measure.Log, analysis measure.Ana
 	if run.Suite == "" {
 		return nil
 	}
-	s, err := suite.Find(run.Suite)
+	s, err := suite.Find(run.Suite, a.catalogue.Parts().Metrics)
 	if err != nil { // of another nettoll: the rest of the report is worth as much as before
 		fmt.Fprintf(a.Err, "nettoll: nothing is said of the claims of a paper: %v\n", err)
 		return nil

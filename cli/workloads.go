@@ -52,7 +52,7 @@ func WorkloadsDocument() ([]byte, error) {
 				d.Own = append(d.Own, p)
 			}
 		}
-		for _, m := range measure.Metrics() {
+		for _, m := range parts.Parts().Metrics.All() {
 			if slices.Contains(d.Metrics, m.Name) {
 				d.Known = append(d.Known, m)
 			}

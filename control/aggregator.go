@@ -2,6 +2,7 @@ package control
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/nettoll/nettoll/experiment"
+	"github.com/nettoll/nettoll/internal/linux/process"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/traffic"
 )
@@ -58,7 +60,7 @@ type group struct {
 	sum         *hdrhistogram.Histogram
 }
 
-// newAggregator writes run.json and opens the records of a run directory, which must be empty or new. With an empty dir
+// newAggregator writes run.json and opens the records of a run directory, which must be empty or new: the error wraps [ErrTaken] if another run was faster. With an empty dir
 // nothing is kept on disk.
 func newAggregator(dir string, run measure.Run, cells []experiment.Cell) (*aggregator, error) {
 	a := &aggregator{run: run, cells: cells, pending: map[quantity]*group{}, synced: time.Now()}
@@ -69,20 +71,44 @@ func newAggregator(dir string, run measure.Run, cells []experiment.Cell) (*aggre
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, fmt.Errorf("make run directory: %w%s", err, hint(err))
 	}
-	f, err := os.Create(filepath.Join(dir, RunFile))
-	if err != nil {
-		return nil, fmt.Errorf("make run directory: %w%s", err, hint(err))
+	var text bytes.Buffer
+	if err := measure.WriteRun(&text, run); err != nil {
+		return nil, err
 	}
-	err = errors.Join(measure.WriteRun(f, run), f.Sync(), f.Close())
+	f, err := create(dir, RunFile)
 	if err != nil {
+		return nil, err
+	}
+	_, err = f.Write(text.Bytes())
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return nil, fmt.Errorf("keep what is measured: %w%s", err, hint(err))
 	}
-	if a.file, err = os.Create(filepath.Join(dir, RecordsFile)); err != nil {
-		return nil, fmt.Errorf("make run directory: %w%s", err, hint(err))
+	if a.file, err = create(dir, RecordsFile); err != nil {
+		return nil, err
+	}
+	if _, err := process.Lock(a.file); err != nil { // so that nobody resumes a run that goes on
+		return nil, err
 	}
 	a.buffer = bufio.NewWriterSize(a.file, 1<<16)
 	a.writer = measure.NewWriter(a.buffer)
-	return a, nil
+	a.log = measure.Log{Version: measure.Version}
+	a.write(measure.Begin{Run: measure.RunSum(text.Bytes())})
+	return a, a.flush(true)
+}
+
+// ErrTaken is wrapped by errors about a run directory that another run has written to.
+var ErrTaken = errors.New("another run writes there")
+
+// create creates a file of a run directory. Of several runs that are started at once on one directory, one succeeds.
+func create(dir, name string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(dir, name), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
+	if errors.Is(err, os.ErrExist) {
+		return nil, fmt.Errorf("output directory %q already holds %s: %w (name a new directory)", dir, name, ErrTaken)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("make run directory: %w%s", err, hint(err))
+	}
+	return f, nil
 }
 
 // hint says what would help where the disk is full or cannot be written to.
@@ -130,6 +156,18 @@ func (a *aggregator) fact(key string, value any) {
 	f := measure.Fact{Key: key, Value: value}
 	a.log.Facts = append(a.log.Facts, f)
 	a.write(f)
+}
+
+// generation keeps that a generation was measured to its end.
+func (a *aggregator) generation(g measure.Generation) {
+	a.log.Generations = append(a.log.Generations, g)
+	a.write(g)
+}
+
+// end keeps why the run ended.
+func (a *aggregator) end(e measure.End) {
+	a.log.End = &e
+	a.write(e)
 }
 
 // block keeps the trials of one block.
@@ -186,10 +224,13 @@ func (a *aggregator) endGroup(generation int, last bool) error {
 	return nil
 }
 
-// flush hands everything to the kernel, which keeps it when this process dies, and to the disk once a second or when told to.
+// flush writes a checksum and hands everything to the kernel, which keeps it when this process dies, and to the disk once a second or when told to.
 func (a *aggregator) flush(now bool) error {
 	if a.file == nil {
 		return nil
+	}
+	if a.broken == nil {
+		a.broken = a.writer.Sum()
 	}
 	if a.broken == nil {
 		a.broken = a.buffer.Flush()

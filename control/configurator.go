@@ -16,22 +16,26 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/nettoll/nettoll/experiment"
-	"github.com/nettoll/nettoll/filter"
 	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/host/journal"
 	"github.com/nettoll/nettoll/internal/linux/netns"
 	"github.com/nettoll/nettoll/internal/linux/process"
-	"github.com/nettoll/nettoll/internal/linux/shm"
-	"github.com/nettoll/nettoll/internal/linux/softirq/probe"
 	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/probe"
+	"github.com/nettoll/nettoll/stack"
 	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/traffic/board"
+	"github.com/nettoll/nettoll/traffic/worker"
 )
 
 const (
 	buildLimit = 30 * time.Second      // for all labs of a generation, and more for each container: see patience
 	buildEach  = 40 * time.Millisecond // for a container, which takes 2 to 4 where nothing else is busy
-	loadEach   = time.Millisecond      // for a rule of a filter on a host, loaded, changed and verified: a hundred thousand of them take half a minute where the kernel walks them all
-	loadAlone  = 2 * time.Second       // for a lab that has the machine for itself meanwhile
-	callLimit  = 10 * time.Second      // for one call to a worker or an agent
+	// loadFactor is for what the parts of a stack take beyond that, loaded, changed and verified: so many times the guess. A
+	// hundred thousand rules take half a minute if the kernel walks them all.
+	loadFactor = 25
+	loadAlone  = 2 * time.Second  // for a lab that has the machine for itself meanwhile
+	callLimit  = 10 * time.Second // for one call to a worker or an agent
 	// builders is how many labs are built at the same time: two threads help, more do not (creating links is serialised in the
 	// kernel).
 	builders = 4
@@ -41,9 +45,8 @@ const (
 type generation struct {
 	number int
 	seed   *rand.Rand
-	labs   []*lab // by index into Resolved.Labs; nil where no cell of it is measured any more
-	board  *traffic.Board
-	mem    []byte
+	labs   []*lab              // by index into Resolved.Labs; nil where no cell of it is measured any more
+	turns  traffic.Turns       // of all its workers
 	files  map[string]*os.File // passed on to every host
 	seats  []int               // by board number of the worker: its threads
 
@@ -56,7 +59,11 @@ type configurator struct {
 	cpus       []int // that workers may use
 	start      StartHost
 	congestion string       // chosen in the first generation
-	probe      *probe.Probe // nil: nothing is probed
+	probe      probe.Loaded // nil: nothing is probed
+	journals   journal.Place
+
+	journalMu sync.Mutex
+	journal   *journal.Journal // of this run; nil while no lab takes anything that outlives it
 
 	// alone is held by a lab whose rules or entries are loaded and changed, and shared by all others: of what is told about them the memory is the whole machine's, and the time is
 	// taken on CPUs that others build on.
@@ -85,9 +92,7 @@ func patience(r *experiment.Resolved) time.Duration {
 		if loads(l) {
 			limit += loadAlone
 		}
-		if l.Filter != nil {
-			limit += time.Duration(l.Filtering.Count(filter.Rules)*l.Hosts) * loadEach
-		}
+		limit += loadFactor * l.Stack.BuildTime(l.Hosts)
 	}
 	return limit
 }
@@ -196,20 +201,15 @@ func (c *configurator) begin(number int, cells []int) (*generation, error) {
 	return g, nil
 }
 
-// layOut makes the board and opens the files that every worker inherits.
+// layOut makes the turn and opens the files that every worker inherits.
 func (c *configurator) layOut(g *generation, cells []int) error {
 	layout := traffic.Layout{Workers: len(g.seats), Pairs: slices.Max(g.seats), Cells: len(c.resolved.Visits)}
-	file, err := shm.Create("nettoll-board", traffic.BoardSize(layout))
+	turns, err := board.New(layout)
 	if err != nil {
 		return err
 	}
-	g.files["board"] = file
-	if g.mem, err = shm.Map(file); err != nil {
-		return err
-	}
-	if g.board, err = traffic.NewBoard(g.mem, layout); err != nil {
-		return err
-	}
+	g.turns = turns
+	maps.Copy(g.files, turns.Files())
 	for _, i := range cells { // of the members of a mix the last one says what the others have said
 		cell := c.resolved.Cells[i]
 		plan := traffic.CellPlan{Length: cell.Trial, Warm: cell.Warm}
@@ -217,7 +217,7 @@ func (c *configurator) layOut(g *generation, cells []int) error {
 			plan.Workers = append(plan.Workers, w.number)
 			plan.Threads += len(w.pairs)
 		}
-		if err := g.board.SetCell(cell.Visit, plan); err != nil {
+		if err := g.turns.SetCell(cell.Visit, plan); err != nil {
 			return err
 		}
 	}
@@ -235,10 +235,12 @@ func (c *configurator) layOut(g *generation, cells []int) error {
 		return nil
 	}
 	g.watched = c.cpus
-	if g.files["softirq"], err = c.probe.File(); err != nil {
-		delete(g.files, "softirq")
+	f, err := c.probe.File()
+	if err != nil {
+		return err
 	}
-	return err
+	g.files[worker.ProbeFile+c.resolved.Probe.Describe().Name] = f
+	return nil
 }
 
 // raise starts the lab's hosts, applies their plans, has them verified and starts the workers.
@@ -257,8 +259,12 @@ func (c *configurator) raise(ctx context.Context, l *lab, plans []host.Plan, und
 			return err
 		}
 		defer machine.Close()
+		if l.journal, err = c.begun(ctx); err != nil {
+			return err
+		}
 		files = maps.Clone(files)
 		files["netns:"+strings.TrimPrefix(host.Machine, "@")] = machine
+		files[journal.FilePrefix+l.mark()] = l.journal.File()
 	}
 	for i := range plans {
 		name := fmt.Sprintf("host%d", i+1)
@@ -287,7 +293,7 @@ func (c *configurator) raise(ctx context.Context, l *lab, plans []host.Plan, und
 	}
 	lock()
 	l.waited = time.Since(began)
-	err := l.apply(ctx, plans, underlay)
+	err := l.apply(ctx, plans, underlay, loads(l.Lab))
 	unlock()
 	if err != nil {
 		return err
@@ -303,19 +309,57 @@ func (c *configurator) raise(ctx context.Context, l *lab, plans []host.Plan, und
 
 // loads says whether a lab tells what rules or entries of it cost.
 func loads(l experiment.Lab) bool {
-	t, ok := l.Network.(network.Tracker)
-	return l.Filter != nil || ok && t.Tracked(l.Params) > 0
+	t, params, ok := stack.PartOf[network.Tracker](l.Stack)
+	return filtered(l) || ok && t.Tracked(params) > 0
 }
 
-// apply applies the plans of the lab's hosts, has them verified and measures what they have to tell.
-func (l *lab) apply(ctx context.Context, plans []host.Plan, underlay host.Plan) error {
-	if l.underlay != nil {
-		if err := l.underlay.Apply(ctx, underlay); err != nil {
-			return err
-		}
+// begun returns the journal of the run, which it begins for the first lab that wants one.
+func (c *configurator) begun(ctx context.Context) (*journal.Journal, error) {
+	c.journalMu.Lock()
+	defer c.journalMu.Unlock()
+	if c.journal != nil {
+		return c.journal, nil
 	}
-	for i, h := range l.hosts {
-		if err := h.Apply(ctx, plans[i]); err != nil {
+	var err error
+	c.journal, err = c.journals.Begin(ctx)
+	return c.journal, err
+}
+
+// close ends the journal of the run, when its labs are removed. The error says what of the machine was not given
+// back.
+func (c *configurator) close() error {
+	c.journalMu.Lock()
+	defer c.journalMu.Unlock()
+	if c.journal == nil {
+		return nil
+	}
+	err := c.journal.Close()
+	c.journal = nil
+	return err
+}
+
+// mark tells the lab from others in the journal of the run.
+func (l *lab) mark() string { return fmt.Sprintf("%d/%s", l.generation.number, l.ID) }
+
+// apply applies the plans of the lab's hosts, has them verified and measures what they have to tell. Where one by
+// one is set, no two hosts are at it at the same time: what loading takes is told by each of them, and of memory it
+// is that of the whole machine.
+func (l *lab) apply(ctx context.Context, plans []host.Plan, underlay host.Plan, oneByOne bool) error {
+	all := l.all()
+	if l.underlay != nil {
+		plans = append(slices.Clip(plans), underlay)
+	}
+	names := make([]string, len(all))
+	for i, h := range all {
+		names[i] = h.Name()
+	}
+	waves, err := host.Waves(names, plans)
+	if err != nil {
+		return err
+	}
+	for _, wave := range waves {
+		apply := func(ctx context.Context, i int) error { return all[i].Apply(ctx, plans[i]) }
+		if err := each(ctx, wave, oneByOne, apply); err != nil {
 			return err
 		}
 	}
@@ -333,6 +377,23 @@ func (l *lab) apply(ctx context.Context, plans []host.Plan, underlay host.Plan) 
 		l.told[i] = told
 	}
 	return l.change(ctx)
+}
+
+// each calls f with each of a list, at the same time or one by one, and returns the first error.
+func each(ctx context.Context, list []int, oneByOne bool, f func(context.Context, int) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	if oneByOne {
+		group.SetLimit(1)
+	}
+	for _, i := range list {
+		group.Go(func() error {
+			if err := ctx.Err(); err != nil { // another one has failed
+				return err
+			}
+			return f(ctx, i)
+		})
+	}
+	return group.Wait()
 }
 
 // CongestionControls lists what an experiment's congestion control can be.
@@ -374,10 +435,10 @@ func (g *generation) close() {
 		}
 	}
 	group.Wait()
-	if g.mem != nil {
-		_ = shm.Unmap(g.mem)
+	if g.turns != nil {
+		_ = g.turns.Close() // nothing waits any more, and the memory goes with the process
 	}
 	for _, f := range g.files {
-		_ = f.Close()
+		_ = f.Close() // those of the turn are closed already
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -174,6 +175,25 @@ func TestAggregatorQuantities(t *testing.T) {
 	}
 	if m := a.log.Trials[0].Metrics; m["latency_p50"] == 0 || m["service_time_p50"] != 0 || m["service_time_mean"] != 0 {
 		t.Errorf("a trial has %v: want the median of latencies, and nothing of the service time", m)
+	}
+}
+
+// Of two runs that both found a directory empty, the second is refused and changes nothing.
+func TestAggregatorAlone(t *testing.T) {
+	dir := t.TempDir()
+	first, err := newAggregator(dir, measure.Run{Name: "first"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := newAggregator(dir, measure.Run{Name: "second"}, nil); !errors.Is(err, ErrTaken) {
+		t.Errorf("error %v, want ErrTaken", err)
+	}
+	if err := first.close(); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, RunFile))
+	if err != nil || !strings.Contains(string(text), `"first"`) {
+		t.Errorf("%v: run.json holds %s", err, text)
 	}
 }
 

@@ -10,9 +10,12 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/filter"
 	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/host/journal"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/proof"
@@ -37,6 +40,9 @@ type lab struct {
 	beneath    host.Plan     // of the underlay
 	told       []host.Told   // by host
 	across     *filter.Probe // what rules of two hosts are tried with; nil on one
+	paths      *paths        // nil if its network does not say which way packets take
+
+	journal *journal.Journal // of the run, if the lab takes what outlives it
 }
 
 // pairAddresses is where the two ends of a pair are.
@@ -44,6 +50,7 @@ type pairAddresses struct {
 	sourceHost, sinkHost int // from 1
 	source, sink         network.Endpoint
 	sourcePorts          network.Ports // the first is for proofs
+	sending              network.Ports // those of the source, and those that the kernel gives to its sockets
 	sinkPorts            network.Ports
 }
 
@@ -76,14 +83,13 @@ func (l *lab) assign(side workload.Side, host, pair int, cpus []int, alone bool)
 	l.generation.seats[w.number]++
 }
 
-// verify asks the kernel whether the lab still is what was planned.
+// verify asks the kernels of all hosts, at the same time, whether the lab still is what was planned.
 func (l *lab) verify(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
 	for _, h := range l.all() {
-		if err := h.Verify(ctx); err != nil {
-			return err
-		}
+		group.Go(func() error { return h.Verify(ctx) })
 	}
-	return nil
+	return group.Wait()
 }
 
 // all returns the hosts that stand, the underlay last.
@@ -117,6 +123,16 @@ func (w *labWorker) start(ctx context.Context) error {
 	}
 	params := worker.BeginParams{Programs: programs, Worker: w.number, Pairs: len(w.pairs), CPUs: w.cpus, Run: uint64(w.lab.generation.number + 1), Alone: w.alone, Watched: w.lab.generation.watched}
 	return w.call(ctx, worker.Begin, params, nil)
+}
+
+// stopped says which process is stopped, if the worker does not answer for that, after a colon.
+func (w *labWorker) stopped() string {
+	if s, ok := w.Worker.(host.Stopper); ok {
+		if what := s.Stopped(); what != "" {
+			return ": " + what
+		}
+	}
+	return ""
 }
 
 func (w *labWorker) call(ctx context.Context, method string, params, result any) error {
@@ -188,7 +204,7 @@ func (l *lab) granted(ctx context.Context, cells []experiment.Cell) (map[string]
 	return all, nil
 }
 
-// prove probes the allowed pairs with full-size packets. Workers that do not answer are a fault, and the proof says nothing about the
+// prove probes the allowed pairs with full-size packets, and compares the way that these, and those of trials before, have taken with that of the plan. Workers that do not answer are a fault, and the proof says nothing about the
 // lab.
 func (l *lab) prove(ctx context.Context, mtu int) (measure.Proof, *fault) {
 	result := measure.Proof{Generation: l.generation.number, Lab: l.ID, Claim: fmt.Sprintf("every pair passes packets of %d bytes both ways, unfragmented", mtu), OK: true}
@@ -214,6 +230,12 @@ func (l *lab) prove(ctx context.Context, mtu int) (measure.Proof, *fault) {
 		i := slices.IndexFunc(l.workers, func(w *labWorker) bool { return w.side == side && slices.Contains(w.pairs, pair) })
 		return l.workers[i]
 	}
+	var before []host.Trace
+	var arrived []int64
+	if l.paths != nil {
+		result.Claim += claim
+		before, arrived = l.begin(ctx, fail), l.paths.none()
+	}
 	for pair, at := range l.at {
 		for _, family := range l.families {
 			// A translated container is reached, and seen, at another address than its own.
@@ -231,14 +253,23 @@ func (l *lab) prove(ctx context.Context, mtu int) (measure.Proof, *fault) {
 				Local:     netip.AddrPortFrom(at.source.Bind(family), at.sourcePorts.First),
 				Remote:    netip.AddrPortFrom(at.sink.Public(family), at.sinkPorts.First),
 				Payload:   proof.FullPayload(mtu, family == "ipv6"),
+				More:      counted,
 			}
 			var tried worker.ProofResult
 			if err := call(find(workload.Source, pair), worker.ProofTry, params, &tried); err != nil {
 				fail("pair %d, %s: %v", pair, family, err)
 			} else if !tried.OK {
 				fail("pair %d, %s: %s", pair, family, tried.Detail)
+			} else if tried.Answered == 0 {
+				fail("pair %d, %s: of %d small datagrams none was answered", pair, family, counted)
+			} else if l.paths != nil {
+				arrived[l.paths.trips[trip{pair, family, false}]] = int64(tried.Answered)
+				arrived[l.paths.trips[trip{pair, family, true}]] = int64(tried.Answered)
 			}
 		}
+	}
+	if l.paths != nil {
+		l.end(ctx, before, arrived, fail)
 	}
 	end := func() {
 		for _, w := range l.workers {
@@ -250,7 +281,7 @@ func (l *lab) prove(ctx context.Context, mtu int) (measure.Proof, *fault) {
 		}
 	}
 	end()
-	if l.Filter != nil {
+	if filtered(l.Lab) {
 		result.Claim += "; a port of its sink that is not on the list, and the sinks of other pairs, do not answer it"
 		l.refuse(call, find, fail)
 		end()
@@ -323,11 +354,16 @@ func (l *lab) close() {
 		group.Go(func() {
 			if len(borrows(l.Lab)) > 0 {
 				ctx, cancel := context.WithTimeout(context.Background(), callLimit) // also where the run was interrupted
-				_ = h.Undo(ctx)                                                     // what cannot be undone is given back by the kernel, later and less well
+				_ = h.Undo(ctx)                                                     // what cannot be undone is recovered below
 				cancel()
 			}
 			_ = h.Close() // what is left is killed by the kernel with its PID namespace
 		})
 	}
 	group.Wait()
+	if l.journal != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), callLimit)
+		_ = l.journal.Recover(ctx, l.mark()) // what is left is said when the run ends
+		cancel()
+	}
 }

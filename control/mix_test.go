@@ -11,27 +11,43 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nettoll/nettoll/experiment"
+	"github.com/nettoll/nettoll/filter"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/network/bridge"
 	"github.com/nettoll/nettoll/network/host"
+	"github.com/nettoll/nettoll/network/nat"
 	"github.com/nettoll/nettoll/runtime"
 	"github.com/nettoll/nettoll/runtime/netns"
+	"github.com/nettoll/nettoll/stack"
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/workload"
 	"github.com/nettoll/nettoll/workload/tcpstream"
 	"github.com/nettoll/nettoll/workload/udprr"
 )
 
+func mixParts() experiment.Parts {
+	return experiment.Parts{
+		Kinds:     stack.Kinds{network.Kind{host.Network{}, bridge.Network{}, nat.Network{}}, filter.Kind{}, runtime.Kind{netns.Runtime{}}},
+		Workloads: []workload.Workload{udprr.Workload{}, tcpstream.Workload{}},
+	}
+}
+
+// chosen is the choice of a network.
+func chosen(t *testing.T, network string) stack.Choice {
+	t.Helper()
+	c, err := mixParts().Kinds.Choose("network", network, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
 // neighbours are a mix of requests on three pairs and a stream on one, and the requests alone: on host, its twin and bridge.
 func neighbours(t *testing.T) *experiment.Resolved {
 	t.Helper()
-	parts := experiment.Parts{
-		Networks: []network.Network{host.Network{}, bridge.Network{}}, Runtimes: []runtime.Runtime{netns.Runtime{}},
-		Workloads: []workload.Workload{udprr.Workload{}, tcpstream.Workload{}},
-	}
-	e := experiment.Base()
-	e.Factors.Networks, e.Factors.Placements, e.Factors.Pairs = []experiment.Choice{{Name: "bridge"}}, []experiment.Placement{experiment.SameHost}, []int{4}
+	e := experiment.Base(mixParts())
+	e.Factors.Parts, e.Factors.Placements, e.Factors.Pairs = []stack.Stack{{chosen(t, "bridge")}}, []experiment.Placement{experiment.SameHost}, []int{4}
 	for _, s := range []string{"mix(udp-rr*3,tcp-stream)", "udp-rr"} {
 		l, err := experiment.ParseLoad(s)
 		if err != nil {
@@ -39,7 +55,7 @@ func neighbours(t *testing.T) *experiment.Resolved {
 		}
 		e.Workloads = append(e.Workloads, l)
 	}
-	r, err := experiment.Resolve(e, parts, 2)
+	r, err := experiment.Resolve(e, mixParts(), 2)
 	if err != nil {
 		t.Fatal(err)
 	}

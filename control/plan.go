@@ -8,7 +8,7 @@ import (
 	"github.com/nettoll/nettoll/filter"
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/network"
-	"github.com/nettoll/nettoll/runtime"
+	"github.com/nettoll/nettoll/stack"
 	"github.com/nettoll/nettoll/workload"
 )
 
@@ -82,9 +82,9 @@ func (c *configurator) sketch(g *generation, spec experiment.Lab) (*lab, error) 
 	return l, nil
 }
 
-// plan asks network and runtime what the lab's hosts must look like. It is pure but for the seed drawn by the caller.
+// plan asks each kind what its part of the stack adds to the plans of the lab's hosts. It is pure but for the seed drawn by the caller.
 func (c *configurator) plan(l *lab, seed uint64) (plans []host.Plan, underlay host.Plan, err error) {
-	spec := network.Lab{MTU: c.resolved.Experiment.Tune.MTU, Seed: seed, Params: l.Params}
+	spec := network.Lab{MTU: c.resolved.Experiment.Tune.MTU, Seed: seed}
 	for h := 1; h <= l.Hosts; h++ {
 		one := network.Host{Index: h}
 		if l.Hosts > 1 {
@@ -97,7 +97,7 @@ func (c *configurator) plan(l *lab, seed uint64) (plans []host.Plan, underlay ho
 		*containers = append(*containers, network.Container{Name: name, Index: len(*containers)})
 		return h - 1, len(*containers) - 1
 	}
-	sources, sinks := make([]filter.Spot, l.Pairs), make([]filter.Spot, l.Pairs)
+	sources, sinks := make([]network.Spot, l.Pairs), make([]network.Spot, l.Pairs)
 	for pair, at := range l.at {
 		sources[pair].Host, sources[pair].Container = where(at.sourceHost, fmt.Sprintf("%s%d", sourceName, pair))
 		sinks[pair].Host, sinks[pair].Container = where(at.sinkHost, fmt.Sprintf("%s%d", sinkName, pair))
@@ -110,46 +110,46 @@ func (c *configurator) plan(l *lab, seed uint64) (plans []host.Plan, underlay ho
 	if err := shareOut(spec.Hosts, l.generation.seed, c.most(l)); err != nil {
 		return nil, host.Plan{}, fmt.Errorf("plan lab %s: %w", l.ID, err)
 	}
-	plans, endpoints, err := l.Network.Build(spec)
-	if err != nil {
+	site := &network.Site{Lab: spec, Families: l.families}
+	for pair := range l.Pairs {
+		site.Pairs = append(site.Pairs, network.Pair{Source: sources[pair], Sink: sinks[pair], Ports: l.ports})
+	}
+	if err := network.Build(site, l.Stack); err != nil {
 		return nil, host.Plan{}, fmt.Errorf("plan lab %s: %w", l.ID, err)
 	}
 	for pair := range l.at {
 		source, sink := sources[pair], sinks[pair]
-		l.at[pair].source, l.at[pair].sourcePorts = endpoints[source.Host][source.Container], spec.Hosts[source.Host].Containers[source.Container].Ports
-		l.at[pair].sink, l.at[pair].sinkPorts = endpoints[sink.Host][sink.Container], spec.Hosts[sink.Host].Containers[sink.Container].Ports
+		l.at[pair].source = site.Endpoints[source.Host][source.Container]
+		l.at[pair].sourcePorts = spec.Hosts[source.Host].Containers[source.Container].Ports
+		l.at[pair].sending = spec.Hosts[source.Host].Containers[source.Container].Sending()
+		l.at[pair].sink = site.Endpoints[sink.Host][sink.Container]
+		l.at[pair].sinkPorts = spec.Hosts[sink.Host].Containers[sink.Container].Ports
 	}
-	if l.Filter != nil {
-		pairs := make([]filter.Pair, l.Pairs)
-		for pair := range pairs {
-			pairs[pair] = filter.Pair{Source: sources[pair], Sink: sinks[pair], Ports: l.ports}
+	stops := func(spots []network.Spot) []network.Stop {
+		list := make([]network.Stop, len(spots))
+		for i, s := range spots {
+			list[i] = network.Stop{Host: spec.Hosts[s.Host], Container: spec.Hosts[s.Host].Containers[s.Container], Endpoint: site.Endpoints[s.Host][s.Container]}
 		}
-		at, bridge := l.Network.(network.Guarded).Guarded(l.Params) //nolint:forcetypeassert // a stack whose network is none is left out
-		for h, site := range filter.Sites(spec, endpoints, pairs, l.families, at, bridge, l.Filtering) {
-			steps, err := l.Filter.Build(site)
-			if err != nil {
-				return nil, host.Plan{}, fmt.Errorf("plan lab %s: %w", l.ID, err)
-			}
-			plans[h].Steps = append(plans[h].Steps, steps...)
-			if site.List.Across != nil {
-				l.across = site.List.Across
-			}
-		}
+		return list
 	}
-	for h := range plans {
-		containers := make([]runtime.Container, len(endpoints[h]))
-		for i, e := range endpoints[h] {
-			containers[i] = runtime.Container{Name: spec.Hosts[h].Containers[i].Name, Namespace: e.Namespace}
-		}
-		steps, err := l.Runtime.Containers(containers)
-		if err != nil {
-			return nil, host.Plan{}, fmt.Errorf("plan lab %s: %w", l.ID, err)
-		}
-		plans[h].Steps = slices.Concat(steps, plans[h].Steps)
-	}
+	l.paths = newPaths(l, site.Lab, stops(sources), stops(sinks))
+	l.across = across(site.Plans)
 	if l.Hosts > 1 {
-		underlay = network.Underlay(l.Network, spec)
+		n, _, _ := stack.PartOf[network.Network](l.Stack)
+		underlay = network.Underlay(n, site.Lab)
 	}
-	l.plans, l.beneath = plans, underlay
-	return plans, underlay, nil
+	l.plans, l.beneath = site.Plans, underlay
+	return site.Plans, underlay, nil
+}
+
+// across returns the flow with which the filters of several hosts can be tried together, nil if there is none.
+func across(plans []host.Plan) *filter.Probe {
+	for _, p := range plans {
+		for _, s := range p.Steps {
+			if f, ok := s.(filter.Step); ok && f.Listed().Across != nil {
+				return f.Listed().Across
+			}
+		}
+	}
+	return nil
 }

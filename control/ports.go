@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/nettoll/nettoll/experiment"
+	"github.com/nettoll/nettoll/filter"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/traffic/worker"
 	"github.com/nettoll/nettoll/workload"
@@ -22,10 +23,10 @@ const (
 // one beyond them is a port that is refused.
 const portsPerVisit = 64
 
-// most is how many ports a sink has at most: as many as there are, but where some stack has a filter, and then in all labs alike.
+// most is how many ports a sink has at most: 0, which is as many as there are, but where some stack has a filter, and then in all labs alike.
 func (c *configurator) most(l *lab) int {
-	if !slices.ContainsFunc(c.resolved.Labs, func(o experiment.Lab) bool { return o.Filter != nil }) {
-		return lastPort - firstPort
+	if !slices.ContainsFunc(c.resolved.Labs, func(o experiment.Lab) bool { return filtered(o) }) {
+		return 0
 	}
 	visits := map[int]bool{}
 	for _, cell := range c.resolved.Cells {
@@ -36,7 +37,8 @@ func (c *configurator) most(l *lab) int {
 	return portsPerVisit*len(visits) + 2 // the first is the proof's
 }
 
-// shareOut gives each container of a lab ports of its own, the same number to each but at most so many to a sink, and in an order from the seed.
+// shareOut gives each container of a lab ports of its own, the same number to each, in an order from the seed. With most, which is not 0, sinks have so many at most, and sources
+// share the rest; half of those of a source are what the kernel gives to its sockets that bind to none, so that a filter knows from where a source sends.
 func shareOut(hosts []network.Host, seed *rand.Rand, most int) error {
 	for _, h := range hosts {
 		n := len(h.Containers)
@@ -44,20 +46,44 @@ func shareOut(hosts []network.Host, seed *rand.Rand, most int) error {
 			continue
 		}
 		each := (lastPort - firstPort) / n
-		if each < 2 {
+		if each < 2 || each < leastEphemeral && most > 0 {
 			return fmt.Errorf("%d containers on a host, and there are %d ports for them", n, lastPort-firstPort)
 		}
-		for i, at := range seed.Perm(n) {
-			first := firstPort + at*each
-			ports := each
-			if strings.HasPrefix(h.Containers[i].Name, sinkName) {
-				ports = min(each, most)
+		isSink := func(c network.Container) bool { return strings.HasPrefix(c.Name, sinkName) }
+		ofSource, ofSink := each, each
+		if sinks := len(slices.DeleteFunc(slices.Clone(h.Containers), func(c network.Container) bool { return !isSink(c) })); most > 0 {
+			ofSink = min(each, most)
+			if sinks < n {
+				ofSource = (lastPort - firstPort - sinks*ofSink) / (n - sinks)
 			}
-			h.Containers[i].Ports = network.Ports{First: uint16(first), Last: uint16(first + ports - 1)}
+		}
+		first := firstPort
+		for _, i := range seed.Perm(n) {
+			c := &h.Containers[i]
+			ports := ofSource
+			if isSink(*c) {
+				ports = ofSink
+			}
+			c.Ports = network.Ports{First: uint16(first), Last: uint16(first + ports - 1)}
+			if most > 0 && !isSink(*c) {
+				// The kernel gives ports of one parity before those of the other, and warns of a range that begins and ends with the same (proc_ipv4_local_port_range of net/ipv4/sysctl_net_ipv4.c).
+				c.Ports.Last -= uint16(ports / 4 * 2)
+				c.Ephemeral = network.Ports{First: c.Ports.Last + 1, Last: uint16(first + ports - 1)}
+			}
+			first += ports
 		}
 	}
 	return nil
 }
+
+// filtered says whether the stack of a lab has a filter.
+func filtered(l experiment.Lab) bool {
+	f, _ := filter.Of(l.Stack)
+	return f != nil
+}
+
+// leastEphemeral is how many ports a container has at least where half of them are ephemeral.
+const leastEphemeral = 4
 
 // specify draws the ports and says what each worker has to open. The first port of a container is left to proofs.
 func (c *configurator) specify(l *lab, index int, cells []int) error {
@@ -77,7 +103,7 @@ func (c *configurator) specify(l *lab, index int, cells []int) error {
 			return err
 		}
 		open := at.sinkPorts
-		if l.Filter != nil {
+		if filtered(l.Lab) {
 			open.Last-- // is refused
 		}
 		sinkPorts, sinks, err := draw(open, len(visits), l.generation.seed)

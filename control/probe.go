@@ -3,32 +3,24 @@ package control
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
-	"time"
 
 	"github.com/nettoll/nettoll/experiment"
-	"github.com/nettoll/nettoll/internal/linux/softirq/probe"
+	"github.com/nettoll/nettoll/probe"
 	"github.com/nettoll/nettoll/workload"
 )
 
-// loadProbe loads what an experiment wants to be probed with; nil where that is nothing. It fails before anything is built where that cannot work here.
-func loadProbe(d experiment.Design) (*probe.Probe, error) {
-	if d.Probe == "" {
-		return nil, nil
-	}
-	return probe.Load()
-}
-
-// TryProbe loads the probe, switches it on and off, and removes it. It returns what did not work: a [linux.UnsupportedError] where the machine or the
-// privilege lacks something.
+// TryProbe loads a probe, switches it on and off, and removes it. It returns what did not work: a [linux.UnsupportedError] if
+// the machine or the privilege lacks something.
 //
 // [linux.UnsupportedError]: https://pkg.go.dev/github.com/nettoll/nettoll/internal/linux#UnsupportedError
-func TryProbe() error {
-	p, err := probe.Load()
+func TryProbe(p probe.Probe) error {
+	loaded, err := p.Load()
 	if err != nil {
 		return err
 	}
-	return errors.Join(p.On(), p.Close())
+	return errors.Join(loaded.On(), loaded.Close())
 }
 
 // halves cuts the order of a block into the visits with the probe and those without, either of them first. The probe costs
@@ -78,13 +70,14 @@ func (s *scheduler) leave(id string) {
 	}
 }
 
-// probed adds to the result of a trial what its probe has found. Where a cell has none and something was counted all the same, the probe was on: its
-// figures cannot be those of a cell without, and the reader is told.
-func probed(r *workload.Result, c experiment.Cell, t workload.Trial, softirq time.Duration) {
+// probed adds to the result of a trial what the probe of a run has found. If the cell has none and something was counted all
+// the same, the probe was on: its figures cannot be those of a cell without, and a warning says so.
+func probed(r *workload.Result, p probe.Probe, c experiment.Cell, t workload.Trial, counted int64) {
 	switch {
-	case c.Probe == experiment.Softirq:
-		t.PutSoftirq(r.Metrics, softirq)
-	case softirq != 0:
-		r.Warnings = append(r.Warnings, "the probe of soft interrupts was on, and should not have been")
+	case p == nil:
+	case c.Probe != "":
+		p.Put(r.Metrics, t, counted)
+	case counted != 0:
+		r.Warnings = append(r.Warnings, fmt.Sprintf("the probe %s was on, and should not have been", p.Describe().Name))
 	}
 }

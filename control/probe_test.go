@@ -4,13 +4,12 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/measure"
-	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/probe/probetest"
 	"github.com/nettoll/nettoll/workload"
 )
 
@@ -78,16 +77,16 @@ func TestLeave(t *testing.T) {
 
 // A trial without a probe during which the probe counted says so.
 func TestProbed(t *testing.T) {
-	plain, with := experiment.Cell{}, experiment.Cell{Cell: measure.Cell{Probe: experiment.Softirq}}
+	plain, with := experiment.Cell{}, experiment.Cell{Cell: measure.Cell{Probe: "fake"}}
 	for _, c := range []struct {
 		cell             experiment.Cell
-		softirq          time.Duration
+		counted          int64
 		warnings, metric int
-	}{{plain, 0, 0, 0}, {plain, time.Microsecond, 1, 0}, {with, time.Millisecond, 0, 1}} {
+	}{{plain, 0, 0, 0}, {plain, 1000, 1, 0}, {with, 1000, 0, 1}} {
 		r := workload.Result{Metrics: map[string]float64{}}
-		probed(&r, c.cell, workload.Trial{Sources: []traffic.Sample{{Span: 1e6}}}, c.softirq)
+		probed(&r, probetest.Fake{}, c.cell, workload.Trial{}, c.counted)
 		if len(r.Warnings) != c.warnings || len(r.Metrics) != c.metric {
-			t.Errorf("probe %q, %v counted: %+v", c.cell.Probe, c.softirq, r)
+			t.Errorf("probe %q, %d counted: %+v", c.cell.Probe, c.counted, r)
 		}
 	}
 }

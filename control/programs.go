@@ -12,9 +12,10 @@ import (
 	"time"
 
 	"github.com/nettoll/nettoll/experiment"
-	"github.com/nettoll/nettoll/filter"
+	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/stack"
 )
 
 // logLimit is how long a host may take to give the logs of its programs.
@@ -31,6 +32,7 @@ func (s *scheduler) told(g *generation) {
 
 // tells keeps what a lab had to tell when it stood: what building it cost, who does the work, what a reader should know.
 func (s *scheduler) tells(l *lab, rebuilt bool) {
+	vocabulary := s.records.run.Vocabulary()
 	record := measure.Lab{Generation: l.generation.number, Lab: l.ID, Rebuilt: rebuilt, Metrics: map[string]float64{"setup_time": l.took.Seconds()}}
 	for i, t := range l.told {
 		for name, what := range t.Facts {
@@ -44,7 +46,8 @@ func (s *scheduler) tells(l *lab, rebuilt bool) {
 		}
 		for name, x := range t.Metrics { // of several hosts the worst
 			if other, known := record.Metrics[name]; known {
-				x = worse(name, x, other)
+				m, _ := vocabulary.Lookup(name)
+				x = worse(m, x, other)
 			}
 			record.Metrics[name] = x
 		}
@@ -55,12 +58,7 @@ func (s *scheduler) tells(l *lab, rebuilt bool) {
 			maps.Copy(record.Implementations, t.Implementations)
 		}
 		for _, doubt := range t.Doubts {
-			key := l.ID + strings.Map(func(r rune) rune { // the same in another generation, with other figures
-				if r >= '0' && r <= '9' || r == '.' {
-					return -1
-				}
-				return r
-			}, doubt)
+			key := doubtKey(l.ID, doubt)
 			if s.doubted[key] {
 				continue
 			}
@@ -71,21 +69,40 @@ func (s *scheduler) tells(l *lab, rebuilt bool) {
 	s.records.lab(record)
 }
 
+// doubtKey is what a doubt has in common with the same one in another generation, which has other figures.
+func doubtKey(lab, doubt string) string {
+	return lab + strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' || r == '.' {
+			return -1
+		}
+		return r
+	}, doubt)
+}
+
 // worse returns the worse of two values of a metric: what took longer or is larger, but of rates the lower.
-func worse(metric string, a, b float64) float64 {
-	if m, _ := measure.LookupMetric(metric); m.Better == measure.HigherBetter {
+func worse(m measure.Metric, a, b float64) float64 {
+	if m.Better == measure.HigherBetter {
 		return min(a, b)
 	}
 	return max(a, b)
 }
 
-// died asks the hosts of a lab which of their programs are gone, "" for none. Labs without programs are not asked.
+// died says which host of a lab has ended, or asks the hosts which of their programs are gone, "" for none. Hosts without programs are not asked.
 func (l *lab) died(ctx context.Context) string {
+	for _, h := range l.all() {
+		if mortal, ok := h.(interface{ Done() <-chan struct{} }); ok {
+			select {
+			case <-mortal.Done():
+				return fmt.Sprintf("the agent of %s has ended", h.Name())
+			default:
+			}
+		}
+	}
 	for i, t := range l.told {
 		if len(t.Programs) == 0 {
 			continue
 		}
-		now, err := l.hosts[i].Told(ctx)
+		now, err := l.asked(ctx, i)
 		if err != nil {
 			return err.Error()
 		}
@@ -96,6 +113,13 @@ func (l *lab) died(ctx context.Context) string {
 		}
 	}
 	return ""
+}
+
+// asked asks a host what its steps have to tell, and does not wait for one that hangs.
+func (l *lab) asked(ctx context.Context, at int) (host.Told, error) {
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	return l.hosts[at].Told(ctx)
 }
 
 // perished is [lab.died] where a proof has failed, and "" where it has held.
@@ -125,7 +149,7 @@ func (s *scheduler) broken(ctx context.Context, g *generation, trials []trial) m
 	return broken
 }
 
-// rebuild builds labs once more in which a program died. The second time a lab is dropped.
+// rebuild builds labs once more in which a program died. The second time in a generation a lab is lost for its rest.
 func (s *scheduler) rebuild(ctx context.Context, g *generation, broken map[int]string) error {
 	for _, i := range slices.Sorted(maps.Keys(broken)) {
 		l := g.labs[i]
@@ -137,6 +161,7 @@ func (s *scheduler) rebuild(ctx context.Context, g *generation, broken map[int]s
 			return err
 		}
 		s.deaths[l.ID]++
+		s.died[l.ID]++
 		if s.deaths[l.ID] == 1 {
 			err := s.configure.again(ctx, l)
 			if err == nil {
@@ -146,11 +171,9 @@ func (s *scheduler) rebuild(ctx context.Context, g *generation, broken map[int]s
 			}
 			reason = fmt.Sprintf("%s; building the lab once more failed: %v", reason, err)
 		}
-		s.drop(i, errors.New(reason))
-		l.close()
-		g.labs[i] = nil
+		s.lose(g, i, errors.New(reason))
 	}
-	return s.baselines()
+	return nil
 }
 
 // again builds a lab in the place of one that is broken, by the same plans, with workers in the same seats.
@@ -159,6 +182,9 @@ func (c *configurator) again(ctx context.Context, l *lab) error {
 	defer cancel()
 	l.close()
 	l.hosts, l.underlay, l.told = nil, nil, nil
+	if l.paths != nil {
+		l.paths.since, l.paths.carried = nil, nil // its counters are gone
+	}
 	began := time.Now()
 	if err := c.raise(ctx, l, l.plans, l.beneath); err != nil {
 		return err
@@ -225,10 +251,10 @@ func (s *scheduler) unbuildable() error {
 	var reasons []error
 	borrowed := map[string]string{} // by what of the machine's: the lab that has it
 	for i, l := range s.options.Resolved.Labs {
-		err := Check(l)
+		err := l.Stack.Check()
 		for _, thing := range borrows(l) {
 			if other := borrowed[thing]; other != "" && err == nil {
-				err = fmt.Errorf("it takes %s from the machine, and lab %s does already: all labs stand at once (measure one of them alone)", thing, other)
+				err = fmt.Errorf("%s is already used by lab %s, and all labs stand at once (measure one of them alone)", thing, other)
 			}
 			borrowed[thing] = l.ID
 		}
@@ -248,20 +274,8 @@ func (s *scheduler) unbuildable() error {
 
 // borrows returns what a lab takes from the machine.
 func borrows(l experiment.Lab) []string {
-	if b, ok := l.Network.(network.Borrower); ok {
-		return b.Borrows(l.Params)
+	if b, params, ok := stack.PartOf[network.Borrower](l.Stack); ok {
+		return b.Borrows(params)
 	}
 	return nil
-}
-
-// Check asks the network and the filter of a lab whether they can be built on this machine. It changes nothing.
-func Check(l experiment.Lab) error {
-	var errs []error
-	if c, ok := l.Network.(network.Checker); ok {
-		errs = append(errs, c.Check(l.Params))
-	}
-	if c, ok := l.Filter.(filter.Checker); ok {
-		errs = append(errs, c.Check(l.Filtering))
-	}
-	return errors.Join(errs...)
 }

@@ -7,16 +7,19 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/nettoll/nettoll/experiment"
+	"github.com/nettoll/nettoll/host/journal"
 	"github.com/nettoll/nettoll/internal/linux/clock"
 	"github.com/nettoll/nettoll/internal/linux/procfs"
 	"github.com/nettoll/nettoll/internal/linux/thread"
 	"github.com/nettoll/nettoll/internal/linux/userns"
 	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/probe"
 )
 
 // Options are what a run needs besides its experiment.
@@ -27,6 +30,10 @@ type Options struct {
 	Observe  func(Progress)    // is told how far the run is; may be nil
 	Log      func(string)      // is told, between blocks, what happens, a line at a time; may be nil
 	Start    StartHost         // of a local host
+	Journals journal.Place     // for what labs take that outlives them
+	Past     *Past             // the run to go on with, whose directory is Dir; nil begins a new one
+
+	perform func(context.Context, *scheduler, int, int, bool) error // in the place of generation; nil but in tests
 }
 
 // Progress is how far a run is.
@@ -47,11 +54,8 @@ type Outcome struct {
 	Analysis    measure.Analysis
 	Interrupted bool
 	Dropped     map[string]string // cells that could not be measured to the end, and why
-	Ended       string            // why it ended, as a sentence's end: "every cell is precise enough"
+	End         measure.End
 }
-
-// EndPrecise is why a run ended that could have gone on.
-const EndPrecise = "every cell is precise enough"
 
 // ErrNothingMeasured says that a run ended before its first block did.
 var ErrNothingMeasured = errors.New("nothing was measured")
@@ -65,7 +69,16 @@ type scheduler struct {
 	workload   *workloadControl
 	monitor    *monitor
 	records    *aggregator
-	order      *rand.Rand
+	order      *rand.Rand // of the cells of a block; one for each generation
+	// perform measures a generation: [scheduler.generation], but for tests.
+	perform func(ctx context.Context, number, blocks int, must bool) error
+
+	past   *measure.Log   // of the run that is resumed: its generations are taken from there first; nil: none
+	next   int            // number of the next generation that is measured: each has another seed, also after a resumption
+	lost   map[int]string // labs that were lost in this generation, and why
+	died   map[string]int // agents, workers and programs in this generation, by lab
+	missed map[int]int    // in how many generations one after another a lab was lost
+	stood  map[int]bool   // labs that have been built
 
 	gone     map[int]string // cells that are not measured any more, and why: "precise" or a failure
 	may      map[int]bool   // members of mixes that may leave, and wait for the others
@@ -73,7 +86,7 @@ type scheduler struct {
 	budget   time.Duration // what is measured at most: the time asked for, or what the least number of generations takes
 	blocks   int
 	doubted  map[string]bool // what labs have told already
-	deaths   map[string]int  // of workers, by lab and role, and of programs, by lab
+	deaths   map[string]int  // in this generation, of workers, by lab and role, and of programs, by lab
 }
 
 const precise = "precise"
@@ -89,39 +102,62 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	probe, err := loadProbe(e.Design)
-	if err != nil {
-		return nil, err
-	}
-	if probe != nil {
-		defer probe.Close() // what is left is removed with the process
+	var loaded probe.Loaded
+	if p := o.Resolved.Probe; p != nil {
+		if loaded, err = p.Load(); err != nil {
+			return nil, err
+		}
+		defer loaded.Close() // what is left is removed with the process
 	}
 	s := &scheduler{
 		options: o, experiment: e, cells: o.Resolved.Cells,
-		workload: &workloadControl{cells: o.Resolved.Cells, visits: o.Resolved.Visits},
+		workload: &workloadControl{probe: o.Resolved.Probe, cells: o.Resolved.Cells, visits: o.Resolved.Visits},
 		monitor:  &monitor{started: clock.Now()},
-		order:    rand.New(rand.NewPCG(e.Design.Seed, 1<<63)),
+		lost:     map[int]string{},
+		died:     map[string]int{},
+		missed:   map[int]int{},
+		stood:    map[int]bool{},
 		gone:     map[int]string{},
 		may:      map[int]bool{},
 		deaths:   map[string]int{},
 		doubted:  map[string]bool{},
 		budget:   max(e.Design.Time, o.Resolved.Forecast(experiment.DefaultSpread).Measuring.Round(time.Second)),
 	}
-	if s.records, err = newAggregator(o.Dir, run, s.cells); err != nil {
+	s.perform = s.generation
+	if o.perform != nil {
+		s.perform = func(ctx context.Context, number, blocks int, must bool) error {
+			return o.perform(ctx, s, number, blocks, must)
+		}
+	}
+	if o.Past != nil {
+		run = o.Past.Run
+		s.records, err = o.Past.aggregator(s.cells)
+	} else {
+		s.records, err = newAggregator(o.Dir, run, s.cells)
+	}
+	if err != nil {
 		return nil, err
 	}
 	s.records.warned = s.sayWarning
-	s.configure = &configurator{resolved: o.Resolved, cpus: cpus, start: o.Start, probe: probe}
+	s.configure = &configurator{resolved: o.Resolved, cpus: cpus, start: o.Start, probe: loaded, journals: o.Journals}
+	if o.Past != nil {
+		s.resume(o.Past)
+	}
 	if slices.Contains(e.Factors.Affinities, "split") && len(cpus) == 1 {
 		s.records.warn(measure.Warning{Text: "there is only one CPU: sources and sinks share it (affinity same)"})
 	}
-	ended, err := "it cannot be built here", s.unbuildable()
+	why, err := "", s.unbuildable()
 	if err == nil {
-		ended, err = s.generations(ctx)
+		why, err = s.generations(ctx)
+	}
+	if left := s.configure.close(); left != nil {
+		s.records.warn(measure.Warning{Text: left.Error()})
 	}
 	s.doubts()
+	end := s.end(why, err, ctx.Err() != nil)
+	s.records.end(end)
 	err = errors.Join(err, s.records.close())
-	out := &Outcome{Run: run, Log: s.records.log, Analysis: s.records.analyze(), Ended: ended, Interrupted: ctx.Err() != nil, Dropped: map[string]string{}}
+	out := &Outcome{Run: run, Log: s.records.log, Analysis: s.records.analyze(), End: end, Interrupted: ctx.Err() != nil, Dropped: map[string]string{}}
 	for i, reason := range s.gone {
 		if reason != precise {
 			out.Dropped[s.cells[i].ID] = reason
@@ -136,6 +172,24 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 	return out, nil
 }
 
+// end makes the record of why the run ended, which the scheduler knows unless there was an error.
+func (s *scheduler) end(why string, err error, interrupted bool) measure.End {
+	e := measure.End{Why: why, Blocks: s.blocks, Generations: len(s.records.log.Generations), Trials: len(s.records.log.Trials), Measured: s.measured.Seconds(), Resumed: len(s.records.log.Resumes)}
+	switch {
+	case interrupted:
+		e.Why, e.Detail = measure.EndInterrupted, "it was interrupted"
+	case err != nil:
+		e.Why, e.Detail = measure.EndFailed, err.Error()
+	case why == measure.EndPrecise:
+		e.Detail = "every cell is precise enough"
+	case why == measure.EndTime:
+		e.Detail = "the time is up"
+	case why == measure.EndNothing:
+		e.Detail = "no cell is left to compare"
+	}
+	return e
+}
+
 // describe makes run.json.
 func describe(o Options, cpus []int) (measure.Run, error) {
 	given, err := json.Marshal(o.Resolved.Experiment)
@@ -143,10 +197,17 @@ func describe(o Options, cpus []int) (measure.Run, error) {
 		return measure.Run{}, fmt.Errorf("encode experiment: %w", err)
 	}
 	d := o.Resolved.Experiment.Design
+	versions := maps.Clone(o.Versions)
+	if versions == nil {
+		versions = map[string]string{}
+	}
+	if versions["binary"], err = binarySum(); err != nil {
+		return measure.Run{}, err
+	}
 	run := measure.Run{
 		V: measure.Version, Name: o.Resolved.Experiment.Name, Suite: o.Resolved.Experiment.Suite, Started: time.Now().UTC(), Source: o.Resolved.Experiment.Source, Experiment: given,
 		Design:   measure.Design{Precision: d.Precision, Time: d.Time.Seconds(), Generations: d.Generations, Seed: d.Seed, TrialSeconds: map[string]float64{}},
-		Versions: o.Versions, Facts: procfs.Machine(),
+		Versions: versions, Facts: procfs.Machine(), Metrics: o.Resolved.Metrics.All(),
 	}
 	for _, c := range o.Resolved.Cells {
 		run.Cells = append(run.Cells, c.Cell)
@@ -169,6 +230,10 @@ func describe(o Options, cpus []int) (measure.Run, error) {
 	run.Facts["mtu"] = o.Resolved.Experiment.Tune.MTU
 	if value, known := procfs.KernelOption("CONFIG_IRQ_TIME_ACCOUNTING"); known {
 		run.Facts["irq_time_accounting"] = value == "y" // if so, soft interrupts are not in the run time of the thread they interrupt
+	}
+	if o.Resolved.Probe != nil {
+		said := o.Resolved.Probe.Describe().View(run.Facts)
+		run.Probe = &said
 	}
 	if len(o.Resolved.Omitted) > 0 {
 		run.Facts["left_out"] = o.Resolved.Omitted
@@ -198,23 +263,32 @@ func (s *scheduler) visiting() []int {
 	return visits
 }
 
-// generations goes on until every cell is precise enough, the time is up, or something ends it.
+// generations goes on until every cell is precise enough, the time is up, or something ends it: it returns measure.EndPrecise, …
 func (s *scheduler) generations(ctx context.Context) (string, error) {
 	plan := s.options.Resolved.LookPlan()
 	var before measure.Analysis
-	for g, blocks := range plan.Generations() {
+	for g, blocks := range plan.Generations() { // g counts those measured to their end, however often the run was resumed
 		must := g < s.experiment.Design.Generations
 		if !must && s.measured >= s.experiment.Design.Time {
-			return "the time is up", nil
+			return measure.EndTime, nil
 		}
-		if err := s.generation(ctx, g, blocks, must); err != nil {
-			return "it was cut short", err
+		if s.past != nil && g < len(s.past.Generations) {
+			s.recall(s.past.Generations[g])
+		} else {
+			s.order = rand.New(rand.NewPCG(s.experiment.Design.Seed, 1<<63|uint64(s.next)))
+			clear(s.lost)
+			clear(s.died)
+			clear(s.deaths)
+			s.next++
+			if err := s.perform(ctx, s.next-1, blocks, must); err != nil {
+				return "", err
+			}
 		}
 		if ctx.Err() != nil {
-			return "it was interrupted", ctx.Err()
+			return "", ctx.Err()
 		}
 		if reason := s.baselines(); reason != nil {
-			return "a baseline is lost", reason
+			return "", reason
 		}
 		if plan.Look(g + 1) {
 			now := s.records.analyze()
@@ -226,9 +300,9 @@ func (s *scheduler) generations(ctx context.Context) (string, error) {
 		}
 		if s.remaining() == 0 {
 			if slices.ContainsFunc(slices.Collect(maps.Values(s.gone)), func(why string) bool { return why == precise }) {
-				return EndPrecise, nil
+				return measure.EndPrecise, nil
 			}
-			return "no cell is left to compare", nil
+			return measure.EndNothing, nil
 		}
 	}
 	return "", nil
@@ -271,7 +345,7 @@ func (s *scheduler) drop(lab int, reason error) {
 // generation builds the labs, measures the blocks and removes the labs.
 func (s *scheduler) generation(ctx context.Context, number, blocks int, must bool) error {
 	s.tell("build", number)
-	began := clock.Now()
+	began, measured, first := clock.Now(), s.measured, s.blocks
 	g, failed, err := s.configure.build(ctx, number, s.active())
 	if err != nil {
 		return errors.Join(err, joined(failed))
@@ -281,10 +355,17 @@ func (s *scheduler) generation(ctx context.Context, number, blocks int, must boo
 		g.close()
 	}()
 	for _, lab := range slices.Sorted(maps.Keys(failed)) {
-		s.drop(lab, failed[lab])
+		if s.stood[lab] {
+			s.lose(g, lab, failed[lab])
+		} else {
+			s.drop(lab, failed[lab])
+		}
+	}
+	for i, l := range g.labs {
+		s.stood[i] = s.stood[i] || l != nil
 	}
 	s.sayBuilt(g, time.Duration(clock.Now()-began))
-	if number == 0 {
+	if len(s.records.log.Generations) == 0 {
 		if err := s.baselines(); err != nil {
 			return err
 		}
@@ -297,8 +378,13 @@ func (s *scheduler) generation(ctx context.Context, number, blocks int, must boo
 	if err := s.prove(ctx, g, beforeBlocks); err != nil {
 		return err
 	}
-	for range blocks {
-		if ctx.Err() != nil || !must && s.measured >= s.experiment.Design.Time {
+	// The first generations must be, with a block each; more blocks of theirs than that are left out where they take longer than was expected.
+	share, least := s.experiment.Design.Time, 0
+	if must {
+		share, least = share*time.Duration(len(s.records.log.Generations)+1)/time.Duration(s.experiment.Design.Generations), 1
+	}
+	for n := range blocks {
+		if ctx.Err() != nil || n >= least && s.measured >= share || len(s.visitable(g)) == 0 {
 			break
 		}
 		if err := s.block(ctx, g); err != nil {
@@ -318,15 +404,77 @@ func (s *scheduler) generation(ctx context.Context, number, blocks int, must boo
 	if err := s.logs(ctx, g); err != nil {
 		return err
 	}
+	verifying, cancel := context.WithTimeout(ctx, patience(s.options.Resolved))
+	defer cancel()
 	for _, l := range g.labs {
 		if l == nil {
 			continue
 		}
-		if err := l.verify(ctx); err != nil {
+		if err := l.verify(verifying); err != nil {
 			s.records.warn(measure.Warning{Lab: l.ID, Text: "after the last block the kernel differs from the plan: " + err.Error()})
 		}
 	}
+	return s.finish(number, s.blocks-first, s.measured-measured)
+}
+
+// finish keeps that a generation was measured to its end.
+func (s *scheduler) finish(number, blocks int, measured time.Duration) error {
+	record := measure.Generation{Generation: number, Blocks: blocks, Measured: measured.Seconds(), Deaths: maps.Clone(s.died)}
+	for i, l := range s.options.Resolved.Labs {
+		reason, lost := s.lost[i]
+		if !lost {
+			s.missed[i] = 0
+			continue
+		}
+		if record.Lost == nil {
+			record.Lost = map[string]string{}
+		}
+		record.Lost[l.ID] = reason
+		if s.missed[i]++; s.missed[i] >= maxMissed {
+			s.drop(i, fmt.Errorf("lost in %d generations one after another, the last time because %s", maxMissed, reason))
+		}
+	}
+	known := map[string]bool{}
+	for _, g := range s.records.log.Generations {
+		for id := range g.Dropped {
+			known[id] = true
+		}
+	}
+	for i, reason := range s.gone {
+		if id := s.cells[i].ID; reason != precise && !known[id] {
+			if record.Dropped == nil {
+				record.Dropped = map[string]string{}
+			}
+			record.Dropped[id] = reason
+		}
+	}
+	s.records.generation(record)
 	return s.records.flush(false)
+}
+
+// maxMissed is in how many generations one after another a lab may be lost. What ends it that often is the lab itself.
+const maxMissed = 3
+
+// lose ends a lab for the rest of a generation. The next one builds it anew.
+func (s *scheduler) lose(g *generation, lab int, reason error) {
+	s.lost[lab] = reason.Error()
+	s.records.warn(measure.Warning{Lab: s.options.Resolved.Labs[lab].ID, Text: fmt.Sprintf("lost in generation %d, built anew in the next: %v", g.number+1, reason)})
+	if l := g.labs[lab]; l != nil {
+		l.close()
+		g.labs[lab] = nil
+	}
+}
+
+// visitable returns the visits of a block: those to labs that stand, together with that of their baseline.
+func (s *scheduler) visitable(g *generation) []int {
+	stands := map[string]bool{}
+	for _, c := range s.cells {
+		stands[c.ID] = g.labs[c.Lab] != nil
+	}
+	return slices.DeleteFunc(s.visiting(), func(visit int) bool {
+		c := s.cells[s.workload.visits[visit].Cells[0]]
+		return !stands[c.ID] || c.Baseline != "" && !stands[c.Baseline]
+	})
 }
 
 func joined(failed map[int]error) error {
@@ -408,10 +556,8 @@ func (s *scheduler) prove(ctx context.Context, g *generation, when string) error
 
 // block measures one block and keeps it.
 func (s *scheduler) block(ctx context.Context, g *generation) error {
-	order := s.visiting()
-	order = slices.DeleteFunc(order, func(visit int) bool { return s.workload.lab(g, visit) == nil })
+	order := s.visitable(g)
 	s.order.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
-	began := clock.Now()
 	end, err := s.monitor.block(g.number, s.blocks)
 	if err != nil {
 		return err
@@ -427,7 +573,12 @@ func (s *scheduler) block(ctx context.Context, g *generation) error {
 	}
 	facts := end()
 	broken := s.broken(ctx, g, trials)
-	s.measured += time.Duration(clock.Now() - began)
+	for _, t := range trials {
+		if l := g.labs[s.cells[t.cell].Lab]; l != nil && t.failure == "" {
+			l.paths.carry(s.cells[t.cell], t.samples)
+		}
+	}
+	s.measured += time.Duration(facts.Duration * float64(time.Second))
 	if len(trials) == 0 && ctx.Err() != nil {
 		return nil // interrupted in its first trial: it is no block
 	}
@@ -440,6 +591,10 @@ func (s *scheduler) block(ctx context.Context, g *generation) error {
 	case ctx.Err() != nil:
 		return nil
 	case errors.As(err, &f):
+		f.workers = slices.DeleteFunc(f.workers, func(w *labWorker) bool { // their lab is built once more below
+			_, gone := broken[slices.Index(g.labs, w.lab)]
+			return gone
+		})
 		err = s.mend(ctx, g, f)
 	}
 	if err != nil {
@@ -448,7 +603,7 @@ func (s *scheduler) block(ctx context.Context, g *generation) error {
 	return s.rebuild(ctx, g, broken)
 }
 
-// mend restarts workers that died or hang, once each; a lab whose worker does it again is dropped.
+// mend restarts workers that died or hang, once each in a generation; a lab whose worker does it again is lost for its rest.
 func (s *scheduler) mend(ctx context.Context, g *generation, f *fault) error {
 	if f.visit >= 0 {
 		for _, i := range s.workload.visits[f.visit].Cells {
@@ -461,6 +616,7 @@ func (s *scheduler) mend(ctx context.Context, g *generation, f *fault) error {
 			continue // an earlier one of these has cost the lab
 		}
 		s.deaths[w.name()]++
+		s.died[w.lab.ID]++
 		if s.deaths[w.name()] == 1 {
 			err := w.lab.restart(ctx, w)
 			if err == nil {
@@ -469,11 +625,9 @@ func (s *scheduler) mend(ctx context.Context, g *generation, f *fault) error {
 			}
 			f = &fault{visit: -1, reason: fmt.Sprintf("%s; starting it again failed: %v", f.reason, err)}
 		}
-		s.drop(lab, f)
-		w.lab.close()
-		g.labs[lab] = nil
+		s.lose(g, lab, f)
 	}
-	return s.baselines()
+	return nil
 }
 
 func (s *scheduler) tell(phase string, generation int) {
@@ -495,10 +649,30 @@ func (s *scheduler) tell(phase string, generation int) {
 // stealLimit is how much of a core a hypervisor may take away before the reader must know.
 const stealLimit = 0.02
 
+// BusyLimit is how many CPUs other programs may use before the reader must know: a twentieth of one, well above what an idle machine's own services take.
+const BusyLimit = 0.05
+
+// Busy says how many CPUs other programs use, and names up to three of them.
+func Busy(cpus float64, most []procfs.User, verb, when string) string {
+	var names []string
+	for _, u := range most[:min(3, len(most))] {
+		if u.CPUs > cpus/10 {
+			names = append(names, fmt.Sprintf("%s %.2g", u.Name, u.CPUs))
+		}
+	}
+	return fmt.Sprintf("other programs %s %.2g of %d CPUs %s (%s)", verb, cpus, runtime.NumCPU(), when, strings.Join(names, ", "))
+}
+
 // doubts adds what the reader should know about the run as a whole.
 func (s *scheduler) doubts() {
 	if steal := s.monitor.stealing(); steal > stealLimit {
 		s.records.warn(measure.Warning{Text: fmt.Sprintf("the hypervisor took away %.1f %% of a core while it was measured", 100*steal)})
+	}
+	if cpus, most := s.monitor.busy(); cpus > BusyLimit {
+		s.records.warn(measure.Warning{Machine: true, Text: Busy(cpus, most, "used", "while it was measured")})
+	}
+	for _, pid := range slices.Sorted(maps.Keys(s.monitor.runs)) {
+		s.records.warn(measure.Warning{Machine: true, Text: fmt.Sprintf("another run of nettoll measured at the same time: process %d, %q", pid, s.monitor.runs[pid])})
 	}
 	for _, note := range s.options.Resolved.Notes {
 		s.records.warn(measure.Warning{Text: note})

@@ -2,12 +2,14 @@ package control
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
 
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/host/journal"
 	"github.com/nettoll/nettoll/internal/linux/thread"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/network"
@@ -22,6 +24,7 @@ type Standing struct {
 	Hosts      []StandingHost
 	Pairs      []StandingPair
 
+	configure  *configurator
 	generation *generation
 }
 
@@ -37,6 +40,8 @@ type StandingContainer struct {
 	Name      string // "src0", "snk0"
 	Namespace string // its network namespace, "" where it shares its host's
 	Addresses []netip.Addr
+	Endpoint  network.Endpoint
+	Ports     network.Ports // those its sockets have; the last one of a sink is not on the list of a filter
 }
 
 // A StandingPair is where the two ends of a pair are, and at which addresses they know each other.
@@ -47,7 +52,9 @@ type StandingPair struct {
 
 // Stand builds the only lab of an experiment ([experiment.Resolved.Only]) as a run does, has the kernel verify it, and proves that its pairs pass
 // packets of full size.
-func Stand(ctx context.Context, r *experiment.Resolved, start StartHost) (_ *Standing, err error) {
+func Stand(
+	ctx context.Context, r *experiment.Resolved, start StartHost, journals journal.Place,
+) (_ *Standing, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience(r))
 	defer cancel()
 	cpus, err := thread.CPUs()
@@ -58,7 +65,7 @@ func Stand(ctx context.Context, r *experiment.Resolved, start StartHost) (_ *Sta
 	for i := range cells {
 		cells[i] = i
 	}
-	c := &configurator{resolved: r, cpus: cpus, start: start}
+	c := &configurator{resolved: r, cpus: cpus, start: start, journals: journals}
 	g, err := c.begin(0, cells)
 	if err != nil {
 		return nil, err
@@ -66,6 +73,7 @@ func Stand(ctx context.Context, r *experiment.Resolved, start StartHost) (_ *Sta
 	defer func() {
 		if err != nil {
 			g.close()
+			err = errors.Join(err, c.close())
 		}
 	}()
 	if err := c.layOut(g, cells); err != nil {
@@ -91,7 +99,9 @@ func Stand(ctx context.Context, r *experiment.Resolved, start StartHost) (_ *Sta
 			return nil, fmt.Errorf("lab %s: %w", l.ID, err)
 		}
 	}
-	s := &Standing{Experiment: r.Experiment.Name, Lab: l.Lab, MTU: r.Experiment.Tune.MTU, Proof: proof, generation: g}
+	s := &Standing{
+		Experiment: r.Experiment.Name, Lab: l.Lab, MTU: r.Experiment.Tune.MTU, Proof: proof, configure: c, generation: g,
+	}
 	return s, s.describe(l, plans, underlay)
 }
 
@@ -110,8 +120,8 @@ func (s *Standing) describe(l *lab, plans []host.Plan, underlay host.Plan) error
 	}
 	for pair, at := range l.at {
 		source, sink := fmt.Sprintf("src%d", pair), fmt.Sprintf("snk%d", pair)
-		s.put(at.sourceHost, source, at.source)
-		s.put(at.sinkHost, sink, at.sink)
+		s.put(at.sourceHost, source, at.source, at.sending)
+		s.put(at.sinkHost, sink, at.sink, at.sinkPorts)
 		s.Pairs = append(s.Pairs, StandingPair{
 			Source: fmt.Sprintf("h%d/%s", at.sourceHost, source), SourceAddrs: addresses(at.source.Public),
 			Sink: fmt.Sprintf("h%d/%s", at.sinkHost, sink), SinkAddrs: addresses(at.sink.Public),
@@ -120,9 +130,9 @@ func (s *Standing) describe(l *lab, plans []host.Plan, underlay host.Plan) error
 	return nil
 }
 
-func (s *Standing) put(on int, name string, e network.Endpoint) {
+func (s *Standing) put(on int, name string, e network.Endpoint, ports network.Ports) {
 	h := &s.Hosts[on-1]
-	h.Containers = append(h.Containers, StandingContainer{Name: name, Namespace: e.Namespace, Addresses: addresses(e.Bind)})
+	h.Containers = append(h.Containers, StandingContainer{Name: name, Namespace: e.Namespace, Addresses: addresses(e.Bind), Endpoint: e, Ports: ports})
 }
 
 // addresses returns the valid ones of all families.
@@ -136,5 +146,8 @@ func addresses(of func(family string) netip.Addr) []netip.Addr {
 	return list
 }
 
-// Close removes the lab.
-func (s *Standing) Close() { s.generation.close() }
+// Close removes the lab. The error says what of the machine's was not given back.
+func (s *Standing) Close() error {
+	s.generation.close()
+	return s.configure.close()
+}

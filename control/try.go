@@ -9,21 +9,16 @@ import (
 
 	"github.com/nettoll/nettoll/driver"
 	"github.com/nettoll/nettoll/experiment"
-	"github.com/nettoll/nettoll/filter"
 	"github.com/nettoll/nettoll/internal/linux/thread"
 	"github.com/nettoll/nettoll/measure"
-	"github.com/nettoll/nettoll/network"
-	"github.com/nettoll/nettoll/part"
-	"github.com/nettoll/nettoll/runtime"
+	"github.com/nettoll/nettoll/stack"
 	"github.com/nettoll/nettoll/workload"
 )
 
 // A Sample is the smallest lab in which parts can be tried: one pair, one trial of one workload, every parameter as by default.
 type Sample struct {
-	Network  network.Network
-	Params   map[string]string // of the network, those that are not as by default
-	Filter   filter.Filter     // nil: none
-	Runtime  runtime.Runtime
+	Parts    experiment.Parts
+	Stack    stack.Stack // what is not as by default
 	Workload workload.Workload
 	Driver   driver.Driver // nil: nettoll's own engine; else parameters are as it needs them
 	Hosts    int           // 1: both ends on one host; 2: one on each
@@ -37,18 +32,11 @@ const (
 
 // resolve makes an experiment of a sample.
 func (s Sample) resolve() (*experiment.Resolved, error) {
-	n, w := s.Network.Describe(), s.Workload.Describe()
-	ofNetwork, err := n.Params.Resolve("network "+n.Name, s.Params)
+	made, err := s.Parts.Kinds.Complete(s.Stack)
 	if err != nil {
 		return nil, err
 	}
-	var ofFilter part.Params
-	if s.Filter != nil {
-		f := s.Filter.Describe()
-		if ofFilter, err = f.Params.Resolve("filter "+f.Name, nil); err != nil {
-			return nil, err
-		}
-	}
+	w := s.Workload.Describe()
 	var needs map[string]string
 	if s.Driver != nil {
 		needs = s.Driver.Describe().Needs[w.Name]
@@ -72,18 +60,18 @@ func (s Sample) resolve() (*experiment.Resolved, error) {
 		placement = experiment.CrossHost
 	}
 	affinity := experiment.Affinities()[0]
+	named := s.Parts.Kinds.ID(made)
 	lab := experiment.Lab{
-		ID: fmt.Sprintf("%s/%s/1", n.Name, placement), Network: s.Network, Params: ofNetwork, Filter: s.Filter, Filtering: ofFilter, Runtime: s.Runtime,
-		Placement: placement, Pairs: 1, Affinity: affinity, Hosts: s.Hosts,
+		ID: fmt.Sprintf("%s/%s/1", named, placement), Named: named, Stack: made, Placement: placement, Pairs: 1, Affinity: affinity, Hosts: s.Hosts,
 	}
 	cell := experiment.Cell{
 		Cell: measure.Cell{
-			ID: lab.ID + "/" + w.ID(ofWorkload), Network: n.Name, Runtime: s.Runtime.Describe().Name, Placement: string(placement), Pairs: 1,
+			ID: lab.ID + "/" + w.ID(ofWorkload), Placement: string(placement), Pairs: 1,
 			Family: experiment.Families()[0], Affinity: affinity, Workload: w.Name, Params: ofWorkload, Primary: w.Primary(ofWorkload),
 		},
 		Workload: s.Workload, Driver: s.Driver, Params: ofWorkload, Trial: trial, Warm: time.Duration(w.Warm * float64(trial)),
 	}
-	e := experiment.Base()
+	e := experiment.Base(s.Parts)
 	e.Tune.MTU = tryMTU
 	visit := experiment.Visit{ID: cell.ID, Cells: []int{0}}
 	return &experiment.Resolved{Experiment: e, Labs: []experiment.Lab{lab}, Cells: []experiment.Cell{cell}, Visits: []experiment.Visit{visit}}, nil
@@ -98,7 +86,7 @@ func Try(ctx context.Context, s Sample, start StartHost) (map[string]string, err
 	if err != nil {
 		return nil, err
 	}
-	if err := Check(resolved.Labs[0]); err != nil {
+	if err := resolved.Labs[0].Stack.Check(); err != nil {
 		return nil, err
 	}
 	cpus, err := thread.CPUs()

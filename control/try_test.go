@@ -11,20 +11,18 @@ import (
 
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/internal/linux"
-	"github.com/nettoll/nettoll/network/bridge"
-	"github.com/nettoll/nettoll/network/nat"
-	"github.com/nettoll/nettoll/runtime/netns"
+	"github.com/nettoll/nettoll/stack"
 	"github.com/nettoll/nettoll/workload/udprr"
 )
 
 func TestSample(t *testing.T) {
-	s := Sample{Network: nat.Network{}, Runtime: netns.Runtime{}, Workload: udprr.Workload{}, Hosts: 2}
+	s := Sample{Parts: mixParts(), Stack: stack.Stack{chosen(t, "nat")}, Workload: udprr.Workload{}, Hosts: 2}
 	r, err := s.resolve()
 	if err != nil {
 		t.Fatal(err)
 	}
 	l, c := r.Labs[0], r.Cells[0]
-	got := []any{l.ID, l.Placement, l.Pairs, l.Hosts, len(l.Params) > 0, c.ID, c.Family, c.Trial}
+	got := []any{l.ID, l.Placement, l.Pairs, l.Hosts, len(l.Stack[0].Params) > 0, c.ID, c.Family, c.Trial}
 	want := []any{"nat/cross-host/1", experiment.CrossHost, 1, 2, true, "nat/cross-host/1/udp-rr(payload=64,mode=wait)", "ipv4", tryTrial}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("lab and cell (-want +got):\n%s", diff)
@@ -33,7 +31,7 @@ func TestSample(t *testing.T) {
 
 // What the machine lacks stays what it is on its way to who asked; labs that work are a matter of the tests of doctor.
 func TestTryFails(t *testing.T) {
-	s := Sample{Network: bridge.Network{}, Runtime: netns.Runtime{}, Workload: udprr.Workload{}, Hosts: 1}
+	s := Sample{Parts: mixParts(), Stack: stack.Stack{chosen(t, "bridge")}, Workload: udprr.Workload{}, Hosts: 1}
 	_, err := Try(t.Context(), s, func(context.Context, string, map[string]*os.File) (LocalHost, error) {
 		return nil, &linux.UnsupportedError{What: "make namespaces", Missing: "namespaces", Hint: "another kernel"}
 	})

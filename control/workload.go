@@ -13,6 +13,7 @@ import (
 
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/probe"
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/traffic/worker"
 	"github.com/nettoll/nettoll/workload"
@@ -24,6 +25,7 @@ type trial struct {
 	timing  traffic.Timing
 	result  workload.Result
 	failure string
+	samples workload.Trial
 
 	durations [traffic.Quantities]*hdrhistogram.Histogram // nil where it failed
 }
@@ -37,6 +39,7 @@ const (
 
 // workloadControl makes blocks happen.
 type workloadControl struct {
+	probe  probe.Probe // nil: nothing is probed
 	cells  []experiment.Cell
 	visits []experiment.Visit
 }
@@ -64,7 +67,7 @@ func (c *workloadControl) run(ctx context.Context, g *generation, order []int) (
 		stop := watch(w, cancel)
 		defer stop()
 	}
-	timings, err := g.board.Run(blockCtx, order, func(worker int) int { return g.seats[worker] })
+	timings, err := g.turns.Run(blockCtx, order, func(worker int) int { return g.seats[worker] })
 	var stalled *traffic.StalledError
 	var died *fault
 	switch {
@@ -149,7 +152,7 @@ func (c *workloadControl) name(g *generation, s *traffic.StalledError) *fault {
 		if i > 0 {
 			f.reason += "; "
 		}
-		f.reason += fmt.Sprintf("worker %s %s of %s", w.name(), what, c.visits[s.Cell].ID)
+		f.reason += fmt.Sprintf("worker %s %s of %s", w.name(), what, c.visits[s.Cell].ID) + w.stopped()
 	}
 	if f.reason == "" {
 		f.reason = fmt.Sprintf("the trial of %s did not end, though all of its workers came back", c.visits[s.Cell].ID)
@@ -190,7 +193,7 @@ func (c *workloadControl) collect(ctx context.Context, g *generation, timings []
 				mu.Lock()
 				defer mu.Unlock()
 				if cause := context.Cause(ctx); cause != nil {
-					err = fmt.Errorf("worker %s: %w", w.name(), cause)
+					err = fmt.Errorf("worker %s: %w%s", w.name(), cause, w.stopped())
 				}
 				silent.workers = append(silent.workers, w)
 				silent.reason = strings.TrimPrefix(silent.reason+"; "+err.Error(), "; ")
@@ -256,10 +259,10 @@ func (c *workloadControl) trial(i int, t workload.Trial, timing traffic.Timing) 
 		t.Softirqd = timing.Softirqd
 	}
 	t = t.Settled()
-	one := trial{cell: i, timing: timing, failure: t.Failure()}
+	one := trial{cell: i, timing: timing, failure: t.Failure(), samples: t}
 	if one.failure == "" {
 		one.result, one.durations = cell.Workload.Metrics(t), t.Histograms
-		probed(&one.result, cell, t, timing.Softirq)
+		probed(&one.result, c.probe, cell, t, timing.Probe)
 		if cell.Mix != nil {
 			delete(one.result.Metrics, "cpu_softirqd")
 		}

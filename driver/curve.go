@@ -8,13 +8,13 @@ type Curve []Point
 // A Point is how many bytes had come at a time.
 type Point struct{ At, Bytes float64 } // s, bytes
 
-// Delivered is what had come by the end of each slice of a stream that lasted so many seconds: [traffic.Sample.Delivered].
-func (c Curve) Delivered(length float64) []int64 {
+// Delivered is [traffic.SeriesDelivered] of a stream that lasted so many seconds.
+func (c Curve) Delivered(length float64) traffic.Series {
 	list := make([]int64, 0, traffic.Slices+1)
 	for i := range traffic.Slices + 1 {
 		list = append(list, int64(c.at(length*float64(i)/traffic.Slices)))
 	}
-	return list
+	return traffic.Series{traffic.SeriesDelivered: list}
 }
 
 // at reads the curve, which is straight between two points.

@@ -4,14 +4,24 @@ import (
 	"time"
 
 	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/stack"
 )
 
-// Base is an experiment with every default and nothing to measure yet: what a file says nothing about is as here.
-func Base() Experiment {
+// Base is an experiment with every default and nothing to measure yet: what a file says nothing about is as here. The
+// baseline has the first part of each kind that has no default.
+func Base(parts Parts) Experiment {
+	var baseline stack.Stack
+	for _, kind := range parts.Kinds {
+		if d := kind.Describe(); d.Default == "" && len(kind.Parts()) > 0 {
+			if c, err := parts.Kinds.Choose(d.Name, kind.Parts()[0].Name, nil); err == nil {
+				baseline = append(baseline, c)
+			}
+		}
+	}
 	return Experiment{
 		Name:     "experiment",
 		Hosts:    2,
-		Baseline: Stack{Network: Choice{Name: "host"}},
+		Baseline: Stack{Parts: baseline},
 		Factors: Factors{
 			Placements: Placements(),
 			Pairs:      []int{1},

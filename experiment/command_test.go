@@ -83,7 +83,7 @@ func TestWorkloadWithPairs(t *testing.T) {
 	if _, err := read("  - udp-rr: {pairs: 3}\n"); err == nil || !strings.Contains(err.Error(), "nothing is left to measure") {
 		t.Error(err)
 	}
-	if _, err := read("  - udp-rr: {pairs: 0}\n"); err == nil || !strings.Contains(err.Error(), "workloads.udp-rr.pairs: 0 is out of range (want 1 to 500)") {
+	if _, err := read("  - udp-rr: {pairs: 0}\n"); err == nil || !strings.Contains(err.Error(), "workloads.udp-rr.pairs: 0 is out of range (valid: 1 to 500)") {
 		t.Error(err)
 	}
 }

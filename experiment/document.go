@@ -7,12 +7,15 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
+
+	"github.com/nettoll/nettoll/part"
 )
 
 // Limits of a document: far beyond what a person writes, and near enough that garbage costs nothing.
@@ -42,7 +45,7 @@ const (
 )
 
 func (k nodeKind) String() string {
-	return []string{"a single value", "nothing", "a list", "a map"}[k]
+	return []string{"a single value", "empty", "a list", "a map"}[k]
 }
 
 // A place is where something was written.
@@ -136,15 +139,20 @@ func visible(s string) string {
 	}, strings.TrimSuffix(s, "\r"))
 }
 
+// TooLarge says that an experiment has more than [MaxSize] bytes.
+func TooLarge(name string, size int64) error {
+	return place{source: &source{name: name}}.wrong("too large: %s (limit %s)", part.SizeText(size), part.SizeText(MaxSize))
+}
+
 // parse reads a document into nodes. It returns a node or an [Error], never both. Anchors, aliases, tags and merge keys are refused: an experiment
 // has lists for what repeats, and what is not there cannot be a bomb.
 func parse(s *source) (*node, error) {
 	whole := place{source: s}
 	if len(s.text) > MaxSize {
-		return nil, whole.wrong("%d bytes are no experiment (want at most %d)", len(s.text), MaxSize)
+		return nil, TooLarge(s.name, int64(len(s.text)))
 	}
 	if n := bytes.Count(s.text, []byte("\n")); n > maxLines {
-		return nil, whole.wrong("%d lines are no experiment (want at most %d)", n, maxLines)
+		return nil, whole.wrong("too long: %d lines (limit %d)", n, maxLines)
 	}
 	if err := s.readable(); err != nil {
 		return nil, err
@@ -161,13 +169,13 @@ func parse(s *source) (*node, error) {
 	}
 	switch {
 	case len(bodies) == 0:
-		return nil, whole.wrong("there is nothing in it (want an experiment; nettoll init writes one)")
+		return nil, whole.wrong("the file is empty (nettoll init writes an experiment to start from)")
 	case len(bodies) > 1:
 		second, err := s.node(bodies[1], 0)
 		if err != nil {
 			return nil, err
 		}
-		return nil, second.wrong("a second document begins here (want one experiment in a file)")
+		return nil, second.wrong("a second document begins here (a file holds one experiment)")
 	}
 	return s.node(bodies[0], 0)
 }
@@ -179,13 +187,13 @@ func (s *source) readable() error {
 		return place{s, line, utf8.RuneCount(s.text[bytes.LastIndexByte(s.text[:i], '\n')+1:i]) + 1}
 	}
 	if i := bytes.IndexByte(s.text, 0); i >= 0 {
-		return at(i).wrong("a NUL byte (want text)")
+		return at(i).wrong("invalid character: a NUL byte (valid: UTF-8 text)")
 	}
 	if !utf8.Valid(s.text) {
 		for i := 0; i < len(s.text); {
 			r, size := utf8.DecodeRune(s.text[i:])
 			if r == utf8.RuneError && size <= 1 {
-				return at(i).wrong("the byte 0x%02x is no UTF-8 (want text)", s.text[i])
+				return at(i).wrong("invalid character: the byte 0x%02x (valid: UTF-8 text)", s.text[i])
 			}
 			i += size
 		}
@@ -196,7 +204,7 @@ func (s *source) readable() error {
 		switch c {
 		case '[', '{':
 			if depth++; depth > maxDepth {
-				return at(i).wrong("%d brackets within each other (want at most %d)", depth, maxDepth)
+				return at(i).wrong("too many nested brackets: %d (limit %d)", depth, maxDepth)
 			}
 		case ']', '}':
 			depth = max(0, depth-1)
@@ -204,7 +212,7 @@ func (s *source) readable() error {
 			start = i + 1
 		case '\t':
 			if len(bytes.TrimLeft(s.text[start:i], " -")) == 0 {
-				return at(i).wrong("a tab (want spaces for indentation)")
+				return at(i).wrong("invalid indentation: a tab (valid: spaces)")
 			}
 		}
 	}
@@ -212,7 +220,7 @@ func (s *source) readable() error {
 	for line := range bytes.Lines(s.text) {
 		if n := len(line) - len(bytes.TrimLeft(line, " -?:")); n > 4*maxDepth {
 			i := bytes.Index(s.text, line)
-			return at(i).wrong("a line begins %d columns from the left (want at most %d)", n, 4*maxDepth)
+			return at(i).wrong("too much indentation: %d columns (limit %d)", n, 4*maxDepth)
 		}
 	}
 	return nil
@@ -249,11 +257,11 @@ func (s *source) at(n ast.Node) place {
 func (s *source) node(from ast.Node, depth int) (*node, error) {
 	n := &node{place: s.at(from)}
 	if depth > 2*maxDepth {
-		return nil, n.wrong("it is nested too deeply (want at most %d levels)", 2*maxDepth)
+		return nil, n.wrong("too many nested levels (limit %d)", 2*maxDepth)
 	}
 	if t := from.GetToken(); t != nil && from.Type() != ast.MappingType && from.Type() != ast.SequenceType {
 		if l := utf8.RuneCountInString(t.Value); l > maxWord {
-			return nil, n.wrong("a value of %d characters (want at most %d)", l, maxWord)
+			return nil, n.wrong("the value is too long: %d characters (limit %d)", l, maxWord)
 		}
 	}
 	switch from := from.(type) {
@@ -263,7 +271,7 @@ func (s *source) node(from ast.Node, depth int) (*node, error) {
 		n.text = from.Value
 	case *ast.LiteralNode:
 		if l := utf8.RuneCountInString(from.Value.Value); l > maxWord {
-			return nil, n.wrong("a value of %d characters (want at most %d)", l, maxWord)
+			return nil, n.wrong("the value is too long: %d characters (limit %d)", l, maxWord)
 		}
 		n.text = from.Value.Value
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
@@ -279,8 +287,9 @@ func (s *source) node(from ast.Node, depth int) (*node, error) {
 		}
 	case *ast.MappingNode:
 		n.kind = object
+		lines := map[string]int{}
 		for _, v := range from.Values {
-			if err := n.add(s, v, depth); err != nil {
+			if err := n.add(s, v, depth, lines); err != nil {
 				return nil, err
 			}
 		}
@@ -289,32 +298,38 @@ func (s *source) node(from ast.Node, depth int) (*node, error) {
 		}
 	case *ast.MappingValueNode:
 		n.kind = object
-		if err := n.add(s, from, depth); err != nil {
+		if err := n.add(s, from, depth, map[string]int{}); err != nil {
 			return nil, err
 		}
 		n.place = n.keys[0].place
 	case *ast.AnchorNode, *ast.AliasNode, *ast.MergeKeyNode:
-		return nil, n.wrong("anchors, aliases and merge keys are not known here (write it out; a list crosses what repeats)")
+		return nil, n.wrong("anchors, aliases and merge keys are not supported (write the values out; a list crosses them)")
 	case *ast.TagNode:
-		return nil, n.wrong("tags such as %q are not known here", visible(from.Start.Value))
+		return nil, n.wrong("tags such as %q are not supported", visible(from.Start.Value))
 	default:
 		return nil, n.wrong("this cannot stand here")
+	}
+	for _, r := range n.text { // ids, records and terminals will have it
+		if !unicode.IsPrint(r) && !unicode.Is(unicode.Zs, r) && r != '\n' && r != '\t' {
+			return nil, n.wrong("the control character %U in %q (valid: printable text)", r, n.text)
+		}
 	}
 	return n, nil
 }
 
-// add adds a key and its value to an object.
-func (n *node) add(s *source, from *ast.MappingValueNode, depth int) error {
+// add adds a key and its value to an object. Lines are those of the keys it has already.
+func (n *node) add(s *source, from *ast.MappingValueNode, depth int, lines map[string]int) error {
 	key, err := s.node(from.Key, depth+1)
 	if err != nil {
 		return err
 	}
 	if key.kind != scalar {
-		return key.wrong("%s as a key (want a word)", key.kind)
+		return key.wrong("the key is %s (valid: a word)", key.kind)
 	}
-	if i := n.index(key.text); i >= 0 {
-		return key.wrong("%q is given twice (first in line %d)", key.text, n.keys[i].line)
+	if first, known := lines[key.text]; known {
+		return key.wrong("key %q is given twice (first at line %d)", key.text, first)
 	}
+	lines[key.text] = key.line
 	value := &node{kind: null, place: key.place}
 	if from.Value != nil {
 		if value, err = s.node(from.Value, depth+1); err != nil {
@@ -362,7 +377,7 @@ func (n *node) set(s Setting) error {
 	value, err := parse(src)
 	if err != nil {
 		if strings.TrimSpace(s.Value) == "" {
-			return place{source: src}.wrong("there is no value")
+			return place{source: src}.wrong("the value is empty")
 		}
 		return err
 	}
@@ -373,12 +388,12 @@ func (n *node) set(s Setting) error {
 		last := i == len(steps)-1
 		key := &node{text: step, place: place{source: src}}
 		if step == "" {
-			return key.wrong("%q is no path (want words with dots between them, such as design.time)", s.Path)
+			return key.wrong("invalid path %q (valid: words with dots between them, such as design.time)", s.Path)
 		}
 		if at.kind == list {
 			index, err := strconv.Atoi(step)
 			if err != nil || index < 0 || index >= len(at.values) {
-				return key.wrong("%q is no item of %s (want 0 to %d)", step, strings.Join(steps[:i], "."), len(at.values)-1)
+				return key.wrong("%q is not an item of %s (valid: 0 to %d)", step, strings.Join(steps[:i], "."), len(at.values)-1)
 			}
 			if last {
 				at.values[index] = value

@@ -2,25 +2,25 @@ package experiment
 
 import (
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/nettoll/nettoll/driver"
-	"github.com/nettoll/nettoll/filter"
-	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/part"
-	"github.com/nettoll/nettoll/runtime"
+	"github.com/nettoll/nettoll/probe"
+	"github.com/nettoll/nettoll/stack"
 	"github.com/nettoll/nettoll/workload"
 )
 
 // Parts are the parts an experiment can choose from, in the order in which help lists them.
 type Parts struct {
-	Networks  []network.Network
-	Filters   []filter.Filter
-	Runtimes  []runtime.Runtime // the first is the default
+	Kinds     stack.Kinds // what a stack has a part of each of
 	Workloads []workload.Workload
 	Drivers   []driver.Driver
+	Probes    []probe.Probe
+	Metrics   measure.Vocabulary // of all of them
 }
 
 // Placement says where the two containers of a pair are.
@@ -38,11 +38,27 @@ func Placements() []Placement { return []Placement{SameHost, CrossHost} }
 // Affinities lists the ways to place sources and sinks on CPUs (design, "affinity"), the default first.
 func Affinities() []string { return []string{"split", "same", "free"} }
 
-// Softirq is the probe that sums up the time in soft interrupts.
-const Softirq = "softirq"
+// ProbeNames lists what cells can be measured with once more, the default, nothing, first.
+func (p Parts) ProbeNames() []string {
+	names := []string{stack.None}
+	for _, one := range p.Probes {
+		names = append(names, one.Describe().Name)
+	}
+	return names
+}
 
-// Probes lists what cells can be measured with once more, the default, nothing, first.
-func Probes() []string { return []string{none, Softirq} }
+// probe returns the probe of a name; nil for none.
+func (p Parts) probe(name string) (probe.Probe, error) {
+	if name == "" {
+		return nil, nil
+	}
+	for _, one := range p.Probes {
+		if one.Describe().Name == name {
+			return one, nil
+		}
+	}
+	return nil, &UnknownError{Kind: "probe", Name: name, Known: p.ProbeNames()}
+}
 
 // Families lists the address families, the default first.
 func Families() []string { return []string{"ipv4", "ipv6"} }
@@ -66,35 +82,36 @@ type Experiment struct {
 	Suite string `json:"-"`
 }
 
-// Choice is one part with all of its parameters.
+// Choice is a workload with its parameters.
 type Choice struct {
 	Name   string      `json:"name"`
 	Params part.Params `json:"params,omitempty"`
 }
 
-// Stack is one choice of each kind. A kind that was not chosen is the zero Choice: none, or the default runtime.
+// key is the same for choices that are given alike.
+func (c Choice) key() string {
+	var given part.List
+	for _, name := range slices.Sorted(maps.Keys(c.Params)) {
+		given = append(given, part.Param{Name: name})
+	}
+	return given.ID(c.Name, c.Params)
+}
+
+// Stack is a stack that an experiment measures.
 type Stack struct {
-	Name       string      `json:"name,omitempty"` // as the user calls it; "" for what the factors make
-	Network    Choice      `json:"network"`
-	Filter     Choice      `json:"filter,omitzero"`
-	Tunnel     Choice      `json:"tunnel,omitzero"`
-	Encryption Choice      `json:"encryption,omitzero"`
-	Runtime    Choice      `json:"runtime,omitzero"`
+	Name       string      `json:"name,omitempty"`       // as the user calls it; "" for what the factors make
+	Parts      stack.Stack `json:"parts"`                // at most a part of each kind
 	Placements []Placement `json:"placements,omitempty"` // where it is measured; nil: wherever the experiment is
 }
 
 // Factors are crossed: each combination is a stack, and each stack is measured in each placement with each number of pairs.
 type Factors struct {
-	Networks    []Choice    `json:"networks,omitempty"`
-	Filters     []Choice    `json:"filters,omitempty"`
-	Tunnels     []Choice    `json:"tunnels,omitempty"`
-	Encryptions []Choice    `json:"encryptions,omitempty"`
-	Runtimes    []Choice    `json:"runtimes,omitempty"`
-	Placements  []Placement `json:"placements"`
-	Hosts       []int       `json:"hosts,omitempty"` // of cross-host labs; none: Experiment.Hosts
-	Pairs       []int       `json:"pairs"`
-	Families    []string    `json:"families"`
-	Affinities  []string    `json:"affinities"`
+	Parts      []stack.Stack `json:"parts,omitempty"` // the parts of each kind that has any, in the order of the kinds
+	Placements []Placement   `json:"placements"`
+	Hosts      []int         `json:"hosts,omitempty"` // of cross-host labs; none: Experiment.Hosts
+	Pairs      []int         `json:"pairs"`
+	Families   []string      `json:"families"`
+	Affinities []string      `json:"affinities"`
 }
 
 // Load is one workload, or a mix of several, and the placements in which it runs.
@@ -128,58 +145,11 @@ type Plant struct {
 	Delay time.Duration `json:"delay"`
 }
 
-// none is what is chosen of a kind that is left out.
-const none = "none"
-
-// name returns the name of a choice, none where nothing was chosen.
-func (c Choice) name() string {
-	if c.Name == "" {
-		return none
-	}
-	return c.Name
-}
-
 // UnknownError says that a name is not one of those known.
-type UnknownError struct {
-	Kind  string // "network"
-	Name  string
-	Known []string
-}
-
-func (e *UnknownError) Error() string {
-	return fmt.Sprintf("unknown %s %q (known: %s)", e.Kind, e.Name, strings.Join(e.Known, ", "))
-}
+type UnknownError = part.UnknownError
 
 func find[T any](kind, name string, all []T, nameOf func(T) string) (T, error) {
-	known := make([]string, len(all))
-	for i, x := range all {
-		if known[i] = nameOf(x); known[i] == name {
-			return x, nil
-		}
-	}
-	var zero T
-	return zero, &UnknownError{Kind: kind, Name: name, Known: known}
-}
-
-// Network returns the network of that name.
-func (p Parts) Network(name string) (network.Network, error) {
-	return find("network", name, p.Networks, func(n network.Network) string { return n.Describe().Name })
-}
-
-// Filter returns the filter of that name, nil for none.
-func (p Parts) Filter(name string) (filter.Filter, error) {
-	if name == "" || name == none {
-		return nil, nil //nolint:nilnil // none is a choice
-	}
-	return find("filter", name, p.Filters, func(f filter.Filter) string { return f.Describe().Name })
-}
-
-// Runtime returns the runtime of that name; "" is the first.
-func (p Parts) Runtime(name string) (runtime.Runtime, error) {
-	if name == "" && len(p.Runtimes) > 0 {
-		return p.Runtimes[0], nil
-	}
-	return find("runtime", name, p.Runtimes, func(r runtime.Runtime) string { return r.Describe().Name })
+	return part.Find(kind, name, all, nameOf)
 }
 
 // Workload returns the workload of that name.
@@ -192,47 +162,34 @@ func (p Parts) Driver(name string) (driver.Driver, error) {
 	return find("driver", name, p.Drivers, func(d driver.Driver) string { return d.Describe().Name })
 }
 
-// stacks returns what is compared: the baseline first, then what the factors make of each other, then the named ones. A combination that is the
-// baseline once more is left out, as the twin is that already; a named stack is not.
-func (e Experiment) stacks(parts Parts) ([]Stack, error) {
-	one := func(list []Choice) []Choice {
-		if len(list) == 0 {
-			return []Choice{{}}
-		}
-		return list
-	}
-	all := []Stack{e.Baseline}
-	ids := map[string]bool{}
-	base, err := parts.stackID(e.Baseline)
-	if err != nil {
+// stacks returns what is compared, each stack complete: the baseline first, then what the factors make of each other, then
+// the named ones. A combination that is the baseline once more is left out, as the twin is that already; a named stack is
+// not.
+func (e Experiment) stacks(parts Parts) ([]calledStack, error) {
+	base := e.Baseline
+	var err error
+	if base.Parts, err = parts.Kinds.Complete(base.Parts); err != nil {
 		return nil, fmt.Errorf("baseline: %w", err)
 	}
-	ids[base] = true
+	all := []calledStack{{base, parts.stackID(base)}}
+	ids := map[string]bool{all[0].id: true}
 	add := func(s Stack) error {
-		id, err := parts.stackID(s)
-		if err != nil {
+		if s.Parts, err = parts.Kinds.Complete(s.Parts); err != nil {
 			return err
 		}
+		id := parts.stackID(s)
 		if ids[id] && s.Name != "" {
-			return fmt.Errorf("stack %q: another one is called so", id)
+			return &takenError{name: id, baseline: id == all[0].id}
 		}
 		if !ids[id] {
-			all = append(all, s)
+			all = append(all, calledStack{s, id})
 		}
 		ids[id] = true
 		return nil
 	}
-	for _, n := range e.Factors.Networks {
-		for _, f := range one(e.Factors.Filters) {
-			for _, t := range one(e.Factors.Tunnels) {
-				for _, c := range one(e.Factors.Encryptions) {
-					for _, r := range one(e.Factors.Runtimes) {
-						if err := add(Stack{Network: n, Filter: f, Tunnel: t, Encryption: c, Runtime: r}); err != nil {
-							return nil, err
-						}
-					}
-				}
-			}
+	for _, s := range e.Factors.cross(parts.Kinds) {
+		if err := add(Stack{Parts: s}); err != nil {
+			return nil, err
 		}
 	}
 	for _, s := range e.Stacks {
@@ -243,46 +200,79 @@ func (e Experiment) stacks(parts Parts) ([]Stack, error) {
 	return all, nil
 }
 
-// stackID is the stack's part of a cell id: its name, or "bridge+nftables(rules=1000)" with what differs from none and from the defaults.
-func (p Parts) stackID(s Stack) (string, error) {
+// A calledStack is a complete stack and what it is called in ids.
+type calledStack struct {
+	Stack
+	id string
+}
+
+// cross returns what the factors make of each other, the last kind the fastest. It is nothing without a part of each kind
+// that has no default.
+func (f Factors) cross(kinds stack.Kinds) []stack.Stack {
+	for _, kind := range kinds {
+		if d := kind.Describe(); d.Default == "" && f.Of(d.Name) == nil {
+			return nil
+		}
+	}
+	all := []stack.Stack{nil}
+	for _, choices := range f.Parts {
+		var next []stack.Stack
+		for _, s := range all {
+			for _, c := range choices {
+				next = append(next, s.With(c))
+			}
+		}
+		all = next
+	}
+	return all
+}
+
+// Of returns the choices of a kind, by its name.
+func (f Factors) Of(kind string) []stack.Choice {
+	for _, choices := range f.Parts {
+		if choices[0].Kind.Describe().Name == kind {
+			return choices
+		}
+	}
+	return nil
+}
+
+// Add adds a choice to those of its kind. The kinds stay in their order.
+func (f *Factors) Add(kinds stack.Kinds, c stack.Choice) {
+	place := func(kind stack.Kind) int {
+		return slices.IndexFunc(kinds, func(k stack.Kind) bool { return k.Describe().Name == kind.Describe().Name })
+	}
+	i := slices.IndexFunc(f.Parts, func(of stack.Stack) bool { return place(of[0].Kind) >= place(c.Kind) })
+	switch {
+	case i < 0:
+		f.Parts = append(f.Parts, stack.Stack{c})
+	case place(f.Parts[i][0].Kind) == place(c.Kind):
+		f.Parts[i] = append(f.Parts[i], c)
+	default:
+		f.Parts = slices.Insert(f.Parts, i, stack.Stack{c})
+	}
+}
+
+// A takenError says that a stack's name is that of another stack: the baseline, or one that the factors make.
+type takenError struct {
+	name     string
+	baseline bool
+}
+
+func (e *takenError) Error() string {
+	by := "a stack of the factors"
+	if e.baseline {
+		by = "the baseline"
+	}
+	return fmt.Sprintf("stack %q is already defined as %s", e.name, by)
+}
+
+// stackID is what a stack is called in ids: its name, or its parts with what differs from none and from the defaults.
+func (p Parts) stackID(s Stack) string {
 	if s.Name != "" {
-		return s.Name, nil
+		return s.Name
 	}
-	n, err := p.Network(s.Network.Name)
-	if err != nil {
-		return "", err
-	}
-	d := n.Describe()
-	params, err := d.Params.Resolve("network "+d.Name, s.Network.Params)
-	if err != nil {
-		return "", err
-	}
-	id := d.Params.Short(d.Name, params)
-	list := []string{id}
-	if f, err := p.Filter(s.Filter.Name); err != nil {
-		return "", err
-	} else if f != nil {
-		d := f.Describe()
-		params, err := d.Params.Resolve("filter "+d.Name, s.Filter.Params)
-		if err != nil {
-			return "", err
-		}
-		list = append(list, d.Params.Short(d.Name, params))
-	}
-	for _, c := range []Choice{s.Tunnel, s.Encryption} {
-		if c.name() != none {
-			list = append(list, c.Name)
-		}
-	}
-	id = strings.Join(list, "+")
-	r, err := p.Runtime(s.Runtime.Name)
-	if err != nil {
-		return "", err
-	}
-	if name := r.Describe().Name; name != p.Runtimes[0].Describe().Name {
-		id += "@" + name
-	}
-	return id, nil
+	return p.Kinds.ID(s.Parts)
 }
 
 // hosts returns how many container hosts the labs of a placement have.

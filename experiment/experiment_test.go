@@ -12,6 +12,7 @@ import (
 
 	"github.com/nettoll/nettoll/catalogue"
 	"github.com/nettoll/nettoll/experiment"
+	"github.com/nettoll/nettoll/stack"
 )
 
 // read reads an experiment that has to be right.
@@ -104,7 +105,7 @@ func TestHosts(t *testing.T) {
 	r := resolve(t, read(t, "hosts: 3\nfactors: {network: bridge, hosts: [2, 3]}\nworkloads: tcp-stream\n"), 2)
 	var got []string
 	for _, c := range r.Cells {
-		if c.Network == "bridge" {
+		if c.Part("network") == "bridge" {
 			got = append(got, fmt.Sprint(c.ID, " ", c.Hosts, " ", r.Labs[c.Lab].Hosts))
 		}
 	}
@@ -126,7 +127,7 @@ func TestResolveWithoutPorts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if slices.ContainsFunc(r.Cells, func(c experiment.Cell) bool { return c.Network == "nat" }) {
+	if slices.ContainsFunc(r.Cells, func(c experiment.Cell) bool { return c.Part("network") == "nat" }) {
 		t.Error("ping is measured across nat")
 	}
 	want := experiment.Omission{What: "nat/cross-host/1/ping(payload=56,interval=1ms)", Reason: "ping has no ports, and ports are what nat translates: its host would answer"}
@@ -141,23 +142,22 @@ func TestResolveErrors(t *testing.T) {
 		change func(*experiment.Experiment)
 		want   string
 	}{
-		{"network", func(e *experiment.Experiment) { e.Factors.Networks[0].Name = "brdge" }, `unknown network "brdge" (known: host, bridge`},
 		{"workload", func(e *experiment.Experiment) { e.Workloads[0].Name = "udp" }, `unknown workload "udp" (known: udp-rr, `},
 		{"parameter", func(e *experiment.Experiment) { e.Workloads[0].Params["size"] = "1" }, `workload udp-rr has no parameter "size" (it has payload, mode, `},
-		{"choice", func(e *experiment.Experiment) { e.Workloads[0].Params["mode"] = "sleep" }, `workload udp-rr: mode: "sleep" is not possible (want one of wait, spin)`},
+		{"choice", func(e *experiment.Experiment) { e.Workloads[0].Params["mode"] = "sleep" }, `workload udp-rr: mode: invalid value "sleep" (valid: wait, spin)`},
 		{"driver", func(e *experiment.Experiment) { e.Workloads[0].Driver = "pong" }, `unknown driver "pong"`},
 		{"affinity", func(e *experiment.Experiment) { e.Factors.Affinities = []string{"near"} }, `unknown affinity "near" (known: split, same, free)`},
 		{"family", func(e *experiment.Experiment) { e.Factors.Families = []string{"ipx"} }, `unknown family "ipx" (known: ipv4, ipv6)`},
-		{"time", func(e *experiment.Experiment) { e.Design.Time = 0 }, `time: 0s (want more than 0`},
-		{"precision", func(e *experiment.Experiment) { e.Design.Precision = 2 }, `precision: 2 (want a share between 0 and 1`},
-		{"generations", func(e *experiment.Experiment) { e.Design.Generations = 4 }, `generations: 4 (want 5 to`},
-		{"pairs", func(e *experiment.Experiment) { e.Factors.Pairs = []int{0} }, `pairs: 0 (want 1 to 500`},
-		{"mtu", func(e *experiment.Experiment) { e.Tune.MTU = 100 }, `mtu: 100 (want 1280 to 65535)`},
+		{"time", func(e *experiment.Experiment) { e.Design.Time = 0 }, `time: 0s (valid: more than 0`},
+		{"precision", func(e *experiment.Experiment) { e.Design.Precision = 2 }, `precision: 2 (valid: a share between 0 and 1`},
+		{"generations", func(e *experiment.Experiment) { e.Design.Generations = 4 }, `generations: 4 (valid: 5 to`},
+		{"pairs", func(e *experiment.Experiment) { e.Factors.Pairs = []int{0} }, `pairs: 0 (valid: 1 to 500`},
+		{"mtu", func(e *experiment.Experiment) { e.Tune.MTU = 100 }, `mtu: 100 (valid: 1280 to 65535)`},
 		{"nothing", func(e *experiment.Experiment) { e.Workloads = nil }, `no workload is asked for`},
 		{"spinners", func(e *experiment.Experiment) { e.Workloads, e.Factors.Pairs = e.Workloads[:1], []int{2} }, `nothing is left to measure (same-host/2/udp-rr(payload=64,mode=spin): 2 pairs spin on 2 CPUs`},
 		{"spinners on one CPU", func(e *experiment.Experiment) { e.Workloads, e.Factors.Affinities = e.Workloads[:1], []string{"same"} }, `1 pair spins on 2 CPUs (affinity same)`},
 		{"baseline", func(e *experiment.Experiment) {
-			e.Baseline.Network.Name = "nat"
+			e.Baseline.Parts = stack.Stack{choose(t, "network", "nat", nil)}
 			e.Factors.Placements = []experiment.Placement{experiment.SameHost}
 		}, `the baseline nat is not measured there`},
 	} {
@@ -171,9 +171,18 @@ func TestResolveErrors(t *testing.T) {
 		})
 	}
 	var unknown *experiment.UnknownError
-	if _, err := catalogue.New().Parts().Network("x"); !errors.As(err, &unknown) || unknown.Kind != "network" {
+	if _, err := catalogue.New().Kinds.Choose("network", "x", nil); !errors.As(err, &unknown) || unknown.Kind != "network" {
 		t.Errorf("%v is no UnknownError of a network", err)
 	}
+}
+
+func choose(t *testing.T, kind, name string, given map[string]string) stack.Choice {
+	t.Helper()
+	c, err := catalogue.New().Kinds.Choose(kind, name, given)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 // A trial sees at least ten turns of a tick for each thread on a CPU.
@@ -234,13 +243,13 @@ workloads:
 `), 2)
 	var got []string
 	for _, c := range r.Cells {
-		got = append(got, c.Stack+" "+c.Network+" "+c.ID)
+		got = append(got, c.Stack+" "+c.Part("network")+" "+c.ID)
 	}
 	rr := "/1/udp-rr(payload=64,mode=wait)"
 	want := []string{
-		" host host/same-host" + rr, " host host/same-host" + rr + "#2", " macvlan macvlan/same-host" + rr,
+		"host host host/same-host" + rr, "host host host/same-host" + rr + "#2", "macvlan macvlan macvlan/same-host" + rr,
 		"none host none/same-host" + rr, "default-bridge bridge default-bridge/same-host" + rr,
-		" host host/cross-host" + rr, " host host/cross-host" + rr + "#2", " macvlan macvlan/cross-host" + rr,
+		"host host host/cross-host" + rr, "host host host/cross-host" + rr + "#2", "macvlan macvlan macvlan/cross-host" + rr,
 		"none host none/cross-host" + rr, "default-bridge-nat nat default-bridge-nat/cross-host" + rr,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -299,7 +308,7 @@ func TestResolveOnePort(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range r.Cells {
-		if c.Pairs != 1 || c.Family != "ipv4" || c.Network == "nat" && c.Placement == "cross-host" || c.Trial < 2*time.Second {
+		if c.Pairs != 1 || c.Family != "ipv4" || c.Part("network") == "nat" && c.Placement == "cross-host" || c.Trial < 2*time.Second {
 			t.Errorf("it is measured: %s, in trials of %v", c.ID, c.Trial)
 		}
 	}

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/nettoll/nettoll/driver"
-	"github.com/nettoll/nettoll/filter"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/stack"
 )
 
 // Forecast is what a run is going to take, and how precise it is going to be.
@@ -38,8 +38,6 @@ const (
 
 	hostTime        = 40 * time.Millisecond // to start a host's processes, apply and verify its plan, and end it
 	containerTime   = 1500 * time.Microsecond
-	filterTime      = 300 * time.Millisecond // to load a filter and try what changing it costs, of each lab
-	ruleTime        = 40 * time.Microsecond  // of each of its fillers, to load and to verify it: 15 µs with eBPF, 50 µs with a verdict map
 	turnTime        = 150 * time.Microsecond // dead time of a turn
 	switchTime      = 10 * time.Millisecond  // to switch the probe on and off: the kernel changes its own code, on every CPU
 	hostMemory      = 3 << 20                // bytes: PID 1 and agent
@@ -87,9 +85,7 @@ func (r *Resolved) Forecast(spread float64) Forecast {
 	}
 	build := time.Duration(f.Hosts)*hostTime + time.Duration(f.Containers)*containerTime
 	for _, l := range r.Labs {
-		if l.Filter != nil {
-			build += filterTime + time.Duration(l.Hosts*l.Filtering.Count(filter.Rules))*ruleTime
-		}
+		build += l.Stack.BuildTime(l.Hosts)
 	}
 	f.Block = r.blockTime() + time.Duration(len(r.Visits))*turnTime
 	for _, c := range r.Cells {
@@ -150,21 +146,38 @@ func (r *Resolved) enough(spread float64, block time.Duration) time.Duration {
 type Limits struct {
 	Neighbours int // entries of the neighbour table of a family that are not permanent (net.ipv4.neigh.default.gc_thresh3)
 	Conntrack  int // connections tracked in one namespace (net.netfilter.nf_conntrack_max)
-	Processes  int // that there can be (kernel.pid_max)
 	Memory     int64
+
+	// Tasks are the processes and threads that can be started besides those that run, TasksLimit says what limits them, "" if that is not known, and TasksHelp what raises it.
+	Tasks                 int
+	TasksLimit, TasksHelp string
 }
+
+// Processes and threads of a lab, on the reference machine and rounded up (of a run in a control group of its own, pids.peak): 6 to 7 of PID 1 and 7 to 9 of the agent of a
+// host, 6 of a worker besides 1.6 for each of its containers, and 12 to 21 of the controller, of which
+// 8 run when this is asked.
+const (
+	controllerTasks = 12
+	hostTasks       = 15
+	workerTasks     = 6
+	pairTasks       = 3 // for both containers of a pair
+)
 
 // Check returns an error where a run needs more than there is.
 func (r *Resolved) Check(l Limits) error {
-	neighbours, tracked, processes := 0, 0, 0
+	neighbours, tracked, tasks := 0, 0, controllerTasks
 	for _, lab := range r.Labs {
 		ends := 2 * lab.Pairs
-		processes += lab.Hosts*4 + 2
-		if lab.Network.Describe().Name == "host" {
+		hosts := lab.Hosts
+		if hosts > 1 {
+			hosts++ // the underlay
+		}
+		tasks += hosts*hostTasks + 2*min(lab.Hosts, lab.Pairs)*workerTasks + lab.Pairs*pairTasks
+		if x, params, ok := stack.PartOf[network.Sharer](lab.Stack); ok && x.Shares(params) {
 			neighbours += 2 * lab.Hosts
 			continue
 		}
-		if _, known := lab.Network.(network.Introducer); known && network.Many(lab.Pairs) {
+		if _, _, known := stack.PartOf[network.Introducer](lab.Stack); known && network.Many(lab.Pairs) {
 			neighbours += 2 * lab.Hosts // permanent entries do not count (neigh_alloc, net/core/neighbour.c)
 		} else {
 			neighbours += ends // each knows its peer, or its gateway
@@ -173,8 +186,8 @@ func (r *Resolved) Check(l Limits) error {
 			}
 		}
 		here := ends * len(r.Visits)
-		if t, ok := lab.Network.(network.Tracker); ok {
-			here += t.Tracked(lab.Params)
+		if t, params, ok := stack.PartOf[network.Tracker](lab.Stack); ok {
+			here += t.Tracked(params)
 		}
 		tracked = max(tracked, here) // each namespace has as many (__nf_conntrack_alloc, net/netfilter/nf_conntrack_core.c)
 	}
@@ -186,12 +199,14 @@ func (r *Resolved) Check(l Limits) error {
 	}{
 		{"neighbour entries", int64(neighbours), int64(l.Neighbours), "raise net.ipv4.neigh.default.gc_thresh3 and net.ipv6.neigh.default.gc_thresh3"},
 		{"tracked connections", int64(tracked), int64(l.Conntrack), "raise net.netfilter.nf_conntrack_max"},
-		{"processes", int64(processes), int64(l.Processes), "raise kernel.pid_max"},
 		{"MB of memory", f.Memory >> 20, l.Memory >> 20, "close other programs"},
 	} {
 		if x.have > 0 && x.need > x.have {
 			return fmt.Errorf("it needs about %d %s, and this machine has %d (measure fewer pairs or stacks at once, or %s)", x.need, x.what, x.have, x.help)
 		}
+	}
+	if l.TasksLimit != "" && tasks > l.Tasks {
+		return fmt.Errorf("it needs about %d processes and threads, and there is room for %d: %s (measure fewer pairs or stacks at once, or %s)", tasks, l.Tasks, l.TasksLimit, l.TasksHelp)
 	}
 	return nil
 }

@@ -46,9 +46,10 @@ func TestCheck(t *testing.T) {
 		want   string
 	}{
 		{many, experiment.Limits{}, ""}, // nothing is known
-		{many, experiment.Limits{Neighbours: 1 << 20, Conntrack: 1 << 20, Processes: 1 << 20, Memory: 1 << 40}, ""},
+		{many, experiment.Limits{Neighbours: 1 << 20, Conntrack: 1 << 20, Tasks: 1 << 20, TasksLimit: "kernel.pid_max is 1", Memory: 1 << 40}, ""},
 		{many, experiment.Limits{Neighbours: 5}, "neighbour entries, and this machine has 5 (measure fewer pairs or stacks at once, or raise net.ipv4.neigh.default.gc_thresh3"},
-		{many, experiment.Limits{Processes: 20}, "processes, and this machine has 20"},
+		{many, experiment.Limits{Tasks: 20, TasksLimit: "ulimit -u is 50", TasksHelp: "raise it"}, "processes and threads, and there is room for 20: ulimit -u is 50 (measure fewer pairs or stacks at once, or raise it)"},
+		{many, experiment.Limits{TasksLimit: "ulimit -u is 50", TasksHelp: "raise it"}, "there is room for 0"},
 		{many, experiment.Limits{Memory: 100 << 20}, "MB of memory, and this machine has 100"},
 		{bridge, experiment.Limits{Neighbours: 20}, ""}, // they are told for good
 		{few, experiment.Limits{Neighbours: 199}, "neighbour entries, and this machine has 199"},

@@ -10,6 +10,7 @@ import (
 	"github.com/nettoll/nettoll/driver"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/stack"
 	"github.com/nettoll/nettoll/workload"
 )
 
@@ -68,13 +69,14 @@ func mixes(e *Experiment, parts Parts) *shape {
 	var at []Placement
 	var members [][]Member // in the file's order, each with all combinations of its parameters
 	share := 1
-	p := &partShape{kind: "workload", parts: parts.kind("workload"), refused: notInMix}
+	p := &partShape{kind: "workload", parts: parts.workloads(), refused: notInMix}
 	p.begin = func() { members, share = append(members, nil), 1 }
 	p.beside = []field{{name: "share", shape: shape{
 		doc: "How many parts of the pairs are this member's, of the sum of all shares.", number: true, pattern: `^[0-9]+$`, example: "3",
 		take: func(s string) error { return wholeShare(s, &share) },
 	}}}
-	p.take = func(_ *node, c Choice) error {
+	p.take = func(_ *node, name string, params part.Params) error {
+		c := Choice{Name: name, Params: params}
 		d, _, err := parts.described(c)
 		if err != nil {
 			return err
@@ -94,6 +96,9 @@ func mixes(e *Experiment, parts Parts) *shape {
 		},
 		done: func(n *node) error {
 			loads, err := crossMembers(members)
+			if err == nil && len(e.Workloads)+len(loads) > maxCells {
+				loads, err = nil, fmt.Errorf("too many workloads: more than %d", maxCells)
+			}
 			for _, l := range loads {
 				if err == nil {
 					_, err = l.resolve(parts)
@@ -115,7 +120,7 @@ func crossMembers(members [][]Member) ([]Load, error) {
 	loads := []Load{{Choice: Choice{Name: Mix}}}
 	for _, alternatives := range members {
 		if many := len(loads) * len(alternatives); many > maxCells {
-			return nil, fmt.Errorf("%d combinations of the members' parameters (at most %d can be measured at once)", many, maxCells)
+			return nil, fmt.Errorf("too many combinations of the members' parameters: %d (limit %d)", many, maxCells)
 		}
 		var next []Load
 		for _, l := range loads {
@@ -171,7 +176,7 @@ func (l Load) resolve(parts Parts) ([]member, error) {
 		return []member{one}, err
 	}
 	if len(l.Mix) < minMembers || len(l.Mix) > maxMembers {
-		return nil, fmt.Errorf("a mix of %d (want %d to %d workloads)", len(l.Mix), minMembers, maxMembers)
+		return nil, fmt.Errorf("a mix of %d (valid: %d to %d workloads)", len(l.Mix), minMembers, maxMembers)
 	}
 	if l.Driver != "" {
 		return nil, errors.New(notInMix("driver"))
@@ -179,7 +184,7 @@ func (l Load) resolve(parts Parts) ([]member, error) {
 	var all []member
 	for _, m := range l.Mix {
 		if m.Share < 1 || m.Share > maxShare {
-			return nil, fmt.Errorf("share: %d is out of range (want 1 to %d)", m.Share, maxShare)
+			return nil, fmt.Errorf("share: %d is out of range (valid: 1 to %d)", m.Share, maxShare)
 		}
 		one, err := parts.member(m, "")
 		if err != nil {
@@ -370,39 +375,34 @@ func (g group) refused(cpus int) string {
 	return ""
 }
 
-// excluded says why a stack cannot be measured with a group, and what that leaves out; "" where it can.
-func (s stack) excluded(g group) (what, reason string) {
-	if x, ok := s.network.(network.Excluder); ok {
-		if reason := x.Exclude(g.hosts, s.params); reason != "" {
-			return s.id + "/" + string(g.placement), reason
-		}
+// excluded says why a stack, called named in ids, cannot be measured with a group, and what that leaves out; "" if it can.
+func (s Stack) excluded(named string, g group) (what, reason string) {
+	if reason := s.Parts.Refuse(g.hosts); reason != "" {
+		return named + "/" + string(g.placement), reason
 	}
-	if reason := s.unfiltered(g.hosts); reason != "" {
-		return s.id + "/" + string(g.placement), reason
-	}
-	translator, _ := s.network.(network.Translator)
-	sharer, _ := s.network.(network.Sharer)
-	translates, shares := translator != nil && translator.Translates(g.hosts, s.params), sharer != nil && sharer.Shares(s.params)
+	translator, ofTranslator, translates := stack.PartOf[network.Translator](s.Parts)
+	sharer, ofSharer, shares := stack.PartOf[network.Sharer](s.Parts)
+	translates, shares = translates && translator.Translates(g.hosts, ofTranslator), shares && sharer.Shares(ofSharer)
 	taken := map[string]bool{} // ports, by host
 	first := 0
 	for i, pairs := range g.pairsOf() {
 		d := g.members[i].workload.Describe()
 		switch {
 		case translates && d.Alone:
-			reason = fmt.Sprintf("%s has no ports, and ports are what %s translates: its host would answer", d.Name, s.id)
+			reason = fmt.Sprintf("%s has no ports, and ports are what %s translates: its host would answer", d.Name, named)
 		case translates && d.Port != 0:
-			reason = fmt.Sprintf("%s listens at port %d and no other, and that is none of those which %s lets through", d.Name, d.Port, s.id)
+			reason = fmt.Sprintf("%s listens at port %d and no other, and that is none of those which %s lets through", d.Name, d.Port, named)
 		case shares && d.Port != 0:
 			for pair := first; pair < first+pairs; pair++ {
 				at := fmt.Sprintf("port %d of host %d", d.Port, Lab{Hosts: g.hosts}.SinkHost(pair))
 				if taken[at] {
-					reason = fmt.Sprintf("%s listens at port %d and no other, and under %s the %d pairs share it (hint: another baseline, or a pair for each host)", d.Name, d.Port, s.id, g.pairs)
+					reason = fmt.Sprintf("%s listens at port %d and no other, and under %s the %d pairs share it (hint: another baseline, or a pair for each host)", d.Name, d.Port, named, g.pairs)
 				}
 				taken[at] = true
 			}
 		}
 		if reason != "" {
-			return s.id + "/" + g.where(), reason
+			return named + "/" + g.where(), reason
 		}
 		first += pairs
 	}

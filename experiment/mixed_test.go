@@ -162,11 +162,11 @@ func TestParseMix(t *testing.T) {
 	for in, want := range map[string]string{
 		"mix":                        `workload "mix": want mix(NAME*share,NAME(parameter=value,…)*share,…)`,
 		"mix(udp-rr":                 `workload "mix(udp-rr": want mix(NAME*share,NAME(parameter=value,…)*share,…)`,
-		"mix()":                      `workload "mix()": workload "": want NAME or NAME(parameter=value,…)`,
-		"mix(udp-rr*three,ping)":     `workload "mix(udp-rr*three,ping)": share: "three" is not a whole number (want 1 to 1000)`,
-		"mix(udp-rr*0,ping)":         `workload "mix(udp-rr*0,ping)": share: 0 is out of range (want 1 to 1000)`,
+		"mix()":                      `workload "mix()": invalid workload "" (valid: NAME or NAME(parameter=value,…))`,
+		"mix(udp-rr*three,ping)":     `workload "mix(udp-rr*three,ping)": share: "three" is not a whole number (valid: 1 to 1000)`,
+		"mix(udp-rr*0,ping)":         `workload "mix(udp-rr*0,ping)": share: 0 is out of range (valid: 1 to 1000)`,
 		"mix(udp-rr,mix(ping,ping))": `workload "mix(udp-rr,mix(ping,ping))": a mix cannot be a member of a mix: list its members beside the others`,
-		"mix(udp-rr(payload),ping)":  `workload "mix(udp-rr(payload),ping)": workload "udp-rr(payload)": "payload" is not parameter=value`,
+		"mix(udp-rr(payload),ping)":  `workload "mix(udp-rr(payload),ping)": invalid workload "udp-rr(payload)": "payload" is not parameter=value`,
 		"mix(udp-rr,ping)x":          `workload "mix(udp-rr,ping)x": want mix(NAME*share,NAME(parameter=value,…)*share,…)`,
 	} {
 		if _, err := experiment.ParseLoad(in); err == nil || err.Error() != want {
@@ -189,8 +189,8 @@ func TestParseMix(t *testing.T) {
 // Mixes that the code makes are checked as those of files are.
 func TestMixChecked(t *testing.T) {
 	for want, change := range map[string]func(*experiment.Load){
-		"a mix of 1 (want 2 to 8 workloads)":                      func(l *experiment.Load) { l.Mix = l.Mix[:1] },
-		"share: 0 is out of range (want 1 to 1000)":               func(l *experiment.Load) { l.Mix[0].Share = 0 },
+		"a mix of 1 (valid: 2 to 8 workloads)":                    func(l *experiment.Load) { l.Mix = l.Mix[:1] },
+		"share: 0 is out of range (valid: 1 to 1000)":             func(l *experiment.Load) { l.Mix[0].Share = 0 },
 		"a member of a mix is driven by nettoll's own engine":     func(l *experiment.Load) { l.Driver = "iperf3" },
 		"tbench cannot be a member of a mix":                      func(l *experiment.Load) { l.Mix[0].Choice = experiment.Choice{Name: "tbench"} },
 		"tcp-stream(message=131072) is in the mix twice":          func(l *experiment.Load) { l.Mix[0] = l.Mix[1] },

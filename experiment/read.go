@@ -1,20 +1,22 @@
 package experiment
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/stack"
 )
 
 // Read reads an experiment from a file, changed by what the command line sets. What the file says nothing about is as in [Base]. It returns an
 // experiment or an [*Error], never both. The name is that of the file, for errors.
 func Read(name string, text []byte, settings []Setting, parts Parts) (Experiment, error) {
+	text = bytes.TrimPrefix(text, []byte("\ufeff")) // a byte order mark, which some editors write
 	src := &source{name: name, text: text}
 	n, err := parse(src)
 	if err != nil {
@@ -25,7 +27,7 @@ func Read(name string, text []byte, settings []Setting, parts Parts) (Experiment
 			return Experiment{}, err
 		}
 	}
-	e := Base()
+	e := Base(parts)
 	if err := grammar(&e, parts).read("", n); err != nil {
 		return Experiment{}, err
 	}
@@ -52,18 +54,18 @@ func grammar(e *Experiment, parts Parts) shape {
 		doc: "An experiment of nettoll: which stacks to compare, with which workloads, how precisely.",
 		fields: []field{
 			{name: "name", shape: shape{
-				doc: "What the experiment is called; the run directory is named after it.", example: "bridge-or-macvlan",
+				doc: "Name of the experiment; the run directory is named after it.", example: "bridge-or-macvlan",
 				pattern: `^[A-Za-z0-9][A-Za-z0-9._-]*$`, take: func(s string) error { return word(s, &e.Name) },
 			}},
 			{name: "hosts", shape: hosts(e)},
 			{name: "baseline", shape: shape{
 				doc:    "The stack that all others are compared with. By default that is the network host: no network at all.",
-				fields: stackFields(&e.Baseline, parts),
+				fields: stackFields(&e.Baseline.Parts, parts),
 			}},
 			{name: "factors", shape: factors(&e.Factors, parts)},
 			{name: "stacks", shape: namedStacks(e, parts)},
 			{name: "workloads", required: true, shape: workloads(e, parts)},
-			{name: "design", shape: design(&e.Design)},
+			{name: "design", shape: design(&e.Design, parts)},
 			{name: "tune", shape: tune(&e.Tune)},
 		},
 		done: func(n *node) error { return comparison(e, parts, n) },
@@ -73,56 +75,66 @@ func grammar(e *Experiment, parts Parts) shape {
 // comparison says whether there is something to compare.
 func comparison(e *Experiment, parts Parts, n *node) error {
 	at := n.place
-	for _, path := range [][]string{{"baseline"}, {"factors", "network"}} { // the latter, if both are there
+	if err := e.bounded(); err != nil {
+		return at.wrong("%w", err)
+	}
+	first := parts.Kinds[0].Describe()
+	for _, path := range [][]string{{"baseline"}, {"factors", first.Name}} { // the latter, if both are there
 		if k := n.key(path...); k != nil {
 			at = k.place
 		}
 	}
 	stacks, err := e.stacks(parts)
+	if taken, ok := errors.AsType[*takenError](err); ok {
+		return n.taken(taken, first.Name)
+	}
 	if err != nil {
 		return at.wrong("%w", err)
 	}
 	if len(stacks) < 2 {
-		id, err := parts.stackID(e.Baseline)
-		if err != nil {
-			return at.wrong("%w", err)
-		}
-		known := []string{}
-		for _, d := range parts.kind("network") {
-			known = append(known, d.name)
-		}
-		return at.wrong("the baseline %s has nothing to be compared with: factors and stacks name no other stack (networks: %s)", id, strings.Join(known, ", "))
+		return at.wrong("the baseline %s has nothing to be compared with: factors and stacks name no other stack (%s: %s)",
+			stacks[0].id, first.Plural, strings.Join(stack.Names(parts.Kinds[0]), ", "))
 	}
 	return nil
 }
 
-// kind describes the parts of a kind.
-func (p Parts) kind(kind string) []described {
+// taken places the error at the name that is not free, and names the line of the other: the baseline, or the factor of that
+// kind.
+func (n *node) taken(err *takenError, kind string) error {
+	other := n.key("factors", kind)
+	if err.baseline {
+		other = n.key("baseline")
+	}
+	line := ""
+	if other != nil && other.line > 0 {
+		line = fmt.Sprintf(" at line %d", other.line)
+	}
+	at := n.place
+	if i := n.index("stacks"); i >= 0 {
+		for _, s := range n.values[i].values {
+			if j := s.index("name"); j >= 0 && s.values[j].text == err.name {
+				at = s.values[j].place
+			}
+		}
+	}
+	return at.wrong("%w%s", err, line)
+}
+
+// describe lists the parts that a stack can have of a kind.
+func describe(kind stack.Kind) []described {
 	var list []described
-	switch kind {
-	case "network":
-		for _, n := range p.Networks {
-			d := n.Describe()
-			list = append(list, described{d.Name, d.Summary, d.Params})
-		}
-	case "runtime":
-		for _, r := range p.Runtimes {
-			d := r.Describe()
-			list = append(list, described{d.Name, d.Summary, nil})
-		}
-	case "workload":
-		for _, w := range p.Workloads {
-			d := w.Describe()
-			list = append(list, described{d.Name, d.Summary, d.Params})
-		}
-	case "filter":
-		list = []described{{name: none, summary: "no " + kind}}
-		for _, f := range p.Filters {
-			d := f.Describe()
-			list = append(list, described{d.Name, d.Summary, d.Params})
-		}
-	default: // tunnel, encryption
-		list = []described{{name: none, summary: "no " + kind}}
+	for _, p := range stack.Choices(kind) {
+		list = append(list, described{p.Name, p.Summary, p.Params})
+	}
+	return list
+}
+
+// workloads lists the workloads.
+func (p Parts) workloads() []described {
+	var list []described
+	for _, w := range p.Workloads {
+		d := w.Describe()
+		list = append(list, described{d.Name, d.Summary, d.Params})
 	}
 	return list
 }
@@ -131,11 +143,11 @@ func word(s string, to *string) error {
 	for i, c := range s {
 		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
 		if !letter && (i == 0 || !strings.ContainsRune("._-", c)) {
-			return fmt.Errorf("%q is no name (want letters, digits, dots, hyphens and underscores, a letter or digit first)", s)
+			return fmt.Errorf("invalid name %q (valid: letters, digits, dots, hyphens and underscores, a letter or digit first)", s)
 		}
 	}
 	if s == "" || len(s) > 64 {
-		return fmt.Errorf("%q is no name (want 1 to 64 characters)", s)
+		return fmt.Errorf("invalid name %q (valid: 1 to 64 characters)", s)
 	}
 	*to = s
 	return nil
@@ -145,10 +157,10 @@ func word(s string, to *string) error {
 func whole(s string, lo, hi int, to *int) error {
 	n, err := strconv.Atoi(s)
 	if err != nil {
-		return fmt.Errorf("%q is not a whole number (want %d to %d)", s, lo, hi)
+		return fmt.Errorf("%q is not a whole number (valid: %d to %d)", s, lo, hi)
 	}
 	if n < lo || n > hi {
-		return fmt.Errorf("%d is out of range (want %d to %d)", n, lo, hi)
+		return fmt.Errorf("%d is out of range (valid: %d to %d)", n, lo, hi)
 	}
 	*to = n
 	return nil
@@ -157,68 +169,77 @@ func whole(s string, lo, hi int, to *int) error {
 func hosts(e *Experiment) shape {
 	number := func(s string) error { return whole(s, minHosts, maxHosts, &e.Hosts) }
 	return shape{
-		doc: "How many container hosts a cross-host lab has, and what they are.",
+		doc: "Number and kind of the container hosts of a cross-host lab.",
 		either: []shape{
 			{number: true, pattern: `^[0-9]+$`, example: "2", take: number},
 			{fields: []field{
-				{name: "kind", shape: shape{doc: "What the hosts are: local, namespaces of this machine.", values: []choice{{"local", "private namespaces of this machine"}}}},
-				{name: "count", required: true, shape: shape{doc: "How many.", number: true, pattern: `^[0-9]+$`, example: "2", take: number}},
+				{name: "kind", shape: shape{doc: "Kind of the hosts: local, namespaces of this machine.", values: []choice{{"local", "private namespaces of this machine"}}}},
+				{name: "count", required: true, shape: shape{doc: "Number of hosts.", number: true, pattern: `^[0-9]+$`, example: "2", take: number}},
 			}},
 		},
 	}
 }
 
-// partKinds are the kinds that make up a stack.
-func partKinds() []string { return []string{"network", "filter", "tunnel", "encryption", "runtime"} }
-
-// of returns where a stack keeps its part of a kind.
-func (s *Stack) of(kind string) *Choice {
-	return map[string]*Choice{"network": &s.Network, "filter": &s.Filter, "tunnel": &s.Tunnel, "encryption": &s.Encryption, "runtime": &s.Runtime}[kind]
-}
-
-func kindDoc(kind string) string {
-	return map[string]string{
-		"network":    "How a container is joined to its host, and hosts to each other.",
-		"filter":     "What enforces an allow-list.",
-		"tunnel":     "How packets cross between hosts.",
-		"encryption": "What protects them there.",
-		"runtime":    "What makes a container.",
-	}[kind]
-}
-
 // stackFields are the kinds of one stack: one part each.
-func stackFields(s *Stack, parts Parts) []field {
+func stackFields(s *stack.Stack, parts Parts) []field {
 	var fields []field
-	for _, kind := range partKinds() {
+	for _, kind := range parts.Kinds {
 		first := true
-		p := &partShape{kind: kind, parts: parts.kind(kind), begin: func() { first = true }}
-		p.take = func(n *node, c Choice) error {
+		d := kind.Describe()
+		p := &partShape{kind: d.Name, parts: describe(kind), hint: parts.stackHint(kind), begin: func() { first = true }}
+		p.take = func(_ *node, name string, params part.Params) error {
 			if !first {
-				return errors.New("a stack is one choice of each: a list of values belongs into factors")
+				return errors.New("a stack has one of each kind (lists of values belong into factors)")
 			}
 			first = false
-			*s.of(kind) = c
-			return nil
+			c, err := parts.Kinds.Choose(d.Name, name, params)
+			*s = s.With(c)
+			return err
 		}
-		fields = append(fields, field{name: kind, required: kind == "network", shape: shape{doc: kindDoc(kind), parts: p}})
+		fields = append(fields, field{name: d.Name, required: d.Default == "", shape: shape{doc: d.Summary, parts: p}})
 	}
 	return fields
 }
 
+// stackHint says how to write a whole stack that stands in the place of its part of a kind.
+func (p Parts) stackHint(kind stack.Kind) func(text string) string {
+	return func(text string) string {
+		s, err := p.Kinds.Parse(text)
+		if err != nil {
+			return ""
+		}
+		for _, c := range s {
+			if other := c.Kind.Describe().Name; !c.Standard() && other != kind.Describe().Name {
+				return fmt.Sprintf("%q is a stack, not a %s; give its %s in the key %s (--%s on the command line), "+
+					"or name the stack under stacks (nettoll lab up takes --stack)", text, kind.Describe().Name, other, other, other)
+			}
+		}
+		return ""
+	}
+}
+
 func factors(f *Factors, parts Parts) shape {
-	into := map[string]*[]Choice{"network": &f.Networks, "filter": &f.Filters, "tunnel": &f.Tunnels, "encryption": &f.Encryptions, "runtime": &f.Runtimes}
 	var fields []field
-	for _, kind := range partKinds() {
-		to := into[kind]
-		fields = append(fields, field{name: kind, shape: shape{
-			doc: kindDoc(kind) + " Each is compared with the baseline.", lone: true,
-			items: &shape{parts: &partShape{kind: kind, parts: parts.kind(kind), take: func(_ *node, c Choice) error {
-				for _, known := range *to {
-					if known.Name == c.Name && part.Equal(known.Params, c.Params) {
-						return fmt.Errorf("%s %q is listed twice", kind, c.Name)
-					}
+	for _, kind := range parts.Kinds {
+		d := kind.Describe()
+		known := map[string]int{} // by line, -1: of a flag
+		fields = append(fields, field{name: d.Name, shape: shape{
+			doc: d.Summary + " Each is compared with the baseline.", lone: true,
+			items: &shape{parts: &partShape{kind: d.Name, parts: describe(kind), hint: parts.stackHint(kind), take: func(n *node, name string, params part.Params) error {
+				c, err := parts.Kinds.Choose(d.Name, name, params)
+				if err != nil {
+					return err
 				}
-				*to = append(*to, c)
+				id := Choice{name, params}.key()
+				switch line := known[id]; {
+				case line != 0:
+					return fmt.Errorf("%s %s is listed twice%s", d.Name, id, first(line))
+				case len(f.Of(d.Name)) == maxCells:
+					return fmt.Errorf("too many %s: more than %d", d.Plural, maxCells)
+				default:
+					f.Add(parts.Kinds, c)
+					known[id] = max(n.line, -1)
+				}
 				return nil
 			}}},
 		}})
@@ -226,10 +247,10 @@ func factors(f *Factors, parts Parts) shape {
 	fields = append(fields,
 		field{name: "placement", shape: placements(&f.Placements)},
 		field{name: "hosts", shape: listOf(&f.Hosts, shape{
-			doc: "How many container hosts a cross-host lab has.", number: true, pattern: `^[0-9]+$`, example: "2",
+			doc: "Number of container hosts of a cross-host lab.", number: true, pattern: `^[0-9]+$`, example: "2",
 		}, func(s string) (n int, err error) { return n, whole(s, minHosts, maxHosts, &n) })},
 		field{name: "pairs", shape: listOf(&f.Pairs, shape{
-			doc: "How many pairs of containers talk at the same time.", number: true, pattern: `^[0-9]+$`, example: "1",
+			doc: "Number of pairs of containers that talk at the same time.", number: true, pattern: `^[0-9]+$`, example: "1",
 		}, func(s string) (n int, err error) { return n, whole(s, 1, maxPairs, &n) })},
 		field{name: "family", shape: listOf(&f.Families, shape{doc: "Address family.", values: choices(Families()...)}, same)},
 		field{name: "affinity", shape: listOf(&f.Affinities, shape{
@@ -268,22 +289,25 @@ func placements(to *[]Placement) shape {
 
 func namedStacks(e *Experiment, parts Parts) shape {
 	var s Stack
+	lines := map[string]int{}
 	fields := append([]field{{name: "name", required: true, shape: shape{
-		doc: "What the stack is called in tables and ids.", example: "calico-like", pattern: `^[A-Za-z0-9][A-Za-z0-9._-]*$`,
+		doc: "Name of the stack in tables and ids.", example: "calico-like", pattern: `^[A-Za-z0-9][A-Za-z0-9._-]*$`,
 		take: func(text string) error {
 			if err := word(text, &s.Name); err != nil {
 				return err
 			}
-			if slices.ContainsFunc(e.Stacks, func(o Stack) bool { return o.Name == text }) {
-				return fmt.Errorf("another stack is called %q", text)
-			}
 			return nil
 		},
-	}}}, stackFields(&s, parts)...)
+	}}}, stackFields(&s.Parts, parts)...)
 	fields = append(fields, field{name: "placement", shape: placements(&s.Placements)})
 	return shape{
 		doc: "Stacks one by one, beside those that the factors make.",
-		items: &shape{fields: fields, done: func(*node) error {
+		items: &shape{fields: fields, done: func(n *node) error {
+			name := n.values[n.index("name")]
+			if first, known := lines[s.Name]; known {
+				return name.wrong("stack %q is already defined at line %d", s.Name, first)
+			}
+			lines[s.Name] = name.line
 			e.Stacks = append(e.Stacks, s)
 			s = Stack{}
 			return nil
@@ -299,7 +323,7 @@ func workloads(e *Experiment, parts Parts) shape {
 	for _, d := range parts.Drivers {
 		known = append(known, choice{d.Describe().Name, d.Describe().Summary})
 	}
-	p := &partShape{kind: "workload", parts: parts.kind("workload"), mix: mixes(e, parts)}
+	p := &partShape{kind: "workload", parts: parts.workloads(), mix: mixes(e, parts)}
 	p.begin = func() { drivers, at, pairs = []string{""}, nil, nil }
 	p.own = func(string) []field {
 		return []field{
@@ -315,7 +339,8 @@ func workloads(e *Experiment, parts Parts) shape {
 			}, func(s string) (n int, err error) { return n, whole(s, 1, maxPairs, &n) })},
 		}
 	}
-	p.take = func(_ *node, c Choice) error {
+	p.take = func(_ *node, name string, given part.Params) error {
+		c := Choice{Name: name, Params: given}
 		d, params, err := parts.described(c)
 		if err != nil {
 			return err
@@ -330,14 +355,29 @@ func workloads(e *Experiment, parts Parts) shape {
 					return err
 				}
 			}
-			e.Workloads = append(e.Workloads, Load{Choice: c, Driver: name, Placements: at, Pairs: pairs})
+			if err := e.load(Load{Choice: c, Driver: name, Placements: at, Pairs: pairs}); err != nil {
+				return err
+			}
 		}
 		return nil
 	}
-	return shape{doc: "What traffic the pairs exchange. A parameter given as a list is crossed; a mix is several workloads at once.", items: &shape{parts: p}, lone: true}
+	return shape{doc: "Traffic that the pairs exchange. A parameter given as a list is crossed; a mix is several workloads at once.", items: &shape{parts: p}, lone: true}
 }
 
-func design(d *Design) shape {
+// load adds a workload.
+func (e *Experiment) load(l Load) error {
+	if len(e.Workloads) == maxCells {
+		return fmt.Errorf("too many workloads: more than %d", maxCells)
+	}
+	e.Workloads = append(e.Workloads, l)
+	return nil
+}
+
+func design(d *Design, parts Parts) shape {
+	probes := []choice{{stack.None, "nothing"}}
+	for _, p := range parts.Probes {
+		probes = append(probes, choice{p.Describe().Name, p.Describe().Choice})
+	}
 	number := func(lo, hi int, to *int) func(string) error {
 		return func(s string) error { return whole(s, lo, hi, to) }
 	}
@@ -369,18 +409,16 @@ func design(d *Design) shape {
 			doc: "Seed of the order, the ports and the MAC addresses.", pattern: `^[0-9]+$`, number: true, example: "1",
 			take: func(s string) (err error) {
 				if d.Seed, err = strconv.ParseUint(s, 10, 64); err != nil {
-					err = fmt.Errorf("%q is not a whole number (want 0 or more)", s)
+					err = fmt.Errorf("%q is not a whole number (valid: 0 or more)", s)
 				}
 				return err
 			},
 		}},
 		{name: "probe", shape: shape{
-			doc: "What every cell is measured with once more, in trials of its own that govern nothing; its cost is printed. It takes root.",
-			values: []choice{
-				{none, "nothing"}, {Softirq, "tracepoints that sum up the CPU time of soft interrupts"},
-			},
+			doc:    "What every cell is measured with once more, in trials of its own that govern nothing; its cost is printed. It takes root.",
+			values: probes,
 			take: func(s string) error {
-				if d.Probe = s; s == none {
+				if d.Probe = s; s == stack.None {
 					d.Probe = ""
 				}
 				return nil
@@ -414,13 +452,13 @@ func ParseShare(s string) (float64, error) {
 	number, percent := strings.CutSuffix(s, "%")
 	x, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
 	if err != nil || math.IsNaN(x) {
-		return 0, fmt.Errorf("%q is not a share (want 2%% or 0.02)", s)
+		return 0, fmt.Errorf("invalid share %q (valid: 2%% or 0.02)", s)
 	}
 	if percent {
 		x /= 100
 	}
 	if x <= 0 || x >= 1 {
-		return 0, fmt.Errorf("%q is out of range (want more than 0 and less than 100%%, such as 2%% or 0.02)", s)
+		return 0, fmt.Errorf("%q is out of range (valid: more than 0 and less than 100%%, such as 2%% or 0.02)", s)
 	}
 	return x, nil
 }
@@ -429,10 +467,10 @@ func ParseShare(s string) (float64, error) {
 func parseDuration(s string, lo, hi time.Duration) (time.Duration, error) {
 	d, err := time.ParseDuration(s)
 	if err != nil {
-		return 0, fmt.Errorf("%q is not a duration (want a number with a unit, such as 500ms, 30s or 1m30s)", s)
+		return 0, fmt.Errorf("invalid duration %q (valid: numbers with the units ms, s, m and h, such as 500ms, 30s or 1m30s; at most %s)", s, part.DurationText(hi))
 	}
 	if d < lo || d > hi {
-		return 0, fmt.Errorf("%q is out of range (want %v to %v)", s, lo, hi)
+		return 0, fmt.Errorf("%q is out of range (valid: %s to %s)", s, part.DurationText(lo), part.DurationText(hi))
 	}
 	return d, nil
 }

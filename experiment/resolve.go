@@ -4,16 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/nettoll/nettoll/driver"
-	"github.com/nettoll/nettoll/filter"
 	"github.com/nettoll/nettoll/measure"
-	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/part"
-	"github.com/nettoll/nettoll/runtime"
+	"github.com/nettoll/nettoll/probe"
+	"github.com/nettoll/nettoll/stack"
 	"github.com/nettoll/nettoll/workload"
 )
 
@@ -27,8 +25,10 @@ type Cell struct {
 	Trial    time.Duration
 	Warm     time.Duration // of a trial, before its window opens
 	Plant    time.Duration
-	Visit    int // index into Resolved.Visits
-	First    int // the first of its pairs in its lab; the others follow
+	Visit    int    // index into Resolved.Visits
+	Load     string // id of its workload, or of the mix that it is a member of
+	Member   string // id of its own workload
+	First    int    // the first of its pairs in its lab; the others follow
 }
 
 // Visit is what has one turn in a block: a cell, or all members of a mix, whose pairs talk at the same time.
@@ -39,12 +39,9 @@ type Visit struct {
 
 // Lab is what has to be built: one stack × placement × pairs × affinity, or the twin's.
 type Lab struct {
-	ID        string // "bridge/same-host/1"; of a twin "host/same-host/1#2"
-	Network   network.Network
-	Params    part.Params   // of the network
-	Filter    filter.Filter // nil: none
-	Filtering part.Params   // of the filter
-	Runtime   runtime.Runtime
+	ID        string      // "bridge/same-host/1"; of a twin "host/same-host/1#2"
+	Named     string      // what its stack is called in ids: "bridge"
+	Stack     stack.Stack // complete
 	Placement Placement
 	Pairs     int
 	Affinity  string
@@ -64,7 +61,9 @@ type Resolved struct {
 	Labs       []Lab
 	Visits     []Visit
 	Omitted    []Omission
-	Notes      []string // what the reader should know of how it was resolved
+	Metrics    measure.Vocabulary // of all parts that there are
+	Probe      probe.Probe        // nil: cells are measured with none
+	Notes      []string           // what the reader should know of how it was resolved
 }
 
 // Limits of an experiment.
@@ -72,7 +71,7 @@ const (
 	// minMTU is what IPv6 asks of every link (RFC 8200, section 5), maxMTU the largest of a veth (ETH_MAX_MTU, include/uapi/linux/if_ether.h).
 	minMTU, maxMTU = 1280, 65535
 	// minGenerations is how many an interval takes that says something (docs/method.md).
-	minGenerations, maxGenerations = 5, 1000
+	minGenerations, maxGenerations = measure.LeastGenerations, 1000
 	// maxPairs keeps the containers of a host below the 1023 ports of a bridge (BR_MAX_PORTS, net/bridge/br_private.h).
 	maxPairs = 500
 	minHosts = 2
@@ -81,6 +80,8 @@ const (
 	maxTime  = 7 * 24 * time.Hour
 	// maxCells is what a block of trials can hold and a person can read.
 	maxCells = 2000
+	// maxCombinations is how many cells may be crossed before those that mean nothing are left out: crossing them takes less than a second.
+	maxCombinations = 10 * maxCells
 )
 
 // check says what is wrong with the numbers of an experiment that was not read from a file, where each is checked in its place.
@@ -101,108 +102,27 @@ func check(e Experiment) error {
 	case len(e.Factors.Placements) == 0 || len(e.Factors.Pairs) == 0 || len(e.Factors.Families) == 0 || len(e.Factors.Affinities) == 0:
 		return errors.New("placements, pairs, families and affinities need a value each")
 	case e.Design.Time <= 0 || e.Design.Time > maxTime:
-		return fmt.Errorf("time: %v (want more than 0, at most %v)", e.Design.Time, maxTime)
+		return fmt.Errorf("time: %v (valid: more than 0, at most %v)", e.Design.Time, maxTime)
 	case e.Design.Precision <= 0 || e.Design.Precision >= 1:
-		return fmt.Errorf("precision: %v (want a share between 0 and 1, such as 0.02)", e.Design.Precision)
+		return fmt.Errorf("precision: %v (valid: a share between 0 and 1, such as 0.02)", e.Design.Precision)
 	case e.Design.Generations < minGenerations || e.Design.Generations > maxGenerations:
-		return fmt.Errorf("generations: %d (want %d to %d: an interval over fewer says little)", e.Design.Generations, minGenerations, maxGenerations)
+		return fmt.Errorf("generations: %d (valid: %d to %d: an interval over fewer says little)", e.Design.Generations, minGenerations, maxGenerations)
 	case e.Design.Trial < 0 || e.Design.Trial > maxTrial:
-		return fmt.Errorf("trial: %v (want 0 for the workload's own length, or up to 1m)", e.Design.Trial)
-	case e.Design.Probe != "" && e.Design.Probe != Softirq:
-		return &UnknownError{Kind: "probe", Name: e.Design.Probe, Known: Probes()}
+		return fmt.Errorf("trial: %v (valid: 0 for the workload's own length, or up to 1m)", e.Design.Trial)
 	case e.Tune.MTU < minMTU || e.Tune.MTU > maxMTU:
-		return fmt.Errorf("mtu: %d (want %d to %d)", e.Tune.MTU, minMTU, maxMTU)
+		return fmt.Errorf("mtu: %d (valid: %d to %d)", e.Tune.MTU, minMTU, maxMTU)
 	}
 	for _, n := range append(slices.Clone(e.Factors.Hosts), e.Hosts) {
 		if n < minHosts || n > maxHosts {
-			return fmt.Errorf("hosts: %d (want %d to %d)", n, minHosts, maxHosts)
+			return fmt.Errorf("hosts: %d (valid: %d to %d)", n, minHosts, maxHosts)
 		}
 	}
 	for _, n := range e.Factors.Pairs {
 		if n < 1 || n > maxPairs {
-			return fmt.Errorf("pairs: %d (want 1 to %d: a bridge has 1023 ports)", n, maxPairs)
+			return fmt.Errorf("pairs: %d (valid: 1 to %d: a bridge has 1023 ports)", n, maxPairs)
 		}
 	}
 	return nil
-}
-
-// stack is a stack with its parts found.
-type stack struct {
-	Stack
-	id        string
-	network   network.Network
-	params    part.Params
-	filter    filter.Filter // nil: none
-	filtering part.Params
-	runtime   runtime.Runtime
-}
-
-func (p Parts) resolve(s Stack) (stack, error) {
-	found := stack{Stack: s}
-	var err error
-	if found.id, err = p.stackID(s); err != nil {
-		return found, err
-	}
-	if found.network, err = p.Network(s.Network.Name); err != nil {
-		return found, err
-	}
-	d := found.network.Describe()
-	if found.params, err = d.Params.Resolve("network "+d.Name, s.Network.Params); err != nil {
-		return found, err
-	}
-	if found.filter, err = p.Filter(s.Filter.Name); err != nil {
-		return found, err
-	}
-	if found.filter != nil {
-		d := found.filter.Describe()
-		if found.filtering, err = d.Params.Resolve("filter "+d.Name, s.Filter.Params); err != nil {
-			return found, err
-		}
-	}
-	found.runtime, err = p.Runtime(s.Runtime.Name)
-	return found, err
-}
-
-// same says whether two stacks are made of the same parts.
-func (s stack) same(o stack) bool {
-	d := s.network.Describe()
-	return d.Name == o.network.Describe().Name && d.Params.ID("", s.params) == d.Params.ID("", o.params) &&
-		s.runtime.Describe().Name == o.runtime.Describe().Name &&
-		s.filterID() == o.filterID() && s.Tunnel.name() == o.Tunnel.name() && s.Encryption.name() == o.Encryption.name()
-}
-
-// filterID names the filter with what differs from its defaults.
-func (s stack) filterID() string {
-	if s.filter == nil {
-		return none
-	}
-	d := s.filter.Describe()
-	return d.Params.Short(d.Name, s.filtering)
-}
-
-// guarded is the network as one whose packets can be filtered, nil where they cannot.
-func (s stack) guarded() network.Guarded {
-	g, _ := s.network.(network.Guarded)
-	return g
-}
-
-// unfiltered returns why the filter of the stack cannot be enforced in labs of so many hosts, "" where it can or there is none.
-func (s stack) unfiltered(hosts int) string {
-	if s.filter == nil {
-		return ""
-	}
-	n := s.network.Describe().Name
-	w := filter.Where{Network: n, Hosts: hosts}
-	if g := s.guarded(); g != nil {
-		w.Point, _ = g.Guarded(s.params)
-	}
-	if w.Point == "" {
-		return fmt.Sprintf("under network %s there is no place where a filter could stand between containers", s.network.Describe().Params.Short(n, s.params))
-	}
-	if t, ok := s.network.(network.Translator); ok {
-		w.Translated = t.Translates(hosts, s.params)
-	}
-	return s.filter.Refuse(w, s.filtering)
 }
 
 // group is what cells share that are compared with each other; the members of a mix have such cells each.
@@ -216,26 +136,44 @@ type group struct {
 	usual     int // hosts of a cross-host lab where nothing else is said
 }
 
+// An expansion is a Resolved on its way, with what is there already by name: each step takes the same time, however many cells there are.
+type expansion struct {
+	*Resolved
+	stacks         []calledStack
+	parts          Parts
+	recordedStacks map[string]recordedStack // by name and hosts
+	cpus           int
+	groups         map[string]bool // of cells
+	labs           map[string]int  // indices into Labs, by id
+	omitted        map[Omission]bool
+}
+
 // Resolve expands an experiment into cells and labs. Cells of one group follow each other: baseline, twin, then the stacks in
-// the order given. CPUs is how many CPUs the workers may use.
+// the order given. CPUs is how many CPUs the workers may use. What crosses to too much is refused before it is expanded.
 func Resolve(e Experiment, parts Parts, cpus int) (*Resolved, error) {
 	if err := check(e); err != nil {
 		return nil, err
 	}
-	r := &Resolved{Experiment: e}
-	given, err := e.stacks(parts)
-	if err != nil {
+	r := &expansion{
+		Resolved: &Resolved{Experiment: e, Metrics: parts.Metrics}, parts: parts, cpus: cpus, recordedStacks: map[string]recordedStack{},
+		groups: map[string]bool{}, labs: map[string]int{}, omitted: map[Omission]bool{},
+	}
+	var err error
+	if r.Probe, err = parts.probe(e.Design.Probe); err != nil {
 		return nil, err
 	}
-	stacks := make([]stack, len(given))
-	for i, s := range given {
-		if stacks[i], err = parts.resolve(s); err != nil {
-			return nil, err
-		}
-		if i > 0 && stacks[i].same(stacks[0]) {
-			r.Notes = append(r.Notes, fmt.Sprintf("%s is made of the same parts as the baseline: what they differ by is chance", stacks[i].id))
+	if err := e.bounded(); err != nil {
+		return nil, err
+	}
+	if r.stacks, err = e.stacks(parts); err != nil {
+		return nil, err
+	}
+	for i, s := range r.stacks {
+		if i > 0 && s.Parts.Equal(r.stacks[0].Parts) {
+			r.Notes = append(r.Notes, fmt.Sprintf("%s is made of the same parts as the baseline: what they differ by is chance", s.id))
 		}
 	}
+	told := e.told(parts)
 	called := map[string]part.Params{}
 	for _, load := range e.Workloads {
 		g := group{usual: e.Hosts}
@@ -244,7 +182,8 @@ func Resolve(e Experiment, parts Parts, cpus int) (*Resolved, error) {
 		}
 		for i := range g.members {
 			m := &g.members[i]
-			m.told = e.told(m.workload.Describe())
+			d := m.workload.Describe()
+			m.told = slices.DeleteFunc(d.Params.Names(), func(name string) bool { return !told[d.Name][name] })
 			if other, known := called[m.id]; known && !part.Equal(other, m.params) {
 				return nil, fmt.Errorf("two workloads are called %s and differ in %s: give each a name of its own", m.id, strings.Join(m.differs(other), ", "))
 			}
@@ -261,7 +200,9 @@ func Resolve(e Experiment, parts Parts, cpus int) (*Resolved, error) {
 					}
 					for _, g.family = range e.Factors.Families {
 						for _, g.affinity = range e.Factors.Affinities {
-							r.add(stacks, g, cpus)
+							if r.add(g); len(r.Cells) > maxCells {
+								return nil, fmt.Errorf("too many cells: more than %d: %s; cross fewer factors", maxCells, e.crossed())
+							}
 						}
 					}
 				}
@@ -273,25 +214,26 @@ func Resolve(e Experiment, parts Parts, cpus int) (*Resolved, error) {
 		return nil, fmt.Errorf("nothing is left to measure (%s)", r.reasons())
 	case len(r.Cells) == 0:
 		return nil, errors.New("nothing is left to measure: no workload runs in a placement, or with a number of pairs, of the experiment")
-	case len(r.Cells) > maxCells:
-		return nil, fmt.Errorf("%d cells (at most %d can be measured at once: cross fewer factors)", len(r.Cells), maxCells)
 	}
-	return r, nil
+	return r.Resolved, nil
 }
 
-// told names the parameters of a workload that records and reports hold: all but the quiet ones that have their default wherever the experiment
+// told names, by workload, the parameters that records and reports hold: all but the quiet ones that have their default wherever the experiment
 // has the workload. So a run can be compared with one of a nettoll that did not know them.
-func (e Experiment) told(d workload.Description) []string {
-	var names []string
-	for _, p := range d.Params {
-		if !p.Quiet || slices.ContainsFunc(e.choices(), func(c Choice) bool {
-			params, err := d.Resolve(c.Params)
-			return c.Name == d.Name && err == nil && params[p.Name] != p.Default
-		}) {
-			names = append(names, p.Name)
+func (e Experiment) told(parts Parts) map[string]map[string]bool {
+	told := map[string]map[string]bool{}
+	for _, c := range e.choices() {
+		d, params, err := parts.described(c)
+		if told[d.Name] == nil {
+			told[d.Name] = map[string]bool{}
+		}
+		for _, p := range d.Params {
+			if !p.Quiet || err == nil && params[p.Name] != p.Default {
+				told[d.Name][p.Name] = true
+			}
 		}
 	}
-	return names
+	return told
 }
 
 // differs names the parameters that a workload has otherwise than with others.
@@ -317,10 +259,10 @@ func (r *Resolved) reasons() string {
 }
 
 // omit leaves something out, once.
-func (r *Resolved) omit(what, format string, args ...any) {
+func (r *expansion) omit(what, format string, args ...any) {
 	o := Omission{what, fmt.Sprintf(format, args...)}
-	if !slices.Contains(r.Omitted, o) {
-		r.Omitted = append(r.Omitted, o)
+	if !r.omitted[o] {
+		r.Omitted, r.omitted[o] = append(r.Omitted, o), true
 	}
 }
 
@@ -360,8 +302,8 @@ func (g group) where() string {
 }
 
 // add adds the cells of a group, and of a mix those of all of its members.
-func (r *Resolved) add(stacks []stack, g group, cpus int) {
-	if reason := g.refused(cpus); reason != "" {
+func (r *expansion) add(g group) {
+	if reason := g.refused(r.cpus); reason != "" {
 		r.omit(g.where(), "%s", reason)
 		return
 	}
@@ -370,33 +312,34 @@ func (r *Resolved) add(stacks []stack, g group, cpus int) {
 		where += fmt.Sprintf("|%d", g.hosts)
 	}
 	id := func(m member) string { return g.load() + g.of(m) + where }
-	if slices.ContainsFunc(r.Cells, func(c Cell) bool { return c.Group == id(g.members[0]) }) {
+	if r.groups[id(g.members[0])] {
 		r.omit(g.where(), "it is asked for twice")
 		return
 	}
-	var here []stack
-	for _, s := range stacks {
+	var here []calledStack
+	for _, s := range r.stacks {
 		if !s.at(g.placement) {
 			continue
 		}
-		if what, reason := s.excluded(g); reason != "" {
+		if what, reason := s.excluded(s.id, g); reason != "" {
 			r.omit(what, "%s", reason)
 			continue
 		}
 		here = append(here, s)
 	}
-	if len(here) == 0 || here[0].id != stacks[0].id {
-		r.omit(g.where(), "the baseline %s is not measured there, and nothing can be compared", stacks[0].id)
+	if base := r.stacks[0].id; len(here) == 0 || here[0].id != base {
+		r.omit(g.where(), "the baseline %s is not measured there, and nothing can be compared", base)
 		return
 	}
 	first, visit := 0, len(r.Visits)
 	for i, pairs := range g.pairsOf() {
 		m := g.members[i]
 		base := len(r.Cells)
-		r.cell(here[0], g, m, id(m), cpus)
-		r.twin(r.cell(here[0], g, m, id(m), cpus))
+		r.groups[id(m)] = true
+		r.cell(here[0], g, m, id(m))
+		r.twin(r.cell(here[0], g, m, id(m)))
 		for _, s := range here[1:] {
-			r.Cells[r.cell(s, g, m, id(m), cpus)].Baseline = r.Cells[base].ID
+			r.Cells[r.cell(s, g, m, id(m))].Baseline = r.Cells[base].ID
 		}
 		for j := base; j < len(r.Cells); j++ {
 			c := &r.Cells[j]
@@ -422,7 +365,7 @@ func (r *Resolved) add(stacks []stack, g group, cpus int) {
 }
 
 // doubtMix says what cannot be known of a mix.
-func (r *Resolved) doubtMix(g group) {
+func (r *expansion) doubtMix(g group) {
 	const note = "in a mix soft interrupts are charged to whoever they interrupt: the CPU figures of a member hold some of the others', and the run time of ksoftirqd is in none"
 	if !slices.Contains(r.Notes, note) {
 		r.Notes = append(r.Notes, note)
@@ -435,7 +378,7 @@ func (r *Resolved) doubtMix(g group) {
 // probed adds the cells of the last group, which begins at base, once more: in the same labs, with the probe. They are a group of their own, so that
 // each is compared with the baseline that has the probe on as well. A twin of that would cost trials and say nothing new: the floor is one of
 // the machine, and no verdict of the group's is shown.
-func (r *Resolved) probed(base int) {
+func (r *expansion) probed(base int) {
 	mark := "+" + r.Experiment.Design.Probe
 	for _, c := range r.Cells[base:] {
 		if c.Twin {
@@ -452,36 +395,25 @@ func (r *Resolved) probed(base int) {
 }
 
 // cell adds a cell of a member without its lab and pairs, and returns its index.
-func (r *Resolved) cell(s stack, g group, m member, id string, cpus int) int {
-	d, n := m.workload.Describe(), s.network.Describe()
+func (r *expansion) cell(s calledStack, g group, m member, id string) int {
+	d := m.workload.Describe()
 	params := part.Params{}
 	for _, name := range m.told {
 		params[name] = m.params[name]
 	}
-	implementation := map[string]string{"network": n.Implementation, "runtime": s.runtime.Describe().Implementation}
-	enforced := ""
-	if s.filter != nil {
-		implementation["filter"] = s.filter.Describe().Implementation
-		at, _ := s.guarded().Guarded(s.params)
-		enforced = at.String()
-		if x, ok := s.filter.(filter.Sited); ok {
-			enforced = x.Enforced(at, s.filtering)
-		}
-	}
 	if m.driver != nil {
 		params["driver"] = m.driver.Describe().Name
 	}
+	made := r.recorded(s, g.hosts)
 	c := Cell{
 		Cell: measure.Cell{
-			ID: s.id + "/" + g.where() + g.of(m), Group: id, Stack: s.Name,
-			Network: n.Params.Short(n.Name, s.params), Filter: s.filterID(), Tunnel: s.Tunnel.name(), Encryption: s.Encryption.name(),
-			Runtime: s.runtime.Describe().Name, Placement: string(g.placement), Hosts: g.hosts, Family: g.family, Affinity: g.affinity,
-			Workload: d.Name, Params: params, Mix: g.mix(), Primary: d.Primary(m.params), Implementation: implementation, Enforced: enforced,
-			Defaults: s.defaults(),
+			ID: s.id + "/" + g.where() + g.of(m), Group: id, Stack: s.id, Label: made.label, Parts: made.parts,
+			Placement: string(g.placement), Hosts: g.hosts, Family: g.family, Affinity: g.affinity,
+			Workload: d.Name, Params: params, Mix: g.mix(), Primary: d.Primary(m.params), Implementation: made.implementation, Enforced: made.enforced,
 		},
-		Workload: m.workload, Driver: m.driver, Params: m.params,
+		Workload: m.workload, Driver: m.driver, Params: m.params, Load: g.load(), Member: m.id,
 	}
-	c.Trial, c.Warm = g.trial(r.Experiment.Design.Trial, cpus)
+	c.Trial, c.Warm = g.trial(r.Experiment.Design.Trial, r.cpus)
 	if g.mixed() {
 		c.LabPairs = g.pairs
 	}
@@ -489,28 +421,58 @@ func (r *Resolved) cell(s stack, g group, m member, id string, cpus int) int {
 	return len(r.Cells) - 1
 }
 
-// defaults returns the parameters of a stack's network and filter that are numbers and have their default, which ids do not say: they are points of curves. What
-// both have is left out.
-func (s stack) defaults() map[string]string {
-	found, seen := map[string]string{}, map[string]bool{}
-	of := func(list part.List, params part.Params) {
-		for _, p := range list {
-			_, err := strconv.ParseFloat(p.Default, 64)
-			if delete(found, p.Name); err == nil && params[p.Name] == p.Default && !seen[p.Name] {
-				found[p.Name] = p.Default
-			}
-			seen[p.Name] = true
+// implementations says who does the work of each part.
+func implementations(s stack.Stack) map[string]string {
+	who := map[string]string{}
+	for _, c := range s {
+		if c.Part.Implementation != "" {
+			who[c.Kind.Describe().Name] = c.Part.Implementation
 		}
 	}
-	of(s.network.Describe().Params, s.params)
-	if s.filter != nil {
-		of(s.filter.Describe().Params, s.filtering)
+	return who
+}
+
+// A recordedStack is a stack in labs of so many hosts as records hold it. Its cells share it.
+type recordedStack struct {
+	label          string
+	parts          []measure.Part
+	implementation map[string]string
+	enforced       string
+}
+
+// recorded returns it, which it makes once.
+func (r *expansion) recorded(s calledStack, hosts int) recordedStack {
+	key := fmt.Sprintf("%s/%d", s.id, hosts)
+	made, known := r.recordedStacks[key]
+	if known {
+		return made
 	}
-	return found
+	made = recordedStack{label: s.id, parts: make([]measure.Part, len(s.Parts)), implementation: implementations(s.Parts), enforced: s.Parts.Enforced()}
+	var labels []string
+	if s.Name == "" {
+		labels = r.parts.Kinds.Labels(s.Parts, hosts)
+		made.label = strings.Join(labels, "")
+	}
+	list := made.parts
+	for i, c := range s.Parts {
+		list[i] = measure.Part{
+			Kind: c.Kind.Describe().Name, Name: c.Part.Name, ID: c.ID(), Params: c.Params,
+		}
+		if labels != nil {
+			list[i].Label = strings.TrimSuffix(labels[i], c.ID()[len(c.Part.Name):])
+		}
+		for _, p := range c.Part.Params {
+			if c.Params[p.Name] == p.Default {
+				list[i].Default = append(list[i].Default, p.Name)
+			}
+		}
+	}
+	r.recordedStacks[key] = made
+	return made
 }
 
 // twin makes a cell the twin of the baseline's.
-func (r *Resolved) twin(i int) {
+func (r *expansion) twin(i int) {
 	c := &r.Cells[i]
 	c.Baseline, c.Twin = c.ID, true
 	c.ID += "#2"
@@ -522,7 +484,7 @@ func (r *Resolved) twin(i int) {
 }
 
 // lab returns the index of the lab that a cell is measured in, which it adds where it is new.
-func (r *Resolved) lab(s stack, g group, twin bool) int {
+func (r *expansion) lab(s calledStack, g group, twin bool) int {
 	id := fmt.Sprintf("%s/%s/%d", s.id, g.placement, g.pairs)
 	if g.placement == CrossHost && g.hosts != g.usual {
 		id += fmt.Sprintf("/%d-hosts", g.hosts)
@@ -533,12 +495,12 @@ func (r *Resolved) lab(s stack, g group, twin bool) int {
 	if twin {
 		id += "#2"
 	}
-	if i := slices.IndexFunc(r.Labs, func(l Lab) bool { return l.ID == id }); i >= 0 {
+	if i, known := r.labs[id]; known {
 		return i
 	}
+	r.labs[id] = len(r.Labs)
 	r.Labs = append(r.Labs, Lab{
-		ID: id, Network: s.network, Params: s.params, Filter: s.filter, Filtering: s.filtering, Runtime: s.runtime,
-		Placement: g.placement, Pairs: g.pairs, Affinity: g.affinity, Hosts: g.hosts,
+		ID: id, Named: s.id, Stack: s.Parts, Placement: g.placement, Pairs: g.pairs, Affinity: g.affinity, Hosts: g.hosts,
 	})
 	return len(r.Labs) - 1
 }

@@ -9,7 +9,7 @@ import (
 // Schema returns the JSON Schema (draft 2020-12) of experiment files, for editors and for checks without nettoll. It is written from the shapes that
 // the decoder reads by and from the parts: what it refuses, the decoder refuses.
 func Schema(parts Parts) ([]byte, error) {
-	e := Base()
+	e := Base(parts)
 	s := grammar(&e, parts).schema()
 	s["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	s["title"] = "nettoll experiment"

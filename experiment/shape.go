@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/nettoll/nettoll/part"
 )
@@ -80,7 +82,7 @@ func (s shape) readAs(path string, n *node) error {
 				return e.read(path, n)
 			}
 		}
-		return n.wrong("%s is %s (want %s)", path, n.kind, s.wanted())
+		return n.wrong("%s is %s (valid: %s)", path, n.kind, s.wanted())
 	case s.fields != nil:
 		return s.readFields(path, n)
 	case s.items != nil:
@@ -89,11 +91,11 @@ func (s shape) readAs(path string, n *node) error {
 		return s.parts.read(path, n)
 	}
 	if n.kind != scalar {
-		return n.wrong("%s is %s (want %s)", path, n.kind, s.wanted())
+		return n.wrong("%s is %s (valid: %s)", path, n.kind, s.wanted())
 	}
 	if s.values != nil && !slices.Contains(names(s.values), n.text) {
 		err := &UnknownError{Kind: lastWord(path), Name: n.text, Known: names(s.values)}
-		return n.wrong("%w%s", err, meant(n.text, err.Known))
+		return n.wrong("%w%s", err, part.Meant(n.text, err.Known))
 	}
 	if s.take != nil {
 		if err := s.take(n.text); err != nil {
@@ -148,12 +150,12 @@ func (s shape) keys() []string {
 }
 
 func (s shape) readFields(path string, n *node) error {
-	in := path
+	in, within := path, path+": "
 	if path == "" {
-		in = "an experiment"
+		in, within = "an experiment", ""
 	}
 	if n.kind != object {
-		return n.wrong("%s is %s (want %s)", in, n.kind, s.wanted())
+		return n.wrong("%s is %s (valid: %s)", in, n.kind, s.wanted())
 	}
 	for _, key := range n.keys {
 		if !slices.Contains(s.keys(), key.text) {
@@ -162,19 +164,19 @@ func (s shape) readFields(path string, n *node) error {
 			if path != "" {
 				where = " in " + path
 			}
-			return key.wrong("unknown key %q%s (known: %s)%s", key.text, where, strings.Join(known, ", "), meant(key.text, known))
+			return key.wrong("unknown key %q%s (known: %s)%s", key.text, where, strings.Join(known, ", "), part.Meant(key.text, known))
 		}
 	}
 	for _, f := range s.fields { // in this order: later ones may need what earlier ones read
 		i := n.index(f.name)
 		if i < 0 {
 			if f.required {
-				return n.wrong("%s has no %s (%s)", in, f.name, f.doc)
+				return n.wrong("%smissing key %q (%s)", within, f.name, sentence(f.doc))
 			}
 			continue
 		}
 		if n.values[i].kind == null {
-			return n.keys[i].wrong("%s has no value (want %s)", join(path, f.name), f.wanted())
+			return n.keys[i].wrong("%s is empty (valid: %s)", join(path, f.name), f.wanted())
 		}
 		if err := f.read(join(path, f.name), n.values[i]); err != nil {
 			return err
@@ -188,19 +190,21 @@ func (s shape) readItems(path string, n *node) error {
 		return s.items.read(path, n)
 	}
 	if n.kind != list {
-		return n.wrong("%s is %s (want %s)", path, n.kind, s.wanted())
+		return n.wrong("%s is %s (valid: %s)", path, n.kind, s.wanted())
 	}
 	if len(n.values) == 0 {
-		return n.wrong("%s is an empty list (want %s)", path, s.items.wanted())
+		return n.wrong("%s is empty (valid: at least one: %s)", path, s.items.wanted())
 	}
 	if len(n.values) < s.least || s.most > 0 && len(n.values) > s.most {
-		return n.wrong("%s is a list of %d (want %d to %d)", path, len(n.values), s.least, s.most)
+		return n.wrong("%s lists %d (valid: %d to %d)", path, len(n.values), s.least, s.most)
 	}
-	for i, item := range n.values {
-		if item.kind == scalar {
-			if j := slices.IndexFunc(n.values[:i], func(o *node) bool { return o.kind == scalar && o.text == item.text }); j >= 0 && s.items.parts == nil {
-				return item.wrong("%s: %q is listed twice", path, item.text)
+	known := map[string]int{}
+	for _, item := range n.values {
+		if item.kind == scalar && s.items.parts == nil {
+			if line := known[item.text]; line != 0 {
+				return item.wrong("%s: %q is listed twice%s", path, item.text, first(line))
 			}
+			known[item.text] = max(item.line, -1)
 		}
 		if err := s.items.read(path, item); err != nil {
 			return err
@@ -221,7 +225,9 @@ type partShape struct {
 	// refused says why a name or a key cannot be here, "" of one that may be or that nobody knows; nil: there is none.
 	refused func(word string) string
 	// take gets one part with one combination of its parameters, and what the further keys have read is set.
-	take func(n *node, c Choice) error
+	take func(n *node, name string, params part.Params) error
+	// hint says how to write what is no part of this kind, "" of what it does not know; nil: it knows nothing.
+	hint func(text string) string
 	// begin is called before the parameters of a part are read.
 	begin func()
 }
@@ -253,7 +259,7 @@ func (p *partShape) entry(path string, n *node) (key, value *node, err error) {
 		return n, nil, nil
 	}
 	if n.kind != object {
-		return nil, nil, n.wrong("%s is %s (want %s)", path, n.kind, p.wanted())
+		return nil, nil, n.wrong("%s is %s (valid: %s)", path, n.kind, p.wanted())
 	}
 	for i, k := range n.keys {
 		if f := slices.IndexFunc(p.beside, func(f field) bool { return f.name == k.text }); f >= 0 {
@@ -263,12 +269,12 @@ func (p *partShape) entry(path string, n *node) (key, value *node, err error) {
 			continue
 		}
 		if key != nil {
-			return nil, nil, k.wrong("%s: %q beside %q (want one %s in each entry, its parameters below it)", path, k.text, key.text, p.kind)
+			return nil, nil, k.wrong("%s: %q stands next to %q (valid: one %s in each entry, its parameters below it)", path, k.text, key.text, p.kind)
 		}
 		key, value = k, n.values[i]
 	}
 	if key == nil {
-		return nil, nil, n.wrong("%s is %s without a name (want %s)", path, n.kind, p.wanted())
+		return nil, nil, n.wrong("%s is %s without a name (valid: %s)", path, n.kind, p.wanted())
 	}
 	return key, value, nil
 }
@@ -290,14 +296,17 @@ func (p *partShape) read(path string, n *node) error {
 	i := slices.IndexFunc(p.parts, func(d described) bool { return d.name == key.text })
 	if i < 0 {
 		err := &UnknownError{Kind: p.kind, Name: key.text, Known: p.names()}
-		return key.wrong("%w%s", err, meant(key.text, err.Known))
+		if hint := p.written(key.text); hint != "" {
+			return key.wrong("%s: %s", path, hint)
+		}
+		return key.wrong("%w%s", err, part.Meant(key.text, err.Known))
 	}
 	d := p.parts[i]
 	path += "." + d.name
 	combinations := []part.Params{{}}
 	if value != nil && value.kind != null {
 		if value.kind != object {
-			return value.wrong("%s is %s (want a map of its parameters: %s)", path, value.kind, strings.Join(p.keys(d), ", "))
+			return value.wrong("%s is %s (valid: a map of its parameters: %s)", path, value.kind, strings.Join(p.keys(d), ", "))
 		}
 		var own []field
 		if p.own != nil {
@@ -316,20 +325,20 @@ func (p *partShape) read(path string, n *node) error {
 			param, err := d.params.Find(p.kind+" "+d.name, k.text)
 			if err != nil {
 				known := p.keys(d)
-				return k.wrong("%s %s has no parameter %q (known: %s)%s", p.kind, d.name, k.text, orNone(known), meant(k.text, known))
+				return k.wrong("%s %s has no parameter %q (known: %s)%s", p.kind, d.name, k.text, orNone(known), part.Meant(k.text, known))
 			}
 			texts, err := values(param, join(path, k.text), value.values[j])
 			if err != nil {
 				return err
 			}
 			if many := len(combinations) * len(texts); many > maxCells {
-				return k.wrong("%s: %d combinations of parameters (at most %d can be measured at once)", path, many, maxCells)
+				return k.wrong("%s: too many combinations of parameters: %d (limit %d)", path, many, maxCells)
 			}
 			combinations = cross(combinations, k.text, texts)
 		}
 	}
 	for _, c := range combinations {
-		if err := p.take(key, Choice{Name: d.name, Params: c}); err != nil {
+		if err := p.take(key, d.name, c); err != nil {
 			if _, placed := errors.AsType[*Error](err); placed {
 				return err
 			}
@@ -343,16 +352,17 @@ func (p *partShape) read(path string, n *node) error {
 func values(param part.Param, path string, n *node) ([]string, error) {
 	one := shape{doc: param.Summary, example: param.Default}
 	var texts []string
+	known := map[string]bool{}
 	one.take = func(text string) error {
 		v, err := param.Value(text)
-		if slices.Contains(texts, v) && err == nil {
+		if known[v] && err == nil {
 			return fmt.Errorf("%q is listed twice", text)
 		}
-		texts = append(texts, v)
+		texts, known[v] = append(texts, v), true
 		return err
 	}
 	if n.kind == null {
-		return nil, n.wrong("%s has no value (want %s)", path, param.Summary)
+		return nil, n.wrong("%s is empty (valid: %s)", path, param.Summary)
 	}
 	err := shape{items: &one, lone: true}.read(path, n)
 	return texts, err
@@ -367,6 +377,37 @@ func (p *partShape) keys(d described) []string {
 		}
 	}
 	return list
+}
+
+// written says how to write in a file what is written as on the command line, "" of what is not.
+func (p *partShape) written(text string) string {
+	name, given, err := part.Parse(p.kind, text)
+	switch {
+	case err == nil && len(given) > 0 && slices.Contains(p.names(), name):
+		var list []string
+		for _, k := range slices.Sorted(maps.Keys(given)) {
+			list = append(list, k+": "+given[k])
+		}
+		return fmt.Sprintf("%q is the form of the command line; in a file write {%s: {%s}}", text, name, strings.Join(list, ", "))
+	case p.hint != nil:
+		return p.hint(text)
+	}
+	return ""
+}
+
+// first says where something stands that is there already; nothing of a flag.
+func first(line int) string {
+	if line <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (first at line %d)", line)
+}
+
+// sentence makes the first sentence a part of another.
+func sentence(doc string) string {
+	doc, _, _ = strings.Cut(doc, ". ")
+	r, size := utf8.DecodeRuneInString(doc)
+	return strings.TrimSuffix(string(unicode.ToLower(r))+doc[size:], ".")
 }
 
 func orNone(list []string) string {
@@ -397,37 +438,3 @@ func join(path, name string) string {
 }
 
 func lastWord(path string) string { return path[strings.LastIndexByte(path, '.')+1:] }
-
-// meant suggests the known word that is nearest to one that is not, if it is near.
-func meant(word string, known []string) string {
-	best, least := "", 3
-	for _, k := range known {
-		if d := distance(word, k); d < least && d < len(k) {
-			best, least = k, d
-		}
-	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf("; did you mean %s?", best)
-}
-
-// distance is Levenshtein's: how many characters have to be put in, left out or replaced.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		before := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			before, row[j+1] = row[j+1], min(row[j]+1, row[j+1]+1, before+cost)
-		}
-	}
-	return row[len(b)]
-}

@@ -1,10 +1,9 @@
 package filter
 
 import (
-	"errors"
+	"context"
 
 	"github.com/nettoll/nettoll/host"
-	"github.com/nettoll/nettoll/internal/linux/nft"
 	"github.com/nettoll/nettoll/internal/linux/nft/ruleset"
 )
 
@@ -47,31 +46,14 @@ func (Frames) table() ruleset.Table {
 }
 
 // Apply makes a table of the family bridge.
-func (f Frames) Apply(k *host.Kernel) (func() error, error) {
-	if err := k.Do("", func() error { return ruleset.Add(f.table()) }); err != nil {
-		return nil, err
-	}
-	return func() error {
-		err := k.Do("", func() error { return ruleset.Delete("bridge", frames) })
-		if errors.Is(err, nft.ErrNotFound) {
-			return nil
-		}
-		return err
-	}, nil
+func (f Frames) Apply(_ context.Context, k *host.Kernel) error {
+	return k.Do("", func() error { return ruleset.Add(f.table()) })
+}
+
+// Remove deletes the table.
+func (f Frames) Remove(_ context.Context, k *host.Kernel) error {
+	return deleted(k.Do("", func() error { return ruleset.Delete("bridge", frames) }))
 }
 
 // Verify reads the table back.
-func (f Frames) Verify(k *host.Kernel) error {
-	drift := &host.DriftError{Step: f.String()}
-	err := k.Do("", func() error {
-		list, err := ruleset.Compare(f.table())
-		for _, d := range list {
-			drift.Drifts = append(drift.Drifts, host.Drift{What: d.What, Want: d.Want, Got: d.Got})
-		}
-		return err
-	})
-	if err != nil || len(drift.Drifts) == 0 {
-		return err
-	}
-	return drift
-}
+func (f Frames) Verify(k *host.Kernel) error { return verified(k, f.String(), f.table()) }

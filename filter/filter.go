@@ -1,6 +1,7 @@
 package filter
 
 import (
+	"math"
 	"net/netip"
 
 	"github.com/nettoll/nettoll/host"
@@ -20,14 +21,8 @@ type Filter interface {
 
 // A Description says what a filter is.
 type Description struct {
-	// Name is the word of experiment files: "nftables".
-	Name string
-	// Summary is one sentence, without its full stop.
-	Summary string
-	// Implementation says who does the work: "kernel", "ebpf", "ovs" or "userspace".
-	Implementation string
-	// Params are its parameters, those of [Params] among them.
-	Params part.List
+	// Description is what parts of all kinds have; its parameters are those of [Params] and the filter's own.
+	part.Description
 	// Fragments says what it does with fragments that are not the first of their packet.
 	Fragments func(part.Params) Fragments
 	// Errors says what it does with errors of ICMP that quote a packet of an allowed flow.
@@ -89,6 +84,8 @@ const (
 	Rules    = "rules"
 	Fillers  = "fillers"
 	Stateful = "stateful"
+	// Antispoof binds each container's addresses to its link, see [Binding].
+	Antispoof = "antispoof"
 )
 
 // MaxRules is the largest number of fillers.
@@ -96,11 +93,14 @@ const MaxRules = 100_000
 
 // Params are the parameters that every filter has.
 func Params() part.List {
-	stateful := part.Switch(Stateful, "let answers through by connection tracking, which packets of known connections pass before all rules; otherwise by rules of their own")
+	stateful := part.Switch(Stateful, "let answers through by connection tracking, which packets of known connections pass before all rules; otherwise by rules of their own, for whatever comes from the sink's ports to the source's and opens no connection")
+	antispoof := part.Switch(Antispoof, "bind the MAC and IP addresses of each container to its link on the host: packets, ARP and neighbour discovery with other source addresses are dropped; otherwise any container can take the address of another")
+	antispoof.Quiet = true
 	return part.List{
 		{Name: Rules, Default: "0", Summary: "rules or entries besides those of the pairs, which never match: 0 to 100000, in each family that is measured", Check: part.CountBetween(0, MaxRules)},
 		{Name: Fillers, Default: "before", Summary: "where those stand: packets of the pairs meet them before their own rule, or after", Values: []string{"before", "after"}},
 		stateful,
+		antispoof,
 	}
 }
 
@@ -146,14 +146,22 @@ type List struct {
 	Across *Probe `json:"across,omitempty"`
 }
 
-// A Rule lets a source talk to some ports of a sink, over UDP and TCP, and ask it for ICMP echoes. Addresses are those at the point of the filter.
+// A Rule lets a source talk from some of its ports to some ports of a sink, over UDP and TCP, and ask it for ICMP echoes. Addresses are those at the point of the filter.
 type Rule struct {
 	Source netip.Addr `json:"source"`
 	Sink   netip.Addr `json:"sink"`
 	// First and Last are the sink's ports and all between them.
 	First uint16 `json:"first"`
 	Last  uint16 `json:"last"`
+	// SourceFirst and SourceLast are the source's ports and all between them: packets to the sink are sent from there, and answers to there.
+	SourceFirst uint16 `json:"source_first"`
+	SourceLast  uint16 `json:"source_last"`
+	// Published says that one of the two is known by an address of its host, where its ports are published: what has none, as an echo, would reach the host, and does not pass.
+	Published bool `json:"published,omitempty"`
 }
+
+// FromAnyPort says whether the source may send from all of its ports.
+func (r Rule) FromAnyPort() bool { return r.SourceFirst == 0 && r.SourceLast == math.MaxUint16 }
 
 // A Probe is a flow between the two ends of an allowed pair that the list does not allow: the sink's last port. A change of the list that lets it through can be seen
 // to take effect.
@@ -177,6 +185,12 @@ type Step interface {
 	// Change adds a rule to those that stand, or takes one of those that it has added away again, while packets flow and without a moment in which others pass or
 	// are held up. Undoing the step removes what was added, too. Verify keeps to what the step says: it calls an added rule a drift.
 	Change(k *host.Kernel, r Rule, allow bool) error
+	Counting
+}
+
+// A Counting is a step that counts.
+type Counting interface {
+	host.Step
 	// Counters returns how many packets were let through and how many were refused since the step was applied.
 	Counters(k *host.Kernel) (Counters, error)
 }
@@ -189,6 +203,9 @@ type Sited interface {
 	// Enforced says where it stands: the end of "enforced …".
 	Enforced(at network.Point, p part.Params) string
 }
+
+// OfHosts says what every filter does about the hosts of containers: the end of a sentence.
+const OfHosts = "containers reach nothing of their host; what the host itself sends is not filtered"
 
 // A Checker is a filter that can say, before anything is built, whether it can be enforced on this machine.
 type Checker interface {

@@ -1,6 +1,7 @@
 package filter
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,6 +17,8 @@ import (
 // Hooked is what a step holds that puts its rules into the hooks of iptables: where, and what may pass.
 type Hooked struct {
 	Point network.Point `json:"point"`
+	// Uplink is the name of the host's link to other hosts, whose packets for the host are none of containers; "" where there is none.
+	Uplink string `json:"uplink,omitempty"`
 	// Inside are the containers in which they stand, where they do.
 	Inside []Inside `json:"inside,omitempty"`
 	// List is what may pass.
@@ -35,13 +38,16 @@ type Place struct {
 	V6 bool
 	// Own is the address of the container; the zero value is the host.
 	Own netip.Addr
-	// Hooks are the built-in chains of iptables: "FORWARD", or "INPUT" and "OUTPUT".
+	// Hooks are the built-in chains of iptables: "FORWARD" and "INPUT" of the host, or "INPUT" and "OUTPUT" of a container.
 	Hooks []string
 }
 
+// Guards says whether what comes to a hook is for the host itself: none of it is on the list.
+func (p Place) Guards(hook string) bool { return !p.Own.IsValid() && hook == "INPUT" }
+
 // Hooked returns where the hooks of a site are.
 func (s Site) Hooked() Hooked {
-	h := Hooked{Point: s.Point, List: s.List}
+	h := Hooked{Point: s.Point, Uplink: s.Uplink, List: s.List}
 	if s.Point == network.InContainer {
 		for _, c := range s.Containers {
 			h.Inside = append(h.Inside, Inside{NS: c.Namespace, IPv4: c.IPv4, IPv6: c.IPv6})
@@ -58,7 +64,7 @@ func (h Hooked) Places() []Place {
 	var list []Place
 	for _, v6 := range []bool{false, true} {
 		if h.Point != network.InContainer {
-			list = append(list, Place{V6: v6, Hooks: []string{"FORWARD"}})
+			list = append(list, Place{V6: v6, Hooks: []string{"FORWARD", "INPUT"}})
 		}
 		for _, c := range h.Inside {
 			own := c.IPv4
@@ -86,7 +92,7 @@ func (h Hooked) Changed(r Rule) []Place {
 // Sees says which of the packets of a rule come along at a hook: those of the source, and those of the sink.
 func (p Place) Sees(hook string, r Rule) (forth, back bool) {
 	switch {
-	case r.Source.Is6() != p.V6:
+	case r.Source.Is6() != p.V6 || p.Guards(hook):
 		return false, false
 	case hook == "INPUT":
 		return p.Own == r.Sink, p.Own == r.Source
@@ -108,6 +114,8 @@ func (h Hooked) Traits(fillers string) string {
 	}
 	if len(h.Inside) > 0 {
 		fmt.Fprintf(&b, ", in %d containers", len(h.Inside))
+	} else {
+		b.WriteString("; nothing reaches the host itself")
 	}
 	return b.String()
 }
@@ -147,7 +155,7 @@ func Verify[P any](k *host.Kernel, step string, places []P, in func(P) string, c
 	return nil
 }
 
-// Count adds up what the hooks have counted: inside containers what came in is let through, and what was refused either way is refused.
+// Count adds up what the hooks have counted: inside containers what came in is let through, and what was refused either way is refused. What is for the host itself is only refused.
 func (h Hooked) Count(k *host.Kernel, read func(p Place, hook string) (Counters, error)) (sum Counters, err error) {
 	for _, p := range h.Places() {
 		for _, hook := range p.Hooks {
@@ -159,7 +167,7 @@ func (h Hooked) Count(k *host.Kernel, read func(p Place, hook string) (Counters,
 				return Counters{}, err
 			}
 			sum.Refused += c.Refused
-			if hook != "OUTPUT" {
+			if hook != "OUTPUT" && !p.Guards(hook) {
 				sum.Allowed += c.Allowed
 			}
 		}
@@ -189,7 +197,7 @@ func (h Hooked) NoteMemory(k *host.Kernel, read func(p Place) (int64, error)) er
 func (w Where) RefuseHooked(p part.Params) string {
 	switch w.Point {
 	case network.AtBridge, network.AtForward, network.InContainer:
-		return w.Hides(p)
+		return cmp.Or(w.Unbound(p), w.Hides(p))
 	}
 	return "under " + w.Network + " packets do not pass iptables: they are forwarded " + w.Point.String()
 }
@@ -221,3 +229,12 @@ func Tracked(p part.Params) Errors {
 
 // Follows is for filters that look behind the headers of IPv6: netfilter does by ipv6_find_hdr (net/ipv6/exthdrs_core.c).
 func Follows(part.Params) Extensions { return Followed }
+
+// Steps are the kinds of steps of a filter at hooks of the kernel: its own, which empty returns, and those that such filters share.
+func Steps(empty func() host.Step) map[string]func() host.Step {
+	return map[string]func() host.Step{
+		empty().Kind():  empty,
+		Frames{}.Kind(): func() host.Step { return new(Frames) },
+		Bound{}.Kind():  func() host.Step { return new(Bound) },
+	}
+}

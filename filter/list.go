@@ -3,6 +3,7 @@ package filter
 import (
 	"encoding/binary"
 	"iter"
+	"math"
 	"net/netip"
 	"slices"
 
@@ -79,7 +80,7 @@ const (
 // Filler returns a rule that no packet of a lab matches: number i, of one port. No two have the same addresses.
 func Filler(i int, v6 bool) Rule {
 	port := uint16(fillerPort + i%60_000)
-	r := Rule{First: port, Last: port}
+	r := Rule{First: port, Last: port, SourceLast: math.MaxUint16}
 	if !v6 {
 		var source, sink [4]byte
 		binary.BigEndian.PutUint32(source[:], uint32(fillerSources4+i))

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux/clock"
+	"github.com/nettoll/nettoll/internal/linux/sock"
 )
 
 const (
@@ -130,9 +131,11 @@ type prober struct {
 
 func openProber(p Probe, ends Ends) (*prober, error) {
 	listen := func(in func(func() error) error, a netip.AddrPort) (c *net.UDPConn, err error) {
-		err = in(func() (err error) {
-			c, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(a))
-			return err
+		err = in(func() error {
+			return sock.Rebind(func() (err error) { // a prober before this one had the address, too
+				c, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(a))
+				return err
+			})
 		})
 		return c, err
 	}

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -19,21 +20,23 @@ import (
 func (Namespace) UndoneFirst() {}
 
 // Apply makes the namespace and sets its loopback link up.
-func (n Namespace) Apply(k *Kernel) (func() error, error) {
+func (n Namespace) Apply(ctx context.Context, k *Kernel) error {
 	s, err := k.make(n.Name)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	undo := func() error { return k.remove(s) }
 	h, err := k.handle(s)
 	if err == nil {
 		err = h.SetUp(loopback, true)
 	}
 	if err != nil {
-		return nil, errors.Join(err, undo())
+		return errors.Join(err, n.Remove(ctx, k))
 	}
-	return undo, nil
+	return nil
 }
+
+// Remove takes the namespace out of its directory. It ends with the last process that has it open.
+func (n Namespace) Remove(_ context.Context, k *Kernel) error { return k.remove(n.Name) }
 
 // loopback is the index of lo in every namespace: it is the first link to be registered there
 // (LOOPBACK_IFINDEX, include/net/flow.h).
@@ -45,57 +48,90 @@ func loopbackAddress() netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), 8)
 }
 
+// Made is what steps keep that make a link: its index, so that another link of the name is not taken for it.
+type Made struct {
+	Index int `json:"index"`
+}
+
+// Remove removes the link of that name in a namespace, if it is still there. Far is the namespace of its other end,
+// "" for none or for the host's own: the link goes with it, and is waited for.
+func (m Made) Remove(ctx context.Context, k *Kernel, ns, name, far string) error {
+	return k.removeLink(ctx, ns, m.Index, name, far)
+}
+
+// keepLink keeps a link that a step has made, and calls configure, which goes on with it. What fails is removed.
+func (k *Kernel) keepLink(ctx context.Context, s *space, index int, name string, configure func() error) error {
+	k.remember(s, name, index)
+	err := k.Keep(Made{index})
+	if err == nil {
+		err = configure()
+	}
+	if err != nil {
+		return errors.Join(err, k.removeLink(ctx, s.ref, index, name, ""))
+	}
+	return nil
+}
+
+// removeMade removes the link that a step has made, see [Made.Remove].
+func (k *Kernel) removeMade(ctx context.Context, ns, name, far string) error {
+	var made Made
+	if ok, err := k.Kept(&made); !ok {
+		return err
+	}
+	return made.Remove(ctx, k, ns, name, far)
+}
+
 // Apply makes the bridge.
-func (b Bridge) Apply(k *Kernel) (func() error, error) {
+func (b Bridge) Apply(ctx context.Context, k *Kernel) error {
 	mac, err := parseMAC(b.MAC)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	addresses, err := parseAddresses(b.Addresses)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	s, h, err := k.at(b.NS)
+	s, h, err := k.inside(b.NS)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	index, err := h.AddBridge(link.Bridge{Name: b.Name, MAC: mac, MTU: b.MTU, Snooping: b.Snooping})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	k.remember(s, b.Name, index)
-	undo := func() error { return k.removeLink(s, index, b.Name, nil) }
-	if err := addAddresses(h, index, addresses); err != nil {
-		return nil, errors.Join(err, undo())
-	}
-	return undo, nil
+	return k.keepLink(ctx, s, index, b.Name, func() error { return addAddresses(h, index, addresses) })
+}
+
+// Remove removes the bridge.
+func (b Bridge) Remove(ctx context.Context, k *Kernel) error {
+	return k.removeMade(ctx, b.NS, b.Name, "")
 }
 
 // Apply makes both ends, each in its namespace.
-func (v Veth) Apply(k *Kernel) (func() error, error) {
+func (v Veth) Apply(ctx context.Context, k *Kernel) error {
 	mac, err := parseMAC(v.MAC)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	peerMAC, err := parseMAC(v.PeerMAC)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	addresses, err := parseAddresses(v.Addresses)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	peerAddresses, err := parseAddresses(v.PeerAddresses)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	near, h, err := k.at(v.NS)
+	near, h, err := k.inside(v.NS)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	far, peerH, err := k.at(v.PeerNS)
+	far, peerH, err := k.inside(v.PeerNS)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	index := 0
 	if err := k.withIndex(near, h, v.Master, func(master int) (err error) {
@@ -105,11 +141,9 @@ func (v Veth) Apply(k *Kernel) (func() error, error) {
 		})
 		return err
 	}); err != nil {
-		return nil, err
+		return err
 	}
-	k.remember(near, v.Name, index)
-	undo := func() error { return k.removeLink(near, index, v.Name, far) }
-	configure := func() error {
+	return k.keepLink(ctx, near, index, v.Name, func() error {
 		peer, err := peerH.ByName(v.PeerName)
 		if err != nil {
 			return err
@@ -122,161 +156,208 @@ func (v Veth) Apply(k *Kernel) (func() error, error) {
 			return err
 		}
 		return addAddresses(peerH, peer.Index, peerAddresses)
-	}
-	if err := configure(); err != nil {
-		return nil, errors.Join(err, undo())
-	}
-	return undo, nil
+	})
+}
+
+// Remove removes both ends.
+func (v Veth) Remove(ctx context.Context, k *Kernel) error {
+	return k.removeMade(ctx, v.NS, v.Name, v.PeerNS)
 }
 
 // Apply makes the link in its namespace.
-func (m Macvlan) Apply(k *Kernel) (func() error, error) {
+func (m Macvlan) Apply(ctx context.Context, k *Kernel) error {
 	mac, err := parseMAC(m.MAC)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	addresses, err := parseAddresses(m.Addresses)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	s, h, err := k.at(m.NS)
+	s, h, err := k.inside(m.NS)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	below, lowerH, err := k.at(m.LowerNS)
+	below, lowerH, err := k.inside(m.LowerNS)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := k.withIndex(below, lowerH, m.Lower, func(lower int) error {
 		return lowerH.AddMacvlan(link.Macvlan{Name: m.Name, NS: s.file, Lower: lower, Mode: m.Mode, MAC: mac, MTU: m.MTU})
 	}); err != nil {
-		return nil, err
+		return err
 	}
 	l, err := h.ByName(m.Name)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	k.remember(s, m.Name, l.Index)
-	undo := func() error { return k.removeLink(s, l.Index, m.Name, nil) }
-	if err := addAddresses(h, l.Index, addresses); err != nil {
-		return nil, errors.Join(err, undo())
-	}
-	return undo, nil
+	return k.keepLink(ctx, s, l.Index, m.Name, func() error { return addAddresses(h, l.Index, addresses) })
 }
 
-// Apply sets what the step gives, and remembers what was there.
-func (l Link) Apply(k *Kernel) (func() error, error) {
+// Remove removes the link.
+func (m Macvlan) Remove(ctx context.Context, k *Kernel) error {
+	return k.removeMade(ctx, m.NS, m.Name, "")
+}
+
+// linkWas is what a [Link] found where it changed it, and what it added.
+type linkWas struct {
+	Index int    `json:"index"`
+	MAC   string `json:"mac,omitempty"`
+	MTU   int    `json:"mtu,omitempty"`
+	// Down says that it was down.
+	Down bool `json:"down,omitempty"`
+	// Added are the addresses that were not there; among them the one that the kernel gives the loopback.
+	Added []netip.Prefix `json:"added,omitempty"`
+}
+
+// Apply sets what the step gives, and keeps what was there.
+func (l Link) Apply(_ context.Context, k *Kernel) error {
 	mac, err := parseMAC(l.MAC)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	addresses, err := parseAddresses(l.Addresses)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	s, h, err := k.at(l.NS)
+	_, h, err := k.inside(l.NS)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	was, err := h.ByName(l.Name)
+	found, err := h.ByName(l.Name)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var undos []func(*link.Handle) error
-	undo := func() error {
-		if at, _ := k.gone(s); !at.IsZero() {
-			return nil
-		}
-		h, err := k.handle(s)
-		if err != nil {
-			return err
-		}
-		var errs []error
-		for _, undo := range slices.Backward(undos) {
-			if err := undo(h); err != nil && !errors.Is(err, link.ErrNotFound) {
-				errs = append(errs, err)
-			}
-		}
-		return errors.Join(errs...)
-	}
+	was := linkWas{Index: found.Index}
 	configure := func() error {
-		if mac != nil && mac.String() != was.MAC.String() {
-			if err := h.SetMAC(was.Index, mac); err != nil {
+		if mac != nil && mac.String() != found.MAC.String() {
+			if err := h.SetMAC(found.Index, mac); err != nil {
 				return err
 			}
-			undos = append(undos, func(h *link.Handle) error { return h.SetMAC(was.Index, was.MAC) })
+			was.MAC = found.MAC.String()
 		}
-		if l.MTU != 0 && l.MTU != was.MTU {
-			if err := h.SetMTU(was.Index, l.MTU); err != nil {
+		if l.MTU != 0 && l.MTU != found.MTU {
+			if err := h.SetMTU(found.Index, l.MTU); err != nil {
 				return err
 			}
-			undos = append(undos, func(h *link.Handle) error { return h.SetMTU(was.Index, was.MTU) })
+			was.MTU = found.MTU
 		}
-		if l.Up && !was.Up {
-			ours := false // the address that the kernel gives the loopback
-			if was.Index == loopback {
+		if l.Up && !found.Up {
+			if found.Index == loopback {
 				had, err := h.Addresses(loopback)
 				if err != nil {
 					return err
 				}
-				ours = !slices.Contains(had, loopbackAddress())
-			}
-			if err := h.SetUp(was.Index, true); err != nil {
-				return err
-			}
-			undos = append(undos, func(h *link.Handle) error {
-				err := h.SetUp(was.Index, false)
-				if err == nil && ours {
-					err = h.DeleteAddress(loopback, loopbackAddress())
+				if !slices.Contains(had, loopbackAddress()) {
+					was.Added = append(was.Added, loopbackAddress())
 				}
+			}
+			if err := h.SetUp(found.Index, true); err != nil {
 				return err
-			})
+			}
+			was.Down = true
 		}
 		for _, a := range addresses {
-			if err := h.AddAddress(was.Index, a); errors.Is(err, link.ErrExists) {
+			if err := h.AddAddress(found.Index, a); errors.Is(err, link.ErrExists) {
 				continue // it was not us, so it is not ours to remove
 			} else if err != nil {
 				return err
 			}
-			undos = append(undos, func(h *link.Handle) error { return h.DeleteAddress(was.Index, a) })
+			was.Added = append(was.Added, a)
 		}
-		return nil
+		return k.Keep(was)
 	}
 	if err := configure(); err != nil {
-		return nil, errors.Join(err, undo())
+		return errors.Join(err, was.restore(h))
 	}
-	return undo, nil
+	return nil
+}
+
+// Remove puts back what was there.
+func (l Link) Remove(_ context.Context, k *Kernel) error {
+	var was linkWas
+	if ok, err := k.Kept(&was); !ok {
+		return err
+	}
+	_, h, stands, err := k.standing(l.NS)
+	if !stands {
+		return err
+	}
+	if now, err := h.ByIndex(was.Index); errors.Is(err, link.ErrNotFound) || err == nil && now.Name != l.Name {
+		return nil // it is gone, and its index another's
+	} else if err != nil {
+		return err
+	}
+	return was.restore(h)
+}
+
+// restore puts back what was there, the other way round than it was changed.
+func (w linkWas) restore(h *link.Handle) error {
+	var errs []error
+	try := func(err error) {
+		if err != nil && !errors.Is(err, link.ErrNotFound) {
+			errs = append(errs, err)
+		}
+	}
+	remove := func(ours bool) {
+		for _, a := range slices.Backward(w.Added) {
+			if (w.Index == loopback && a == loopbackAddress()) == ours {
+				try(h.DeleteAddress(w.Index, a))
+			}
+		}
+	}
+	remove(false)
+	if w.Down {
+		try(h.SetUp(w.Index, false))
+	}
+	remove(true) // the kernel gives it again to a loopback that is up
+	if w.MTU != 0 {
+		try(h.SetMTU(w.Index, w.MTU))
+	}
+	if w.MAC != "" {
+		mac, err := parseMAC(w.MAC)
+		if err == nil {
+			err = h.SetMAC(w.Index, mac)
+		}
+		try(err)
+	}
+	return errors.Join(errs...)
 }
 
 // Apply adds the route.
-func (r Route) Apply(k *Kernel) (func() error, error) {
-	s, h, err := k.at(r.NS)
+func (r Route) Apply(_ context.Context, k *Kernel) error {
+	s, h, err := k.inside(r.NS)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	route, err := r.parse()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if err := k.withIndex(s, h, r.Dev, func(index int) error {
+	return k.withIndex(s, h, r.Dev, func(index int) error {
 		route.Link = index
 		return h.AddRoute(route)
-	}); err != nil {
-		return nil, err
+	})
+}
+
+// Remove deletes the route. It goes with its link.
+func (r Route) Remove(_ context.Context, k *Kernel) error {
+	route, err := r.parse()
+	if err != nil {
+		return err
 	}
-	return func() error {
-		if at, _ := k.gone(s); !at.IsZero() {
-			return nil
-		}
-		h, err := k.handle(s)
-		if err != nil {
-			return err
-		}
-		if err := h.DeleteRoute(route); err != nil && !errors.Is(err, link.ErrNotFound) {
-			return err
-		}
+	s, h, stands, err := k.standing(r.NS)
+	if !stands {
+		return err
+	}
+	err = k.withIndex(s, h, r.Dev, func(index int) error {
+		route.Link = index
+		return h.DeleteRoute(route)
+	})
+	if errors.Is(err, link.ErrNotFound) {
 		return nil
-	}, nil
+	}
+	return err
 }
 
 // parse turns the text of the step into a route, without its link.
@@ -297,32 +378,44 @@ func (r Route) parse() (link.Route, error) {
 	return route, nil
 }
 
-// Apply sets the variable and remembers the value it had.
-func (s Sysctl) Apply(k *Kernel) (func() error, error) {
-	space, err := k.space(s.NS)
-	if err != nil {
-		return nil, err
-	}
+// sysctlWas is the value that a [Sysctl] found and changed.
+type sysctlWas struct {
+	Value string `json:"value"`
+}
+
+// Apply sets the variable and keeps the value it had.
+func (s Sysctl) Apply(_ context.Context, k *Kernel) error {
 	var was string
-	err = k.Do(s.NS, func() (err error) {
+	err := k.Do(s.NS, func() (err error) {
 		was, err = sysctl.Change(s.Key, s.Value)
 		return err
 	})
-	missing := errors.Is(err, fs.ErrNotExist) && s.IfPresent
-	if err != nil && !missing {
-		return nil, err
+	if errors.Is(err, fs.ErrNotExist) && s.IfPresent {
+		if _, known := k.space(s.NS); known != nil { // it was the namespace that is not there
+			return known
+		}
+		return nil
 	}
-	changed := !missing && was != sysctl.Normal(s.Value)
-	return func() error {
-		if at, _ := k.gone(space); !changed || !at.IsZero() {
-			return nil
-		}
-		err := k.Do(s.NS, func() error { return sysctl.Write(s.Key, was) })
-		if errors.Is(err, fs.ErrNotExist) { // a variable of a link that is gone
-			return nil
-		}
+	if err != nil || was == sysctl.Normal(s.Value) {
 		return err
-	}, nil
+	}
+	return k.Keep(sysctlWas{was})
+}
+
+// Remove puts back the value that the variable had.
+func (s Sysctl) Remove(_ context.Context, k *Kernel) error {
+	var was sysctlWas
+	if ok, err := k.Kept(&was); !ok {
+		return err
+	}
+	if gone, err := k.Gone(s.NS); gone || err != nil {
+		return err
+	}
+	err := k.Do(s.NS, func() error { return sysctl.Write(s.Key, was.Value) })
+	if errors.Is(err, fs.ErrNotExist) { // a variable of a link that is gone
+		return nil
+	}
+	return err
 }
 
 // Check says, without changing it, whether this kernel has the variable.
@@ -335,27 +428,23 @@ func (s Sysctl) Check() error {
 }
 
 // Apply makes the table.
-func (n NAT) Apply(k *Kernel) (func() error, error) {
+func (n NAT) Apply(_ context.Context, k *Kernel) error {
 	t, err := n.table()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	s, err := k.space(n.NS)
-	if err != nil {
-		return nil, err
+	return k.Do(n.NS, func() error { return nft.Add(t) })
+}
+
+// Remove deletes the table.
+func (n NAT) Remove(_ context.Context, k *Kernel) error {
+	if gone, err := k.Gone(n.NS); gone || err != nil {
+		return err
 	}
-	if err := k.Do(n.NS, func() error { return nft.Add(t) }); err != nil {
-		return nil, err
+	if err := k.Do(n.NS, func() error { return nft.Delete(n.Table) }); err != nil && !errors.Is(err, nft.ErrNotFound) {
+		return err
 	}
-	return func() error {
-		if at, _ := k.gone(s); !at.IsZero() {
-			return nil
-		}
-		if err := k.Do(n.NS, func() error { return nft.Delete(n.Table) }); err != nil && !errors.Is(err, nft.ErrNotFound) {
-			return err
-		}
-		return nil
-	}, nil
+	return nil
 }
 
 // Where chains of translation stand among those of others, and what their maps are called.
@@ -417,8 +506,8 @@ func (n NAT) table() (nft.Table, error) {
 	return nft.Table{Name: n.Table, Maps: []nft.Map{four, six}, Chains: []nft.Chain{in, out}}, nil
 }
 
-// at opens a namespace and its netlink socket.
-func (k *Kernel) at(ns string) (*space, *link.Handle, error) {
+// inside opens a namespace and its netlink socket.
+func (k *Kernel) inside(ns string) (*space, *link.Handle, error) {
 	s, err := k.space(ns)
 	if err != nil {
 		return nil, nil, err
@@ -439,22 +528,17 @@ const (
 	pollPause   = 2 * time.Millisecond
 )
 
-// removeLink removes a link that a step had made in s. far is where its other end is, nil for none: if that
-// namespace was removed the link goes with it, and is only waited for.
-func (k *Kernel) removeLink(s *space, index int, name string, far *space) error {
-	if at, _ := k.gone(s); !at.IsZero() {
-		return nil
-	}
-	k.forget(s, name)
-	h, err := k.handle(s)
-	if err != nil {
+// removeLink removes a link that a step had made in ns. far is where its other end is, "" for none: if this process
+// has removed that namespace the link goes with it, and is only waited for.
+func (k *Kernel) removeLink(ctx context.Context, ns string, index int, name, far string) error {
+	s, h, stands, err := k.standing(ns)
+	if !stands {
 		return err
 	}
+	k.forget(s, name)
 	var deadline time.Time
-	if far != nil {
-		if at, ended := k.gone(far); !at.IsZero() {
-			deadline = at.Add(patience + time.Duration(ended)*patienceFor)
-		}
+	if at, all := k.removed(far); !at.IsZero() {
+		deadline = at.Add(patience + time.Duration(all)*patienceFor)
 	}
 	for {
 		l, err := h.ByIndex(index)
@@ -464,7 +548,7 @@ func (k *Kernel) removeLink(s *space, index int, name string, far *space) error 
 		if err != nil {
 			return err
 		}
-		if !time.Now().Before(deadline) {
+		if !time.Now().Before(deadline) || ctx.Err() != nil {
 			break
 		}
 		time.Sleep(pollPause)

@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"runtime"
@@ -52,7 +53,7 @@ func BenchmarkContainers(b *testing.B) {
 		}
 		verify = append(verify, time.Since(start))
 		start = time.Now()
-		if err := s.Undo(); err != nil {
+		if err := s.Undo(context.Background(), k); err != nil {
 			b.Fatal(err)
 		}
 		undo = append(undo, time.Since(start))

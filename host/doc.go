@@ -5,6 +5,13 @@
 // The children of this folder are the kinds of host: host/local makes private namespaces on this
 // machine. Only a [Kernel], which lives in the agent of a host, is ever touched by a step.
 //
+// # Undoing from data
+//
+// A step removes what it has applied from its own fields and from what it has kept ([Kernel.Keep]), which is JSON.
+// So another process can undo a [Stack] that this one has applied ([Stack.MarshalJSON], [Decoder.Stack]). Nearly
+// everything that steps make ends with the namespaces of the host. What does not ([Outliving]) is noted in a
+// [Journal] before it is made; package host/journal keeps that.
+//
 // # Namespace references
 //
 // Steps name network namespaces by a string (see [Kernel]):

@@ -18,7 +18,7 @@ func (s *Stack) Facts(k *Kernel) map[string]string {
 	facts := map[string]string{}
 	spaces := []string{""}
 	for _, a := range s.applied {
-		if n, ok := a.step.(Namespace); ok {
+		if n, ok := a.Step.(Namespace); ok {
 			spaces = append(spaces, n.Name)
 			break
 		}

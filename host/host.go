@@ -19,6 +19,8 @@ type Host interface {
 	Change(ctx context.Context, allow bool) (Change, error)
 	// Told returns what all steps have to tell so far, and which programs run.
 	Told(ctx context.Context) (Told, error)
+	// Trace asks where packets go on from namespaces of the host, and how many were counted, see [Trace].
+	Trace(ctx context.Context, q Question) (Trace, error)
 	// Logs returns what the programs of the host have said, by name: the last megabyte of each.
 	Logs(ctx context.Context) (map[string]string, error)
 	// Undo removes everything that was applied. Undoing what is gone succeeds.
@@ -51,6 +53,11 @@ type Worker interface {
 	Err() error
 	// Kill ends the process and waits for it. It is idempotent.
 	Kill() error
+}
+
+// A Stopper is a host or a worker that can say why it does not answer: which process that its calls take is stopped, and by what; "" if none is.
+type Stopper interface {
+	Stopped() string
 }
 
 // A Command is a program to run in a namespace of a host.

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"errors"
 	"strconv"
 
@@ -31,34 +32,34 @@ func (i IPVlan) String() string {
 }
 
 // Apply makes the link in its namespace.
-func (i IPVlan) Apply(k *Kernel) (func() error, error) {
+func (i IPVlan) Apply(ctx context.Context, k *Kernel) error {
 	addresses, err := parseAddresses(i.Addresses)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	s, h, err := k.at(i.NS)
+	s, h, err := k.inside(i.NS)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	below, lowerH, err := k.at(i.LowerNS)
+	below, lowerH, err := k.inside(i.LowerNS)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := k.withIndex(below, lowerH, i.Lower, func(lower int) error {
 		return lowerH.AddIPVlan(link.IPVlan{Name: i.Name, NS: s.file, Lower: lower, Mode: i.Mode, MTU: i.MTU})
 	}); err != nil {
-		return nil, err
+		return err
 	}
 	l, err := h.ByName(i.Name)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	k.remember(s, i.Name, l.Index)
-	undo := func() error { return k.removeLink(s, l.Index, i.Name, nil) }
-	if err := addAddresses(h, l.Index, addresses); err != nil {
-		return nil, errors.Join(err, undo())
-	}
-	return undo, nil
+	return k.keepLink(ctx, s, l.Index, i.Name, func() error { return addAddresses(h, l.Index, addresses) })
+}
+
+// Remove removes the link.
+func (i IPVlan) Remove(ctx context.Context, k *Kernel) error {
+	return k.removeMade(ctx, i.NS, i.Name, "")
 }
 
 // Verify reads the link back. It waits for its carrier, which comes after that of the link below.

@@ -24,18 +24,27 @@ const filePrefix = "netns:"
 
 // A Kernel is the kernel of one host as the steps of plans see it: the namespaces they name, with a netlink socket for
 // each that stays open. It is made by the agent of the host. Its methods may be called from several goroutines.
+//
+// A [Stack] hands each step a view of it that keeps what the step finds out, see [Kernel.Keep].
 type Kernel struct {
-	dir   string
-	run   string
-	files map[string]*os.File
+	*opened
+	at *applied // the step that is applied or removed; nil outside of a stack
+}
+
+// opened is what all views of a Kernel share.
+type opened struct {
+	dir     string
+	run     string
+	files   map[string]*os.File
+	journal Journal
 
 	mu       sync.Mutex
 	closed   bool
 	told     Told
 	programs []*Running
-	spaces   map[string]*space // by reference
-	ended    int               // namespaces removed so far
-	haste    bool              // the last link that was waited for did not come to run
+	spaces   map[string]*space    // by reference
+	gone     map[string]time.Time // namespaces removed so far, by reference, and when
+	haste    bool                 // the last link that was waited for did not come to run
 }
 
 // A KernelConfig says where a Kernel finds namespaces.
@@ -47,6 +56,8 @@ type KernelConfig struct {
 	// Files are the inherited files by name, as passed by --file. Those called "netns:NAME" are the
 	// namespaces "@NAME". They stay the caller's.
 	Files map[string]*os.File
+	// Journal is where steps are noted before they make what outlives namespaces. nil refuses such steps.
+	Journal Journal
 }
 
 // space is an open namespace. What steps have put there refers to the space and not to its name, which can come to mean another.
@@ -57,8 +68,6 @@ type space struct {
 	// made are the indexes of links that steps have made here, by name. It spares questions when steps are applied; what is
 	// verified is always asked for.
 	made map[string]int
-	// gone is when the namespace was removed, the zero time while it stands.
-	gone time.Time
 }
 
 // NewKernel returns a Kernel whose own namespace is that of the calling thread.
@@ -67,7 +76,10 @@ func NewKernel(c KernelConfig) (*Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &Kernel{dir: c.Dir, run: c.Run, files: maps.Clone(c.Files), spaces: map[string]*space{"": {file: own}}}
+	k := &Kernel{opened: &opened{
+		dir: c.Dir, run: c.Run, files: maps.Clone(c.Files), journal: c.Journal, spaces: map[string]*space{"": {file: own}},
+		gone: map[string]time.Time{},
+	}}
 	if k.dir == "" {
 		k.dir = DefaultDir
 	}
@@ -162,7 +174,7 @@ func (k *Kernel) space(ref string) (*space, error) {
 func (k *Kernel) handle(s *space) (*link.Handle, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.closed || !s.gone.IsZero() {
+	if k.closed || k.spaces[s.ref] != s {
 		return nil, errClosed(s.ref)
 	}
 	if s.links == nil {
@@ -205,35 +217,61 @@ func (k *Kernel) make(name string) (*space, error) {
 		_ = old.close() // its place was taken away behind our back; Bind found none there
 	}
 	k.spaces[name] = s
+	delete(k.gone, name)
 	return s, nil
 }
 
-// remove ends a namespace that [Kernel.make] made. Removing it again succeeds.
-func (k *Kernel) remove(s *space) error {
+// remove ends the namespace of a name that [Kernel.make] made, in this process or in another. Removing it again
+// succeeds.
+func (k *Kernel) remove(name string) error {
+	if err := checkNamespace(name); err != nil {
+		return err
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.closed {
-		return errClosed(s.ref)
+		return errClosed(name)
 	}
-	if !s.gone.IsZero() {
-		return nil
-	}
-	if err := netns.Unbind(k.path(s.ref)); err != nil {
+	if err := netns.Unbind(k.path(name)); err != nil {
 		return err
 	}
-	if k.spaces[s.ref] == s {
-		delete(k.spaces, s.ref)
+	if _, again := k.gone[name]; !again {
+		k.gone[name] = time.Now()
 	}
-	k.ended++
-	s.gone = time.Now()
+	s, ok := k.spaces[name]
+	if !ok {
+		return nil
+	}
+	delete(k.spaces, name)
 	return s.close()
 }
 
-// gone says when the space was removed, and how many others were.
-func (k *Kernel) gone(s *space) (at time.Time, ended int) {
+// removed says when this process removed a namespace, the zero time if it did not, and how many it has removed.
+func (k *Kernel) removed(ref string) (at time.Time, all int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return s.gone, k.ended
+	return k.gone[ref], len(k.gone)
+}
+
+// Gone says whether the namespace ns is gone, and all that steps have put there with it.
+func (k *Kernel) Gone(ns string) (bool, error) {
+	if at, _ := k.removed(ns); !at.IsZero() {
+		return true, nil
+	}
+	_, err := k.space(ns)
+	if errors.Is(err, fs.ErrNotExist) && !strings.HasPrefix(ns, "@") {
+		return true, nil
+	}
+	return false, err
+}
+
+// standing is [Kernel.inside], and says whether the namespace stands at all.
+func (k *Kernel) standing(ns string) (s *space, h *link.Handle, stands bool, err error) {
+	if gone, err := k.Gone(ns); gone || err != nil {
+		return nil, nil, false, err
+	}
+	s, h, err = k.inside(ns)
+	return s, h, err == nil, err
 }
 
 // remember notes the index of a link that a step has made.

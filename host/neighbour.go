@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -57,43 +58,57 @@ func (n Neighbour) parse() ([]link.Neighbour, error) {
 }
 
 // Apply makes the entries.
-func (n Neighbour) Apply(k *Kernel) (func() error, error) {
+func (n Neighbour) Apply(_ context.Context, k *Kernel) error {
 	entries, err := n.parse()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	s, h, err := k.at(n.NS)
+	s, h, err := k.inside(n.NS)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	undo := func(entries []link.Neighbour) error {
-		if at, _ := k.gone(s); !at.IsZero() {
-			return nil
-		}
-		h, err := k.handle(s)
-		if err != nil {
-			return err
-		}
-		var errs []error
-		for _, e := range entries {
-			if err := h.DeleteNeighbour(e); err != nil && !errors.Is(err, link.ErrNotFound) {
-				errs = append(errs, err)
-			}
-		}
-		return errors.Join(errs...)
-	}
-	if err := k.withIndex(s, h, n.Dev, func(index int) error {
+	return k.withIndex(s, h, n.Dev, func(index int) error {
 		for i := range entries {
 			entries[i].Link = index
 			if err := h.SetNeighbour(entries[i]); err != nil {
-				return errors.Join(err, undo(entries[:i]))
+				return errors.Join(err, forgetNeighbours(h, entries[:i]))
 			}
 		}
 		return nil
-	}); err != nil {
-		return nil, err
+	})
+}
+
+// Remove deletes the entries. They go with their link.
+func (n Neighbour) Remove(_ context.Context, k *Kernel) error {
+	entries, err := n.parse()
+	if err != nil {
+		return err
 	}
-	return func() error { return undo(entries) }, nil
+	_, h, stands, err := k.standing(n.NS)
+	if !stands {
+		return err
+	}
+	l, err := h.ByName(n.Dev)
+	if errors.Is(err, link.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for i := range entries {
+		entries[i].Link = l.Index
+	}
+	return forgetNeighbours(h, entries)
+}
+
+func forgetNeighbours(h *link.Handle, entries []link.Neighbour) error {
+	var errs []error
+	for _, e := range entries {
+		if err := h.DeleteNeighbour(e); err != nil && !errors.Is(err, link.ErrNotFound) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // Verify reads the entries back.

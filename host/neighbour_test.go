@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"context"
 	"errors"
 	"net/netip"
 	"strings"
@@ -57,7 +58,7 @@ func TestNeighbour(t *testing.T) {
 			var below, s host.Stack
 			testnet.Skip(t, below.Apply(ctx, k, host.Plan{Steps: lab().Steps[:3]}))
 			defer func() {
-				if err := below.Undo(); err != nil {
+				if err := below.Undo(context.Background(), k); err != nil {
 					t.Error(err)
 				}
 			}()
@@ -68,7 +69,7 @@ func TestNeighbour(t *testing.T) {
 				if err := s.Verify(ctx, k); err != nil {
 					t.Error(err)
 				}
-				if err := s.Undo(); err != nil {
+				if err := s.Undo(context.Background(), k); err != nil {
 					t.Error(err)
 				}
 				for _, n := range neighbours {
@@ -87,7 +88,7 @@ func TestNeighbour(t *testing.T) {
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("Verify = %v\nwant %q", err, c.want)
 			}
-			if err := s.Undo(); err != nil {
+			if err := s.Undo(context.Background(), k); err != nil {
 				t.Error(err)
 			}
 		})
@@ -107,7 +108,7 @@ func TestNeighbourErrors(t *testing.T) {
 		{host.Neighbour{Dev: "none", Addresses: []string{"10.0.0.1"}, At: "02:00:00:00:00:01"}, `read link "none": not found`},
 		{host.Neighbour{NS: "none", Dev: "lo", Addresses: []string{"10.0.0.1"}, At: "02:00:00:00:00:01"}, `open namespace "none"`},
 	} {
-		if _, err := c.step.Apply(k); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := c.step.Apply(t.Context(), k); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("Apply of %q = %v\nwant %q", c.step, err, c.want)
 		}
 	}

@@ -2,6 +2,7 @@ package host
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,11 +25,20 @@ type Step interface {
 	Kind() string
 	// String says the step as a person would.
 	String() string
-	// Apply puts it into the kernel. If it fails it leaves nothing behind and returns no undo. Undo can be
-	// called more than once, and removing what is gone succeeds.
-	Apply(*Kernel) (undo func() error, err error)
+	// Apply puts it into the kernel. What Remove has to know beyond the step itself it notes with [Kernel.Keep]:
+	// the value that a variable had, the number that the kernel gave a link. If it fails it leaves nothing behind.
+	Apply(ctx context.Context, k *Kernel) error
+	// Remove takes it away again, by the step and by what was kept alone: the process that applied it may be gone.
+	// It can be called more than once, and removing what is gone succeeds.
+	Remove(ctx context.Context, k *Kernel) error
 	// Verify reads it back from the kernel. What differs is named by a [DriftError]: want, got.
 	Verify(*Kernel) error
+}
+
+// A Stepper is whatever brings kinds of steps of its own: a network, or a kind of parts.
+type Stepper interface {
+	// Steps returns a function that returns a new, empty step for each kind, see [Decoder].
+	Steps() map[string]func() Step
 }
 
 // String prints a line for each step.
@@ -51,25 +61,36 @@ func (p Plan) MarshalJSON() ([]byte, error) {
 		if s == nil {
 			return nil, fmt.Errorf("encode plan: step %d is nil", i+1)
 		}
-		kind, err := json.Marshal(s.Kind())
-		if err != nil {
-			return nil, fmt.Errorf("encode plan: step %d: %w", i+1, err)
-		}
-		fields, err := json.Marshal(s)
+		step, err := encode(s)
 		if err != nil {
 			return nil, fmt.Errorf("encode plan: step %d (%s): %w", i+1, s.Kind(), err)
 		}
-		if len(fields) < 2 || fields[0] != '{' {
-			return nil, fmt.Errorf("encode plan: step %d (%s) is not an object: %.40q", i+1, s.Kind(), fields)
-		}
-		b.WriteString(`{"kind":`)
-		b.Write(kind)
-		if len(fields) > 2 {
-			b.WriteByte(',')
-		}
-		b.Write(fields[1:])
+		b.Write(step)
 	}
 	b.WriteByte(']')
+	return b.Bytes(), nil
+}
+
+// encode writes a step as an object that starts with its kind.
+func encode(s Step) (json.RawMessage, error) {
+	kind, err := json.Marshal(s.Kind())
+	if err != nil {
+		return nil, err
+	}
+	fields, err := json.Marshal(s)
+	if err != nil {
+		return nil, err
+	}
+	if len(fields) < 2 || fields[0] != '{' {
+		return nil, fmt.Errorf("it is not an object: %.40q", fields)
+	}
+	var b bytes.Buffer
+	b.WriteString(`{"kind":`)
+	b.Write(kind)
+	if len(fields) > 2 {
+		b.WriteByte(',')
+	}
+	b.Write(fields[1:])
 	return b.Bytes(), nil
 }
 
@@ -106,7 +127,7 @@ func (d Decoder) Decode(data []byte) (Plan, error) {
 	}
 	p := Plan{Steps: make([]Step, 0, len(list))}
 	for i, raw := range list {
-		s, err := d.step(raw)
+		s, err := d.Step(raw)
 		if err != nil {
 			return Plan{}, fmt.Errorf("decode plan: step %d: %w", i+1, err)
 		}
@@ -115,7 +136,8 @@ func (d Decoder) Decode(data []byte) (Plan, error) {
 	return p, nil
 }
 
-func (d Decoder) step(raw json.RawMessage) (Step, error) {
+// Step reads one step of a plan.
+func (d Decoder) Step(raw json.RawMessage) (Step, error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &fields); err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -13,8 +14,12 @@ import (
 // Machine refers to the network namespace of the machine, for a host that was given it: that of a network which takes a NIC from there.
 const Machine = "@machine"
 
-// A Plug moves a link that is there already into a container, as a cable is plugged in, and sets it up there. Undoing it moves it back, with the name, the MTU and the state that it
-// had. What is needed where it is cannot be taken away.
+// A Plug moves a link that is there already into a container, as a cable is plugged in, and sets it up there.
+// Removing it moves it back, with the name, the MTU and the state that it had. What is needed where it is cannot be
+// taken away.
+//
+// A card of the machine ([Machine]) outlives the container: when that ends first, the kernel gives it back to the
+// machine, down and with the MTU of the container. Removing it then puts back MTU and state.
 type Plug struct {
 	// FromNS and From are where the link is, and its name there.
 	FromNS string `json:"from_ns,omitempty"`
@@ -38,8 +43,11 @@ const (
 	plugPause = 50 * time.Microsecond
 	// negotiating is how long a real card may take to have its carrier.
 	negotiating = 6 * time.Second
-	// returning is how long a link of the machine is waited for: the kernel gives those of a namespace that has ended back in the background.
+	// returning is how long a link of the machine is waited for: the kernel gives those of a namespace that has
+	// ended back in the background. On a busy machine it takes its time, and what is not waited for would stay as
+	// the container had left it.
 	returning = time.Second
+	returned  = 3 * time.Second
 )
 
 // Kind returns "plug".
@@ -57,22 +65,46 @@ func (p Plug) String() string {
 // UndoneFirst makes Plug a [FirstUndone]: a link that is still in a container when that ends is not given back to where it was.
 func (Plug) UndoneFirst() {}
 
+// Outlives says that a card of the machine stays when the container ends.
+func (p Plug) Outlives() Lifetime {
+	if p.FromNS == Machine {
+		return UntilBoot
+	}
+	return WithNamespaces
+}
+
+// plugWas is what a [Plug] keeps of the link before it is moved.
+type plugWas struct {
+	// MAC tells the link from another one of its name.
+	MAC string `json:"mac"`
+	MTU int    `json:"mtu"`
+	Up  bool   `json:"up,omitempty"`
+}
+
+// is says whether a link is the one that was moved.
+func (w plugWas) is(l link.Link) bool { return l.MAC.String() == w.MAC }
+
 // Apply moves the link.
-func (p Plug) Apply(k *Kernel) (func() error, error) {
+func (p Plug) Apply(ctx context.Context, k *Kernel) error {
 	addresses, err := parseAddresses(p.Addresses)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	m := &plugged{Plug: p, kernel: k, addresses: addresses}
-	var h, inside *link.Handle
-	if m.from, h, err = k.at(p.FromNS); err != nil {
-		return nil, err
+	_, h, err := k.inside(p.FromNS)
+	if err != nil {
+		return err
 	}
-	if m.to, inside, err = k.at(p.NS); err != nil {
-		return nil, err
+	to, inside, err := k.inside(p.NS)
+	if err != nil {
+		return err
 	}
-	if m.was, err = m.find(h); err != nil {
-		return nil, err
+	found, err := p.find(ctx, h)
+	if err != nil {
+		return err
+	}
+	was := plugWas{MAC: found.MAC.String(), MTU: found.MTU, Up: found.Up}
+	if err := k.Keep(was); err != nil {
+		return err
 	}
 	rounds := 1
 	if p.Timed && p.FromNS != Machine { // a real card takes seconds to agree with the other end of its cable
@@ -81,50 +113,32 @@ func (p Plug) Apply(k *Kernel) (func() error, error) {
 	var times []time.Duration
 	for i := range rounds {
 		if i > 0 {
-			if err := m.undo(); err != nil {
-				return nil, err
+			if err := p.unplug(k, was); err != nil {
+				return err
 			}
 		}
 		began := time.Now()
-		if err := m.plug(h, inside); err != nil {
-			return nil, errors.Join(err, m.undo())
+		ready, err := p.plug(k, h, to, inside, addresses)
+		if err != nil {
+			return errors.Join(err, p.unplug(k, was))
 		}
 		if !p.Timed {
-			break
-		}
-		ready, err := m.wait(inside)
-		if err != nil {
-			return nil, errors.Join(err, m.undo())
+			return nil
 		}
 		if !ready { // the other end may come later; Verify will say
 			k.Doubt("how long it takes to plug %s in was not measured: it had no carrier %v later", p.From, p.patience())
-			return m.undo, nil
+			return nil
 		}
 		times = append(times, time.Since(began))
 	}
-	if slices.Sort(times); len(times) > 0 {
-		k.Metric("plug_time", times[len(times)/2].Seconds())
-	}
-	return m.undo, nil
-}
-
-// plugged is a link on its way.
-type plugged struct {
-	Plug
-	kernel    *Kernel
-	from, to  *space
-	addresses []netip.Prefix
-	was       link.Link
+	slices.Sort(times)
+	k.Metric("plug_time", times[len(times)/2].Seconds())
+	return nil
 }
 
 // find reads the link where it is, and refuses one that is needed there.
-func (p *plugged) find(h *link.Handle) (link.Link, error) {
-	l, err := h.ByName(p.From)
-	if p.FromNS == Machine {
-		for deadline := time.Now().Add(returning); errors.Is(err, link.ErrNotFound) && time.Now().Before(deadline); l, err = h.ByName(p.From) {
-			time.Sleep(pollPause)
-		}
-	}
+func (p Plug) find(ctx context.Context, h *link.Handle) (link.Link, error) {
+	l, err := p.await(ctx, h, returning)
 	if err != nil || p.FromNS == "" { // what is on the host was made for this
 		return l, err
 	}
@@ -137,31 +151,60 @@ func (p *plugged) find(h *link.Handle) (link.Link, error) {
 	return l, nil
 }
 
-// plug moves the link there. What fails leaves it where undo finds it.
-func (p *plugged) plug(h, inside *link.Handle) error {
-	p.kernel.forget(p.from, p.From)
-	if err := h.Move(p.was.Index, p.to.file); err != nil {
-		return err
+// await reads the link where it comes from. One of the machine may be on its way back from a container that has
+// ended.
+func (p Plug) await(ctx context.Context, h *link.Handle, limit time.Duration) (link.Link, error) {
+	l, err := h.ByName(p.From)
+	if p.FromNS != Machine {
+		return l, err
+	}
+	for deadline := time.Now().Add(limit); errors.Is(err, link.ErrNotFound) && ctx.Err() == nil; {
+		if time.Now().After(deadline) {
+			break
+		}
+		time.Sleep(pollPause)
+		l, err = h.ByName(p.From)
+	}
+	return l, err
+}
+
+// plug moves the link there and, where it is timed, waits until packets can pass, and says whether they can. What
+// fails leaves it where unplug finds it.
+func (p Plug) plug(
+	k *Kernel, h *link.Handle, to *space, inside *link.Handle, addresses []netip.Prefix,
+) (ready bool, err error) {
+	found, err := h.ByName(p.From)
+	if err != nil {
+		return false, err
+	}
+	if from, err := k.space(p.FromNS); err == nil {
+		k.forget(from, p.From)
+	}
+	if err := h.Move(found.Index, to.file); err != nil {
+		return false, err
 	}
 	l, err := inside.ByName(p.From) // its index can be another's there
 	if err != nil {
-		return err
+		return false, err
 	}
 	if p.Name != p.From {
 		if err := inside.SetName(l.Index, p.Name); err != nil {
-			return err
+			return false, err
 		}
 	}
 	if p.MTU != 0 && p.MTU != l.MTU {
 		if err := inside.SetMTU(l.Index, p.MTU); err != nil {
-			return err
+			return false, err
 		}
 	}
 	if err := inside.SetUp(l.Index, true); err != nil {
-		return err
+		return false, err
 	}
-	p.kernel.remember(p.to, p.Name, l.Index)
-	return addAddresses(inside, l.Index, p.addresses)
+	k.remember(to, p.Name, l.Index)
+	if err := addAddresses(inside, l.Index, addresses); err != nil || !p.Timed {
+		return false, err
+	}
+	return p.wait(inside, addresses)
 }
 
 // patience is how long the link is waited for.
@@ -173,14 +216,14 @@ func (p Plug) patience() time.Duration {
 }
 
 // wait waits until packets can pass, and says whether they can.
-func (p *plugged) wait(inside *link.Handle) (ready bool, err error) {
+func (p Plug) wait(inside *link.Handle, addresses []netip.Prefix) (ready bool, err error) {
 	for deadline := time.Now().Add(p.patience()); ; time.Sleep(plugPause) {
 		l, err := inside.ByName(p.Name)
 		if err != nil {
 			return false, err
 		}
 		ready := l.Running
-		for _, a := range p.addresses {
+		for _, a := range addresses {
 			if ready {
 				if ready, err = inside.Local(a.Addr()); err != nil {
 					return false, err
@@ -193,26 +236,57 @@ func (p *plugged) wait(inside *link.Handle) (ready bool, err error) {
 	}
 }
 
-// undo moves the link back. One that is gone, with its container or otherwise, is nobody's.
-func (p *plugged) undo() error {
-	if at, _ := p.kernel.gone(p.to); !at.IsZero() {
+// Remove moves the link back. One that is gone, with its container or otherwise, is nobody's; a card of the machine
+// comes back by itself then, and gets back what it had.
+func (p Plug) Remove(ctx context.Context, k *Kernel) error {
+	var was plugWas
+	if ok, err := k.Kept(&was); !ok { // it was not moved yet
+		return err
+	}
+	if err := p.unplug(k, was); err != nil {
+		return err
+	}
+	if p.FromNS != Machine {
 		return nil
 	}
-	inside, err := p.kernel.handle(p.to)
+	_, h, err := k.inside(p.FromNS)
 	if err != nil {
+		return err
+	}
+	l, err := p.await(ctx, h, returned)
+	if errors.Is(err, link.ErrNotFound) && ctx.Err() != nil {
+		return ctx.Err() // it may come yet
+	}
+	if errors.Is(err, link.ErrNotFound) || err == nil && !was.is(l) {
+		return nil // it was pulled out, and its name is another's
+	}
+	if err != nil {
+		return err
+	}
+	return p.putBack(h, l, was)
+}
+
+// unplug moves the link out of the container, if it is there.
+func (p Plug) unplug(k *Kernel, was plugWas) error {
+	to, inside, stands, err := k.standing(p.NS)
+	if !stands {
 		return err
 	}
 	l, err := inside.ByName(p.Name)
-	if errors.Is(err, link.ErrNotFound) {
+	if errors.Is(err, link.ErrNotFound) || err == nil && !was.is(l) {
 		l, err = inside.ByName(p.From) // it did not come to be renamed
 	}
-	if errors.Is(err, link.ErrNotFound) {
+	if errors.Is(err, link.ErrNotFound) || err == nil && !was.is(l) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	p.kernel.forget(p.to, p.Name)
+	from, h, err := k.inside(p.FromNS)
+	if err != nil {
+		return err
+	}
+	k.forget(to, p.Name)
 	if err := inside.SetUp(l.Index, false); err != nil {
 		return err
 	}
@@ -221,25 +295,31 @@ func (p *plugged) undo() error {
 			return err
 		}
 	}
-	if l.MTU != p.was.MTU {
-		if err := inside.SetMTU(l.Index, p.was.MTU); err != nil {
+	if l.MTU != was.MTU {
+		if err := inside.SetMTU(l.Index, was.MTU); err != nil {
 			return err
 		}
 	}
-	if err := inside.Move(l.Index, p.from.file); err != nil {
-		return err
-	}
-	h, err := p.kernel.handle(p.from)
-	if err != nil {
+	if err := inside.Move(l.Index, from.file); err != nil {
 		return err
 	}
 	back, err := h.ByName(p.From)
 	if err != nil {
 		return err
 	}
-	p.was.Index = back.Index
-	if p.was.Up {
-		return h.SetUp(back.Index, true)
+	return p.putBack(h, back, was)
+}
+
+// putBack gives the link what it had where it is from. An MTU that is not the container's was set by somebody else
+// since.
+func (p Plug) putBack(h *link.Handle, l link.Link, was plugWas) error {
+	if p.MTU != 0 && l.MTU == p.MTU && l.MTU != was.MTU {
+		if err := h.SetMTU(l.Index, was.MTU); err != nil {
+			return err
+		}
+	}
+	if was.Up && !l.Up {
+		return h.SetUp(l.Index, true)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"strings"
@@ -43,7 +44,7 @@ func TestPlug(t *testing.T) {
 		} else {
 			t.Logf("plug_time is %v", time.Duration(took*float64(time.Second)))
 		}
-		if err := s.Undo(); err != nil {
+		if err := s.Undo(context.Background(), k); err != nil {
 			t.Error(err)
 		}
 		if after := links(t, k, host.Machine); after != before {
@@ -57,7 +58,7 @@ func TestPlug(t *testing.T) {
 			t.Errorf("after Undo the link is %+v (%v), want it up and with its MTU", l, err)
 		}
 	}
-	if err := beneath.Undo(); err != nil {
+	if err := beneath.Undo(context.Background(), k); err != nil {
 		t.Error(err)
 	}
 }
@@ -101,7 +102,7 @@ func TestPlugRefused(t *testing.T) {
 			if after := links(t, k, host.Machine); c.from != "none" && !strings.Contains(after, c.from+" ") {
 				t.Errorf("there is %s, want %s to be there still", after, c.from)
 			}
-			if err := errors.Join(s.Undo(), beneath.Undo()); err != nil {
+			if err := errors.Join(s.Undo(context.Background(), k), beneath.Undo(context.Background(), k)); err != nil {
 				t.Error(err)
 			}
 		})
@@ -134,7 +135,7 @@ func TestPlugLost(t *testing.T) {
 	if _, ok := errors.AsType[*host.DriftError](s.Verify(t.Context(), k)); !ok {
 		t.Error("Verify does not see that the link is gone")
 	}
-	if err := s.Undo(); err != nil {
+	if err := s.Undo(context.Background(), k); err != nil {
 		t.Error(err)
 	}
 	if got := links(t, k, ""); strings.Contains(got, "jack0") || strings.Contains(got, "nic0") {

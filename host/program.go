@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/internal/linux/netns"
 	"github.com/nettoll/nettoll/internal/linux/process"
+	"github.com/nettoll/nettoll/internal/linux/procfs"
 )
 
 // DefaultRun is where programs keep sockets, databases and logs. A host has a /run of its own.
@@ -113,6 +115,88 @@ func (r *Running) PID() int { return r.cmd.Process.Pid }
 // Done is closed when the program has ended.
 func (r *Running) Done() <-chan struct{} { return r.done }
 
+// A Process is a program that a step has started, as data: another process than the one that started it can end it.
+type Process struct {
+	Name string `json:"name"`
+	// PID is its number where the host's processes are numbered, and Started when it was started, in ticks since
+	// boot: the two together are never another's.
+	PID     int    `json:"pid"`
+	Started uint64 `json:"started"`
+}
+
+// Process is the program as data.
+func (r *Running) Process() (Process, error) {
+	p := Process{Name: r.program.Name, PID: r.PID()}
+	var err error
+	p.Started, err = procfs.Started(p.PID)
+	return p, err
+}
+
+// Process returns the program of that name which was started last and has not been stopped, the zero value if there
+// is none or it has died.
+func (k *Kernel) Process(name string) Process {
+	k.mu.Lock()
+	programs := slices.Clone(k.programs)
+	k.mu.Unlock()
+	for _, r := range slices.Backward(programs) {
+		if r.program.Name != name || r.isStopped() {
+			continue
+		}
+		if p, err := r.Process(); err == nil {
+			return p
+		}
+		break
+	}
+	return Process{}
+}
+
+// Runs says whether a program still runs, whichever process has started it.
+func (k *Kernel) Runs(p Process) bool {
+	if p.PID == 0 {
+		return false
+	}
+	started, err := procfs.Started(p.PID)
+	return err == nil && started == p.Started
+}
+
+// Stop asks a program to end, kills it with what it has started if it has not within the grace, and waits for it.
+// It may have been started by another process. Stopping what is gone succeeds.
+func (k *Kernel) Stop(p Process, grace time.Duration) error {
+	k.mu.Lock()
+	ours := slices.IndexFunc(k.programs, func(r *Running) bool { return r.program.Name == p.Name && r.PID() == p.PID })
+	var r *Running
+	if ours >= 0 {
+		r = k.programs[ours]
+	}
+	k.mu.Unlock()
+	if r != nil {
+		return r.Stop(grace)
+	}
+	deadline := time.Now().Add(grace)
+	for kill := false; k.Runs(p); time.Sleep(pollPause) {
+		late := time.Now().After(deadline)
+		if kill && !late {
+			continue
+		}
+		if kill {
+			return fmt.Errorf("stop %s: process %d does not end", p.Name, p.PID)
+		}
+		if err := process.End(p.PID, late); err != nil {
+			return fmt.Errorf("stop %s: %w", p.Name, err)
+		}
+		if late {
+			kill, deadline = true, time.Now().Add(grace)
+		}
+	}
+	return nil
+}
+
+func (r *Running) isStopped() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.stopped
+}
+
 // Died says why a program is gone that nobody stopped, with its last lines; nil while it runs.
 func (r *Running) Died() error {
 	select {
@@ -125,7 +209,7 @@ func (r *Running) Died() error {
 	if r.stopped {
 		return nil
 	}
-	return errors.New(r.tail.After(fmt.Sprintf("%s died: %s", r.program.Name, r.cmd.ProcessState)))
+	return errors.New(r.tail.After(fmt.Sprintf("%s died: %s", r.program.Name, process.Ended(r.cmd.ProcessState))))
 }
 
 // Stop asks the program to end, kills it with what it has started if it has not within the grace, and waits for it. It is idempotent.
@@ -164,10 +248,7 @@ func (k *Kernel) Programs() []ProgramState {
 	defer k.mu.Unlock()
 	var list []ProgramState
 	for _, r := range k.programs {
-		r.mu.Lock()
-		stopped := r.stopped
-		r.mu.Unlock()
-		if stopped {
+		if r.isStopped() {
 			continue
 		}
 		state := ProgramState{Name: r.program.Name, PID: r.PID()}

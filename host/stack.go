@@ -1,19 +1,28 @@
 package host
 
 import (
+	"bytes"
 	"context"
+	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 )
 
 // A Stack is what has been applied to a kernel, so that it can be verified and undone. The zero value is an empty
 // stack. It is not safe for use by several goroutines. Undo it before its [Kernel] is closed.
-type Stack struct{ applied []applied }
+//
+// As JSON it holds all that another process needs to undo it: see [Stack.MarshalJSON] and [Decoder.Stack].
+type Stack struct{ applied []*applied }
 
+// applied is a step that was applied.
 type applied struct {
-	number int // in its plan, from 1
-	step   Step
-	undo   func() error
+	Number int // in its plan, from 1
+	Step   Step
+	Kept   json.RawMessage // what it has kept, nil for nothing
+	Note   string          // its ID in the journal; "" where it ends with its namespaces
+	held   []io.Closer     // what this process has open for it
 }
 
 // A FirstUndone is a step whose undoing ends containers with all they hold. A [Stack] undoes such steps before all others,
@@ -23,21 +32,24 @@ type FirstUndone interface {
 	UndoneFirst()
 }
 
+// view is the kernel as the step sees it that is applied or removed.
+func (k *Kernel) view(a *applied) *Kernel { return &Kernel{opened: k.opened, at: a} }
+
 // Apply applies all steps of p in order. On an error what this call had applied is undone again, and the error names the
 // number and the text of the step.
 func (s *Stack) Apply(ctx context.Context, k *Kernel, p Plan) error {
 	var now Stack
 	for i, step := range p.Steps {
+		a := &applied{Number: i + 1, Step: step}
 		err := ctx.Err()
 		if err == nil {
-			var undo func() error
-			if undo, err = step.Apply(k); err == nil {
-				now.applied = append(now.applied, applied{number: i + 1, step: step, undo: undo})
+			if err = a.apply(ctx, k); err == nil {
+				now.applied = append(now.applied, a)
 				continue
 			}
 		}
 		err = fmt.Errorf("apply step %d of %d (%s): %w", i+1, len(p.Steps), step, err)
-		if uerr := now.Undo(); uerr != nil {
+		if uerr := now.Undo(context.WithoutCancel(ctx), k); uerr != nil {
 			err = errors.Join(err, uerr)
 			s.applied = append(s.applied, now.applied...) // for another try
 		}
@@ -45,6 +57,56 @@ func (s *Stack) Apply(ctx context.Context, k *Kernel, p Plan) error {
 	}
 	s.applied = append(s.applied, now.applied...)
 	return nil
+}
+
+// apply applies a step, and notes it before if it outlives namespaces. A step that fails has left nothing.
+func (a *applied) apply(ctx context.Context, k *Kernel) error {
+	if outlives(a.Step) > WithNamespaces {
+		step, err := encode(a.Step)
+		if err != nil {
+			return err
+		}
+		id := rand.Text()
+		if err := k.write(Note{ID: id, Step: step}); err != nil {
+			return err
+		}
+		a.Note = id
+	}
+	err := a.Step.Apply(ctx, k.view(a))
+	if err != nil && a.Note != "" {
+		// Its own clearing up may have failed: the journal forgets it only when nothing is left.
+		return errors.Join(err, a.remove(context.WithoutCancel(ctx), k))
+	}
+	if err != nil {
+		return errors.Join(err, a.release())
+	}
+	return nil
+}
+
+// remove takes away what a step has made, closes what is open for it, and notes that nothing is left of it.
+func (a *applied) remove(ctx context.Context, k *Kernel) error {
+	if err := a.Step.Remove(ctx, k.view(a)); err != nil {
+		return err
+	}
+	return errors.Join(a.release(), a.strike(k))
+}
+
+// release closes what this process has open for the step.
+func (a *applied) release() error {
+	var errs []error
+	for _, c := range a.held {
+		errs = append(errs, c.Close())
+	}
+	a.held = nil
+	return errors.Join(errs...)
+}
+
+// strike notes in the journal that nothing is left of the step.
+func (a *applied) strike(k *Kernel) error {
+	if a.Note == "" {
+		return nil
+	}
+	return k.write(Note{ID: a.Note, Removed: true})
 }
 
 // maxErrors bounds what one error lists: when a bridge is gone, so are its hundreds of ports.
@@ -57,7 +119,7 @@ func (s *Stack) Verify(ctx context.Context, k *Kernel) error {
 	more := 0
 	last := map[Sysctl]int{} // step that has the say of a variable: a filter may turn on what its network has turned off
 	for i, a := range s.applied {
-		if v, ok := a.step.(Sysctl); ok {
+		if v, ok := a.Step.(Sysctl); ok {
 			last[Sysctl{NS: v.NS, Key: v.Key}] = i
 		}
 	}
@@ -65,13 +127,13 @@ func (s *Stack) Verify(ctx context.Context, k *Kernel) error {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("verify: %w", err)
 		}
-		if v, ok := a.step.(Sysctl); ok && last[Sysctl{NS: v.NS, Key: v.Key}] != i {
+		if v, ok := a.Step.(Sysctl); ok && last[Sysctl{NS: v.NS, Key: v.Key}] != i {
 			continue
 		}
-		if err := a.step.Verify(k); err == nil {
+		if err := a.Step.Verify(k); err == nil {
 			continue
 		} else if len(errs) < maxErrors {
-			errs = append(errs, fmt.Errorf("verify step %d: %w", a.number, err))
+			errs = append(errs, fmt.Errorf("verify step %d: %w", a.Number, err))
 		} else {
 			more++
 		}
@@ -84,22 +146,22 @@ func (s *Stack) Verify(ctx context.Context, k *Kernel) error {
 
 // Undo removes everything that was applied: what ends containers first ([FirstUndone]), then the rest, each from the top.
 // Undoing what is gone succeeds. What could not be undone stays on the stack, for another try.
-func (s *Stack) Undo() error {
+func (s *Stack) Undo(ctx context.Context, k *Kernel) error {
 	var errs []error
 	failed := make([]bool, len(s.applied))
 	for _, first := range []bool{true, false} {
 		for i := len(s.applied) - 1; i >= 0; i-- {
 			a := s.applied[i]
-			if _, is := a.step.(FirstUndone); is != first {
+			if _, is := a.Step.(FirstUndone); is != first {
 				continue
 			}
-			if err := a.undo(); err != nil {
+			if err := a.remove(ctx, k); err != nil {
 				failed[i] = true
-				errs = append(errs, fmt.Errorf("undo step %d (%s): %w", a.number, a.step, err))
+				errs = append(errs, fmt.Errorf("undo step %d (%s): %w", a.Number, a.Step, err))
 			}
 		}
 	}
-	var left []applied
+	var left []*applied
 	for i, a := range s.applied {
 		if failed[i] {
 			left = append(left, a)
@@ -109,5 +171,67 @@ func (s *Stack) Undo() error {
 	return errors.Join(errs...)
 }
 
+// Release closes what this process has open for the steps, and empties the stack. It removes nothing: that is left
+// to a process which has the stack as JSON.
+func (s *Stack) Release() error {
+	var errs []error
+	for _, a := range s.applied {
+		errs = append(errs, a.release())
+	}
+	s.applied = nil
+	return errors.Join(errs...)
+}
+
 // Len is the number of steps that are applied.
 func (s *Stack) Len() int { return len(s.applied) }
+
+// wire is a step that was applied, as it is in JSON.
+type wire struct {
+	Number int             `json:"number"`
+	Step   json.RawMessage `json:"step"`
+	Kept   json.RawMessage `json:"kept,omitempty"`
+	Note   string          `json:"note,omitempty"`
+}
+
+// MarshalJSON writes the list of the steps that are applied, in order, each with what it has kept.
+func (s Stack) MarshalJSON() ([]byte, error) {
+	list := make([]wire, len(s.applied))
+	for i, a := range s.applied {
+		step, err := encode(a.Step)
+		if err != nil {
+			return nil, fmt.Errorf("encode what was applied: step %d (%s): %w", a.Number, a.Step.Kind(), err)
+		}
+		list[i] = wire{Number: a.Number, Step: step, Kept: a.Kept, Note: a.Note}
+	}
+	return json.Marshal(list)
+}
+
+// Stack reads what [Stack.MarshalJSON] wrote: what another process has applied, to be undone in this one. Unknown
+// kinds and unknown fields are errors.
+func (d Decoder) Stack(data []byte) (*Stack, error) {
+	var list []wire
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&list); err != nil {
+		return nil, fmt.Errorf("decode what was applied: %w", err)
+	}
+	s := &Stack{}
+	for i, w := range list {
+		step, err := d.Step(w.Step)
+		if err != nil {
+			return nil, fmt.Errorf("decode what was applied: step %d of %d: %w", i+1, len(list), err)
+		}
+		s.applied = append(s.applied, &applied{Number: w.Number, Step: step, Kept: w.Kept, Note: w.Note})
+	}
+	return s, nil
+}
+
+// Restore returns the stack of one step of a journal: what is left of a host that is dead. note is its last state:
+// the step, and what it has kept.
+func (d Decoder) Restore(note Note) (*Stack, error) {
+	step, err := d.Step(note.Step)
+	if err != nil {
+		return nil, fmt.Errorf("decode a step of a journal: %w", err)
+	}
+	return &Stack{applied: []*applied{{Number: 1, Step: step, Kept: note.Kept, Note: note.ID}}}, nil
+}

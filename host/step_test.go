@@ -23,13 +23,21 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 )
 
+// notes is a journal in memory.
+type notes struct{ list []host.Note }
+
+func (n *notes) Write(one host.Note) error {
+	n.list = append(n.list, one)
+	return nil
+}
+
 // kernel returns the kernel of a machine that ends with the test.
 func kernel(t testing.TB, files map[string]*os.File) (*host.Kernel, *testnet.Machine) {
 	t.Helper()
 	m := testnet.New(t)
 	var k *host.Kernel
 	if err := m.Do(func() (err error) {
-		k, err = host.NewKernel(host.KernelConfig{Dir: m.Dir, Run: t.TempDir(), Files: files})
+		k, err = host.NewKernel(host.KernelConfig{Dir: m.Dir, Run: t.TempDir(), Files: files, Journal: new(notes)})
 		return err
 	}); err != nil {
 		t.Fatal(err)
@@ -85,7 +93,7 @@ func TestSteps(t *testing.T) {
 		t.Error(err)
 	}
 	for range 2 {
-		if err := s.Undo(); err != nil {
+		if err := s.Undo(context.Background(), k); err != nil {
 			t.Error(err)
 		}
 		if err := s.Verify(ctx, k); err != nil {
@@ -111,7 +119,7 @@ func TestSteps(t *testing.T) {
 	if err := s.Apply(ctx, k, lab()); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(s.Verify(ctx, k), s.Undo()); err != nil {
+	if err := errors.Join(s.Verify(ctx, k), s.Undo(context.Background(), k)); err != nil {
 		t.Error(err)
 	}
 }
@@ -168,8 +176,7 @@ func TestVerifyNames(t *testing.T) {
 				return err
 			}
 			change(&n)
-			_, err := n.Apply(k)
-			return err
+			return n.Apply(ctx, k)
 		}
 	}
 	set := func(ns, key, value string) func() error {
@@ -239,18 +246,18 @@ func TestVerifyNames(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			_, err = host.Macvlan{NS: "m", Name: "eth0", Mode: "bridge", Lower: "lower1", MTU: 1400}.Apply(k)
+			var more host.Stack
+			err = more.Apply(ctx, k, host.Plan{Steps: []host.Step{host.Macvlan{NS: "m", Name: "eth0", Mode: "bridge", Lower: "lower1", MTU: 1400}}})
 			if !errors.Is(err, link.ErrExists) {
 				return fmt.Errorf("a second macvlan of the name: %w", err)
 			}
 			if err := h.Delete(l.Index); err != nil {
 				return err
 			}
-			_, err = host.Macvlan{
+			return more.Apply(ctx, k, host.Plan{Steps: []host.Step{host.Macvlan{
 				NS: "m", Name: "eth0", Mode: "bridge", Lower: "lower1", MAC: "02:00:00:00:00:04", MTU: 1400,
 				Addresses: []string{"198.18.1.0/16", "fd00:198:18::1:0/48"},
-			}.Apply(k)
-			return err
+			}}})
 		}, "index of the link below eth0: want "},
 		{"table gone", func() error { return m.Do(func() error { return nft.Delete("translate") }) }, "table translate: want present, got absent"},
 		{"sources of others", translate(func(n *host.NAT) { n.Sources = n.Sources[1:] }), `rule "ip saddr 10.1.0.0/16 snat ip to 10.7.0.1" of chain postrouting: want present, got absent`},
@@ -262,7 +269,7 @@ func TestVerifyNames(t *testing.T) {
 			var s host.Stack
 			testnet.Skip(t, s.Apply(ctx, k, lab()))
 			defer func() {
-				if err := s.Undo(); err != nil {
+				if err := s.Undo(context.Background(), k); err != nil {
 					t.Errorf("undo after tampering: %v", err)
 				}
 			}()
@@ -370,7 +377,7 @@ func TestInheritedNamespace(t *testing.T) {
 	if got := links(t, k, "@host1"); !strings.Contains(got, "up0 veth") || !strings.Contains(got, "198.18.0.1/16") {
 		t.Errorf("in the other namespace there is %s, want up0", got)
 	}
-	if err := s.Undo(); err != nil {
+	if err := s.Undo(context.Background(), k); err != nil {
 		t.Error(err)
 	}
 	if got := links(t, k, "@host1"); strings.Contains(got, "up0") {
@@ -426,7 +433,7 @@ func TestReplacedLink(t *testing.T) {
 	}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(more.Verify(ctx, k), more.Undo(), s.Undo()); err != nil {
+	if err := errors.Join(more.Verify(ctx, k), more.Undo(context.Background(), k), s.Undo(context.Background(), k)); err != nil {
 		t.Error(err)
 	}
 }
@@ -442,7 +449,7 @@ func TestUndoWithSocket(t *testing.T) {
 	}
 	defer f.Close()
 	start := time.Now()
-	if err := s.Undo(); err != nil {
+	if err := s.Undo(context.Background(), k); err != nil {
 		t.Error(err)
 	}
 	if took := time.Since(start); took > time.Second {
@@ -467,7 +474,7 @@ func TestKernelClosed(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := s.Undo(); !errors.Is(err, os.ErrClosed) {
+	if err := s.Undo(context.Background(), k); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("Undo on a closed kernel = %v, want %v", err, os.ErrClosed)
 	}
 	if err := s.Apply(t.Context(), k, lab()); !errors.Is(err, os.ErrClosed) {

@@ -45,12 +45,17 @@ type Changer func(k *Kernel, s Step, allow bool) (known bool, err error)
 
 // Metric notes what something cost. Of the same name the later counts.
 func (k *Kernel) Metric(name string, value float64) {
+	k.note(name, func(float64) float64 { return value })
+}
+
+// note changes a figure, which is 0 before.
+func (k *Kernel) note(name string, change func(before float64) float64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.told.Metrics == nil {
 		k.told.Metrics = map[string]float64{}
 	}
-	k.told.Metrics[name] = value
+	k.told.Metrics[name] = change(k.told.Metrics[name])
 }
 
 // Implementation notes who does the work of the part of a kind.
@@ -79,7 +84,7 @@ func (k *Kernel) Told() Told {
 }
 
 // Load calls f, which puts rules or entries into the kernel, and notes how long that took (s) and how much more memory the kernel has in use after it (bytes),
-// as PREFIX_load_time and PREFIX_memory. Memory is that of the whole machine: slab, vmalloc and per-CPU areas (/proc/meminfo). A change below a hundred
+// as PREFIX_load_time and PREFIX_memory. Later calls with the same prefix add to both. Memory is that of the whole machine: slab, vmalloc and per-CPU areas (/proc/meminfo). A change below a hundred
 // kilobytes says nothing.
 func (k *Kernel) Load(prefix string, f func() error) error {
 	before, known := procfs.KernelMemory()
@@ -87,9 +92,12 @@ func (k *Kernel) Load(prefix string, f func() error) error {
 	if err := f(); err != nil {
 		return err
 	}
-	k.Metric(prefix+"_load_time", time.Since(began).Seconds())
+	add := func(name string, value float64) {
+		k.note(prefix+name, func(before float64) float64 { return before + value })
+	}
+	add("_load_time", time.Since(began).Seconds())
 	if after, still := procfs.KernelMemory(); known && still {
-		k.Metric(prefix+"_memory", float64(max(0, after-before)))
+		add("_memory", float64(max(0, after-before)))
 	}
 	return nil
 }
@@ -97,12 +105,12 @@ func (k *Kernel) Load(prefix string, f func() error) error {
 // Measure asks every step that can for what changing it costs, in order.
 func (s *Stack) Measure(ctx context.Context, k *Kernel) error {
 	for _, a := range s.applied {
-		m, ok := a.step.(Measurer)
+		m, ok := a.Step.(Measurer)
 		if !ok {
 			continue
 		}
 		if err := m.Measure(ctx, k); err != nil {
-			return fmt.Errorf("measure step %d (%s): %w", a.number, a.step, err)
+			return fmt.Errorf("measure step %d (%s): %w", a.Number, a.Step, err)
 		}
 	}
 	return nil
@@ -112,9 +120,9 @@ func (s *Stack) Measure(ctx context.Context, k *Kernel) error {
 func (s *Stack) Change(k *Kernel, allow bool, by Changer) (Change, error) {
 	began, some := clock.Now(), false
 	for _, a := range s.applied {
-		known, err := by(k, a.step, allow)
+		known, err := by(k, a.Step, allow)
 		if err != nil {
-			return Change{}, fmt.Errorf("change step %d (%s): %w", a.number, a.step, err)
+			return Change{}, fmt.Errorf("change step %d (%s): %w", a.Number, a.Step, err)
 		}
 		some = some || known
 	}

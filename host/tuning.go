@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -217,115 +218,155 @@ func (t Tuning) attributes(l *sysfs.Links) ([][2]string, error) {
 // files says whether the step needs /sys at all.
 func (t Tuning) files() bool { return t.Hairpin || t.Isolated || t.RPS != "" || t.RFS != "" }
 
-// Apply sets what the step gives, and remembers what was there.
-func (t Tuning) Apply(k *Kernel) (func() error, error) {
+// tuningWas is what a [Tuning] found where it changed it.
+type tuningWas struct {
+	Index int         `json:"index"`
+	Queue *link.Queue `json:"queue,omitempty"`
+	// Offloads and Attributes are in the order in which they were changed.
+	Offloads   []offloadWas   `json:"offloads,omitempty"`
+	Attributes []attributeWas `json:"attributes,omitempty"`
+}
+
+type offloadWas struct {
+	Name ethtool.Offload `json:"name"`
+	On   bool            `json:"on"`
+}
+
+// attributeWas is an attribute of a link below /sys/class/net.
+type attributeWas struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// Apply sets what the step gives, and keeps what was there.
+func (t Tuning) Apply(_ context.Context, k *Kernel) error {
 	queue, err := t.parse()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	s, h, err := k.at(t.NS)
+	_, h, err := k.inside(t.NS)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	l, err := h.ByName(t.Name)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var undos []func() error
-	undo := func() error {
-		if at, _ := k.gone(s); !at.IsZero() || len(undos) == 0 {
-			return nil
+	was := tuningWas{Index: l.Index}
+	return k.Do(t.NS, func() error {
+		if err := t.set(h, queue, &was); err != nil {
+			return errors.Join(err, t.restore(h, was))
 		}
-		return k.Do(t.NS, func() error {
-			if _, err := h.ByIndex(l.Index); errors.Is(err, link.ErrNotFound) {
-				return nil
-			} else if err != nil {
-				return err
-			}
-			var errs []error
-			for _, undo := range slices.Backward(undos) {
-				if err := undo(); err != nil && !errors.Is(err, link.ErrNotFound) && !errors.Is(err, fs.ErrNotExist) {
-					errs = append(errs, err)
-				}
-			}
-			return errors.Join(errs...)
-		})
-	}
-	if err := k.Do(t.NS, func() error {
-		if queue >= 0 {
-			was, err := h.Queue(l.Index)
-			if err != nil {
-				return err
-			}
-			if err := h.SetQueue(l.Index, queue); err != nil {
-				return err
-			}
-			undos = append(undos, func() error { return h.PutQueue(l.Index, was) })
-		}
-		back, err := t.switchOffloads()
-		undos = append(undos, back...)
-		if err != nil || !t.files() {
+		return k.Keep(was)
+	})
+}
+
+// set sets everything in the namespace of the calling thread, and notes what was there.
+func (t Tuning) set(h *link.Handle, queue int, was *tuningWas) error {
+	if queue >= 0 {
+		found, err := h.Queue(was.Index)
+		if err != nil {
 			return err
 		}
-		back, err = t.write()
-		undos = append(undos, back...)
-		return err
-	}); err != nil {
-		return nil, errors.Join(err, undo())
+		if err := h.SetQueue(was.Index, queue); err != nil {
+			return err
+		}
+		was.Queue = &found
 	}
-	return undo, nil
+	if err := t.switchOffloads(was); err != nil || !t.files() {
+		return err
+	}
+	return t.write(was)
+}
+
+// Remove puts back what was there.
+func (t Tuning) Remove(_ context.Context, k *Kernel) error {
+	var was tuningWas
+	if ok, err := k.Kept(&was); !ok {
+		return err
+	}
+	_, h, stands, err := k.standing(t.NS)
+	if !stands {
+		return err
+	}
+	return k.Do(t.NS, func() error { return t.restore(h, was) })
+}
+
+// restore puts back what was there, in the namespace of the calling thread.
+func (t Tuning) restore(h *link.Handle, was tuningWas) error {
+	if l, err := h.ByIndex(was.Index); errors.Is(err, link.ErrNotFound) || err == nil && l.Name != t.Name {
+		return nil // it is gone, and its index another's
+	} else if err != nil {
+		return err
+	}
+	var errs []error
+	try := func(err error) {
+		if err != nil && !errors.Is(err, link.ErrNotFound) && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	if len(was.Attributes) > 0 {
+		files, err := sysfs.Open()
+		if err != nil {
+			return err
+		}
+		defer files.Close()
+		for _, a := range slices.Backward(was.Attributes) {
+			try(files.Write(t.Name, a.Name, a.Value))
+		}
+	}
+	for _, o := range slices.Backward(was.Offloads) {
+		try(ethtool.Set(t.Name, o.Name, o.On))
+	}
+	if was.Queue != nil {
+		try(h.PutQueue(was.Index, *was.Queue))
+	}
+	return errors.Join(errs...)
 }
 
 // switchOffloads switches them in the namespace of the calling thread, checksums first when they come on: others want them.
-func (t Tuning) switchOffloads() (undos []func() error, err error) {
+func (t Tuning) switchOffloads(was *tuningWas) error {
 	for _, o := range ethtool.Offloads() {
 		on := slices.Contains(t.On, string(o))
 		if !on && !slices.Contains(t.Off, string(o)) {
 			continue
 		}
-		was, err := ethtool.Get(t.Name, o)
-		if err == nil && was != on {
+		found, err := ethtool.Get(t.Name, o)
+		if err == nil && found != on {
 			err = ethtool.Set(t.Name, o, on)
 		}
 		if err != nil {
-			return undos, err
+			return err
 		}
-		if was != on {
-			undos = append(undos, func() error { return ethtool.Set(t.Name, o, was) })
+		if found != on {
+			was.Offloads = append(was.Offloads, offloadWas{o, found})
 		}
 	}
-	return undos, nil
+	return nil
 }
 
 // write writes attributes in the namespace of the calling thread.
-func (t Tuning) write() (undos []func() error, err error) {
+func (t Tuning) write(was *tuningWas) error {
 	l, err := sysfs.Open()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer l.Close()
 	want, err := t.attributes(l)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, w := range want {
-		was, err := l.Read(t.Name, w[0])
+		found, err := l.Read(t.Name, w[0])
 		if err == nil {
 			err = l.Write(t.Name, w[0], w[1])
 		}
 		if err != nil {
-			return undos, err
+			return err
 		}
-		undos = append(undos, func() error {
-			l, err := sysfs.Open()
-			if err != nil {
-				return err
-			}
-			defer l.Close()
-			return l.Write(t.Name, w[0], was)
-		})
+		was.Attributes = append(was.Attributes, attributeWas{w[0], found})
 	}
-	return undos, nil
+	return nil
 }
 
 // Verify reads everything back.

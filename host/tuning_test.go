@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -64,7 +65,7 @@ func TestTuning(t *testing.T) {
 	var under host.Stack
 	testnet.Skip(t, under.Apply(t.Context(), k, lab()))
 	defer func() {
-		if err := under.Undo(); err != nil {
+		if err := under.Undo(context.Background(), k); err != nil {
 			t.Error(err)
 		}
 	}()
@@ -83,8 +84,8 @@ func TestTuning(t *testing.T) {
 				t.Errorf("it is said as %q", c.step)
 			}
 			before := stateOf(t, k, c.step.NS, c.step.Name)
-			undo, err := c.step.Apply(k)
-			testnet.Skip(t, err)
+			var s host.Stack
+			testnet.Skip(t, s.Apply(t.Context(), k, host.Plan{Steps: []host.Step{c.step}}))
 			if err := c.step.Verify(k); err != nil {
 				t.Error(err)
 			}
@@ -99,7 +100,7 @@ func TestTuning(t *testing.T) {
 				t.Errorf("it is %+v", now)
 			}
 			for range 2 {
-				if err := undo(); err != nil {
+				if err := s.Undo(t.Context(), k); err != nil {
 					t.Error(err)
 				}
 			}
@@ -136,7 +137,7 @@ func TestTuning(t *testing.T) {
 		{host.Tuning{Name: "lo", Hairpin: true}, "brport/hairpin_mode"},
 	} {
 		before := stateOf(t, k, "", "v0")
-		if _, err := c.step.Apply(k); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := c.step.Apply(t.Context(), k); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.step, err, c.want)
 		}
 		if diff := cmp.Diff(before, stateOf(t, k, "", "v0")); diff != "" {

@@ -185,7 +185,7 @@ func (l Link) Verify(k *Kernel) error {
 // Verify looks for the route in the main table.
 func (r Route) Verify(k *Kernel) error {
 	c := check{step: r}
-	_, h, err := k.at(r.NS)
+	_, h, err := k.inside(r.NS)
 	if err != nil {
 		return err
 	}
@@ -283,7 +283,7 @@ func (n NAT) Verify(k *Kernel) error {
 
 // link reads a link and compares it by f; a link that is not there is a drift of its own.
 func (c *check) link(k *Kernel, ns, name string, f func(link.Link, *link.Handle) error) error {
-	_, h, err := k.at(ns)
+	_, h, err := k.inside(ns)
 	if errors.Is(err, fs.ErrNotExist) {
 		c.equal("namespace "+ns, present, absent)
 		return c.err()

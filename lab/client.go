@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"syscall"
 	"time"
 
@@ -17,26 +16,35 @@ import (
 // A Lab is a lab that stands, as others than its owner see it.
 type Lab struct {
 	Entry
-	dir string
+	registry *Registry
 }
 
 // Lab returns a lab that stands.
-func (r *Registry) Lab(e Entry) *Lab { return &Lab{e, filepath.Join(r.dir, e.Name)} }
+func (r *Registry) Lab(e Entry) *Lab { return &Lab{e, r} }
 
-// dial connects to the owner and hands it files.
+// dial connects to the owner and hands it files, if it belongs to this user.
 func (l *Lab) dial(files ...*os.File) (*protocol.Client, error) {
-	d, err := os.Open(l.dir)
+	dir, err := l.registry.dir.Dir(l.Name)
 	if err != nil {
 		return nil, fmt.Errorf("lab %q: %w", l.Name, err)
 	}
-	defer d.Close()
-	conn, err := net.DialUnix("unix", nil, socketAddr(d))
+	defer dir.Close()
+	var conn *net.UnixConn
+	err = atSocket(dir, func(at *net.UnixAddr) (err error) {
+		conn, err = net.DialUnix("unix", nil, at)
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("ask the owner of lab %q: %w", l.Name, err)
 	}
-	if err := process.Hand(conn, files...); err != nil {
+	if err = ours(conn); err != nil {
+		err = fmt.Errorf("refuse the owner of lab %q: %w", l.Name, err)
+	} else if err = process.Hand(conn, files...); err != nil {
+		err = fmt.Errorf("lab %q: %w", l.Name, err)
+	}
+	if err != nil {
 		_ = conn.Close()
-		return nil, fmt.Errorf("lab %q: %w", l.Name, err)
+		return nil, err
 	}
 	return protocol.Dial(conn, conn, nil), nil
 }
@@ -129,7 +137,7 @@ func (r *Registry) Down(ctx context.Context, e Entry) error {
 		return ctx.Err()
 	}
 	// While somebody holds the lock that is the process which the entry names: its number is nobody else's.
-	if swept, serr := sweep(l.dir); serr == nil && !swept {
+	if swept, serr := r.sweep(e.Name); serr == nil && !swept {
 		if owner, ferr := os.FindProcess(e.PID); ferr == nil {
 			_ = owner.Kill() // it may have ended just now
 		}

@@ -19,10 +19,12 @@ import (
 // A Graph is what a lab looks like, as the kernel says it.
 type Graph struct {
 	Entry
-	MTU   int         `json:"mtu"` // bytes
-	Proof string      `json:"proof"`
-	Hosts []GraphHost `json:"hosts"` // the underlay is the last
-	Links []GraphPair `json:"links"` // between whom packets pass
+	MTU   int    `json:"mtu"` // bytes
+	Proof string `json:"proof"`
+	// Enforced says where the filter stands and what it claims besides its allow-list; "" without a filter.
+	Enforced string      `json:"enforced,omitempty"`
+	Hosts    []GraphHost `json:"hosts"` // the underlay is the last
+	Links    []GraphPair `json:"links"` // between whom packets pass
 }
 
 // A GraphPair is a pair of containers, and at which addresses they know each other.
@@ -116,7 +118,7 @@ type node struct {
 
 // graph reads the whole lab.
 func (o *owner) graph(ctx context.Context) (*Graph, error) {
-	g := &Graph{Entry: o.entry, MTU: o.lab.MTU, Proof: o.lab.Proof.Claim}
+	g := &Graph{Entry: o.entry, MTU: o.lab.MTU, Proof: o.lab.Proof.Claim, Enforced: o.lab.Lab.Stack.Enforced()}
 	for _, p := range o.lab.Pairs {
 		g.Links = append(g.Links, GraphPair{p.Source, p.Sink, texts(p.SourceAddrs), texts(p.SinkAddrs)})
 	}

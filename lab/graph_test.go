@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -16,13 +17,14 @@ import (
 	"github.com/nettoll/nettoll/control"
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux/link"
+	"github.com/nettoll/nettoll/internal/testnet"
 )
 
 // drawn is a graph with a little of everything.
 func drawn(containers int) *Graph {
 	g := &Graph{
 		Entry: Entry{Name: "a<b", Stack: "bridge", Experiment: "test", Placement: "cross-host", Pairs: containers, Until: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)},
-		MTU:   1500, Proof: "every pair passes",
+		MTU:   1500, Proof: "every pair passes", Enforced: "at the host's bridge",
 	}
 	h := GraphHost{
 		Name: "h1", Steps: 7, Rules: []string{"filter " + strings.Repeat("with many words ", 30)}, Drift: []string{"mtu: want 1500, got 1400"},
@@ -59,6 +61,7 @@ func TestText(t *testing.T) {
 	drawn(1).Text(&b, true)
 	want := `lab a<b: bridge of experiment test, cross host, 1 pair, until 03:04:05
 mtu 1500; proved: every pair passes
+filter: enforced at the host's bridge
 
 h1, DRIFTED: 7 steps
 ├─ the kernel does not agree with the plan
@@ -189,32 +192,39 @@ func TestRules(t *testing.T) {
 
 // Somebody who connects and is no client of ours is none, and the owner goes on.
 func TestStrangers(t *testing.T) {
-	dir := t.TempDir()
+	r := registry(t)
+	dir, lock, err := r.Claim("a")
+	testnet.Skip(t, err)
+	defer lock.Close()
+	defer dir.Close()
 	l, err := listen(dir)
 	if err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
-	var log strings.Builder
-	o := &owner{lab: &control.Standing{Hosts: []control.StandingHost{{LocalHost: some{name: "host1"}}}}, log: &log}
+	log, err := os.Create(filepath.Join(t.TempDir(), "log")) // as an owner has it: several connections write at once
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	o := &owner{lab: &control.Standing{Hosts: []control.StandingHost{{LocalHost: some{name: "host1"}}}}, log: log}
 	ended := make(chan struct{})
 	go func() {
 		o.serve(t.Context(), l)
 		close(ended)
 	}()
-	d, err := os.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
 	for _, said := range []string{"", "x", "\x01", "\x01GET / HTTP/1.0\r\n\r\n", "\x01" + strings.Repeat("\xff", 100)} {
-		conn, err := net.DialUnix("unix", nil, socketAddr(d))
-		if err != nil {
+		if err := atSocket(dir, func(at *net.UnixAddr) error {
+			conn, err := net.DialUnix("unix", nil, at)
+			if err != nil {
+				return err
+			}
+			_, _ = conn.Write([]byte(said))
+			return conn.Close()
+		}); err != nil {
 			t.Fatal(err)
 		}
-		_, _ = conn.Write([]byte(said))
-		_ = conn.Close()
 	}
-	places, err := (&Lab{dir: dir}).Places(t.Context())
+	places, err := r.Lab(Entry{Name: "a"}).Places(t.Context())
 	if diff := cmp.Diff([]string{"h1"}, places); err != nil || diff != "" {
 		t.Errorf("%v, %s", err, diff)
 	}

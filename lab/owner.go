@@ -17,6 +17,7 @@ import (
 	"github.com/nettoll/nettoll/control"
 	"github.com/nettoll/nettoll/host/agent"
 	"github.com/nettoll/nettoll/host/protocol"
+	"github.com/nettoll/nettoll/internal/linux/owned"
 	"github.com/nettoll/nettoll/internal/linux/process"
 )
 
@@ -32,7 +33,8 @@ type Builder func(ctx context.Context, spec Spec, experiment []byte) (*control.S
 
 // owner is the process that a lab stands by.
 type owner struct {
-	dir   string
+	name  string
+	dir   *owned.Dir
 	entry Entry
 	lab   *control.Standing
 	log   io.Writer
@@ -46,7 +48,7 @@ type owner struct {
 // Own is the life of an owner, the command [OwnerCommand] with its arguments: it builds the lab, answers at its socket, and takes it down when it is told to,
 // when its time is over, or when ctx ends. What happens is written to log.
 func Own(ctx context.Context, args []string, build Builder, log io.Writer) error {
-	dir, values, err := agent.Args(args)
+	at, values, err := agent.Args(args)
 	if err != nil {
 		return err
 	}
@@ -55,10 +57,16 @@ func Own(ctx context.Context, args []string, build Builder, log io.Writer) error
 		return err
 	}
 	ready, wanted := files[readyName], files[wantedName]
-	if dir == "" || ready == nil || wanted == nil || files[lockName] == nil {
+	if at == "" || ready == nil || wanted == nil || files[lockName] == nil {
 		return errors.New("only nettoll lab up starts it")
 	}
-	o := &owner{dir: dir, log: log, down: make(chan string, 1), ending: make(chan struct{}), gone: make(chan struct{})}
+	r, dir, err := open(at)
+	if err != nil {
+		answer(ready, verdict{Error: err.Error()})
+		return err
+	}
+	defer dir.Close()
+	o := &owner{name: filepath.Base(at), dir: dir, log: log, down: make(chan string, 1), ending: make(chan struct{}), gone: make(chan struct{})}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stays := make(chan struct{})
@@ -73,7 +81,7 @@ func Own(ctx context.Context, args []string, build Builder, log io.Writer) error
 	if err != nil {
 		o.say("it was not built: %v", err)
 		answer(ready, verdict{Error: err.Error()})
-		return errors.Join(err, discard(dir, files[lockName]))
+		return errors.Join(err, r.discard(o.name, files[lockName]))
 	}
 	answer(ready, verdict{})
 	select {
@@ -96,8 +104,10 @@ func Own(ctx context.Context, args []string, build Builder, log io.Writer) error
 	}
 	o.say("taken down: %s", why)
 	close(o.ending)
-	o.lab.Close()
-	err = discard(dir, files[lockName])
+	if err := o.lab.Close(); err != nil {
+		o.say("%v", err)
+	}
+	err = r.discard(o.name, files[lockName])
 	close(o.gone)
 	_ = listener.Close()
 	answered := make(chan struct{})
@@ -125,14 +135,14 @@ func (o *owner) say(format string, args ...any) {
 // begin builds the lab, opens its socket and registers it.
 func (o *owner) begin(ctx context.Context, build Builder) (_ net.Listener, err error) {
 	var spec Spec
-	data, err := os.ReadFile(filepath.Join(o.dir, specFile))
+	data, err := o.dir.Read(specFile)
 	if err == nil {
 		err = json.Unmarshal(data, &spec)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read what to build: %w", err)
 	}
-	text, err := os.ReadFile(filepath.Join(o.dir, experimentFile))
+	text, err := o.dir.Read(experimentFile)
 	if err != nil {
 		return nil, fmt.Errorf("read what to build: %w", err)
 	}
@@ -144,7 +154,7 @@ func (o *owner) begin(ctx context.Context, build Builder) (_ net.Listener, err e
 	}
 	defer func() {
 		if err != nil {
-			o.lab.Close()
+			err = errors.Join(err, o.lab.Close())
 		}
 	}()
 	listener, err := listen(o.dir)
@@ -153,37 +163,68 @@ func (o *owner) begin(ctx context.Context, build Builder) (_ net.Listener, err e
 	}
 	now := time.Now()
 	o.entry = Entry{
-		Name: filepath.Base(o.dir), ID: o.lab.Lab.ID, Stack: spec.Stack, Experiment: o.lab.Experiment, Placement: string(o.lab.Lab.Placement),
+		Name: o.name, ID: o.lab.Lab.ID, Stack: spec.Stack, Experiment: o.lab.Experiment, Placement: string(o.lab.Lab.Placement),
 		Pairs: o.lab.Lab.Pairs, PID: os.Getpid(), Since: now.Round(time.Second), Until: now.Add(spec.Time).Round(time.Second),
 	}
-	if err := write(filepath.Join(o.dir, entryFile), o.entry); err != nil {
+	if err := write(o.dir, entryFile, o.entry); err != nil {
 		_ = listener.Close()
 		return nil, fmt.Errorf("register the lab: %w", err)
 	}
 	return listener, nil
 }
 
-// listen opens the socket of a lab. The path of a socket has at most 107 bytes (unix(7)), that of a lab may have more: it is named by the open directory.
-func listen(dir string) (net.Listener, error) {
-	d, err := os.Open(dir)
+// open opens the directory of a lab, and the registry that it is in.
+func open(path string) (*Registry, *owned.Dir, error) {
+	r, err := OpenRegistry(filepath.Dir(path))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	defer d.Close()
-	l, err := net.ListenUnix("unix", socketAddr(d))
+	if r.dir == nil {
+		return nil, nil, fmt.Errorf("open the directory of the lab: %q is gone", r.path)
+	}
+	dir, err := r.dir.Dir(filepath.Base(path))
+	if err != nil {
+		return nil, nil, fmt.Errorf("open the directory of the lab: %w", err)
+	}
+	return r, dir, nil
+}
+
+// listen opens the socket of a lab.
+func listen(dir *owned.Dir) (net.Listener, error) {
+	var l *net.UnixListener
+	err := atSocket(dir, func(at *net.UnixAddr) (err error) {
+		l, err = net.ListenUnix("unix", at)
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("listen at the socket of the lab: %w", err)
 	}
 	l.SetUnlinkOnClose(false) // it goes with its directory
-	if err := os.Chmod(filepath.Join(dir, socketFile), 0o600); err != nil {
+	if err := dir.Chmod(socketFile, 0o600); err != nil {
 		_ = l.Close()
 		return nil, fmt.Errorf("listen at the socket of the lab: %w", err)
 	}
 	return l, nil
 }
 
-func socketAddr(dir *os.File) *net.UnixAddr {
-	return &net.UnixAddr{Net: "unix", Name: fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), socketFile)}
+// atSocket calls f with the address of a lab's socket. The path of a socket has at most 107 bytes (unix(7)), that of a lab may have more, and may lead elsewhere by
+// now: it is named by the open directory.
+func atSocket(dir *owned.Dir, f func(*net.UnixAddr) error) error {
+	d, err := dir.Open(".")
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return f(&net.UnixAddr{Net: "unix", Name: fmt.Sprintf("/proc/self/fd/%d/%s", d.Fd(), socketFile)})
+}
+
+// ours returns an error if the other end of a connection is another user's.
+func ours(conn *net.UnixConn) error {
+	uid, err := process.PeerUser(conn)
+	if err == nil && uid != os.Geteuid() {
+		err = fmt.Errorf("it belongs to user %d, not to user %d", uid, os.Geteuid())
+	}
+	return err
 }
 
 // serve answers everyone who connects.
@@ -218,6 +259,10 @@ const (
 type none struct{}
 
 func (o *owner) answer(ctx context.Context, conn *net.UnixConn) error {
+	if err := ours(conn); err != nil {
+		_ = conn.Close()
+		return fmt.Errorf("refuse a client: %w", err)
+	}
 	_ = conn.SetDeadline(time.Now().Add(handLimit)) // of a socket that is open
 	files, err := process.Taken(conn)
 	if err != nil {

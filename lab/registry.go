@@ -2,6 +2,7 @@ package lab
 
 import (
 	"cmp"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,11 +10,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/nettoll/nettoll/experiment"
+	"github.com/nettoll/nettoll/internal/linux/owned"
 	"github.com/nettoll/nettoll/internal/linux/process"
 )
 
@@ -57,62 +59,53 @@ type Spec struct {
 	Time     time.Duration        `json:"time"` // how long it stands, in ns
 }
 
-// Home is the directory of the labs of a user: below $XDG_RUNTIME_DIR, else where that usually is, else below temp.
-func Home(uid int, runtimeDir, temp string) string {
-	usual := filepath.Join("/run/user", strconv.Itoa(uid))
-	info, err := os.Stat(usual)
-	switch {
-	case runtimeDir != "":
-		return filepath.Join(runtimeDir, "nettoll", "labs")
-	case uid == 0:
-		return "/run/nettoll/labs"
-	case err == nil && info.IsDir():
-		return filepath.Join(usual, "nettoll", "labs")
+// Home is the directory of the labs of a user, in that of [owned.Runtime]. A runtime directory that belongs to
+// another user, as after su, is not used; note then says so.
+func Home(uid int, runtimeDir, temp string) (dir, note string) {
+	dir, refused := owned.Runtime(uid, runtimeDir, temp)
+	dir = filepath.Join(dir, "labs")
+	if refused {
+		note = fmt.Sprintf("XDG_RUNTIME_DIR %q belongs to another user: your labs are in %q", runtimeDir, dir)
 	}
-	return filepath.Join(temp, "nettoll-"+strconv.Itoa(uid), "labs")
+	return dir, note
 }
 
 // A Registry is the labs of a user.
-type Registry struct{ dir string }
+type Registry struct {
+	path string
+	dir  *owned.Dir // nil while it is not there
+}
 
-// OpenRegistry opens the registry in a directory, which the first lab makes. It and the one above are the user's alone.
-func OpenRegistry(dir string) (*Registry, error) {
-	for _, d := range []string{filepath.Dir(dir), dir} {
-		info, err := os.Lstat(d)
-		if errors.Is(err, fs.ErrNotExist) {
-			break
-		}
-		if err == nil && !info.IsDir() {
-			err = fmt.Errorf("%q is no directory", d)
-		}
-		if err == nil {
-			err = os.Chmod(d, 0o700) // only its owner may
-		}
-		if err != nil {
-			return nil, fmt.Errorf("open the registry of labs: %w (hint: somebody else may have made it; set XDG_RUNTIME_DIR to a directory of your own)", err)
-		}
+// OpenRegistry opens the registry in a directory, which the first lab makes. It and the one above are the user's alone; a directory that somebody else made, or
+// could replace, is refused. The registry is open until the process ends.
+func OpenRegistry(path string) (*Registry, error) {
+	r := &Registry{path: path}
+	if err := r.open(owned.Open); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("open the registry of labs: %w (hint: set XDG_RUNTIME_DIR to a directory of your own)", err)
 	}
-	return &Registry{dir}, nil
+	return r, nil
 }
 
 // make makes the directory.
 func (r *Registry) make() error {
-	above := filepath.Dir(r.dir)
-	err := os.MkdirAll(filepath.Dir(above), 0o755)
-	for _, d := range []string{above, r.dir} {
-		if err == nil {
-			if err = os.Mkdir(d, 0o700); errors.Is(err, fs.ErrExist) {
-				err = nil
-			}
-		}
-	}
-	if err == nil {
-		_, err = OpenRegistry(r.dir) // somebody may have been faster
-	}
-	if err != nil {
-		return fmt.Errorf("make the registry of labs: %w", err)
+	if err := r.open(owned.Make); err != nil {
+		return fmt.Errorf("make the registry of labs: %w (hint: set XDG_RUNTIME_DIR to a directory of your own)", err)
 	}
 	return nil
+}
+
+// open opens the directory, and the one above it before.
+func (r *Registry) open(open func(string) (*owned.Dir, error)) error {
+	if r.dir != nil {
+		return nil
+	}
+	above, err := open(filepath.Dir(r.path))
+	if err != nil {
+		return err
+	}
+	_ = above.Close()
+	r.dir, err = open(r.path)
+	return err
 }
 
 // TakenError says that there is a lab of this name.
@@ -138,45 +131,45 @@ func Quote(s string) string {
 
 // CheckName says what is wrong with the name of a lab.
 func CheckName(name string) error {
-	if name == "" || len(name) > maxName || strings.ContainsAny(name, "/\x00\n") || strings.HasPrefix(name, ".") || strings.HasPrefix(name, "-") {
-		return fmt.Errorf("%q is no name of a lab (want 1 to %d bytes, no slash, and neither a dot nor a hyphen at the beginning)", name, maxName)
+	if name == "" || len(name) > maxName || strings.ContainsRune(name, '/') || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) || strings.HasPrefix(name, ".") || strings.HasPrefix(name, "-") {
+		return fmt.Errorf("invalid name %q of a lab (valid: 1 to %d bytes that can be printed, no slash, and neither a dot nor a hyphen at the beginning)", name, maxName)
 	}
 	return nil
 }
 
 // Claim makes the directory of a new lab. The lock is the caller's, and the owner's to whom it hands it on.
-func (r *Registry) Claim(name string) (dir string, lock *os.File, err error) {
+func (r *Registry) Claim(name string) (dir *owned.Dir, lock *os.File, err error) {
 	if err := CheckName(name); err != nil {
-		return "", nil, err
+		return nil, nil, err
 	}
 	if err := r.make(); err != nil {
-		return "", nil, err
+		return nil, nil, err
 	}
 	if _, err := r.Entries(); err != nil { // removes what is stale
-		return "", nil, err
+		return nil, nil, err
 	}
-	made, err := os.MkdirTemp(r.dir, ".new-")
-	if err != nil {
-		return "", nil, fmt.Errorf("register lab %q: %w", name, err)
+	made := ".new-" + rand.Text()
+	if dir, err = r.dir.MakeDir(made); err != nil {
+		return nil, nil, fmt.Errorf("register lab %q: %w", name, err)
 	}
 	defer func() {
 		if err != nil {
-			_ = os.RemoveAll(made)
+			_ = r.dir.RemoveAll(made)
+			_ = dir.Close()
 			if lock != nil {
 				_ = lock.Close()
 			}
-			lock = nil
+			dir, lock = nil, nil
 		}
 	}()
-	if lock, err = os.OpenFile(filepath.Join(made, lockFile), os.O_CREATE|os.O_RDWR|os.O_EXCL, 0o600); err != nil {
-		return "", nil, fmt.Errorf("register lab %q: %w", name, err)
+	if lock, err = dir.File(lockFile, os.O_CREATE|os.O_RDWR|os.O_EXCL, 0o600); err != nil {
+		return dir, nil, fmt.Errorf("register lab %q: %w", name, err)
 	}
 	if _, err = process.Lock(lock); err != nil { // nobody else knows it yet
-		return "", nil, err
+		return dir, lock, err
 	}
-	dir = filepath.Join(r.dir, name)
 	// A directory with something in it is not replaced: of two who want the name one gets it.
-	if err = os.Rename(made, dir); err == nil {
+	if err = r.dir.Rename(made, name); err == nil {
 		return dir, lock, nil
 	}
 	if e, _ := r.find(name); e != nil {
@@ -184,7 +177,7 @@ func (r *Registry) Claim(name string) (dir string, lock *os.File, err error) {
 	} else {
 		err = fmt.Errorf("register lab %q: %w", name, err)
 	}
-	return "", nil, err
+	return dir, lock, err
 }
 
 func (r *Registry) find(name string) (*Entry, error) {
@@ -200,17 +193,16 @@ func (r *Registry) find(name string) (*Entry, error) {
 
 // Entries lists the labs that stand or are being built, by name. What an owner has left behind that was killed is removed.
 func (r *Registry) Entries() ([]Entry, error) {
-	found, err := os.ReadDir(r.dir)
-	if errors.Is(err, fs.ErrNotExist) {
+	if r.dir == nil {
 		return nil, nil
 	}
+	found, err := fs.ReadDir(r.dir.FS(), ".")
 	if err != nil {
 		return nil, fmt.Errorf("list labs: %w", err)
 	}
 	var all []Entry
 	for _, f := range found {
-		dir := filepath.Join(r.dir, f.Name())
-		gone, err := sweep(dir)
+		gone, err := r.sweep(f.Name())
 		if err != nil {
 			return nil, err
 		}
@@ -218,13 +210,13 @@ func (r *Registry) Entries() ([]Entry, error) {
 			continue // or it is being made, or removed
 		}
 		e := Entry{Name: f.Name(), Building: true}
-		data, err := os.ReadFile(filepath.Join(dir, entryFile))
+		data, err := r.read(f.Name(), entryFile)
 		if err == nil {
 			e.Building = false
 			err = json.Unmarshal(data, &e)
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("list labs: %s: %w", dir, err)
+			return nil, fmt.Errorf("list labs: lab %q: %w", f.Name(), err)
 		}
 		e.Name = f.Name()
 		all = append(all, e)
@@ -233,15 +225,33 @@ func (r *Registry) Entries() ([]Entry, error) {
 	return all, nil
 }
 
+// read returns what is in a file of a lab.
+func (r *Registry) read(name, file string) ([]byte, error) {
+	dir, err := r.dir.Dir(name)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	return dir.Read(file)
+}
+
 // sweep removes a lab's directory that nobody owns any more, and says whether it did.
-func sweep(dir string) (bool, error) {
-	lock, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR, 0)
+func (r *Registry) sweep(name string) (bool, error) {
+	dir, err := r.dir.Dir(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		info, err := os.Stat(dir)
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look for the owner of a lab: %w", err)
+	}
+	defer dir.Close()
+	lock, err := dir.File(lockFile, os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		info, err := dir.Stat(".")
 		if err != nil || time.Since(info.ModTime()) < halfMade {
 			return false, nil
 		}
-		return true, discard(dir, nil)
+		return true, r.discard(name, nil)
 	}
 	if err != nil {
 		return false, fmt.Errorf("look for the owner of a lab: %w", err)
@@ -250,26 +260,27 @@ func sweep(dir string) (bool, error) {
 	if free, err := process.Lock(lock); err != nil || !free {
 		return false, err
 	}
-	return true, discard(dir, lock)
+	return true, r.discard(name, lock)
 }
 
 // discard removes the directory of a lab, unless that is another one by now than the one whose lock is held. Its name is free at once.
-func discard(dir string, lock *os.File) error {
+func (r *Registry) discard(name string, lock *os.File) error {
 	if lock != nil {
 		held, err1 := lock.Stat()
-		there, err2 := os.Stat(filepath.Join(dir, lockFile))
+		there, err2 := r.dir.Lstat(filepath.Join(name, lockFile))
 		if err1 != nil || err2 != nil || !os.SameFile(held, there) {
 			return nil
 		}
 	}
-	away, err := os.MkdirTemp(filepath.Dir(dir), ".gone-")
+	away := ".gone-" + rand.Text()
+	err := r.dir.Mkdir(away, 0o700)
 	if err == nil {
-		err = os.Rename(dir, filepath.Join(away, "lab"))
+		err = r.dir.Rename(name, filepath.Join(away, "lab"))
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove what is left of a lab: %w", err)
 	}
-	if err := os.RemoveAll(away); err != nil {
+	if err := r.dir.RemoveAll(away); err != nil {
 		return fmt.Errorf("remove what is left of a lab: %w", err)
 	}
 	return nil
@@ -303,13 +314,10 @@ func (r *Registry) Choose(name string) (Entry, error) {
 }
 
 // write writes a value as JSON, whole or not at all.
-func write(path string, value any) error {
+func write(dir *owned.Dir, name string, value any) error {
 	data, err := json.MarshalIndent(value, "", "  ")
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(path+".new", append(data, '\n'), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(path+".new", path)
+	return dir.Write(name, append(data, '\n'))
 }

@@ -51,7 +51,7 @@ func TestClaim(t *testing.T) {
 		t.Errorf("a name is claimed twice: %v", err)
 	}
 	since := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	if err := write(filepath.Join(dir, entryFile), Entry{Name: "a", ID: "bridge/same-host/1", Since: since}); err != nil {
+	if err := write(dir, entryFile, Entry{Name: "a", ID: "bridge/same-host/1", Since: since}); err != nil {
 		t.Fatal(err)
 	}
 	_, _, err = r.Claim("a")
@@ -80,7 +80,7 @@ func TestClaim(t *testing.T) {
 	if diff := cmp.Diff([]string{"b(x=1)"}, names(t, r)); diff != "" {
 		t.Error(diff)
 	}
-	if left, _ := filepath.Glob(filepath.Join(r.dir, ".*")); len(left) > 0 {
+	if left, _ := filepath.Glob(filepath.Join(r.path, ".*")); len(left) > 0 {
 		t.Errorf("%q is left", left)
 	}
 }
@@ -118,9 +118,9 @@ func TestClaimTogether(t *testing.T) {
 // An owner that ends late does not remove what another one has made since.
 func TestDiscardOfAnother(t *testing.T) {
 	r := registry(t)
-	dir, first, err := r.Claim("a")
+	_, first, err := r.Claim("a")
 	testnet.Skip(t, err)
-	if err := discard(dir, first); err != nil {
+	if err := r.discard("a", first); err != nil {
 		t.Fatal(err)
 	}
 	_, second, err := r.Claim("a")
@@ -128,7 +128,7 @@ func TestDiscardOfAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer second.Close()
-	if err := discard(dir, first); err != nil {
+	if err := r.discard("a", first); err != nil {
 		t.Error(err)
 	}
 	if diff := cmp.Diff([]string{"a"}, names(t, r)); diff != "" {
@@ -140,7 +140,7 @@ func TestDiscardOfAnother(t *testing.T) {
 func TestHalfMade(t *testing.T) {
 	r := registry(t)
 	for name, age := range map[string]time.Duration{".new-1": 2 * halfMade, ".new-2": 0} {
-		dir := filepath.Join(r.dir, name)
+		dir := filepath.Join(r.path, name)
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -151,8 +151,8 @@ func TestHalfMade(t *testing.T) {
 	if list := names(t, r); len(list) > 0 {
 		t.Errorf("labs %q", list)
 	}
-	left, _ := filepath.Glob(filepath.Join(r.dir, ".*"))
-	if diff := cmp.Diff([]string{filepath.Join(r.dir, ".new-2")}, left); diff != "" {
+	left, _ := filepath.Glob(filepath.Join(r.path, ".*"))
+	if diff := cmp.Diff([]string{filepath.Join(r.path, ".new-2")}, left); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -160,24 +160,24 @@ func TestHalfMade(t *testing.T) {
 // The registry is its user's alone, and where it belongs to somebody else it is not used.
 func TestOpenRegistry(t *testing.T) {
 	r := registry(t)
-	for _, dir := range []string{r.dir, filepath.Dir(r.dir)} {
+	for _, dir := range []string{r.path, filepath.Dir(r.path)} {
 		info, err := os.Stat(dir)
 		if err != nil || info.Mode().Perm() != 0o700 {
 			t.Errorf("%s: %v, %v", dir, info.Mode(), err)
 		}
 	}
 	home := filepath.Join(t.TempDir(), "nettoll")
-	if err := os.Symlink(r.dir, home); err != nil {
+	if err := os.Symlink(r.path, home); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenRegistry(filepath.Join(home, "labs")); err == nil || !strings.Contains(err.Error(), "is no directory") {
+	if _, err := OpenRegistry(filepath.Join(home, "labs")); err == nil || !strings.Contains(err.Error(), "is not a directory") {
 		t.Errorf("OpenRegistry behind a link = %v", err)
 	}
 	plain := filepath.Join(t.TempDir(), "plain")
 	if err := os.WriteFile(plain, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := (&Registry{filepath.Join(plain, "nettoll", "labs")}).Claim("a"); err == nil {
+	if _, _, err := (&Registry{path: filepath.Join(plain, "nettoll", "labs")}).Claim("a"); err == nil {
 		t.Error("a registry is made below a file")
 	}
 }
@@ -193,8 +193,8 @@ func TestHome(t *testing.T) {
 		{4242424, "", "/t/nettoll-4242424/labs"},
 		{4242424, "/x", "/x/nettoll/labs"},
 	} {
-		if got := Home(c.uid, c.runtime, "/t"); got != c.want {
-			t.Errorf("Home(%d, %q) = %q, want %q", c.uid, c.runtime, got, c.want)
+		if got, note := Home(c.uid, c.runtime, "/t"); got != c.want || note != "" {
+			t.Errorf("Home(%d, %q) = %q (%s), want %q", c.uid, c.runtime, got, note, c.want)
 		}
 	}
 }
@@ -205,7 +205,7 @@ func TestNames(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for _, name := range []string{"", ".", "..", ".x", "-x", "a/b", "a\nb", strings.Repeat("x", maxName+1)} {
+	for _, name := range []string{"", ".", "..", ".x", "-x", "a/b", "a\nb", "a\x1b[2Jb", "a\u202eb", strings.Repeat("x", maxName+1)} {
 		if err := CheckName(name); err == nil {
 			t.Errorf("%q is a name", name)
 		}

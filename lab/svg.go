@@ -189,7 +189,11 @@ func (g *Graph) SVG(w io.Writer) error {
 	width = max(width, svgWidth)
 	// From above: containers, bridges, network stacks, links to the underlay.
 	boxH, stackH := float64(svgHead-8+boxLines*svgLine), float64(16+stackLines*svgLine)
-	proof := wrap(fmt.Sprintf("%s; mtu %d; proved: %s", g.what(), g.MTU, g.Proof), width-2*svgMargin)
+	text := fmt.Sprintf("%s; mtu %d; proved: %s", g.what(), g.MTU, g.Proof)
+	if g.Enforced != "" {
+		text += "; filter: enforced " + g.Enforced
+	}
+	proof := wrap(text, width-2*svgMargin)
 	top := float64(svgMargin + svgHead + len(proof)*svgLine)
 	boxY := top + svgHead
 	bridgeY := boxY + boxH + svgReach

@@ -74,6 +74,9 @@ func (h *GraphHost) state() string {
 // Text prints the lab as trees, a host each. Briefly it prints no routes, rules and link-layer addresses.
 func (g *Graph) Text(w io.Writer, briefly bool) {
 	fmt.Fprintf(w, "lab %s: %s of %s\nmtu %d; proved: %s\n", g.Name, g.Stack, g.what(), g.MTU, g.Proof)
+	if g.Enforced != "" {
+		fmt.Fprintf(w, "filter: enforced %s\n", g.Enforced)
+	}
 	for i := range g.Hosts {
 		h := &g.Hosts[i]
 		fmt.Fprintf(w, "\n%s, %s: %s\n", h.Name, h.state(), several(h.Steps, "step"))

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/nettoll/nettoll/internal/linux/owned"
 	"github.com/nettoll/nettoll/internal/linux/process"
 )
 
@@ -40,17 +41,18 @@ func (r *Registry) Up(ctx context.Context, name string, spec Spec, experiment []
 	}
 	defer func() {
 		if err != nil {
-			_ = discard(dir, lock) // the owner may have done so
+			_ = r.discard(name, lock) // the owner may have done so
 		}
 		_ = lock.Close()
+		_ = dir.Close()
 	}()
-	if err := write(filepath.Join(dir, specFile), spec); err != nil {
+	if err := write(dir, specFile, spec); err != nil {
 		return fmt.Errorf("register lab %q: %w", name, err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, experimentFile), experiment, 0o600); err != nil {
+	if err := dir.Write(experimentFile, experiment); err != nil {
 		return fmt.Errorf("register lab %q: %w", name, err)
 	}
-	log, err := os.OpenFile(filepath.Join(dir, logFile), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	log, err := dir.File(logFile, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return fmt.Errorf("register lab %q: %w", name, err)
 	}
@@ -68,7 +70,7 @@ func (r *Registry) Up(ctx context.Context, name string, spec Spec, experiment []
 	defer wanted.Close()
 	defer want.Close()
 
-	cmd := &exec.Cmd{Path: "/proc/self/exe", Args: []string{"nettoll", OwnerCommand, "--name", dir}, Dir: "/", Stdout: log, Stderr: log}
+	cmd := &exec.Cmd{Path: "/proc/self/exe", Args: []string{"nettoll", OwnerCommand, "--name", filepath.Join(r.path, name)}, Dir: "/", Stdout: log, Stderr: log}
 	process.Pass(cmd, map[string]*os.File{lockName: lock, readyName: ready, wantedName: wanted})
 	if err := process.Detach(cmd); err != nil {
 		return fmt.Errorf("start the owner of lab %q: %w", name, err)
@@ -93,7 +95,7 @@ func (r *Registry) Up(ctx context.Context, name string, spec Spec, experiment []
 		switch uerr := json.Unmarshal(line, &v); {
 		case uerr != nil:
 			<-ended
-			err = fmt.Errorf("the owner of lab %q ended: %s%s", name, cmd.ProcessState, tail(filepath.Join(dir, logFile)))
+			err = fmt.Errorf("the owner of lab %q ended: %s%s", name, cmd.ProcessState, tail(dir))
 		case v.Error != "":
 			err = errors.New(v.Error)
 		default:
@@ -113,9 +115,9 @@ func (r *Registry) Up(ctx context.Context, name string, spec Spec, experiment []
 	return err
 }
 
-// tail returns the last lines of a log, for an error.
-func tail(path string) string {
-	f, err := os.Open(path)
+// tail returns the last lines of a lab's log, for an error.
+func tail(dir *owned.Dir) string {
+	f, err := dir.File(logFile, os.O_RDONLY, 0)
 	if err != nil {
 		return ""
 	}

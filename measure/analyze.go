@@ -26,15 +26,30 @@ type Analysis struct {
 	Generations int         // distinct generations seen
 	Trials      int         // trials seen, failed ones too
 	Measured    float64     // s, sum of the trials' windows; of the members of a mix, which have theirs at the same time, that of one
+	Standing    Standing
 
 	tallies map[string]map[string][]tally // histograms by cell and the prefix of their metrics
 }
+
+// Standing is whether a run ended, and what checking its records has found.
+type Standing struct {
+	Version    int      // of the records; 0: there are none, or they were not read from a file
+	End        *End     // nil: it did not end, or its records have version 1, which does not say so
+	Complete   int      // generations measured to their end
+	Resumes    []Resume // every time it was resumed
+	Changed    []string // as in Log
+	RunChanged bool     // run.json is not what it was when the run began
+}
+
+// Old says whether the records are of a version that has no checksums and does not say whether the run ended. The version of run.json is given.
+func (s Standing) Old(run int) bool { return max(run, s.Version) < 2 }
 
 // Row is one cell in one metric.
 type Row struct {
 	Cell   *Cell // into Run.Cells
 	Metric string
 	Unit   string
+	About  Metric // what Metric means
 	// Value is the median over generations of the medians of their trials, in Unit; means for a share or a count; the
 	// largest of all for a maximum. NaN when the cell failed.
 	Value         float64
@@ -76,13 +91,13 @@ type FailedCell struct {
 // which a cell or its baseline has no usable trial is not used for that cell's ratios. A final generation that was cut short (fewer
 // than half the blocks of the one before) is left out of estimates when at least 5 others remain.
 func Analyze(run Run, log *Log) Analysis {
-	a := &analyzer{run: run, log: log, cells: make([]cellData, len(run.Cells))}
+	a := &analyzer{run: run, known: run.Vocabulary(), log: log, cells: make([]cellData, len(run.Cells))}
 	a.index()
 	each(len(a.cells), func(i int) { a.cells[i].transpose() })
 	a.histograms()
 	own := make([]analyzer, len(a.cells)) // what each cell adds: they do not depend on each other, and 100,000 trials are work for every CPU
 	each(len(a.cells), func(i int) {
-		own[i] = analyzer{run: run, cells: a.cells, byID: a.byID}
+		own[i] = analyzer{run: run, known: a.known, cells: a.cells, byID: a.byID}
 		own[i].rows(i)
 	})
 	for i := range own {
@@ -118,6 +133,7 @@ func (a Analysis) Distribution(cell, metric string) (d Distribution, ok bool) {
 
 type analyzer struct {
 	run   Run
+	known Vocabulary // of the run
 	log   *Log
 	cells []cellData
 	byID  map[string]int
@@ -168,7 +184,10 @@ func (a *analyzer) warn(cell, format string, args ...any) {
 // index sorts the trials by cell and counts what failed.
 func (a *analyzer) index() {
 	a.out.Proofs, a.out.Facts = a.log.Proofs, a.log.Facts
-	a.out.Labs, a.out.Rebuilt = LabFigures(a.log.Labs, false), LabFigures(a.log.Labs, true)
+	a.out.Standing = Standing{
+		Version: a.log.Version, End: a.log.End, Complete: len(a.log.Generations), Resumes: a.log.Resumes, Changed: a.log.Changed, RunChanged: a.log.RunChanged,
+	}
+	a.out.Labs, a.out.Rebuilt = LabFigures(a.known, a.log.Labs, false), LabFigures(a.known, a.log.Labs, true)
 	a.out.Warnings = slices.Clone(a.log.Warnings)
 	a.byID = make(map[string]int, len(a.run.Cells))
 	for i, c := range a.run.Cells {
@@ -285,10 +304,10 @@ func (a *analyzer) histograms() {
 }
 
 // metricsOf lists the metrics of a cell in the order of reports, unknown ones at the end.
-func (a *analyzer) metricsOf(i int, known []Metric) []Metric {
+func (a *analyzer) metricsOf(i int) []Metric {
 	var list []Metric
 	seen := map[string]bool{}
-	for _, m := range known {
+	for _, m := range a.known.list {
 		_, histogram := a.cells[i].tallies[histogramPrefix(m)]
 		if a.cells[i].count(m.Name) > 0 || histogram {
 			list = append(list, m)
@@ -297,7 +316,7 @@ func (a *analyzer) metricsOf(i int, known []Metric) []Metric {
 	}
 	for _, name := range sortedKeys(a.cells[i].columns) {
 		if !seen[name] {
-			m, _ := LookupMetric(name)
+			m, _ := a.known.Lookup(name)
 			list = append(list, m)
 		}
 	}
@@ -307,9 +326,8 @@ func (a *analyzer) metricsOf(i int, known []Metric) []Metric {
 // histogramPrefix returns the prefix of the names of the histogram that a metric is taken from, "" of one that is taken from trials alone. (Means of
 // latencies are in every trial; those of other durations, of which trials on a schedule have several, are not.)
 func histogramPrefix(m Metric) string {
-	prefix := m.Name[:strings.LastIndex(m.Name, "_")+1]
-	if m.Kind == KindQuantile || m.Kind == KindMean && slices.Contains(parts(), prefix) {
-		return prefix
+	if m.Kind == KindQuantile || m.Merged {
+		return m.Name[:strings.LastIndex(m.Name, "_")+1]
 	}
 	return ""
 }
@@ -319,8 +337,8 @@ func (a *analyzer) rows(i int) {
 	cell := &a.run.Cells[i]
 	data := &a.cells[i]
 	if len(data.trials) == 0 {
-		m, _ := LookupMetric(cell.Primary)
-		a.out.Rows = append(a.out.Rows, Row{Cell: cell, Metric: m.Name, Unit: m.Unit, Value: math.NaN(), AdjLo: math.NaN(), AdjHi: math.NaN(), Floor: math.NaN(), Verdict: HasFailed})
+		m, _ := a.known.Lookup(cell.Primary)
+		a.out.Rows = append(a.out.Rows, Row{Cell: cell, Metric: m.Name, Unit: m.Unit, About: m, Value: math.NaN(), AdjLo: math.NaN(), AdjHi: math.NaN(), Floor: math.NaN(), Verdict: HasFailed})
 		return
 	}
 	var base *cellData
@@ -331,8 +349,8 @@ func (a *analyzer) rows(i int) {
 			a.warn(cell.ID, "baseline %q is not a cell of this run: no ratios", cell.Baseline)
 		}
 	}
-	for _, m := range a.metricsOf(i, Metrics()) {
-		r := Row{Cell: cell, Metric: m.Name, Unit: m.Unit, AdjLo: math.NaN(), AdjHi: math.NaN(), Floor: math.NaN()}
+	for _, m := range a.metricsOf(i) {
+		r := Row{Cell: cell, Metric: m.Name, Unit: m.Unit, About: m, AdjLo: math.NaN(), AdjHi: math.NaN(), Floor: math.NaN()}
 		values, ratios := data.compare(base, m)
 		r.Value = summary(values, m)
 		if !finite(r.Value) {

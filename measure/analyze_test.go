@@ -207,7 +207,7 @@ func TestAnalyze(t *testing.T) {
 	if a.Blocks != 80 || a.Generations != 10 || a.Trials != 400 || math.Abs(a.Measured-20) > 1e-9 || len(a.Failed) > 0 || len(a.Floors) != 9 {
 		t.Errorf("%d blocks, %d generations, %d trials, %g s, failed %v, floors %v", a.Blocks, a.Generations, a.Trials, a.Measured, a.Failed, a.Floors)
 	}
-	wantWarnings := []Warning{{Text: "of the log"}, {Type: "warning", V: 1, Cell: log.Trials[3].Cell, Text: "stolen (1 of 80 trials)"}}
+	wantWarnings := []Warning{{Text: "of the log"}, {Type: "warning", V: Version, Cell: log.Trials[3].Cell, Text: "stolen (1 of 80 trials)"}}
 	if d := cmp.Diff(wantWarnings, a.Warnings); d != "" {
 		t.Error(d)
 	}
@@ -246,8 +246,21 @@ func TestAnalyzePartial(t *testing.T) {
 	t.Run("one generation", func(t *testing.T) {
 		run, log := play(t, 1, 4)
 		r := row(t, Analyze(run, log), "fast", "goodput")
-		if r.HasRatio || r.Verdict != NotPrecise || r.Generations != 1 || r.Blocks != 4 || !finite(r.Value) {
+		if r.HasRatio || r.Verdict != TooFew || r.Generations != 1 || r.Blocks != 4 || !finite(r.Value) {
 			t.Errorf("%+v", r)
+		}
+	})
+	t.Run("too few generations", func(t *testing.T) {
+		for generations, want := range map[int]Verdict{LeastGenerations - 1: TooFew, LeastGenerations: Faster} {
+			run, log := play(t, generations, 40)
+			a := Analyze(run, log)
+			r := row(t, a, "fast", "goodput")
+			if !r.HasRatio || r.Verdict != want || math.IsNaN(r.Floor) != (want == TooFew) || !finite(r.AdjLo) {
+				t.Errorf("%d generations: %+v, want the verdict %q", generations, r, want)
+			}
+			if (len(a.Floors) == 0) != (want == TooFew) {
+				t.Errorf("%d generations: floors %+v", generations, a.Floors)
+			}
 		}
 	})
 	t.Run("a cut generation", func(t *testing.T) {
@@ -437,6 +450,9 @@ func largeRun(t testing.TB) (Run, []byte) {
 				}
 			}
 		}
+	}
+	if err := w.Sum(); err != nil {
+		t.Fatal(err)
 	}
 	return run, b.Bytes()
 }

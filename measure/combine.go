@@ -24,6 +24,7 @@ type Combined struct {
 
 // Combiner makes estimates from several cells of a run.
 type Combiner struct {
+	known  Vocabulary // of the run
 	cells  map[string]*Cell
 	trials map[string][]*Trial // usable ones, by generation and block
 	at     map[string]map[visit]*Trial
@@ -40,9 +41,9 @@ type visit struct{ generation, block int }
 
 // NewCombiner prepares the trials of a run. The analysis is that of the run: the floors are taken from it.
 func NewCombiner(run Run, log *Log, analysis Analysis) *Combiner {
-	a := &analyzer{run: run, log: log, cells: make([]cellData, len(run.Cells))}
+	a := &analyzer{run: run, known: run.Vocabulary(), log: log, cells: make([]cellData, len(run.Cells))}
 	a.index()
-	c := &Combiner{cells: cellsByID(run), trials: map[string][]*Trial{}, at: map[string]map[visit]*Trial{}, floors: map[groupMetric]float64{}, labs: map[labGeneration]map[string]float64{}}
+	c := &Combiner{known: a.known, cells: cellsByID(run), trials: map[string][]*Trial{}, at: map[string]map[visit]*Trial{}, floors: map[groupMetric]float64{}, labs: map[labGeneration]map[string]float64{}}
 	for _, l := range log.Labs {
 		if !l.Rebuilt {
 			c.labs[labGeneration{l.Lab, l.Generation}] = l.Metrics
@@ -86,7 +87,7 @@ func (c *Combiner) Combine(terms []Term) (Combined, error) {
 		if t.Lab == "" && c.cells[t.Cell] == nil {
 			return nothing, fmt.Errorf("combine cells: %q is not a cell of this run", t.Cell)
 		}
-		if m, ok := LookupMetric(t.Metric); !ok || m.Differs() {
+		if m, ok := c.known.Lookup(t.Metric); !ok || m.Differs() {
 			return nothing, fmt.Errorf("combine cells: metric %q is not one that is compared by ratio", t.Metric)
 		}
 	}
@@ -362,10 +363,15 @@ func Summarise(parts []Answer) Answer {
 func Verdicts(list []Combined, m Metric, precision float64) []Verdict {
 	p := make([]float64, len(list))
 	for i, c := range list {
-		p[i] = c.P
+		if p[i] = c.P; c.Generations < LeastGenerations {
+			p[i] = math.NaN()
+		}
 	}
 	verdicts := make([]Verdict, len(list))
 	for i, level := range Holm(p, drawn) {
+		if verdicts[i] = TooFew; list[i].Generations < LeastGenerations {
+			continue
+		}
 		r := Row{HasRatio: true, Estimate: list[i].Estimate, Floor: list[i].Floor}
 		r.adjusted(level)
 		verdicts[i] = r.comparison(precision).Decide(m)

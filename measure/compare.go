@@ -118,7 +118,7 @@ func change(cell *Cell, before, after *Row) Change {
 	nan := math.NaN()
 	c := Change{
 		Old: before, New: after, Primary: one.Metric == cell.Primary,
-		Row: Row{Cell: cell, Metric: one.Metric, Unit: one.Unit, Value: nan, AdjLo: nan, AdjHi: nan, Floor: nan, Verdict: NotPrecise},
+		Row: Row{Cell: cell, Metric: one.Metric, Unit: one.Unit, About: one.About, Value: nan, AdjLo: nan, AdjHi: nan, Floor: nan, Verdict: NotPrecise},
 	}
 	switch {
 	case before != nil && before.Verdict == HasFailed || after != nil && after.Verdict == HasFailed:
@@ -136,6 +136,9 @@ func change(cell *Cell, before, after *Row) Change {
 	}
 	c.Floor = math.Hypot(before.Floor, after.Floor)
 	c.Blocks, c.Generations = before.Blocks+after.Blocks, before.Generations+after.Generations
+	if c.Verdict == NotPrecise && min(before.Generations, after.Generations) < LeastGenerations {
+		c.Verdict = TooFew
+	}
 	switch {
 	case before.HasRatio && after.HasRatio:
 		x, y := before.Estimate, after.Estimate
@@ -173,7 +176,7 @@ func decide(list []Change, before, after float64) {
 	for i := range list {
 		c := &list[i]
 		switch {
-		case c.Verdict == IsTwin || c.Verdict == IsProbed:
+		case c.Verdict == IsTwin || c.Verdict == IsProbed || c.Verdict == TooFew:
 			c.adjusted(drawn)
 		case c.Verdict != NotPrecise || !c.HasRatio && !c.HasDifference:
 		case c.Primary:
@@ -193,26 +196,24 @@ func decide(list []Change, before, after float64) {
 		for j, level := range Holm(p, drawn) {
 			c := &list[members[j]]
 			c.adjusted(level)
-			m, _ := LookupMetric(c.Metric)
 			precision := math.Hypot(max(before, 0), max(after, 0))
 			if c.HasRatio {
 				precision = math.Expm1(math.Hypot(math.Log1p(max(before, 0)), math.Log1p(max(after, 0))))
 			}
-			c.Verdict = c.comparison(precision).Decide(m)
+			c.Verdict = c.comparison(precision).Decide(c.About)
 		}
 	}
 }
 
 // Worse says whether a change is for the worse: slower, or of what is no speed the direction that is not the better one.
 func (c Change) Worse() bool {
-	m, _ := LookupMetric(c.Metric)
 	switch c.Verdict {
 	case Slower:
 		return true
 	case Higher:
-		return m.Better == LowerBetter
+		return c.About.Better == LowerBetter
 	case Lower:
-		return m.Better == HigherBetter
+		return c.About.Better == HigherBetter
 	}
 	return false
 }
@@ -388,13 +389,11 @@ func (l *obstacles) cells(older, newer Run, o, n *Cell) {
 		{"placement", o.Placement, n.Placement},
 		{"hosts of the lab", some(o.Hosts), some(n.Hosts)},
 		{"pairs", strconv.Itoa(o.Pairs), strconv.Itoa(n.Pairs)},
-		{"network", o.Network, n.Network},
-		{"filter", o.Filter, n.Filter},
-		{"tunnel", o.Tunnel, n.Tunnel},
-		{"encryption", o.Encryption, n.Encryption},
-		{"runtime", o.Runtime, n.Runtime},
 	} {
 		l.add(x.what, x.before, x.after, o.ID)
+	}
+	for _, p := range o.Parts {
+		l.add(p.Kind, p.ID, n.Part(p.Kind), o.ID)
 	}
 	for _, kind := range sortedKeys(o.Implementation) {
 		l.add("implementation of the "+kind, o.Implementation[kind], n.Implementation[kind], o.ID)

@@ -74,7 +74,7 @@ func (w twoRuns) simulate(r *rand.Rand, old bool) Side {
 			if err != nil {
 				panic(err)
 			}
-			s.Analysis.Rows = append(s.Analysis.Rows, Row{Cell: &s.Run.Cells[g*each+i], Metric: w.metric, Value: 1, HasRatio: true, Estimate: e, Blocks: e.Blocks, Generations: e.Generations})
+			s.Analysis.Rows = append(s.Analysis.Rows, Row{Cell: &s.Run.Cells[g*each+i], Metric: w.metric, About: described(w.metric), Value: 1, HasRatio: true, Estimate: e, Blocks: e.Blocks, Generations: e.Generations})
 		}
 		floor := Floor(s.Analysis.Rows[len(s.Analysis.Rows)-each+1].Estimate)
 		for i := range each - 1 {
@@ -214,7 +214,7 @@ func TestWelch(t *testing.T) {
 func pairOf() Side {
 	cell := func(id, baseline string) Cell {
 		return Cell{
-			ID: id, Baseline: baseline, Twin: strings.HasSuffix(id, "#2"), Group: "g", Network: strings.TrimSuffix(id, "#2"), Family: "ipv4", Affinity: "split", Hosts: 2, Pairs: 1,
+			ID: id, Baseline: baseline, Twin: strings.HasSuffix(id, "#2"), Group: "g", Parts: []Part{{Kind: "network", ID: strings.TrimSuffix(id, "#2")}}, Family: "ipv4", Affinity: "split", Hosts: 2, Pairs: 1,
 			Workload: "udp-rate", Params: map[string]string{"payload": "64"}, Primary: "packet_rate", Implementation: map[string]string{"network": "kernel"},
 		}
 	}
@@ -230,8 +230,8 @@ func pairOf() Side {
 	}
 	row := func(i int, metric string, log float64) Row {
 		c := &s.Run.Cells[i]
-		m, _ := LookupMetric(metric)
-		r := Row{Cell: c, Metric: metric, Unit: m.Unit, Value: 100, Blocks: 20, Generations: 5, Floor: 0.003}
+		m, _ := Version2().Lookup(metric)
+		r := Row{Cell: c, Metric: metric, Unit: m.Unit, About: m, Value: 100, Blocks: 20, Generations: 5, Floor: 0.003}
 		switch {
 		case c.Baseline == "":
 		case m.Differs():
@@ -300,7 +300,7 @@ func TestCompare(t *testing.T) {
 			*now = without(*now, "nat", "cpu_busy")
 			for i := range now.Analysis.Rows {
 				if r := &now.Analysis.Rows[i]; r.Cell.ID == "nat" {
-					*r = Row{Cell: r.Cell, Metric: r.Metric, Value: math.NaN(), Floor: math.NaN(), Verdict: HasFailed}
+					*r = Row{Cell: r.Cell, Metric: r.Metric, About: r.About, Value: math.NaN(), Floor: math.NaN(), Verdict: HasFailed}
 				}
 			}
 		}, map[string]Verdict{"nat packet_rate": HasFailed, "nat loss": "", "nat cpu_busy": ""}},
@@ -373,7 +373,7 @@ func TestWorse(t *testing.T) {
 		{"latency_p50", NotPrecise, false},
 		{"latency_p50", HasFailed, false},
 	} {
-		if got := (Change{Row: Row{Metric: tt.metric, Verdict: tt.verdict}}).Worse(); got != tt.want {
+		if got := (Change{Row: Row{Metric: tt.metric, About: described(tt.metric), Verdict: tt.verdict}}).Worse(); got != tt.want {
 			t.Errorf("%s %s: worse %v, want %v", tt.metric, tt.verdict, got, tt.want)
 		}
 	}
@@ -485,4 +485,9 @@ func TestFamily(t *testing.T) {
 			t.Errorf("%q: %q, want %q", version, got, want)
 		}
 	}
+}
+
+func described(metric string) Metric {
+	m, _ := Version2().Lookup(metric)
+	return m
 }

@@ -276,7 +276,7 @@ func share(k, n int) float64 { return float64(k) / float64(n) }
 func TestFalseVerdicts(t *testing.T) {
 	const cells = 6
 	runs := times(t, 250)
-	m, _ := LookupMetric("packet_rate")
+	m, _ := Version2().Lookup("packet_rate")
 	stays, leaves := design{"", 4, 0, 0}, design{"", 4, 0.07, 0}
 	t.Logf("%d runs each: world, runs with any false verdict, the same by Holm alone, cells without difference, cells not precise enough", runs)
 	for i, w := range worlds()[:9] {

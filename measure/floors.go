@@ -6,11 +6,11 @@ import (
 
 type groupMetric struct{ group, metric string }
 
-// floors finds the floor of each group and metric from its twin and gives it to the rows. Of several twins the largest counts.
+// floors finds the floor of each group and metric from its twin and gives it to the rows. Of several twins the largest counts. A twin with too few generations gives none.
 func (a *analyzer) floors() {
 	found := map[groupMetric]GroupFloor{}
 	for _, r := range a.out.Rows {
-		if !r.Cell.Twin || !(r.HasRatio || r.HasDifference) {
+		if !r.Cell.Twin || !(r.HasRatio || r.HasDifference) || r.Generations < LeastGenerations {
 			continue
 		}
 		f := GroupFloor{Group: r.Cell.Group, Metric: r.Metric, Twin: r.Cell.ID, Floor: Floor(r.Estimate)}
@@ -54,6 +54,9 @@ func (a *analyzer) adjust() {
 		case r.Cell.Probe != "":
 			r.Verdict = IsProbed
 			r.adjusted(drawn)
+		case r.Generations < LeastGenerations:
+			r.Verdict = TooFew
+			r.adjusted(drawn)
 		case r.HasRatio || r.HasDifference:
 			families[r.Metric] = append(families[r.Metric], i)
 		default:
@@ -62,7 +65,7 @@ func (a *analyzer) adjust() {
 	}
 	for _, name := range sortedKeys(families) {
 		members := families[name]
-		m, _ := LookupMetric(name)
+		m, _ := a.known.Lookup(name)
 		p := make([]float64, len(members))
 		for j, i := range members {
 			if p[j] = a.out.Rows[i].Estimate.P; a.out.Rows[i].HasDifference {

@@ -134,7 +134,7 @@ func withoutCut(gens [][]float64) [][]float64 {
 			kept = append(kept, g)
 		}
 	}
-	if n := len(kept); n > firstGenerations && 2*len(kept[n-1]) < len(kept[n-2]) {
+	if n := len(kept); n > LeastGenerations && 2*len(kept[n-1]) < len(kept[n-2]) {
 		kept = kept[:n-1]
 	}
 	return kept

@@ -12,8 +12,8 @@ type LabFigure struct {
 	Generations        int // in which it was told
 }
 
-// LabFigures sums up the lab records, of labs that were built once more or of all others: lab by lab as they come, each with its metrics in the order of [Metrics].
-func LabFigures(labs []Lab, rebuilt bool) []LabFigure {
+// LabFigures sums up the lab records, of labs that were built once more or of all others: lab by lab as they come, each with its metrics in the order of views.
+func LabFigures(known Vocabulary, labs []Lab, rebuilt bool) []LabFigure {
 	var order []string
 	values := map[string]map[string][]float64{}
 	for _, l := range labs {
@@ -30,7 +30,7 @@ func LabFigures(labs []Lab, rebuilt bool) []LabFigure {
 	}
 	var list []LabFigure
 	for _, lab := range order {
-		for _, m := range Metrics() {
+		for _, m := range known.list {
 			x := values[lab][m.Name]
 			if len(x) == 0 {
 				continue

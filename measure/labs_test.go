@@ -19,11 +19,11 @@ func TestLabFigures(t *testing.T) {
 		{Lab: "a", Metric: "setup_time", Unit: UnitSecond, Value: 2, Least: 1, Most: 3, Generations: 3},
 		{Lab: "a", Metric: "rules_load_time", Unit: UnitSecond, Value: 20, Least: 10, Most: 30, Generations: 3},
 	}
-	if diff := cmp.Diff(want, LabFigures(labs, false)); diff != "" {
+	if diff := cmp.Diff(want, LabFigures(Version2(), labs, false)); diff != "" {
 		t.Errorf("figures (-want +got):\n%s", diff)
 	}
 	want = []LabFigure{{Lab: "a", Metric: "setup_time", Unit: UnitSecond, Value: 100, Least: 100, Most: 100, Generations: 1}}
-	if diff := cmp.Diff(want, LabFigures(labs, true)); diff != "" {
+	if diff := cmp.Diff(want, LabFigures(Version2(), labs, true)); diff != "" {
 		t.Errorf("figures of the lab that was built once more (-want +got):\n%s", diff)
 	}
 }

@@ -2,11 +2,11 @@ package measure
 
 import "iter"
 
-// Blocks and generations of the first look.
-const (
-	firstBlocks      = 20
-	firstGenerations = 5
-)
+// firstBlocks are those of the first look.
+const firstBlocks = 20
+
+// LeastGenerations is how many generations a verdict takes (docs/method.md, "The verdict"), and how many there are before the first look unless an experiment wants more.
+const LeastGenerations = 5
 
 // LookPlan says how many blocks each generation has and when looks happen: a superround is so many generations, and each look
 // after the first sees twice the blocks of the look before. By default 5 generations of 4 blocks (20), 5 of 4 (40), 5 of 8 (80), 5
@@ -20,7 +20,7 @@ type LookPlan struct {
 // number): 20 blocks before the first look where they can be afforded, else as many as can be, one in each generation at least.
 func NewLookPlan(generations, affordable int) LookPlan {
 	if generations < 2 {
-		generations = firstGenerations
+		generations = LeastGenerations
 	}
 	first := firstBlocks
 	if affordable > 0 {

@@ -19,7 +19,7 @@ func (a *analyzer) probes() {
 		if cell.Probe == "" || !ok {
 			continue
 		}
-		m, _ := LookupMetric(cell.Primary)
+		m, _ := a.known.Lookup(cell.Primary)
 		p := ProbeCost{Cell: cell, Metric: m.Name, Unit: m.Unit}
 		_, ratios := a.cells[i].compare(&a.cells[other], m)
 		if m.Differs() {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 )
 
 // maxLine is the longest line Read takes as a record, in bytes.
@@ -14,54 +15,120 @@ const maxLine = 16 << 20
 
 // Log is what records.jsonl says, each kind in the order of the file.
 type Log struct {
-	Trials     []Trial
-	Histograms []Histograms
-	Blocks     []BlockFacts
-	Proofs     []Proof
-	Labs       []Lab
-	Warnings   []Warning
-	Facts      []Fact
+	Begin       *Begin
+	Trials      []Trial
+	Histograms  []Histograms
+	Blocks      []BlockFacts
+	Proofs      []Proof
+	Labs        []Lab
+	Warnings    []Warning
+	Facts       []Fact
+	Generations []Generation
+	Resumes     []Resume
+	End         *End
+
+	Version    int      // of the records: 1 has no checksums; 0 before the first
+	Changed    []string // which lines do not match their checksum, or have none behind the end of the run: a sentence's beginning
+	RunChanged bool     // run.json is not what Begin says; set by who reads both
+	Unfinished int      // lines at the end that have no checksum yet, as a run leaves them that was killed
+	Place      Place
 }
 
 // Problem is a line Read could not use.
 type Problem struct {
-	Line int // from 1
+	Line int // from 1; 0: of several lines, which the text names
 	Text string
 }
 
-func (p Problem) String() string { return fmt.Sprintf("line %d: %s", p.Line, p.Text) }
+func (p Problem) String() string {
+	if p.Line == 0 {
+		return p.Text
+	}
+	return fmt.Sprintf("line %d: %s", p.Line, p.Text)
+}
 
 // Read reads records. What can be read is read: every line that is not a record (torn, of an unknown type, from a newer
-// version, longer than 16 MiB) becomes a Problem and the lines after it are read all the same. Where a record follows the
-// torn rest of another on the same line, as after a crash and a careless append, it is recovered too. Unknown fields are
-// tolerated. The error is that of r; the Log then holds what came before.
+// version, longer than 16 MiB) becomes a Problem and the lines after it are read all the same. Unknown fields are tolerated. Since version 2, lines whose checksum
+// does not fit and lines at the end that have none are a Problem and not used. In version 1, which has none, a record that follows the
+// torn rest of another on the same line is recovered. The error is that of r; the Log then holds what came before.
 func Read(r io.Reader) (*Log, []Problem, error) {
 	log := &Log{}
 	var problems []Problem
 	var scan scanner
 	br := bufio.NewReaderSize(r, 1<<16)
+	part := newSegment(nil, 1, log)
+	offset := int64(0)
 	for line := 1; ; line++ {
 		b, long, err := readLine(br)
+		whole := err == nil
+		kind := ""
 		switch {
 		case long:
 			problems = append(problems, Problem{line, fmt.Sprintf("longer than %d bytes", maxLine)})
+		case bytes.HasPrefix(b, []byte(sumHead)):
+			log.Version = Version
+			if !whole {
+				break // torn
+			}
+			if wrong := part.ends(log, b, line); wrong != "" {
+				problems = append(problems, Problem{Text: wrong})
+				log.Changed = append(log.Changed, wrong)
+				log.back(part.lens)
+				part.last = ""
+			}
+			offset += int64(len(b)) + 1
+			ended := part.last
+			part = newSegment(append(b, '\n'), line+1, log)
+			if ended == "begin" || ended == "generation" || ended == "resume" {
+				log.Place = Place{offset, append(slices.Clone(b), '\n'), part.lens}
+			}
+			continue
 		case bytes.HasPrefix(b, []byte(trialHead)) && log.scan(&scan, b):
+			kind = "trial"
 		case len(bytes.TrimSpace(b)) > 0:
-			if bad := log.take(b); bad != nil {
+			var bad error
+			if kind, bad = log.take(b); bad != nil {
 				text := bad.Error()
-				if log.salvage(b) {
+				if log.Version < 2 && log.salvage(b) {
 					text += "; the record after it was recovered"
 				}
 				problems = append(problems, Problem{line, text})
 			}
 		}
+		if n := len(b); whole {
+			part.add(append(b, '\n')) // the newline is there already, or what b is a copy of
+			offset += int64(n) + 1
+		} else if n > 0 || long {
+			part.lines++
+		}
+		if kind != "" {
+			part.last = kind
+		}
+		if err == nil {
+			continue
+		}
+		if log.Version >= 2 && part.lines > 0 {
+			problems = append(problems, log.unfinished(&part))
+		}
 		if errors.Is(err, io.EOF) {
 			return log, problems, nil
 		}
-		if err != nil {
-			return log, problems, fmt.Errorf("read records: line %d: %w", line, err)
-		}
+		return log, problems, fmt.Errorf("read records: line %d: %w", line, err)
 	}
+}
+
+// unfinished takes out the lines behind the last checksum.
+func (log *Log) unfinished(part *segment) Problem {
+	text := part.place(log, part.first+part.lines-1)
+	log.back(part.lens)
+	if log.End != nil {
+		text += " stand behind the end of the run, without a checksum, and are not used"
+		log.Changed = append(log.Changed, text)
+	} else {
+		text += " have no checksum yet, as if the run was killed while it wrote them, and are not used"
+		log.Unfinished = part.lines
+	}
+	return Problem{Text: text}
 }
 
 // readLine returns the next line without its newline, or long if it exceeds maxLine (all of it is then skipped).
@@ -93,44 +160,63 @@ func (log *Log) scan(s *scanner, b []byte) bool {
 	t, ok := s.trial(b)
 	if ok {
 		log.Trials = append(log.Trials, t)
+		log.Version = max(log.Version, t.V)
 	}
 	return ok
 }
 
-// take adds the record on line b to the log.
-func (log *Log) take(b []byte) error {
+// take adds the record on line b to the log and returns its type.
+func (log *Log) take(b []byte) (kind string, err error) {
 	var h struct {
 		Type string `json:"type"`
 		V    int    `json:"v"`
 	}
 	if err := json.Unmarshal(b, &h); err != nil {
-		return fmt.Errorf("no record: %w", err)
+		return "", fmt.Errorf("no record: %w", err)
 	}
 	switch {
 	case h.Type == "":
-		return errors.New(`no record: field "type" is missing`)
+		return "", errors.New(`no record: field "type" is missing`)
 	case h.V > Version:
-		return fmt.Errorf("record %q has version %d, this nettoll knows %d: %w", h.Type, h.V, Version, ErrVersion)
+		return "", fmt.Errorf("record %q has version %d, this nettoll knows %d: %w", h.Type, h.V, Version, ErrVersion)
 	case h.V < 1:
-		return fmt.Errorf(`record %q has no version: field "v" is missing`, h.Type)
+		return "", fmt.Errorf(`record %q has no version: field "v" is missing`, h.Type)
 	}
+	log.Version = max(log.Version, h.V)
 	switch h.Type {
+	case "begin":
+		return h.Type, takeOne(b, &log.Begin)
 	case "trial":
-		return take(b, &log.Trials, func(t Trial) bool { return t.Cell != "" })
+		return h.Type, take(b, &log.Trials, func(t Trial) bool { return t.Cell != "" })
 	case "histogram":
-		return take(b, &log.Histograms, func(h Histograms) bool { return h.Cell != "" })
+		return h.Type, take(b, &log.Histograms, func(h Histograms) bool { return h.Cell != "" })
 	case "block":
-		return take(b, &log.Blocks, nil)
+		return h.Type, take(b, &log.Blocks, nil)
 	case "proof":
-		return take(b, &log.Proofs, nil)
+		return h.Type, take(b, &log.Proofs, nil)
 	case "lab":
-		return take(b, &log.Labs, nil)
+		return h.Type, take(b, &log.Labs, nil)
 	case "warning":
-		return take(b, &log.Warnings, nil)
+		return h.Type, take(b, &log.Warnings, nil)
 	case "fact":
-		return take(b, &log.Facts, nil)
+		return h.Type, take(b, &log.Facts, nil)
+	case "generation":
+		return h.Type, take(b, &log.Generations, nil)
+	case "resume":
+		return h.Type, take(b, &log.Resumes, nil)
+	case "end":
+		return h.Type, takeOne(b, &log.End)
 	}
-	return fmt.Errorf("unknown record type %q (known: trial, histogram, block, proof, lab, warning, fact)", h.Type)
+	return "", fmt.Errorf("unknown record type %q (known: begin, trial, histogram, block, proof, lab, warning, fact, generation, resume, end, sum)", h.Type)
+}
+
+func takeOne[T any](b []byte, to **T) error {
+	var v T
+	if err := json.Unmarshal(b, &v); err != nil {
+		return fmt.Errorf("no record: %w", err)
+	}
+	*to = &v
+	return nil
 }
 
 func take[T any](b []byte, list *[]T, valid func(T) bool) error {
@@ -154,7 +240,7 @@ func (log *Log) salvage(b []byte) bool {
 		if i <= 0 {
 			return false
 		}
-		if log.take(b[i:]) == nil {
+		if _, err := log.take(b[i:]); err == nil {
 			return true
 		}
 		end = i

@@ -9,23 +9,83 @@ import (
 	"slices"
 	"sort"
 	"strconv"
+	"time"
 )
 
-// Version is the version of the record formats (field v) this package writes, and the newest it reads.
-const Version = 1
+// Version is the version of the record formats (field v) this package writes, and the newest it reads. Version 1 had no checksums and no records Begin,
+// Generation, Resume and End.
+const Version = 2
 
-// Record is one line of records.jsonl: Trial, Histograms, BlockFacts, Proof, Lab, Warning or Fact.
+// Record is one line of records.jsonl: Begin, Trial, Histograms, BlockFacts, Proof, Lab, Warning, Fact, Generation, Resume or End.
 type Record interface {
 	// appendJSON appends the record as one JSON object without a newline; type and v are set by it, whatever the fields say.
 	appendJSON(dst []byte) ([]byte, error)
 }
 
+// Begin is the first record.
+type Begin struct {
+	Type string `json:"type"` // "begin"; set by Writer
+	V    int    `json:"v"`
+	Run  string `json:"run"` // see RunSum
+}
+
+// Generation ends a generation that was measured to its end. A run that is resumed goes on behind the last one.
+type Generation struct {
+	Type       string  `json:"type"` // "generation"; set by Writer
+	V          int     `json:"v"`
+	Generation int     `json:"gen"`
+	Blocks     int     `json:"blocks"`
+	Measured   float64 `json:"measured"` // s, spent in its blocks
+	// Deaths counts the agents, workers and programs that died or hung, by lab.
+	Deaths map[string]int `json:"deaths,omitempty"`
+	// Lost are the labs that could not be measured to the end of the generation, and why. The next generation builds them anew.
+	Lost map[string]string `json:"lost,omitempty"`
+	// Dropped are the cells that are not measured any more since this generation, and why.
+	Dropped map[string]string `json:"dropped,omitempty"`
+}
+
+// Resume says that the run was resumed here.
+type Resume struct {
+	Type  string    `json:"type"` // "resume"; set by Writer
+	V     int       `json:"v"`
+	At    time.Time `json:"at"`
+	After string    `json:"after"` // EndInterrupted, EndFailed, or Killed
+	// Generation is the number of the first generation after it.
+	Generation int `json:"gen"`
+	// Blocks are those of the generation that was not measured to its end. Their records were removed.
+	Blocks int `json:"blocks"`
+}
+
+// Why a run ended. Killed is no record: it is a run without one.
+const (
+	EndPrecise     = "precise"     // every cell is precise enough
+	EndTime        = "time"        // the time is up
+	EndNothing     = "nothing"     // no cell is left to compare
+	EndInterrupted = "interrupted" // the user ended it
+	EndFailed      = "failed"
+
+	Killed = "killed"
+)
+
+// End is the last record of a run that ended and was not resumed.
+type End struct {
+	Type        string  `json:"type"` // "end"; set by Writer
+	V           int     `json:"v"`
+	Why         string  `json:"why"`    // EndPrecise, EndTime, …
+	Detail      string  `json:"detail"` // the same as the end of a sentence: "every cell is precise enough"
+	Blocks      int     `json:"blocks"`
+	Generations int     `json:"generations"` // measured to their end
+	Trials      int     `json:"trials"`
+	Measured    float64 `json:"measured"`          // s, spent in blocks
+	Resumed     int     `json:"resumed,omitempty"` // how often
+}
+
 // Trial is one visit to one cell within a block.
 type Trial struct {
-	Type       string               `json:"type"` // "trial"; set by Writer
-	V          int                  `json:"v"`    // set by Writer
-	Generation int                  `json:"gen"`
-	Block      int                  `json:"block"` // the same number for all cells of a block
+	Type       string               `json:"type"`  // "trial"; set by Writer
+	V          int                  `json:"v"`     // set by Writer
+	Generation int                  `json:"gen"`   // from 0; views for people say it from 1
+	Block      int                  `json:"block"` // from 0, over all generations; the same number for all cells of a block
 	Cell       string               `json:"cell"`
 	Start      float64              `json:"start"`            // s since the run began
 	Duration   float64              `json:"dur"`              // s, length of the window
@@ -57,10 +117,11 @@ type BlockFacts struct {
 	V          int                `json:"v"`
 	Generation int                `json:"gen"`
 	Block      int                `json:"block"`
-	Start      float64            `json:"start"` // s since the run began
-	Duration   float64            `json:"dur"`   // s
-	CPU        map[string]float64 `json:"cpu"`   // cores, by mode: user, nice, system, idle, iowait, irq, softirq, steal
-	Load1      float64            `json:"load1"` // 1-minute load average
+	Start      float64            `json:"start"`            // s since the run began
+	Duration   float64            `json:"dur"`              // s
+	CPU        map[string]float64 `json:"cpu"`              // cores, by mode: user, nice, system, idle, iowait, irq, softirq, steal
+	Load1      float64            `json:"load1"`            // 1-minute load average
+	Others     float64            `json:"others,omitempty"` // cores that programs used which are not of the run
 }
 
 // Proof is evidence from a lab that it lets in and keeps out what it claims.
@@ -98,6 +159,8 @@ type Warning struct {
 	Cell string `json:"cell,omitempty"`
 	Lab  string `json:"lab,omitempty"`
 	Text string `json:"text"`
+	// Machine says that it is about the machine during the whole run: every view begins with it.
+	Machine bool `json:"machine,omitempty"`
 }
 
 // Fact is something known about the run that has no record type of its own.
@@ -108,15 +171,19 @@ type Fact struct {
 	Value any    `json:"value"`
 }
 
-// Writer writes records, one line each.
+// Writer writes records, one line each, and checksums of them.
 type Writer struct {
 	w   io.Writer
 	buf []byte
+	sum chain
 }
 
 // NewWriter returns a Writer on w. Each record becomes exactly one call of w.Write, ending in a newline; buffering and
-// syncing are the caller's. When appending to an interrupted file, write a newline first: Read ignores empty lines.
-func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
+// syncing are the caller's.
+func NewWriter(w io.Writer) *Writer { return &Writer{w: w, sum: newChain(nil)} }
+
+// NewWriterAt returns a Writer that goes on at a place of a file. What stood behind it must have been removed.
+func NewWriterAt(w io.Writer, at Place) *Writer { return &Writer{w: w, sum: newChain(at.sum)} }
 
 // Write writes one record. Numbers of trials and blocks keep 6 significant digits (far below any noise) and times since the
 // run began 0.1 ms, so that 100,000 single-pair trials stay below 50 MB. A metric that is not finite is left out and named among the warnings of
@@ -127,6 +194,21 @@ func (w *Writer) Write(r Record) error {
 		return fmt.Errorf("encode record: %w", err)
 	}
 	w.buf = append(w.buf, '\n')
+	w.sum.add(w.buf)
+	return w.put()
+}
+
+// Sum writes the checksum of the records since the last one, if there are any: see [chain]. Records without one behind them are not read.
+func (w *Writer) Sum() error {
+	if w.sum.lines == 0 {
+		return nil
+	}
+	w.buf = append(w.sum.line(w.buf[:0]), '\n')
+	w.sum = newChain(w.buf)
+	return w.put()
+}
+
+func (w *Writer) put() error {
 	if _, err := w.w.Write(w.buf); err != nil {
 		return fmt.Errorf("write record: %w", err)
 	}
@@ -217,7 +299,30 @@ func (f BlockFacts) appendJSON(b []byte) ([]byte, error) {
 		return b, fmt.Errorf("block %d: cpu mode %q is not a finite number", f.Block, bad[0])
 	}
 	b = number(b, "load1", f.Load1)
+	if f.Others > 0 {
+		b = number(b, "others", f.Others)
+	}
 	return append(b, '}'), nil
+}
+
+func (x Begin) appendJSON(b []byte) ([]byte, error) {
+	x.Type, x.V = "begin", Version
+	return appendAny(b, x)
+}
+
+func (g Generation) appendJSON(b []byte) ([]byte, error) {
+	g.Type, g.V = "generation", Version
+	return appendAny(b, g)
+}
+
+func (r Resume) appendJSON(b []byte) ([]byte, error) {
+	r.Type, r.V = "resume", Version
+	return appendAny(b, r)
+}
+
+func (e End) appendJSON(b []byte) ([]byte, error) {
+	e.Type, e.V = "end", Version
+	return appendAny(b, e)
 }
 
 func (p Proof) appendJSON(b []byte) ([]byte, error) {

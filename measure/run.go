@@ -1,10 +1,12 @@
 package measure
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
+	"slices"
 	"time"
 )
 
@@ -18,6 +20,8 @@ type Run struct {
 	Experiment json.RawMessage   `json:"experiment,omitempty"` // as resolved: every value present
 	Design     Design            `json:"design"`
 	Cells      []Cell            `json:"cells"`
+	Probe      *Probe            `json:"probe,omitempty"`   // what views say of the probe of its probed cells; see [Run.Probed]
+	Metrics    []Metric          `json:"metrics,omitempty"` // that its records may hold, for views; see [Run.Vocabulary]
 	Versions   map[string]string `json:"versions,omitempty"`
 	Facts      map[string]any    `json:"facts,omitempty"`
 }
@@ -36,13 +40,10 @@ type Cell struct {
 	ID             string            `json:"id"`
 	Baseline       string            `json:"baseline,omitempty"` // id of its baseline cell; empty for the baseline itself
 	Twin           bool              `json:"twin,omitempty"`     // the baseline a second time; Baseline then names the first
-	Stack          string            `json:"stack,omitempty"`    // what the experiment calls it; empty for what its factors make
+	Stack          string            `json:"stack,omitempty"`    // what its stack is called in ids: "bridge+nftables(rules=10)", or the name that the experiment gives it
+	Label          string            `json:"label,omitempty"`    // what reports call it: "loopback" for host on one host
 	Group          string            `json:"group"`              // workload|placement|pairs|family|affinity: cells of one group share baseline, twin and floor
-	Network        string            `json:"network"`
-	Filter         string            `json:"filter"`
-	Tunnel         string            `json:"tunnel"`
-	Encryption     string            `json:"encryption"`
-	Runtime        string            `json:"runtime"`
+	Parts          []Part            `json:"parts,omitempty"`    // of its stack: one of each kind, in the order of the kinds
 	Placement      string            `json:"placement"`
 	Hosts          int               `json:"hosts,omitempty"` // of its lab
 	Pairs          int               `json:"pairs"`
@@ -58,7 +59,91 @@ type Cell struct {
 	Implementation map[string]string `json:"implementation,omitempty"` // by kind of part: kernel, ebpf, ovs, userspace
 	Lab            string            `json:"lab,omitempty"`            // id of its lab, as in lab records
 	Enforced       string            `json:"enforced,omitempty"`       // where its filter stands, a sentence's end: "in the host's forward path"
-	Defaults       map[string]string `json:"defaults,omitempty"`       // of its network and filter: parameters that are numbers and, having their default, are in no id: rules 0
+}
+
+// Part is the part of one kind that a stack has.
+type Part struct {
+	Kind    string            `json:"kind"`              // "filter"
+	Name    string            `json:"name"`              // "nftables"; "none"
+	ID      string            `json:"id"`                // with the parameters that do not have their defaults: "nftables(rules=10)"
+	Params  map[string]string `json:"params,omitempty"`  // all of them
+	Default []string          `json:"default,omitempty"` // names of those that have their defaults
+	Label   string            `json:"label,omitempty"`   // as reports begin it in the cell's label, with what joins it to the part before: "+nftables"; "" if it is left out there
+}
+
+// Part returns the cell's part of a kind as in ids, "" if the record does not say.
+func (c *Cell) Part(kind string) string {
+	for _, p := range c.Parts {
+		if p.Kind == kind {
+			return p.ID
+		}
+	}
+	return ""
+}
+
+// Kinds returns the kinds of parts that the run's stacks have, in their order.
+func (r *Run) Kinds() []string {
+	var kinds []string
+	for i := range r.Cells {
+		for _, p := range r.Cells[i].Parts {
+			if !slices.Contains(kinds, p.Kind) {
+				kinds = append(kinds, p.Kind)
+			}
+		}
+	}
+	return kinds
+}
+
+// plainCell is a cell without methods.
+type plainCell Cell
+
+// MarshalJSON writes the cell with a key for each kind, see [WithParts].
+func (c Cell) MarshalJSON() ([]byte, error) {
+	b, err := json.Marshal(plainCell(c))
+	if err != nil {
+		return nil, err
+	}
+	return WithParts(b, c.Parts)
+}
+
+// WithParts adds a key for each kind, with the part's id, to an encoded object: {…, "network": "bridge", "filter": "none",
+// "placement": …}. They stand before its key "placement".
+func WithParts(object []byte, parts []Part) ([]byte, error) {
+	const next = `,"placement":` // never inside a string, where quotes have a backslash
+	at := bytes.Index(object, []byte(next))
+	if at < 0 {
+		return object, nil
+	}
+	var keys []byte
+	for _, p := range parts {
+		kind, err := json.Marshal(p.Kind)
+		if err != nil {
+			return nil, err
+		}
+		id, err := json.Marshal(p.ID)
+		if err != nil {
+			return nil, err
+		}
+		keys = slices.Concat(keys, []byte{','}, kind, []byte{':'}, id)
+	}
+	return slices.Concat(object[:at], keys, object[at:]), nil
+}
+
+// UnmarshalJSON reads the cell, also one that was recorded before cells had parts.
+func (c *Cell) UnmarshalJSON(b []byte) error {
+	*c = Cell{}
+	if err := json.Unmarshal(b, (*plainCell)(c)); err != nil {
+		return err
+	}
+	if c.Parts != nil {
+		return nil
+	}
+	var old oldCell
+	if err := json.Unmarshal(b, &old); err != nil {
+		return err
+	}
+	old.upgrade(c)
+	return nil
 }
 
 // Governs says whether the cell's primary metric has a part in when the run stops: it is compared with a baseline, and neither a twin nor probed.
@@ -81,6 +166,25 @@ func (r *Run) Tell(labs []Lab) {
 			}
 		}
 	}
+}
+
+// Probe is what views say of a probe and its figures.
+type Probe struct {
+	Name     string   `json:"name"`
+	Title    string   `json:"title"`    // of its section
+	Switches string   `json:"switches"` // what is switched on during probed trials, as the end of a sentence
+	Meaning  string   `json:"meaning"`  // what the figures are: sentences, the last without its full stop
+	Metrics  []string `json:"metrics"`  // that it adds, in the order of columns
+	Columns  []string `json:"columns"`  // their headings
+}
+
+// Probed returns what views say of the run's probe: what run.json says, or else what holds of runs that had no words of
+// their own, whose only probe was softirq.
+func (r *Run) Probed() Probe {
+	if r.Probe != nil {
+		return *r.Probe
+	}
+	return version2Probe(r.Facts)
 }
 
 // WriteRun writes run.json, indented, with v set.

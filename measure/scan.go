@@ -14,7 +14,7 @@ type scanner struct {
 	size  int               // metrics of the trial before
 }
 
-const trialHead = `{"type":"trial","v":1,"gen":`
+const trialHead = `{"type":"trial","v":`
 
 // trial reads a line. It says whether it could; then the result is what encoding/json would have made of it.
 func (s *scanner) trial(line []byte) (t Trial, ok bool) {
@@ -22,8 +22,12 @@ func (s *scanner) trial(line []byte) (t Trial, ok bool) {
 		s.names = map[string]string{}
 	}
 	s.rest, s.ok = line, true
-	t.Type, t.V = "trial", Version
+	t.Type = "trial"
 	s.expect(trialHead)
+	if t.V = s.integer(); t.V < 1 || t.V > Version {
+		s.ok = false
+	}
+	s.expect(`,"gen":`)
 	t.Generation = s.integer()
 	s.expect(`,"block":`)
 	t.Block = s.integer()

@@ -131,11 +131,11 @@ func TestHolm(t *testing.T) {
 }
 
 func TestDecide(t *testing.T) {
-	higher, _ := LookupMetric("goodput")
-	lower, _ := LookupMetric("latency_p50")
-	neither, _ := LookupMetric("packet_rate_sent")
-	share, _ := LookupMetric("loss")
-	unknown, _ := LookupMetric("hops")
+	higher, _ := Version2().Lookup("goodput")
+	lower, _ := Version2().Lookup("latency_p50")
+	neither, _ := Version2().Lookup("packet_rate_sent")
+	share, _ := Version2().Lookup("loss")
+	unknown, _ := Version2().Lookup("hops")
 	// x ± w, adjusted ± a, floor f, precision d
 	c := func(x, w, a, f, d float64) Comparison {
 		return Comparison{x, Interval{x - w, x + w}, Interval{x - a, x + a}, f, d}
@@ -296,28 +296,28 @@ func TestFormat(t *testing.T) {
 	}
 }
 
-func TestLookupMetric(t *testing.T) {
+func TestLookup(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		want Metric
 		ok   bool
 	}{
-		{"goodput", Metric{"goodput", "bit/s", HigherBetter, KindRate, 0}, true},
-		{"latency_p999", Metric{"latency_p999", "s", LowerBetter, KindQuantile, 0.999}, true},
-		{"latency_p9999", Metric{"latency_p9999", "s", LowerBetter, KindQuantile, 0.9999}, true},
-		{"oneway_latency_p50", Metric{"oneway_latency_p50", "s", LowerBetter, KindQuantile, 0.5}, true},
-		{"latency_p", Metric{"latency_p", "", Neither, KindUnknown, 0}, false},
-		{"latency_p0", Metric{"latency_p0", "", Neither, KindUnknown, 0}, false},
-		{"latency_px", Metric{"latency_px", "", Neither, KindUnknown, 0}, false},
-		{"hops", Metric{"hops", "", Neither, KindUnknown, 0}, false},
+		{"goodput", Metric{Name: "goodput", Unit: "bit/s", Better: HigherBetter, Kind: KindRate, Order: 10}, true},
+		{"latency_p999", Metric{Name: "latency_p999", Unit: "s", Better: LowerBetter, Kind: KindQuantile, Quantile: 0.999, Merged: true, Order: 250}, true},
+		{"latency_p9999", Metric{Name: "latency_p9999", Unit: "s", Better: LowerBetter, Kind: KindQuantile, Quantile: 0.9999, Merged: true, Order: 200}, true},
+		{"oneway_latency_p50", Metric{Name: "oneway_latency_p50", Unit: "s", Better: LowerBetter, Kind: KindQuantile, Quantile: 0.5, Merged: true, Order: 280}, true},
+		{"latency_p", Metric{Name: "latency_p", Unit: "", Better: Neither, Kind: KindUnknown}, false},
+		{"latency_p0", Metric{Name: "latency_p0", Unit: "", Better: Neither, Kind: KindUnknown}, false},
+		{"latency_px", Metric{Name: "latency_px", Unit: "", Better: Neither, Kind: KindUnknown}, false},
+		{"hops", Metric{Name: "hops", Unit: "", Better: Neither, Kind: KindUnknown}, false},
 	} {
-		got, ok := LookupMetric(tt.name)
+		got, ok := Version2().Lookup(tt.name)
 		if d := cmp.Diff(tt.want, got); d != "" || ok != tt.ok {
 			t.Error(tt.name, ok, d)
 		}
 	}
 	seen := map[string]bool{}
-	for _, m := range Metrics() {
+	for _, m := range Version2().All() {
 		if seen[m.Name] || m.Unit == "" || m.Better == "" || (m.Kind == KindQuantile) != (m.Quantile > 0) {
 			t.Errorf("%+v is listed twice or incomplete", m)
 		}

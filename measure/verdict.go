@@ -16,6 +16,7 @@ const (
 	Lower        Verdict = "lower"
 	NoDifference Verdict = "no difference above the floor"
 	NotPrecise   Verdict = "not precise enough"
+	TooFew       Verdict = "too few generations" // fewer than LeastGenerations
 	IsBaseline   Verdict = "baseline"
 	IsTwin       Verdict = "twin"
 	HasFailed    Verdict = "failed"

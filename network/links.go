@@ -76,7 +76,7 @@ func number(most int, power bool) func(string) (string, error) {
 			if power {
 				kind = "0 or a power of two"
 			}
-			return "", fmt.Errorf("%q is not possible (want %s up to %d, or %s)", s, kind, most, left)
+			return "", fmt.Errorf("invalid value %q (valid: %s up to %d, or %s)", s, kind, most, left)
 		}
 		return strconv.Itoa(n), nil
 	}
@@ -94,7 +94,7 @@ func checkRPS(s string) (string, error) {
 		a, err := strconv.ParseUint(first, 10, 12)
 		b, err2 := strconv.ParseUint(last, 10, 12)
 		if err != nil || err2 != nil || b < a {
-			return "", fmt.Errorf("%q is not possible (want off, all, a list of CPUs such as 0-1 or 0,2, or %s)", s, left)
+			return "", fmt.Errorf("invalid value %q (valid: off, all, a list of CPUs such as 0-1 or 0,2, or %s)", s, left)
 		}
 	}
 	return s, nil

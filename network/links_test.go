@@ -37,7 +37,7 @@ func TestTuned(t *testing.T) {
 		}
 	}
 	for name, bad := range map[string]string{"txqueuelen": "-1", "rps": "1-0", "rfs": "100", "gro": "yes", "bridge-nf": "maybe"} {
-		if _, err := params.Resolve("network bridge", map[string]string{name: bad}); err == nil || !strings.Contains(err.Error(), bad) || !strings.Contains(err.Error(), "want") {
+		if _, err := params.Resolve("network bridge", map[string]string{name: bad}); err == nil || !strings.Contains(err.Error(), bad) || !strings.Contains(err.Error(), "(valid: ") {
 			t.Errorf("%s=%s: %v", name, bad, err)
 		}
 	}

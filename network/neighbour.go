@@ -1,8 +1,6 @@
 package network
 
 import (
-	"fmt"
-
 	"github.com/nettoll/nettoll/host"
 )
 
@@ -33,7 +31,7 @@ func introduced(lab Lab, h Host, ends []Endpoint, routed bool) []host.Step {
 	if !lab.Permanent() {
 		return nil
 	}
-	name := fmt.Sprintf("host%d", h.Index)
+	name := h.Name()
 	gate4, gate6 := Gateway(h.Index)
 	at := func(c Container) string { return MAC(lab.Seed, name, c.Name, Inner) }
 	steps := Acquainted(lab, h, ends, at)

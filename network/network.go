@@ -5,6 +5,7 @@ import (
 	"net/netip"
 
 	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/part"
 )
 
@@ -28,6 +29,8 @@ type Description struct {
 	Implementation string
 	// Params are its parameters, none for most.
 	Params part.List
+	// Metrics are what it measures of a lab, none for most. Those of workloads are known without it.
+	Metrics []measure.Metric
 }
 
 // An Excluder is a network that means nothing in some labs: it would be another network there, or none.
@@ -104,6 +107,9 @@ type Host struct {
 	Containers []Container
 }
 
+// Name is the name of the host, which MAC addresses come from: "host1".
+func (h Host) Name() string { return fmt.Sprintf("host%d", h.Index) }
+
 // A Container is an endpoint of traffic.
 type Container struct {
 	// Name is unique among the containers of its host: "src0", "snk3".
@@ -112,12 +118,23 @@ type Container struct {
 	Index int
 	// Ports are what its sockets bind to, over UDP and over TCP; no other container of its host has one of them.
 	Ports Ports
+	// Ephemeral are those that the kernel gives to its sockets that bind to none, behind its Ports; no other container of its host has one of them. The zero value leaves that to
+	// the kernel, which has as many as it likes.
+	Ephemeral Ports
 	// Peer is the name of the container of the same host that it exchanges packets with, "" where that is on another host.
 	Peer string
 }
 
 // Ports are port numbers from First to Last, both among them.
 type Ports struct{ First, Last uint16 }
+
+// Sending are all ports from which packets of the container's sockets come, where that is known: not where the kernel gives others.
+func (c Container) Sending() Ports {
+	if c.Ephemeral == (Ports{}) {
+		return c.Ports
+	}
+	return Ports{c.Ports.First, c.Ephemeral.Last}
+}
 
 // An Endpoint is where the sockets of a container are opened, and how the other end of its pair reaches it.
 type Endpoint struct {
@@ -127,6 +144,8 @@ type Endpoint struct {
 	IPv4, IPv6 netip.Addr
 	// Link is the name of the host's link to it, and Inner that of its own: "vsrc0", "eth0". "" where it has none.
 	Link, Inner string
+	// MAC is the address of its own link, "" where the host has no link to it.
+	MAC string
 	// PublicIPv4 and PublicIPv6 are the addresses at which the other end reaches it and from which its packets arrive there. The zero
 	// value means that nobody translates. Ports are never translated.
 	PublicIPv4, PublicIPv6 netip.Addr
@@ -194,11 +213,14 @@ func (l Lab) Check() error {
 				return fmt.Errorf("host %d: container %q has index %d, want %d (containers count from 0, in order)", h.Index, c.Name, c.Index, j)
 			}
 			if c.Name == "" || names[c.Name] {
-				return fmt.Errorf("host %d: container %d is called %q, as no or another one is", h.Index, j, c.Name)
+				return fmt.Errorf("host %d: container %d: name %q is empty or already used", h.Index, j, c.Name)
 			}
 			names[c.Name] = true
 			if p := c.Ports; p.Last < p.First {
 				return fmt.Errorf("host %d: container %q has the ports %d to %d", h.Index, c.Name, p.First, p.Last)
+			}
+			if p := c.Ephemeral; p != (Ports{}) && (p.Last < p.First || p.First != c.Ports.Last+1) {
+				return fmt.Errorf("host %d: container %q has the ephemeral ports %d to %d (they begin behind its other ports, at %d)", h.Index, c.Name, p.First, p.Last, c.Ports.Last+1)
 			}
 		}
 	}
@@ -221,12 +243,6 @@ func (h Host) Underlay() (v4, v6 netip.Prefix) {
 type Checker interface {
 	// Check reads what the machine has and changes nothing. The error is a [linux.UnsupportedError] with what is missing and what would help.
 	Check(p part.Params) error
-}
-
-// A Stepper is a network whose plans have kinds of steps of its own.
-type Stepper interface {
-	// Steps returns a function that returns a new, empty step for each kind, see [host.Decoder].
-	Steps() map[string]func() host.Step
 }
 
 // A Tracker is a network that has each host track connections before there is any traffic.

@@ -39,6 +39,31 @@ func TestAddresses(t *testing.T) {
 func first(a, _ netip.Prefix) netip.Prefix  { return a }
 func second(_, b netip.Prefix) netip.Prefix { return b }
 
+// TestEphemeral wants a container's sockets to have its ephemeral ports, which follow its others, and nothing where it has none.
+func TestEphemeral(t *testing.T) {
+	lab := networktest.Lab(1, 1)
+	c := &lab.Hosts[0].Containers[0]
+	c.Ephemeral = network.Ports{First: c.Ports.Last + 1, Last: c.Ports.Last + 20}
+	if err := lab.Check(); err != nil {
+		t.Error(err)
+	}
+	steps := network.Inside(*c)
+	if got, want := steps[len(steps)-1].String(), fmt.Sprintf("sysctl net.ipv4.ip_local_port_range=%d %d in src0", c.Ephemeral.First, c.Ephemeral.Last); got != want {
+		t.Errorf("the last step is %q, want %q", got, want)
+	}
+	if got, want := c.Sending(), (network.Ports{First: c.Ports.First, Last: c.Ephemeral.Last}); got != want {
+		t.Errorf("it sends from %v, want %v", got, want)
+	}
+	other := lab.Hosts[0].Containers[1]
+	if got := len(network.Inside(other)); got != len(steps)-1 || other.Sending() != other.Ports {
+		t.Errorf("without ephemeral ports there are %d steps, and it sends from %v", got, other.Sending())
+	}
+	c.Ephemeral.First++
+	if err := lab.Check(); err == nil || !strings.Contains(err.Error(), "ephemeral ports") {
+		t.Errorf("ephemeral ports with a gap before them: %v", err)
+	}
+}
+
 // TestSegment wants an address for every container that no other has, and no host.
 func TestSegment(t *testing.T) {
 	owner := map[netip.Addr]string{}
@@ -85,7 +110,7 @@ func TestCheck(t *testing.T) {
 		{"an uplink to nowhere", func(l *network.Lab) { l.Hosts = l.Hosts[:1] }, `has an uplink "up0", and there is no underlay`},
 		{"underlay of IPv6", func(l *network.Lab) { l.Hosts[0].UnderlayAddr = netip.MustParsePrefix("fd00::1/64") }, `underlay address "fd00::1/64" is not of IPv4`},
 		{"containers out of order", func(l *network.Lab) { l.Hosts[0].Containers[1].Index = 0 }, `has index 0, want 1`},
-		{"a name twice", func(l *network.Lab) { l.Hosts[0].Containers[1].Name = "src0" }, `container 1 is called "src0"`},
+		{"a name twice", func(l *network.Lab) { l.Hosts[0].Containers[1].Name = "src0" }, `container 1: name "src0" is empty or already used`},
 		{"too many containers", func(l *network.Lab) {
 			l.Hosts[0].Containers = make([]network.Container, network.MaxContainers+1)
 		}, "65280 containers (0 to 65279 are possible)"},

@@ -15,7 +15,7 @@ func Underlay(n Network, lab Lab) host.Plan {
 	steps := append(passes(off), host.Bridge{Name: underlayBridge, MAC: MAC(lab.Seed, "underlay", underlayBridge), MTU: lab.MTU})
 	own, moved := wired(n, lab.Params)
 	for _, h := range lab.Hosts {
-		name := fmt.Sprintf("host%d", h.Index)
+		name := h.Name()
 		steps = append(steps, withoutDAD("@"+name), host.Veth{
 			Name: name, MAC: MAC(lab.Seed, "underlay", name), MTU: lab.MTU, Master: underlayBridge,
 			PeerNS: "@" + name, PeerName: h.Uplink, PeerMAC: MAC(lab.Seed, name, h.Uplink),
@@ -82,7 +82,7 @@ func Bridged(lab Lab, h Host, routed bool) ([]host.Step, []Endpoint, error) {
 	if len(h.Containers) > MaxPorts {
 		return nil, nil, fmt.Errorf("host %d: %d containers, and a bridge has at most %d ports", h.Index, len(h.Containers), MaxPorts)
 	}
-	name := fmt.Sprintf("host%d", h.Index)
+	name := h.Name()
 	gate4, gate6 := Gateway(h.Index)
 	var steps []host.Step
 	if lab.Permanent() {
@@ -100,20 +100,20 @@ func Bridged(lab Lab, h Host, routed bool) ([]host.Step, []Endpoint, error) {
 			return nil, nil, err
 		}
 		v4, v6 := ContainerAddr(h.Index, c.Index)
-		ends[i] = Endpoint{Namespace: c.Name, IPv4: v4.Addr(), IPv6: v6.Addr(), Link: outer, Inner: Inner}
+		ends[i] = Endpoint{Namespace: c.Name, IPv4: v4.Addr(), IPv6: v6.Addr(), Link: outer, Inner: Inner, MAC: MAC(lab.Seed, name, c.Name, Inner)}
 		if lab.Permanent() {
 			steps = append(steps, unasked(c.Name))
 		}
 		steps = append(steps,
 			host.Veth{
 				Name: outer, MAC: MAC(lab.Seed, name, outer), MTU: lab.MTU, Master: Bridge,
-				PeerNS: c.Name, PeerName: Inner, PeerMAC: MAC(lab.Seed, name, c.Name, Inner),
+				PeerNS: c.Name, PeerName: Inner, PeerMAC: ends[i].MAC,
 				PeerAddresses: []string{v4.String(), v6.String()},
 			},
 			host.Route{NS: c.Name, To: "0.0.0.0/0", Via: gate4.Addr().String(), Dev: Inner},
 			host.Route{NS: c.Name, To: "::/0", Via: gate6.Addr().String(), Dev: Inner},
 		)
-		steps = append(steps, Sockets(c.Name)...)
+		steps = append(steps, Inside(c)...)
 	}
 	return append(steps, introduced(lab, h, ends, routed)...), ends, nil
 }
@@ -162,4 +162,13 @@ func Sockets(namespace string) []host.Step {
 		host.Sysctl{NS: namespace, Key: "net.ipv4.tcp_no_metrics_save", Value: "1"},
 		host.Sysctl{NS: namespace, Key: "net.ipv4.tcp_orphan_retries", Value: "1"},
 	}
+}
+
+// Inside returns the steps for a container that has a namespace of its own: those of [Sockets], and that its sockets have ephemeral ports of its own where it has any.
+func Inside(c Container) []host.Step {
+	steps := Sockets(c.Name)
+	if p := c.Ephemeral; p != (Ports{}) {
+		steps = append(steps, host.Sysctl{NS: c.Name, Key: "net.ipv4.ip_local_port_range", Value: fmt.Sprintf("%d %d", p.First, p.Last)}) // of both families
+	}
+	return steps
 }

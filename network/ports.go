@@ -34,12 +34,17 @@ const Switch = "sw0"
 const (
 	portName = "p%s"
 	jackName = "s%s"
+	// underlayJack is the other end where the switch is the underlay: of the host's name and the number of the container.
+	underlayJack = "%sc%d"
 )
+
+// Plug is the name, on its host, of a container's link to the switch.
+func Plug(c Container) string { return fmt.Sprintf(portName, c.Name) }
 
 // Plugs returns the names of the links of a host's containers to the switch, and the steps that make them where the host is the only one and has a switch of its own; otherwise the
 // underlay does. moved is as of [Wired].
 func Plugs(lab Lab, h Host, moved bool) (names []string, steps []host.Step, err error) {
-	name := fmt.Sprintf("host%d", h.Index)
+	name := h.Name()
 	if h.Uplink == "" {
 		if len(h.Containers) > MaxPorts {
 			return nil, nil, fmt.Errorf("host %d: %d containers, and a bridge has at most %d ports", h.Index, len(h.Containers), MaxPorts)
@@ -64,10 +69,10 @@ func Plugs(lab Lab, h Host, moved bool) (names []string, steps []host.Step, err 
 
 // jacks returns the steps by which the underlay makes the links of a host's containers.
 func jacks(lab Lab, h Host, moved bool) []host.Step {
-	name := fmt.Sprintf("host%d", h.Index)
+	name := h.Name()
 	var steps []host.Step
 	for _, c := range h.Containers {
-		jack, port := fmt.Sprintf("%sc%d", name, c.Index), fmt.Sprintf(portName, c.Name)
+		jack, port := fmt.Sprintf(underlayJack, name, c.Index), Plug(c)
 		steps = append(steps, host.Veth{
 			Name: jack, MAC: MAC(lab.Seed, "underlay", jack), MTU: lab.MTU, Master: underlayBridge,
 			PeerNS: "@" + name, PeerName: port, PeerMAC: MAC(lab.Seed, name, port), PeerMoves: moved,

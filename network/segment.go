@@ -35,7 +35,7 @@ func Below(lab Lab, h Host) (lower string, steps []host.Step) {
 	if h.Uplink != "" {
 		return h.Uplink, nil
 	}
-	name := fmt.Sprintf("host%d", h.Index)
+	name := h.Name()
 	return Lower, []host.Step{host.Veth{
 		Name: Lower, MAC: MAC(lab.Seed, name, Lower), MTU: lab.MTU,
 		PeerName: idle0, PeerMAC: MAC(lab.Seed, name, idle0),

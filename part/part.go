@@ -42,12 +42,21 @@ func Switch(name, summary string) Param {
 // Value checks one value and returns it as cell ids write it. The error says what is wanted.
 func (p Param) Value(s string) (string, error) {
 	if p.Values != nil && !slices.Contains(p.Values, s) {
-		return "", fmt.Errorf("%q is not possible (want one of %s)", s, strings.Join(p.Values, ", "))
+		if same, ok := sameSwitch(s); ok && slices.Contains(p.Values, same) {
+			return same, nil
+		}
+		return "", fmt.Errorf("invalid value %q (valid: %s)", s, strings.Join(p.Values, ", "))
 	}
 	if p.Check != nil {
 		return p.Check(s)
 	}
 	return s, nil
+}
+
+// sameSwitch returns the other word for on and off: every parameter that is one of two understands both.
+func sameSwitch(s string) (string, bool) {
+	same, ok := map[string]string{"on": "true", "off": "false", "true": "on", "false": "off"}[s]
+	return same, ok
 }
 
 // A List is the parameters of one part, in the order in which ids and help show them.
@@ -108,7 +117,7 @@ func write(name string, l List, value func(Param) (string, bool)) string {
 	var list []string
 	for _, param := range l {
 		if v, ok := value(param); ok {
-			list = append(list, param.Name+"="+v)
+			list = append(list, param.Name+"="+quoted(v))
 		}
 	}
 	if len(list) == 0 {
@@ -118,86 +127,97 @@ func write(name string, l List, value func(Param) (string, bool)) string {
 }
 
 // Parse splits "udp-rr(payload=64,mode=spin)" into a name and the parameters given. A value with commas or parentheses in it stands in quotes, as
-// in a shell: between single ones every character is itself, between double ones \" and \\ are a quote and a backslash. It knows no parts: names
-// are checked by the catalogue and [List.Resolve]. The kind is for errors: "workload".
+// in a shell: between single ones every character is itself, between double ones \" and \\ are a quote and a backslash. Spaces and tabs around a key or
+// a value are ignored. Parse knows no parts: names are checked by the catalogue and [List.Resolve]. The kind is for errors: "workload".
 func Parse(kind, s string) (string, map[string]string, error) {
 	name, rest, open := strings.Cut(s, "(")
 	given := map[string]string{}
-	if !open {
-		if strings.ContainsAny(s, ")=, ") || s == "" {
-			return "", nil, fmt.Errorf("%s %q: want NAME or NAME(parameter=value,…)", kind, s)
-		}
+	inside, closed := strings.CutSuffix(rest, ")")
+	switch {
+	case name == "" || strings.ContainsAny(name, ")=, "):
+		return "", nil, fmt.Errorf("invalid %s %q (valid: NAME or NAME(parameter=value,…))", kind, s)
+	case !open:
 		return s, given, nil
-	}
-	inside, ok := strings.CutSuffix(rest, ")")
-	if !ok || name == "" {
-		return "", nil, fmt.Errorf("%s %q: want NAME(parameter=value,…)", kind, s)
+	case !closed:
+		return "", nil, fmt.Errorf("invalid %s %q: the closing parenthesis is missing (valid: NAME(parameter=value,…))", kind, s)
 	}
 	for more := true; more; {
-		var p string
+		var key, value string
 		var err error
-		p, inside, more, err = cutItem(inside)
-		if err != nil {
-			return "", nil, fmt.Errorf("%s %q: %w", kind, s, err)
-		}
-		key, value, ok := strings.Cut(p, "=")
-		key, value = strings.TrimSpace(key), unquote(strings.TrimSpace(value))
-		if !ok || key == "" || value == "" {
-			return "", nil, fmt.Errorf("%s %q: %q is not parameter=value", kind, s, p)
+		if key, value, inside, more, err = cutParam(inside); err != nil {
+			return "", nil, fmt.Errorf("invalid %s %q: %w", kind, s, err)
 		}
 		if _, twice := given[key]; twice {
-			return "", nil, fmt.Errorf("%s %q: parameter %q is given twice", kind, s, key)
+			return "", nil, fmt.Errorf("invalid %s %q: parameter %q is given twice", kind, s, key)
 		}
 		given[key] = value
 	}
 	return name, given, nil
 }
 
-// quotes are what a value may stand in.
-const quotes = `"'`
+const (
+	quotes = `"'`  // a value may stand in them
+	blanks = " \t" // ignored around a key or a value
+)
 
-// cutItem cuts a list at its first comma that is in no quotes, which begin with a value.
-func cutItem(s string) (item, rest string, more bool, err error) {
-	in := byte(0)  // the quote that is open
-	value := false // between = and the first character of the value
-	ended := false // a quoted value has ended
-	for i := 0; i < len(s); i++ {
-		switch c := s[i]; {
-		case in != 0:
-			if c == '\\' && in == '"' {
-				i++
-			} else if c == in {
-				in, ended = 0, true
-			}
-		case c == ',':
-			return s[:i], s[i+1:], true, nil
-		case c == '(' || c == ')':
-			return "", "", false, errors.New("parentheses in it (a value that has some stands in quotes)")
-		case c == ' ':
-		case ended:
-			return "", "", false, fmt.Errorf("%q behind a closing quote", s[i:])
-		case value && strings.IndexByte(quotes, c) >= 0:
-			in, value = c, false
-		default:
-			value = c == '=' && !strings.Contains(s[:i], "=")
-		}
-	}
-	if in != 0 {
-		return "", "", false, fmt.Errorf("a quote (%c) is not closed", in)
-	}
-	return s, "", false, nil
-}
-
-// unquote takes the quotes off a value that cutItem has let pass.
-func unquote(s string) string {
-	if s == "" || strings.IndexByte(quotes, s[0]) < 0 {
+// quoted writes a value so that [Parse] reads it back: in double quotes if it would end early or lose a character without them.
+func quoted(s string) string {
+	if !strings.ContainsAny(s, ",()") && strings.Trim(s, blanks) == s && (s == "" || strings.IndexByte(quotes, s[0]) < 0) {
 		return s
 	}
-	inside := s[1 : len(s)-1]
-	if s[0] == '\'' {
-		return inside
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
+}
+
+// cutParam cuts the first parameter off a list and takes the quotes off its value.
+func cutParam(s string) (key, value, rest string, more bool, err error) {
+	parentheses := errors.New("a value with parentheses needs quotes")
+	item, _, _ := strings.Cut(s, ",")
+	eq := strings.IndexAny(s, "=,()")
+	switch {
+	case eq < 0 || s[eq] == ',':
+		return "", "", "", false, fmt.Errorf("%q is not parameter=value", item)
+	case s[eq] != '=':
+		return "", "", "", false, parentheses
 	}
-	return strings.NewReplacer(`\\`, `\`, `\"`, `"`).Replace(inside)
+	key, rest = strings.Trim(s[:eq], blanks), strings.TrimLeft(s[eq+1:], blanks)
+	if rest != "" && strings.IndexByte(quotes, rest[0]) >= 0 {
+		if value, rest, err = cutQuoted(rest); err != nil {
+			return "", "", "", false, err
+		}
+		if rest = strings.TrimLeft(rest, blanks); rest != "" && rest[0] != ',' {
+			return "", "", "", false, fmt.Errorf("%q follows a closing quote", rest)
+		}
+	} else {
+		end := strings.IndexAny(rest, ",()")
+		switch {
+		case end < 0:
+			end = len(rest)
+		case rest[end] != ',':
+			return "", "", "", false, parentheses
+		}
+		value, rest = strings.TrimRight(rest[:end], blanks), rest[end:]
+	}
+	if key == "" || value == "" {
+		return "", "", "", false, fmt.Errorf("%q is not parameter=value", item)
+	}
+	rest, more = strings.CutPrefix(rest, ",")
+	return key, value, rest, more, nil
+}
+
+// cutQuoted cuts a value in quotes off a text that begins with it, and returns it without them.
+func cutQuoted(s string) (value, rest string, err error) {
+	quote := s[0]
+	var text []byte
+	for i := 1; i < len(s); i++ {
+		switch c := s[i]; {
+		case c == quote:
+			return string(text), s[i+1:], nil
+		case c == '\\' && quote == '"' && i+1 < len(s) && (s[i+1] == '"' || s[i+1] == '\\'):
+			i++
+		}
+		text = append(text, s[i])
+	}
+	return "", "", fmt.Errorf("a quote (%c) is not closed", quote)
 }
 
 // ParseSize reads a number of bytes written as "64", "64B", "128KiB" or "1MB".
@@ -214,7 +234,13 @@ func ParseSize(s string) (int, error) {
 	}
 	n, err := strconv.Atoi(number)
 	if err != nil || n < 0 || n > (1<<30)/factor {
-		return 0, fmt.Errorf("%q is not a size (want bytes such as 64, 64B, 128KiB or 1MB)", s)
+		if unit, ok := map[string]string{
+			"KB": "kB (1000 bytes) or KiB (1024 bytes)", "kb": "kB (1000 bytes) or KiB (1024 bytes)", "K": "kB (1000 bytes) or KiB (1024 bytes)",
+			"k": "kB (1000 bytes) or KiB (1024 bytes)", "mb": "MB (1000² bytes) or MiB (1024² bytes)", "M": "MB (1000² bytes) or MiB (1024² bytes)",
+		}[strings.TrimLeft(s, "0123456789")]; ok {
+			return 0, fmt.Errorf("invalid size %q (write %s)", s, unit)
+		}
+		return 0, fmt.Errorf("invalid size %q (valid: bytes such as 64, 64B, 128KiB or 1MB, at most 1GiB)", s)
 	}
 	return n * factor, nil
 }
@@ -231,7 +257,7 @@ func ParseRate(s string) (float64, error) {
 	}
 	x, err := strconv.ParseFloat(number, 64)
 	if !ok || err != nil || x != x || x*factor <= 0 || x*factor > 1e9 {
-		return 0, fmt.Errorf("%q is not a rate (want so many a second, such as 500/s, 10k/s or 1.5M/s)", s)
+		return 0, fmt.Errorf("invalid rate %q (valid: a number per second, such as 500/s, 10k/s or 1.5M/s)", s)
 	}
 	return x * factor, nil
 }
@@ -270,7 +296,7 @@ func ParseBitRate(s string) (float64, error) {
 			return x * factor, nil
 		}
 	}
-	return 0, fmt.Errorf("%q is not a bit rate (want one such as 500kbit/s, 50Mbit/s or 1Gbit/s)", s)
+	return 0, fmt.Errorf("invalid bit rate %q (valid: values such as 500kbit/s, 50Mbit/s or 1Gbit/s)", s)
 }
 
 // BitRateOr is a [Param] check for a bit rate, or for a word that stands for no particular one; "": there is no such word. Ids write it with the largest unit that
@@ -308,7 +334,7 @@ func CountBetween(lo, hi int) func(string) (string, error) {
 	return func(s string) (string, error) {
 		n, err := strconv.Atoi(s)
 		if err != nil || n < lo || n > hi {
-			return "", fmt.Errorf("%q is not possible (want a whole number from %d to %d)", s, lo, hi)
+			return "", fmt.Errorf("invalid value %q (valid: a whole number from %d to %d)", s, lo, hi)
 		}
 		return strconv.Itoa(n), nil
 	}
@@ -325,10 +351,39 @@ func DurationBetween(lo, hi time.Duration) func(string) (string, error) {
 	return func(s string) (string, error) {
 		d, err := time.ParseDuration(s)
 		if err != nil || d < lo || d > hi {
-			return "", fmt.Errorf("%q is not possible (want a duration from %v to %v, such as 10ms)", s, lo, hi)
+			return "", fmt.Errorf("invalid duration %q (valid: %s to %s, with the units ns, us, ms, s, m and h)", s, DurationText(lo), DurationText(hi))
 		}
 		return d.String(), nil
 	}
+}
+
+// DurationText writes a duration as people do: "168h", not "168h0m0s".
+func DurationText(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// SizeText writes a number of bytes with the largest unit that leaves at least one of it: "256 KiB" of what is a whole number of those, else "10 MB".
+func SizeText(n int64) string {
+	switch {
+	case n < 1000:
+		return fmt.Sprintf("%d bytes", n)
+	case n%(1<<20) == 0:
+		return fmt.Sprintf("%d MiB", n>>20)
+	case n%(1<<10) == 0 && n < 1<<20:
+		return fmt.Sprintf("%d KiB", n>>10)
+	case n < 1000*1000:
+		return fmt.Sprintf("%.3g kB", float64(n)/1e3)
+	case n < 1000*1000*1000:
+		return fmt.Sprintf("%.3g MB", float64(n)/1e6)
+	}
+	return fmt.Sprintf("%.3g GB", float64(n)/1e9)
 }
 
 // Duration returns a parameter that holds a duration, already checked.
@@ -345,7 +400,7 @@ func ParseShare(s string) (float64, error) {
 		x /= 100
 	}
 	if err != nil || x != x {
-		return 0, fmt.Errorf("%q is not a share (want one such as 50%% or 0.5)", s)
+		return 0, fmt.Errorf("invalid share %q (valid: values such as 50%% or 0.5)", s)
 	}
 	return x, nil
 }
@@ -358,7 +413,7 @@ func ShareBetween(lo, hi float64) func(string) (string, error) {
 			return "", err
 		}
 		if x < lo || x > hi {
-			return "", fmt.Errorf("%q is out of range (want %g%% to %g%%)", s, 100*lo, 100*hi)
+			return "", fmt.Errorf("%q is out of range (valid: %g%% to %g%%)", s, 100*lo, 100*hi)
 		}
 		return strconv.FormatFloat(100*x, 'g', 6, 64) + "%", nil
 	}
@@ -378,7 +433,7 @@ func SizeBetween(lo, hi int) func(string) (string, error) {
 			return "", err
 		}
 		if n < lo || n > hi {
-			return "", fmt.Errorf("%q is out of range (want %d to %d bytes)", s, lo, hi)
+			return "", fmt.Errorf("%q is out of range (valid: %d to %d bytes)", s, lo, hi)
 		}
 		return strconv.Itoa(n), nil
 	}

@@ -1,7 +1,10 @@
 package part_test
 
 import (
+	"maps"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -20,13 +23,18 @@ func TestParse(t *testing.T) {
 		{`c(a= "say \"no\" to \d and \\" , b=it's)`, "c", map[string]string{"a": `say "no" to \d and \`, "b": "it's"}},
 		{`c(a='=(,)')`, "c", map[string]string{"a": "=(,)"}},
 		{`c(a=x='y')`, "c", map[string]string{"a": "x='y'"}},
+		{"c(a=\t\"x,y\"\t,\tb\t=\t1)", "c", map[string]string{"a": "x,y", "b": "1"}},
+		{`c(a="\d\\" )`, "c", map[string]string{"a": `\d\`}},
 	} {
 		name, given, err := part.Parse("workload", c.in)
 		if err != nil || name != c.name || cmp.Diff(c.given, given) != "" {
 			t.Errorf("%q: %q, %v, %v", c.in, name, given, err)
 		}
 	}
-	for _, bad := range []string{"", "a b", "(x=1)", "a(", "a)", "a(x)", "a(x=)", "a(=1)", "a(x=1,x=2)", "a(x=1)b", "a((x=1))", "a=b", `a(x="1)`, `a(x='1)`, `a(x="1"2)`, `a(x="")`, `a(x="\")`, `a(x="1",)`} {
+	for _, bad := range []string{
+		"", "a b", "(x=1)", "a(", "a)", "a(x)", "a(x=)", "a(=1)", "a(x=1,x=2)", "a(x=1)b", "a((x=1))", "a=b", `a(x="1)`, `a(x='1)`, `a(x="1"2)`, `a(x="")`, `a(x="\")`, `a(x="1",)`,
+		"bridge(hairpin=\t\")", "bridge(hairpin=\t\"onX)", "bridge(hairpin=\t'on'X)", "a\u00a0)(x=1)",
+	} {
 		if name, given, err := part.Parse("workload", bad); err == nil {
 			t.Errorf("%q: %q, %v and no error", bad, name, given)
 		}
@@ -42,6 +50,19 @@ func TestParseSize(t *testing.T) {
 	for _, bad := range []string{"", "B", "-1", "1.5", "64b", "2 kB", "9999999999999", "2000MiB"} {
 		if got, err := part.ParseSize(bad); err == nil {
 			t.Errorf("%q: %d and no error", bad, got)
+		}
+	}
+}
+
+func TestTexts(t *testing.T) {
+	for d, want := range map[time.Duration]string{7 * 24 * time.Hour: "168h", 90 * time.Second: "1m30s", time.Minute: "1m", time.Hour + time.Second: "1h0m1s", 0: "0s", 10 * time.Minute: "10m", 30 * time.Second: "30s", time.Millisecond: "1ms"} {
+		if got := part.DurationText(d); got != want {
+			t.Errorf("%v is written %q, want %q", d, got, want)
+		}
+	}
+	for n, want := range map[int64]string{0: "0 bytes", 999: "999 bytes", 1024: "1 KiB", 256 << 10: "256 KiB", 32 << 20: "32 MiB", 1500: "1.5 kB", 10_000_000: "10 MB", 2_500_000_000: "2.5 GB"} {
+		if got := part.SizeText(n); got != want {
+			t.Errorf("%d bytes are written %q, want %q", n, got, want)
 		}
 	}
 }
@@ -70,7 +91,6 @@ func TestParseRate(t *testing.T) {
 	}
 }
 
-// FuzzParse: an error or a name, never both, never a panic; what was read names itself.
 func TestParseBitRate(t *testing.T) {
 	for given, want := range map[string]string{
 		"500kbit/s": "500kbit/s", "500000bit/s": "500kbit/s", "0.05Gbit/s": "50Mbit/s", "1.5Mbit/s": "1500kbit/s", "1001bit/s": "1001bit/s", "2000Gbit/s": "", "10k/s": "", "bit/s": "",
@@ -95,8 +115,11 @@ func TestParseBitRate(t *testing.T) {
 	}
 }
 
+// FuzzParse: an error or a name, never both, never a panic; what was read is read again from its id, alone and in a list.
 func FuzzParse(f *testing.F) {
-	for _, s := range []string{"udp-rr", "udp-rr(payload=64,mode=wait)", "a(b=c", "()", "a(=)", "µ(x=1)", `a(b="c,(\"\\",d='e)')`} {
+	for _, s := range []string{
+		"udp-rr", "udp-rr(payload=64,mode=wait)", "a(b=c", "()", "a(=)", "µ(x=1)", `a(b="c,(\"\\",d='e)')`, "a(b=\t\")", "a(b=\t\"onX)", `a(b='"\',c="\\\"")`, `a(b=' ',c='=')`, `a(b= c"d )`,
+	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -104,9 +127,23 @@ func FuzzParse(f *testing.F) {
 		if (err == nil) == (name == "") {
 			t.Fatalf("%q: name %q and error %v", s, name, err)
 		}
+		var list part.List
 		for k, v := range given {
 			if k == "" || v == "" {
 				t.Fatalf("%q: parameter %q=%q", s, k, v)
+			}
+			list = append(list, part.Param{Name: k})
+		}
+		if err != nil {
+			return
+		}
+		id := list.ID(name, given)
+		if n, again, err := part.Parse("workload", id); err != nil || n != name || !maps.Equal(again, given) {
+			t.Fatalf("%q is %s with %q; its id %q is read as %s with %q (%v)", s, name, given, id, n, again, err)
+		}
+		for _, one := range []string{s, id} {
+			if list := part.Split(one + "," + one); !slices.Equal(list, []string{one, one}) {
+				t.Fatalf("%q twice is split into %q", one, list)
 			}
 		}
 	})

@@ -5,7 +5,23 @@ import "strings"
 // Split cuts a list of parts, as [Parse] reads each, at its commas: not at those within parentheses or quotes.
 func Split(s string) []string {
 	var list []string
-	depth, start := 0, 0
+	for _, p := range Pieces(s, ",") {
+		list = append(list, p.Text)
+	}
+	return list
+}
+
+// A Piece is a part in a text that has several.
+type Piece struct {
+	Sign string // what stands before it; "" before the first
+	Text string
+}
+
+// Pieces cuts parts, as [Parse] reads each, at the signs between them, which are single bytes: not at those within
+// parentheses or quotes.
+func Pieces(s, signs string) []Piece {
+	var list []Piece
+	depth, start, sign := 0, 0, ""
 	in := byte(0)                // the quote that is open
 	value, named := false, false // between the first = of a parameter and its value; behind that =
 	for i := 0; i < len(s); i++ {
@@ -18,6 +34,10 @@ func Split(s string) []string {
 			}
 		case value && strings.IndexByte(quotes, c) >= 0:
 			in, value = c, false
+		case depth == 0 && strings.IndexByte(signs, c) >= 0:
+			value, named = false, false
+			list = append(list, Piece{sign, s[start:i]})
+			sign, start = s[i:i+1], i+1
 		case c == '(':
 			depth++
 			value, named = false, false
@@ -25,14 +45,12 @@ func Split(s string) []string {
 			depth--
 			value = false
 		case c == ',':
-			if value, named = false, false; depth == 0 {
-				list, start = append(list, s[start:i]), i+1
-			}
+			value, named = false, false
 		case c == '=':
 			value, named = !named, true
-		case c != ' ':
+		case strings.IndexByte(blanks, c) < 0:
 			value = false
 		}
 	}
-	return append(list, s[start:])
+	return append(list, Piece{sign, s[start:]})
 }

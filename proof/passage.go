@@ -69,17 +69,43 @@ func (m *Mirror) Close() {
 }
 
 // Passage sends datagrams of the given payload to a [Mirror] and compares what comes back, byte by byte. The don't-fragment bit is set:
-// a packet that is larger than any link on the path does not pass. Call open inside the container's network namespace; the
-// returned function may run anywhere.
-func Passage(local, remote netip.AddrPort, payload int) (func() error, error) {
+// a packet that is larger than any link on the path does not pass. When one has passed it sends more small ones, and says how many of those were answered, each once: for who
+// counts packets on the way. Call Passage inside the container's network namespace; the returned function may run anywhere.
+func Passage(local, remote netip.AddrPort, payload, more int) (func() (answered int, err error), error) {
 	s, err := open(local, remote)
 	if err != nil {
 		return nil, err
 	}
-	return func() error {
+	return func() (int, error) {
 		defer s.Close()
-		return try(s, remote, payload)
+		if err := try(s, remote, payload); err != nil {
+			return 0, err
+		}
+		return burst(s, more), nil
 	}, nil
+}
+
+// firstOfBurst is the number of the first datagram of a burst: none of [try] has it.
+const firstOfBurst = 1 << 16
+
+// burst sends small datagrams one after the other and returns how many were answered.
+func burst(s sock.Socket, n int) (answered int) {
+	out, in, seen := []byte("0000nettoll burst"), make([]byte, 1<<16), make([]bool, n)
+	for i := range n {
+		binary.LittleEndian.PutUint32(out, firstOfBurst+uint32(i))
+		s.Send(&out[0], len(out), 0) // one that is not sent is not answered
+	}
+	for deadline := time.Now().Add(tryWait); answered < n && time.Now().Before(deadline); {
+		size, errno := s.RecvParked(in)
+		if errno != 0 || size != len(out) {
+			continue
+		}
+		if i := int(binary.LittleEndian.Uint32(in)) - firstOfBurst; i >= 0 && i < n && !seen[i] {
+			seen[i] = true
+			answered++
+		}
+	}
+	return answered
 }
 
 // refusalWait is how long an answer that must not come is waited for.
@@ -107,8 +133,11 @@ func Refusal(local, remote netip.AddrPort) (func() error, error) {
 	}, nil
 }
 
-func open(local, remote netip.AddrPort) (sock.Socket, error) {
-	s, err := sock.UDP(local, remote)
+func open(local, remote netip.AddrPort) (s sock.Socket, err error) {
+	err = sock.Rebind(func() (err error) { // the changes of a filter were measured at the same address
+		s, err = sock.UDP(local, remote)
+		return err
+	})
 	if err != nil {
 		return s, err
 	}

@@ -1,6 +1,7 @@
 package proof_test
 
 import (
+	"context"
 	"net/netip"
 	"os"
 	"strings"
@@ -17,7 +18,7 @@ func TestMain(m *testing.M) { testnet.Main(m) }
 
 // Two namespaces with a veth between them: what fits passes, and a byte more does not.
 func TestPassage(t *testing.T) {
-	const mtu = 1400
+	const mtu, more = 1400, 20
 	machine := testnet.New(t)
 	kernel := func() (k *host.Kernel) {
 		err := machine.Do(func() (err error) {
@@ -43,7 +44,7 @@ func TestPassage(t *testing.T) {
 		testnet.Skip(t, err)
 	}
 	defer func() {
-		if err := stack.Undo(); err != nil {
+		if err := stack.Undo(context.Background(), kernel); err != nil {
 			t.Error(err)
 		}
 	}()
@@ -66,9 +67,13 @@ func TestPassage(t *testing.T) {
 	inside("b", func() (err error) { mirror, err = proof.NewMirror(b, a); return err })
 	defer mirror.Close()
 	try := func(to netip.AddrPort, payload int) error {
-		var passage func() error
-		inside("a", func() (err error) { passage, err = proof.Passage(a, to, payload); return err })
-		return passage()
+		var passage func() (int, error)
+		inside("a", func() (err error) { passage, err = proof.Passage(a, to, payload, more); return err })
+		answered, err := passage()
+		if err == nil && answered != more {
+			t.Errorf("%d of %d further datagrams were answered", answered, more)
+		}
+		return err
 	}
 	if err := try(b, proof.FullPayload(mtu, false)); err != nil {
 		t.Errorf("a packet as large as the MTU: %v", err)

@@ -69,7 +69,7 @@ func (v *view) onlyBaseline() []string {
 	list := []string{"Only the baseline was measured: there is nothing to compare it with."}
 	for _, g := range v.groups {
 		if m := margin(g.floor(g.primary.Name), g.primary); m != "" {
-			list = append(list, fmt.Sprintf("Two equal cells differ by no more than %s in %s %s.", strings.TrimPrefix(m, "±"), of(g.primary.Name), g.where))
+			list = append(list, fmt.Sprintf("Two equal cells differ by no more than %s in %s %s.", strings.TrimPrefix(m, "±"), of(g.primary), g.where))
 		}
 	}
 	return list
@@ -77,7 +77,7 @@ func (v *view) onlyBaseline() []string {
 
 // sentence says what a cell costs, and no more than its verdict does.
 func (v *view) sentence(g *group, c *measure.Cell) string {
-	who, what, r := name(c), of(g.primary.Name), g.row(c, g.primary.Name)
+	who, what, r := name(c), of(g.primary), g.row(c, g.primary.Name)
 	if f, ok := v.failed[c.ID]; ok {
 		where := g.where
 		if in := "in " + printable(c.Workload); !strings.Contains(where, in) {
@@ -101,6 +101,9 @@ func (v *view) sentence(g *group, c *measure.Cell) string {
 	default:
 		if point == "" {
 			return fmt.Sprintf("What %s does to %s %s is not known: %s.", who, what, g.where, v.whyNot(g, r))
+		}
+		if r.Verdict == measure.TooFew {
+			return fmt.Sprintf("%s: no verdict on %s %s, which takes %d generations; there are %d (%s).", who, what, g.where, measure.LeastGenerations, r.Generations, how)
 		}
 		text := fmt.Sprintf("What %s does to %s %s is not known precisely enough (%s)", who, what, g.where, how)
 		if math.IsNaN(r.Floor) {
@@ -129,7 +132,7 @@ func (v *view) whyNot(g *group, r *measure.Row) string {
 
 // toll is the sentence about a cell that differs from its baseline.
 func (v *view) toll(g *group, c *measure.Cell, r *measure.Row) string {
-	who, what := name(c), of(r.Metric)
+	who, what := name(c), of(r.About)
 	point, interval := change(r)
 	up := r.Verdict == measure.Higher || (r.Verdict == measure.Slower) == (g.primary.Better == measure.LowerBetter) && r.Verdict != measure.Lower
 	factor := strings.HasPrefix(point, "×")
@@ -240,7 +243,7 @@ func (v *view) summary() []string {
 			if from != to {
 				from += " to " + to
 			}
-			ranges = append(ranges, label(m)+" "+from)
+			ranges = append(ranges, labelOf(t.lo[m].About)+" "+from)
 		}
 		if len(ranges) > 0 {
 			text += " (" + strings.Join(ranges, "; ") + ")"

@@ -1,12 +1,16 @@
 package report_test
 
 import (
+	"bytes"
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -57,8 +61,8 @@ func udprate(payload string) load {
 
 // start makes a run of stacks under loads, the first stack the baseline, which has a twin.
 func start(t testing.TB, loads []load, stacks ...string) *made {
-	m := &made{t: t, rnd: rand.New(rand.NewPCG(2, 3)), run: measure.Run{
-		V: 1, Name: "made", Started: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC),
+	m := &made{t: t, rnd: rand.New(rand.NewPCG(2, 3)), log: measure.Log{End: &measure.End{Why: measure.EndTime, Detail: "the time is up"}}, run: measure.Run{
+		V: measure.Version, Name: "made", Started: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC),
 		Design:   measure.Design{Precision: 0.02, Time: 40, Generations: 5, Seed: 7},
 		Versions: map[string]string{"nettoll": "v0.1.0"},
 		Facts:    map[string]any{"kernel": "6.12.9", "cpu": "Example 9000", "cpus": 2, "mtu": 1500},
@@ -66,12 +70,15 @@ func start(t testing.TB, loads []load, stacks ...string) *made {
 	for _, l := range loads {
 		where := fmt.Sprintf("/%s/%d/%s", l.placement, l.pairs, l.id)
 		cell := func(stack, twin, baseline string) {
-			network, _, _ := strings.Cut(stack, "+")
-			m.run.Cells = append(m.run.Cells, measure.Cell{
+			network, filter, _ := strings.Cut(stack, "+")
+			if name, _, _ := strings.Cut(filter, "("); !slices.Contains([]string{"iptables", "nftables", "ovs"}, name) {
+				filter = ""
+			}
+			m.run.Cells = append(m.run.Cells, recorded(t, network, cmp.Or(filter, "none"), measure.Cell{
 				ID: stack + where + twin, Baseline: baseline, Twin: twin != "", Group: fmt.Sprintf("%s|%s|%d|ipv4|split", l.id, l.placement, l.pairs),
-				Network: network, Filter: "none", Tunnel: "none", Encryption: "none", Runtime: "netns", Placement: l.placement, Pairs: l.pairs,
+				Placement: l.placement, Pairs: l.pairs,
 				Family: "ipv4", Affinity: "split", Workload: l.name, Params: l.params, Primary: l.primary, Implementation: map[string]string{"network": "kernel"},
-			})
+			}))
 		}
 		cell(stacks[0], "", "")
 		cell(stacks[0], "#2", stacks[0]+where)
@@ -80,6 +87,23 @@ func start(t testing.TB, loads []load, stacks ...string) *made {
 		}
 	}
 	return m
+}
+
+// recorded is a cell as records had it before cells had parts: a key for each kind.
+func recorded(t testing.TB, network, filter string, c measure.Cell) measure.Cell {
+	b, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err = measure.WithParts(b, []measure.Part{
+		{Kind: "network", ID: network}, {Kind: "filter", ID: filter}, {Kind: "tunnel", ID: "none"}, {Kind: "encryption", ID: "none"}, {Kind: "runtime", ID: "netns"},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(b, &c); err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 // noise of one trial, of a block and of a generation, as logarithms.
@@ -95,6 +119,7 @@ func (m *made) measure(loads []load, generations, blocks int, change map[string]
 	n := len(m.run.Cells) / len(loads)
 	clock := 0.0
 	for g := range generations {
+		m.log.Generations = append(m.log.Generations, measure.Generation{Generation: g, Blocks: blocks})
 		cells := make([]float64, len(m.run.Cells))
 		for i := range cells {
 			cells[i] = generationNoise * m.rnd.NormFloat64()
@@ -170,7 +195,7 @@ func (m *made) prove(generations int, when ...string) {
 		for _, w := range when {
 			seen := map[string]bool{}
 			for _, c := range m.run.Cells {
-				lab := fmt.Sprintf("%s/%s/%d", c.Network, c.Placement, c.Pairs)
+				lab := fmt.Sprintf("%s/%s/%d", c.Part("network"), c.Placement, c.Pairs)
 				if c.Twin {
 					lab += "#2"
 				}
@@ -192,12 +217,11 @@ func (m *made) data() *report.Data {
 // save writes a run directory.
 func (m *made) save() string {
 	dir := m.t.TempDir()
-	f, err := os.Create(filepath.Join(dir, "run.json"))
-	if err != nil {
+	var described bytes.Buffer
+	if err := measure.WriteRun(&described, m.run); err != nil {
 		m.t.Fatal(err)
 	}
-	defer f.Close()
-	if err := measure.WriteRun(f, m.run); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "run.json"), described.Bytes(), 0o666); err != nil {
 		m.t.Fatal(err)
 	}
 	var b strings.Builder
@@ -207,7 +231,13 @@ func (m *made) save() string {
 			m.t.Fatal(err)
 		}
 	}
-	for _, x := range m.log.Trials {
+	write(measure.Begin{Run: measure.RunSum(described.Bytes())})
+	for i, x := range m.log.Trials {
+		if i > 0 && x.Block != m.log.Trials[i-1].Block {
+			if err := w.Sum(); err != nil {
+				m.t.Fatal(err)
+			}
+		}
 		write(x)
 	}
 	for _, x := range m.log.Histograms {
@@ -221,6 +251,15 @@ func (m *made) save() string {
 	}
 	for _, x := range m.log.Facts {
 		write(x)
+	}
+	for _, x := range m.log.Generations {
+		write(x)
+	}
+	if m.log.End != nil {
+		write(*m.log.End)
+	}
+	if err := w.Sum(); err != nil {
+		m.t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "records.jsonl"), []byte(b.String()), 0o666); err != nil {
 		m.t.Fatal(err)

@@ -179,9 +179,9 @@ func (v *view) chartChanges(g *group) (figure.Figure, bool) {
 		}
 		point, interval := change(r)
 		shape, hollow, ink := look(r.Verdict, m)
-		said := verdict(r.Verdict, m, true).text
+		said := judged(r, m, true).text
 		d.label(y, c.name, point+"  "+said, ink)
-		d.say("%s: %s, 95 %% interval %s, %s.", c.name, point, interval, verdict(r.Verdict, m, false).text)
+		d.say("%s: %s, 95 %% interval %s, %s.", c.name, point, interval, judged(r, m, false).text)
 		d.tracks = append(d.tracks, track{y + 5, y + 21})
 		d.mark(y+13, s, rows[i], 4.5, shape, hollow, ink)
 		d.Height += height
@@ -189,7 +189,7 @@ func (v *view) chartChanges(g *group) (figure.Figure, bool) {
 	floors, baseline := band(s, floor, d.tracks)
 	d.Marks = append(baseline, d.Marks...)
 	before, after := better(m)
-	over := "change of " + label(m.Name) + " " + g.over()
+	over := "change of " + labelOf(m) + " " + g.over()
 	if m.Differs() {
 		ticks, unit := differenceTicks(s, m)
 		d.axis(s, ticks, unitTitle(over, unit), before, after)
@@ -276,7 +276,7 @@ func (v *view) overview(d *drawing, groups []*group, s figure.Scale, beside, tel
 	var floors, baseline []figure.Mark
 	for _, g := range groups {
 		d.Height += 4
-		d.text(figureEdge, d.Height+15, label(g.primary.Name)+" · "+g.heading(), figure.InkText, smallSize, true, figure.Start, figureWidth-2*figureEdge)
+		d.text(figureEdge, d.Height+15, labelOf(g.primary)+" · "+g.heading(), figure.InkText, smallSize, true, figure.Start, figureWidth-2*figureEdge)
 		d.Height += 22
 		var tracks []track
 		for _, c := range g.compared() {
@@ -300,7 +300,7 @@ func (v *view) overview(d *drawing, groups []*group, s figure.Scale, beside, tel
 			d.text(figureWidth-figureEdge, y+4, point, ink, smallSize, true, figure.End, figureWidth-s.To)
 			d.mark(y, s, x, 3.6, shape, hollow, ink)
 			if tell {
-				d.say("%s, %s %s: %s, 95 %% interval %s, %s.", name(c), label(g.primary.Name), g.where, point, interval, verdict(r.Verdict, g.primary, false).text)
+				d.say("%s, %s %s: %s, 95 %% interval %s, %s.", name(c), labelOf(g.primary), g.where, point, interval, judged(r, g.primary, false).text)
 			}
 		}
 		d.tracks = append(d.tracks, tracks...)

@@ -150,7 +150,7 @@ func (c *Compared) Doubts() []string {
 		for _, p := range a.Proofs {
 			if !p.OK {
 				if broken++; broken == 1 {
-					detail = fmt.Sprintf("lab %s, generation %d, %s: %s", printable(p.Lab), p.Generation, printable(p.When), printable(p.Claim))
+					detail = fmt.Sprintf("lab %s, generation %d, %s: %s", printable(p.Lab), p.Generation+1, printable(p.When), printable(p.Claim))
 				}
 			}
 		}
@@ -162,8 +162,8 @@ func (c *Compared) Doubts() []string {
 		}
 		if n := a.Generations; n == 0 {
 			add("%s: nothing was measured", s.word)
-		} else if n < fewGenerations {
-			add("%s has %s only: intervals are wide with fewer than %d", s.word, count(n, "generation", "generations"), fewGenerations)
+		} else if n < measure.LeastGenerations {
+			add("%s has %s only: a verdict takes %d", s.word, count(n, "generation", "generations"), measure.LeastGenerations)
 		}
 		if n := len(a.Warnings); n > 0 {
 			add("%s carries %s of its own: nettoll report %s", s.word, count(n, "warning", "warnings"), printable(s.dir))
@@ -171,9 +171,6 @@ func (c *Compared) Doubts() []string {
 	}
 	return list
 }
-
-// fewGenerations is what every run has that was not interrupted.
-const fewGenerations = 5
 
 type side struct {
 	word, dir string

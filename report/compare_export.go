@@ -1,7 +1,6 @@
 package report
 
 import (
-	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -11,8 +10,8 @@ import (
 )
 
 // csvColumns are those of a comparison's CSV; new ones are added at the end.
-func csvColumns() []string {
-	return append(cellColumns(),
+func csvColumns(kinds []string) []string {
+	return append(cellColumns(kinds),
 		"metric", "unit", "old_value", "new_value", "drift", "old_ratio", "new_ratio", "ratio", "ratio_lo", "ratio_hi", "verdict",
 		"old_blocks", "new_blocks", "old_generations", "new_generations",
 		"old_difference", "new_difference", "difference", "difference_lo", "difference_hi", "adjusted_lo", "adjusted_hi", "floor",
@@ -27,8 +26,8 @@ func csvColumns() []string {
 //	adjusted_lo, adjusted_hi         the interval at the level of Holm's procedure, as ratios or as differences
 //	floor                            of both runs together, as a share (0.006 = 0.6 %) or in the unit of a difference
 func (c *Compared) csv(w io.Writer, all bool) error {
-	out := csv.NewWriter(w)
-	if err := out.Write(csvColumns()); err != nil {
+	out, kinds := newSheet(w), c.New.Run.Kinds()
+	if err := out.Write(csvColumns(kinds)); err != nil {
 		return fmt.Errorf("write csv: %w", err)
 	}
 	for i := range c.Changes {
@@ -36,7 +35,7 @@ func (c *Compared) csv(w io.Writer, all bool) error {
 		if !x.Primary && !all {
 			continue
 		}
-		if err := out.Write(changeFields(newChangeLine(x))); err != nil {
+		if err := out.Write(changeFields(newChangeLine(x), kinds)); err != nil {
 			return fmt.Errorf("write csv: %w", err)
 		}
 	}
@@ -47,9 +46,9 @@ func (c *Compared) csv(w io.Writer, all bool) error {
 	return nil
 }
 
-func changeFields(l changeLine) []string {
+func changeFields(l changeLine, kinds []string) []string {
 	c := l.cell
-	fields := append(cellFields(c), l.Metric, l.Unit)
+	fields := append(cellFields(c, kinds), l.Metric, l.Unit)
 	number := func(x *float64) {
 		if x == nil {
 			fields = append(fields, "")
@@ -69,7 +68,7 @@ func changeFields(l changeLine) []string {
 
 // changeLine is a change in JSON: the fields of a row, whose ratio is that of the ratios, and what both runs say.
 type changeLine struct {
-	rowLine
+	plainRow
 	cell           *measure.Cell
 	OldValue       *float64 `json:"old_value,omitempty"`
 	NewValue       *float64 `json:"new_value,omitempty"`
@@ -85,8 +84,18 @@ type changeLine struct {
 	Worse          bool     `json:"worse"`
 }
 
+// MarshalJSON writes the line with a key for each kind of parts.
+func (l changeLine) MarshalJSON() ([]byte, error) {
+	type plain changeLine
+	b, err := json.Marshal(plain(l))
+	if err != nil {
+		return nil, err
+	}
+	return measure.WithParts(b, l.parts)
+}
+
 func newChangeLine(c *measure.Change) changeLine {
-	l := changeLine{rowLine: newRowLine(c.Row), cell: c.Cell, Drift: known(c.Drift()), Worse: c.Worse()}
+	l := changeLine{plainRow: plainRow(newRowLine(c.Row)), cell: c.Cell, Drift: known(c.Drift()), Worse: c.Worse()}
 	l.Type, l.Primary = "change", c.Primary
 	of := func(r *measure.Row) (value, ratio, difference *float64, blocks, generations int) {
 		if r == nil {
@@ -148,6 +157,6 @@ func (c *Compared) json(w io.Writer, all bool) error {
 }
 
 func newRunLine(d *Data) runLine {
-	line, _ := lines(d.Run, measure.Analysis{Blocks: d.Analysis.Blocks, Generations: d.Analysis.Generations, Trials: d.Analysis.Trials, Measured: d.Analysis.Measured})[0].(runLine)
+	line, _ := lines(d.Run, measure.Analysis{Blocks: d.Analysis.Blocks, Generations: d.Analysis.Generations, Trials: d.Analysis.Trials, Measured: d.Analysis.Measured, Standing: d.Analysis.Standing})[0].(runLine)
 	return line
 }

@@ -139,6 +139,7 @@ func TestCompareText(t *testing.T) {
 		{"interrupted", func(t *testing.T) (older, newer *made) {
 			newer = start(t, three[:1], "host", "bridge", "routed")
 			again(newer).measure(three[:1], 1, 3, nil)
+			newer.log.Generations, newer.log.End = nil, nil // it was killed
 			return old(t, three[:1]), newer
 		}, report.Options{}, "text"},
 		{"nothing", func(t *testing.T) (older, newer *made) {
@@ -381,7 +382,7 @@ func TestCompareJSON(t *testing.T) {
 	if err := json.Unmarshal(b.Bytes(), &got); err != nil {
 		t.Fatal(err)
 	}
-	if got.V != 1 || got.Old.Dir != "a" || got.New.Dir != "b" || got.New.Generations != 5 || got.Old.Name != "made" {
+	if got.V != measure.Version || got.Old.Dir != "a" || got.New.Dir != "b" || got.New.Generations != 5 || got.Old.Name != "made" {
 		t.Errorf("%+v", got)
 	}
 	if d := cmp.Diff([]struct{ What, Old, New string }{{"MTU", "1500", "9000"}}, got.Obstacles); d != "" {

@@ -44,7 +44,7 @@ func heads(first string, titles ...string) []field {
 
 // primary makes the rows of the primary metric.
 func (v *comparison) primary(g *group, short bool) [][]field {
-	first := label(g.primary.Name) + " " + g.over()
+	first := labelOf(g.primary) + " " + g.over()
 	if short {
 		first = ""
 	}
@@ -54,7 +54,7 @@ func (v *comparison) primary(g *group, short bool) [][]field {
 		if c := v.changes[cell.ID][g.primary.Name]; c != nil {
 			point, interval := change(&c.Row)
 			row[1].text, row[2].text, row[3].text, row[4].text = toll(c.Old), toll(c.New), point, interval
-			row[5] = verdict(c.Verdict, g.primary, short)
+			row[5] = judgedChange(c, g.primary, short)
 		}
 		rows = append(rows, row)
 	}
@@ -69,16 +69,16 @@ func (v *comparison) metrics(cell *measure.Cell, short bool) [][]field {
 	rows := [][]field{heads("", "OLD", "NEW", "change", "95 % interval", "floor", "verdict")}
 	for _, metric := range v.ordered(cell) {
 		c := v.changes[cell.ID][metric]
-		m, _ := measure.LookupMetric(metric)
+		m := c.About
 		point, interval := change(&c.Row)
 		rows = append(rows, []field{
-			{text: label(metric)},
+			{text: labelOf(c.About)},
 			{text: toll(c.Old), right: true},
 			{text: toll(c.New), right: true},
 			{text: point, right: true},
 			{text: interval},
 			{text: margin(c.Floor, m), style: dim, right: true},
-			verdict(c.Verdict, m, short),
+			judgedChange(c, m, short),
 		})
 	}
 	return rows
@@ -89,7 +89,7 @@ func (v *comparison) baseline(g *group) [][]field {
 	rows := [][]field{heads("", "OLD", "NEW", "change")}
 	for _, metric := range v.ordered(g.base) {
 		c := v.changes[g.base.ID][metric]
-		rows = append(rows, []field{{text: label(metric)}, {text: valueOf(c.Old), right: true}, {text: valueOf(c.New), right: true}, {text: drift(c), right: true}})
+		rows = append(rows, []field{{text: labelOf(c.About)}, {text: valueOf(c.Old), right: true}, {text: valueOf(c.New), right: true}, {text: drift(c), right: true}})
 	}
 	return rows
 }
@@ -99,7 +99,7 @@ func (v *comparison) ordered(cell *measure.Cell) []string {
 	for metric := range v.changes[cell.ID] {
 		names[metric] = true
 	}
-	return ordered(names)
+	return ordered(v.known, names)
 }
 
 // valueOf prints a row's value, "–" where there is none.
@@ -112,6 +112,9 @@ func valueOf(r *measure.Row) string {
 
 // text sets a comparison for a terminal.
 func (v *comparison) text() string {
+	for _, s := range v.c.Standing() {
+		v.prose("✗ ", "  ", s, bad)
+	}
 	for _, s := range v.sentences() {
 		v.prose("", "  ", s, bold)
 	}
@@ -159,6 +162,9 @@ func (v *comparison) text() string {
 // markdown sets a comparison as GitHub Flavored Markdown, for a comment on a change.
 func (v *comparison) markdown() string {
 	m := &markdown{}
+	for _, s := range v.c.Standing() {
+		m.blocks([]Block{{Text: s, Tone: Bad}})
+	}
 	list := v.sentences()
 	m.paragraph(heavy(list[0]))
 	for _, text := range list[1:] {

@@ -56,7 +56,7 @@ func headline(n int, verdicts map[measure.Verdict]int) string {
 // outcomes says how many comparisons came out how: "slower in 3, not precise enough in 1".
 func outcomes(verdicts map[measure.Verdict]int) string {
 	var said []string
-	for _, v := range []measure.Verdict{measure.Slower, measure.Faster, measure.Higher, measure.Lower, measure.NoDifference, measure.NotPrecise, measure.HasFailed} {
+	for _, v := range []measure.Verdict{measure.Slower, measure.Faster, measure.Higher, measure.Lower, measure.NoDifference, measure.NotPrecise, measure.TooFew, measure.HasFailed} {
 		if n := verdicts[v]; n > 0 {
 			said = append(said, fmt.Sprintf("%s in %d", v, n))
 		}
@@ -66,7 +66,7 @@ func outcomes(verdicts map[measure.Verdict]int) string {
 
 // sentence says what has become of a cell in its primary metric, and no more than its verdict does.
 func (v *comparison) sentence(g *group, c *measure.Change) string {
-	who, what := name(c.Cell), of(c.Metric)
+	who, what := name(c.Cell), of(c.About)
 	point, interval := change(&c.Row)
 	how := fmt.Sprintf("%s %s, 95 %% interval %s", kind(&c.Row), point, interval)
 	switch c.Verdict {
@@ -89,10 +89,13 @@ func (v *comparison) sentence(g *group, c *measure.Change) string {
 	case measure.Slower, measure.Faster:
 		return fmt.Sprintf("%s is %s in NEW %s: its toll on %s went from %s to %s (%s).", who, c.Verdict, g.where, what, toll(c.Old), toll(c.New), how)
 	case measure.Higher, measure.Lower:
-		return fmt.Sprintf("%s of %s is %s in NEW %s: its toll went from %s to %s (%s).", label(c.Metric), who, c.Verdict, g.where, toll(c.Old), toll(c.New), how)
+		return fmt.Sprintf("%s of %s is %s in NEW %s: its toll went from %s to %s (%s).", labelOf(c.About), who, c.Verdict, g.where, toll(c.Old), toll(c.New), how)
 	}
 	if point == "" {
 		return fmt.Sprintf("What became of %s under %s %s is not known: %s.", what, who, g.where, v.why(g, c))
+	}
+	if c.Verdict == measure.TooFew {
+		return fmt.Sprintf("%s: no verdict on %s %s, which takes %d generations of each run; OLD has %d and NEW has %d (%s).", who, what, g.where, measure.LeastGenerations, c.Old.Generations, c.New.Generations, how)
 	}
 	text := fmt.Sprintf("What became of %s under %s %s is not known precisely enough (%s)", what, who, g.where, how)
 	if math.IsNaN(c.Floor) {
@@ -162,7 +165,7 @@ func (v *comparison) floorNote(g *group) string {
 			}
 		}
 	}
-	return "floor unknown (it takes a twin of the baseline in both runs)"
+	return "floor unknown (it takes a twin of the baseline with at least 5 generations in both runs)"
 }
 
 // origins says of each run what it is called, when it was measured, how much and where.

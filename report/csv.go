@@ -13,25 +13,50 @@ import (
 	"github.com/nettoll/nettoll/measure"
 )
 
-// cellColumns are the columns that say which cell a row is about.
-func cellColumns() []string {
-	return []string{"cell", "network", "filter", "tunnel", "encryption", "runtime", "placement", "pairs", "family", "affinity", "workload", "payload", "mode"}
+// cellColumns are the columns that say which cell a row is about: one for each kind of parts among them.
+func cellColumns(kinds []string) []string {
+	return slices.Concat([]string{"cell"}, kinds, []string{"placement", "pairs", "family", "affinity", "workload", "payload", "mode"})
 }
 
-func cellFields(c *measure.Cell) []string {
-	return []string{
-		c.ID, c.Network, c.Filter, c.Tunnel, c.Encryption, c.Runtime, c.Placement, strconv.Itoa(c.Pairs), c.Family, c.Affinity,
-		c.Workload, c.Params["payload"], c.Params["mode"],
+func cellFields(c *measure.Cell, kinds []string) []string {
+	fields := []string{c.ID}
+	for _, kind := range kinds {
+		fields = append(fields, c.Part(kind))
 	}
+	return append(fields, c.Placement, strconv.Itoa(c.Pairs), c.Family, c.Affinity, c.Workload, c.Params["payload"], c.Params["mode"])
 }
 
 // columns are those of [CSV]. Up to generations they are fixed (design, "Run directory"); new ones are added at the end.
-func columns() []string {
-	return append(cellColumns(),
+func columns(kinds []string) []string {
+	return append(cellColumns(kinds),
 		"metric", "unit", "value", "ratio", "ratio_lo", "ratio_hi", "verdict", "blocks", "generations",
 		"difference", "difference_lo", "difference_hi", "adjusted_lo", "adjusted_hi", "floor", "spread", "primary", "baseline", "parameters", "implementation", "limit", "limit_share",
 		"probe", "unprobed", "probe_ratio", "probe_ratio_lo", "probe_ratio_hi", "probe_difference", "probe_difference_lo", "probe_difference_hi",
-		"mix", "lab_pairs", "enforced")
+		"mix", "lab_pairs", "enforced", "ended")
+}
+
+// A sheet writes rows of CSV that a program for spreadsheets shows and does not obey.
+type sheet struct{ *csv.Writer }
+
+func newSheet(w io.Writer) sheet { return sheet{csv.NewWriter(w)} }
+
+// Write writes a row. A text that such a program takes for a formula has a single quote before it (OWASP, "CSV Injection"), and no text has control characters but ends of lines: names and
+// messages come from files that anyone may have written. Numbers are as they are.
+func (s sheet) Write(fields []string) error {
+	for i, f := range fields {
+		lines := strings.Split(f, "\n") // quoted, an end of a line is part of a field
+		for k, line := range lines {
+			lines[k] = printable(line)
+		}
+		f = strings.Join(lines, "\n")
+		if start := strings.TrimSpace(f); start != "" && strings.ContainsRune("=+-@", rune(start[0])) {
+			if _, err := strconv.ParseFloat(f, 64); err != nil {
+				f = "'" + f
+			}
+		}
+		fields[i] = f
+	}
+	return s.Writer.Write(fields)
 }
 
 // CSV writes a row for each cell and metric, RFC 4180 with a header. Numbers are bare and in base units; what is not known is empty.
@@ -47,13 +72,14 @@ func columns() []string {
 //	probe, unprobed               what was switched on during the cell's trials, and the same cell without; empty where nothing was
 //	probe_ratio, …                what that costs, in the row of the primary metric: the cell / unprobed, or the cell − unprobed, with its 95 % interval
 //	mix, lab_pairs                in a mix: its members with their shares, separated by spaces, and the pairs of all of them together; else empty
-//	enforced                      where the filter stands: "in the host's forward path"; empty without one
+//	enforced                      where the filter stands, and what it does not see: "in the host's forward path; …"; empty without one
+//	ended                         why the run ended: "precise", "time", "interrupted", …; "no" if it did not; empty if its records do not say so (version 1)
 //
 // What building a lab and changing it cost has rows behind those, with the lab as the cell and no workload: the median over generations,
 // without what labs cost that had to be built once more.
-func CSV(w io.Writer, _ measure.Run, a measure.Analysis) error {
-	out := csv.NewWriter(w)
-	if err := out.Write(columns()); err != nil {
+func CSV(w io.Writer, run measure.Run, a measure.Analysis) error {
+	out, kinds := newSheet(w), run.Kinds()
+	if err := out.Write(columns(kinds)); err != nil {
 		return fmt.Errorf("write csv: %w", err)
 	}
 	costs := map[string]measure.ProbeCost{}
@@ -61,12 +87,12 @@ func CSV(w io.Writer, _ measure.Run, a measure.Analysis) error {
 		costs[p.Cell.ID] = p
 	}
 	for _, r := range a.Rows {
-		if err := out.Write(slices.Concat(rowFields(r), probeFields(r, costs), mixFields(r.Cell))); err != nil {
+		if err := out.Write(slices.Concat(rowFields(r, kinds), probeFields(r, costs), mixFields(r.Cell), []string{ended(run, a)})); err != nil {
 			return fmt.Errorf("write csv: %w", err)
 		}
 	}
 	for _, f := range a.Labs {
-		if err := out.Write(labFields(f)); err != nil {
+		if err := out.Write(labFields(f, ended(run, a), kinds)); err != nil {
 			return fmt.Errorf("write csv: %w", err)
 		}
 	}
@@ -77,11 +103,11 @@ func CSV(w io.Writer, _ measure.Run, a measure.Analysis) error {
 	return nil
 }
 
-func rowFields(r measure.Row) []string {
+func rowFields(r measure.Row, kinds []string) []string {
 	nan := math.NaN()
 	ratio, difference := [3]float64{nan, nan, nan}, [3]float64{nan, nan, nan}
 	floor, spread := math.Expm1(r.Floor), nan
-	if differs(r.Metric) {
+	if r.About.Differs() {
 		floor = r.Floor
 	}
 	switch {
@@ -92,7 +118,7 @@ func rowFields(r measure.Row) []string {
 		difference = [3]float64{r.Difference.Points, r.Difference.Lo, r.Difference.Hi}
 		spread = r.Difference.Spread
 	}
-	fields := append(cellFields(r.Cell), r.Metric, r.Unit, bare(r.Value))
+	fields := append(cellFields(r.Cell, kinds), r.Metric, r.Unit, bare(r.Value))
 	for _, x := range ratio {
 		fields = append(fields, bare(x))
 	}
@@ -108,16 +134,28 @@ func rowFields(r measure.Row) []string {
 }
 
 // labFields are a row of what a lab cost.
-func labFields(f measure.LabFigure) []string {
-	values := map[string]string{"cell": f.Lab, "metric": f.Metric, "unit": f.Unit, "value": bare(f.Value), "generations": strconv.Itoa(f.Generations)}
+func labFields(f measure.LabFigure, ended string, kinds []string) []string {
+	values := map[string]string{"cell": f.Lab, "metric": f.Metric, "unit": f.Unit, "value": bare(f.Value), "generations": strconv.Itoa(f.Generations), "ended": ended}
 	var fields []string
-	for _, c := range columns() {
+	for _, c := range columns(kinds) {
 		fields = append(fields, values[c])
 	}
 	return fields
 }
 
-// mixFields are the last columns of a row.
+// ended is why a run ended, in a word.
+func ended(run measure.Run, a measure.Analysis) string {
+	switch s := a.Standing; {
+	case s.Old(run.V):
+		return ""
+	case s.End == nil:
+		return "no"
+	default:
+		return s.End.Why
+	}
+}
+
+// mixFields are the columns of a row behind those of probes.
 func mixFields(c *measure.Cell) []string {
 	if c.Mix == nil {
 		return []string{"", "", c.Enforced}
@@ -144,12 +182,6 @@ func probeFields(r measure.Row, costs map[string]measure.ProbeCost) []string {
 	return fields
 }
 
-// differs says whether a metric is compared by difference.
-func differs(metric string) bool {
-	m, _ := measure.LookupMetric(metric)
-	return m.Differs()
-}
-
 // bare prints a number without a unit such that it reads back the same; "" where it is not finite.
 func bare(x float64) string {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
@@ -167,16 +199,16 @@ func pairs(m map[string]string) string {
 }
 
 // Trials writes a row for each trial, RFC 4180 with a header: the columns of its cell, generation, block, start and length of its window
-// in seconds, a column for each metric that any trial has, why it failed, its warnings separated by "; ", and what
+// in seconds, gen and block as in the records, from 0, a column for each metric that any trial has, why it failed, its warnings separated by "; ", and what
 // limited it. Of a cell that run.json does not name only the id is known.
 func Trials(w io.Writer, run measure.Run, log *measure.Log) error {
-	cells := make(map[string][]string, len(run.Cells))
+	cells, kinds := make(map[string][]string, len(run.Cells)), run.Kinds()
 	for i := range run.Cells {
-		cells[run.Cells[i].ID] = cellFields(&run.Cells[i])
+		cells[run.Cells[i].ID] = cellFields(&run.Cells[i], kinds)
 	}
-	metrics := seen(log)
-	out := csv.NewWriter(w)
-	header := append(append(append(cellColumns(), "gen", "block", "start", "dur"), metrics...), "failed", "warn", "limit")
+	metrics := seen(run.Vocabulary(), log)
+	out := newSheet(w)
+	header := append(append(append(cellColumns(kinds), "gen", "block", "start", "dur"), metrics...), "failed", "warn", "limit")
 	if err := out.Write(header); err != nil {
 		return fmt.Errorf("write csv of trials: %w", err)
 	}
@@ -185,7 +217,7 @@ func Trials(w io.Writer, run measure.Run, log *measure.Log) error {
 		t := &log.Trials[i]
 		cell, ok := cells[t.Cell]
 		if !ok {
-			cell = make([]string, len(cellColumns()))
+			cell = make([]string, len(cellColumns(kinds)))
 			cell[0] = t.Cell
 		}
 		fields = append(fields[:0], cell...)
@@ -209,27 +241,27 @@ func Trials(w io.Writer, run measure.Run, log *measure.Log) error {
 }
 
 // seen lists the metrics of the trials in the order of reports, unknown ones at the end.
-func seen(log *measure.Log) []string {
+func seen(known measure.Vocabulary, log *measure.Log) []string {
 	names := map[string]bool{}
 	for i := range log.Trials {
 		for name := range log.Trials[i].Metrics {
 			names[name] = true
 		}
 	}
-	return ordered(names)
+	return ordered(known, names)
 }
 
 // ordered lists names of metrics in the order of reports, unknown ones at the end.
-func ordered(names map[string]bool) []string {
+func ordered(known measure.Vocabulary, names map[string]bool) []string {
 	var list []string
-	known := map[string]bool{}
-	for _, m := range measure.Metrics() {
-		if known[m.Name] = true; names[m.Name] {
+	has := map[string]bool{}
+	for _, m := range known.All() {
+		if has[m.Name] = true; names[m.Name] {
 			list = append(list, m.Name)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		if !known[name] {
+		if !has[name] {
 			list = append(list, name)
 		}
 	}

@@ -2,8 +2,8 @@ package report
 
 import (
 	"cmp"
+	"maps"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -51,7 +51,7 @@ func (v *view) curves() []curve {
 		c := &list[i]
 		c.metrics = []measure.Metric{c.points[0].g.primary}
 		if prefix, ok := strings.CutSuffix(c.metrics[0].Name, "latency_p50"); ok {
-			p99, _ := measure.LookupMetric(prefix + "latency_p99")
+			p99, _ := v.known.Lookup(prefix + "latency_p99")
 			c.metrics = append(c.metrics, p99)
 		}
 		c.stacks = slices.DeleteFunc(c.stacks, func(s curveStack) bool { return !c.has(s, c.metrics[0]) })
@@ -106,29 +106,28 @@ func (g *group) stackCurves() []curve {
 		stack string // without the parameter
 		cell  *measure.Cell
 	}
-	parameter := regexp.MustCompile(`([a-z][a-z0-9-]*)=([^,()]+)`)
 	found := map[[2]string][]value{} // by parameter and unit
 	var order [][2]string
+	put := func(key [2]string, v value) {
+		if found[key] == nil {
+			order = append(order, key)
+		}
+		found[key] = append(found[key], v)
+	}
 	for _, cell := range g.compared() {
-		n := name(cell)
-		for _, at := range parameter.FindAllStringSubmatchIndex(n, -1) {
-			x, unit, ok := numeric(n[at[4]:at[5]])
-			if !ok {
-				continue
+		for _, p := range numbers(cell) {
+			if !p.standard {
+				put([2]string{p.name, p.unit}, value{p.x, p.rest, cell})
 			}
-			stack := strings.NewReplacer("(,", "(", ",,", ",", ",)", ")").Replace(n[:at[2]] + n[at[5]:])
-			key := [2]string{n[at[2]:at[3]], unit}
-			if found[key] == nil {
-				order = append(order, key)
-			}
-			found[key] = append(found[key], value{x, strings.ReplaceAll(stack, "()", ""), cell})
 		}
 	}
 	for _, key := range order { // what has the default does not say so in its name
 		for _, cell := range g.cells {
-			x, unit, ok := numeric(cell.Defaults[key[0]])
-			if n := name(cell); ok && unit == key[1] && !cell.Twin && slices.ContainsFunc(found[key], func(f value) bool { return f.stack == n && f.cell != cell }) {
-				found[key] = append(found[key], value{x, n, cell})
+			for _, p := range numbers(cell) {
+				same := func(f value) bool { return f.stack == p.rest && f.cell != cell }
+				if p.standard && [2]string{p.name, p.unit} == key && !cell.Twin && slices.ContainsFunc(found[key], same) {
+					put(key, value{p.x, p.rest, cell})
+				}
 			}
 		}
 	}
@@ -156,6 +155,57 @@ func (g *group) stackCurves() []curve {
 		}
 	}
 	return list
+}
+
+// stackNumber is a parameter of a cell's stack that is a number.
+type stackNumber struct {
+	name, unit string
+	x          float64
+	standard   bool   // it has its default
+	rest       string // the stack without the parameter
+}
+
+// numbers lists the parameters of a cell's stack that are numbers. A stack that has a name of its own has none.
+func numbers(c *measure.Cell) []stackNumber {
+	var list []stackNumber
+	for i, p := range c.Parts {
+		for _, param := range slices.Sorted(maps.Keys(p.Params)) {
+			x, unit, ok := numeric(p.Params[param])
+			if !ok || p.Label == "" {
+				continue
+			}
+			n := stackNumber{name: param, unit: unit, x: x, standard: slices.Contains(p.Default, param), rest: name(c)}
+			if !n.standard {
+				n.rest = unparametrised(c, i, param)
+			}
+			list = append(list, n)
+		}
+	}
+	return list
+}
+
+// unparametrised is the label of a cell's stack without a parameter of its i-th part.
+func unparametrised(c *measure.Cell, i int, param string) string {
+	var b strings.Builder
+	for j, p := range c.Parts {
+		switch {
+		case p.Label == "":
+		case i != j:
+			b.WriteString(p.Label + strings.TrimPrefix(p.ID, p.Name))
+		default:
+			var rest []string
+			for _, key := range slices.Sorted(maps.Keys(p.Params)) {
+				if key != param && !slices.Contains(p.Default, key) {
+					rest = append(rest, key+"="+p.Params[key])
+				}
+			}
+			b.WriteString(p.Label)
+			if rest != nil {
+				b.WriteString("(" + strings.Join(rest, ",") + ")")
+			}
+		}
+	}
+	return printable(b.String())
 }
 
 // sort orders the points by value, each once.
@@ -233,7 +283,7 @@ func (c *curve) title() string {
 }
 
 // name is what it is about.
-func (c *curve) name() string { return capital(label(c.metrics[0].Name)) + " by " + printable(c.param) }
+func (c *curve) name() string { return capital(labelOf(c.metrics[0])) + " by " + printable(c.param) }
 
 // shown are the stacks that a figure has room for: those who are far from the baseline anywhere.
 func (c *curve) shown() (list []curveStack, left int) {
@@ -260,7 +310,7 @@ func (c *curve) shown() (list []curveStack, left int) {
 func (c *curve) tables() []Block {
 	var list []Block
 	for _, m := range c.metrics {
-		t := &Table{Caption: capital(label(m.Name)), Columns: []Column{{"stack", false}}}
+		t := &Table{Caption: capital(labelOf(m)), Columns: []Column{{"stack", false}}}
 		for i, p := range c.points {
 			text := c.label(p.x)
 			if i == 0 {

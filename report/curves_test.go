@@ -188,7 +188,7 @@ func TestCurvesFromZero(t *testing.T) {
 	m.measure(loads, 5, 4, change)
 	for i := range m.run.Cells {
 		if c := &m.run.Cells[i]; !strings.Contains(c.ID, "rules=") && strings.Contains(c.ID, "tables") {
-			c.Defaults = map[string]string{"rules": "0"}
+			c.Parts[1].Params, c.Parts[1].Default = map[string]string{"rules": "0"}, []string{"rules"}
 		}
 	}
 	names, texts := curves(t, m)
@@ -227,7 +227,7 @@ func TestCurveOfBaseline(t *testing.T) {
 	m.measure(loads, 5, 4, nil)
 	for i := range m.run.Cells {
 		if c := &m.run.Cells[i]; strings.HasPrefix(c.ID, "nat/") {
-			c.Defaults = map[string]string{"entries": "0"}
+			c.Parts[0].Params, c.Parts[0].Default = map[string]string{"entries": "0"}, []string{"entries"}
 		}
 	}
 	_, texts := curves(t, m)

@@ -109,7 +109,7 @@ func TestCSV(t *testing.T) {
 			}
 		}
 		texts := map[string]string{
-			"cell": r.Cell.ID, "network": r.Cell.Network, "placement": r.Cell.Placement, "pairs": "1", "workload": r.Cell.Workload, "payload": r.Cell.Params["payload"], "metric": r.Metric, "unit": r.Unit,
+			"cell": r.Cell.ID, "network": r.Cell.Part("network"), "placement": r.Cell.Placement, "pairs": "1", "workload": r.Cell.Workload, "payload": r.Cell.Params["payload"], "metric": r.Metric, "unit": r.Unit,
 			"verdict": string(r.Verdict), "blocks": strconv.Itoa(r.Blocks), "generations": strconv.Itoa(r.Generations), "baseline": r.Cell.Baseline, "implementation": "network=kernel",
 			"primary": strconv.FormatBool(r.Metric == r.Cell.Primary), "limit": r.Limit,
 		}

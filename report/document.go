@@ -19,6 +19,7 @@ import (
 type document struct {
 	title    string
 	subtitle string
+	standing []Block // see [standing]
 	answer   []string
 	sure     []Block // how sure the answer is
 	sections []part
@@ -55,6 +56,9 @@ const fewStacks = 3
 func (v *view) document(c charts, sections []Section) document {
 	d := document{title: printable(v.run.Name), subtitle: v.subtitle(), answer: v.sentences(), sure: v.sureness()}
 	d.title = cmp.Or(d.title, "a run")
+	for _, s := range standing(v.run, v.a) {
+		d.standing = append(d.standing, Block{Text: s, Tone: Bad})
+	}
 	for _, s := range sections {
 		d.sections = append(d.sections, part{title: s.Title, folded: s.Detail, blocks: s.Blocks})
 	}
@@ -163,7 +167,7 @@ func (g *group) tally() string {
 	}
 	var list []string
 	for _, x := range []measure.Verdict{
-		measure.Slower, measure.Faster, measure.Higher, measure.Lower, measure.NoDifference, measure.NotPrecise, measure.HasFailed,
+		measure.Slower, measure.Faster, measure.Higher, measure.Lower, measure.NoDifference, measure.NotPrecise, measure.TooFew, measure.HasFailed,
 	} {
 		if n := counts[x]; n > 0 {
 			list = append(list, strconv.Itoa(n)+" "+verdict(x, g.primary, true).text)
@@ -181,19 +185,19 @@ func (g *group) resultFields(c *measure.Cell, r *measure.Row) []Field {
 		}
 		return []Field{{"–", Quiet}, {}, {}, {said.text, said.style.tone()}, {}}
 	}
-	m, _ := measure.LookupMetric(r.Metric)
+	m := r.About
 	point, interval := change(r)
-	said := verdict(r.Verdict, m, false)
+	said := judged(r, m, false)
 	return []Field{{Text: number(r.Value, r.Unit)}, {Text: point}, {Text: interval}, {said.text, said.style.tone()}, {cmp.Or(margin(r.Floor, m), "unknown"), Quiet}}
 }
 
 func (v *view) groupPart(g *group, figures []figure.Figure, folded bool) part {
 	p := part{title: g.heading(), id: "group-" + g.slug, folded: folded, figures: figures}
 	if folded {
-		p.note = label(g.primary.Name) + ": " + cmp.Or(g.tally(), "nothing to compare")
+		p.note = labelOf(g.primary) + ": " + cmp.Or(g.tally(), "nothing to compare")
 	}
-	t := &Table{Caption: capital(label(g.primary.Name)), Columns: []Column{
-		{"stack", false}, {label(g.primary.Name), true}, {g.over(), true}, {"95 % interval", false}, {"verdict", false}, {"floor", true},
+	t := &Table{Caption: capital(labelOf(g.primary)), Columns: []Column{
+		{"stack", false}, {labelOf(g.primary), true}, {g.over(), true}, {"95 % interval", false}, {"verdict", false}, {"floor", true},
 	}}
 	for _, c := range g.cells {
 		t.Rows = append(t.Rows, append([]Field{{Text: name(c)}}, g.resultFields(c, g.row(c, g.primary.Name))...))
@@ -244,7 +248,7 @@ func (v *view) metricNames(g *group, c *measure.Cell) []string {
 	for metric := range g.rows[c.ID] {
 		names[metric] = true
 	}
-	return ordered(names)
+	return ordered(v.known, names)
 }
 
 func (v *view) proofPart() part {
@@ -305,7 +309,7 @@ func (v *view) environmentPart() part {
 	for _, of := range []struct {
 		key   string
 		value func(*measure.Cell) string
-	}{{"affinity", func(c *measure.Cell) string { return c.Affinity }}, {"address family", func(c *measure.Cell) string { return c.Family }}, {"runtime", func(c *measure.Cell) string { return c.Runtime }}} {
+	}{{"affinity", func(c *measure.Cell) string { return c.Affinity }}, {"address family", func(c *measure.Cell) string { return c.Family }}, {"runtime", func(c *measure.Cell) string { return c.Part("runtime") }}} {
 		if text := v.each(of.value); text != "" {
 			t.Rows = append(t.Rows, []Field{{Text: of.key}, {Text: text}})
 		}
@@ -323,30 +327,24 @@ func (v *view) environmentPart() part {
 
 // stacksTable says what each stack is made of.
 func (v *view) stacksTable() *Table {
-	kinds := []struct {
+	type of struct {
 		kind  string
 		value func(*measure.Cell) string
-	}{
-		{"network", func(c *measure.Cell) string { return c.Network }},
-		{"filter", func(c *measure.Cell) string { return c.Filter }},
-		{"tunnel", func(c *measure.Cell) string { return c.Tunnel }},
-		{"encryption", func(c *measure.Cell) string { return c.Encryption }},
-		{"runtime", func(c *measure.Cell) string { return c.Runtime }},
-		{"done by", func(c *measure.Cell) string {
-			var list []string
-			for _, by := range slices.Sorted(maps.Values(c.Implementation)) {
-				if !slices.Contains(list, by) {
-					list = append(list, by)
-				}
-			}
-			return strings.Join(list, ", ")
-		}},
 	}
-	kinds = slices.DeleteFunc(kinds, func(k struct {
-		kind  string
-		value func(*measure.Cell) string
-	},
-	) bool {
+	var kinds []of
+	for _, kind := range v.run.Kinds() {
+		kinds = append(kinds, of{kind, func(c *measure.Cell) string { return c.Part(kind) }})
+	}
+	kinds = append(kinds, of{"done by", func(c *measure.Cell) string {
+		var list []string
+		for _, by := range slices.Sorted(maps.Values(c.Implementation)) {
+			if !slices.Contains(list, by) {
+				list = append(list, by)
+			}
+		}
+		return strings.Join(list, ", ")
+	}})
+	kinds = slices.DeleteFunc(kinds, func(k of) bool {
 		return !slices.ContainsFunc(v.run.Cells, func(c measure.Cell) bool { return k.value(&c) != "" && k.value(&c) != "none" })
 	})
 	t := &Table{Caption: "Stacks", Columns: []Column{{"stack", false}}}

@@ -50,6 +50,9 @@ func (v *view) measured() string {
 		}
 		text += fmt.Sprintf(" The ratios spread by %s between generations (standard deviation).", spread(lo, hi))
 	}
+	if again := resumed(a.Standing.Resumes); again != "" {
+		text += " " + again
+	}
 	return text
 }
 
@@ -315,7 +318,7 @@ func (v *view) claims() []claim {
 			if p.OK {
 				continue
 			}
-			text := fmt.Sprintf("lab %s, generation %d, %s", printable(p.Lab), p.Generation, printable(p.When))
+			text := fmt.Sprintf("lab %s, generation %d, %s", printable(p.Lab), p.Generation+1, printable(p.When))
 			if p.Detail != "" {
 				text += ": " + printable(p.Detail)
 			}

@@ -71,6 +71,7 @@ func (p *pageHTML) document(d document) {
 	p.raw(`<p class="kind">nettoll report</p>`)
 	p.element("h1", "", d.title)
 	p.element("p", ` class="quiet"`, d.subtitle)
+	p.blocks(d.standing)
 	few := ` class="few"`
 	if len(d.answer) > mostSentences {
 		few = ""

@@ -21,7 +21,9 @@ type runLine struct {
 	Blocks      int               `json:"blocks"`
 	Generations int               `json:"generations"`
 	Trials      int               `json:"trials"`
-	Measured    float64           `json:"measured"` // s
+	Measured    float64           `json:"measured"`           // s
+	Ended       string            `json:"ended,omitempty"`    // as in [CSV]
+	Standing    []string          `json:"standing,omitempty"` // sentences: that it did not end, that its records were changed
 }
 
 type rowLine struct {
@@ -32,11 +34,7 @@ type rowLine struct {
 	Probe          string            `json:"probe,omitempty"`
 	Unprobed       string            `json:"unprobed,omitempty"`
 	Group          string            `json:"group"`
-	Network        string            `json:"network"`
-	Filter         string            `json:"filter"`
-	Tunnel         string            `json:"tunnel"`
-	Encryption     string            `json:"encryption"`
-	Runtime        string            `json:"runtime"`
+	parts          []measure.Part    // a key for each kind
 	Placement      string            `json:"placement"`
 	Pairs          int               `json:"pairs"`
 	Family         string            `json:"family"`
@@ -66,6 +64,18 @@ type rowLine struct {
 	Verdict        measure.Verdict   `json:"verdict"`
 	Blocks         int               `json:"blocks"`
 	Generations    int               `json:"generations"`
+}
+
+// plainRow is a row without methods.
+type plainRow rowLine
+
+// MarshalJSON writes the line with a key for each kind of parts.
+func (l rowLine) MarshalJSON() ([]byte, error) {
+	b, err := json.Marshal(plainRow(l))
+	if err != nil {
+		return nil, err
+	}
+	return measure.WithParts(b, l.parts)
 }
 
 type labLine struct {
@@ -125,7 +135,7 @@ func JSONL(w io.Writer, run measure.Run, a measure.Analysis) error {
 func lines(run measure.Run, a measure.Analysis) []any {
 	list := []any{runLine{
 		Type: "run", V: measure.Version, Name: run.Name, Started: run.Started, Design: run.Design, Versions: run.Versions, Facts: run.Facts,
-		Blocks: a.Blocks, Generations: a.Generations, Trials: a.Trials, Measured: a.Measured,
+		Blocks: a.Blocks, Generations: a.Generations, Trials: a.Trials, Measured: a.Measured, Ended: ended(run, a), Standing: standing(run, a),
 	}}
 	for _, r := range a.Rows {
 		list = append(list, newRowLine(r))
@@ -160,13 +170,12 @@ func lines(run measure.Run, a measure.Analysis) []any {
 func newRowLine(r measure.Row) rowLine {
 	c := r.Cell
 	line := rowLine{
-		Type: "row", Cell: c.ID, Baseline: c.Baseline, Twin: c.Twin, Probe: c.Probe, Unprobed: c.Unprobed, Group: c.Group, Network: c.Network, Filter: c.Filter, Tunnel: c.Tunnel,
-		Encryption: c.Encryption, Runtime: c.Runtime, Placement: c.Placement, Pairs: c.Pairs, Family: c.Family, Affinity: c.Affinity,
+		Type: "row", Cell: c.ID, Baseline: c.Baseline, Twin: c.Twin, Probe: c.Probe, Unprobed: c.Unprobed, Group: c.Group, parts: c.Parts, Placement: c.Placement, Pairs: c.Pairs, Family: c.Family, Affinity: c.Affinity,
 		Workload: c.Workload, Params: c.Params, Mix: c.Mix, LabPairs: c.LabPairs, Implementation: c.Implementation, Enforced: c.Enforced, Metric: r.Metric, Unit: r.Unit, Primary: r.Metric == c.Primary,
 		Value: known(r.Value), AdjustedLo: known(r.AdjLo), AdjustedHi: known(r.AdjHi), Floor: known(math.Expm1(r.Floor)),
 		Limit: r.Limit, LimitShare: r.LimitShare, Verdict: r.Verdict, Blocks: r.Blocks, Generations: r.Generations,
 	}
-	if differs(r.Metric) {
+	if r.About.Differs() {
 		line.Floor = known(r.Floor)
 	}
 	switch {

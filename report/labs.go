@@ -22,13 +22,17 @@ func (v *view) labSection(all bool) (Section, bool) {
 		return Section{}, false
 	}
 	every := slices.Concat(figures, again)
-	where := common(every)
+	cells := map[string]*measure.Cell{} // one of each lab
+	for i := range v.run.Cells {
+		cells[v.run.Cells[i].Lab] = &v.run.Cells[i]
+	}
+	where := common(every, cells)
 	t := &Table{Caption: where, Columns: []Column{{"", false}}}
 	var metrics []string
-	for _, m := range measure.Metrics() {
+	for _, m := range v.known.All() {
 		if slices.ContainsFunc(every, func(f measure.LabFigure) bool { return f.Metric == m.Name }) {
 			metrics = append(metrics, m.Name)
-			t.Columns = append(t.Columns, Column{label(m.Name), true})
+			t.Columns = append(t.Columns, Column{labelOf(m), true})
 		}
 	}
 	add := func(figures []measure.LabFigure, mark string) {
@@ -39,8 +43,11 @@ func (v *view) labSection(all bool) (Section, bool) {
 				i = len(t.Rows)
 				rows[f.Lab] = i
 				row := make([]Field, 1+len(metrics))
-				id, twin := strings.CutSuffix(f.Lab, "#2")
-				if id = printable(strings.TrimSuffix(id, "/"+where)); twin {
+				id, place := labName(f.Lab, cells)
+				if where == "" && place != "" {
+					id += "/" + place
+				}
+				if id = printable(id); cells[f.Lab] != nil && cells[f.Lab].Twin {
 					id += ", twin"
 				}
 				row[0] = Field{Text: id + mark}
@@ -51,11 +58,11 @@ func (v *view) labSection(all bool) (Section, bool) {
 	}
 	add(figures, "")
 	add(again, ", built once more")
-	return Section{Title: "Building and changing", Blocks: []Block{{Text: labText(figures, all, len(again) > 0), Tone: Quiet}, {Table: t}}}, true
+	return Section{Title: "Building and changing", Blocks: []Block{{Text: labText(figures, cells, all, len(again) > 0), Tone: Quiet}, {Table: t}}}, true
 }
 
 // labText says what the figures are.
-func labText(figures []measure.LabFigure, all, again bool) string {
+func labText(figures []measure.LabFigure, cells map[string]*measure.Cell, all, again bool) string {
 	some := func(metric string) bool {
 		return slices.ContainsFunc(figures, func(f measure.LabFigure) bool { return f.Metric == metric })
 	}
@@ -76,7 +83,7 @@ func labText(figures []measure.LabFigure, all, again bool) string {
 	if some("rule_update_time") {
 		text += " One rule is added among those that stand; it takes effect with the first packet that it lets through, of those sent every 50 µs to 1 ms, counted from the same beginning, which can be before the change has returned."
 	}
-	if slices.ContainsFunc(figures, func(f measure.LabFigure) bool { return strings.Contains(f.Lab, "/cross-host/") }) {
+	if slices.ContainsFunc(figures, func(f measure.LabFigure) bool { return cells[f.Lab] != nil && cells[f.Lab].Placement == "cross-host" }) {
 		text += " Of several hosts the worst figure is told."
 	}
 	if some("translation_rate") {
@@ -113,11 +120,24 @@ func labFigure(f measure.LabFigure, ranged bool) string {
 	return text
 }
 
-// common returns what the ids of all labs end in: "same-host/1"; "" where they differ.
-func common(figures []measure.LabFigure) string {
-	_, where, _ := strings.Cut(figures[0].Lab, "/")
+// labName splits a lab's id into its stack and where it is measured, "same-host/1", by what its cells say. Of a lab without
+// cells only the id is known.
+func labName(id string, cells map[string]*measure.Cell) (name, where string) {
+	c := cells[id]
+	if c == nil {
+		return id, ""
+	}
+	if c.Twin {
+		id = strings.TrimSuffix(id, "#2")
+	}
+	return c.Stack, strings.TrimPrefix(id, c.Stack+"/")
+}
+
+// common returns where all labs are measured, "same-host/1"; "" if they differ.
+func common(figures []measure.LabFigure, cells map[string]*measure.Cell) string {
+	_, where := labName(figures[0].Lab, cells)
 	for _, f := range figures {
-		if _, other, _ := strings.Cut(f.Lab, "/"); strings.TrimSuffix(other, "#2") != where {
+		if _, other := labName(f.Lab, cells); other != where {
 			return ""
 		}
 	}

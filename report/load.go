@@ -1,8 +1,10 @@
 package report
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -39,7 +41,7 @@ func Load(dir string) (*Data, []measure.Problem, error) {
 	case !info.IsDir():
 		return nil, nil, fmt.Errorf("load run: %q is a file, not a directory: %w", dir, ErrNoRun)
 	}
-	run, err := loadRun(dir)
+	run, sum, err := loadRun(dir)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -52,8 +54,20 @@ func Load(dir string) (*Data, []measure.Problem, error) {
 	if err != nil { // of the disk: what came before it is a result all the same
 		problems = append(problems, measure.Problem{Text: err.Error()})
 	}
+	switch {
+	case log.Begin != nil && log.Begin.Run != sum:
+		log.RunChanged = true
+	case run.V >= 2 && log.Version == 1:
+		log = &measure.Log{Changed: []string{fmt.Sprintf("all of %s has version 1, which has no checksums, and %s has version %d: none of it is used", recordsFile, runFile, run.V)}}
+	}
 	run.Tell(log.Labs)
 	d := &Data{Run: run, Log: log, Analysis: measure.Analyze(run, log)}
+	if d.Analysis.Standing.Old(run.V) {
+		d.Analysis.Warnings = append(d.Analysis.Warnings, measure.Warning{
+			Type: "warning", V: measure.Version,
+			Text: "the records have version 1: they have no checksums and do not say whether the run ended",
+		})
+	}
 	if n := len(problems); n > 0 {
 		text := fmt.Sprintf("%d lines of %s could not be used, the first of them %v", n, recordsFile, problems[0])
 		if n == 1 {
@@ -64,22 +78,27 @@ func Load(dir string) (*Data, []measure.Problem, error) {
 	return d, problems, nil
 }
 
-func loadRun(dir string) (measure.Run, error) {
+// loadRun reads run.json and returns its checksum too.
+func loadRun(dir string) (run measure.Run, sum string, err error) {
 	f, err := open(dir, runFile)
 	if err != nil {
-		return measure.Run{}, err
+		return measure.Run{}, "", err
 	}
 	defer f.Close()
-	run, err := measure.ReadRun(f)
+	text, err := io.ReadAll(f)
+	if err != nil {
+		return measure.Run{}, "", fmt.Errorf("load run: %w", err)
+	}
+	run, err = measure.ReadRun(bytes.NewReader(text))
 	switch {
 	case errors.Is(err, measure.ErrVersion):
-		return run, fmt.Errorf("load run: %s in %q: %w", runFile, dir, err)
+		return run, "", fmt.Errorf("load run: %s in %q: %w", runFile, dir, err)
 	case err != nil:
-		return run, fmt.Errorf("load run: %s in %q cannot be read (%w): %w", runFile, dir, err, ErrNoRun)
+		return run, "", fmt.Errorf("load run: %s in %q cannot be read (%w): %w", runFile, dir, err, ErrNoRun)
 	case run.V < 1 || len(run.Cells) == 0:
-		return run, fmt.Errorf("load run: %s in %q names no cell, so nettoll did not write it: %w", runFile, dir, ErrNoRun)
+		return run, "", fmt.Errorf("load run: %s in %q names no cell, so nettoll did not write it: %w", runFile, dir, ErrNoRun)
 	}
-	return run, nil
+	return run, measure.RunSum(text), nil
 }
 
 // open opens one of the files. Anything but a regular file is refused: a pipe would be waited for.

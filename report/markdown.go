@@ -65,6 +65,7 @@ func (m *markdown) document(d document) {
 	if d.subtitle != "" {
 		m.paragraph(said(d.subtitle))
 	}
+	m.blocks(d.standing)
 	for _, s := range d.answer {
 		m.WriteString("- " + heavy(s) + "\n")
 	}

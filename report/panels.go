@@ -93,7 +93,7 @@ func (c *curve) say(d *drawing, s curveStack) {
 				list = append(list, number(r.Value, r.Unit)+" at "+c.label(p.x))
 			}
 		}
-		d.say("%s, %s: %s.", s.name, label(m.Name), strings.Join(list, ", "))
+		d.say("%s, %s: %s.", s.name, labelOf(m), strings.Join(list, ", "))
 	}
 }
 
@@ -135,7 +135,7 @@ func (d *drawing) panel(c curve, stacks []curveStack, m measure.Metric, x figure
 	}
 	y := spanning(values, 0, 0)
 	levels, unit := levels(y, lo, hi, m.Unit)
-	d.text(figureEdge, d.Height+12, unitTitle(label(m.Name), unit)+logarithmic(y), figure.InkText, textSize, false, figure.Start, figureWidth)
+	d.text(figureEdge, d.Height+12, unitTitle(labelOf(m), unit)+logarithmic(y), figure.InkText, textSize, false, figure.Start, figureWidth)
 	way := map[measure.Better]string{measure.LowerBetter: "↓ better", measure.HigherBetter: "↑ better"}[m.Better]
 	d.text(figureWidth-figureEdge, d.Height+12, way, figure.InkMuted, smallSize, false, figure.End, figureWidth)
 	d.Height += 22

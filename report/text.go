@@ -27,6 +27,9 @@ const usualWidth = 100
 // the noise floor; and how much was measured, what failed, what is doubtful and what was proved. It ends in a newline and no line ends in a space.
 func Text(w io.Writer, run measure.Run, a measure.Analysis, o Options) error {
 	v := newView(run, a, o)
+	for _, s := range standing(run, a) {
+		v.prose("✗ ", "  ", s, bad)
+	}
 	v.answer()
 	for _, s := range o.Sections {
 		if !s.Detail || o.All {
@@ -58,6 +61,7 @@ func Text(w io.Writer, run measure.Run, a measure.Analysis, o Options) error {
 type view struct {
 	page
 	run    measure.Run
+	known  measure.Vocabulary // of the run
 	a      measure.Analysis
 	all    bool
 	groups []*group
@@ -82,7 +86,7 @@ func newView(run measure.Run, a measure.Analysis, o Options) *view {
 	if o.Width <= 0 {
 		o.Width = usualWidth
 	}
-	v := &view{page: page{color: o.Color, width: o.Width}, run: run, a: a, all: o.All, failed: map[string]measure.FailedCell{}, probed: map[string]map[string]*measure.Row{}}
+	v := &view{page: page{color: o.Color, width: o.Width}, run: run, known: run.Vocabulary(), a: a, all: o.All, failed: map[string]measure.FailedCell{}, probed: map[string]map[string]*measure.Row{}}
 	for _, f := range a.Failed {
 		v.failed[f.Cell] = f
 	}
@@ -98,7 +102,7 @@ func newView(run measure.Run, a measure.Analysis, o Options) *view {
 			g = &group{rows: map[string]map[string]*measure.Row{}}
 			byName[c.Group] = g
 			v.groups = append(v.groups, g)
-			g.primary, _ = measure.LookupMetric(c.Primary)
+			g.primary, _ = v.known.Lookup(c.Primary)
 		}
 		switch {
 		case c.Twin:
@@ -223,7 +227,7 @@ func (g *group) over() string {
 // primary makes the rows of the primary metric.
 func (v *view) primary(g *group, short bool) [][]field {
 	rows := [][]field{{
-		{}, {label(g.primary.Name), dim, true}, {g.over(), dim, true}, {"95 % interval", dim, false}, {"verdict", dim, false},
+		{}, {labelOf(g.primary), dim, true}, {g.over(), dim, true}, {"95 % interval", dim, false}, {"verdict", dim, false},
 	}}
 	if short {
 		rows[0][2].text = "change"
@@ -235,7 +239,7 @@ func (v *view) primary(g *group, short bool) [][]field {
 			point, interval := change(r)
 			row[1].text = number(r.Value, r.Unit)
 			row[2].text, row[3].text = point, interval
-			row[4] = verdict(r.Verdict, g.primary, short)
+			row[4] = judged(r, g.primary, short)
 		} else if c == g.base {
 			row[4] = verdict(measure.IsBaseline, g.primary, short)
 		}
@@ -264,6 +268,11 @@ func verdict(v measure.Verdict, m measure.Metric, short bool) field {
 			if v == measure.Higher {
 				f.style = bad
 			}
+		}
+	case measure.TooFew:
+		f.style = doubt
+		if short {
+			f.text = "too few"
 		}
 	case measure.NotPrecise:
 		f.style = doubt
@@ -480,18 +489,20 @@ func (g *group) column(metric string) (column []field, brackets bool) {
 	styles := make([]style, len(g.cells))
 	some := false
 	var values int
+	var about measure.Metric
 	for i, c := range g.cells {
 		r := g.row(c, metric)
 		if r == nil || r.Verdict == measure.HasFailed {
 			parts[i].value = "–"
 			continue
 		}
+		about = r.About
 		some = some || r.Value != 0 || !g.unsaid(metric) // the good case goes without saying
 		parts[i].value = number(r.Value, r.Unit)
 		point, _ := change(r)
-		switch m, _ := measure.LookupMetric(metric); {
+		switch {
 		case differing(r.Verdict):
-			styles[i] = verdict(r.Verdict, m, false).style
+			styles[i] = verdict(r.Verdict, r.About, false).style
 		case point != "":
 			point, brackets, styles[i] = "("+point+")", true, dim
 		}
@@ -503,7 +514,7 @@ func (g *group) column(metric string) (column []field, brackets bool) {
 	for _, p := range parts {
 		values = max(values, wide(p.value))
 	}
-	column = []field{{text: label(metric), style: dim}}
+	column = []field{{text: labelOf(about), style: dim}}
 	for i, p := range parts {
 		text := strings.Repeat(" ", values-wide(p.value)) + p.value
 		if p.change != "" {
@@ -560,18 +571,18 @@ func (v *view) metrics(g *group, c *measure.Cell, short bool) [][]field {
 	for metric := range g.rows[c.ID] {
 		names[metric] = true
 	}
-	for _, metric := range ordered(names) {
+	for _, metric := range ordered(v.known, names) {
 		r := g.row(c, metric)
-		m, _ := measure.LookupMetric(metric)
+		m := r.About
 		point, interval := change(r)
 		row := []field{
-			{text: label(metric)},
+			{text: labelOf(m)},
 			{text: number(r.Value, r.Unit), right: true},
 			{right: true},
 			{text: point, right: true},
 			{text: interval},
 			{text: margin(r.Floor, m), style: dim, right: true},
-			verdict(r.Verdict, m, short),
+			judged(r, m, short),
 		}
 		if g.base != nil && c != g.base {
 			if b := g.row(g.base, metric); b != nil {

@@ -124,6 +124,7 @@ func TestText(t *testing.T) {
 			m := start(t, loads, "host", "bridge")
 			m.measure(loads, 1, 3, map[string]map[string]float64{"bridge": bridge()})
 			m.prove(1, "before")
+			m.log.Generations, m.log.End = nil, &measure.End{Why: measure.EndInterrupted, Detail: "it was interrupted"}
 			return m
 		}, report.Options{}},
 		{"nothing", func(t *testing.T) *made { return start(t, []load{udprr("same-host", 1)}, "host", "bridge") }, report.Options{}},

@@ -47,6 +47,7 @@ func samples(run measure.Run, log *measure.Log) map[string]sample {
 		sample
 		last int // generation
 	}
+	vocabulary := run.Vocabulary()
 	cells := make(map[string]*data, len(run.Cells))
 	for i := range run.Cells {
 		c := &run.Cells[i]
@@ -82,7 +83,7 @@ func samples(run measure.Run, log *measure.Log) map[string]sample {
 		if d == nil || direct[h.Cell] {
 			continue
 		}
-		m, _ := measure.LookupMetric(d.metric)
+		m, _ := vocabulary.Lookup(d.metric)
 		if m.Kind != measure.KindQuantile || !strings.HasPrefix(m.Name, cmp.Or(h.Metric, "latency")+"_p") {
 			continue
 		}
@@ -181,7 +182,7 @@ func (v *view) chartValues(g *group, all map[string]sample) (figure.Figure, bool
 	if len(values) == 0 {
 		return figure.Figure{}, false
 	}
-	d := newDrawing(g.slug+"-values", capital(label(m.Name))+" of every stack", g.heading())
+	d := newDrawing(g.slug+"-values", capital(labelOf(m))+" of every stack", g.heading())
 	s := spanning(values, figureEdge, figureWidth-figureEdge)
 	const height, half = 46.0, 6.0
 	for i, c := range cells {
@@ -220,7 +221,7 @@ func (v *view) chartValues(g *group, all map[string]sample) (figure.Figure, bool
 	}
 	ticks, unit := valueTicks(s, slices.Min(values), slices.Max(values), m.Unit)
 	before, after := better(m)
-	d.axis(s, ticks, unitTitle(label(m.Name), unit)+logarithmic(s), before, after)
+	d.axis(s, ticks, unitTitle(labelOf(m), unit)+logarithmic(s), before, after)
 	d.key("box: middle half of the trials, with their median · line: 5 to 95 % of them", "dots: the median of each generation")
 	if left > 0 {
 		d.key(leftOut(left))

@@ -12,51 +12,19 @@ import (
 )
 
 // Label is what people call a metric, as reports do: "latency p99".
-func Label(metric string) string { return label(metric) }
+func Label(m measure.Metric) string { return labelOf(m) }
 
-// label is what people call a metric.
+// labelOf is what people call a metric.
+func labelOf(m measure.Metric) string {
+	if m.Label != "" {
+		return printable(m.Label)
+	}
+	return label(m.Name)
+}
+
+// label is what people call a metric that has no label of its own.
 func label(metric string) string {
 	metric = printable(metric)
-	switch metric {
-	case "transaction_rate":
-		return "transactions"
-	case "connection_rate":
-		return "connections"
-	case "packet_rate_sent":
-		return "packets sent"
-	case "cpu_busy":
-		return "CPU"
-	case "service_demand":
-		return "CPU per kB"
-	case "setup_time":
-		return "set-up"
-	case "rules_load_time":
-		return "load rules"
-	case "rule_update_time":
-		return "add one"
-	case "rule_effect_time":
-		return "takes effect"
-	case "entries_load_time":
-		return "load entries"
-	case "memory_per_entry":
-		return "per entry"
-	case "translation_rate":
-		return "translations"
-	case "plug_time":
-		return "plug in"
-	case "first_packet_latency":
-		return "first packet"
-	case "startup_delay":
-		return "start-up delay"
-	case "stall_share":
-		return "stood still"
-	case "tcp_rtt":
-		return "TCP round trip"
-	case "tcp_min_rtt":
-		return "TCP shortest round trip"
-	case "tcp_cwnd":
-		return "TCP window"
-	}
 	if rest, ok := strings.CutSuffix(metric, "_per_pair"); ok {
 		return label(rest) + " per pair"
 	}
@@ -226,17 +194,17 @@ func margin(floor float64, m measure.Metric) string {
 }
 
 // of names what a verdict of a metric is about: "adds 1.2 µs … to a round trip".
-func of(metric string) string {
-	switch metric {
+func of(m measure.Metric) string {
+	switch m.Name {
 	case "latency_p50", "latency_mean":
 		return "a round trip"
 	case "oneway_latency_p50", "oneway_latency_mean":
 		return "a one-way trip"
 	}
-	if strings.Contains(metric, "latency_p") || strings.Contains(metric, "latency_max") {
-		return "the " + label(metric)
+	if strings.Contains(m.Name, "latency_p") || strings.Contains(m.Name, "latency_max") {
+		return "the " + labelOf(m)
 	}
-	return label(metric)
+	return labelOf(m)
 }
 
 // place says where the two ends of a pair are.
@@ -250,18 +218,8 @@ func place(placement string) string {
 	return printable(placement)
 }
 
-// name is what a cell's stack is called in its group: the beginning of its id. The network host is called loopback on one host, which
-// is what it measures there.
-func name(c *measure.Cell) string {
-	stack, _, ok := strings.Cut(c.ID, "/"+c.Placement+"/")
-	if !ok || stack == "" {
-		return printable(c.ID)
-	}
-	if rest, ok := strings.CutPrefix(stack, "host"); ok && c.Network == "host" && c.Placement == "same-host" && (rest == "" || rest[0] == '+') {
-		stack = "loopback" + rest
-	}
-	return printable(stack)
-}
+// name is what a cell's stack is called in its group.
+func name(c *measure.Cell) string { return printable(cmp.Or(c.Label, c.Stack, c.ID)) }
 
 // partsOf is a name without the parameters of its parts: "routed+nftables" of "routed+nftables(rules=100,match=set)".
 func partsOf(name string) string {

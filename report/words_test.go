@@ -62,9 +62,9 @@ func TestNumber(t *testing.T) {
 }
 
 func TestMargin(t *testing.T) {
-	goodput, _ := measure.LookupMetric("goodput")
-	loss, _ := measure.LookupMetric("loss")
-	retransmits, _ := measure.LookupMetric("retransmits")
+	goodput, _ := measure.Version2().Lookup("goodput")
+	loss, _ := measure.Version2().Lookup("loss")
+	retransmits, _ := measure.Version2().Lookup("retransmits")
 	for _, tt := range []struct {
 		floor float64
 		m     measure.Metric
@@ -92,7 +92,8 @@ func TestLabel(t *testing.T) {
 		"tcp_min_rtt": "TCP shortest round trip", "tcp_cwnd": "TCP window",
 		"of_tomorrow": "of tomorrow", "latency_p\x1b[31m": "latency p\uFFFD[31m",
 	} {
-		if got := label(metric); got != want {
+		m, _ := measure.Version2().Lookup(metric)
+		if got := labelOf(m); got != want {
 			t.Errorf("label(%q) = %q, want %q", metric, got, want)
 		}
 	}

@@ -1,6 +1,9 @@
 package runtime
 
-import "github.com/nettoll/nettoll/host"
+import (
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/part"
+)
 
 // A Runtime makes containers. What else a runtime may be able to do, such as starting a process within a container, is
 // a further interface of one method.
@@ -13,14 +16,7 @@ type Runtime interface {
 }
 
 // A Description says what a runtime is.
-type Description struct {
-	// Name is the word of experiment files: "netns".
-	Name string
-	// Summary is one sentence, without its full stop.
-	Summary string
-	// Implementation says who does the work: "kernel" or "userspace".
-	Implementation string
-}
+type Description = part.Description
 
 // A Container is what a runtime is asked to make.
 type Container struct {

@@ -15,7 +15,7 @@ import (
 // first and the second run, the third and the fourth, …, which are independent; what all pairs of runs have to say is printed too.
 func (o *Options) Compare(ctx context.Context, e experiment.Experiment, pairs int) error {
 	if pairs < 1 {
-		return fmt.Errorf("%d pairs of runs (want at least 1)", pairs)
+		return fmt.Errorf("%d pairs of runs (valid: at least 1)", pairs)
 	}
 	var runs []measure.Side
 	var differ pairCount

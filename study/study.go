@@ -11,6 +11,7 @@ import (
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/stack"
 )
 
 // Options are what every study needs.
@@ -39,7 +40,7 @@ func (o *Options) run(ctx context.Context, e experiment.Experiment) (*control.Ou
 		return nil, err
 	}
 	if out.Interrupted {
-		return nil, context.Cause(ctx)
+		return nil, fmt.Errorf("interrupted: %w", context.Cause(ctx))
 	}
 	for _, p := range out.Analysis.Proofs {
 		if !p.OK {
@@ -50,8 +51,8 @@ func (o *Options) run(ctx context.Context, e experiment.Experiment) (*control.Ou
 }
 
 // base is an experiment of one workload on one host: the baseline and its twin.
-func base(load experiment.Load, pairs int) experiment.Experiment {
-	e := experiment.Base()
+func (o *Options) base(load experiment.Load, pairs int) experiment.Experiment {
+	e := experiment.Base(o.Parts)
 	e.Name = "study"
 	e.Factors.Pairs = []int{pairs}
 	if load.Placements == nil {
@@ -73,7 +74,13 @@ func sized(l experiment.Load, payload int) experiment.Load {
 }
 
 // different is what is compared with the baseline where a ratio other than 1 is needed.
-func different() []experiment.Choice { return []experiment.Choice{{Name: Different}} }
+func (o *Options) different() []stack.Stack {
+	c, err := o.Parts.Kinds.Choose("network", Different, nil)
+	if err != nil {
+		return nil // nothing is compared, and the run says so
+	}
+	return []stack.Stack{{c}}
+}
 
 // primary returns the rows of the cells' primary metrics that pass a test.
 func primary(a measure.Analysis, pass func(*measure.Cell) bool) []measure.Row {

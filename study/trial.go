@@ -83,8 +83,8 @@ func (o *Options) lengths(ctx context.Context, p TrialPlan, order *rand.Rand, lo
 	}
 	for round := range p.Rounds {
 		for _, i := range order.Perm(len(p.Lengths)) {
-			e := base(l, pairs)
-			e.Factors.Networks = different()
+			e := o.base(l, pairs)
+			e.Factors.Parts = o.different()
 			e.Design.Trial = p.Lengths[i]
 			e.Design.Time = p.Time / time.Duration(p.Rounds)
 			e.Design.Precision = 1e-9 // nothing leaves

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/nettoll/nettoll/control"
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/measure"
 )
@@ -21,15 +20,15 @@ func (o *Options) Twins(ctx context.Context, comparisons int, limit time.Duratio
 	var total count
 	early := 0
 	for run := 0; total.all < comparisons; run++ {
-		e, ends := byTime(limit), "time"
+		e, ends := o.byTime(limit), "time"
 		if run%2 == 1 {
-			e, ends = byPrecision(2*limit), "precision"
+			e, ends = o.byPrecision(2*limit), "precision"
 		}
 		out, err := o.run(ctx, e)
 		if err != nil {
 			return err
 		}
-		if ends == "precision" && out.Ended == control.EndPrecise {
+		if ends == "precision" && out.End.Why == measure.EndPrecise {
 			early++
 		}
 		for _, r := range primary(out.Analysis, isTwin) {
@@ -59,16 +58,21 @@ func (o *Options) Twins(ctx context.Context, comparisons int, limit time.Duratio
 	}
 	fmt.Fprintf(o.Out, "| all | | %d | %d = %.1f %% (95 %% interval %.1f to %.1f %%) |\n\nRuns that ended because everything was precise enough: %d.\n",
 		total.all, total.held, 100*float64(total.held)/float64(total.all), 100*lo, 100*hi, early)
-	if hi < 0.95 {
-		return fmt.Errorf("coverage %d of %d is not compatible with 95 %%: the upper end of its interval is %.3f", total.held, total.all, hi)
+	return covered(total.held, total.all)
+}
+
+// covered returns an error if that many intervals of all are too few for intervals that hold the truth in 95 %.
+func covered(held, all int) error {
+	if _, hi := measure.ClopperPearson(held, all, 0.95); hi < 0.95 {
+		return fmt.Errorf("coverage %d of %d is not compatible with 95 %%: the upper end of its interval is %.3f", held, all, hi)
 	}
 	return nil
 }
 
 // byTime is a run of every discipline that ends when its time is up.
-func byTime(limit time.Duration) experiment.Experiment {
+func (o *Options) byTime(limit time.Duration) experiment.Experiment {
 	same := experiment.SameHost
-	e := base(udpRR("spin", same), 1)
+	e := o.base(udpRR("spin", same), 1)
 	e.Workloads = append(e.Workloads, udpRR("wait"), sized(udpRR("wait", same), 1024),
 		experiment.Load{Choice: experiment.Choice{Name: "tcp-stream"}, Placements: []experiment.Placement{same}})
 	e.Design.Time, e.Design.Trial, e.Design.Precision = limit, 20*time.Millisecond, 1e-9
@@ -77,13 +81,13 @@ func byTime(limit time.Duration) experiment.Experiment {
 
 // byPrecision is a run that ends when the different network is known precisely, which is what stopping looks at: its twins are measured
 // for as long as that takes.
-func byPrecision(limit time.Duration) experiment.Experiment {
-	e := base(udpRR("spin"), 1)
+func (o *Options) byPrecision(limit time.Duration) experiment.Experiment {
+	e := o.base(udpRR("spin"), 1)
 	e.Workloads = nil
 	for _, payload := range []int{64, 1024} {
 		e.Workloads = append(e.Workloads, sized(udpRR("spin"), payload))
 	}
-	e.Factors.Networks = different()
+	e.Factors.Parts = o.different()
 	e.Design.Time, e.Design.Trial, e.Design.Precision = limit, 5*time.Millisecond, 0.03
 	return e
 }
@@ -95,7 +99,7 @@ func (o *Options) Effect(ctx context.Context, runs int, share, alpha float64, li
 	found, held, plain := 0, 0, 0
 	fmt.Fprintf(o.Out, "\n| run | planted, measured at the sink | true ratio | found | its interval (error rate %g for all %d runs together) | sign | size |\n| --- | --- | --- | --- | --- | --- | --- |\n", alpha, runs)
 	for run := 1; run <= runs; run++ {
-		e := base(udpRR("spin"), 1)
+		e := o.base(udpRR("spin"), 1)
 		e.Design.Time = limit
 		pilot := e
 		pilot.Design.Time = limit / 5

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/report"
 )
 
 // Result is what a run says of a paper.
@@ -133,6 +134,8 @@ func (r *Result) here(p *Part, terms []measure.Term, scale float64) {
 		p.Missing = "half of what was measured is 0"
 	case err != nil:
 		p.Missing = err.Error()
+	case got.Generations < measure.LeastGenerations:
+		p.Missing = report.TooFew(got.Generations)
 	default:
 		p.Here = scaled(got, scale)
 	}
@@ -257,7 +260,7 @@ func (r *Result) Compare() []Compared {
 				of, ratios = append(of, c), append(ratios, *c.Here)
 			}
 		}
-		d, _ := measure.LookupMetric(m.Here.Metric)
+		d, _ := r.run.Vocabulary().Lookup(m.Here.Metric)
 		for i, v := range measure.Verdicts(ratios, d, r.run.Design.Precision) {
 			of[i].Verdict = v
 		}

@@ -117,7 +117,7 @@ func property(c *measure.Cell, axis string) string {
 	case "affinity":
 		return c.Affinity
 	case "runtime":
-		return c.Runtime
+		return c.Part("runtime")
 	case "workload":
 		return c.Workload
 	}
@@ -140,12 +140,6 @@ func (m Recorded) metricName(c *measure.Cell) string {
 	return m.Metric
 }
 
-// stackName is what a cell's stack is called: the beginning of its id.
-func stackName(c *measure.Cell) string {
-	name, _, _ := strings.Cut(c.ID, "/"+c.Placement+"/")
-	return name
-}
-
 // cell returns the cell of a run at a point, nil where it has none. Of several, as of two families where the suite has one, it is the first; of a metric of labs it
 // is one of the lab.
 func (s *Suite) cell(run *measure.Run, p Point) *measure.Cell {
@@ -154,7 +148,7 @@ func (s *Suite) cell(run *measure.Run, p Point) *measure.Cell {
 	for _, name := range s.Stacks[i].Here {
 		for j := range run.Cells {
 			c := &run.Cells[j]
-			if !c.Twin && c.Mix == nil && stackName(c) == name && (m.Here.Lab || c.Workload == m.Here.Workload) && s.at(c, p.with(m.Here.Params)) && has(c, m.Here.Params) {
+			if !c.Twin && c.Mix == nil && c.Stack == name && (m.Here.Lab || c.Workload == m.Here.Workload) && s.at(c, p.with(m.Here.Params)) && has(c, m.Here.Params) {
 				return c
 			}
 		}
@@ -189,7 +183,7 @@ func (s *Suite) Unpublished(c *measure.Cell) string {
 			switch k {
 			case stackOf:
 				i := slices.IndexFunc(s.Stacks, func(x Stack) bool { return x.Name == v })
-				fits = fits && i >= 0 && slices.Contains(s.Stacks[i].Here, stackName(c))
+				fits = fits && i >= 0 && slices.Contains(s.Stacks[i].Here, c.Stack)
 			default:
 				fits = fits && property(c, k) == v
 			}

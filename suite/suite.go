@@ -217,24 +217,24 @@ func (e *UnknownError) Error() string {
 	return fmt.Sprintf("unknown suite %q (known: %s)", e.Name, strings.Join(e.Known, ", "))
 }
 
-// Find returns a suite. The error is an [*UnknownError] where there is none of that name.
-func Find(name string) (*Suite, error) {
-	if known := Names(); !slices.Contains(known, name) {
-		return nil, &UnknownError{name, known}
+// Find returns a suite, whose metrics must be known ones that are compared by ratio. The error is an [*UnknownError] where there is none of that name.
+func Find(name string, known measure.Vocabulary) (*Suite, error) {
+	if names := Names(); !slices.Contains(names, name) {
+		return nil, &UnknownError{name, names}
 	}
-	return read(folders, name)
+	return read(folders, name, known)
 }
 
 // read reads a suite from its folder.
-func read(files fs.FS, name string) (*Suite, error) {
-	s, err := decode(files, name)
+func read(files fs.FS, name string, known measure.Vocabulary) (*Suite, error) {
+	s, err := decode(files, name, known)
 	if err != nil {
 		return nil, fmt.Errorf("read suite %q: %w", name, err)
 	}
 	return s, nil
 }
 
-func decode(files fs.FS, name string) (*Suite, error) {
+func decode(files fs.FS, name string, known measure.Vocabulary) (*Suite, error) {
 	s := &Suite{Name: name}
 	var err error
 	if s.Experiment, s.Summary, err = summarised(files, name); err != nil {
@@ -260,7 +260,7 @@ func decode(files fs.FS, name string) (*Suite, error) {
 	}
 	s.Paper, s.Stacks, s.Axes, s.Metrics, s.Reference = raw.Paper, raw.Stacks, raw.Axes, raw.Metrics, raw.Reference
 	s.Differs, s.Checks, s.Claims, s.unpublished = raw.Differs, raw.Checks, raw.Claims, raw.Unpublished
-	if err := s.check(); err != nil {
+	if err := s.check(known); err != nil {
 		return nil, fmt.Errorf("suite.yaml: %w", err)
 	}
 	text, err = fs.ReadFile(files, path.Join(name, "figures.csv"))
@@ -293,7 +293,7 @@ func (s *Suite) metricNames() []string {
 func (s *Suite) coordinates() []string { return append([]string{metricOf, stackOf}, s.Axes...) }
 
 // check says what is wrong with a suite, apart from its figures.
-func (s *Suite) check() error {
+func (s *Suite) check(known measure.Vocabulary) error {
 	switch {
 	case s.Paper.Title == "" || s.Paper.Authors == "" || s.Paper.In == "":
 		return errors.New("authors, title and in of the paper are needed")
@@ -313,14 +313,14 @@ func (s *Suite) check() error {
 		}
 	}
 	for _, m := range s.Metrics {
-		if d, ok := measure.LookupMetric(m.Here.Metric); !ok || d.Differs() {
+		if d, ok := known.Lookup(m.Here.Metric); !ok || d.Differs() {
 			return fmt.Errorf("metric %q: %q is not a metric that is compared by ratio", m.Name, m.Here.Metric)
 		}
 		if !(m.Unit > 0) || !(m.Here.Scale > 0) || (m.Here.Workload == "") != m.Here.Lab || m.Title == "" {
 			return fmt.Errorf("metric %q: title, unit, and scale and either workload or lab here are needed", m.Name)
 		}
 		if m.Of != "" && (m.Unit != 1 || !slices.Contains(s.stackNames(), m.Of)) {
-			return fmt.Errorf("metric %q: of %q with unit %g (want a stack, of %s, and unit 1)", m.Name, m.Of, m.Unit, strings.Join(s.stackNames(), ", "))
+			return fmt.Errorf("metric %q: of %q with unit %g (valid: a stack, of %s, and unit 1)", m.Name, m.Of, m.Unit, strings.Join(s.stackNames(), ", "))
 		}
 	}
 	for _, r := range s.Reference {

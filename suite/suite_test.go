@@ -22,7 +22,7 @@ func parts() experiment.Parts { return catalogue.New().Parts() }
 
 func find(t testing.TB, name string) *Suite {
 	t.Helper()
-	s, err := Find(name)
+	s, err := Find(name, parts().Metrics)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -416,12 +416,12 @@ func TestCompare(t *testing.T) {
 }
 
 func TestFind(t *testing.T) {
-	_, err := Find("nobody1999")
+	_, err := Find("nobody1999", parts().Metrics)
 	var unknown *UnknownError
 	if !errors.As(err, &unknown) || err.Error() != `unknown suite "nobody1999" (known: alibaba-eni, docker-network, ji2019, lezcano2007, seconetbench-single)` {
 		t.Errorf("%v", err)
 	}
-	if _, err := Find("../suite"); err == nil {
+	if _, err := Find("../suite", parts().Metrics); err == nil {
 		t.Error("found")
 	}
 }
@@ -450,7 +450,7 @@ claims:
 
 // What is wrong in a folder is an error that names it.
 func TestDecodeIsStrict(t *testing.T) {
-	if s, err := read(small(), "p"); err != nil || len(s.Figures) != 2 || len(s.Claims) != 1 || s.Summary != "a paper" {
+	if s, err := read(small(), "p", parts().Metrics); err != nil || len(s.Figures) != 2 || len(s.Claims) != 1 || s.Summary != "a paper" {
 		t.Fatal(s, err)
 	}
 	if d := cmp.Diff([]string{"p"}, namesIn(small())); d != "" {
@@ -469,7 +469,7 @@ func TestDecodeIsStrict(t *testing.T) {
 		{"suite.yaml", "unit: 1", "unit: 0", "unit"},
 		{"suite.yaml", "here: [y]", "here: []", `stack "b" has no stack of the experiment (here), and no reason why not (missing), or both`},
 		{"suite.yaml", "here: [y]", "here: [y], missing: z", `stack "b" has no stack`},
-		{"suite.yaml", "unit: 1, here", "unit: 2, of: a, here", `metric "rate": of "a" with unit 2 (want a stack, of a, b, and unit 1)`},
+		{"suite.yaml", "unit: 1, here", "unit: 2, of: a, here", `metric "rate": of "a" with unit 2 (valid: a stack, of a, b, and unit 1)`},
 		{"suite.yaml", "unit: 1, here", "unit: 1, of: c, here", `metric "rate": of "c"`},
 		{"suite.yaml", "{name: b", "{name: a", `stack "a" is empty or listed twice`},
 		{"suite.yaml", "above: 1", "above: 0", "no bounds"},
@@ -497,7 +497,7 @@ func TestDecodeIsStrict(t *testing.T) {
 			t.Fatalf("no %q", tt.old)
 		}
 		f.Data = []byte(strings.Replace(string(f.Data), tt.old, tt.new, 1))
-		_, err := read(files, "p")
+		_, err := read(files, "p", parts().Metrics)
 		if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), `suite "p"`) {
 			t.Errorf("%q for %q: %v, want %q", tt.new, tt.old, err, tt.want)
 		}
@@ -505,7 +505,7 @@ func TestDecodeIsStrict(t *testing.T) {
 	for file := range small() {
 		files := small()
 		delete(files, file)
-		if _, err := read(files, "p"); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := read(files, "p", parts().Metrics); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("without %s: %v", file, err)
 		}
 	}
@@ -519,7 +519,7 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text, figures []byte) {
 		files := small()
 		files["p/suite.yaml"].Data, files["p/figures.csv"].Data = text, figures
-		s, err := read(files, "p")
+		s, err := read(files, "p", parts().Metrics)
 		if (s == nil) == (err == nil) {
 			t.Fatal(s, err)
 		}

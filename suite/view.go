@@ -187,7 +187,7 @@ func (r *Result) row(c Compared, m Metric) []report.Field {
 	if n := len(r.Suite.Axes); n > 0 {
 		name += ", " + coordinate(r.Suite.Axes[n-1], c.At[r.Suite.Axes[n-1]])
 	}
-	d, _ := measure.LookupMetric(m.Here.Metric)
+	d, _ := r.run.Vocabulary().Lookup(m.Here.Metric)
 	published := report.Number(c.Figure.Value, d.Unit)
 	if m.Of != "" {
 		published = fixed(c.Figure.Value, 2) + " of " + m.Of
@@ -203,7 +203,9 @@ func (r *Result) row(c Compared, m Metric) []report.Field {
 		row[7] = report.Field{Text: notMeasured, Tone: report.Doubt}
 	case c.Here != nil:
 		row[5].Text, row[6].Text = ratio(c.Here)
-		row[7] = verdict(c.Verdict)
+		if row[7] = verdict(c.Verdict); c.Verdict == measure.TooFew {
+			row[7] = report.Field{Text: report.TooFew(c.Here.Generations), Tone: report.Doubt}
+		}
 	case c.Reference != "":
 		row[7] = report.Field{Text: "no ratio", Tone: report.Doubt}
 	}

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -105,13 +106,15 @@ func parseDistribution(s string) (distribution, error) {
 			if f.of == "" {
 				return d, fmt.Errorf("%q is not possible (%s has no parameter)", s, name)
 			}
-			return d, fmt.Errorf("%q is not possible (want a %s from %g to %g, such as %s:%g)", s, f.of, f.lo, f.hi, name, f.usual)
+			return d, fmt.Errorf("invalid value %q (valid: a %s from %g to %g, such as %s:%g)", s, f.of, f.lo, f.hi, name, f.usual)
 		}
 		d.x = x
 		return d, nil
 	}
-	return distribution{}, fmt.Errorf("%q is not known (want one of %s)", s, strings.Join(known, ", "))
+	return distribution{}, fmt.Errorf("%w %q (known: %s)", errUnknown, s, strings.Join(known, ", "))
 }
+
+var errUnknown = errors.New("unknown value")
 
 // arrivals are when messages are due: one of a distribution, bursts and a file.
 type arrivals struct {
@@ -144,24 +147,21 @@ func parseArrivals(s string) (arrivals, error) {
 		a.on, errOn = time.ParseDuration(on)
 		a.off, errOff = time.ParseDuration(off)
 		if errOn != nil || errOff != nil || a.on <= 0 || a.off < 0 || a.on > longestOn || a.off > longestOn {
-			return a, fmt.Errorf("%q is not possible (want how long it is on and off, such as bursts:10ms:40ms)", s)
+			return a, fmt.Errorf("invalid value %q (valid: how long it is on and off, such as bursts:10ms:40ms)", s)
 		}
 		return a, nil
 	case replay:
 		path, sum, _ := strings.Cut(rest, "@")
 		if path == "" {
-			return arrivals{}, fmt.Errorf("%q is not possible (want a file, such as replay:trace.txt)", s)
+			return arrivals{}, fmt.Errorf("invalid value %q (valid: a file, such as replay:trace.txt)", s)
 		}
 		return arrivals{file: path, sum: sum}, nil
 	}
 	d, err := parseDistribution(s)
-	if err != nil && !strings.Contains(err.Error(), "is not known") {
-		return arrivals{}, err
-	}
-	if err != nil {
+	if errors.Is(err, errUnknown) {
 		return arrivals{}, fmt.Errorf("%w; or poisson, bursts:ON:OFF, replay:FILE", err)
 	}
-	return arrivals{distribution: d}, nil
+	return arrivals{distribution: d}, err
 }
 
 // ParseArrivals checks how arrivals are written and returns them as ids have them:
@@ -246,23 +246,23 @@ func ParseReplay(data []byte) ([]Arrival, error) {
 		}
 		at, err := strconv.ParseFloat(fields[0], 64)
 		if err != nil || len(fields) > 2 || math.IsNaN(at) || math.Abs(at) > 1e12 {
-			return nil, fmt.Errorf("line %d: %.80q (want a time in s and, maybe, a size in bytes)", n, line)
+			return nil, fmt.Errorf("line %d: %.80q (valid: a time in s and, maybe, a size in bytes)", n, line)
 		}
 		a := Arrival{}
 		if len(fields) == 2 {
 			if a.Size, err = strconv.Atoi(fields[1]); err != nil || a.Size < 1 || a.Size > mostReplaySize {
-				return nil, fmt.Errorf("line %d: size %.80q (want 1 to %d bytes)", n, fields[1], mostReplaySize)
+				return nil, fmt.Errorf("line %d: size %.80q (valid: 1 to %d bytes)", n, fields[1], mostReplaySize)
 			}
 		}
 		switch {
 		case len(list) == 0:
 			first = at
 		case at < last:
-			return nil, fmt.Errorf("line %d: time %g s comes after %g s (want times that do not fall)", n, at, last)
+			return nil, fmt.Errorf("line %d: time %g s comes after %g s (valid: times that do not fall)", n, at, last)
 		}
 		last = at
 		if last-first > longestReplay {
-			return nil, fmt.Errorf("line %d: %g s after the first message (want at most a day)", n, last-first)
+			return nil, fmt.Errorf("line %d: %g s after the first message (valid: at most a day)", n, last-first)
 		}
 		a.At = int64((at - first) * 1e9)
 		if list = append(list, a); len(list) > mostArrivals {
@@ -273,7 +273,7 @@ func ParseReplay(data []byte) ([]Arrival, error) {
 		return nil, err
 	}
 	if len(list) < 2 || list[len(list)-1].At == 0 {
-		return nil, fmt.Errorf("%d messages (want at least two at different times)", len(list))
+		return nil, fmt.Errorf("%d messages (valid: at least two at different times)", len(list))
 	}
 	return list, nil
 }
@@ -299,8 +299,12 @@ func readFile(path string) ([]byte, error) {
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("replay: %w", err)
-	case !info.Mode().IsRegular() || info.Size() > mostReplayed:
-		return nil, fmt.Errorf("replay %q: no file of at most %d bytes", path, mostReplayed)
+	case info.IsDir():
+		return nil, fmt.Errorf("replay %q: it is a folder (give a file)", path)
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("replay %q: not a regular file", path)
+	case info.Size() > mostReplayed:
+		return nil, fmt.Errorf("replay %q: too large: %.3g MB (limit %d MiB)", path, float64(info.Size())/1e6, mostReplayed>>20)
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {

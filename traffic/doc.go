@@ -3,8 +3,8 @@
 //
 // # A trial
 //
-// The controller lays out a [Board] in shared memory: the order of a block, and which workers take part in which cell. Every
-// worker has one locked thread per pair. A trial goes like this:
+// The controller says which workers take part in which cell, and then the order of a block ([Turns]). Every worker has one
+// locked thread per pair, which takes its turns ([Turn]). A trial goes like this:
 //
 //	turn     the last thread of the trial before wakes the threads of this one
 //	arrive   each prepares its socket and arrives at the gate; the last to arrive sets the opening time and opens it

@@ -12,45 +12,28 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/thread"
 )
 
-// Slices is into how many equal parts a stream's trial is cut to find where its rate is steady.
-const Slices = 20
-
-// Sample is what one side of one pair saw of one trial. "Inside the window" means sent from Window.Start to Window.Close and,
-// where it was received, by the end marker.
+// Sample is what one side of one pair saw of one trial: what all workloads have in common, and the counters of its own
+// workload or engine. "Inside the window" means sent from Window.Start to Window.Close and, where it was received, by the
+// end marker.
 type Sample struct {
-	Sent      int64        `json:"sent"`                // packets or requests inside the window
-	Received  int64        `json:"received"`            // of those, packets or responses that arrived, each counted once
-	Errors    int64        `json:"errors,omitempty"`    // responses that say that something failed, or not what they should: none of those received
-	Late      int64        `json:"late,omitempty"`      // of another trial or already given up: not counted as received
-	Repeated  int64        `json:"repeated,omitempty"`  // further copies of packets that were received, inside the window
-	Reordered int64        `json:"reordered,omitempty"` // of those received, packets that came after one with a higher number (RFC 4737)
-	Total     int64        `json:"total"`               // packets or requests of the whole trial, warm-up included
-	Bytes     int64        `json:"bytes,omitempty"`     // payload of the whole trial; of flows (traffic/flows), of what was received inside the window
-	CPU       int64        `json:"cpu"`                 // ns of run time of the thread from opening to leaving
-	Beside    int64        `json:"beside,omitempty"`    // of CPU, ns of the programs that carry this thread's packets besides the kernel: a switch in user space
-	User      int64        `json:"user,omitempty"`      // of CPU, ns outside the kernel, which counts them in ticks: right on average only
-	Delayed   int64        `json:"delayed,omitempty"`   // ns in which the thread was ready to run and had no CPU; tcp-stream only
-	Awaited   int64        `json:"awaited,omitempty"`   // of the messages received, those that there was nothing to receive before
-	Dropped   int64        `json:"dropped,omitempty"`   // messages of the whole trial that the kernel threw away at this side's full receive buffer
-	Blocked   int64        `json:"blocked,omitempty"`   // how many times a send had to wait: the path held a whole send buffer
-	Backlog   int64        `json:"backlog,omitempty"`   // most messages that were due and not sent yet
-	Unsent    int64        `json:"unsent,omitempty"`    // messages that were due inside the window and not sent by its close: in no other figure
-	Capacity  int64        `json:"capacity,omitempty"`  // messages a second that the path can carry, as far as the source has found out
-	First     int64        `json:"first,omitempty"`     // ns: latency of the first message of a flow, which is not among the recorded ones
-	Jitter    int64        `json:"jitter,omitempty"`    // ns: how the one-way times of messages that came one after the other on a flow differ, added up; inside the window
-	Flows     int64        `json:"flows,omitempty"`     // flows that a message came on inside the window
-	Setup     int64        `json:"setup,omitempty"`     // ns from the beginning of the first connection to the last one's being established
-	Span      int64        `json:"span"`                // ns from opening to leaving; of a foreign program: in which its traffic flowed
-	Window    int64        `json:"window,omitempty"`    // ns that counted, where a foreign program chose them; else 0
-	Resent    int64        `json:"resent,omitempty"`    // TCP segments sent again
-	TCP       sock.TCPInfo `json:"tcp,omitzero"`        // of the connections that this side sends on
-	Busy      int64        `json:"busy,omitempty"`      // local ports that a connection was to be made from, and an earlier one still had
-	Planted   int64        `json:"planted,omitempty"`   // ns that a sink has spun on purpose (study only)
-	Delivered []int64      `json:"delivered,omitempty"` // bytes delivered from the opening to the end of each slice: Slices+1 values, the first 0
-	Playback  Playback     `json:"playback,omitzero"`   // of videos: at the sink
-	Failure   string       `json:"failure,omitempty"`   // why the trial is not to be used
-	Doubt     string       `json:"doubt,omitempty"`     // what the reader should know
-	Foreign   Foreign      `json:"foreign,omitzero"`    // further figures of a foreign program
+	Sent     int64 `json:"sent"`             // packets or requests inside the window
+	Received int64 `json:"received"`         // of those, packets or responses that arrived, each counted once
+	Errors   int64 `json:"errors,omitempty"` // responses that report a failure or are wrong; not among those received
+	Late     int64 `json:"late,omitempty"`   // of another trial or already given up: not counted as received
+	Unsent   int64 `json:"unsent,omitempty"` // messages that were due inside the window and not sent by its close
+	Total    int64 `json:"total"`            // packets or requests of the whole trial, warm-up included
+	Bytes    int64 `json:"bytes,omitempty"`  // payload of the whole trial; of flows, what was received inside the window
+	CPU      int64 `json:"cpu"`              // ns of run time of the thread from opening to leaving
+	Beside   int64 `json:"beside,omitempty"` // of CPU, ns of programs that carry this thread's packets, such as a switch
+	User     int64 `json:"user,omitempty"`   // of CPU, ns outside the kernel, which counts them in ticks: a mean over many trials
+	Span     int64 `json:"span"`             // ns from opening to leaving; of a foreign program: in which its traffic flowed
+	Window   int64 `json:"window,omitempty"` // ns that counted, where the endpoint chose them; else 0
+
+	Counts  Counts  `json:"counts,omitempty"`  // counters of the workload or its engine
+	Series  Series  `json:"series,omitempty"`  // likewise, values over the trial
+	Foreign Foreign `json:"foreign,omitzero"`  // further figures of a foreign program
+	Failure string  `json:"failure,omitempty"` // why the trial is not to be used
+	Doubt   string  `json:"doubt,omitempty"`   // what the reader should know
 }
 
 // Endpoint is one side of one pair for one workload: the open socket and the loop that drives it. All methods are called from the
@@ -70,19 +53,20 @@ type Endpoint interface {
 	Close()
 }
 
-// Collector is implemented by endpoints that have something to read between the end of a block and the collection of their samples.
+// Collector is implemented by endpoints that have something to do between the end of a block and the collection of their
+// samples: they read what the kernel has counted, and put their counters into [Sample.Counts]. A second call for the same
+// trial changes nothing.
 type Collector interface {
 	Collect()
 }
 
 // Thread is the life of one locked thread: it takes the turns of its seat until the process ends.
 type Thread struct {
-	Board     *Board
+	Turn      Turn
 	Seat      Seat
 	CPUs      []int                   // where it runs; nil: anywhere
 	Run       uint64                  // what makes trial ids of this run differ from those of another
 	Endpoint  func(cell int) Endpoint // nil where it has no part
-	Softirqd  func() int64            // see Board.Arrive
 	Beside    func() time.Duration    // run time so far of what carries this thread's packets besides the kernel; nil: nothing does
 	Ready     chan<- error            // gets nil and then nothing, or the reason why there will be no thread
 	ThreadIDs chan<- int              // gets the thread's id before Ready
@@ -98,16 +82,16 @@ func (t *Thread) Serve() {
 			return
 		}
 	}
-	last := t.Board.Turn(t.Seat.Worker)
+	last := t.Turn.Last(t.Seat.Worker)
 	t.ThreadIDs <- thread.ID()
 	t.Ready <- nil
 	for {
-		ticket, err := t.Board.Await(t.Seat.Worker, last)
+		ticket, err := t.Turn.Await(t.Seat.Worker, last)
 		if err != nil {
 			panic(err)
 		}
 		last = ticket
-		cell, ok := t.Board.Cell(ticket)
+		cell, ok := t.Turn.Cell(ticket)
 		if !ok {
 			continue // the block is over: this thread slept through it
 		}
@@ -117,13 +101,13 @@ func (t *Thread) Serve() {
 		}
 		trial := t.Run<<32 | uint64(ticket)
 		e.Prepare(trial)
-		w, err := t.Board.Arrive(ticket, t.Seat, t.Softirqd)
+		w, err := t.Turn.Arrive(ticket, t.Seat)
 		if errors.Is(err, ErrGate) {
 			e.Sample().Failure = err.Error()
 			continue
 		}
 		t.drive(e, trial, w)
-		t.Board.Leave(ticket, t.Seat, t.Softirqd)
+		t.Turn.Leave(ticket, t.Seat)
 	}
 }
 
@@ -150,8 +134,11 @@ func Drive(e Endpoint, trial uint64, w Window) {
 	s.Span = clock.Now() - w.Open
 }
 
+// softirqsRead is how many bytes of /proc/PID/schedstat hold the run time (kernel: Documentation/scheduler/sched-stats.rst).
+const softirqsRead = 32
+
 // Softirqd returns a function that adds up the run times, in nanoseconds, in open /proc/PID/schedstat files of ksoftirqd threads,
-// for [Board.Arrive]. It returns nil for no files. The function is called by one thread at a time and allocates nothing.
+// for [Meters]. It returns nil for no files. The function is called by one thread at a time and allocates nothing.
 func Softirqd(files []*os.File) func() int64 {
 	if len(files) == 0 {
 		return nil

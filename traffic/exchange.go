@@ -78,6 +78,8 @@ type Exchange struct {
 	ended   bool       // the end marker has been answered
 	apart   uint64     // requests below this number are not among the others
 	wrong   bool       // the last answer says that something failed
+	first   int64      // CountFirst
+	backlog int64      // CountBacklog
 	flying  int        // requests that wait for their answer
 	asked   []request  // by number, modulo its length
 	oldest  uint64     // no request below this number is in flight
@@ -133,7 +135,7 @@ func (e *Exchange) Init() error {
 
 // Prepare takes what an earlier trial left in the sockets.
 func (e *Exchange) Prepare(trial uint64) {
-	e.Sample = Sample{}
+	e.Sample, e.first, e.backlog = Sample{}, 0, 0
 	e.Recorders.Reset()
 	if e.Schedule != nil {
 		e.Schedule.Begin(e.trials)
@@ -157,8 +159,10 @@ func (e *Exchange) Prepare(trial uint64) {
 
 // Collect implements [Collector]. A source that has sent nothing, or had no answer at all, has no figure.
 func (e *Exchange) Collect() {
+	e.Sample.Count(CountFirst, e.first)
+	e.Sample.Count(CountBacklog, e.backlog)
 	switch {
-	case e.Sample.Failure != "" || e.Sample.First > 0 || e.Sample.Received > 0:
+	case e.Sample.Failure != "" || e.first > 0 || e.Sample.Received > 0:
 		return
 	case e.Sample.Errors > 0:
 		e.Sample.Failure = "all answers say that something failed, or not what they should"
@@ -195,10 +199,13 @@ func (e *Exchange) Run(w Window) {
 		e.single()
 	}
 	e.end()
-	if e.Fresh && e.Sample.First == 0 && e.Sample.Total > 0 && e.Sample.Doubt == "" {
+	if e.Fresh && e.first == 0 && e.Sample.Total > 0 && e.Sample.Doubt == "" {
 		e.Sample.Doubt = "the first packet of a flow was lost"
 	}
 }
+
+// ForgetFirst leaves the first packet of the last trial out: its flow was known already.
+func (e *Exchange) ForgetFirst() { e.first = 0 }
 
 // single sends a request, waits for its answer, and so on. The end of one round trip is the beginning of the next: one clock read each.
 func (e *Exchange) single() {
@@ -210,7 +217,7 @@ func (e *Exchange) single() {
 		e.Sample.Total++
 		switch {
 		case seq < e.apart && ok:
-			e.Sample.First = now - sent
+			e.first = now - sent
 		case seq < e.apart:
 		case sent >= w.Start:
 			e.Sample.Sent++

@@ -94,7 +94,7 @@ func (e *Exchange) paced() (seq uint64) {
 		for ahead <= seq || w.Open+e.Schedule.Due(ahead) <= now && ahead-seq < asked {
 			ahead++
 		}
-		e.Sample.Backlog = max(e.Sample.Backlog, int64(ahead-seq-1))
+		e.backlog = max(e.backlog, int64(ahead-seq-1))
 		if e.request(seq, due, now, e.OutAt+e.Schedule.Size(seq)) {
 			if seq >= e.apart && due >= w.Start {
 				e.Recorders[Departure].Record(now - due)
@@ -152,7 +152,7 @@ func (e *Exchange) take(n int) int64 {
 	r.mark, e.heard = 0, true
 	e.flying--
 	if seq < e.apart {
-		e.Sample.First = now - r.due
+		e.first = now - r.due
 		return now
 	}
 	if r.due >= e.window.Start && e.wrong {

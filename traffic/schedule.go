@@ -77,7 +77,7 @@ func NewSchedule(spec ScheduleSpec) (*Schedule, error) {
 		return nil, err
 	}
 	if spec.Rate <= 0 && a.file == "" || math.IsNaN(spec.Rate) || math.IsInf(spec.Rate, 0) {
-		return nil, fmt.Errorf("schedule of %g messages a second (want more than 0)", spec.Rate)
+		return nil, fmt.Errorf("schedule of %g messages a second (valid: more than 0)", spec.Rate)
 	}
 	s := &Schedule{gap: 1e9 / spec.Rate, size: spec.Size}
 	switch {
@@ -99,7 +99,7 @@ func newGapped(spec ScheduleSpec) (*Schedule, error) {
 	gaps := stratified(spec.Gaps, rand.New(rand.NewPCG(spec.Seed, 'a')))
 	mean := unit(gaps)
 	if !(mean > 0) || math.IsInf(mean, 0) {
-		return nil, fmt.Errorf("schedule of gaps of %g s on average (want more than 0)", mean)
+		return nil, fmt.Errorf("schedule of gaps of %g s on average (valid: more than 0)", mean)
 	}
 	if spec.Rate > 0 {
 		mean = 1 / spec.Rate
@@ -147,7 +147,7 @@ func (s *Schedule) lengths(spec ScheduleSpec) error {
 			s.replay[i].Size = int(fit(float64(a.Size)))
 		}
 	case spec.Size < spec.Least || spec.Size > spec.Most:
-		return fmt.Errorf("messages of %d bytes (want %d to %d)", spec.Size, spec.Least, spec.Most)
+		return fmt.Errorf("messages of %d bytes (valid: %d to %d)", spec.Size, spec.Least, spec.Most)
 	}
 	return nil
 }

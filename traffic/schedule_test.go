@@ -177,16 +177,16 @@ func TestReplay(t *testing.T) {
 
 func TestParseArrivalsErrors(t *testing.T) {
 	for given, want := range map[string]string{
-		"often":                "(want one of constant, exponential, uniform[:spread], normal[:spread], pareto[:shape], gamma[:shape], weibull[:shape], cauchy[:spread]); or poisson, bursts:ON:OFF, replay:FILE",
-		"pareto:1":             "want a shape from 1.01 to 100, such as pareto:1.5",
-		"uniform:NaN":          "want a spread from 0 to 1",
+		"often":                "(known: constant, exponential, uniform[:spread], normal[:spread], pareto[:shape], gamma[:shape], weibull[:shape], cauchy[:spread]); or poisson, bursts:ON:OFF, replay:FILE",
+		"pareto:1":             "valid: a shape from 1.01 to 100, such as pareto:1.5",
+		"uniform:NaN":          "valid: a spread from 0 to 1",
 		"constant:1":           "has no parameter",
 		"poisson:2":            "has no parameter",
 		"bursts:10ms":          "such as bursts:10ms:40ms",
 		"bursts:0s:1s":         "such as bursts:10ms:40ms",
 		"replay:":              "such as replay:trace.txt",
 		"replay:/no/such/file": "no such file",
-		"replay:/proc":         "no file of at most",
+		"replay:/proc":         "it is a folder",
 	} {
 		if _, err := traffic.ParseArrivals(given); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", given, err, want)

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/traffic/flows"
 )
 
 // The warnings of a trial whose messages did not all come. Nothing is lost on a stream: there the loss is what was still on the way when the drain was over.
@@ -27,7 +28,7 @@ func MessageMetrics() []string {
 // PutMessages writes the metrics of messages that nobody answers (traffic/flows), whichever way they go. It returns how many were received inside the
 // window.
 func (t Trial) PutMessages(r *Result) (received int64) {
-	var sent, total, bytes, repeated, reordered, jitter, flows, first, firsts, backlog int64
+	var sent, total, bytes, repeated, reordered, jitter, carried, first, firsts, backlog int64
 	window, pairs := t.Window.Seconds(), float64(len(t.Sources))
 	goodputs, rates := make([]float64, len(t.Sources)), make([]float64, len(t.Sources))
 	for _, side := range [][]traffic.Sample{t.Sources, t.Sinks} {
@@ -35,16 +36,16 @@ func (t Trial) PutMessages(r *Result) (received int64) {
 			sent += s.Sent
 			received += s.Received
 			bytes += s.Bytes
-			repeated += s.Repeated
-			reordered += s.Reordered
-			jitter += s.Jitter
-			flows += s.Flows
-			backlog = max(backlog, s.Backlog)
+			repeated += s.Counts[traffic.CountRepeated]
+			reordered += s.Counts[traffic.CountReordered]
+			jitter += s.Counts[flows.CountJitter]
+			carried += s.Counts[flows.CountFlows]
+			backlog = max(backlog, s.Counts[traffic.CountBacklog])
 			if s.Sent > 0 { // else they are what it received
 				total += s.Total
 			}
-			if s.First > 0 {
-				first += s.First
+			if one := s.Counts[traffic.CountFirst]; one > 0 {
+				first += one
 				firsts++
 			}
 			goodputs[i] += 8 * float64(s.Bytes) / window
@@ -70,8 +71,8 @@ func (t Trial) PutMessages(r *Result) (received int64) {
 	if received > 0 {
 		m["duplicates"], m["reordering"] = float64(repeated)/float64(received), float64(reordered)/float64(received)
 	}
-	if received > flows {
-		m["jitter"] = float64(jitter) / float64(received-flows) / 1e9
+	if received > carried {
+		m["jitter"] = float64(jitter) / float64(received-carried) / 1e9
 	}
 	if firsts > 0 {
 		m["first_packet_latency"] = float64(first) / float64(firsts) / 1e9

@@ -9,9 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/traffic/flows"
 	"github.com/nettoll/nettoll/workload"
 )
 
@@ -27,12 +27,12 @@ func TestPutMessages(t *testing.T) {
 	trial := workload.Trial{
 		Window: 2 * time.Second, Length: 2 * time.Second,
 		Sources: []traffic.Sample{
-			{Sent: 100, Total: 110, Backlog: 3, CPU: ms, Span: 2000 * ms},
-			{Sent: 100, Total: 100, Backlog: 5, Received: 40, Bytes: 4000, Flows: 1, Jitter: 39_000, CPU: ms, Span: 2000 * ms}, // both ends send
+			{Sent: 100, Total: 110, Counts: traffic.Counts{traffic.CountBacklog: 3}, CPU: ms, Span: 2000 * ms},
+			{Sent: 100, Total: 100, Received: 40, Bytes: 4000, Counts: traffic.Counts{traffic.CountBacklog: 5, flows.CountFlows: 1, flows.CountJitter: 39_000}, CPU: ms, Span: 2000 * ms}, // both ends send
 		},
 		Sinks: []traffic.Sample{
-			{Received: 90, Total: 99, Bytes: 9000, Flows: 2, Jitter: 88_000, Repeated: 9, First: 3000, CPU: ms, Span: 2000 * ms},
-			{Sent: 50, Total: 50, Received: 100, Bytes: 10_000, Reordered: 23, Flows: 4, Jitter: 96_000, First: 5000, CPU: ms, Span: 2000 * ms},
+			{Received: 90, Total: 99, Bytes: 9000, Counts: traffic.Counts{flows.CountFlows: 2, flows.CountJitter: 88_000, traffic.CountRepeated: 9, traffic.CountFirst: 3000}, CPU: ms, Span: 2000 * ms},
+			{Sent: 50, Total: 50, Received: 100, Bytes: 10_000, Counts: traffic.Counts{traffic.CountReordered: 23, flows.CountFlows: 4, flows.CountJitter: 96_000, traffic.CountFirst: 5000}, CPU: ms, Span: 2000 * ms},
 		},
 	}
 	trial.Histograms[traffic.OneWay] = h
@@ -54,7 +54,7 @@ func TestPutMessages(t *testing.T) {
 		t.Errorf("by pair (-want +got):\n%s", diff)
 	}
 	for name := range r.Metrics {
-		if _, known := measure.LookupMetric(name); !known || !slices.Contains(workload.MessageMetrics(), name) {
+		if _, known := (workload.Description{}).Vocabulary().Lookup(name); !known || !slices.Contains(workload.MessageMetrics(), name) {
 			t.Errorf("metric %q is not among those that are named", name)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/traffic/dialogue"
 )
 
 // TransactionWarm is the share of a trial of transactions that passes before its window opens.
@@ -50,10 +51,10 @@ func (t Trial) PutTransactions(r *Result, name string, rate float64) (cpu float6
 		received += s.Received
 		total += s.Total
 		rates[i] = float64(s.Received) / window
-		backlog = max(backlog, s.Backlog)
+		backlog = max(backlog, s.Counts[traffic.CountBacklog])
 	}
 	for _, s := range t.Sinks {
-		planted += s.Planted
+		planted += s.Counts[traffic.CountPlanted]
 		answered += s.Total
 	}
 	r.Metrics[name] = float64(received) / window
@@ -81,9 +82,9 @@ func (t Trial) PutExchange(r *Result, rate float64) {
 	for _, s := range t.Sources {
 		sent += s.Sent
 		answered += s.Received + s.Errors
-		if s.First > 0 {
+		if one := s.Counts[traffic.CountFirst]; one > 0 {
 			firsts++
-			first += s.First
+			first += one
 		}
 	}
 	if total > 0 {
@@ -110,12 +111,12 @@ func (t Trial) PutDialogue(r *Result, rate float64, bytes int) {
 	for _, s := range t.Sources {
 		received += s.Received
 		failed += s.Errors
-		resent += s.TCP.Resent
-		counted = counted && s.TCP.Connections > 0
+		resent += s.Counts[traffic.CountResent]
+		counted = counted && s.Counts[dialogue.CountConnections] > 0
 	}
 	for _, s := range t.Sinks {
-		resent += s.TCP.Resent
-		counted = counted && s.TCP.Connections > 0
+		resent += s.Counts[traffic.CountResent]
+		counted = counted && s.Counts[dialogue.CountConnections] > 0
 	}
 	r.Metrics["goodput"] = float64(received) * float64(bytes) * 8 / t.Window.Seconds()
 	if counted {
@@ -137,4 +138,13 @@ func DialogueMetrics() []string {
 	return []string{
 		"goodput", "transaction_rate", "transaction_rate_per_pair", "errors", "cpu_system", "cpu_per_transaction", "retransmits", "backlog", "planted",
 	}
+}
+
+// DialogueMemory is how many bytes a server of traffic/dialogue holds for its clients: what it has read of a request and not answered, and answers that wait for
+// room, of so many bytes each. Both buffers grow by doubling.
+func DialogueMemory(p part.Params, request, response int) int64 {
+	const least, head = 4 << 10, 1 << 10 // bytes
+	ahead := int64(max(1, p.Count("pipeline"), p.Count("in-flight")))
+	waiting := min(ahead*int64(response+head), dialogue.MostGathered+int64(response))
+	return int64(p.Count("clients")) * (least + 2*int64(request+head) + 2*waiting)
 }

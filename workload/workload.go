@@ -11,6 +11,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/traffic/program"
@@ -23,7 +24,7 @@ type Workload interface {
 	// Open opens one endpoint; see [Spec]. It is called with the calling thread inside the container's network namespace, for the
 	// sinks of a cell first. An endpoint whose sink has to wait for its source has a Ready method as well.
 	Open(Spec) (traffic.Endpoint, error)
-	// Metrics turns the samples of one trial into metrics in base units, with the names of measure's table.
+	// Metrics turns the samples of one trial into metrics in base units, by the names that [Metrics] and the description declare.
 	Metrics(Trial) Result
 }
 
@@ -52,7 +53,12 @@ type Description struct {
 	Refuse     func(part.Params) error // of checked values: which of them cannot go together; nil: all can
 	// Programs are those of others that its endpoints start; nil: none. Their versions are part of the record, and by hand they are refused.
 	Programs func(part.Params) []program.Needed
-	Metrics  []string // all that its trials may have, with CPUMetrics and DurationMetrics
+	// Memory is how many bytes a sink of checked values holds at most while it serves one source of its own kind, but for what every endpoint holds; nil: nothing
+	// else. The kernel's memory is left to [Description.SinkMemory].
+	Memory  func(part.Params) int64
+	Metrics []string // all that its trials may have, with CPUMetrics and DurationMetrics
+	// Declares are those of them that no other workload has; the others are in [Metrics].
+	Declares []measure.Metric
 }
 
 // Needs returns the programs of others that endpoints with these parameters start.
@@ -62,6 +68,49 @@ func (d Description) Needs(p part.Params) []program.Needed {
 	}
 	return d.Programs(p)
 }
+
+const (
+	// endpointMemory is how many bytes every endpoint holds at most: a read buffer, a datagram either way, and durations of some quantities.
+	endpointMemory = 1 << 20
+
+	// longestMessage is how long messages of varied sizes get, in bytes.
+	longestMessage = 1 << 20
+
+	// ConnectionMemory is how many bytes of the kernel a connection takes, with what watches it (struct tcp_sock and what belongs to it in /proc/slabinfo), and an
+	// endpoint's own notes of it. What waits in its buffers is not among them: the kernel sees to that by itself (net.ipv4.tcp_mem).
+	ConnectionMemory = 8 << 10
+)
+
+// SinkMemory returns how many bytes the sink of one pair holds at most, for checked values, with the socket buffers that it asks for by their size. Buffers that
+// the kernel sizes are bounded by the kernel (net.ipv4.tcp_mem and udp_mem).
+func (d Description) SinkMemory(p part.Params) int64 {
+	n := int64(endpointMemory)
+	for _, message := range []string{"payload", "response", "message"} { // how workloads call what they send and receive
+		n += 2 * int64(p.Size(message))
+	}
+	if _, varied := p["sizes"]; varied && Varied(p) {
+		n += 2 * longestMessage
+	}
+	if d.Memory != nil {
+		n += d.Memory(p)
+	}
+	sockets := int64(1)
+	for _, many := range []string{"flows", "clients", "connections", "videos", "players"} { // how workloads call them
+		sockets = max(sockets, int64(p.Count(many)))
+	}
+	const doubled = 2 // by the kernel, for what it keeps itself (socket(7))
+	return n + sockets*(ConnectionMemory+doubled*int64(p.Size("send-buffer")+p.Size("recv-buffer")))
+}
+
+// A Carrier is a workload that knows of its trials how many packets must have gone over the network at least, so that they can be looked for on their way.
+type Carrier interface {
+	// Carried returns the packets of pair i that arrived at the sink, and those that arrived at the source. It counts a large segment, which may be cut on its way, as one
+	// packet, and says 0 of what it does not know. The samples are those of nettoll's own engine.
+	Carried(t Trial, i int) (there, back int64)
+}
+
+// LargestSegment is the most payload that one packet between links of the kernel can hold, in bytes: GSO_LEGACY_MAX_SIZE, include/linux/netdevice.h, which nobody raises here.
+const LargestSegment = 1 << 16
 
 // Side is which end of a pair an endpoint is.
 type Side string

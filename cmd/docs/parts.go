@@ -61,6 +61,7 @@ func networkColumns() []column {
 	return []column{
 		{"one host", []string{"packets, 1 hosts, 1 pairs", "packets, 1 hosts, 3 pairs"}},
 		{"two hosts", []string{"packets, 2 hosts, 1 pairs", "packets, 2 hosts, 3 pairs"}},
+		{"way counted", []string{"path, 1 hosts", "path, 2 hosts"}},
 		{"tampering noticed", []string{"tampering"}},
 		{"removed without a trace", []string{"undo, 1 hosts", "undo, 2 hosts"}},
 	}
@@ -117,6 +118,8 @@ What nettoll's networks and filters were seen to do. Every network runs one and 
 of both families between network namespaces. ` + "`make parts`" + ` runs them and writes this page. A row is a part with the parameters that it was tried with; all others have their defaults.
 
 - ✓ everything that the column stands for held, of both families; – it means nothing for this part, or this kernel lacks what it needs. The page is not written of checks that fail.
+- *Way counted*: packets went to the neighbours that the plan has, every device on their way counted them, and devices beside it did not. Neighbours at other addresses and wires around the
+  network were seen.
 - *Tampering noticed*: what the part has put into the kernel was taken away or changed behind nettoll's back, in several ways, and its verification said so each time.
 - *Removed without a trace*: afterwards the namespaces were as before, and removing it again did no harm.
 - *Kernel*: the one that it was tried on. *Guest* is Debian's in a virtual machine, above all for what the other one lacks.
@@ -165,8 +168,10 @@ of both families between network namespaces. ` + "`make parts`" + ` runs them an
 
 A filter is told which pairs may talk, and stands in a lab of the network beside it, on one host if nothing else is said (a column names the network with its parameters).
 
-- *Allowed passes, all else is refused*: the allowed pair passes echoes, datagrams of 28 bytes, of the full MTU and of 65,507 bytes, and a stream, in its direction; every other container, port,
-  protocol and direction is refused, and fragments without the first of their packet are treated as the filter says ([filters.md](filters.md)).
+- *Allowed passes, all else is refused*: the allowed pair passes echoes, datagrams of 28 bytes, of the full MTU and of 65,507 bytes, and a stream, in its direction; every other container, port
+  (port 0 among them, and every port of the source that is not the pair's own), protocol and direction is refused. Fragments without the first of their packet are treated as the filter says ([filters.md](filters.md)).
+  Containers reach no address of any host, whatever the protocol, the port and the MAC address, but by ARP, neighbour discovery and, where connections are known, answers to what the host began. What
+  the host itself sends to containers passes, unless the filter stands inside the container.
 - *A family that is not listed is refused*: with pairs of IPv4 alone nothing passes by IPv6.
 - *Changed while flows go on*: a rule is added to those that stand and taken away again; flows that were allowed before go on, and what the rule allowed passes as long as it stands.
 

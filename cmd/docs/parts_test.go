@@ -6,6 +6,9 @@ import (
 	"testing"
 
 	"github.com/nettoll/nettoll/catalogue"
+	"github.com/nettoll/nettoll/filter"
+	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/stack"
 )
 
 const said = `
@@ -14,6 +17,8 @@ const said = `
         --- PASS: TestConformance/bridge/shape (0.0s)
         --- PASS: TestConformance/bridge/packets,_1_hosts,_1_pairs (0.1s)
         --- PASS: TestConformance/bridge/packets,_1_hosts,_3_pairs (0.1s)
+        --- PASS: TestConformance/bridge/path,_1_hosts (0.1s)
+        --- PASS: TestConformance/bridge/path,_2_hosts (0.1s)
         --- FAIL: TestConformance/bridge/tampering (0.1s)
 guest: github.com/x/filter/y: PASS: TestConformance/legacy/y(rules=3)/nat(hairpin=true),hosts=1/packets,_ipv4_and_ipv6 (1.5s)
 guest: github.com/x/filter/y: SKIP: TestConformance/legacy/y(rules=3)/nat(hairpin=true),hosts=1/undo (1.5s)
@@ -30,7 +35,7 @@ func TestPartsDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"| `bridge` | ipv4 | ✓ | – | ✗ | – | 6.18 |\n| `bridge` | ipv6 | ✓ | – | ✗ | – | 6.18 |\n",
+		"| `bridge` | ipv4 | ✓ | – | ✓ | ✗ | – | 6.18 |\n| `bridge` | ipv6 | ✓ | – | ✓ | ✗ | – | 6.18 |\n",
 		"| `y(rules=3)` | `nat(hairpin=true)` | ipv6 | ✓ | – | – | – | – | 6.18 |\n",
 	} {
 		if !strings.Contains(text, want) {
@@ -53,10 +58,10 @@ func TestPartsCurrent(t *testing.T) {
 	}
 	c := catalogue.New()
 	var names []string
-	for _, n := range c.Networks {
+	for _, n := range stack.PartsOf[network.Network](c.Kinds) {
 		names = append(names, n.Describe().Name)
 	}
-	for _, f := range c.Filters {
+	for _, f := range stack.PartsOf[filter.Filter](c.Kinds) {
 		names = append(names, f.Describe().Name)
 	}
 	for _, name := range names {

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -194,6 +195,40 @@ func TestByHandBetweenMachines(t *testing.T) {
 	}
 }
 
+// A source that comes while another one is served waits, says so, and goes on by itself. One that does not want to any more leaves its place.
+func TestByHandWaits(t *testing.T) {
+	t.Parallel()
+	near, far := shells(t)
+	far.sink("nettoll sink")
+	first := near.start("nettoll source udp-rr 10.9.0.2 --time 10m --interval 200ms")
+	first.until(t, "–0.2 s")
+	second := near.start("nettoll source udp-rr 10.9.0.2 --time 10m --interval 200ms")
+	second.until(t, "nettoll: waiting: 1 other source comes first\n")
+	third := near.start("nettoll source udp-rr 10.9.0.2 --time 200ms --interval 200ms")
+	third.until(t, "nettoll: waiting: 2 other sources come first\n")
+	for name, c := range map[string]*typed{"second": second, "first": first} {
+		if err := c.cmd.Process.Signal(syscall.SIGINT); err != nil {
+			t.Fatal(err)
+		}
+		if _ = c.cmd.Wait(); c.cmd.ProcessState.ExitCode() != 130 { // the state says more
+			t.Errorf("the %s source: %v, %s", name, c.cmd.ProcessState, &c.stderr)
+		}
+	}
+	if _ = third.cmd.Wait(); third.cmd.ProcessState.ExitCode() != 0 || !strings.Contains(third.stdout.String(), "latency mean") {
+		t.Errorf("the third source: %v, %s %s", third.cmd.ProcessState, &third.stdout, &third.stderr)
+	}
+}
+
+// until waits until a command has said something.
+func (c *typed) until(t *testing.T, what string) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !strings.Contains(c.stdout.String()+c.stderr.String(), what); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("it has not said %q, but: %s %s", what, &c.stdout, &c.stderr)
+		}
+	}
+}
+
 // What stands in the way of packets is named.
 func TestByHandBlackHoles(t *testing.T) {
 	t.Parallel()
@@ -232,7 +267,7 @@ func TestByHandFaults(t *testing.T) {
 	t.Run("link", func(t *testing.T) {
 		t.Parallel()
 		near, far := shells(t)
-		far.sink("nettoll sink")
+		sink := far.sink("nettoll sink")
 		c := near.start("nettoll source udp-rr 10.9.0.2 --time 30s --interval 200ms")
 		for deadline := time.Now().Add(patience); !strings.Contains(c.stdout.String(), "–0.2 s"); time.Sleep(5 * time.Millisecond) {
 			if time.Now().After(deadline) {
@@ -250,6 +285,21 @@ func TestByHandFaults(t *testing.T) {
 		}
 		if !strings.Contains(c.stdout.String(), "latency mean") {
 			t.Errorf("what was measured is not there:\n%s", &c.stdout)
+		}
+		sink.alone(t)
+	})
+	t.Run("vanished source", func(t *testing.T) { // in the middle of a trial of a minute, whose threads spin
+		t.Parallel()
+		near, far := shells(t)
+		sink := far.sink("nettoll sink")
+		c := near.start("nettoll source 'udp-rr(mode=spin)' 10.9.0.2 --time 1m --interval 1m")
+		c.until(t, "udp-rr(")
+		time.Sleep(200 * time.Millisecond) // the trial has begun
+		start := time.Now()
+		near.with(func(h *link.Handle) error { return h.SetUp(near.link, false) })
+		sink.alone(t)
+		if took := time.Since(start); took > 12*time.Second {
+			t.Errorf("its threads have ended after %v; the sink said:\n%s", took, &sink.stderr)
 		}
 	})
 	t.Run("interrupted sink", func(t *testing.T) {
@@ -296,6 +346,25 @@ func TestByHandFaults(t *testing.T) {
 			t.Errorf("%+v", o)
 		}
 	})
+}
+
+// alone waits until a sink serves nobody: it has no child.
+func (c *typed) alone(t *testing.T) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		children := ""
+		tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", c.cmd.Process.Pid))
+		for _, file := range tasks {
+			b, _ := os.ReadFile(file)
+			children += string(b)
+		}
+		if len(tasks) > 0 && children == "" {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the sink has the children %s; it said:\n%s", children, &c.stderr)
+		}
+	}
 }
 
 // Nobody needs a privilege to measure by hand.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -66,8 +67,8 @@ func makeUp(dir string, networks []string, given map[string]string) error {
 		id := network + where + twin
 		run.Design.TrialSeconds[id] = trial / 1000
 		run.Cells = append(run.Cells, measure.Cell{
-			ID: id, Baseline: baseline, Twin: twin != "", Group: "udp-rr(payload=64,mode=spin)|same-host|1|ipv4|split", Network: network, Filter: "none", Tunnel: "none",
-			Encryption: "none", Runtime: "netns", Placement: "same-host", Pairs: 1, Family: "ipv4", Affinity: "split", Workload: "udp-rr",
+			ID: id, Baseline: baseline, Twin: twin != "", Group: "udp-rr(payload=64,mode=spin)|same-host|1|ipv4|split", Stack: network, Label: strings.Replace(network, "host", "loopback", 1),
+			Parts: []measure.Part{{Kind: "network", Name: network, ID: network, Label: network}}, Placement: "same-host", Pairs: 1, Family: "ipv4", Affinity: "split", Workload: "udp-rr",
 			Params: map[string]string{"payload": "64", "mode": "spin"}, Primary: "latency_p50",
 		})
 	}
@@ -76,14 +77,20 @@ func makeUp(dir string, networks []string, given map[string]string) error {
 	for _, n := range networks {
 		cell(n, "", "host"+where)
 	}
-	var records bytes.Buffer
+	var records, described bytes.Buffer
+	if err := measure.WriteRun(&described, run); err != nil {
+		return err
+	}
 	w := measure.NewWriter(&records)
+	if err := w.Write(measure.Begin{Run: measure.RunSum(described.Bytes())}); err != nil {
+		return err
+	}
 	r := rand.New(rand.NewPCG(seed, 1))
 	const blocks = 4
 	for g := range generations {
 		for i, c := range run.Cells {
 			ratio, failed := 1.0, ""
-			switch value := given[c.Network]; {
+			switch value := given[c.Stack]; {
 			case value == "failed":
 				failed = "no answer within 2 s"
 			case value != "":
@@ -106,9 +113,11 @@ func makeUp(dir string, networks []string, given map[string]string) error {
 				}
 			}
 		}
+		if err := errors.Join(w.Write(measure.Generation{Generation: g, Blocks: blocks}), w.Sum()); err != nil {
+			return err
+		}
 	}
-	var described bytes.Buffer
-	if err := measure.WriteRun(&described, run); err != nil {
+	if err := errors.Join(w.Write(measure.End{Why: measure.EndTime, Detail: "the time is up"}), w.Sum()); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(dir, 0o777); err != nil {

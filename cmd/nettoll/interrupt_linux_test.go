@@ -2,7 +2,10 @@ package main
 
 import (
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -117,5 +120,82 @@ func TestInterruptTwice(t *testing.T) {
 	}
 	if s.stdout.Len() > 0 {
 		t.Errorf("it reported all the same: %s", &s.stdout)
+	}
+}
+
+// The loss of the terminal ends a run in good order, as root and as an ordinary user; under nohup it goes on.
+func TestHangUp(t *testing.T) {
+	testnet.Root(t)
+	t.Parallel()
+	args := []string{"--network", "bridge", "--workload", "udp-rr", "--placement", "same-host", "--time", "30s"}
+	for name, prepare := range map[string]func() *session{
+		"root":          func() *session { return prepare(t, filepath.Join(t.TempDir(), "run"), args...) },
+		"ordinary user": func() *session { return ordinarily(t, args...) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := prepare()
+			s.begin()
+			s.blocks(1)
+			if err := unix.Kill(-s.cmd.Process.Pid, unix.SIGHUP); err != nil {
+				t.Fatal(err)
+			}
+			if status := s.wait(patience); status != 130 {
+				t.Errorf("exit status %d, want 130", status)
+			}
+			contains(t, "stdout", s.stdout.String(), "it was interrupted")
+			if _, err := os.Stat(filepath.Join(s.dir, "report.html")); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// Nobody reads the progress or the report of a run any more: it is measured to its end, and kept.
+func TestClosedPipes(t *testing.T) {
+	testnet.Root(t)
+	t.Parallel()
+	s := prepare(t, filepath.Join(t.TempDir(), "run"), "--network", "bridge", "--workload", "udp-rr", "--placement", "same-host", "--time", "1s", "-v")
+	gone, pipe, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = gone.Close()
+	s.cmd.Stdout, s.cmd.Stderr = pipe, pipe
+	s.begin()
+	_ = pipe.Close()
+	if status := s.wait(patience); status != 0 {
+		t.Errorf("exit status %d, want 0", status)
+	}
+	if log, torn := s.records(); torn || len(log.Blocks) < 5 {
+		t.Errorf("torn: %v, %d blocks", torn, len(log.Blocks))
+	}
+	if _, err := os.Stat(filepath.Join(s.dir, "report.html")); err != nil {
+		t.Error(err)
+	}
+}
+
+// A plan has nothing to undo: one interrupt ends it, here one that waits for a reader of its output.
+func TestInterruptOfPlan(t *testing.T) {
+	t.Parallel()
+	out, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	cmd := exec.Command(os.Getenv(programEnv), "plan", "--hosts", "--pairs", "500") // prints more than a pipe holds
+	cmd.Stdout = in
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_ = in.Close()
+	if _, err := out.Read(make([]byte, 1)); err != nil { // it prints
+		t.Fatal(err)
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // the state says more
+	if status := cmd.ProcessState.Sys().(syscall.WaitStatus); !status.Signaled() || status.Signal() != syscall.SIGINT {
+		t.Errorf("it ended with %v, want the interrupt", cmd.ProcessState)
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -177,6 +178,39 @@ func TestLabWithoutPrivilege(t *testing.T) {
 	contains(t, "stderr", s.stderr.String(), "make a user namespace: not supported here", "run as root")
 	if _, err := os.Stat(s.dir); !os.IsNotExist(err) {
 		t.Errorf("there is a registry: %v", err)
+	}
+}
+
+// Root with another user's runtime directory, as after su, has labs of its own: nothing is written where that user's links lead, and a command gets only the
+// variables that are named.
+func TestLabInRuntimeDirOfAnother(t *testing.T) {
+	testnet.Root(t)
+	s := laboratory(t, nil, "up", "--stack", "bridge", "--time", "1m")
+	theirs, victim := filepath.Join(filepath.Dir(s.dir), "theirs"), t.TempDir()
+	if err := errors.Join(os.Mkdir(theirs, 0o700), os.Symlink(victim, filepath.Join(theirs, "nettoll")), os.Chown(theirs, nobody, nobody)); err != nil {
+		t.Fatal(err)
+	}
+	s.cmd.Env = append(s.cmd.Env, "XDG_RUNTIME_DIR="+theirs, "SECRET=word", "NAMED=given")
+	defer labsDown(t, theirs)
+	if err := s.cmd.Run(); err != nil {
+		t.Fatalf("%v: %s", err, s.stderr.String())
+	}
+	contains(t, "stderr", s.stderr.String(), "belongs to another user: your labs are in \"/run/nettoll/labs\"")
+	if left, err := os.ReadDir(victim); err != nil || len(left) > 0 {
+		t.Errorf("where the link leads there is %v, %v", left, err)
+	}
+	if left, err := os.ReadDir("/run/nettoll/labs"); err != nil || len(left) != 1 {
+		t.Errorf("root's registry has %v, %v", left, err)
+	}
+	cmd := exec.Command(s.cmd.Path, "lab", "exec", "--env", "NAMED", "--env", "MADE=here", "h1", "--", "env")
+	cmd.Env = s.cmd.Env
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	contains(t, "the environment", string(out), "PATH=", "NETTOLL_AT=h1", "NAMED=given", "MADE=here")
+	if strings.Contains(string(out), "SECRET") || strings.Contains(string(out), "XDG_RUNTIME_DIR") {
+		t.Errorf("the environment is\n%s", out)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 // A program of a host that dies costs its lab a block: the lab is built once more, across hosts too, and tells what that cost, beside what the labs of the generations have told.
 func TestProgramDies(t *testing.T) {
 	testnet.Root(t)
+	testnet.Program(t, "ovs-vswitchd", "openvswitch-switch")
 	s := start(t, "--time", "3s", "--network", "ovs", "--filter", "ovs(rules=10)", "--workload", "udp-rr(mode=spin)", "--placement", "cross-host")
 	again := func(log *measure.Log) bool {
 		return slices.ContainsFunc(log.Labs, func(l measure.Lab) bool { return l.Rebuilt })

@@ -209,8 +209,10 @@ func TestDoctorOfOrdinaryUser(t *testing.T) {
 	for _, p := range d.Parts {
 		part := p.Kind + " " + p.Name
 		if slices.Contains(everywhere, part) || p.Kind == "runtime" || p.Kind == "workload" {
-			if !p.Works {
-				t.Errorf("%s does not work: %+v", part, p.Tried)
+			for _, tried := range p.Tried { // of a workload that is somebody else's program, that program may not be here
+				if foreign := p.Kind == "workload" && strings.HasPrefix(tried.Missing, "program "); !p.Works && !foreign {
+					t.Errorf("%s does not work: %+v", part, p.Tried)
+				}
 			}
 			continue
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -64,6 +65,17 @@ func scripts(t *testing.T, wanted func(name string) bool) {
 			env.Setenv("XDG_RUNTIME_DIR", filepath.Join(env.WorkDir, "runtime")) // labs of its own
 			env.Defer(func() { labsDown(t, filepath.Join(env.WorkDir, "runtime")) })
 			return nil
+		},
+		Condition: func(cond string) (bool, error) { // [program:NAME], whose absence is accounted for, unlike that of [exec:NAME]
+			name, ok := strings.CutPrefix(cond, "program:")
+			if !ok {
+				return false, fmt.Errorf("unknown condition %q (known: program:NAME)", cond)
+			}
+			_, err := testnet.Locate(name, "what has it")
+			if err != nil && testnet.Excused(err) {
+				return false, nil
+			}
+			return err == nil, err
 		},
 		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "made": made},
 		RequireExplicitExec: true,

@@ -161,7 +161,7 @@ func (d Driver) Open(s workload.Spec) (traffic.Endpoint, error) {
 		}
 		return openSource(s, r)
 	}
-	return nil, fmt.Errorf("open %s by d-itg: side %q (want source or sink)", s.Workload, s.Side)
+	return nil, fmt.Errorf("open %s by d-itg: side %q (valid: source or sink)", s.Workload, s.Side)
 }
 
 func openSource(s workload.Spec, r program.Role) (traffic.Endpoint, error) {

@@ -17,6 +17,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/process"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/traffic/flows"
 	"github.com/nettoll/nettoll/traffic/program"
 	"github.com/nettoll/nettoll/workload"
 )
@@ -113,6 +114,7 @@ type lane struct {
 func readLines(text io.Reader, recorder *traffic.Recorder) (s traffic.Sample, err error) {
 	line := regexp.MustCompile(`^Flow>([0-9]{1,9}) Seq> *([0-9]{1,15}) Src> *[^ ]+ Dest> *[^ ]+ txTime>([0-9:.]+) rxTime>([0-9:.]+) Size> *([0-9]{1,9})$`)
 	lanes := map[string]*lane{}
+	var repeated, reordered, jitter int64
 	lines := bufio.NewScanner(text)
 	for lines.Scan() {
 		m := line.FindStringSubmatch(strings.TrimSpace(lines.Text()))
@@ -132,18 +134,18 @@ func readLines(text io.Reader, recorder *traffic.Recorder) (s traffic.Sample, er
 		}
 		s.Total++
 		if l.seen[seq] {
-			s.Repeated++
+			repeated++
 			continue
 		}
 		l.seen[seq] = true
 		s.Received++
 		s.Bytes += size
 		if seq < l.highest {
-			s.Reordered++
+			reordered++
 		}
 		l.highest = max(l.highest, seq)
 		if known {
-			s.Jitter += max(oneWay-l.last, l.last-oneWay)
+			jitter += max(oneWay-l.last, l.last-oneWay)
 		}
 		l.last = oneWay
 		recorder.Record(oneWay)
@@ -151,7 +153,10 @@ func readLines(text io.Reader, recorder *traffic.Recorder) (s traffic.Sample, er
 	if err := lines.Err(); err != nil {
 		return s, fmt.Errorf("left a list that cannot be read: %w", err)
 	}
-	s.Flows = int64(len(lanes))
+	s.Count(traffic.CountRepeated, repeated)
+	s.Count(traffic.CountReordered, reordered)
+	s.Count(flows.CountJitter, jitter)
+	s.Count(flows.CountFlows, int64(len(lanes)))
 	return s, nil
 }
 

@@ -71,7 +71,7 @@ func (Driver) Trial(workload.Description, part.Params) time.Duration {
 // Open implements [driver.Driver].
 func (d Driver) Open(s workload.Spec) (traffic.Endpoint, error) {
 	if s.Side != workload.Source {
-		return nil, fmt.Errorf("open %s by dnsperf: side %q (want source: the sink is the workload's)", s.Workload, s.Side)
+		return nil, fmt.Errorf("open %s by dnsperf: side %q (valid: source: the sink is the workload's)", s.Workload, s.Side)
 	}
 	stream := s.Params["transport"] == "tcp"
 	granted, err := driver.Grants(s, stream)

@@ -2,6 +2,7 @@ package drivertest
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"net/netip"
 	"runtime"
@@ -13,7 +14,6 @@ import (
 	"github.com/nettoll/nettoll/driver"
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/testnet"
-	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/workload"
@@ -140,7 +140,7 @@ func newRig(t *testing.T, d driver.Driver, c Case, length time.Duration, wrap fu
 	}
 	var stack host.Stack
 	t.Cleanup(func() {
-		if err := stack.Undo(); err != nil {
+		if err := stack.Undo(context.Background(), kernel); err != nil {
 			t.Error(err)
 		}
 		if err := kernel.Close(); err != nil {
@@ -207,8 +207,8 @@ func (r *rig) sound(t *testing.T, c Case) {
 		t.Errorf("%s is %v", d.Primary(trial.Params), v)
 	}
 	for name := range result.Metrics {
-		if _, known := measure.LookupMetric(name); !known {
-			t.Errorf("metric %q is not in measure's table", name)
+		if _, known := d.Vocabulary().Lookup(name); !known {
+			t.Errorf("metric %q is not declared", name)
 		}
 	}
 	if trial.Window < 300*time.Millisecond || trial.Window > r.Length || trial.Length < trial.Window || trial.Length > r.Length {

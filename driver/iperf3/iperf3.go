@@ -105,7 +105,7 @@ func (d Driver) Open(s workload.Spec) (traffic.Endpoint, error) {
 		r.Read = readClient
 		return r.Open()
 	}
-	return nil, fmt.Errorf("open %s by iperf3: side %q (want source or sink)", s.Workload, s.Side)
+	return nil, fmt.Errorf("open %s by iperf3: side %q (valid: source or sink)", s.Workload, s.Side)
 }
 
 // size is the parameter that --length takes.

@@ -107,7 +107,7 @@ func readClient(said program.Said, s *traffic.Sample, _ *traffic.Recorder) error
 		packets += i.Sum.Packets
 	}
 	s.Sent, s.Total = int64(packets), int64(packets)
-	s.Resent = int64(o.End.Sent.Retransmits)
+	s.Count(traffic.CountResent, int64(o.End.Sent.Retransmits))
 	s.Span = int64(math.Round(o.Intervals[len(o.Intervals)-1].Sum.End * 1e9))
 	return nil
 }
@@ -126,12 +126,12 @@ func readServer(spec workload.Spec) func(program.Said, *traffic.Sample, *traffic
 		if spec.Workload == "tcp-stream" {
 			// What was on its way when the time was up is no slice of its own.
 			length = min(length, float64(said.Seconds))
-			s.Delivered = curve.Delivered(length)
+			s.Series = curve.Delivered(length)
 		} else {
 			// Not end.sum: which of its figures count what was sent, what came and what is lost differs between versions.
 			s.Received = int64(last.Bytes) / int64(spec.Params.Size("payload"))
 			s.Total = s.Received
-			s.Reordered = int64(o.outOfOrder())
+			s.Count(traffic.CountReordered, int64(o.outOfOrder()))
 		}
 		s.Window = int64(math.Round(length * 1e9))
 		s.Span = s.Window

@@ -60,7 +60,7 @@ func TestRecorded(t *testing.T) {
 	if want := int64(said("tcp-server.json").End.Received.Bytes); tcp.Bytes != want {
 		t.Errorf("stream: %d bytes, iperf3 says %d", tcp.Bytes, want)
 	}
-	d := tcp.Delivered
+	d := tcp.Series[traffic.SeriesDelivered]
 	if len(d) != traffic.Slices+1 || d[0] != 0 || d[2] != 266404376 || tcp.Bytes-d[traffic.Slices] > tcp.Bytes/1000 {
 		t.Errorf("delivered %d of %d", d, tcp.Bytes)
 	}
@@ -69,11 +69,11 @@ func TestRecorded(t *testing.T) {
 			t.Errorf("delivered %d: falls at %d", d, i)
 		}
 	}
-	tcp.Delivered = nil
+	tcp.Series = nil
 	if diff := cmp.Diff(traffic.Sample{Bytes: 4516478976, Window: 1e9, Span: 1e9}, tcp); diff != "" {
 		t.Errorf("stream's receiver (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(traffic.Sample{Resent: 1, Span: 1000060000}, read("tcp-client.json", stream(), true)); diff != "" {
+	if diff := cmp.Diff(traffic.Sample{Counts: traffic.Counts{traffic.CountResent: 1}, Span: 1000060000}, read("tcp-client.json", stream(), true)); diff != "" {
 		t.Errorf("stream's sender (-want +got):\n%s", diff)
 	}
 	udp := read("udp-server.json", datagrams(), false)
@@ -133,12 +133,12 @@ func FuzzRead(f *testing.F) {
 			if err := read(program.Said{Seconds: 1, Stdout: bytes.NewReader(text)}, &s, nil); err != nil {
 				continue
 			}
-			if s.Sent < 0 || s.Received < 0 || s.Total < 0 || s.Bytes < 0 || s.Resent < 0 || s.Window < 0 || s.Span < 0 || name != "client" && s.Window == 0 {
+			if s.Sent < 0 || s.Received < 0 || s.Total < 0 || s.Bytes < 0 || s.Counts[traffic.CountResent] < 0 || s.Window < 0 || s.Span < 0 || name != "client" && s.Window == 0 {
 				t.Errorf("%s: %+v", name, s)
 			}
-			for i := range len(s.Delivered) - 1 {
-				if s.Delivered[i+1] < s.Delivered[i] {
-					t.Errorf("%s: delivered %d", name, s.Delivered)
+			for i := range len(s.Series[traffic.SeriesDelivered]) - 1 {
+				if s.Series[traffic.SeriesDelivered][i+1] < s.Series[traffic.SeriesDelivered][i] {
+					t.Errorf("%s: delivered %d", name, s.Series[traffic.SeriesDelivered])
 				}
 			}
 		}

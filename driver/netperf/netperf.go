@@ -121,7 +121,7 @@ func (d Driver) Open(s workload.Spec) (traffic.Endpoint, error) {
 		r.Read = t.read
 		return r.Open()
 	}
-	return nil, fmt.Errorf("open %s by netperf: side %q (want source or sink)", s.Workload, s.Side)
+	return nil, fmt.Errorf("open %s by netperf: side %q (valid: source or sink)", s.Workload, s.Side)
 }
 
 // A test is one of netperf's.
@@ -135,7 +135,14 @@ type test struct {
 // testOf returns the test that does what a workload does.
 func testOf(s workload.Spec) test {
 	payload := strconv.Itoa(s.Params.Size("payload"))
-	ports := []string{"-P", driver.Port(s.Local) + "," + driver.Port(s.Remote)}
+	// netserver listens for the test's own connection at another port than for the one by which the two agree: that one is taken, and it would leave the choice to the kernel, to a port
+	// that no filter lets through.
+	remote := s.Remote.Port()
+	if s.RemotePorts > 1 {
+		remote++
+	}
+	to := "," + strconv.Itoa(int(remote))
+	ports := []string{"-P", driver.Port(s.Local) + to}
 	roundTrip := []string{"-r", payload + "," + strconv.Itoa(response(s.Params))}
 	congestion := s.SocketOptions().Congestion
 	if congestion != "" {
@@ -157,7 +164,7 @@ func testOf(s workload.Spec) test {
 	case "tcp-rr":
 		return test{name: "TCP_RR", read: readRoundTrips, options: slices.Concat(ports, roundTrip, []string{"-D"}), asks: latency}
 	case "tcp-crr":
-		ports[1] = "," + driver.Port(s.Remote)
+		ports[1] = to
 		if n := s.LocalPorts; n > 1 {
 			ports = append(ports, "-p", driver.Port(s.Local)+","+strconv.Itoa(int(s.Local.Port())+n-1))
 		}

@@ -141,11 +141,13 @@ func readStream(sender, congestion string) func(program.Said, *traffic.Sample, *
 		if err != nil {
 			return err
 		}
-		reader := traffic.Sample{Bytes: int64(n[3])}
-		for i := range traffic.Slices + 1 {
-			reader.Delivered = append(reader.Delivered, int64(n[3]*float64(i)/traffic.Slices))
+		even := make([]int64, traffic.Slices+1)
+		for i := range even {
+			even[i] = int64(n[3] * float64(i) / traffic.Slices)
 		}
-		writer := traffic.Sample{Resent: int64(n[4])}
+		reader := traffic.Sample{Bytes: int64(n[3]), Series: traffic.Series{traffic.SeriesDelivered: even}}
+		writer := traffic.Sample{}
+		writer.Count(traffic.CountResent, int64(n[4]))
 		if reverse {
 			reader, writer = writer, reader
 		}

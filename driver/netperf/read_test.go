@@ -31,11 +31,12 @@ func readings() map[string]reading {
 }
 
 func TestRead(t *testing.T) {
-	delivered := func(bytes float64) (list []int64) {
+	delivered := func(bytes float64) traffic.Series {
+		var list []int64
 		for i := range traffic.Slices + 1 {
 			list = append(list, int64(bytes*float64(i)/traffic.Slices))
 		}
-		return list
+		return traffic.Series{traffic.SeriesDelivered: list}
 	}
 	change := func(text string, pairs ...string) string { return strings.NewReplacer(pairs...).Replace(text) }
 	for _, tt := range []struct {
@@ -51,11 +52,11 @@ func TestRead(t *testing.T) {
 		{"no time", "datagrams", change(datagramsSay, "ELAPSED_TIME=1.00", "ELAPSED_TIME=0.00"), traffic.Sample{}, "took 0 s"},
 		{"another time", "datagrams", change(datagramsSay, "ELAPSED_TIME=1.00", "ELAPSED_TIME=2.00"), traffic.Sample{}, "took 2 s, and by its rate 1.0"},
 		{"as it is", "stream", streamSays, traffic.Sample{
-			Resent: 3, Window: 1008164796, Span: 1008164796, Foreign: traffic.Foreign{Peer: &traffic.Sample{Bytes: 515375104, Delivered: delivered(515375104)}},
+			Counts: traffic.Counts{traffic.CountResent: 3}, Window: 1008164796, Span: 1008164796, Foreign: traffic.Foreign{Peer: &traffic.Sample{Bytes: 515375104, Series: delivered(515375104)}},
 		}, ""},
 		{"another congestion control", "stream", change(streamSays, "reno", "bbr"), traffic.Sample{}, `congestion control "bbr" instead of "reno"`},
 		{"as it is", "maerts", maertsSays, traffic.Sample{
-			Bytes: 8765308928, Delivered: delivered(8765308928), Window: 1000096004, Span: 1000096004, Foreign: traffic.Foreign{Peer: &traffic.Sample{}},
+			Bytes: 8765308928, Series: delivered(8765308928), Window: 1000096004, Span: 1000096004, Foreign: traffic.Foreign{Peer: &traffic.Sample{}},
 		}, ""},
 		{"as it is", "round trips", roundTripSay, traffic.Sample{
 			Sent: 26587, Received: 26587, Total: 26587, Window: 1000061049, Span: 1000061049, Foreign: traffic.Foreign{Mean: 37570, Median: 25000},
@@ -103,10 +104,10 @@ func FuzzRead(f *testing.F) {
 			if err := readings()[name](program.Said{Seconds: 1, Stdout: strings.NewReader(text)}, &s, nil); err != nil {
 				continue
 			}
-			if s.Sent < 0 || s.Received < 0 || s.Received > s.Sent || s.Bytes < 0 || s.Resent < 0 || s.Window <= 0 || s.Span <= 0 || s.Foreign.Median < 0 || s.Foreign.Mean < 0 {
+			if s.Sent < 0 || s.Received < 0 || s.Received > s.Sent || s.Bytes < 0 || s.Counts[traffic.CountResent] < 0 || s.Window <= 0 || s.Span <= 0 || s.Foreign.Median < 0 || s.Foreign.Mean < 0 {
 				t.Errorf("%s: %+v", name, s)
 			}
-			if p := s.Foreign.Peer; p != nil && (p.Received < 0 || p.Received > s.Sent || p.Bytes < 0 || p.Resent < 0) {
+			if p := s.Foreign.Peer; p != nil && (p.Received < 0 || p.Received > s.Sent || p.Bytes < 0 || p.Counts[traffic.CountResent] < 0) {
 				t.Errorf("%s: the other end: %+v", name, p)
 			}
 		}

@@ -115,7 +115,7 @@ func (d Driver) Open(s workload.Spec) (traffic.Endpoint, error) {
 		}
 		return r.Open()
 	}
-	return nil, fmt.Errorf("open %s by nuttcp: side %q (want source or sink)", s.Workload, s.Side)
+	return nil, fmt.Errorf("open %s by nuttcp: side %q (valid: source or sink)", s.Workload, s.Side)
 }
 
 // data is where the server takes the data connection: at the sink's second port. Where it has but one it is the number of the source's, which nuttcp

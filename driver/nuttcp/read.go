@@ -142,8 +142,9 @@ func readStream(reverse bool) func(program.Said, *traffic.Sample, *traffic.Recor
 		if length <= 0 || bytes <= 0 {
 			return errors.New("said that nothing came")
 		}
-		reader := traffic.Sample{Bytes: int64(bytes), Delivered: curve.Delivered(length)}
-		writer := traffic.Sample{Resent: int64(o.transmitter["retrans"])}
+		reader := traffic.Sample{Bytes: int64(bytes), Series: curve.Delivered(length)}
+		writer := traffic.Sample{}
+		writer.Count(traffic.CountResent, int64(o.transmitter["retrans"]))
 		if reverse {
 			reader, writer = writer, reader
 		}

@@ -58,14 +58,14 @@ func TestRead(t *testing.T) {
 		if reverse {
 			reader, writer = got, *got.Foreign.Peer
 		}
-		if got.Window != 999699001 || writer.Resent != 2 || reader.Bytes != 1831731200 || len(reader.Delivered) != traffic.Slices+1 {
+		if got.Window != 999699001 || writer.Counts[traffic.CountResent] != 2 || reader.Bytes != 1831731200 || len(reader.Series[traffic.SeriesDelivered]) != traffic.Slices+1 {
 			t.Errorf("reverse %t: %+v, peer %+v", reverse, got, got.Foreign.Peer)
 		}
 		// After 0.2 s: the first two intervals.
-		if at := reader.Delivered[4]; at < 367*megabyte*1000/1048 || at > 351*megabyte {
+		if at := reader.Series[traffic.SeriesDelivered][4]; at < 367*megabyte*1000/1048 || at > 351*megabyte {
 			t.Errorf("reverse %t: %d bytes after a fifth of the time, want those of the first two intervals", reverse, at)
 		}
-		if last := reader.Delivered[traffic.Slices]; last < reader.Bytes-1 {
+		if last := reader.Series[traffic.SeriesDelivered][traffic.Slices]; last < reader.Bytes-1 {
 			t.Errorf("reverse %t: %d of %d bytes in the end", reverse, last, reader.Bytes)
 		}
 	}
@@ -107,10 +107,10 @@ func FuzzRead(f *testing.F) {
 				continue
 			}
 			p := s.Foreign.Peer
-			if s.Sent < 0 || s.Bytes < 0 || s.Resent < 0 || s.Window < 0 || s.Span < 0 || p.Received < 0 || p.Received > s.Sent || p.Bytes < 0 || p.Resent < 0 {
+			if s.Sent < 0 || s.Bytes < 0 || s.Counts[traffic.CountResent] < 0 || s.Window < 0 || s.Span < 0 || p.Received < 0 || p.Received > s.Sent || p.Bytes < 0 || p.Counts[traffic.CountResent] < 0 {
 				t.Errorf("%s: %+v, peer %+v", name, s, p)
 			}
-			for _, d := range [][]int64{s.Delivered, p.Delivered} {
+			for _, d := range [][]int64{s.Series[traffic.SeriesDelivered], p.Series[traffic.SeriesDelivered]} {
 				for i := range len(d) - 1 {
 					if d[i+1] < d[i] || d[i] < 0 {
 						t.Errorf("%s: delivered %d", name, d)

@@ -79,5 +79,5 @@ func (d Driver) Open(s workload.Spec) (traffic.Endpoint, error) {
 		r.Records, r.Read = true, read
 		return r.Open()
 	}
-	return nil, fmt.Errorf("open ping by driver ping: side %q (want source or sink)", s.Side)
+	return nil, fmt.Errorf("open ping by driver ping: side %q (valid: source or sink)", s.Side)
 }

@@ -106,5 +106,5 @@ func (d Driver) Open(s workload.Spec) (traffic.Endpoint, error) {
 		}
 		return r.Open()
 	}
-	return nil, fmt.Errorf("open %s by sockperf: side %q (want source or sink)", s.Workload, s.Side)
+	return nil, fmt.Errorf("open %s by sockperf: side %q (valid: source or sink)", s.Workload, s.Side)
 }

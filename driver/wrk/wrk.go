@@ -53,7 +53,7 @@ func (Driver) Trial(workload.Description, part.Params) time.Duration {
 // Open implements [driver.Driver].
 func (d Driver) Open(s workload.Spec) (traffic.Endpoint, error) {
 	if s.Side != workload.Source {
-		return nil, fmt.Errorf("open http by wrk: side %q (want source: the sink is the workload's own)", s.Side)
+		return nil, fmt.Errorf("open http by wrk: side %q (valid: source: the sink is the workload's own)", s.Side)
 	}
 	granted, err := driver.Grants(s, true)
 	if err != nil {

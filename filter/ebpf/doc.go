@@ -13,9 +13,9 @@
 // Stateful, the program has a table of its own of the flows that it let pass: what answers one passes, and its other packets pass once it was answered. The table has room for
 // 65,536 flows, and forgets those that are quiet after as long as the kernel's own does; when it is full the one that was quiet for longest goes.
 //
-// A packet between containers of one host is decided once, where its source has sent it. What the host itself sends to a container is decided nowhere: that is not a filter's
-// business, and bpf_redirect_peer passes the egress of the container's link. For what comes from another host that would be too late or no place at all, so it is decided
-// at the uplink, again: the list of both hosts has its pair.
+// A packet between containers of one host is decided once, where its source has sent it. What the host itself sends to a container is decided nowhere: no filter refuses it,
+// and bpf_redirect_peer passes the egress of the container's link. For what comes from another host that would be too late or no place at all, so it is decided
+// at the uplink, again: the list of both hosts has its pair. What is for the host itself passes at the uplink only, from other hosts, as these let nothing pass that their containers send there.
 //
 // A program comes to a link and goes from it in a grace period of RCU, some 8 ms at HZ=250 (see internal/linux/bpf), in which nobody else configures a network: a filter of a
 // thousand containers takes 8 s to come, and as long to go. Its list is loaded in one system call for each map.

@@ -19,13 +19,15 @@ type Filter struct{}
 // Describe says what it is.
 func (Filter) Describe() filter.Description {
 	return filter.Description{
-		Name:           "ebpf",
-		Summary:        "an eBPF program on tcx, at the host's end of each container's link",
-		Implementation: "ebpf",
-		Params: append(filter.Params(), part.Param{
-			Name: match, Default: allow.Hash, Values: allow.Ways(),
-			Summary: "what a packet is looked up in: a hash of source and sink; a trie of sources and a hash behind it (in both, where fillers stand means nothing); or a program that compares it with one source after another",
-		}),
+		Description: part.Description{
+			Name:           "ebpf",
+			Summary:        "an eBPF program on tcx, at the host's end of each container's link",
+			Implementation: "ebpf",
+			Params: append(filter.Params(), part.Param{
+				Name: match, Default: allow.Hash, Values: allow.Ways(),
+				Summary: "what a packet is looked up in: a hash of source and sink; a trie of sources and a hash behind it (in both, where fillers stand means nothing); or a program that compares it with one source after another",
+			}),
+		},
 		Fragments:  func(part.Params) filter.Fragments { return filter.ByAddress },
 		Errors:     func(part.Params) filter.Errors { return filter.Refused },
 		Extensions: filter.Follows,
@@ -52,14 +54,20 @@ func (Filter) Refuse(w filter.Where, p part.Params) string {
 func (Filter) Enforced(network.Point, part.Params) string { return network.AtTCX.String() }
 
 // Check tries the program on links that nobody else sees.
-func (Filter) Check(p part.Params) error { return allow.Check(p[match], p.On(filter.Stateful)) }
+func (Filter) Check(p part.Params) error {
+	return allow.Check(p[match], p.On(filter.Stateful), p.On(filter.Antispoof))
+}
 
 // Build returns one step for all links of the host.
 func (f Filter) Build(s filter.Site) ([]host.Step, error) {
 	if reason := f.Refuse(filter.Where{Network: "this network", Point: s.Point, Hosts: s.Hosts}, s.Params); reason != "" {
 		return nil, fmt.Errorf("host %d: %s", s.Host, reason)
 	}
-	step := Listing{Match: s.Params[match], Bridged: s.Point == network.AtBridge, List: s.List}
+	bound, err := s.Bindings()
+	if err != nil {
+		return nil, err
+	}
+	step := Listing{Match: s.Params[match], Bridged: s.Point == network.AtBridge, List: s.List, Bound: bound}
 	for _, c := range s.Containers {
 		if c.Link == "" {
 			return nil, fmt.Errorf("host %d: container %q has no link on its host", s.Host, c.Name)
@@ -67,7 +75,7 @@ func (f Filter) Build(s filter.Site) ([]host.Step, error) {
 		step.Links = append(step.Links, c.Link)
 	}
 	if s.Uplink != "" {
-		step.Links = append(step.Links, s.Uplink)
+		step.Links, step.Uplink = append(step.Links, s.Uplink), s.Uplink
 	}
 	return []host.Step{step}, nil
 }

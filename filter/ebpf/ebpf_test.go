@@ -99,6 +99,22 @@ func subject() filtertest.Subject {
 					return p.Maps["own"].Put(key, []byte{0})
 				})
 			}},
+			{Text: "free a link", Do: func(k *host.Kernel, s filter.Site) error {
+				if !s.Params.On(filter.Antispoof) {
+					return errors.ErrUnsupported
+				}
+				return with(k, s, func(p *bpf.Program) error {
+					var index uint32
+					var binding [44]byte
+					for all := p.Maps["bindings"].Iterate(); all.Next(&index, &binding); {
+						if binding[42] == 0 { // a container's: an uplink is free already
+							binding[42] = 1
+							return p.Maps["bindings"].Put(index, binding)
+						}
+					}
+					return errors.New("every link is free")
+				})
+			}},
 			// The last: it stays at the link.
 			{Text: "let another program decide first", Do: func(k *host.Kernel, s filter.Site) error {
 				return k.Do("", func() error {
@@ -183,6 +199,8 @@ func TestConformance(t *testing.T) {
 		{all, on(1, redirect), map[string]string{}},
 		{few, on(2, redirect), map[string]string{filter.Stateful: "true"}},
 		{few, on(1, bridged), map[string]string{match: allow.LPM}},
+		{all, on(2, bridged), map[string]string{filter.Antispoof: "true"}},
+		{all, on(1, filtertest.On{Network: networkebpf.Network{}}), map[string]string{match: allow.Program, filter.Stateful: "true", filter.Antispoof: "true"}},
 		{few, on(1, redirect), map[string]string{match: allow.Program, filter.Stateful: "true"}},
 		{few, on(2, bridged), map[string]string{match: allow.Program}},
 		{few, on(2, routes), map[string]string{match: allow.LPM, filter.Stateful: "true"}},

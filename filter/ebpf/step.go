@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 
 	"github.com/nettoll/nettoll/filter"
 	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux/bpf"
 	"github.com/nettoll/nettoll/internal/linux/bpf/allow"
 )
 
@@ -16,9 +18,13 @@ type Listing struct {
 	// Match is one of [allow.Ways].
 	Match string   `json:"match"`
 	Links []string `json:"links"`
+	// Uplink is that of them to other hosts.
+	Uplink string `json:"uplink,omitempty"`
 	// Bridged says that they are ports of a bridge.
 	Bridged bool        `json:"bridged,omitempty"`
 	List    filter.List `json:"list"`
+	// Bound are the addresses that are bound to links, where they are.
+	Bound []filter.Binding `json:"bound,omitempty"`
 }
 
 // Kind returns "ebpf-filter".
@@ -30,6 +36,9 @@ func (l Listing) String() string {
 	if l.List.Stateful {
 		traits = "stateful"
 	}
+	if l.Bound != nil {
+		traits += fmt.Sprintf(", addresses bound to %d links", len(l.Bound))
+	}
 	where := fmt.Sprint(len(l.Links), " links")
 	if len(l.Links) > 0 {
 		where += fmt.Sprintf(" (%s to %s)", l.Links[0], l.Links[len(l.Links)-1])
@@ -40,14 +49,25 @@ func (l Listing) String() string {
 // Listed returns the list.
 func (l Listing) Listed() filter.List { return l.List }
 
+// asked is a rule as the program has it.
+func asked(r filter.Rule) allow.Rule {
+	return allow.Rule{Source: r.Source, Sink: r.Sink, First: r.First, Last: r.Last, SourceFirst: r.SourceFirst, SourceLast: r.SourceLast}
+}
+
 // list is what the program is asked for.
 func (l Listing) list() allow.List {
+	var bound []allow.Binding
+	for _, b := range l.Bound {
+		mac, _ := b.Hardware() // checked by Bindings
+		bound = append(bound, allow.Binding{Link: b.Link, MAC: mac, IPv4: b.IPv4, IPv6: b.IPv6, Local: filter.LinkLocal(mac)})
+	}
 	return allow.List{
-		Way: l.Match, Stateful: l.List.Stateful, OneLink: l.Bridged, Links: l.Links,
+		Bound: bound,
+		Way:   l.Match, Stateful: l.List.Stateful, OneLink: l.Bridged, Links: l.Links, Uplink: l.Uplink,
 		Rules: func(v6 bool) iter.Seq[allow.Rule] {
 			return func(yield func(allow.Rule) bool) {
 				for r := range l.List.Rules(v6) {
-					if !yield(allow.Rule(r)) {
+					if !yield(asked(r)) {
 						return
 					}
 				}
@@ -56,16 +76,26 @@ func (l Listing) list() allow.List {
 	}
 }
 
+// listingWas is what a [Listing] keeps.
+type listingWas struct {
+	Attached []bpf.Attachment `json:"attached"`
+}
+
 // Apply loads the program and hooks it to the links.
-func (l Listing) Apply(k *host.Kernel) (undo func() error, err error) {
-	err = k.Load("rules", func() error {
+func (l Listing) Apply(_ context.Context, k *host.Kernel) error {
+	var attached []bpf.Attachment
+	var held io.Closer
+	err := k.Load("rules", func() error {
 		return k.Do("", func() (err error) {
-			undo, err = allow.Add(l.list())
+			attached, held, err = allow.Add(l.list())
 			return err
 		})
 	})
 	if err != nil {
-		return nil, err
+		return err
+	}
+	if err := errors.Join(k.Keep(listingWas{attached}), k.Hold(held)); err != nil {
+		return errors.Join(err, held.Close())
 	}
 	var memory int64
 	err = k.Do("", func() (err error) {
@@ -76,10 +106,19 @@ func (l Listing) Apply(k *host.Kernel) (undo func() error, err error) {
 	case err == nil:
 		k.Metric("rules_memory", float64(memory))
 	case !errors.Is(err, errors.ErrUnsupported): // else what the whole machine took more stays
-		return nil, errors.Join(err, undo())
+		return errors.Join(err, held.Close())
 	}
 	k.Implementation("filter", fmt.Sprintf("ebpf (tcx, %s)", l.Match))
-	return undo, nil
+	return nil
+}
+
+// Remove takes the program away from the links.
+func (l Listing) Remove(_ context.Context, k *host.Kernel) error {
+	var was listingWas
+	if ok, err := k.Kept(&was); !ok {
+		return err
+	}
+	return k.Do("", func() error { return bpf.Detach(was.Attached) })
 }
 
 // maxDrifts is how many things that differ are named.
@@ -110,7 +149,7 @@ func (l Listing) Measure(ctx context.Context, k *host.Kernel) error { return fil
 
 // Change adds a rule, or takes one that was added away again.
 func (l Listing) Change(k *host.Kernel, r filter.Rule, allowed bool) error {
-	return k.Do("", func() error { return allow.Change(l.list(), allow.Rule(r), allowed) })
+	return k.Do("", func() error { return allow.Change(l.list(), asked(r), allowed) })
 }
 
 // Counters reads what the program has counted.

@@ -36,6 +36,8 @@ type On struct {
 	Network network.Network
 	Params  map[string]string
 	Hosts   int // 0: one
+	// Floods says that a switch hands ARP and neighbour discovery on to all of its ports, as a bridge of the kernel does anyway.
+	Floods bool
 }
 
 // Conformance runs the suite on a filter on each of the networks, once with each of the parameters given. A network on which it is refused with some of them is left out
@@ -150,6 +152,7 @@ type trial struct {
 	bridge     string
 	refused    string
 	translated bool
+	pairs      int  // of a lab
 	again      bool // all tampers were tried on another network
 	fragments  filter.Fragments
 	errors     filter.Errors
@@ -159,7 +162,7 @@ type trial struct {
 func newCase(s Subject, on On, params part.Params) (*trial, error) {
 	on.Hosts = max(1, on.Hosts)
 	says := s.Filter.Describe()
-	c := &trial{Subject: s, on: on, params: params, fragments: says.Fragments(params), errors: says.Errors(params), extensions: says.Extensions(params)}
+	c := &trial{Subject: s, on: on, pairs: pairs, params: params, fragments: says.Fragments(params), errors: says.Errors(params), extensions: says.Extensions(params)}
 	d := on.Network.Describe()
 	var err error
 	if c.network, err = d.Params.Resolve("network "+d.Name, on.Params); err != nil {
@@ -198,21 +201,42 @@ func (c *trial) checks() []check {
 	for _, families := range [][]string{{"ipv4", "ipv6"}, {"ipv4"}} {
 		list = append(list, check{"packets, " + strings.Join(families, " and "), func(t testing.TB) error { return c.packets(t, families) }})
 	}
-	return append(list, check{"change", c.change}, check{"tampering", c.tampering}, check{"undo", c.undo})
+	return append(list, check{"change", c.change}, check{"spoofing", c.spoofing}, check{"tampering", c.tampering},
+		check{"undo", c.undo}, check{"undo from data", c.fromData})
 }
 
-// pairs of a lab, as networktest.Lab names them.
+// pairs of most labs, as networktest.Lab names them.
 const pairs = 2
 
+// Ports of containers: the first of a host's, how many each has, and how many of those are ephemeral.
+const (
+	firstPort = 20_000
+	portsEach = 50
+	ephemeral = 40
+)
+
+// Lab is that of [networktest.Lab], in which each container has ports besides, for its sockets that bind to none.
+func Lab(hosts, pairs int) network.Lab {
+	lab := networktest.Lab(hosts, pairs)
+	for _, h := range lab.Hosts {
+		for i := range h.Containers {
+			first := uint16(firstPort + i*portsEach)
+			behind := first + portsEach - ephemeral
+			h.Containers[i].Ports, h.Containers[i].Ephemeral = network.Ports{First: first, Last: behind - 1}, network.Ports{First: behind, Last: first + portsEach - 1}
+		}
+	}
+	return lab
+}
+
 // lab returns a lab, and which containers of it are pairs.
-func (c *trial) lab() (network.Lab, []filter.Pair) {
-	lab := networktest.Lab(c.on.Hosts, pairs)
+func (c *trial) lab() (network.Lab, []network.Pair) {
+	lab := Lab(c.on.Hosts, c.pairs)
 	lab.Params = maps.Clone(c.network)
-	list := make([]filter.Pair, pairs)
+	list := make([]network.Pair, c.pairs)
 	for h, of := range lab.Hosts {
 		for i, container := range of.Containers {
 			var n int
-			spot := filter.Spot{Host: h, Container: i}
+			spot := network.Spot{Host: h, Container: i}
 			if _, err := fmt.Sscanf(container.Name, "src%d", &n); err == nil {
 				list[n].Source = spot
 			} else if _, err := fmt.Sscanf(container.Name, "snk%d", &n); err == nil {
@@ -230,7 +254,7 @@ type stand struct {
 	plans []host.Plan   // of the filter, by host
 	steps []filter.Step // that enforce, of all hosts
 	at    []*host.Kernel
-	pairs []filter.Pair
+	pairs []network.Pair
 }
 
 // build makes the namespaces and plans; nothing is applied.
@@ -240,7 +264,7 @@ func (c *trial) build(t testing.TB, families []string) (*stand, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &stand{Bed: bed, pairs: pairs, sites: filter.Sites(lab, bed.Ends, pairs, families, c.where.Point, c.bridge, c.params)}
+	s := &stand{Bed: bed, pairs: pairs, sites: filter.Sites(&network.Site{Lab: lab, Endpoints: bed.Ends, Pairs: pairs, Families: families}, c.where.Point, c.bridge, c.params)}
 	for h, site := range s.sites {
 		steps, err := c.Filter.Build(site)
 		if err != nil {
@@ -329,7 +353,7 @@ func (c *trial) plan(t testing.TB) error {
 	}
 	kinds := host.Steps()
 	maps.Copy(kinds, c.Filter.Describe().Steps)
-	for _, site := range filter.Sites(lab, ends, pairs, []string{"ipv4", "ipv6"}, c.where.Point, c.bridge, c.params) {
+	for _, site := range filter.Sites(&network.Site{Lab: lab, Endpoints: ends, Pairs: pairs, Families: []string{"ipv4", "ipv6"}}, c.where.Point, c.bridge, c.params) {
 		var texts []string
 		for range 2 {
 			steps, err := c.Filter.Build(site)
@@ -428,8 +452,7 @@ func (c *trial) undo(t testing.TB) error {
 		undo := func() error {
 			var errs []error
 			for h, stack := range stacks {
-				errs = append(errs, stack.Undo())
-				_ = h
+				errs = append(errs, stack.Undo(t.Context(), s.Hosts[h].Kernel))
 			}
 			return errors.Join(errs...)
 		}
@@ -459,6 +482,38 @@ func (c *trial) undo(t testing.TB) error {
 	return s.Undo()
 }
 
+// fromData wants every step of the filter to be undone from data alone.
+func (c *trial) fromData(t testing.TB) error {
+	s, err := c.build(t, []string{"ipv4", "ipv6"})
+	if err != nil {
+		return err
+	}
+	if err := s.Apply(t); err != nil {
+		return errors.Join(err, s.Undo())
+	}
+	kinds := host.Steps()
+	maps.Copy(kinds, c.Filter.Describe().Steps)
+	for h, p := range s.plans {
+		m := s.Hosts[h]
+		subject := m.Subject(kinds)
+		subject.More = func() (map[string]string, error) {
+			all := map[string]string{}
+			for _, ns := range s.namespaces(h) {
+				text, err := c.State(m.Kernel, ns)
+				if err != nil {
+					return nil, err
+				}
+				all[ns+": filter"] = text
+			}
+			return all, nil
+		}
+		if err := subject.Undone(t, &m.Stack, p); err != nil {
+			return errors.Join(err, s.Undo())
+		}
+	}
+	return s.Undo()
+}
+
 // twice applies what stands once more: that fails or does nothing.
 func (c *trial) twice(t testing.TB, s *stand, stacks []*host.Stack) error {
 	first, err := c.state(s)
@@ -468,7 +523,7 @@ func (c *trial) twice(t testing.TB, s *stand, stacks []*host.Stack) error {
 	for h, p := range s.plans {
 		var second host.Stack
 		if err := second.Apply(t.Context(), s.Hosts[h].Kernel, p); err == nil {
-			if err := second.Undo(); err != nil {
+			if err := second.Undo(t.Context(), s.Hosts[h].Kernel); err != nil {
 				return fmt.Errorf("undo a second apply: %w", err)
 			}
 		}

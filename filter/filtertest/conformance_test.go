@@ -6,13 +6,19 @@ import (
 	"fmt"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/nettoll/nettoll/filter"
 	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/network/bridge"
 	"github.com/nettoll/nettoll/network/macvlan"
+	"github.com/nettoll/nettoll/network/routed"
 	"github.com/nettoll/nettoll/part"
 )
 
@@ -21,9 +27,9 @@ type script struct{ flaw string }
 
 func (s script) Describe() filter.Description {
 	return filter.Description{
-		Name: "script", Summary: "a script for nft in each container", Implementation: "kernel", Params: filter.Params(),
-		Fragments: func(part.Params) filter.Fragments { return filter.Reassembled },
-		Errors:    filter.Tracked, Extensions: filter.Follows,
+		Description: part.Description{Name: "script", Summary: "a script for nft in each container", Implementation: "kernel", Params: filter.Params()},
+		Fragments:   func(part.Params) filter.Fragments { return filter.Reassembled },
+		Errors:      filter.Tracked, Extensions: filter.Follows,
 		Steps: map[string]func() host.Step{"script": func() host.Step { return new(scriptStep) }},
 	}
 }
@@ -58,11 +64,18 @@ func (s scriptStep) rule(r filter.Rule) string {
 		ip, echo = "ip6", "icmpv6 type"
 	}
 	there, back := fmt.Sprintf("%s saddr %s %s daddr %s", ip, r.Source, ip, r.Sink), fmt.Sprintf("%s saddr %s %s daddr %s", ip, r.Sink, ip, r.Source)
-	ports := fmt.Sprintf("%d-%d", r.First, r.Last)
-	text := fmt.Sprintf("%s udp dport %s counter accept\n%s tcp dport %s counter accept\n", there, ports, there, ports)
+	ports, own := fmt.Sprintf("%d-%d", r.First, r.Last), fmt.Sprintf("%d-%d", r.SourceFirst, r.SourceLast)
+	sends, answers := own, own
+	if s.Flaw == "any source port" {
+		sends = "0-65535"
+	}
+	if s.Flaw == "answers to any port" {
+		answers = "0-65535"
+	}
+	text := fmt.Sprintf("%s udp sport %s udp dport %s counter accept\n%s tcp sport %s tcp dport %s counter accept\n", there, sends, ports, there, sends, ports)
 	text += fmt.Sprintf("%s %s echo-request counter accept\n%s %s echo-reply counter accept\n", there, echo, back, echo)
 	if !s.List.Stateful {
-		text += fmt.Sprintf("%s udp sport %s counter accept\n%s tcp sport %s tcp flags & (syn|ack) != syn counter accept\n", back, ports, back, ports)
+		text += fmt.Sprintf("%s udp sport %s udp dport %s counter accept\n%s tcp sport %s tcp dport %s tcp flags & (syn|ack) != syn counter accept\n", back, ports, answers, back, ports, answers)
 	}
 	if !s.List.Stateful && r.Sink.Is6() { // a container's input is filtered before it puts fragments of IPv6 together
 		text += there + " frag frag-off != 0 counter accept\n" + back + " frag frag-off != 0 counter accept\n"
@@ -112,19 +125,20 @@ func nft(k *host.Kernel, ns, text string, args ...string) (out string, err error
 	return out, err
 }
 
-func (s scriptStep) Apply(k *host.Kernel) (func() error, error) {
-	undo := func() error {
-		var errs []error
-		for _, ns := range s.NS {
-			if out, err := nft(k, ns, "", "list", "tables"); err == nil && strings.Contains(out, "nettoll") && s.Flaw != "stays" {
-				_, err := nft(k, ns, "", "delete", "table", "inet", "nettoll")
-				errs = append(errs, err)
-			}
+func (s scriptStep) Remove(_ context.Context, k *host.Kernel) error {
+	var errs []error
+	for _, ns := range s.NS {
+		if out, err := nft(k, ns, "", "list", "tables"); err == nil && strings.Contains(out, "nettoll") && s.Flaw != "stays" {
+			_, err := nft(k, ns, "", "delete", "table", "inet", "nettoll")
+			errs = append(errs, err)
 		}
-		return errors.Join(errs...)
 	}
+	return errors.Join(errs...)
+}
+
+func (s scriptStep) Apply(ctx context.Context, k *host.Kernel) error {
 	if out, err := nft(k, s.NS[0], "", "list", "tables"); err != nil || strings.Contains(out, "nettoll") {
-		return nil, errors.Join(errors.New("there is a table already"), err)
+		return errors.Join(errors.New("there is a table already"), err)
 	}
 	err := k.Load("rules", func() error {
 		for _, ns := range s.NS {
@@ -135,9 +149,9 @@ func (s scriptStep) Apply(k *host.Kernel) (func() error, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, errors.Join(err, undo())
+		return errors.Join(err, s.Remove(ctx, k))
 	}
-	return undo, nil
+	return nil
 }
 
 func bare(text string) string {
@@ -152,7 +166,11 @@ func (s scriptStep) Verify(k *host.Kernel) error {
 	if err != nil {
 		return err
 	}
-	if got, want := strings.Count(out, "dport"), 2*(len(s.List.Allowed)+s.List.Fillers*len(s.List.Families)); got != want {
+	each := 4 // with answers
+	if s.List.Stateful {
+		each = 2
+	}
+	if got, want := strings.Count(out, "dport"), each*(len(s.List.Allowed)+s.List.Fillers*len(s.List.Families)); got != want {
 		return &host.DriftError{Step: s.String(), Drifts: []host.Drift{{What: "rules", Want: fmt.Sprint(want), Got: fmt.Sprint(got)}}}
 	}
 	return nil
@@ -215,14 +233,72 @@ func subject(flaw string) Subject {
 }
 
 func TestConformance(t *testing.T) {
-	if _, err := exec.LookPath("nft"); err != nil {
+	testnet.Program(t, "nft", "nftables")
+	Conformance(t, subject(""), []On{{Network: macvlan.Network{}}}, map[string]string{"stateful": "true"}, map[string]string{"rules": "3"})
+}
+
+// TestHosts wants what is tried on hosts to reach them where there is no filter: else it would show nothing where there is one.
+func TestHosts(t *testing.T) {
+	s := subject("")
+	params, err := s.Filter.Describe().Params.Resolve("filter script", nil)
+	if err != nil {
 		t.Fatal(err)
 	}
-	Conformance(t, subject(""), []On{{Network: macvlan.Network{}}}, map[string]string{"stateful": "true"}, map[string]string{"rules": "3"})
+	for _, n := range []network.Network{bridge.Network{}, routed.Network{}} {
+		t.Run(n.Describe().Name, func(t *testing.T) {
+			t.Parallel()
+			c, err := newCase(s, On{Network: n}, params)
+			if err != nil {
+				t.Fatal(err)
+			}
+			stand, err := c.build(t, []string{"ipv4", "ipv6"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if err := stand.Undo(); err != nil {
+					t.Error(err)
+				}
+			}()
+			if err := stand.Apply(t); err != nil {
+				t.Fatal(err)
+			}
+			heard := &ears{came: map[string]int{}}
+			defer heard.close()
+			var dials sync.WaitGroup
+			all, err := c.smuggle(stand, heard, func(string) bool { return true }, &dials)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tried := slices.DeleteFunc(all, func(a attempt) bool { return !strings.Contains(a.text, "of the host") })
+			missed := func(a attempt) bool { return heard.count(a.key) == 0 }
+			for range rounds {
+				for _, a := range tried {
+					if missed(a) {
+						if err := a.try(); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				dials.Wait()
+				time.Sleep(settle)
+				if !slices.ContainsFunc(tried, missed) {
+					break
+				}
+			}
+			if len(tried) < 100 {
+				t.Errorf("only %d packets are sent", len(tried))
+			}
+			for _, a := range slices.DeleteFunc(tried, func(a attempt) bool { return !missed(a) }) {
+				t.Errorf("%s does not reach it", a.text)
+			}
+		})
+	}
 }
 
 // TestFlaws wants the suite to find what is wrong with a filter.
 func TestFlaws(t *testing.T) {
+	testnet.Program(t, "nft", "nftables")
 	packets := func(c *trial, t testing.TB) error { return c.packets(t, []string{"ipv4"}) }
 	for _, c := range []struct {
 		flaw  string
@@ -230,6 +306,8 @@ func TestFlaws(t *testing.T) {
 		want  string
 	}{
 		{"any port", packets, "passes, and must not"},
+		{"any source port", packets, "a packet from a port that is none of the pair's (protocol 17, flags 0x0) from port 22 to port"},
+		{"answers to any port", packets, "an answer to a port that is none of the pair's (protocol 6, flags 0x10) from port"},
 		{"ipv6", packets, "udp ipv6 from src0#0 to"},
 		{"options", packets, "a datagram behind hop-by-hop options, ipv6 from src0 to snk1 passes, and must not"},
 		{"errors", packets, "an error about a flow that is none, ipv4 from"},

@@ -16,6 +16,7 @@ import (
 
 	"github.com/nettoll/nettoll/filter"
 	"github.com/nettoll/nettoll/internal/linux/sock"
+	"github.com/nettoll/nettoll/proof/packet"
 )
 
 // ears are sockets that listen, and what they have heard.
@@ -59,6 +60,12 @@ func (e *ears) listen(at end, family string, port uint16) error {
 	if err != nil {
 		return err
 	}
+	e.accept(l)
+	return nil
+}
+
+// accept takes connections and closes them, until the listener is closed.
+func (e *ears) accept(l net.Listener) {
 	e.closers = append(e.closers, l.Close)
 	e.group.Go(func() {
 		for {
@@ -69,7 +76,6 @@ func (e *ears) listen(at end, family string, port uint16) error {
 			_ = c.Close()
 		}
 	})
-	return nil
 }
 
 // raw hears packets of a protocol that nobody has.
@@ -115,18 +121,29 @@ func (e *ears) find(at end, read func([]byte) (int, error)) {
 			continue
 		}
 		_, rest, ok := bytes.Cut(buf[:n], []byte("<<"))
-		if key, _, closed := bytes.Cut(rest, []byte(">>")); ok && closed && !bytes.HasPrefix(key, []byte(at.name+" ")) {
+		key, _, closed := bytes.Cut(rest, []byte(">>"))
+		key = bytes.TrimLeft(key, "<") // a checksum before it may end like its beginning
+		if ok && closed && !bytes.HasPrefix(key, []byte(at.name+" ")) {
 			e.note("<<" + string(key) + ">>")
-			if n > 21 && binary.BigEndian.Uint16(buf[12:]) == typeIPv6 && buf[21] < ndHops {
+			if n > 21 && binary.BigEndian.Uint16(buf[12:]) == packet.TypeIPv6 && buf[21] < packet.NDHops {
 				e.note("<<" + string(key) + ">>" + forwarded)
 			}
 		}
 	}
 }
 
-// messages hears those of ICMP that a container's own filter lets in.
+// messages hears the packets that a container's own filter lets in, by protocol: those of ICMP, and those of UDP and TCP whatever their ports.
 func (e *ears) messages(at end) error {
-	for _, c := range []struct{ network, family string }{{"ip4:icmp", "ipv4"}, {"ip4:58", "ipv4"}, {"ip6:ipv6-icmp", "ipv6"}, {"ip6:1", "ipv6"}} {
+	for _, c := range []struct{ network, family string }{
+		{"ip4:icmp", "ipv4"},
+		{"ip4:58", "ipv4"},
+		{"ip6:ipv6-icmp", "ipv6"},
+		{"ip6:1", "ipv6"},
+		{"ip4:udp", "ipv4"},
+		{"ip4:tcp", "ipv4"},
+		{"ip6:udp", "ipv6"},
+		{"ip6:tcp", "ipv6"},
+	} {
 		in, err := inside(at, func() (*net.IPConn, error) {
 			return net.ListenIP(c.network, &net.IPAddr{IP: at.Bind(c.family).AsSlice()})
 		})

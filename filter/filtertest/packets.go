@@ -31,15 +31,16 @@ const (
 	nobodys  = 45_000
 	patience = 2 * time.Second
 	// rounds is how often what may pass is tried.
-	rounds = 4
+	rounds = 12
 )
 
 // end is a container as the suite uses it.
 type end struct {
-	name   string
-	kernel *host.Kernel
-	ports  network.Ports
-	spot   filter.Spot
+	name    string
+	kernel  *host.Kernel
+	ports   network.Ports
+	sending network.Ports
+	spot    network.Spot
 	network.Endpoint
 }
 
@@ -47,13 +48,13 @@ func (s *stand) ends() []end {
 	var list []end
 	for h, of := range s.Lab.Hosts {
 		for i, c := range of.Containers {
-			list = append(list, end{c.Name, s.Hosts[h].Kernel, c.Ports, filter.Spot{Host: h, Container: i}, s.Ends[h][i]})
+			list = append(list, end{c.Name, s.Hosts[h].Kernel, c.Ports, c.Sending(), network.Spot{Host: h, Container: i}, s.Ends[h][i]})
 		}
 	}
 	return list
 }
 
-func (s *stand) end(spot filter.Spot) end {
+func (s *stand) end(spot network.Spot) end {
 	for _, e := range s.ends() {
 		if e.spot == spot {
 			return e
@@ -64,7 +65,7 @@ func (s *stand) end(spot filter.Spot) end {
 
 // paired says whether a source may talk to a sink.
 func (s *stand) paired(source, sink end) bool {
-	return slices.ContainsFunc(s.pairs, func(p filter.Pair) bool { return p.Source == source.spot && p.Sink == sink.spot })
+	return slices.ContainsFunc(s.pairs, func(p network.Pair) bool { return p.Source == source.spot && p.Sink == sink.spot })
 }
 
 // inside opens a socket in the namespace of an end.
@@ -127,6 +128,17 @@ func (s *stand) counters() (sum filter.Counters, err error) {
 		}
 		sum.Allowed += one.Allowed
 		sum.Refused += one.Refused
+	}
+	for h, p := range s.plans { // what binds addresses to links counts apart from the list
+		for _, step := range p.Steps {
+			if bound, ok := step.(filter.Bound); ok {
+				one, err := bound.Counters(s.Hosts[h].Kernel)
+				if err != nil {
+					return sum, err
+				}
+				sum.Refused += one.Refused
+			}
+		}
 	}
 	return sum, nil
 }

@@ -43,7 +43,7 @@ func (c *trial) refusals(s *stand, listed []string) error {
 			}
 		}
 		for _, from := range ends {
-			// From the first of these a sink answers, the second is nobody's.
+			// From the first of these a source sends and a sink answers, the second is nobody's.
 			var outs []*net.UDPConn
 			for _, port := range []uint16{from.ports.First + 2, nobodys} {
 				out, err := udp(from, netip.AddrPortFrom(from.Bind(family), port))
@@ -67,7 +67,7 @@ func (c *trial) refusals(s *stand, listed []string) error {
 						answer := list(family) && way == 0 && !c.params.On(filter.Stateful) && s.paired(to, from) // a datagram that looks like one
 						for i, out := range outs {
 							key := fmt.Sprintf("udp %s from %s#%d to %s:%d", family, from.name, i, netip.AddrPortFrom(target, port), way)
-							attempts = append(attempts, attempt{text: key, want: may || answer && i == 0, key: key, try: func() error {
+							attempts = append(attempts, attempt{text: key, want: (may || answer) && i == 0, key: key, try: func() error {
 								_, err := out.WriteToUDPAddrPort([]byte(key), netip.AddrPortFrom(target, port))
 								return err
 							}})
@@ -104,7 +104,7 @@ func (c *trial) refusals(s *stand, listed []string) error {
 			}
 		}
 	}
-	smuggled, err := c.smuggle(s, heard, list)
+	smuggled, err := c.smuggle(s, heard, list, &dials)
 	if err != nil {
 		return err
 	}

@@ -7,11 +7,13 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"sync"
 	"syscall"
 
 	"github.com/nettoll/nettoll/filter"
 	"github.com/nettoll/nettoll/internal/linux/sock"
 	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/proof/packet"
 )
 
 // A smuggler makes packets that no socket sends, from inside of a container whose root means no good, past whatever filters the container has itself.
@@ -23,11 +25,12 @@ type smuggler struct {
 	sockets map[string]*os.File // by the names of containers
 	list    []attempt
 	number  int
+	dials   *sync.WaitGroup // what takes its time
 }
 
 // smuggle returns what is tried: frames from each container to each other.
-func (c *trial) smuggle(s *stand, heard *ears, listed func(family string) bool) ([]attempt, error) {
-	m := &smuggler{c: c, s: s, heard: heard, listed: listed, sockets: map[string]*os.File{}}
+func (c *trial) smuggle(s *stand, heard *ears, listed func(family string) bool, dials *sync.WaitGroup) ([]attempt, error) {
+	m := &smuggler{c: c, s: s, heard: heard, listed: listed, sockets: map[string]*os.File{}, dials: dials}
 	ends := s.ends()
 	known := map[string]addresses{}
 	for _, e := range ends {
@@ -47,6 +50,20 @@ func (c *trial) smuggle(s *stand, heard *ears, listed func(family string) bool) 
 				m.between(way{smuggler: m, from: from, to: to, family: family, own: sender.own, macs: ways})
 			}
 		}
+	}
+	hosts, err := s.keepers(heard)
+	if err != nil {
+		return nil, err
+	}
+	for _, from := range ends {
+		var others []net.HardwareAddr
+		for _, e := range ends {
+			if e.spot != from.spot && e.spot.Host == from.spot.Host {
+				others = append(others, known[e.name].own)
+			}
+		}
+		m.toHosts(from, known[from.name], others, hosts)
+		m.fromHosts(from, hosts)
 	}
 	return m.list, nil
 }
@@ -135,9 +152,9 @@ func (w way) try(what string, want bool, key string, made func(to net.HardwareAd
 }
 
 // send adds an attempt with one packet of IP.
-func (w way) send(what string, want bool, key string, packet []byte) {
+func (w way) send(what string, want bool, key string, sent []byte) {
 	w.try(what, want, key, func(to net.HardwareAddr) [][]byte {
-		return [][]byte{frame(to, w.own, kindOf(w.to.Bind(w.family)), packet)}
+		return [][]byte{packet.Frame(to, w.own, packet.TypeOf(w.to.Bind(w.family)), sent)}
 	})
 }
 
@@ -145,6 +162,8 @@ func (w way) send(what string, want bool, key string, packet []byte) {
 func (m *smuggler) between(w way) {
 	from, to := w.from.Bind(w.family), w.to.Bind(w.family)
 	w.frames(from, to)
+	w.portZero(from)
+	w.sourcePorts(from, to)
 	w.messages(from, to)
 	w.errors(from, to)
 	if to.Is6() {
@@ -155,7 +174,7 @@ func (m *smuggler) between(w way) {
 
 // refused is a datagram to a port of the other container that no list has.
 func (w way) refused(from, to netip.Addr, payload string) []byte {
-	return datagram(netip.AddrPortFrom(from, nobodys), netip.AddrPortFrom(to, w.to.ports.Last), payload)
+	return packet.Datagram(netip.AddrPortFrom(from, nobodys), netip.AddrPortFrom(to, w.to.ports.Last), payload)
 }
 
 // may says whether a datagram from here to the first port of the other container is one of the list, by addresses that stay what they are.
@@ -165,50 +184,125 @@ func (w way) may() bool {
 
 // allowed is that datagram.
 func (w way) allowed(from, to netip.Addr, payload string) []byte {
-	return datagram(netip.AddrPortFrom(from, nobodys), netip.AddrPortFrom(to, w.to.ports.First), payload)
+	return packet.Datagram(netip.AddrPortFrom(from, w.from.ports.Last), netip.AddrPortFrom(to, w.to.ports.First), payload)
 }
 
 // frames hides a refused packet in frames that are none of IP. An allowed one that is not hidden passes, or nothing here shows anything.
 func (w way) frames(from, to netip.Addr) {
 	if w.may() {
 		key := w.key()
-		w.send("an allowed datagram", true, key, packet(from, to, protocolUDP, hops, w.allowed(from, to, key)))
+		w.send("an allowed datagram", true, key, packet.IP(from, to, packet.UDP, packet.Hops, w.allowed(from, to, key)))
 	}
 	type tags = [][2]uint16
 	for _, c := range []struct {
 		what string
 		tags tags
 	}{
-		{"in no VLAN, by its tag", tags{{typeVLAN, 0}}},
-		{"in a VLAN", tags{{typeVLAN, 7}}},
-		{"with a tag of QinQ", tags{{typeService, 0}}},
-		{"in no VLAN of no VLAN", tags{{typeService, 0}, {typeVLAN, 0}}},
-		{"in no VLAN, twice", tags{{typeVLAN, 0}, {typeVLAN, 0}}},
-		{"in no VLAN, three times", tags{{typeVLAN, 0}, {typeVLAN, 0}, {typeVLAN, 0}}},
-		{"in a VLAN of a VLAN", tags{{typeService, 7}, {typeVLAN, 9}}},
+		{"in no VLAN, by its tag", tags{{packet.TypeVLAN, 0}}},
+		{"in a VLAN", tags{{packet.TypeVLAN, 7}}},
+		{"with a tag of QinQ", tags{{packet.TypeService, 0}}},
+		{"in no VLAN of no VLAN", tags{{packet.TypeService, 0}, {packet.TypeVLAN, 0}}},
+		{"in no VLAN, twice", tags{{packet.TypeVLAN, 0}, {packet.TypeVLAN, 0}}},
+		{"in no VLAN, three times", tags{{packet.TypeVLAN, 0}, {packet.TypeVLAN, 0}, {packet.TypeVLAN, 0}}},
+		{"in a VLAN of a VLAN", tags{{packet.TypeService, 7}, {packet.TypeVLAN, 9}}},
 	} {
 		key := w.key()
-		p := packet(from, to, protocolUDP, hops, w.refused(from, to, key))
+		p := packet.IP(from, to, packet.UDP, packet.Hops, w.refused(from, to, key))
 		w.try("a datagram "+c.what, false, key, func(mac net.HardwareAddr) [][]byte {
-			return [][]byte{tagged(frame(mac, w.own, kindOf(to), p), c.tags...)}
+			return [][]byte{packet.Tagged(packet.Frame(mac, w.own, packet.TypeOf(to), p), c.tags...)}
 		})
 	}
 	for _, c := range []struct {
 		what string
-		wrap func(mac net.HardwareAddr, packet []byte) []byte
+		wrap func(mac net.HardwareAddr, p []byte) []byte
 	}{
-		{"in a session of PPPoE", func(mac net.HardwareAddr, p []byte) []byte { return frame(mac, w.own, typePPPoE, session(to, p)) }},
+		{"in a session of PPPoE", func(mac net.HardwareAddr, p []byte) []byte {
+			return packet.Frame(mac, w.own, packet.TypePPPoE, packet.Session(to, p))
+		}},
 		{"in a session of PPPoE in no VLAN", func(mac net.HardwareAddr, p []byte) []byte {
-			return tagged(frame(mac, w.own, typePPPoE, session(to, p)), [2]uint16{typeVLAN, 0})
+			return packet.Tagged(packet.Frame(mac, w.own, packet.TypePPPoE, packet.Session(to, p)), [2]uint16{packet.TypeVLAN, 0})
 		}},
 		{"in a frame of SNAP", func(mac net.HardwareAddr, p []byte) []byte { // RFC 1042
-			return frame(mac, w.own, uint16(8+len(p)), append([]byte{0xaa, 0xaa, 3, 0, 0, 0, byte(kindOf(to) >> 8), byte(kindOf(to) & 0xff)}, p...))
+			return packet.Frame(mac, w.own, uint16(8+len(p)), append([]byte{0xaa, 0xaa, 3, 0, 0, 0, byte(packet.TypeOf(to) >> 8), byte(packet.TypeOf(to) & 0xff)}, p...))
 		}},
-		{"in a frame of no known type", func(mac net.HardwareAddr, p []byte) []byte { return frame(mac, w.own, typeOwn, p) }},
+		{"in a frame of no known type", func(mac net.HardwareAddr, p []byte) []byte { return packet.Frame(mac, w.own, packet.TypeOwn, p) }},
 	} {
 		key := w.key()
-		p := packet(from, to, protocolUDP, hops, w.refused(from, to, key))
+		p := packet.IP(from, to, packet.UDP, packet.Hops, w.refused(from, to, key))
 		w.try("a datagram "+c.what, false, key, func(mac net.HardwareAddr) [][]byte { return [][]byte{c.wrap(mac, p)} })
+	}
+}
+
+// portZero sends packets from port 0 and to port 0, which no socket can: no list has it, and in a key it must not stand for what has no ports.
+func (w way) portZero(from netip.Addr) {
+	targets := []netip.Addr{w.to.Bind(w.family)}
+	if public := w.to.Public(w.family); public != targets[0] {
+		targets = append(targets, public)
+	}
+	for _, to := range targets {
+		for _, c := range []struct{ from, to uint16 }{{nobodys, 0}, {w.from.ports.First, 0}, {0, 0}, {0, w.to.ports.First}, {0, w.to.ports.Last}, {0, nobodys}} {
+			a, b := netip.AddrPortFrom(from, c.from), netip.AddrPortFrom(to, c.to)
+			key := w.key()
+			w.send(fmt.Sprintf("a datagram from port %d to port %d of %s", c.from, c.to, to), false, key, packet.IP(from, to, packet.UDP, packet.Hops, packet.Datagram(a, b, key)))
+			for _, flags := range []byte{packet.SYN, packet.ACK, packet.SYN | packet.ACK, packet.RST} {
+				key := w.key()
+				w.send(fmt.Sprintf("a segment (flags %#x) from port %d to port %d of %s", flags, c.from, c.to, to), false, key, packet.IP(from, to, packet.TCP, packet.Hops, packet.Segment(a, b, flags, key)))
+			}
+		}
+	}
+}
+
+// sourcePorts sends from the service port of a sink to its source, as if it answered: with connections nothing passes that answers nothing, and without them what is for the source's own
+// ports, from the first of which to the last of the ephemeral ones, and for no other. And it sends from a source to the service port, which passes from the source's own ports only.
+func (w way) sourcePorts(from, to netip.Addr) {
+	if w.c.translated { // who sends and to whom is not to be seen in the addresses
+		return
+	}
+	listed := w.listed(w.family)
+	send := func(what string, want bool, protocol, flags byte, a, b uint16) {
+		key := w.key()
+		at, dest := netip.AddrPortFrom(from, a), netip.AddrPortFrom(to, b)
+		body := packet.Datagram(at, dest, key)
+		if protocol == packet.TCP {
+			body = packet.Segment(at, dest, flags, key)
+		}
+		w.send(fmt.Sprintf("%s (protocol %d, flags %#x) from port %d to port %d", what, protocol, flags, a, b), want, key, packet.IP(from, to, protocol, packet.Hops, body))
+	}
+	each := func(what string, want func(syn bool) bool, ports [][2]uint16) {
+		for _, p := range ports {
+			send(what, want(false), packet.UDP, 0, p[0], p[1])
+			for _, flags := range []byte{packet.SYN, packet.ACK, packet.SYN | packet.ACK, packet.RST | packet.ACK, packet.FIN | packet.PSH | packet.ACK} {
+				if w.c.params.On(filter.Stateful) && flags != packet.SYN && want(false) {
+					continue // what opens nothing and is of no connection: some take it up, some do not
+				}
+				send(what, want(flags == packet.SYN), packet.TCP, flags, p[0], p[1])
+			}
+		}
+	}
+	others := func(p network.Ports) []uint16 { return []uint16{1, 22, p.First - 1, p.Last + 1, nobodys, 65_535} }
+	never := func(bool) bool { return false }
+	switch {
+	case w.s.paired(w.to, w.from): // a sink to its source
+		service := w.from.ports.First
+		inside := [][2]uint16{{service, w.to.sending.First + 5}} // no connection of the suite is from there
+		if !w.c.params.On(filter.Stateful) {
+			inside = append(inside, [2]uint16{service, w.to.sending.First}, [2]uint16{service, w.to.sending.Last})
+		}
+		var outside [][2]uint16
+		for _, port := range others(w.to.sending) {
+			outside = append(outside, [2]uint16{service, port})
+		}
+		each("an answer that nobody has asked for", func(syn bool) bool { return listed && !syn && !w.c.params.On(filter.Stateful) }, inside)
+		each("an answer to a port that is none of the pair's", never, outside)
+	case w.s.paired(w.from, w.to):
+		service := w.to.ports.First
+		inside := [][2]uint16{{w.from.sending.First, service}, {w.from.sending.First + 4, service}, {w.from.sending.Last, service}}
+		var outside [][2]uint16
+		for _, port := range others(w.from.sending) {
+			outside = append(outside, [2]uint16{port, service})
+		}
+		each("a packet from a port of the pair", func(bool) bool { return listed }, inside)
+		each("a packet from a port that is none of the pair's", never, outside)
 	}
 }
 
@@ -217,29 +311,29 @@ func (w way) messages(from, to netip.Addr) {
 	send := func(what string, kind, hops byte) {
 		key := w.key()
 		body := append(to.AsSlice(), key...)
-		w.send(what, false, key, packet(from, to, icmpOf(to), hops, message(from, to, kind, 0, 0, body)))
+		w.send(what, false, key, packet.IP(from, to, packet.ICMPOf(to), hops, packet.Message(from, to, kind, 0, 0, body)))
 	}
 	if !to.Is6() {
-		send("a redirect", 5, hops)
-		send("a router's advertisement", 9, hops)
-		send("a question for the time", 13, hops)
+		send("a redirect", 5, packet.Hops)
+		send("a router's advertisement", 9, packet.Hops)
+		send("a question for the time", 13, packet.Hops)
 		key := w.key()
-		w.send("neighbour discovery over IPv4", false, key, packet(from, to, protocolICMPv6, ndHops, message(from, to, 135, 0, 0, append(to.AsSlice(), key...))))
+		w.send("neighbour discovery over IPv4", false, key, packet.IP(from, to, packet.ICMPv6, packet.NDHops, packet.Message(from, to, 135, 0, 0, append(to.AsSlice(), key...))))
 		return
 	}
-	send("a neighbour's solicitation that was forwarded", 135, hops)
-	send("a neighbour's advertisement that was forwarded", 136, hops)
-	send("a router's solicitation", 133, ndHops)
-	send("a router's advertisement", 134, ndHops)
-	send("a redirect", 137, ndHops)
+	send("a neighbour's solicitation that was forwarded", 135, packet.Hops)
+	send("a neighbour's advertisement that was forwarded", 136, packet.Hops)
+	send("a router's solicitation", 133, packet.NDHops)
+	send("a router's advertisement", 134, packet.NDHops)
+	send("a redirect", 137, packet.NDHops)
 	key := w.key()
-	w.send("an echo of ICMP over IPv6", false, key, packet(from, to, protocolICMP, hops, message(from, to, 8, 0, 0, []byte(key))))
+	w.send("an echo of ICMP over IPv6", false, key, packet.IP(from, to, packet.ICMP, packet.Hops, packet.Message(from, to, 8, 0, 0, []byte(key))))
 	if w.c.where.Point == network.InContainer {
 		return // nobody forwards
 	}
 	for _, kind := range []byte{135, 136} { // on one link they are needed; forwarded beyond it they are a way to tell somebody something
 		key := w.key()
-		w.send(fmt.Sprintf("neighbour discovery (%d) that is forwarded", kind), false, key+forwarded, packet(from, to, protocolICMPv6, ndHops, message(from, to, kind, 0, 0, append(to.AsSlice(), key...))))
+		w.send(fmt.Sprintf("neighbour discovery (%d) that is forwarded", kind), false, key+forwarded, packet.IP(from, to, packet.ICMPv6, packet.NDHops, packet.Message(from, to, kind, 0, 0, append(to.AsSlice(), key...))))
 	}
 }
 
@@ -250,8 +344,8 @@ func (w way) errors(from, to netip.Addr) {
 	}
 	about := func(what string, want bool, a, b netip.AddrPort) {
 		key := w.key()
-		quoted := packet(a.Addr(), b.Addr(), protocolUDP, hops, datagram(a, b, key))
-		w.send("an error about "+what, want, key, packet(from, to, icmpOf(to), hops, tooBig(from, to, w.s.Lab.MTU, quoted)))
+		quoted := packet.IP(a.Addr(), b.Addr(), packet.UDP, packet.Hops, packet.Datagram(a, b, key))
+		w.send("an error about "+what, want, key, packet.IP(from, to, packet.ICMPOf(to), packet.Hops, packet.TooBig(from, to, w.s.Lab.MTU, quoted)))
 	}
 	about("a flow that is none", false, netip.AddrPortFrom(to, nobodys), netip.AddrPortFrom(from, nobodys))
 	for _, p := range w.s.pairs {
@@ -271,29 +365,29 @@ func (w way) errors(from, to netip.Addr) {
 
 // options puts headers between that of IPv6 and that with the ports.
 func (w way) options(from, to netip.Addr) {
-	many := slices.Repeat([]byte{headerDestinations}, 8)
+	many := slices.Repeat([]byte{packet.Destinations}, 8)
 	for _, c := range []struct {
 		what    string
 		headers []byte
 		may     bool
 	}{
-		{"hop-by-hop options", []byte{headerHopByHop}, true},
-		{"options for the destination", []byte{headerDestinations}, true},
-		{"options for both", []byte{headerHopByHop, headerDestinations}, true},
-		{"a route that has ended", []byte{headerRouting}, false},
-		{"a fragment that is the whole", []byte{headerFragment}, false},
-		{"options before and behind a fragment that is the whole", []byte{headerHopByHop, headerFragment, headerDestinations}, false},
+		{"hop-by-hop options", []byte{packet.HopByHop}, true},
+		{"options for the destination", []byte{packet.Destinations}, true},
+		{"options for both", []byte{packet.HopByHop, packet.Destinations}, true},
+		{"a route that has ended", []byte{packet.Routing}, false},
+		{"a fragment that is the whole", []byte{packet.Fragment}, false},
+		{"options before and behind a fragment that is the whole", []byte{packet.HopByHop, packet.Fragment, packet.Destinations}, false},
 		{"options eight times", many, false},
 	} {
 		key := w.key()
-		next, payload := behind(c.headers, protocolUDP, w.refused(from, to, key))
-		w.send("a datagram behind "+c.what, false, key, packet(from, to, next, hops, payload))
+		next, payload := packet.Behind(c.headers, packet.UDP, w.refused(from, to, key))
+		w.send("a datagram behind "+c.what, false, key, packet.IP(from, to, next, packet.Hops, payload))
 		if !c.may || !w.may() {
 			continue
 		}
 		key = w.key()
-		next, payload = behind(c.headers, protocolUDP, w.allowed(from, to, key))
-		w.send("an allowed datagram behind "+c.what, w.c.extensions == filter.Followed, key, packet(from, to, next, hops, payload))
+		next, payload = packet.Behind(c.headers, packet.UDP, w.allowed(from, to, key))
+		w.send("an allowed datagram behind "+c.what, w.c.extensions == filter.Followed, key, packet.IP(from, to, next, packet.Hops, payload))
 	}
 }
 
@@ -307,18 +401,18 @@ func (w way) fragments(from, to netip.Addr) {
 		next, payload, at := made(key)
 		w.try(what, false, key, func(mac net.HardwareAddr) (list [][]byte) {
 			w.number++
-			for _, p := range fragmentsOf(from, to, next, payload, at, uint16(w.number)) {
-				list = append(list, frame(mac, w.own, kindOf(to), p))
+			for _, p := range packet.Fragments(from, to, next, payload, at, uint16(w.number)) {
+				list = append(list, packet.Frame(mac, w.own, packet.TypeOf(to), p))
 			}
 			return list
 		})
 	}
-	cut("a datagram in fragments", func(key string) (byte, []byte, int) { return protocolUDP, w.refused(from, to, key), 16 })
+	cut("a datagram in fragments", func(key string) (byte, []byte, int) { return packet.UDP, w.refused(from, to, key), 16 })
 	if !to.Is6() {
 		return
 	}
 	cut("a datagram whose ports are in the second fragment", func(key string) (byte, []byte, int) {
-		next, payload := behind([]byte{headerDestinations}, protocolUDP, w.refused(from, to, key))
+		next, payload := packet.Behind([]byte{packet.Destinations}, packet.UDP, w.refused(from, to, key))
 		return next, payload, 8
 	})
 }

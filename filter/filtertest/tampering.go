@@ -11,6 +11,7 @@ import (
 	"github.com/nettoll/nettoll/filter"
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux/sysctl"
+	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/network"
 )
 
@@ -23,8 +24,12 @@ type Tamper struct {
 
 // Run runs a program in a namespace of a host and returns what it says.
 func Run(k *host.Kernel, ns string, args ...string) (out string, err error) {
+	path, err := testnet.Locate(args[0], "what has it")
+	if err != nil {
+		return "", err
+	}
 	err = k.Do(ns, func() error {
-		b, err := exec.Command(args[0], args[1:]...).CombinedOutput()
+		b, err := exec.Command(path, args[1:]...).CombinedOutput()
 		if out = string(b); err != nil {
 			return fmt.Errorf("%s: %w: %s", strings.Join(args, " "), err, out)
 		}
@@ -45,6 +50,7 @@ func Hook(s filter.Site) (ns, hook string) {
 func HookTampers(variant string) []Tamper {
 	lines := []string{
 		"iptables-VARIANT -D nettoll-own 1", "ip6tables-VARIANT -D nettoll-own 1", "ip6tables-VARIANT -F nettoll-own", "iptables-VARIANT -I nettoll-own -j ACCEPT",
+		"iptables-VARIANT -F INPUT", "ip6tables-VARIANT -P INPUT ACCEPT", "iptables-VARIANT -I INPUT -p tcp --dport 22 -j ACCEPT",
 		"iptables-VARIANT -I HOOK -j ACCEPT", "ip6tables-VARIANT -P HOOK ACCEPT", "iptables-VARIANT -D HOOK -j nettoll-own", "ip6tables-VARIANT -D HOOK -j DROP", "iptables-VARIANT -F",
 	}
 	var list []Tamper
@@ -88,6 +94,14 @@ func (c *trial) tampers(p host.Plan) []Tamper {
 				}
 				return err
 			}})
+		case filter.Bound:
+			const table = "netdev nettoll-antispoof"
+			for _, line := range []string{
+				"delete table " + table, "flush set " + table + " ipv4", "flush chain " + table + " bound", "insert rule " + table + " from-ipv6 accept", "flush chain " + table + " ingress-" + step.Bindings[0].Link,
+				"delete chain " + table + " ingress-" + step.Bindings[1].Link,
+			} {
+				list = append(list, Command("nft "+line))
+			}
 		case filter.Frames:
 			for _, line := range []string{"nft delete table bridge nettoll-frames", "nft add table bridge nettoll-frames { flags dormant ; }"} {
 				list = append(list, Command(line))
@@ -118,7 +132,7 @@ func (c *trial) tampering(t testing.TB) (err error) {
 func (s *stand) tamper(t testing.TB, tamper Tamper) (err error) {
 	var stack host.Stack
 	k := s.Hosts[0].Kernel
-	defer func() { err = errors.Join(err, stack.Undo()) }()
+	defer func() { err = errors.Join(err, stack.Undo(t.Context(), k)) }()
 	if err := stack.Apply(t.Context(), k, s.plans[0]); err != nil {
 		return err
 	}

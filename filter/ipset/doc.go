@@ -9,9 +9,16 @@
 //	    filler 0 … filler N-1
 //
 //	nettoll-forward
-//	    source, port of the sink, sink is in the set    ACCEPT
-//	    UDP: sink, its port, source is in the set       ACCEPT   (stateless)
-//	    TCP: likewise, unless it opens a connection     ACCEPT   (stateless)
+//	    source, port of the sink, sink is in the set    nettoll-sending
+//	    UDP: sink, its port, source is in the set       nettoll-answering   (stateless)
+//	    TCP: likewise, unless it opens a connection     nettoll-answering   (stateless)
+//	nettoll-sending
+//	    ICMP                                            ACCEPT
+//	    UDP and TCP: source, its ports                  ACCEPT   for each source
+//	nettoll-answering
+//	    UDP and TCP: source, its ports                  ACCEPT   for each source, as destination
+//
+// The last two are rules, because no type of set holds a range of ports beside addresses. They are as many as the pairs, and not as the entries.
 //
 // The rest is as in the filter iptables: where the rules stand, that all else is dropped, and that fragments without ports pass by the addresses of
 // the pairs where connections are not known, a rule for each.

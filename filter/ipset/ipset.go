@@ -1,6 +1,7 @@
 package ipset
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/nettoll/nettoll/filter"
@@ -20,14 +21,16 @@ type Filter struct{}
 // Describe says what it is. The default is the variant that the command iptables stands for in Debian (update-alternatives) and most others today.
 func (Filter) Describe() filter.Description {
 	return filter.Description{
-		Name:           "ipset",
-		Summary:        "a hash of addresses and ports, which a rule of iptables asks for each direction: where the host forwards, at its bridge by br_netfilter, or inside each container",
-		Implementation: "kernel",
-		Params: append(filter.Params(), part.Param{
-			Name: variant, Default: iptables.NFT, Summary: "which of the kernel's two tables its rules of iptables are in, nf_tables or ip_tables", Values: []string{iptables.NFT, iptables.Legacy},
-		}),
+		Description: part.Description{
+			Name:           "ipset",
+			Summary:        "a hash of addresses and ports, which a rule of iptables asks for each direction: where the host forwards, at its bridge by br_netfilter, or inside each container",
+			Implementation: "kernel",
+			Params: append(filter.Params(), part.Param{
+				Name: variant, Default: iptables.NFT, Summary: "which of the kernel's two tables its rules of iptables are in, nf_tables or ip_tables", Values: []string{iptables.NFT, iptables.Legacy},
+			}),
+		},
 		Fragments: filter.Netfilter, Errors: filter.Tracked, Extensions: filter.Follows,
-		Steps: map[string]func() host.Step{Sets{}.Kind(): func() host.Step { return new(Sets) }, filter.Frames{}.Kind(): func() host.Step { return new(filter.Frames) }},
+		Steps: filter.Steps(func() host.Step { return new(Sets) }),
 	}
 }
 
@@ -39,21 +42,22 @@ func (Filter) Refuse(w filter.Where, p part.Params) string {
 	return "the entries of a set have no order, and fillers=after is fillers=before"
 }
 
-// Check wants the programs.
+// Check wants the programs, and nftables where addresses are bound to links.
 func (Filter) Check(p part.Params) error {
-	if err := ipset.Check(); err != nil {
-		return err
-	}
-	return iptables.Check(p[variant])
+	return cmp.Or(ipset.Check(), iptables.Check(p[variant]), filter.CheckBound(p))
 }
 
 // Build returns the step that loads sets and rules, and at a bridge those that let it ask iptables.
 func (Filter) Build(s filter.Site) ([]host.Step, error) {
+	bound, err := s.Bound()
+	if err != nil {
+		return nil, err
+	}
 	var steps []host.Step
 	if s.Point == network.AtBridge {
 		steps = filter.Bridged()
 	}
-	return append(steps, Sets{Variant: s.Params[variant], Hooked: s.Hooked()}), nil
+	return append(append(steps, Sets{Variant: s.Params[variant], Hooked: s.Hooked()}), bound...), nil
 }
 
 // Measure notes what a change costs.

@@ -74,6 +74,7 @@ func TestConformance(t *testing.T) {
 	}{
 		{"nft", []filtertest.On{{Network: bridge.Network{}, Hosts: 2}, {Network: macvlan.Network{}}}, stateless},
 		{"nft", []filtertest.On{{Network: routed.Network{}}}, stateful},
+		{"nft", []filtertest.On{{Network: routed.Network{}, Hosts: 2}}, map[string]string{"antispoof": "true"}},
 		{"legacy", []filtertest.On{{Network: nat.Network{}, Params: map[string]string{"hairpin": "true"}}}, stateless},
 		{"legacy", []filtertest.On{{Network: macvlan.Network{}}, {Network: bridge.Network{}}}, stateful},
 	} {

@@ -67,6 +67,9 @@ func (s Sets) entries(r filter.Rule) []string {
 			list = append(list, entry(r.Source, protocol, fmt.Sprint(port), r.Sink))
 		}
 	}
+	if r.Published {
+		return list
+	}
 	icmp := "icmp"
 	if r.Sink.Is6() {
 		icmp = "icmpv6"
@@ -85,18 +88,39 @@ func entry(from netip.Addr, protocol, port string, to netip.Addr) string {
 // table are the rules that ask the set of a place.
 func (s Sets) table(p filter.Place) iptables.Table {
 	a := iptables.Allowlist{V6: p.V6, Stateful: s.List.Stateful, Neighbours: s.Point != network.AtForward}
-	asks := func(before, dimensions string) string {
-		return fmt.Sprintf("%s-m set --match-set %s %s -j ACCEPT", before, name(p), dimensions)
+	asks := func(before, dimensions, chain string) string {
+		return fmt.Sprintf("%s-m set --match-set %s %s -j %s", before, name(p), dimensions, chain)
 	}
 	var rules []string
 	switch {
 	case !s.List.Lists(p.V6): // nothing to ask
 	case s.List.Stateful:
-		rules = []string{asks("-m conntrack --ctstate NEW ", "src,dst,dst")}
+		rules = []string{asks("-m conntrack --ctstate NEW ", "src,dst,dst", sending)}
 	default:
-		rules = []string{asks("", "src,dst,dst"), asks("-p udp ", "dst,src,src"), asks("-p tcp -m tcp ! --tcp-flags SYN,ACK SYN ", "dst,src,src")}
+		rules = []string{
+			asks("", "src,dst,dst", sending), asks("-p udp ", "dst,src,src", answering), asks("-p tcp -m tcp ! --tcp-flags SYN,ACK SYN ", "dst,src,src", answering),
+		}
+	}
+	if len(rules) > 0 {
+		icmp := map[bool]string{false: "icmp", true: "ipv6-icmp"}[p.V6]
+		forth, back := iptables.Chain{Name: sending, Rules: []string{"-p " + icmp + " -j ACCEPT"}}, iptables.Chain{Name: answering}
+		seen := map[sender]bool{}
+		for _, r := range s.allowed(p) {
+			if of := senderOf(r); !seen[of] {
+				seen[of] = true
+				forth.Rules, back.Rules = append(forth.Rules, of.forth()...), append(back.Rules, of.back()...)
+			}
+		}
+		a.Chains = append(a.Chains, forth)
+		if !s.List.Stateful {
+			a.Chains = append(a.Chains, back)
+		}
 	}
 	for _, hook := range p.Hooks {
+		if p.Guards(hook) {
+			a.Hooks = append(a.Hooks, iptables.Hook{Name: hook, Host: true, Uplink: s.Uplink})
+			continue
+		}
 		a.Hooks = append(a.Hooks, iptables.Hook{Name: hook, Rules: rules})
 	}
 	if !s.List.Stateful {
@@ -105,6 +129,37 @@ func (s Sets) table(p filter.Place) iptables.Table {
 		}
 	}
 	return a.Table()
+}
+
+// The chains with the ports of sources, for what the set has let through from a source and to it: an entry has one port, and a type of sets that holds ranges of ports beside addresses
+// there is not.
+const (
+	sending   = "nettoll-sending"
+	answering = "nettoll-answering"
+)
+
+// sender is a source and its ports.
+type sender struct {
+	address     netip.Addr
+	first, last uint16
+}
+
+func senderOf(r filter.Rule) sender { return sender{r.Source, r.SourceFirst, r.SourceLast} }
+
+// forth are the rules for what it sends, back those for answers.
+func (s sender) forth() []string { return s.rules("-s", "--sport") }
+func (s sender) back() []string  { return s.rules("-d", "--dport") }
+
+func (s sender) rules(address, port string) []string {
+	span := fmt.Sprintf("%d:%d", s.first, s.last)
+	if s.first == s.last {
+		span = fmt.Sprint(s.first)
+	}
+	var list []string
+	for _, protocol := range []string{"udp", "tcp"} {
+		list = append(list, fmt.Sprintf("%s %s -p %s -m %[3]s %s %s -j ACCEPT", address, netip.PrefixFrom(s.address, s.address.BitLen()), protocol, port, span))
+	}
+	return list
 }
 
 // pair are the addresses of a rule.

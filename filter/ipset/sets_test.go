@@ -15,10 +15,10 @@ func TestSet(t *testing.T) {
 	s := Sets{Hooked: filter.Hooked{Point: network.InContainer, Inside: []filter.Inside{{NS: "src0", IPv4: a("10.0.0.1"), IPv6: a("fd00::1")}}, List: filter.List{
 		Families: []string{"ipv4", "ipv6"}, Fillers: 2,
 		Allowed: []filter.Rule{
-			{Source: a("10.0.0.1"), Sink: a("10.0.0.2"), First: 7, Last: 8},
-			{Source: a("10.0.0.1"), Sink: a("10.0.0.2"), First: 8, Last: 8},
-			{Source: a("10.0.0.3"), Sink: a("10.0.0.2"), First: 9, Last: 9},
-			{Source: a("fd00::1"), Sink: a("fd00::2"), First: 7, Last: 7},
+			{Source: a("10.0.0.1"), Sink: a("10.0.0.2"), First: 7, Last: 8, SourceFirst: 30, SourceLast: 39},
+			{Source: a("10.0.0.1"), Sink: a("10.0.0.2"), First: 8, Last: 8, SourceFirst: 30, SourceLast: 39},
+			{Source: a("10.0.0.3"), Sink: a("10.0.0.2"), First: 9, Last: 9, SourceFirst: 30, SourceLast: 39},
+			{Source: a("fd00::1"), Sink: a("fd00::2"), First: 7, Last: 7, SourceFirst: 30, SourceLast: 39},
 		},
 	}}}
 	want := [][]string{
@@ -38,21 +38,29 @@ func TestSet(t *testing.T) {
 			t.Errorf("set %s (-want +got):\n%s", name(p), diff)
 		}
 	}
-	var rules []string
+	rules := map[string][]string{}
 	for _, c := range s.table(places[0]).Chains {
-		if c.Name == "nettoll-output" {
-			rules = c.Rules
-		}
+		rules[c.Name] = c.Rules
 	}
 	if diff := cmp.Diff([]string{
-		"-m set --match-set nettoll4 src,dst,dst -j ACCEPT",
-		"-p udp -m set --match-set nettoll4 dst,src,src -j ACCEPT",
-		"-p tcp -m tcp ! --tcp-flags SYN,ACK SYN -m set --match-set nettoll4 dst,src,src -j ACCEPT",
-	}, rules); diff != "" {
+		"-m set --match-set nettoll4 src,dst,dst -j nettoll-sending",
+		"-p udp -m set --match-set nettoll4 dst,src,src -j nettoll-answering",
+		"-p tcp -m tcp ! --tcp-flags SYN,ACK SYN -m set --match-set nettoll4 dst,src,src -j nettoll-answering",
+	}, rules["nettoll-output"]); diff != "" {
 		t.Errorf("rules (-want +got):\n%s", diff)
 	}
+	if diff := cmp.Diff([]string{
+		"-p icmp -j ACCEPT", "-s 10.0.0.1/32 -p udp -m udp --sport 30:39 -j ACCEPT", "-s 10.0.0.1/32 -p tcp -m tcp --sport 30:39 -j ACCEPT",
+	}, rules["nettoll-sending"]); diff != "" {
+		t.Errorf("rules for what sources send (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{
+		"-d 10.0.0.1/32 -p udp -m udp --dport 30:39 -j ACCEPT", "-d 10.0.0.1/32 -p tcp -m tcp --dport 30:39 -j ACCEPT",
+	}, rules["nettoll-answering"]); diff != "" {
+		t.Errorf("rules for answers (-want +got):\n%s", diff)
+	}
 	s.List.Stateful = true
-	if got := s.table(places[0]).Chains[2].Rules; len(got) != 1 || got[0] != "-m conntrack --ctstate NEW -m set --match-set nettoll4 src,dst,dst -j ACCEPT" {
+	if got := s.table(places[0]).Chains[2].Rules; len(got) != 1 || got[0] != "-m conntrack --ctstate NEW -m set --match-set nettoll4 src,dst,dst -j nettoll-sending" {
 		t.Errorf("stateful, the rules are %q", got)
 	}
 	s.List.Families = []string{"ipv6"}

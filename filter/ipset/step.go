@@ -1,9 +1,9 @@
 package ipset
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 
 	"github.com/nettoll/nettoll/filter"
@@ -24,34 +24,24 @@ func (s Sets) String() string {
 func (s Sets) tool(p filter.Place) iptables.Tool { return iptables.Tool{Variant: s.Variant, V6: p.V6} }
 
 // Apply makes the sets and then the rules that ask them.
-func (s Sets) Apply(k *host.Kernel) (func() error, error) {
+func (s Sets) Apply(_ context.Context, k *host.Kernel) error {
 	if s.Point == network.AtBridge {
 		if err := k.Do("", iptables.Bridged); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	var undos []func() error
-	undo := func() error {
-		var errs []error
-		for _, undo := range slices.Backward(undos) {
-			if err := undo(); !errors.Is(err, fs.ErrNotExist) { // the container is gone
-				errs = append(errs, err)
-			}
-		}
-		return errors.Join(errs...)
-	}
+	made, loaded := 0, 0 // in so many places
 	places := s.Places()
 	err := k.Load("rules", func() error {
 		for _, p := range places {
-			set := s.set(p)
-			if err := k.Do(p.NS, func() error { return ipset.Create(set) }); err != nil {
+			if err := k.Do(p.NS, func() error { return ipset.Create(s.set(p)) }); err != nil {
 				return err
 			}
-			undos = append(undos, func() error { return k.Do(p.NS, func() error { return ipset.Destroy(set.Name) }) })
+			made++
 			if err := k.Do(p.NS, func() error { return s.tool(p).Load(s.table(p)) }); err != nil {
 				return err
 			}
-			undos = append(undos, func() error { return k.Do(p.NS, s.tool(p).Unload) })
+			loaded++
 		}
 		return nil
 	})
@@ -69,10 +59,35 @@ func (s Sets) Apply(k *host.Kernel) (func() error, error) {
 		})
 	}
 	if err != nil {
-		return nil, errors.Join(err, undo())
+		return errors.Join(err, s.unload(k, places[:made], loaded))
 	}
 	k.Implementation("filter", fmt.Sprintf("kernel (%s, %s)", own, asked))
-	return undo, nil
+	return nil
+}
+
+// Remove unloads the rules and destroys the sets.
+func (s Sets) Remove(_ context.Context, k *host.Kernel) error {
+	places := s.Places()
+	return s.unload(k, places, len(places))
+}
+
+// unload unloads the rules of the first places and destroys the sets of all. They go with their namespaces.
+func (s Sets) unload(k *host.Kernel, places []filter.Place, loaded int) error {
+	var errs []error
+	for i, p := range slices.Backward(places) {
+		if gone, err := k.Gone(p.NS); gone || err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if i < loaded {
+			if err := k.Do(p.NS, s.tool(p).Unload); err != nil {
+				errs = append(errs, err)
+				continue // the rules ask the set
+			}
+		}
+		errs = append(errs, k.Do(p.NS, func() error { return ipset.Destroy(name(p)) }))
+	}
+	return errors.Join(errs...)
 }
 
 // Verify reads every set and every table back.
@@ -104,14 +119,15 @@ func (s Sets) Change(k *host.Kernel, rule filter.Rule, allow bool) error {
 			continue
 		}
 		listed := map[string]bool{}
-		known := false
+		known, sends := false, false
 		for _, r := range s.allowed(p) {
 			for _, e := range s.entries(r) {
 				listed[e] = true
 			}
 			known = known || r.Source == rule.Source && r.Sink == rule.Sink
+			sends = sends || senderOf(r) == senderOf(rule)
 		}
-		var entries, fragments []string
+		var entries, others []string
 		for _, e := range s.entries(rule) {
 			if !listed[e] {
 				entries = append(entries, verb+" "+name(p)+" "+e)
@@ -119,10 +135,20 @@ func (s Sets) Change(k *host.Kernel, rule filter.Rule, allow bool) error {
 		}
 		if !known && !s.List.Stateful {
 			for _, text := range pair(rule).Rules() {
-				fragments = append(fragments, rules+iptables.Fragments+" "+text)
+				others = append(others, rules+iptables.Fragments+" "+text)
 			}
 		}
-		if err := k.Do(p.NS, func() error { return errors.Join(ipset.Change(entries), s.tool(p).Change(fragments)) }); err != nil {
+		if !sends {
+			for _, text := range senderOf(rule).forth() {
+				others = append(others, rules+sending+" "+text)
+			}
+			if !s.List.Stateful {
+				for _, text := range senderOf(rule).back() {
+					others = append(others, rules+answering+" "+text)
+				}
+			}
+		}
+		if err := k.Do(p.NS, func() error { return errors.Join(ipset.Change(entries), s.tool(p).Change(others)) }); err != nil {
 			return err
 		}
 	}

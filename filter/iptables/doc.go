@@ -15,6 +15,12 @@
 //	               nettoll-fragments                            (stateless; fragments only)
 //	                 source, sink; sink, source        ACCEPT
 //	               DROP
+//	INPUT          policy DROP, for what is for the host itself
+//	               from the uplink                     ACCEPT   (what other hosts send)
+//	               packets of known connections        ACCEPT   (stateful: answers to the host)
+//	               from the loopback link              ACCEPT
+//	               neighbour discovery                 ACCEPT   (IPv6)
+//	               DROP
 //
 // At a bridge br_netfilter hands bridged packets to FORWARD, which is where packets for other hosts come along too; frames that it does not hand on are dropped (filter.Frames). Inside a container INPUT and
 // OUTPUT stand for FORWARD, each with those rules that are about the container.

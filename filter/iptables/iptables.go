@@ -1,6 +1,7 @@
 package iptables
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/nettoll/nettoll/filter"
@@ -19,30 +20,38 @@ type Filter struct{}
 // Describe says what it is. The default is the variant that the command iptables stands for in Debian (update-alternatives) and most others today.
 func (Filter) Describe() filter.Description {
 	return filter.Description{
-		Name:           "iptables",
-		Summary:        "rules of iptables, one after another: where the host forwards, at its bridge by br_netfilter, or inside each container",
-		Implementation: "kernel",
-		Params: append(filter.Params(), part.Param{
-			Name: variant, Default: iptables.NFT, Summary: "which of the kernel's two tables it speaks to, nf_tables or ip_tables", Values: []string{iptables.NFT, iptables.Legacy},
-		}),
+		Description: part.Description{
+			Name:           "iptables",
+			Summary:        "rules of iptables, one after another: where the host forwards, at its bridge by br_netfilter, or inside each container",
+			Implementation: "kernel",
+			Params: append(filter.Params(), part.Param{
+				Name: variant, Default: iptables.NFT, Summary: "which of the kernel's two tables it speaks to, nf_tables or ip_tables", Values: []string{iptables.NFT, iptables.Legacy},
+			}),
+		},
 		Fragments: filter.Netfilter, Errors: filter.Tracked, Extensions: filter.Follows,
-		Steps: map[string]func() host.Step{Rules{}.Kind(): func() host.Step { return new(Rules) }, filter.Frames{}.Kind(): func() host.Step { return new(filter.Frames) }},
+		Steps: filter.Steps(func() host.Step { return new(Rules) }),
 	}
 }
 
 // Refuse says where it cannot be enforced.
 func (Filter) Refuse(w filter.Where, p part.Params) string { return w.RefuseHooked(p) }
 
-// Check wants the programs.
-func (Filter) Check(p part.Params) error { return iptables.Check(p[variant]) }
+// Check wants the programs, and nftables where addresses are bound to links.
+func (Filter) Check(p part.Params) error {
+	return cmp.Or(iptables.Check(p[variant]), filter.CheckBound(p))
+}
 
 // Build returns the step that loads the rules, and at a bridge those that let it ask iptables.
 func (Filter) Build(s filter.Site) ([]host.Step, error) {
+	bound, err := s.Bound()
+	if err != nil {
+		return nil, err
+	}
 	var steps []host.Step
 	if s.Point == network.AtBridge {
 		steps = filter.Bridged()
 	}
-	return append(steps, Rules{Variant: s.Params[variant], Hooked: s.Hooked()}), nil
+	return append(append(steps, Rules{Variant: s.Params[variant], Hooked: s.Hooked()}), bound...), nil
 }
 
 // Measure notes what a change costs.

@@ -46,6 +46,7 @@ func TestConformance(t *testing.T) {
 	}{
 		{"nft", []filtertest.On{{Network: bridge.Network{}}, {Network: routed.Network{}}}, stateless},
 		{"nft", []filtertest.On{{Network: macvlan.Network{}}, {Network: nat.Network{}, Hosts: 2}}, stateful},
+		{"nft", []filtertest.On{{Network: nat.Network{}, Hosts: 2}, {Network: bridge.Network{}}}, map[string]string{"stateful": "true", "antispoof": "true"}},
 		{"legacy", []filtertest.On{{Network: macvlan.Network{}}}, stateless},
 		{"legacy", []filtertest.On{{Network: bridge.Network{}}}, stateful},
 	} {

@@ -23,6 +23,11 @@ func (r Rules) table(p filter.Place) iptables.Table {
 	listed := r.List.Lists(p.V6)
 	for _, hook := range p.Hooks {
 		h := iptables.Hook{Name: hook}
+		if p.Guards(hook) {
+			h.Host, h.Uplink = true, r.Uplink
+			a.Hooks = append(a.Hooks, h)
+			continue
+		}
 		if listed && !r.List.After {
 			h.Rules = r.fillers(h.Rules, p.V6)
 		}
@@ -83,6 +88,9 @@ func (r Rules) echoes(p filter.Place, hook string, rule filter.Rule) []string {
 		protocol, request, reply = "-p ipv6-icmp -m icmp6 --icmpv6-type", 128, 129
 	}
 	goes, comes := p.Sees(hook, rule)
+	if rule.Published {
+		return nil
+	}
 	var rules []string
 	if goes {
 		rules = append(rules, fmt.Sprintf("-s %s -d %s %s %d%s", whole(rule.Source), whole(rule.Sink), protocol, request, r.opening()))
@@ -100,20 +108,24 @@ func (r Rules) fragments(p filter.Place, rule filter.Rule) (iptables.Pair, bool)
 }
 
 func forth(r filter.Rule, protocol string) string {
-	return fmt.Sprintf("-s %s -d %s -p %s -m %[3]s --dport %s", whole(r.Source), whole(r.Sink), protocol, span(r))
+	from := ""
+	if !r.FromAnyPort() { // as fillers, which are no dearer than they were
+		from = " --sport " + span(r.SourceFirst, r.SourceLast)
+	}
+	return fmt.Sprintf("-s %s -d %s -p %s -m %[3]s%s --dport %s", whole(r.Source), whole(r.Sink), protocol, from, span(r.First, r.Last))
 }
 
 func back(r filter.Rule, protocol, flags string) string {
-	return fmt.Sprintf("-s %s -d %s -p %s -m %[3]s --sport %s%s", whole(r.Sink), whole(r.Source), protocol, span(r), flags)
+	return fmt.Sprintf("-s %s -d %s -p %s -m %[3]s --sport %s --dport %s%s", whole(r.Sink), whole(r.Source), protocol, span(r.First, r.Last), span(r.SourceFirst, r.SourceLast), flags)
 }
 
 // whole is an address as rules have it.
 func whole(a netip.Addr) string { return netip.PrefixFrom(a, a.BitLen()).String() }
 
-// span are the ports of a rule.
-func span(r filter.Rule) string {
-	if r.First == r.Last {
-		return fmt.Sprint(r.First)
+// span are ports as rules have them.
+func span(first, last uint16) string {
+	if first == last {
+		return fmt.Sprint(first)
 	}
-	return fmt.Sprintf("%d:%d", r.First, r.Last)
+	return fmt.Sprintf("%d:%d", first, last)
 }

@@ -1,9 +1,9 @@
 package iptables
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 
@@ -28,23 +28,13 @@ func (r Rules) String() string {
 func (r Rules) tool(p filter.Place) iptables.Tool { return iptables.Tool{Variant: r.Variant, V6: p.V6} }
 
 // Apply loads the rules.
-func (r Rules) Apply(k *host.Kernel) (func() error, error) {
+func (r Rules) Apply(_ context.Context, k *host.Kernel) error {
 	if r.Point == network.AtBridge {
 		if err := k.Do("", iptables.Bridged); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	var done []filter.Place
-	undo := func() error {
-		var errs []error
-		for _, p := range done {
-			err := k.Do(p.NS, r.tool(p).Unload)
-			if !errors.Is(err, fs.ErrNotExist) { // the container is gone
-				errs = append(errs, err)
-			}
-		}
-		return errors.Join(errs...)
-	}
 	places := r.Places()
 	err := k.Load("rules", func() error {
 		for _, p := range places {
@@ -66,10 +56,26 @@ func (r Rules) Apply(k *host.Kernel) (func() error, error) {
 		})
 	}
 	if err != nil {
-		return nil, errors.Join(err, undo())
+		return errors.Join(err, r.unload(k, done))
 	}
 	k.Implementation("filter", fmt.Sprintf("kernel (%s)", version))
-	return undo, nil
+	return nil
+}
+
+// Remove unloads the rules.
+func (r Rules) Remove(_ context.Context, k *host.Kernel) error { return r.unload(k, r.Places()) }
+
+// unload unloads the rules of some places. They go with their namespaces.
+func (r Rules) unload(k *host.Kernel, places []filter.Place) error {
+	var errs []error
+	for _, p := range places {
+		if gone, err := k.Gone(p.NS); gone || err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		errs = append(errs, k.Do(p.NS, r.tool(p).Unload))
+	}
+	return errors.Join(errs...)
 }
 
 // Verify reads every table back.

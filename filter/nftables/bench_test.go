@@ -44,15 +44,11 @@ func load(b *testing.B, match string, fillers int, family string) {
 		took[what] = append(took[what], time.Since(began))
 	}
 	for b.Loop() {
-		var undo func() error
-		of("load", func() (err error) {
-			undo, err = t.Apply(k)
-			return err
-		})
+		of("load", func() error { return t.Apply(b.Context(), k) })
 		of("verify", func() error { return t.Verify(k) })
 		of("allow", func() error { return t.Change(k, more, true) })
 		of("forbid", func() error { return t.Change(k, more, false) })
-		of("undo", undo)
+		of("undo", func() error { return t.Remove(b.Context(), k) })
 	}
 	for what, list := range took {
 		slices.Sort(list)

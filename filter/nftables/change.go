@@ -28,8 +28,7 @@ func (c *change) write(match string, r filter.Rule) error {
 	case linear:
 		return c.rules(v.name(), v.rules(r, c.list.Stateful, whole))
 	case set:
-		c.elements(v.set(), c.unlisted(r, v.elements(r, whole)))
-		return nil
+		return c.set(v, r, whole)
 	}
 	for _, w := range v.ways(r, c.list.Stateful, whole) {
 		if c.allow && whole {
@@ -47,6 +46,38 @@ func (c *change) write(match string, r filter.Rule) error {
 		if !c.allow && whole {
 			c.DeleteChain(w.chain())
 		}
+	}
+	return nil
+}
+
+// set changes what is looked up, the ports of the source among it: first what leads elsewhere is taken away, and last it is added.
+func (c *change) set(v version, r filter.Rule, whole bool) error {
+	lookups := func() {
+		if whole {
+			if !r.Published {
+				c.elements(v.pairs(), one(v.pair(r)))
+			}
+			c.elements(v.sending(), one(v.sender(r)))
+		}
+		c.elements(v.set(), c.unlisted(r, v.elements(r)))
+	}
+	sends := !slices.ContainsFunc(c.list.Allowed, func(other filter.Rule) bool {
+		return samePair(r, other) && r.SourceFirst == other.SourceFirst && r.SourceLast == other.SourceLast
+	})
+	if !c.allow {
+		lookups()
+	} else if whole {
+		c.AddChain(senders(r))
+	}
+	if sends {
+		if err := c.rules(senders(r), v.senderRules(r, c.list.Stateful)); err != nil {
+			return err
+		}
+	}
+	if c.allow {
+		lookups()
+	} else if whole {
+		c.DeleteChain(senders(r))
 	}
 	return nil
 }

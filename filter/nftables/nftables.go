@@ -1,15 +1,12 @@
 package nftables
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"net/netip"
 	"slices"
 
 	"github.com/nettoll/nettoll/filter"
 	"github.com/nettoll/nettoll/host"
-	"github.com/nettoll/nettoll/internal/linux/nft"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/part"
 )
@@ -34,21 +31,23 @@ type Filter struct{}
 // Describe says what it is.
 func (Filter) Describe() filter.Description {
 	return filter.Description{
-		Name:           "nftables",
-		Summary:        "a table of nftables, as rules one behind the other, as a set or as a verdict map",
-		Implementation: "kernel",
-		Params: append(filter.Params(),
-			part.Param{
-				Name: match, Default: linear, Values: []string{linear, set, chains},
-				Summary: "what a packet is compared with: a rule for each pair and protocol, a set of source, sink and port, or a verdict map of source and sink to a chain for the pair",
-			},
-			part.Param{
-				Name: table, Default: auto, Values: []string{auto, inet, bridge, netdev}, Quiet: true,
-				Summary: "the family of the table: inet, bridge (only at a bridge), netdev (ingress of the host's links); auto is bridge at a bridge if it is not stateful, else inet",
-			},
-		),
+		Description: part.Description{
+			Name:           "nftables",
+			Summary:        "a table of nftables, as rules one behind the other, as a set or as a verdict map",
+			Implementation: "kernel",
+			Params: append(filter.Params(),
+				part.Param{
+					Name: match, Default: linear, Values: []string{linear, set, chains},
+					Summary: "what a packet is compared with: a rule for each pair and protocol, a set of source, sink and port, or a verdict map of source and sink to a chain for the pair",
+				},
+				part.Param{
+					Name: table, Default: auto, Values: []string{auto, inet, bridge, netdev}, Quiet: true,
+					Summary: "the family of the table: inet, bridge (only at a bridge), netdev (ingress of the host's links); auto is bridge at a bridge if it is not stateful, else inet",
+				},
+			),
+		},
 		Fragments: filter.Netfilter, Errors: filter.Tracked, Extensions: filter.Follows,
-		Steps: map[string]func() host.Step{Tables{}.Kind(): func() host.Step { return new(Tables) }, filter.Frames{}.Kind(): func() host.Step { return new(filter.Frames) }},
+		Steps: filter.Steps(func() host.Step { return new(Tables) }),
 	}
 }
 
@@ -81,6 +80,8 @@ func (Filter) Refuse(w filter.Where, p part.Params) string {
 	}
 	f := family(w.Point, p)
 	switch {
+	case w.Unbound(p) != "":
+		return w.Unbound(p)
 	case f == bridge && w.Point != network.AtBridge:
 		return fmt.Sprintf("a table of the family bridge sees what a bridge forwards, and under %s none does (table=inet is possible)", w.Network)
 	case f == netdev && w.Point == network.InContainer:
@@ -91,6 +92,8 @@ func (Filter) Refuse(w filter.Where, p part.Params) string {
 		return "at ingress of a bridge's port neighbour discovery for the host, which forwards it to others, looks like that for a neighbour (table=inet is possible)"
 	case f == netdev && w.Translated:
 		return "at ingress packets have not yet the addresses that they are translated to (table=inet is possible)"
+	case f == netdev && w.Hosts > 1:
+		return "at ingress of the host's links to containers nothing is seen of what comes from other hosts (table=inet is possible)"
 	case f == netdev && p.On(filter.Stateful):
 		return "connections are not yet known at ingress (table=inet is possible, or stateful=false)"
 	case f == bridge && p.On(filter.Stateful):
@@ -99,22 +102,20 @@ func (Filter) Refuse(w filter.Where, p part.Params) string {
 	return ""
 }
 
-// Check asks whether the kernel has nftables. Without privileges in the namespace it stands in it is not told: those in the namespaces of hosts are others.
-func (Filter) Check(part.Params) error {
-	_, err := nft.List()
-	if errors.Is(err, fs.ErrPermission) {
-		return nil
-	}
-	return err
-}
+// Check wants nftables.
+func (Filter) Check(part.Params) error { return filter.CheckNftables() }
 
 // Build returns one step with all tables of the host, and what brings bridged packets to it.
 func (f Filter) Build(s filter.Site) ([]host.Step, error) {
 	if reason := f.Refuse(filter.Where{Network: "this network", Point: s.Point, Hosts: s.Hosts}, s.Params); reason != "" {
 		return nil, fmt.Errorf("host %d: %s", s.Host, reason)
 	}
+	bound, err := s.Bound()
+	if err != nil {
+		return nil, err
+	}
 	step := Tables{Match: s.Params[match], List: s.List}
-	forward := Place{Family: inet, Hooks: []string{hookForward}}
+	forward := Place{Family: inet, Hooks: []string{hookForward}, Host: true, Uplink: s.Uplink}
 	switch f := family(s.Point, s.Params); {
 	case s.Point == network.InContainer:
 		for _, c := range s.Containers {
@@ -137,17 +138,18 @@ func (f Filter) Build(s filter.Site) ([]host.Step, error) {
 		step.Places = append(step.Places, p)
 	case f == bridge:
 		step.Places = append(step.Places, Place{Family: bridge, Hooks: []string{hookForward}})
-		if s.Hosts > 1 {
-			step.Places = append(step.Places, forward)
+		if s.Hosts == 1 {
+			forward.Hooks = nil // a bridge hands up what is for the host, and the host forwards nothing
 		}
+		step.Places = append(step.Places, forward)
 	case s.Point == network.AtBridge:
 		forward.Bridged = true
 		// The table stands before packets come to it.
-		return append([]host.Step{Tables{Match: step.Match, List: step.List, Places: []Place{forward}}}, filter.Bridged()...), nil
+		return slices.Concat([]host.Step{Tables{Match: step.Match, List: step.List, Places: []Place{forward}}}, filter.Bridged(), bound), nil
 	default:
 		step.Places = append(step.Places, forward)
 	}
-	return []host.Step{step}, nil
+	return append([]host.Step{step}, bound...), nil
 }
 
 // callIPTables says that br_netfilter is there, see [filter.Bridged].

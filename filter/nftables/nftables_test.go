@@ -2,6 +2,7 @@ package nftables
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -55,7 +56,7 @@ func subject() filtertest.Subject {
 							return err
 						}
 					case set:
-						for e := range v.elements(r, false) {
+						for e := range v.elements(r) {
 							c.elements(v.set(), one(e))
 							break
 						}
@@ -77,6 +78,46 @@ func subject() filtertest.Subject {
 					return errors.ErrUnsupported
 				}
 				_, err := command(k, p.NS, "flush", kind, p.Family, name, "allowed-ipv4")
+				return err
+			}},
+			{Text: "a port 0, which is no port of a list", Do: func(k *host.Kernel, s filter.Site) error {
+				t, p := step(s)
+				if t.Match != set {
+					return errors.ErrUnsupported
+				}
+				r := t.List.Allowed[0]
+				_, err := command(k, p.NS, "add", "element", p.Family, name, versionOf(r.Sink.Is6()).set(), fmt.Sprintf("{ %s . %s . 0 }", r.Source, r.Sink))
+				return err
+			}},
+			{Text: "the host is reached", Do: func(k *host.Kernel, s filter.Site) error {
+				t, _ := step(s)
+				for _, p := range t.Places {
+					if p.Host {
+						_, err := command(k, p.NS, "insert", "rule", p.Family, name, chainHost, "tcp", "dport", "22", "accept")
+						return err
+					}
+				}
+				return errors.ErrUnsupported
+			}},
+			{Text: "nothing stands before the host", Do: func(k *host.Kernel, s filter.Site) error {
+				t, _ := step(s)
+				for _, p := range t.Places {
+					if p.Host {
+						_, err := command(k, p.NS, "chain", p.Family, name, chainHost, "{ policy accept ; }")
+						if err == nil {
+							_, err = command(k, p.NS, "flush", "chain", p.Family, name, chainHost)
+						}
+						return err
+					}
+				}
+				return errors.ErrUnsupported
+			}},
+			{Text: "no pairs", Do: func(k *host.Kernel, s filter.Site) error {
+				t, p := step(s)
+				if t.Match != set {
+					return errors.ErrUnsupported
+				}
+				_, err := command(k, p.NS, "flush", "set", p.Family, name, "pairs-ipv4")
 				return err
 			}},
 			{Text: "another rule behind all others", Do: by("add rule TABLE CHAIN counter")},
@@ -104,10 +145,11 @@ func TestConformance(t *testing.T) {
 		{over, map[string]string{match: set, filter.Fillers: "after"}},
 		{two, map[string]string{match: chains}},
 		{over, map[string]string{match: chains, filter.Stateful: "true"}},
-		{two, map[string]string{match: set, filter.Stateful: "true"}},
+		{two, map[string]string{match: set, filter.Stateful: "true", filter.Antispoof: "true"}},
 		{over, map[string]string{match: linear, table: inet, filter.Fillers: "after"}},
 		{over, map[string]string{match: chains, table: netdev}},
 		{routes, map[string]string{match: linear, table: netdev}},
+		{over, map[string]string{match: set, filter.Antispoof: "true"}},
 		{translated, map[string]string{match: linear, filter.Stateful: "true"}},
 		{inside, map[string]string{match: set}},
 		{inside, map[string]string{match: chains, filter.Stateful: "true"}},

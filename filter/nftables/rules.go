@@ -18,6 +18,7 @@ const (
 
 	chainAccepted = "accepted" // where everything goes that the list lets pass: it counts
 	chainDecide   = "decide"   // where all hooks lead to if there are several
+	chainHost     = "host"     // where packets for the host itself come
 )
 
 // Numbers of protocols (IANA), of families (NFPROTO_…, include/uapi/linux/netfilter.h), of types of frames (include/uapi/linux/if_ether.h), and the index of every namespace's
@@ -66,6 +67,12 @@ func (v version) name() string {
 // set is the name of its set or map.
 func (v version) set() string { return "allowed-" + v.name() }
 
+// sending is the name of the map from a source and its sink to the chain with the source's ports.
+func (v version) sending() string { return "sending-" + v.name() }
+
+// pairs is the name of the set of the addresses between which something without ports passes. A key of the other set with port 0 in their place would stand for that port, too.
+func (v version) pairs() string { return "pairs-" + v.name() }
+
 // Where ports are, RFC 768 and RFC 9293 section 3.1.
 const (
 	sourcePort = 0
@@ -98,9 +105,20 @@ func is(b ruleset.Rule, protocol byte) ruleset.Rule {
 	return b.LoadMeta(w, ruleset.Protocol).Equal(w, protocol)
 }
 
+// ports asks for a protocol and the sink's port at an offset, and then for the source's at the other.
 func ports(b ruleset.Rule, protocol byte, offset uint32, r filter.Rule) ruleset.Rule {
 	w := ruleset.Word(0)
-	return is(b, protocol).Load(w, ruleset.TransportHeader, offset, 2).Between(w, r.First, r.Last)
+	b = is(b, protocol).Load(w, ruleset.TransportHeader, offset, 2).Between(w, r.First, r.Last)
+	if r.FromAnyPort() {
+		return b
+	}
+	return sending(b, offset, r)
+}
+
+// sending asks for the source's port, where the sink's is at an offset.
+func sending(b ruleset.Rule, offset uint32, r filter.Rule) ruleset.Rule {
+	w := ruleset.Word(0)
+	return b.Load(w, ruleset.TransportHeader, sourcePort+sinkPort-offset, 2).Between(w, r.SourceFirst, r.SourceLast)
 }
 
 // opensNone lets segments through that do not open a connection.
@@ -130,6 +148,7 @@ func (v version) fragment() ruleset.Rule {
 // forth are the questions to packets from the source to the sink, behind those for addresses. whole asks for what has no ports, too.
 func (v version) forth(r filter.Rule, stateful, whole bool) []ruleset.Rule {
 	list := []ruleset.Rule{ports(nil, protocolUDP, sinkPort, r), ports(nil, protocolTCP, sinkPort, r)}
+	whole = whole && !r.Published
 	if whole {
 		list = append(list, v.message(v.request))
 	}
@@ -142,7 +161,7 @@ func (v version) forth(r filter.Rule, stateful, whole bool) []ruleset.Rule {
 // back are those to packets from the sink to the source, where connections are not known.
 func (v version) back(r filter.Rule, whole bool) []ruleset.Rule {
 	list := []ruleset.Rule{ports(nil, protocolUDP, sourcePort, r), opensNone(ports(nil, protocolTCP, sourcePort, r))}
-	if whole {
+	if whole && !r.Published {
 		list = append(list, v.message(v.reply), v.fragment())
 	}
 	return list
@@ -196,19 +215,39 @@ func (v version) key(b []byte, from, to netip.Addr) []byte {
 	return append(append(b, source[:]...), sink[:]...)
 }
 
-// elements are those of a rule in a set: one for each port. Port 0 stands for what has none.
-func (v version) elements(r filter.Rule, whole bool) iter.Seq[ruleset.Element] {
+// elements are those of a rule in the set of ports: one for each.
+func (v version) elements(r filter.Rule) iter.Seq[ruleset.Element] {
 	return func(yield func(ruleset.Element) bool) {
 		b := v.key(make([]byte, 0, 36), r.Source, r.Sink)
-		if whole && !yield(ruleset.Element{Key: append(b, 0, 0, 0, 0)}) {
-			return
-		}
 		for port := int(r.First); port <= int(r.Last); port++ {
-			if port > 0 && !yield(ruleset.Element{Key: append(b, byte(port>>8), byte(port), 0, 0)}) {
+			if !yield(ruleset.Element{Key: append(b, byte(port>>8), byte(port), 0, 0)}) {
 				return
 			}
 		}
 	}
+}
+
+// pair is a rule's element in the set of pairs.
+func (v version) pair(r filter.Rule) ruleset.Element {
+	return ruleset.Element{Key: v.key(nil, r.Source, r.Sink)}
+}
+
+// sender is a rule's element in the map to chains with the source's ports.
+func (v version) sender(r filter.Rule) ruleset.Element {
+	return ruleset.Element{Key: v.key(nil, r.Source, r.Sink), Chain: senders(r)}
+}
+
+// senders is the name of the chain of a pair with the source's ports.
+func senders(r filter.Rule) string { return r.Source.String() + "-" + r.Sink.String() }
+
+// senderRules are those of the chain for the source's ports of a rule: packets that the source sends, and answers.
+func (v version) senderRules(r filter.Rule, stateful bool) []ruleset.Rule {
+	w := ruleset.Word(0)
+	list := []ruleset.Rule{sending(v.equal(ruleset.Rule(nil).Load(w, ruleset.NetworkHeader, v.source, v.length), w, r.Source), sinkPort, r).Goto(chainAccepted)}
+	if !stateful {
+		list = append(list, sending(v.equal(ruleset.Rule(nil).Load(w, ruleset.NetworkHeader, v.sink, v.length), w, r.Source), sourcePort, r).Goto(chainAccepted))
+	}
+	return list
 }
 
 func one(e ruleset.Element) iter.Seq[ruleset.Element] {
@@ -226,12 +265,11 @@ func (v version) load(b ruleset.Rule, answer bool) ruleset.Rule {
 
 // lookups are the rules that look into a set.
 func (v version) lookups(stateful bool) []ruleset.Rule {
-	in := func(b ruleset.Rule) ruleset.Rule { return b.In(v.set(), ruleset.Word(0)).Goto(chainAccepted) }
 	port := func(b ruleset.Rule, offset uint32) ruleset.Rule {
-		return in(v.load(b, offset == sourcePort).Load(v.portWord, ruleset.TransportHeader, offset, 2))
+		return v.load(b, offset == sourcePort).Load(v.portWord, ruleset.TransportHeader, offset, 2).In(v.set(), ruleset.Word(0)).Map(v.sending(), ruleset.Word(0))
 	}
 	none := func(b ruleset.Rule, answer bool) ruleset.Rule {
-		return in(v.load(b, answer).Set(v.portWord, 0, 0, 0, 0))
+		return v.load(b, answer).In(v.pairs(), ruleset.Word(0)).Goto(chainAccepted)
 	}
 	list := []ruleset.Rule{port(is(nil, protocolUDP), sinkPort), port(is(nil, protocolTCP), sinkPort)}
 	if stateful {

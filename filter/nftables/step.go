@@ -36,6 +36,9 @@ type Place struct {
 	Routed bool `json:"routed,omitempty"`
 	// Bridged says that bridged packets come by br_netfilter.
 	Bridged bool `json:"bridged,omitempty"`
+	// Host says that what is for the host itself is decided there, too, of which nothing is on the list. Uplink is the name of its link to other hosts, whose packets are none of containers.
+	Host   bool   `json:"host,omitempty"`
+	Uplink string `json:"uplink,omitempty"`
 	// Of are the addresses whose pairs it knows, of a container; nil: all.
 	Of []netip.Addr `json:"of,omitempty"`
 }
@@ -50,7 +53,11 @@ func (Tables) Kind() string { return "nftables" }
 func (t Tables) String() string {
 	var where []string
 	for i, p := range t.Places {
-		text := p.Family + " " + strings.Join(p.Hooks, " and ")
+		hooks := p.Hooks
+		if p.Host {
+			hooks = append(slices.Clone(hooks), hookInput)
+		}
+		text := p.Family + " " + strings.Join(hooks, " and ")
 		if len(p.Links) > 0 {
 			text += " of " + few(p.Links)
 		}
@@ -89,20 +96,8 @@ func (t Tables) each(k *host.Kernel, f func(Place) error) error {
 }
 
 // Apply makes the tables.
-func (t Tables) Apply(k *host.Kernel) (func() error, error) {
+func (t Tables) Apply(_ context.Context, k *host.Kernel) error {
 	var made []Place
-	undo := func() error {
-		var errs []error
-		var left []Place
-		for _, p := range made {
-			err := k.Do(p.NS, func() error { return ruleset.Delete(p.Family, name) })
-			if err != nil && !errors.Is(err, nft.ErrNotFound) && !errors.Is(err, fs.ErrNotExist) {
-				errs, left = append(errs, err), append(left, p)
-			}
-		}
-		made = left
-		return errors.Join(errs...)
-	}
 	err := k.Load("rules", func() error {
 		return t.each(k, func(p Place) error {
 			if err := p.reachable(); err != nil {
@@ -116,10 +111,25 @@ func (t Tables) Apply(k *host.Kernel) (func() error, error) {
 		})
 	})
 	if err != nil {
-		return nil, errors.Join(err, undo())
+		return errors.Join(err, remove(k, made))
 	}
 	k.Implementation("filter", t.implementation())
-	return undo, nil
+	return nil
+}
+
+// Remove deletes the tables.
+func (t Tables) Remove(_ context.Context, k *host.Kernel) error { return remove(k, t.Places) }
+
+// remove deletes the tables of some places. They go with their namespaces.
+func remove(k *host.Kernel, places []Place) error {
+	var errs []error
+	for _, p := range places {
+		err := k.Do(p.NS, func() error { return ruleset.Delete(p.Family, name) })
+		if err != nil && !errors.Is(err, nft.ErrNotFound) && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // reachable says whether packets come to the place.
@@ -183,10 +193,18 @@ func (r remembering) Change(k *host.Kernel, rule filter.Rule, allow bool) error 
 // Counters reads what let packets pass and what dropped them: one rule each.
 func (t Tables) Counters(k *host.Kernel) (c filter.Counters, err error) {
 	err = t.each(k, func(p Place) error {
-		for _, of := range []struct {
+		type counter struct {
 			chain string
 			n     *uint64
-		}{{chainAccepted, &c.Allowed}, {p.deciding(), &c.Refused}} {
+		}
+		var counters []counter
+		if len(p.Hooks) > 0 {
+			counters = append(counters, counter{chainAccepted, &c.Allowed}, counter{p.deciding(), &c.Refused})
+		}
+		if p.Host {
+			counters = append(counters, counter{chainHost, &c.Refused})
+		}
+		for _, of := range counters {
 			rules, err := ruleset.Read(p.Family, name, of.chain)
 			if err != nil {
 				return err
@@ -207,7 +225,7 @@ func (t Tables) Change(k *host.Kernel, r filter.Rule, allow bool) error {
 
 func (t Tables) change(k *host.Kernel, r filter.Rule, allow bool, placed map[int][]ruleset.Placed) error {
 	for i, p := range t.Places {
-		if p.Of != nil && !p.concerns(r) {
+		if len(p.Hooks) == 0 || p.Of != nil && !p.concerns(r) {
 			continue
 		}
 		c := change{Batch: ruleset.NewBatch(p.Family, name), place: p, list: t.List, allow: allow, placed: placed[i]}

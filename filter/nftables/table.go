@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"iter"
 	"net/netip"
+	"slices"
 	"strconv"
 
 	"github.com/nettoll/nettoll/filter"
@@ -42,6 +43,12 @@ func (t Tables) table(p Place) ruleset.Table {
 	add := func(name string, rules ...ruleset.Rule) {
 		table.Chains = append(table.Chains, ruleset.Chain{Name: name, Rules: ruleset.All(rules...)})
 	}
+	if p.Host {
+		table.Chains = append(table.Chains, t.host(p))
+	}
+	if len(p.Hooks) == 0 {
+		return table
+	}
 	add(chainAccepted, ruleset.Rule(nil).Count().Accept())
 	list := t.List
 	if p.Of != nil {
@@ -55,8 +62,7 @@ func (t Tables) table(p Place) ruleset.Table {
 	var decide []ruleset.Rule
 	w := ruleset.Word(0)
 	if list.Stateful {
-		state := binary.NativeEndian.AppendUint32(nil, ruleset.Established|ruleset.Related)
-		decide = append(decide, ruleset.Rule(nil).LoadState(w).Mask(w, state...).Differ(w, 0, 0, 0, 0).Goto(chainAccepted))
+		decide = append(decide, known().Goto(chainAccepted))
 	}
 	for _, v6 := range []bool{false, true} {
 		if !list.Lists(v6) {
@@ -84,6 +90,30 @@ func (t Tables) table(p Place) ruleset.Table {
 	return table
 }
 
+// known asks for packets of known connections.
+func known() ruleset.Rule {
+	w := ruleset.Word(0)
+	state := binary.NativeEndian.AppendUint32(nil, ruleset.Established|ruleset.Related)
+	return ruleset.Rule(nil).LoadState(w).Mask(w, state...).Differ(w, 0, 0, 0, 0)
+}
+
+// host is the chain of what is for the host itself: it drops whatever containers send, but neighbour discovery, and answers where connections are known.
+func (t Tables) host(p Place) ruleset.Chain {
+	w := ruleset.Word(0)
+	var rules []ruleset.Rule
+	if p.Uplink != "" {
+		name := make([]byte, ruleset.LinkName)
+		copy(name, p.Uplink)
+		rules = append(rules, ruleset.Rule(nil).LoadMeta(w, ruleset.InName).Equal(w, name...).Accept())
+	}
+	rules = append(rules, ruleset.Rule(nil).LoadMeta(w, ruleset.InLink).Equal(w, binary.NativeEndian.AppendUint32(nil, loopback)...).Accept())
+	if t.List.Stateful {
+		rules = append(rules, known().Accept())
+	}
+	rules = append(append(rules, neighbours(false)...), ruleset.Rule(nil).Count().Drop())
+	return ruleset.Chain{Name: chainHost, Hook: &ruleset.Hook{Name: hookInput}, Rules: ruleset.All(rules...)}
+}
+
 // besides lets pass what the network itself needs, and what a container says to itself.
 func (p Place) besides() []ruleset.Rule {
 	w := ruleset.Word(0)
@@ -106,7 +136,11 @@ func (v version) fill(t *ruleset.Table, match string, l filter.List) {
 		chain.Rules = v.linear(l)
 	case set:
 		chain.Rules = ruleset.All(v.lookups(l.Stateful)...)
-		t.Sets = append(t.Sets, v.sized(ruleset.Set{Fields: []ruleset.Field{v.field, v.field, ruleset.Port}, Elements: v.all(l)}))
+		t.Sets = append(t.Sets,
+			sized(v.set(), ruleset.Set{Fields: []ruleset.Field{v.field, v.field, ruleset.Port}, Elements: v.all(l)}),
+			sized(v.pairs(), ruleset.Set{Fields: []ruleset.Field{v.field, v.field}, Elements: v.allPairs(l, v.pair, func(r filter.Rule) bool { return !r.Published })}),
+			sized(v.sending(), ruleset.Set{Map: true, Fields: []ruleset.Field{v.field, v.field}, Elements: v.allPairs(l, v.sender, func(filter.Rule) bool { return true })}))
+		t.Chains = append(t.Chains, v.senderChains(l)...)
 	case chains:
 		chain.Rules = ruleset.All(v.load(nil, false).Map(v.set(), ruleset.Word(0)))
 		ways := v.merged(l)
@@ -114,13 +148,13 @@ func (v version) fill(t *ruleset.Table, match string, l filter.List) {
 			t.Chains = append(t.Chains, ruleset.Chain{Name: w.chain(), Rules: ruleset.All(w.rules...)})
 		}
 		t.Chains = append(t.Chains, v.fillerChains(l)...)
-		t.Sets = append(t.Sets, v.sized(ruleset.Set{Map: true, Fields: []ruleset.Field{v.field, v.field}, Elements: v.led(l, ways)}))
+		t.Sets = append(t.Sets, sized(v.set(), ruleset.Set{Map: true, Fields: []ruleset.Field{v.field, v.field}, Elements: v.led(l, ways)}))
 	}
 	t.Chains = append(t.Chains, chain)
 }
 
-func (v version) sized(s ruleset.Set) ruleset.Set {
-	s.Name, s.Size = v.set(), spare
+func sized(name string, s ruleset.Set) ruleset.Set {
+	s.Name, s.Size = name, spare
 	for range s.Elements {
 		s.Size++
 	}
@@ -191,8 +225,8 @@ func (v version) all(l filter.List) iter.Seq[ruleset.Element] {
 			}
 		}
 		seen := map[string]bool{}
-		for r, whole := range v.allowed(l) {
-			for e := range v.elements(r, whole) {
+		for r := range v.allowed(l) {
+			for e := range v.elements(r) {
 				if seen[string(e.Key)] {
 					continue
 				}
@@ -203,6 +237,38 @@ func (v version) all(l filter.List) iter.Seq[ruleset.Element] {
 			}
 		}
 	}
+}
+
+// allPairs are the elements of a set or map that has one for each pair of some.
+func (v version) allPairs(l filter.List, element func(filter.Rule) ruleset.Element, of func(filter.Rule) bool) iter.Seq[ruleset.Element] {
+	return func(yield func(ruleset.Element) bool) {
+		for r, whole := range v.allowed(l) {
+			if whole && of(r) && !yield(element(r)) {
+				return
+			}
+		}
+	}
+}
+
+// senderChains are the chains of the pairs with the ports of their sources.
+func (v version) senderChains(l filter.List) []ruleset.Chain {
+	var list []ruleset.Chain
+	at := map[string]int{}
+	seen := map[filter.Rule]bool{}
+	for r, whole := range v.allowed(l) {
+		if whole {
+			at[senders(r)] = len(list)
+			list = append(list, ruleset.Chain{Name: senders(r), Rules: ruleset.All()})
+		}
+		r.First, r.Last = 0, 0
+		if seen[r] {
+			continue
+		}
+		seen[r] = true
+		c := &list[at[senders(r)]]
+		c.Rules = ruleset.All(append(slices.Collect(c.Rules), v.senderRules(r, l.Stateful)...)...)
+	}
+	return list
 }
 
 // merged are the ways of all pairs, those of the same two addresses in one.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,9 +17,11 @@ import (
 // Allow enforces an allow-list in the Open vSwitch of the host.
 type Allow struct {
 	Bridge string `json:"bridge"`
-	// Own are the addresses of the host, which is not the filter's business.
+	// Own are the addresses of the host: what it sends passes, and nothing is let through to it.
 	Own  []string    `json:"own"`
 	List filter.List `json:"list"`
+	// Bound are the addresses of what is at port 1, 2 and so on, where they are bound.
+	Bound []filter.Binding `json:"bound,omitempty"`
 }
 
 var _ filter.Step = Allow{}
@@ -35,6 +38,9 @@ func (a Allow) String() string {
 	where := "before"
 	if a.List.After {
 		where = "after"
+	}
+	if a.Bound != nil {
+		how += fmt.Sprintf(", addresses bound to %d ports", len(a.Bound))
 	}
 	return fmt.Sprintf("flows of %s: %d allowed, %d fillers %s them, %s, %s; all else is dropped", a.Bridge, len(a.List.Allowed), a.List.Fillers, where, how, strings.Join(a.List.Families, " and "))
 }
@@ -63,43 +69,66 @@ func running(k *host.Kernel) bool {
 	return false
 }
 
+// allowWas is what an [Allow] keeps: who forwards, and the daemon that has the flows.
+type allowWas struct {
+	Datapath string       `json:"datapath"`
+	Daemon   host.Process `json:"daemon"`
+}
+
 // Apply puts all flows in at once.
-func (a Allow) Apply(k *host.Kernel) (func() error, error) {
-	flows, err := a.flows(datapath(k))
+func (a Allow) Apply(_ context.Context, k *host.Kernel) error {
+	was := allowWas{datapath(k), k.Process(ovs.Daemon)}
+	flows, err := a.flows(was.Datapath)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	c, i, err := a.connect(k)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer c.Close()
 	if _, n, err := c.Packets(ovs.Filter()); err != nil {
-		return nil, err
+		return err
 	} else if n > 0 {
-		return nil, fmt.Errorf("bridge %q has %d flows of a filter already", a.Bridge, n)
+		return fmt.Errorf("bridge %q has %d flows of a filter already", a.Bridge, n)
 	}
+	if err := k.Keep(was); err != nil {
+		return err
+	}
+	if err := a.put(k, c, i, was, flows); err != nil {
+		return errors.Join(err, a.remove(k, was))
+	}
+	k.Implementation("filter", ovs.Implementation(was.Datapath))
+	return nil
+}
+
+// put puts the flows in.
+func (a Allow) put(k *host.Kernel, c *ovs.Conn, i ovs.Instance, was allowWas, flows iter.Seq[ovs.Flow]) error {
 	if err := c.MatchFragments(true); err != nil {
-		return nil, err
+		return err
 	}
-	if a.List.Stateful && datapath(k) == ovs.Userspace {
+	if a.List.Stateful && was.Datapath == ovs.Userspace {
 		if err := i.Reassemble(false); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	before, known := a.memory(k)
 	if err := k.Load("rules", func() error { return c.Change(ovs.Change{Add: flows}) }); err != nil {
-		return nil, err
+		return err
 	}
 	if after, still := a.memory(k); known && still { // flows are in the daemon, not in the kernel
 		k.Metric("rules_memory", float64(max(0, after-before)))
 	}
-	k.Implementation("filter", ovs.Implementation(datapath(k)))
-	undo := func() error { return a.remove(k, i) }
-	if err := i.ForgetDecisions(); err != nil {
-		return nil, errors.Join(err, undo())
+	return i.ForgetDecisions()
+}
+
+// Remove deletes the flows.
+func (a Allow) Remove(_ context.Context, k *host.Kernel) error {
+	var was allowWas
+	if ok, err := k.Kept(&was); !ok {
+		return err
 	}
-	return undo, nil
+	return a.remove(k, was)
 }
 
 // memory is that of the daemon, in bytes.
@@ -114,11 +143,11 @@ func (a Allow) memory(k *host.Kernel) (int64, bool) {
 }
 
 // remove deletes the flows, where there is still a switch, and forgets what they have decided and the connections.
-func (a Allow) remove(k *host.Kernel, i ovs.Instance) error {
-	if !running(k) {
+func (a Allow) remove(k *host.Kernel, was allowWas) error {
+	if !k.Runs(was.Daemon) {
 		return nil
 	}
-	c, err := ovs.Connect(i.Bridge(a.Bridge))
+	c, i, err := a.connect(k)
 	if err != nil {
 		return err
 	}
@@ -126,7 +155,7 @@ func (a Allow) remove(k *host.Kernel, i ovs.Instance) error {
 	err = errors.Join(c.Change(ovs.Change{DeleteAll: []ovs.Owner{ovs.Filter()}}), c.MatchFragments(false), i.ForgetDecisions())
 	if a.List.Stateful {
 		err = errors.Join(err, i.ForgetAll())
-		if datapath(k) == ovs.Userspace {
+		if was.Datapath == ovs.Userspace {
 			err = errors.Join(err, i.Reassemble(true))
 		}
 	}
@@ -190,7 +219,9 @@ func (a Allow) Change(k *host.Kernel, r filter.Rule, allow bool) error {
 	defer c.Close()
 	var flows []ovs.Flow
 	for _, w := range a.ways(ovs.CookieAdded, priorityAdded, datapath(k)) {
-		flows = append(append(flows, w.ports(r)...), w.addresses(r)...)
+		for _, f := range slices.Concat(w.ports(r), w.senders(r), w.addresses(r)) {
+			flows = append(flows, a.placed(f))
+		}
 	}
 	if allow {
 		return c.Change(ovs.Change{Add: slices.Values(flows)})

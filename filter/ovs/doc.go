@@ -1,9 +1,11 @@
 // Package ovs is the filter "ovs": an allow-list as OpenFlow flows in the Open vSwitch of the host, by which the network "ovs" joins its containers. It stands in table 0,
 // before packets are forwarded in table 10.
 //
-// A flow matches the two addresses, the protocol and the port, a range of ports as the fewest masks. Without connection tracking what answers is matched the other way round,
-// TCP by its flags. With it every packet of IP goes through ct(), the filter decides in table 1, packets of known connections pass before all rules, and an allowed first
-// packet is committed. Packets that no flow lets through are dropped by the last one, whatever they are.
+// A flow matches the two addresses, the protocol and the port of the sink, a range of ports as the fewest masks; the source's ports are matched in table 4, and those of what answers in
+// table 5. Without connection tracking what answers is matched the other way round,
+// TCP by its flags. With it every packet of IP goes through ct(), the filter decides in table 3, packets of known connections pass before all rules, and an allowed first
+// packet is committed. Packets that no flow lets through are dropped by the last one, whatever they are: those that containers send to
+// the host among them, to whatever MAC address. What the host sends comes from the port LOCAL and passes; with connection tracking it is committed, so that its answers pass.
 //
 // Fillers are one flow each, of UDP and of TCP by turns. OpenFlow has no order but priorities: fillers before the pairs' flows have a higher one, those after a lower. Open vSwitch keeps
 // flows of the same form in a hash table and looks into one table for each form, highest priority first, and that only for the first packet of a flow: the datapath remembers what

@@ -21,8 +21,14 @@ const (
 	priorityRest   = 1
 )
 
-// tableTracked is where packets are decided whose connections are known.
-const tableTracked = 1
+// Tables besides the first. A flow leads to one behind its own only (OpenFlow 1.3.5, section 7.2.4).
+const (
+	tableFrom      = 1 // where what some protocols say of addresses is compared with a port, see [Allow.bound]
+	tableList      = 2 // where the list stands if addresses are bound to ports, instead of in table 0
+	tableTracked   = 3 // where packets are decided whose connections are known
+	tableSending   = 4 // where what a source sends to a port of its sink is asked for the source's port
+	tableAnswering = 5 // the same for answers
+)
 
 // Types of messages.
 const (
@@ -47,8 +53,10 @@ func (a Allow) base() ([]ovs.Flow, error) {
 		if err != nil {
 			return nil, fmt.Errorf("address %q of the host: %w", text, err)
 		}
-		pass(ovs.Match{Ether: ether(own), To: whole(own)})
-		pass(ovs.Match{Ether: ether(own), From: whole(own), InPort: ovs.Local})
+		// What is for the host is on no list. What it says passes, and where connections are known what answers it.
+		list = append(list, ovs.Flow{
+			Cookie: ovs.CookieBase, Priority: priorityBase - 1, Match: ovs.Match{Ether: ether(own), From: whole(own), InPort: ovs.Local}, Commit: a.List.Stateful, Goto: ovs.TableForward,
+		})
 	}
 	if a.List.Stateful {
 		for _, e := range []uint16{ovs.IPv4, ovs.IPv6} {
@@ -66,7 +74,10 @@ func (a Allow) base() ([]ovs.Flow, error) {
 		}
 		list = append(list, ovs.Flow{Cookie: ovs.CookieRefused, Table: tableTracked, Priority: priorityRest})
 	}
-	return append(list, ovs.Flow{Cookie: ovs.CookieRefused, Priority: priorityRest}), nil
+	for _, table := range []uint8{0, tableSending, tableAnswering} {
+		list = append(list, ovs.Flow{Cookie: ovs.CookieRefused, Table: table, Priority: priorityRest})
+	}
+	return list, nil
 }
 
 // flows yields all flows of the list for a datapath.
@@ -75,15 +86,24 @@ func (a Allow) flows(of string) (iter.Seq[ovs.Flow], error) {
 	if err != nil {
 		return nil, err
 	}
+	bound, err := a.bound()
+	if err != nil {
+		return nil, err
+	}
 	return func(yield func(ovs.Flow) bool) {
-		for _, f := range base {
+		for _, f := range bound {
 			if !yield(f) {
+				return
+			}
+		}
+		for _, f := range base {
+			if !yield(a.placed(f)) {
 				return
 			}
 		}
 		for _, v6 := range []bool{false, true} {
 			for f := range a.family(v6, of) {
-				if !yield(f) {
+				if !yield(a.placed(f)) {
 					return
 				}
 			}
@@ -102,6 +122,19 @@ func (a Allow) family(v6 bool, of string) iter.Seq[ovs.Flow] {
 		for _, w := range a.ways(ovs.CookieAllowed, priorityPair, of) {
 			for r := range pairs.Rules(v6) {
 				for _, f := range w.ports(r) {
+					if !yield(f) {
+						return
+					}
+				}
+			}
+			seen := map[filter.Rule]bool{}
+			for r := range pairs.Rules(v6) {
+				r.First, r.Last = 0, 0
+				if seen[r] {
+					continue
+				}
+				seen[r] = true
+				for _, f := range w.senders(r) {
 					if !yield(f) {
 						return
 					}
@@ -164,23 +197,51 @@ func (w way) pass(m ovs.Match) ovs.Flow {
 	return f
 }
 
-// ports are the flows of a rule that match its ports.
+// on is a flow that leads to another table, where it is decided whether packets pass, and counted.
+func (w way) on(m ovs.Match, table uint8) ovs.Flow {
+	f := w.pass(m)
+	f.Cookie, f.Commit, f.Goto = ovs.CookieBase, false, table
+	return f
+}
+
+// at is a flow of another table that lets packets through.
+func (w way) at(table uint8, m ovs.Match) ovs.Flow {
+	f := w.pass(m)
+	f.Table = table
+	return f
+}
+
+// senders are the flows of a rule that match its source's ports. In one flow with the sink's they would be as many as the product of the masks of both.
+func (w way) senders(r filter.Rule) []ovs.Flow {
+	var list []ovs.Flow
+	for _, ports := range ovs.Between(r.SourceFirst, r.SourceLast) {
+		for _, protocol := range []uint8{ovs.UDP, ovs.TCP} {
+			list = append(list, w.at(tableSending, ovs.Match{Ether: ether(r.Sink), Protocol: protocol, From: whole(r.Source), To: whole(r.Sink), FromPort: ports}))
+			if !w.tracked {
+				list = append(list, w.at(tableAnswering, ovs.Match{Ether: ether(r.Sink), Protocol: protocol, From: whole(r.Sink), To: whole(r.Source), ToPort: ports}))
+			}
+		}
+	}
+	return list
+}
+
+// ports are the flows of a rule that match its sink's ports.
 func (w way) ports(r filter.Rule) []ovs.Flow {
 	var list []ovs.Flow
 	for _, ports := range ovs.Between(r.First, r.Last) {
 		for _, protocol := range []uint8{ovs.UDP, ovs.TCP} {
-			list = append(list, w.pass(ovs.Match{Ether: ether(r.Sink), Protocol: protocol, From: whole(r.Source), To: whole(r.Sink), ToPort: ports}))
+			list = append(list, w.on(ovs.Match{Ether: ether(r.Sink), Protocol: protocol, From: whole(r.Source), To: whole(r.Sink), ToPort: ports}, tableSending))
 			if w.tracked {
 				continue
 			}
 			back := ovs.Match{Ether: ether(r.Sink), Protocol: protocol, From: whole(r.Sink), To: whole(r.Source), FromPort: ports}
 			if protocol == ovs.UDP {
-				list = append(list, w.pass(back))
+				list = append(list, w.on(back, tableAnswering))
 				continue
 			}
 			for _, flags := range []ovs.Masked{ovs.Flags(0, ovs.SYN), ovs.Flags(ovs.SYN|ovs.ACK, 0)} {
 				back.TCPFlags = flags
-				list = append(list, w.pass(back))
+				list = append(list, w.on(back, tableAnswering))
 			}
 		}
 	}

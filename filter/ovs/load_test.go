@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/nettoll/nettoll/filter"
+	"github.com/nettoll/nettoll/filter/filtertest"
 	"github.com/nettoll/nettoll/filter/ovs"
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/testnet"
@@ -32,7 +33,7 @@ func bare(t *testing.T, given map[string]string) (*networktest.Machine, filter.S
 	if err != nil {
 		t.Fatal(err)
 	}
-	lab := networktest.Lab(1, 1)
+	lab := filtertest.Lab(1, 1)
 	b, err := networktest.MakeBed(t, network.Network{}, lab)
 	if err != nil {
 		testnet.Skip(t, err)
@@ -45,8 +46,8 @@ func bare(t *testing.T, given map[string]string) (*networktest.Machine, filter.S
 	if err := b.Apply(t); err != nil {
 		testnet.Skip(t, err)
 	}
-	pair := filter.Pair{Source: filter.Spot{Container: 0}, Sink: filter.Spot{Container: 1}}
-	site := filter.Sites(lab, b.Ends, []filter.Pair{pair}, []string{"ipv4"}, parent.AtOpenFlow, parent.Bridge, params)[0]
+	pair := parent.Pair{Source: parent.Spot{Container: 0}, Sink: parent.Spot{Container: 1}}
+	site := filter.Sites(&parent.Site{Lab: lab, Endpoints: b.Ends, Pairs: []parent.Pair{pair}, Families: []string{"ipv4"}}, parent.AtOpenFlow, parent.Bridge, params)[0]
 	steps, err := ovs.Filter{}.Build(site)
 	if err != nil {
 		t.Fatal(err)
@@ -107,7 +108,7 @@ func TestDeath(t *testing.T) {
 	if err := step.Verify(m.Kernel); !isDrift(err) {
 		t.Errorf("Verify = %v, want a drift", err)
 	}
-	if err := m.Stack.Undo(); err != nil {
+	if err := m.Stack.Undo(t.Context(), m.Kernel); err != nil {
 		t.Error(err)
 	}
 }

@@ -16,14 +16,16 @@ type Filter struct{}
 // Describe says what it is.
 func (Filter) Describe() filter.Description {
 	return filter.Description{
-		Name:           "ovs",
-		Summary:        "OpenFlow flows in the host's Open vSwitch, with or without its connection tracking",
-		Implementation: "ovs",
-		Params:         filter.Params(),
-		Fragments:      func(part.Params) filter.Fragments { return filter.ByAddress },
-		Errors:         filter.Tracked,
-		Extensions:     filter.Follows,
-		Steps:          map[string]func() host.Step{Allow{}.Kind(): func() host.Step { return new(Allow) }},
+		Description: part.Description{
+			Name:           "ovs",
+			Summary:        "OpenFlow flows in the host's Open vSwitch, with or without its connection tracking",
+			Implementation: "ovs",
+			Params:         filter.Params(),
+		},
+		Fragments:  func(part.Params) filter.Fragments { return filter.ByAddress },
+		Errors:     filter.Tracked,
+		Extensions: filter.Follows,
+		Steps:      map[string]func() host.Step{Allow{}.Kind(): func() host.Step { return new(Allow) }},
 	}
 }
 
@@ -49,5 +51,9 @@ func (Filter) Build(s filter.Site) ([]host.Step, error) {
 		under4, under6 := network.UnderlayAddr(s.Host)
 		own = append(own, under4.Addr().String(), under6.Addr().String())
 	}
-	return []host.Step{Allow{Bridge: s.Bridge, Own: own, List: s.List}}, nil
+	bound, err := s.Bindings()
+	if err != nil {
+		return nil, err
+	}
+	return []host.Step{Allow{Bridge: s.Bridge, Own: own, List: s.List, Bound: bound}}, nil
 }

@@ -74,7 +74,7 @@ func TestRemembered(t *testing.T) {
 					open(fmt.Sprintf("time %d, connection %d", n, c))
 					time.Sleep(10 * time.Millisecond)
 				}
-				if err := filters.Undo(); err != nil {
+				if err := filters.Undo(t.Context(), k); err != nil {
 					t.Fatal(err)
 				}
 			}

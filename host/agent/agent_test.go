@@ -303,7 +303,7 @@ func TestWorkerDies(t *testing.T) {
 	}{
 		{"exit", "exit", []int{3}, "worker \"w\" died: exit status 3; its last lines:\n\t" + strings.Join(last, "\n\t")},
 		{"exit 0", "exit", []int{0}, "worker \"w\" died: exit status 0; its last lines:\n\t" + strings.Join(last, "\n\t")},
-		{"panic", "panic", nil, "worker \"w\" died: exit status 2; its last lines:\n\tpanic: of the worker"},
+		{"panic", "panic", nil, "worker \"w\" died: exit status 2: panic: of the worker\n\t"},
 		{"no more output", "mute", nil, "worker \"w\" died: "},
 		{"signal", "", nil, "worker \"w\" died: signal: killed"},
 	} {
@@ -442,6 +442,58 @@ func TestApplyAndExecInside(t *testing.T) {
 	few := connect(t, Config{Steps: map[string]func() host.Step{"veth": host.Steps()["veth"]}})
 	if err := few.Apply(t.Context(), plan); text(err) != `host "h1": decode plan: step 1: unknown kind "namespace" (known: veth)` {
 		t.Errorf("unknown step: got %v", err)
+	}
+}
+
+// What an agent has applied that is gone another one undoes, from what the first had told.
+func TestRemovedByAnotherAgent(t *testing.T) {
+	containers := connect(t, Config{Steps: host.Steps()})
+	if err := containers.Apply(t.Context(), host.Plan{Steps: []host.Step{host.Namespace{Name: "src0"}, host.Namespace{Name: "snk0"}}}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := containers.Undo(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	look := func() (state string) {
+		t.Helper()
+		for _, ns := range []string{"src0", "snk0"} {
+			out, err := containers.Exec(t.Context(), host.Command{Namespace: ns, Args: []string{"sh", "-c", "cut -d: -f1 /proc/self/net/dev; cat /proc/sys/net/ipv4/ip_forward /proc/self/net/route"}})
+			if err != nil || out.Exit != 0 {
+				t.Fatalf("%v: %s", err, out.Stderr)
+			}
+			state += string(out.Stdout)
+		}
+		return state
+	}
+	before := look()
+	first := connect(t, Config{Steps: host.Steps()})
+	if err := first.Apply(t.Context(), host.Plan{Steps: []host.Step{
+		host.Veth{NS: "src0", Name: "eth0", Addresses: []string{"10.9.0.1/24"}, PeerNS: "snk0", PeerName: "eth0", PeerAddresses: []string{"10.9.0.2/24"}},
+		host.Route{NS: "src0", To: "192.0.2.0/24", Via: "10.9.0.2"},
+		host.Sysctl{NS: "snk0", Key: "net.ipv4.ip_forward", Value: "1"},
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	during := look()
+	kept, err := first.Kept(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := look(); got != during || got == before {
+		t.Errorf("the end of the agent changes what it has applied:\n%s\nwas\n%s", got, during)
+	}
+	for range 2 {
+		if err := connect(t, Config{Steps: host.Steps()}).Remove(t.Context(), kept); err != nil {
+			t.Error(err)
+		}
+		if diff := cmp.Diff(before, look()); diff != "" {
+			t.Errorf("removed, it is not as it was (-before +after):\n%s", diff)
+		}
 	}
 }
 

@@ -23,6 +23,8 @@ type Options struct {
 	// Why, if it is not nil, is called once when the connection has ended without [Host.Close], and says how
 	// the agent ended: "signal: killed", with its last words. It does not take long.
 	Why func() error
+	// Stopped, if it is not nil, says which process is stopped, "" if none is: the agent's, or that of the worker of this ID unless it is "".
+	Stopped func(worker string) string
 }
 
 // A Host is a host whose agent is at the other end of a connection. Its methods may be called from several goroutines.
@@ -31,6 +33,8 @@ type Host struct {
 	rpc  *protocol.Client
 	done chan struct{} // closed when the connection has ended and err is set
 	err  error
+
+	stopped func(worker string) string // nil if nobody can say
 
 	mu      sync.Mutex // protects the fields below
 	workers map[int]*worker
@@ -41,11 +45,14 @@ type Host struct {
 var (
 	_ host.Host   = (*Host)(nil)
 	_ host.Worker = (*worker)(nil)
+
+	_ host.Stopper = (*Host)(nil)
+	_ host.Stopper = (*worker)(nil)
 )
 
 // Connect returns the host whose agent is at the other end, after both have said hello. If that fails, conn is closed.
 func Connect(ctx context.Context, conn io.ReadWriteCloser, o Options) (*Host, error) {
-	h := &Host{name: o.Name, done: make(chan struct{}), workers: make(map[int]*worker)}
+	h := &Host{name: o.Name, done: make(chan struct{}), workers: make(map[int]*worker), stopped: o.Stopped}
 	self, err := protocol.Self()
 	if err != nil {
 		_ = conn.Close()
@@ -72,6 +79,9 @@ func (h *Host) end(why func() error) {
 		if reason := why(); reason != nil {
 			err = reason
 		}
+	}
+	if err == nil {
+		err = errors.New("it closed the connection")
 	}
 	h.err = fmt.Errorf("host %q ended: %w", h.name, err)
 	h.mu.Lock()
@@ -111,7 +121,28 @@ func (d death) err() error {
 
 func (h *Host) wrap(err error) error { return fmt.Errorf("host %q: %w", h.name, err) }
 
-// explain says whose error it is, and why the connection ended if it did.
+// Stopped says that the agent is stopped, see [host.Stopper].
+func (h *Host) Stopped() string { return h.whatStopped("") }
+
+func (h *Host) whatStopped(worker string) string {
+	if h.stopped == nil {
+		return ""
+	}
+	return h.stopped(worker)
+}
+
+// silent adds to the error of a call whose time is over which process is stopped.
+func silent(err error, s host.Stopper) error {
+	if !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	if stopped := s.Stopped(); stopped != "" {
+		return fmt.Errorf("%w: %s", err, stopped)
+	}
+	return err
+}
+
+// explain says whose error it is, why the connection ended if it did, and which process is stopped if the time is over.
 func (h *Host) explain(ctx context.Context, err error) error {
 	if errors.Is(err, protocol.ErrEnded) {
 		select {
@@ -120,7 +151,7 @@ func (h *Host) explain(ctx context.Context, err error) error {
 		case <-ctx.Done():
 		}
 	}
-	return h.wrap(err)
+	return h.wrap(silent(err, h))
 }
 
 func (h *Host) call(ctx context.Context, method string, params, result any) error {
@@ -163,6 +194,12 @@ func (h *Host) Told(ctx context.Context) (told host.Told, err error) {
 	return told, err
 }
 
+// Trace reads where packets go and counts them, see [host.Host].
+func (h *Host) Trace(ctx context.Context, q host.Question) (t host.Trace, err error) {
+	err = h.call(ctx, methodTrace, q, &t)
+	return t, err
+}
+
 // Logs returns what the programs have said, see [host.Host].
 func (h *Host) Logs(ctx context.Context) (logs map[string]string, err error) {
 	err = h.call(ctx, methodLogs, nil, &logs)
@@ -171,6 +208,19 @@ func (h *Host) Logs(ctx context.Context) (logs map[string]string, err error) {
 
 // Undo removes what was applied, see [host.Host].
 func (h *Host) Undo(ctx context.Context) error { return h.call(ctx, methodUndo, nil, nil) }
+
+// Kept returns, as JSON, what was applied and what its steps have kept: another agent of the host can undo it from
+// that, see [Host.Remove].
+func (h *Host) Kept(ctx context.Context) (kept json.RawMessage, err error) {
+	err = h.call(ctx, methodKept, nil, &kept)
+	return kept, err
+}
+
+// Remove undoes what another agent had applied, which may be gone, from what [Host.Kept] had returned. Removing
+// what is gone succeeds.
+func (h *Host) Remove(ctx context.Context, kept json.RawMessage) error {
+	return h.call(ctx, methodRemove, kept, nil)
+}
 
 // Exec runs a program to its end, see [host.Host]. It may say up to 16 MiB on each of its streams. A program that is
 // not installed is an unsupported error.
@@ -261,7 +311,7 @@ func (w *worker) Call(ctx context.Context, method string, params, result any) er
 		case <-w.done:
 		case <-w.host.done:
 		case <-ctx.Done():
-			return fmt.Errorf("worker %q: %w", w.id, ctx.Err())
+			return fmt.Errorf("worker %q: %w", w.id, silent(ctx.Err(), w))
 		}
 		return w.gone()
 	}
@@ -272,8 +322,11 @@ func (w *worker) Call(ctx context.Context, method string, params, result any) er
 		case <-ctx.Done():
 		}
 	}
-	return fmt.Errorf("worker %q: %w", w.id, err)
+	return fmt.Errorf("worker %q: %w", w.id, silent(err, w))
 }
+
+// Stopped says that the worker, or the agent that passes calls on to it, is stopped; see [host.Stopper].
+func (w *worker) Stopped() string { return w.host.whatStopped(w.id) }
 
 func (w *worker) gone() error {
 	if err := w.Err(); err != nil {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/host/journal"
 	"github.com/nettoll/nettoll/host/protocol"
 	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/internal/linux/process"
@@ -33,7 +34,7 @@ type Config struct {
 	Steps map[string]func() host.Step
 	// Change changes steps of these kinds, see [host.Host.Change]; nil where none can be.
 	Change host.Changer
-	// Files are the open files it inherited, by name. Its workers get all but those called "netns:…".
+	// Files are the open files it inherited, by name. Its workers get all but those called "netns:…" and "journal:…".
 	Files map[string]*os.File
 	// Executable is the program of its workers; "" is the agent's own. It is started with the argument
 	// "worker" and those that [Args] reads.
@@ -47,7 +48,7 @@ func Serve(ctx context.Context, in io.Reader, out io.WriteCloser, c Config) erro
 	if err != nil {
 		return fmt.Errorf("agent: %w", err)
 	}
-	kernel, err := host.NewKernel(host.KernelConfig{Files: c.Files})
+	kernel, err := host.NewKernel(host.KernelConfig{Files: c.Files, Journal: journal.Inherited(c.Files)})
 	if err != nil {
 		return fmt.Errorf("agent: %w", err)
 	}
@@ -62,8 +63,11 @@ func Serve(ctx context.Context, in io.Reader, out io.WriteCloser, c Config) erro
 		methodMeasure:     protocol.Method(a.measure),
 		methodChange:      protocol.Method(a.change),
 		methodTold:        protocol.Method(a.told),
+		methodTrace:       protocol.Method(a.trace),
 		methodLogs:        protocol.Method(a.logs),
 		methodUndo:        protocol.Method(a.undo),
+		methodKept:        protocol.Method(a.kept),
+		methodRemove:      protocol.Method(a.remove),
 		methodExec:        protocol.Method(a.exec),
 		methodWorkerStart: protocol.Method(a.start),
 		methodWorkerCall:  protocol.Method(a.call),
@@ -133,12 +137,34 @@ func (a *server) change(_ context.Context, p changeParams) (host.Change, error) 
 
 func (a *server) told(context.Context, none) (host.Told, error) { return a.kernel.Told(), nil }
 
-func (a *server) logs(context.Context, none) (map[string]string, error) { return a.kernel.Logs() }
-
-func (a *server) undo(context.Context, none) (none, error) {
+func (a *server) trace(ctx context.Context, q host.Question) (host.Trace, error) {
 	a.kernelMu.Lock()
 	defer a.kernelMu.Unlock()
-	return none{}, a.stack.Undo()
+	return a.stack.Trace(ctx, a.kernel, q)
+}
+
+func (a *server) logs(context.Context, none) (map[string]string, error) { return a.kernel.Logs() }
+
+func (a *server) undo(ctx context.Context, _ none) (none, error) {
+	a.kernelMu.Lock()
+	defer a.kernelMu.Unlock()
+	return none{}, a.stack.Undo(ctx, a.kernel)
+}
+
+func (a *server) kept(context.Context, none) (json.RawMessage, error) {
+	a.kernelMu.Lock()
+	defer a.kernelMu.Unlock()
+	return json.Marshal(a.stack)
+}
+
+func (a *server) remove(ctx context.Context, kept json.RawMessage) (none, error) {
+	stack, err := host.Decoder{Kinds: a.config.Steps}.Stack(kept)
+	if err != nil {
+		return none{}, err
+	}
+	a.kernelMu.Lock()
+	defer a.kernelMu.Unlock()
+	return none{}, stack.Undo(ctx, a.kernel)
 }
 
 // exec runs a command. Its thread is inside the namespace and stays until the command has ended, as the command dies with it.
@@ -234,7 +260,7 @@ func (a *server) start(ctx context.Context, p startParams) (none, error) {
 	w.cmd.Env = environ(os.Environ(), "GOGC=off", "GODEBUG="+debug)
 	files := make(map[string]*os.File)
 	for name, f := range a.config.Files {
-		if !strings.HasPrefix(name, "netns:") {
+		if !strings.HasPrefix(name, "netns:") && !strings.HasPrefix(name, journal.FilePrefix) {
 			files[name] = f
 		}
 	}
@@ -304,7 +330,7 @@ func (a *server) spawn(w *child, cpus []int) error {
 // reap waits for the end of a worker and tells the controller.
 func (a *server) reap(w *child) {
 	_ = w.cmd.Wait() // the state says more
-	how := w.cmd.ProcessState.String()
+	how := process.Ended(w.cmd.ProcessState)
 	if err := w.rpc.Err(); err != nil && err.Error() != protocol.ErrEnded.Error() {
 		how += fmt.Sprintf(" (%v)", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/nettoll/nettoll/host/agent"
 	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/internal/linux/process"
+	"github.com/nettoll/nettoll/internal/linux/procfs"
 )
 
 const (
@@ -104,7 +106,7 @@ func start(ctx context.Context, o Options) (*Host, error) {
 		_ = h.cmd.Wait() // the state says more
 		close(h.exited)
 	}()
-	h.Host, err = agent.Connect(ctx, conn{in, out}, agent.Options{Name: o.Name, Why: h.why})
+	h.Host, err = agent.Connect(ctx, conn{in, out}, agent.Options{Name: o.Name, Why: h.why, Stopped: func(worker string) string { return h.whatStopped(o.Name, worker) }})
 	if err != nil {
 		h.end()
 		if h.cmd.ProcessState.ExitCode() == exitUnsupported {
@@ -134,6 +136,41 @@ func (h *Host) why() error {
 		return errors.New(h.tail.After("its agent did not talk any more"))
 	}
 	return errors.New(h.tail.After(h.cmd.ProcessState.String()))
+}
+
+// whatStopped says that the agent of this host, or a worker of it unless that is "", is stopped.
+func (h *Host) whatStopped(name, worker string) string {
+	all, err := procfs.ReadPrograms()
+	if err != nil {
+		return "" // what did not answer is known all the same
+	}
+	child := func(of int, args ...string) (procfs.Program, bool) {
+		start := strings.Join(append([]string{argv0}, args...), "\x00") + "\x00"
+		for pid, p := range all {
+			if p.Parent == of {
+				if line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); strings.HasPrefix(string(line), start) {
+					return p, true
+				}
+			}
+		}
+		return procfs.Program{}, false
+	}
+	says := func(what string, p procfs.Program) string {
+		return fmt.Sprintf("%s (process %d) is stopped (%s)", what, p.PID, p.Stopped)
+	}
+	served, ok := child(h.PID(), "agent")
+	switch {
+	case !ok:
+		return ""
+	case served.Stopped != "":
+		return says("agent of "+name, served)
+	case worker == "":
+		return ""
+	}
+	if w, ok := child(served.PID, "worker", "--name", worker); ok && w.Stopped != "" {
+		return says("worker "+worker, w)
+	}
+	return ""
 }
 
 // PID is the number of the host's PID 1 out here.

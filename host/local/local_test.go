@@ -19,6 +19,7 @@ import (
 	"github.com/nettoll/nettoll/host/agent"
 	"github.com/nettoll/nettoll/host/protocol"
 	"github.com/nettoll/nettoll/internal/linux/process"
+	"github.com/nettoll/nettoll/internal/linux/procfs"
 	"github.com/nettoll/nettoll/internal/testnet"
 )
 
@@ -156,6 +157,14 @@ func TestHostIsIsolated(t *testing.T) {
 		{"links by proc", "sed -n 3,9p /proc/net/dev | cut -d: -f1 | tr -d ' '", "lo"},
 		{"cgroups", "ls /sys/fs/cgroup", ""},
 		{"run", "find /run", "/run\n/run/netns"},
+		{"devices", "ls /dev | grep -vE '^(vhost-net|net|ppp|fuse|kvm)$' | tr '\\n' ' '", "fd full null ptmx pts random shm stderr stdin stdout tty urandom zero"},
+		{"block devices", "find /dev -type b | wc -l", "0"},
+		{"shared memory", "ls -A /dev/shm; echo x > /dev/shm/x; cat /dev/shm/x", "x"},
+		{"null", "echo x > /dev/null; head -c 1 /dev/zero | wc -c", "1"},
+		{"settings of the machine", "for f in /proc/sys/kernel/core_pattern /proc/sys/vm/swappiness /proc/sys/fs/file-max /sys/module/*/parameters/* /sys/kernel/mm/transparent_hugepage/enabled; do " +
+			"(cat $f > $f) 2>/dev/null && echo $f; done; true", ""},
+		{"sysrq", "(echo h > /proc/sysrq-trigger) 2>/dev/null || echo refused", "refused"},
+		{"settings of the network", "for f in /proc/sys/net/ipv4/ip_forward /sys/class/net/lo/tx_queue_len; do echo 1 > $f && cat $f; done", "1\n1"},
 		{"PID 1", "tr '\\0' ' ' < /proc/1/cmdline", "nettoll host-init --name host1"},
 		{"agent", "tr '\\0' ' ' < /proc/$PPID/cmdline", "nettoll agent --name host1"},
 		{"mounts are private", "grep -c shared: /proc/self/mountinfo || true", "0"},
@@ -587,4 +596,55 @@ func BenchmarkStartWorker(b *testing.B) {
 	}
 	b.ReportMetric(sum.CPU.Seconds()*1e3/float64(b.N), "ms-cpu/op")
 	b.ReportMetric(float64(sum.Private)/float64(b.N), "kB-private/op")
+}
+
+// A call that gets no answer says which process is stopped.
+func TestStopped(t *testing.T) {
+	h := begin(t, Options{Name: "h"})
+	w, err := h.Start(t.Context(), host.WorkerSpec{ID: "w"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	child := func(of int) int {
+		all, err := procfs.ReadPrograms()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for pid, p := range all {
+			if p.Parent == of {
+				return pid
+			}
+		}
+		t.Fatalf("process %d has no child", of)
+		return 0
+	}
+	served := child(h.PID())
+	worker := child(served)
+	calls := func() (ofHost, ofWorker error) {
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		return h.Verify(ctx), w.Call(ctx, "pid", nil, nil)
+	}
+	for _, c := range []struct {
+		pid              int
+		ofHost, ofWorker string
+	}{
+		{worker, "", fmt.Sprintf("worker w (process %d) is stopped (SIGSTOP)", worker)},
+		{served, fmt.Sprintf("agent of h (process %d) is stopped (SIGSTOP)", served), fmt.Sprintf("agent of h (process %d) is stopped (SIGSTOP)", served)},
+	} {
+		if err := syscall.Kill(c.pid, syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		ofHost, ofWorker := calls()
+		if err := syscall.Kill(c.pid, syscall.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+		if (ofHost != nil) != (c.ofHost != "") || !strings.HasSuffix(text(ofHost), c.ofHost) || !strings.HasSuffix(text(ofWorker), c.ofWorker) || !errors.Is(ofWorker, context.DeadlineExceeded) {
+			t.Errorf("with process %d stopped: host: %v; worker: %v", c.pid, ofHost, ofWorker)
+		}
+		ofHost, ofWorker = calls()
+		if ofHost != nil || ofWorker != nil {
+			t.Errorf("after process %d went on: host: %v; worker: %v", c.pid, ofHost, ofWorker)
+		}
+	}
 }

@@ -2,7 +2,9 @@ package testnet
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -80,12 +82,16 @@ func Root(t testing.TB) {
 	}
 }
 
-// noSkip is the variable that makes skips fail: CI sets it.
-const noSkip = "NETTOLL_NOSKIP"
+const (
+	// noSkip is the variable that makes skips fail: CI sets it.
+	noSkip = "NETTOLL_NOSKIP"
+	// without is the variable that lists the programs that were hidden from the tests on purpose, with spaces between them: scripts/without sets it.
+	without = "NETTOLL_WITHOUT"
+)
 
 // Skip does nothing if err is nil. It skips the test if err is errors.ErrUnsupported and says what is missing; with NETTOLL_NOSKIP=1 it
-// fails it instead, unless what is missing is on the list of what the machine is known to lack. On any other error it fails the
-// test.
+// fails it instead, unless what is missing is on the list of what the machine is known to lack, or a program that NETTOLL_WITHOUT lists as hidden.
+// On any other error it fails the test.
 func Skip(t testing.TB, err error) {
 	t.Helper()
 	if err == nil {
@@ -94,22 +100,52 @@ func Skip(t testing.TB, err error) {
 	if !errors.Is(err, errors.ErrUnsupported) {
 		t.Fatal(err)
 	}
-	missing := ""
-	if u, ok := errors.AsType[*linux.UnsupportedError](err); ok {
-		missing = u.Missing
-	}
-	if os.Getenv(noSkip) == "1" && !slices.Contains(Lacking(), missing) {
-		t.Fatalf("%v\n%s=1, and %q is not on the list of what this machine is known to lack (testnet.Lacking)", err, noSkip, missing)
+	if !Excused(err) {
+		t.Fatalf("%v\n%s=1, and %q is not on the list of what this machine is known to lack (testnet.Lacking)", err, noSkip, missing(err))
 	}
 	t.Skipf("%v", err)
 }
 
-// Lacking lists what the machine of a test run is known to lack, as in [linux.UnsupportedError].Missing: a CI machine or a guest.
-func Lacking() []string {
-	if Guest() {
-		return guestLacking()
+// Excused says whether a test may be left out for an error that is errors.ErrUnsupported.
+func Excused(err error) bool {
+	return os.Getenv(noSkip) != "1" || slices.Contains(Lacking(), missing(err))
+}
+
+func missing(err error) string {
+	if u, ok := errors.AsType[*linux.UnsupportedError](err); ok {
+		return u.Missing
 	}
-	return ciLacking()
+	return ""
+}
+
+// Locate returns the path of a program that only tests start, or a [linux.UnsupportedError] that names it and its Debian package.
+func Locate(program, pkg string) (string, error) {
+	path, err := exec.LookPath(program)
+	if err != nil {
+		return "", &linux.UnsupportedError{What: "let " + program + " show it, too", Missing: fmt.Sprintf("program %q", program), Hint: "apt-get install " + pkg, Err: err}
+	}
+	return path, nil
+}
+
+// Program is Locate, and skips the test where the program is not installed.
+func Program(t testing.TB, program, pkg string) string {
+	t.Helper()
+	path, err := Locate(program, pkg)
+	Skip(t, err)
+	return path
+}
+
+// Lacking lists what the machine of a test run is known to lack, as in [linux.UnsupportedError].Missing: a CI machine or a guest, and the programs that were
+// hidden from the tests.
+func Lacking() []string {
+	list := ciLacking()
+	if Guest() {
+		list = guestLacking()
+	}
+	for name := range strings.FieldsSeq(os.Getenv(without)) {
+		list = append(list, fmt.Sprintf("program %q", name))
+	}
+	return list
 }
 
 // ciLacking is for the CI machines: their kernel, 6.18 without modules, tried link type by link type; and a program that is no part of Debian's main, where

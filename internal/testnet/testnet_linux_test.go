@@ -145,6 +145,9 @@ func (r *recorder) Skipf(format string, a ...any) {
 
 func TestSkip(t *testing.T) {
 	dummy := &linux.UnsupportedError{What: `make link "x"`, Missing: `link type "dummy"`}
+	hidden := &linux.UnsupportedError{What: "start it", Missing: `program "hidden"`}
+	absent := &linux.UnsupportedError{What: "start it", Missing: `program "hid"`}
+	t.Setenv("NETTOLL_WITHOUT", "other hidden")
 	ebpf := &linux.UnsupportedError{What: "attach", Missing: "eBPF"}
 	for _, c := range []struct {
 		name   string
@@ -152,6 +155,8 @@ func TestSkip(t *testing.T) {
 		err    error
 		want   string
 	}{
+		{"a program that is hidden", "1", hidden, "skip: start it: not supported here: missing program \"hidden\""},
+		{"a program that is not", "1", absent, "fail: start it: not supported here: missing program \"hid\"\nNETTOLL_NOSKIP=1"},
 		{"nothing", "", nil, ""},
 		{"another error", "", errors.New("broken"), "fail: broken"},
 		{"unsupported", "", fmt.Errorf("apply: %w", ebpf), "skip: apply: attach: not supported here: missing eBPF"},

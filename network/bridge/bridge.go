@@ -30,6 +30,9 @@ func (Network) Check(p part.Params) error { return network.CheckLinks(p) }
 // Introduces says that containers need not ask for each other where there are many.
 func (Network) Introduces() {}
 
+// Trace says that packets pass the bridge, and across hosts the network stacks of both.
+func (Network) Trace(t network.Trip) network.Way { return t.Bridged(!t.Same()) }
+
 // Build makes a bridge on each host, with a port for every container, and routes between the hosts.
 func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error) {
 	if err := lab.Check(); err != nil {

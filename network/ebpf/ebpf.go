@@ -72,6 +72,23 @@ func (Network) Steps() map[string]func() host.Step {
 	}
 }
 
+// Trace says that each container gives its packets to the host's end of its link, where the program takes them: the host's network stack, which would forward them as
+// well, forwards none. The program counts nothing itself.
+func (Network) Trace(t network.Trip) network.Way {
+	var w network.Way
+	w.Leave(t, t.Pick(network.Gateway(t.From.Host.Index)), network.MAC(t.Lab.Seed, t.From.Host.Name(), t.From.Endpoint.Link))
+	if t.Lab.Params[attach] == forward.Netkit { // the program is in front of the host's end
+		w.Sent(t.From.Host, t.From.Endpoint.Namespace, t.From.Endpoint.Inner, "")
+	} else {
+		w.Received(t.From.Host, "", t.From.Endpoint.Link, "")
+	}
+	if !t.Same() {
+		w.Direct(t)
+	}
+	w.NotForwarded(t)
+	return w
+}
+
 // Build makes a link for every container, routes for what the program does not know, and hooks the program to all.
 func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error) {
 	if err := lab.Check(); err != nil {
@@ -95,16 +112,16 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 				return nil, nil, err
 			}
 			v4, v6 := network.ContainerAddr(h.Index, c.Index)
-			ends[i][j] = network.Endpoint{Namespace: c.Name, IPv4: v4.Addr(), IPv6: v6.Addr(), Link: outer, Inner: network.Inner}
+			ends[i][j] = network.Endpoint{Namespace: c.Name, IPv4: v4.Addr(), IPv6: v6.Addr(), Link: outer, Inner: network.Inner, MAC: network.MAC(lab.Seed, h.Name(), c.Name, network.Inner)}
 			member := Member{
-				Link: outer, LinkMAC: network.MAC(lab.Seed, fmt.Sprintf("host%d", h.Index), outer), MAC: network.MAC(lab.Seed, fmt.Sprintf("host%d", h.Index), c.Name, network.Inner),
+				Link: outer, LinkMAC: network.MAC(lab.Seed, h.Name(), outer), MAC: ends[i][j].MAC,
 				Addresses: []string{v4.Addr().String(), v6.Addr().String()},
 			}
 			f.Members = append(f.Members, member)
 			steps = append(steps, links(lab, way, c, member)...)
 			steps = append(steps, network.Tuned(lab.Params, ends[i][j:j+1])...)
 			steps = append(steps, routes(c, member, gate4.Addr(), gate6.Addr())...)
-			steps = append(steps, network.Sockets(c.Name)...)
+			steps = append(steps, network.Inside(c)...)
 		}
 		for _, other := range lab.Hosts {
 			if other.Index == h.Index {

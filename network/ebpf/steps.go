@@ -1,13 +1,16 @@
 package ebpf
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"time"
 
 	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux/bpf"
 	"github.com/nettoll/nettoll/internal/linux/bpf/forward"
 	"github.com/nettoll/nettoll/internal/linux/link"
 )
@@ -57,24 +60,42 @@ func (f Forwarding) String() string {
 // maxRanges is how many ranges a line shows.
 const maxRanges = 4
 
+// forwardingWas is what a [Forwarding] keeps.
+type forwardingWas struct {
+	Attached []bpf.Attachment `json:"attached"`
+}
+
 // Apply loads the program and hooks it to the links.
-func (f Forwarding) Apply(k *host.Kernel) (undo func() error, err error) {
+func (f Forwarding) Apply(_ context.Context, k *host.Kernel) error {
 	t, err := f.table()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var remove func() error
+	var attached []bpf.Attachment
+	var held io.Closer
 	if err := possible(f.Attach, func(way string) error {
 		t.Way = way
 		return k.Do("", func() (err error) {
-			remove, err = forward.Add(t)
+			attached, held, err = forward.Add(t)
 			return err
 		})
 	}); err != nil {
-		return nil, err
+		return err
+	}
+	if err := errors.Join(k.Keep(forwardingWas{attached}), k.Hold(held)); err != nil {
+		return errors.Join(err, held.Close())
 	}
 	k.Implementation("network", fmt.Sprintf("ebpf (%s)", t.Way))
-	return remove, nil
+	return nil
+}
+
+// Remove takes the program away from the links.
+func (f Forwarding) Remove(_ context.Context, k *host.Kernel) error {
+	var was forwardingWas
+	if ok, err := k.Kept(&was); !ok {
+		return err
+	}
+	return k.Do("", func() error { return bpf.Detach(was.Attached) })
 }
 
 // maxDrifts is how many things that differ are named.
@@ -163,46 +184,45 @@ func (n Netkit) String() string {
 }
 
 // Apply makes both ends.
-func (n Netkit) Apply(k *host.Kernel) (undo func() error, err error) {
+func (n Netkit) Apply(ctx context.Context, k *host.Kernel) error {
 	mac, err := net.ParseMAC(n.MAC)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	peerMAC, err := net.ParseMAC(n.PeerMAC)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	h, err := k.Links("")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	far, err := k.Open(n.PeerNS)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer far.Close()
 	index, err := h.AddNetkit(link.Netkit{Name: n.Name, MAC: mac, MTU: n.MTU, PeerName: n.PeerName, PeerMAC: peerMAC, PeerNS: far})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	undo = func() error {
-		h, err := k.Links("")
-		if err != nil {
-			return err
-		}
-		// It goes with the namespace of its peer, too. Another of its number is another's.
-		if l, err := h.ByIndex(index); errors.Is(err, link.ErrNotFound) || err == nil && l.Name != n.Name {
-			return nil
-		}
-		if err := h.Delete(index); err != nil && !errors.Is(err, link.ErrNotFound) {
-			return err
-		}
-		return nil
+	made := host.Made{Index: index}
+	if err := k.Keep(made); err != nil {
+		return errors.Join(err, made.Remove(ctx, k, "", n.Name, ""))
 	}
 	if err := h.SetUp(index, true); err != nil {
-		return nil, errors.Join(err, undo())
+		return errors.Join(err, made.Remove(ctx, k, "", n.Name, ""))
 	}
-	return undo, nil
+	return nil
+}
+
+// Remove removes both ends. They go with the namespace of the peer, too.
+func (n Netkit) Remove(ctx context.Context, k *host.Kernel) error {
+	var made host.Made
+	if ok, err := k.Kept(&made); !ok {
+		return err
+	}
+	return made.Remove(ctx, k, "", n.Name, n.PeerNS)
 }
 
 const (

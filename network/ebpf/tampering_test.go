@@ -13,6 +13,7 @@ import (
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux/bpf"
 	hostlink "github.com/nettoll/nettoll/internal/linux/link"
+	"github.com/nettoll/nettoll/network/ebpf"
 	"github.com/nettoll/nettoll/network/networktest"
 )
 
@@ -91,6 +92,46 @@ func TestTampering(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// Without the program packets pass all the same: the host's network stack forwards them, which is counted.
+func TestForwardedByTheStack(t *testing.T) {
+	for _, attach := range []string{"tcx", "tc"} {
+		t.Run(attach, func(t *testing.T) {
+			b := stand(t, attach, networktest.Lab(1, 1))
+			if next, counted, err := b.Carry(t, ebpf.Network{}); errors.Join(next, counted, err) != nil {
+				t.Fatalf("with the program: %v, %v, %v", next, counted, err)
+			}
+			if err := b.Hosts[0].Do(func() error {
+				links, err := bpf.Open()
+				if err != nil {
+					return err
+				}
+				defer links.Close()
+				hook, name := hooks(attach)
+				index := links.Index("vsrc0")
+				ids, err := links.Attached(hook, index)
+				if err != nil {
+					return err
+				}
+				p, err := bpf.Find(ids, name)
+				if err != nil || p == nil {
+					return fmt.Errorf("no program: %w", err)
+				}
+				defer p.Close()
+				return detach(attach, p, index)
+			}); err != nil {
+				t.Fatal(err)
+			}
+			_, counted, err := b.Carry(t, ebpf.Network{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if counted == nil || !strings.Contains(counted.Error(), "forwarded by the host's network stack, and the plan has none") {
+				t.Errorf("counted: %v, want that the stack has forwarded", counted)
+			}
+		})
 	}
 }
 

@@ -23,6 +23,33 @@ func (Network) Describe() network.Description {
 // Shares says that the containers of a host do.
 func (Network) Shares(part.Params) bool { return true }
 
+// Label calls it loopback in labs of one host, which is what it measures there.
+func (Network) Label(hosts int) string {
+	if hosts == 1 {
+		return "loopback"
+	}
+	return ""
+}
+
+// Trace says that packets stay on the loopback link of a host, or go from uplink to uplink.
+func (Network) Trace(t network.Trip) network.Way {
+	var w network.Way
+	if !t.Same() {
+		w.Direct(t)
+		w.NotForwarded(t)
+		return w
+	}
+	w.Hops = append(w.Hops, network.Hop{
+		Host: t.From.Host.Index,
+		Hop:  plan.Hop{From: t.From.Endpoint.Bind(t.Family), To: t.Target()},
+		Next: plan.Next{Link: "lo", Via: t.Target()},
+	})
+	w.Sent(t.From.Host, "", "lo", "")
+	w.Received(t.From.Host, "", "lo", "")
+	w.NotForwarded(t)
+	return w
+}
+
 // Build gives all containers of a host its address: on the loopback link in a lab of one host, else on the underlay.
 func (Network) Build(lab network.Lab) ([]plan.Plan, [][]network.Endpoint, error) {
 	if err := lab.Check(); err != nil {

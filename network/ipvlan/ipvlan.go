@@ -1,8 +1,6 @@
 package ipvlan
 
 import (
-	"fmt"
-
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/network"
@@ -39,6 +37,29 @@ func (Network) Check(part.Params) error {
 	return link.CheckKind("ipvlan", "load the module ipvlan or use a kernel with CONFIG_IPVLAN; the network macvlan is the nearest to it")
 }
 
+// Trace says that packets leave and arrive by the containers' own links and, across hosts, pass the uplinks.
+func (Network) Trace(t network.Trip) network.Way {
+	var w network.Way
+	mac := ""
+	l2 := t.Lab.Params[mode] == "" || t.Lab.Params[mode] == bridged
+	if l2 {
+		lower, _ := network.Below(t.Lab, t.To.Host)
+		mac = network.MAC(t.Lab.Seed, t.To.Host.Name(), lower)
+	}
+	w.Leave(t, t.Target(), mac)
+	w.Sent(t.From.Host, t.From.Endpoint.Namespace, t.From.Endpoint.Inner, "")
+	switch {
+	case t.Same():
+	case l2:
+		w.Across(t)
+	default:
+		w.Direct(t)
+	}
+	w.Received(t.To.Host, t.To.Endpoint.Namespace, t.To.Endpoint.Inner, "")
+	w.NotForwarded(t)
+	return w
+}
+
 // Build makes a link for every container above its host's uplink, or above one of its own in a lab of one host.
 func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error) {
 	l2 := lab.Params[mode] == "" || lab.Params[mode] == bridged
@@ -70,11 +91,11 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 					host.Route{NS: c.Name, To: "::/0", Dev: network.Inner},
 				)
 			}
-			steps = append(steps, network.Sockets(c.Name)...)
+			steps = append(steps, network.Inside(c)...)
 			ends[i][j] = network.Endpoint{Namespace: c.Name, IPv4: v4.Addr(), IPv6: v6.Addr(), Inner: network.Inner}
 		}
 		if l2 {
-			at := network.MAC(lab.Seed, fmt.Sprintf("host%d", h.Index), lower)
+			at := network.MAC(lab.Seed, h.Name(), lower)
 			steps = append(steps, network.Acquainted(lab, h, ends[i], func(network.Container) string { return at })...)
 		}
 		if !l2 {

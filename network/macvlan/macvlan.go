@@ -1,8 +1,6 @@
 package macvlan
 
 import (
-	"fmt"
-
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/network"
@@ -56,6 +54,44 @@ func (Network) Check(part.Params) error {
 	return link.CheckKind("macvlan", "load the module macvlan or use a kernel with CONFIG_MACVLAN; the network bridge is the nearest to it")
 }
 
+// Trace says that packets leave and arrive by the containers' own links and, unless both are above the same one in mode bridge, pass the links below.
+func (Network) Trace(t network.Trip) network.Way {
+	var w network.Way
+	chosen := t.Lab.Params[mode]
+	at := func(s network.Stop) (lower, mac string) {
+		name := s.Host.Name()
+		lower, mac = s.Host.Uplink, network.MAC(t.Lab.Seed, name, s.Container.Name, network.Inner)
+		switch {
+		case chosen == passthru:
+			lower = network.Plug(s.Container)
+			mac = network.MAC(t.Lab.Seed, name, lower)
+		case lower == "":
+			lower = network.Lower
+		}
+		return lower, mac
+	}
+	below, _ := at(t.From)
+	above, mac := at(t.To)
+	w.Leave(t, t.Target(), mac)
+	w.Sent(t.From.Host, t.From.Endpoint.Namespace, t.From.Endpoint.Inner, "")
+	switch {
+	case chosen == passthru:
+		w.Sent(t.From.Host, "", below, "")
+		w.Plugged(t)
+		w.Received(t.To.Host, "", above, "")
+	case !t.Same():
+		w.Across(t)
+	case chosen == vepa:
+		w.Sent(t.From.Host, "", below, "")
+		w.Received(t.From.Host, "", relay, network.Switch)
+		w.Sent(t.From.Host, "", relay, network.Switch)
+		w.Received(t.To.Host, "", above, "")
+	}
+	w.Received(t.To.Host, t.To.Endpoint.Namespace, t.To.Endpoint.Inner, "")
+	w.NotForwarded(t)
+	return w
+}
+
 // Build makes a link for every container above its host's uplink, or above one of its own in a lab of one host.
 func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error) {
 	if err := lab.CheckSegment(); err != nil {
@@ -68,7 +104,7 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 	plans := make([]host.Plan, len(lab.Hosts))
 	ends := make([][]network.Endpoint, len(lab.Hosts))
 	for i, h := range lab.Hosts {
-		name := fmt.Sprintf("host%d", h.Index)
+		name := h.Name()
 		lower, made, err := below(lab, h, chosen)
 		if err != nil {
 			return nil, nil, err
@@ -92,7 +128,7 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 				step.MAC = ""
 			}
 			steps = append(steps, step)
-			steps = append(steps, network.Sockets(c.Name)...)
+			steps = append(steps, network.Inside(c)...)
 		}
 		plans[i] = host.Plan{Steps: append(steps, network.Acquainted(lab, h, ends[i], mac)...)}
 	}
@@ -109,7 +145,7 @@ func below(lab network.Lab, h network.Host, chosen string) (lower []string, step
 	case one != "": // across hosts, the switch of the underlay need not send anything back
 	case chosen == vepa:
 		one = network.Lower
-		name := fmt.Sprintf("host%d", h.Index)
+		name := h.Name()
 		steps = []host.Step{
 			host.Bridge{Name: network.Switch, MAC: network.MAC(lab.Seed, name, network.Switch), MTU: lab.MTU},
 			host.Veth{

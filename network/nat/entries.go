@@ -59,27 +59,26 @@ func (e Entries) filling() (conntrack.Filling, error) {
 }
 
 // Apply fills the table.
-func (e Entries) Apply(k *host.Kernel) (func() error, error) {
+func (e Entries) Apply(ctx context.Context, k *host.Kernel) error {
 	f, err := e.filling()
-	if err != nil {
-		return nil, err
-	}
-	undo := func() error {
-		if e.Count == 0 {
-			return nil
-		}
-		return k.Do("", func() error { return conntrack.Flush(mark) })
-	}
-	if e.Count == 0 {
-		return undo, nil
+	if err != nil || e.Count == 0 {
+		return err
 	}
 	if err := k.Load("entries", func() error { return k.Do("", func() error { return conntrack.Fill(f) }) }); err != nil {
-		return nil, errors.Join(err, undo())
+		return errors.Join(err, e.Remove(ctx, k))
 	}
 	if memory, known := k.Told().Metrics["entries_memory"]; known && e.Count >= perEntry {
 		k.Metric("memory_per_entry", memory/float64(e.Count))
 	}
-	return undo, nil
+	return nil
+}
+
+// Remove empties the table of them.
+func (e Entries) Remove(_ context.Context, k *host.Kernel) error {
+	if e.Count == 0 {
+		return nil
+	}
+	return k.Do("", func() error { return conntrack.Flush(mark) })
 }
 
 // Verify counts them.
@@ -112,7 +111,7 @@ func (e Entries) Measure(ctx context.Context, k *host.Kernel) (err error) {
 	at := netip.AddrPortFrom(netip.MustParseAddr(outside), 9) // discard, RFC 863
 	next := netip.PrefixFrom(at.Addr().Next(), 30)
 	var s host.Stack
-	defer func() { err = errors.Join(err, s.Undo()) }()
+	defer func() { err = errors.Join(err, s.Undo(context.WithoutCancel(ctx), k)) }()
 	if err := s.Apply(ctx, k, host.Plan{Steps: []host.Step{
 		host.Namespace{Name: source},
 		host.Namespace{Name: sink},
@@ -208,7 +207,7 @@ const (
 func checkEntries(s string) (string, error) {
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 0 || n > mostEntries {
-		return "", fmt.Errorf("%q is not possible (want a number from 0 to %d)", s, mostEntries)
+		return "", fmt.Errorf("invalid value %q (valid: a number from 0 to %d)", s, mostEntries)
 	}
 	return strconv.Itoa(n), nil
 }

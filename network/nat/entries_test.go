@@ -108,8 +108,8 @@ func TestRefused(t *testing.T) {
 	}()
 	testnet.Skip(t, b.Apply(t))
 	m := b.Hosts[0]
-	undo, err := (host.Sysctl{Key: "net.ipv4.ip_forward", Value: "0"}).Apply(m.Kernel)
-	if err != nil {
+	var closed host.Stack
+	if err := closed.Apply(t.Context(), m.Kernel, host.Plan{Steps: []host.Step{host.Sysctl{Key: "net.ipv4.ip_forward", Value: "0"}}}); err != nil {
 		t.Fatal(err)
 	}
 	began := time.Now()
@@ -120,7 +120,7 @@ func TestRefused(t *testing.T) {
 	if len(told.Doubts) != 1 || !strings.Contains(told.Doubts[0], "nothing arrived") || told.Metrics["translation_rate"] != 0 {
 		t.Errorf("after %v it tells %+v", time.Since(began), told)
 	}
-	if err := undo(); err != nil {
+	if err := closed.Undo(t.Context(), m.Kernel); err != nil {
 		t.Error(err)
 	}
 }

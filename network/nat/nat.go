@@ -23,6 +23,7 @@ type Network struct{}
 // Describe says what it is.
 func (Network) Describe() network.Description {
 	return network.Description{
+		Metrics:        declared(),
 		Name:           "nat",
 		Summary:        "a Linux bridge on each host, whose containers are known elsewhere by the host's address and their published ports (nftables)",
 		Implementation: "kernel",
@@ -67,6 +68,11 @@ func (Network) Guarded(part.Params) (network.Point, string) { return network.AtF
 
 // Introduces says that containers need not ask for each other where there are many.
 func (Network) Introduces() {}
+
+// Trace says that packets pass the bridge and, if they are translated, the network stack of each host.
+func (n Network) Trace(t network.Trip) network.Way {
+	return t.Bridged(n.Translates(len(t.Lab.Hosts), t.Lab.Params))
+}
 
 // Build makes a bridge on each host, with a port for every container, and the translation.
 func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error) {

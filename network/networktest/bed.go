@@ -1,9 +1,13 @@
 package networktest
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/host/steptest"
 	"github.com/nettoll/nettoll/internal/linux/nft"
 	"github.com/nettoll/nettoll/internal/linux/sysctl"
 	"github.com/nettoll/nettoll/internal/testnet"
@@ -31,6 +36,26 @@ type Machine struct {
 	Kernel *host.Kernel
 	Stack  host.Stack
 	Plans  []host.Plan // in the order in which they are applied
+
+	config host.KernelConfig
+}
+
+// Fresh makes another kernel of the machine, as a new agent would. It is the caller's to close.
+func (m *Machine) Fresh() (k *host.Kernel, err error) {
+	err = m.Do(func() (err error) {
+		k, err = host.NewKernel(m.config)
+		return err
+	})
+	return k, err
+}
+
+// Subject is the machine for the conformance suite of steps.
+func (m *Machine) Subject(kinds map[string]func() host.Step) steptest.Subject {
+	s := steptest.Subject{Kernel: m.Kernel, Fresh: m.Fresh, Dir: m.Dir, Kinds: kinds}
+	for name := range m.config.Files {
+		s.Others = append(s.Others, "@"+strings.TrimPrefix(name, "netns:"))
+	}
+	return s
 }
 
 // MakeBed makes the namespaces and applies nothing.
@@ -75,11 +100,8 @@ func makeMachine(t testing.TB, files map[string]*os.File, plans ...host.Plan) (*
 			t.Error(err)
 		}
 	})
-	err = m.Do(func() (err error) {
-		m.Kernel, err = host.NewKernel(host.KernelConfig{Dir: m.Dir, Run: run, Files: files})
-		return err
-	})
-	if err != nil {
+	m.config = host.KernelConfig{Dir: m.Dir, Run: run, Files: files}
+	if m.Kernel, err = m.Fresh(); err != nil {
 		return nil, err
 	}
 	t.Cleanup(func() {
@@ -123,7 +145,7 @@ func (b *Bed) Verify(t testing.TB) error {
 func (b *Bed) Undo() error {
 	var errs []error
 	for _, m := range slices.Backward(b.all()) {
-		errs = append(errs, m.Stack.Undo())
+		errs = append(errs, m.Stack.Undo(context.Background(), m.Kernel))
 	}
 	return errors.Join(errs...)
 }
@@ -226,10 +248,10 @@ func undoLab(t testing.TB, n network.Network, lab network.Lab) error {
 			}
 		}
 	}
-	// What each step returned can be called again, too.
+	// Each step can be removed again, too.
 	for _, m := range b.all() {
 		for _, p := range m.Plans {
-			if err := twice(m.Kernel, p); err != nil {
+			if err := twice(t, m.Kernel, kinds(n), p); err != nil {
 				return err
 			}
 		}
@@ -237,22 +259,58 @@ func undoLab(t testing.TB, n network.Network, lab network.Lab) error {
 	return nil
 }
 
+// fromData wants every step to be undone from data alone.
+func fromData(t testing.TB, n network.Network, labs ...network.Lab) error {
+	for _, lab := range labs {
+		b, err := MakeBed(t, n, lab)
+		if err != nil {
+			return err
+		}
+		for _, m := range b.all() {
+			for _, p := range m.Plans {
+				if err := m.Subject(kinds(n)).Undone(t, &m.Stack, p); err != nil {
+					return errors.Join(err, b.Undo())
+				}
+			}
+		}
+		if err := b.Undo(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // twice undoes each step of a plan twice, in an order of its own: what it had put there may be gone already.
-func twice(k *host.Kernel, p host.Plan) error {
-	var undos []func() error
+func twice(t testing.TB, k *host.Kernel, kinds map[string]func() host.Step, p host.Plan) error {
+	var stacks []*host.Stack
+	var again [][]byte
 	var errs []error
 	for _, s := range p.Steps {
-		undo, err := s.Apply(k)
-		if err != nil {
+		stack := new(host.Stack)
+		if err := stack.Apply(t.Context(), k, host.Plan{Steps: []host.Step{s}}); err != nil {
 			break // as with an uplink, which nobody made this time
 		}
-		undos = append(undos, undo)
+		data, err := json.Marshal(stack)
+		if err != nil {
+			return err
+		}
+		stacks, again = append(stacks, stack), append(again, data)
 	}
-	for range 2 {
-		for i, undo := range undos { // the bridge before its ports, the namespace before its links
-			if err := undo(); err != nil {
-				errs = append(errs, fmt.Errorf("undo %q when what it needs is gone, and again: %w", p.Steps[i], err))
-			}
+	for i, stack := range stacks { // the bridge before its ports, the namespace before its links
+		if err := stack.Undo(t.Context(), k); err != nil {
+			errs = append(errs, fmt.Errorf("undo %q when what it needs is gone: %w", p.Steps[i], err))
+		}
+	}
+	for i, data := range again {
+		s := p.Steps[i]
+		of := maps.Clone(kinds)
+		of[s.Kind()] = func() host.Step { return reflect.New(reflect.TypeOf(s)).Interface().(host.Step) } //nolint:forcetypeassert // it is one
+		stack, err := host.Decoder{Kinds: of}.Stack(data)
+		if err == nil {
+			err = stack.Undo(t.Context(), k)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("undo %q when what it needs is gone, and again: %w", p.Steps[i], err))
 		}
 	}
 	return errors.Join(errs...)

@@ -84,6 +84,12 @@ func (v variant) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, erro
 	return v.Network.Build(lab)
 }
 
+// Trace asks the network about its own parameters.
+func (v variant) Trace(t network.Trip) network.Way {
+	t.Lab.Params = v.params
+	return v.Network.(network.Tracer).Trace(t) //nolint:forcetypeassert // every network that has come to be built is one, see description
+}
+
 // Exclude asks the network about its own parameters.
 func (v variant) Exclude(hosts int, _ part.Params) string {
 	if e, ok := v.Network.(network.Excluder); ok {
@@ -124,9 +130,14 @@ func checks(seen map[string]bool) []check {
 				return packets(t, n, possible(n, Lab(hosts, pairs))...)
 			}})
 		}
+		list = append(list, check{name: fmt.Sprintf("path, %d hosts", hosts), hosts: hosts, run: func(t testing.TB, n network.Network) error {
+			return path(t, n, possible(n, Lab(hosts, 2))...)
+		}})
 		list = append(list, check{name: fmt.Sprintf("undo, %d hosts", hosts), hosts: hosts, run: func(t testing.TB, n network.Network) error {
 			return undo(t, n, possible(n, Lab(hosts, 2))...)
 		}})
+		data := func(t testing.TB, n network.Network) error { return fromData(t, n, possible(n, Lab(hosts, 1))...) }
+		list = append(list, check{name: fmt.Sprintf("undo from data, %d hosts", hosts), hosts: hosts, run: data})
 	}
 	return append(list, check{name: "tampering", run: func(t testing.TB, n network.Network) error {
 		return tampering(t, n, seen, possible(n, Lab(1, 1), Lab(2, 1))...)
@@ -188,6 +199,12 @@ func description(_ testing.TB, n network.Network) error {
 	}
 	if d.Summary == "" || strings.HasSuffix(d.Summary, ".") {
 		return fmt.Errorf("the summary is %q, want a sentence without its full stop", d.Summary)
+	}
+	if v, ok := n.(variant); ok {
+		n = v.Network
+	}
+	if _, ok := n.(network.Tracer); !ok {
+		return errors.New("it does not say which way its packets take (network.Tracer)")
 	}
 	known := []string{"kernel", "ebpf", "ovs", "userspace"}
 	if !slices.Contains(known, d.Implementation) {
@@ -355,7 +372,7 @@ func kinds(n network.Network) map[string]func() host.Step {
 	if v, ok := n.(variant); ok {
 		n = v.Network
 	}
-	if own, ok := n.(network.Stepper); ok {
+	if own, ok := n.(host.Stepper); ok {
 		maps.Copy(list, own.Steps())
 	}
 	return list

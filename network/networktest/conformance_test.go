@@ -1,6 +1,7 @@
 package networktest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -54,26 +55,38 @@ func (blind) Verify(*host.Kernel) error { return nil }
 // sticky is a step that undoes nothing.
 type sticky struct{ host.Link }
 
-func (s sticky) Apply(k *host.Kernel) (func() error, error) {
-	_, err := s.Link.Apply(k)
-	return func() error { return nil }, err
-}
+func (sticky) Remove(context.Context, *host.Kernel) error { return nil }
 
 // once is a step that can be undone only while it stands.
 type once struct{ host.Bridge }
 
-func (o once) Apply(k *host.Kernel) (func() error, error) {
-	undo, err := o.Bridge.Apply(k)
-	return func() error {
-		h, err := k.Links(o.NS)
-		if err != nil {
-			return err
-		}
-		if _, err := h.ByName(o.Name); errors.Is(err, link.ErrNotFound) {
-			return err
-		}
-		return undo()
-	}, err
+func (o once) Remove(ctx context.Context, k *host.Kernel) error {
+	h, err := k.Links(o.NS)
+	if err != nil {
+		return err
+	}
+	if _, err := h.ByName(o.Name); errors.Is(err, link.ErrNotFound) {
+		return err
+	}
+	return o.Bridge.Remove(ctx, k)
+}
+
+// remembering is a step that can be undone only by the process that has applied it.
+type remembering struct {
+	host.Bridge
+	applied *bool
+}
+
+func (r remembering) Apply(ctx context.Context, k *host.Kernel) error {
+	*r.applied = true
+	return r.Bridge.Apply(ctx, k)
+}
+
+func (r remembering) Remove(ctx context.Context, k *host.Kernel) error {
+	if r.applied == nil || !*r.applied {
+		return nil
+	}
+	return r.Bridge.Remove(ctx, k)
 }
 
 // blindNAT is a step that verifies everything, as blind.
@@ -84,10 +97,7 @@ func (blindNAT) Verify(*host.Kernel) error { return nil }
 // stickyNAT is a step that undoes nothing, as sticky.
 type stickyNAT struct{ host.NAT }
 
-func (s stickyNAT) Apply(k *host.Kernel) (func() error, error) {
-	_, err := s.NAT.Apply(k)
-	return func() error { return nil }, err
-}
+func (stickyNAT) Remove(context.Context, *host.Kernel) error { return nil }
 
 // excluding is a network that leaves out labs.
 type excluding struct {
@@ -101,6 +111,18 @@ func (e excluding) Exclude(hosts int, _ part.Params) string { return e.reason(ho
 type translating struct{ Fake }
 
 func (translating) Translates(hosts int, _ part.Params) bool { return hosts > 1 }
+
+// tracing is a bridge that says another way than its own.
+type tracing struct {
+	bridge.Network
+	change func(*network.Way, network.Trip)
+}
+
+func (n tracing) Trace(t network.Trip) network.Way {
+	w := n.Network.Trace(t)
+	n.change(&w, t)
+	return w
+}
 
 // opaque is a step of a kind that no decoder knows.
 type opaque struct{ host.Link }
@@ -308,6 +330,20 @@ func TestSuiteFails(t *testing.T) {
 			}
 			return s
 		})), "tampering", "Verify does not see that someone tampered (set down a veth)"},
+		{"says no way", tracing{change: func(w *network.Way, _ network.Trip) { *w = network.Way{} }}, "path, 1 hosts", "no counter counts the first trip"},
+		{"says another bridge", tracing{change: func(w *network.Way, t network.Trip) {
+			w.Received(t.From.Host, "", t.From.Endpoint.Link, "br1")
+		}}, "path, 1 hosts", "host1 does not count packets received by vsrc0, port of br1"},
+		{"says a link that carries nothing", tracing{change: func(w *network.Way, t network.Trip) {
+			w.Sent(t.From.Host, "", "lo", "")
+		}}, "path, 1 hosts", "packets sent by lo, of at least"},
+		{"says that nothing is forwarded", tracing{change: func(w *network.Way, t network.Trip) {
+			w.Counters = w.Counters[:1]
+			w.NotForwarded(t)
+		}}, "path, 2 hosts", "packets of ipv4 forwarded by the host's network stack, and the plan has none"},
+		{"says another neighbour", tracing{change: func(w *network.Way, _ network.Trip) {
+			w.Hops[0].Next.MAC = "02:00:00:00:00:01"
+		}}, "path, 2 hosts", "src0 to snk0, ipv4: on host1 in src0 packets to 10.2.1.0 go to 10.1.0.1 through eth0 at "},
 		{"undoes nothing", spoilt(hostnet.Network{}, steps(func(s host.Step) host.Step {
 			if l, ok := s.(host.Link); ok {
 				return sticky{l}
@@ -319,7 +355,13 @@ func TestSuiteFails(t *testing.T) {
 				return once{b}
 			}
 			return s
-		})), "undo, 1 hosts", `and again: read link "br0": not found`},
+		})), "undo, 1 hosts", `is gone, and again: undo step 1`},
+		{"undoes from memory", spoilt(bridge.Network{}, steps(func(s host.Step) host.Step {
+			if b, ok := s.(host.Bridge); ok {
+				return remembering{b, new(bool)}
+			}
+			return s
+		})), "undo from data, 1 hosts", "removed from what was kept, it is not as it was"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel() // most of the time packets are waited for that do not come

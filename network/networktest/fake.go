@@ -24,6 +24,9 @@ func (f Fake) Describe() network.Description {
 	return f.Description
 }
 
+// Trace says nothing about the way.
+func (Fake) Trace(network.Trip) network.Way { return network.Way{} }
+
 // Build calls BuildFunc, or checks the lab and returns empty plans.
 func (f Fake) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error) {
 	if f.BuildFunc != nil {

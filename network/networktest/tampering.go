@@ -1,6 +1,7 @@
 package networktest
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -166,7 +167,10 @@ func (b *Bed) tampers(seen map[string]bool) ([]tamper, error) {
 					err = errors.Join(err, links(s.Name, s.NS, s.Name, s.MTU, s.Up, s.Addresses))
 				case host.Tuning:
 					for text, t := range retuned(s) {
-						add(m, "a link", text, func() error { _, err := t.Apply(m.Kernel); return err })
+						add(m, "a link", text, func() error {
+							var stack host.Stack // what it finds there is never put back
+							return stack.Apply(context.Background(), m.Kernel, host.Plan{Steps: []host.Step{t}})
+						})
 					}
 				case host.Neighbour:
 					for text, change := range map[string]func(*host.Neighbour){"forget ": nil, "misplace ": func(n *host.Neighbour) { n.At = "02:00:00:00:00:fe" }} {
@@ -234,8 +238,7 @@ func retranslate(k *host.Kernel, n host.NAT, change func(*host.NAT)) error {
 	}
 	n.Published = slices.Clone(n.Published)
 	change(&n)
-	_, err := n.Apply(k)
-	return err
+	return n.Apply(context.Background(), k)
 }
 
 // retuned are the ways in which somebody could tune a link otherwise.
@@ -280,15 +283,10 @@ func retuned(t host.Tuning) map[string]host.Tuning {
 // resettle puts other neighbours in the place of some, or none.
 func resettle(k *host.Kernel, n host.Neighbour, change func(*host.Neighbour)) error {
 	if change == nil {
-		undo, err := n.Apply(k)
-		if err != nil {
-			return err
-		}
-		return undo()
+		return errors.Join(n.Apply(context.Background(), k), n.Remove(context.Background(), k))
 	}
 	change(&n)
-	_, err := n.Apply(k)
-	return err
+	return n.Apply(context.Background(), k)
 }
 
 // basic turns a step of a basic kind into the type of host, whatever type it is of: what it says it does is what counts.

@@ -8,7 +8,8 @@
 //   - flows=explicit: for each container flows by its addresses of both families, by which it is also asked for (ARP, neighbour solicitations): nothing is flooded. What
 //     is for nobody here goes to the host.
 //
-// In userspace packets leave and reach the links by packet sockets. TCP travels in large segments whose checksums nobody makes until they leave the machine
+// In userspace packets leave and reach the links by packet sockets, beside which the host's own network stack would receive them as well. Rules of nftables at the ingress of
+// each port keep it out: else it answers for the gateway, and forwards past the switch. They also count, so that a lab shows that the switch alone received its packets. TCP travels in large segments whose checksums nobody makes until they leave the machine
 // (userspace-tso-enable): without it TCP does not work over veth unless the containers make checksums and small segments themselves, which was tried to be five to ten
 // times slower. UDP_SEGMENT has no such way, so that the kernel cuts it in the container.
 //

@@ -1,8 +1,6 @@
 package ovs
 
 import (
-	"fmt"
-
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux/ovs"
 	"github.com/nettoll/nettoll/network"
@@ -47,15 +45,20 @@ func (Network) Steps() map[string]func() host.Step {
 	return map[string]func() host.Step{Switch{}.Kind(): func() host.Step { return new(Switch) }}
 }
 
-// Check wants the programs, and the kernel's module where it was asked for.
+// Check wants the programs, and what the datapath needs: the kernel's module, or a device to make links with.
 func (Network) Check(p part.Params) error {
 	if err := ovs.Installed(); err != nil {
 		return err
 	}
-	if p[datapath] == kernel {
+	switch p[datapath] {
+	case kernel:
 		return ovs.KernelDatapath()
+	case auto:
+		if ovs.KernelDatapath() == nil {
+			return nil
+		}
 	}
-	return nil
+	return ovs.UserspaceDatapath()
 }
 
 // Build makes a switch on each host, with a port for every container, and routes between the hosts.
@@ -69,6 +72,8 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 		steps := network.Base(lab, h)
 		if len(lab.Hosts) > 1 {
 			steps = append(steps, network.Forwarding()...)
+		} else {
+			steps = append(steps, network.NoForwarding()...)
 		}
 		switched, theirs, err := join(lab, h)
 		if err != nil {
@@ -84,7 +89,7 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 // join returns the steps that join the containers of a host by a switch, which has their gateway, and where they are then. The switch comes after all links, so that it
 // is configured once.
 func join(lab network.Lab, h network.Host) ([]host.Step, []network.Endpoint, error) {
-	name := fmt.Sprintf("host%d", h.Index)
+	name := h.Name()
 	gate4, gate6 := network.Gateway(h.Index)
 	of := lab.Params[datapath]
 	if of == "" {
@@ -102,18 +107,18 @@ func join(lab network.Lab, h network.Host) ([]host.Step, []network.Endpoint, err
 			return nil, nil, err
 		}
 		v4, v6 := network.ContainerAddr(h.Index, c.Index)
-		ends[i] = network.Endpoint{Namespace: c.Name, IPv4: v4.Addr(), IPv6: v6.Addr(), Link: outer, Inner: network.Inner}
+		ends[i] = network.Endpoint{Namespace: c.Name, IPv4: v4.Addr(), IPv6: v6.Addr(), Link: outer, Inner: network.Inner, MAC: network.MAC(lab.Seed, name, c.Name, network.Inner)}
 		sw.Ports = append(sw.Ports, Port{Name: outer, NS: c.Name, Inner: network.Inner, Addresses: []string{v4.Addr().String(), v6.Addr().String()}})
 		links = append(links, host.Veth{
 			Name: outer, MAC: network.MAC(lab.Seed, name, outer), MTU: lab.MTU,
-			PeerNS: c.Name, PeerName: network.Inner, PeerMAC: network.MAC(lab.Seed, name, c.Name, network.Inner),
+			PeerNS: c.Name, PeerName: network.Inner, PeerMAC: ends[i].MAC,
 			PeerAddresses: []string{v4.String(), v6.String()},
-		})
+		}, host.Sysctl{Key: "net.ipv6.conf." + outer + ".disable_ipv6", Value: "1", IfPresent: true}) // the host sends nothing of its own there
 		rest = append(rest,
 			host.Route{NS: c.Name, To: "0.0.0.0/0", Via: gate4.Addr().String(), Dev: network.Inner},
 			host.Route{NS: c.Name, To: "::/0", Via: gate6.Addr().String(), Dev: network.Inner},
 		)
-		rest = append(rest, network.Sockets(c.Name)...)
+		rest = append(rest, network.Inside(c)...)
 	}
 	links = append(links, sw, host.Link{Name: network.Bridge, Addresses: []string{gate4.String(), gate6.String()}, Up: true})
 	return append(links, rest...), ends, nil

@@ -1,6 +1,7 @@
 package ovs
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux/link"
+	"github.com/nettoll/nettoll/internal/linux/nft"
+	"github.com/nettoll/nettoll/internal/linux/nft/ruleset"
 	"github.com/nettoll/nettoll/internal/linux/ovs"
 )
 
@@ -59,47 +62,58 @@ func datapathLinks() []string { return []string{"ovs-netdev", "ovs-system"} }
 // kernelDatapath is the name of the datapath in the kernel.
 const kernelDatapath = "ovs-system"
 
+// switchWas is what a [Switch] keeps: who forwards, and the programs.
+type switchWas struct {
+	Datapath string         `json:"datapath"`
+	Programs []host.Process `json:"programs,omitempty"`
+}
+
 // Apply starts the programs and waits until packets are forwarded.
-func (s Switch) Apply(k *host.Kernel) (func() error, error) {
+func (s Switch) Apply(_ context.Context, k *host.Kernel) error {
 	if err := ovs.Installed(); err != nil {
-		return nil, err
+		return err
 	}
 	of, err := s.datapath(k)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	h, err := k.Links("")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, name := range append(datapathLinks(), s.Name) {
 		if _, err := h.ByName(name); err == nil {
-			return nil, fmt.Errorf("link %q is there already", name)
+			return fmt.Errorf("link %q is there already", name)
 		} else if !errors.Is(err, link.ErrNotFound) {
-			return nil, err
+			return err
+		}
+	}
+	for _, p := range s.Ports { // before a kernel older than 6.16 refuses the table that names them
+		if _, err := h.ByName(p.Name); err != nil {
+			return fmt.Errorf("port %q: %w", p.Name, err)
 		}
 	}
 	flows, err := s.flows()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	dir, err := k.RunDir(ovs.RunDir)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	r := &running{k: k, s: s, instance: ovs.Instance{Dir: dir}, of: of}
+	r := &running{k: k, s: s, instance: ovs.Instance{Dir: dir}, was: switchWas{Datapath: of}}
 	if err := r.start(flows); err != nil {
-		return nil, errors.Join(r.explain(err), r.stop())
+		return errors.Join(r.explain(err), s.remove(k, r.was))
 	}
 	k.Implementation("network", ovs.Implementation(of, ovs.Settings(of)...))
-	return r.stop, nil
+	return nil
 }
 
 // datapath decides who forwards.
 func (s Switch) datapath(k *host.Kernel) (string, error) {
 	switch s.Datapath {
 	case userspace:
-		return ovs.Userspace, nil
+		return ovs.Userspace, k.Do("", ovs.UserspaceDatapath)
 	case kernel, auto:
 	default:
 		return "", fmt.Errorf("datapath %q (known: %s, %s, %s)", s.Datapath, auto, kernel, userspace)
@@ -109,7 +123,7 @@ func (s Switch) datapath(k *host.Kernel) (string, error) {
 	case err == nil:
 		return ovs.Kernel, nil
 	case s.Datapath == auto && errors.Is(err, errors.ErrUnsupported):
-		return ovs.Userspace, nil
+		return ovs.Userspace, k.Do("", ovs.UserspaceDatapath)
 	}
 	return "", err
 }
@@ -119,36 +133,57 @@ type running struct {
 	k              *host.Kernel
 	s              Switch
 	instance       ovs.Instance
-	of             string
+	was            switchWas
 	server, daemon *host.Running
-	gone           bool
+}
+
+// program starts a program and keeps it.
+func (r *running) program(name string, args []string) (*host.Running, error) {
+	started, err := r.k.Start(host.Program{Name: name, Args: args, Env: r.instance.Env(), Package: ovs.Package})
+	if err != nil {
+		return nil, err
+	}
+	p, err := started.Process()
+	if err != nil { // it has ended at once, which says why
+		return started, errors.Join(started.Died(), started.Stop(grace))
+	}
+	r.was.Programs = append(r.was.Programs, p)
+	return started, r.k.Keep(r.was)
 }
 
 func (r *running) start(flows []ovs.Flow) (err error) {
+	if err := r.k.Keep(r.was); err != nil {
+		return err
+	}
 	if err := r.instance.Create(); err != nil {
 		return err
 	}
-	if r.server, err = r.k.Start(host.Program{Name: ovs.Server, Args: r.instance.ServerArgs(), Env: r.instance.Env(), Package: ovs.Package}); err != nil {
+	if r.was.Datapath == ovs.Userspace && len(r.s.Ports) > 0 {
+		if err := r.k.Do("", func() error { return ruleset.Add(r.s.deaf()) }); err != nil {
+			return err
+		}
+	}
+	if r.server, err = r.program(ovs.Server, r.instance.ServerArgs()); err != nil {
 		return err
 	}
 	if err := ovs.Ready(r.instance.Database(), r.server.Done()); err != nil {
 		return err
 	}
-	c := ovs.Config{Bridge: r.s.Name, MAC: r.s.MAC, MTU: r.s.MTU, Datapath: r.of}
+	c := ovs.Config{Bridge: r.s.Name, MAC: r.s.MAC, MTU: r.s.MTU, Datapath: r.was.Datapath}
 	for _, p := range r.s.Ports {
 		c.Ports = append(c.Ports, p.Name)
 	}
 	if err := r.instance.Configure(c); err != nil {
 		return err
 	}
-	if r.of == ovs.Userspace {
+	if r.was.Datapath == ovs.Userspace {
 		for _, p := range r.s.Ports {
 			if err := r.k.Do(p.NS, func() error { return ovs.SegmentDatagrams(p.Inner) }); err != nil {
 				return err
 			}
 		}
 	}
-	if r.daemon, err = r.k.Start(host.Program{Name: ovs.Daemon, Args: r.instance.DaemonArgs(), Env: r.instance.Env(), Package: ovs.Package}); err != nil {
+	if r.daemon, err = r.program(ovs.Daemon, r.instance.DaemonArgs()); err != nil {
 		return err
 	}
 	if err := r.instance.Configured(r.daemon.Done()); err != nil {
@@ -190,34 +225,44 @@ func (r *running) explain(err error) error {
 // grace is how long a program is given to end.
 const grace = 2 * time.Second
 
-// stop ends the programs and removes whatever they leave, also where they have died before.
-func (r *running) stop() error {
-	if r.gone {
-		return nil
+// Remove ends the programs and removes whatever they leave, also where they have died before.
+func (s Switch) Remove(_ context.Context, k *host.Kernel) error {
+	var was switchWas
+	if ok, err := k.Kept(&was); !ok {
+		return err
 	}
+	return s.remove(k, was)
+}
+
+func (s Switch) remove(k *host.Kernel, was switchWas) error {
 	var errs []error
-	if r.daemon != nil {
-		errs = append(errs, r.daemon.Stop(grace)) // its links stay, as when it has died: "exit --cleanup" takes half a second
+	for _, p := range slices.Backward(was.Programs) {
+		errs = append(errs, k.Stop(p, grace)) // links of the daemon stay, as when it has died: "exit --cleanup" takes half a second
 	}
-	if r.server != nil {
-		errs = append(errs, r.server.Stop(grace))
+	if was.Datapath == ovs.Kernel {
+		errs = append(errs, k.Do("", func() error { return ovs.DeleteKernelDatapath(kernelDatapath) }))
 	}
-	if r.of == ovs.Kernel {
-		errs = append(errs, r.k.Do("", func() error { return ovs.DeleteKernelDatapath(kernelDatapath) }))
+	errs = append(errs, s.removeLinks(k))
+	dir, err := k.RunDir(ovs.RunDir)
+	if err == nil {
+		err = os.RemoveAll(dir)
 	}
-	errs = append(errs, r.removeLinks(), os.RemoveAll(r.instance.Dir))
-	err := errors.Join(errs...)
-	r.gone = err == nil
-	return err
+	errs = append(errs, err)
+	if was.Datapath == ovs.Userspace {
+		if err := k.Do("", func() error { return ruleset.Delete(netdev, table) }); !errors.Is(err, nft.ErrNotFound) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // removeLinks removes the links that the daemon has left. They were not there before it started.
-func (r *running) removeLinks() error {
-	h, err := r.k.Links("")
+func (s Switch) removeLinks(k *host.Kernel) error {
+	h, err := k.Links("")
 	if err != nil {
 		return err
 	}
-	for _, name := range append(datapathLinks(), r.s.Name) {
+	for _, name := range append(datapathLinks(), s.Name) {
 		l, err := h.ByName(name)
 		if err == nil {
 			err = h.Delete(l.Index)
@@ -227,6 +272,24 @@ func (r *running) removeLinks() error {
 		}
 	}
 	return nil
+}
+
+// The family and the name of the table of nftables that [Switch.deaf] returns.
+const (
+	netdev = "netdev"
+	table  = "nettoll-ports"
+)
+
+// deaf returns the rules that keep the host's own network stack from the ports of a userspace datapath. The daemon reads the ports by packet sockets, which take nothing
+// away: the host's stack receives every frame as well. Without the rules it answers ARP requests for the gateway with the MAC address of the port, and forwards what is
+// sent there past the switch. The hook comes after the packet sockets (net/core/dev.c, __netif_receive_skb_core) and before every protocol. The kernel's datapath
+// takes the frames away itself (net/openvswitch/vport-netdev.c, netdev_frame_hook).
+func (s Switch) deaf() ruleset.Table {
+	t := ruleset.Table{Family: netdev, Name: table}
+	for _, p := range s.Ports {
+		t.Chains = append(t.Chains, ruleset.Chain{Name: p.Name, Hook: &ruleset.Hook{Name: "ingress", Link: p.Name}, Rules: ruleset.All(ruleset.Rule{}.Count())})
+	}
+	return t
 }
 
 // Tables and priorities of flows.

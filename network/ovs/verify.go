@@ -10,6 +10,7 @@ import (
 
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux/link"
+	"github.com/nettoll/nettoll/internal/linux/nft/ruleset"
 	"github.com/nettoll/nettoll/internal/linux/ovs"
 )
 
@@ -45,6 +46,9 @@ func (s Switch) Verify(k *host.Kernel) error {
 	if err := s.verifyPorts(instance, differ); err != nil {
 		return err
 	}
+	if err := s.verifyDeafness(k, differ); err != nil {
+		return err
+	}
 	h, err := k.Links("")
 	if err != nil {
 		return err
@@ -66,6 +70,20 @@ func (s Switch) Verify(k *host.Kernel) error {
 		return &host.DriftError{Step: s.String(), Drifts: drifts}
 	}
 	return nil
+}
+
+// verifyDeafness asks whether the host's stack still gets nothing from the ports.
+func (s Switch) verifyDeafness(k *host.Kernel, differ func(what, want, got string)) error {
+	if of, err := s.datapath(k); err != nil || of != ovs.Userspace || len(s.Ports) == 0 {
+		return err
+	}
+	return k.Do("", func() error {
+		differences, err := ruleset.Compare(s.deaf())
+		for _, d := range differences {
+			differ(d.What, d.Want, d.Got)
+		}
+		return err
+	})
 }
 
 func (s Switch) verifyPorts(instance ovs.Instance, differ func(what, want, got string)) error {

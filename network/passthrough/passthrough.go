@@ -26,6 +26,7 @@ type Network struct{}
 // Describe says what it is.
 func (Network) Describe() network.Description {
 	return network.Description{
+		Metrics:        declared(),
 		Name:           "passthrough",
 		Summary:        "a network card of its own for every container, moved into it",
 		Implementation: "kernel",
@@ -40,7 +41,7 @@ func checkNICs(s string) (string, error) {
 	names := strings.Split(s, separator)
 	for i, name := range names {
 		if name == "" || len(name) > link.MaxName || strings.ContainsAny(name, "/ \t\n:") {
-			return "", fmt.Errorf("%q is no name of a NIC (want %s, or one or several such as eth1%seth2)", name, none, separator)
+			return "", fmt.Errorf("invalid name %q of a NIC (valid: %s, or one or several such as eth1%seth2)", name, none, separator)
 		}
 		if slices.Contains(names[:i], name) {
 			return "", fmt.Errorf("NIC %q is given twice", name)
@@ -94,6 +95,23 @@ func (Network) Check(p part.Params) error {
 	return nil
 }
 
+// Trace says that packets leave and arrive by the containers' own links and, unless those are NICs of the machine, pass the switch between them.
+func (Network) Trace(t network.Trip) network.Way {
+	var w network.Way
+	mac := ""
+	if nics(t.Lab.Params) == nil {
+		mac = network.MAC(t.Lab.Seed, t.To.Host.Name(), network.Plug(t.To.Container))
+	}
+	w.Leave(t, t.Target(), mac)
+	w.Sent(t.From.Host, t.From.Endpoint.Namespace, t.From.Endpoint.Inner, "")
+	if nics(t.Lab.Params) == nil {
+		w.Plugged(t)
+	}
+	w.Received(t.To.Host, t.To.Endpoint.Namespace, t.To.Endpoint.Inner, "")
+	w.NotForwarded(t)
+	return w
+}
+
 // Build moves a link into every container: its port of the switch, or a NIC of the machine.
 func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error) {
 	if err := lab.CheckSegment(); err != nil {
@@ -134,11 +152,11 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 			steps = append(steps, host.Plug{
 				FromNS: from, From: names[j], NS: c.Name, Name: inner, MTU: lab.MTU, Addresses: []string{v4.String(), v6.String()}, Timed: j == len(h.Containers)-1, // when the other end of a cable can be there
 			})
-			steps = append(steps, network.Sockets(c.Name)...)
+			steps = append(steps, network.Inside(c)...)
 		}
 		if from == "" {
 			steps = append(steps, network.Acquainted(lab, h, ends[i], func(c network.Container) string {
-				return network.MAC(lab.Seed, fmt.Sprintf("host%d", h.Index), names[c.Index])
+				return network.MAC(lab.Seed, h.Name(), names[c.Index])
 			})...)
 		}
 		plans[i] = host.Plan{Steps: steps}

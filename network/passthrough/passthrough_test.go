@@ -5,11 +5,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/internal/testnet/golden"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/network/networktest"
 	"github.com/nettoll/nettoll/network/passthrough"
@@ -25,50 +24,10 @@ func TestPlan(t *testing.T) {
 		name  string
 		nic   string
 		hosts int
-		want  string
 	}{
-		{"a switch on the host", "none", 1, `  1 sysctl net.bridge.bridge-nf-call-iptables=0, if this kernel has it
-  2 sysctl net.bridge.bridge-nf-call-ip6tables=0, if this kernel has it
-  3 sysctl net.bridge.bridge-nf-call-arptables=0, if this kernel has it
-  4 sysctl net.ipv6.conf.default.accept_dad=0, if this kernel has it
-  5 link lo, mtu 1440, up
-  6 bridge sw0, mac ` + mac("host1", "sw0") + `, mtu 1440
-  7 veth ssrc0, mac ` + mac("host1", "ssrc0") + `, mtu 1440, port of sw0; peer psrc0, mac ` + mac("host1", "psrc0") + `, to be moved
-  8 veth ssnk0, mac ` + mac("host1", "ssnk0") + `, mtu 1440, port of sw0; peer psnk0, mac ` + mac("host1", "psnk0") + `, to be moved
-  9 plug psrc0 in src0 as eth0 with 198.18.1.0/16, fd00:198:18::1:0/48, mtu 1440
- 10 sysctl net.ipv4.tcp_slow_start_after_idle=0 in src0
- 11 sysctl net.ipv4.tcp_no_metrics_save=1 in src0
- 12 sysctl net.ipv4.tcp_orphan_retries=1 in src0
- 13 plug psnk0 in snk0 as eth0 with 198.18.1.1/16, fd00:198:18::1:1/48, mtu 1440, timed
- 14 sysctl net.ipv4.tcp_slow_start_after_idle=0 in snk0
- 15 sysctl net.ipv4.tcp_no_metrics_save=1 in snk0
- 16 sysctl net.ipv4.tcp_orphan_retries=1 in snk0
-`},
-		{"the switch of the underlay", "none", 2, `  1 sysctl net.bridge.bridge-nf-call-iptables=0, if this kernel has it
-  2 sysctl net.bridge.bridge-nf-call-ip6tables=0, if this kernel has it
-  3 sysctl net.bridge.bridge-nf-call-arptables=0, if this kernel has it
-  4 sysctl net.ipv6.conf.default.accept_dad=0, if this kernel has it
-  5 link lo, mtu 1440, up
-  6 link up0 with 198.18.0.1/16, fd00:198:18::1/48, mtu 1440, up
-  7 plug psrc0 in src0 as eth0 with 198.18.1.0/16, fd00:198:18::1:0/48, mtu 1440, timed
-  8 sysctl net.ipv4.tcp_slow_start_after_idle=0 in src0
-  9 sysctl net.ipv4.tcp_no_metrics_save=1 in src0
- 10 sysctl net.ipv4.tcp_orphan_retries=1 in src0
-`},
-		{"NICs", "eth1+eth2", 1, `  1 sysctl net.bridge.bridge-nf-call-iptables=0, if this kernel has it
-  2 sysctl net.bridge.bridge-nf-call-ip6tables=0, if this kernel has it
-  3 sysctl net.bridge.bridge-nf-call-arptables=0, if this kernel has it
-  4 sysctl net.ipv6.conf.default.accept_dad=0, if this kernel has it
-  5 link lo, mtu 1440, up
-  6 plug eth1 in @machine in src0 as eth1 with 198.18.1.0/16, fd00:198:18::1:0/48, mtu 1440
-  7 sysctl net.ipv4.tcp_slow_start_after_idle=0 in src0
-  8 sysctl net.ipv4.tcp_no_metrics_save=1 in src0
-  9 sysctl net.ipv4.tcp_orphan_retries=1 in src0
- 10 plug eth2 in @machine in snk0 as eth2 with 198.18.1.1/16, fd00:198:18::1:1/48, mtu 1440, timed
- 11 sysctl net.ipv4.tcp_slow_start_after_idle=0 in snk0
- 12 sysctl net.ipv4.tcp_no_metrics_save=1 in snk0
- 13 sysctl net.ipv4.tcp_orphan_retries=1 in snk0
-`},
+		{"a switch on the host", "none", 1},
+		{"the switch of the underlay", "none", 2},
+		{"NICs", "eth1+eth2", 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			lab := networktest.Lab(c.hosts, 1)
@@ -77,9 +36,7 @@ func TestPlan(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(c.want, plans[0].String()); diff != "" {
-				t.Errorf("plan of host 1 (-want +got):\n%s", diff)
-			}
+			golden.Compare(t, "plan-"+c.name, plans[0].String())
 		})
 	}
 	lab := networktest.Lab(2, 1)
@@ -110,11 +67,11 @@ func TestLimits(t *testing.T) {
 		})
 	}
 	for nic, want := range map[string]string{
-		"":                  `"" is no name of a NIC`,
-		"eth1+":             "is no name of a NIC (want none, or one or several such as eth1+eth2)",
-		"a/b":               `"a/b" is no name of a NIC`,
+		"":                  `invalid name "" of a NIC`,
+		"eth1+":             `invalid name "" of a NIC (valid: none, or one or several such as eth1+eth2)`,
+		"a/b":               `invalid name "a/b" of a NIC`,
 		"eth1+eth1":         `NIC "eth1" is given twice`,
-		"a-name-too-long-0": "is no name of a NIC",
+		"a-name-too-long-0": `invalid name "a-name-too-long-0" of a NIC`,
 	} {
 		if _, err := (passthrough.Network{}).Describe().Params.Resolve("network passthrough", part.Params{"nic": nic}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("nic=%q: %v, want %q", nic, err, want)
@@ -166,7 +123,7 @@ func TestSpare(t *testing.T) {
 			t.Errorf("nic=%s: %v, want %q", nic, err, want)
 		}
 	}
-	if err := s.Undo(); err != nil {
+	if err := s.Undo(t.Context(), k); err != nil {
 		t.Error(err)
 	}
 }

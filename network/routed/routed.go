@@ -1,7 +1,7 @@
 package routed
 
 import (
-	"fmt"
+	"net/netip"
 
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/network"
@@ -43,6 +43,28 @@ func (Network) Guarded(part.Params) (network.Point, string) { return network.AtF
 
 // Check says which of the parameters cannot be had here.
 func (Network) Check(p part.Params) error { return network.CheckLinks(p) }
+
+// Trace says that each container gives its packets to the host's end of its link, and that the network stacks of the hosts forward them.
+func (Network) Trace(t network.Trip) network.Way {
+	var w network.Way
+	mac := func(s network.Stop, link ...string) string {
+		return network.MAC(t.Lab.Seed, append([]string{s.Host.Name()}, link...)...)
+	}
+	g := gatesOf(t.Lab, t.From.Host)
+	gate := g.v4
+	if t.Family == "ipv6" {
+		gate = g.v6
+	}
+	w.Leave(t, netip.MustParseAddr(gate), mac(t.From, t.From.Endpoint.Link))
+	w.Received(t.From.Host, "", t.From.Endpoint.Link, "")
+	w.Forwarded(t)
+	if !t.Same() {
+		w.Direct(t)
+	}
+	w.Sent(t.To.Host, "", t.To.Endpoint.Link, "")
+	w.Arrive(t, t.To.Endpoint.Link, mac(t.To, t.To.Container.Name, network.Inner))
+	return w
+}
 
 // Build makes a veth for every container, and routes on the hosts.
 func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error) {
@@ -94,7 +116,7 @@ func join(lab network.Lab, h network.Host, c network.Container, g gates) ([]host
 	if err != nil {
 		return nil, network.Endpoint{}, err
 	}
-	name := fmt.Sprintf("host%d", h.Index)
+	name := h.Name()
 	v4, v6 := network.ContainerAddr(h.Index, c.Index)
 	veth := host.Veth{
 		Name: outer, MAC: network.MAC(lab.Seed, name, outer), MTU: lab.MTU,
@@ -133,6 +155,6 @@ func join(lab network.Lab, h network.Host, c network.Container, g gates) ([]host
 			host.Neighbour{NS: c.Name, Dev: network.Inner, Addresses: []string{g.v4, g.v6}, At: veth.MAC},
 		)
 	}
-	end := network.Endpoint{Namespace: c.Name, IPv4: v4.Addr(), IPv6: v6.Addr(), Link: outer, Inner: network.Inner}
-	return append(steps, network.Sockets(c.Name)...), end, nil
+	end := network.Endpoint{Namespace: c.Name, IPv4: v4.Addr(), IPv6: v6.Addr(), Link: outer, Inner: network.Inner, MAC: veth.PeerMAC}
+	return append(steps, network.Inside(c)...), end, nil
 }

@@ -56,7 +56,7 @@ const largest = 1 << 14
 func newPainter(f Figure, scale float64) (*painter, error) {
 	width, height := int(math.Ceil(f.Width*scale)), int(math.Ceil(f.Height*scale))
 	if width < 1 || height < 1 || width > largest || height > largest {
-		return nil, fmt.Errorf("%d × %d pixels (want 1 to %d each)", width, height, largest)
+		return nil, fmt.Errorf("%d × %d pixels (valid: 1 to %d each)", width, height, largest)
 	}
 	p := &painter{
 		image: image.NewRGBA(image.Rect(0, 0, width, height)), scale: scale, colours: map[Ink]color.NRGBA{},

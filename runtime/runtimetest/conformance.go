@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/host/steptest"
 	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/runtime"
 )
@@ -47,7 +48,9 @@ type check struct {
 }
 
 func checks() []check {
-	return []check{{"description", description}, {"pure", pure}, {"containers", containers}}
+	return []check{
+		{"description", description}, {"pure", pure}, {"containers", containers}, {"containers undone from data", fromData},
+	}
 }
 
 func description(_ testing.TB, r runtime.Runtime) error {
@@ -117,7 +120,7 @@ func containers(t testing.TB, r runtime.Runtime) error {
 		for _, c := range own() {
 			err = errors.Join(err, k.Do(c.Namespace, func() error { return nil }))
 		}
-		if err := errors.Join(err, s.Undo(), s.Undo()); err != nil {
+		if err := errors.Join(err, s.Undo(t.Context(), k), s.Undo(t.Context(), k)); err != nil {
 			return err
 		}
 		left, err := os.ReadDir(m.Dir)
@@ -129,4 +132,28 @@ func containers(t testing.TB, r runtime.Runtime) error {
 		}
 	}
 	return nil
+}
+
+// fromData wants every step to be undone from data alone.
+func fromData(t testing.TB, r runtime.Runtime) error {
+	m := testnet.New(t)
+	fresh := func() (k *host.Kernel, err error) {
+		err = m.Do(func() (err error) {
+			k, err = host.NewKernel(host.KernelConfig{Dir: m.Dir})
+			return err
+		})
+		return k, err
+	}
+	k, err := fresh()
+	if err != nil {
+		return err
+	}
+	defer k.Close()
+	steps, err := r.Containers(own())
+	if err != nil {
+		return err
+	}
+	var s host.Stack
+	err = steptest.Subject{Kernel: k, Fresh: fresh, Dir: m.Dir, Kinds: host.Steps()}.Undone(t, &s, host.Plan{Steps: steps})
+	return errors.Join(err, s.Undo(t.Context(), k))
 }

@@ -1,6 +1,7 @@
 package runtimetest
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -24,10 +25,7 @@ func (s spoilt) Containers(list []runtime.Container) ([]host.Step, error) { retu
 // sticky is a namespace that undoes nothing.
 type sticky struct{ host.Namespace }
 
-func (s sticky) Apply(k *host.Kernel) (func() error, error) {
-	_, err := s.Namespace.Apply(k)
-	return func() error { return nil }, err
-}
+func (sticky) Remove(context.Context, *host.Kernel) error { return nil }
 
 // TestSuiteFails runs the suite on runtimes that are wrong in one way each and wants the check for it to say so.
 func TestSuiteFails(t *testing.T) {
@@ -51,6 +49,12 @@ func TestSuiteFails(t *testing.T) {
 			}
 			return steps, nil
 		}}, 2, "want nothing"},
+		{"undoes nothing, from data", spoilt{containers: func(list []runtime.Container) (steps []host.Step, err error) {
+			for _, c := range list {
+				steps = append(steps, sticky{host.Namespace{Name: c.Name}})
+			}
+			return steps, nil
+		}}, 3, "removed from what was kept, it is not as it was"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			err := checks()[c.check].run(t, c.runtime)

@@ -81,7 +81,7 @@ const (
 // Client is the source's end of a dialogue: a [traffic.Endpoint] and a [traffic.Collector]. Its samples hold of the requests inside the window: Sent, Received (answers
 // that were Good) and Errors (those that were Bad).
 //
-// What the kernel has counted for the connections (TCP) they hold only where these outlast the trial.
+// What the kernel has counted for the connections (CountConnections, [traffic.CountResent]) they hold only where these outlast the trial.
 //
 // On a schedule a request is inside the window if it was due there. In a closed loop it is if its answer came there, or was to come and did not: so the rate is right
 // also where many large answers are on the way when the window closes, and need longer than a drain.
@@ -100,6 +100,8 @@ type Client struct {
 	sample    traffic.Sample
 	trials    uint64
 	broken    bool
+	backlog   int64        // [traffic.CountBacklog]
+	tcp       sock.TCPInfo // what the kernel has counted for the connections in the last trial
 
 	// Of one trial, or of what is asked before and after it.
 	asks     *Asks
@@ -289,7 +291,7 @@ func (c *Client) drop() {
 // Prepare implements [traffic.Endpoint]: there are connections, and a fresh server knows what it has to.
 func (c *Client) Prepare(uint64) {
 	begin := clock.Now()
-	c.sample = traffic.Sample{}
+	c.sample, c.backlog, c.tcp = traffic.Sample{}, 0, sock.TCPInfo{}
 	c.recorders.Reset()
 	if c.spec.Schedule != nil {
 		c.spec.Schedule.Begin(c.trials)
@@ -315,7 +317,7 @@ func (c *Client) Prepare(uint64) {
 		c.drop()
 		c.broken = false
 	}
-	c.sample = traffic.Sample{Failure: c.sample.Failure}
+	c.sample, c.backlog = traffic.Sample{Failure: c.sample.Failure}, 0
 }
 
 // load asks what a fresh server is to be asked first, on connections that last meanwhile, and says whether all of it came to good.
@@ -413,6 +415,7 @@ func (c *Client) begin(a *Asks, schedule *traffic.Schedule, stop uint64, lanes i
 
 // Collect implements [traffic.Collector]: it says in words what the loop has noted.
 func (c *Client) Collect() {
+	c.sample.Count(traffic.CountBacklog, c.backlog)
 	if c.sample.Failure == "" && c.sample.Span > 0 {
 		switch {
 		case c.trouble.what != none:
@@ -432,27 +435,37 @@ func (c *Client) Collect() {
 		c.drop()
 		return
 	}
-	if c.sample.TCP.Connections > 0 {
+	if c.tcp.Connections > 0 {
 		return // this trial was collected before
 	}
 	for i := range c.conns {
-		if !count(c.conns[i].Socket, &c.conns[i].counted, &c.sample) {
-			return
+		if !count(c.conns[i].Socket, &c.conns[i].counted, &c.tcp) {
+			break
 		}
 	}
+	put(&c.sample, c.tcp)
 }
 
-// count adds to a sample what the kernel has counted for a connection since it was last asked. Where it does not say nothing is known of any.
-func count(s sock.Socket, last *sock.TCPInfo, to *traffic.Sample) bool {
+// CountConnections is the connections that [traffic.CountResent] is known of; none if the kernel did not say it of all.
+const CountConnections traffic.Count = "connections"
+
+// count adds to a sum what the kernel has counted for a connection since it was last asked. If the kernel does not say,
+// nothing is known of any.
+func count(s sock.Socket, last, sum *sock.TCPInfo) bool {
 	info, err := s.TCPInfo()
 	if err != nil {
-		to.TCP, to.Resent = sock.TCPInfo{}, 0
+		*sum = sock.TCPInfo{}
 		return false
 	}
-	to.TCP.Add(info.Since(*last))
-	to.Resent = to.TCP.Resent
+	sum.Add(info.Since(*last))
 	*last = info
 	return true
+}
+
+// put notes what the kernel has counted.
+func put(s *traffic.Sample, tcp sock.TCPInfo) {
+	s.Count(CountConnections, int64(tcp.Connections))
+	s.Count(traffic.CountResent, tcp.Resent)
 }
 
 // words says what has gone wrong.

@@ -183,7 +183,7 @@ func TestWays(t *testing.T) {
 					if s.Sent == 0 || s.Received != s.Sent || s.Sent > s.Total || spec.Schedule != nil && s.Sent < s.Total || answered != s.Total || s.Errors != 0 {
 						t.Errorf("%+v, and %d were answered", s, answered)
 					}
-					if mine, its := s.TCP.Connections, server.Sample().TCP.Connections; !spec.Renew && (mine != spec.Connections || its != mine && !spec.Fresh) || spec.Renew && mine+its > 0 {
+					if mine, its := s.Counts[dialogue.CountConnections], server.Sample().Counts[dialogue.CountConnections]; !spec.Renew && (mine != int64(spec.Connections) || its != mine && !spec.Fresh) || spec.Renew && mine+its > 0 {
 						t.Errorf("the kernel has counted for %d and %d connections", mine, its)
 					}
 					if n := c.Recorders()[traffic.Latency].Count; n != s.Received {

@@ -88,7 +88,7 @@ func (c *Client) keepUp(now int64, w traffic.Window) (next int64, ok bool) {
 		for w.Open+c.schedule.Due(c.ahead) <= now {
 			c.ahead++
 		}
-		c.sample.Backlog = max(c.sample.Backlog, int64(c.ahead-c.number)-1)
+		c.backlog = max(c.backlog, int64(c.ahead-c.number)-1)
 		if c.idle.have == 0 {
 			return w.Close, true // when a connection has room
 		}

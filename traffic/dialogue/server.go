@@ -27,8 +27,8 @@ const (
 	// backlog is how many connections wait to be accepted, as far as the machine lets them.
 	backlog = 4096
 
-	// enough is how many bytes of answers to one connection are gathered before they are sent.
-	enough = 256 << 10
+	// MostGathered is how many bytes of answers to one connection are gathered before they are sent.
+	MostGathered = 256 << 10
 
 	// linger is how long it waits for somebody else when all have left after the close, in ns.
 	linger = 2_000_000
@@ -46,6 +46,8 @@ type Server struct {
 	free    []int // numbers of peers that are nobody's
 	in, out []byte
 	sample  traffic.Sample
+	planted int64        // [traffic.CountPlanted]
+	tcp     sock.TCPInfo // what the kernel has counted for the connections in the last trial
 
 	// Of one trial.
 	open  int64 // ns
@@ -76,7 +78,7 @@ func NewServer(spec ServerSpec) (*Server, error) {
 	if spec.Longest == 0 {
 		spec.Longest = readSize / 2
 	}
-	s := &Server{spec: spec, plant: traffic.NewDelay(spec.Plant), in: traffic.Buffer(readSize), out: traffic.Buffer(enough)[:0], socket: sock.Socket{FD: -1}}
+	s := &Server{spec: spec, plant: traffic.NewDelay(spec.Plant), in: traffic.Buffer(readSize), out: traffic.Buffer(MostGathered)[:0], socket: sock.Socket{FD: -1}}
 	var err error
 	if s.watcher, err = sock.NewWatcher(); err != nil {
 		return nil, err
@@ -128,7 +130,7 @@ func (s *Server) Close() {
 
 // Prepare implements [traffic.Endpoint]: who has left, or has said something before its trial, is somebody of an earlier one.
 func (s *Server) Prepare(uint64) {
-	s.sample = traffic.Sample{}
+	s.sample, s.planted, s.tcp = traffic.Sample{}, 0, sock.TCPInfo{}
 	s.over, s.errno = false, 0
 	for i := range s.peers {
 		if p := &s.peers[i]; p.FD >= 0 && (p.have > 0 || p.queued() || p.last) {
@@ -186,13 +188,15 @@ func (s *Server) Run(_ uint64, w traffic.Window) {
 
 // Collect implements [traffic.Collector]: it says in words what the loop has noted, and what the kernel has counted for the connections if all of them are still there.
 func (s *Server) Collect() {
-	if s.sample.TCP.Connections == 0 && !s.ended {
+	if s.tcp.Connections == 0 && !s.ended {
 		for i := range s.peers {
-			if p := &s.peers[i]; p.FD >= 0 && !count(p.Socket, &p.counted, &s.sample) {
+			if p := &s.peers[i]; p.FD >= 0 && !count(p.Socket, &p.counted, &s.tcp) {
 				break
 			}
 		}
 	}
+	s.sample.Count(traffic.CountPlanted, s.planted)
+	put(&s.sample, s.tcp)
 	if s.errno == 0 || s.sample.Failure != "" {
 		return
 	}
@@ -311,7 +315,7 @@ func (s *Server) work(i int, in []byte, n int) {
 	for at < n && !p.last && !p.queued() {
 		out := s.out[:0]
 		then := Next
-		for at < n && then == Next && len(out) < enough {
+		for at < n && then == Next && len(out) < MostGathered {
 			var taken int
 			if taken, out, then = s.spec.Answerer.Serve(in[at:n], out); then == Wait {
 				room = taken
@@ -322,7 +326,7 @@ func (s *Server) work(i int, in []byte, n int) {
 			if s.spec.StallEvery > 0 {
 				traffic.StandStill(s.open, s.spec.StallEvery, s.spec.StallFor)
 			}
-			s.sample.Planted += s.plant.Spin()
+			s.planted += s.plant.Spin()
 		}
 		s.out = out
 		s.over = s.over || then == Over

@@ -83,7 +83,7 @@ type End struct {
 	Hears bool
 	// Longest is how many bytes the longest message has, either way.
 	Longest int
-	// FirstApart times the first message of each flow in a trial apart from the others: Sample.First, the mean over flows.
+	// FirstApart times the first message of each flow in a trial apart from the others: [traffic.CountFirst], the mean over flows.
 	FirstApart bool
 	// OwnClock says that the other end has another clock: what lies between both cannot be timed. Jitter, loss and rates are as they are.
 	OwnClock bool
@@ -93,6 +93,7 @@ type End struct {
 	StallEvery, StallFor int64
 
 	sample    traffic.Sample
+	counts    counts
 	recorders traffic.Recorders
 	watcher   *sock.Watcher
 	sockets   []sock.Socket
@@ -236,7 +237,7 @@ func (e *End) Close() {
 
 // Prepare implements [traffic.Endpoint]: it takes what an earlier trial has left, and makes connections anew that it has lost.
 func (e *End) Prepare(trial uint64) {
-	e.sample = traffic.Sample{}
+	e.sample, e.counts = traffic.Sample{}, counts{}
 	e.recorders.Reset()
 	e.trial, e.told = trial, -1
 	if e.Streams == nil {
@@ -245,7 +246,7 @@ func (e *End) Prepare(trial uint64) {
 		}
 	} else {
 		e.mend()
-		e.sample.Setup = e.Streams.setup
+		e.counts.setup = e.Streams.setup
 	}
 	e.closing, e.undrained, e.shaken, e.refused = false, false, e.undrained, 0
 	e.inside, e.waiting, e.sent, e.heard, e.firsts = 0, 0, 0, 0, 0
@@ -292,7 +293,7 @@ func (e *End) Run(_ uint64, w traffic.Window) {
 		e.sample.Total = e.heard
 	}
 	if e.firsts > 0 {
-		e.sample.First /= e.firsts
+		e.counts.first /= e.firsts
 	}
 	if e.undrained {
 		e.sample.Doubt = traffic.MarkerLost
@@ -395,8 +396,10 @@ func (e *End) stand() {
 
 // Collect implements [traffic.Collector].
 func (e *End) Collect() {
+	e.counts.put(&e.sample)
 	if e.Streams != nil {
-		e.sample.Resent = e.Streams.counted()
+		e.counts.resent += e.Streams.counted()
+		e.sample.Count(traffic.CountResent, e.counts.resent)
 	}
 	switch {
 	case e.sample.Failure != "":

@@ -167,7 +167,7 @@ func TestLanes(t *testing.T) {
 	if next[1] != next[2] && next[1] != next[2]+1 {
 		t.Errorf("flows of a lane have %d and %d messages, want them in turn", next[1], next[2])
 	}
-	if got := near.Flows; got != 4 {
+	if got := near.Counts[CountFlows]; got != 4 {
 		t.Errorf("messages came on %d flows of 4", got)
 	}
 }
@@ -198,7 +198,7 @@ func TestCounts(t *testing.T) {
 		e.came(m.flow, m.trial, m.seq, m.since, 100)
 	}
 	s := e.Sample()
-	if s.Received != 4 || s.Reordered != 1 || s.Repeated != 1 || s.Late != 1 || s.Flows != 2 || s.Bytes != 400 || e.heard != 5 {
+	if s.Received != 4 || e.counts.reordered != 1 || e.counts.repeated != 1 || s.Late != 1 || e.counts.flows != 2 || s.Bytes != 400 || e.heard != 5 {
 		t.Errorf("%+v, %d heard", *s, e.heard)
 	}
 	if n := e.Recorders()[traffic.OneWay].Count; n != 4 {
@@ -213,7 +213,7 @@ func TestCounts(t *testing.T) {
 	e.came(0, trialID, 2, 5000, 100)
 	e.came(0, trialID, 3, 4000, 100)
 	took := clock.Now() - before
-	if got := e.Sample().Jitter; got < 5000-2*took || got > 5000+2*took {
+	if got := e.counts.jitter; got < 5000-2*took || got > 5000+2*took {
 		t.Errorf("jitter adds up to %d ns, want 5000 ± %d", got, 2*took)
 	}
 }
@@ -227,7 +227,7 @@ func TestOwnClock(t *testing.T) {
 	e.window.Open = clock.Now()
 	e.came(0, trialID, 0, 0, 100)
 	e.came(0, trialID, 1, 10, 100)
-	if s := e.Sample(); s.Received != 2 || s.First != 0 || s.Jitter == 0 || e.Recorders()[traffic.OneWay] != nil {
+	if s := e.Sample(); s.Received != 2 || e.counts.first != 0 || e.counts.jitter == 0 || e.Recorders()[traffic.OneWay] != nil {
 		t.Errorf("%+v", *s)
 	}
 }
@@ -264,7 +264,7 @@ func TestBlockedStream(t *testing.T) {
 			prepare(trial+try, source, sink)
 			drive(window(150*time.Millisecond), trial+try, source, sink)
 			a, b := source.Sample(), sink.Sample()
-			if a.Failure+b.Failure+a.Doubt+b.Doubt == "" && b.Flows == 4 && a.Sent == b.Received {
+			if a.Failure+b.Failure+a.Doubt+b.Doubt == "" && b.Counts[CountFlows] == 4 && a.Sent == b.Received {
 				return
 			}
 			t.Logf("%+v, %+v", *a, *b)
@@ -279,12 +279,12 @@ func TestBlockedStream(t *testing.T) {
 	w := window(800 * time.Millisecond) // 300 messages of 8000 bytes for each: more than the receive buffer
 	drive(w, trialID+10, source, sink)
 	a, b := source.Sample(), sink.Sample()
-	if a.Backlog == 0 || a.Unsent == 0 || a.Blocked == 0 || a.Doubt == "" {
+	if a.Counts[traffic.CountBacklog] == 0 || a.Unsent == 0 || a.Counts[CountBlocked] == 0 || a.Doubt == "" {
 		t.Errorf("the source with a stream that takes nothing: %+v", *a)
 	}
 	due := int64(1500 * 0.72)
-	if b.Flows != 3 || b.Received < due*3/4*9/10 {
-		t.Errorf("%d messages came on %d flows, want %d on 3: %+v", b.Received, b.Flows, due*3/4, *b)
+	if b.Counts[CountFlows] != 3 || b.Received < due*3/4*9/10 {
+		t.Errorf("%d messages came on %d flows, want %d on 3: %+v", b.Received, b.Counts[CountFlows], due*3/4, *b)
 	}
 	sound(trialID + 20)
 }
@@ -302,7 +302,7 @@ func TestBrokenStream(t *testing.T) {
 	for try := range uint64(6) {
 		prepare(trialID+1+try, source, sink)
 		drive(window(100*time.Millisecond), trialID+1+try, source, sink)
-		if a, b := source.Sample(), sink.Sample(); a.Failure+b.Failure+a.Doubt+b.Doubt == "" && b.Flows == 3 {
+		if a, b := source.Sample(), sink.Sample(); a.Failure+b.Failure+a.Doubt+b.Doubt == "" && b.Counts[CountFlows] == 3 {
 			return
 		}
 	}
@@ -323,7 +323,7 @@ func TestLateEnd(t *testing.T) {
 		if a.Failure+b.Failure != "" {
 			t.Fatalf("%+v, %+v", *a, *b)
 		}
-		if a.Doubt+b.Doubt == "" && b.Flows == 4 && a.Sent == b.Received {
+		if a.Doubt+b.Doubt == "" && b.Counts[CountFlows] == 4 && a.Sent == b.Received {
 			return
 		}
 	}

@@ -100,11 +100,11 @@ func (e *End) came(i int, trial, seq uint64, since int64, size int) {
 		case traffic.InOrder:
 		case traffic.Reordered:
 			if inside {
-				e.sample.Reordered++
+				e.counts.reordered++
 			}
 		case traffic.Duplicate:
 			if inside {
-				e.sample.Repeated++
+				e.counts.repeated++
 			}
 			return
 		case traffic.TooLate:
@@ -119,7 +119,7 @@ func (e *End) came(i int, trial, seq uint64, since int64, size int) {
 	}
 	apart := e.FirstApart && seq == 0
 	if apart && !e.OwnClock {
-		e.sample.First += now - since
+		e.counts.first += now - since
 		e.firsts++
 	}
 	if inside {
@@ -130,10 +130,10 @@ func (e *End) came(i int, trial, seq uint64, since int64, size int) {
 		}
 		if f.known {
 			d := now - since - f.transit
-			e.sample.Jitter += max(d, -d)
+			e.counts.jitter += max(d, -d)
 		} else {
 			f.known = true
-			e.sample.Flows++
+			e.counts.flows++
 		}
 		f.transit = now - since
 	}

@@ -50,7 +50,7 @@ func (e *End) keepUp(now int64) int64 {
 			l.ahead++
 			e.waiting++
 		}
-		e.sample.Backlog = max(e.sample.Backlog, e.waiting-1)
+		e.counts.backlog = max(e.counts.backlog, e.waiting-1)
 		i := l.First + l.turn
 		if l.turn++; l.turn == l.Count {
 			l.turn = 0
@@ -118,7 +118,7 @@ func (e *End) push(i int) bool {
 		case errno == sock.Interrupted:
 		case errno == sock.Again:
 			f.blocked = true
-			e.sample.Blocked++
+			e.counts.blocked++
 			e.watcher.Output(i, e.sockets[i], true)
 			return false
 		case e.Streams != nil:

@@ -207,7 +207,7 @@ func (e *endpoint) discard() {
 // Prepare implements [traffic.Endpoint]: a server is there, and listens, before the trial opens.
 func (e *endpoint) Prepare(uint64) {
 	e.discard()
-	e.sample = traffic.Sample{Delivered: e.sample.Delivered[:0]}
+	e.sample = traffic.Sample{}
 	e.busy, e.served, e.span, e.killed, e.asked, e.overdue = cores{}, cores{}, 0, false, false, ""
 	if e.recorder != nil {
 		e.recorder.Reset()
@@ -423,7 +423,7 @@ func (e *endpoint) Collect() {
 		return
 	}
 	if err := e.read(); err != nil {
-		e.sample = traffic.Sample{Span: e.sample.Span, Delivered: e.sample.Delivered[:0], Failure: e.name() + " " + err.Error() + e.lastWords()}
+		e.sample = traffic.Sample{Span: e.sample.Span, Failure: e.name() + " " + err.Error() + e.lastWords()}
 		return
 	}
 	if e.role.Stop == Serves {

@@ -29,7 +29,7 @@ type BeginParams struct {
 	CPUs   []int  `json:"cpus"`   // thread i runs on CPUs[i % len]; empty: anywhere
 	Run    uint64 `json:"run"`    // makes trial ids differ between generations
 	Alone  bool   `json:"alone"`  // no two threads of any cell, of this or another worker, share a CPU
-	// Watched are the CPUs whose soft interrupts count in trials that are probed.
+	// Watched are the CPUs on which a probe counts in trials that are probed.
 	Watched []int `json:"watched,omitempty"`
 	// Programs are processes of the host that carry packets (ovs-vswitchd): their run time counts to the trials of this worker's first pair.
 	Programs []int `json:"programs,omitempty"`
@@ -69,13 +69,15 @@ type ProofParams struct {
 	Local     netip.AddrPort `json:"local"`
 	Remote    netip.AddrPort `json:"remote"`
 	Payload   int            `json:"payload"`           // bytes of UDP payload
+	More      int            `json:"more,omitempty"`    // how many small datagrams are sent when one has passed
 	Refused   bool           `json:"refused,omitempty"` // it must not pass
 }
 
 // ProofResult says whether the probe passed, and if not why.
 type ProofResult struct {
-	OK     bool   `json:"ok"`
-	Detail string `json:"detail,omitempty"`
+	OK       bool   `json:"ok"`
+	Answered int    `json:"answered,omitempty"` // how many of ProofParams.More came back
+	Detail   string `json:"detail,omitempty"`
 }
 
 // CollectParams names the visits that had a trial in the last block.

@@ -20,32 +20,39 @@ import (
 	"github.com/nettoll/nettoll/host/protocol"
 	"github.com/nettoll/nettoll/internal/linux/netns"
 	"github.com/nettoll/nettoll/internal/linux/process"
-	"github.com/nettoll/nettoll/internal/linux/shm"
 	"github.com/nettoll/nettoll/internal/linux/sock"
-	"github.com/nettoll/nettoll/internal/linux/softirq"
 	"github.com/nettoll/nettoll/internal/linux/thread"
 	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/probe"
 	"github.com/nettoll/nettoll/proof"
 	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/traffic/board"
 	"github.com/nettoll/nettoll/workload"
 )
 
 const (
 	namespaceDir = "/run/netns" // see host: where the namespaces of a host's containers stand
 
-	boardFile     = "board"      // names of inherited files
-	softirqdFiles = "ksoftirqd:" // prefix
-	softirqFile   = "softirq"
+	softirqdFiles = "ksoftirqd:" // prefix of names of inherited files
+
+	// ProbeFile begins the name of the inherited file that a probe counts in; the probe's name follows.
+	ProbeFile = "probe:"
 )
 
 // Worker is the state of a worker process.
 type Worker struct {
+	// OpenTurn opens this process's end of the turn, with the files that it has inherited. [New] sets it to the board in
+	// shared memory.
+	OpenTurn func(files map[string]*os.File, m traffic.Meters) (traffic.Turn, error)
+
 	workloads []workload.Workload
 	drivers   []driver.Driver
+	probes    []probe.Probe
 	files     map[string]*os.File
 
 	mu        sync.Mutex // of everything below; never held while a block runs
 	seats     int
+	turn      traffic.Turn // nil before there are threads
 	endpoints atomic.Pointer[table]
 	mirrors   []*proof.Mirror
 }
@@ -58,12 +65,16 @@ type slot struct {
 	endpoint traffic.Endpoint
 }
 
-// New returns a worker that knows the given workloads and foreign drivers and has inherited the given files: "board" is the memory of the turn,
+// New returns a worker that knows the given workloads and foreign drivers and has inherited the given files: those that the turn is opened with (see [traffic.Turns]),
 // "ksoftirqd:N" are open schedstat files, "softirq" is what the probe of soft interrupts counts in, where there is one.
-func New(workloads []workload.Workload, drivers []driver.Driver, files map[string]*os.File) *Worker {
-	w := &Worker{workloads: workloads, drivers: drivers, files: files}
+func New(workloads []workload.Workload, drivers []driver.Driver, probes []probe.Probe, files map[string]*os.File) *Worker {
+	w := &Worker{workloads: workloads, drivers: drivers, probes: probes, files: files, OpenTurn: openBoard}
 	w.endpoints.Store(&table{})
 	return w
+}
+
+func openBoard(files map[string]*os.File, m traffic.Meters) (traffic.Turn, error) {
+	return board.Open(files, m)
 }
 
 // Methods are what the worker answers to over the protocol.
@@ -86,6 +97,10 @@ func method[P, R any](w *Worker, f func(*Worker, P) (R, error)) protocol.Handler
 	return protocol.Method(func(_ context.Context, params P) (R, error) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
+		if w.turn != nil {
+			w.turn.Ordered()
+			defer w.turn.Ordered()
+		}
 		return f(w, params)
 	})
 }
@@ -96,24 +111,17 @@ func (w *Worker) begin(p BeginParams) (nothing, error) {
 	if w.seats > 0 {
 		return nothing{}, errors.New("begin: the threads run already")
 	}
-	file := w.files[boardFile]
-	if file == nil {
-		return nothing{}, fmt.Errorf("begin: no inherited file %q", boardFile)
-	}
-	mem, err := shm.Map(file)
-	if err != nil {
-		return nothing{}, err
-	}
-	board, err := traffic.OpenBoard(mem)
-	if err != nil {
-		return nothing{}, err
-	}
-	if file := w.files[softirqFile]; file != nil && len(p.Watched) > 0 {
-		times, err := softirq.Map(file, slices.Max(p.Watched)+1)
+	var meters traffic.Meters
+	for _, one := range w.probes {
+		file := w.files[ProbeFile+one.Describe().Name]
+		if file == nil || len(p.Watched) == 0 {
+			continue
+		}
+		read, err := one.Open(file, p.Watched)
 		if err != nil {
 			return nothing{}, err
 		}
-		board.Softirq = func() int64 { return times.Net(p.Watched) }
+		meters.Probe = read
 	}
 	var schedstat []*os.File
 	for name, f := range w.files {
@@ -121,7 +129,11 @@ func (w *Worker) begin(p BeginParams) (nothing, error) {
 			schedstat = append(schedstat, f)
 		}
 	}
-	softirqd := traffic.Softirqd(schedstat)
+	meters.Softirqd = traffic.Softirqd(schedstat)
+	turn, err := w.OpenTurn(w.files, meters)
+	if err != nil {
+		return nothing{}, fmt.Errorf("begin: %w", err)
+	}
 
 	// A thread in a measuring loop never gives its P back: one for each, and two for everything else.
 	debug.SetGCPercent(-1)
@@ -129,7 +141,7 @@ func (w *Worker) begin(p BeginParams) (nothing, error) {
 	ids, ready := make(chan int, p.Pairs), make(chan error, p.Pairs)
 	for seat := range p.Pairs {
 		t := &traffic.Thread{
-			Board: board, Seat: traffic.Seat{Worker: p.Worker, Pair: seat}, Run: p.Run, Softirqd: softirqd,
+			Turn: turn, Seat: traffic.Seat{Worker: p.Worker, Pair: seat}, Run: p.Run,
 			Endpoint: func(visit int) traffic.Endpoint { return w.endpoint(visit, seat) },
 			Ready:    ready, ThreadIDs: ids,
 		}
@@ -151,6 +163,7 @@ func (w *Worker) begin(p BeginParams) (nothing, error) {
 			return nothing{}, err
 		}
 	}
+	w.turn = turn
 	hot := map[int]bool{}
 	for range p.Pairs {
 		hot[<-ids] = true
@@ -321,22 +334,24 @@ func (w *Worker) proofOpen(p ProofParams) (nothing, error) {
 }
 
 func (w *Worker) proofTry(p ProofParams) (ProofResult, error) {
-	var try func() error
+	var try func() (int, error)
 	err := inside(p.Namespace, func() (err error) {
 		if p.Refused {
-			try, err = proof.Refusal(p.Local, p.Remote)
+			refusal, err := proof.Refusal(p.Local, p.Remote)
+			try = func() (int, error) { return 0, refusal() }
 			return err
 		}
-		try, err = proof.Passage(p.Local, p.Remote, p.Payload)
+		try, err = proof.Passage(p.Local, p.Remote, p.Payload, p.More)
 		return err
 	})
 	if err != nil {
 		return ProofResult{}, err
 	}
-	if err := try(); err != nil {
+	answered, err := try()
+	if err != nil {
 		return ProofResult{Detail: err.Error()}, nil
 	}
-	return ProofResult{OK: true}, nil
+	return ProofResult{OK: true, Answered: answered}, nil
 }
 
 func (w *Worker) proofClose(nothing) (nothing, error) {

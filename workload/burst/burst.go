@@ -51,9 +51,9 @@ func refuse(p part.Params) error {
 	const fastest = 1e6 // datagrams a second; udp-rate is for more
 	switch n := rate(p); {
 	case n > fastest:
-		return fmt.Errorf("rate=%s in datagrams of %s bytes are %.0f a second (want at most %.0f)", p["rate"], p["payload"], n, fastest)
+		return fmt.Errorf("rate=%s in datagrams of %s bytes are %.0f a second (valid: at most %.0f)", p["rate"], p["payload"], n, fastest)
 	case n*p.Duration("on").Seconds() < 1:
-		return fmt.Errorf("on=%s holds no datagram at rate=%s (want at least %v)", p["on"], p["rate"], time.Duration(1e9/n).Round(time.Microsecond))
+		return fmt.Errorf("on=%s holds no datagram at rate=%s (valid: at least %v)", p["on"], p["rate"], time.Duration(1e9/n).Round(time.Microsecond))
 	}
 	return nil
 }
@@ -82,7 +82,7 @@ func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
 	case workload.Sink:
 		e.Hears = true
 	default:
-		return nil, fmt.Errorf("open burst: side %q (want source or sink)", s.Side)
+		return nil, fmt.Errorf("open burst: side %q (valid: source or sink)", s.Side)
 	}
 	var err error
 	e.Sockets, err = flows.Datagrams(flows.Place{

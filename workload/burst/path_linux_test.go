@@ -14,6 +14,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/sysctl"
 	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/traffic/flows"
 	"github.com/nettoll/nettoll/workload"
 	"github.com/nettoll/nettoll/workload/burst"
 	"github.com/nettoll/nettoll/workload/workloadtest"
@@ -104,8 +105,8 @@ func TestPhysics(t *testing.T) {
 		if seconds := trial.Window.Seconds(); result.Metrics["goodput"]*seconds > 8*float64(cameBytes) || result.Metrics["goodput"] != 8*payload*float64(sink.Received)/seconds {
 			t.Errorf("goodput %g of %d bytes in %g s", result.Metrics["goodput"], cameBytes, seconds)
 		}
-		if len(trial.Sinks) != 1 || sink.Flows != 4 || trial.Histograms[traffic.OneWay].TotalCount() != sink.Received-4 {
-			t.Errorf("%d of %d one-way times recorded, of %d flows: want all but the first of each flow", trial.Histograms[traffic.OneWay].TotalCount(), sink.Received, sink.Flows)
+		if len(trial.Sinks) != 1 || sink.Counts[flows.CountFlows] != 4 || trial.Histograms[traffic.OneWay].TotalCount() != sink.Received-4 {
+			t.Errorf("%d of %d one-way times recorded, of %d flows: want all but the first of each flow", trial.Histograms[traffic.OneWay].TotalCount(), sink.Received, sink.Counts[flows.CountFlows])
 		}
 	}
 }

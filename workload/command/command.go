@@ -79,14 +79,18 @@ func (Workload) Describe() workload.Description {
 		ByHand: func(part.Params) error {
 			return errors.New("it starts whatever program is named, and by hand neither end trusts the other")
 		},
+		Declares: []measure.Metric{{
+			Name: "memory", Unit: measure.UnitByte, Better: measure.LowerBetter, Kind: measure.KindMemory, Order: 650,
+			Summary: "memory, as a program reports it",
+		}},
 		Metrics: slices.Concat(names, means, workload.CPUMetrics()),
 	}
 }
 
 // metrics are what a figure can be: what is compared by ratio, as what governs a run has to be, and is no processor time, which is measured in any case. Means
-// are those of rates that are sums over pairs.
+// are those of rates that are sums over pairs. They are metrics that any view knows, whatever parts a run has.
 func metrics() (names, means []string) {
-	for _, m := range measure.Metrics() {
+	for _, m := range measure.Version2().All() {
 		switch {
 		case m.Differs() || m.Better == measure.Neither || m.Kind == measure.KindCPU:
 		case strings.HasSuffix(m.Name, "_per_pair"):
@@ -112,7 +116,7 @@ func families(names []string) []string {
 
 func name(s string) (string, error) {
 	if s == "" || plain(s) != s {
-		return "", fmt.Errorf("%q is no name (want letters, digits, dots, hyphens and underscores, at most %d)", s, longestName)
+		return "", fmt.Errorf("invalid name %q (valid: letters, digits, dots, hyphens and underscores, at most %d)", s, longestName)
 	}
 	return s, nil
 }
@@ -194,7 +198,7 @@ func refuse(p part.Params) error {
 	case strings.TrimSpace(p["sink"]) == "" && p["output"] == string(workload.Sink):
 		return errors.New("output=sink: there is no command at the sink")
 	case p["figure"] == pingFigure && !strings.HasPrefix(strings.TrimSpace(p["source"]), "ping "):
-		return errors.New("figure: it is missing, and the default is for the default's ping (want json:PATH or regexp:RE)")
+		return errors.New("figure: it is missing, and the default is for the default's ping (valid: json:PATH or regexp:RE)")
 	case p["unit"] != auto && f.unit > 0:
 		return fmt.Errorf("unit=%s: the regular expression has a group called unit, which says what it is", p["unit"])
 	}
@@ -270,7 +274,7 @@ func (Workload) Metrics(t workload.Trial) workload.Result {
 	r := workload.Result{Metrics: map[string]float64{}, PerPair: map[string][]float64{}, Warnings: t.Doubts()}
 	t.PutCPU(r.Metrics)
 	name := t.Params["metric"]
-	m, _ := measure.LookupMetric(name)
+	m, _ := measure.Version2().Lookup(name)
 	told := t.Sources
 	if t.Params["output"] == string(workload.Sink) {
 		told = t.Sinks

@@ -41,7 +41,7 @@ func parseFigure(s string) (f figure, err error) {
 		switch {
 		case f.number > 0:
 		case f.re.NumSubexp() != 1 || f.unit > 0:
-			return f, fmt.Errorf("%q has %d groups (want one, or one called number: (?P<number>…))", text, f.re.NumSubexp())
+			return f, fmt.Errorf("%q has %d groups (valid: one, or one called number: (?P<number>…))", text, f.re.NumSubexp())
 		default:
 			f.number = 1
 		}
@@ -176,7 +176,7 @@ func some(m map[string]any) string {
 // left out, and a name behind a dot may have any character but a dot and a bracket.
 func parsePath(s string) ([]step, error) {
 	wrong := func(at int) error {
-		return fmt.Errorf("%q is no path at %q (want names and indices such as end.streams[0].rate or $['p 99'][-1])", s, s[at:])
+		return fmt.Errorf("invalid path %q at %q (valid: names and indices such as end.streams[0].rate or $['p 99'][-1])", s, s[at:])
 	}
 	rest := strings.TrimPrefix(s, "$")
 	var steps []step

@@ -29,7 +29,7 @@ func TestFind(t *testing.T) {
 		{`regexp:time=([0-9.]+) ms`, "latency_mean", "ms", pingSays, 26e-6, ""},
 		{`regexp:(?m)^x ([0-9.]+)$`, "goodput", "Mbit/s", "x 1\nx 2\nx 3\n", 3e6, ""}, // the last
 		{`regexp:(?P<number>\S+) (?P<unit>\S+)`, "goodput", auto, "0.5 Gbits/sec", 5e8, ""},
-		{`regexp:(?P<number>\S+) (?P<unit>\S+)`, "goodput", auto, "0.5 Gparsecs", 0, `printed a unit that does not fit: "Gparsecs" is no unit of goodput (want one such as bit/s, kbit/s, Mbit/s, `},
+		{`regexp:(?P<number>\S+) (?P<unit>\S+)`, "goodput", auto, "0.5 Gparsecs", 0, `printed a unit that does not fit: invalid unit "Gparsecs" of goodput (valid: values such as bit/s, kbit/s, Mbit/s, `},
 		{`regexp:time=(.*)`, "latency_mean", "ms", pingSays, 0, `printed "0.026 ms" where its figure should be`},
 		{`regexp:nothing (.)`, "latency_mean", "ms", pingSays, 0, `printed nothing that matches "nothing (.)"`},
 		{`regexp:x(.*)`, "goodput", auto, "x-1", 0, `printed "-1" where its figure should be`},
@@ -78,22 +78,22 @@ func TestParseFigure(t *testing.T) {
 		"":                             "neither json:PATH nor regexp:RE",
 		"jq:.a":                        "neither json:PATH nor regexp:RE",
 		"regexp:(":                     "missing closing )",
-		"regexp:x":                     "has 0 groups (want one, or one called number: (?P<number>…))",
+		"regexp:x":                     "has 0 groups (valid: one, or one called number: (?P<number>…))",
 		"regexp:(a)(b)":                "has 2 groups",
 		"regexp:(?P<unit>a)":           "has 1 groups",
-		"json:":                        `no path at ""`,
-		"json:a..b":                    `no path at "..b"`,
-		"json:$a":                      `no path at "a"`,
-		"json:a[*]":                    `no path at "[*]"`,
-		"json:*":                       `no path at "*"`,
-		"json:a[1:2]":                  `no path at "[1:2]"`,
-		"json:a[01]":                   `no path at "[01]"`,
-		"json:a[":                      `no path at "["`,
-		"json:a['b":                    `no path at "['b"`,
-		"json:a]":                      `no path at "]"`,
-		"json:a['b'c]":                 `no path at "['b'c]"`,
-		"json:a[?@.b>1]":               `no path at "[?@.b>1]"`,
-		"json:a[99999999999999999999]": "no path",
+		"json:":                        ` at ""`,
+		"json:a..b":                    ` at "..b"`,
+		"json:$a":                      ` at "a"`,
+		"json:a[*]":                    ` at "[*]"`,
+		"json:*":                       ` at "*"`,
+		"json:a[1:2]":                  ` at "[1:2]"`,
+		"json:a[01]":                   ` at "[01]"`,
+		"json:a[":                      ` at "["`,
+		"json:a['b":                    ` at "['b"`,
+		"json:a]":                      ` at "]"`,
+		"json:a['b'c]":                 ` at "['b'c]"`,
+		"json:a[?@.b>1]":               ` at "[?@.b>1]"`,
+		"json:a[99999999999999999999]": "invalid path",
 	} {
 		if _, err := parseFigure(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
@@ -127,10 +127,10 @@ func TestUnit(t *testing.T) {
 		}
 	}
 	for _, tt := range []struct{ metric, unit, want string }{
-		{"latency_mean", "ks", "(want one such as s, ms, µs, ns)"},
-		{"goodput", "mbit/s", `"mbit/s" is no unit of goodput (want one such as bit/s, kbit/s, Mbit/s, Gbit/s, Tbit/s, Kibit/s, Mibit/s, Gibit/s, Tibit/s)`},
-		{"goodput", "", "is no unit"},
-		{"goodput", "ms", "is no unit"},
+		{"latency_mean", "ks", "(valid: values such as s, ms, µs, ns)"},
+		{"goodput", "mbit/s", `invalid unit "mbit/s" of goodput (valid: values such as bit/s, kbit/s, Mbit/s, Gbit/s, Tbit/s, Kibit/s, Mibit/s, Gibit/s, Tibit/s)`},
+		{"goodput", "", "invalid unit"},
+		{"goodput", "ms", "invalid unit"},
 	} {
 		if got, err := unitFactor(tt.metric, tt.unit); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s in %q: %g, %v; want %q", tt.metric, tt.unit, got, err, tt.want)
@@ -138,7 +138,7 @@ func TestUnit(t *testing.T) {
 	}
 	names, _ := metrics()
 	for _, name := range names { // each has a word for its base unit
-		m, _ := measure.LookupMetric(name)
+		m, _ := measure.Version2().Lookup(name)
 		if x, err := unitFactor(name, stems(m.Unit)[0].word); err != nil || x != 1 {
 			t.Errorf("%s: %g, %v", name, x, err)
 		}

@@ -43,7 +43,7 @@ func prefixes(base string) []scaled {
 
 // unitFactor returns how many base units of a metric one of a unit is.
 func unitFactor(metric, unit string) (float64, error) {
-	m, _ := measure.LookupMetric(metric)
+	m, _ := measure.Version2().Lookup(metric)
 	text := strings.TrimSpace(unit)
 	for _, second := range []string{"/seconds", "/second", "/sec"} {
 		if rest, ok := strings.CutSuffix(text, second); ok {
@@ -65,5 +65,5 @@ func unitFactor(metric, unit string) (float64, error) {
 			examples = append(examples, p.word+first)
 		}
 	}
-	return 0, fmt.Errorf("%.40q is no unit of %s (want one such as %s)", unit, metric, strings.Join(examples, ", "))
+	return 0, fmt.Errorf("invalid unit %.40q of %s (valid: values such as %s)", unit, metric, strings.Join(examples, ", "))
 }

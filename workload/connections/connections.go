@@ -47,8 +47,9 @@ func (Workload) Describe() workload.Description {
 			},
 			{Name: "payload", Default: "653", Summary: "bytes of a message, 28 to 1MiB", Check: part.SizeBetween(flows.StreamHead, largest)},
 		}, workload.StreamParams()),
-		Refuse:  refuse,
-		Metrics: slices.Concat([]string{"connections", "setup_time", "retransmits"}, workload.MessageMetrics()),
+		Refuse:   refuse,
+		Declares: declared(),
+		Metrics:  slices.Concat([]string{"connections", "setup_time", "retransmits"}, workload.MessageMetrics()),
 	}
 }
 
@@ -71,7 +72,7 @@ func trial(p part.Params) time.Duration {
 func refuse(p part.Params) error {
 	const fastest = 1e6 // messages a second
 	if n := rate(p); n > fastest {
-		return fmt.Errorf("rate=%s in messages of %s bytes are %.0f a second (want at most %.0f)", p["rate"], p["payload"], n, fastest)
+		return fmt.Errorf("rate=%s in messages of %s bytes are %.0f a second (valid: at most %.0f)", p["rate"], p["payload"], n, fastest)
 	}
 	return nil
 }
@@ -101,7 +102,7 @@ func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
 		e.Hears = true
 		e.Streams, err = flows.Listen(place, count)
 	default:
-		return nil, fmt.Errorf("open connections: side %q (want source or sink)", s.Side)
+		return nil, fmt.Errorf("open connections: side %q (valid: source or sink)", s.Side)
 	}
 	if err != nil {
 		return nil, err
@@ -118,11 +119,11 @@ func (Workload) Metrics(t workload.Trial) workload.Result {
 	t.PutMessages(&r)
 	var carried, resent, setup int64
 	for _, s := range t.Sinks {
-		carried += s.Flows
+		carried += s.Counts[flows.CountFlows]
 	}
 	for _, s := range slices.Concat(t.Sources, t.Sinks) {
-		resent += s.Resent
-		setup = max(setup, s.Setup)
+		resent += s.Counts[traffic.CountResent]
+		setup = max(setup, s.Counts[flows.CountSetup])
 	}
 	r.Metrics["connections"], r.Metrics["retransmits"] = float64(carried), float64(resent)
 	r.Metrics["setup_time"] = float64(setup) / 1e9

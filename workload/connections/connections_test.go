@@ -10,6 +10,7 @@ import (
 
 	"github.com/nettoll/nettoll/internal/linux/sysctl"
 	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/traffic/flows"
 	"github.com/nettoll/nettoll/workload"
 	"github.com/nettoll/nettoll/workload/connections"
 	"github.com/nettoll/nettoll/workload/workloadtest"
@@ -39,7 +40,7 @@ func TestRate(t *testing.T) {
 		for try := 1; ; try++ { // on a machine that takes CPUs away messages are late
 			trial, result := r.Trial(t)
 			got := 8 * payload * float64(trial.Sources[0].Sent) / trial.Window.Seconds()
-			carried, m := trial.Sinks[0].Flows, result.Metrics
+			carried, m := trial.Sinks[0].Counts[flows.CountFlows], result.Metrics
 			if math.Abs(got/tt.rate-1) < 0.01 && carried == tt.count && m["connections"] == float64(tt.count) && m["loss"] == 0 && m["setup_time"] > 0 {
 				break
 			}

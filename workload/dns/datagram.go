@@ -94,6 +94,7 @@ type sink struct {
 	marker  [markerSize]byte
 	foreign bool // queries are those of a program that knows of no marker
 	sample  traffic.Sample
+	planted int64 // [traffic.CountPlanted]
 	stall   workload.Stall
 	plant   traffic.Delay
 }
@@ -120,10 +121,13 @@ func (s *sink) Facts() (sock.Facts, error) { return s.sock.Facts() }
 // Close implements [traffic.Endpoint].
 func (s *sink) Close() { s.sock.Close() }
 
+// Collect implements [traffic.Collector].
+func (s *sink) Collect() { s.sample.Count(traffic.CountPlanted, s.planted) }
+
 // Prepare takes what an earlier trial left in the socket.
 func (s *sink) Prepare(trial uint64) {
 	putMarker(&s.marker, trial)
-	s.sample = traffic.Sample{Late: s.sock.Drain()}
+	s.sample, s.planted = traffic.Sample{Late: s.sock.Drain()}, 0
 }
 
 // Run answers until the end marker has come, or cannot come any more.
@@ -140,7 +144,7 @@ func (s *sink) Run(_ uint64, w traffic.Window) {
 		if s.stall.Every > 0 {
 			traffic.StandStill(w.Open, s.stall.Every, s.stall.For)
 		}
-		s.sample.Planted += s.plant.Spin()
+		s.planted += s.plant.Spin()
 		over := marks(s.in[:n], &s.marker)
 		n = s.zone.answer(s.out, s.in[:n], false)
 		if n == 0 {

@@ -57,6 +57,7 @@ func (Workload) Describe() workload.Description {
 			arrivals(),
 		}, workload.StreamParams()),
 		Refuse: refuse,
+		Memory: func(p part.Params) int64 { return workload.DialogueMemory(p, 0, messageMax) },
 		Metrics: slices.Concat(
 			[]string{"transaction_rate", "transaction_rate_per_pair", "loss", "errors", "cpu_per_packet", "cpu_per_transaction", "retransmits", "backlog", "planted"},
 			workload.DurationMetrics(traffic.Latency, traffic.Service, traffic.Departure),
@@ -168,7 +169,7 @@ func (Workload) Open(spec workload.Spec) (traffic.Endpoint, error) {
 	case s.Side == workload.Sink:
 		return s.sink()
 	}
-	return nil, fmt.Errorf("open dns: side %q (want source or sink)", s.Side)
+	return nil, fmt.Errorf("open dns: side %q (valid: source or sink)", s.Side)
 }
 
 // Metrics implements [workload.Workload].
@@ -184,7 +185,7 @@ func (Workload) Metrics(t workload.Trial) workload.Result {
 		}
 		var resent int64
 		for _, s := range slices.Concat(t.Sources, t.Sinks) {
-			resent += s.Resent
+			resent += s.Counts[traffic.CountResent]
 		}
 		r.Metrics["retransmits"] = float64(resent)
 	}

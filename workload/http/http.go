@@ -70,6 +70,7 @@ func (Workload) Describe() workload.Description {
 			}
 			return nil
 		},
+		Memory: func(p part.Params) int64 { return workload.DialogueMemory(p, 0, p.Size("payload")) },
 		Metrics: slices.Concat(workload.DialogueMetrics(), workload.CPUMetrics(),
 			workload.DurationMetrics(traffic.Latency, traffic.Service, traffic.Departure, traffic.Connect)),
 	}
@@ -87,10 +88,10 @@ func refuse(p part.Params) error {
 		return err
 	}
 	if p["sizes"] != "constant" {
-		return fmt.Errorf("sizes=%s: there is one page, of the payload's size (want constant)", p["sizes"])
+		return fmt.Errorf("sizes=%s: there is one page, of the payload's size (valid: constant)", p["sizes"])
 	}
 	if size := p.Size("payload"); p["server"] == embedded && p.Count("clients")*size > mostWaiting {
-		return fmt.Errorf("clients=%s: with pages of %s bytes the embedded server could have to keep more than %d bytes (want %d clients at most)",
+		return fmt.Errorf("clients=%s: with pages of %s bytes the embedded server could have to keep more than %d bytes (valid: %d clients at most)",
 			p["clients"], p["payload"], mostWaiting, mostWaiting/size)
 	}
 	return nil
@@ -109,7 +110,7 @@ func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
 			StallEvery: s.Stall.Every, StallFor: s.Stall.For, Plant: s.Plant,
 		})
 	}
-	return nil, fmt.Errorf("open http: side %q (want source or sink)", s.Side)
+	return nil, fmt.Errorf("open http: side %q (valid: source or sink)", s.Side)
 }
 
 func newSource(s workload.Spec) (traffic.Endpoint, error) {

@@ -42,7 +42,7 @@ func TestRefuse(t *testing.T) {
 	}{
 		{map[string]string{"payload": "1MiB", "clients": "256", "rate": "10/s", "arrivals": "poisson"}, ""},
 		{map[string]string{"payload": "1MiB", "clients": "1000", "server": "nginx"}, ""},
-		{map[string]string{"payload": "1MiB", "clients": "257"}, "want 256 clients at most"},
+		{map[string]string{"payload": "1MiB", "clients": "257"}, "valid: 256 clients at most"},
 		{map[string]string{"payload": "1025KiB"}, "payload"},
 		{map[string]string{"clients": "1001"}, "clients"},
 		{map[string]string{"clients": "0"}, "clients"},

@@ -106,7 +106,7 @@ func TestNginxPage(t *testing.T) {
 		if got := fetch(t, &client, "GET", address, pagePath); !bytes.Equal(got, traffic.Payload(100<<10)) {
 			t.Errorf("a page of %d bytes, which is not the one", len(got))
 		}
-		out, err := exec.CommandContext(t.Context(), "ss", "-Htin", "sport", "=", fmt.Sprint(":", address.Port())).CombinedOutput()
+		out, err := exec.CommandContext(t.Context(), testnet.Program(t, "ss", "iproute2"), "-Htin", "sport", "=", fmt.Sprint(":", address.Port())).CombinedOutput()
 		if err != nil || !strings.Contains(string(out), " reno ") {
 			t.Errorf("the connection has %s (%v), want congestion control reno", out, err)
 		}

@@ -1,6 +1,9 @@
 package http
 
-import "bytes"
+import (
+	"bytes"
+	"net/netip"
+)
 
 // Statuses that the server answers with (RFC 9110, section 15; RFC 6585, section 5).
 const (
@@ -53,7 +56,9 @@ func parseRequest(b []byte) (r request, status int, whole bool) {
 	case f.length > 0:
 		return r, tooLarge, true // none of its resources takes a body
 	}
-	r.method, r.path = method, path(target)
+	if r.method, r.path = method, path(target); r.path == nil {
+		return r, badRequest, true
+	}
 	r.keep = !f.close && (!older || f.persistent)
 	return r, 0, true
 }
@@ -70,18 +75,54 @@ func visible(b []byte) bool {
 	return true
 }
 
-// path is the path of a target in origin form or in absolute form, which a server has to understand as well (RFC 9112, section 3.2).
+// path is the path of a target in origin form or in absolute form, which a server has to understand as well (RFC 9112,
+// section 3.2). It is nil if an absolute form is not that of an HTTP URI (RFC 9110, section 4.2.1).
 func path(target []byte) []byte {
 	if scheme := bytes.Index(target, []byte("://")); scheme > 0 && target[0] != '/' {
+		if !is(target[:scheme], "http") {
+			return nil
+		}
 		target = target[scheme+len("://"):]
-		slash := bytes.IndexByte(target, '/')
-		if slash < 0 {
+		site := target
+		if end := bytes.IndexAny(target, "/?"); end >= 0 {
+			site = target[:end]
+		}
+		if !authority(site) {
+			return nil
+		}
+		if target = target[len(site):]; len(target) == 0 || target[0] == '?' {
 			return []byte("/")
 		}
-		target = target[slash:]
 	}
 	if query := bytes.IndexByte(target, '?'); query >= 0 {
 		target = target[:query]
 	}
 	return target
+}
+
+// authority says whether b is a name or an address with or without a port. Names are those of hosts: letters, digits,
+// hyphens and dots.
+func authority(b []byte) bool {
+	host, port := b, []byte(nil)
+	if colon := bytes.LastIndexByte(b, ':'); colon > bytes.LastIndexByte(b, ']') {
+		if host, port = b[:colon], b[colon+1:]; len(port) == 0 {
+			return false
+		}
+	}
+	for _, c := range port {
+		if !digit(c) {
+			return false
+		}
+	}
+	if inside, ok := bytes.CutPrefix(host, []byte("[")); ok {
+		inside, ok = bytes.CutSuffix(inside, []byte("]"))
+		a, err := netip.ParseAddr(string(inside))
+		return ok && err == nil && a.Is6() && a.Zone() == ""
+	}
+	for _, c := range host {
+		if letter := c|0x20 >= 'a' && c|0x20 <= 'z'; !letter && !digit(c) && c != '-' && c != '.' {
+			return false
+		}
+	}
+	return len(host) > 0
 }

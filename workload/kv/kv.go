@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"time"
+	"unsafe"
 
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/traffic"
@@ -84,6 +85,7 @@ func (Workload) Describe() workload.Description {
 			}
 			return nil
 		},
+		Memory: storeMemory,
 		Metrics: slices.Concat(workload.DialogueMetrics(), workload.CPUMetrics(),
 			workload.DurationMetrics(traffic.Latency, traffic.Service, traffic.Departure)),
 	}
@@ -93,6 +95,14 @@ func (Workload) Describe() workload.Description {
 func shortest(p part.Params) time.Duration {
 	const values = 250 / (1 - workload.TransactionWarm)
 	return max(settled, time.Duration(values*float64(p.Size("payload"))/slowly*1e9))
+}
+
+// storeMemory is what the embedded server holds: each value, and the noise that it was made of; the table, of which half is empty at least, and which was copied when
+// it grew; and what its clients send and receive.
+func storeMemory(p part.Params) int64 {
+	const perKey = 8*unsafe.Sizeof(slot{}) + 64 // with the key itself
+	payload := p.Size("payload")
+	return int64(workload.Keys(p))*int64(2*payload+int(perKey)) + workload.DialogueMemory(p, payload, payload)
 }
 
 func keysOrAuto(s string) (string, error) {
@@ -113,16 +123,16 @@ func refuse(p part.Params) error {
 	}
 	switch {
 	case p["sizes"] != "constant":
-		return fmt.Errorf("sizes=%s: all values have as many bytes as the payload (want constant)", p["sizes"])
+		return fmt.Errorf("sizes=%s: all values have as many bytes as the payload (valid: constant)", p["sizes"])
 	case workload.Keys(p) > 1 && workload.Keys(p)*p.Size("payload") > mostValues:
-		return fmt.Errorf("keys=%s: with %s bytes each they have more than %d bytes of values (want %d keys at most)", p["keys"], p["payload"], mostValues, mostValues/p.Size("payload"))
+		return fmt.Errorf("keys=%s: with %s bytes each they have more than %d bytes of values (valid: %d keys at most)", p["keys"], p["payload"], mostValues, mostValues/p.Size("payload"))
 	case p["server"] != embedded && workload.Keys(p) > mostFilled:
-		return fmt.Errorf("keys=%s: server %s is filled before each trial (want %d keys at most)", p["keys"], p["server"], mostFilled)
+		return fmt.Errorf("keys=%s: server %s is filled before each trial (valid: %d keys at most)", p["keys"], p["server"], mostFilled)
 	case p.Count("clients")*p.Size("payload") > mostWaiting:
-		return fmt.Errorf("clients=%s: with %s bytes each they can wait for more than %d bytes (want %d clients at most)",
+		return fmt.Errorf("clients=%s: with %s bytes each they can wait for more than %d bytes (valid: %d clients at most)",
 			p["clients"], p["payload"], mostWaiting, mostWaiting/p.Size("payload"))
 	case p["operation"] != opMixed && p["sets"] != "50%":
-		return fmt.Errorf("sets=%s: all operations are %s (want operation=%s)", p["sets"], p["operation"], opMixed)
+		return fmt.Errorf("sets=%s: all operations are %s (valid: operation=%s)", p["sets"], p["operation"], opMixed)
 	}
 	return nil
 }
@@ -135,7 +145,7 @@ func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
 	case workload.Sink:
 		return newServer(s)
 	}
-	return nil, fmt.Errorf("open kv: side %q (want source or sink)", s.Side)
+	return nil, fmt.Errorf("open kv: side %q (valid: source or sink)", s.Side)
 }
 
 func newSource(s workload.Spec) (traffic.Endpoint, error) {

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/internal/linux/clock"
 	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/part"
@@ -326,10 +325,7 @@ func TestDeafClient(t *testing.T) {
 
 // Redis's own client understands what the embedded server says.
 func TestRedisCLI(t *testing.T) {
-	path, err := exec.LookPath("redis-cli")
-	if err != nil {
-		testnet.Skip(t, &linux.UnsupportedError{What: "ask the embedded server as Redis is asked", Missing: `program "redis-cli"`, Hint: "apt-get install redis-tools"})
-	}
+	path := testnet.Program(t, "redis-cli", "redis-tools")
 	at := serve(t, map[string]string{"payload": "20"})
 	for _, tt := range []struct{ args, want string }{
 		{"PING", "PONG"},
@@ -350,16 +346,16 @@ func TestRefuse(t *testing.T) {
 	for _, tt := range []struct{ given, want string }{
 		{"arrivals=poisson", "arrivals=poisson needs a rate"},
 		{"rate=1k/s,sizes=uniform", "all values have as many bytes as the payload"},
-		{"keys=1000,payload=512KiB", "want 128 keys at most"},
-		{"keys=200000,payload=10,server=redis", "server redis is filled before each trial (want 100000 keys at most)"},
-		{"clients=1000,payload=1MiB", "want 256 clients at most"},
+		{"keys=1000,payload=512KiB", "valid: 128 keys at most"},
+		{"keys=200000,payload=10,server=redis", "server redis is filled before each trial (valid: 100000 keys at most)"},
+		{"clients=1000,payload=1MiB", "valid: 256 clients at most"},
 		{"sets=10%", "all operations are get"},
 		{"payload=0", "out of range"},
 		{"clients=0", "from 1 to 1000"},
 		{"pipeline=0", "from 1 to 1000"},
 		{"keys=0", "or auto"},
-		{"operation=del", "want one of get, set, mixed"},
-		{"server=memcached", "want one of embedded"},
+		{"operation=del", "valid: get, set, mixed"},
+		{"server=memcached", "valid: embedded"},
 	} {
 		_, given, err := part.Parse("workload", "kv("+tt.given+")")
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/workload"
 	"github.com/nettoll/nettoll/workload/kv"
 	"github.com/nettoll/nettoll/workload/workloadtest"
@@ -53,7 +54,7 @@ func TestCarried(t *testing.T) {
 				trial, _ := r.Trial(t)
 				got, gotBack := carried(t, to)-before, carried(t, back)-beforeBack
 				s := trial.Sources[0]
-				if trial.Failure() != "" || s.Doubt != "" || s.Resent > 0 || trial.Sinks[0].Resent > 0 {
+				if trial.Failure() != "" || s.Doubt != "" || s.Counts[traffic.CountResent] > 0 || trial.Sinks[0].Counts[traffic.CountResent] > 0 {
 					t.Logf("%q, %+v", trial.Failure(), s)
 					continue
 				}

@@ -25,6 +25,6 @@ func newServer(s workload.Spec) (traffic.Endpoint, error) {
 	case redis:
 		return newRedis(s)
 	default:
-		return nil, fmt.Errorf("open kv: server %q (want one of %s)", s.Params["server"], strings.Join(servers(), ", "))
+		return nil, fmt.Errorf("open kv: server %q (valid: %s)", s.Params["server"], strings.Join(servers(), ", "))
 	}
 }

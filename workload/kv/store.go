@@ -36,8 +36,9 @@ type arg struct{ bulk, bytes []byte } // with its length before it and the end o
 func newStore(keys, payload int) *store {
 	s := new(store)
 	noise := traffic.Payload((1 + keys) * payload)[payload:] // the first is what sources set
+	bulk := make([]byte, 0, payload+lengthOf(payload)+len("$\r\n\r\n"))
 	for i := range keys {
-		bulk := fmt.Appendf(make([]byte, 0, payload+lengthOf(payload)+len("$\r\n\r\n")), "$%d\r\n", payload)
+		bulk = fmt.Appendf(bulk[:0], "$%d\r\n", payload)
 		bulk = append(append(bulk, noise[i*payload:][:payload]...), "\r\n"...)
 		s.put(keyOf(i), bulk)
 	}

@@ -90,7 +90,7 @@ func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
 	case workload.Sink:
 		return openSink(s)
 	}
-	return nil, fmt.Errorf("open ping: side %q (want source or sink)", s.Side)
+	return nil, fmt.Errorf("open ping: side %q (valid: source or sink)", s.Side)
 }
 
 func openSource(s workload.Spec) (traffic.Endpoint, error) {
@@ -145,4 +145,9 @@ func (Workload) Metrics(t workload.Trial) workload.Result {
 	r := workload.Result{Metrics: map[string]float64{}, PerPair: map[string][]float64{}, Warnings: t.Doubts()}
 	t.PutExchange(&r, rate(t.Params))
 	return r
+}
+
+// Carried implements [workload.Carrier]: an echo and its reply are a packet each.
+func (Workload) Carried(t workload.Trial, i int) (there, back int64) {
+	return t.Sources[i].Received, t.Sources[i].Received
 }

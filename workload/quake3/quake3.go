@@ -41,6 +41,7 @@ func (Workload) Describe() workload.Description {
 		Params: append(part.List{
 			{Name: "players", Default: "4", Summary: "clients of the game, in the source's container, 1 to 64; the server, in the sink's, sends longer snapshots to more of them", Check: part.CountBetween(1, mostPlayers)},
 		}, workload.SocketParams()...),
+		Memory:  func(p part.Params) int64 { return int64(p.Count("players")) * 256 << 10 }, // a schedule of snapshots for each
 		Metrics: metricNames(),
 	}
 }
@@ -65,7 +66,7 @@ func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
 	case workload.Sink:
 		lane = func(player int) (*traffic.Schedule, error) { return serverSchedule(s.Seed, player, players) }
 	default:
-		return nil, fmt.Errorf("open quake3: side %q (want source or sink)", s.Side)
+		return nil, fmt.Errorf("open quake3: side %q (valid: source or sink)", s.Side)
 	}
 	e := &flows.End{
 		Hears: true, Longest: longest, OwnClock: s.OwnClock, StallEvery: int64(s.Stall.Every), StallFor: int64(s.Stall.For),

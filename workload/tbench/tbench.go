@@ -114,7 +114,7 @@ func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
 		}
 		return r.Open()
 	}
-	return nil, fmt.Errorf("open tbench: side %q (want source or sink)", s.Side)
+	return nil, fmt.Errorf("open tbench: side %q (valid: source or sink)", s.Side)
 }
 
 // Metrics implements [workload.Workload].

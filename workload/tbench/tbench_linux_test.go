@@ -17,7 +17,6 @@ import (
 
 	"github.com/nettoll/nettoll/internal/linux/clock"
 	"github.com/nettoll/nettoll/internal/testnet"
-	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/workload"
 	"github.com/nettoll/nettoll/workload/tbench"
@@ -58,8 +57,8 @@ func sound(t *testing.T, r *workloadtest.Rig) {
 			continue
 		}
 		for name, v := range result.Metrics {
-			if _, known := measure.LookupMetric(name); !known || !slices.Contains(r.Load.Describe().Metrics, name) {
-				t.Errorf("metric %q is not in measure's table and the description", name)
+			if _, known := r.Load.Describe().Vocabulary().Lookup(name); !known || !slices.Contains(r.Load.Describe().Metrics, name) {
+				t.Errorf("metric %q is not declared and the description", name)
 			}
 			if v < 0 || v == 0 && name != "cpu_softirqd" && name != "cpu_user" {
 				t.Errorf("%s is %v", name, v)

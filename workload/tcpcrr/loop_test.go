@@ -146,8 +146,8 @@ func TestPortsComeAgain(t *testing.T) {
 					if ports.sources > 1 && source.Total < int64(2*ports.sources*ports.sinks) {
 						source, _ = p.complete()
 					}
-					if source.Busy > 0 {
-						t.Errorf("%d ports of %d were busy in %d transactions", source.Busy, ports.sources, source.Total)
+					if source.Counts[countBusy] > 0 {
+						t.Errorf("%d ports of %d were busy in %d transactions", source.Counts[countBusy], ports.sources, source.Total)
 					}
 					if longest := p.source.Recorders()[traffic.Connect].Max; longest > int64(200*time.Millisecond) {
 						t.Errorf("a connection took %v", time.Duration(longest))
@@ -180,8 +180,8 @@ func TestPortsRunOut(t *testing.T) {
 	if source.Failure != "bind: every local port has a connection that is not over (20)" || source.Total > 41 {
 		t.Errorf("%d connections, then %q", source.Total, source.Failure)
 	}
-	if source.Busy < 20 {
-		t.Errorf("%d ports were busy", source.Busy)
+	if source.Counts[countBusy] < 20 {
+		t.Errorf("%d ports were busy", source.Counts[countBusy])
 	}
 	p.do(func() error { return sysctl.Write("net.ipv4.tcp_timestamps", "1") })
 }
@@ -197,8 +197,8 @@ func TestPortTaken(t *testing.T) {
 		}
 		return err
 	})
-	if source, _ := p.complete(); source.Busy < source.Total/10-1 {
-		t.Errorf("one of ten ports is taken, and %d were busy in %d transactions", source.Busy, source.Total)
+	if source, _ := p.complete(); source.Counts[countBusy] < source.Total/10-1 {
+		t.Errorf("one of ten ports is taken, and %d were busy in %d transactions", source.Counts[countBusy], source.Total)
 	}
 }
 

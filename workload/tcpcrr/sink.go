@@ -21,6 +21,7 @@ type sink struct {
 	broke   bool // a connection of this trial was lost, or
 	accepts bool // none could be accepted
 	errno   sock.Errno
+	planted int64 // [traffic.CountPlanted]
 }
 
 // Recorders implements [traffic.Endpoint]: a sink times nothing.
@@ -43,7 +44,7 @@ func (s *sink) Close() {
 // Prepare takes the connections that an earlier trial left behind.
 func (s *sink) Prepare(uint64) {
 	s.forget()
-	s.broke, s.accepts, s.errno = false, true, 0
+	s.broke, s.accepts, s.errno, s.planted = false, true, 0, 0
 	for some := true; some; {
 		some = false
 		for i, l := range s.listeners {
@@ -157,7 +158,7 @@ func (s *sink) serve(c sock.Socket, trial uint64, open, deadline int64) outcome 
 	if s.stall.Every > 0 {
 		traffic.StandStill(open, s.stall.Every, s.stall.For)
 	}
-	s.sample.Planted += s.plant.Spin()
+	s.planted += s.plant.Spin()
 	if !s.write(c, s.answer(size), deadline) || !s.sinkCloses && !s.hungUp(c, deadline) {
 		return lost
 	}
@@ -169,6 +170,7 @@ func (s *sink) serve(c sock.Socket, trial uint64, open, deadline int64) outcome 
 
 // Collect implements [traffic.Collector]: it says in words what the loop has noted.
 func (s *sink) Collect() {
+	s.sample.Count(traffic.CountPlanted, s.planted)
 	switch {
 	case s.sample.Failure != "":
 	case !s.accepts:

@@ -16,6 +16,9 @@ import (
 // slack of a thread's is 50 µs, prctl(2)).
 const nap = 150_000
 
+// countBusy is local ports that a connection was to be made from, and an earlier one still had.
+const countBusy traffic.Count = "ports_busy"
+
 type source struct {
 	exchange
 	home      *os.File // the container's namespace: a socket belongs to that of the thread that makes it
@@ -30,12 +33,13 @@ type source struct {
 	cursor    int // which local port is next, over all trials
 
 	// Of one trial.
-	next  uint64       // the first connection that was not begun
-	round int          // which of the sink's ports is next
-	stage stage        // how far the last transaction came
-	errno sock.Errno   // why no further; 0: the other end closed it, or time was up
-	busy  int64        // ports that could not be had
-	idle  *sock.Poller // nothing to wait for but time
+	next    uint64       // the first connection that was not begun
+	round   int          // which of the sink's ports is next
+	stage   stage        // how far the last transaction came
+	errno   sock.Errno   // why no further; 0: the other end closed it, or time was up
+	busy    int64        // countBusy
+	backlog int64        // [traffic.CountBacklog]
+	idle    *sock.Poller // nothing to wait for but time
 }
 
 // stage is a step of a transaction.
@@ -77,7 +81,7 @@ func (s *source) Prepare(uint64) {
 		s.schedule.Begin(s.trials)
 	}
 	s.trials++
-	s.next, s.round, s.busy, s.errno, s.stage = 0, 0, 0, 0, done
+	s.next, s.round, s.busy, s.backlog, s.errno, s.stage = 0, 0, 0, 0, 0, done
 }
 
 // Run implements [traffic.Endpoint]. The thread is in the container's namespace meanwhile: it goes there before the window opens, and that is the
@@ -111,7 +115,7 @@ func (s *source) drive(trial uint64, w traffic.Window) {
 				ahead++
 			}
 			if begin < w.Close {
-				s.sample.Backlog = max(s.sample.Backlog, int64(ahead-number)-1)
+				s.backlog = max(s.backlog, int64(ahead-number)-1)
 			}
 		}
 		if begin >= w.Close {
@@ -250,7 +254,8 @@ func (s *source) fail(c sock.Socket, at stage, errno sock.Errno) bool {
 
 // Collect implements [traffic.Collector]: it says in words what the loop has noted.
 func (s *source) Collect() {
-	s.sample.Busy = s.busy
+	s.sample.Count(countBusy, s.busy)
+	s.sample.Count(traffic.CountBacklog, s.backlog)
 	switch {
 	case s.sample.Failure != "" || s.sample.Span == 0:
 	case s.stage == tooLate && s.sample.Received > 0:

@@ -53,7 +53,8 @@ func (Workload) Describe() workload.Description {
 		},
 			workload.ScheduleParams(closed, "connections a second of a pair, begun when they are due or, where there is one, after the one before; closed: each follows another"),
 			workload.StreamParams()),
-		Refuse: refuse,
+		Refuse:   refuse,
+		Declares: declared(),
 		Metrics: slices.Concat([]string{"connection_rate", "connection_rate_per_pair", "cpu_per_transaction", "ports_busy", "backlog", "planted"},
 			workload.CPUMetrics(), workload.DurationMetrics(traffic.Latency, traffic.Connect, traffic.Service, traffic.Departure)),
 	}
@@ -62,7 +63,7 @@ func (Workload) Describe() workload.Description {
 // refuse says which parameters cannot go together.
 func refuse(p part.Params) error {
 	if workload.Scheduled(p) && workload.Varied(p) && p.Size("payload") < lengthSize {
-		return fmt.Errorf("payload=%s: requests of different lengths say theirs in %d bytes (want at least that)", p["payload"], lengthSize)
+		return fmt.Errorf("payload=%s: requests of different lengths say theirs in %d bytes (valid: at least that)", p["payload"], lengthSize)
 	}
 	return workload.Unscheduled(p)
 }
@@ -96,7 +97,7 @@ func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
 		}
 		return snk, nil
 	}
-	return nil, fmt.Errorf("open tcp-crr: side %q (want source or sink)", s.Side)
+	return nil, fmt.Errorf("open tcp-crr: side %q (valid: source or sink)", s.Side)
 }
 
 // Metrics implements [workload.Workload].
@@ -108,8 +109,13 @@ func (Workload) Metrics(t workload.Trial) workload.Result {
 	}
 	var busy int64
 	for _, s := range t.Sources {
-		busy += s.Busy
+		busy += s.Counts[countBusy]
 	}
 	r.Metrics["ports_busy"] = float64(busy)
 	return r
+}
+
+// Carried implements [workload.Carrier]: each connection takes at least one segment each way.
+func (Workload) Carried(t workload.Trial, i int) (there, back int64) {
+	return t.Sources[i].Received, t.Sources[i].Received
 }

@@ -96,12 +96,12 @@ func TestPlanted(t *testing.T) {
 
 func TestRefuse(t *testing.T) {
 	for _, tt := range []struct{ given, want string }{
-		{"closes=both", "want one of source, sink"},
+		{"closes=both", "valid: source, sink"},
 		{"ports=65", "from 1 to 64"},
 		{"arrivals=poisson", "arrivals=poisson needs a rate"},
 		{"sizes=uniform", "needs a rate"},
 		{"sizes=uniform,rate=1k/s", "payload=1: requests of different lengths say theirs in 4 bytes"},
-		{"payload=0", "out of range (want 1 to 1048576 bytes)"},
+		{"payload=0", "out of range (valid: 1 to 1048576 bytes)"},
 	} {
 		_, given, err := part.Parse("workload", "tcp-crr("+tt.given+")")
 		if err != nil {

@@ -56,6 +56,8 @@ type endpoint struct {
 	poller   *sock.Poller
 	in, out  []byte
 	sample   traffic.Sample
+	backlog  int64 // of a source: [traffic.CountBacklog]
+	planted  int64 // of a sink: [traffic.CountPlanted]
 
 	// Why the connections were given up in a trial: the other end has closed one, or an error.
 	closed bool
@@ -98,7 +100,7 @@ func (e *endpoint) Close() {
 
 // reset forgets the last trial and says whether the connections can carry another.
 func (e *endpoint) reset() bool {
-	e.sample = traffic.Sample{}
+	e.sample, e.backlog, e.planted = traffic.Sample{}, 0, 0
 	e.closed, e.errno = false, 0
 	for _, c := range e.conns {
 		e.broken = e.broken || !idle(c) // else the peer has closed it, or sent what belongs to no trial
@@ -146,6 +148,8 @@ func (e *endpoint) lost(errno sock.Errno) bool {
 
 // Collect implements [traffic.Collector].
 func (e *endpoint) Collect() {
+	e.sample.Count(traffic.CountBacklog, e.backlog)
+	e.sample.Count(traffic.CountPlanted, e.planted)
 	if e.errno != 0 && e.sample.Failure != "" {
 		e.sample.Failure += ": " + e.errno.Error()
 		e.errno = 0
@@ -158,7 +162,8 @@ func (e *endpoint) Collect() {
 		}
 		sum += n
 	}
-	e.sample.Resent, e.resent = int64(sum-e.resent), sum
+	e.sample.Count(traffic.CountResent, int64(sum-e.resent))
+	e.resent = sum
 }
 
 // write sends n bytes of out; false where that fails, or takes until the deadline.

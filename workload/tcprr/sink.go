@@ -134,6 +134,6 @@ func (s *sink) reply(i, size int, w traffic.Window) bool {
 	if s.spec.Stall.Every > 0 {
 		traffic.StandStill(w.Open, s.spec.Stall.Every, s.spec.Stall.For)
 	}
-	s.sample.Planted += s.plant.Spin()
+	s.planted += s.plant.Spin()
 	return s.write(s.conns[i], size, w.Close+limit)
 }

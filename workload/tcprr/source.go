@@ -254,7 +254,7 @@ func (s *source) keepUp(now int64, w traffic.Window) (next int64, ok bool) {
 		for w.Open+s.schedule.Due(s.ahead) <= now {
 			s.ahead++
 		}
-		s.sample.Backlog = max(s.sample.Backlog, int64(s.ahead-s.number)-1)
+		s.backlog = max(s.backlog, int64(s.ahead-s.number)-1)
 		i := int(s.number % uint64(len(s.flows)))
 		f := &s.flows[i]
 		if f.unsent > 0 || f.next-f.first == outstanding {

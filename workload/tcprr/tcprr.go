@@ -63,7 +63,7 @@ func refuse(p part.Params) error {
 	case workload.Scheduled(p) && p.Count("in-flight") > 1:
 		return fmt.Errorf("in-flight=%s at a rate: requests are sent whatever is in flight", p["in-flight"])
 	case workload.Scheduled(p) && workload.Varied(p) && p.Size("payload") < lengthSize:
-		return fmt.Errorf("payload=%s: requests of different lengths say theirs in %d bytes (want at least that)", p["payload"], lengthSize)
+		return fmt.Errorf("payload=%s: requests of different lengths say theirs in %d bytes (valid: at least that)", p["payload"], lengthSize)
 	}
 	return workload.Unscheduled(p)
 }
@@ -91,7 +91,7 @@ func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
 		return snk, nil
 	}
 	e.Close()
-	return nil, fmt.Errorf("open tcp-rr: side %q (want source or sink)", s.Side)
+	return nil, fmt.Errorf("open tcp-rr: side %q (valid: source or sink)", s.Side)
 }
 
 func (s *source) init() error {
@@ -140,8 +140,14 @@ func (Workload) Metrics(t workload.Trial) workload.Result {
 	}
 	var resent int64
 	for _, s := range slices.Concat(t.Sources, t.Sinks) {
-		resent += s.Resent
+		resent += s.Counts[traffic.CountResent]
 	}
 	r.Metrics["retransmits"] = float64(resent)
 	return r
+}
+
+// Carried implements [workload.Carrier]. On a connection with one request in flight each request and each response is at least one segment; several in flight may share one.
+func (Workload) Carried(t workload.Trial, i int) (there, back int64) {
+	n := t.Sources[i].Received / int64(t.Params.Count("in-flight"))
+	return n, n
 }

@@ -221,11 +221,11 @@ func TestRefuse(t *testing.T) {
 		{"arrivals=poisson", "arrivals=poisson needs a rate"},
 		{"sizes=uniform", "needs a rate"},
 		{"sizes=uniform,rate=1k/s", "payload=1: requests of different lengths say theirs in 4 bytes"},
-		{"payload=0", "out of range (want 1 to 1048576 bytes)"},
-		{"response=some", "not a size"},
+		{"payload=0", "out of range (valid: 1 to 1048576 bytes)"},
+		{"response=some", "invalid size"},
 		{"flows=0", "from 1 to 128"},
 		{"in-flight=1025", "from 1 to 1024"},
-		{"mode=single", "want one of wait, spin"},
+		{"mode=single", "valid: wait, spin"},
 	} {
 		_, given, err := part.Parse("workload", "tcp-rr("+tt.given+")")
 		if err != nil {

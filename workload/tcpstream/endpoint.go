@@ -76,6 +76,9 @@ type endpoint struct {
 	reaper         *sock.Reaper // nil without zero copy
 	copied         uint32       // sends with zero copy that were none
 	sample         traffic.Sample
+	delivered      []int64      // [traffic.SeriesDelivered]
+	delayed        int64        // countDelayed
+	tcp            sock.TCPInfo // what the kernel has counted for the connections in the last trial
 
 	next       int   // the slice that is not complete yet
 	due, slice int64 // its end and its length in ns
@@ -103,7 +106,7 @@ func newEndpoint(s workload.Spec, home *os.File) endpoint {
 	}
 	if e.reads {
 		e.buf = make([]byte, readSize)
-		e.sample.Delivered = make([]int64, traffic.Slices+1)
+		e.delivered = make([]int64, traffic.Slices+1)
 	}
 	return e
 }
@@ -155,9 +158,8 @@ func idle(conn sock.Socket) bool {
 
 // reset forgets the last trial and says whether the connections can carry another.
 func (e *endpoint) reset() bool {
-	delivered := e.sample.Delivered
-	clear(delivered)
-	e.sample = traffic.Sample{Delivered: delivered}
+	clear(e.delivered)
+	e.sample, e.delayed, e.tcp = traffic.Sample{}, 0, sock.TCPInfo{}
 	e.lost, e.closed, e.lostAt, e.copied = 0, false, 0, 0
 	for i := range e.flows {
 		f := &e.flows[i]
@@ -182,18 +184,22 @@ func (e *endpoint) begin() {
 
 // Collect implements [traffic.Collector]: it reads what the kernel has counted since then.
 func (e *endpoint) Collect() {
+	e.sample.Count(countDelayed, e.delayed)
+	if e.reads {
+		e.sample.Series = traffic.Series{traffic.SeriesDelivered: e.delivered}
+	}
 	if !e.writes || e.broken {
 		return
 	}
-	e.sample.TCP = sock.TCPInfo{}
+	e.tcp = sock.TCPInfo{}
 	for i := range e.flows {
 		f := &e.flows[i]
 		e.reap(f)
 		if info, err := f.conn.TCPInfo(); err == nil {
-			e.sample.TCP.Add(info.Since(f.before))
+			e.tcp.Add(info.Since(f.before))
 		}
 	}
-	e.sample.Resent = e.sample.TCP.Resent
+	put(&e.sample, e.tcp)
 	if e.copied > 0 && e.sample.Doubt == "" {
 		e.sample.Doubt = copied
 	}
@@ -226,10 +232,10 @@ func (e *endpoint) Run(_ uint64, w traffic.Window) {
 	default:
 		done = e.read(w)
 	}
-	e.sample.Delayed = woken + thread.Delay() - delay
+	e.delayed = woken + thread.Delay() - delay
 	if e.reads { // where the last read ended before the close by this side's clock, or there was none
 		for ; e.next <= traffic.Slices; e.next++ {
-			e.sample.Delivered[e.next] = e.sample.Bytes
+			e.delivered[e.next] = e.sample.Bytes
 		}
 	}
 	if done {

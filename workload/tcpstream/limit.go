@@ -33,13 +33,13 @@ const (
 // of a transmission): where one was asked for, that both ends wait says nothing of the path.
 func limited(t workload.Trial) workload.Limit {
 	writers, readers := roles(t)
-	tcp, _ := counted(t)
-	if tcp.Busy <= 0 {
+	tcp := counted(t)
+	if tcp[countBusy] <= 0 {
 		return "" // a foreign program: nothing is known
 	}
-	busy := float64(tcp.Busy)
+	busy := float64(tcp[countBusy])
 	writing, reading := awake(writers), awake(readers)
-	switch peer, own := float64(tcp.PeerLimited)/busy, float64(tcp.SendLimited)/busy; {
+	switch peer, own := float64(tcp[countPeerLimited])/busy, float64(tcp[countSendLimited])/busy; {
 	case peer >= mostly, reading >= always && writing < always:
 		return workload.ByReceiver
 	case writing >= always, own >= mostly:
@@ -68,7 +68,7 @@ func roles(t workload.Trial) (writers, readers []traffic.Sample) {
 func awake(side []traffic.Sample) float64 {
 	var ran, span float64
 	for _, s := range side {
-		ran += float64(s.CPU - s.Beside + s.Delayed)
+		ran += float64(s.CPU - s.Beside + s.Counts[countDelayed])
 		span += float64(s.Span)
 	}
 	if span == 0 {

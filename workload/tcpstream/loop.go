@@ -134,7 +134,7 @@ func (e *endpoint) read(w traffic.Window) bool {
 //go:nosplit
 func (e *endpoint) tick(now int64) {
 	for now > e.due && e.next <= traffic.Slices {
-		e.sample.Delivered[e.next] = e.sample.Bytes
+		e.delivered[e.next] = e.sample.Bytes
 		e.next++
 		e.due += e.slice
 	}

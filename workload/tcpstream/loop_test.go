@@ -134,8 +134,8 @@ func TestOptions(t *testing.T) {
 		}
 		for range 20 {
 			trial, result := r.Trial(t)
-			if tcp := trial.Sources[0].TCP; trial.Failure() == "" && result.Metrics["goodput"] > 0 {
-				if tcp.Connections != 2 || tcp.Delivered <= 0 || tcp.Busy <= 0 || tcp.RTT <= 0 || tcp.Window <= 0 {
+			if tcp := trial.Sources[0].Counts; trial.Failure() == "" && result.Metrics["goodput"] > 0 {
+				if tcp[countConnections] != 2 || tcp[countAcked] <= 0 || tcp[countBusy] <= 0 || tcp[countRTT] <= 0 || tcp[countWindow] <= 0 {
 					t.Errorf("%s: TCP counts %+v", address, tcp)
 				}
 				break
@@ -163,7 +163,7 @@ func TestFair(t *testing.T) {
 				}
 				shares = append(shares, now.Since(f.before).Delivered)
 			}
-			return 3*int64(len(shares))*slices.Min(shares) > trial.Sources[0].TCP.Delivered
+			return 3*int64(len(shares))*slices.Min(shares) > trial.Sources[0].Counts[countAcked]
 		}
 		tries := 0
 		for !fair() {
@@ -177,7 +177,9 @@ func TestFair(t *testing.T) {
 // Where the sink is the limit, or the source, or neither, is told by what was seen of each on this machine.
 func TestLimited(t *testing.T) {
 	side := func(cpu, delayed int64, busy, peer, own int64) traffic.Sample {
-		return traffic.Sample{CPU: cpu, Delayed: delayed, Span: 100, TCP: sock.TCPInfo{Connections: 1, Busy: busy, PeerLimited: peer, SendLimited: own}}
+		return traffic.Sample{CPU: cpu, Span: 100, Counts: traffic.Counts{
+			countDelayed: delayed, countConnections: 1, countBusy: busy, countPeerLimited: peer, countSendLimited: own,
+		}}
 	}
 	reader := func(cpu, delayed int64) traffic.Sample { return side(cpu, delayed, 0, 0, 0) }
 	for _, tt := range []struct {
@@ -234,18 +236,18 @@ func TestLimitSeen(t *testing.T) {
 }
 
 func TestMetrics(t *testing.T) {
-	delivered := func(perSlice int64) []int64 {
+	delivered := func(perSlice int64) traffic.Series {
 		d := make([]int64, traffic.Slices+1)
 		for i := range d {
 			d[i] = int64(i) * perSlice
 		}
-		return d
+		return traffic.Series{traffic.SeriesDelivered: d}
 	}
-	tcp := sock.TCPInfo{Connections: 2, Resent: 3, RTT: 4000, MinRTT: 2000, Window: 20, Busy: 1}
+	tcp := traffic.Counts{traffic.CountResent: 3, countConnections: 2, countRTT: 4000, countMinRTT: 2000, countWindow: 20, countBusy: 1}
 	trial := workload.Trial{
 		Params: part.Params{"direction": forward}, Length: time.Second,
-		Sources: []traffic.Sample{{CPU: 600, Span: 1000, Resent: 3, TCP: tcp, Delivered: delivered(100), Bytes: 2000}, {CPU: 400, Span: 1000, Resent: 2}},
-		Sinks:   []traffic.Sample{{CPU: 200, Span: 1000, Delivered: delivered(1000), Bytes: 20000}, {CPU: 100, Span: 1000, Delivered: delivered(2000), Bytes: 40000}},
+		Sources: []traffic.Sample{{CPU: 600, Span: 1000, Counts: tcp, Series: delivered(100), Bytes: 2000}, {CPU: 400, Span: 1000, Counts: traffic.Counts{traffic.CountResent: 2}}},
+		Sinks:   []traffic.Sample{{CPU: 200, Span: 1000, Series: delivered(1000), Bytes: 20000}, {CPU: 100, Span: 1000, Series: delivered(2000), Bytes: 40000}},
 	}
 	cpu := map[string]float64{"cpu_source": 1, "cpu_sink": 0.3, "cpu_user": 0, "cpu_softirqd": 0, "cpu_busy": 1.3, "retransmits": 5, "tcp_rtt": 2e-6, "tcp_min_rtt": 1e-6, "tcp_cwnd": 10}
 	check := func(t *testing.T, want map[string]float64, perPair []float64) {
@@ -262,7 +264,7 @@ func TestMetrics(t *testing.T) {
 	}
 	check(t, map[string]float64{"goodput": 480e3, "goodput_per_pair": 240e3, "service_demand": 1300e-9 / 60000}, []float64{160e3, 320e3})
 	trial.Params["direction"] = both
-	trial.Sources[1].Delivered = delivered(100)
+	trial.Sources[1].Series = delivered(100)
 	trial.Sources[1].Bytes = 2000
 	check(t, map[string]float64{
 		"goodput": 512e3, "goodput_forward": 480e3, "goodput_reverse": 32e3, "goodput_per_pair": 256e3, "service_demand": 1300e-9 / 64000,

@@ -3,7 +3,6 @@ package tcpstream
 import (
 	"time"
 
-	"github.com/nettoll/nettoll/internal/linux/sock"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/workload"
@@ -20,7 +19,7 @@ func (Workload) Metrics(t workload.Trial) workload.Result {
 	var bytes int64
 	for _, side := range readers {
 		for _, s := range side {
-			for i, b := range s.Delivered {
+			for i, b := range s.Series[traffic.SeriesDelivered] {
 				sum[i] += float64(b)
 			}
 			bytes += s.Bytes
@@ -37,10 +36,11 @@ func (Workload) Metrics(t workload.Trial) workload.Result {
 	for direction, side := range readers {
 		rate := 0.0
 		for i, s := range side {
-			if len(s.Delivered) <= traffic.Slices {
+			delivered := s.Series[traffic.SeriesDelivered]
+			if len(delivered) <= traffic.Slices {
 				continue // of a foreign program that was not there
 			}
-			one := 8 * float64(s.Delivered[traffic.Slices]-s.Delivered[open]) / window
+			one := 8 * float64(delivered[traffic.Slices]-delivered[open]) / window
 			rates[i] += one
 			rate += one
 		}
@@ -62,22 +62,29 @@ func (Workload) Metrics(t workload.Trial) workload.Result {
 
 // putTCP writes what the kernel has counted. Foreign programs tell of nothing but what was sent again.
 func putTCP(t workload.Trial, metrics map[string]float64) {
-	tcp, resent := counted(t)
-	metrics["retransmits"] = float64(resent)
-	if n := float64(tcp.Connections); n > 0 {
-		metrics["tcp_rtt"] = float64(tcp.RTT) / n / 1e9
-		metrics["tcp_min_rtt"] = float64(tcp.MinRTT) / n / 1e9
-		metrics["tcp_cwnd"] = float64(tcp.Window) / n
+	tcp := counted(t)
+	metrics["retransmits"] = float64(tcp[traffic.CountResent])
+	if n := float64(tcp[countConnections]); n > 0 {
+		metrics["tcp_rtt"] = float64(tcp[countRTT]) / n / 1e9
+		metrics["tcp_min_rtt"] = float64(tcp[countMinRTT]) / n / 1e9
+		metrics["tcp_cwnd"] = float64(tcp[countWindow]) / n
 	}
 }
 
-// counted adds up what the kernel has counted for all connections, at each end that writes to them.
-func counted(t workload.Trial) (tcp sock.TCPInfo, resent int64) {
+// counted adds up the counters of both ends: what the kernel has counted for all connections, at each end that writes to them.
+func counted(t workload.Trial) traffic.Counts {
+	sum := traffic.Counts{}
 	for _, side := range [][]traffic.Sample{t.Sources, t.Sinks} {
 		for _, s := range side {
-			tcp.Add(s.TCP)
-			resent += s.Resent
+			for name, n := range s.Counts {
+				sum[name] += n
+			}
 		}
 	}
-	return tcp, resent
+	return sum
+}
+
+// Carried implements [workload.Carrier]: what was delivered came in segments of the largest size, or smaller ones.
+func (Workload) Carried(t workload.Trial, i int) (there, back int64) {
+	return t.Sinks[i].Bytes / workload.LargestSegment, t.Sources[i].Bytes / workload.LargestSegment
 }

@@ -50,6 +50,7 @@ func (Workload) Describe() workload.Description {
 			quiet(part.Switch("nodelay", "switch Nagle's algorithm off (TCP_NODELAY): small writes are not gathered into full segments")),
 			quiet(part.Switch("zerocopy", "send from the program's own memory (MSG_ZEROCOPY); between ends on one machine the kernel copies all the same, and a warning says so")),
 		}, workload.StreamParams()...),
+		Declares: declared(),
 		Metrics: slices.Concat(
 			[]string{"goodput", "goodput_per_pair", "goodput_forward", "goodput_reverse", "service_demand", "retransmits", "tcp_rtt", "tcp_min_rtt", "tcp_cwnd"},
 			workload.CPUMetrics(),
@@ -69,7 +70,7 @@ func trial(part.Params) time.Duration { return 200 * time.Millisecond }
 // Open implements [workload.Workload].
 func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
 	if s.Side != workload.Source && s.Side != workload.Sink {
-		return nil, fmt.Errorf("open tcp-stream: side %q (want source or sink)", s.Side)
+		return nil, fmt.Errorf("open tcp-stream: side %q (valid: source or sink)", s.Side)
 	}
 	home, err := netns.Current()
 	if err != nil {

@@ -64,6 +64,7 @@ func run(e traffic.Endpoint, w traffic.Window) <-chan traffic.Sample {
 	go func() {
 		runtime.LockOSThread()
 		e.Run(trialID, w)
+		e.(traffic.Collector).Collect()
 		done <- *e.Sample()
 	}()
 	return done
@@ -71,7 +72,9 @@ func run(e traffic.Endpoint, w traffic.Window) <-chan traffic.Sample {
 
 // unawaited leaves out what depends on how fast the test was.
 func unawaited(s traffic.Sample) traffic.Sample {
-	s.Awaited = 0
+	if delete(s.Counts, countAwaited); len(s.Counts) == 0 {
+		s.Counts = nil
+	}
 	return s
 }
 
@@ -122,9 +125,9 @@ func TestSinkCounts(t *testing.T) {
 	want := traffic.Sample{
 		Received: 5, // 4, 3, 6, 100000, 99999
 		Total:    8, // 0, 2, 1 besides
-		Repeated: 2, Reordered: 2,
-		Late:  2, // of another trial, and too late
-		Bytes: 8 * traffic.HeaderSize,
+		Counts:   traffic.Counts{traffic.CountRepeated: 2, traffic.CountReordered: 2},
+		Late:     2, // of another trial, and too late
+		Bytes:    8 * traffic.HeaderSize,
 	}
 	if diff := cmp.Diff(want, unawaited(<-done)); diff != "" {
 		t.Errorf("sample (-want +got):\n%s", diff)
@@ -167,6 +170,7 @@ func TestFullBuffer(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	slow.Run(trialID, traffic.Window{Open: w.Open, Start: w.Start, Close: math.MaxInt64 / 2})
+	slow.Collect()
 	source, sink := <-done, slow.sample
 	if source.Doubt != "" && source.Doubt != markerLost { // lost, where this thread woke up when the drain was over
 		t.Errorf("source: %q", source.Doubt)
@@ -217,8 +221,8 @@ func TestMetrics(t *testing.T) {
 		Params: resolve(t, map[string]string{"payload": "100"}), Window: 500 * time.Millisecond, Length: time.Second,
 		Sources: []traffic.Sample{{Sent: 1000, Total: 2000, CPU: 600, Span: 1000}, {Sent: 3000, Total: 6000, CPU: 200, Span: 1000}},
 		Sinks: []traffic.Sample{
-			{Received: 999, Total: 1999, Repeated: 8, CPU: 100, Span: 1000},
-			{Received: 2999, Total: 5999, Reordered: 4, CPU: 100, Span: 1000},
+			{Received: 999, Total: 1999, Counts: traffic.Counts{traffic.CountRepeated: 8}, CPU: 100, Span: 1000},
+			{Received: 2999, Total: 5999, Counts: traffic.Counts{traffic.CountReordered: 4}, CPU: 100, Span: 1000},
 		},
 		Softirqd: 7 * time.Microsecond,
 	}
@@ -254,14 +258,14 @@ func TestLimitOf(t *testing.T) {
 		source, sink traffic.Sample
 		want         workload.Limit
 	}{
-		{"nothing lost, and the sink waited", traffic.Sample{Total: 1000}, traffic.Sample{Total: 1000, Awaited: 900}, workload.BySender},
-		{"a datagram in a thousand lost", traffic.Sample{Total: 1000}, traffic.Sample{Total: 999, Awaited: 900}, workload.BySender},
-		{"the sink was never done", traffic.Sample{Total: 1000}, traffic.Sample{Total: 1000, Awaited: 100}, ""},
-		{"the send buffer was full", traffic.Sample{Total: 1000, Blocked: 1}, traffic.Sample{Total: 1000, Awaited: 900}, workload.ByPath},
-		{"lost on the way", traffic.Sample{Total: 1000}, traffic.Sample{Total: 900, Dropped: 50}, workload.ByPath},
-		{"dropped by the sink", traffic.Sample{Total: 1000}, traffic.Sample{Total: 900, Dropped: 51, Awaited: 900}, workload.ByReceiver},
+		{"nothing lost, and the sink waited", traffic.Sample{Total: 1000}, traffic.Sample{Total: 1000, Counts: traffic.Counts{countAwaited: 900}}, workload.BySender},
+		{"a datagram in a thousand lost", traffic.Sample{Total: 1000}, traffic.Sample{Total: 999, Counts: traffic.Counts{countAwaited: 900}}, workload.BySender},
+		{"the sink was never done", traffic.Sample{Total: 1000}, traffic.Sample{Total: 1000, Counts: traffic.Counts{countAwaited: 100}}, ""},
+		{"the send buffer was full", traffic.Sample{Total: 1000, Counts: traffic.Counts{countBlocked: 1}}, traffic.Sample{Total: 1000, Counts: traffic.Counts{countAwaited: 900}}, workload.ByPath},
+		{"lost on the way", traffic.Sample{Total: 1000}, traffic.Sample{Total: 900, Counts: traffic.Counts{countDropped: 50}}, workload.ByPath},
+		{"dropped by the sink", traffic.Sample{Total: 1000}, traffic.Sample{Total: 900, Counts: traffic.Counts{countDropped: 51, countAwaited: 900}}, workload.ByReceiver},
 		{"the sink gave up", traffic.Sample{Total: 1000}, traffic.Sample{Total: 900, Doubt: markerLost}, ""},
-		{"behind a queue", traffic.Sample{Total: 1000, Blocked: 1}, traffic.Sample{Total: 900, Doubt: markerLost}, workload.ByPath},
+		{"behind a queue", traffic.Sample{Total: 1000, Counts: traffic.Counts{countBlocked: 1}}, traffic.Sample{Total: 900, Doubt: markerLost}, workload.ByPath},
 		{"a foreign program", traffic.Sample{Total: 1000}, traffic.Sample{Total: 900, Window: 1}, ""},
 		{"nothing sent", traffic.Sample{}, traffic.Sample{}, ""},
 	} {
@@ -273,7 +277,7 @@ func TestLimitOf(t *testing.T) {
 	found := workload.Trial{
 		Params: resolve(t, map[string]string{"search": noDrop}), Window: time.Second, Length: time.Second,
 		Sources: []traffic.Sample{{Sent: 100, Received: 99, Window: 5e8, Total: 5000}, {Sent: 300, Received: 300, Window: 5e8, Total: 5000}},
-		Sinks:   []traffic.Sample{{Total: 4000, Dropped: 900}, {Total: 5000}},
+		Sinks:   []traffic.Sample{{Total: 4000, Counts: traffic.Counts{countDropped: 900}}, {Total: 5000}},
 	}.Settled()
 	r := Workload{}.Metrics(found)
 	if r.Metrics["no_drop_rate"] != 800 || r.Metrics["packet_rate"] != 798 || r.Metrics["loss"] != 0.0025 || r.Limit != workload.ByReceiver {

@@ -3,6 +3,7 @@ package udprate
 import (
 	"fmt"
 
+	"github.com/nettoll/nettoll/internal/linux/sock"
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/workload"
 )
@@ -49,8 +50,8 @@ func (Workload) Metrics(t workload.Trial) workload.Result {
 	}
 	for i, s := range counted {
 		received += s.Received
-		repeated += s.Repeated
-		reordered += s.Reordered
+		repeated += s.Counts[traffic.CountRepeated]
+		reordered += s.Counts[traffic.CountReordered]
 		rates[i] = float64(s.Received) / window
 	}
 	for _, s := range t.Sinks {
@@ -86,7 +87,7 @@ func (Workload) Metrics(t workload.Trial) workload.Result {
 	}
 	if t.Histograms[traffic.Departure] != nil {
 		for _, s := range t.Sources {
-			r.Metrics["backlog"] = max(r.Metrics["backlog"], float64(s.Backlog))
+			r.Metrics["backlog"] = max(r.Metrics["backlog"], float64(s.Counts[traffic.CountBacklog]))
 		}
 	}
 	if received > 0 && !seeks {
@@ -110,14 +111,14 @@ func limitOf(t workload.Trial) workload.Limit {
 	var sent, received, awaited, dropped, blocked int64
 	for _, s := range t.Sources {
 		sent += s.Total
-		blocked += s.Blocked
+		blocked += s.Counts[countBlocked]
 	}
 	foreign, gaveUp := false, false
 	for _, s := range t.Sinks {
 		gaveUp = gaveUp || s.Doubt != ""
 		received += s.Total
-		awaited += s.Awaited
-		dropped += s.Dropped
+		awaited += s.Counts[countAwaited]
+		dropped += s.Counts[countDropped]
 		foreign = foreign || s.Window > 0
 	}
 	for _, s := range t.Sources {
@@ -142,4 +143,15 @@ func limitOf(t workload.Trial) workload.Limit {
 	default:
 		return "" // the sink was never done, but it kept up
 	}
+}
+
+// Carried implements [workload.Carrier]. Of a segmented message all datagrams may have come as one packet. Of a search nothing is said: its sinks count steps.
+func (Workload) Carried(t workload.Trial, i int) (there, back int64) {
+	switch {
+	case t.Params["search"] == noDrop:
+		return 0, 0
+	case t.Params["mode"] == "segmented":
+		return t.Sinks[i].Received / sock.MostSegments, 0
+	}
+	return t.Sinks[i].Received, 0
 }

@@ -16,15 +16,15 @@ import (
 func TestRefuse(t *testing.T) {
 	d := udprate.Workload{}.Describe()
 	for want, given := range map[string]map[string]string{
-		"cannot be given one":            {"search": "no-drop", "rate": "10k/s"},
-		"want search=no-drop":            {"bound": "1%"},
-		"want batched or segmented":      {"batch": "8"},
-		"want up to 32753":               {"mode": "segmented", "payload": "40000"},
-		"want single or batched":         {"mode": "segmented", "rate": "1k/s", "sizes": "normal"},
-		"arrivals=poisson needs a rate":  {"arrivals": "poisson"},
-		"sizes=uniform:1 needs a rate":   {"sizes": "uniform:1"},
-		"want one of single, batched":    {"mode": "both"},
-		"want a whole number from 1 to ": {"flows": "65"},
+		"cannot be given one":              {"search": "no-drop", "rate": "10k/s"},
+		"valid: search=no-drop":            {"bound": "1%"},
+		"valid: batched or segmented":      {"batch": "8"},
+		"valid: up to 32753":               {"mode": "segmented", "payload": "40000"},
+		"valid: single or batched":         {"mode": "segmented", "rate": "1k/s", "sizes": "normal"},
+		"arrivals=poisson needs a rate":    {"arrivals": "poisson"},
+		"sizes=uniform:1 needs a rate":     {"sizes": "uniform:1"},
+		"valid: single, batched":           {"mode": "both"},
+		"valid: a whole number from 1 to ": {"flows": "65"},
 	} {
 		if _, err := d.Resolve(given); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want an error with %q", given, err, want)
@@ -88,8 +88,8 @@ func TestPaced(t *testing.T) {
 		if h == nil || h.TotalCount() != source.Sent {
 			t.Fatalf("%s: departures %v of %d sent", mode, h, source.Sent)
 		}
-		if source.Total > 200 || source.Backlog >= 200 {
-			t.Errorf("%s: %d of 200 sent, %d due and not sent", mode, source.Total, source.Backlog)
+		if source.Total > 200 || source.Counts[traffic.CountBacklog] >= 200 {
+			t.Errorf("%s: %d of 200 sent, %d due and not sent", mode, source.Total, source.Counts[traffic.CountBacklog])
 		}
 		if mean := float64(sink.Bytes) / float64(sink.Total); sink.Total > 100 && (mean < 400 || mean > 600) {
 			t.Errorf("%s: %g bytes on average, want 500", mode, mean)

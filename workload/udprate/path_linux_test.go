@@ -150,8 +150,8 @@ func TestCarried(t *testing.T) {
 			if came := int64(bytes-gotBytes) - int64(packets-gotPackets)*(ethernet+ip+udp); came != carried {
 				t.Errorf("%v: %d bytes of payload of %d crossed the link", form, came, carried)
 			}
-			if lost := source.Total - sink.Total; lost < 0 || sink.Doubt == "" && form["mode"] != "segmented" && lost > 0 && (sink.Dropped < lost || sink.Dropped > lost+markers/traffic.HeaderSize) {
-				t.Errorf("%v: %d of %d sent were not received, and the receive buffer dropped %d: %+v", form, lost, source.Total, sink.Dropped, sink)
+			if lost := source.Total - sink.Total; lost < 0 || sink.Doubt == "" && form["mode"] != "segmented" && lost > 0 && (sink.Counts["dropped"] < lost || sink.Counts["dropped"] > lost+markers/traffic.HeaderSize) {
+				t.Errorf("%v: %d of %d sent were not received, and the receive buffer dropped %d: %+v", form, lost, source.Total, sink.Counts["dropped"], sink)
 			}
 		}
 	}
@@ -171,11 +171,11 @@ func TestFamilies(t *testing.T) {
 				} else if tries > 100 { // IPv6 finds out for a second whether an address is another's
 					t.Fatalf("%s, %v: nothing came: %+v, %+v", network, form, source, sink)
 				}
-				if sink.Total > source.Total || sink.Received > source.Sent || sink.Repeated > 0 || sink.Reordered > 0 {
+				if sink.Total > source.Total || sink.Received > source.Sent || sink.Counts[traffic.CountRepeated] > 0 || sink.Counts[traffic.CountReordered] > 0 {
 					t.Errorf("%s, %v: %+v, %+v", network, form, source, sink)
 				}
 				t.Logf("%s, %v: %.0f/s, %d sent, %d received, %d dropped, %d awaited: %s", network, form, result.Metrics["packet_rate"],
-					source.Total, sink.Total, sink.Dropped, sink.Awaited, result.Limit)
+					source.Total, sink.Total, sink.Counts["dropped"], sink.Counts["awaited"], result.Limit)
 			}
 		}
 	}
@@ -300,7 +300,7 @@ func TestSmallMTU(t *testing.T) {
 		}
 		return err
 	})
-	if err == nil || !strings.Contains(err.Error(), "segments of 4000 bytes (want as many as fit the path's MTU): message too long") {
+	if err == nil || !strings.Contains(err.Error(), "segments of 4000 bytes (valid: as many as fit the path's MTU): message too long") {
 		t.Errorf("segments of 4000 bytes: %v", err)
 	}
 }

@@ -60,7 +60,7 @@ type sink struct {
 
 // Prepare implements [traffic.Endpoint]. It takes what an earlier trial left in the socket.
 func (s *sink) Prepare(uint64) {
-	s.sample = traffic.Sample{Late: s.sock.Drain()}
+	s.sample, s.counts = traffic.Sample{Late: s.sock.Drain()}, counts{}
 	for i := range s.counters {
 		s.counters[i].Reset()
 	}
@@ -92,9 +92,9 @@ func (s *sink) Run(trial uint64, w traffic.Window) {
 		}
 	}
 	if now, _ := s.sock.Drops(); known {
-		s.sample.Dropped = now - drops
+		s.counts.dropped = now - drops
 		if s.joins && s.messages > 0 { // each as large as those that were taken, on average
-			s.sample.Dropped = s.sample.Dropped * s.sample.Total / s.messages
+			s.counts.dropped = s.counts.dropped * s.sample.Total / s.messages
 		}
 	}
 }
@@ -203,11 +203,11 @@ func (s *sink) count(seq uint64, n int, inside bool) {
 	case traffic.InOrder:
 	case traffic.Reordered:
 		if inside {
-			s.sample.Reordered++
+			s.counts.reordered++
 		}
 	case traffic.Duplicate:
 		if inside {
-			s.sample.Repeated++
+			s.counts.repeated++
 		}
 		return
 	case traffic.TooLate:
@@ -216,7 +216,7 @@ func (s *sink) count(seq uint64, n int, inside bool) {
 	}
 	s.sample.Total++
 	s.sample.Bytes += int64(n)
-	s.sample.Awaited += s.awaited
+	s.counts.awaited += s.awaited
 	if inside {
 		s.sample.Received++
 	}

@@ -41,6 +41,7 @@ type endpoint struct {
 	sock   sock.Socket // the first
 	buf    []byte
 	sample traffic.Sample
+	counts counts
 }
 
 func (e *endpoint) Sample() *traffic.Sample      { return &e.sample }
@@ -87,7 +88,7 @@ func (s *source) Close() {
 
 // Prepare implements [traffic.Endpoint]. It takes what an earlier trial left in the sockets.
 func (s *source) Prepare(uint64) {
-	s.sample = traffic.Sample{}
+	s.sample, s.counts = traffic.Sample{}, counts{}
 	for _, flow := range s.flows {
 		s.sample.Late += flow.Drain()
 	}
@@ -146,7 +147,7 @@ func (s *source) pace(trial uint64, w traffic.Window) {
 			}
 			continue
 		}
-		s.sample.Backlog = max(s.sample.Backlog, int64(ahead-seq-1))
+		s.counts.backlog = max(s.counts.backlog, int64(ahead-seq-1))
 		n := min(int(ahead-seq), s.most)
 		for i := range n {
 			s.fill(i, trial, s.schedule.Due(seq+uint64(i)))
@@ -243,7 +244,7 @@ func (s *source) flush(n int) int {
 		if errno != sock.Again || flags == 0 {
 			break
 		}
-		s.sample.Blocked++
+		s.counts.blocked++
 	}
 	if errno != 0 {
 		s.refused = errno
@@ -299,6 +300,7 @@ func (s *source) answered(trial uint64, marker int, until int64) (came int64, an
 
 // Collect implements [traffic.Collector]. A source that has sent nothing was refused or had no CPU: no rate of 0, but no trial.
 func (s *source) Collect() {
+	s.counts.put(&s.sample)
 	if s.sample.Sent > 0 || s.sample.Failure != "" {
 		return
 	}

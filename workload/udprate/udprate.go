@@ -53,6 +53,8 @@ func (Workload) Describe() workload.Description {
 		Spins:      func(part.Params) bool { return false }, // the source never waits, but the sink does
 		Refuse:     refuse,
 		Params:     params(),
+		Memory:     batchMemory,
+		Declares:   declared(),
 		Metrics:    metricNames(),
 	}
 }
@@ -106,13 +108,13 @@ func refuse(p part.Params) error {
 	case seeks && p.Rate("rate") > 0:
 		return fmt.Errorf("search=%s finds a rate and cannot be given one (rate=%s)", noDrop, p["rate"])
 	case !seeks && p["bound"] != list["bound"]:
-		return fmt.Errorf("bound=%s is of a search (want search=%s)", p["bound"], noDrop)
+		return fmt.Errorf("bound=%s is of a search (valid: search=%s)", p["bound"], noDrop)
 	case p["mode"] == "single" && p["batch"] != list["batch"]:
-		return fmt.Errorf("batch=%s, and mode=single sends one datagram a call (want batched or segmented)", p["batch"])
+		return fmt.Errorf("batch=%s, and mode=single sends one datagram a call (valid: batched or segmented)", p["batch"])
 	case p["mode"] == "segmented" && p.Size("payload") > largest/2:
-		return fmt.Errorf("payload=%s leaves no room for a second segment (want up to %d with mode=segmented)", p["payload"], largest/2)
+		return fmt.Errorf("payload=%s leaves no room for a second segment (valid: up to %d with mode=segmented)", p["payload"], largest/2)
 	case p["mode"] == "segmented" && workload.Varied(p):
-		return errors.New("mode=segmented needs datagrams of one size (want single or batched)")
+		return errors.New("mode=segmented needs datagrams of one size (valid: single or batched)")
 	case !seeks:
 		return workload.Unscheduled(p)
 	}
@@ -125,13 +127,25 @@ func (Workload) defaults() part.Params {
 	return p
 }
 
+// batchMemory is what a sink holds of datagrams that it receives in one call.
+func batchMemory(p part.Params) int64 {
+	if p["mode"] != "batched" {
+		return 0
+	}
+	size := p.Size("payload")
+	if workload.Varied(p) {
+		size = largest
+	}
+	return int64(p.Count("batch")) * int64(size)
+}
+
 // Open implements [workload.Workload].
 func (w Workload) Open(s workload.Spec) (e traffic.Endpoint, err error) {
 	switch flows := s.Params.Count("flows"); {
 	case s.Side == workload.Sink:
 		e, err = openSink(s, flows)
 	case s.Side != workload.Source:
-		return nil, fmt.Errorf("open udp-rate: side %q (want source or sink)", s.Side)
+		return nil, fmt.Errorf("open udp-rate: side %q (valid: source or sink)", s.Side)
 	case flows > s.LocalPorts:
 		return nil, fmt.Errorf("open udp-rate: flows=%d, and a source has %d ports here", flows, s.LocalPorts)
 	default:

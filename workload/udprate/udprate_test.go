@@ -1,6 +1,7 @@
 package udprate_test
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"os"
@@ -40,7 +41,7 @@ func TestKernelAgrees(t *testing.T) {
 	}
 	var stack host.Stack
 	t.Cleanup(func() {
-		if err := stack.Undo(); err != nil {
+		if err := stack.Undo(context.Background(), kernel); err != nil {
 			t.Error(err)
 		}
 		if err := kernel.Close(); err != nil {

@@ -17,6 +17,7 @@ type sink struct {
 	spin    bool
 	compact bool
 	sample  traffic.Sample
+	planted int64 // [traffic.CountPlanted]
 
 	stamps      bool
 	came        int64  // ns of real time: when the request came
@@ -39,9 +40,12 @@ func (s *sink) Facts() (sock.Facts, error) { return s.sock.Facts() }
 // Close implements [traffic.Endpoint].
 func (s *sink) Close() { s.sock.Close() }
 
+// Collect implements [traffic.Collector].
+func (s *sink) Collect() { s.sample.Count(traffic.CountPlanted, s.planted) }
+
 // Prepare takes what an earlier trial left in the socket.
 func (s *sink) Prepare(uint64) {
-	s.sample = traffic.Sample{Late: s.sock.Drain()}
+	s.sample, s.planted = traffic.Sample{Late: s.sock.Drain()}, 0
 	if s.stamps {
 		s.stamped = traffic.NoStamps
 		s.sock.Departed(0)
@@ -72,7 +76,7 @@ func (s *sink) Run(trial uint64, w traffic.Window) {
 		if s.stall.Every > 0 {
 			traffic.StandStill(w.Open, s.stall.Every, s.stall.For)
 		}
-		s.sample.Planted += s.plant.Spin()
+		s.planted += s.plant.Spin()
 		s.reply(n, seq) // an answer that cannot be sent is lost: the source counts it
 		if seq == traffic.Marker {
 			return

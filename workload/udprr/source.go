@@ -24,7 +24,7 @@ func (s *source) Prepare(trial uint64) {
 func (s *source) Run(_ uint64, w traffic.Window) {
 	s.Exchange.Run(w)
 	if s.Fresh && s.trials > len(s.Flows) {
-		s.Exchange.Sample.First = 0
+		s.ForgetFirst()
 		if s.Exchange.Sample.Doubt == "" {
 			s.Exchange.Sample.Doubt = usedUp
 		}

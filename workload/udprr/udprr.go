@@ -99,7 +99,7 @@ func refuse(p part.Params) error {
 	case stamped && (many || paced || several || fresh):
 		return errors.New("timestamps are for one request in flight, of one kept flow, without a rate")
 	case stamped && shortest(p) < traffic.StampsSize:
-		return fmt.Errorf("datagrams of %d bytes have no room for timestamps (want at least %d)", shortest(p), traffic.StampsSize)
+		return fmt.Errorf("datagrams of %d bytes have no room for timestamps (valid: at least %d)", shortest(p), traffic.StampsSize)
 	}
 	return workload.Unscheduled(p)
 }
@@ -122,7 +122,7 @@ func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
 	case workload.Sink:
 		return openSink(s, flows > 1 || fresh)
 	}
-	return nil, fmt.Errorf("open udp-rr: side %q (want source or sink)", s.Side)
+	return nil, fmt.Errorf("open udp-rr: side %q (valid: source or sink)", s.Side)
 }
 
 // open opens one socket. Without a remote it is connected to nobody.
@@ -196,4 +196,9 @@ func (Workload) Metrics(t workload.Trial) workload.Result {
 	r := workload.Result{Metrics: map[string]float64{}, PerPair: map[string][]float64{}, Warnings: t.Doubts()}
 	t.PutExchange(&r, t.Params.Rate("rate"))
 	return r
+}
+
+// Carried implements [workload.Carrier]: a request and its answer are a datagram each.
+func (Workload) Carried(t workload.Trial, i int) (there, back int64) {
+	return t.Sources[i].Received, t.Sources[i].Received
 }

@@ -98,7 +98,7 @@ func TestRefuse(t *testing.T) {
 		{"payload=23,in-flight=2", "no room for a header of 24"},
 		{"payload=100,response=1,rate=1k/s", "no room for a header of 24"},
 		{"payload=1,timestamps=software", "no room for a header of 24"},
-		{"timestamps=software,payload=47", "no room for timestamps (want at least 48)"},
+		{"timestamps=software,payload=47", "no room for timestamps (valid: at least 48)"},
 		{"timestamps=software,response=47", "no room for timestamps"},
 		{"timestamps=software,in-flight=2", "one request in flight"},
 		{"timestamps=software,flow=fresh", "one kept flow"},
@@ -106,8 +106,8 @@ func TestRefuse(t *testing.T) {
 		{"flows=2,flow=fresh", `flows "2" and a fresh flow`},
 		{"arrivals=poisson", "arrivals=poisson needs a rate"},
 		{"sizes=uniform", "sizes=uniform:1 needs a rate"},
-		{"payload=0", "out of range (want 1 to 65507 bytes)"},
-		{"response=some", "not a size"},
+		{"payload=0", "out of range (valid: 1 to 65507 bytes)"},
+		{"response=some", "invalid size"},
 	} {
 		given := map[string]string{}
 		for p := range strings.SplitSeq(tt.given, ",") {

@@ -31,6 +31,7 @@ type endpoint struct {
 	in     []byte
 	spin   bool // never sleeps
 	sample traffic.Sample
+	counts counts
 }
 
 func (e *endpoint) Sample() *traffic.Sample      { return &e.sample }
@@ -40,7 +41,7 @@ func (e *endpoint) Close()                       { e.sock.Close() }
 
 // Prepare takes what an earlier trial left in the socket.
 func (e *endpoint) Prepare(uint64) {
-	e.sample = traffic.Sample{}
+	e.sample, e.counts = traffic.Sample{}, counts{}
 	e.sample.Late = e.sock.Drain()
 }
 

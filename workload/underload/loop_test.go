@@ -12,7 +12,6 @@ import (
 
 	"github.com/nettoll/nettoll/internal/linux/clock"
 	"github.com/nettoll/nettoll/internal/linux/sock"
-	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/workload"
 	"github.com/nettoll/nettoll/workload/workloadtest"
@@ -31,7 +30,7 @@ func ends(t *testing.T, side workload.Side, given map[string]string) (traffic.En
 	workloadtest.Loopback(t)
 	loopback := netip.AddrFrom4([4]byte{127, 0, 0, 1})
 	at := []netip.AddrPort{netip.AddrPortFrom(loopback, workloadtest.FreePort()), netip.AddrPortFrom(loopback, workloadtest.FreePort())}
-	params, err := Workload{}.Describe().Resolve(given)
+	params, err := (Workload{}).Describe().Resolve(given)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,6 +57,7 @@ func run(e traffic.Endpoint, w traffic.Window) <-chan traffic.Sample {
 	go func() {
 		runtime.LockOSThread()
 		e.Run(trialID, w)
+		e.(traffic.Collector).Collect()
 		done <- *e.Sample()
 	}()
 	return done
@@ -125,9 +125,9 @@ func TestSink(t *testing.T) {
 			t.Errorf("an answer to %x, want %x", seq, want)
 		}
 	}
-	want := traffic.Sample{Received: 3, Total: flooded + 4, Repeated: 1, Reordered: 1, Late: 1}
+	want := traffic.Sample{Received: 3, Total: flooded + 4, Late: 1, Counts: traffic.Counts{traffic.CountRepeated: 1, traffic.CountReordered: 1}}
 	got := <-done
-	got.Awaited = 0
+	delete(got.Counts, countAwaited)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("sample (-want +got):\n%s", diff)
 	}
@@ -157,8 +157,8 @@ func TestCapacity(t *testing.T) {
 	for _, c := range []struct{ found, want int64 }{{100, 100}, {300, 200}, {90_000, 300}, {250, 275}, {1, 250}} {
 		s.Prepare(trialID)
 		s.found = c.found
-		if !s.calibrate() || s.sample.Capacity != c.want || math.Abs(s.schedule.Rate()/(0.2*float64(c.want))-1) > 1e-9 {
-			t.Errorf("after a flood of %d: a capacity of %d and a load of %g, want %d", c.found, s.sample.Capacity, s.schedule.Rate(), c.want)
+		if !s.calibrate() || s.counts.capacity != c.want || math.Abs(s.schedule.Rate()/(0.2*float64(c.want))-1) > 1e-9 {
+			t.Errorf("after a flood of %d: a capacity of %d and a load of %g, want %d", c.found, s.counts.capacity, s.schedule.Rate(), c.want)
 		}
 	}
 	for _, nothing := range []int64{0, -1} {
@@ -171,8 +171,8 @@ func TestCapacity(t *testing.T) {
 		s.found = 7
 		s.calibrate()
 	}
-	if s.sample.Capacity != 7 || len(s.floods) != mostFloods {
-		t.Errorf("a capacity of %d of %d floods", s.sample.Capacity, len(s.floods))
+	if s.counts.capacity != 7 || len(s.floods) != mostFloods {
+		t.Errorf("a capacity of %d of %d floods", s.counts.capacity, len(s.floods))
 	}
 }
 
@@ -194,8 +194,8 @@ func TestBehind(t *testing.T) {
 	if s.sample.Failure != "" || s.sample.Sent > rate*int64(30*time.Millisecond)/1e9 || s.sample.Sent < 200 || sunk.Received > s.sample.Sent || s.sample.Received > sunk.Received {
 		t.Fatalf("source %+v, sink %+v", s.sample, sunk)
 	}
-	if s.sample.Backlog < 199 {
-		t.Errorf("%d are due and not sent when the first is, want 199 and more", s.sample.Backlog)
+	if s.counts.backlog < 199 {
+		t.Errorf("%d are due and not sent when the first is, want 199 and more", s.counts.backlog)
 	}
 	if s.departure.Max < behind || s.latency.Max < behind {
 		t.Errorf("the first left %d ns late and took %d ns, want more than %d", s.departure.Max, s.latency.Max, behind)
@@ -236,7 +236,7 @@ func TestAnswers(t *testing.T) {
 			s.look(trialID, w)
 		}
 	}
-	if s.awaits != 0 || !s.over || s.sample.Late != 2 || s.sample.Received != 1 || s.sample.Repeated != 1 || s.latency.Count != 1 {
+	if s.awaits != 0 || !s.over || s.sample.Late != 2 || s.sample.Received != 1 || s.counts.repeated != 1 || s.latency.Count != 1 {
 		t.Errorf("awaits %x, over %v, %d latencies, %+v", s.awaits, s.over, s.latency.Count, s.sample)
 	}
 	if got := s.latency.Sum - s.service.Sum; got != 1000 {
@@ -281,10 +281,10 @@ func TestRefuse(t *testing.T) {
 		{map[string]string{"share": "none", "rate": "20k/s", "arrivals": "bursts:10ms:40ms"}, ""},
 		{map[string]string{"rate": "20k/s"}, "workload under-load: rate 20000/s and share 50% exclude each other (hint: share=none with a rate)"},
 		{map[string]string{"share": "none"}, "workload under-load: share none needs a rate, such as rate=20k/s"},
-		{map[string]string{"share": "0%"}, `workload under-load: share: "0%" is out of range (want 1% to 120%), or none`},
-		{map[string]string{"share": "121%"}, `workload under-load: share: "121%" is out of range (want 1% to 120%), or none`},
-		{map[string]string{"share": "half"}, `workload under-load: share: "half" is not a share (want one such as 50% or 0.5), or none`},
-		{map[string]string{"payload": "23"}, `workload under-load: payload: "23" is out of range (want 24 to 65507 bytes)`},
+		{map[string]string{"share": "0%"}, `workload under-load: share: "0%" is out of range (valid: 1% to 120%), or none`},
+		{map[string]string{"share": "121%"}, `workload under-load: share: "121%" is out of range (valid: 1% to 120%), or none`},
+		{map[string]string{"share": "half"}, `workload under-load: share: invalid share "half" (valid: values such as 50% or 0.5), or none`},
+		{map[string]string{"payload": "23"}, `workload under-load: payload: "23" is out of range (valid: 24 to 65507 bytes)`},
 	} {
 		got := ""
 		if _, err := (Workload{}).Describe().Resolve(c.given); err != nil {
@@ -309,7 +309,7 @@ func TestTrialLength(t *testing.T) {
 		{map[string]string{"share": "none", "rate": "1/s"}, 10 * time.Second},
 		{map[string]string{"share": "none", "rate": "1k/s", "answer-every": "1"}, 300 * time.Millisecond},
 	} {
-		d := Workload{}.Describe()
+		d := (Workload{}).Describe()
 		p, err := d.Resolve(c.given)
 		if err != nil {
 			t.Fatal(err)
@@ -321,16 +321,16 @@ func TestTrialLength(t *testing.T) {
 }
 
 func TestMetrics(t *testing.T) {
-	params, err := Workload{}.Describe().Resolve(map[string]string{"share": "80%"})
+	params, err := (Workload{}).Describe().Resolve(map[string]string{"share": "80%"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	trial := workload.Trial{
 		Params: params, Window: 500 * time.Millisecond, Length: time.Second,
-		Sources: []traffic.Sample{{Sent: 1000, Total: 2000, Capacity: 2500, Backlog: 3, CPU: 600, Span: 1000}, {Sent: 3000, Total: 6000, Capacity: 7500, Backlog: 1, CPU: 200, Span: 1000}},
+		Sources: []traffic.Sample{{Sent: 1000, Total: 2000, Counts: traffic.Counts{countCapacity: 2500, traffic.CountBacklog: 3}, CPU: 600, Span: 1000}, {Sent: 3000, Total: 6000, Counts: traffic.Counts{countCapacity: 7500, traffic.CountBacklog: 1}, CPU: 200, Span: 1000}},
 		Sinks: []traffic.Sample{
-			{Received: 999, Total: 1999, Repeated: 8, CPU: 100, Span: 1000},
-			{Received: 2999, Total: 5999, Reordered: 4, CPU: 100, Span: 1000},
+			{Received: 999, Total: 1999, Counts: traffic.Counts{traffic.CountRepeated: 8}, CPU: 100, Span: 1000},
+			{Received: 2999, Total: 5999, Counts: traffic.Counts{traffic.CountReordered: 4}, CPU: 100, Span: 1000},
 		},
 	}
 	want := workload.Result{
@@ -348,8 +348,8 @@ func TestMetrics(t *testing.T) {
 		t.Errorf("metrics (-want +got):\n%s", diff)
 	}
 	for name := range got.Metrics {
-		if _, known := measure.LookupMetric(name); !known {
-			t.Errorf("metric %q is not in measure's table", name)
+		if _, known := (Workload{}).Describe().Vocabulary().Lookup(name); !known {
+			t.Errorf("metric %q is not declared", name)
 		}
 	}
 	const lost, late = "more than 0.1 % of the datagrams were lost, and latency is that of the others", workload.FellBehind
@@ -367,7 +367,9 @@ func TestMetrics(t *testing.T) {
 		{2900, 2900, 0, 0, "poisson", nil, ""},
 	} {
 		trial.Params["arrivals"] = c.arrivals
-		trial.Sources[1].Sent, trial.Sources[1].Blocked, trial.Sinks[1].Received, trial.Sinks[1].Dropped = c.sent, c.blocked, c.received, c.dropped
+		trial.Sources[1].Sent, trial.Sinks[1].Received = c.sent, c.received
+		trial.Sources[1].Count(countBlocked, c.blocked)
+		trial.Sinks[1].Count(countDropped, c.dropped)
 		r := Workload{}.Metrics(trial)
 		if diff := cmp.Diff(c.warnings, r.Warnings, empty); diff != "" || r.Limit != c.limit {
 			t.Errorf("%+v: limited by %q, warnings (-want +got):\n%s", c, r.Limit, diff)
@@ -408,8 +410,8 @@ func TestDropped(t *testing.T) {
 		time.Sleep(time.Duration(2 * soon))
 		put(t, peer, trialID, traffic.Marker, 0)
 		got := <-done
-		if want := many + 1 - got.Total; kind == flooding && got.Dropped != 0 || kind == 0 && got.Dropped != want {
-			t.Errorf("kind %x: %d of %d datagrams came, and %d were dropped", kind, got.Total, many+1, got.Dropped)
+		if want := many + 1 - got.Total; kind == flooding && got.Counts[countDropped] != 0 || kind == 0 && got.Counts[countDropped] != want {
+			t.Errorf("kind %x: %d of %d datagrams came, and %d were dropped", kind, got.Total, many+1, got.Counts[countDropped])
 		}
 	}
 }

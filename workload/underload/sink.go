@@ -52,7 +52,7 @@ func (s *sink) Run(trial uint64, w traffic.Window) {
 	s.drops, _ = s.sock.Drops()
 	s.serve(trial, w)
 	if drops, known := s.sock.Drops(); known {
-		s.sample.Dropped = drops - s.drops
+		s.counts.dropped = drops - s.drops
 	}
 }
 
@@ -136,7 +136,7 @@ func (s *sink) count(number uint64, inside, awaited bool) {
 	switch s.counter.Note(number) {
 	case traffic.Duplicate:
 		if inside {
-			s.sample.Repeated++
+			s.counts.repeated++
 		}
 		return
 	case traffic.TooLate:
@@ -144,7 +144,7 @@ func (s *sink) count(number uint64, inside, awaited bool) {
 		return
 	case traffic.Reordered:
 		if inside {
-			s.sample.Reordered++
+			s.counts.reordered++
 		}
 	case traffic.InOrder:
 	}
@@ -152,7 +152,7 @@ func (s *sink) count(number uint64, inside, awaited bool) {
 	if inside {
 		s.sample.Received++
 		if awaited {
-			s.sample.Awaited++
+			s.counts.awaited++
 		}
 	}
 }

@@ -126,7 +126,7 @@ func (s *source) calibrate() bool {
 	}
 	n := len(s.floods)
 	capacity := (s.floods[(n-1)/2] + s.floods[n/2]) / 2
-	s.sample.Capacity = int64(capacity)
+	s.counts.capacity = int64(capacity)
 	s.schedule.SetRate(s.share * capacity)
 	return true
 }
@@ -179,7 +179,7 @@ func (s *source) load(trial uint64, w traffic.Window, begin int64) (number uint6
 			break
 		}
 		if !s.send(trial, w, number, 0, due, now) {
-			s.sample.Blocked++
+			s.counts.blocked++
 			continue
 		}
 		number++
@@ -190,7 +190,7 @@ func (s *source) load(trial uint64, w traffic.Window, begin int64) (number uint6
 		}
 		if now >= w.Start {
 			s.sample.Sent++
-			s.sample.Backlog = max(s.sample.Backlog, int64(ahead-number))
+			s.counts.backlog = max(s.counts.backlog, int64(ahead-number))
 			s.departure.Record(now - due)
 		}
 	}
@@ -292,7 +292,7 @@ func (s *source) answer(number uint64, inside bool, now int64) {
 		return
 	case !inside:
 	case r.sent == 0:
-		s.sample.Repeated++
+		s.counts.repeated++
 	default:
 		s.sample.Received++
 		s.latency.Record(now - r.due)
@@ -322,6 +322,7 @@ func (s *source) end(trial uint64, w traffic.Window) {
 
 // Collect implements [traffic.Collector]. Without a capacity or with nothing sent there is no trial.
 func (s *source) Collect() {
+	s.counts.put(&s.sample)
 	switch {
 	case s.sample.Failure != "" || s.sample.Sent > 0:
 		return

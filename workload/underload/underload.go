@@ -43,7 +43,8 @@ func (Workload) Describe() workload.Description {
 			{Name: "mode", Default: "wait", Summary: "wait: the sink sleeps until a datagram comes; spin: it keeps asking", Values: []string{"wait", "spin"}},
 			{Name: "answer-every", Default: "10", Quiet: true, Summary: "the sink answers one of so many datagrams, 1 to 1000", Check: part.CountBetween(1, 1000)},
 		}, workload.ScheduleParams(byShare, "datagrams that a pair sends where share is none: so many a second, such as 10k/s"), workload.SocketParams()),
-		Refuse: refuse,
+		Refuse:   refuse,
+		Declares: declared(),
 		Metrics: slices.Concat(
 			[]string{"packet_rate", "packet_rate_per_pair", "packet_rate_sent", "packet_rate_offered", "capacity", "loss", "duplicates", "reordering", "backlog", "cpu_per_packet"},
 			workload.DurationMetrics(traffic.Latency, traffic.Service, traffic.Departure), workload.CPUMetrics(),
@@ -116,7 +117,7 @@ func open(s workload.Spec, sk sock.Socket) (traffic.Endpoint, error) {
 	case workload.Sink:
 		return &sink{endpoint: e, stall: s.Stall}, nil
 	}
-	return nil, fmt.Errorf("open under-load: side %q (want source or sink)", s.Side)
+	return nil, fmt.Errorf("open under-load: side %q (valid: source or sink)", s.Side)
 }
 
 const (
@@ -131,17 +132,17 @@ func (Workload) Metrics(t workload.Trial) workload.Result {
 	var sent, received, repeated, reordered, total, backlog, capacity, blocked, dropped int64
 	for _, s := range t.Sources {
 		sent += s.Sent
-		blocked += s.Blocked
-		capacity += s.Capacity
-		backlog = max(backlog, s.Backlog)
+		blocked += s.Counts[countBlocked]
+		capacity += s.Counts[countCapacity]
+		backlog = max(backlog, s.Counts[traffic.CountBacklog])
 	}
 	rates := make([]float64, len(t.Sinks))
 	for i, s := range t.Sinks {
 		received += s.Received
-		repeated += s.Repeated
-		reordered += s.Reordered
+		repeated += s.Counts[traffic.CountRepeated]
+		reordered += s.Counts[traffic.CountReordered]
 		total += s.Total
-		dropped += s.Dropped
+		dropped += s.Counts[countDropped]
 		rates[i] = float64(s.Received) / window
 	}
 	offered := t.Params.Rate("rate") * float64(len(t.Sources))

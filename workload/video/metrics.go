@@ -3,7 +3,6 @@ package video
 import (
 	"slices"
 
-	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/workload"
 )
 
@@ -20,27 +19,27 @@ func metricNames() []string {
 func (Workload) Metrics(t workload.Trial) workload.Result {
 	r := workload.Result{Metrics: map[string]float64{}, PerPair: map[string][]float64{}, Warnings: t.Doubts()}
 	t.PutMessages(&r)
-	var p traffic.Playback
+	var p playback
 	bytes := int64(0)
 	for _, s := range t.Sinks {
 		bytes += s.Bytes
-		p.Videos += s.Playback.Videos
-		p.Started += s.Playback.Started
-		p.Delay += s.Playback.Delay
-		p.Stalls += s.Playback.Stalls
-		p.Stalled += s.Playback.Stalled
-		p.Watched += s.Playback.Watched
+		p.videos += s.Counts[countVideos]
+		p.started += s.Counts[countStarted]
+		p.delay += s.Counts[countDelay]
+		p.stalls += s.Counts[countStalls]
+		p.stalled += s.Counts[countStalled]
+		p.watched += s.Counts[countWatched]
 	}
-	if p.Started > 0 && p.Delay > 0 {
-		r.Metrics["startup_delay"] = float64(p.Delay) / 1e9 / float64(p.Started)
+	if p.started > 0 && p.delay > 0 {
+		r.Metrics["startup_delay"] = float64(p.delay) / 1e9 / float64(p.started)
 	}
-	if p.Watched > 0 {
-		r.Metrics["stalls"], r.Metrics["stall_share"] = float64(p.Stalls), float64(p.Stalled)/float64(p.Watched)
+	if p.watched > 0 {
+		r.Metrics["stalls"], r.Metrics["stall_share"] = float64(p.stalls), float64(p.stalled)/float64(p.watched)
 	}
 	switch {
-	case p.Started < p.Videos:
+	case p.started < p.videos:
 		r.Warnings = append(r.Warnings, notStarted)
-	case p.Stalls > 0:
+	case p.stalls > 0:
 		r.Warnings = append(r.Warnings, stoodStill)
 	}
 	if perByte := r.Metrics["cpu_busy"] * t.Window.Seconds() / float64(bytes); bytes > 0 {

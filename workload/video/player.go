@@ -1,7 +1,5 @@
 package video
 
-import "github.com/nettoll/nettoll/traffic"
-
 // A player plays one video. Its messages come in order, and each is due at the sender when its part of the video is: so when a message is due says where
 // in the video it belongs. All times are in ns, those of messages since the sender's opening, the others since the receiver's.
 //
@@ -57,11 +55,11 @@ func (p *player) stand(at int64) {
 }
 
 // finish ends the video at the close of a trial and adds what became of it.
-func (p *player) finish(closing int64, sum *traffic.Playback) {
-	sum.Videos++
+func (p *player) finish(closing int64, sum *playback) {
+	sum.videos++
 	if !p.started {
-		sum.Stalled += closing
-		sum.Watched += closing
+		sum.stalled += closing
+		sum.watched += closing
 		return
 	}
 	if next := p.start + p.newest + p.gap; p.playing && next < closing {
@@ -70,9 +68,9 @@ func (p *player) finish(closing int64, sum *traffic.Playback) {
 	if !p.playing {
 		p.stalled += closing - p.since
 	}
-	sum.Started++
-	sum.Delay += p.shown
-	sum.Stalls += p.stalls
-	sum.Stalled += p.stalled
-	sum.Watched += closing - p.shown
+	sum.started++
+	sum.delay += p.shown
+	sum.stalls += p.stalls
+	sum.stalled += p.stalled
+	sum.watched += closing - p.shown
 }

@@ -4,8 +4,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/nettoll/nettoll/traffic"
 )
 
 // A player with a buffer of 100 of a video whose messages are due every 50, in a trial that closes at 1000.
@@ -20,27 +18,27 @@ func TestPlayer(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		messages []message
-		want     traffic.Playback
+		want     playback
 	}{
-		{"as it should be", late(0), traffic.Playback{Videos: 1, Started: 1, Delay: 100, Watched: 900}},
-		{"a path of 30", late(30), traffic.Playback{Videos: 1, Started: 1, Delay: 130, Watched: 870}},
-		{"nothing came", nil, traffic.Playback{Videos: 1, Stalled: 1000, Watched: 1000}},
-		{"less than a buffer came", []message{{0, 10}, {50, 60}}, traffic.Playback{Videos: 1, Stalled: 1000, Watched: 1000}},
+		{"as it should be", late(0), playback{videos: 1, started: 1, delay: 100, watched: 900}},
+		{"a path of 30", late(30), playback{videos: 1, started: 1, delay: 130, watched: 870}},
+		{"nothing came", nil, playback{videos: 1, stalled: 1000, watched: 1000}},
+		{"less than a buffer came", []message{{0, 10}, {50, 60}}, playback{videos: 1, stalled: 1000, watched: 1000}},
 		// The first picture is shown at 100; from there the message due at 200 is needed at 300.
 		{
 			"a message just in time", append(late(0)[:4], []message{{200, 300}, {250, 300}, {300, 300}, {350, 350}, {400, 400}, {450, 1000}}...),
 			// That due at 450 is needed at 550: it stands still from then on.
-			traffic.Playback{Videos: 1, Started: 1, Delay: 100, Watched: 900, Stalls: 1, Stalled: 450},
+			playback{videos: 1, started: 1, delay: 100, watched: 900, stalls: 1, stalled: 450},
 		},
 		{
 			// It comes 1 late: the video stands still at 200 from 300 on, and the buffer is there again when the message due at 300 comes.
 			"a message one too late", append(late(0)[:4], append([]message{{200, 301}, {250, 301}, {300, 310}}, late(0)[7:]...)...),
-			traffic.Playback{Videos: 1, Started: 1, Delay: 100, Watched: 900, Stalls: 1, Stalled: 10},
+			playback{videos: 1, started: 1, delay: 100, watched: 900, stalls: 1, stalled: 10},
 		},
 		{
 			// After the stall the position lies 10 further behind: what comes 110 later than due is in time, 111 is not.
 			"later, after a stall", append(late(0)[:4], []message{{200, 310}, {250, 310}, {300, 310}, {350, 460}, {400, 511}, {450, 511}, {500, 511}, {550, 560}, {600, 600}, {650, 650}, {700, 700}, {750, 750}, {800, 800}, {850, 850}, {900, 900}}...),
-			traffic.Playback{Videos: 1, Started: 1, Delay: 100, Watched: 900, Stalls: 2, Stalled: 10 + 1},
+			playback{videos: 1, started: 1, delay: 100, watched: 900, stalls: 2, stalled: 10 + 1},
 		},
 		{
 			"half as fast as it should come", func() (list []message) {
@@ -51,16 +49,16 @@ func TestPlayer(t *testing.T) {
 			}(),
 			// First picture at 200. The message due at 250 is needed at 450 and comes at 500; the buffer, up to 350, at 700. That due at 500 is needed at 950
 			// and comes at 1000.
-			traffic.Playback{Videos: 1, Started: 1, Delay: 200, Watched: 800, Stalls: 2, Stalled: 250 + 50},
+			playback{videos: 1, started: 1, delay: 200, watched: 800, stalls: 2, stalled: 250 + 50},
 		},
 	} {
 		p := player{buffer: 100}
 		for _, m := range c.messages {
 			p.take(m.due, m.came)
 		}
-		var got traffic.Playback
+		var got playback
 		p.finish(1000, &got)
-		if diff := cmp.Diff(c.want, got); diff != "" {
+		if diff := cmp.Diff(c.want, got, cmp.AllowUnexported(playback{})); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.name, diff)
 		}
 	}
@@ -72,9 +70,9 @@ func TestPlayerOfAnotherClock(t *testing.T) {
 	for due := int64(5000); due <= 5800; due += 50 {
 		p.take(due, due-4900)
 	}
-	var got traffic.Playback
+	var got playback
 	p.finish(950, &got)
-	if want := (traffic.Playback{Videos: 1, Started: 1, Delay: 200, Watched: 750}); got != want {
+	if want := (playback{videos: 1, started: 1, delay: 200, watched: 750}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }

@@ -42,7 +42,8 @@ func (Workload) Describe() workload.Description {
 				Summary: "of video that must have come before a player begins, and after a stall before it goes on. Players hold seconds; with 100ms what a network holds up for longer is a stall, and a trial need not be a minute",
 			},
 		}, workload.StreamParams()),
-		Metrics: metricNames(),
+		Declares: declared(),
+		Metrics:  metricNames(),
 	}
 }
 
@@ -63,7 +64,7 @@ func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
 	case workload.Sink:
 		return openSink(int64(s.Params.Duration("buffer")), videos, place, end)
 	}
-	return nil, fmt.Errorf("open video: side %q (want source or sink)", s.Side)
+	return nil, fmt.Errorf("open video: side %q (valid: source or sink)", s.Side)
 }
 
 // rounds is how many videos there are for each that plays at once: as many may follow one another in a trial, which is more than two hours.
@@ -121,6 +122,7 @@ type sink struct {
 	buffer  int64
 	players []player
 	closing int64 // ns since the opening: what comes later is not shown
+	played  playback
 }
 
 func openSink(buffer int64, videos int, place flows.Place, end *flows.End) (_ traffic.Endpoint, err error) {
@@ -149,6 +151,7 @@ func (s *sink) Prepare(trial uint64) {
 	for i := range s.players {
 		s.players[i] = player{buffer: s.buffer}
 	}
+	s.played = playback{}
 	s.End.Prepare(trial)
 }
 
@@ -156,11 +159,16 @@ func (s *sink) Prepare(trial uint64) {
 func (s *sink) Run(trial uint64, w traffic.Window) {
 	s.closing = w.Close - w.Open
 	s.End.Run(trial, w)
-	played := &s.Sample().Playback
 	for i := range s.players {
-		s.players[i].finish(s.closing, played)
+		s.players[i].finish(s.closing, &s.played)
 	}
 	if s.OwnClock { // the opening was another
-		played.Delay = 0
+		s.played.delay = 0
 	}
+}
+
+// Collect implements [traffic.Collector].
+func (s *sink) Collect() {
+	s.End.Collect()
+	s.played.put(s.Sample())
 }

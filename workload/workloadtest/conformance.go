@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/nettoll/nettoll/internal/linux/clock"
-	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/workload"
@@ -81,8 +80,8 @@ func description(t *testing.T, d workload.Description) {
 	if _, err := d.Resolve(map[string]string{"no-such": "1"}); err == nil || !strings.Contains(err.Error(), `"no-such"`) {
 		t.Errorf("unknown parameter: %v, want an error that quotes it", err)
 	}
-	if _, known := measure.LookupMetric(d.Primary(p)); !known {
-		t.Errorf("primary metric %q is not in measure's table", d.Primary(p))
+	if _, known := d.Vocabulary().Lookup(d.Primary(p)); !known {
+		t.Errorf("primary metric %q is not declared", d.Primary(p))
 	}
 	if n := d.Trial(p); n <= 0 {
 		t.Errorf("trial of %v", n)
@@ -127,8 +126,8 @@ func trials(t *testing.T, load workload.Workload, given map[string]string) {
 		}
 		counts(t, trial, result)
 		for name := range result.Metrics {
-			if _, known := measure.LookupMetric(name); !known {
-				t.Errorf("metric %q is not in measure's table", name)
+			if _, known := load.Describe().Vocabulary().Lookup(name); !known {
+				t.Errorf("metric %q is not declared", name)
 			}
 			if !slices.Contains(load.Describe().Metrics, name) {
 				t.Errorf("metric %q is not among those that the description names", name)
@@ -311,14 +310,21 @@ func hangingPeer(t *testing.T, load workload.Workload, given map[string]string) 
 
 // interruption: a cancelled block ends after its running trial.
 func interruption(t *testing.T, load workload.Workload, given map[string]string) {
-	r := NewRig(t, load, Options{Pairs: 1, Length: 100 * time.Millisecond, Given: given})
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
-	defer cancel()
-	start := time.Now()
-	if _, err := r.Block(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("interrupted block: %v", err)
+	const limit = 500 * time.Millisecond
+	var took time.Duration
+	for range 3 { // a block that waits too long does so each time; on a busy machine it does not
+		r := NewRig(t, load, Options{Pairs: 1, Length: 100 * time.Millisecond, Given: given})
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+		start := time.Now()
+		_, err := r.Block(ctx)
+		took = time.Since(start)
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("interrupted block: %v", err)
+		}
+		if took <= limit {
+			return
+		}
 	}
-	if took := time.Since(start); took > 500*time.Millisecond {
-		t.Errorf("interrupted block took %v", took)
-	}
+	t.Errorf("interrupted block took %v", took)
 }

@@ -10,17 +10,18 @@ import (
 	"time"
 
 	"github.com/nettoll/nettoll/internal/linux/link"
-	"github.com/nettoll/nettoll/internal/linux/shm"
 	"github.com/nettoll/nettoll/internal/linux/thread"
+	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/traffic/board"
 	"github.com/nettoll/nettoll/workload"
 )
 
 // Rig drives pairs of endpoints of one workload over loopback, with the threads, the board and the turn of a real worker, in the
 // test's own process.
 type Rig struct {
-	Board   *traffic.Board
+	Turns   traffic.Turns
 	Load    workload.Workload
 	Params  part.Params
 	Length  time.Duration
@@ -93,21 +94,15 @@ func NewRig(t testing.TB, load workload.Workload, o Options) *Rig {
 		t.Fatal(err)
 	}
 	layout := traffic.Layout{Workers: 2, Pairs: o.Pairs, Cells: 1}
-	file, err := shm.Create("board", traffic.BoardSize(layout))
+	turns, err := board.New(layout) // stays mapped: the threads live as long as the process
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer file.Close()
-	mem, err := shm.Map(file) // stays mapped: the threads live as long as the process
-	if err != nil {
-		t.Fatal(err)
+	for _, f := range turns.Files() {
+		_ = f.Close() // the mapping holds the memory
 	}
-	board, err := traffic.NewBoard(mem, layout)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &Rig{Board: board, Load: load, Params: params, Length: o.Length, Warm: time.Duration(load.Describe().Warm * float64(o.Length)), threads: 2 * o.Pairs}
-	err = board.SetCell(0, traffic.CellPlan{Workers: []int{SourceWorker, SinkWorker}, Threads: r.threads, Warm: r.Warm, Length: r.Length})
+	r := &Rig{Turns: turns, Load: load, Params: params, Length: o.Length, Warm: time.Duration(load.Describe().Warm * float64(o.Length)), threads: 2 * o.Pairs}
+	err = turns.SetCell(0, traffic.CellPlan{Workers: []int{SourceWorker, SinkWorker}, Threads: r.threads, Warm: r.Warm, Length: r.Length})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,16 +117,14 @@ func NewRig(t testing.TB, load workload.Workload, o Options) *Rig {
 				})
 				return err
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testnet.Skip(t, err) // its program may not be installed
 			t.Cleanup(e.Close)
 			return e
 		}
 		snk := open(workload.Sink, sink, source)
 		src := open(workload.Source, source, sink)
 		if ready, ok := snk.(workload.Readier); ok {
-			if err := ready.Ready(time.Second); err != nil {
+			if err := ready.Ready(patience); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -155,7 +148,7 @@ func NewRig(t testing.TB, load workload.Workload, o Options) *Rig {
 	for worker, endpoints := range [][]traffic.Endpoint{r.Sources, r.Sinks} {
 		for pair, e := range endpoints {
 			th := &traffic.Thread{
-				Board: board, Seat: traffic.Seat{Worker: worker, Pair: pair}, Run: 1, CPUs: cpus[worker*len(cpus)/2:][:1],
+				Turn: turns, Seat: traffic.Seat{Worker: worker, Pair: pair}, Run: 1, CPUs: cpus[worker*len(cpus)/2:][:1],
 				Endpoint: func(int) traffic.Endpoint { return e }, Ready: ready, ThreadIDs: ids,
 			}
 			go th.Serve()
@@ -169,9 +162,12 @@ func NewRig(t testing.TB, load workload.Workload, o Options) *Rig {
 	return r
 }
 
+// patience is for how long an endpoint may get ready: nothing is shown by how long it takes, and a machine may be busy.
+const patience = 30 * time.Second
+
 // Block runs one block of one trial and returns its timing.
 func (r *Rig) Block(ctx context.Context) (traffic.Timing, error) {
-	timings, err := r.Board.Run(ctx, []int{0}, func(int) int { return len(r.Sources) })
+	timings, err := r.Turns.Run(ctx, []int{0}, func(int) int { return len(r.Sources) })
 	return timings[0], err
 }
 

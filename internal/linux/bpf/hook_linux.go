@@ -91,7 +91,7 @@ func (l *Links) Attach(p *ebpf.Program, h Hook, index int, first bool) (io.Close
 	if first {
 		anchor = link.Head()
 	}
-	var c io.Closer
+	var c link.Link
 	var err error
 	switch h {
 	case TCXIngress, TCXEgress:
@@ -101,13 +101,23 @@ func (l *Links) Attach(p *ebpf.Program, h Hook, index int, first bool) (io.Close
 	case XDP:
 		c, err = link.AttachXDP(link.XDPOptions{Interface: index, Program: p, Flags: link.XDPDriverMode})
 	case Classifier:
-		c, err = l.classify(p, index)
+		c, err := l.classify(p, index)
+		if err != nil {
+			return nil, Explain(what, h, err)
+		}
+		return c, nil
 	}
 	if err != nil {
 		return nil, Explain(what, h, err)
 	}
-	return c, nil
+	return attached{c}, nil
 }
+
+// attached is a program on a link.
+type attached struct{ link link.Link }
+
+// Close detaches the program before it closes the descriptor: a child that was forked and has not executed its program yet holds a copy of that, and with it the program would stay.
+func (a attached) Close() error { return errors.Join(a.link.Detach(), a.link.Close()) }
 
 // classifier is the queueing discipline under a program: with it the program goes.
 type classifier struct {

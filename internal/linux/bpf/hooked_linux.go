@@ -4,18 +4,21 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/cilium/ebpf"
+	ebpflink "github.com/cilium/ebpf/link"
 
 	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/internal/linux/netns"
 )
 
-// Hooked is programs that are loaded, with their maps, and hooked to links.
+// Hooked is programs that this process has loaded, with their maps, and hooked to links.
 type Hooked struct {
-	loaded *ebpf.Collection
-	links  *Links
-	hooked []io.Closer
+	loaded   *ebpf.Collection
+	links    *Links
+	hooked   []io.Closer
+	attached []Attachment
 }
 
 // Hold returns loaded programs that nothing holds yet. They and the links are closed with what it returns.
@@ -32,11 +35,24 @@ func (h *Hooked) Attach(program string, at Hook, name string, first bool) error 
 		return fmt.Errorf("link %q: %w", name, err)
 	}
 	h.hooked = append(h.hooked, c)
+	a := Attachment{Link: name, Index: index}
+	if one, ok := c.(attached); ok {
+		info, err := one.link.Info()
+		if err != nil {
+			return fmt.Errorf("link %q: read the number of its program's attachment: %w", name, err)
+		}
+		a.ID = uint32(info.ID)
+	}
+	h.attached = append(h.attached, a)
 	return nil
 }
 
-// Remove takes the programs away from their links and closes everything. It may be called from any thread, more than once, and when the links are gone.
-func (h *Hooked) Remove() error {
+// Attached lists what is hooked.
+func (h *Hooked) Attached() []Attachment { return h.attached }
+
+// Close takes the programs away from their links and closes everything. It may be called from any thread, more than
+// once, when the links are gone, and after [Detach].
+func (h *Hooked) Close() error {
 	if h.links == nil {
 		return nil
 	}
@@ -50,8 +66,40 @@ func (h *Hooked) Remove() error {
 	return errors.Join(errs...)
 }
 
-// Try hooks programs to a pair of links in a namespace of its own, which is gone afterwards: add is given the name of one, veth or netkit, and returns how to take them away.
-func Try(netkit bool, add func(name string) (remove func() error, err error)) error {
+// Detach takes programs away from the links of the namespace of the calling thread, whichever process has hooked
+// them. What is gone is no error.
+func Detach(list []Attachment) error {
+	links, err := Open()
+	if err != nil {
+		return err
+	}
+	defer links.Close()
+	var errs []error
+	for _, a := range list {
+		if links.Index(a.Link) != a.Index {
+			continue // it is gone, and its name another's
+		}
+		if a.ID == 0 {
+			errs = append(errs, classifier{links, a.Index}.Close())
+			continue
+		}
+		c, err := ebpflink.NewFromID(ebpflink.ID(a.ID))
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = attached{c}.Close()
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("take a program away from link %q: %w", a.Link, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Try hooks programs to a pair of links in a namespace of its own, which is gone afterwards: add is given the name
+// of one, veth or netkit, and returns what takes them away.
+func Try(netkit bool, add func(name string) (io.Closer, error)) error {
 	ns, err := netns.New(func() error {
 		here, err := netns.Current()
 		if err != nil {
@@ -72,11 +120,11 @@ func Try(netkit bool, add func(name string) (remove func() error, err error)) er
 		if err != nil {
 			return err
 		}
-		remove, err := add(near)
+		held, err := add(near)
 		if err != nil {
 			return err
 		}
-		return remove()
+		return held.Close()
 	})
 	if err != nil {
 		return err

@@ -132,6 +132,8 @@ func run(input string, args ...string) ([]byte, error) {
 func explain(err error) error {
 	said := err.Error()
 	switch {
+	case errors.Is(err, errors.ErrUnsupported): // no program has said anything
+		return err
 	case strings.Contains(said, "set type not supported"):
 		return &linux.UnsupportedError{
 			What: "make sets", Missing: "sets of the type " + Type + " (CONFIG_IP_SET_HASH_IPPORTIP)",

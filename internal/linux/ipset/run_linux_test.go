@@ -65,6 +65,10 @@ entries of set none: 0, 1`)
 }
 
 func TestExplain(t *testing.T) {
+	absent := &linux.UnsupportedError{What: "use ipset", Missing: `program "ipset"`}
+	if err := explain(absent); !errors.Is(err, absent) {
+		t.Errorf("a program that is missing is explained as %v", err)
+	}
 	for _, c := range []struct{ said, missing string }{
 		{"Kernel error received: set type not supported", "sets of the type hash:ip,port,ip (CONFIG_IP_SET_HASH_IPPORTIP)"},
 		{"Cannot open session to kernel.", "sets of addresses (CONFIG_IP_SET)"},

@@ -119,6 +119,8 @@ type Allowlist struct {
 	// Pairs are those between which, either way, fragments pass that are not the first of their packet: where nothing puts packets together, these
 	// have no ports to be decided by. With Stateful there are none: connection tracking puts packets together.
 	Pairs []Pair
+	// Chains are those to which rules of hooks lead.
+	Chains []Chain
 }
 
 // A Hook is a built-in chain and the rules of the allow-list there.
@@ -126,6 +128,9 @@ type Hook struct {
 	// Name is "FORWARD", "INPUT" or "OUTPUT".
 	Name  string
 	Rules []string
+	// Host says that its packets are for the host itself, of which those from its loopback link and its uplink, "" if it has none, pass before all rules.
+	Host   bool
+	Uplink string
 }
 
 // A Pair is two addresses, as rules have them: "10.1.1.0/32".
@@ -148,6 +153,9 @@ func (a Allowlist) Table() Table {
 	var t Table
 	for _, h := range a.Hooks {
 		c := Chain{Name: h.Name, Policy: "DROP"}
+		if h.Uplink != "" {
+			c.Rules = append(c.Rules, "-i "+h.Uplink+" -j ACCEPT")
+		}
 		if a.Stateful {
 			c.Rules = append(c.Rules, known)
 		}
@@ -157,13 +165,13 @@ func (a Allowlist) Table() Table {
 		case "OUTPUT":
 			c.Rules = append(c.Rules, "-o lo -j ACCEPT")
 		}
-		if a.Neighbours && a.V6 { // ICMPv6 types 135 and 136, RFC 4861 section 4.3 and 4.4
+		if (a.Neighbours || h.Host) && a.V6 { // ICMPv6 types 135 and 136, RFC 4861 section 4.3 and 4.4
 			for _, kind := range []int{135, 136} { // and from the same link: no router forwards what still has 255 hops to go (section 7.1)
 				c.Rules = append(c.Rules, fmt.Sprintf("-p ipv6-icmp -m icmp6 --icmpv6-type %d -m hl --hl-eq 255 -j ACCEPT", kind))
 			}
 		}
 		c.Rules = append(c.Rules, "-j "+OwnChain(h.Name))
-		if !a.Stateful {
+		if !a.Stateful && !h.Host { // what is for the host was put together
 			match := "-f"
 			if a.V6 {
 				match = "-m frag"
@@ -176,6 +184,7 @@ func (a Allowlist) Table() Table {
 	for _, h := range a.Hooks {
 		t.Chains = append(t.Chains, Chain{Name: OwnChain(h.Name), Rules: h.Rules})
 	}
+	t.Chains = append(t.Chains, a.Chains...)
 	if a.Stateful {
 		return t
 	}

@@ -252,6 +252,8 @@ func (t Tool) explain(err error, text string) error {
 		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(said, w) })
 	}
 	switch {
+	case errors.Is(err, errors.ErrUnsupported): // no program has said anything
+		return err
 	case has("you must be root", "Operation not permitted", "Permission denied"):
 		missing, hint = "CAP_NET_ADMIN", "run it as root"
 	case has("an't initialize"):

@@ -31,6 +31,10 @@ func TestLacking(t *testing.T) {
 			t.Errorf("lacking(%q) = %q, want %q", c.said, got, c.want)
 		}
 	}
+	absent := &linux.UnsupportedError{What: "run iptables-legacy-restore", Missing: `program "iptables-legacy-restore"`}
+	if err := (Tool{Variant: Legacy}).explain(absent, text); !errors.Is(err, absent) {
+		t.Errorf("a program that is missing is explained as %v", err)
+	}
 	err := Tool{Variant: Legacy}.explain(errors.New("can't initialize iptables table `filter': Table does not exist"), text)
 	if u, ok := errors.AsType[*linux.UnsupportedError](err); !ok || u.Missing != `table "filter" of iptables-legacy` {
 		t.Errorf("explain = %v, want that the table is missing", err)

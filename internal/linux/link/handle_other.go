@@ -106,3 +106,9 @@ func Permanent(int, netip.Addr, bool) (Neighbour, error) { return Neighbour{}, u
 
 // Routes is not supported here.
 func (*Handle) Routes(netip.Prefix) ([]Route, error) { return nil, unsupported() }
+
+// Traffic is not supported here.
+func (*Handle) Traffic() ([]Traffic, error) { return nil, unsupported() }
+
+// Next is not supported here.
+func (*Handle) Next(netip.Addr, netip.Addr) (Next, error) { return Next{}, unsupported() }

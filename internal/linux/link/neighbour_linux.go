@@ -32,17 +32,7 @@ func neighbour(n Neighbour) *netlink.Neigh {
 // and a table can have thousands. One that is not there, or was learnt, is [ErrNotFound].
 func Permanent(index int, a netip.Addr, proxy bool) (Neighbour, error) {
 	what := fmt.Sprintf("read neighbour %q of link %d", a, index)
-	req := nl.NewNetlinkRequest(unix.RTM_GETNEIGH, 0)
-	msg := &netlink.Ndmsg{Family: unix.AF_INET, Index: uint32(index)}
-	if a.Is6() {
-		msg.Family = unix.AF_INET6
-	}
-	if proxy {
-		msg.Flags = netlink.NTF_PROXY
-	}
-	req.AddData(msg)
-	req.AddData(nl.NewRtAttr(netlink.NDA_DST, a.AsSlice()))
-	found, err := req.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWNEIGH)
+	found, err := askForNeighbour(index, a, proxy).Execute(unix.NETLINK_ROUTE, unix.RTM_NEWNEIGH)
 	if err != nil {
 		return Neighbour{}, explain(what, absent(err), "")
 	}
@@ -57,6 +47,21 @@ func Permanent(index int, a netip.Addr, proxy bool) (Neighbour, error) {
 		return Neighbour{}, fmt.Errorf("%s: %w", what, ErrNotFound)
 	}
 	return Neighbour{Link: index, Address: a, MAC: n.HardwareAddr, Proxy: proxy}, nil
+}
+
+// askForNeighbour asks for one entry.
+func askForNeighbour(index int, a netip.Addr, proxy bool) *nl.NetlinkRequest {
+	req := nl.NewNetlinkRequest(unix.RTM_GETNEIGH, 0)
+	msg := &netlink.Ndmsg{Family: unix.AF_INET, Index: uint32(index)}
+	if a.Is6() {
+		msg.Family = unix.AF_INET6
+	}
+	if proxy {
+		msg.Flags = netlink.NTF_PROXY
+	}
+	req.AddData(msg)
+	req.AddData(nl.NewRtAttr(netlink.NDA_DST, a.AsSlice()))
+	return req
 }
 
 // absent is what the kernel's answer about a neighbour that is not there means (net/core/neighbour.c, neigh_get and neigh_delete).

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
@@ -31,6 +33,21 @@ func KernelDatapath() error {
 		return &linux.UnsupportedError{What: "forward by Open vSwitch in the kernel", Missing: "kernel module openvswitch", Hint: "datapath=userspace does without", Err: err}
 	}
 	return fmt.Errorf("ask for the kernel module openvswitch: %w", err)
+}
+
+// UserspaceDatapath says whether the daemon can forward itself: nil, or what is missing. It makes the bridge's own link, and asks for others, by /dev/net/tun.
+func UserspaceDatapath() error {
+	const device = "/dev/net/tun"
+	f, err := os.OpenFile(device, os.O_RDWR, 0)
+	switch {
+	case err == nil:
+		return f.Close()
+	case errors.Is(err, fs.ErrPermission):
+		return &linux.UnsupportedError{What: "forward by Open vSwitch in userspace", Missing: "access to " + device, Hint: "run as root, or chmod 666 " + device, Err: err}
+	case errors.Is(err, fs.ErrNotExist):
+		return &linux.UnsupportedError{What: "forward by Open vSwitch in userspace", Missing: device, Hint: "use a kernel with CONFIG_TUN", Err: err}
+	}
+	return fmt.Errorf("forward by Open vSwitch in userspace: %w", err)
 }
 
 // DeleteKernelDatapath removes a datapath with its links from the calling thread's namespace. Removing what is gone succeeds.

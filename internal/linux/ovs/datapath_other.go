@@ -9,5 +9,10 @@ func KernelDatapath() error {
 	return &linux.UnsupportedError{What: "forward by Open vSwitch in the kernel", Missing: "Linux"}
 }
 
+// UserspaceDatapath says that there is none.
+func UserspaceDatapath() error {
+	return &linux.UnsupportedError{What: "forward by Open vSwitch in userspace", Missing: "Linux"}
+}
+
 // DeleteKernelDatapath has nothing to remove.
 func DeleteKernelDatapath(string) error { return nil }

@@ -53,19 +53,23 @@ func Flags(on, off uint16) Masked { return Masked{on, on | off} }
 
 // A Match is what packets of a flow have in common. The zero value of a field is any.
 type Match struct {
-	InPort   uint32
-	EtherTo  [6]byte
-	Ether    uint16 // ARP, IPv4 or IPv6; the fields below need it
-	Protocol uint8
-	From, To netip.Prefix
-	Fragment uint8
-	TTL      uint8 // or hop limit
-	FromPort Masked
-	ToPort   Masked
-	TCPFlags Masked
-	ICMPType int        // from 1, or -1 for 0
-	Target   netip.Addr // who is asked for, by ARP or neighbour solicitation (ICMPv6 of type 135)
-	Tracking Masked     // the state of the connection
+	InPort    uint32
+	EtherTo   [6]byte
+	EtherFrom [6]byte
+	Ether     uint16 // ARP, IPv4 or IPv6; the fields below need it
+	Protocol  uint8
+	From, To  netip.Prefix // of ARP, From is the sender's
+	Sender    [6]byte      // of ARP
+	Fragment  uint8
+	TTL       uint8 // or hop limit
+	FromPort  Masked
+	ToPort    Masked
+	TCPFlags  Masked
+	ICMPType  int        // from 1, or -1 for 0
+	Target    netip.Addr // who is asked for, by ARP or neighbour solicitation (ICMPv6 of type 135), or who answers (136)
+	Option    [6]byte    // of neighbour discovery: the MAC address of its sender or target
+	NoOption  bool       // neighbour discovery without one
+	Tracking  Masked     // the state of the connection
 }
 
 // A Flow is what a bridge does with packets. One that does nothing drops them.
@@ -149,6 +153,9 @@ func (m Match) fields() []byte {
 	if m.EtherTo != [6]byte{} {
 		b = field(b, classBasic, 3, m.EtherTo[:], nil)
 	}
+	if m.EtherFrom != [6]byte{} {
+		b = field(b, classBasic, 4, m.EtherFrom[:], nil)
+	}
 	if m.Ether != 0 {
 		b = field(b, classBasic, 5, two(m.Ether), nil)
 	}
@@ -161,9 +168,12 @@ func (m Match) fields() []byte {
 	if m.Fragment != 0 {
 		b = field(b, classNicira, 26, []byte{m.Fragment}, nil)
 	}
-	if m.Ether == IPv6 {
+	switch m.Ether {
+	case IPv6:
 		b = prefixed(prefixed(b, 26, m.From), 27, m.To)
-	} else {
+	case ARP:
+		b = prefixed(b, 22, m.From)
+	default:
 		b = prefixed(prefixed(b, 11, m.From), 12, m.To)
 	}
 	switch m.Protocol {
@@ -183,6 +193,16 @@ func (m Match) fields() []byte {
 		b = field(b, classBasic, 23, m.Target.AsSlice(), nil)
 	} else if m.Target.IsValid() {
 		b = field(b, classBasic, 31, m.Target.AsSlice(), nil)
+	}
+	if m.Sender != [6]byte{} {
+		b = field(b, classBasic, 24, m.Sender[:], nil)
+	}
+	if m.NoOption || m.Option != [6]byte{} {
+		number := uint8(32) // of a solicitation
+		if m.ICMPType == 136 {
+			number = 33
+		}
+		b = field(b, classBasic, number, m.Option[:], nil)
 	}
 	if m.Tracking.Mask != 0 {
 		b = field(b, classNicira, 105, four(uint32(m.Tracking.Value)), four(uint32(m.Tracking.Mask)))
@@ -278,6 +298,7 @@ func (f Flow) String() string {
 	}
 	add(m.InPort != 0, "in_port=%d", m.InPort)
 	add(m.EtherTo != [6]byte{}, "dl_dst=%x", m.EtherTo)
+	add(m.EtherFrom != [6]byte{}, "dl_src=%x", m.EtherFrom)
 	add(m.Ether != 0, "dl_type=%#x", m.Ether)
 	add(m.Protocol != 0, "nw_proto=%d", m.Protocol)
 	add(m.From.IsValid(), "src=%s", m.From)
@@ -290,6 +311,8 @@ func (f Flow) String() string {
 	add(m.TCPFlags.Mask != 0, "tcp_flags=%#x/%#x", m.TCPFlags.Value, m.TCPFlags.Mask)
 	add(m.ICMPType != 0, "icmp_type=%d", max(0, m.ICMPType))
 	add(m.Target.IsValid(), "target=%s", m.Target)
+	add(m.Sender != [6]byte{}, "arp_sha=%x", m.Sender)
+	add(m.NoOption || m.Option != [6]byte{}, "option=%x", m.Option)
 	add(m.Tracking.Mask != 0, "ct_state=%#x/%#x", m.Tracking.Value, m.Tracking.Mask)
 	return strings.Join(parts, ",")
 }

@@ -119,3 +119,41 @@ func (i Instance) Reassemble(on bool) error {
 	}
 	return nil
 }
+
+// Passages is how many packets the datapath has looked at so far, its own ports' and those of tunnels, whether it had decided about such before or not
+// ("lookups" of dpctl/show, ovs-dpctl(8)). A packet that it looks at more than once, as behind connection tracking, counts each time.
+func (i Instance) Passages() (uint64, error) {
+	text, err := Control(i.DaemonControl(), "dpctl/show")
+	if err != nil {
+		return 0, fmt.Errorf("count the packets of the switch: %w", err)
+	}
+	n, err := lookups(text)
+	if err != nil {
+		return 0, fmt.Errorf("count the packets of the switch: %w", err)
+	}
+	return n, nil
+}
+
+// lookups adds up hits and misses: "  lookups: hit:11 missed:5 lost:0". Packets that were lost are among those missed.
+func lookups(text string) (uint64, error) {
+	for line := range strings.Lines(text) {
+		rest, ok := strings.CutPrefix(strings.TrimSpace(line), "lookups:")
+		if !ok {
+			continue
+		}
+		var sum uint64
+		for field := range strings.FieldsSeq(rest) {
+			name, value, _ := strings.Cut(field, ":")
+			if name != "hit" && name != "missed" {
+				continue
+			}
+			n, err := strconv.ParseUint(value, 10, 64)
+			if err != nil {
+				return 0, fmt.Errorf("read %q: %w", strings.TrimSpace(line), err)
+			}
+			sum += n
+		}
+		return sum, nil
+	}
+	return 0, fmt.Errorf("dpctl/show has no line \"lookups\": %.80q", text)
+}

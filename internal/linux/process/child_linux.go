@@ -69,7 +69,7 @@ func Spawn(path string, argv, env []string, files ...*os.File) (_ *Child, err er
 		Env: env, Files: fds, Sys: &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL, PidFD: &c.pidfd, Setpgid: true},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("start %q: %w", path, err)
+		return nil, fmt.Errorf("start %q: %w", path, exhausted(err))
 	}
 	c.pid = pid
 	if c.pidfd < 0 {

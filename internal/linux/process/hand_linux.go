@@ -58,6 +58,24 @@ func Taken(conn *net.UnixConn) (files []*os.File, err error) {
 	return files, nil
 }
 
+// PeerUser returns the user of the process at the other end of a socket: of the one that connected, or of the one that listened (SO_PEERCRED, unix(7)), by its
+// number in the user namespace of this process.
+func PeerUser(conn *net.UnixConn) (int, error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var peer *unix.Ucred
+	var failed error
+	if err := raw.Control(func(fd uintptr) { peer, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); err != nil {
+		return 0, err
+	}
+	if failed != nil {
+		return 0, fmt.Errorf("ask who is at the other end of a socket: %w", failed)
+	}
+	return int(peer.Uid), nil
+}
+
 // Lock takes the lock of an open file, which is held until the last process that has inherited the file has closed it or has ended. It returns
 // false if somebody else holds it.
 func Lock(f *os.File) (bool, error) {

@@ -13,9 +13,9 @@ import (
 )
 
 // Isolate makes the namespaces of PID 1, which were made by [Options.Namespaces], a host of their own: mounts are
-// private, /proc and /sys show this PID and this network namespace and no cgroups, /run is empty but for /run/netns,
-// and the host has a name. Nothing of it can be seen outside. Where mounts are not allowed the error is
-// a [linux.UnsupportedError].
+// private, /proc and /sys show this PID and this network namespace and no cgroups, settings of the whole machine are read-only there, /run is empty but for
+// /run/netns, /dev has few devices and its own shared memory, and the host has a name. Nothing of it can be seen outside. Where mounts are not allowed the
+// error is a [linux.UnsupportedError].
 func Isolate(hostname string) error {
 	const flags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
 	for _, m := range []struct {
@@ -42,6 +42,9 @@ func Isolate(hostname string) error {
 			return fmt.Errorf("%s: %w", what, err)
 		}
 	}
+	if err := mask(); err != nil {
+		return err
+	}
 	if err := os.Mkdir("/run/netns", 0o755); err != nil {
 		return fmt.Errorf("make the directory of namespaces: %w", err)
 	}
@@ -62,7 +65,7 @@ func Supervise(path string, argv, env []string) (int, error) {
 
 	child, err := syscall.ForkExec(path, argv, &syscall.ProcAttr{Env: env, Files: []uintptr{0, 1, 2}})
 	if err != nil {
-		return 0, fmt.Errorf("start %q: %w", path, err)
+		return 0, fmt.Errorf("start %q: %w", path, exhausted(err))
 	}
 	ended := make(chan struct{})
 	defer close(ended)

@@ -16,7 +16,7 @@ import (
 // Detach starts cmd in a session of its own. It lives on when this process ends: nothing but a signal ends it, or itself.
 func Detach(cmd *exec.Cmd) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	return cmd.Start()
+	return exhausted(cmd.Start())
 }
 
 // Namespaces are those of a host, and the network namespace of one of its containers.

@@ -46,3 +46,8 @@ func Taken(*net.UnixConn) ([]*os.File, error) { return nil, unsupported("take ov
 
 // Lock is not supported here.
 func Lock(*os.File) (bool, error) { return false, unsupported("lock file") }
+
+// PeerUser is not known here.
+func PeerUser(*net.UnixConn) (int, error) {
+	return 0, unsupported("ask who is at the other end of a socket")
+}

@@ -20,6 +20,10 @@ func TestMain(m *testing.M) {
 		switch args := os.Args[2:]; os.Args[1] {
 		case "sleep":
 			time.Sleep(time.Hour)
+		case "exhaust":
+			exhaust(args[0])
+		case "exhausted":
+			survive(args[0])
 		case "parent": // starts a child from a goroutine that ends with its thread, says its number, and stays
 			cmd := exec.Command("/proc/self/exe", "sleep")
 			if err := Start(cmd, Options{}); err != nil {

@@ -34,6 +34,9 @@ func StartIn(*exec.Cmd, Options, func(func() error) error) error { return unsupp
 // RunHere is not supported here.
 func RunHere(*exec.Cmd, Options) error { return unsupported("start process") }
 
+// End is not supported here.
+func End(int, bool) error { return unsupported("end process") }
+
 // KillGroup is not supported here.
 func KillGroup(*exec.Cmd) error { return unsupported("kill process group") }
 
@@ -51,6 +54,9 @@ func Pass(*exec.Cmd, map[string]*os.File) {}
 
 // Inherited is not supported here.
 func Inherited([]string) (map[string]*os.File, error) { return nil, unsupported("inherit files") }
+
+// LimitMemory is not supported here.
+func LimitMemory(int64) error { return unsupported("limit memory") }
 
 // Isolate is not supported here.
 func Isolate(string) error { return unsupported("make namespaces a host") }

@@ -305,6 +305,10 @@ func TestTail(t *testing.T) {
 		{"in pieces", []string{"a", "b\nc", "", "d"}, "ab\ncd"},
 		{"many", []string{strings.Join(many, "\n") + "\n"}, strings.Join(many[10:], "\n")},
 		{"many and an open one", []string{strings.Join(many, "\n")}, strings.Join(many[10:], "\n")},
+		{"a panic", []string{"before\n", "panic: planted\n\n" + strings.Join(many, "\n")}, "panic: planted\n\n" + strings.Join(many[:18], "\n")},
+		{"a panic that is open", []string{"before\npanic: planted"}, "panic: planted"},
+		{"a panic after a panic", []string{"panic: a\n\tpanic: b\npanic: c\n"}, "panic: a\n\tpanic: b\npanic: c"},
+		{"no thread", []string{"runtime: failed to create new OS thread (have 5 already; errno=11)\nfatal error: newosproc\n"}, "runtime: failed to create new OS thread (have 5 already; errno=11)\nfatal error: newosproc"},
 		{"long", []string{long, long + "\nb"}, long[:tailWidth] + "\nb"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -325,6 +329,10 @@ func TestTail(t *testing.T) {
 	}
 	_, _ = tail.Write([]byte("a\nb\n"))
 	if got, want := tail.After("exit status 1"), "exit status 1; its last lines:\n\ta\n\tb"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	_, _ = tail.Write([]byte("panic: planted\n\ngoroutine 1 [running]:\n"))
+	if got, want := tail.After("signal: aborted"), "signal: aborted: panic: planted\n\t\n\tgoroutine 1 [running]:"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

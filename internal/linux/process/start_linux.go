@@ -113,6 +113,10 @@ func start(cmd *exec.Cmd, o Options) error {
 
 // explain turns the errors of clone(2) with namespace flags into what is missing.
 func explain(err error, o Options) error {
+	err = exhausted(err)
+	if _, full := errors.AsType[*ExhaustedError](err); full {
+		return err
+	}
 	switch {
 	case err == nil:
 		return nil
@@ -160,6 +164,18 @@ func explainUser(err error) error {
 		return err
 	}
 	return u
+}
+
+// End asks a process to end, or kills it and its whole process group. Ending what is gone succeeds.
+func End(pid int, kill bool) error {
+	signal, to := unix.SIGTERM, pid
+	if kill {
+		signal, to = unix.SIGKILL, -pid
+	}
+	if err := unix.Kill(to, signal); err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("end process %d: %w", pid, err)
+	}
+	return nil
 }
 
 // KillGroup kills the process group of cmd, which was started as a group of its own. Killing what is gone

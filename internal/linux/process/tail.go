@@ -12,11 +12,26 @@ const (
 	tailWidth = 1024 // bytes of a line; what is longer is cut
 )
 
-// A Tail is an io.Writer that keeps the last 20 lines. The zero value is empty. It is safe for use by several goroutines.
+// A Tail is an io.Writer that keeps the last 20 lines; from the line on by which a Go program says why it crashes it keeps the first 20, as what follows
+// are the stacks of other threads. The zero value is empty. It is safe for use by several goroutines.
 type Tail struct {
-	mu    sync.Mutex
-	lines []string
-	open  []byte // the line that has not ended
+	mu      sync.Mutex
+	lines   []string
+	crashed bool   // the first of the lines says why
+	open    []byte // the line that has not ended
+}
+
+// Crash returns the line of a text by which a Go program, or nettoll itself, says why it crashes; "" if there is none. The texts are those of printpanics and
+// fatalthrow (runtime/panic.go), newosproc (runtime/os_linux.go) and mcache.refill and its like (runtime/malloc.go).
+func Crash(text string) string {
+	for line := range strings.Lines(text) {
+		for _, start := range []string{"panic: ", "fatal error: ", "runtime: failed to create new OS thread", "runtime: out of memory", "runtime: cannot allocate memory", "nettoll: internal error: "} {
+			if strings.HasPrefix(line, start) {
+				return strings.TrimSuffix(line, "\n")
+			}
+		}
+	}
+	return ""
 }
 
 // Write never fails.
@@ -30,32 +45,50 @@ func (t *Tail) Write(p []byte) (int, error) {
 		if !ended {
 			return n, nil
 		}
-		if len(t.lines) == tailLines {
-			t.lines = append(t.lines[:0], t.lines[1:]...)
-		}
-		t.lines = append(t.lines, string(t.open))
+		t.keep(string(t.open))
 		t.open = t.open[:0]
 		p = rest
 	}
+}
+
+// keep adds a line.
+func (t *Tail) keep(line string) {
+	switch {
+	case !t.crashed && Crash(line) != "":
+		t.lines, t.crashed = []string{line}, true
+		return
+	case t.crashed && len(t.lines) == tailLines:
+		return
+	case len(t.lines) == tailLines:
+		t.lines = append(t.lines[:0], t.lines[1:]...)
+	}
+	t.lines = append(t.lines, line)
 }
 
 // String returns the lines, "" if there are none.
 func (t *Tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	lines := t.lines
+	last := Tail{lines: slices.Clone(t.lines), crashed: t.crashed}
 	if len(t.open) > 0 {
-		lines = append(slices.Clip(lines), string(t.open))
-		lines = lines[max(0, len(lines)-tailLines):]
+		last.keep(string(t.open))
 	}
-	return strings.Join(lines, "\n")
+	return strings.Join(last.lines, "\n")
 }
 
-// After says what happened to a process, and what it said last.
+// After says what happened to a process, and what it said last. If it crashed, that begins with the reason; if it met a limit, that is all.
 func (t *Tail) After(what string) string {
 	lines := t.String()
 	if lines == "" {
 		return what
 	}
-	return what + "; its last lines:\n\t" + strings.ReplaceAll(lines, "\n", "\n\t")
+	crash := Crash(lines)
+	if reached := Reached(crash); reached != "" {
+		return what + ": " + reached + ": " + crash
+	}
+	lines = strings.ReplaceAll(lines, "\n", "\n\t")
+	if crash != "" {
+		return what + ": " + lines
+	}
+	return what + "; its last lines:\n\t" + lines
 }

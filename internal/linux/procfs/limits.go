@@ -11,7 +11,6 @@ import (
 type Limits struct {
 	Neighbours int   // entries of the IPv4 neighbour table that are not permanent
 	Conntrack  int   // connections tracked
-	Processes  int   // that there can be
 	Memory     int64 // bytes that could be had without swapping
 }
 
@@ -20,7 +19,6 @@ func ReadLimits() Limits {
 	l := Limits{
 		Neighbours: number("/proc/sys/net/ipv4/neigh/default/gc_thresh3"),
 		Conntrack:  number("/proc/sys/net/netfilter/nf_conntrack_max"),
-		Processes:  number("/proc/sys/kernel/pid_max"),
 	}
 	if b, err := os.ReadFile("/proc/meminfo"); err == nil {
 		for line := range bytes.Lines(b) {
@@ -31,6 +29,31 @@ func ReadLimits() Limits {
 		}
 	}
 	return l
+}
+
+// Memory returns how many bytes of memory this process may use at most: those of the machine, or fewer where a control group is allowed fewer (cgroup-v2.rst,
+// memory.max). 0 is not known.
+func Memory() int64 {
+	most := int64(0)
+	if b, err := os.ReadFile("/proc/meminfo"); err == nil {
+		for line := range bytes.Lines(b) {
+			if rest, ok := bytes.CutPrefix(line, []byte("MemTotal:")); ok {
+				kib, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(string(rest)), " kB"), 10, 64)
+				most = kib << 10
+			}
+		}
+	}
+	own, _ := os.ReadFile("/proc/self/cgroup") // "0::/path" in the unified hierarchy
+	for line := range strings.Lines(string(own)) {
+		group, unified := strings.CutPrefix(strings.TrimSpace(line), "0::")
+		for ; unified && strings.HasPrefix(group, "/"); group = group[:strings.LastIndexByte(group, '/')] {
+			b, _ := os.ReadFile("/sys/fs/cgroup" + group + "/memory.max") // "max", or a number; nothing at the root of all
+			if limit, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64); err == nil {
+				most = min(most, limit)
+			}
+		}
+	}
+	return most
 }
 
 // KernelMemory returns how many bytes the kernel holds in slabs that it cannot give back at will, in vmalloc and in per-CPU areas (proc_meminfo(5)): what rules, sets and maps are made of. It is

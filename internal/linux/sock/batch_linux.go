@@ -174,7 +174,7 @@ func (s Socket) SetSegment(size int) error {
 	case unix.EIO:
 		return &linux.UnsupportedError{What: "send segments", Missing: "UDP_SEGMENT on this path", Hint: "where the kernel encrypts, send without segments", Err: e}
 	case unix.EMSGSIZE, unix.EINVAL:
-		return fmt.Errorf("send segments of %d bytes (want as many as fit the path's MTU): %w", size, e)
+		return fmt.Errorf("send segments of %d bytes (valid: as many as fit the path's MTU): %w", size, e)
 	default:
 		return nil
 	}

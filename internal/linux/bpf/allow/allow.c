@@ -26,6 +26,10 @@ volatile const __u8 way = HASH;
 volatile const __u8 stateful = 0;
 // Whether containers are on one link, and ask each other for their addresses.
 volatile const __u8 one_link = 0;
+// Whether addresses are bound to links.
+volatile const __u8 antispoof = 0;
+// The link to other hosts, 0 if there is none: packets for the host itself pass there and nowhere else.
+volatile const __u32 uplink = 0;
 // What the compiled rules are, for who compares. Nobody reads it here.
 volatile const __u8 digest[16] = {};
 
@@ -40,11 +44,11 @@ struct pair6 {
 
 #define RANGES 8
 
-// The ports of the sink, in the order of the host.
+// The ports of the sink and of the source, in the order of the host.
 struct ports {
 	__u32 n;
 	struct {
-		__u16 first, last;
+		__u16 first, last, source_first, source_last;
 	} range[RANGES];
 };
 
@@ -80,6 +84,14 @@ struct own_key {
 
 struct mac {
 	__u8 a[8]; // and two zeros
+};
+
+// What may be the source of what comes from a link. From one that is free anything may.
+struct binding {
+	struct in6_addr v6, local;
+	__u32 v4;
+	__u8 mac[ETH_ALEN];
+	__u8 free, zero;
 };
 
 // How many entries there are room for is set before they are loaded.
@@ -136,6 +148,14 @@ struct {
 	__type(value, __u8);
 } own_links SEC(".maps");
 
+// By the index of the link.
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct binding);
+} bindings SEC(".maps");
+
 enum { ALLOWED, REFUSED, COUNTERS };
 
 struct {
@@ -150,25 +170,25 @@ enum { NONE, PAIR, PORT };
 
 // These are put in the place of rules that are compiled, see program_linux.go.
 
-__attribute__((noinline)) int match4(__u32 source, __u32 sink, __u32 port)
+__attribute__((noinline)) int match4(__u32 source, __u32 sink, __u32 port, __u32 other)
 {
 	int found = NONE;
 
-	asm volatile("" : "+r"(found) : "r"(source), "r"(sink), "r"(port));
+	asm volatile("" : "+r"(found) : "r"(source), "r"(sink), "r"(port), "r"(other));
 	return found;
 }
 
-__attribute__((noinline)) int match6(const struct pair6 *pair, __u32 port)
+__attribute__((noinline)) int match6(const struct pair6 *pair, __u32 port, __u32 other)
 {
 	int found = NONE;
 
 	if (!pair)
 		return found;
-	asm volatile("" : "+r"(found) : "r"(pair), "r"(port));
+	asm volatile("" : "+r"(found) : "r"(pair), "r"(port), "r"(other));
 	return found;
 }
 
-static __always_inline int within(const struct ports *p, __u16 port)
+static __always_inline int within(const struct ports *p, __u16 port, __u16 other)
 {
 	if (!p)
 		return NONE;
@@ -176,19 +196,20 @@ static __always_inline int within(const struct ports *p, __u16 port)
 	for (int i = 0; i < RANGES; i++) {
 		if (i >= p->n)
 			break;
-		if (port >= p->range[i].first && port <= p->range[i].last)
+		if (port >= p->range[i].first && port <= p->range[i].last && other >= p->range[i].source_first && other <= p->range[i].source_last)
 			return PORT;
 	}
 	return PAIR;
 }
 
-static __always_inline int match(int v6, const struct in6_addr *source, const struct in6_addr *sink, __u16 port)
+// match looks a packet up by its ends: port is that of the sink, and other that of the source.
+static __always_inline int match(int v6, const struct in6_addr *source, const struct in6_addr *sink, __u16 port, __u16 other)
 {
 	if (v6) {
 		struct pair6 pair = {.source = *source, .sink = *sink};
 
 		if (way == PROGRAM)
-			return match6(&pair, port);
+			return match6(&pair, port, other);
 		if (way == LPM) {
 			struct prefix6 prefix = {.bits = 128, .address = *source};
 			const __u32 *number = bpf_map_lookup_elem(&sources6, &prefix);
@@ -198,12 +219,12 @@ static __always_inline int match(int v6, const struct in6_addr *source, const st
 			__builtin_memset(&pair.source, 0, sizeof(pair.source));
 			pair.source.s6_addr32[0] = *number;
 		}
-		return within(bpf_map_lookup_elem(&rules6, &pair), port);
+		return within(bpf_map_lookup_elem(&rules6, &pair), port, other);
 	} else {
 		struct pair4 pair = {.source = source->s6_addr32[0], .sink = sink->s6_addr32[0]};
 
 		if (way == PROGRAM)
-			return match4(pair.source, pair.sink, port);
+			return match4(pair.source, pair.sink, port, other);
 		if (way == LPM) {
 			struct prefix4 prefix = {.bits = 32, .address = pair.source};
 			const __u32 *number = bpf_map_lookup_elem(&sources4, &prefix);
@@ -212,7 +233,7 @@ static __always_inline int match(int v6, const struct in6_addr *source, const st
 				return NONE;
 			pair.source = *number;
 		}
-		return within(bpf_map_lookup_elem(&rules4, &pair), port);
+		return within(bpf_map_lookup_elem(&rules4, &pair), port, other);
 	}
 }
 
@@ -226,6 +247,7 @@ struct packet {
 	__u8 closes;  // FIN or RST
 	__u8 hops;
 	__u8 neighbour; // who looks for neighbours, or answers
+	__u8 type;      // of a message of ICMP, 0 where there is none
 };
 
 // How long a flow stands in which nothing is said, in seconds, as in the kernel's own table (net/netfilter/nf_conntrack_proto_udp.c, …_tcp.c).
@@ -272,7 +294,7 @@ static __always_inline __u32 now(void)
 
 static __always_inline int matches(int v6, const struct packet *p)
 {
-	int found = match(v6, &p->source, &p->sink, p->to);
+	int found = match(v6, &p->source, &p->sink, p->to, p->from);
 
 	return p->request ? found != NONE : found == PORT;
 }
@@ -316,14 +338,14 @@ static __always_inline int allowed(int v6, const struct packet *p)
 	int found;
 
 	if (p->fragment)
-		return match(v6, &p->source, &p->sink, 0) != NONE || match(v6, &p->sink, &p->source, 0) != NONE;
+		return match(v6, &p->source, &p->sink, 0, 0) != NONE || match(v6, &p->sink, &p->source, 0, 0) != NONE;
 	if (stateful)
 		return connected(v6, p);
 	if (!p->reply && matches(v6, p))
 		return 1;
 	if (p->request || p->opens)
 		return 0;
-	found = match(v6, &p->sink, &p->source, p->from);
+	found = match(v6, &p->sink, &p->source, p->from, p->to);
 	return p->reply ? found != NONE : found == PORT;
 }
 
@@ -394,6 +416,7 @@ static __always_inline int transport(struct __sk_buff *skb, __u32 at, struct pac
 		p->request = icmp.type == (six ? 128 : 8);
 		p->reply = icmp.type == (six ? 129 : 0);
 		p->from = p->to = icmp.number;
+		p->type = icmp.type;
 		// RFC 4861, sections 4.3 and 4.4. Nobody has forwarded what still has 255 hops to go (section 7.1).
 		p->neighbour = six && (icmp.type == 135 || icmp.type == 136) && p->hops == 255;
 		return p->request || p->reply || p->neighbour;
@@ -451,15 +474,134 @@ static __always_inline int count(__u32 which, int verdict)
 	return verdict;
 }
 
+static __always_inline int same(const struct in6_addr *a, const struct in6_addr *b)
+{
+	return a->s6_addr32[0] == b->s6_addr32[0] && a->s6_addr32[1] == b->s6_addr32[1] && a->s6_addr32[2] == b->s6_addr32[2] && a->s6_addr32[3] == b->s6_addr32[3];
+}
+
+static __always_inline int same_mac(const __u8 *a, const __u8 *b)
+{
+	int differ = 0;
+
+#pragma unroll
+	for (int i = 0; i < ETH_ALEN; i++)
+		differ |= a[i] ^ b[i];
+	return !differ;
+}
+
+static __always_inline int mine(const struct binding *b, const struct in6_addr *a)
+{
+	return same(a, &b->v6) || same(a, &b->local);
+}
+
+// discovery says whether a message of neighbour discovery is the whole packet, names its link's addresses, and has no option but one with its link's MAC address. Receivers take an option wherever it
+// stands, so no other may come before it (RFC 4861, sections 4.3 and 4.4).
+static __always_inline int discovery(struct __sk_buff *skb, const struct binding *b, const struct packet *p)
+{
+	struct in6_addr target;
+	struct {
+		__be16 length;
+		__u8 next;
+	} ip;
+	struct {
+		__u8 type, length, mac[ETH_ALEN];
+	} option;
+	int duplicates = !(p->source.s6_addr32[0] | p->source.s6_addr32[1] | p->source.s6_addr32[2] | p->source.s6_addr32[3]);
+
+	if (bpf_skb_load_bytes(skb, ETH_HLEN + offsetof(struct ipv6hdr, payload_len), &ip, 3) || ip.next != IPPROTO_ICMPV6 || (duplicates && p->type != 135))
+		return 0;
+	if (bpf_skb_load_bytes(skb, ETH_HLEN + sizeof(struct ipv6hdr) + 8, &target, sizeof(target)))
+		return 0;
+	if ((duplicates || p->type == 136) && !mine(b, &target))
+		return 0;
+	if (ip.length == bpf_htons(24))
+		return 1;
+	if (ip.length != bpf_htons(32) || bpf_skb_load_bytes(skb, ETH_HLEN + sizeof(struct ipv6hdr) + 24, &option, sizeof(option)) || option.length != 1)
+		return 0;
+	if (duplicates)
+		return option.type == 14; // a nonce, RFC 7527
+	return option.type == (p->type == 135 ? 1 : 2) && same_mac(option.mac, b->mac);
+}
+
+// bound6 says whether what comes from a link may be from its container.
+static __always_inline int bound6(struct __sk_buff *skb, const struct binding *b, const struct packet *p)
+{
+	if (!mine(b, &p->source))
+		return p->type == 135 && !(p->source.s6_addr32[0] | p->source.s6_addr32[1] | p->source.s6_addr32[2] | p->source.s6_addr32[3]) && discovery(skb, b, p);
+	if (p->fragment)
+		return 1;
+	switch (p->protocol) {
+	case IPPROTO_HOPOPTS: // headers that were not looked through
+	case IPPROTO_ROUTING:
+	case IPPROTO_FRAGMENT:
+	case IPPROTO_AH:
+	case IPPROTO_DSTOPTS:
+		return 0;
+	case IPPROTO_UDP:
+		return p->from != 547; // of DHCP servers (RFC 8415, section 7.2)
+	case IPPROTO_ICMPV6:
+		// Errors and echoes (RFC 4443), members of groups (RFC 2710, RFC 3810).
+		return (p->type >= 1 && p->type <= 4) || p->type == 128 || p->type == 129 || p->type == 131 || p->type == 132 || p->type == 143 ||
+		       ((p->type == 135 || p->type == 136) && discovery(skb, b, p));
+	}
+	return 1;
+}
+
+static __always_inline int bound4(const struct binding *b, const struct packet *p)
+{
+	if (p->source.s6_addr32[0] != b->v4)
+		return 0;
+	if (p->fragment)
+		return 1;
+	if (p->protocol == IPPROTO_UDP)
+		return p->from != 67; // of DHCP servers (RFC 2131, section 4.1)
+	return p->protocol != IPPROTO_ICMP || (p->type != 5 && p->type != 9); // redirects and routers (RFC 792, RFC 1256)
+}
+
+// bound_arp says whether ARP (RFC 826), of Ethernet and IPv4, names its link's addresses as those of the sender.
+static __always_inline int bound_arp(struct __sk_buff *skb, const struct binding *b)
+{
+	struct {
+		__be16 hardware, protocol;
+		__u8 lengths[2];
+		__be16 operation;
+		__u8 mac[ETH_ALEN];
+		__u8 address[4];
+	} arp;
+
+	return !bpf_skb_load_bytes(skb, ETH_HLEN, &arp, 18) && arp.hardware == bpf_htons(1) && arp.protocol == bpf_htons(ETH_P_IP) && arp.lengths[0] == ETH_ALEN && arp.lengths[1] == 4 &&
+	       same_mac(arp.mac, b->mac) && !__builtin_memcmp(arp.address, &b->v4, 4);
+}
+
+// bound says whether a frame has only source addresses that are bound to its link. p is what it holds, 0 for ARP.
+static __always_inline int bound(struct __sk_buff *skb, int v6, const struct packet *p)
+{
+	__u32 link = skb->ifindex;
+	const struct binding *b = bpf_map_lookup_elem(&bindings, &link);
+	__u8 mac[ETH_ALEN];
+
+	if (!b)
+		return 0;
+	if (b->free)
+		return 1;
+	if (bpf_skb_load_bytes(skb, ETH_ALEN, mac, ETH_ALEN) || !same_mac(mac, b->mac))
+		return 0;
+	if (!p)
+		return bound_arp(skb, b);
+	return v6 ? bound6(skb, b, p) : bound4(b, p);
+}
+
 static __always_inline int judge(struct __sk_buff *skb, int v6, int listed, const struct packet *p)
 {
+	if (antispoof && !bound(skb, v6, p))
+		return count(REFUSED, DROP);
 	if (listed && p->neighbour) {
-		if (near(skb, p))
+		if (near(skb, p) || itself(skb, v6, p))
 			return NEXT;
 	} else if (listed && allowed(v6, p)) {
 		return count(ALLOWED, NEXT);
 	}
-	if (itself(skb, v6, p))
+	if (uplink && skb->ifindex == uplink && itself(skb, v6, p))
 		return NEXT;
 	return count(REFUSED, DROP);
 }
@@ -501,7 +643,7 @@ int nettoll_filter(struct __sk_buff *skb)
 		p.protocol = ip.nexthdr;
 		return judge(skb, 1, extended(skb, ETH_HLEN + sizeof(ip), &p), &p);
 	}
-	if (kind == bpf_htons(ETH_P_ARP))
+	if (kind == bpf_htons(ETH_P_ARP) && (!antispoof || bound(skb, 0, 0)))
 		return NEXT;
 	return count(REFUSED, DROP);
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"net"
 	"net/netip"
@@ -22,32 +23,38 @@ const (
 	maxFlows = 1 << 16
 )
 
-// Add loads the program and its list, in the network namespace of the calling thread, and hooks it to the links, before what is there. remove takes everything away again;
-// it may be called from any thread, more than once, and when the links are gone. Where the kernel lacks something, or the privilege is missing, the error is a
-// [linux.UnsupportedError].
-func Add(l List) (remove func() error, err error) {
+// Add loads the program and its list, in the network namespace of the calling thread, and hooks it to the links,
+// before what is there. It stands while held is open, and the process lives; closing it takes everything away
+// again, from any thread, more than once, and when the links are gone. Another process does so by [bpf.Detach].
+// Where the kernel lacks something, or the privilege is missing, the error is a [linux.UnsupportedError].
+func Add(l List) (attached []bpf.Attachment, held io.Closer, err error) {
 	if err := l.check(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	links, err := bpf.Open()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	loaded, err := load(l)
+	bound, err := l.bindings(links)
 	if err != nil {
 		links.Close()
-		return nil, err
+		return nil, nil, err
 	}
-	held := links.Hold(loaded)
+	loaded, err := load(l, bound)
+	if err != nil {
+		links.Close()
+		return nil, nil, err
+	}
+	hooked := links.Hold(loaded)
 	for _, name := range l.Links {
 		if err := vacant(links, name); err != nil {
-			return nil, errors.Join(err, held.Remove())
+			return nil, nil, errors.Join(err, hooked.Close())
 		}
-		if err := held.Attach(objectProgNettollFilter, bpf.TCXIngress, name, true); err != nil {
-			return nil, errors.Join(err, held.Remove())
+		if err := hooked.Attach(objectProgNettollFilter, bpf.TCXIngress, name, true); err != nil {
+			return nil, nil, errors.Join(err, hooked.Close())
 		}
 	}
-	return held.Remove, nil
+	return hooked.Attached(), hooked, nil
 }
 
 // vacant wants no filter at a link.
@@ -72,7 +79,7 @@ func vacant(links *bpf.Links, name string) error {
 }
 
 // load loads the program with maps that hold the list.
-func load(l List) (*ebpf.Collection, error) {
+func load(l List, bound bindings) (*ebpf.Collection, error) {
 	v4, v6, err := l.entries()
 	if err != nil {
 		return nil, err
@@ -89,6 +96,7 @@ func load(l List) (*ebpf.Collection, error) {
 		objectMapRules4: len(v4.pairs) + spare, objectMapRules6: len(v6.pairs) + spare,
 		objectMapSources4: len(v4.sources) + spare, objectMapSources6: len(v6.sources) + spare,
 		objectMapOwn: len(addresses) + spare, objectMapOwnLinks: len(macs) + spare,
+		objectMapBindings: max(1, len(bound.links)),
 	} {
 		spec.Maps[name].MaxEntries = uint32(n)
 	}
@@ -104,6 +112,7 @@ func load(l List) (*ebpf.Collection, error) {
 		fill(m[objectMapSources4], v4.sources, v4.numbers), fill(m[objectMapSources6], v6.sources, v6.numbers),
 		fill(m[objectMapRules4], v4.pairs, v4.ports), fill(m[objectMapRules6], v6.pairs, v6.ports),
 		fill(m[objectMapOwn], addresses, make([]byte, len(addresses))), fill(m[objectMapOwnLinks], macs, make([]byte, len(macs))),
+		fill(m[objectMapBindings], bound.links, bound.values),
 	); err != nil {
 		loaded.Close()
 		return nil, fmt.Errorf("fill the list: %w", err)
@@ -119,8 +128,18 @@ func specify(l List, more []Rule) (*ebpf.CollectionSpec, error) {
 	}
 	ways := map[string]uint8{Hash: 0, LPM: 1, Program: 2}
 	on := map[bool]uint8{true: 1}
+	var uplink uint32
+	if l.Uplink != "" {
+		found, err := net.InterfaceByName(l.Uplink)
+		if err != nil {
+			return nil, fmt.Errorf("link %q: %w", l.Uplink, err)
+		}
+		uplink = uint32(found.Index)
+	}
 	if err := errors.Join(
+		spec.Variables[objectVarUplink].Set(uplink),
 		spec.Variables[objectVarWay].Set(ways[l.Way]), spec.Variables[objectVarStateful].Set(on[l.Stateful]), spec.Variables[objectVarOneLink].Set(on[l.OneLink]),
+		spec.Variables[objectVarAntispoof].Set(on[l.Bound != nil]),
 	); err != nil {
 		return nil, err
 	}
@@ -128,6 +147,43 @@ func specify(l List, more []Rule) (*ebpf.CollectionSpec, error) {
 		err = l.compile(spec, more)
 	}
 	return spec, err
+}
+
+// bindings are what the map of that name holds.
+type bindings struct {
+	links  []uint32
+	values []binding
+}
+
+// binding is the structure of allow.c.
+type binding struct {
+	V6, Local  [16]byte
+	V4         [4]byte
+	MAC        [6]byte
+	Free, Zero uint8
+}
+
+// bindings returns those of a list, by the indexes of its links.
+func (l List) bindings(links *bpf.Links) (b bindings, err error) {
+	if l.Bound == nil {
+		return b, nil
+	}
+	of := map[string]Binding{}
+	for _, one := range l.Bound {
+		of[one.Link] = one
+	}
+	for _, name := range l.Links {
+		value := binding{Free: 1}
+		if one, ok := of[name]; ok {
+			value = binding{V6: one.IPv6.As16(), Local: one.Local.As16(), V4: one.IPv4.As4(), MAC: one.MAC}
+		}
+		index := links.Index(name)
+		if index == 0 {
+			return b, fmt.Errorf("bind addresses to link %q: %w", name, link.ErrNotFound)
+		}
+		b.links, b.values = append(b.links, uint32(index)), append(b.values, value)
+	}
+	return b, nil
 }
 
 type (
@@ -242,6 +298,7 @@ func Compare(l List) ([]Difference, error) {
 		func() ([]Difference, error) { return compareConstants(p, spec) },
 		func() ([]Difference, error) { return compareOwn(p) },
 		func() ([]Difference, error) { return compareLists(p, l) },
+		func() ([]Difference, error) { return compareBound(p, l) },
 	} {
 		differences, err := compare()
 		if err != nil {
@@ -293,6 +350,20 @@ func (e entries[A]) compare(p *bpf.Program, pairs, sources string) ([]Difference
 	}
 	more, err := differ(sources, p.Maps[sources], e.sources, e.numbers)
 	return append(list, more...), err
+}
+
+// compareBound compares what is bound to links.
+func compareBound(p *bpf.Program, l List) ([]Difference, error) {
+	links, err := bpf.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer links.Close()
+	b, err := l.bindings(links)
+	if err != nil {
+		return nil, err
+	}
+	return differ(objectMapBindings, p.Maps[objectMapBindings], b.links, b.values)
 }
 
 // compareOwn names addresses that pass as the host's and are not.
@@ -359,7 +430,7 @@ func change[A address](p *bpf.Program, l List, r Rule, allow bool, pairs, source
 	if err := m.Lookup(key, &v); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
 		return fmt.Errorf("change %s to %s: %w", r.Source, r.Sink, err)
 	}
-	one := portRange{r.First, r.Last}
+	one := r.ports()
 	switch {
 	case allow:
 		if !v.add(one) {
@@ -427,8 +498,13 @@ func Read(l List) (c Counters, err error) {
 }
 
 // Check tries a way on a pair of links in a namespace of its own, which is gone afterwards. What is missing is a [linux.UnsupportedError].
-func Check(way string, stateful bool) error {
-	return bpf.Try(false, func(name string) (func() error, error) {
-		return Add(List{Way: way, Stateful: stateful, Links: []string{name}, Rules: func(bool) iter.Seq[Rule] { return func(func(Rule) bool) {} }})
+func Check(way string, stateful, antispoof bool) error {
+	return bpf.Try(false, func(name string) (io.Closer, error) {
+		l := List{Way: way, Stateful: stateful, Links: []string{name}, Rules: func(bool) iter.Seq[Rule] { return func(func(Rule) bool) {} }}
+		if antispoof {
+			l.Bound = []Binding{}
+		}
+		_, held, err := Add(l)
+		return held, err
 	})
 }

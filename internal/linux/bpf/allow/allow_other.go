@@ -2,14 +2,19 @@
 
 package allow
 
-import "github.com/nettoll/nettoll/internal/linux"
+import (
+	"io"
+
+	"github.com/nettoll/nettoll/internal/linux"
+	"github.com/nettoll/nettoll/internal/linux/bpf"
+)
 
 func unsupported() error {
 	return &linux.UnsupportedError{What: "filter by eBPF", Missing: "Linux"}
 }
 
 // Add is not supported here.
-func Add(List) (remove func() error, err error) { return nil, unsupported() }
+func Add(List) ([]bpf.Attachment, io.Closer, error) { return nil, nil, unsupported() }
 
 // Compare is not supported here.
 func Compare(List) ([]Difference, error) { return nil, unsupported() }
@@ -24,4 +29,4 @@ func Read(List) (Counters, error) { return Counters{}, unsupported() }
 func Memory(List) (int64, error) { return 0, unsupported() }
 
 // Check is not supported here.
-func Check(string, bool) error { return unsupported() }
+func Check(string, bool, bool) error { return unsupported() }

@@ -23,7 +23,7 @@ type (
 		Address A
 	}
 
-	portRange struct{ First, Last uint16 }
+	portRange struct{ First, Last, SourceFirst, SourceLast uint16 }
 
 	ports struct {
 		N     uint32
@@ -33,6 +33,8 @@ type (
 
 // maxRanges is RANGES of allow.c.
 const maxRanges = 8
+
+func (r Rule) ports() portRange { return portRange{r.First, r.Last, r.SourceFirst, r.SourceLast} }
 
 // add adds a range. It returns whether there was room.
 func (p *ports) add(r portRange) bool {
@@ -130,7 +132,7 @@ func newEntries[A address](way string, rules iter.Seq[Rule]) (e entries[A], err 
 			known[p] = i
 			e.pairs, e.ports = append(e.pairs, p), append(e.ports, ports{})
 		}
-		if ports := (portRange{r.First, r.Last}); !e.ports[i].has(ports) && !e.ports[i].add(ports) {
+		if ports := r.ports(); !e.ports[i].has(ports) && !e.ports[i].add(ports) {
 			return e, tooMany(r)
 		}
 	}

@@ -33,15 +33,29 @@ type List struct {
 	OneLink bool
 	// Links are the names of those at whose ingress the program is.
 	Links []string
+	// Uplink is that of the Links, if any, at which packets for the host itself pass: they are none of containers.
+	Uplink string
 	// Rules yields those of a family.
 	Rules func(v6 bool) iter.Seq[Rule]
+	// Bound are the addresses that are bound to links. nil: none are; otherwise links that are not among them are free.
+	Bound []Binding
 }
 
-// A Rule lets a source talk to some ports of a sink, over UDP and TCP, and ask it for ICMP echoes.
+// A Binding is what may be the source of what comes from a link.
+type Binding struct {
+	Link string
+	MAC  [6]byte
+	// Local is the link-local address.
+	IPv4, IPv6, Local netip.Addr
+}
+
+// A Rule lets a source talk from some of its ports to some ports of a sink, over UDP and TCP, and ask it for ICMP echoes.
 type Rule struct {
 	Source, Sink netip.Addr
 	// First and Last are the sink's ports and all between them.
 	First, Last uint16
+	// SourceFirst and SourceLast are the source's ports and all between them.
+	SourceFirst, SourceLast uint16
 }
 
 // Counters are packets that were decided, those with a rule or by a flow, and the others.

@@ -16,6 +16,7 @@ import (
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	objectMapBindings       = "bindings"
 	objectMapCounters       = "counters"
 	objectMapFlows          = "flows"
 	objectMapOwn            = "own"
@@ -25,9 +26,11 @@ const (
 	objectMapSources4       = "sources4"
 	objectMapSources6       = "sources6"
 	objectProgNettollFilter = "nettoll_filter"
+	objectVarAntispoof      = "antispoof"
 	objectVarDigest         = "digest"
 	objectVarOneLink        = "one_link"
 	objectVarStateful       = "stateful"
+	objectVarUplink         = "uplink"
 	objectVarWay            = "way"
 )
 
@@ -80,6 +83,7 @@ type objectProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type objectMapSpecs struct {
+	Bindings *ebpf.MapSpec `ebpf:"bindings"`
 	Counters *ebpf.MapSpec `ebpf:"counters"`
 	Flows    *ebpf.MapSpec `ebpf:"flows"`
 	Own      *ebpf.MapSpec `ebpf:"own"`
@@ -94,10 +98,12 @@ type objectMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type objectVariableSpecs struct {
-	Digest   *ebpf.VariableSpec `ebpf:"digest"`
-	OneLink  *ebpf.VariableSpec `ebpf:"one_link"`
-	Stateful *ebpf.VariableSpec `ebpf:"stateful"`
-	Way      *ebpf.VariableSpec `ebpf:"way"`
+	Antispoof *ebpf.VariableSpec `ebpf:"antispoof"`
+	Digest    *ebpf.VariableSpec `ebpf:"digest"`
+	OneLink   *ebpf.VariableSpec `ebpf:"one_link"`
+	Stateful  *ebpf.VariableSpec `ebpf:"stateful"`
+	Uplink    *ebpf.VariableSpec `ebpf:"uplink"`
+	Way       *ebpf.VariableSpec `ebpf:"way"`
 }
 
 // objectObjects contains all objects after they have been loaded into the kernel.
@@ -120,6 +126,7 @@ func (o *objectObjects) Close() error {
 //
 // It can be passed to loadObjectObjects or ebpf.CollectionSpec.LoadAndAssign.
 type objectMaps struct {
+	Bindings *ebpf.Map `ebpf:"bindings"`
 	Counters *ebpf.Map `ebpf:"counters"`
 	Flows    *ebpf.Map `ebpf:"flows"`
 	Own      *ebpf.Map `ebpf:"own"`
@@ -132,6 +139,7 @@ type objectMaps struct {
 
 func (m *objectMaps) Close() error {
 	return _ObjectClose(
+		m.Bindings,
 		m.Counters,
 		m.Flows,
 		m.Own,
@@ -147,10 +155,12 @@ func (m *objectMaps) Close() error {
 //
 // It can be passed to loadObjectObjects or ebpf.CollectionSpec.LoadAndAssign.
 type objectVariables struct {
-	Digest   *ebpf.Variable `ebpf:"digest"`
-	OneLink  *ebpf.Variable `ebpf:"one_link"`
-	Stateful *ebpf.Variable `ebpf:"stateful"`
-	Way      *ebpf.Variable `ebpf:"way"`
+	Antispoof *ebpf.Variable `ebpf:"antispoof"`
+	Digest    *ebpf.Variable `ebpf:"digest"`
+	OneLink   *ebpf.Variable `ebpf:"one_link"`
+	Stateful  *ebpf.Variable `ebpf:"stateful"`
+	Uplink    *ebpf.Variable `ebpf:"uplink"`
+	Way       *ebpf.Variable `ebpf:"way"`
 }
 
 // objectPrograms contains all programs after they have been loaded into the kernel.

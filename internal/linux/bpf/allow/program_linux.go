@@ -39,32 +39,37 @@ type leaf struct {
 // leaf4 reads a rule as match4 gets it: R1 is the source and R2 the sink.
 func leaf4(r Rule) leaf {
 	source, sink := r.Source.As4(), r.Sink.As4()
-	return leaf{[]uint64{uint64(binary.NativeEndian.Uint32(source[:])), uint64(binary.NativeEndian.Uint32(sink[:]))}, portRange{r.First, r.Last}}
+	return leaf{[]uint64{uint64(binary.NativeEndian.Uint32(source[:])), uint64(binary.NativeEndian.Uint32(sink[:]))}, r.ports()}
 }
 
 // leaf6 reads a rule as match6 loads it.
 func leaf6(r Rule) leaf {
 	source, sink := r.Source.As16(), r.Sink.As16()
 	word := binary.NativeEndian.Uint64
-	return leaf{[]uint64{word(source[8:]), word(source[:8]), word(sink[8:]), word(sink[:8])}, portRange{r.First, r.Last}}
+	return leaf{[]uint64{word(source[8:]), word(source[:8]), word(sink[8:]), word(sink[:8])}, r.ports()}
 }
 
 // A shape is where a function has the fields of a packet.
 type shape struct {
 	fields []asm.Register
-	port   asm.Register
+	port   asm.Register // of the sink
+	other  asm.Register // that of the source
+	free   asm.Register
 	wide   bool // fields have 64 bits
 }
 
-func shape4() shape { return shape{fields: []asm.Register{asm.R1, asm.R2}, port: asm.R3} }
+func shape4() shape {
+	return shape{fields: []asm.Register{asm.R1, asm.R2}, port: asm.R3, other: asm.R4, free: asm.R5}
+}
 
 func shape6() shape {
-	return shape{fields: []asm.Register{asm.R7, asm.R6, asm.R9, asm.R8}, port: asm.R2, wide: true}
+	return shape{fields: []asm.Register{asm.R7, asm.R6, asm.R9, asm.R8}, port: asm.R2, other: asm.R5, free: asm.R4, wide: true}
 }
 
 // prologue6 loads the fields of the pair that R1 is the address of.
 func prologue6() asm.Instructions {
 	return append(append(asm.Instructions{skip(asm.JNE.Imm(asm.R1, 0, ""), 2)}, answer(none)...),
+		asm.Mov.Reg(asm.R5, asm.R3), // R3 is for what fields are compared with
 		asm.LoadMem(asm.R6, asm.R1, 0, asm.DWord),
 		asm.LoadMem(asm.R7, asm.R1, 8, asm.DWord),
 		asm.LoadMem(asm.R8, asm.R1, 16, asm.DWord),
@@ -125,18 +130,27 @@ func (s shape) tree(rules []leaf, level int) (list asm.Instructions, size int, e
 // ports writes the decisions of a pair.
 func (s shape) ports(rules []leaf) (list asm.Instructions) {
 	for _, r := range rules {
-		if r.ports.First == r.ports.Last {
-			list = append(list, skip(asm.JNE.Imm32(s.port, int32(r.ports.First), ""), 2))
-		} else {
-			list = append(list,
-				asm.Mov.Reg32(asm.R4, s.port),
-				asm.Sub.Imm32(asm.R4, int32(r.ports.First)),
-				skip(asm.JGT.Imm32(asm.R4, int32(r.ports.Last-r.ports.First), ""), 2), // below the first it is large: no sign
-			)
-		}
-		list = append(list, answer(pairAndPort)...)
+		inside := s.within(s.other, r.ports.SourceFirst, r.ports.SourceLast, answer(pairAndPort))
+		list = append(list, s.within(s.port, r.ports.First, r.ports.Last, inside)...)
 	}
 	return append(list, answer(pairOnly)...)
+}
+
+// within writes what comes inside behind the question whether a port is from first to last.
+func (s shape) within(port asm.Register, first, last uint16, inside asm.Instructions) asm.Instructions {
+	var question asm.Instructions
+	switch {
+	case first == 0 && last == math.MaxUint16:
+	case first == last:
+		question = asm.Instructions{skip(asm.JNE.Imm32(port, int32(first), ""), len(inside))}
+	default:
+		question = asm.Instructions{
+			asm.Mov.Reg32(s.free, port),
+			asm.Sub.Imm32(s.free, int32(first)),
+			skip(asm.JGT.Imm32(s.free, int32(last-first), ""), len(inside)), // below the first it is large: no sign
+		}
+	}
+	return append(question, inside...)
 }
 
 // compile puts the rules of a list, and more, in the place of the functions that stand for them.
@@ -155,7 +169,9 @@ func (l List) compile(spec *ebpf.CollectionSpec, more []Rule) error {
 			for _, f := range one.fields {
 				text = binary.BigEndian.AppendUint64(text, f)
 			}
-			text = binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(text, one.ports.First), one.ports.Last)
+			for _, port := range []uint16{one.ports.First, one.ports.Last, one.ports.SourceFirst, one.ports.SourceLast} {
+				text = binary.BigEndian.AppendUint16(text, port)
+			}
 		}
 		for _, r := range more { // first, as they are few
 			if r.Sink.Is6() == v6 {
@@ -261,7 +277,7 @@ func added[A address](m *ebpf.Map) (list []Rule, err error) {
 		source, _ := netip.AddrFromSlice(bytesOf(k.Source))
 		sink, _ := netip.AddrFromSlice(bytesOf(k.Sink))
 		for _, r := range v.Range[:v.N] {
-			list = append(list, Rule{source, sink, r.First, r.Last})
+			list = append(list, Rule{source, sink, r.First, r.Last, r.SourceFirst, r.SourceLast})
 		}
 	}
 	return list, nil

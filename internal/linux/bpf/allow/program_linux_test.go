@@ -17,7 +17,7 @@ import (
 func TestMain(m *testing.M) { testnet.Main(m) }
 
 func rule(source, sink string, first, last uint16) Rule {
-	return Rule{netip.MustParseAddr(source), netip.MustParseAddr(sink), first, last}
+	return Rule{netip.MustParseAddr(source), netip.MustParseAddr(sink), first, last, 0, 65_535}
 }
 
 // A source that is not the packet's is passed over with all that is behind it; inside, there is no way out but an answer.
@@ -26,6 +26,7 @@ func TestTree(t *testing.T) {
 	for _, r := range []Rule{rule("1.0.0.0", "2.0.0.0", 7, 7), rule("3.0.0.0", "2.0.0.0", 9, 9), rule("1.0.0.0", "2.0.0.0", 80, 90), rule("1.0.0.0", "4.0.0.0", 7, 7)} {
 		leaves = append(leaves, leaf4(r))
 	}
+	leaves[2].ports.SourceFirst, leaves[2].ports.SourceLast = 30, 39
 	list, size, err := shape4().tree(leaves, 0)
 	if err != nil || size != len(list) {
 		t.Fatalf("%d instructions of size %d, %v", len(list), size, err)
@@ -46,10 +47,11 @@ func TestTree(t *testing.T) {
 	}
 	end := func(n int) []string { return []string{fmt.Sprintf("MovImm dst: r0 imm: %d", n), "Exit"} }
 	want := slices.Concat(
-		[]string{jump("r1", field(1), 19)},
-		[]string{jump("r2", field(2), 10)},
+		[]string{jump("r1", field(1), 22)},
+		[]string{jump("r2", field(2), 13)},
 		[]string{jump("r3", 7, 2)}, end(2),
-		[]string{"MovReg32 dst: r4 src: r3", "SubImm32 dst: r4 imm: 80", "JGT32Imm dst: r4 off: 2 imm: 10 over 2"}, end(2),
+		[]string{"MovReg32 dst: r5 src: r3", "SubImm32 dst: r5 imm: 80", "JGT32Imm dst: r5 off: 5 imm: 10 over 5"},
+		[]string{"MovReg32 dst: r5 src: r4", "SubImm32 dst: r5 imm: 30", "JGT32Imm dst: r5 off: 2 imm: 9 over 2"}, end(2),
 		end(1),
 		[]string{jump("r2", field(4), 5), jump("r3", 7, 2)}, end(2), end(1),
 		end(0),
@@ -67,7 +69,7 @@ func TestEntries(t *testing.T) {
 	e, err := newEntries[[4]byte](Hash, slices.Values(rules))
 	want := entries[[4]byte]{
 		pairs: []pair[[4]byte]{{[4]byte{10, 0, 0, 1}, [4]byte{10, 0, 0, 2}}, {[4]byte{10, 0, 0, 1}, [4]byte{10, 0, 0, 3}}},
-		ports: []ports{{N: 2, Range: [maxRanges]portRange{{5, 9}, {80, 80}}}, {N: 1, Range: [maxRanges]portRange{{7, 7}}}},
+		ports: []ports{{N: 2, Range: [maxRanges]portRange{{5, 9, 0, 65_535}, {80, 80, 0, 65_535}}}, {N: 1, Range: [maxRanges]portRange{{7, 7, 0, 65_535}}}},
 	}
 	if diff := cmp.Diff(want, e, cmp.AllowUnexported(entries[[4]byte]{})); err != nil || diff != "" {
 		t.Errorf("%v, -want +got:\n%s", err, diff)
@@ -90,7 +92,7 @@ func TestLarge(t *testing.T) {
 			m := testnet.New(t)
 			l := List{Way: way, Links: []string{"lo"}, Rules: func(v6 bool) iter.Seq[Rule] { return many(n, v6) }}
 			testnet.Skip(t, m.Do(func() error {
-				remove, err := Add(l)
+				_, held, err := Add(l)
 				if err != nil {
 					return err
 				}
@@ -101,7 +103,7 @@ func TestLarge(t *testing.T) {
 				if memory, merr := Memory(l); merr != nil || memory < int64(8*n) {
 					t.Errorf("its memory is %d bytes, %v", memory, merr)
 				}
-				if err := remove(); err != nil {
+				if err := held.Close(); err != nil {
 					t.Error(err)
 				}
 				return err
@@ -120,7 +122,7 @@ func many(n int, v6 bool) iter.Seq[Rule] {
 				a[0], b[0] = 0x20, 0x20
 				source, sink = netip.AddrFrom16(a), netip.AddrFrom16(b)
 			}
-			if port := uint16(1024 + i%60_000); !yield(Rule{source, sink, port, port}) {
+			if port := uint16(1024 + i%60_000); !yield(Rule{source, sink, port, port, 30_000, 39_999}) {
 				return
 			}
 		}

@@ -3,6 +3,7 @@ package forward
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 
@@ -55,34 +56,36 @@ func (t Table) hookings() []hooking {
 	return list
 }
 
-// Add loads the programs and the table, in the network namespace of the calling thread, and hooks them to the links, behind what is there. remove takes everything
-// away again; it may be called from any thread, more than once, and when the links are gone. Where the kernel lacks something, or the privilege is missing, the error is
-// a [linux.UnsupportedError].
-func Add(t Table) (remove func() error, err error) {
+// Add loads the programs and the table, in the network namespace of the calling thread, and hooks them to the
+// links, behind what is there. They stand while held is open, and the process lives; closing it takes everything
+// away again, from any thread, more than once, and when the links are gone. Another process does so by
+// [bpf.Detach]. Where the kernel lacks something, or the privilege is missing, the error is a
+// [linux.UnsupportedError].
+func Add(t Table) (attached []bpf.Attachment, held io.Closer, err error) {
 	if err := t.check(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	links, err := bpf.Open()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	entries, err := t.entries(links)
 	if err != nil {
 		links.Close()
-		return nil, err
+		return nil, nil, err
 	}
 	loaded, err := load(t.Way, entries)
 	if err != nil {
 		links.Close()
-		return nil, err
+		return nil, nil, err
 	}
-	held := links.Hold(loaded)
+	hooked := links.Hold(loaded)
 	for _, h := range t.hookings() {
-		if err := held.Attach(h.program, h.hook, h.link, false); err != nil {
-			return nil, errors.Join(err, held.Remove())
+		if err := hooked.Attach(h.program, h.hook, h.link, false); err != nil {
+			return nil, nil, errors.Join(err, hooked.Close())
 		}
 	}
-	return held.Remove, nil
+	return hooked.Attached(), hooked, nil
 }
 
 // load loads the programs of a way, with maps that hold the entries.
@@ -227,8 +230,9 @@ func address(key []byte) netip.Addr {
 
 // Check tries a way on a pair of links in a namespace of its own, which is gone afterwards. What is missing is a [linux.UnsupportedError].
 func Check(way string) error {
-	return bpf.Try(way == Netkit, func(name string) (func() error, error) {
+	return bpf.Try(way == Netkit, func(name string) (io.Closer, error) {
 		mac := make(net.HardwareAddr, 6)
-		return Add(Table{Way: way, Containers: []Container{{Link: name, MAC: mac, LinkMAC: mac}}})
+		_, held, err := Add(Table{Way: way, Containers: []Container{{Link: name, MAC: mac, LinkMAC: mac}}})
+		return held, err
 	})
 }

@@ -2,14 +2,19 @@
 
 package forward
 
-import "github.com/nettoll/nettoll/internal/linux"
+import (
+	"io"
+
+	"github.com/nettoll/nettoll/internal/linux"
+	"github.com/nettoll/nettoll/internal/linux/bpf"
+)
 
 func unsupported() error {
 	return &linux.UnsupportedError{What: "forward by eBPF", Missing: "Linux"}
 }
 
 // Add is not supported here.
-func Add(Table) (remove func() error, err error) { return nil, unsupported() }
+func Add(Table) ([]bpf.Attachment, io.Closer, error) { return nil, nil, unsupported() }
 
 // Compare is not supported here.
 func Compare(Table) ([]Difference, error) { return nil, unsupported() }

@@ -26,7 +26,7 @@ func (s *socket) rules(family byte, table, chain string, f func(chain, attribute
 	})
 }
 
-// Read returns the rules of a chain, in order.
+// Read returns the rules of a chain, in order, or with chain "" those of all chains of the table.
 func Read(family, table, chain string) ([]Found, error) {
 	s, err := dial()
 	if err != nil {
@@ -36,9 +36,9 @@ func Read(family, table, chain string) ([]Found, error) {
 	var list []Found
 	for tries := 0; ; tries++ {
 		list = list[:0]
-		err = s.rules(families()[family], table, chain, func(_, a []byte) {
+		err = s.rules(families()[family], table, chain, func(of, a []byte) {
 			expressions := find(a, ruleExpressions)
-			list = append(list, Found{Handle: handle(a), Hash: Rule(expressions).hash(), Packets: packets(expressions)})
+			list = append(list, Found{Chain: word(of), Handle: handle(a), Hash: Rule(expressions).hash(), Packets: packets(expressions)})
 		})
 		if !errors.Is(err, errInterrupted) || tries == 3 {
 			break

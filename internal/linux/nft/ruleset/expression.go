@@ -25,6 +25,7 @@ type Base uint32
 
 // Where they count from, enum nft_payload_bases.
 const (
+	LinkHeader      Base = 0 // of Ethernet, with the tag of a VLAN where there is one
 	NetworkHeader   Base = 1
 	TransportHeader Base = 2
 )
@@ -37,9 +38,13 @@ const (
 	EtherType Meta = 1  // in network order, as of struct sk_buff's protocol
 	InLink    Meta = 4  // the index, in the machine's order
 	OutLink   Meta = 5  // likewise
+	InName    Meta = 6  // the name of the link, LinkName bytes, with zeros behind
 	Family    Meta = 15 // one byte: NFPROTO_IPV4 or NFPROTO_IPV6
 	Protocol  Meta = 16 // one byte: what the transport header is
 )
+
+// LinkName is how many bytes the name of a link takes: IFNAMSIZ, include/uapi/linux/if.h.
+const LinkName = 16
 
 // States of connections, enum ip_conntrack_info as bits (NF_CT_STATE_BIT).
 const (
@@ -101,11 +106,6 @@ func (r Rule) LoadExtension(to Register, header byte, offset, length uint32) Rul
 		b = attribute(number(b, 1, uint32(to)), 2, header)
 		return number(number(number(number(b, 3, offset), 4, length), 5, 0), 6, 0) // no flags, NFT_EXTHDR_OP_IPV6
 	})
-}
-
-// Set writes bytes into a register.
-func (r Rule) Set(to Register, value ...byte) Rule {
-	return r.expression("immediate", func(b []byte) []byte { return data(number(b, 1, uint32(to)), 2, value) })
 }
 
 // Mask keeps some bits of a register.

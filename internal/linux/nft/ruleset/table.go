@@ -34,13 +34,18 @@ type Field uint32
 const (
 	IPv4 Field = 7  // 4 bytes
 	IPv6 Field = 8  // 16 bytes
+	MAC  Field = 9  // 6 bytes, and 2 more that are zero
 	Port Field = 13 // 2 bytes, and 2 more that are zero
+	Name Field = 41 // of a link: 16 bytes, with zeros behind the name
 )
 
 // length is how many bytes it takes, with those up to the next field.
 func (f Field) length() uint32 {
-	if f == IPv6 {
+	switch f {
+	case IPv6, Name:
 		return 16
+	case MAC:
+		return 8
 	}
 	return 4
 }
@@ -72,6 +77,8 @@ type Hook struct {
 
 // A Found is a rule that the kernel has.
 type Found struct {
+	// Chain is the name of its chain.
+	Chain string
 	// Handle is its number in the table.
 	Handle uint64
 	// Hash is as that of [Rule.Hash].

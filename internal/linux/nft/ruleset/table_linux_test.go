@@ -255,6 +255,7 @@ func TestLarge(t *testing.T) {
 
 // TestRead lets nft(8) read what was written.
 func TestRead(t *testing.T) {
+	testnet.Program(t, "nft", "nftables")
 	do(t, func() error {
 		if err := Add(table("inet", 1)); err != nil {
 			return err

@@ -1,0 +1,213 @@
+package byhand
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nettoll/nettoll/internal/linux/process"
+)
+
+// SessionCommand is what a session's process is started with: this program, this word and what it inherits. See [ServeSession].
+const SessionCommand = "sink-session"
+
+// connectionFile is the name of the connection among what a session inherits.
+const connectionFile = "connection"
+
+// terms are what a session begins with: the first line that it reads. When nothing more is to be read it ends with its trial.
+type terms struct {
+	Peer    string        `json:"peer"`
+	Version string        `json:"version"`
+	CPUs    []int         `json:"cpus"`
+	Memory  int64         `json:"memory"` // bytes that it may hold
+	Ports   int           `json:"ports"`  // where its ports begin, after the one that the sink waits at
+	Time    time.Duration `json:"time"`   // how long it is served where others wait
+}
+
+// word is what a session tells the sink, a line each.
+type word struct {
+	Say    string        `json:"say,omitempty"`    // for the user
+	Failed string        `json:"failed,omitempty"` // likewise; the session ends
+	Within time.Duration `json:"within,omitempty"` // it will be heard of again by then, or hangs
+}
+
+const (
+	// startLimit is how long a session's process may take to begin.
+	startLimit = 10 * time.Second
+	// slack is how much later than it says it may be heard of again.
+	slack = 5 * time.Second
+	// crowdedPoll is how often the sink looks whether somebody waits for the seat of a source that was served for its time.
+	crowdedPoll = time.Second
+	// traceSize is how much of what a process says before it dies is kept, in bytes.
+	traceSize = 8 << 10
+)
+
+// session serves a source from a seat, in a process of its own: what goes wrong there ends there, and what it held is given back with it.
+func (s *Sink) session(ctx context.Context, l line, seat int) error {
+	fail := func(err error) error {
+		err = fmt.Errorf("%w: %w%s", errStart, err, hint(err))
+		s.refuse(l, err)
+		s.Say(fmt.Sprintf("%s cannot be served: %v", l.peer, err))
+		return err
+	}
+	tcp, ok := l.conn.(*net.TCPConn)
+	if !ok {
+		return fail(fmt.Errorf("its connection is a %T", l.conn))
+	}
+	own, err := tcp.File()
+	if err != nil {
+		return fail(err)
+	}
+	defer own.Close()
+	cmd := exec.Command("/proc/self/exe", SessionCommand)
+	cmd.Args[0] = "nettoll"
+	process.Pass(cmd, map[string]*os.File{connectionFile: own})
+	trace := &beginning{most: traceSize}
+	cmd.Stderr = trace
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return fail(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return fail(err)
+	}
+	if err := process.Start(cmd, process.Options{}); err != nil {
+		return fail(err)
+	}
+	t := terms{
+		Peer: l.peer, Version: s.Version, CPUs: s.CPUs, Memory: s.Memory / int64(s.Sessions), Ports: 1 + seat*MostPairs*sinkPorts, Time: s.Time,
+	}
+	_ = json.NewEncoder(in).Encode(t) // it fails where the process has died, which is said below
+	failed, killed := s.follow(ctx, out, in, cmd.Process)
+	_ = in.Close()
+	err = cmd.Wait()
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case failed != "":
+		return errors.New(failed)
+	case killed:
+		err = errors.New("nothing was heard of its process for longer than it had said")
+	case err != nil:
+		err = explainEnd(err, trace.String(), t.Memory)
+	default:
+		return nil
+	}
+	s.Say(fault(l.peer, err.Error()))
+	_ = l.say(answer{Error: "this session has failed in the sink: " + err.Error()})
+	return err
+}
+
+// follow tells the user what a session says, until it has ended or hangs and is killed. It lets the session end early when its time is over and somebody
+// waits.
+func (s *Sink) follow(ctx context.Context, out io.Reader, in io.Closer, p *os.Process) (failed string, killed bool) {
+	words := make(chan word)
+	go func() {
+		defer close(words)
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			var w word
+			if json.Unmarshal(lines.Bytes(), &w) == nil {
+				words <- w
+			}
+		}
+	}()
+	began := time.Now()
+	hangs, poll := time.NewTimer(startLimit), time.NewTicker(crowdedPoll)
+	defer hangs.Stop()
+	defer poll.Stop()
+	ended := ctx.Done()
+	for {
+		select {
+		case w, more := <-words:
+			if !more {
+				return failed, killed
+			}
+			for _, text := range []string{w.Say, w.Failed} {
+				if text != "" {
+					s.Say(text)
+				}
+			}
+			if w.Failed != "" {
+				failed = w.Failed
+			}
+			hangs.Reset(w.Within + slack)
+		case <-hangs.C:
+			killed = true
+			_ = p.Kill() // it may have ended just now
+		case <-ended:
+			ended = nil
+			_ = p.Kill()
+		case <-poll.C:
+			if time.Since(began) > s.Time && s.queue.crowded() {
+				_ = in.Close()
+			}
+		}
+	}
+}
+
+// beginning keeps the first bytes that are written to it.
+type beginning struct {
+	mu   sync.Mutex
+	text []byte
+	most int
+}
+
+// Write never fails.
+func (b *beginning) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.text = append(b.text, p[:min(len(p), b.most-len(b.text))]...)
+	return len(p), nil
+}
+
+func (b *beginning) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return string(b.text)
+}
+
+// fault is what the user is told when a session ends by an error of ours, in one line.
+func fault(peer, why string) string {
+	first, _, _ := strings.Cut(why, "\n")
+	return fmt.Sprintf("the session with %s has ended by a fault: %s", peer, plain(first))
+}
+
+// explainEnd says how a process has died, from what it wrote before: the panic and where in this program it was, or that it had no more memory.
+func explainEnd(err error, trace string, memory int64) error {
+	const module = "nettoll/"
+	why, where := "", ""
+	for line := range strings.Lines(trace) {
+		line = strings.TrimSpace(line)
+		switch {
+		case strings.HasPrefix(line, "fatal error: runtime: out of memory"), strings.HasPrefix(line, "fatal error: out of memory"), strings.HasPrefix(line, "runtime: out of memory"):
+			return fmt.Errorf("%w %s", errOutOfMemory, bytesText(memory))
+		case why == "" && (process.Crash(line) != "" || strings.HasPrefix(line, "nettoll ")):
+			why = line
+		case why != "" && where == "":
+			file, _, _ := strings.Cut(line, " +0x")
+			if i := strings.LastIndex(file, module); i >= 0 && strings.Contains(file, ".go:") {
+				where = file[i+len(module):]
+			}
+		}
+	}
+	if why == "" {
+		return err
+	}
+	if reached := process.Reached(why); reached != "" && strings.Contains(why, "OS thread") { // of memory it has its own limit
+		return fmt.Errorf("%s: %s", reached, why)
+	}
+	if where != "" {
+		why += " (" + where + ")"
+	}
+	return errors.New(why)
+}

@@ -1,0 +1,193 @@
+package byhand
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+)
+
+const (
+	// mostStrangers is how many connections a sink keeps that have not shown what they are. One more ends an old one.
+	mostStrangers = 256
+	// mostWaiting is how many sources wait for their turn, and mostAlike how many of those have one address.
+	mostWaiting, mostAlike = 64, 4
+)
+
+// strangers are connections that have not shown what they are. Whoever opens many of them keeps nobody else out: the oldest one of the network with the most
+// makes room for a new one.
+type strangers struct {
+	mu   sync.Mutex
+	list []stranger
+}
+
+type stranger struct {
+	conn net.Conn
+	from netip.Prefix
+}
+
+// homeBits is how many bits of an address of IPv6 stand for one network: whoever has one address there has all of them (RFC 6177).
+const homeBits = 64
+
+// network is where an address comes from: the address itself in IPv4.
+func network(a netip.Addr) netip.Prefix {
+	bits := a.BitLen()
+	if a.Is6() {
+		bits = homeBits
+	}
+	p, _ := a.WithZone("").Prefix(bits) // it fails only for bits that an address has not
+	return p
+}
+
+// enter takes a connection in. It returns true where another one had to make room.
+func (s *strangers) enter(conn net.Conn, from netip.Addr) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	full := len(s.list) >= mostStrangers
+	if full {
+		s.evict()
+	}
+	s.list = append(s.list, stranger{conn, network(from)})
+	return full
+}
+
+// makeRoom ends one connection, if there is any.
+func (s *strangers) makeRoom() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.list) == 0 {
+		return false
+	}
+	s.evict()
+	return true
+}
+
+// evict ends the oldest connection of the network with the most.
+func (s *strangers) evict() {
+	count := map[netip.Prefix]int{}
+	for _, one := range s.list {
+		count[one.from]++
+	}
+	oldest := 0
+	for i, one := range s.list {
+		if count[one.from] > count[s.list[oldest].from] {
+			oldest = i
+		}
+	}
+	_ = s.list[oldest].conn.Close()
+	s.remove(oldest)
+}
+
+// leave forgets a connection, if it is still there.
+func (s *strangers) leave(conn net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, one := range s.list {
+		if one.conn == conn {
+			s.remove(i)
+			return
+		}
+	}
+}
+
+func (s *strangers) remove(i int) { s.list = slices.Delete(s.list, i, i+1) }
+
+// queue is who is served and who waits for it, in the order in which they came.
+type queue struct {
+	mu         sync.Mutex
+	perAddress int      // how many of one address are served at once
+	seats      []*guest // who is served; nil: nobody
+	waiting    []*guest
+}
+
+// guest is a source that is served or waits.
+type guest struct {
+	from  netip.Addr
+	moved chan struct{} // holds something when its place is another
+}
+
+// enter takes a source in, unless as many wait as may.
+func (q *queue) enter(from netip.Addr) (*guest, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch {
+	case alike(q.waiting, from) >= mostAlike:
+		return nil, fmt.Errorf("%d sources of %s %w", mostAlike, from, errQueueFull)
+	case len(q.waiting) >= mostWaiting:
+		return nil, fmt.Errorf("%d sources %w", mostWaiting, errQueueFull)
+	}
+	g := &guest{from: from, moved: make(chan struct{}, 1)}
+	q.waiting = append(q.waiting, g)
+	q.promote()
+	return g, nil
+}
+
+// alike is how many of those in a list have an address.
+func alike(list []*guest, from netip.Addr) int {
+	n := 0
+	for _, g := range list {
+		if g != nil && g.from == from {
+			n++
+		}
+	}
+	return n
+}
+
+// leave gives up the seat or the place of a source.
+func (q *queue) leave(g *guest) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for i, one := range q.seats {
+		if one == g {
+			q.seats[i] = nil
+		}
+	}
+	q.waiting = slices.DeleteFunc(q.waiting, func(one *guest) bool { return one == g })
+	q.promote()
+}
+
+// promote gives seats that are free to those who wait, unless others of their address have as many as they may, and tells all of them to look at their places.
+func (q *queue) promote() {
+	for i, one := range q.seats {
+		if one != nil {
+			continue
+		}
+		for k, g := range q.waiting {
+			if alike(q.seats, g.from) < q.perAddress {
+				q.seats[i] = g
+				q.waiting = slices.Delete(q.waiting, k, k+1)
+				g.tell()
+				break
+			}
+		}
+	}
+	for _, g := range q.waiting {
+		g.tell()
+	}
+}
+
+// tell tells a guest to look at its place.
+func (g *guest) tell() {
+	select {
+	case g.moved <- struct{}{}:
+	default: // it has not looked yet since it was told last
+	}
+}
+
+// place returns how many sources are before a guest that waits; 0 where it is served, and at which seat.
+func (q *queue) place(g *guest) (before, seat int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if i := slices.Index(q.seats, g); i >= 0 {
+		return 0, i
+	}
+	return len(q.seats) + slices.Index(q.waiting, g), 0
+}
+
+// crowded says whether somebody waits.
+func (q *queue) crowded() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.waiting) > 0
+}

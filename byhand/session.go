@@ -1,0 +1,506 @@
+package byhand
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/nettoll/nettoll/internal/linux/clock"
+	"github.com/nettoll/nettoll/internal/linux/process"
+	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/proof"
+	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/workload"
+)
+
+// Bounds of what a source can ask for.
+const (
+	MostPairs     = 64
+	ShortestTrial = 10 * time.Millisecond
+	LongestTrial  = time.Minute
+	mostAhead     = time.Second
+	mostEchoes    = 4 * echoes
+
+	// hangLimit is how long the threads may take to prepare a trial, and to end it after its close: less than the source waits for the answer.
+	hangLimit = answerLimit - 2*time.Second
+
+	// sinkPorts is how many ports each pair has at the sink: a discipline that makes connections goes round them.
+	sinkPorts = 8
+)
+
+// LeastMemory is the least that the sessions of a sink may be given each, in bytes.
+const LeastMemory = ownMemory + 32<<20
+
+// ownMemory is what a session's process holds before anything is opened, in bytes: the Go runtime, a thread for each of 64 pairs, and what lies uncollected
+// between two trials (traffic.Sweep).
+const ownMemory = 160 << 20
+
+// Why a session ends before its source says so.
+var (
+	errOrder       = errors.New("out of order")
+	errMemory      = errors.New("more memory than the sink gives a session")
+	errOutOfMemory = errors.New("it needed more memory than the limit of a session,")
+	errTurn        = errors.New("other sources wait")
+	errHangs       = errors.New("a trial did not end")
+)
+
+// step is how far a session has come.
+type step int
+
+const (
+	met      step = iota // nothing is open
+	opened               // the sink's endpoints are
+	ready                // both ends' are, and no trial is under way
+	prepared             // a trial is to begin
+	running              // it has
+	probing              // the endpoints are closed again, and what comes is answered
+)
+
+// takes are the requests that a session answers.
+func (s step) takes() []string {
+	return [...][]string{
+		met:      {doEcho, doOpen, doEnd},
+		opened:   {doReady, doEnd},
+		ready:    {doPrepare, doProbe, doEnd},
+		prepared: {doGo, doEnd},
+		running:  {doCollect},
+		probing:  {doEnd},
+	}[s]
+}
+
+// session is what one source has a sink do. It has a process of its own: when it ends it leaves threads, sockets and memory to the kernel.
+type session struct {
+	terms
+	loads    []workload.Workload
+	line     line
+	out      *json.Encoder
+	requests <-chan heard
+	crowded  <-chan struct{} // closed when it is to end with its trial
+
+	step    step
+	by      time.Time // until when its source may take to come to the next step, and how long that is in all
+	within  time.Duration
+	echoes  int
+	opening opening
+	crew    *crew
+	trials  int
+	trial   uint64         // the one prepared
+	over    time.Time      // when its threads are done at the latest
+	first   netip.AddrPort // of the first pair, here and there
+	far     netip.AddrPort
+	mirror  *proof.Mirror
+}
+
+// heard is a request, or why there will be none.
+type heard struct {
+	request
+	err error
+}
+
+// ServeSession serves one source: it is what a process does that a [Sink] has started. Files are those that it inherits, in and out are the sink's ends of
+// two pipes. What it allocates beyond its terms ends the process.
+func ServeSession(_ context.Context, loads []workload.Workload, files map[string]*os.File, in io.Reader, out io.Writer) error {
+	lines := bufio.NewReader(in)
+	first, err := lines.ReadBytes('\n')
+	if err != nil {
+		return fmt.Errorf("read the terms of a session: %w", err)
+	}
+	s := &session{loads: loads, out: json.NewEncoder(out)}
+	if err := json.Unmarshal(first, &s.terms); err != nil {
+		return fmt.Errorf("read the terms of a session: %w", err)
+	}
+	if err := process.LimitMemory(s.Memory); err != nil {
+		return err
+	}
+	file := files[connectionFile]
+	if file == nil {
+		return fmt.Errorf("no inherited file %q", connectionFile)
+	}
+	conn, err := net.FileConn(file)
+	if err != nil {
+		return err
+	}
+	_ = file.Close()
+	// Who has vanished is noticed in the middle of a trial, too. Where a trial's own packets crowd these out it is shorter, most often.
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		if err := tcp.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: aliveAfter, Interval: aliveEvery, Count: aliveCount}); err != nil {
+			return err
+		}
+	}
+	s.line = line{conn, s.Peer, requestSize}
+	crowded := make(chan struct{})
+	s.crowded = crowded
+	go func() {
+		_, _ = io.Copy(io.Discard, lines) // until it is closed
+		close(crowded)
+	}()
+	if err := s.line.say(hello{Nettoll: Protocol, Version: s.Version}); err != nil {
+		return s.fail(err)
+	}
+	s.requests = s.listen()
+	if err := s.serve(); err != nil {
+		return s.fail(err)
+	}
+	s.tell(word{Say: fmt.Sprintf("served %s: %s", strings.TrimPrefix(s.Peer, "the "), count(s.trials, "trial"))})
+	return nil
+}
+
+// A source that says nothing in a trial is asked whether it is there after aliveAfter, and has vanished when it has not answered aliveCount times, aliveEvery
+// apart.
+const (
+	aliveAfter = 2 * time.Second
+	aliveEvery = time.Second
+	aliveCount = 4
+)
+
+// tell tells the sink something. Where the sink is gone the process soon is, too.
+func (s *session) tell(w word) { _ = s.out.Encode(w) }
+
+// fail tells the sink why the session ends.
+func (s *session) fail(err error) error {
+	text := err.Error()
+	if !strings.HasPrefix(text, s.Peer) {
+		text = s.Peer + ": " + text
+	}
+	s.tell(word{Failed: text})
+	return nil
+}
+
+// listen hears requests, one after another, while something else is done.
+func (s *session) listen() <-chan heard {
+	requests := make(chan heard)
+	go func() {
+		for {
+			var h heard
+			h.err = s.line.hear(&h.request, 0)
+			requests <- h
+			if h.err != nil {
+				return
+			}
+		}
+	}()
+	return requests
+}
+
+// serve answers requests until the source says that it was the last one.
+func (s *session) serve() error {
+	s.enter(met)
+	for {
+		r, err := s.next()
+		if err == nil && r.Do == doEnd && slices.Contains(s.step.takes(), doEnd) {
+			return nil
+		}
+		var a answer
+		if err == nil {
+			a, err = s.answer(r)
+		}
+		switch {
+		case errors.Is(err, errEnded):
+			return fmt.Errorf("%w early: it was interrupted, has failed or died", err)
+		case err != nil:
+			a = answer{Error: err.Error()}
+		}
+		if sent := s.line.say(a); err != nil || sent != nil {
+			return cmp.Or(err, sent)
+		}
+		traffic.Sweep()
+	}
+}
+
+// enter comes to a step, and says by when the source has to come to the next one.
+func (s *session) enter(next step) {
+	s.step, s.within = next, answerLimit
+	if next == met || next == opened || next == probing { // the source connects, or finds out what does not pass
+		s.within = openLimit
+	}
+	s.by = time.Now().Add(s.within)
+}
+
+// next waits for the next request.
+func (s *session) next() (request, error) {
+	within := time.Until(s.by)
+	s.tell(word{Within: max(0, within)})
+	select {
+	case h := <-s.requests:
+		return h.request, h.err
+	case <-time.After(within):
+		return request{}, fmt.Errorf("%s %w %v: its next request was to be %s", s.Peer, errSlow, s.within, quoted(s.step.takes()))
+	}
+}
+
+// errSlow says that a source has not come to its next step in time.
+var errSlow = errors.New("has not come further for")
+
+// quoted lists words: "a", "b" or "c".
+func quoted(words []string) string {
+	var text strings.Builder
+	for i, w := range words {
+		switch {
+		case i > 0 && i == len(words)-1:
+			text.WriteString(" or ")
+		case i > 0:
+			text.WriteString(", ")
+		}
+		fmt.Fprintf(&text, "%q", w)
+	}
+	return text.String()
+}
+
+// answer does what a request asks for, if it is its turn.
+func (s *session) answer(r request) (answer, error) {
+	if !slices.Contains(s.step.takes(), r.Do) {
+		return answer{}, fmt.Errorf("request %.20q is %w: this session takes %s now", r.Do, errOrder, quoted(s.step.takes()))
+	}
+	select {
+	case <-s.crowded:
+		if s.step != prepared && s.step != running {
+			return answer{}, fmt.Errorf("%w, and this one was served for %v, as long as the sink lets one have (its --time): start it again for more", errTurn, s.Time)
+		}
+	default:
+	}
+	s.tell(word{Within: answerLimit})
+	switch r.Do {
+	case doEcho:
+		return s.echo(r)
+	case doOpen:
+		return s.open(r.Open)
+	case doReady:
+		return answer{}, s.accept()
+	case doPrepare:
+		return answer{}, s.prepare(r.Trial)
+	case doGo:
+		return answer{}, s.begin(r)
+	case doCollect:
+		return s.collect()
+	}
+	return answer{}, s.probe()
+}
+
+// echo answers with what came.
+func (s *session) echo(r request) (answer, error) {
+	if s.echoes++; s.echoes > mostEchoes || len(r.Bytes) > fullSize {
+		return answer{}, fmt.Errorf("echo %d, of %d bytes, is %w: want %d of at most %d bytes, and then %q", s.echoes, len(r.Bytes), errOrder, mostEchoes, fullSize, doOpen)
+	}
+	return answer{Bytes: r.Bytes}, nil
+}
+
+// check says what of an opening cannot be.
+func (o opening) check() error {
+	switch length, warm := time.Duration(o.Length), time.Duration(o.Warm); {
+	case len(o.Ports) < 1 || len(o.Ports) > MostPairs:
+		return fmt.Errorf("%d pairs: want 1 to %d", len(o.Ports), MostPairs)
+	case length < ShortestTrial || length > LongestTrial || warm < 0 || warm >= length:
+		return fmt.Errorf("trials of %v, %v of them warm-up: want %v to %v", length, warm, ShortestTrial, LongestTrial)
+	case o.Each < 1 || o.Each > lastPort:
+		return fmt.Errorf("%d ports for each pair", o.Each)
+	}
+	for _, first := range o.Ports {
+		if first == 0 || int(first)+o.Each-1 > lastPort {
+			return fmt.Errorf("%d ports from %d on", o.Each, first)
+		}
+	}
+	for name, value := range o.Params {
+		if strings.HasPrefix(value, readsFile) {
+			return fmt.Errorf("%.40q: %.40q: a sink reads no files", name, value)
+		}
+	}
+	return nil
+}
+
+// readsFile is how the values of parameters begin that name a file (traffic.ParseArrivals).
+const readsFile = "replay:"
+
+// open opens the sinks.
+func (s *session) open(asked *opening) (answer, error) {
+	if asked == nil {
+		return answer{}, fmt.Errorf("request %q has nothing to open", doOpen)
+	}
+	o := *asked
+	if err := o.check(); err != nil {
+		return answer{}, err
+	}
+	load, err := find(s.loads, o.Workload)
+	if err != nil {
+		return answer{}, err
+	}
+	d := load.Describe()
+	params, err := d.Resolve(o.Params)
+	if err != nil {
+		return answer{}, err
+	}
+	if err := d.AcrossTrust(params); err != nil {
+		return answer{}, err
+	}
+	if err := s.afford(d, params, len(o.Ports)); err != nil {
+		return answer{}, err
+	}
+	near, far := s.line.local(), s.line.remote().Addr()
+	first, err := freePorts(near.Addr(), int(near.Port())+s.Ports, len(o.Ports)*sinkPorts)
+	if err != nil {
+		return answer{}, err
+	}
+	a := answer{Each: sinkPorts}
+	specs := make([]workload.Spec, len(o.Ports))
+	for pair, port := range o.Ports {
+		own := uint16(first + pair*sinkPorts)
+		a.Ports = append(a.Ports, own)
+		specs[pair] = workload.Spec{
+			Workload: o.Workload, Params: params, Side: workload.Sink, Pair: pair, Seed: o.Seed + uint64(pair),
+			Local: netip.AddrPortFrom(near.Addr(), own), LocalPorts: sinkPorts, Remote: netip.AddrPortFrom(far, port), RemotePorts: o.Each, OwnClock: true,
+		}
+	}
+	if s.crew, err = enlist(load, specs, s.CPUs); err != nil {
+		return answer{}, err
+	}
+	s.opening, s.first, s.far = o, specs[0].Local, specs[0].Remote
+	s.enter(opened)
+	s.tell(word{Say: fmt.Sprintf("%s: %s, %s", strings.TrimPrefix(s.Peer, "the "), d.ID(params), count(len(specs), "pair")), Within: openLimit})
+	return a, nil
+}
+
+// afford says whether the session may hold what so many sinks of a workload hold.
+func (s *session) afford(d workload.Description, params part.Params, pairs int) error {
+	need := ownMemory + int64(pairs)*d.SinkMemory(params)
+	if need <= s.Memory {
+		return nil
+	}
+	return fmt.Errorf("%s with %s asks for %s of memory, %w, %s (its --memory; hint: fewer pairs, or smaller parameters)",
+		d.ID(params), count(pairs, "pair"), bytesText(need), errMemory, bytesText(s.Memory))
+}
+
+// bytesText is a number of bytes for people.
+func bytesText(n int64) string {
+	if n < 10<<30 {
+		return fmt.Sprintf("%d MiB", (n+1<<20-1)>>20)
+	}
+	return fmt.Sprintf("%d GiB", (n+1<<30-1)>>30)
+}
+
+// count is a number of things: "1 pair", "2 pairs".
+func count(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}
+
+// find returns the workload of a name.
+func find(loads []workload.Workload, name string) (workload.Workload, error) {
+	names := make([]string, len(loads))
+	for i, l := range loads {
+		if names[i] = l.Describe().Name; names[i] == name {
+			return l, nil
+		}
+	}
+	return nil, fmt.Errorf("unknown workload %.40q (known: %s)", name, strings.Join(names, ", "))
+}
+
+// accept takes what the sources have connected, all of them in one time.
+func (s *session) accept() error {
+	by := time.Now().Add(answerLimit / 2)
+	for pair, e := range s.crew.endpoints {
+		if r, ok := e.(workload.Readier); ok {
+			if err := r.Ready(max(time.Millisecond, time.Until(by))); err != nil {
+				return fmt.Errorf("sink of pair %d for %s: %w", pair, s.opening.Workload, err)
+			}
+		}
+	}
+	s.enter(ready)
+	return nil
+}
+
+// await waits until all threads have done what they were told, unless the source ends the connection or says something, or the time is over.
+func (s *session) await(by time.Time) error {
+	done := make(chan struct{})
+	go func() {
+		s.crew.wait()
+		close(done)
+	}()
+	within := time.Until(by)
+	s.tell(word{Within: max(0, within)})
+	select {
+	case <-done:
+		return nil
+	case h := <-s.requests:
+		if h.err != nil {
+			return h.err
+		}
+		return fmt.Errorf("request %.20q is %w: the answer to the one before is still to come", h.Do, errOrder)
+	case <-time.After(within):
+		return fmt.Errorf("%w within %v", errHangs, hangLimit)
+	}
+}
+
+// prepare forgets the trial before.
+func (s *session) prepare(trial uint64) error {
+	s.crew.all(func(e traffic.Endpoint) { e.Prepare(trial) })
+	if err := s.await(time.Now().Add(hangLimit)); err != nil {
+		return err
+	}
+	s.trial = trial
+	s.enter(prepared)
+	return nil
+}
+
+// begin opens a trial.
+func (s *session) begin(r request) error {
+	switch {
+	case r.Trial != s.trial:
+		return fmt.Errorf("trial %d is %w: trial %d was prepared", r.Trial, errOrder, s.trial)
+	case r.Ahead < 0 || r.Ahead > int64(mostAhead):
+		return fmt.Errorf("an opening in %v: want 0 to %v", time.Duration(r.Ahead), mostAhead)
+	}
+	open := clock.Now() + r.Ahead
+	w := traffic.Window{Open: open, Start: open + s.opening.Warm, Close: open + s.opening.Length}
+	s.crew.all(func(e traffic.Endpoint) { traffic.Drive(e, r.Trial, w) })
+	s.over = time.Now().Add(time.Duration(r.Ahead + s.opening.Length)).Add(hangLimit)
+	s.enter(running)
+	s.trials++
+	return nil
+}
+
+// collect waits for the threads and returns what they saw.
+func (s *session) collect() (answer, error) {
+	if err := s.await(s.over); err != nil {
+		return answer{}, err
+	}
+	var sums [traffic.Quantities]*hdrhistogram.Histogram
+	samples, err := s.crew.collect(&sums)
+	if err != nil {
+		return answer{}, err
+	}
+	l := &left{Samples: samples}
+	for q, sum := range sums {
+		if sum == nil {
+			continue
+		}
+		if l.Histograms[q], err = measure.EncodeHistogram(sum); err != nil {
+			return answer{}, err
+		}
+	}
+	s.enter(ready)
+	return answer{Left: l}, nil
+}
+
+// probe closes the endpoints and answers whatever comes to the first port.
+func (s *session) probe() error {
+	s.crew.end()
+	s.crew = nil
+	var err error
+	s.mirror, err = proof.NewMirror(s.first, s.far)
+	s.enter(probing)
+	return err
+}

@@ -1,0 +1,438 @@
+package byhand
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nettoll/nettoll/catalogue"
+	"github.com/nettoll/nettoll/workload"
+)
+
+// small is an opening of a workload with parameters, for one pair.
+func small(name string, params map[string]string) *opening {
+	return &opening{Workload: name, Params: params, Ports: []uint16{20000}, Each: 8, Length: int64(20 * time.Millisecond)}
+}
+
+// Each request is answered in its turn only. What is out of order is named, ends its session, and the next source is served.
+func TestOrder(t *testing.T) {
+	t.Parallel()
+	sink, _, _ := serve(t, "127.0.0.1:0")
+	all := map[string]request{
+		doEcho: {Do: doEcho}, doOpen: {Do: doOpen, Open: small("quake3", nil)}, doReady: {Do: doReady}, doPrepare: {Do: doPrepare, Trial: 1}, doGo: {Do: doGo, Trial: 1},
+		doCollect: {Do: doCollect}, doProbe: {Do: doProbe}, "nosuch": {Do: "nosuch"}, "": {},
+	}
+	for _, tt := range []struct {
+		before []string
+		takes  []string
+	}{
+		{nil, []string{doEcho, doOpen}},
+		{[]string{doEcho}, []string{doEcho, doOpen}},
+		{[]string{doOpen}, []string{doReady}},
+		{[]string{doOpen, doReady}, []string{doPrepare, doProbe}}, // a "go" here ended the whole sink
+		{[]string{doOpen, doReady, doPrepare}, []string{doGo}},
+		{[]string{doOpen, doReady, doPrepare, doGo}, []string{doCollect}},
+		{[]string{doOpen, doReady, doPrepare, doGo, doCollect}, []string{doPrepare, doProbe}},
+		{[]string{doOpen, doReady, doProbe}, nil},
+	} {
+		for name, r := range all {
+			l := meet(t, sink)
+			for _, b := range tt.before {
+				if _, err := l.ask(all[b], 5*time.Second); err != nil {
+					t.Fatalf("%v: %s: %v", tt.before, b, err)
+				}
+			}
+			_, err := l.ask(r, 5*time.Second)
+			right := false
+			for _, takes := range tt.takes {
+				right = right || takes == name
+			}
+			switch {
+			case right && err != nil:
+				t.Errorf("%v, %s: %v", tt.before, name, err)
+			case !right && (err == nil || !strings.Contains(err.Error(), fmt.Sprintf("request %q is out of order: this session takes ", name))):
+				t.Errorf("%v, %s: %v, want an error that says that it is out of order", tt.before, name, err)
+			}
+			l.close()
+		}
+	}
+	l := meet(t, sink)
+	for _, r := range []request{all[doOpen], all[doReady], all[doPrepare]} {
+		if _, err := l.ask(r, 5*time.Second); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := l.ask(request{Do: doGo, Trial: 2}, 5*time.Second)
+	says(t, err, "trial 2 is out of order: trial 1 was prepared")
+	l = meet(t, sink)
+	for range mostEchoes {
+		_, err = l.ask(all[doEcho], 5*time.Second)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	_, err = l.ask(all[doEcho], 5*time.Second)
+	says(t, err, fmt.Sprintf("echo %d, of 0 bytes, is out of order", mostEchoes+1))
+	l = meet(t, sink)
+	_, err = l.ask(request{Do: doEcho, Bytes: make([]byte, frameLimit/2)}, 5*time.Second)
+	says(t, err, "no message of nettoll: it has")
+	if _, err := Source(t.Context(), options(t, "udp-rr", sink, nil)); err != nil {
+		t.Error(err)
+	}
+}
+
+// A fault in a session is named to its source and in one line to the user, and ends that session alone.
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	sink, said, _ := serve(t, "127.0.0.1:0", func(s *Sink) { s.Memory = LeastMemory })
+	for at, want := range map[string]string{
+		"open": "panic: a fault in an opening (byhand/faulty_linux_test.go:", "prepare": "panic: a fault between trials (byhand/faulty_linux_test.go:", "run": "panic: a fault in a trial (byhand/faulty_linux_test.go:",
+		"hoard": "it needed more memory than the limit of a session, 192 MiB", "hang": "a trial did not end within 3s", "spin": "a trial did not end within 3s",
+	} {
+		t.Run(at, func(t *testing.T) {
+			before := strings.Count(said.String(), want)
+			o := options(t, "faulty", sink, map[string]string{"at": at})
+			start := time.Now()
+			_, err := Source(t.Context(), o)
+			says(t, err, want)
+			if took := time.Since(start); took > 15*time.Second {
+				t.Errorf("named after %v", took)
+			}
+			for deadline := time.Now().Add(5 * time.Second); strings.Count(said.String(), want) == before && time.Now().Before(deadline); {
+				time.Sleep(5 * time.Millisecond)
+			}
+			if n := strings.Count(said.String(), want) - before; n != 1 || strings.Contains(said.String(), "goroutine") {
+				t.Errorf("it is said %d times, want one line:\n%s", n, said)
+			}
+			if _, err := Source(t.Context(), options(t, "udp-rr", sink, nil)); err != nil {
+				t.Errorf("the next source: %v", err)
+			}
+		})
+	}
+}
+
+// What an opening takes is counted before it is given, whatever the workload, and given back with the end of the session.
+func TestMemory(t *testing.T) {
+	sink, _, _ := serve(t, "127.0.0.1:0", func(s *Sink) { s.Memory = 256 << 20 })
+	for _, o := range []*opening{
+		small("kv", map[string]string{"payload": "1MiB", "keys": "64"}), // which took 6 GB with 64 pairs
+		small("kv", map[string]string{"payload": "64", "keys": "1000000"}),
+		small("connections", map[string]string{"connections": "10000"}),
+		small("udp-rr", map[string]string{"recv-buffer": "536870912"}),
+		small("tcp-stream", map[string]string{"flows": "64", "send-buffer": "1MiB", "recv-buffer": "1MiB"}),
+		small("http", map[string]string{"payload": "1MiB", "clients": "256"}),
+	} {
+		for len(o.Ports) < 4 {
+			o.Ports = append(o.Ports, o.Ports[0]+uint16(8*len(o.Ports)))
+		}
+		l := meet(t, sink)
+		_, err := l.ask(request{Do: doOpen, Open: o}, 5*time.Second)
+		says(t, err, o.Workload, "with 4 pairs asks for", errMemory.Error()+", 256 MiB")
+		l.close()
+	}
+	for range 4 { // 50 MB each
+		if _, err := Source(t.Context(), options(t, "kv", sink, map[string]string{"payload": "64KiB", "keys": "256", "clients": "4"})); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// What a description says of a sink's memory is no less than what opening it takes.
+func TestMemoryIsCounted(t *testing.T) {
+	for _, load := range catalogue.New().Workloads {
+		d := load.Describe()
+		for _, given := range extremes(d) {
+			params, err := d.Resolve(given)
+			if err != nil || d.AcrossTrust(params) != nil || d.Alone {
+				continue
+			}
+			want := d.SinkMemory(params)
+			if want > 1<<30 {
+				continue
+			}
+			t.Run(d.ID(params), func(t *testing.T) {
+				at, err := freePorts(netip.MustParseAddr("127.0.0.1"), 20000, sinkPorts)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var before, after runtime.MemStats
+				runtime.GC()
+				runtime.ReadMemStats(&before)
+				local := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), uint16(at))
+				e, err := load.Open(workload.Spec{
+					Workload: d.Name, Params: params, Side: workload.Sink, Local: local, LocalPorts: sinkPorts, Remote: netip.AddrPortFrom(local.Addr(), 30000), RemotePorts: 1024, OwnClock: true,
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer e.Close()
+				runtime.ReadMemStats(&after)
+				// All that was allocated: a session collects no garbage when it opens.
+				if took := int64(after.TotalAlloc - before.TotalAlloc); took > want {
+					t.Errorf("it took %d bytes, and %d are counted", took, want)
+				}
+			})
+		}
+	}
+}
+
+// extremes are parameters of a workload: its defaults, and each at its largest.
+func extremes(d workload.Description) []map[string]string {
+	list := []map[string]string{{}}
+	for _, p := range d.Params {
+		for _, value := range append([]string{"1MiB", "65507", "100000", "10000", "1024", "1000", "128", "100", "64", "8"}, p.Values...) {
+			given := map[string]string{p.Name: value}
+			if _, err := d.Resolve(given); err != nil {
+				continue
+			}
+			list = append(list, given)
+			if len(p.Values) == 0 {
+				break // the largest
+			}
+		}
+	}
+	return list
+}
+
+// Connections that say nothing keep nobody out, however many there are.
+func TestSilentConnections(t *testing.T) {
+	t.Parallel()
+	sink, said, _ := serve(t, "127.0.0.1:0")
+	for i := range 2 * mostStrangers {
+		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 3, byte(1+i%2))}}
+		conn, err := dialer.Dial("tcp", sink)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+	}
+	start := time.Now()
+	if _, err := Source(t.Context(), options(t, "udp-rr", sink, nil)); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(start); took > answerLimit {
+		t.Errorf("a source was served after %v", took)
+	}
+	said.until(t, "have said nothing yet, and the oldest one made room")
+	said.until(t, "has said nothing for 5s")
+	if n := strings.Count(said.String(), "\n"); n > 4*mostRefusals {
+		t.Errorf("the user is told %d lines", n)
+	}
+}
+
+// Whoever goes on with a session in small steps has it for some seconds at most, and then the next one is served.
+func TestSlowSource(t *testing.T) {
+	t.Parallel()
+	sink, said, _ := serve(t, "127.0.0.1:0")
+	slow := meet(t, sink)
+	stop := make(chan struct{})
+	defer close(stop)
+	go func() {
+		for { // an echo a second
+			if _, err := slow.ask(request{Do: doEcho}, time.Second); err != nil {
+				return
+			}
+			select {
+			case <-time.After(time.Second):
+			case <-stop:
+				return
+			}
+		}
+	}()
+	start := time.Now()
+	if _, err := Source(t.Context(), options(t, "udp-rr", sink, nil)); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(start); took > openLimit+5*time.Second {
+		t.Errorf("a source was served after %v", took)
+	}
+	said.until(t, `has not come further for 10s: its next request was to be "echo", "open" or "end"`)
+}
+
+// Who waits is told how many come first. Of one address some wait, and the others are refused. A place that its source has left is nobody's.
+func TestQueue(t *testing.T) {
+	t.Parallel()
+	sink, _, _ := serve(t, "127.0.0.1:0")
+	type source struct {
+		leave  context.CancelFunc
+		places chan int
+		end    chan error
+	}
+	run := func(trials int) source {
+		ctx, cancel := context.WithCancel(t.Context())
+		s := source{cancel, make(chan int, 100), make(chan error, 1)}
+		o := options(t, "udp-rr", sink, nil)
+		o.Trials, o.Waiting, o.Begun = trials, func(before int) { s.places <- before }, func(Session) { s.places <- 0 }
+		go func() {
+			_, err := Source(ctx, o)
+			s.end <- err
+		}()
+		return s
+	}
+	until := func(s source, place int) {
+		t.Helper()
+		for {
+			select {
+			case got := <-s.places:
+				if got == place {
+					return
+				}
+			case err := <-s.end:
+				t.Fatalf("a source that %d come before: %v", place, err)
+			case <-time.After(20 * time.Second):
+				t.Fatalf("a source was not told that %d come first", place)
+			}
+		}
+	}
+	served := run(100_000)
+	until(served, 0)
+	var waiting []source
+	for i := range mostAlike {
+		waiting = append(waiting, run(2))
+		until(waiting[i], 1+i)
+	}
+	says(t, <-run(2).end, "refuses: 4 sources of 127.0.0.1 wait already")
+	waiting[0].leave()
+	if err := <-waiting[0].end; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	until(waiting[mostAlike-1], mostAlike-1) // it has moved up
+	served.leave()
+	for _, s := range waiting[1:] {
+		until(s, 0)
+		if err := <-s.end; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Several sources are served at once where that is asked for, but one of each address as a rule, from ports of their own.
+func TestSessions(t *testing.T) {
+	sink, _, _ := serve(t, "127.0.0.1:0", func(s *Sink) { s.Sessions = 2 })
+	first := meet(t, sink)
+	a, err := first.ask(request{Do: doOpen, Open: small("udp-rr", nil)}, 5*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}).Dial("tcp", sink)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := line{conn: conn, peer: "the sink"}
+	defer other.close()
+	for _, l := range []line{dial(t, sink), other} { // the first one's address has its share
+		if err := l.say(hello{Nettoll: Protocol, Version: "v1"}); err != nil {
+			t.Fatal(err)
+		}
+		var h hello
+		err := l.hear(&h, 5*time.Second)
+		if err != nil || (h.Place == 0) != (l == other) {
+			t.Errorf("%+v, %v", h, err)
+		}
+	}
+	b, err := other.ask(request{Do: doOpen, Open: small("udp-rr", nil)}, 5*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.Ports[0] < a.Ports[0]+MostPairs*sinkPorts {
+		t.Errorf("ports %v and %v", a.Ports, b.Ports)
+	}
+}
+
+// Where others wait a source is served for its time, with what it has measured.
+func TestTime(t *testing.T) {
+	t.Parallel()
+	sink, _, _ := serve(t, "127.0.0.1:0", func(s *Sink) { s.Time = time.Second })
+	o := options(t, "udp-rr", sink, nil)
+	o.Trials = 10_000
+	type end struct {
+		r   *Result
+		err error
+	}
+	ends := make(chan end, 1)
+	begun := make(chan struct{})
+	o.Begun = func(Session) { close(begun) }
+	go func() {
+		r, err := Source(t.Context(), o)
+		ends <- end{r, err}
+	}()
+	<-begun
+	if _, err := Source(t.Context(), options(t, "udp-rr", sink, nil)); err != nil {
+		t.Fatal(err)
+	}
+	e := <-ends
+	says(t, e.err, "other sources wait, and this one was served for 1s")
+	if e.r == nil || len(e.r.Intervals) == 0 {
+		t.Errorf("what was measured is not there: %+v", e.r)
+	}
+}
+
+// A token is never shown, and what does not know it is not served. Whom the sink does not allow it does not ask.
+func TestToken(t *testing.T) {
+	t.Parallel()
+	const token = "correct horse battery"
+	sink, _, _ := serve(t, "127.0.0.1:0", func(s *Sink) {
+		s.Token, s.Allow = token, []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
+	})
+	l := dial(t, sink)
+	if err := l.say(hello{Nettoll: Protocol}); err != nil {
+		t.Fatal(err)
+	}
+	var first, second hello
+	if err := l.hear(&first, 5*time.Second); err != nil || len(first.Nonce) != nonceSize {
+		t.Fatalf("%+v, %v", first, err)
+	}
+	proof := prove(token, first.Nonce)
+	l = dial(t, sink) // a proof that somebody has overheard
+	if err := l.say(hello{Nettoll: Protocol}); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(l.hear(&second, 5*time.Second), l.say(hello{Nettoll: Protocol, Proof: proof})); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.hear(&second, 5*time.Second); err != nil || second.Refused != errToken.Error() {
+		t.Errorf("%+v, %v", second, err)
+	}
+	o := options(t, "udp-rr", sink, nil)
+	o.Token = token
+	if _, err := Source(t.Context(), o); err != nil {
+		t.Error(err)
+	}
+	conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}).Dial("tcp", sink)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := line{conn: conn, peer: "the sink"}
+	defer other.close()
+	var h hello
+	if err := errors.Join(other.say(hello{Nettoll: Protocol}), other.hear(&h, 5*time.Second)); err != nil || !strings.Contains(h.Refused, "127.0.0.2 is not among the addresses that it serves") {
+		t.Errorf("%+v, %v", h, err)
+	}
+}
+
+// What strangers do fills nobody's log: what is not told is counted.
+func TestFewRefusalsAreTold(t *testing.T) {
+	var r refusals
+	now := time.Now()
+	told := 0
+	for range 1000 {
+		if r.note("away", now) != "" {
+			told++
+		}
+	}
+	if told != mostRefusals {
+		t.Errorf("told %d of 1000", told)
+	}
+	if got := r.note("away", now.Add(time.Second)); got != "away (and 980 more were turned away before)" {
+		t.Errorf("a second later: %q", got)
+	}
+	if got := r.note("away", now.Add(time.Second)); got != "" {
+		t.Errorf("and once more: %q", got)
+	}
+}

@@ -1,0 +1,97 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/nettoll/nettoll/control"
+	"github.com/nettoll/nettoll/internal/linux/procfs"
+)
+
+const (
+	// busyFor is how long it is looked how busy the machine is, before a run.
+	busyFor = 200 * time.Millisecond
+	// waitEvery is how often a run that waits looks for others, and sayEvery how often it says that it waits.
+	waitEvery, sayEvery = 200 * time.Millisecond, 30 * time.Second
+)
+
+// meet looks for other work on this machine before a run. With wait it returns when the runs of nettoll that were started before this one have ended; else it says on
+// standard error that there are some. Other programs that use its CPUs are named, too.
+func (a *app) meet(ctx context.Context, wait bool) error {
+	said := time.Time{}
+	for {
+		all, err := procfs.ReadPrograms()
+		if err != nil {
+			return err
+		}
+		family := procfs.Family(all, os.Getpid())
+		runs := procfs.Runs(all, family)
+		if wait {
+			runs = before(runs, oldest(all, family))
+		}
+		if len(runs) == 0 {
+			break
+		}
+		first := runs[0]
+		if !wait {
+			fmt.Fprintf(a.Err, "another run of nettoll measures on this machine (process %d, %q): both will be slower (hint: --wait waits for its end)\n", first.PID, first.Command)
+			break
+		}
+		if time.Since(said) > sayEvery {
+			said = time.Now()
+			fmt.Fprintf(a.Err, "waiting for process %d, %q\n", first.PID, first.Command)
+		}
+		select {
+		case <-time.After(waitEvery):
+		case <-ctx.Done():
+			return status(exitInterrupted)
+		}
+	}
+	earlier, err := procfs.ReadPrograms()
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	select {
+	case <-time.After(busyFor):
+	case <-ctx.Done():
+		return status(exitInterrupted)
+	}
+	now, err := procfs.ReadPrograms()
+	if err != nil {
+		return err
+	}
+	users := procfs.Users(earlier, now, procfs.Family(now, os.Getpid()), time.Since(began).Seconds())
+	sum := 0.0
+	for _, u := range users {
+		sum += u.CPUs
+	}
+	if sum > control.BusyLimit {
+		fmt.Fprintf(a.Err, "%s: figures will be less precise\n", control.Busy(sum, users, "use", "now"))
+	}
+	return nil
+}
+
+// oldest returns the member of a family that is this run as others see it: in a user namespace, the process outside.
+func oldest(all map[int]procfs.Program, family map[int]bool) procfs.Program {
+	self := all[os.Getpid()]
+	for at := self; family[at.Parent]; {
+		at = all[at.Parent]
+		if len(procfs.Runs(map[int]procfs.Program{at.PID: at}, nil)) > 0 {
+			self = at
+		}
+	}
+	return self
+}
+
+// before returns the runs that were started before a process.
+func before(runs []procfs.Run, self procfs.Program) []procfs.Run {
+	for i, r := range runs {
+		if r.Started > self.Started || r.Started == self.Started && r.PID > self.PID {
+			return runs[:i]
+		}
+	}
+	return runs
+}

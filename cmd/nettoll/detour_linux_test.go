@@ -1,0 +1,60 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/nettoll/nettoll/internal/linux/netns"
+	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/measure"
+)
+
+// A lab whose packets take another way from some moment of the run on fails its proof, is not measured any more, and the reader is told which device missed them.
+func TestDetour(t *testing.T) {
+	testnet.Root(t)
+	t.Parallel()
+	s := start(t, "--time", "5s", "--network", "bridge", "--workload", "udp-rr", "--placement", "same-host")
+	s.measuring()
+	host, ok := s.worker("source@host1")
+	if !ok {
+		t.Fatal("there is no lab of a bridge")
+	}
+	ns, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", host.pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ns.Close()
+	if err := netns.Do(int(ns.Fd()), func() error { // another bridge, to which both ports go
+		around := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "br1"}}
+		err := errors.Join(netlink.LinkAdd(around), netlink.LinkSetUp(around))
+		for _, name := range []string{"vsrc0", "vsnk0"} {
+			port, missing := netlink.LinkByName(name)
+			if missing != nil {
+				return missing
+			}
+			err = errors.Join(err, netlink.LinkSetMaster(port, around))
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	var failed []measure.Proof
+	if status := s.wait(patience); status == 0 {
+		t.Errorf("exit status 0, and the lab was not what it was called\n%s", s.stderr.String())
+	}
+	log, _ := s.records()
+	for _, p := range log.Proofs {
+		if !p.OK {
+			failed = append(failed, p)
+		}
+	}
+	if len(failed) != 1 || failed[0].Lab != "bridge/same-host/1" || failed[0].When != "after" || !strings.Contains(failed[0].Detail, "packets received by vsrc0, port of br0") {
+		t.Errorf("proofs that failed are %+v, want that of the bridge after the blocks, which names its port", failed)
+	}
+	contains(t, "stdout and stderr", oneLine(s.stdout.String()+s.stderr.String()), "packets received by vsrc0, port of br0")
+}

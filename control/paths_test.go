@@ -1,0 +1,128 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nettoll/nettoll/experiment"
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/stack"
+	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/workload"
+	"github.com/nettoll/nettoll/workload/tcpstream"
+	"github.com/nettoll/nettoll/workload/udprate"
+	"github.com/nettoll/nettoll/workload/udprr"
+)
+
+// counting is a host whose counters are what the test says.
+type counting struct {
+	host.Host
+	counts map[string]uint64
+}
+
+func (c counting) Trace(context.Context, host.Question) (host.Trace, error) {
+	return host.Trace{Counts: map[string]map[string]uint64{"": maps.Clone(c.counts)}}, nil
+}
+
+// What trials have carried since the last proof must have been counted at every device on the way: each pair's own, and those that all share.
+func TestPathsOfTrials(t *testing.T) {
+	made, err := mixParts().Kinds.Complete(stack.Stack{chosen(t, "bridge")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lab := experiment.Lab{ID: "bridge/same-host/2", Stack: made, Placement: experiment.SameHost, Pairs: 2, Affinity: "split", Hosts: 1}
+	c := &configurator{resolved: neighbours(t), cpus: []int{0, 1}}
+	g, err := c.begin(0, []int{2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := c.sketch(g, lab)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.families = []string{"ipv4"}
+	if _, _, err := c.plan(l, 1); err != nil {
+		t.Fatal(err)
+	}
+	at := counting{counts: map[string]uint64{host.Forwarded("ipv4").Name: 7}}
+	for pair := range 2 {
+		for _, link := range []string{fmt.Sprintf("vsrc%d", pair), fmt.Sprintf("vsnk%d", pair)} {
+			at.counts[host.Received("", link, "br0").Name], at.counts[host.Sent("", link, "br0").Name] = 1000, 1000
+		}
+	}
+	l.hosts = []host.Host{at}
+	compare := func() (said []string) {
+		l.begin(t.Context(), func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) })
+		return said
+	}
+	if said := compare(); said != nil {
+		t.Fatalf("nothing was carried before: %q", said)
+	}
+	l.paths.since, err = l.trace(t.Context(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.paths.carried = l.paths.none()
+	cell := experiment.Cell{Cell: measure.Cell{Family: "ipv4"}, Workload: udprr.Workload{}, First: 1}
+	one := workload.Trial{Sources: []traffic.Sample{{Received: 500}}, Sinks: []traffic.Sample{{Total: 500}}}
+	l.paths.carry(cell, one)
+	l.paths.carry(cell, one)
+	move := func(link string, packets uint64) {
+		at.counts[host.Received("", link, "br0").Name] += packets
+		at.counts[host.Sent("", link, "br0").Name] += packets
+	}
+	for _, step := range []struct {
+		what string
+		do   func()
+		want []string // of what is said, a part each
+	}{
+		{"nothing was counted", func() {}, []string{"pair 1, ipv4: host1 counted 0 packets received by vsrc1, port of br0, of at least 1000 that arrived"}},
+		{"the source's port missed some", func() { move("vsrc1", 999); move("vsnk1", 1000) }, []string{"counted 999 packets received by vsrc1"}},
+		{"all were counted", func() { move("vsrc1", 1) }, nil},
+		{"the host forwarded one", func() { at.counts[host.Forwarded("ipv4").Name]++ }, []string{"counted 1 packets of ipv4 forwarded by the host's network stack, and the plan has none"}},
+	} {
+		step.do()
+		said := compare()
+		if len(said) != len(step.want) || len(said) > 0 && !strings.Contains(said[0], step.want[0]) {
+			t.Errorf("%s: %q, want %q", step.what, said, step.want)
+		}
+	}
+}
+
+// What is known of trials is a lower bound: of large segments, one packet each; of programs of others, nothing.
+func TestCarried(t *testing.T) {
+	trial := workload.Trial{
+		Sources: []traffic.Sample{{Received: 7, Bytes: 1 << 16}},
+		Sinks:   []traffic.Sample{{Received: 640, Bytes: 1 << 20}},
+	}
+	type count struct{ There, Back int64 }
+	for _, c := range []struct {
+		workload workload.Workload
+		given    map[string]string
+		want     count
+	}{
+		{udprr.Workload{}, nil, count{7, 7}},
+		{udprate.Workload{}, nil, count{640, 0}},
+		{udprate.Workload{}, map[string]string{"mode": "segmented"}, count{10, 0}},
+		{udprate.Workload{}, map[string]string{"search": "no-drop"}, count{}},
+		{tcpstream.Workload{}, nil, count{16, 1}},
+	} {
+		d := c.workload.Describe()
+		params, err := d.Resolve(c.given)
+		if err != nil {
+			t.Fatal(err)
+		}
+		trial.Params = params
+		var got count
+		got.There, got.Back = c.workload.(workload.Carrier).Carried(trial, 0)
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s with %v (-want +got):\n%s", d.Name, c.given, diff)
+		}
+	}
+}

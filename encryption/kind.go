@@ -1,0 +1,14 @@
+package encryption
+
+import "github.com/nettoll/nettoll/stack"
+
+// Kind is the kind of parts that protect packets between hosts.
+type Kind struct{}
+
+// Describe says what the kind is.
+func (Kind) Describe() stack.Description {
+	return stack.Description{Name: "encryption", Plural: "encryptions", Summary: "Protects packets between hosts.", Sign: "+", Default: stack.None}
+}
+
+// Parts lists none: every stack has direct routes between hosts.
+func (Kind) Parts() []stack.Part { return nil }

@@ -1,0 +1,89 @@
+package experiment
+
+import (
+	"fmt"
+	"math"
+	"strings"
+)
+
+// A crossing is how many values each of the factors has that are crossed.
+type crossing []crossedFactor
+
+type crossedFactor struct {
+	name   string // "pairs"
+	values int
+}
+
+// combinations counts what crossing makes; math.MaxInt stands for more than that.
+func (c crossing) combinations() int {
+	n := 1
+	for _, f := range c {
+		if f.values > 0 && n > math.MaxInt/f.values {
+			return math.MaxInt
+		}
+		n *= f.values
+	}
+	return n
+}
+
+// within returns an error that names the factors if they make more combinations than the limit.
+func (c crossing) within(limit int) error {
+	switch n := c.combinations(); {
+	case n == math.MaxInt:
+		return fmt.Errorf("too many combinations: more than 10^18 (limit %d): %s; cross fewer factors", limit, c)
+	case n > limit:
+		return fmt.Errorf("too many combinations: %d (limit %d): %s; cross fewer factors", n, limit, c)
+	}
+	return nil
+}
+
+// String lists the factors that have more than one value: "12 stacks × 3 pairs".
+func (c crossing) String() string {
+	var list []string
+	for _, f := range c {
+		if f.values != 1 {
+			list = append(list, fmt.Sprintf("%d %s", f.values, f.name))
+		}
+	}
+	return strings.Join(list, " × ")
+}
+
+// bounded returns an error if the experiment crosses to more than can be looked at.
+func (e Experiment) bounded() error {
+	if err := e.Factors.stacks().within(maxCombinations); err != nil {
+		return err
+	}
+	return e.crossed().within(maxCombinations)
+}
+
+// crossed returns what is crossed into cells.
+func (e Experiment) crossed() crossing {
+	loads := 0
+	for _, l := range e.Workloads {
+		loads += max(1, len(l.Mix))
+	}
+	places := 0
+	for _, p := range e.Factors.Placements {
+		places += len(e.hosts(p))
+	}
+	return crossing{
+		{"stacks", 1 + e.Factors.stacks().combinations() + len(e.Stacks)},
+		{"workloads", loads},
+		{"placements", places},
+		{"pairs", len(e.Factors.Pairs)},
+		{"families", len(e.Factors.Families)},
+		{"affinities", len(e.Factors.Affinities)},
+	}
+}
+
+// stacks returns what is crossed into stacks.
+func (f Factors) stacks() crossing {
+	if len(f.Parts) == 0 {
+		return crossing{{"stacks", 0}}
+	}
+	var list crossing
+	for _, choices := range f.Parts {
+		list = append(list, crossedFactor{choices[0].Kind.Describe().Plural, len(choices)})
+	}
+	return list
+}

@@ -1,0 +1,111 @@
+package host
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// Keep notes, as JSON, what the step that is applied has found out and its Remove needs. The later counts. What
+// outlives namespaces ([Outliving]) is written to the journal: a step calls Keep before it changes anything that it
+// could not put back otherwise. Only a [Stack] has a place for it.
+func (k *Kernel) Keep(found any) error {
+	if k.at == nil {
+		return errors.New("keep what a step has found: it was not applied by a stack")
+	}
+	kept, err := json.Marshal(found)
+	if err != nil {
+		return fmt.Errorf("keep what a step has found: %w", err)
+	}
+	if k.at.Note != "" {
+		if err := k.write(Note{ID: k.at.Note, Kept: kept}); err != nil {
+			return err
+		}
+	}
+	k.at.Kept = kept
+	return nil
+}
+
+// Kept reads what Keep noted of the step that is removed, and says whether it noted anything.
+func (k *Kernel) Kept(found any) (bool, error) {
+	if k.at == nil || len(k.at.Kept) == 0 {
+		return false, nil
+	}
+	if err := json.Unmarshal(k.at.Kept, found); err != nil {
+		return false, fmt.Errorf("read what the step had kept: %w", err)
+	}
+	return true, nil
+}
+
+// Hold gives the stack what this process has open for the step that is applied: descriptors of programs. It is
+// closed when the step has been removed, or by [Stack.Release]. Another process has none of it, so Remove does not
+// need it.
+func (k *Kernel) Hold(c io.Closer) error {
+	if k.at == nil {
+		return errors.New("hold what a step has open: it was not applied by a stack")
+	}
+	k.at.held = append(k.at.held, c)
+	return nil
+}
+
+// A Lifetime says when the kernel itself ends what a step has made.
+type Lifetime int
+
+// The lifetimes.
+const (
+	// WithNamespaces ends with the namespaces of its host.
+	WithNamespaces Lifetime = iota
+	// UntilBoot stays until somebody removes it, or the machine boots: a cgroup, a mount, a card that is not where
+	// it was.
+	UntilBoot
+	// UntilRemoved stays on disk.
+	UntilRemoved
+)
+
+// An Outliving is a step that can make what outlives the namespaces of its host. It is noted in the [Journal] of
+// the run before it is applied, and what it keeps before it changes anything, so that `nettoll clean` can remove it
+// when the run is dead.
+type Outliving interface {
+	Step
+	Outlives() Lifetime
+}
+
+// outlives says how long what a step makes stays.
+func outlives(s Step) Lifetime {
+	if o, ok := s.(Outliving); ok {
+		return o.Outlives()
+	}
+	return WithNamespaces
+}
+
+// A Journal is where a [Kernel] notes what outlives namespaces before it is made. Its methods may be called from
+// several goroutines.
+type Journal interface {
+	// Write has written the note when it returns: the process can be killed at any moment.
+	Write(n Note) error
+}
+
+// A Note is a line of a journal about a step: that it is about to be applied, what it has kept, or that it is
+// removed.
+type Note struct {
+	// ID tells steps of a journal apart.
+	ID string `json:"id"`
+	// Step is the step, as in plans: it is about to be applied.
+	Step json.RawMessage `json:"step,omitempty"`
+	// Kept is what the step has kept: it is about to change something.
+	Kept json.RawMessage `json:"kept,omitempty"`
+	// Removed says that nothing of it is left.
+	Removed bool `json:"removed,omitempty"`
+}
+
+// write writes to the journal.
+func (k *Kernel) write(n Note) error {
+	if k.journal == nil {
+		return errors.New("what it makes outlives its host, and there is no journal to note that in")
+	}
+	if err := k.journal.Write(n); err != nil {
+		return fmt.Errorf("note it in the journal of the run: %w", err)
+	}
+	return nil
+}

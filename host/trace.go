@@ -1,0 +1,156 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/netip"
+
+	"github.com/nettoll/nettoll/internal/linux/link"
+	"github.com/nettoll/nettoll/internal/linux/procfs"
+)
+
+// A Counter is the name of something on a host that counts packets. It is the same text in plans and in what hosts report.
+type Counter struct {
+	// NS is the namespace in which a link counts. What steps count is in no namespace ("").
+	NS string `json:"ns,omitempty"`
+	// Name says what is counted, as the beginning of a sentence: "packets received by vsrc0, port of br0".
+	Name string `json:"name"`
+}
+
+// String says the counter as a person would.
+func (c Counter) String() string { return c.Name + in(c.NS) }
+
+// Received counts the packets that a link has received. Master is the bridge that the link is a port of, "" for none: a link that has another master is another counter.
+func Received(ns, name, master string) Counter { return carried("received", ns, name, master) }
+
+// Sent counts the packets that a link has sent, as [Received] does.
+func Sent(ns, name, master string) Counter { return carried("sent", ns, name, master) }
+
+func carried(how, ns, name, master string) Counter {
+	text := "packets " + how + " by " + name
+	if master != "" {
+		text += ", port of " + master
+	}
+	return Counter{ns, text}
+}
+
+// Forwarded counts the packets of a family ("ipv4" or "ipv6") that the network stack of the host has forwarded from one link to another.
+func Forwarded(family string) Counter {
+	return Counter{Name: "packets of " + family + " forwarded by the host's network stack"}
+}
+
+// A Counting is a step that counts packets itself: those of a switch, a tunnel, a program.
+type Counting interface {
+	Step
+	// Count returns how many packets were counted so far, by the names of counters.
+	Count(k *Kernel) (map[string]uint64, error)
+}
+
+// A Question is what a [Trace] is to answer.
+type Question struct {
+	// Hops are packets that leave a namespace.
+	Hops []Hop `json:"hops,omitempty"`
+	// Links are the namespaces whose links are to be counted, besides the host's own.
+	Links []string `json:"links,omitempty"`
+}
+
+// A Hop is packets that leave a namespace.
+type Hop struct {
+	NS string `json:"ns,omitempty"`
+	// From is their source; the zero value is any. To is where they go.
+	From netip.Addr `json:"from,omitzero"`
+	To   netip.Addr `json:"to"`
+}
+
+// A Next is where packets of a [Hop] go.
+type Next struct {
+	// Link is the link that they leave by, and Via the neighbour that gets them: a gateway, or the destination itself.
+	Link string     `json:"link"`
+	Via  netip.Addr `json:"via"`
+	// MAC is the address that the neighbour table has for it, "" for none.
+	MAC string `json:"mac,omitempty"`
+}
+
+// String says where that is.
+func (n Next) String() string {
+	s := fmt.Sprintf("%s through %s", n.Via, n.Link)
+	if n.MAC != "" {
+		s += " at " + n.MAC
+	}
+	return s
+}
+
+// A Trace is which way packets take on a host.
+type Trace struct {
+	// Next are the answers to the hops, in order.
+	Next []Next `json:"next,omitempty"`
+	// Counts are what all counters of the host have counted, by namespace and name.
+	Counts map[string]map[string]uint64 `json:"counts"`
+}
+
+// Count returns what a counter has counted. A counter that the host does not have is not ok.
+func (t Trace) Count(c Counter) (packets uint64, ok bool) {
+	packets, ok = t.Counts[c.NS][c.Name]
+	return packets, ok
+}
+
+// Trace asks the kernel where packets go on, and reads the counters of links, of the host's network stack and of all steps that count.
+func (s *Stack) Trace(ctx context.Context, k *Kernel, q Question) (Trace, error) {
+	t := Trace{Counts: map[string]map[string]uint64{}}
+	for _, hop := range q.Hops {
+		if err := ctx.Err(); err != nil {
+			return Trace{}, fmt.Errorf("trace packets: %w", err)
+		}
+		h, err := k.Links(hop.NS)
+		if err != nil {
+			return Trace{}, fmt.Errorf("trace packets to %s: %w", hop.To, err)
+		}
+		n, err := h.Next(hop.From, hop.To)
+		if err != nil {
+			return Trace{}, fmt.Errorf("trace packets%s: %w", in(hop.NS), err)
+		}
+		t.Next = append(t.Next, Next{Link: n.Link, Via: n.Via, MAC: n.MAC.String()})
+	}
+	for _, ns := range append([]string{""}, q.Links...) {
+		h, err := k.Links(ns)
+		if err != nil {
+			return Trace{}, fmt.Errorf("count packets: %w", err)
+		}
+		links, err := h.Traffic()
+		if err != nil {
+			return Trace{}, fmt.Errorf("count packets%s: %w", in(ns), err)
+		}
+		t.Counts[ns] = ofLinks(ns, links)
+	}
+	own := t.Counts[""]
+	if err := k.Do("", func() (err error) {
+		own[Forwarded("ipv4").Name], own[Forwarded("ipv6").Name], err = procfs.Forwarded()
+		return err
+	}); err != nil {
+		return Trace{}, err
+	}
+	for _, a := range s.applied {
+		c, ok := a.Step.(Counting)
+		if !ok {
+			continue
+		}
+		counts, err := c.Count(k)
+		if err != nil {
+			return Trace{}, fmt.Errorf("count packets of step %d (%s): %w", a.Number, a.Step, err)
+		}
+		maps.Copy(own, counts)
+	}
+	return t, nil
+}
+
+func ofLinks(ns string, links []link.Traffic) map[string]uint64 {
+	counts := make(map[string]uint64, 2*len(links))
+	for _, l := range links {
+		if l.MasterType == switched {
+			l.Master = ""
+		}
+		counts[Received(ns, l.Name, l.Master).Name], counts[Sent(ns, l.Name, l.Master).Name] = l.Received, l.Sent
+	}
+	return counts
+}

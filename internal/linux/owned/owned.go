@@ -1,0 +1,282 @@
+package owned
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nettoll/nettoll/internal/linux/userns"
+)
+
+// others are the permissions of everybody but the owner (inode(7)).
+const others = 0o077
+
+// An Error says that a file is not this user's alone.
+type Error struct {
+	Path   string
+	Reason string // "belongs to user 1000"
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("%q %s", e.Path, e.Reason) }
+
+// Mine reports whether the file at a path belongs to the effective user. A symbolic link is not followed. A file that is not there is an error.
+func Mine(path string) (bool, error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return false, err
+	}
+	return mine(path, info) == nil, nil
+}
+
+// mine returns an [Error] if a file belongs to another user.
+func mine(path string, info fs.FileInfo) error {
+	if uid := owner(info); uid != os.Geteuid() {
+		return &Error{path, fmt.Sprintf("belongs to user %d", uid)}
+	}
+	return nil
+}
+
+// Runtime is where a user keeps what the programs that run have in common: "nettoll" below $XDG_RUNTIME_DIR, else
+// where that usually is, else a directory below temp. A runtime directory that belongs to another user, as after
+// su, is refused: then it is one of the others.
+func Runtime(uid int, runtimeDir, temp string) (dir string, refused bool) {
+	below := func(dir string) string { return filepath.Join(dir, "nettoll") }
+	owns := func(dir string) bool {
+		is, err := Mine(dir)
+		return is && err == nil
+	}
+	usual := filepath.Join("/run/user", strconv.Itoa(uid))
+	switch {
+	case uid == 0:
+		usual = "/run"
+	case !owns(usual):
+		usual = ""
+	}
+	dir = filepath.Join(temp, "nettoll-"+strconv.Itoa(uid))
+	if usual != "" {
+		dir = below(usual)
+	}
+	if runtimeDir == "" {
+		return dir, false
+	}
+	if _, err := os.Lstat(runtimeDir); err == nil && !owns(runtimeDir) {
+		return dir, true
+	}
+	return below(runtimeDir), false
+}
+
+// A Dir is an open directory of the effective user, which nobody else may read or change. Its methods do not leave it: paths are below it.
+type Dir struct {
+	*os.Root
+	path string
+}
+
+// Open opens a directory of the effective user. Neither it nor a directory above it may be somebody else's to replace: each of those belongs to root or to
+// the user, and is sticky if everyone may write to it; each symbolic link on the way belongs to root or to the user, and the last element is none. What
+// is otherwise is an [Error]; a directory that is not there is an [fs.ErrNotExist].
+func Open(path string) (*Dir, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := trusted(filepath.Dir(path), 0); err != nil {
+		return nil, err
+	}
+	info, err := os.Lstat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return nil, &Error{path, "is not a directory"}
+	}
+	root, err := os.OpenRoot(path)
+	if err != nil {
+		return nil, err
+	}
+	return checked(root, path, info)
+}
+
+// Make opens a directory as [Open] does, and makes it and those above it if they are not there.
+func Make(path string) (*Dir, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := trusted(filepath.Dir(path), 0); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, err
+	}
+	return Open(path)
+}
+
+// checked returns an open directory if it is the one that was looked at, and the user's alone.
+func checked(root *os.Root, path string, seen fs.FileInfo) (_ *Dir, err error) {
+	defer func() {
+		if err != nil {
+			_ = root.Close()
+		}
+	}()
+	info, err := root.Stat(".")
+	if err != nil {
+		return nil, err
+	}
+	if !os.SameFile(info, seen) {
+		return nil, &Error{path, "was replaced while it was opened"}
+	}
+	if err := mine(path, info); err != nil {
+		return nil, err
+	}
+	if info.Mode().Perm()&0o022 != 0 {
+		return nil, &Error{path, fmt.Sprintf("can be written to by other users (mode %04o, want 0700)", info.Mode().Perm())}
+	}
+	if info.Mode().Perm()&others != 0 {
+		if err := root.Chmod(".", 0o700); err != nil {
+			return nil, err
+		}
+	}
+	return &Dir{root, path}, nil
+}
+
+// maxLinks is how many symbolic links a path may lead through, as for the kernel (MAXSYMLINKS, include/linux/namei.h).
+const maxLinks = 40
+
+// trusted returns an [Error] if somebody else than root and this user could put another directory in the place of this one. What is not there is nobody's.
+func trusted(path string, links int) error {
+	for _, at := range above(path) {
+		info, err := os.Lstat(at)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		uid := owner(info)
+		// In a user namespace the files of all users but this one belong to the overflow user, root's among them (user_namespaces(7)).
+		if uid != 0 && uid != os.Geteuid() && (uid != overflow || !userns.Inside()) {
+			return &Error{at, fmt.Sprintf("belongs to user %d", uid)}
+		}
+		switch {
+		case info.Mode()&fs.ModeSymlink != 0:
+			target, err := os.Readlink(at)
+			if err != nil {
+				return err
+			}
+			if links++; links > maxLinks {
+				return &Error{at, "is one of too many symbolic links"}
+			}
+			if !filepath.IsAbs(target) {
+				target = filepath.Join(filepath.Dir(at), target)
+			}
+			if err := trusted(target, links); err != nil {
+				return err
+			}
+		case info.Mode().Perm()&0o002 != 0 && info.Mode()&fs.ModeSticky == 0:
+			return &Error{at, fmt.Sprintf("can be written to by every user (mode %04o without the sticky bit)", info.Mode().Perm())}
+		}
+	}
+	return nil
+}
+
+// overflow is the user that stands for users who have no number here (/proc/sys/kernel/overflowuid).
+const overflow = 65534
+
+// above lists a path and all directories above it, from "/" on.
+func above(path string) []string {
+	list := []string{path}
+	for path != filepath.Dir(path) {
+		path = filepath.Dir(path)
+		list = append(list, path)
+	}
+	slices.Reverse(list)
+	return list
+}
+
+// Path is where the directory is.
+func (d *Dir) Path() string { return d.path }
+
+// Dir opens a directory in this one, as [Open] does.
+func (d *Dir) Dir(name string) (*Dir, error) {
+	path := filepath.Join(d.path, name)
+	info, err := d.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() || strings.ContainsRune(name, filepath.Separator) {
+		return nil, &Error{path, "is not a directory"}
+	}
+	root, err := d.OpenRoot(name)
+	if err != nil {
+		return nil, err
+	}
+	return checked(root, path, info)
+}
+
+// MakeDir opens a directory in this one and makes it if it is not there.
+func (d *Dir) MakeDir(name string) (*Dir, error) {
+	if err := d.Mkdir(name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	return d.Dir(name)
+}
+
+// File opens a file in this directory, with flags and permissions as of [os.OpenFile]. It is a regular file of the user's, and not a symbolic link.
+func (d *Dir) File(name string, flag int, perm fs.FileMode) (_ *os.File, err error) {
+	path := filepath.Join(d.path, name)
+	if info, err := d.Lstat(name); err == nil {
+		if !info.Mode().IsRegular() {
+			return nil, &Error{path, "is not a regular file"}
+		}
+		if err := mine(path, info); err != nil {
+			return nil, err
+		}
+	}
+	f, err := d.OpenFile(name, flag, perm)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			_ = f.Close()
+		}
+	}()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	return f, mine(path, info)
+}
+
+// Read returns what is in a file of this directory.
+func (d *Dir) Read(name string) ([]byte, error) {
+	f, err := d.File(name, os.O_RDONLY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(f)
+}
+
+// Write replaces a file of this directory, whole or not at all.
+func (d *Dir) Write(name string, data []byte) error {
+	next := name + ".new"
+	if err := d.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := d.File(next, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return d.Rename(next, name)
+}

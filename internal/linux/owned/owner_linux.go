@@ -1,0 +1,14 @@
+package owned
+
+import (
+	"io/fs"
+	"syscall"
+)
+
+// owner returns the number of the user that a file belongs to; -1 if the file system does not say.
+func owner(info fs.FileInfo) int {
+	if s, ok := info.Sys().(*syscall.Stat_t); ok {
+		return int(s.Uid)
+	}
+	return -1
+}

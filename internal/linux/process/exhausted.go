@@ -1,0 +1,75 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+
+	"github.com/nettoll/nettoll/internal/linux/procfs"
+)
+
+// An ExhaustedError says that the kernel refused a process, a thread or memory because a limit is reached.
+type ExhaustedError struct {
+	// Limit is which one, as far as can be seen, and what would help.
+	Limit string
+	// Err is the cause, nil if a child died of it.
+	Err error
+}
+
+// Error says which limit is reached and what would help.
+func (e *ExhaustedError) Error() string {
+	if e.Err == nil {
+		return e.Limit
+	}
+	return fmt.Sprintf("%v: %s", e.Err, e.Limit)
+}
+
+// Unwrap returns the cause.
+func (e *ExhaustedError) Unwrap() error { return e.Err }
+
+// exhausted turns the errors of clone(2) for want of room into an [ExhaustedError]; others stay what they are.
+func exhausted(err error) error {
+	switch {
+	case errors.Is(err, syscall.EAGAIN):
+		return &ExhaustedError{Limit: tasks(), Err: err}
+	case errors.Is(err, syscall.ENOMEM):
+		return &ExhaustedError{Limit: memory(), Err: err}
+	}
+	return err
+}
+
+// Reached is the limit that a Go program met by the line it crashed with, and what would help; "" if that was no limit. Threads need memory, too (newosproc, runtime/os_linux.go).
+func Reached(crash string) string {
+	switch {
+	case strings.HasPrefix(crash, "runtime: failed to create new OS thread") && !strings.Contains(crash, fmt.Sprintf("errno=%d)", int(syscall.ENOMEM))):
+		return tasks()
+	case strings.HasPrefix(crash, "runtime: "), strings.Contains(crash, "out of memory"), strings.Contains(crash, "cannot allocate memory"), strings.Contains(crash, "failed to reserve"):
+		return memory()
+	}
+	return ""
+}
+
+// tasks says which limit on processes and threads is reached.
+func tasks() string {
+	all := procfs.Ceilings(os.DirFS("/"))
+	if len(all) > 0 && all[0].Near() {
+		return fmt.Sprintf("there is no room for more processes and threads: %s (hint: %s, or measure fewer pairs or stacks at once)", all[0], all[0].Help)
+	}
+	return "there is no room for more processes and threads (hint: raise ulimit -u, pids.max of the control group, or the sysctls kernel.threads-max and kernel.pid_max; or measure fewer pairs or stacks at once)"
+}
+
+// memory says which limit on memory is reached.
+func memory() string {
+	for _, l := range []struct{ name, limit, option string }{
+		{"Max address space", "ulimit -v (RLIMIT_AS)", "-v"},
+		{"Max data size", "ulimit -d (RLIMIT_DATA)", "-d"},
+	} {
+		if n, limited := procfs.Rlimit(os.DirFS("/"), l.name); limited {
+			return fmt.Sprintf("there is no room for more memory: %s is %d MiB (hint: ulimit %s unlimited, or measure fewer pairs or stacks at once)", l.limit, n>>20, l.option)
+		}
+	}
+	return fmt.Sprintf("there is no room for more memory: the machine has %d MiB available (hint: close other programs, raise memory.max of the control group, or measure fewer pairs or stacks at once)",
+		procfs.ReadLimits().Memory>>20)
+}

@@ -1,0 +1,97 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// readOnly lists what a host may read but not change: settings of the kernel that all namespaces share (Documentation/admin-guide/sysctl, kernel.core_pattern
+// among them) and machine-wide controls. Those of the network namespace, /proc/sys/net and the links in /sys, can be written to.
+func readOnly() []string {
+	return []string{
+		"/proc/sys/kernel", "/proc/sys/vm", "/proc/sys/fs", "/proc/sysrq-trigger", "/proc/irq",
+		"/sys/kernel", "/sys/module", "/sys/power", "/sys/devices/system",
+	}
+}
+
+// devices lists what a host has in /dev: files without state, terminals, and what makes network devices. All else is left out, block devices, memory and the
+// kernel's log among it. What the machine lacks the host lacks.
+func devices() []string {
+	return []string{"null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "net", "vhost-net", "ppp", "fuse", "kvm"}
+}
+
+// Where a host's own /dev is put together.
+const newDev = "/run/dev"
+
+// mask takes from a host, whose mounts are its own, what is the machine's and no network needs. Root in the host can mount it again: this is a guard
+// against accidents, not against root.
+func mask() error {
+	for _, path := range readOnly() {
+		err := unix.Mount(path, path, "", unix.MS_BIND, "")
+		if errors.Is(err, unix.ENOENT) {
+			continue // not in every kernel
+		}
+		if err == nil {
+			err = unix.Mount("", path, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
+		}
+		if err != nil {
+			return fmt.Errorf("make %s read-only: %w", path, err)
+		}
+	}
+	if err := furnishDev(); err != nil {
+		return fmt.Errorf("make a /dev with few devices: %w", err)
+	}
+	return nil
+}
+
+// furnishDev replaces /dev.
+func furnishDev() error {
+	if err := os.Mkdir(newDev, 0o755); err != nil {
+		return err
+	}
+	if err := unix.Mount("tmpfs", newDev, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755"); err != nil {
+		return err
+	}
+	for _, name := range devices() {
+		from, to := filepath.Join("/dev", name), filepath.Join(newDev, name)
+		info, err := os.Stat(from)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if info.IsDir() {
+			err = os.Mkdir(to, 0o755)
+		} else {
+			err = os.WriteFile(to, nil, 0o644)
+		}
+		if err != nil {
+			return err
+		}
+		if err := unix.Mount(from, to, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	for name, target := range map[string]string{"fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"} {
+		if err := os.Symlink(target, filepath.Join(newDev, name)); err != nil {
+			return err
+		}
+	}
+	shm := filepath.Join(newDev, "shm")
+	if err := os.Mkdir(shm, 0o700); err != nil {
+		return err
+	}
+	if err := os.Chmod(shm, 0o777|fs.ModeSticky); err != nil {
+		return err
+	}
+	if err := unix.Mount(newDev, "/dev", "", unix.MS_MOVE, ""); err != nil {
+		return err
+	}
+	return os.Remove(newDev)
+}

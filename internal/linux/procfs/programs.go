@@ -1,0 +1,195 @@
+package procfs
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// kernelThread marks threads of the kernel among the flags of a process (PF_KTHREAD, include/linux/sched.h).
+const kernelThread = 0x00200000
+
+// A Program is a process as /proc/PID/stat shows it.
+type Program struct {
+	PID, Parent int
+	Name        string  // its first 15 bytes
+	CPU         float64 // s: its own, and that of the children it has waited for
+	Started     uint64  // in ticks since boot
+	Kernel      bool    // a thread of the kernel
+	Ended       bool    // its parent has not asked how, yet
+	Stopped     string  // by what it is stopped, "SIGSTOP" (or another signal that stops) or "a debugger"; "" if it is not
+}
+
+// ReadPrograms lists the processes that can be seen, by number.
+func ReadPrograms() (map[int]Program, error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	all := make(map[int]Program, len(entries))
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join("/proc", e.Name(), "stat"))
+		if err != nil {
+			continue // it has ended
+		}
+		if p, ok := parseProgram(pid, text); ok {
+			all[pid] = p
+		}
+	}
+	return all, nil
+}
+
+// Started returns when a process was started, in ticks since boot. No two processes have had the same number and
+// the same start. One that has ended, though its parent does not know yet, is an error that is [fs.ErrNotExist], as
+// one that is gone.
+func Started(pid int) (uint64, error) {
+	path := filepath.Join("/proc", strconv.Itoa(pid), "stat")
+	text, err := os.ReadFile(path)
+	if errors.Is(err, syscall.ESRCH) { // it ended while it was read
+		err = fs.ErrNotExist
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read when process %d was started: %w", pid, err)
+	}
+	p, ok := parseProgram(pid, text)
+	if !ok {
+		return 0, fmt.Errorf("read when process %d was started: unexpected text %.60q in %s", pid, text, path)
+	}
+	if p.Ended {
+		return 0, fmt.Errorf("read when process %d was started: it has ended: %w", pid, fs.ErrNotExist)
+	}
+	return p.Started, nil
+}
+
+// parseProgram reads PID (NAME) STATE PPID …, proc_pid_stat(5). The name may hold anything.
+func parseProgram(pid int, text []byte) (Program, bool) {
+	open, end := bytes.IndexByte(text, '('), bytes.LastIndexByte(text, ')')
+	if open < 0 || end < open {
+		return Program{}, false
+	}
+	fields := strings.Fields(string(text[end+1:])) // from the third on
+	const ppid, flags, utime, cstime, started = 4 - 3, 9 - 3, 14 - 3, 17 - 3, 22 - 3
+	if len(fields) <= started {
+		return Program{}, false
+	}
+	p := Program{PID: pid, Name: string(text[open+1 : end])}
+	switch fields[0] {
+	case "T": // also by SIGTSTP, SIGTTIN or SIGTTOU; proc_pid_stat(5) does not say which
+		p.Stopped = "SIGSTOP"
+	case "t":
+		p.Stopped = "a debugger"
+	case "Z", "X":
+		p.Ended = true
+	}
+	p.Parent, _ = strconv.Atoi(fields[ppid])
+	bits, _ := strconv.ParseUint(fields[flags], 10, 64)
+	p.Kernel = bits&kernelThread != 0
+	p.Started, _ = strconv.ParseUint(fields[started], 10, 64)
+	for _, f := range fields[utime : cstime+1] { // utime, stime, cutime, cstime
+		ticks, _ := strconv.ParseUint(f, 10, 64)
+		p.CPU += float64(ticks) * tick
+	}
+	return p, true
+}
+
+// Family returns a process, what it has started, and what started it.
+func Family(all map[int]Program, pid int) map[int]bool {
+	family := map[int]bool{}
+	for at := pid; at > 0 && !family[at]; at = all[at].Parent {
+		family[at] = true
+	}
+	for p := range all {
+		var path []int
+		at := p
+		for at > 0 && at != pid && len(path) <= len(all) {
+			path = append(path, at)
+			at = all[at].Parent
+		}
+		if at == pid {
+			for _, one := range path {
+				family[one] = true
+			}
+		}
+	}
+	return family
+}
+
+// A User is a program by its name, and how many CPUs it has used.
+type User struct {
+	Name string
+	CPUs float64
+}
+
+// Users returns which programs that are not of a family have used CPUs between two readings that lie so many seconds apart, the largest first. Threads of the kernel
+// are left out: who made them work cannot be told.
+func Users(before, after map[int]Program, family map[int]bool, seconds float64) []User {
+	used := map[string]float64{}
+	inherited := map[int]float64{} // by who has waited for children that have ended: what these had used before
+	for pid, b := range before {
+		if p, lives := after[pid]; lives && p.Started == b.Started {
+			continue
+		}
+		at := b.Parent
+		for at > 0 && after[at].PID == 0 {
+			at = before[at].Parent
+		}
+		inherited[at] += b.CPU
+	}
+	for pid, p := range after {
+		if p.Kernel || family[pid] {
+			continue
+		}
+		was := 0.0
+		if b, known := before[pid]; known && b.Started == p.Started {
+			was = b.CPU + inherited[pid]
+		}
+		if d := p.CPU - was; d > 0 {
+			used[p.Name] += d / seconds
+		}
+	}
+	var list []User
+	for name, cpus := range used {
+		list = append(list, User{name, cpus})
+	}
+	slices.SortFunc(list, func(a, b User) int { return cmp.Or(cmp.Compare(b.CPUs, a.CPUs), cmp.Compare(a.Name, b.Name)) })
+	return list
+}
+
+// A Run is a nettoll that measures.
+type Run struct {
+	Program
+	Command string // its command line
+}
+
+// Runs returns the runs of nettoll among programs that are not of a family, the one that was started first first. There is no file that one user could lock against
+// another: a run is known by its name and its command.
+func Runs(all map[int]Program, family map[int]bool) []Run {
+	var list []Run
+	for pid, p := range all {
+		if family[pid] || !strings.HasPrefix(p.Name, "nettoll") {
+			continue
+		}
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		if err != nil {
+			continue // it has ended
+		}
+		args := strings.Split(strings.TrimRight(string(text), "\x00"), "\x00")
+		if i := slices.IndexFunc(args[1:], func(a string) bool { return !strings.HasPrefix(a, "-") }); i >= 0 && (args[1+i] == "run" || args[1+i] == "study") {
+			list = append(list, Run{p, strings.Join(args, " ")})
+		}
+	}
+	slices.SortFunc(list, func(a, b Run) int { return cmp.Or(cmp.Compare(a.Started, b.Started), cmp.Compare(a.PID, b.PID)) })
+	return list
+}

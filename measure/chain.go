@@ -1,0 +1,129 @@
+package measure
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"hash"
+)
+
+// A chain is the running checksum of records.jsonl. Behind each block, and wherever the file is handed to the kernel, stands a line
+//
+//	{"type":"sum","v":2,"lines":12,"sum":"…"}
+//
+// with the number of lines since the last such line, and the first 16 bytes in hexadecimal of the SHA-256 of that last line and those lines, newlines
+// included. So each sum depends on all that comes before it. A line that is changed, added, removed or moved fits none; and because a sum starts from the one
+// before as it stands in the file, the lines behind a damaged place can be checked all the same.
+//
+// A checksum finds accidents and careless changes. It is no signature: who writes all sums anew can write what he likes.
+type chain struct {
+	hash  hash.Hash
+	lines int // since the last sum
+}
+
+// sumHead begins a line of a checksum.
+const sumHead = `{"type":"sum",`
+
+// newChain starts behind a line of a checksum, newline included; nil is the beginning of a file.
+func newChain(last []byte) chain {
+	c := chain{hash: sha256.New()}
+	c.hash.Write(last)
+	return c
+}
+
+// add adds a line, newline included.
+func (c *chain) add(line []byte) {
+	c.hash.Write(line)
+	c.lines++
+}
+
+// line appends the line of the checksum, without newline.
+func (c *chain) line(dst []byte) []byte {
+	return fmt.Appendf(dst, `%s"v":%d,"lines":%d,"sum":"%s"}`, sumHead, Version, c.lines, short(c.hash.Sum(nil)))
+}
+
+// RunSum is the checksum of run.json, as the record Begin has it.
+func RunSum(text []byte) string {
+	sum := sha256.Sum256(text)
+	return short(sum[:])
+}
+
+func short(sum []byte) string { return hex.EncodeToString(sum[:16]) }
+
+// lens are the lengths of the lists of a Log.
+type lens struct {
+	trials, histograms, blocks, proofs, labs, warnings, facts, generations, resumes int
+	begin                                                                           *Begin
+	end                                                                             *End
+}
+
+func (log *Log) lens() lens {
+	return lens{
+		len(log.Trials), len(log.Histograms), len(log.Blocks), len(log.Proofs), len(log.Labs), len(log.Warnings), len(log.Facts), len(log.Generations), len(log.Resumes),
+		log.Begin, log.End,
+	}
+}
+
+// back takes out what was added since.
+func (log *Log) back(to lens) {
+	log.Trials, log.Histograms, log.Blocks = log.Trials[:to.trials], log.Histograms[:to.histograms], log.Blocks[:to.blocks]
+	log.Proofs, log.Labs, log.Warnings, log.Facts = log.Proofs[:to.proofs], log.Labs[:to.labs], log.Warnings[:to.warnings], log.Facts[:to.facts]
+	log.Generations, log.Resumes = log.Generations[:to.generations], log.Resumes[:to.resumes]
+	log.Begin, log.End = to.begin, to.end
+}
+
+// A Place is where a file of records can be gone on with: behind the checksum of a whole generation, or of the beginning of the run or of its resumption.
+type Place struct {
+	Offset int64 // bytes
+	sum    []byte
+	lens   lens
+}
+
+// Back takes out of a log what stands behind its place.
+func (log *Log) Back() { log.back(log.Place.lens) }
+
+// segment is the lines between two checksums while they are read.
+type segment struct {
+	chain
+	first int    // line
+	lens  lens   // before it
+	last  string // the type of its last record
+}
+
+func newSegment(sum []byte, first int, log *Log) segment {
+	return segment{chain: newChain(sum), first: first, lens: log.lens()}
+}
+
+// place says where it is: "lines 12 to 20 (block 3)".
+func (s *segment) place(log *Log, last int) string {
+	text := fmt.Sprintf("lines %d to %d", s.first, last)
+	if s.first == last {
+		text = fmt.Sprintf("line %d", last)
+	}
+	trials, before := log.Trials[s.lens.trials:], log.Trials[:s.lens.trials]
+	switch {
+	case len(trials) > 0 && trials[0].Block != trials[len(trials)-1].Block:
+		return text + fmt.Sprintf(" (blocks %d to %d)", trials[0].Block, trials[len(trials)-1].Block)
+	case len(trials) > 0:
+		return text + fmt.Sprintf(" (block %d)", trials[0].Block)
+	case len(before) > 0:
+		return text + fmt.Sprintf(" (after block %d)", before[len(before)-1].Block)
+	}
+	return text + " (before the first block)"
+}
+
+// ends checks the checksum that ends the segment, and says what is wrong: "" for nothing.
+func (s *segment) ends(log *Log, line []byte, number int) string {
+	if bytes.Equal(line, s.line(nil)) {
+		return ""
+	}
+	how := ""
+	var lines int
+	if _, err := fmt.Sscanf(string(line), sumHead+`"v":2,"lines":%d,`, &lines); err == nil && lines > s.lines {
+		how = fmt.Sprintf("; %d lines are missing", lines-s.lines)
+	} else if err == nil && lines < s.lines {
+		how = fmt.Sprintf("; there are %d lines too many", s.lines-lines)
+	}
+	return fmt.Sprintf("%s do not match their checksum and are not used%s", s.place(log, number), how)
+}

@@ -1,0 +1,135 @@
+package measure
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Better says which direction of a metric is the good one.
+type Better string
+
+// Directions.
+const (
+	HigherBetter Better = "higher"
+	LowerBetter  Better = "lower"
+	Neither      Better = "neither"
+)
+
+// Kind says how a metric is summarised and compared.
+type Kind string
+
+// Kinds. All but KindShare and KindCount are compared by ratio; those are often 0, where a ratio means nothing, and are
+// compared by difference.
+const (
+	KindRate     Kind = "rate"
+	KindQuantile Kind = "quantile" // of latency, from groups of blocks large enough for it
+	KindMean     Kind = "mean"     // of latency
+	KindMax      Kind = "max"      // of latency
+	KindTime     Kind = "time"     // a duration measured once in a trial
+	KindShare    Kind = "share"
+	KindCount    Kind = "count"
+	KindCPU      Kind = "cpu"
+	KindMemory   Kind = "memory"
+	KindUnknown  Kind = "unknown" // a metric of a newer nettoll: shown and compared by ratio, never praised
+)
+
+// Metric describes one metric name. The part that makes a metric declares it; run.json carries the declarations of a run.
+type Metric struct {
+	Name     string  `json:"name"`
+	Unit     string  `json:"unit"`
+	Better   Better  `json:"better"`
+	Kind     Kind    `json:"kind"`
+	Quantile float64 `json:"quantile,omitempty"` // of KindQuantile: 0.5 for p50, 0.999 for p999
+	// Merged says that the value comes from merged histograms alone, not from trials. All quantiles do.
+	Merged  bool   `json:"merged,omitempty"`
+	Label   string `json:"label,omitempty"`   // what tables call it; empty: its name with spaces
+	Summary string `json:"summary,omitempty"` // one sentence, without its full stop
+	Order   int    `json:"order"`             // its place in views, ascending; today's metrics have 10 to 910
+}
+
+// Differs says whether cells are compared by difference in this metric instead of by ratio.
+func (m Metric) Differs() bool { return m.Kind == KindShare || m.Kind == KindCount }
+
+// Speed says whether the words faster and slower fit: rates and times, but not shares, CPU or memory.
+func (m Metric) Speed() bool {
+	switch m.Kind {
+	case KindRate, KindQuantile, KindMean, KindMax, KindTime:
+		return m.Better != Neither
+	default:
+		return false
+	}
+}
+
+// A Declarer is a kind of parts that declares metrics.
+type Declarer interface {
+	Metrics() []Metric
+}
+
+// A Vocabulary is the metrics of a run or of a catalogue, in the order of views. The zero value holds none.
+type Vocabulary struct {
+	list []Metric
+	at   map[string]int
+}
+
+// NewVocabulary returns the metrics of some parts. Several parts may declare the same metric. It fails if they give one
+// name two meanings, or if a declaration is incomplete.
+func NewVocabulary(declared ...Metric) (Vocabulary, error) {
+	v := Vocabulary{at: map[string]int{}}
+	known := map[string]Metric{}
+	for _, m := range declared {
+		if m.Name == "" || m.Unit == "" || m.Better == "" || m.Kind == "" || (m.Kind == KindQuantile) != (m.Quantile > 0) {
+			return Vocabulary{}, fmt.Errorf("metric %q: the declaration is incomplete: %+v", m.Name, m)
+		}
+		if other, twice := known[m.Name]; twice {
+			if other != m {
+				return Vocabulary{}, fmt.Errorf("metric %q has two meanings: %+v and %+v", m.Name, other, m)
+			}
+			continue
+		}
+		known[m.Name] = m
+		v.list = append(v.list, m)
+	}
+	slices.SortStableFunc(v.list, func(x, y Metric) int { return cmp.Compare(x.Order, y.Order) })
+	for i, m := range v.list {
+		v.at[m.Name] = i
+	}
+	return v, nil
+}
+
+// All returns the metrics in the order of views.
+func (v Vocabulary) All() []Metric { return slices.Clone(v.list) }
+
+// Lookup returns the description of a metric. A quantile that is not declared (latency_p9999) is described like the others
+// of its duration; for any other unknown name ok is false and the description is of KindUnknown.
+func (v Vocabulary) Lookup(name string) (m Metric, ok bool) {
+	if i, known := v.at[name]; known {
+		return v.list[i], true
+	}
+	at := strings.LastIndex(name, "_p")
+	if at < 0 {
+		return unknown(name), false
+	}
+	digits := name[at+len("_p"):]
+	i, known := v.at[name[:at]+"_p50"]
+	if q, err := strconv.ParseFloat("0."+digits, 64); known && err == nil && q > 0 && strings.Trim(digits, "0123456789") == "" {
+		m = v.list[i]
+		m.Name, m.Quantile = name, q
+		return m, true
+	}
+	return unknown(name), false
+}
+
+func unknown(name string) Metric { return Metric{Name: name, Better: Neither, Kind: KindUnknown} }
+
+// Vocabulary returns the metrics that a run's records may hold: those that run.json declares, or else [Version2].
+func (r *Run) Vocabulary() Vocabulary {
+	if len(r.Metrics) > 0 {
+		if v, err := NewVocabulary(r.Metrics...); err == nil {
+			return v
+		}
+	}
+	return Version2()
+}

@@ -1,0 +1,94 @@
+package measure
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// oldCell is what only cells have that were recorded before they had parts: a string for each kind, of which ids were made.
+type oldCell struct {
+	Network    string            `json:"network"`
+	Filter     string            `json:"filter"`
+	Tunnel     string            `json:"tunnel"`
+	Encryption string            `json:"encryption"`
+	Runtime    string            `json:"runtime"`
+	Defaults   map[string]string `json:"defaults"` // parameters of network and filter that are numbers and have their defaults
+}
+
+// oldParam is a parameter in an id of that time.
+var oldParam = regexp.MustCompile(`([a-z][a-z0-9-]*)=([^,()]+)`)
+
+// upgrade gives a cell the parts, the stack and the label that its record says in other words.
+func (o oldCell) upgrade(c *Cell) {
+	for _, p := range []Part{
+		{Kind: "network", ID: o.Network},
+		{Kind: "filter", ID: o.Filter},
+		{Kind: "tunnel", ID: o.Tunnel},
+		{Kind: "encryption", ID: o.Encryption},
+		{Kind: "runtime", ID: o.Runtime},
+	} {
+		if p.ID == "" {
+			continue
+		}
+		p.Name, _, _ = strings.Cut(p.ID, "(")
+		if found := oldParam.FindAllStringSubmatch(p.ID, -1); found != nil {
+			p.Params = map[string]string{}
+			for _, param := range found {
+				p.Params[param[1]] = param[2]
+			}
+		}
+		c.Parts = append(c.Parts, p)
+	}
+	for i := range c.Parts {
+		p := &c.Parts[i]
+		switch {
+		case p.Kind == "network":
+			p.Label = p.Name
+		case p.Kind == "runtime" && p.Name != "netns":
+			p.Label = "@" + p.Name
+		case p.Kind != "runtime" && p.Name != "none":
+			p.Label = "+" + p.Name
+		}
+	}
+	// Which of the two has a parameter by default was not said; the one with other parts of curves is the filter.
+	for _, name := range sortedKeys(o.Defaults) {
+		i := slices.IndexFunc(c.Parts, func(p Part) bool { return p.Kind == "filter" && p.Name != "none" })
+		if i < 0 {
+			i = slices.IndexFunc(c.Parts, func(p Part) bool { return p.Kind == "network" })
+		}
+		if i < 0 {
+			break
+		}
+		if c.Parts[i].Params == nil {
+			c.Parts[i].Params = map[string]string{}
+		}
+		c.Parts[i].Params[name] = o.Defaults[name]
+		c.Parts[i].Default = append(c.Parts[i].Default, name)
+	}
+	named := c.Stack != ""
+	if stack, _, ok := strings.Cut(c.ID, "/"+c.Placement+"/"); ok && !named {
+		c.Stack = stack
+	}
+	c.Label = c.Stack
+	if rest, ok := strings.CutPrefix(c.Stack, "host"); ok && o.Network == "host" && c.Placement == "same-host" && (rest == "" || rest[0] == '+') {
+		c.Label = "loopback" + rest
+		c.Parts[0].Label = "loopback"
+	}
+	if c.Lab == "" && c.Stack != "" {
+		pairs := c.Pairs
+		if c.LabPairs > 0 {
+			pairs = c.LabPairs
+		}
+		c.Lab = c.Stack + "/" + c.Placement + "/" + strconv.Itoa(pairs)
+		if c.Twin {
+			c.Lab += "#2"
+		}
+	}
+	if named {
+		for i := range c.Parts {
+			c.Parts[i].Label = ""
+		}
+	}
+}

@@ -1,0 +1,121 @@
+package measure
+
+import "strconv"
+
+// Version2 is the metrics of runs whose run.json declares none: those of records of version 1 and of the first of version 2.
+// The table is frozen. A part that brings a metric declares it itself.
+func Version2() Vocabulary {
+	list := []Metric{
+		{Name: "goodput", Unit: UnitBit, Better: HigherBetter, Kind: KindRate},
+		{Name: "goodput_per_pair", Unit: UnitBit, Better: HigherBetter, Kind: KindRate},
+		{Name: "goodput_forward", Unit: UnitBit, Better: HigherBetter, Kind: KindRate},
+		{Name: "goodput_reverse", Unit: UnitBit, Better: HigherBetter, Kind: KindRate},
+		{Name: "packet_rate", Unit: UnitPacket, Better: HigherBetter, Kind: KindRate},
+		{Name: "packet_rate_per_pair", Unit: UnitPacket, Better: HigherBetter, Kind: KindRate},
+		{Name: "packet_rate_sent", Unit: UnitPacket, Better: Neither, Kind: KindRate, Label: "packets sent"},
+		{Name: "packet_rate_sent_per_pair", Unit: UnitPacket, Better: Neither, Kind: KindRate, Label: "packets sent per pair"},
+		{Name: "packet_rate_offered", Unit: UnitPacket, Better: Neither, Kind: KindRate},
+		{Name: "capacity", Unit: UnitPacket, Better: HigherBetter, Kind: KindRate},
+		{Name: "transaction_rate", Unit: UnitTransaction, Better: HigherBetter, Kind: KindRate, Label: "transactions"},
+		{Name: "transaction_rate_per_pair", Unit: UnitTransaction, Better: HigherBetter, Kind: KindRate, Label: "transactions per pair"},
+		{Name: "connection_rate", Unit: UnitConnection, Better: HigherBetter, Kind: KindRate, Label: "connections"},
+		{Name: "connection_rate_per_pair", Unit: UnitConnection, Better: HigherBetter, Kind: KindRate, Label: "connections per pair"},
+		{Name: "no_drop_rate", Unit: UnitPacket, Better: HigherBetter, Kind: KindRate},
+		{Name: "loss", Unit: UnitShare, Better: LowerBetter, Kind: KindShare},
+		{Name: "duplicates", Unit: UnitShare, Better: LowerBetter, Kind: KindShare},
+		{Name: "reordering", Unit: UnitShare, Better: LowerBetter, Kind: KindShare},
+	}
+	durations := func(prefix string, whole bool) {
+		add := func(name string, k Kind, q float64) {
+			list = append(list, Metric{
+				Name: prefix + name, Unit: UnitSecond, Better: LowerBetter, Kind: k, Quantile: q,
+				Merged: k == KindQuantile || k == KindMean && !whole,
+			})
+		}
+		add("mean", KindMean, 0)
+		quantiles := []string{"50", "99"}
+		if whole {
+			quantiles = []string{"50", "75", "90", "95", "99", "999"}
+		}
+		for _, q := range quantiles {
+			x, _ := strconv.ParseFloat("0."+q, 64)
+			add("p"+q, KindQuantile, x)
+		}
+		if whole {
+			add("max", KindMax, 0)
+		}
+	}
+	for _, prefix := range []string{"latency_", "oneway_latency_"} {
+		durations(prefix, true)
+	}
+	for _, prefix := range []string{
+		"service_time_", "departure_error_", "connect_latency_", "sender_stack_", "wire_", "receiver_stack_",
+	} {
+		durations(prefix, false)
+	}
+	list = append(list, []Metric{
+		{Name: "cpu_busy", Unit: UnitCores, Better: LowerBetter, Kind: KindCPU, Label: "CPU"},
+		{Name: "cpu_source", Unit: UnitCores, Better: LowerBetter, Kind: KindCPU},
+		{Name: "cpu_sink", Unit: UnitCores, Better: LowerBetter, Kind: KindCPU},
+		{Name: "cpu_programs", Unit: UnitCores, Better: LowerBetter, Kind: KindCPU},
+		{Name: "cpu_user", Unit: UnitCores, Better: Neither, Kind: KindCount},
+		{Name: "cpu_system", Unit: UnitCores, Better: LowerBetter, Kind: KindCount},
+		{Name: "cpu_softirqd", Unit: UnitCores, Better: LowerBetter, Kind: KindCount},
+		{Name: "cpu_softirq", Unit: UnitCores, Better: LowerBetter, Kind: KindCPU},
+		{Name: "cpu_per_packet", Unit: UnitSecondsPacket, Better: LowerBetter, Kind: KindCPU},
+		{Name: "softirq_per_packet", Unit: UnitSecondsPacket, Better: LowerBetter, Kind: KindCPU},
+		{Name: "cpu_per_transaction", Unit: UnitSecondsTransaction, Better: LowerBetter, Kind: KindCPU},
+		{Name: "service_demand", Unit: UnitSecondsByte, Better: LowerBetter, Kind: KindCPU, Label: "CPU per kB"},
+		{Name: "memory", Unit: UnitByte, Better: LowerBetter, Kind: KindMemory},
+		{Name: "jitter", Unit: UnitSecond, Better: LowerBetter, Kind: KindTime},
+		{Name: "startup_delay", Unit: UnitSecond, Better: LowerBetter, Kind: KindTime, Label: "start-up delay"},
+		{Name: "stalls", Unit: UnitStall, Better: LowerBetter, Kind: KindCount},
+		{Name: "stall_share", Unit: UnitShare, Better: LowerBetter, Kind: KindShare, Label: "stood still"},
+		{Name: "connections", Unit: UnitOpen, Better: Neither, Kind: KindCount},
+		{Name: "errors", Unit: UnitShare, Better: LowerBetter, Kind: KindShare},
+		{Name: "setup_time", Unit: UnitSecond, Better: LowerBetter, Kind: KindTime, Label: "set-up"},
+		{Name: "rules_load_time", Unit: UnitSecond, Better: LowerBetter, Kind: KindTime, Label: "load rules"},
+		{Name: "rules_memory", Unit: UnitByte, Better: LowerBetter, Kind: KindMemory},
+		{Name: "rule_update_time", Unit: UnitSecond, Better: LowerBetter, Kind: KindTime, Label: "add one"},
+		{Name: "rule_effect_time", Unit: UnitSecond, Better: LowerBetter, Kind: KindTime, Label: "takes effect"},
+		{Name: "plug_time", Unit: UnitSecond, Better: LowerBetter, Kind: KindTime, Label: "plug in"},
+		{Name: "entries_load_time", Unit: UnitSecond, Better: LowerBetter, Kind: KindTime, Label: "load entries"},
+		{Name: "entries_memory", Unit: UnitByte, Better: LowerBetter, Kind: KindMemory},
+		{Name: "memory_per_entry", Unit: UnitByte, Better: LowerBetter, Kind: KindMemory, Label: "per entry"},
+		{Name: "translation_rate", Unit: UnitConnection, Better: HigherBetter, Kind: KindRate, Label: "translations"},
+		{Name: "first_packet_latency", Unit: UnitSecond, Better: LowerBetter, Kind: KindTime, Label: "first packet"},
+		{Name: "backlog", Unit: UnitMessage, Better: Neither, Kind: KindCount},
+		{Name: "tcp_rtt", Unit: UnitSecond, Better: Neither, Kind: KindTime, Label: "TCP round trip"},
+		{Name: "tcp_min_rtt", Unit: UnitSecond, Better: Neither, Kind: KindTime, Label: "TCP shortest round trip"},
+		{Name: "tcp_cwnd", Unit: UnitSegment, Better: Neither, Kind: KindCount, Label: "TCP window"},
+		{Name: "retransmits", Unit: UnitSegment, Better: LowerBetter, Kind: KindCount},
+		{Name: "ports_busy", Unit: UnitPort, Better: LowerBetter, Kind: KindCount},
+		{Name: "dead_time", Unit: UnitSecond, Better: Neither, Kind: KindTime},
+		{Name: "drain_time", Unit: UnitSecond, Better: Neither, Kind: KindTime},
+		{Name: "planted", Unit: UnitSecond, Better: Neither, Kind: KindTime},
+	}...)
+	v := Vocabulary{list: list, at: make(map[string]int, len(list))}
+	for i := range list {
+		list[i].Order = 10 * (i + 1)
+		v.at[list[i].Name] = i
+	}
+	return v
+}
+
+// version2Probe is what views say of the probe softirq in runs whose run.json does not. It is frozen, as [Version2] is. What a thread's run time holds is known if the kernel says how it was built.
+func version2Probe(facts map[string]any) Probe {
+	apart := "It is not known whether this kernel counts it in the run time of the thread that was interrupted"
+	switch yes, known := facts["irq_time_accounting"].(bool); {
+	case known && yes:
+		apart = "This kernel keeps it out of the run time of threads, unless ksoftirqd did it: the rest comes on top of what is called CPU above"
+	case known:
+		apart = "This kernel counts it in the run time of the thread that was interrupted: it is a part of what is called CPU above, and does not come on top of it"
+	}
+	return Probe{
+		Name: "softirq", Title: "Softirq time, in probed trials",
+		Switches: "tracepoints switched on at the beginning and the end of each soft interrupt",
+		Meaning: "Given is the time in those of the network, on the CPUs that sources and sinks run on, whoever they interrupted and whosever packets they were. " +
+			apart,
+		Metrics: []string{"cpu_softirq", "softirq_per_packet"}, Columns: []string{"CPU softirq", "per packet"},
+	}
+}

@@ -1,0 +1,189 @@
+package network
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/nettoll/nettoll/host"
+)
+
+// Paths are the ways of the trips of a lab, and what traces of its hosts show of them. Hosts are counted from 0, the underlay, also where there is none.
+type Paths struct {
+	trips []traced
+	hosts int // the highest number
+}
+
+type traced struct {
+	name string
+	way  Way
+}
+
+// Add adds a trip, whose name is for errors: "src0 to snk0, ipv4". Trips are counted from 0.
+func (p *Paths) Add(name string, w Way) {
+	p.trips = append(p.trips, traced{name, w})
+	for _, h := range w.Hops {
+		p.hosts = max(p.hosts, h.Host)
+	}
+	for _, list := range [][]Count{w.Counters, w.Still} {
+		for _, c := range list {
+			p.hosts = max(p.hosts, c.Host)
+		}
+	}
+}
+
+// Len is the number of trips.
+func (p *Paths) Len() int { return len(p.trips) }
+
+// question is a hop and whose it is.
+type question struct {
+	Hop
+	trip int
+}
+
+// hops returns each hop once, those of a host in the order in which it is asked.
+func (p *Paths) hops() [][]question {
+	list := make([][]question, p.hosts+1)
+	type key struct {
+		host int
+		host.Hop
+	}
+	seen := map[key]bool{}
+	for i, t := range p.trips {
+		for _, h := range t.way.Hops {
+			if k := (key{h.Host, h.Hop}); !seen[k] {
+				seen[k] = true
+				list[h.Host] = append(list[h.Host], question{h, i})
+			}
+		}
+	}
+	return list
+}
+
+// Questions returns what each host is to be asked; with hops also where packets go on. The neighbour tables have an answer when packets have just passed.
+func (p *Paths) Questions(hops bool) []host.Question {
+	list := make([]host.Question, p.hosts+1)
+	seen := map[Count]bool{}
+	for _, t := range p.trips {
+		for _, c := range t.way.Counters {
+			if space := (Count{c.Host, host.Counter{NS: c.NS}}); c.NS != "" && !seen[space] {
+				seen[space] = true
+				list[c.Host].Links = append(list[c.Host].Links, c.NS)
+			}
+		}
+	}
+	if hops {
+		for on, questions := range p.hops() {
+			for _, q := range questions {
+				list[on].Hops = append(list[on].Hops, q.Hop.Hop)
+			}
+		}
+	}
+	return list
+}
+
+// findings bounds what an error lists.
+const findings = 4
+
+// Next compares where packets go on, as hosts have answered [Paths.Questions] with hops, with the plan. The error names the trip, the host, what is planned and what was found.
+func (p *Paths) Next(traces []host.Trace) error {
+	var errs []error
+	for on, questions := range p.hops() {
+		for i, q := range questions {
+			if len(errs) == findings {
+				return errors.Join(errs...)
+			}
+			name := fmt.Sprintf("%s: on %s%s packets to %s", p.trips[q.trip].name, hostOf(on), inNamespace(q.NS), q.To)
+			if on >= len(traces) || i >= len(traces[on].Next) {
+				errs = append(errs, fmt.Errorf("%s: the host does not say where they go", name))
+				continue
+			}
+			got, want := traces[on].Next[i], q.Next
+			if want.MAC == "" {
+				got.MAC = ""
+			}
+			if got != want {
+				errs = append(errs, fmt.Errorf("%s go to %s, and the plan has %s", name, got, want))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Counted compares what counters have counted from one trace of the hosts to another with the packets that trips are known to have carried at least in between. The error names
+// the trip, the host, the counter, what it must have counted and what it has.
+func (p *Paths) Counted(before, after []host.Trace, carried []int64) error {
+	type need struct {
+		packets     int64
+		trip, trips int // the first that carried some, and how many did
+		still       bool
+	}
+	needs := map[Count]*need{}
+	var order []Count
+	add := func(c Count, trip int, packets int64, still bool) {
+		n := needs[c]
+		if n == nil {
+			n = &need{trip: trip, still: still}
+			needs[c], order = n, append(order, c)
+		}
+		if packets == 0 {
+			return
+		}
+		if n.trips++; n.trips == 1 {
+			n.trip = trip
+		}
+		n.packets += packets
+	}
+	for i, t := range p.trips {
+		for _, c := range t.way.Counters {
+			add(c, i, carried[i], false)
+		}
+		for _, c := range t.way.Still {
+			add(c, i, 0, true)
+		}
+	}
+	var errs []error
+	for _, c := range order {
+		if len(errs) == findings {
+			break
+		}
+		n := needs[c]
+		name := p.trips[n.trip].name
+		if n.trips > 1 {
+			name += fmt.Sprintf(" and %d more", n.trips-1)
+		}
+		name += ": " + hostOf(c.Host)
+		was, known := count(before, c)
+		is, there := count(after, c)
+		moved := int64(is - was)
+		switch {
+		case !known || !there:
+			errs = append(errs, fmt.Errorf("%s does not count %s", name, c.Counter))
+		case n.still && moved != 0:
+			errs = append(errs, fmt.Errorf("%s counted %d %s, and the plan has none", name, moved, c.Counter))
+		case moved < n.packets:
+			errs = append(errs, fmt.Errorf("%s counted %d %s, of at least %d that arrived", name, moved, c.Counter, n.packets))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func count(traces []host.Trace, c Count) (uint64, bool) {
+	if c.Host >= len(traces) {
+		return 0, false
+	}
+	return traces[c.Host].Count(c.Counter)
+}
+
+func hostOf(number int) string {
+	if number == 0 {
+		return "the underlay"
+	}
+	return Host{Index: number}.Name()
+}
+
+func inNamespace(ns string) string {
+	if ns == "" {
+		return ""
+	}
+	return " in " + ns
+}

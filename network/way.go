@@ -1,0 +1,169 @@
+package network
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/nettoll/nettoll/host"
+)
+
+// A Tracer is a network that says which way the packets of its containers take, so that a lab can show that they do. Every network of the catalogue is one.
+type Tracer interface {
+	// Trace returns the way of a trip. It is pure.
+	Trace(t Trip) Way
+}
+
+// A Trip is packets of a family that go from a container of a lab to another one.
+type Trip struct {
+	Lab Lab
+	// Family is "ipv4" or "ipv6".
+	Family   string
+	From, To Stop
+}
+
+// A Stop is a container of a lab, on its host.
+type Stop struct {
+	Host      Host
+	Container Container
+	Endpoint  Endpoint
+}
+
+// A Way is what a trip passes.
+type Way struct {
+	// Hops are where its packets are given to a neighbour: each goes to the link, the address and the MAC address that the plan has for it.
+	Hops []Hop
+	// Counters count each of its packets at least once. A large segment is one packet.
+	Counters []Count
+	// Still are counters that none of its packets moves, and nothing else in the lab does.
+	Still []Count
+}
+
+// A Hop is where packets leave a namespace, and where to according to the plan. An empty MAC address is not compared: the link has none, or nobody knows it beforehand.
+type Hop struct {
+	Host int // from 1
+	host.Hop
+	Next host.Next
+}
+
+// A Count is a counter of a host.
+type Count struct {
+	Host int // from 1; 0: the underlay
+	host.Counter
+}
+
+// Same says whether both containers are on one host.
+func (t Trip) Same() bool { return t.From.Host.Index == t.To.Host.Index }
+
+// Pick returns the address of the trip's family.
+func (t Trip) Pick(v4, v6 netip.Prefix) netip.Addr {
+	if t.Family == "ipv6" {
+		return v6.Addr()
+	}
+	return v4.Addr()
+}
+
+// Target is the address that the packets have as their destination when they leave the container.
+func (t Trip) Target() netip.Addr { return t.To.Endpoint.Public(t.Family) }
+
+// Leave adds that the container gives its packets to a neighbour on its own link.
+func (w *Way) Leave(t Trip, via netip.Addr, mac string) {
+	w.hop(t.From.Host.Index, host.Hop{NS: t.From.Endpoint.Namespace, From: t.From.Endpoint.Bind(t.Family), To: t.Target()},
+		host.Next{Link: t.From.Endpoint.Inner, Via: via, MAC: mac})
+}
+
+// Arrive adds that the host of the destination gives the packets to the container through a link of its own.
+func (w *Way) Arrive(t Trip, link, mac string) {
+	to := t.To.Endpoint.Bind(t.Family)
+	w.hop(t.To.Host.Index, host.Hop{To: to}, host.Next{Link: link, Via: to, MAC: mac})
+}
+
+func (w *Way) hop(on int, h host.Hop, next host.Next) { w.Hops = append(w.Hops, Hop{on, h, next}) }
+
+// Received adds that a link receives the packets: of the namespace ns of a host, as a port of master ("" for none).
+func (w *Way) Received(h Host, ns, link, master string) {
+	w.Counters = append(w.Counters, Count{h.Index, host.Received(ns, link, master)})
+}
+
+// Sent adds that a link sends the packets, as [Way.Received] does.
+func (w *Way) Sent(h Host, ns, link, master string) {
+	w.Counters = append(w.Counters, Count{h.Index, host.Sent(ns, link, master)})
+}
+
+// Counted adds a counter of a step.
+func (w *Way) Counted(h Host, name string) {
+	w.Counters = append(w.Counters, Count{h.Index, host.Counter{Name: name}})
+}
+
+// Forwarded adds that the network stacks of all hosts on the way forward the packets.
+func (w *Way) Forwarded(t Trip) {
+	w.Counters = append(w.Counters, forwarded(t)...)
+}
+
+// NotForwarded adds that they do not.
+func (w *Way) NotForwarded(t Trip) {
+	w.Still = append(w.Still, forwarded(t)...)
+}
+
+func forwarded(t Trip) []Count {
+	list := []Count{{t.From.Host.Index, host.Forwarded(t.Family)}}
+	if !t.Same() {
+		list = append(list, Count{t.To.Host.Index, host.Forwarded(t.Family)})
+	}
+	return list
+}
+
+// Across adds that the packets go over the underlay, from uplink to uplink.
+func (w *Way) Across(t Trip) {
+	from, to := t.From.Host, t.To.Host
+	w.Sent(from, "", from.Uplink, "")
+	w.Switched(from.Name(), to.Name())
+	w.Received(to, "", to.Uplink, "")
+}
+
+// Switched adds that the switch of the underlay passes the packets from one of its ports to another.
+func (w *Way) Switched(from, to string) {
+	w.Counters = append(w.Counters, Count{0, host.Received("", from, underlayBridge)}, Count{0, host.Sent("", to, underlayBridge)})
+}
+
+// Direct adds that the host of the source gives the packets to the other host, by the MAC address of its uplink, as [Direct] routes them.
+func (w *Way) Direct(t Trip) {
+	from, to := t.From.Host, t.To.Host
+	w.hop(from.Index, host.Hop{To: t.Target()}, host.Next{Link: from.Uplink, Via: t.Pick(to.Underlay()), MAC: MAC(t.Lab.Seed, to.Name(), to.Uplink)})
+	w.Across(t)
+}
+
+// Bridged returns the way between containers that [Bridged] joins; routed is as there.
+func (t Trip) Bridged(routed bool) Way {
+	var w Way
+	at := func(s Stop) string { return MAC(t.Lab.Seed, s.Host.Name(), s.Container.Name, Inner) }
+	if routed {
+		w.Leave(t, t.Pick(Gateway(t.From.Host.Index)), MAC(t.Lab.Seed, t.From.Host.Name(), Bridge))
+	} else {
+		w.Leave(t, t.Target(), at(t.To))
+	}
+	w.Received(t.From.Host, "", t.From.Endpoint.Link, Bridge)
+	if routed {
+		w.Forwarded(t)
+	} else {
+		w.NotForwarded(t)
+	}
+	if !t.Same() {
+		w.Direct(t)
+	}
+	w.Sent(t.To.Host, "", t.To.Endpoint.Link, Bridge)
+	if routed {
+		w.Arrive(t, Bridge, at(t.To))
+	}
+	return w
+}
+
+// Plugged adds that the packets leave and arrive by links of the containers' own that [Plugs] or [Underlay] have made: from port to port of a switch.
+func (w *Way) Plugged(t Trip) {
+	if t.Same() {
+		w.Received(t.From.Host, "", fmt.Sprintf(jackName, t.From.Container.Name), Switch)
+		w.Sent(t.To.Host, "", fmt.Sprintf(jackName, t.To.Container.Name), Switch)
+		return
+	}
+	jack := func(s Stop) string { return fmt.Sprintf(underlayJack, s.Host.Name(), s.Container.Index) }
+	w.Switched(jack(t.From), jack(t.To))
+}

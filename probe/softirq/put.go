@@ -1,0 +1,29 @@
+package softirq
+
+import (
+	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/workload"
+)
+
+// Put implements [probe.Probe]. It adds the time spent in soft interrupts of the network: as cores kept busy while traffic
+// flowed, and for each of the packets that the CPU time is known for.
+//
+// It is no part of cpu_busy, and must not be added to it: most of it is in the run time of the threads that were interrupted, or of ksoftirqd, by
+// whom soft interrupts are worked off as well (docs/method.md, "CPU time").
+func (Probe) Put(metrics map[string]float64, t workload.Trial, counted int64) {
+	spent := float64(counted) / 1e9
+	var span, seconds float64
+	for _, side := range [][]traffic.Sample{t.Sources, t.Sinks} {
+		for _, s := range side {
+			span = max(span, float64(s.Span)/1e9)
+			seconds += float64(s.CPU) / 1e9
+		}
+	}
+	seconds += t.Softirqd.Seconds() // as in [workload.Trial.PutCPU]
+	if span > 0 {
+		metrics[inAll] = spent / span
+	}
+	if each := metrics["cpu_per_packet"]; each > 0 && seconds > 0 {
+		metrics[perPacket] = spent * each / seconds
+	}
+}

@@ -1,0 +1,80 @@
+package softirq
+
+import (
+	"os"
+	"slices"
+
+	"github.com/nettoll/nettoll/internal/linux/softirq"
+	kernel "github.com/nettoll/nettoll/internal/linux/softirq/probe"
+	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/probe"
+)
+
+// Probe is softirq.
+type Probe struct{}
+
+var _ probe.Probe = Probe{}
+
+const (
+	inAll     = "cpu_softirq"
+	perPacket = "softirq_per_packet"
+)
+
+// Describe implements [probe.Probe].
+func (Probe) Describe() probe.Description {
+	return probe.Description{
+		Name: "softirq", Summary: "the CPU time of soft interrupts", Needs: "root",
+		Choice:         "tracepoints that sum up the CPU time of soft interrupts",
+		Implementation: "ebpf", Switches: "tracepoints",
+		Metrics: []measure.Metric{
+			{
+				Name: inAll, Unit: measure.UnitCores, Better: measure.LowerBetter, Kind: measure.KindCPU, Order: 600,
+				Summary: "cores kept busy by soft interrupts of the network, whoever they interrupted; no part of cpu_busy",
+			},
+			{
+				Name: perPacket, Unit: measure.UnitSecondsPacket, Better: measure.LowerBetter, Kind: measure.KindCPU, Order: 620,
+				Summary: "time in soft interrupts of the network for each packet that cpu_per_packet counts",
+			},
+		},
+		View: view,
+	}
+}
+
+// view says in a report what the figures are. What a thread's run time holds is known if the kernel says how it was built.
+func view(facts map[string]any) measure.Probe {
+	apart := "It is not known whether this kernel counts it in the run time of the thread that was interrupted"
+	switch yes, known := facts["irq_time_accounting"].(bool); {
+	case known && yes:
+		apart = "This kernel keeps it out of the run time of threads, unless ksoftirqd did it: the rest comes on top of what is called CPU above"
+	case known:
+		apart = "This kernel counts it in the run time of the thread that was interrupted: it is a part of what is called CPU above, and does not come on top of it"
+	}
+	return measure.Probe{
+		Name: "softirq", Title: "Softirq time, in probed trials",
+		Switches: "tracepoints switched on at the beginning and the end of each soft interrupt",
+		Meaning: "Given is the time in those of the network, on the CPUs that sources and sinks run on, whoever they interrupted and whosever packets they were. " +
+			apart,
+		Metrics: []string{inAll, perPacket}, Columns: []string{"CPU softirq", "per packet"},
+	}
+}
+
+// Load implements [probe.Probe].
+func (Probe) Load() (probe.Loaded, error) {
+	p, err := kernel.Load()
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Open implements [probe.Probe].
+func (Probe) Open(f *os.File, cpus []int) (func() int64, error) {
+	if len(cpus) == 0 {
+		return func() int64 { return 0 }, nil
+	}
+	times, err := softirq.Map(f, slices.Max(cpus)+1)
+	if err != nil {
+		return nil, err
+	}
+	return func() int64 { return times.Net(cpus) }, nil
+}

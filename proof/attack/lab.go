@@ -1,0 +1,131 @@
+package attack
+
+import (
+	"errors"
+	"net/netip"
+	"os"
+)
+
+// ErrShared says that the containers of a lab share the namespace of their host: nobody stands between them, and there is nothing to attack.
+var ErrShared = errors.New("containers share the namespace of their host: nothing stands between them")
+
+// A Lab is what is attacked.
+type Lab struct {
+	Hosts []Host
+	Pairs []Pair
+	// Filtered says that a filter stands: of what is not allowed nothing may arrive.
+	Filtered bool
+	// Stateful says that answers pass by connection tracking, and that otherwise they pass by rules of their own.
+	Stateful bool
+	// Inside says that the filter stands inside the containers, behind their links.
+	Inside bool
+	// Exhaustive asks for every port of a source, otherwise for some of every range.
+	Exhaustive bool
+}
+
+// A Host is one of a lab's.
+type Host struct {
+	Name string // "host1"
+	// Namespace opens a network namespace by its name, "" for the host's own. The file is the caller's to close.
+	Namespace  func(name string) (*os.File, error)
+	Containers []Container
+}
+
+// A Container is an end that is attacked and that attacks.
+type Container struct {
+	Name      string // "src0": no other container of the lab is called so
+	Namespace string // its network namespace
+	// Link is the name of the host's link to it, "" where there is none, and Inner that of its own.
+	Link, Inner string
+	// IPv4 and IPv6 are its addresses, PublicIPv4 and PublicIPv6 those at which others reach it.
+	IPv4, IPv6, PublicIPv4, PublicIPv6 netip.Addr
+	// First and Last are its ports. The last one of a sink is not on the list.
+	First, Last uint16
+}
+
+// own is its address of a family.
+func (c Container) own(v6 bool) netip.Addr {
+	if v6 {
+		return c.IPv6
+	}
+	return c.IPv4
+}
+
+// public is where others reach it.
+func (c Container) public(v6 bool) netip.Addr {
+	if v6 {
+		return c.PublicIPv6
+	}
+	return c.PublicIPv4
+}
+
+// targets are the addresses that a packet for it can have.
+func (c Container) targets(v6 bool) []netip.Addr {
+	if c.own(v6) == c.public(v6) {
+		return []netip.Addr{c.own(v6)}
+	}
+	return []netip.Addr{c.public(v6), c.own(v6)}
+}
+
+// A Pair is two containers, by name, of which the source may talk to the sink's ports.
+type Pair struct{ Source, Sink string }
+
+// An Attack is a family of tries.
+type Attack string
+
+// The attacks, in the order in which they are made. The last ones leave the lab confused.
+const (
+	// Answers: who answers when a container asks for a neighbour: one, and the right one.
+	Answers Attack = "answers"
+	// Detours: packets for other containers in frames for every other link there is.
+	Detours Attack = "detours"
+	// Bypass: packets that are allowed in frames for a link that a switch should have taken them from.
+	Bypass Attack = "bypass"
+	// Ports: from a source to ports of its sink, those at the ends of what is allowed among them.
+	Ports Attack = "ports"
+	// PortZero: from and to port 0, with every combination of flags of TCP.
+	PortZero Attack = "port 0"
+	// Protocols: every protocol, as if it had the ports of a pair.
+	Protocols Attack = "protocols"
+	// Types: every type of ICMP.
+	Types Attack = "types"
+	// Options: ports that are refused behind options and headers that look like those of a pair.
+	Options Attack = "options"
+	// Wrapped: packets in frames that are none of IP.
+	Wrapped Attack = "wrapped"
+	// Fragments: packets in pieces whose ports and flags are apart.
+	Fragments Attack = "fragments"
+	// Replies: from a service's port to every port of the source.
+	Replies Attack = "replies"
+	// Stray: packets for an address of the host in frames for another container, which has taken that address.
+	Stray Attack = "stray"
+	// ToHost: packets for every address of every host, in frames for every link.
+	ToHost Attack = "to the host"
+	// FromHost: packets of the host for every container.
+	FromHost Attack = "from the host"
+	// Guise: with the address of somebody else, and with the MAC address too.
+	Guise Attack = "guise"
+	// Router: a container that says it is a router.
+	Router Attack = "router"
+	// Takeover: a container that says it has the address of another, or of the gateway.
+	Takeover Attack = "takeover"
+)
+
+// All lists the attacks.
+func All() []Attack {
+	return []Attack{Answers, Detours, Bypass, Ports, PortZero, Protocols, Types, Options, Wrapped, Fragments, Replies, Stray, ToHost, FromHost, Guise, Router, Takeover}
+}
+
+// An Outcome is what came of an attack in one family.
+type Outcome struct {
+	Attack Attack
+	Family string // "ipv4", "ipv6"
+	// Sent is how many packets were sent that the lab must refuse, or would have to.
+	Sent int
+	// Arrived is how many of those arrived, each counted once.
+	Arrived int
+	// Holes are what arrived, in words, without repetition.
+	Holes []string
+	// Missing are packets that are allowed and did not arrive: the attack shows nothing then.
+	Missing []string
+}

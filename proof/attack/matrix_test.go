@@ -1,0 +1,367 @@
+package attack_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"github.com/nettoll/nettoll/catalogue"
+	"github.com/nettoll/nettoll/cli"
+	"github.com/nettoll/nettoll/control"
+	"github.com/nettoll/nettoll/experiment"
+	"github.com/nettoll/nettoll/filter"
+	"github.com/nettoll/nettoll/host/journal"
+	"github.com/nettoll/nettoll/host/local"
+	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/proof/attack"
+	"github.com/nettoll/nettoll/stack"
+)
+
+// Flags of go test, behind -args: see the target attack of the Makefile.
+var (
+	all     = flag.Bool("all", false, "attack every network, filter and placement that compose, with 2 and 3 pairs")
+	only    = flag.String("only", "", "attack the labs that match this regular expression, and those without a filter of the same networks")
+	which   = flag.String("attacks", "", "make only the attacks that match this regular expression")
+	table   = flag.String("table", "", "write the table to this file")
+	workers = flag.Int("labs", 3, "how many labs are attacked at the same time")
+)
+
+// TestMain is the program of the labs' hosts as well.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && slices.Contains([]string{"host-init", "agent", "worker"}, os.Args[1]) {
+		os.Exit(cli.Run(context.Background(), "", cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, os.Args[1:]))
+	}
+	testnet.Main(m)
+}
+
+func start(ctx context.Context, name string, files map[string]*os.File) (control.LocalHost, error) {
+	h, err := local.Start(ctx, local.Options{Name: name, Files: files})
+	if err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+// variants crosses those parameters of a part that are words, but for some.
+func variants(t *testing.T, kinds stack.Kinds, kind, name string, list part.List, crossed bool, but ...string) stack.Stack {
+	t.Helper()
+	all := []part.Params{{}}
+	for _, p := range list {
+		if p.Values == nil || slices.Contains(but, p.Name) {
+			continue
+		}
+		before := all
+		if !crossed {
+			before = all[:1]
+		}
+		for _, v := range p.Values {
+			if v == p.Default || v == "auto" {
+				continue
+			}
+			for _, given := range before {
+				more := maps.Clone(given)
+				more[p.Name] = v
+				all = append(all, more)
+			}
+		}
+	}
+	choices := make(stack.Stack, len(all))
+	for i, p := range all {
+		var err error
+		if choices[i], err = kinds.Choose(kind, name, p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return choices
+}
+
+// stacks returns all labs of the catalogue, and what is left out with the reason.
+func stacks(t *testing.T) (labs []*experiment.Resolved, omitted []experiment.Omission) {
+	t.Helper()
+	parts := catalogue.New().Parts()
+	filters := variants(t, parts.Kinds, "filter", stack.None, nil, false)
+	for _, f := range stack.PartsOf[filter.Filter](parts.Kinds) {
+		d := f.Describe()
+		filters = append(filters, variants(t, parts.Kinds, "filter", d.Name, d.Params, true, filter.Fillers)...)
+	}
+	for _, n := range stack.PartsOf[network.Network](parts.Kinds) {
+		d := n.Describe()
+		for _, choice := range variants(t, parts.Kinds, "network", d.Name, d.Params, false, network.LinkParams().Names()...) {
+			e := experiment.Base(parts)
+			e.Factors = experiment.Factors{
+				Parts: []stack.Stack{{choice}, filters}, Placements: experiment.Placements(), Pairs: []int{2, 3},
+				Families: experiment.Families(), Affinities: experiment.Affinities()[:1],
+			}
+			e.Workloads = []experiment.Load{{Choice: experiment.Choice{Name: "udp-rr"}}}
+			r, err := experiment.Resolve(e, parts, 2)
+			if err != nil {
+				t.Fatal(err)
+			}
+			omitted = append(omitted, r.Omitted...)
+			base := e.Baseline.Parts[0].Part.Name
+			for i, l := range r.Labs {
+				if l.Stack[0].Part.Name != base || d.Name == base && !strings.HasSuffix(l.ID, "#2") {
+					labs = append(labs, r.Only(i))
+				}
+			}
+		}
+	}
+	return labs, omitted
+}
+
+// A row is what came of the attacks on a lab.
+type row struct {
+	lab      experiment.Lab
+	why      error // nothing was tried: it is not supported here, or there is nobody to attack
+	err      error
+	outcomes []attack.Outcome
+	took     time.Duration
+}
+
+func attacked(ctx context.Context, r *experiment.Resolved) (row row) {
+	row.lab = r.Labs[0]
+	began := time.Now()
+	defer func() { row.took = time.Since(began) }()
+	failed := func(err error) {
+		if errors.Is(err, errors.ErrUnsupported) {
+			row.why = err
+		} else {
+			row.err = err
+		}
+	}
+	if err := row.lab.Stack.Check(); err != nil {
+		failed(err)
+		return row
+	}
+	s, err := control.Stand(ctx, r, start, journal.Place{})
+	if err != nil {
+		failed(err)
+		return row
+	}
+	defer s.Close()
+	target, err := s.Target()
+	if err != nil {
+		row.why = err
+		return row
+	}
+	target.Exhaustive = *all && row.lab.Placement == experiment.SameHost && row.lab.Pairs == 2
+	if row.outcomes, err = attack.Run(ctx, target, attacks()); err != nil {
+		failed(err)
+	}
+	return row
+}
+
+// attacks are those that are made.
+func attacks() []attack.Attack {
+	wanted := regexp.MustCompile(*which)
+	return slices.DeleteFunc(attack.All(), func(a attack.Attack) bool { return !wanted.MatchString(string(a)) })
+}
+
+// bare names the lab that is the same without a filter: it shows which attacks work at all.
+func bare(l experiment.Lab) string {
+	return fmt.Sprintf("%s/%s/%d", l.Stack[0].ID(), l.Placement, l.Pairs)
+}
+
+// filtered says whether a lab has a filter.
+func filtered(l experiment.Lab) bool {
+	f, _ := filter.Of(l.Stack)
+	return f != nil
+}
+
+// claimed says whether a lab claims that nothing of an attack arrives.
+func claimed(l experiment.Lab, a attack.Attack) bool {
+	f, params := filter.Of(l.Stack)
+	switch a {
+	case attack.Answers, attack.Bypass:
+		return true
+	case attack.FromHost:
+		return false // no filter claims it
+	case attack.ToHost:
+		return f != nil && guarded(l) != network.InContainer
+	case attack.Guise, attack.Takeover:
+		return f != nil && params.On(filter.Antispoof)
+	}
+	return f != nil
+}
+
+// guarded is where the packets of a lab are filtered.
+func guarded(l experiment.Lab) network.Point {
+	at, _ := filter.At(l.Stack)
+	return at
+}
+
+// ci are the labs that are attacked each time: every network and every filter, and what was found to be open once.
+func ci() []string {
+	return []string{
+		"host/same-host/2",
+		"bridge+nftables/same-host/2", "bridge+nftables(antispoof=true)/same-host/2", "bridge+nftables(match=set,table=netdev)/same-host/3",
+		"bridge+ipset/cross-host/2", "bridge+ebpf(match=program)/cross-host/3",
+		"routed+iptables(variant=legacy)/cross-host/2", "routed(gateway=proxy-arp)+nftables(match=map)/same-host/3",
+		"nat(hairpin=true)+ipset(stateful=true,variant=legacy)/same-host/2", "nat+nftables(stateful=true,match=map)/cross-host/3",
+		"macvlan+nftables(match=set)/same-host/2", "macvlan(mode=passthru)+iptables/cross-host/2",
+		"ipvlan+nftables/same-host/2",
+		"passthrough+iptables(stateful=true)/cross-host/3",
+		"ovs/cross-host/2", "ovs+ovs/cross-host/3", "ovs+ovs(antispoof=true)/same-host/2", "ovs(flows=explicit)+ovs(stateful=true)/cross-host/2",
+		"ebpf+ebpf/cross-host/2", "ebpf+ebpf(antispoof=true)/same-host/2", "ebpf(attach=tc)+ebpf(stateful=true,match=lpm)/same-host/3", "ebpf(attach=xdp)/same-host/2",
+	}
+}
+
+func TestMatrix(t *testing.T) {
+	testnet.Root(t)
+	labs, omitted := stacks(t)
+	chosen := labs
+	switch {
+	case *only != "":
+		wanted := regexp.MustCompile(*only)
+		like := map[string]bool{}
+		for _, r := range labs {
+			if wanted.MatchString(r.Labs[0].ID) {
+				like[bare(r.Labs[0])] = true
+			}
+		}
+		chosen = slices.DeleteFunc(slices.Clone(labs), func(r *experiment.Resolved) bool {
+			l := r.Labs[0]
+			return !wanted.MatchString(l.ID) && (filtered(l) || !like[bare(l)])
+		})
+	case !*all:
+		chosen = nil
+		for _, id := range ci() {
+			i := slices.IndexFunc(labs, func(r *experiment.Resolved) bool { return r.Labs[0].ID == id })
+			if i < 0 {
+				t.Fatalf("there is no lab %s", id)
+			}
+			chosen = append(chosen, labs[i])
+		}
+	}
+	began := time.Now()
+	rows := make([]row, len(chosen))
+	var group sync.WaitGroup
+	next := make(chan int)
+	for range *workers {
+		group.Go(func() {
+			for i := range next {
+				rows[i] = attacked(t.Context(), chosen[i])
+				if *all {
+					fmt.Fprintf(os.Stderr, "%d of %d: %s, %.1f s\n", i+1, len(chosen), rows[i].lab.ID, rows[i].took.Seconds())
+				}
+			}
+		})
+	}
+	for i := range chosen {
+		next <- i
+	}
+	close(next)
+	group.Wait()
+	if *table != "" {
+		text := written(rows, omitted, time.Since(began))
+		if err := os.WriteFile(*table, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, r := range rows {
+		t.Run(r.lab.ID, func(t *testing.T) {
+			if r.err != nil {
+				t.Fatal(r.err)
+			}
+			switch {
+			case errors.Is(r.why, attack.ErrShared):
+				t.Log(r.why)
+			case *all && r.why != nil:
+				t.Log(r.why) // the table says so
+			default:
+				testnet.Skip(t, r.why)
+			}
+			for _, o := range r.outcomes {
+				for _, m := range o.Missing {
+					t.Errorf("%s, %s: allowed, and does not arrive: %s", o.Attack, o.Family, m)
+				}
+				if claimed(r.lab, o.Attack) && o.Arrived > 0 {
+					t.Errorf("%s, %s: %d of %d get through:\n\t%s", o.Attack, o.Family, o.Arrived, o.Sent, strings.Join(o.Holes, "\n\t"))
+				}
+			}
+		})
+	}
+}
+
+// written is the table.
+func written(rows []row, omitted []experiment.Omission, took time.Duration) string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprint(w, "lab")
+	for _, a := range attack.All() {
+		fmt.Fprintf(w, "\t%s", a)
+	}
+	fmt.Fprintln(w)
+	for _, r := range rows {
+		fmt.Fprint(w, r.lab.ID)
+		for _, a := range attack.All() {
+			fmt.Fprintf(w, "\t%s", cell(rows, r, a))
+		}
+		fmt.Fprintln(w)
+	}
+	_ = w.Flush()
+	fmt.Fprintf(&b, "\n%d labs in %v\n", len(rows), took.Round(time.Second))
+	fmt.Fprintf(&b, "\nwhat got through\n")
+	for _, r := range rows {
+		for _, o := range r.outcomes {
+			if o.Arrived == 0 || !claimed(r.lab, o.Attack) && !filtered(r.lab) {
+				continue
+			}
+			fmt.Fprintf(&b, "%s: %s, %s: %d of %d\n", r.lab.ID, o.Attack, o.Family, o.Arrived, o.Sent)
+			for _, hole := range o.Holes {
+				fmt.Fprintf(&b, "    %s\n", hole)
+			}
+		}
+	}
+	fmt.Fprintf(&b, "\nnot tried\n")
+	for _, r := range rows {
+		if err := errors.Join(r.why, r.err); err != nil {
+			fmt.Fprintf(&b, "%s: %v\n", r.lab.ID, err)
+		}
+	}
+	for _, o := range omitted {
+		fmt.Fprintf(&b, "%s: %s\n", o.What, o.Reason)
+	}
+	return b.String()
+}
+
+// cell is what came of an attack on a lab, in both families.
+func cell(rows []row, r row, a attack.Attack) string {
+	if r.outcomes == nil {
+		return "not tried"
+	}
+	sum := func(r row) (arrived, sent int) {
+		for _, o := range r.outcomes {
+			if o.Attack == a {
+				arrived, sent = arrived+o.Arrived, sent+o.Sent
+			}
+		}
+		return arrived, sent
+	}
+	arrived, sent := sum(r)
+	switch {
+	case arrived > 0:
+		return fmt.Sprintf("%d of %d", arrived, sent)
+	case filtered(r.lab) && !slices.Contains([]attack.Attack{attack.Answers, attack.Bypass}, a):
+		for _, other := range rows {
+			if !filtered(other.lab) && bare(other.lab) == bare(r.lab) {
+				if arrived, _ := sum(other); arrived == 0 {
+					return "never"
+				}
+			}
+		}
+	}
+	return "refused"
+}

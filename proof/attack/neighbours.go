@@ -1,0 +1,252 @@
+package attack
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/nettoll/nettoll/internal/linux/link"
+	"github.com/nettoll/nettoll/internal/linux/netns"
+	"github.com/nettoll/nettoll/proof/packet"
+)
+
+// answers asks for every neighbour: who has an address answers, or the host for it where it is a router without a bridge, and nobody else. For a gateway one answers.
+func (s *stand) answers(o *Outcome, v6 bool) error {
+	type question struct {
+		from    *end
+		of      netip.Addr
+		right   []string // MAC addresses
+		gateway bool
+		known   bool // for good: nobody has to answer
+		before  int
+	}
+	var list []question
+	for _, from := range s.ends {
+		for _, gate := range from.gates {
+			if gate.Is6() == v6 {
+				q := question{from: from, of: gate, right: from.gateway(gate), gateway: true}
+				err := within(from.ns, func(*link.Handle) error {
+					n, err := link.Permanent(from.at, gate, false)
+					q.known = err == nil && slices.Contains(q.right, n.MAC.String())
+					if errors.Is(err, link.ErrNotFound) {
+						return nil
+					}
+					return err
+				})
+				if err != nil {
+					return err
+				}
+				list = append(list, q)
+			}
+		}
+		for _, to := range s.ends {
+			if from == to {
+				continue
+			}
+			right := []string{to.mac.String()}
+			for _, gate := range from.gates {
+				if macs := from.gateway(gate); gate.Is6() == v6 && slices.Contains(macs, from.outer.String()) {
+					right = append(right, macs...) // it answers for everybody
+				}
+			}
+			list = append(list, question{from: from, of: to.own(v6), right: right})
+		}
+	}
+	ask := func(q question) error {
+		if v6 {
+			to, p := packet.Solicitation(q.from.mac, q.from.own(true), q.of)
+			return send(q.from.frames, packet.Frame(to, q.from.mac, packet.TypeIPv6, p))
+		}
+		p := packet.ARP(packet.Request, q.from.mac, q.from.own(false), make(net.HardwareAddr, 6), q.of)
+		return send(q.from.frames, packet.Frame(packet.Broadcast(), q.from.mac, packet.TypeARP, p))
+	}
+	for i, q := range list {
+		list[i].before = len(s.taps.answered(q.from.index, q.of))
+		if err := ask(q); err != nil {
+			return err
+		}
+	}
+	time.Sleep(2 * settle) // proxies hold answers back
+	for range 3 {          // on a busy machine a question gets lost
+		again := false
+		for _, q := range list {
+			if q.gateway && len(s.taps.answered(q.from.index, q.of)) == q.before && !q.known {
+				again = true
+				if err := ask(q); err != nil {
+					return err
+				}
+			}
+		}
+		if !again {
+			break
+		}
+		time.Sleep(2 * settle)
+	}
+	for _, q := range list {
+		o.Sent++
+		said := slices.Clone(s.taps.answered(q.from.index, q.of)[q.before:])
+		slices.Sort(said)
+		said = slices.Compact(said) // who was asked twice answers twice
+		bad := ""
+		switch wrong := slices.DeleteFunc(slices.Clone(said), func(mac string) bool { return slices.Contains(q.right, mac) }); {
+		case q.gateway && len(said) == 0 && !q.known:
+			bad = "nobody answers"
+		case len(said) > 1:
+			bad = fmt.Sprintf("%d answer (%v)", len(said), said)
+		case len(wrong) > 0:
+			bad = fmt.Sprintf("%v answers, and %v has it", wrong, q.right)
+		}
+		if bad != "" {
+			o.Arrived++
+			o.hole(fmt.Sprintf("%s asks for %s: %s", q.from.Name, q.of, bad))
+		}
+	}
+	return nil
+}
+
+// gateway is where a gateway is: the link of the host that has its address, or the host's end of the container's link where each such end has it, or none but the loopback link.
+func (e *end) gateway(gate netip.Addr) []string {
+	for _, l := range e.machine.links {
+		if l.Type == "device" || l.Name == e.Link {
+			continue
+		}
+		for _, a := range l.Addresses {
+			if a.Addr() == gate {
+				return []string{l.MAC.String()}
+			}
+		}
+	}
+	return []string{e.outer.String()}
+}
+
+// A theft is of an address: frames of the thief, and those that undo it.
+type theft struct {
+	what           string
+	frames, undone [][]byte
+}
+
+// takeover says in the name of the sink of the first pair, and of the gateway of its source, that they are elsewhere, and looks who hears what the source sends then.
+func (s *stand) takeover(o *Outcome, v6 bool) error {
+	if len(s.Pairs) == 0 {
+		return nil
+	}
+	source, sink := s.end(s.Pairs[0].Source), s.end(s.Pairs[0].Sink)
+	flow, err := s.flow(source, sink, v6)
+	if err != nil {
+		return err
+	}
+	defer flow.close()
+	if _, heard := flow.send(nil); !heard {
+		o.Missing = append(o.Missing, fmt.Sprintf("a datagram from %s to %s", source.Name, sink.Name))
+		return nil
+	}
+	for _, from := range s.ends {
+		if from == source || from == sink {
+			continue
+		}
+		ways := []theft{
+			{
+				"says it has the address of " + sink.Name,
+				from.claim(sink.own(v6), append(s.ways(from, source), source.mac, sink.mac)...), sink.announce(sink.mac, sink.own(v6)),
+			},
+			{
+				"sends with the MAC address of " + sink.Name,
+				[][]byte{
+					packet.Frame(packet.Broadcast(), sink.mac, packet.TypeOwn, make([]byte, 46)),
+					packet.Frame(packet.Broadcast(), sink.mac, packet.TypeARP, packet.ARP(packet.Request, sink.mac, sink.own(false), make(net.HardwareAddr, 6), sink.own(false))),
+				},
+				sink.announce(sink.mac, sink.own(v6)),
+			},
+		}
+		for _, gate := range source.gates {
+			if mac, err := net.ParseMAC(source.gateway(gate)[0]); err == nil && gate.Is6() == v6 {
+				ways = append(ways, theft{"says it has the address of the gateway " + gate.String(), from.claim(gate, source.mac), sink.announce(mac, gate)})
+			}
+		}
+		for _, w := range ways {
+			o.Sent++
+			for _, f := range w.frames {
+				if err := send(from.frames, f); err != nil {
+					return err
+				}
+			}
+			stolen, heard := flow.send(from)
+			for _, f := range w.undone {
+				if err := send(sink.frames, f); err != nil {
+					return err
+				}
+				if err := send(from.frames, f); err != nil { // in the name of whoever it was
+					return err
+				}
+			}
+			_ = send(sink.frames, sink.announce(sink.mac, sink.own(v6))[0])
+			if stolen {
+				o.Arrived++
+				cut := "too"
+				if !heard {
+					cut = "and " + sink.Name + " no longer"
+				}
+				o.hole(fmt.Sprintf("%s %s: what %s sends to %s arrives there, %s", from.Name, w.what, source.Name, sink.Name, cut))
+			} else if !heard {
+				o.Arrived++
+				o.hole(fmt.Sprintf("%s %s: what %s sends to %s arrives nowhere", from.Name, w.what, source.Name, sink.Name))
+			}
+		}
+	}
+	return nil
+}
+
+// claim says to all, and to some, that an address is here.
+func (e *end) claim(of netip.Addr, to ...net.HardwareAddr) [][]byte {
+	frames := e.announce(e.mac, of)
+	for _, mac := range to {
+		f := slices.Clone(frames[0])
+		copy(f, mac)
+		frames = append(frames, f)
+	}
+	return frames
+}
+
+// A flow is of datagrams that are allowed, by a socket of the source.
+type flow struct {
+	s            *stand
+	source, sink *end
+	socket       *net.UDPConn
+	to           netip.AddrPort
+}
+
+func (s *stand) flow(source, sink *end, v6 bool) (*flow, error) {
+	f := &flow{s: s, source: source, sink: sink, to: netip.AddrPortFrom(sink.public(v6), sink.First)}
+	err := netns.Do(int(source.ns.Fd()), func() (err error) {
+		f.socket, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(source.own(v6), source.First+4)))
+		return err
+	})
+	return f, err
+}
+
+// send sends datagrams until a thief hears one, or the sink does, and says who has. What is heard by nobody is sent some times, as a busy machine is late.
+func (f *flow) send(thief *end) (stolen, heard bool) {
+	const rounds = 16 // about a second
+	for range rounds {
+		f.s.number++
+		key := []byte(f.s.key(f.s.number, 0))
+		for range 2 { // the first may report an error that came before
+			if _, err := f.socket.WriteToUDPAddrPort(key, f.to); err == nil {
+				break // what cannot be sent is heard by nobody
+			}
+		}
+		for deadline := time.Now().Add(settle / 2); time.Now().Before(deadline) && !stolen; time.Sleep(2 * time.Millisecond) {
+			heard = heard || len(f.s.taps.got(atLink, f.sink.index, f.s.number)) > 0
+			stolen = thief != nil && len(f.s.taps.got(atLink, thief.index, f.s.number)) > 0
+		}
+		if stolen || heard {
+			break
+		}
+	}
+	return stolen, heard
+}
+
+func (f *flow) close() { _ = f.socket.Close() }

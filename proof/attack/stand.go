@@ -1,0 +1,542 @@
+package attack
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/nettoll/nettoll/internal/linux/link"
+	"github.com/nettoll/nettoll/internal/linux/netns"
+	"github.com/nettoll/nettoll/internal/linux/sock"
+	"github.com/nettoll/nettoll/proof/packet"
+)
+
+const (
+	// settle is how long packets that were sent are waited for.
+	settle = 120 * time.Millisecond
+	// burst is how many frames are sent without a pause: a switch in userspace reads its ports by queues that have room for some hundreds.
+	burst = 32
+	pause = 200 * time.Microsecond
+)
+
+// A stand is a lab with its taps.
+type stand struct {
+	Lab
+	ends     []*end
+	machines []*machine
+	known    map[bool]map[[2]*end]net.HardwareAddr // see way
+	taps     *taps
+	magic    [8]byte
+	number   uint32 // of the last try
+	pieces   uint16 // number of the last packet that was cut
+}
+
+// An end is a container as it is attacked from.
+type end struct {
+	Container
+	index   int // among all
+	machine *machine
+	ns      *os.File
+	frames  *os.File // at its link
+	at      int      // index of its link
+	mac     net.HardwareAddr
+	outer   net.HardwareAddr // of its host's link to it, nil where there is none
+	gates   []netip.Addr     // that its default routes lead to
+}
+
+// A machine is a host as it is attacked.
+type machine struct {
+	name      string
+	index     int
+	ns        *os.File
+	links     []link.Surveyed
+	addresses []netip.Addr // of all links, those of link scope and of loopback among them
+}
+
+// Run makes the attacks on a lab, one after another, and returns what came of each in each family.
+func Run(ctx context.Context, lab Lab, attacks []Attack) (_ []Outcome, err error) {
+	s := &stand{Lab: lab, taps: newTaps(), known: map[bool]map[[2]*end]net.HardwareAddr{false: {}, true: {}}}
+	_, _ = rand.Read(s.magic[:]) // it never fails
+	defer func() { err = errors.Join(err, s.close()) }()
+	if err := s.open(); err != nil {
+		return nil, err
+	}
+	var list []Outcome
+	for _, a := range All() {
+		if !slices.Contains(attacks, a) {
+			continue
+		}
+		for _, v6 := range []bool{false, true} {
+			if err := ctx.Err(); err != nil {
+				return list, err
+			}
+			o, err := s.attack(a, v6)
+			if err != nil {
+				return list, fmt.Errorf("attack %q, %s: %w", a, o.Family, err)
+			}
+			list = append(list, o)
+		}
+	}
+	return list, nil
+}
+
+func (s *stand) attack(a Attack, v6 bool) (Outcome, error) {
+	o := Outcome{Attack: a, Family: "ipv4"}
+	if v6 {
+		o.Family = "ipv6"
+	}
+	var err error
+	switch a {
+	case Answers:
+		err = s.answers(&o, v6)
+	case Detours:
+		err = s.try(&o, s.detours(v6))
+	case Bypass:
+		err = s.try(&o, s.bypass(v6))
+	case Ports:
+		err = s.try(&o, s.ports(v6))
+	case PortZero:
+		err = s.try(&o, s.portZero(v6))
+	case Protocols:
+		err = s.try(&o, s.protocols(v6))
+	case Types:
+		err = s.try(&o, s.types(v6))
+	case Options:
+		err = s.try(&o, s.options(v6))
+	case Wrapped:
+		err = s.try(&o, s.wrapped(v6))
+	case Fragments:
+		err = s.try(&o, s.fragments(v6))
+	case Replies:
+		err = s.try(&o, s.replies(v6))
+	case Stray:
+		err = s.stray(&o, v6)
+	case ToHost:
+		err = s.try(&o, s.toHost(v6))
+	case FromHost:
+		err = s.fromHost(&o, v6)
+	case Guise:
+		err = s.try(&o, s.guise(v6))
+	case Router:
+		err = s.try(&o, s.router(v6))
+	case Takeover:
+		err = s.takeover(&o, v6)
+	}
+	return o, err
+}
+
+func (s *stand) close() error {
+	var errs []error
+	for _, e := range s.ends { // the taps end with what they read
+		errs = append(errs, shut(e.frames), shut(e.ns))
+	}
+	errs = append(errs, s.taps.close())
+	for _, m := range s.machines {
+		errs = append(errs, shut(m.ns))
+	}
+	return errors.Join(errs...)
+}
+
+func shut(f *os.File) error {
+	if f == nil {
+		return nil
+	}
+	return f.Close()
+}
+
+// open finds everybody, and opens the taps.
+func (s *stand) open() error {
+	for i, h := range s.Hosts {
+		m := &machine{name: h.Name, index: i}
+		s.machines = append(s.machines, m)
+		var err error
+		if m.ns, err = h.Namespace(""); err != nil {
+			return err
+		}
+		found, err := survey(m.ns)
+		if err != nil {
+			return fmt.Errorf("look at %s: %w", h.Name, err)
+		}
+		m.links = found.Links
+		for _, l := range m.links {
+			for _, a := range l.Addresses {
+				m.addresses = append(m.addresses, a.Addr())
+			}
+			if local, ok := linkLocal(l.MAC); ok && l.Type != "device" {
+				m.addresses = append(m.addresses, local)
+			}
+		}
+		slices.SortFunc(m.addresses, netip.Addr.Compare)
+		m.addresses = slices.Compact(m.addresses)
+		if err := s.taps.host(m, s.magic[:]); err != nil {
+			return fmt.Errorf("tap %s: %w", h.Name, err)
+		}
+		for _, c := range h.Containers {
+			e := &end{Container: c, index: len(s.ends), machine: m}
+			s.ends = append(s.ends, e)
+			if e.ns, err = h.Namespace(c.Namespace); err != nil {
+				return err
+			}
+			if err := e.look(); err != nil {
+				return fmt.Errorf("look at %s: %w", c.Name, err)
+			}
+			if err := s.taps.container(e, s.magic[:]); err != nil {
+				return fmt.Errorf("tap %s: %w", c.Name, err)
+			}
+		}
+	}
+	for _, p := range s.Pairs {
+		for _, name := range []string{p.Source, p.Sink} {
+			if s.end(name) == nil {
+				return fmt.Errorf("pair %s and %s: there is no container %q", p.Source, p.Sink, name)
+			}
+		}
+	}
+	return nil
+}
+
+// survey looks at what there is in a namespace.
+func survey(ns *os.File) (found link.Survey, err error) {
+	err = within(ns, func(h *link.Handle) (err error) {
+		found, err = h.Survey()
+		return err
+	})
+	return found, err
+}
+
+// within calls f in a namespace.
+func within(ns *os.File, f func(h *link.Handle) error) error {
+	return netns.Do(int(ns.Fd()), func() error {
+		h, err := link.Open()
+		if err != nil {
+			return err
+		}
+		defer h.Close()
+		return f(h)
+	})
+}
+
+// look finds the container's link and opens it.
+func (e *end) look() error {
+	found, err := survey(e.ns)
+	if err != nil {
+		return err
+	}
+	for _, l := range found.Links {
+		if l.Name == e.Inner {
+			e.mac, e.at = l.MAC, l.Index
+		}
+	}
+	if e.at == 0 {
+		return fmt.Errorf("it has no link %q", e.Inner)
+	}
+	for _, r := range found.Routes {
+		if r.Table == 0 && r.To.Bits() == 0 && r.Via.IsValid() {
+			e.gates = append(e.gates, r.Via)
+		}
+	}
+	for _, l := range e.machine.links {
+		if l.Name == e.Link {
+			e.outer = l.MAC
+		}
+	}
+	return netns.Do(int(e.ns.Fd()), func() (err error) {
+		e.frames, err = sock.Frames(e.at)
+		return err
+	})
+}
+
+// linkLocal is the address of link scope that a link makes of its MAC address (RFC 4291, appendix A).
+func linkLocal(mac net.HardwareAddr) (netip.Addr, bool) {
+	if len(mac) != 6 || slices.Equal(mac, make(net.HardwareAddr, 6)) {
+		return netip.Addr{}, false
+	}
+	return netip.AddrFrom16([16]byte{0xfe, 0x80, 8: mac[0] ^ 2, 9: mac[1], 10: mac[2], 11: 0xff, 12: 0xfe, 13: mac[3], 14: mac[4], 15: mac[5]}), true
+}
+
+func (s *stand) end(name string) *end {
+	if i := slices.IndexFunc(s.ends, func(e *end) bool { return e.Name == name }); i >= 0 {
+		return s.ends[i]
+	}
+	return nil
+}
+
+// paired says whether a source may talk to a sink.
+func (s *stand) paired(source, sink *end) bool {
+	return slices.Contains(s.Pairs, Pair{source.Name, sink.Name})
+}
+
+// others yields each ordered two containers.
+func (s *stand) others(f func(from, to *end)) {
+	for _, from := range s.ends {
+		for _, to := range s.ends {
+			if from != to {
+				f(from, to)
+			}
+		}
+	}
+}
+
+// ofFirst yields the ends of the first pair with each other container: those of other pairs are like them.
+func (s *stand) ofFirst(f func(from, to *end)) {
+	if len(s.Pairs) == 0 {
+		return
+	}
+	s.others(func(from, to *end) {
+		if p := s.Pairs[0]; from.Name == p.Source || from.Name == p.Sink {
+			f(from, to)
+		}
+	})
+}
+
+// ways are the MAC addresses by which a packet of one container could reach another in an honest way: that of the other, and those of its own host that route.
+func (s *stand) ways(from, to *end) []net.HardwareAddr {
+	list := []net.HardwareAddr{to.mac}
+	for _, l := range from.machine.links {
+		if l.Type != "device" && len(l.Addresses) > 0 || l.Name == from.Link {
+			list = append(list, l.MAC)
+		}
+	}
+	return unique(list)
+}
+
+// everywhere are the MAC addresses of all links of a container's host and of all other containers.
+func (s *stand) everywhere(from *end) []net.HardwareAddr {
+	var list []net.HardwareAddr
+	for _, m := range s.machines {
+		for _, l := range m.links {
+			if l.Name != "lo" {
+				list = append(list, l.MAC)
+			}
+		}
+	}
+	for _, e := range s.ends {
+		if e != from {
+			list = append(list, e.mac)
+		}
+	}
+	return unique(append(list, packet.Broadcast()))
+}
+
+func unique(list []net.HardwareAddr) []net.HardwareAddr {
+	slices.SortStableFunc(list, func(a, b net.HardwareAddr) int { return slices.Compare(a, b) })
+	return slices.CompactFunc(list, func(a, b net.HardwareAddr) bool { return slices.Equal(a, b) })
+}
+
+// A try is a packet that is sent, or one for each of some ports, and whether it may arrive.
+type try struct {
+	what   string
+	from   *end
+	to     *end     // who is to refuse it, nil: everybody
+	ports  []uint16 // what made is called with, nil: 0
+	made   func(key string, port uint16) [][]byte
+	counts func(at int, port uint16) verdict // where it was received; nil: it is refused wherever that is
+	hosts  bool                              // it is hosts that count, and no container
+	whole  bool                              // it counts where it was taken for the container's own, and put together
+	each   string                            // what ports are, "" for ports
+	number uint32
+}
+
+// A verdict is what it means that a packet has arrived.
+type verdict int
+
+const (
+	hole    verdict = iota
+	fine            // it may
+	allowed         // it has to
+)
+
+// key is what packets of a try carry.
+func (s *stand) key(number uint32, port uint16) string {
+	b := binary.BigEndian.AppendUint32(s.magic[:len(s.magic):len(s.magic)], number)
+	return string(binary.BigEndian.AppendUint16(b, port))
+}
+
+// most is how many holes are said in words.
+const most = 12
+
+// try makes tries, all at once, and adds to an outcome what came of them.
+func (s *stand) try(o *Outcome, list []try) error {
+	sent := 0
+	for i := range list {
+		t := &list[i]
+		s.number++
+		t.number = s.number
+		if t.ports == nil {
+			t.ports = []uint16{0}
+		}
+		for _, port := range t.ports {
+			for _, f := range t.made(s.key(t.number, port), port) {
+				if err := send(t.from.frames, f); err != nil {
+					return fmt.Errorf("%s: send from %s: %w", t.what, t.from.Name, err)
+				}
+				if sent++; sent%burst == 0 {
+					time.Sleep(pause)
+				}
+			}
+		}
+	}
+	time.Sleep(settle)
+	if err := s.again(list); err != nil {
+		return err
+	}
+	for _, t := range list {
+		s.count(o, t)
+	}
+	return nil
+}
+
+// again sends those that are allowed and did not arrive once more, without haste: on a busy machine a queue may have been full.
+func (s *stand) again(list []try) error {
+	const rounds = 3
+	for range rounds {
+		lost := false
+		for _, t := range list {
+			if t.counts == nil || t.to == nil || slices.ContainsFunc(s.taps.got(s.behind(), t.to.index, t.number), func(port uint16) bool { return t.counts(t.to.index, port) == allowed }) {
+				continue
+			}
+			for _, port := range t.ports {
+				if t.counts(t.to.index, port) != allowed {
+					continue
+				}
+				lost = true
+				for _, f := range t.made(s.key(t.number, port), port) {
+					if err := send(t.from.frames, f); err != nil {
+						return err
+					}
+				}
+				time.Sleep(time.Millisecond)
+			}
+		}
+		if !lost {
+			return nil
+		}
+		time.Sleep(settle)
+	}
+	return nil
+}
+
+// count adds what arrived of a try.
+func (s *stand) count(o *Outcome, t try) {
+	var wanted, came bool
+	verdicts := func(at int, port uint16) verdict {
+		if t.counts == nil {
+			return hole
+		}
+		return t.counts(at, port)
+	}
+	for _, port := range t.ports {
+		of := hole
+		if t.to != nil {
+			of = verdicts(t.to.index, port)
+		}
+		wanted = wanted || of == allowed
+		if of == hole {
+			o.Sent++
+		}
+	}
+	arrived := map[uint16]bool{}
+	receivers, where := len(s.ends), atLink
+	switch {
+	case t.hosts:
+		receivers, where = len(s.machines), onHost
+	case s.Inside || t.whole:
+		where = inside
+	}
+	for at := range receivers {
+		if !t.hosts && s.ends[at] == t.from {
+			continue // what comes back to who has sent it, in an error
+		}
+		var through []uint16
+		for _, port := range s.taps.got(where, at, t.number) {
+			switch verdicts(at, port) {
+			case hole:
+				if where == atLink && t.to != nil && at != t.to.index && verdicts(t.to.index, port) != hole && !slices.Contains(s.taps.got(inside, at, t.number), port) {
+					continue // what is allowed was flooded, and a container has not taken what is not for it
+				}
+				through = append(through, port)
+			case allowed:
+				came = true
+			case fine:
+			}
+		}
+		if len(through) == 0 {
+			continue
+		}
+		for _, port := range through {
+			arrived[port] = true
+		}
+		var name string
+		if t.hosts {
+			name = s.machines[at].name
+		} else {
+			name = s.ends[at].Name
+		}
+		said := fmt.Sprintf("%s, from %s, arrives at %s", t.what, t.from.Name, name)
+		if len(t.ports) > 1 {
+			said += ": " + ranges(through, cmp.Or(t.each, "port"))
+		}
+		o.hole(said)
+	}
+	o.Arrived += len(arrived)
+	if wanted && !came {
+		o.Missing = append(o.Missing, t.what+", from "+t.from.Name)
+	}
+}
+
+func (o *Outcome) hole(said string) {
+	if len(o.Holes) < most && !slices.Contains(o.Holes, said) {
+		o.Holes = append(o.Holes, said)
+	}
+}
+
+// ranges says which ports there are, shortly.
+func ranges(ports []uint16, each string) string {
+	slices.Sort(ports)
+	said := fmt.Sprintf("%d %ss", len(ports), each)
+	if len(ports) == 1 {
+		said = each
+	}
+	for i := 0; i < len(ports); {
+		j := i
+		for j+1 < len(ports) && ports[j+1] == ports[j]+1 {
+			j++
+		}
+		if i > 0 {
+			said += ","
+		}
+		if j == i {
+			said += fmt.Sprintf(" %d", ports[i])
+		} else {
+			said += fmt.Sprintf(" %d-%d", ports[i], ports[j])
+		}
+		if i = j + 1; len(said) > 80 && i < len(ports) {
+			return said + ", …"
+		}
+	}
+	return said
+}
+
+// send sends a frame, and waits while the queue is full.
+func send(f *os.File, frame []byte) error {
+	for range 100 {
+		_, err := f.Write(frame)
+		switch {
+		case err == nil:
+			return nil
+		case !errors.Is(err, syscall.ENOBUFS):
+			return err
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return fmt.Errorf("a queue of the link is full for %v", 100*time.Millisecond)
+}

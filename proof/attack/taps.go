@@ -1,0 +1,217 @@
+package attack
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/netip"
+	"sync"
+
+	"github.com/nettoll/nettoll/internal/linux/netns"
+	"github.com/nettoll/nettoll/proof/packet"
+)
+
+// experimental is a protocol that nobody has (RFC 3692, section 2.1).
+const experimental = 253
+
+// buffer is how much a tap can leave unread, in bytes.
+const buffer = 16 << 20
+
+// A place is where packets are heard.
+type place int
+
+const (
+	atLink place = iota // of a container
+	inside              // of a container, behind its filter
+	onHost              // behind the filters of the host's own
+)
+
+// A receipt is where a try has arrived.
+type receipt struct {
+	place place
+	at    int // index of the host or container
+	try   uint32
+}
+
+// An answer is what somebody was told of where an address is.
+type answer struct {
+	at int
+	of netip.Addr
+}
+
+// taps hear what arrives.
+type taps struct {
+	mu      sync.Mutex
+	came    map[receipt]map[uint16]int // by port, how often
+	answers map[answer][]string        // MAC addresses
+	closers []io.Closer
+	group   sync.WaitGroup
+}
+
+func newTaps() *taps {
+	return &taps{came: map[receipt]map[uint16]int{}, answers: map[answer][]string{}}
+}
+
+func (t *taps) close() error {
+	var errs []error
+	for _, c := range t.closers {
+		errs = append(errs, c.Close())
+	}
+	t.group.Wait()
+	return errors.Join(errs...)
+}
+
+// got returns the ports for which packets of a try arrived.
+func (t *taps) got(p place, at int, number uint32) []uint16 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var list []uint16
+	for port := range t.came[receipt{p, at, number}] {
+		list = append(list, port)
+	}
+	return list
+}
+
+// answered returns who has said that they have an address.
+func (t *taps) answered(at int, of netip.Addr) []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.answers[answer{at, of}]
+}
+
+// note looks for the number of a try in what arrived.
+func (t *taps) note(p place, at int, data, magic []byte) {
+	i := bytes.Index(data, magic)
+	if i < 0 || len(data) < i+len(magic)+6 {
+		return
+	}
+	key := data[i+len(magic):]
+	r := receipt{p, at, binary.BigEndian.Uint32(key)}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.came[r] == nil {
+		t.came[r] = map[uint16]int{}
+	}
+	t.came[r][binary.BigEndian.Uint16(key[4:])]++
+}
+
+// container taps a container: its link, and what is let in behind that and put together.
+func (t *taps) container(e *end, magic []byte) error {
+	if err := t.raw(e.ns.Fd(), inside, e.index, magic); err != nil {
+		return err
+	}
+	t.group.Go(func() {
+		read(e.frames.Read, func(frame []byte) {
+			if !isError(frame) {
+				t.note(atLink, e.index, frame, magic)
+			}
+			t.told(e.index, frame)
+		})
+	})
+	return nil
+}
+
+// host taps a host, behind all filters of its own.
+func (t *taps) host(m *machine, magic []byte) error { return t.raw(m.ns.Fd(), onHost, m.index, magic) }
+
+// raw hears all packets of the protocols of tries that are for a namespace itself, behind its filters.
+func (t *taps) raw(ns uintptr, where place, at int, magic []byte) error {
+	for _, n := range []struct {
+		network   string
+		protocols []int
+	}{
+		{"ip4", []int{packet.ICMP, packet.TCP, packet.UDP, experimental}},
+		{"ip6", []int{packet.ICMPv6, packet.TCP, packet.UDP, experimental}},
+	} {
+		for _, protocol := range n.protocols {
+			var c *net.IPConn
+			err := netns.Do(int(ns), func() (err error) {
+				c, err = net.ListenIP(fmt.Sprintf("%s:%d", n.network, protocol), nil)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			t.closers = append(t.closers, c)
+			_ = c.SetReadBuffer(buffer) // as much as there is
+			icmp := protocol == packet.ICMP || protocol == packet.ICMPv6
+			t.group.Go(func() {
+				read(func(b []byte) (int, error) {
+					n, _, err := c.ReadFromIP(b)
+					return n, err
+				}, func(p []byte) {
+					if !icmp || len(p) > 0 && !quotes(n.network == "ip6", p[0]) {
+						t.note(where, at, p, magic)
+					}
+				})
+			})
+		}
+	}
+	return nil
+}
+
+// read hears until what it reads is closed.
+func read(from func([]byte) (int, error), heard func([]byte)) {
+	buf := make([]byte, 1<<16)
+	for {
+		n, err := from(buf)
+		if errors.Is(err, net.ErrClosed) || errors.Is(err, fs.ErrClosed) {
+			return
+		}
+		if err == nil {
+			heard(buf[:n])
+		}
+	}
+}
+
+// quotes says whether a type of ICMP is an error, which quotes what somebody has sent (RFC 1122, section 3.2.2; RFC 4443, section 2.1).
+func quotes(v6 bool, kind byte) bool {
+	if v6 {
+		return kind < 128
+	}
+	return kind == 3 || kind == 4 || kind == 5 || kind == 11 || kind == 12
+}
+
+// isError says whether a frame holds an error of ICMP.
+func isError(frame []byte) bool {
+	if len(frame) < 14+20 {
+		return false
+	}
+	p := frame[14:]
+	switch binary.BigEndian.Uint16(frame[12:]) {
+	case packet.TypeIPv4:
+		header := int(p[0]&0xf) * 4
+		return p[9] == packet.ICMP && len(p) > header && quotes(false, p[header])
+	case packet.TypeIPv6:
+		return len(p) > 40 && p[6] == packet.ICMPv6 && quotes(true, p[40])
+	}
+	return false
+}
+
+// told notes who says that they have an address: answers of ARP, and advertisements of neighbours.
+func (t *taps) told(at int, frame []byte) {
+	if len(frame) < 14+28 {
+		return
+	}
+	p := frame[14:]
+	var of netip.Addr
+	var mac net.HardwareAddr
+	switch kind := binary.BigEndian.Uint16(frame[12:]); {
+	case kind == packet.TypeARP && binary.BigEndian.Uint16(p[6:]) == packet.Reply:
+		of, mac = netip.AddrFrom4([4]byte(p[14:18])), net.HardwareAddr(p[8:14])
+	case kind == packet.TypeIPv6 && len(p) >= 40+24 && p[6] == packet.ICMPv6 && p[40] == 136:
+		of, mac = netip.AddrFrom16([16]byte(p[48:64])), net.HardwareAddr(frame[6:12])
+		if options := p[64:]; len(options) >= 8 && options[0] == 2 { // target link-layer address
+			mac = net.HardwareAddr(options[2:8])
+		}
+	default:
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.answers[answer{at, of}] = append(t.answers[answer{at, of}], mac.String())
+}

@@ -1,0 +1,113 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/nettoll/nettoll/measure"
+)
+
+// standing says what a reader has to know first: that a run did not end, that its records were changed, or that the machine had other work. Every view begins with it.
+func standing(run measure.Run, a measure.Analysis) []string {
+	s := a.Standing
+	var list []string
+	if s.RunChanged {
+		list = append(list, runFile+" was changed after the run began: names, settings and facts may not be those of the run.")
+	}
+	if n := len(s.Changed); n > 0 {
+		text := "The records were changed after the run: " + printable(s.Changed[0])
+		if n > 1 {
+			text += fmt.Sprintf("; %s more", count(n-1, "place", "places"))
+		}
+		list = append(list, text+".")
+	}
+	switch {
+	case s.Old(run.V):
+	case s.End == nil:
+		list = append(list, "This run did not end: it was killed, or its records are cut short. "+extentOf(run, a))
+	case s.End.Why == measure.EndInterrupted:
+		list = append(list, "This run was interrupted. "+extentOf(run, a))
+	case s.End.Why == measure.EndFailed:
+		list = append(list, "This run failed: "+strings.TrimSuffix(printable(s.End.Detail), ".")+". "+extentOf(run, a))
+	}
+	for _, w := range a.Warnings {
+		if w.Machine {
+			list = append(list, sentence(printable(w.Text)))
+		}
+	}
+	return list
+}
+
+// Standing returns the sentences that every view of the run begins with: that it did not end, or that its records were changed.
+func (d *Data) Standing() []string { return standing(d.Run, d.Analysis) }
+
+// sentence writes a warning as one.
+func sentence(text string) string {
+	r, size := utf8.DecodeRuneInString(text)
+	return string(unicode.ToUpper(r)) + text[size:] + "."
+}
+
+// Standing returns those of both runs.
+func (c *Compared) Standing() []string {
+	var list []string
+	for _, s := range c.sides() {
+		for _, text := range s.data.Standing() {
+			list = append(list, s.word+": "+text)
+		}
+	}
+	return list
+}
+
+// extentOf says how much there is of a run that ended too soon.
+func extentOf(run measure.Run, a measure.Analysis) string {
+	if a.Trials == 0 {
+		return "Nothing was measured."
+	}
+	text := fmt.Sprintf("It has %s in %s", count(a.Blocks, "block", "blocks"), count(a.Generations, "generation", "generations"))
+	if n := a.Generations - a.Standing.Complete; n > 0 {
+		text += fmt.Sprintf(", %d of them incomplete", n)
+	}
+	if wanted := run.Design.Generations; wanted > 0 {
+		text += fmt.Sprintf("; the experiment asks for at least %d generations", wanted)
+	}
+	return text + "."
+}
+
+// resumed says how often a run was resumed, "" for never.
+func resumed(list []measure.Resume) string {
+	if len(list) == 0 {
+		return ""
+	}
+	var each []string
+	for _, r := range list {
+		each = append(each, fmt.Sprintf("%s, went on with generation %d", map[string]string{
+			measure.EndInterrupted: "interrupted", measure.EndFailed: "failed", measure.Killed: "killed",
+		}[r.After], r.Generation+1))
+	}
+	return fmt.Sprintf("Resumed %s (%s).", count(len(list), "time", "times"), strings.Join(each, "; "))
+}
+
+// TooFew says that a verdict takes more generations.
+func TooFew(generations int) string {
+	return fmt.Sprintf("%d of %d generations", generations, measure.LeastGenerations)
+}
+
+// judged is the verdict of a row in words.
+func judged(r *measure.Row, m measure.Metric, short bool) field {
+	f := verdict(r.Verdict, m, short)
+	if r.Verdict == measure.TooFew {
+		f.text = TooFew(r.Generations)
+	}
+	return f
+}
+
+// judgedChange is the verdict of a change between two runs.
+func judgedChange(c *measure.Change, m measure.Metric, short bool) field {
+	f := verdict(c.Verdict, m, short)
+	if c.Verdict == measure.TooFew {
+		f.text = TooFew(min(c.Old.Generations, c.New.Generations))
+	}
+	return f
+}

@@ -1,0 +1,51 @@
+package runtime
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/stack"
+)
+
+// Kind is the kind of parts that make containers: all of them, in the order of help. The first is the default.
+type Kind []Runtime
+
+// Describe says what the kind is.
+func (k Kind) Describe() stack.Description {
+	d := stack.Description{Name: "runtime", Plural: "runtimes", Summary: "Makes the containers.", Sign: "@"}
+	if len(k) > 0 {
+		d.Default = k[0].Describe().Name
+	}
+	return d
+}
+
+// Parts lists the runtimes.
+func (k Kind) Parts() []stack.Part {
+	list := make([]stack.Part, len(k))
+	for i, r := range k {
+		list[i] = stack.Part{Description: r.Describe(), Value: r}
+	}
+	return list
+}
+
+// Build puts the steps that make the containers of each host before all others.
+func (Kind) Build(site *network.Site, s stack.Stack) error {
+	r, _, ok := stack.PartOf[Runtime](s)
+	if !ok {
+		return errors.New("a stack without a runtime")
+	}
+	for h, ends := range site.Endpoints {
+		containers := make([]Container, len(ends))
+		for i, e := range ends {
+			containers[i] = Container{Name: site.Lab.Hosts[h].Containers[i].Name, Namespace: e.Namespace}
+		}
+		steps, err := r.Containers(containers)
+		if err != nil {
+			return fmt.Errorf("runtime %s: %w", r.Describe().Name, err)
+		}
+		site.Plans[h].Steps = slices.Concat(steps, site.Plans[h].Steps)
+	}
+	return nil
+}

@@ -1,0 +1,141 @@
+package stack
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nettoll/nettoll/part"
+)
+
+// signs are what can stand before a part in an id.
+const signs = "+@"
+
+// ID writes a stack: "bridge+nftables(rules=1000)@lxc". Each choice is written with the parameters that do not have their
+// defaults, after the sign of its kind; one that every stack has by default is left out. A part whose name alone would be
+// read as one of another kind has its kind before it: "routed+tunnel:ovs". [Kinds.Parse] reads what ID writes.
+func (k Kinds) ID(s Stack) string { return strings.Join(k.write(s, Choice.ID), "") }
+
+// Labels writes a stack as [Kinds.ID] does, in as many pieces as there are kinds, each part as reports call it in labs of
+// so many hosts, see [Labeler].
+func (k Kinds) Labels(s Stack, hosts int) []string {
+	return k.write(s, func(c Choice) string { return c.Label(hosts) })
+}
+
+func (k Kinds) write(s Stack, text func(Choice) string) []string {
+	pieces := make([]string, len(k))
+	last := -1
+	for i, kind := range k {
+		d := kind.Describe()
+		c, ok := s.Of(d.Name)
+		if !ok || c.Standard() {
+			continue
+		}
+		sign := d.Sign
+		if last < 0 {
+			sign = ""
+		}
+		pieces[i] = sign + text(c)
+		if k.meant(last, sign, c.Part.Name) != i {
+			pieces[i] = sign + d.Name + ":" + text(c)
+		}
+		last = i
+	}
+	return pieces
+}
+
+// meant returns the kind, by index, of a part that stands after a sign and after a part of the kind before: the first that
+// has a part of that name. It is -1 if none has.
+func (k Kinds) meant(before int, sign, name string) int {
+	for i := before + 1; i < len(k); i++ {
+		d := k[i].Describe()
+		if (d.Sign == sign || sign == "") && slices.Contains(Names(k[i]), name) {
+			return i
+		}
+	}
+	return -1
+}
+
+// Parse reads the id of a stack, as [Kinds.ID] writes it, and completes it. Spaces and quotes are as in [part.Parse].
+func (k Kinds) Parse(id string) (Stack, error) {
+	var s Stack
+	last := -1
+	for _, p := range part.Pieces(id, signs) {
+		i, text, err := k.kindOf(last, p)
+		if err != nil {
+			return nil, err
+		}
+		d := k[i].Describe()
+		name, given, err := part.Parse(d.Name, text)
+		if err != nil {
+			return nil, err
+		}
+		c, err := k.Choose(d.Name, name, given)
+		if err != nil {
+			return nil, err
+		}
+		s, last = append(s, c), i
+	}
+	return k.Complete(s)
+}
+
+// kindOf returns of which kind a piece of an id is, and the piece without what says so.
+func (k Kinds) kindOf(last int, p part.Piece) (int, string, error) {
+	sign := strings.TrimSpace(p.Sign)
+	name, _, _ := strings.Cut(p.Text, "(")
+	if kind, rest, ok := strings.Cut(name, ":"); ok {
+		i := slices.IndexFunc(k, func(of Kind) bool { return of.Describe().Name == kind })
+		switch {
+		case i < 0:
+			_, err := k.Find(kind)
+			return 0, "", err
+		case i <= last:
+			return 0, "", fmt.Errorf("%s %q stands behind a %s (the order is %s)", kind, rest, k[last].Describe().Name, k.order())
+		case sign != "" && k[i].Describe().Sign != sign:
+			return 0, "", fmt.Errorf("%s %q stands after %q (valid: %q)", kind, rest, sign, k[i].Describe().Sign)
+		}
+		return i, strings.TrimPrefix(p.Text, kind+":"), nil
+	}
+	if i := k.meant(last, sign, name); i >= 0 {
+		return i, p.Text, nil
+	}
+	// Of the kinds that can stand here, the first that has to be there is the one that is asked for, else all are.
+	var known []string
+	kinds := ""
+	for i := last + 1; i < len(k); i++ {
+		d := k[i].Describe()
+		if sign != "" && d.Sign != sign || len(k[i].Parts()) == 0 {
+			continue
+		}
+		if kinds == "" {
+			kinds = d.Name
+		} else {
+			kinds += " or " + d.Name
+		}
+		for _, n := range Names(k[i]) {
+			if !slices.Contains(known, n) {
+				known = append(known, n)
+			}
+		}
+		if d.Default == "" {
+			break
+		}
+	}
+	if kinds == "" {
+		return 0, "", fmt.Errorf("%q stands behind a part of the last kind (the order is %s)", p.Text, k.order())
+	}
+	return 0, "", &part.UnknownError{Kind: kinds, Name: name, Known: known}
+}
+
+// order lists the kinds as they stand in an id: "network+filter+tunnel+encryption@runtime".
+func (k Kinds) order() string {
+	var b strings.Builder
+	for i, kind := range k {
+		d := kind.Describe()
+		if i > 0 {
+			b.WriteString(d.Sign)
+		}
+		b.WriteString(d.Name)
+	}
+	return b.String()
+}

@@ -1,0 +1,237 @@
+package stack
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nettoll/nettoll/part"
+)
+
+// A Kind is a kind of parts of which each stack has one: networks, filters, runtimes. A kind that has something to say
+// about a whole stack is a [Refuser] or an [Enforcer], too.
+type Kind interface {
+	// Describe says what the kind is.
+	Describe() Description
+	// Parts lists its parts in the order of help, without [None].
+	Parts() []Part
+}
+
+// A Description says what a kind is.
+type Description struct {
+	// Name is its key in experiment files: "network".
+	Name string
+	// Plural is the name of several: "networks".
+	Plural string
+	// Summary is a sentence that says what its parts do: "Joins containers to their host."
+	Summary string
+	// Note holds for all of its parts and stands behind the summary of each; "" for none.
+	Note string
+	// Sign is what stands before a part of this kind in ids, "+" or "@"; the first kind's stands at the beginning,
+	// without it.
+	Sign string
+	// Default is the part of a stack that names none of this kind: None, or one of Parts. A stack has to name a part of a
+	// kind whose Default is "".
+	Default string
+}
+
+// None is the part of a stack that has none of a kind, where the kind allows that.
+const None = "none"
+
+// A Part is a part as its kind lists it.
+type Part struct {
+	part.Description
+	// Value is the part itself, of the interface that its kind defines. It is nil for [None].
+	Value any
+}
+
+// A Refuser is a kind whose parts cannot be in every stack.
+type Refuser interface {
+	// Refuse returns why labs of so many hosts with this stack are left out because of its part of this kind. It is "" if
+	// they are not.
+	Refuse(s Stack, hosts int) string
+}
+
+// An Enforcer is a kind whose parts protect something.
+type Enforcer interface {
+	// Enforced says where the stack's part of this kind stands and what it claims: the end of "enforced …". It is "" if the
+	// stack has none.
+	Enforced(s Stack) string
+}
+
+// A Choice is a part of one kind with all of its parameters.
+type Choice struct {
+	Kind   Kind
+	Part   Part
+	Params part.Params
+}
+
+// ID writes the choice with the parameters that do not have their defaults: "nftables(rules=1000)".
+func (c Choice) ID() string { return c.Part.Params.Short(c.Part.Name, c.Params) }
+
+// Standard says whether a stack that names no part of the kind has this choice.
+func (c Choice) Standard() bool { return c.ID() == c.Kind.Describe().Default }
+
+// MarshalJSON writes the choice as an object: {"kind": "filter", "name": "nftables", "params": {"rules": "0"}}.
+func (c Choice) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Kind   string      `json:"kind"`
+		Name   string      `json:"name"`
+		Params part.Params `json:"params,omitempty"`
+	}{c.Kind.Describe().Name, c.Part.Name, c.Params})
+}
+
+// UnmarshalJSON reads what MarshalJSON writes. Only [Kinds.Complete] knows which kind and part are meant.
+func (c *Choice) UnmarshalJSON(b []byte) error {
+	var read struct {
+		Kind   string      `json:"kind"`
+		Name   string      `json:"name"`
+		Params part.Params `json:"params"`
+	}
+	if err := json.Unmarshal(b, &read); err != nil {
+		return err
+	}
+	*c = Choice{Kind: named(read.Kind), Part: Part{Description: part.Description{Name: read.Name}}, Params: read.Params}
+	return nil
+}
+
+// named is a kind of which only the name is known.
+type named string
+
+func (n named) Describe() Description { return Description{Name: string(n), Plural: string(n) + "s"} }
+func (named) Parts() []Part           { return nil }
+
+// Equal says whether two choices are the same.
+func (c Choice) Equal(o Choice) bool {
+	return c.Kind.Describe().Name == o.Kind.Describe().Name && c.Part.Name == o.Part.Name && part.Equal(c.Params, o.Params)
+}
+
+// A Stack is a list of choices, at most one of each kind. [Kinds.Complete] adds the defaults and puts them in order.
+type Stack []Choice
+
+// Of returns the choice of a kind, by the kind's name. It is false if there is none.
+func (s Stack) Of(kind string) (Choice, bool) {
+	i := slices.IndexFunc(s, func(c Choice) bool { return c.Kind.Describe().Name == kind })
+	if i < 0 {
+		return Choice{}, false
+	}
+	return s[i], true
+}
+
+// With returns the stack with a choice in the place of the one of its kind.
+func (s Stack) With(choice Choice) Stack {
+	kind := choice.Kind.Describe().Name
+	i := slices.IndexFunc(s, func(c Choice) bool { return c.Kind.Describe().Name == kind })
+	if i < 0 {
+		return append(slices.Clip(s), choice)
+	}
+	with := slices.Clone(s)
+	with[i] = choice
+	return with
+}
+
+// Equal says whether two complete stacks have the same choices.
+func (s Stack) Equal(o Stack) bool { return slices.EqualFunc(s, o, Choice.Equal) }
+
+// PartOf returns the stack's part that is a T, such as a network.Network, and its parameters. It is false if the stack has
+// none.
+func PartOf[T any](s Stack) (T, part.Params, bool) {
+	for _, c := range s {
+		if v, ok := c.Part.Value.(T); ok {
+			return v, c.Params, true
+		}
+	}
+	var none T
+	return none, nil, false
+}
+
+// Kinds are all kinds that a stack has a choice of, in the order of ids and sentences.
+type Kinds []Kind
+
+// PartsOf returns all parts that are a T, such as a network.Network, in the order of help.
+func PartsOf[T any](k Kinds) []T {
+	var all []T
+	for _, kind := range k {
+		for _, p := range kind.Parts() {
+			if v, ok := p.Value.(T); ok {
+				all = append(all, v)
+			}
+		}
+	}
+	return all
+}
+
+// Find returns the kind of that name.
+func (k Kinds) Find(name string) (Kind, error) {
+	return part.Find("kind", name, k, func(kind Kind) string { return kind.Describe().Name })
+}
+
+// Choices returns the parts that a stack can have of a kind: None first, if the kind allows that.
+func Choices(kind Kind) []Part {
+	if d := kind.Describe(); d.Default == None {
+		return slices.Insert(slices.Clone(kind.Parts()), 0, Part{Description: part.Description{Name: None, Summary: "no " + d.Name}})
+	}
+	return kind.Parts()
+}
+
+// Choose returns a choice of a part by name, with the parameters given and the defaults of the others. An unknown name and
+// a value that is not valid are errors that list the alternatives.
+func (k Kinds) Choose(kind, name string, given map[string]string) (Choice, error) {
+	of, err := k.Find(kind)
+	if err != nil {
+		return Choice{}, err
+	}
+	p, err := part.Find(kind, name, Choices(of), func(p Part) string { return p.Name })
+	if err != nil {
+		return Choice{}, err
+	}
+	params, err := p.Params.Resolve(kind+" "+name, given)
+	return Choice{Kind: of, Part: p, Params: params}, err
+}
+
+// Complete returns the stack with a choice of every kind, in the order of the kinds. It is an error if a kind that has no
+// default is missing, if there are two of a kind, or if a kind or part that was read from JSON is not known.
+func (k Kinds) Complete(s Stack) (Stack, error) {
+	for _, c := range s {
+		if _, err := k.Find(c.Kind.Describe().Name); err != nil {
+			return nil, err
+		}
+	}
+	all := make(Stack, 0, len(k))
+	for _, kind := range k {
+		d := kind.Describe()
+		given := slices.DeleteFunc(slices.Clone(s), func(c Choice) bool { return c.Kind.Describe().Name != d.Name })
+		switch {
+		case len(given) > 1:
+			return nil, fmt.Errorf("the stack has two %s, %s and %s", d.Plural, given[0].ID(), given[1].ID())
+		case len(given) == 1:
+			c := given[0]
+			if _, ok := c.Kind.(named); ok {
+				var err error
+				if c, err = k.Choose(d.Name, c.Part.Name, c.Params); err != nil {
+					return nil, err
+				}
+			}
+			all = append(all, c)
+		case d.Default == "":
+			return nil, fmt.Errorf("the stack has no %s (known: %s)", d.Name, strings.Join(Names(kind), ", "))
+		default:
+			c, err := k.Choose(d.Name, d.Default, nil)
+			if err != nil {
+				return nil, fmt.Errorf("the default of %s: %w", d.Plural, err)
+			}
+			all = append(all, c)
+		}
+	}
+	return all, nil
+}
+
+// Names lists the parts that a stack can have of a kind.
+func Names(kind Kind) []string {
+	var list []string
+	for _, p := range Choices(kind) {
+		list = append(list, p.Name)
+	}
+	return list
+}

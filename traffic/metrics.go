@@ -1,0 +1,17 @@
+package traffic
+
+import "github.com/nettoll/nettoll/measure"
+
+// Metrics declares what the turn measures of itself, for every trial.
+func Metrics() []measure.Metric {
+	return []measure.Metric{
+		{
+			Name: "dead_time", Unit: measure.UnitSecond, Better: measure.Neither, Kind: measure.KindTime, Order: 890,
+			Summary: "from the end of the trial before to the opening",
+		},
+		{
+			Name: "drain_time", Unit: measure.UnitSecond, Better: measure.Neither, Kind: measure.KindTime, Order: 900,
+			Summary: "from the close to the last thread's leaving",
+		},
+	}
+}

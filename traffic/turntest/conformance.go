@@ -1,0 +1,223 @@
+package turntest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nettoll/nettoll/internal/linux/clock"
+	"github.com/nettoll/nettoll/internal/linux/sock"
+	"github.com/nettoll/nettoll/traffic"
+)
+
+const (
+	workers = 2
+	pairs   = 2
+	cells   = 3
+)
+
+// Open makes both ends of a turn. They belong to one another, and may be one value.
+type Open func(t *testing.T, l traffic.Layout) (traffic.Turns, traffic.Turn)
+
+// Conformance shows that a turn passes trials on in their order, opens the gate for all threads at once, names who holds a
+// trial up, and lets itself be interrupted.
+func Conformance(t *testing.T, open Open) {
+	t.Run("order", func(t *testing.T) { order(t, open) })
+	t.Run("missing", func(t *testing.T) { missing(t, open) })
+	t.Run("hanging", func(t *testing.T) { hanging(t, open) })
+	t.Run("interrupted", func(t *testing.T) { interrupted(t, open) })
+}
+
+// watched tells when a thread has left a trial.
+type watched struct {
+	traffic.Turn
+	left chan traffic.Seat // nil: nobody asks
+}
+
+func (w watched) Leave(ticket uint32, s traffic.Seat) {
+	w.Turn.Leave(ticket, s)
+	if w.left != nil {
+		w.left <- s
+	}
+}
+
+// stand makes a turn for some cells of all workers, and threads that drive endpoints through it.
+func stand(t *testing.T, open Open, length time.Duration, left chan traffic.Seat, endpoint func(traffic.Seat) traffic.Endpoint) traffic.Turns {
+	t.Helper()
+	turns, turn := open(t, traffic.Layout{Workers: workers, Pairs: pairs, Cells: cells})
+	for cell := range cells {
+		plan := traffic.CellPlan{Threads: workers * pairs, Warm: length / 10, Length: length}
+		for w := range workers {
+			plan.Workers = append(plan.Workers, w)
+		}
+		if err := turns.SetCell(cell, plan); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ready, ids := make(chan error, workers*pairs), make(chan int, workers*pairs)
+	for w := range workers {
+		for pair := range pairs {
+			seat := traffic.Seat{Worker: w, Pair: pair}
+			th := &traffic.Thread{
+				Turn: watched{turn, left}, Seat: seat, Run: 1, Ready: ready, ThreadIDs: ids,
+				Endpoint: func(int) traffic.Endpoint { return endpoint(seat) },
+			}
+			go th.Serve()
+		}
+	}
+	for range workers * pairs {
+		if err := <-ready; err != nil {
+			t.Fatal(err)
+		}
+	}
+	return turns
+}
+
+func threads(int) int { return pairs }
+
+// seen is what endpoints have seen of trials.
+type seen struct {
+	mu      sync.Mutex
+	trials  []uint64
+	windows map[uint64][]traffic.Window
+}
+
+// idle is an endpoint that waits for the close of its trial, or does something else.
+type idle struct {
+	*seen
+	sample  traffic.Sample
+	instead func(w traffic.Window)
+}
+
+func (i *idle) Prepare(uint64) { i.sample = traffic.Sample{} }
+
+func (i *idle) Run(trial uint64, w traffic.Window) {
+	i.mu.Lock()
+	if len(i.windows[trial]) == 0 {
+		i.trials = append(i.trials, trial)
+	}
+	i.windows[trial] = append(i.windows[trial], w)
+	i.mu.Unlock()
+	if i.instead != nil {
+		i.instead(w)
+		return
+	}
+	time.Sleep(time.Duration(w.Close - clock.Now()))
+}
+
+func (i *idle) Sample() *traffic.Sample    { return &i.sample }
+func (*idle) Recorders() traffic.Recorders { return traffic.Recorders{} }
+func (*idle) Facts() (sock.Facts, error)   { return sock.Facts{}, nil }
+func (*idle) Close()                       {}
+
+func order(t *testing.T, open Open) {
+	const length = 10 * time.Millisecond
+	s := &seen{windows: map[uint64][]traffic.Window{}}
+	turns := stand(t, open, length, nil, func(traffic.Seat) traffic.Endpoint { return &idle{seen: s} })
+	for _, order := range [][]int{{2, 0, 1}, {1}, {0, 2}, {}} {
+		s.mu.Lock()
+		s.trials = nil
+		s.mu.Unlock()
+		timings, err := turns.Run(t.Context(), order, threads)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []int
+		for i, x := range timings {
+			got = append(got, x.Cell)
+			if !x.Done || x.Dead < 0 || x.Drain < 0 || i > 0 && x.Opened < timings[i-1].Opened+int64(length) {
+				t.Errorf("trial %d of block %v: %+v", i, order, x)
+			}
+		}
+		if diff := cmp.Diff(order, append([]int{}, got...)); diff != "" {
+			t.Errorf("trials (-want +got):\n%s", diff)
+		}
+		s.mu.Lock()
+		if len(s.trials) != len(order) || !slices.IsSorted(s.trials) {
+			t.Errorf("block %v had trials %d", order, s.trials)
+		}
+		for i, trial := range s.trials {
+			w := traffic.Window{
+				Open: timings[i].Opened, Start: timings[i].Opened + int64(length/10), Close: timings[i].Opened + int64(length),
+			}
+			if diff := cmp.Diff(slices.Repeat([]traffic.Window{w}, workers*pairs), s.windows[trial]); diff != "" {
+				t.Errorf("windows of the threads (-want +got):\n%s", diff)
+			}
+		}
+		s.mu.Unlock()
+	}
+}
+
+// stalled runs a block in which one thread holds the first trial up, and then one in which nobody does.
+func stalled(t *testing.T, turns traffic.Turns, want traffic.StalledError, free func()) {
+	t.Helper()
+	timings, err := turns.Run(t.Context(), []int{want.Cell, 0}, threads)
+	var got *traffic.StalledError
+	if !errors.As(err, &got) {
+		t.Fatalf("error %v, want who holds the trial up", err)
+	}
+	if diff := cmp.Diff(want, *got); diff != "" {
+		t.Errorf("who holds the trial up (-want +got):\n%s", diff)
+	}
+	if timings[0].Done || timings[1].Done {
+		t.Errorf("trials are done: %+v", timings)
+	}
+	free()
+	if timings, err = turns.Run(t.Context(), []int{0, 1}, threads); err != nil || !timings[0].Done || !timings[1].Done {
+		t.Errorf("the next block: %v, %+v", err, timings)
+	}
+}
+
+func missing(t *testing.T, open Open) {
+	var away sync.Mutex
+	late := traffic.Seat{Worker: 1, Pair: 0}
+	s := &seen{windows: map[uint64][]traffic.Window{}}
+	turns := stand(t, open, 10*time.Millisecond, nil, func(seat traffic.Seat) traffic.Endpoint {
+		if seat == late {
+			away.Lock()
+			defer away.Unlock()
+		}
+		return &idle{seen: s}
+	})
+	away.Lock()
+	stalled(t, turns, traffic.StalledError{Cell: 2, Missing: []traffic.Seat{late}}, away.Unlock)
+}
+
+func hanging(t *testing.T, open Open) {
+	hangs := traffic.Seat{Worker: 0, Pair: 1}
+	end := make(chan struct{})
+	s := &seen{windows: map[uint64][]traffic.Window{}}
+	left := make(chan traffic.Seat, 100) // more than there are threads and trials
+	turns := stand(t, open, 10*time.Millisecond, left, func(seat traffic.Seat) traffic.Endpoint {
+		e := &idle{seen: s}
+		if seat == hangs {
+			e.instead = func(traffic.Window) { <-end }
+		}
+		return e
+	})
+	stalled(t, turns, traffic.StalledError{Cell: 1, Opened: true, Missing: []traffic.Seat{hangs}}, func() {
+		close(end)
+		for <-left != hangs { // back, too late
+		}
+	})
+}
+
+func interrupted(t *testing.T, open Open) {
+	const long = time.Hour
+	ctx, cancel := context.WithCancel(t.Context())
+	end := make(chan struct{})
+	defer close(end)
+	s := &seen{windows: map[uint64][]traffic.Window{}}
+	turns := stand(t, open, long, nil, func(traffic.Seat) traffic.Endpoint {
+		return &idle{seen: s, instead: func(traffic.Window) { cancel(); <-end }}
+	})
+	timings, err := turns.Run(ctx, []int{0, 1}, threads)
+	if !errors.Is(err, context.Canceled) || timings[0].Done || timings[1].Opened != 0 {
+		t.Errorf("error %v, trials %+v", err, timings)
+	}
+}

@@ -1,0 +1,13 @@
+package connections
+
+import "github.com/nettoll/nettoll/measure"
+
+// declared are the metrics that no other workload has.
+func declared() []measure.Metric {
+	return []measure.Metric{
+		{
+			Name: "connections", Unit: measure.UnitOpen, Better: measure.Neither, Kind: measure.KindCount, Order: 700,
+			Summary: "connections that carried traffic at once",
+		},
+	}
+}

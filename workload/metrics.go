@@ -1,0 +1,174 @@
+package workload
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/traffic"
+)
+
+// Metrics declares the metrics that several workloads have, or that every lab or trial has. What only one workload has,
+// its [Description] declares.
+func Metrics() []measure.Metric {
+	return slices.Concat(rates(), shares(), durations(), cpu(), others())
+}
+
+// Vocabulary returns the metrics that trials of the workload may have: those that it declares and the shared ones. It is
+// empty if they contradict each other, which the catalogue reports.
+func (d Description) Vocabulary() measure.Vocabulary {
+	v, err := measure.NewVocabulary(slices.Concat(Metrics(), d.Declares)...)
+	if err != nil {
+		return measure.Vocabulary{}
+	}
+	return v
+}
+
+func rates() []measure.Metric {
+	rate := func(name, unit string, better measure.Better, order int, label, summary string) measure.Metric {
+		return measure.Metric{
+			Name: name, Unit: unit, Better: better, Kind: measure.KindRate, Order: order, Label: label, Summary: summary,
+		}
+	}
+	const (
+		higher  = measure.HigherBetter
+		neither = measure.Neither
+	)
+	return []measure.Metric{
+		rate("goodput", measure.UnitBit, higher, 10, "", "payload that was received inside the window, a second, of all pairs"),
+		rate("goodput_per_pair", measure.UnitBit, higher, 20, "", "goodput divided by the number of pairs"),
+		rate("goodput_forward", measure.UnitBit, higher, 30, "", "goodput from sources to sinks, where traffic goes both ways"),
+		rate("goodput_reverse", measure.UnitBit, higher, 40, "", "goodput from sinks to sources, where traffic goes both ways"),
+		rate("packet_rate", measure.UnitPacket, higher, 50, "", "packets that were received inside the window, a second"),
+		rate("packet_rate_per_pair", measure.UnitPacket, higher, 60, "", "packet_rate divided by the number of pairs"),
+		rate("packet_rate_sent", measure.UnitPacket, neither, 70, "packets sent", "packets that were sent inside the window, a second"),
+		rate("packet_rate_sent_per_pair", measure.UnitPacket, neither, 80, "packets sent per pair",
+			"packet_rate_sent divided by the number of pairs"),
+		rate("transaction_rate", measure.UnitTransaction, higher, 110, "transactions", "requests that were answered, a second"),
+		rate("transaction_rate_per_pair", measure.UnitTransaction, higher, 120, "transactions per pair",
+			"transaction_rate divided by the number of pairs"),
+		rate("connection_rate", measure.UnitConnection, higher, 130, "connections",
+			"connections that were made, used for one transaction and closed, a second"),
+		rate("connection_rate_per_pair", measure.UnitConnection, higher, 140, "connections per pair",
+			"connection_rate divided by the number of pairs"),
+	}
+}
+
+func shares() []measure.Metric {
+	share := func(name string, order int, summary string) measure.Metric {
+		return measure.Metric{
+			Name: name, Unit: measure.UnitShare, Better: measure.LowerBetter, Kind: measure.KindShare, Order: order, Summary: summary,
+		}
+	}
+	return []measure.Metric{
+		share("loss", 160, "of what was sent inside the window, what never came; on a stream, what came after the drain"),
+		share("duplicates", 170, "further copies, of the packets received"),
+		share("reordering", 180, "packets that came after a later one, of the packets received (RFC 4737, section 4.2)"),
+		share("errors", 710, "of the answers, those that report a failure"),
+	}
+}
+
+// durations are the metrics of every quantity that a recorder can hold.
+func durations() []measure.Metric {
+	var list []measure.Metric
+	order := 190
+	of := func(q traffic.Quantity, whole bool, summary string) {
+		add := func(suffix string, kind measure.Kind, quantile float64, what string) {
+			list = append(list, measure.Metric{
+				Name: q.Name() + "_" + suffix, Unit: measure.UnitSecond, Better: measure.LowerBetter, Kind: kind, Quantile: quantile,
+				Merged: kind == measure.KindQuantile || kind == measure.KindMean && !whole, Order: order, Summary: what + ": " + summary,
+			})
+			order += 10
+		}
+		add("mean", measure.KindMean, 0, "mean")
+		digits := []string{"50", "99"}
+		if whole {
+			digits = []string{"50", "75", "90", "95", "99", "999"}
+		}
+		for _, d := range digits {
+			share, _ := strconv.ParseFloat("0."+d, 64)
+			add("p"+d, measure.KindQuantile, share, "percentile "+strconv.FormatFloat(100*share, 'g', 4, 64))
+		}
+		if whole {
+			add("max", measure.KindMax, 0, "longest")
+		}
+	}
+	of(traffic.Latency, true, "from when a message was due or, if nothing is due, sent, to its answer")
+	of(traffic.OneWay, true, "from when a message was due to when the sink's application had it")
+	of(traffic.Service, false, "from when a message was sent to its answer")
+	of(traffic.Departure, false, "from when a message was due to when it was handed to the kernel")
+	of(traffic.Connect, false, "from the beginning of a connection until it stands")
+	of(traffic.SenderStack, false, "from the system call to the driver of the sending device")
+	of(traffic.Wire, false, "between the driver of one side and the kernel of the other")
+	of(traffic.ReceiverStack, false, "from the arrival in the kernel to the return of the system call")
+	return list
+}
+
+func cpu() []measure.Metric {
+	list := []measure.Metric{
+		{Name: "cpu_busy", Label: "CPU", Order: 530, Summary: "cores kept busy by sources, sinks, ksoftirqd and programs that carry packets"},
+		{Name: "cpu_source", Order: 540, Summary: "of cpu_busy: the sources' threads"},
+		{Name: "cpu_sink", Order: 550, Summary: "of cpu_busy: the sinks' threads"},
+		{Name: "cpu_programs", Order: 560, Summary: "of cpu_busy: programs of the hosts that carry packets, such as a switch in user space"},
+		{
+			Name: "cpu_user", Better: measure.Neither, Kind: measure.KindCount, Order: 570,
+			Summary: "of cpu_busy: outside the kernel, which is the generator's own work; it may be 0",
+		},
+		{
+			Name: "cpu_system", Kind: measure.KindCount, Order: 580,
+			Summary: "of cpu_busy: in the kernel, for sources and sinks; what cpu_user leaves, and as noisy",
+		},
+		{
+			Name: "cpu_softirqd", Kind: measure.KindCount, Order: 590,
+			Summary: "of cpu_busy: ksoftirqd of the CPUs that sources and sinks run on; nearly always 0",
+		},
+		{Name: "cpu_per_packet", Unit: measure.UnitSecondsPacket, Order: 610, Summary: "CPU time of cpu_busy for each packet"},
+		{
+			Name: "cpu_per_transaction", Unit: measure.UnitSecondsTransaction, Order: 630,
+			Summary: "CPU time of cpu_busy for each transaction or, where each has one, connection",
+		},
+		{Name: "service_demand", Unit: measure.UnitSecondsByte, Label: "CPU per kB", Order: 640, Summary: "CPU time of cpu_busy for each byte"},
+	}
+	for i := range list {
+		m := &list[i]
+		if m.Unit == "" {
+			m.Unit = measure.UnitCores
+		}
+		if m.Better == "" {
+			m.Better = measure.LowerBetter
+		}
+		if m.Kind == "" {
+			m.Kind = measure.KindCPU
+		}
+	}
+	return list
+}
+
+func others() []measure.Metric {
+	return []measure.Metric{
+		{
+			Name: "jitter", Unit: measure.UnitSecond, Better: measure.LowerBetter, Kind: measure.KindTime, Order: 660,
+			Summary: "mean difference of the one-way times of two messages, one after the other (RFC 3550, section 6.4.1: D)",
+		},
+		{
+			Name: "setup_time", Unit: measure.UnitSecond, Better: measure.LowerBetter, Kind: measure.KindTime, Label: "set-up", Order: 720,
+			Summary: "time until a lab stands, or all connections of a pair",
+		},
+		{
+			Name: "first_packet_latency", Unit: measure.UnitSecond, Better: measure.LowerBetter, Kind: measure.KindTime,
+			Label: "first packet", Order: 820, Summary: "latency of the first packet of a flow",
+		},
+		{
+			Name: "backlog", Unit: measure.UnitMessage, Better: measure.Neither, Kind: measure.KindCount, Order: 830,
+			Summary: "most messages of a pair that were due and not sent",
+		},
+		{
+			Name: "retransmits", Unit: measure.UnitSegment, Better: measure.LowerBetter, Kind: measure.KindCount, Order: 870,
+			Summary: "TCP segments that were sent again",
+		},
+		{
+			Name: "planted", Unit: measure.UnitSecond, Better: measure.Neither, Kind: measure.KindTime, Order: 910,
+			Summary: "per request, spun on purpose (nettoll study effect)",
+		},
+	}
+}

@@ -1,0 +1,13 @@
+package tcpcrr
+
+import "github.com/nettoll/nettoll/measure"
+
+// declared are the metrics that no other workload has.
+func declared() []measure.Metric {
+	return []measure.Metric{
+		{
+			Name: "ports_busy", Unit: measure.UnitPort, Better: measure.LowerBetter, Kind: measure.KindCount, Order: 880,
+			Summary: "ports that a connection was to be made from, and an earlier one still had",
+		},
+	}
+}

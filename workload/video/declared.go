@@ -1,0 +1,21 @@
+package video
+
+import "github.com/nettoll/nettoll/measure"
+
+// declared are the metrics that no other workload has.
+func declared() []measure.Metric {
+	return []measure.Metric{
+		{
+			Name: "startup_delay", Unit: measure.UnitSecond, Better: measure.LowerBetter, Kind: measure.KindTime, Label: "start-up delay", Order: 670,
+			Summary: "from asking for a video to its first picture",
+		},
+		{
+			Name: "stalls", Unit: measure.UnitStall, Better: measure.LowerBetter, Kind: measure.KindCount, Order: 680,
+			Summary: "how many times a video stood still, of all videos of a trial",
+		},
+		{
+			Name: "stall_share", Unit: measure.UnitShare, Better: measure.LowerBetter, Kind: measure.KindShare, Label: "stood still", Order: 690,
+			Summary: "of the time in which videos played or stood still, the latter",
+		},
+	}
+}
