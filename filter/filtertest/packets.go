@@ -17,6 +17,7 @@ import (
 
 	"github.com/nettoll/nettoll/filter"
 	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux/sock"
 	"github.com/nettoll/nettoll/network"
 )
 
@@ -70,9 +71,11 @@ func (s *stand) paired(source, sink end) bool {
 
 // inside opens a socket in the namespace of an end.
 func inside[T any](e end, open func() (T, error)) (c T, err error) {
-	err = e.kernel.Do(e.Namespace, func() (err error) {
-		c, err = open()
-		return err
+	err = sock.Rebind(func() error { // what was bound there before may be about to go
+		return e.kernel.Do(e.Namespace, func() (err error) {
+			c, err = open()
+			return err
+		})
 	})
 	return c, err
 }

@@ -134,9 +134,11 @@ const (
 
 // udp opens a socket in the namespace of an end.
 func (e end) udp(a netip.AddrPort, fragments bool) (c *net.UDPConn, err error) {
-	err = e.kernel.Do(e.Namespace, func() (err error) {
-		c, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(a))
-		return err
+	err = sock.Rebind(func() error { // what was bound there before may be about to go
+		return e.kernel.Do(e.Namespace, func() (err error) {
+			c, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(a))
+			return err
+		})
 	})
 	if err != nil {
 		return nil, err
@@ -230,9 +232,11 @@ func tooLarge(source, sink end, family string, size int) error {
 // transfer sends a stream, in segments of at least so many bytes. The sink must see the source as it is known.
 func transfer(source, sink end, family string, segment int) error {
 	var listener *net.TCPListener
-	if err := sink.kernel.Do(sink.Namespace, func() (err error) {
-		listener, err = net.ListenTCP("tcp", net.TCPAddrFromAddrPort(sink.bind(family, portStream)))
-		return err
+	if err := sock.Rebind(func() error {
+		return sink.kernel.Do(sink.Namespace, func() (err error) {
+			listener, err = net.ListenTCP("tcp", net.TCPAddrFromAddrPort(sink.bind(family, portStream)))
+			return err
+		})
 	}); err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/internal/linux/netns"
+	"github.com/nettoll/nettoll/internal/linux/sock"
 	"github.com/nettoll/nettoll/proof/packet"
 )
 
@@ -139,7 +140,20 @@ func (s *stand) takeover(o *Outcome, v6 bool) error {
 		return err
 	}
 	defer flow.close()
-	if _, heard := flow.send(nil); !heard {
+	heard := false
+	for range 3 { // a switch that has lost what was said after the attacks before still believes those
+		for _, e := range []*end{source, sink} {
+			for _, frame := range e.announce(e.mac, e.own(v6)) {
+				if err := send(e.frames, frame); err != nil {
+					return err
+				}
+			}
+		}
+		if _, heard = flow.send(nil); heard {
+			break
+		}
+	}
+	if !heard {
 		o.Missing = append(o.Missing, fmt.Sprintf("a datagram from %s to %s", source.Name, sink.Name))
 		return nil
 	}
@@ -220,9 +234,11 @@ type flow struct {
 
 func (s *stand) flow(source, sink *end, v6 bool) (*flow, error) {
 	f := &flow{s: s, source: source, sink: sink, to: netip.AddrPortFrom(sink.public(v6), sink.First)}
-	err := netns.Do(int(source.ns.Fd()), func() (err error) {
-		f.socket, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(source.own(v6), source.First+4)))
-		return err
+	err := netns.Do(int(source.ns.Fd()), func() error {
+		return sock.Rebind(func() (err error) { // one socket an attack
+			f.socket, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(source.own(v6), source.First+4)))
+			return err
+		})
 	})
 	return f, err
 }
