@@ -70,7 +70,8 @@ func TestNoPackageIsADrawer(t *testing.T) {
 }
 
 // A part that no one listed cannot be asked for (house rule 3): every folder under a kind is imported by the catalogue,
-// but for the kind's conformance suite. A kind is a folder with a conformance suite, KIND/KINDtest, and only kinds have parts.
+// but for the kind's conformance suite. A kind is a folder with a conformance suite, KIND/KINDtest, and only kinds have
+// parts.
 func TestEveryPartIsInTheCatalogue(t *testing.T) {
 	const module = "github.com/nettoll/nettoll/"
 	suite := func(kind string) string { return kind + "/" + kind + "test" }
@@ -226,7 +227,8 @@ func packages(t *testing.T) map[string]map[string]*ast.File {
 		}
 		name := entry.Name()
 		if entry.IsDir() {
-			if path != "." && (name == "testdata" || name == "bin" || strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_")) {
+			if path != "." && (name == "testdata" || name == "bin" || strings.HasPrefix(name, ".") ||
+				strings.HasPrefix(name, "_")) {
 				return filepath.SkipDir
 			}
 			return nil

@@ -20,8 +20,15 @@ func TestParse(t *testing.T) {
 		want  float64
 		err   string
 	}{
-		{"private memory", func(b []byte) (float64, error) { return parsePrivate(string(b)) }, "00400000-7ffd [rollup]\nRss: 9000 kB\nPrivate_Clean:  100 kB\nPrivate_Dirty:  1000 kB\nPrivate_Hugetlb: 0 kB\n", 1100 * 1024, ""},
-		{"private memory: none", func(b []byte) (float64, error) { return parsePrivate(string(b)) }, "Rss: 9000 kB\n", 0, "none in"},
+		{
+			"private memory", func(b []byte) (float64, error) {
+				return parsePrivate(string(b))
+			}, "00400000-7ffd [rollup]\nRss: 9000 kB\nPrivate_Clean:  100 kB\nPrivate_Dirty:  1000 kB\nPrivate_Hugetlb: 0 kB\n",
+			1100 * 1024, "",
+		},
+		{"private memory: none", func(b []byte) (float64, error) {
+			return parsePrivate(string(b))
+		}, "Rss: 9000 kB\n", 0, "none in"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -94,7 +101,11 @@ func TestTable(t *testing.T) {
 
 func TestTurnRows(t *testing.T) {
 	run := measure.Run{
-		Cells:  []measure.Cell{{ID: "x", Workload: "udp-rr", Pairs: 1}, {ID: "x#2", Workload: "udp-rr", Pairs: 1}, {ID: "y", Workload: "udp-rr", Pairs: 20}},
+		Cells: []measure.Cell{
+			{ID: "x", Workload: "udp-rr", Pairs: 1},
+			{ID: "x#2", Workload: "udp-rr", Pairs: 1},
+			{ID: "y", Workload: "udp-rr", Pairs: 20},
+		},
 		Design: measure.Design{TrialSeconds: map[string]float64{"x": 0.05, "x#2": 0.05, "y": 0.01}},
 	}
 	trial := func(cell string, dead float64) measure.Trial {

@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// crowd is so many connections, which are to stand within crowdSetup and to be held by workers with at most crowdMemory each.
+	// crowd is so many connections, which are to stand within crowdSetup and to be held by workers with at most
+	// crowdMemory each.
 	crowd       = "connections(connections=10000)"
 	crowdSetup  = 3 * time.Second
 	crowdMemory = 100e6 // bytes
@@ -48,15 +49,24 @@ func (b *bench) clients(ctx context.Context) error {
 		setups, memories, shares = append(setups, setup), append(memories, memory), append(shares, metrics[own])
 	}
 	setup, memory, share := measure.Median(setups), measure.Median(memories), measure.Median(shares)
-	b.table.add(row{what: "10,000 connections: until all stand", ours: duration(setup), goal: "at most " + duration(crowdSetup.Seconds()), met: within(setup, crowdSetup.Seconds())})
-	b.table.add(row{what: "10,000 connections: private memory of the larger of the two workers", ours: megabytes(memory), goal: "at most " + megabytes(crowdMemory), met: within(memory, crowdMemory)})
-	b.table.add(row{what: "kv get, 1 KiB, 50 clients: share of all CPU time that is the generator's own", ours: digits(share), goal: "at most " + digits(ownShare), met: within(share, ownShare)})
-	b.table.note("clients: medians of %d labs, one visit of %v and %v each. The generator's own CPU time is that of the source outside the kernel, which counts it in ticks; "+
+	b.table.add(row{what: "10,000 connections: until all stand", ours: duration(setup), goal: "at most " +
+		duration(crowdSetup.Seconds()), met: within(setup, crowdSetup.Seconds())})
+	b.table.add(row{
+		what: "10,000 connections: private memory of the larger of the two workers", ours: megabytes(memory),
+		goal: "at most " + megabytes(crowdMemory), met: within(memory, crowdMemory),
+	})
+	b.table.add(row{
+		what: "kv get, 1 KiB, 50 clients: share of all CPU time that is the generator's own",
+		ours: digits(share), goal: "at most " + digits(ownShare), met: within(share, ownShare),
+	})
+	b.table.note("clients: medians of %d labs, one visit of %v and %v each. The generator's own CPU time is that of the "+
+		"source outside the kernel, which counts it in ticks; "+
 		"all is that of source, sink and soft interrupts.", b.groups, crowdVisit, storeVisit)
 	return nil
 }
 
-// crowd makes one visit with many connections, and says how long it took until they stood and what memory the worker has that has more.
+// crowd makes one visit with many connections, and says how long it took until they stood and what memory the worker
+// has that has more.
 func (b *bench) crowd(ctx context.Context) (setup, memory float64, err error) {
 	one, err := newCell(b.parts, crowd, 0, crowdVisit)
 	if err != nil {

@@ -53,7 +53,9 @@ func plan(parts catalogue.Catalogue, pairs int, seed uint64) (host.Plan, []netwo
 	one := network.Host{Index: 1}
 	for _, side := range []string{"src", "snk"} {
 		for pair := range pairs {
-			one.Containers = append(one.Containers, network.Container{Name: fmt.Sprintf("%s%d", side, pair), Index: len(one.Containers)})
+			one.Containers = append(one.Containers, network.Container{
+				Name: fmt.Sprintf("%s%d", side, pair), Index: len(one.Containers),
+			})
 		}
 	}
 	site := &network.Site{Lab: network.Lab{Hosts: []network.Host{one}, MTU: mtu, Seed: seed}, Families: []string{"ipv4"}}
@@ -74,8 +76,9 @@ type cell struct {
 	length   time.Duration // of a trial
 }
 
-// newCell reads "udp-rr(mode=spin)" or, for a foreign program, "udp-rr(mode=spin,driver=sockperf)". Visit is how long it measures, of which warm
-// passes before the window of our own engine opens; foreign programs choose their own, and take some time to start.
+// newCell reads "udp-rr(mode=spin)" or, for a foreign program, "udp-rr(mode=spin,driver=sockperf)". Visit is how long
+// it measures, of which warm passes before the window of our own engine opens; foreign programs choose their own, and
+// take some time to start.
 func newCell(parts catalogue.Catalogue, id string, warm, visit time.Duration) (cell, error) {
 	name, given, err := part.Parse("workload", id)
 	if err != nil {
@@ -118,7 +121,10 @@ type lab struct {
 
 // openLab builds a lab and opens the sockets of all cells.
 func openLab(ctx context.Context, b *bench, cells []cell) (_ *lab, err error) {
-	l := &lab{cells: cells, cpus: [][]int{b.sources, b.sinks}, files: map[string]*os.File{}, ports: b.random.Perm((lastPort - firstPort) / portsEach)}
+	l := &lab{
+		cells: cells, cpus: [][]int{b.sources, b.sinks}, files: map[string]*os.File{},
+		ports: b.random.Perm((lastPort - firstPort) / portsEach),
+	}
 	defer func() {
 		if err != nil {
 			l.close()
@@ -147,7 +153,9 @@ func openLab(ctx context.Context, b *bench, cells []cell) (_ *lab, err error) {
 			return nil, err
 		}
 		l.workers = append(l.workers, w)
-		if err := w.Call(ctx, worker.Begin, worker.BeginParams{Worker: i, Pairs: 1, CPUs: l.cpus[i], Run: 1, Alone: !slices.Equal(l.cpus[0], l.cpus[1])}, nil); err != nil {
+		if err := w.Call(ctx, worker.Begin, worker.BeginParams{
+			Worker: i, Pairs: 1, CPUs: l.cpus[i], Run: 1, Alone: !slices.Equal(l.cpus[0], l.cpus[1]),
+		}, nil); err != nil {
 			return nil, err
 		}
 	}
@@ -167,7 +175,9 @@ func (l *lab) layOut() error {
 	l.turns = turns
 	maps.Copy(l.files, turns.Files())
 	for i, c := range l.cells {
-		if err := l.turns.SetCell(i, traffic.CellPlan{Workers: []int{0, 1}, Threads: 2, Warm: c.warm, Length: c.length}); err != nil {
+		if err := l.turns.SetCell(i, traffic.CellPlan{
+			Workers: []int{0, 1}, Threads: 2, Warm: c.warm, Length: c.length,
+		}); err != nil {
 			return err
 		}
 	}
@@ -204,7 +214,8 @@ func (l *lab) open(ctx context.Context) error {
 			open[s].Endpoints = append(open[s].Endpoints, worker.EndpointSpec{
 				Cell: i, Visit: i, Namespace: l.ends[s].Namespace,
 				Spec: workload.Spec{
-					Workload: c.workload.Describe().Name, Driver: by, Params: c.params, Side: side, Local: at[s], Remote: at[1-s], LocalPorts: portsEach, RemotePorts: portsEach, Congestion: congestion,
+					Workload: c.workload.Describe().Name, Driver: by, Params: c.params, Side: side, Local: at[s], Remote: at[1-s],
+					LocalPorts: portsEach, RemotePorts: portsEach, Congestion: congestion,
 				},
 			})
 		}
@@ -235,7 +246,8 @@ func (l *lab) facts(ctx context.Context) ([]worker.EndpointFacts, error) {
 	return all, nil
 }
 
-// visit makes one trial of a cell and returns its metrics, and how late messages left at the 99th percentile where that was recorded.
+// visit makes one trial of a cell and returns its metrics, and how late messages left at the 99th percentile where that
+// was recorded.
 func (l *lab) visit(ctx context.Context, number int) (map[string]float64, error) {
 	timings, err := l.turns.Run(ctx, []int{number}, func(int) int { return 1 })
 	if err != nil {

@@ -113,7 +113,9 @@ func run(ctx context.Context, stdout, stderr io.Writer, args []string) int {
 			failed = failed || !errors.Is(err, errors.ErrUnsupported)
 		}
 	}
-	b.table.print(stdout, append(facts, fmt.Sprintf("load average over a minute: %s before, %s after %v", before, load(), time.Since(b.began).Round(time.Second))))
+	b.table.print(stdout, append(facts,
+		fmt.Sprintf("load average over a minute: %s before, %s after %v", before, load(),
+			time.Since(b.began).Round(time.Second))))
 	if failed {
 		return 1
 	}
@@ -127,7 +129,14 @@ type section struct {
 }
 
 func (b *bench) sections() []section {
-	return []section{{"worker", b.worker}, {"specialists", b.specialists}, {"clients", b.clients}, {"pacing", b.pacing}, {"set-up", b.setup}, {"turns", b.turns}}
+	return []section{
+		{"worker", b.worker},
+		{"specialists", b.specialists},
+		{"clients", b.clients},
+		{"pacing", b.pacing},
+		{"set-up", b.setup},
+		{"turns", b.turns},
+	}
 }
 
 // say tells the progress.
@@ -151,7 +160,16 @@ func machine(ctx context.Context) []string {
 		fmt.Sprintf("%v × %v, Linux %v, clock %v", m["cpus"], m["cpu"], m["kernel"], m["clocksource"]),
 		fmt.Sprintf("nettoll %s, built with %s", said(ctx, "git", "describe", "--always", "--dirty"), runtime.Version()),
 	}
-	for _, t := range [][]string{{"sockperf", "--version"}, {"iperf3", "--version"}, {"netperf", "-V"}, {"nuttcp", "-V"}, {"redis-server", "--version"}, {"redis-benchmark", "--version"}, {"nginx", "-v"}, {"wrk", "--version"}} {
+	for _, t := range [][]string{
+		{"sockperf", "--version"},
+		{"iperf3", "--version"},
+		{"netperf", "-V"},
+		{"nuttcp", "-V"},
+		{"redis-server", "--version"},
+		{"redis-benchmark", "--version"},
+		{"nginx", "-v"},
+		{"wrk", "--version"},
+	} {
 		facts = append(facts, t[0]+": "+said(ctx, t...))
 	}
 	return facts

@@ -9,7 +9,8 @@ import (
 )
 
 const (
-	// pacedLoad is so many datagrams a second, and lateAtMost how late 99 % of them may leave where source and sink have a CPU each.
+	// pacedLoad is so many datagrams a second, and lateAtMost how late 99 % of them may leave where source and sink have a
+	// CPU each.
 	pacedLoad  = "udp-rate(payload=64,mode=single,rate=10000/s)"
 	lateAtMost = 20 * time.Microsecond
 
@@ -29,14 +30,16 @@ func (b *bench) pacing(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		late, rates, cores = append(late, metrics[departure]), append(rates, metrics["packet_rate_sent"]), append(cores, metrics["cpu_source"])
+		late, rates, cores = append(late, metrics[departure]), append(rates, metrics["packet_rate_sent"]),
+			append(cores, metrics["cpu_source"])
 	}
 	worst := measure.Median(late)
 	b.table.add(row{
 		what: "udp-rate at 10,000 packet/s: how late a datagram leaves, 99th percentile", ours: duration(worst),
 		goal: "at most " + duration(lateAtMost.Seconds()), met: within(worst, lateAtMost.Seconds()),
 	})
-	b.table.note("pacing: medians of %d labs, one visit of %v each; %s packet/s sent, the source kept %.2f of a CPU busy for it (it sleeps until a datagram is nearly due, then asks the clock).",
+	b.table.note("pacing: medians of %d labs, one visit of %v each; %s packet/s sent, the source kept %.2f of a CPU "+
+		"busy for it (it sleeps until a datagram is nearly due, then asks the clock).",
 		b.groups, pacedVisit, fmt.Sprintf("%.1f", measure.Median(rates)), measure.Median(cores))
 	return nil
 }

@@ -32,7 +32,8 @@ const (
 // built is how long the parts of one set-up took, in seconds.
 type built struct{ start, apply, verify, gone float64 }
 
-// setup compares making 40 containers by a plan, on a host as nettoll run has it, with the smallest loop that makes the same links.
+// setup compares making 40 containers by a plan, on a host as nettoll run has it, with the smallest loop that makes the
+// same links.
 func (b *bench) setup(ctx context.Context) error {
 	var plans []built
 	var loops []float64
@@ -72,19 +73,28 @@ func (b *bench) setup(ctx context.Context) error {
 	}
 	what := fmt.Sprintf("set-up of %d containers", 2*setupPairs)
 	loop := duration(measure.Median(loops))
-	r := row{what: what + "; other: a minimal netlink loop", ours: duration(measure.Median(column(func(p built) float64 { return p.apply }))), theirs: loop, goal: "below 1.3 times"}
+	r := row{
+		what: what + "; other: a minimal netlink loop",
+		ours: duration(measure.Median(column(func(p built) float64 { return p.apply }))), theirs: loop,
+		goal: "below 1.3 times",
+	}
 	r.ratio, r.met = compared(applied, setupGoal, true)
 	b.table.add(r)
-	r = row{what: what + " and verification; other: the same loop, which verifies nothing", ours: duration(measure.Median(column(func(p built) float64 { return p.apply + p.verify }))), theirs: loop}
+	r = row{
+		what: what + " and verification; other: the same loop, which verifies nothing",
+		ours: duration(measure.Median(column(func(p built) float64 { return p.apply + p.verify }))), theirs: loop,
+	}
 	r.ratio, _ = compared(verified, setupGoal, true)
 	b.table.add(r)
 	gone := column(func(p built) float64 { return p.gone })
 	last := quantile(gone, 1)
 	b.table.add(row{
-		what: what + ": from the closing of the host until its last link is gone", ours: fmt.Sprintf("%s, at most %s", duration(measure.Median(gone)), duration(last)),
+		what: what + ": from the closing of the host until its last link is gone",
+		ours: fmt.Sprintf("%s, at most %s", duration(measure.Median(gone)), duration(last)),
 		goal: "0.5 s", met: within(last, goneGoal),
 	})
-	b.table.note("set-up: %d groups of %d rounds; the host that the plan is applied to takes %s more to start", b.setups, setupRounds, duration(measure.Median(column(func(p built) float64 { return p.start }))))
+	b.table.note("set-up: %d groups of %d rounds; the host that the plan is applied to takes %s more to start", b.setups,
+		setupRounds, duration(measure.Median(column(func(p built) float64 { return p.start }))))
 	return nil
 }
 

@@ -28,11 +28,12 @@ type comparison struct {
 func (c comparison) ours() string   { return c.load + ")" }
 func (c comparison) theirs() string { return c.against + ",driver=" + c.driver + ")" }
 
-// sockperfWarm is how long sockperf's ping-pong leaves out at the beginning (TEST_START_WARMUP_MSEC, src/defs.h); udp-rr's are left out as long.
+// sockperfWarm is how long sockperf's ping-pong leaves out at the beginning (TEST_START_WARMUP_MSEC, src/defs.h);
+// udp-rr's are left out as long.
 const sockperfWarm = 400 * time.Millisecond
 
-// warm is what is left out of our own trials. The rate tests of sockperf and iperf3 leave nothing out; of a stream what counts begins where
-// its rate is steady, in both.
+// warm is what is left out of our own trials. The rate tests of sockperf and iperf3 leave nothing out; of a stream what
+// counts begins where its rate is steady, in both.
 func (c comparison) warm() time.Duration {
 	if c.metric == "latency_p50" {
 		return sockperfWarm
@@ -50,13 +51,17 @@ func comparisons() []comparison {
 	}{{"single", 0.95}, {"batched", 1.3}, {"segmented", 3}} {
 		for _, driver := range []string{"sockperf", "netperf", "iperf3"} {
 			all = append(all, comparison{
-				what: "udp-rate, 64 bytes, " + mode.name + ": delivered rate", load: fmt.Sprintf(flood, mode.name), against: fmt.Sprintf(flood, "single"),
-				driver: driver, metric: "packet_rate", limit: mode.limit, text: packets,
+				what: "udp-rate, 64 bytes, " + mode.name + ": delivered rate", load: fmt.Sprintf(flood, mode.name),
+				against: fmt.Sprintf(flood, "single"),
+				driver:  driver, metric: "packet_rate", limit: mode.limit, text: packets,
 			})
 		}
 	}
 	for _, driver := range []string{"iperf3", "netperf", "nuttcp"} {
-		all = append(all, comparison{what: "tcp-stream, 1 flow: delivered rate", load: stream, against: stream, driver: driver, metric: "goodput", limit: 0.97, text: bitrate})
+		all = append(all, comparison{
+			what: "tcp-stream, 1 flow: delivered rate", load: stream, against: stream, driver: driver, metric: "goodput",
+			limit: 0.97, text: bitrate,
+		})
 	}
 	for _, rr := range []struct{ what, load, driver string }{
 		{"udp-rr, both ends sleep", "udp-rr(payload=64,mode=wait", "sockperf"},
@@ -64,18 +69,33 @@ func comparisons() []comparison {
 		{"udp-rr, both ends spin", "udp-rr(payload=64,mode=spin", "sockperf"},
 		{"tcp-rr, 1 byte, both ends sleep", "tcp-rr(payload=1,mode=wait", "netperf"},
 	} {
-		all = append(all, comparison{what: rr.what + ": median round trip", load: rr.load, against: rr.load, driver: rr.driver, metric: "latency_p50", less: true, limit: 1.03, text: duration})
+		all = append(all, comparison{
+			what: rr.what + ": median round trip", load: rr.load, against: rr.load, driver: rr.driver, metric: "latency_p50",
+			less: true, limit: 1.03, text: duration,
+		})
 	}
 	for _, rate := range []struct {
 		what, load, driver, metric string
 		limit                      float64
 	}{
 		{"tcp-crr, 1 byte: connections a second", "tcp-crr(payload=1", "netperf", "connection_rate", 0.95},
-		{"kv get, 1 KiB, 50 clients, of redis-server: answers a second", "kv(payload=1024,server=redis", "redis-benchmark", "transaction_rate", 0.95},
-		{"http, 615 bytes, 50 clients, of nginx: answers a second", "http(payload=615,server=nginx", "wrk", "transaction_rate", 0.9},
-		{"dns over UDP, 64 in flight: answers a second", "dns(transport=udp,in-flight=64", "dnsperf", "transaction_rate", 0.9},
+		{
+			"kv get, 1 KiB, 50 clients, of redis-server: answers a second", "kv(payload=1024,server=redis", "redis-benchmark",
+			"transaction_rate", 0.95,
+		},
+		{
+			"http, 615 bytes, 50 clients, of nginx: answers a second", "http(payload=615,server=nginx", "wrk",
+			"transaction_rate", 0.9,
+		},
+		{
+			"dns over UDP, 64 in flight: answers a second", "dns(transport=udp,in-flight=64", "dnsperf", "transaction_rate",
+			0.9,
+		},
 	} {
-		all = append(all, comparison{what: rate.what, load: rate.load, against: rate.load, driver: rate.driver, metric: rate.metric, limit: rate.limit, text: perSecond})
+		all = append(all, comparison{
+			what: rate.what, load: rate.load, against: rate.load, driver: rate.driver, metric: rate.metric, limit: rate.limit,
+			text: perSecond,
+		})
 	}
 	return all
 }
@@ -86,7 +106,8 @@ type figures struct {
 	ratios       [][]float64 // logarithms, by group
 }
 
-// specialists compares with foreign drivers in one lab: same containers, CPUs, buffers and congestion control, and the same turns.
+// specialists compares with foreign drivers in one lab: same containers, CPUs, buffers and congestion control, and the
+// same turns.
 func (b *bench) specialists(ctx context.Context) error {
 	all := slices.DeleteFunc(comparisons(), func(c comparison) bool {
 		d, err := b.parts.Parts().Driver(c.driver)
@@ -103,7 +124,9 @@ func (b *bench) specialists(ctx context.Context) error {
 		return err != nil || spins
 	})
 	if len(all) == 0 {
-		return &linux.UnsupportedError{What: "compare with specialists", Missing: "sockperf, iperf3, netperf and nuttcp", Hint: "install one of them"}
+		return &linux.UnsupportedError{
+			What: "compare with specialists", Missing: "sockperf, iperf3, netperf and nuttcp", Hint: "install one of them",
+		}
 	}
 	var cells []cell
 	for _, c := range all {
@@ -126,7 +149,10 @@ func (b *bench) specialists(ctx context.Context) error {
 	}
 	for i, c := range all {
 		f := found[i]
-		r := row{what: c.what + "; other: " + c.driver, ours: c.text(measure.Median(f.ours)), theirs: c.text(measure.Median(f.theirs))}
+		r := row{
+			what: c.what + "; other: " + c.driver, ours: c.text(measure.Median(f.ours)),
+			theirs: c.text(measure.Median(f.theirs)),
+		}
 		r.ratio, r.met = compared(f.ratios, c.limit, c.less)
 		r.goal = fmt.Sprintf("at least %.2f", c.limit)
 		if c.less {
@@ -134,10 +160,13 @@ func (b *bench) specialists(ctx context.Context) error {
 		}
 		b.table.add(r)
 	}
-	b.table.note("specialists: %d groups of %d rounds, each group on a lab of its own (network %s, one pair); visits of %v in random order, sources on CPUs %v, sinks on CPUs %v. "+
-		"The others run as nettoll's drivers, in the same containers and turns. sockperf's half round trip is doubled; our round trips leave out their first %v as it does. "+
+	b.table.note("specialists: %d groups of %d rounds, each group on a lab of its own (network %s, one pair); visits of "+
+		"%v in random order, sources on CPUs %v, sinks on CPUs %v. "+
+		"The others run as nettoll's drivers, in the same containers and turns. sockperf's half round trip is doubled; our "+
+		"round trips leave out their first %v as it does. "+
 		"Of a stream counts what its receiver got from where the rate is steady. "+
-		"A delivered rate is the receiver's own count. The others send and receive one datagram a call, udp-rate in mode single too; its sink asks for some 20 µs before it sleeps, theirs sleep at once. "+
+		"A delivered rate is the receiver's own count. The others send and receive one datagram a call, udp-rate in mode "+
+		"single too; its sink asks for some 20 µs before it sleeps, theirs sleep at once. "+
 		"A ratio is of figures of the same round, the columns beside it are medians of all rounds.",
 		b.groups, b.rounds, networkName, b.visit, b.sources, b.sinks, sockperfWarm)
 	return nil

@@ -122,7 +122,8 @@ func (b *bench) turnRows(run measure.Run, log *measure.Log) {
 		limit := min(turnBase+turnPair*float64(t.pairs), turnShare*t.trial)
 		b.table.add(row{
 			what: fmt.Sprintf("dead time between trials: %s, pairs: %d", t.workload, t.pairs),
-			ours: fmt.Sprintf("%s (90 %%: %s), %.2f %% of a trial of %s; drain %s", duration(dead), duration(quantile(t.dead, 0.9)), 100*dead/t.trial, duration(t.trial), duration(measure.Median(t.drain))),
+			ours: fmt.Sprintf("%s (90 %%: %s), %.2f %% of a trial of %s; drain %s", duration(dead),
+				duration(quantile(t.dead, 0.9)), 100*dead/t.trial, duration(t.trial), duration(measure.Median(t.drain))),
 			goal: fmt.Sprintf("median %s, 5 %% of a trial", duration(turnBase+turnPair*float64(t.pairs))),
 			met:  within(dead, limit),
 		})

@@ -61,7 +61,8 @@ func (b *bench) worker(ctx context.Context) (err error) {
 	slices.Sort(cpu)
 	b.table.add(row{
 		what: "start of a worker: CPU time until it has answered its first call",
-		ours: fmt.Sprintf("%s (90 %%: %s), after %s", duration(measure.Median(cpu)), duration(quantile(cpu, 0.9)), duration(measure.Median(wall))),
+		ours: fmt.Sprintf("%s (90 %%: %s), after %s", duration(measure.Median(cpu)), duration(quantile(cpu, 0.9)),
+			duration(measure.Median(wall))),
 		goal: duration(workerCPU), met: within(measure.Median(cpu), workerCPU),
 	})
 	b.table.add(row{
@@ -85,8 +86,9 @@ func start(ctx context.Context, program string, cpus []int) (s started, end func
 	}
 	var tail process.Tail
 	cmd := &exec.Cmd{
-		Path: program, Args: []string{"nettoll", "worker", "--name", "bench"}, Stdin: theirIn, Stdout: theirOut, Stderr: &tail,
-		Env: append(os.Environ(), "GOGC=off", "GODEBUG=asyncpreemptoff=1"), // as an agent starts it
+		Path: program, Args: []string{"nettoll", "worker", "--name", "bench"}, Stdin: theirIn, Stdout: theirOut,
+		Stderr: &tail,
+		Env:    append(os.Environ(), "GOGC=off", "GODEBUG=asyncpreemptoff=1"), // as an agent starts it
 	}
 	began := time.Now()
 	err = process.Start(cmd, process.Options{CPUs: cpus})
@@ -116,8 +118,8 @@ func start(ctx context.Context, program string, cpus []int) (s started, end func
 // megabytes writes bytes.
 func megabytes(bytes float64) string { return digits(bytes/1e6) + " MB" }
 
-// cpuTime returns the seconds that all threads of a process have run (Documentation/scheduler/sched-stats.rst: the first figure, in ns).
-// getrusage(2) would tell only when the process has ended, and add what that costs.
+// cpuTime returns the seconds that all threads of a process have run (Documentation/scheduler/sched-stats.rst: the
+// first figure, in ns). getrusage(2) would tell only when the process has ended, and add what that costs.
 func cpuTime(pid int) (float64, error) {
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
 	if err != nil || len(files) == 0 {

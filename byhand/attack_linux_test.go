@@ -61,7 +61,10 @@ func (t *tape) number(plausible int64) int64 {
 	if t.often() {
 		return plausible
 	}
-	absurd := []int64{0, 1, -1, 2, 9, 64, 65, 1 << 15, 1 << 16, 1<<16 - 1, 1e6, 1e9, 6e10, 6e10 + 1, math.MaxInt32, math.MaxUint32, math.MaxInt64, math.MinInt64}
+	absurd := []int64{
+		0, 1, -1, 2, 9, 64, 65, 1 << 15, 1 << 16, 1<<16 - 1, 1e6, 1e9, 6e10, 6e10 + 1, math.MaxInt32,
+		math.MaxUint32, math.MaxInt64, math.MinInt64,
+	}
 	return absurd[t.below(len(absurd))]
 }
 
@@ -71,8 +74,10 @@ func (t *tape) value(p part.Param) string {
 		return p.Values[t.below(len(p.Values))]
 	}
 	words := slices.Concat(p.Values, []string{
-		p.Default, "0", "1", "2", "8", "64", "100", "1000", "10000", "1000000", "1024", "65507", "1MiB", "512KiB", "536870912", "auto", "none", "same", "true", "false", "1ms", "20ms", "1s", "1m",
-		"0s", "1k/s", "1M/s", "1e9/s", "500kbit/s", "10Gbit/s", "50%", "100%", "0%", "poisson", "pareto:0.1", "bursts:1ms:1ms", "replay:/etc/passwd", "-1", "NaN", "1e309", "99999999999999999999",
+		p.Default, "0", "1", "2", "8", "64", "100", "1000", "10000", "1000000", "1024", "65507", "1MiB", "512KiB",
+		"536870912", "auto", "none", "same", "true", "false", "1ms", "20ms", "1s", "1m",
+		"0s", "1k/s", "1M/s", "1e9/s", "500kbit/s", "10Gbit/s", "50%", "100%", "0%", "poisson", "pareto:0.1",
+		"bursts:1ms:1ms", "replay:/etc/passwd", "-1", "NaN", "1e309", "99999999999999999999",
 		"", "\x00", strings.Repeat("x", 300), "A", "udp", "tcp", "set", "mixed", "reverse", "both",
 	})
 	return words[t.below(len(words))]
@@ -117,7 +122,9 @@ func (p *plot) play(ctx context.Context) {
 	}
 	p.tally.add(func(t *tally) { t.sessions++ })
 	p.left = mostMessages
-	for _, do := range []func() bool{p.echo, p.open, p.connect, p.ready, p.prepare, p.run, p.talk, p.collect, p.prepare, p.run, p.talk, p.collect, p.end} {
+	for _, do := range []func() bool{
+		p.echo, p.open, p.connect, p.ready, p.prepare, p.run, p.talk, p.collect, p.prepare, p.run, p.talk, p.collect, p.end,
+	} {
 		for { // what is out of order
 			if p.left--; p.left == 0 || ctx.Err() != nil {
 				return
@@ -178,13 +185,17 @@ func (p *plot) meet(ctx context.Context) bool {
 
 // reason is what kind of refusal a text is.
 func reason(text string) string {
-	for _, known := range []error{errVersion, errNotAllowed, errToken, errQueueFull, errStart, errOrder, errMemory, errOutOfMemory, errTurn, errHangs, errSlow, errFrame} {
+	for _, known := range []error{
+		errVersion, errNotAllowed, errToken, errQueueFull, errStart, errOrder, errMemory, errOutOfMemory, errTurn, errHangs,
+		errSlow, errFrame,
+	} {
 		if strings.Contains(text, known.Error()) {
 			return known.Error()
 		}
 	}
 	for _, known := range []string{
-		"a sink reads no files", "pairs: want", "ports", "trials of", "unknown workload", "has no parameter", "does not run by hand", "out of range", "is not possible", "not a size", "want ",
+		"a sink reads no files", "pairs: want", "ports", "trials of", "unknown workload", "has no parameter",
+		"does not run by hand", "out of range", "is not possible", "not a size", "want ",
 		"needs a rate", "an opening in", "nothing to open", "accept:", "this session has failed in the sink", "open sink",
 	} {
 		if strings.Contains(text, known) {
@@ -268,7 +279,10 @@ func (p *plot) connect() bool {
 			}
 		}
 	}
-	dialer := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(p.from, 0)), Timeout: 100 * time.Millisecond}
+	dialer := net.Dialer{
+		LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(p.from, 0)),
+		Timeout:   100 * time.Millisecond,
+	}
 	for _, port := range p.sink[:min(len(p.sink), 4)] {
 		for range min(count, 64) {
 			c, err := dialer.Dial("tcp", netip.AddrPortFrom(netip.MustParseAddrPort(p.to).Addr(), port).String())
@@ -301,11 +315,14 @@ func (p *plot) run() bool {
 	return on
 }
 
-// talk sends traffic to the sink's ports: what the workload takes for its own, what belongs to protocols on top, and what is nothing.
+// talk sends traffic to the sink's ports: what the workload takes for its own, what belongs to protocols on top, and
+// what is nothing.
 func (p *plot) talk() bool {
 	texts := []string{
-		"", "*1\r\n$4\r\nPING\r\n", "*3\r\n$3\r\nSET\r\n$1\r\nx\r\n$100000\r\n", "*2\r\n$3\r\nGET\r\n$5\r\nkey:0\r\n", "*1\r\n$12\r\nNETTOLL.OVER\r\n", "*1000000000\r\n", "$-1\r\n",
-		"GET /page HTTP/1.1\r\nHost: x\r\n\r\n", "POST /over HTTP/1.1\r\n\r\n", "GET / HTTP/1.1\r\n" + strings.Repeat("A: b\r\n", 1000), strings.Repeat("\xff", 2000), strings.Repeat("\x00", 70000),
+		"", "*1\r\n$4\r\nPING\r\n", "*3\r\n$3\r\nSET\r\n$1\r\nx\r\n$100000\r\n", "*2\r\n$3\r\nGET\r\n$5\r\nkey:0\r\n",
+		"*1\r\n$12\r\nNETTOLL.OVER\r\n", "*1000000000\r\n", "$-1\r\n",
+		"GET /page HTTP/1.1\r\nHost: x\r\n\r\n", "POST /over HTTP/1.1\r\n\r\n", "GET / HTTP/1.1\r\n" +
+			strings.Repeat("A: b\r\n", 1000), strings.Repeat("\xff", 2000), strings.Repeat("\x00", 70000),
 	}
 	message := func() []byte {
 		if p.byte() < 128 {
@@ -326,7 +343,8 @@ func (p *plot) talk() bool {
 	}
 	for i, port := range p.sink[:min(len(p.sink), 4)] {
 		local := netip.AddrPortFrom(p.from, p.opened.Ports[i])
-		c, err := net.DialUDP("udp", net.UDPAddrFromAddrPort(local), net.UDPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddrPort(p.to).Addr(), port)))
+		c, err := net.DialUDP("udp", net.UDPAddrFromAddrPort(local),
+			net.UDPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddrPort(p.to).Addr(), port)))
 		if err != nil {
 			continue
 		}
@@ -431,9 +449,12 @@ func (t *tally) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var b strings.Builder
-	fmt.Fprintf(&b, "messages sent: %d\nsessions: %d\nhonest runs served: %d, the slowest in %v\nlargest resident memory: %d MiB of a budget of %d MiB\nrefusals:\n",
+	fmt.Fprintf(&b, "messages sent: %d\nsessions: %d\nhonest runs served: %d, the slowest in %v\nlargest resident "+
+		"memory: %d MiB of a budget of %d MiB\nrefusals:\n",
 		t.messages, t.sessions, t.honest, t.slowest.Round(time.Millisecond), t.resident>>20, attackMemory>>20)
-	for _, why := range slices.SortedFunc(maps.Keys(t.refusals), func(a, b string) int { return t.refusals[b] - t.refusals[a] }) {
+	for _, why := range slices.SortedFunc(maps.Keys(t.refusals), func(a, b string) int {
+		return t.refusals[b] - t.refusals[a]
+	}) {
 		fmt.Fprintf(&b, "  %7d  %s\n", t.refusals[why], why)
 	}
 	for _, h := range t.hangs {
@@ -561,14 +582,16 @@ func (x *target) atRest(t testing.TB, files int) {
 			return
 		}
 		if !x.up() || time.Now().After(deadline) {
-			t.Fatalf("processes %v, %d descriptors, want the sink's alone and %d; up: %v; it said:\n%s", x.family(), now, files, x.up(), last(x.said.String(), 2000))
+			t.Fatalf("processes %v, %d descriptors, want the sink's alone and %d; up: %v; it said:\n%s", x.family(), now, files,
+				x.up(), last(x.said.String(), 2000))
 		}
 	}
 }
 
 func last(s string, n int) string { return s[max(0, len(s)-n):] }
 
-// honest runs a source as a user does. Where other work takes the CPUs away for all of its first interval it is run again.
+// honest runs a source as a user does. Where other work takes the CPUs away for all of its first interval it is run
+// again.
 func (x *target) honest(ctx context.Context, t testing.TB, name string, given map[string]string) error {
 	const tries = 5
 	o := options(t, name, x.at, given)
@@ -587,8 +610,8 @@ func (x *target) honest(ctx context.Context, t testing.TB, name string, given ma
 	}
 }
 
-// Whatever sources say, in whatever order: the sink stays up and within its budget, serves honest sources in between, and keeps nothing. make fuzz-sink does this
-// for an hour.
+// Whatever sources say, in whatever order: the sink stays up and within its budget, serves honest sources in between,
+// and keeps nothing. make fuzz-sink does this for an hour.
 func TestAttack(t *testing.T) {
 	x := newTarget(t)
 	if err := x.honest(t.Context(), t, "udp-rr", nil); err != nil { // what is opened once is there
@@ -604,18 +627,25 @@ func TestAttack(t *testing.T) {
 	)
 	for i := range 4 {
 		group.Go(func() {
-			random := rand.NewChaCha8([32]byte{byte(i), byte(time.Now().Unix()), byte(time.Now().Unix() >> 8), byte(time.Now().Unix() >> 16)})
+			random := rand.NewChaCha8([32]byte{
+				byte(i), byte(time.Now().Unix()), byte(time.Now().Unix() >> 8), byte(time.Now().Unix() >> 16),
+			})
 			for ctx.Err() == nil && x.up() {
 				data := make([]byte, 4096)
 				_, _ = random.Read(data)
-				p := &plot{tape: tape{data}, to: x.at, from: netip.AddrFrom4([4]byte{127, 0, byte(1 + i), 1 + data[4000]%200}), tally: &sum, loads: catalogue.New().Workloads}
+				p := &plot{
+					tape: tape{data}, to: x.at, from: netip.AddrFrom4([4]byte{127, 0, byte(1 + i), 1 + data[4000]%200}),
+					tally: &sum, loads: catalogue.New().Workloads,
+				}
 				p.play(ctx)
 			}
 		})
 	}
 	group.Go(func() { // who says nothing
 		for ctx.Err() == nil && x.up() {
-			conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 9, 9)}, Timeout: time.Second}).DialContext(ctx, "tcp", x.at)
+			conn, err := (&net.Dialer{
+				LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 9, 9)}, Timeout: time.Second,
+			}).DialContext(ctx, "tcp", x.at)
 			if err == nil {
 				time.AfterFunc(20*time.Second, func() { _ = conn.Close() })
 			}
@@ -662,9 +692,12 @@ func TestAttack(t *testing.T) {
 	}
 	faults := x.faults()
 	_, threads := x.descriptors()
-	t.Logf("%scrashes of the sink: %d\nfaults of sessions: %d\nthreads of the sink at the end: %d", &sum, map[bool]int{false: 1}[up], len(faults), threads)
-	if !up || len(faults) > 0 || sum.silent > 0 || len(sum.failures) > 0 || sum.honest == 0 || sum.resident > attackMemory {
-		t.Errorf("up: %v; %d requests without an answer; faults:\n%s\nit said last:\n%s", up, sum.silent, strings.Join(faults, "\n"), last(x.said.String(), 2000))
+	t.Logf("%scrashes of the sink: %d\nfaults of sessions: %d\nthreads of the sink at the end: %d", &sum,
+		map[bool]int{false: 1}[up], len(faults), threads)
+	if !up || len(faults) > 0 || sum.silent > 0 || len(sum.failures) > 0 || sum.honest == 0 ||
+		sum.resident > attackMemory {
+		t.Errorf("up: %v; %d requests without an answer; faults:\n%s\nit said last:\n%s", up, sum.silent,
+			strings.Join(faults, "\n"), last(x.said.String(), 2000))
 	}
 }
 

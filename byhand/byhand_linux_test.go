@@ -42,7 +42,9 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	case "sink":
-		s := &Sink{Version: "v1", Sessions: 1, PerAddress: 1, Time: time.Minute, Say: func(what string) { fmt.Fprintln(os.Stderr, what) }}
+		s := &Sink{Version: "v1", Sessions: 1, PerAddress: 1, Time: time.Minute, Say: func(what string) {
+			fmt.Fprintln(os.Stderr, what)
+		}}
 		s.Memory, _ = strconv.ParseInt(os.Args[3], 10, 64)
 		l, err := Listen(context.Background(), os.Args[2])
 		if err == nil {
@@ -79,14 +81,16 @@ func (s *saying) String() string {
 // until waits until the sink has said something.
 func (s *saying) until(t *testing.T, what string) {
 	t.Helper()
-	for deadline := time.Now().Add(5 * time.Second); !strings.Contains(s.String(), what); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Second); !strings.Contains(s.String(),
+		what); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("the sink has not said %q, but:\n%s", what, s)
 		}
 	}
 }
 
-// serve starts a sink on a port of the kernel's choice and returns where it waits, what it says and what ends it. Change, if there is any, makes it another one.
+// serve starts a sink on a port of the kernel's choice and returns where it waits, what it says and what ends it.
+// Change, if there is any, makes it another one.
 func serve(t *testing.T, at string, change ...func(*Sink)) (string, *saying, func()) {
 	t.Helper()
 	workloadtest.Loopback(t)
@@ -127,12 +131,14 @@ func options(t testing.TB, name, sink string, given map[string]string) Options {
 		t.Fatal(err)
 	}
 	return Options{
-		Workload: load, Params: params, Network: "tcp", Sink: sink, Pairs: 1, Trials: 2, Length: 100 * time.Millisecond, Seed: 1, Version: "v1",
+		Workload: load, Params: params, Network: "tcp", Sink: sink, Pairs: 1, Trials: 2, Length: 100 * time.Millisecond,
+		Seed: 1, Version: "v1",
 		Waiting: func(int) {}, Begun: func(Session) {}, Interval: func(Interval) {},
 	}
 }
 
-// Every workload of the catalogue runs, over both families, one after another against one sink, and has its primary metric.
+// Every workload of the catalogue runs, over both families, one after another against one sink, and has its primary
+// metric.
 func TestEveryWorkload(t *testing.T) {
 	for _, at := range []string{"127.0.0.1:0", "[::1]:0"} {
 		sink, said, _ := serve(t, at)
@@ -214,8 +220,12 @@ func TestPairsAtARate(t *testing.T) {
 // Over all intervals shares count by what they are of, rates by time, and percentiles come from all samples.
 func TestSum(t *testing.T) {
 	r := Result{Intervals: []Interval{
-		{Window: 1, sent: 900, total: 1000, Metrics: map[string]float64{"packet_rate": 900, "loss": 0, "retransmits": 1, "backlog": 7, "cpu_per_packet": 1e-6}, Limit: workload.BySender},
-		{Window: 1, sent: 100, total: 3000, Metrics: map[string]float64{"packet_rate": 50, "loss": 0.5, "retransmits": 2, "backlog": 3, "cpu_per_packet": 5e-6}, Limit: workload.BySender, Warnings: []string{"w"}},
+		{Window: 1, sent: 900, total: 1000, Metrics: map[string]float64{
+			"packet_rate": 900, "loss": 0, "retransmits": 1, "backlog": 7, "cpu_per_packet": 1e-6,
+		}, Limit: workload.BySender},
+		{Window: 1, sent: 100, total: 3000, Metrics: map[string]float64{
+			"packet_rate": 50, "loss": 0.5, "retransmits": 2, "backlog": 3, "cpu_per_packet": 5e-6,
+		}, Limit: workload.BySender, Warnings: []string{"w"}},
 		{Failure: "broken"},
 	}}
 	r.sum(measure.Version2(), [traffic.Quantities]*hdrhistogram.Histogram{})
@@ -237,7 +247,8 @@ func TestSum(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	sink, said, _ := serve(t, "127.0.0.1:0")
 	t.Run("absent", func(t *testing.T) {
-		_, err := Source(t.Context(), options(t, "udp-rr", netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), workloadtest.FreePort()).String(), nil))
+		_, err := Source(t.Context(),
+			options(t, "udp-rr", netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), workloadtest.FreePort()).String(), nil))
 		says(t, err, "connection refused", "is nettoll sink running there?")
 	})
 	t.Run("port taken", func(t *testing.T) {
@@ -250,7 +261,8 @@ func TestRefusals(t *testing.T) {
 			t.Fatal(err)
 		}
 		var h hello
-		if err := l.hear(&h, time.Second); err != nil || !strings.Contains(h.Refused, "use the same nettoll on both sides") || h.Nettoll != Protocol {
+		if err := l.hear(&h, time.Second); err != nil || !strings.Contains(h.Refused, "use the same nettoll on both sides") ||
+			h.Nettoll != Protocol {
 			t.Errorf("answer %+v, %v", h, err)
 		}
 		said.until(t, "use the same nettoll on both sides")
@@ -321,7 +333,8 @@ func answering(t *testing.T, with any) string {
 	return l.Addr().String()
 }
 
-// A source does not get what would make the sink read a file, open too much or run for ever; the next one is served all the same.
+// A source does not get what would make the sink read a file, open too much or run for ever; the next one is served all
+// the same.
 func TestSinkTrustsNobody(t *testing.T) {
 	sink, _, _ := serve(t, "127.0.0.1:0")
 	good := opening{Workload: "udp-rr", Ports: []uint16{20000}, Each: 1, Length: int64(time.Second)}
@@ -349,7 +362,9 @@ func TestSinkTrustsNobody(t *testing.T) {
 		says(t, err, want)
 		l.close()
 	}
-	for _, r := range []request{{Do: doGo}, {Do: doCollect}, {Do: doPrepare}, {Do: doReady}, {Do: doProbe}, {Do: "nosuch"}, {}} {
+	for _, r := range []request{
+		{Do: doGo}, {Do: doCollect}, {Do: doPrepare}, {Do: doReady}, {Do: doProbe}, {Do: "nosuch"}, {},
+	} {
 		l := meet(t, sink)
 		_, err := l.ask(r, time.Second)
 		says(t, err, "is out of order: this session takes")
@@ -419,7 +434,8 @@ func FuzzFrames(f *testing.F) {
 	f.Add([]byte("\x00\x00\x00\x02{}"))
 	f.Add([]byte("\xff\xff\xff\xff"))
 	f.Add([]byte("GET / HTTP/1.0\r\n"))
-	f.Add([]byte("\x00\x00\x00\x53" + `{"do":"open","open":{"workload":"udp-rr","params":{"payload":"64"},"ports":[2000]}}`))
+	f.Add([]byte("\x00\x00\x00\x53" +
+		`{"do":"open","open":{"workload":"udp-rr","params":{"payload":"64"},"ports":[2000]}}`))
 	f.Add([]byte("\x00\x00\x00\x44" + `{"left":{"samples":[{"sent":1,"delivered":[0,1]}],"histograms":["x"]}}`))
 	loads := loads()
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -450,7 +466,10 @@ func FuzzFrames(f *testing.F) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					trial := workload.Trial{Params: params, Window: time.Second, Length: time.Second, Sources: v.Left.Samples, Sinks: v.Left.Samples}
+					trial := workload.Trial{
+						Params: params, Window: time.Second, Length: time.Second, Sources: v.Left.Samples,
+						Sinks: v.Left.Samples,
+					}
 					if trial.AddHistograms(v.Left.Histograms) == nil {
 						_, _ = metrics(load, trial)
 					}

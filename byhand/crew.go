@@ -16,8 +16,8 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// crew is the endpoints of one side, each with a locked thread. (The turns of nettoll run pass in memory that all processes of a machine
-// share; these come over a connection.)
+// crew is the endpoints of one side, each with a locked thread. (The turns of nettoll run pass in memory that all
+// processes of a machine share; these come over a connection.)
 type crew struct {
 	endpoints []traffic.Endpoint
 	orders    []chan func(traffic.Endpoint)
@@ -36,7 +36,8 @@ func enlist(load workload.Workload, specs []workload.Spec, cpus []int) (*crew, e
 		}
 		c.endpoints = append(c.endpoints, e)
 	}
-	// A thread in a measuring loop never gives its P back, and a collection would stop everybody else until it does: see the worker.
+	// A thread in a measuring loop never gives its P back, and a collection would stop everybody else until it does: see
+	// the worker.
 	collect, threads := debug.SetGCPercent(-1), runtime.GOMAXPROCS(len(specs)+2)
 	c.restore = func() {
 		debug.SetGCPercent(collect)
@@ -153,8 +154,8 @@ func (c *crew) facts() ([]sock.Facts, error) {
 // lastPort is the highest that freePorts returns.
 const lastPort = 1<<16 - 1
 
-// freePorts finds consecutive ports of an address, from the given one on, that nobody uses, neither for UDP nor for TCP. Somebody else can
-// take one before it is opened, which opening it says.
+// freePorts finds consecutive ports of an address, from the given one on, that nobody uses, neither for UDP nor for
+// TCP. Somebody else can take one before it is opened, which opening it says.
 func freePorts(at netip.Addr, from, count int) (int, error) {
 	found := 0
 	for port := from; port <= lastPort; port++ {

@@ -19,7 +19,9 @@ func (faulty) Describe() workload.Description {
 	return workload.Description{
 		Name: "faulty", Summary: "for tests", Primary: func(part.Params) string { return "latency_p50" },
 		Trial: func(part.Params) time.Duration { return time.Second }, Spins: func(part.Params) bool { return false },
-		Params: part.List{{Name: "at", Default: "never", Values: []string{"never", "open", "prepare", "run", "hang", "hoard", "spin"}}},
+		Params: part.List{{Name: "at", Default: "never", Values: []string{
+			"never", "open", "prepare", "run", "hang", "hoard", "spin",
+		}}},
 	}
 }
 

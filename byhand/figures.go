@@ -70,7 +70,8 @@ func (s *source) note(t workload.Trial) Interval {
 	if s.alone {
 		delete(in.Metrics, "cpu_sink")
 	}
-	maps.DeleteFunc(in.Metrics, func(_ string, x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }) // JSON has no word for them
+	// JSON has no word for them
+	maps.DeleteFunc(in.Metrics, func(_ string, x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) })
 	if r.Window > 0 {
 		in.Window = r.Window.Seconds()
 	}
@@ -114,8 +115,11 @@ func metrics(load workload.Workload, t workload.Trial) (r workload.Result, err e
 	return load.Metrics(t), nil
 }
 
-// putDurations writes mean and maximum of what was measured, and the percentiles that there are samples enough for (measure.MinSamples).
-func putDurations(known measure.Vocabulary, metrics map[string]float64, of [traffic.Quantities]*hdrhistogram.Histogram) {
+// putDurations writes mean and maximum of what was measured, and the percentiles that there are samples enough for
+// (measure.MinSamples).
+func putDurations(known measure.Vocabulary, metrics map[string]float64,
+	of [traffic.Quantities]*hdrhistogram.Histogram,
+) {
 	for q, h := range of {
 		if h == nil || h.TotalCount() == 0 {
 			continue
@@ -190,7 +194,8 @@ func (r *Result) sum(known measure.Vocabulary, durations [traffic.Quantities]*hd
 	}
 }
 
-// weight is what a metric of an interval counts for in that of all: a share by what it is of, a cost by what it was paid for, anything else by time.
+// weight is what a metric of an interval counts for in that of all: a share by what it is of, a cost by what it was
+// paid for, anything else by time.
 func (in Interval) weight(known measure.Vocabulary, metric string) float64 {
 	m, _ := known.Lookup(metric)
 	of := in.Window

@@ -17,13 +17,15 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/process"
 )
 
-// SessionCommand is what a session's process is started with: this program, this word and what it inherits. See [ServeSession].
+// SessionCommand is what a session's process is started with: this program, this word and what it inherits. See
+// [ServeSession].
 const SessionCommand = "sink-session"
 
 // connectionFile is the name of the connection among what a session inherits.
 const connectionFile = "connection"
 
-// terms are what a session begins with: the first line that it reads. When nothing more is to be read it ends with its trial.
+// terms are what a session begins with: the first line that it reads. When nothing more is to be read it ends with its
+// trial.
 type terms struct {
 	Peer    string        `json:"peer"`
 	Version string        `json:"version"`
@@ -45,13 +47,15 @@ const (
 	startLimit = 10 * time.Second
 	// slack is how much later than it says it may be heard of again.
 	slack = 5 * time.Second
-	// crowdedPoll is how often the sink looks whether somebody waits for the seat of a source that was served for its time.
+	// crowdedPoll is how often the sink looks whether somebody waits for the seat of a source that was served for its
+	// time.
 	crowdedPoll = time.Second
 	// traceSize is how much of what a process says before it dies is kept, in bytes.
 	traceSize = 8 << 10
 )
 
-// session serves a source from a seat, in a process of its own: what goes wrong there ends there, and what it held is given back with it.
+// session serves a source from a seat, in a process of its own: what goes wrong there ends there, and what it held is
+// given back with it.
 func (s *Sink) session(ctx context.Context, l line, seat int) error {
 	fail := func(err error) error {
 		err = fmt.Errorf("%w: %w%s", errStart, err, hint(err))
@@ -85,7 +89,8 @@ func (s *Sink) session(ctx context.Context, l line, seat int) error {
 		return fail(err)
 	}
 	t := terms{
-		Peer: l.peer, Version: s.Version, CPUs: s.CPUs, Memory: s.Memory / int64(s.Sessions), Ports: 1 + seat*MostPairs*sinkPorts, Time: s.Time,
+		Peer: l.peer, Version: s.Version, CPUs: s.CPUs, Memory: s.Memory / int64(s.Sessions),
+		Ports: 1 + seat*MostPairs*sinkPorts, Time: s.Time,
 	}
 	_ = json.NewEncoder(in).Encode(t) // it fails where the process has died, which is said below
 	failed, killed := s.follow(ctx, out, in, cmd.Process)
@@ -108,8 +113,8 @@ func (s *Sink) session(ctx context.Context, l line, seat int) error {
 	return err
 }
 
-// follow tells the user what a session says, until it has ended or hangs and is killed. It lets the session end early when its time is over and somebody
-// waits.
+// follow tells the user what a session says, until it has ended or hangs and is killed. It lets the session end early
+// when its time is over and somebody waits.
 func (s *Sink) follow(ctx context.Context, out io.Reader, in io.Closer, p *os.Process) (failed string, killed bool) {
 	words := make(chan word)
 	go func() {
@@ -182,14 +187,16 @@ func fault(peer, why string) string {
 	return fmt.Sprintf("the session with %s has ended by a fault: %s", peer, plain(first))
 }
 
-// explainEnd says how a process has died, from what it wrote before: the panic and where in this program it was, or that it had no more memory.
+// explainEnd says how a process has died, from what it wrote before: the panic and where in this program it was, or
+// that it had no more memory.
 func explainEnd(err error, trace string, memory int64) error {
 	const module = "nettoll/"
 	why, where := "", ""
 	for line := range strings.Lines(trace) {
 		line = strings.TrimSpace(line)
 		switch {
-		case strings.HasPrefix(line, "fatal error: runtime: out of memory"), strings.HasPrefix(line, "fatal error: out of memory"), strings.HasPrefix(line, "runtime: out of memory"):
+		case strings.HasPrefix(line, "fatal error: runtime: out of memory"),
+			strings.HasPrefix(line, "fatal error: out of memory"), strings.HasPrefix(line, "runtime: out of memory"):
 			return fmt.Errorf("%w %s", errOutOfMemory, bytesText(memory))
 		case why == "" && (process.Crash(line) != "" || strings.HasPrefix(line, "nettoll ")):
 			why = line
@@ -203,7 +210,8 @@ func explainEnd(err error, trace string, memory int64) error {
 	if why == "" {
 		return err
 	}
-	if reached := process.Reached(why); reached != "" && strings.Contains(why, "OS thread") { // of memory it has its own limit
+	// of memory it has its own limit
+	if reached := process.Reached(why); reached != "" && strings.Contains(why, "OS thread") {
 		return fmt.Errorf("%s: %s", reached, why)
 	}
 	if where != "" {

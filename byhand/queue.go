@@ -15,8 +15,8 @@ const (
 	mostWaiting, mostAlike = 64, 4
 )
 
-// strangers are connections that have not shown what they are. Whoever opens many of them keeps nobody else out: the oldest one of the network with the most
-// makes room for a new one.
+// strangers are connections that have not shown what they are. Whoever opens many of them keeps nobody else out: the
+// oldest one of the network with the most makes room for a new one.
 type strangers struct {
 	mu   sync.Mutex
 	list []stranger
@@ -27,7 +27,8 @@ type stranger struct {
 	from netip.Prefix
 }
 
-// homeBits is how many bits of an address of IPv6 stand for one network: whoever has one address there has all of them (RFC 6177).
+// homeBits is how many bits of an address of IPv6 stand for one network: whoever has one address there has all of them
+// (RFC 6177).
 const homeBits = 64
 
 // network is where an address comes from: the address itself in IPv4.
@@ -147,7 +148,8 @@ func (q *queue) leave(g *guest) {
 	q.promote()
 }
 
-// promote gives seats that are free to those who wait, unless others of their address have as many as they may, and tells all of them to look at their places.
+// promote gives seats that are free to those who wait, unless others of their address have as many as they may, and
+// tells all of them to look at their places.
 func (q *queue) promote() {
 	for i, one := range q.seats {
 		if one != nil {

@@ -34,7 +34,8 @@ const (
 	mostAhead     = time.Second
 	mostEchoes    = 4 * echoes
 
-	// hangLimit is how long the threads may take to prepare a trial, and to end it after its close: less than the source waits for the answer.
+	// hangLimit is how long the threads may take to prepare a trial, and to end it after its close: less than the source
+	// waits for the answer.
 	hangLimit = answerLimit - 2*time.Second
 
 	// sinkPorts is how many ports each pair has at the sink: a discipline that makes connections goes round them.
@@ -44,8 +45,8 @@ const (
 // LeastMemory is the least that the sessions of a sink may be given each, in bytes.
 const LeastMemory = ownMemory + 32<<20
 
-// ownMemory is what a session's process holds before anything is opened, in bytes: the Go runtime, a thread for each of 64 pairs, and what lies uncollected
-// between two trials (traffic.Sweep).
+// ownMemory is what a session's process holds before anything is opened, in bytes: the Go runtime, a thread for each of
+// 64 pairs, and what lies uncollected between two trials (traffic.Sweep).
 const ownMemory = 160 << 20
 
 // Why a session ends before its source says so.
@@ -81,7 +82,8 @@ func (s step) takes() []string {
 	}[s]
 }
 
-// session is what one source has a sink do. It has a process of its own: when it ends it leaves threads, sockets and memory to the kernel.
+// session is what one source has a sink do. It has a process of its own: when it ends it leaves threads, sockets and
+// memory to the kernel.
 type session struct {
 	terms
 	loads    []workload.Workload
@@ -110,9 +112,11 @@ type heard struct {
 	err error
 }
 
-// ServeSession serves one source: it is what a process does that a [Sink] has started. Files are those that it inherits, in and out are the sink's ends of
-// two pipes. What it allocates beyond its terms ends the process.
-func ServeSession(_ context.Context, loads []workload.Workload, files map[string]*os.File, in io.Reader, out io.Writer) error {
+// ServeSession serves one source: it is what a process does that a [Sink] has started. Files are those that it
+// inherits, in and out are the sink's ends of two pipes. What it allocates beyond its terms ends the process.
+func ServeSession(_ context.Context, loads []workload.Workload, files map[string]*os.File, in io.Reader,
+	out io.Writer,
+) error {
 	lines := bufio.NewReader(in)
 	first, err := lines.ReadBytes('\n')
 	if err != nil {
@@ -134,9 +138,12 @@ func ServeSession(_ context.Context, loads []workload.Workload, files map[string
 		return err
 	}
 	_ = file.Close()
-	// Who has vanished is noticed in the middle of a trial, too. Where a trial's own packets crowd these out it is shorter, most often.
+	// Who has vanished is noticed in the middle of a trial, too. Where a trial's own packets crowd these out it is
+	// shorter, most often.
 	if tcp, ok := conn.(*net.TCPConn); ok {
-		if err := tcp.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: aliveAfter, Interval: aliveEvery, Count: aliveCount}); err != nil {
+		if err := tcp.SetKeepAliveConfig(net.KeepAliveConfig{
+			Enable: true, Idle: aliveAfter, Interval: aliveEvery, Count: aliveCount,
+		}); err != nil {
 			return err
 		}
 	}
@@ -158,8 +165,8 @@ func ServeSession(_ context.Context, loads []workload.Workload, files map[string
 	return nil
 }
 
-// A source that says nothing in a trial is asked whether it is there after aliveAfter, and has vanished when it has not answered aliveCount times, aliveEvery
-// apart.
+// A source that says nothing in a trial is asked whether it is there after aliveAfter, and has vanished when it has not
+// answered aliveCount times, aliveEvery apart.
 const (
 	aliveAfter = 2 * time.Second
 	aliveEvery = time.Second
@@ -237,7 +244,8 @@ func (s *session) next() (request, error) {
 	case h := <-s.requests:
 		return h.request, h.err
 	case <-time.After(within):
-		return request{}, fmt.Errorf("%s %w %v: its next request was to be %s", s.Peer, errSlow, s.within, quoted(s.step.takes()))
+		return request{}, fmt.Errorf("%s %w %v: its next request was to be %s", s.Peer, errSlow, s.within,
+			quoted(s.step.takes()))
 	}
 }
 
@@ -267,7 +275,8 @@ func (s *session) answer(r request) (answer, error) {
 	select {
 	case <-s.crowded:
 		if s.step != prepared && s.step != running {
-			return answer{}, fmt.Errorf("%w, and this one was served for %v, as long as the sink lets one have (its --time): start it again for more", errTurn, s.Time)
+			return answer{}, fmt.Errorf("%w, and this one was served for %v, as long as the sink lets one have (its --time): "+
+				"start it again for more", errTurn, s.Time)
 		}
 	default:
 	}
@@ -292,7 +301,8 @@ func (s *session) answer(r request) (answer, error) {
 // echo answers with what came.
 func (s *session) echo(r request) (answer, error) {
 	if s.echoes++; s.echoes > mostEchoes || len(r.Bytes) > fullSize {
-		return answer{}, fmt.Errorf("echo %d, of %d bytes, is %w: want %d of at most %d bytes, and then %q", s.echoes, len(r.Bytes), errOrder, mostEchoes, fullSize, doOpen)
+		return answer{}, fmt.Errorf("echo %d, of %d bytes, is %w: want %d of at most %d bytes, and then %q", s.echoes,
+			len(r.Bytes), errOrder, mostEchoes, fullSize, doOpen)
 	}
 	return answer{Bytes: r.Bytes}, nil
 }
@@ -359,7 +369,8 @@ func (s *session) open(asked *opening) (answer, error) {
 		a.Ports = append(a.Ports, own)
 		specs[pair] = workload.Spec{
 			Workload: o.Workload, Params: params, Side: workload.Sink, Pair: pair, Seed: o.Seed + uint64(pair),
-			Local: netip.AddrPortFrom(near.Addr(), own), LocalPorts: sinkPorts, Remote: netip.AddrPortFrom(far, port), RemotePorts: o.Each, OwnClock: true,
+			Local: netip.AddrPortFrom(near.Addr(), own), LocalPorts: sinkPorts, Remote: netip.AddrPortFrom(far, port),
+			RemotePorts: o.Each, OwnClock: true,
 		}
 	}
 	if s.crew, err = enlist(load, specs, s.CPUs); err != nil {
@@ -367,7 +378,8 @@ func (s *session) open(asked *opening) (answer, error) {
 	}
 	s.opening, s.first, s.far = o, specs[0].Local, specs[0].Remote
 	s.enter(opened)
-	s.tell(word{Say: fmt.Sprintf("%s: %s, %s", strings.TrimPrefix(s.Peer, "the "), d.ID(params), count(len(specs), "pair")), Within: openLimit})
+	s.tell(word{Say: fmt.Sprintf("%s: %s, %s", strings.TrimPrefix(s.Peer, "the "), d.ID(params),
+		count(len(specs), "pair")), Within: openLimit})
 	return a, nil
 }
 
@@ -422,7 +434,8 @@ func (s *session) accept() error {
 	return nil
 }
 
-// await waits until all threads have done what they were told, unless the source ends the connection or says something, or the time is over.
+// await waits until all threads have done what they were told, unless the source ends the connection or says something,
+// or the time is over.
 func (s *session) await(by time.Time) error {
 	done := make(chan struct{})
 	go func() {

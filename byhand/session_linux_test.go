@@ -20,12 +20,14 @@ func small(name string, params map[string]string) *opening {
 	return &opening{Workload: name, Params: params, Ports: []uint16{20000}, Each: 8, Length: int64(20 * time.Millisecond)}
 }
 
-// Each request is answered in its turn only. What is out of order is named, ends its session, and the next source is served.
+// Each request is answered in its turn only. What is out of order is named, ends its session, and the next source is
+// served.
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	sink, _, _ := serve(t, "127.0.0.1:0")
 	all := map[string]request{
-		doEcho: {Do: doEcho}, doOpen: {Do: doOpen, Open: small("quake3", nil)}, doReady: {Do: doReady}, doPrepare: {Do: doPrepare, Trial: 1}, doGo: {Do: doGo, Trial: 1},
+		doEcho: {Do: doEcho}, doOpen: {Do: doOpen, Open: small("quake3", nil)}, doReady: {Do: doReady},
+		doPrepare: {Do: doPrepare, Trial: 1}, doGo: {Do: doGo, Trial: 1},
 		doCollect: {Do: doCollect}, doProbe: {Do: doProbe}, "nosuch": {Do: "nosuch"}, "": {},
 	}
 	for _, tt := range []struct {
@@ -56,7 +58,8 @@ func TestOrder(t *testing.T) {
 			switch {
 			case right && err != nil:
 				t.Errorf("%v, %s: %v", tt.before, name, err)
-			case !right && (err == nil || !strings.Contains(err.Error(), fmt.Sprintf("request %q is out of order: this session takes ", name))):
+			case !right && (err == nil ||
+				!strings.Contains(err.Error(), fmt.Sprintf("request %q is out of order: this session takes ", name))):
 				t.Errorf("%v, %s: %v, want an error that says that it is out of order", tt.before, name, err)
 			}
 			l.close()
@@ -92,8 +95,11 @@ func TestFaults(t *testing.T) {
 	t.Parallel()
 	sink, said, _ := serve(t, "127.0.0.1:0", func(s *Sink) { s.Memory = LeastMemory })
 	for at, want := range map[string]string{
-		"open": "panic: a fault in an opening (byhand/faulty_linux_test.go:", "prepare": "panic: a fault between trials (byhand/faulty_linux_test.go:", "run": "panic: a fault in a trial (byhand/faulty_linux_test.go:",
-		"hoard": "it needed more memory than the limit of a session, 192 MiB", "hang": "a trial did not end within 3s", "spin": "a trial did not end within 3s",
+		"open":    "panic: a fault in an opening (byhand/faulty_linux_test.go:",
+		"prepare": "panic: a fault between trials (byhand/faulty_linux_test.go:",
+		"run":     "panic: a fault in a trial (byhand/faulty_linux_test.go:",
+		"hoard":   "it needed more memory than the limit of a session, 192 MiB", "hang": "a trial did not end within 3s",
+		"spin": "a trial did not end within 3s",
 	} {
 		t.Run(at, func(t *testing.T) {
 			before := strings.Count(said.String(), want)
@@ -104,7 +110,8 @@ func TestFaults(t *testing.T) {
 			if took := time.Since(start); took > 15*time.Second {
 				t.Errorf("named after %v", took)
 			}
-			for deadline := time.Now().Add(5 * time.Second); strings.Count(said.String(), want) == before && time.Now().Before(deadline); {
+			for deadline := time.Now().Add(5 * time.Second); strings.Count(said.String(), want) == before &&
+				time.Now().Before(deadline); {
 				time.Sleep(5 * time.Millisecond)
 			}
 			if n := strings.Count(said.String(), want) - before; n != 1 || strings.Contains(said.String(), "goroutine") {
@@ -117,7 +124,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// What an opening takes is counted before it is given, whatever the workload, and given back with the end of the session.
+// What an opening takes is counted before it is given, whatever the workload, and given back with the end of the
+// session.
 func TestMemory(t *testing.T) {
 	sink, _, _ := serve(t, "127.0.0.1:0", func(s *Sink) { s.Memory = 256 << 20 })
 	for _, o := range []*opening{
@@ -137,7 +145,8 @@ func TestMemory(t *testing.T) {
 		l.close()
 	}
 	for range 4 { // 50 MB each
-		if _, err := Source(t.Context(), options(t, "kv", sink, map[string]string{"payload": "64KiB", "keys": "256", "clients": "4"})); err != nil {
+		if _, err := Source(t.Context(),
+			options(t, "kv", sink, map[string]string{"payload": "64KiB", "keys": "256", "clients": "4"})); err != nil {
 			t.Error(err)
 		}
 	}
@@ -166,7 +175,8 @@ func TestMemoryIsCounted(t *testing.T) {
 				runtime.ReadMemStats(&before)
 				local := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), uint16(at))
 				e, err := load.Open(workload.Spec{
-					Workload: d.Name, Params: params, Side: workload.Sink, Local: local, LocalPorts: sinkPorts, Remote: netip.AddrPortFrom(local.Addr(), 30000), RemotePorts: 1024, OwnClock: true,
+					Workload: d.Name, Params: params, Side: workload.Sink, Local: local, LocalPorts: sinkPorts,
+					Remote: netip.AddrPortFrom(local.Addr(), 30000), RemotePorts: 1024, OwnClock: true,
 				})
 				if err != nil {
 					t.Fatal(err)
@@ -186,7 +196,8 @@ func TestMemoryIsCounted(t *testing.T) {
 func extremes(d workload.Description) []map[string]string {
 	list := []map[string]string{{}}
 	for _, p := range d.Params {
-		for _, value := range append([]string{"1MiB", "65507", "100000", "10000", "1024", "1000", "128", "100", "64", "8"}, p.Values...) {
+		for _, value := range append([]string{"1MiB", "65507", "100000", "10000", "1024", "1000", "128", "100", "64", "8"},
+			p.Values...) {
 			given := map[string]string{p.Name: value}
 			if _, err := d.Resolve(given); err != nil {
 				continue
@@ -255,7 +266,8 @@ func TestSlowSource(t *testing.T) {
 	said.until(t, `has not come further for 10s: its next request was to be "echo", "open" or "end"`)
 }
 
-// Who waits is told how many come first. Of one address some wait, and the others are refused. A place that its source has left is nobody's.
+// Who waits is told how many come first. Of one address some wait, and the others are refused. A place that its source
+// has left is nobody's.
 func TestQueue(t *testing.T) {
 	t.Parallel()
 	sink, _, _ := serve(t, "127.0.0.1:0")
@@ -312,7 +324,8 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// Several sources are served at once where that is asked for, but one of each address as a rule, from ports of their own.
+// Several sources are served at once where that is asked for, but one of each address as a rule, from ports of their
+// own.
 func TestSessions(t *testing.T) {
 	sink, _, _ := serve(t, "127.0.0.1:0", func(s *Sink) { s.Sessions = 2 })
 	first := meet(t, sink)
@@ -411,7 +424,8 @@ func TestToken(t *testing.T) {
 	other := line{conn: conn, peer: "the sink"}
 	defer other.close()
 	var h hello
-	if err := errors.Join(other.say(hello{Nettoll: Protocol}), other.hear(&h, 5*time.Second)); err != nil || !strings.Contains(h.Refused, "127.0.0.2 is not among the addresses that it serves") {
+	if err := errors.Join(other.say(hello{Nettoll: Protocol}), other.hear(&h, 5*time.Second)); err != nil ||
+		!strings.Contains(h.Refused, "127.0.0.2 is not among the addresses that it serves") {
 		t.Errorf("%+v, %v", h, err)
 	}
 }

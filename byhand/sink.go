@@ -19,7 +19,8 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/sock"
 )
 
-// A Sink waits for sources and serves them. Who has not shown to be a source that may be served costs it a connection; who is served has a process of its own.
+// A Sink waits for sources and serves them. Who has not shown to be a source that may be served costs it a connection;
+// who is served has a process of its own.
 type Sink struct {
 	Version    string         // of this program
 	Allow      []netip.Prefix // whom it serves; nil: everybody
@@ -52,15 +53,16 @@ func Listen(ctx context.Context, at string) (net.Listener, error) {
 	}
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, fmt.Errorf("listen on %s: address already in use (hint: another sink may be running there; --listen names another port)", at)
+		return nil, fmt.Errorf("listen on %s: address already in use (hint: another sink may be running there; --listen "+
+			"names another port)", at)
 	case err != nil:
 		return nil, fmt.Errorf("listen on %s: %w%s", at, cause(err), hint(err))
 	}
 	return l, nil
 }
 
-// everywhere listens on all addresses. (net.Listen does so over IPv6 only where the loopback link is up, which nobody may have seen to in a
-// namespace: ipsock_posix.go, probe.)
+// everywhere listens on all addresses. (net.Listen does so over IPv6 only where the loopback link is up, which nobody
+// may have seen to in a namespace: ipsock_posix.go, probe.)
 func everywhere(port uint16) (net.Listener, error) {
 	s, err := sock.Stream(netip.AddrPortFrom(netip.IPv6Unspecified(), port), "")
 	if err != nil {
@@ -116,7 +118,8 @@ func (s *Sink) Serve(ctx context.Context, l net.Listener) error {
 		}
 		far := unmapped(conn.RemoteAddr())
 		if s.strangers.enter(conn, far.Addr()) {
-			s.turnedAway(fmt.Sprintf("turned away: %d connections have said nothing yet, and the oldest one made room", mostStrangers))
+			s.turnedAway(fmt.Sprintf("turned away: %d connections have said nothing yet, and the oldest one made room",
+				mostStrangers))
 		}
 		group.Go(func() {
 			defer conn.Close()
@@ -206,7 +209,8 @@ func (s *Sink) judge(l line, h hello, from netip.Addr) error {
 	}
 	switch {
 	case h.Nettoll != Protocol:
-		return fmt.Errorf("it speaks version %d of nettoll's protocol, and this source, nettoll %s, version %d: %w", Protocol, h.Version, h.Nettoll, errVersion)
+		return fmt.Errorf("it speaks version %d of nettoll's protocol, and this source, nettoll %s, version %d: %w", Protocol,
+			h.Version, h.Nettoll, errVersion)
 	case !allowed:
 		return fmt.Errorf("%s %w (its --allow lists those)", from, errNotAllowed)
 	case s.Token == "":
@@ -267,7 +271,8 @@ func (s *Sink) turnedAway(what string) {
 	}
 }
 
-// refusals keep what strangers do from filling the user's log: mostRefusals of them are told at once, then one a second.
+// refusals keep what strangers do from filling the user's log: mostRefusals of them are told at once, then one a
+// second.
 type refusals struct {
 	mu     sync.Mutex
 	told   int

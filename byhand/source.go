@@ -38,40 +38,43 @@ type Options struct {
 	Version  string // of this program
 	Token    string // for a sink that asks for one
 
-	Waiting  func(before int) // called while the sink serves others first, so many, each time that they are fewer, and before that
-	Begun    func(Session)    // called before the first interval
-	Interval func(Interval)   // called after each
+	// called while the sink serves others first, so many, each time that they are fewer, and before that
+	Waiting  func(before int)
+	Begun    func(Session)  // called before the first interval
+	Interval func(Interval) // called after each
 }
 
 // Session is what both ends have agreed on.
 type Session struct {
-	Workload  string            `json:"workload"` // as in cell ids
-	Params    part.Params       `json:"params"`
-	Source    string            `json:"source"` // address
-	Sink      string            `json:"sink"`   // address, and port where it listens
-	Pairs     int               `json:"pairs"`
-	Versions  map[string]string `json:"versions"`             // of both programs
-	RoundTrip float64           `json:"round_trip,omitempty"` // s: shortest of some on the connection by which both ends agree
-	Granted   sock.Facts        `json:"granted"`              // to the source's first socket
-	CPUs      []int             `json:"cpus,omitempty"`       // that the source's threads are bound to
-	Interval  float64           `json:"interval"`             // s
-	WarmUp    float64           `json:"warm_up"`              // s of each interval that do not count
+	Workload string            `json:"workload"` // as in cell ids
+	Params   part.Params       `json:"params"`
+	Source   string            `json:"source"` // address
+	Sink     string            `json:"sink"`   // address, and port where it listens
+	Pairs    int               `json:"pairs"`
+	Versions map[string]string `json:"versions"` // of both programs
+	// s: shortest of some on the connection by which both ends agree
+	RoundTrip float64    `json:"round_trip,omitempty"`
+	Granted   sock.Facts `json:"granted"`        // to the source's first socket
+	CPUs      []int      `json:"cpus,omitempty"` // that the source's threads are bound to
+	Interval  float64    `json:"interval"`       // s
+	WarmUp    float64    `json:"warm_up"`        // s of each interval that do not count
 }
 
 const (
 	connectLimit = 5 * time.Second
 
-	// Where the ports of sources are looked for: below those that the kernel gives to everybody where it has its default for these ([ephemeral]).
+	// Where the ports of sources are looked for: below those that the kernel gives to everybody where it has its default
+	// for these ([ephemeral]).
 	firstSource, lastSource = 16384, 32767
-	// mostPorts is how many ports all pairs together get at the source: a discipline that makes connections needs a new one for each, and one that
-	// follows it finds those in TIME_WAIT elsewhere.
+	// mostPorts is how many ports all pairs together get at the source: a discipline that makes connections needs a new
+	// one for each, and one that follows it finds those in TIME_WAIT elsewhere.
 	mostPorts = 2048
 
 	echoes = 5 // round trips of which the shortest counts
 )
 
-// Source runs a workload against a sink, or without one where the kernel of the other machine answers. What was measured until an error or
-// the end of the context is in the result, which is nil where nothing was.
+// Source runs a workload against a sink, or without one where the kernel of the other machine answers. What was
+// measured until an error or the end of the context is in the result, which is nil where nothing was.
 func Source(ctx context.Context, o Options) (*Result, error) {
 	s := &source{o: o, known: o.Workload.Describe().Vocabulary()}
 	err := s.meet(ctx)
@@ -110,7 +113,8 @@ func (s *source) meet(ctx context.Context) error {
 	d := s.o.Workload.Describe()
 	s.alone = d.Alone
 	s.result.Session = Session{
-		Workload: d.ID(s.o.Params), Params: s.o.Params, Pairs: s.o.Pairs, Versions: map[string]string{"source": s.o.Version}, CPUs: s.o.CPUs,
+		Workload: d.ID(s.o.Params), Params: s.o.Params, Pairs: s.o.Pairs, Versions: map[string]string{"source": s.o.Version},
+		CPUs:     s.o.CPUs,
 		Interval: s.o.Length.Seconds(), WarmUp: s.warm().Seconds(),
 	}
 	network := s.o.Network
@@ -170,7 +174,8 @@ func (s *source) welcome() (hello, error) {
 	case h.Refused != "":
 		return h, fmt.Errorf("%s, nettoll %.40s, refuses: %s", s.line.peer, h.Version, h.Refused)
 	case h.Nettoll != Protocol:
-		return h, fmt.Errorf("%s, nettoll %.40s, speaks version %d of nettoll's protocol, and this source, nettoll %s, version %d: %w", s.line.peer, h.Version, h.Nettoll, s.o.Version, Protocol, errVersion)
+		return h, fmt.Errorf("%s, nettoll %.40s, speaks version %d of nettoll's protocol, and this source, nettoll %s, "+
+			"version %d: %w", s.line.peer, h.Version, h.Nettoll, s.o.Version, Protocol, errVersion)
 	}
 	return h, nil
 }
@@ -183,7 +188,8 @@ func refusal(to string, err error) error {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		hint = " (is nettoll sink running there?)"
 	case errors.As(err, &timeout) && timeout.Timeout():
-		return fmt.Errorf("connect to %s: no answer within %v (is the address right, and does a firewall let its port pass?)", to, connectLimit)
+		return fmt.Errorf("connect to %s: no answer within %v (is the address right, and does a firewall let its port pass?)",
+			to, connectLimit)
 	}
 	return fmt.Errorf("connect to %s: %w%s", to, cause(err), hint)
 }
@@ -202,10 +208,13 @@ func (s *source) echo() error {
 	s.result.RoundTrip = s.rtt.Seconds()
 	_, err := s.line.ask(request{Do: doEcho, Bytes: make([]byte, fullSize)}, answerLimit)
 	if errors.Is(err, errSilent) {
-		return fmt.Errorf("%s answers small packets and none of full size: a link on the way has a smaller MTU than the ends, and its refusals (ICMP) do not arrive (hint: lower the MTU here and there)", s.line.peer)
+		return fmt.Errorf("%s answers small packets and none of full size: a link on the way has a smaller MTU than the "+
+			"ends, and its refusals (ICMP) do not arrive (hint: lower the MTU here and there)", s.line.peer)
 	}
 	if s.rtt > traffic.DrainLimit {
-		s.result.Warnings = append(s.result.Warnings, fmt.Sprintf("a round trip takes %v: what is not there %v after the close counts as lost", s.rtt.Round(time.Millisecond), traffic.DrainLimit))
+		s.result.Warnings = append(s.result.Warnings,
+			fmt.Sprintf("a round trip takes %v: what is not there %v after the close counts as lost",
+				s.rtt.Round(time.Millisecond), traffic.DrainLimit))
 	}
 	return err
 }
@@ -258,7 +267,8 @@ func (s *source) run(ctx context.Context) error {
 func (s *source) doubt() {
 	d := s.o.Workload.Describe()
 	if least := d.Trial(s.o.Params); s.o.Length < least {
-		s.result.Warnings = append(s.result.Warnings, fmt.Sprintf("an interval of %v is short: a trial of this workload lasts %v to be sound", s.o.Length, least))
+		s.result.Warnings = append(s.result.Warnings,
+			fmt.Sprintf("an interval of %v is short: a trial of this workload lasts %v to be sound", s.o.Length, least))
 	}
 	cpus := len(s.o.CPUs)
 	if all, err := thread.CPUs(); err == nil && cpus == 0 {
@@ -269,7 +279,8 @@ func (s *source) doubt() {
 		spinners *= 2
 	}
 	if d.Spins(s.o.Params) && spinners > cpus {
-		s.result.Warnings = append(s.result.Warnings, fmt.Sprintf("%d threads spin on %s: they wait for each other's turns", spinners, count(cpus, "CPU")))
+		s.result.Warnings = append(s.result.Warnings,
+			fmt.Sprintf("%d threads spin on %s: they wait for each other's turns", spinners, count(cpus, "CPU")))
 	}
 }
 
@@ -288,11 +299,12 @@ func (s *source) dismiss() {
 	}
 }
 
-// ephemeral is the kernel's default for the ports that it gives to sockets that bind to none (inet_init_net of net/ipv4/af_inet.c).
+// ephemeral is the kernel's default for the ports that it gives to sockets that bind to none (inet_init_net of
+// net/ipv4/af_inet.c).
 const ephemeral = "32768 60999"
 
-// sourceRange returns the first and the last port that sources may have. Whoever has changed the kernel's range has a reason: in a container of a lab, a
-// filter lets no others pass.
+// sourceRange returns the first and the last port that sources may have. Whoever has changed the kernel's range has a
+// reason: in a container of a lab, a filter lets no others pass.
 func sourceRange() (first, last int) {
 	set, err := sysctl.Read("net.ipv4.ip_local_port_range")
 	if err == nil && set != ephemeral {
@@ -314,7 +326,10 @@ func (s *source) open() error {
 		return err
 	}
 	name := s.o.Workload.Describe().Name
-	o := &opening{Workload: name, Params: s.told(), Seed: s.o.Seed, Each: each, Length: int64(s.o.Length), Warm: int64(s.warm())}
+	o := &opening{
+		Workload: name, Params: s.told(), Seed: s.o.Seed, Each: each, Length: int64(s.o.Length),
+		Warm: int64(s.warm()),
+	}
 	for pair := range s.o.Pairs {
 		o.Ports = append(o.Ports, uint16(first+pair*each))
 	}
@@ -330,7 +345,8 @@ func (s *source) open() error {
 	for pair, port := range o.Ports {
 		s.specs = append(s.specs, workload.Spec{
 			Workload: name, Params: s.o.Params, Side: workload.Source, Pair: pair, Seed: s.o.Seed + uint64(pair),
-			Local: netip.AddrPortFrom(s.local, port), LocalPorts: each, Remote: netip.AddrPortFrom(s.remote.Addr(), a.Ports[pair]), RemotePorts: a.Each, OwnClock: true,
+			Local: netip.AddrPortFrom(s.local, port), LocalPorts: each,
+			Remote: netip.AddrPortFrom(s.remote.Addr(), a.Ports[pair]), RemotePorts: a.Each, OwnClock: true,
 		})
 	}
 	if s.crew, err = enlist(s.o.Workload, s.specs, s.o.CPUs); err != nil {
@@ -428,7 +444,8 @@ func (s *source) diagnose() error {
 	}
 	between := fmt.Sprintf("nothing arrives that is sent from %s to %s by UDP", first.Local, first.Remote)
 	if err := passes(traffic.HeaderSize); err != nil {
-		return fmt.Errorf("%s (hint: a firewall, or an address translation that changes ports; the sink's are those after its own)", between)
+		return fmt.Errorf("%s (hint: a firewall, or an address translation that changes ports; the sink's are those after "+
+			"its own)", between)
 	}
 	payload := s.o.Params.Size("payload")
 	if payload == 0 {
@@ -436,9 +453,11 @@ func (s *source) diagnose() error {
 	}
 	switch err := passes(payload); {
 	case errors.Is(err, syscall.EMSGSIZE):
-		return fmt.Errorf("%s with a payload of %d bytes, which is more than fits the MTU: fragments do not pass (hint: a smaller payload)", between, payload)
+		return fmt.Errorf("%s with a payload of %d bytes, which is more than fits the MTU: fragments do not pass (hint: a "+
+			"smaller payload)", between, payload)
 	case err != nil:
-		return fmt.Errorf("%s with a payload of %d bytes, and small datagrams do: the MTU of a link on the way is too small, and its refusals (ICMP) do not arrive (hint: a smaller payload, or the right MTU here)", between, payload)
+		return fmt.Errorf("%s with a payload of %d bytes, and small datagrams do: the MTU of a link on the way is too "+
+			"small, and its refusals (ICMP) do not arrive (hint: a smaller payload, or the right MTU here)", between, payload)
 	}
 	return errors.New("nothing has arrived within the first interval, though datagrams of that size pass")
 }

@@ -20,33 +20,38 @@ import (
 	"github.com/nettoll/nettoll/traffic"
 )
 
-// Protocol is the version of what both ends say to each other. It changes when an older peer would misunderstand: the frames, or what the
-// workloads send. Version 1 knew no places and no tokens.
+// Protocol is the version of what both ends say to each other. It changes when an older peer would misunderstand: the
+// frames, or what the workloads send. Version 1 knew no places and no tokens.
 const Protocol = 2
 
-// Port is where a sink listens if nobody says otherwise: T-O-L-L on the keys of a telephone. Those from the next one on are for the traffic.
+// Port is where a sink listens if nobody says otherwise: T-O-L-L on the keys of a telephone. Those from the next one on
+// are for the traffic.
 const Port = 8655
 
 const (
-	// frameLimit is the largest message in bytes: histograms of seven quantities of some tens of kB each, and a sample for each pair.
+	// frameLimit is the largest message in bytes: histograms of seven quantities of some tens of kB each, and a sample for
+	// each pair.
 	frameLimit = 1 << 20
-	// helloSize and requestSize bound what a sink reads, in bytes: a hello, and a request, of which an echo of full size is the largest.
+	// helloSize and requestSize bound what a sink reads, in bytes: a hello, and a request, of which an echo of full size
+	// is the largest.
 	helloSize, requestSize = 4 << 10, 64 << 10
 
 	// answerLimit is how long the other end may take for what it does at once.
 	answerLimit = 5 * time.Second
-	// openLimit is how long a source may take from its place to the opening, over slow paths, and from there until its own endpoints are open: 10,000
-	// connections take some seconds.
+	// openLimit is how long a source may take from its place to the opening, over slow paths, and from there until its own
+	// endpoints are open: 10,000 connections take some seconds.
 	openLimit = 2 * answerLimit
-	// welcomeLimit is how long a sink may take to say hello, or once more that others are before this source: it starts a process for each.
+	// welcomeLimit is how long a sink may take to say hello, or once more that others are before this source: it starts a
+	// process for each.
 	welcomeLimit = 2 * answerLimit
-	// tellEvery is how often a source that waits is told its place. It answers, so that a place is nobody's soon after its source has vanished.
+	// tellEvery is how often a source that waits is told its place. It answers, so that a place is nobody's soon after its
+	// source has vanished.
 	tellEvery = 2 * time.Second
 	// soon is how long it waits before it is told for the first time: a session that ends takes some milliseconds.
 	soon = 500 * time.Millisecond
 
-	// fullSize is how many bytes an echo carries to be sure that it is cut into packets as large as the path lets pass: more than two of Ethernet
-	// jumbo frames.
+	// fullSize is how many bytes an echo carries to be sure that it is cut into packets as large as the path lets pass:
+	// more than two of Ethernet jumbo frames.
 	fullSize = 20_000
 )
 
@@ -55,9 +60,10 @@ type hello struct {
 	Nettoll int    `json:"nettoll"` // [Protocol]; 0 is none of ours
 	Version string `json:"version"` // of the program
 	Refused string `json:"refused,omitempty"`
-	Place   int    `json:"place,omitempty"` // from the sink: how many sources are served before this one; 0: it is its turn
-	Nonce   []byte `json:"nonce,omitempty"` // from a sink that asks for a token: the source answers with a proof
-	Proof   []byte `json:"proof,omitempty"`
+	// from the sink: how many sources are served before this one; 0: it is its turn
+	Place int    `json:"place,omitempty"`
+	Nonce []byte `json:"nonce,omitempty"` // from a sink that asks for a token: the source answers with a proof
+	Proof []byte `json:"proof,omitempty"`
 }
 
 // prove shows the knowledge of a token to who has sent the nonce, and does not show the token.
@@ -208,7 +214,8 @@ func (l line) explain(err error, within time.Duration) error {
 		return nil
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return fmt.Errorf("%s %w %v", l.peer, errSilent, within)
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET),
+		errors.Is(err, syscall.EPIPE):
 		return fmt.Errorf("%s %w", l.peer, errEnded)
 	case errors.Is(err, errFrame):
 		return fmt.Errorf("%s sent %w", l.peer, err)

@@ -32,7 +32,9 @@ func TestKinds(t *testing.T) { stacktest.Conformance(t, catalogue.New().Kinds) }
 type toys struct{}
 
 func (toys) Describe() stack.Description {
-	return stack.Description{Name: "toy", Plural: "toys", Summary: "Sets what sockets may hold.", Sign: "+", Default: stack.None}
+	return stack.Description{
+		Name: "toy", Plural: "toys", Summary: "Sets what sockets may hold.", Sign: "+", Default: stack.None,
+	}
 }
 
 func (toys) Parts() []stack.Part {
@@ -54,7 +56,9 @@ func (toys) Build(site *network.Site, s stack.Stack) error {
 	for h, ends := range site.Endpoints {
 		for _, e := range ends {
 			if e.Namespace != "" {
-				site.Plans[h].Steps = append(site.Plans[h].Steps, host.Sysctl{NS: e.Namespace, Key: "net.core.somaxconn", Value: params["size"]})
+				site.Plans[h].Steps = append(site.Plans[h].Steps, host.Sysctl{
+					NS: e.Namespace, Key: "net.core.somaxconn", Value: params["size"],
+				})
 			}
 		}
 	}
@@ -71,7 +75,8 @@ func (toys) Refuse(s stack.Stack, _ int) string {
 	return ""
 }
 
-// A new kind is a folder and its place in the list of kinds: files, flags, ids, plans, runs, exports and comparisons know it.
+// A new kind is a folder and its place in the list of kinds: files, flags, ids, plans, runs, exports and comparisons
+// know it.
 func TestToyKind(t *testing.T) {
 	testnet.Root(t)
 	c := catalogue.New()
@@ -81,7 +86,8 @@ func TestToyKind(t *testing.T) {
 	nettoll := func(want int, args ...string) string {
 		t.Helper()
 		var out, errs strings.Builder
-		if code := cli.RunWith(t.Context(), c, "", cli.Streams{In: strings.NewReader(""), Out: &out, Err: &errs}, args); code != want {
+		if code := cli.RunWith(t.Context(), c, "", cli.Streams{In: strings.NewReader(""), Out: &out, Err: &errs},
+			args); code != want {
 			t.Fatalf("nettoll %q: exit status %d, want %d\n%s%s", args, code, want, out.String(), errs.String())
 		}
 		return out.String() + errs.String()
@@ -98,16 +104,22 @@ func TestToyKind(t *testing.T) {
 	contains(nettoll(2, "plan", "--toy", "bal"), `unknown toy "bal" (known: none, ball); did you mean ball?`)
 	contains(nettoll(2, "plan", "--network", "bridge", "--toy", "ball(size=0)"), `toy.ball.size: invalid value "0"`)
 	file := filepath.Join(dir, "toy.yaml")
-	if err := os.WriteFile(file, []byte("factors: {network: bridge, filter: [none, nftables], toy: {ball: {size: [7, 100]}}, placement: same-host}\nworkloads: udp-rr\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("factors: {network: bridge, filter: [none, nftables], toy: {ball: {size: [7, "+
+		"100]}}, placement: same-host}\nworkloads: udp-rr\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	contains(nettoll(0, "plan", "--hosts", file), "bridge+ball(size=7)", "bridge+nftables+ball", "net.core.somaxconn=7 in src0", "net.core.somaxconn=100 in snk0")
+	contains(nettoll(0, "plan", "--hosts", file), "bridge+ball(size=7)", "bridge+nftables+ball",
+		"net.core.somaxconn=7 in src0", "net.core.somaxconn=100 in snk0")
 	for _, run := range []string{"old", "new"} {
 		nettoll(0, "run", file, "--time", "1s", "-o", filepath.Join(dir, run))
 	}
 	csv := nettoll(0, "report", filepath.Join(dir, "new"), "--format", "csv")
-	contains(csv, "cell,network,filter,toy,tunnel,encryption,runtime,placement,", "bridge+nftables+ball(size=7)/same-host/1/", ",bridge,nftables,ball(size=7),none,none,netns,same-host,")
-	contains(nettoll(0, "report", filepath.Join(dir, "new"), "--format", "jsonl"), `"filter":"none","toy":"ball(size=7)","tunnel":"none"`)
-	contains(nettoll(0, "report", filepath.Join(dir, "new"), "--format", "html"), "<th scope=\"col\">toy</th>", "ball(size=7)")
-	contains(nettoll(0, "compare", filepath.Join(dir, "old"), filepath.Join(dir, "new"), "--format", "csv"), "cell,network,filter,toy,", "ball(size=7)")
+	contains(csv, "cell,network,filter,toy,tunnel,encryption,runtime,placement,",
+		"bridge+nftables+ball(size=7)/same-host/1/", ",bridge,nftables,ball(size=7),none,none,netns,same-host,")
+	contains(nettoll(0, "report", filepath.Join(dir, "new"), "--format", "jsonl"),
+		`"filter":"none","toy":"ball(size=7)","tunnel":"none"`)
+	contains(nettoll(0, "report", filepath.Join(dir, "new"), "--format", "html"), "<th scope=\"col\">toy</th>",
+		"ball(size=7)")
+	contains(nettoll(0, "compare", filepath.Join(dir, "old"), filepath.Join(dir, "new"), "--format", "csv"),
+		"cell,network,filter,toy,", "ball(size=7)")
 }

@@ -1,2 +1,3 @@
-// Package catalogue is the one explicit list of all parts, and the only importer of them. Help, schema and documentation derive from it.
+// Package catalogue is the one explicit list of all parts, and the only importer of them. Help, schema and
+// documentation derive from it.
 package catalogue

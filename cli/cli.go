@@ -80,14 +80,15 @@ func Run(ctx context.Context, version string, s Streams, args []string) int {
 	return RunWith(ctx, catalogue.New(), version, s, args)
 }
 
-// RunWith is [Run] with the parts of another catalogue. Their steps must be among those of [catalogue.New]: agents and the
-// owners of labs are started with that.
+// RunWith is [Run] with the parts of another catalogue. Their steps must be among those of [catalogue.New]: agents and
+// the owners of labs are started with that.
 func RunWith(ctx context.Context, parts catalogue.Catalogue, version string, s Streams, args []string) int {
 	return guarded(s.Err, func() int { return run(ctx, parts, version, s, args) })
 }
 
 func run(ctx context.Context, parts catalogue.Catalogue, version string, s Streams, args []string) int {
-	debug.SetTraceback("crash") // a crash outside of this goroutine ends with SIGABRT, not with status 2, which is for wrong usage
+	// a crash outside of this goroutine ends with SIGABRT, not with status 2, which is for wrong usage
+	debug.SetTraceback("crash")
 	if code, ok := child(ctx, args, s.In, s.Out, s.Err); ok {
 		return code
 	}
@@ -125,8 +126,8 @@ func run(ctx context.Context, parts catalogue.Catalogue, version string, s Strea
 	return exitFailed
 }
 
-// interruptible cancels its context at the first interrupt; the second one ends the process at once. Everything that was
-// started ends with it. Heard is called at the first one.
+// interruptible cancels its context at the first interrupt; the second one ends the process at once. Everything that
+// was started ends with it. Heard is called at the first one.
 func interruptible(ctx context.Context, stderr io.Writer, heard func()) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	signals := make(chan os.Signal, 2)
@@ -198,8 +199,11 @@ floor that two equal networks show. The machine's own network is never touched.`
 	root.SetHelpCommand(helpCommand(root))
 	root.SetUsageFunc(usage(root.UsageFunc()))
 	root.Flags().BoolVar(&version, "version", false, "print the version")
-	root.PersistentFlags().BoolVarP(&a.verbose, "verbose", "v", false, "say on standard error what happens, between blocks")
-	root.AddCommand(a.runCommand(), a.initCommand(), a.planCommand(), a.schemaCommand(), a.reportCommand(), a.compareCommand(), a.listCommand(), a.doctorCommand(), a.labCommand(), a.cleanCommand(), a.sinkCommand(), a.sourceCommand(), a.versionCommand(), a.studyCommand())
+	root.PersistentFlags().BoolVarP(&a.verbose, "verbose", "v", false,
+		"say on standard error what happens, between blocks")
+	root.AddCommand(a.runCommand(), a.initCommand(), a.planCommand(), a.schemaCommand(), a.reportCommand(),
+		a.compareCommand(), a.listCommand(), a.doctorCommand(), a.labCommand(), a.cleanCommand(), a.sinkCommand(),
+		a.sourceCommand(), a.versionCommand(), a.studyCommand())
 	root.AddCommand(a.completionCommand())
 	elsewhere(root, runtime.GOOS)
 	a.complete(root)

@@ -41,7 +41,8 @@ Exit status: 0 done; 1 failed, or --fail-on has found something; 2 wrong usage, 
   nettoll compare main pull-request --fail-on slower --format markdown -o comment.md`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 {
-				return usageError{fmt.Errorf("nettoll compare takes two arguments, the directories of the old and the new run, got %d (see nettoll compare --help)", len(args))}
+				return usageError{fmt.Errorf("nettoll compare takes two arguments, the directories of the old and the new run, "+
+					"got %d (see nettoll compare --help)", len(args))}
 			}
 			return nil
 		},
@@ -60,7 +61,8 @@ Exit status: 0 done; 1 failed, or --fail-on has found something; 2 wrong usage, 
 	flags.StringVarP(&f.file, "output", "o", "", "file to write to (default: standard output)")
 	flags.BoolVar(&f.all, "all", false, "every metric, not the primary ones alone")
 	flags.BoolVar(&f.anyway, "anyway", false, "compare runs that differ in what ratios may depend on, and warn of it")
-	flags.StringVar(&f.failOn, "fail-on", "", "slower: exit with status 1 if a primary metric has become slower, or worse in what is no speed")
+	flags.StringVar(&f.failOn, "fail-on", "",
+		"slower: exit with status 1 if a primary metric has become slower, or worse in what is no speed")
 	return cmd
 }
 

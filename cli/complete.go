@@ -70,7 +70,8 @@ In bash and zsh a parenthesis is typed with a backslash before it: --workload ud
 		Example: `  source <(nettoll completion bash)     for this shell alone`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usageError{fmt.Errorf("nettoll completion takes one argument, the shell, got %d (known: %s)", len(args), known)}
+				return usageError{fmt.Errorf("nettoll completion takes one argument, the shell, got %d (known: %s)", len(args),
+					known)}
 			}
 			if !slices.Contains(shellNames(), args[0]) {
 				return usageError{fmt.Errorf("unknown shell %q (known: %s)", args[0], known)}
@@ -83,8 +84,8 @@ In bash and zsh a parenthesis is typed with a backslash before it: --workload ud
 	}
 }
 
-// complete tells every command how its flags and arguments are completed. It goes by their names, so that a flag is completed alike at
-// every command that has it. What a command completes itself is left alone.
+// complete tells every command how its flags and arguments are completed. It goes by their names, so that a flag is
+// completed alike at every command that has it. What a command completes itself is left alone.
 func (a *app) complete(root *cobra.Command) {
 	flags, arguments := a.flagValues(), a.arguments()
 	each(root, func(c *cobra.Command) {
@@ -162,7 +163,10 @@ func partChoices(kind stack.Kind) []choice {
 }
 
 func (a *app) workloadChoices() []choice {
-	driver := part.Param{Name: "driver", Default: "nettoll", Summary: "whose program drives the traffic", Values: []string{"nettoll"}}
+	driver := part.Param{
+		Name: "driver", Default: "nettoll", Summary: "whose program drives the traffic",
+		Values: []string{"nettoll"},
+	}
 	for _, d := range a.catalogue.Parts().Drivers {
 		driver.Values = append(driver.Values, d.Describe().Name)
 	}
@@ -200,7 +204,9 @@ func listed(choices []choice) cobra.CompletionFunc {
 		given := part.Split(typed)
 		last := given[len(given)-1]
 		before := strings.TrimSuffix(typed, last)
-		rest := slices.DeleteFunc(slices.Clone(choices), func(c choice) bool { return slices.Contains(strings.Split(before, ","), c.name) })
+		rest := slices.DeleteFunc(slices.Clone(choices), func(c choice) bool {
+			return slices.Contains(strings.Split(before, ","), c.name)
+		})
 		return complete(before, last, rest)
 	}
 }
@@ -230,7 +236,8 @@ func complete(before, typed string, choices []choice) ([]string, cobra.ShellComp
 	return can, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 }
 
-// parameters returns what the last parameter in a parenthesis can become. Those given, "payload=64,", are not offered again.
+// parameters returns what the last parameter in a parenthesis can become. Those given, "payload=64,", are not offered
+// again.
 func parameters(before, given, typed string, params part.List) []string {
 	name, value, valued := strings.Cut(typed, "=")
 	var can []string

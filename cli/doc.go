@@ -1,2 +1,3 @@
-// Package cli is the command line: it turns arguments into calls of the layers below and their results into output and an exit status.
+// Package cli is the command line: it turns arguments into calls of the layers below and their results into output and
+// an exit status.
 package cli

@@ -20,11 +20,12 @@ import (
 
 // diagnosis is what doctor finds. Its JSON is what `doctor --json` prints: keys are added, and never renamed.
 type diagnosis struct {
-	Default       string       `json:"default_experiment"` // canRun, inPart or cannotRun
-	UserNamespace bool         `json:"user_namespace"`     // whether parts were tried inside one
-	NotGranted    []string     `json:"not_granted"`        // what root of the machine has and this process does not, in words
-	Parts         []*diagnosed `json:"parts"`
-	Machine       []aboutThere `json:"machine"`
+	Default       string `json:"default_experiment"` // canRun, inPart or cannotRun
+	UserNamespace bool   `json:"user_namespace"`     // whether parts were tried inside one
+	// what root of the machine has and this process does not, in words
+	NotGranted []string     `json:"not_granted"`
+	Parts      []*diagnosed `json:"parts"`
+	Machine    []aboutThere `json:"machine"`
 }
 
 const (
@@ -66,11 +67,12 @@ func (a *app) doctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Say what works on this machine, and what would make its results steadier",
-		Long: `Tries each part of the catalogue, in the smallest lab that there is and in the same way as run: it builds the lab, proves that
-packets of full size pass, has it measured for some milliseconds, and removes it. The probe is switched on and off. For each
-of them it says that it works, and by which implementation, or why not and what would help. Then it looks at the machine: its CPUs, what else runs, the limits of
-its kernel, with advice where something makes results scatter. What the machine does not show is said to be not known.
-It takes a few seconds. As an ordinary user it works in a user namespace, as run does.
+		Long: `Tries each part of the catalogue, in the smallest lab that there is and in the same way as run: it builds the
+lab, proves that packets of full size pass, has it measured for some milliseconds, and removes it. The probe is
+switched on and off. For each of them it says that it works, and by which implementation, or why not and what would
+help. Then it looks at the machine: its CPUs, what else runs, the limits of its kernel, with advice where something
+makes results scatter. What the machine does not show is said to be not known. It takes a few seconds. As an ordinary
+user it works in a user namespace, as run does.
 
 With --json it is one object:
   default_experiment  "can run", "can run in part" or "cannot run"

@@ -38,7 +38,10 @@ func TestDoctorText(t *testing.T) {
 	lacking.Works = false
 	for _, what := range []string{oneHost, twoHosts} {
 		at := &attempt{What: what}
-		at.explain(fmt.Errorf("build lab: %w", &linux.UnsupportedError{What: "create link", Missing: `link type "macvlan"`, Hint: "modprobe macvlan", Err: errors.New("operation not supported")}))
+		at.explain(fmt.Errorf("build lab: %w", &linux.UnsupportedError{
+			What: "create link", Missing: `link type "macvlan"`, Hint: "modprobe macvlan",
+			Err: errors.New("operation not supported"),
+		}))
 		lacking.Tried = append(lacking.Tried, at)
 	}
 	d := diagnosis{
@@ -95,7 +98,10 @@ Not granted here: this; that.
 	if err := d.write(&b, 80, true); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"\x1b[32m✓\x1b[0m network   host", "\x1b[33m!\x1b[0m network   bridge", "\x1b[31m✗\x1b[0m network   macvlan", "There is nothing to advise.\n"} {
+	for _, want := range []string{
+		"\x1b[32m✓\x1b[0m network   host", "\x1b[33m!\x1b[0m network   bridge", "\x1b[31m✗\x1b[0m network   macvlan",
+		"There is nothing to advise.\n",
+	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("with colours it does not hold %q:\n%s", want, b.String())
 		}
@@ -116,14 +122,16 @@ func TestDoctorOfNothing(t *testing.T) {
 	parts[2].Tried[0] = &attempt{What: oneHost, LeftOut: "no use"}
 	p := page{width: 80}
 	p.problems(parts)
-	want := "\n  all of them: missing permission (what would help: run as root)\n\n  network nat, one host: left out: no use\n"
+	want := "\n  all of them: missing permission (what would help: run as root)\n\n  network nat, one host: left out: " +
+		"no use\n"
 	if diff := cmp.Diff(want, p.text.String()); diff != "" {
 		t.Errorf("all (-want +got):\n%s", diff)
 	}
 	parts[1].Tried[1].explain(nil)
 	p = page{width: 80}
 	p.problems(parts)
-	want = "\n  network host; network bridge, one host; 2 more: missing permission (what would\n  help: run as root)\n\n  network nat, one host: left out: no use\n"
+	want = "\n  network host; network bridge, one host; 2 more: missing permission (what would\n  help: run as " +
+		"root)\n\n  network nat, one host: left out: no use\n"
 	if diff := cmp.Diff(want, p.text.String()); diff != "" {
 		t.Errorf("but one (-want +got):\n%s", diff)
 	}
@@ -162,7 +170,9 @@ func TestDefaultExperiment(t *testing.T) {
 		{"nothing fails", func(_, _, _ string) bool { return false }, canRun, true},
 		{"a driver that it does not use", func(kind, _, _ string) bool { return kind == "driver" }, canRun, true},
 		{"a workload that it does not use", func(_, name, _ string) bool { return name == "udp-rate" }, canRun, true},
-		{"its bridge across hosts", func(_, name, what string) bool { return name == "bridge" && what == twoHosts }, inPart, true},
+		{"its bridge across hosts", func(_, name, what string) bool {
+			return name == "bridge" && what == twoHosts
+		}, inPart, true},
 		{"its stream", func(_, name, _ string) bool { return name == "tcp-stream" }, inPart, true},
 		{"its baseline", func(_, name, _ string) bool { return name == "host" }, cannotRun, true},
 		{"all workloads", func(kind, _, _ string) bool { return kind == "workload" }, cannotRun, false},
@@ -187,7 +197,9 @@ func TestDefaultExperiment(t *testing.T) {
 }
 
 func TestLabel(t *testing.T) {
-	for name, want := range map[string]string{"cpu": "CPU", "cpus_used": "CPUs used", "smt": "SMT", "idle_states": "idle states"} {
+	for name, want := range map[string]string{
+		"cpu": "CPU", "cpus_used": "CPUs used", "smt": "SMT", "idle_states": "idle states",
+	} {
 		if got := label(name); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}

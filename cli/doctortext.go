@@ -15,7 +15,8 @@ func (d *diagnosis) write(w io.Writer, width int, color bool) error {
 	p := page{width: width, color: color}
 	table := tabwriter.NewWriter(&p.text, 0, 0, 2, ' ', 0)
 	for _, part := range d.Parts {
-		fmt.Fprintf(table, "%s %s\t%s\t%s\t%s\n", part.mark(), part.Kind, part.Name, cmp.Or(part.by(), part.Implementation), part.summary())
+		fmt.Fprintf(table, "%s %s\t%s\t%s\t%s\n", part.mark(), part.Kind, part.Name, cmp.Or(part.by(), part.Implementation),
+			part.summary())
 	}
 	_ = table.Flush() // it writes to memory
 	p.problems(d.Parts)
@@ -68,7 +69,8 @@ func (p *diagnosed) mark() string {
 	return broken
 }
 
-// by is who does the work of the part wherever it was tried; "" where it was not found out, or it is not always the same.
+// by is who does the work of the part wherever it was tried; "" where it was not found out, or it is not always the
+// same.
 func (p *diagnosed) by() string {
 	by := ""
 	for _, t := range p.Tried {
@@ -177,7 +179,9 @@ func (p *page) problems(parts []*diagnosed) {
 					continue
 				}
 			}
-			if slices.ContainsFunc(part.Tried, func(o *attempt) bool { return o.why() != t.why() && (o.LeftOut == "" || t.LeftOut != "") }) {
+			if slices.ContainsFunc(part.Tried, func(o *attempt) bool {
+				return o.why() != t.why() && (o.LeftOut == "" || t.LeftOut != "")
+			}) {
 				who += ", " + t.What
 			}
 			if times[why]++; times[why] == 1 {

@@ -24,7 +24,8 @@ const (
 	twoHosts = "two hosts"
 	// tryLimit is how long one try may take. Most take less than half a second, those of drivers seconds.
 	tryLimit = 20 * time.Second
-	// atOnce is how many are tried at the same time: no figure is taken from them, and most of what they do is waiting, for the kernel and for programs.
+	// atOnce is how many are tried at the same time: no figure is taken from them, and most of what they do is waiting,
+	// for the kernel and for programs.
 	atOnce = 16
 )
 
@@ -133,7 +134,9 @@ func (t *tries) try(ctx context.Context, d *diagnosed, what string, s control.Sa
 func (a *app) tryAll(ctx context.Context) []*diagnosed {
 	parts := a.catalogue.Parts()
 	t := &tries{a: a}
-	simple := control.Sample{Parts: parts, Stack: experiment.Base(parts).Baseline.Parts, Workload: parts.Workloads[0], Hosts: 1}
+	simple := control.Sample{
+		Parts: parts, Stack: experiment.Base(parts).Baseline.Parts, Workload: parts.Workloads[0], Hosts: 1,
+	}
 	var makers []*diagnosed // of containers
 	for _, kind := range parts.Kinds {
 		name := kind.Describe().Name
@@ -190,7 +193,8 @@ func (a *app) tryAll(ctx context.Context) []*diagnosed {
 		}
 	}
 	for _, d := range t.parts {
-		d.Works = slices.ContainsFunc(d.Tried, func(t *attempt) bool { return t.Works }) && !slices.ContainsFunc(d.Tried, (*attempt).failed)
+		d.Works = slices.ContainsFunc(d.Tried, func(t *attempt) bool { return t.Works }) &&
+			!slices.ContainsFunc(d.Tried, (*attempt).failed)
 	}
 	return t.parts
 }
@@ -206,8 +210,8 @@ func (t *tries) choose(d *diagnosed, kind, name string, given map[string]string)
 	return c, err == nil
 }
 
-// network tries a network on one host and on two, and once with each value of its parameters that is not the default, on
-// one host or, if that means nothing, on two: modes, ways to attach.
+// network tries a network on one host and on two, and once with each value of its parameters that is not the default,
+// on one host or, if that means nothing, on two: modes, ways to attach.
 func (t *tries) network(ctx context.Context, d *diagnosed, s control.Sample) {
 	simple := s.Stack
 	c, ok := t.choose(d, d.Kind, d.Name, nil)
@@ -245,8 +249,8 @@ func (t *tries) network(ctx context.Context, d *diagnosed, s control.Sample) {
 	}
 }
 
-// on tries a part of another kind, such as a filter, on each network, on one host. A network that means nothing there as it
-// is by default is taken with the first value of a parameter with which it does.
+// on tries a part of another kind, such as a filter, on each network, on one host. A network that means nothing there
+// as it is by default is taken with the first value of a parameter with which it does.
 func (t *tries) on(ctx context.Context, d *diagnosed, s control.Sample, networks []network.Network) {
 	simple := s.Stack
 	c, ok := t.choose(d, d.Kind, d.Name, nil)
@@ -282,7 +286,8 @@ func (t *tries) joined(d *diagnosed, kind string, n network.Network) (stack.Choi
 	}
 	for _, p := range desc.Params {
 		for _, value := range p.Values {
-			if with, err := t.a.catalogue.Kinds.Choose(kind, desc.Name, map[string]string{p.Name: value}); err == nil && x.Exclude(1, with.Params) == "" {
+			if with, err := t.a.catalogue.Kinds.Choose(kind, desc.Name, map[string]string{p.Name: value}); err == nil &&
+				x.Exclude(1, with.Params) == "" {
 				return with, true
 			}
 		}

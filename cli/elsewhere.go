@@ -8,7 +8,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// onLinux lists the commands that need the kernel of Linux. The others work on every system: reports are read where one writes.
+// onLinux lists the commands that need the kernel of Linux. The others work on every system: reports are read where one
+// writes.
 func onLinux() []string { return []string{"run", "doctor", "lab", "clean", "study", "sink", "source"} }
 
 // elsewhere makes the commands that need Linux say so on another system, once their arguments are found to be right.
@@ -29,7 +30,8 @@ func elsewhere(root *cobra.Command, system string) {
 		each(c, func(c *cobra.Command) {
 			c.PersistentPreRunE, c.PersistentPreRun, c.PreRunE, c.PreRun, c.Run = nil, nil, nil, nil, nil
 			c.RunE = func(c *cobra.Command, _ []string) error {
-				return fmt.Errorf("%s needs the kernel of Linux, and this is %s (what works here: %s)", c.CommandPath(), system, strings.Join(here, ", "))
+				return fmt.Errorf("%s needs the kernel of Linux, and this is %s (what works here: %s)", c.CommandPath(), system,
+					strings.Join(here, ", "))
 			}
 		})
 	}

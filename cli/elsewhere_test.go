@@ -11,7 +11,8 @@ import (
 	"github.com/nettoll/nettoll/catalogue"
 )
 
-// On another system what needs Linux says so in one sentence, after its arguments are found to be right; the rest works.
+// On another system what needs Linux says so in one sentence, after its arguments are found to be right; the rest
+// works.
 func TestElsewhere(t *testing.T) {
 	call := func(args ...string) (string, error) {
 		var out strings.Builder
@@ -23,7 +24,9 @@ func TestElsewhere(t *testing.T) {
 		err := root.Execute()
 		return out.String(), err
 	}
-	for _, args := range [][]string{{"run"}, {"run", "--network", "bridge"}, {"study", "trial"}, {"sink"}, {"source", "udp-rr", "::1"}} {
+	for _, args := range [][]string{
+		{"run"}, {"run", "--network", "bridge"}, {"study", "trial"}, {"sink"}, {"source", "udp-rr", "::1"},
+	} {
 		out, err := call(args...)
 		want := "nettoll " + strings.Join(args, " ")
 		if len(args) > 2 {

@@ -34,7 +34,8 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// So it is in every process that nettoll starts itself: whether it panics here or in a goroutine that serves a connection.
+// So it is in every process that nettoll starts itself: whether it panics here or in a goroutine that serves a
+// connection.
 func TestCrashOfRoles(t *testing.T) {
 	if role := os.Getenv("TEST_CRASH_ROLE"); role != "" {
 		planted := crashing{os.Getenv("TEST_CRASH")}
@@ -60,7 +61,8 @@ func TestCrashOfRoles(t *testing.T) {
 		var tail process.Tail
 		cmd.Stdout, cmd.Stderr = &tail, &tail
 		_ = cmd.Run() // the state says more
-		if got := process.ExitStatus(cmd.ProcessState); got != c.want || !strings.Contains(process.Crash(tail.String()), "planted") {
+		if got := process.ExitStatus(cmd.ProcessState); got != c.want ||
+			!strings.Contains(process.Crash(tail.String()), "planted") {
 			t.Errorf("%s, %s: exit status %d, want %d:\n%s", c.role, c.where, got, c.want, tail.String())
 		}
 	}

@@ -21,8 +21,8 @@ import (
 	"github.com/nettoll/nettoll/suite"
 )
 
-// experimentFlags are the flags of commands that take an experiment. Each changes a value of the file, so that what they say is checked
-// and explained in one place.
+// experimentFlags are the flags of commands that take an experiment. Each changes a value of the file, so that what
+// they say is checked and explained in one place.
 type experimentFlags struct {
 	parts      []*partsFlag
 	workloads  []string
@@ -51,33 +51,45 @@ func (f *experimentFlags) register(flags *pflag.FlagSet, a *app) {
 			continue // there is nothing to choose
 		}
 		one := &partsFlag{kind: d.Name}
-		usage := d.Plural + " to compare with the baseline, with commas between them; NAME or NAME(parameter=value,…) (known: "
+		usage := d.Plural + " to compare with the baseline, with commas between them; NAME or NAME(parameter=value,…) " +
+			"(known: "
 		if d.Default != "" {
-			usage = d.Plural + " on each of the " + a.catalogue.Kinds[0].Describe().Plural + ", with commas between them; " + d.Default +
+			usage = d.Plural + " on each of the " + a.catalogue.Kinds[0].Describe().Plural + ", with commas between them; " +
+				d.Default +
 				", NAME or NAME(parameter=value,…) (known: "
 		}
 		flags.StringArrayVar(&one.given, d.Name, nil, usage+strings.Join(stack.Names(kind), ", ")+")")
 		f.parts = append(f.parts, one)
 	}
-	flags.StringArrayVar(&f.workloads, "workload", nil, "workload, as NAME or NAME(parameter=value,…), or several at once as mix(NAME*share,NAME(…)*share,…); may be given more than once (known: "+strings.Join(a.workloads(), ", ")+")")
+	flags.StringArrayVar(&f.workloads, "workload", nil, "workload, as NAME or NAME(parameter=value,…), or several at "+
+		"once as mix(NAME*share,NAME(…)*share,…); may be given more than once (known: "+strings.Join(a.workloads(), ", ")+")")
 	flags.StringSliceVar(&f.placements, "placement", nil, "where the two ends of a pair are: same-host, cross-host")
-	flags.StringVar(&f.pairs, "pairs", "", "how many pairs talk at the same time; a list such as 1,10 is measured one by one")
+	flags.StringVar(&f.pairs, "pairs", "",
+		"how many pairs talk at the same time; a list such as 1,10 is measured one by one")
 	for _, v := range []struct{ name, path, usage string }{
 		{"time", "design.time", "time to measure, at most, such as 30s; building and removing come on top"},
 		{"precision", "design.precision", "half-width of the 95 % interval at which a cell needs no more blocks, such as 2%"},
 		{"generations", "design.generations", "how often everything is built anew, at least"},
 		{"trial", "design.trial", "length of a trial, such as 100ms; auto: the shortest sound one of each workload"},
 		{"seed", "design.seed", "seed of the order, the ports and the MAC addresses"},
-		{"probe", "design.probe", "measure every cell once more with a probe, in trials of its own, and print what that costs: " + a.probes() + "none"},
+		{
+			"probe", "design.probe",
+			"measure every cell once more with a probe, in trials of its own, and print what that costs: " + a.probes() +
+				"none",
+		},
 		{"affinity", "factors.affinity", "which CPUs sources and sinks run on: split, same, free"},
-		{"congestion-control", "tune.congestion-control", "TCP congestion control of all cells; auto: the first of cubic, reno, bbr that all can set"},
+		{
+			"congestion-control", "tune.congestion-control",
+			"TCP congestion control of all cells; auto: the first of cubic, reno, bbr that all can set",
+		},
 		{"mtu", "tune.mtu", "MTU of every link in bytes, loopback included"},
 	} {
 		one := &valueFlag{name: v.name, path: v.path}
 		flags.StringVar(&one.value, v.name, "", v.usage)
 		f.values = append(f.values, one)
 	}
-	flags.StringArrayVar(&f.set, "set", nil, "KEY=VALUE: change any value of the experiment, such as factors.pairs=[1,10] or workloads.0.udp-rr.payload=1KiB; may be given more than once")
+	flags.StringArrayVar(&f.set, "set", nil, "KEY=VALUE: change any value of the experiment, such as "+
+		"factors.pairs=[1,10] or workloads.0.udp-rr.payload=1KiB; may be given more than once")
 }
 
 // settings turns the flags that were given into changes of the file.
@@ -177,7 +189,8 @@ func quoted(list []string) string {
 	return strings.Join(q, ", ")
 }
 
-// resolve reads the experiment that an argument names (none: the default one), changed by the flags, and expands it for this machine.
+// resolve reads the experiment that an argument names (none: the default one), changed by the flags, and expands it for
+// this machine.
 func (a *app) resolve(cmd *cobra.Command, args []string, f *experimentFlags) (*experiment.Resolved, error) {
 	settings, err := f.settings(cmd.Flags())
 	if err != nil {
@@ -224,8 +237,11 @@ func (a *app) source(args []string) (string, []byte, error) {
 		}
 		return "standard input", text, nil
 	}
-	if info, err := os.Stat(args[0]); err == nil && !info.Mode().IsRegular() && !handed(args[0], info.Mode()) { // opening or reading it could take for ever
-		return "", nil, usageError{fmt.Errorf("read experiment: %q is %s, not a file (hint: - reads standard input)", args[0], kindOf(info.Mode()))}
+	// opening or reading it could take for ever
+	if info, err := os.Stat(args[0]); err == nil && !info.Mode().IsRegular() && !handed(args[0], info.Mode()) {
+		return "", nil, usageError{
+			fmt.Errorf("read experiment: %q is %s, not a file (hint: - reads standard input)", args[0], kindOf(info.Mode())),
+		}
 	}
 	f, err := os.Open(args[0])
 	if err != nil {
@@ -242,7 +258,8 @@ func (a *app) source(args []string) (string, []byte, error) {
 	return args[0], text, nil
 }
 
-// handed says whether a path is a pipe that nettoll was started with: /dev/stdin, or what a shell writes for <(command). Somebody has its other end.
+// handed says whether a path is a pipe that nettoll was started with: /dev/stdin, or what a shell writes for
+// <(command). Somebody has its other end.
 func handed(path string, m fs.FileMode) bool {
 	dir := filepath.Dir(path)
 	return m&fs.ModeNamedPipe != 0 && (path == "/dev/stdin" || dir == "/dev/fd" || dir == "/proc/self/fd")

@@ -22,7 +22,8 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 		}
 		err = fmt.Errorf("unknown flag %q of %s (known: %s)", name, cmd.CommandPath(), strings.Join(flagNames(cmd), ", "))
 	case errors.As(err, &invalid):
-		err = fmt.Errorf("--%s %q: %s", invalid.GetFlag().Name, invalid.GetValue(), wanted(invalid.GetFlag(), invalid.Unwrap()))
+		err = fmt.Errorf("--%s %q: %s", invalid.GetFlag().Name, invalid.GetValue(),
+			wanted(invalid.GetFlag(), invalid.Unwrap()))
 	case errors.As(err, &bare):
 		err = fmt.Errorf("--%s: want a value after it: %s", bare.GetFlag().Name, bare.GetFlag().Usage)
 	}

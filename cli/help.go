@@ -10,19 +10,21 @@ import (
 // helpCommand is `help [COMMAND]`, the same as COMMAND --help.
 func helpCommand(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
-		Use:     "help [COMMAND]",
-		Short:   "Say how a command is used",
-		Long:    "Says how a command is used, as COMMAND --help does; without a command, what nettoll is and which commands it has.",
+		Use:   "help [COMMAND]",
+		Short: "Say how a command is used",
+		Long: "Says how a command is used, as COMMAND --help does; without a command, what nettoll is and which " +
+			"commands it has.",
 		Example: "  nettoll help run",
-		ValidArgsFunction: first(1, func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-			var topics []choice
-			for _, c := range root.Commands() {
-				if c.IsAvailableCommand() {
-					topics = append(topics, choice{name: c.Name(), summary: c.Short})
+		ValidArgsFunction: first(1,
+			func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+				var topics []choice
+				for _, c := range root.Commands() {
+					if c.IsAvailableCommand() {
+						topics = append(topics, choice{name: c.Name(), summary: c.Short})
+					}
 				}
-			}
-			return single(topics)(cmd, args, typed)
-		}),
+				return single(topics)(cmd, args, typed)
+			}),
 		RunE: func(_ *cobra.Command, args []string) error {
 			at := root
 			for _, name := range args {
@@ -71,7 +73,8 @@ func commands(parent *cobra.Command) []string {
 	return names
 }
 
-// usage adds the exit statuses to the help of nettoll itself. (A template would do, and link a template engine into every worker.)
+// usage adds the exit statuses to the help of nettoll itself. (A template would do, and link a template engine into
+// every worker.)
 func usage(otherwise func(*cobra.Command) error) func(*cobra.Command) error {
 	return func(c *cobra.Command) error {
 		if err := otherwise(c); err != nil || c.HasParent() {

@@ -46,13 +46,14 @@ func (a *app) initCommand() *cobra.Command {
 	}
 	cmd.ValidArgs = append(cmd.ValidArgs, suites()...)
 	if err == nil {
-		cmd.Long = `Writes an experiment with a comment on every line that needs one, to change and to run. A file that exists is not
-overwritten.
+		cmd.Long = `Writes an experiment with a comment on every line that needs one, to change and to run. A file that
+exists is not overwritten.
 
 Examples:
 ` + strings.Join(lines, "\n") + `
 
-The experiments of suites can be changed in the same way. Only as ` + strings.Join(suites(), ", ") + ` they are compared with their paper.`
+The experiments of suites can be changed in the same way. They are compared with their paper only as
+` + strings.Join(suites(), ", ") + `.`
 	}
 	cmd.Example = `  nettoll init                       writes default.yaml
   nettoll init reference             every key there is, explained
@@ -78,6 +79,7 @@ func (a *app) init(e experiment.Example, file string) (err error) {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("write experiment: %w", err)
 	}
-	_, err = fmt.Fprintf(a.Out, "wrote %s; nettoll plan %s says what it would do, nettoll run %s does it\n", file, file, file)
+	_, err = fmt.Fprintf(a.Out, "wrote %s; nettoll plan %s says what it would do, nettoll run %s does it\n", file, file,
+		file)
 	return err
 }

@@ -27,11 +27,12 @@ func (a *app) labCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lab",
 		Short: "Keep a network standing, and look around in it",
-		Long: `Keeps the hosts and containers of one stack standing without measuring them, so that you can look around: run programs in
-them, see what is joined to what, change something and find out what breaks.
+		Long: `Keeps the hosts and containers of one stack standing without measuring them, so that you can look around: run
+programs in them, see what is joined to what, change something and find out what breaks.
 
-A lab is owned by a process in the background. It is taken down by nettoll lab down, when its time is over (an hour, where --time
-says nothing else), and when its owner dies, however that dies; nothing is left of it. The machine's own network is never touched.`,
+A lab is owned by a process in the background. It is taken down by nettoll lab down, when its time is over (an hour,
+where --time says nothing else), and when its owner dies, however that dies; nothing is left of it. The machine's own
+network is never touched.`,
 		Example: `  nettoll lab up --stack bridge
   nettoll lab exec h1/src0 -- ping -c 3 10.1.1.1
   nettoll lab exec h1                           a shell on host 1
@@ -106,7 +107,8 @@ func ownLab(ctx context.Context, args []string, log io.Writer) error {
 const (
 	// labTime is how long a lab stands where nothing else is said.
 	labTime = time.Hour
-	// labLoad stands for the workloads of the experiment, which a lab has none of: it is defined for every stack and everywhere.
+	// labLoad stands for the workloads of the experiment, which a lab has none of: it is defined for every stack and
+	// everywhere.
 	labLoad = "workloads=[udp-rr]"
 )
 
@@ -117,12 +119,13 @@ func (a *app) labUpCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "up [EXPERIMENT.yaml | suite:NAME] --stack NAME",
 		Short: "Build a lab of an experiment and keep it standing",
-		Long: `Builds the hosts and containers of one stack of an experiment as run would, has the kernel verify them, proves that its pairs
-pass packets of full size, and keeps them standing in the background. Without an argument the experiment is the default one.
+		Long: `Builds the hosts and containers of one stack of an experiment as run would, has the kernel verify them,
+proves that its pairs pass packets of full size, and keeps them standing in the background. Without an argument the
+experiment is the default one.
 
-The stack is called as in the cells that nettoll plan lists: bridge, bridge+nftables(rules=1000), or the name the experiment gives it.
-Without an experiment it can be any network, and any filter on it.
-As an ordinary user it is built in a user namespace, as run does.`,
+The stack is called as in the cells that nettoll plan lists: bridge, bridge+nftables(rules=1000), or the name the
+experiment gives it. Without an experiment it can be any network, and any filter on it. As an ordinary user it is
+built in a user namespace, as run does.`,
 		Example: `  nettoll lab up --stack bridge
   nettoll lab up --stack 'routed+nftables(match=set,rules=1000)'
   nettoll lab up my.yaml --stack calico-like --placement cross-host --pairs 4 --time 8h
@@ -176,21 +179,27 @@ As an ordinary user it is built in a user namespace, as run does.`,
 			if err != nil {
 				return err
 			}
-			return a.labUp(cmd.Context(), name, chosen, lab.Spec{Lab: chosen.Labs[0].ID, Stack: stack, Settings: settings, Time: limit})
+			return a.labUp(cmd.Context(), name, chosen, lab.Spec{
+				Lab: chosen.Labs[0].ID, Stack: stack, Settings: settings, Time: limit,
+			})
 		},
 	}
-	cmd.Flags().StringVar(&stack, "stack", "", "the stack, as in the cells of the experiment, or NETWORK+FILTER, each with its parameters, where no experiment is given")
-	cmd.Flags().StringVar(&placement, "placement", "", "where the two ends of a pair are: same-host, cross-host (default: as in the experiment, the first where the stack is)")
-	cmd.Flags().StringVar(&f.pairs, "pairs", "", "how many pairs there are (default: as in the experiment, the first number)")
+	cmd.Flags().StringVar(&stack, "stack", "", "the stack, as in the cells of the experiment, or NETWORK+FILTER, each "+
+		"with its parameters, where no experiment is given")
+	cmd.Flags().StringVar(&placement, "placement", "", "where the two ends of a pair are: same-host, cross-host "+
+		"(default: as in the experiment, the first where the stack is)")
+	cmd.Flags().StringVar(&f.pairs, "pairs", "",
+		"how many pairs there are (default: as in the experiment, the first number)")
 	cmd.Flags().DurationVar(&limit, "time", labTime, "how long it stands, at most")
 	cmd.Flags().StringVar(&name, "name", "", "what the lab is called (default: as the stack)")
-	_ = cmd.RegisterFlagCompletionFunc("stack", func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-		resolved, err := a.resolve(cmd, args, &experimentFlags{set: []string{labLoad}})
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return plainly(stackNames(resolved))(cmd, args, typed)
-	})
+	_ = cmd.RegisterFlagCompletionFunc("stack",
+		func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+			resolved, err := a.resolve(cmd, args, &experimentFlags{set: []string{labLoad}})
+			if err != nil {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return plainly(stackNames(resolved))(cmd, args, typed)
+		})
 	_ = cmd.RegisterFlagCompletionFunc("placement", single(words(experiment.Placements())))
 	_ = cmd.RegisterFlagCompletionFunc("name", cobra.NoFileCompletions)
 	cmd.ValidArgsFunction = first(1, suitesOr(found(isExperiment)))
@@ -200,7 +209,8 @@ As an ordinary user it is built in a user namespace, as run does.`,
 // plainly completes words that may have parentheses in them.
 func plainly(all []string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
-		return slices.DeleteFunc(slices.Clone(all), func(s string) bool { return !strings.HasPrefix(s, typed) }), cobra.ShellCompDirectiveNoFileComp
+		return slices.DeleteFunc(slices.Clone(all), func(s string) bool { return !strings.HasPrefix(s, typed) }),
+			cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
@@ -316,16 +326,19 @@ func (a *app) labGraphCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "graph",
 		Short: "Show what a lab looks like: hosts, links, addresses, routes, rules",
-		Long: `Reads back from the kernel what a lab is made of: the hosts and their containers, the links and where their other ends are, addresses,
-routes, and the rules of packet filters as nft, iptables-save, ipset and bpftool list them, where they are installed. Of each host it
-says whether the kernel still agrees with the plan it was built from, and where it does not.`,
+		Long: `Reads back from the kernel what a lab is made of: the hosts and their containers, the links and where their
+other ends are, addresses, routes, and the rules of packet filters as nft, iptables-save, ipset and bpftool list them,
+where they are installed. Of each host it says whether the kernel still agrees with the plan it was built from, and
+where it does not.`,
 		Example: `  nettoll lab graph
   nettoll lab graph --format svg -o lab.svg     a picture
   nettoll lab graph --format json | jq '.hosts[].drift'`,
 		Args: noLabArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !slices.Contains(graphFormats(), format) {
-				return usageError{fmt.Errorf("--format: %w", &experiment.UnknownError{Kind: "format", Name: format, Known: graphFormats()})}
+				return usageError{fmt.Errorf("--format: %w", &experiment.UnknownError{
+					Kind: "format", Name: format, Known: graphFormats(),
+				})}
 			}
 			of, err := a.labOf(name)
 			if err != nil {
@@ -372,7 +385,8 @@ func (a *app) to(path string, show func(io.Writer) error) error {
 
 func noLabArguments(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usageError{fmt.Errorf("%s takes no argument, got %q (hint: --lab says which lab; see %s --help)", cmd.CommandPath(), args[0], cmd.CommandPath())}
+		return usageError{fmt.Errorf("%s takes no argument, got %q (hint: --lab says which lab; see %s --help)",
+			cmd.CommandPath(), args[0], cmd.CommandPath())}
 	}
 	return nil
 }
@@ -382,7 +396,8 @@ func (a *app) labDownCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "down [LAB]...",
 		Short: "Take a lab down",
-		Long:  "Takes labs down and returns when nothing is left of them. Without an argument it is the only lab that stands.",
+		Long: "Takes labs down and returns when nothing is left of them. Without an argument it is the only lab that " +
+			"stands.",
 		Example: `  nettoll lab down
   nettoll lab down --all`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -458,7 +473,8 @@ func (a *app) labListCommand() *cobra.Command {
 					fmt.Fprintf(w, "%s\tis being built\n", e.Name)
 					continue
 				}
-				fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%d\n", e.Name, e.Stack, e.Placement, e.Pairs, e.Since.Format(time.TimeOnly), e.Until.Format(time.TimeOnly), e.PID)
+				fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%d\n", e.Name, e.Stack, e.Placement, e.Pairs, e.Since.Format(time.TimeOnly),
+					e.Until.Format(time.TimeOnly), e.PID)
 			}
 			return w.Flush()
 		},

@@ -33,11 +33,12 @@ func (a *app) labExecCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "exec PLACE [-- COMMAND [ARGUMENT]...]",
 		Short: "Run a command on a host or in a container of a lab",
-		Long: `Runs a command in a lab: on a host (h1, h2, …), in a container (h1/src0, h2/snk0, or src0 alone), or on the underlay that joins the hosts. In a
-container it sees the container's network and its host's processes and mounts. Without a command it is a shell.
+		Long: `Runs a command in a lab: on a host (h1, h2, …), in a container (h1/src0, h2/snk0, or src0 alone), or on the
+underlay that joins the hosts. In a container it sees the container's network and its host's processes and mounts.
+Without a command it is a shell.
 
-Standard input and output, signals and the exit status are the command's; on a terminal it has one of its own. The variables NETTOLL_LAB
-and NETTOLL_AT tell it where it is. Of your environment it gets only ` + strings.Join(environment(), ", ") + `,
+Standard input and output, signals and the exit status are the command's; on a terminal it has one of its own. The
+variables NETTOLL_LAB and NETTOLL_AT tell it where it is. Of your environment it gets only ` + strings.Join(environment(), ", ") + `,
 and what --env names.`,
 		Example: `  nettoll lab exec h1/src0 -- ping -c 3 10.1.1.1
   nettoll lab exec h1 -- nft list ruleset
@@ -79,29 +80,36 @@ and what --env names.`,
 		},
 	}
 	a.labFlag(cmd, &name)
-	cmd.Flags().StringArrayVar(&more, "env", nil, "pass this variable too: NAME, as it is here, or NAME=VALUE (repeatable)")
+	cmd.Flags().StringArrayVar(&more, "env", nil,
+		"pass this variable too: NAME, as it is here, or NAME=VALUE (repeatable)")
 	_ = cmd.RegisterFlagCompletionFunc("env", cobra.NoFileCompletions)
-	cmd.ValidArgsFunction = first(1, func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-		labs, _, err := a.registry()
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		of, err := labNamed(labs, name)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		places, _ := of.Places(cmd.Context()) // none where the owner does not answer
-		return plainly(places)(cmd, args, typed)
-	})
+	cmd.ValidArgsFunction = first(1,
+		func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+			labs, _, err := a.registry()
+			if err != nil {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			of, err := labNamed(labs, name)
+			if err != nil {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			places, _ := of.Places(cmd.Context()) // none where the owner does not answer
+			return plainly(places)(cmd, args, typed)
+		})
 	return cmd
 }
 
-// environment lists the variables that a command in a lab gets: where programs are, how to talk to the user, and no secrets. A star stands for any ending.
+// environment lists the variables that a command in a lab gets: where programs are, how to talk to the user, and no
+// secrets. A star stands for any ending.
 func environment() []string {
-	return []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "COLORTERM", "NO_COLOR", "LANG", "LANGUAGE", "LC_*", "TZ", "EDITOR", "VISUAL", "PAGER"}
+	return []string{
+		"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "COLORTERM", "NO_COLOR", "LANG", "LANGUAGE",
+		"LC_*", "TZ", "EDITOR", "VISUAL", "PAGER",
+	}
 }
 
-// environ chooses from an environment the variables of [environment] and those that more names: "NAME", or "NAME=VALUE".
+// environ chooses from an environment the variables of [environment] and those that more names: "NAME", or
+// "NAME=VALUE".
 func environ(all, more []string) ([]string, error) {
 	allowed := environment()
 	var env []string
@@ -172,9 +180,12 @@ func (a *app) labExec(ctx context.Context, of *lab.Lab, c lab.Command) error {
 	return nil
 }
 
-// onTerminal gives the command a terminal of its own, whose other end is joined to this one: that of a session outside cannot be its own
-// (tty_ioctl(4), TIOCSCTTY), and without one a shell can neither stop nor interrupt what it has started. Restore is called after its end.
-func onTerminal(ctx context.Context, of *lab.Lab, c lab.Command, in, out *os.File) (_ *lab.Run, restore func(), err error) {
+// onTerminal gives the command a terminal of its own, whose other end is joined to this one: that of a session outside
+// cannot be its own (tty_ioctl(4), TIOCSCTTY), and without one a shell can neither stop nor interrupt what it has
+// started. Restore is called after its end.
+func onTerminal(ctx context.Context, of *lab.Lab, c lab.Command, in, out *os.File) (_ *lab.Run, restore func(),
+	err error,
+) {
 	terminal, theirs, err := process.NewTerminal()
 	if err != nil {
 		return nil, nil, err

@@ -11,7 +11,8 @@ import (
 )
 
 // written returns the changes of the default experiment that make a stack of it which is written as its parts, such as
-// "routed+nftables(rules=1000)". It returns none if not even the first part is known: the text is the name of a stack then.
+// "routed+nftables(rules=1000)". It returns none if not even the first part is known: the text is the name of a stack
+// then.
 func (a *app) written(text string) ([]experiment.Setting, error) {
 	s, err := a.catalogue.Kinds.Parse(text)
 	if unknown, ok := errors.AsType[*part.UnknownError](err); ok {
@@ -26,7 +27,9 @@ func (a *app) written(text string) ([]experiment.Setting, error) {
 	var written []experiment.Setting
 	for _, c := range s {
 		if kind := c.Kind.Describe().Name; !c.Standard() {
-			written = append(written, experiment.Setting{Flag: "--stack", Path: "factors." + kind, Value: "{" + flowPart(c.Part.Name, c.Params) + "}"})
+			written = append(written, experiment.Setting{
+				Flag: "--stack", Path: "factors." + kind, Value: "{" + flowPart(c.Part.Name, c.Params) + "}",
+			})
 		}
 	}
 	return written, nil
@@ -56,10 +59,13 @@ func chooseLab(r *experiment.Resolved, stack, placement string) (*experiment.Res
 		}
 	}
 	if stack == "" {
-		return nil, usageError{fmt.Errorf("--stack is missing: say which stack of the experiment is to stand (known: %s)", known)}
+		return nil, usageError{fmt.Errorf("--stack is missing: say which stack of the experiment is to stand (known: %s)",
+			known)}
 	}
 	if placement != "" {
 		known += "; at " + placement
 	}
-	return nil, usageError{fmt.Errorf("--stack: %w", &experiment.UnknownError{Kind: "stack", Name: stack, Known: []string{known}})}
+	return nil, usageError{fmt.Errorf("--stack: %w", &experiment.UnknownError{
+		Kind: "stack", Name: stack, Known: []string{known},
+	})}
 }

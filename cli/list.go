@@ -14,7 +14,8 @@ import (
 	"github.com/nettoll/nettoll/suite"
 )
 
-// entry is one thing that an experiment can be made of or start from. Its JSON is what `list --json` prints: keys are added, and never renamed.
+// entry is one thing that an experiment can be made of or start from. Its JSON is what `list --json` prints: keys are
+// added, and never renamed.
 type entry struct {
 	Kind           string       `json:"kind"`
 	Name           string       `json:"name"`
@@ -38,7 +39,8 @@ func newEntry(kind, name, summary, implementation string, params part.List) entr
 	return e
 }
 
-// entries lists everything, kind by kind, in the order of the catalogue. What list, its completion and its help say of kinds comes from here.
+// entries lists everything, kind by kind, in the order of the catalogue. What list, its completion and its help say of
+// kinds comes from here.
 func (a *app) entries() []entry {
 	var all []entry
 	for _, kind := range a.catalogue.Kinds {
@@ -87,8 +89,9 @@ func (a *app) listCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list [KIND]",
 		Short: "List the parts and their parameters, and the experiments to start from",
-		Long: `Lists what an experiment can be made of: the parts of the catalogue by kind, below each its parameters as NAME=DEFAULT
-(those that many of a kind have are explained once, after them), and the experiments that come with nettoll. The kinds are ` + strings.Join(kinds, ", ") + `.
+		Long: `Lists what an experiment can be made of: the parts of the catalogue by kind, below each its parameters as
+NAME=DEFAULT (those that many of a kind have are explained once, after them), and the experiments that come with
+nettoll. The kinds are ` + strings.Join(kinds, ", ") + `.
 
 With --json it is one list of objects: kind, name, summary, and where there are any implementation and params, each of
 these with name, default, summary, and values where only these are possible.`,
@@ -97,7 +100,8 @@ these with name, default, summary, and values where only these are possible.`,
   nettoll list --json | jq -r '.[] | select(.kind == "network").name'`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return usageError{fmt.Errorf("nettoll list takes at most one argument, the kind, got %d (known: %s)", len(args), strings.Join(kinds, ", "))}
+				return usageError{fmt.Errorf("nettoll list takes at most one argument, the kind, got %d (known: %s)", len(args),
+					strings.Join(kinds, ", "))}
 			}
 			if len(args) == 1 && !slices.Contains(kinds, args[0]) {
 				return usageError{fmt.Errorf("unknown kind %q (known: %s)", args[0], strings.Join(kinds, ", "))}
@@ -121,13 +125,15 @@ these with name, default, summary, and values where only these are possible.`,
 const (
 	// listWidth is how long lines may be.
 	listWidth = 110
-	// mostDefault is how long a parameter with its default may be for its meaning to stand beside it; that of a longer one stands below it.
+	// mostDefault is how long a parameter with its default may be for its meaning to stand beside it; that of a longer one
+	// stands below it.
 	mostDefault = 30
 	// common is how many entries of a kind have a parameter that is explained once, after all of them.
 	common = 3
 )
 
-// writeList writes entries for people: below each its parameters, but those that many of its kind have alike once, after the last of the kind.
+// writeList writes entries for people: below each its parameters, but those that many of its kind have alike once,
+// after the last of the kind.
 func writeList(p *page, list []entry) {
 	type of struct {
 		kind  string

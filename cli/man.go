@@ -13,8 +13,9 @@ import (
 	"github.com/nettoll/nettoll/catalogue"
 )
 
-// ManPages returns the manual: a page for nettoll and one for each of its commands, by the names of their files ("nettoll-run.1"). They
-// are written in the macros of man(7) and in ASCII. The program itself does not use it: cmd/man writes the pages of a release.
+// ManPages returns the manual: a page for nettoll and one for each of its commands, by the names of their files
+// ("nettoll-run.1"). They are written in the macros of man(7) and in ASCII. The program itself does not use it: cmd/man
+// writes the pages of a release.
 func ManPages(version string, date time.Time) map[string][]byte {
 	a := &app{version: version, catalogue: catalogue.New()}
 	pages := map[string][]byte{}
@@ -44,7 +45,8 @@ type roff struct{ bytes.Buffer }
 func manPage(c *cobra.Command, version string, date time.Time) []byte {
 	c.InitDefaultHelpFlag()
 	p := &roff{}
-	fmt.Fprintf(p, ".TH %s 1 %s %q %q\n", strings.ToUpper(literal(pageName(c))), date.UTC().Format(time.DateOnly), "nettoll "+literal(version), "nettoll manual")
+	fmt.Fprintf(p, ".TH %s 1 %s %q %q\n", strings.ToUpper(literal(pageName(c))), date.UTC().Format(time.DateOnly),
+		"nettoll "+literal(version), "nettoll manual")
 	p.WriteString(".nh\n.ad l\n") // names are not divided, and can be searched for
 	p.section("NAME")
 	fmt.Fprintf(p, "%s \\- %s\n", literal(pageName(c)), literal(lowerFirst(c.Short)))
@@ -108,7 +110,9 @@ func (p *roff) text(long, otherwise string) {
 			p.WriteString(".PP\n")
 		}
 		for lines := strings.Split(paragraph, "\n"); len(lines) > 0; {
-			end := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, " ") != strings.HasPrefix(lines[0], " ") })
+			end := slices.IndexFunc(lines, func(l string) bool {
+				return strings.HasPrefix(l, " ") != strings.HasPrefix(lines[0], " ")
+			})
 			if end < 0 {
 				end = len(lines)
 			}

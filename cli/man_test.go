@@ -65,7 +65,8 @@ func TestManPageIsLiteral(t *testing.T) {
 		".SH NAME", `odd \- odd`,
 		".SH SYNOPSIS", ".B odd", "[NAME] [flags]",
 		".SH DESCRIPTION", "A first", "paragraph.", ".PP",
-		`\&.dots and`, `\(aqquotes\(aq and \ef(back)slashes`, ".RS 4", ".nf", "stay  put", "  deeper", ".fi", ".RE", "then on.",
+		`\&.dots and`, `\(aqquotes\(aq and \ef(back)slashes`, ".RS 4", ".nf", "stay  put", "  deeper", ".fi", ".RE",
+		"then on.",
 		".SH OPTIONS", ".TP", `\fB\-h\fR, \fB\-\-help\fR`, "help for odd",
 		".TP", `\fB\-\-size\fR \fILENGTH\fR`, `a LENGTH of \(dqtime\(dq (default 1\[u00B5]s)`,
 	}

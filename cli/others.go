@@ -17,8 +17,9 @@ const (
 	waitEvery, sayEvery = 200 * time.Millisecond, 30 * time.Second
 )
 
-// meet looks for other work on this machine before a run. With wait it returns when the runs of nettoll that were started before this one have ended; else it says on
-// standard error that there are some. Other programs that use its CPUs are named, too.
+// meet looks for other work on this machine before a run. With wait it returns when the runs of nettoll that were
+// started before this one have ended; else it says on standard error that there are some. Other programs that use its
+// CPUs are named, too.
 func (a *app) meet(ctx context.Context, wait bool) error {
 	said := time.Time{}
 	for {
@@ -36,7 +37,8 @@ func (a *app) meet(ctx context.Context, wait bool) error {
 		}
 		first := runs[0]
 		if !wait {
-			fmt.Fprintf(a.Err, "another run of nettoll measures on this machine (process %d, %q): both will be slower (hint: --wait waits for its end)\n", first.PID, first.Command)
+			fmt.Fprintf(a.Err, "another run of nettoll measures on this machine (process %d, %q): both will be slower (hint: "+
+				"--wait waits for its end)\n", first.PID, first.Command)
 			break
 		}
 		if time.Since(said) > sayEvery {

@@ -43,11 +43,11 @@ func (a *app) planCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan [EXPERIMENT.yaml | suite:NAME]",
 		Short: "Say what run would do: cells, blocks, precision to expect, time, memory",
-		Long: `Reads an experiment as run does and says what it is going to measure, what is left out and why, how long it takes and how
-precise it is going to be. It needs no privilege, builds nothing and touches nothing.
+		Long: `Reads an experiment as run does and says what it is going to measure, what is left out and why, how long it
+takes and how precise it is going to be. It needs no privilege, builds nothing and touches nothing.
 
-The precision to expect follows from how much ratios spread between generations. Without a pilot that is a stated default;
-with --pilot DIR it is what an earlier run found.`,
+The precision to expect follows from how much ratios spread between generations. Without a pilot that is a stated
+default; with --pilot DIR it is what an earlier run found.`,
 		Example: `  nettoll plan my.yaml
   nettoll plan my.yaml --hosts                  with every step on every host
   nettoll plan my.yaml --pilot nettoll-my-…     with the spread of an earlier run
@@ -61,7 +61,8 @@ with --pilot DIR it is what an earlier run found.`,
 			}
 			p := planned{
 				Name: resolved.Experiment.Name, Notes: resolved.Notes, Experiment: resolved.Experiment,
-				Assumption: fmt.Sprintf("ratios spread by %.0f %% between generations: a default; --pilot DIR takes what a run found", 100*experiment.DefaultSpread),
+				Assumption: fmt.Sprintf("ratios spread by %.0f %% between generations: a default; --pilot DIR takes what a run "+
+					"found", 100*experiment.DefaultSpread),
 			}
 			spread := experiment.DefaultSpread
 			if pilot != "" {
@@ -119,10 +120,12 @@ func (a *app) fits(r *experiment.Resolved) error {
 // ownThreads is how many threads this process may come to need: one that it cannot start is fatal to a Go program.
 const ownThreads = 16
 
-// startable returns an error where this process, of which there is a second one in a user namespace, may not start its threads.
+// startable returns an error where this process, of which there is a second one in a user namespace, may not start its
+// threads.
 func startable() error {
 	if all := procfs.Ceilings(os.DirFS("/")); len(all) > 0 && all[0].Left() < ownThreads {
-		return fmt.Errorf("there is no room for the threads of nettoll, which are about %d: %s (hint: %s)", ownThreads, all[0], all[0].Help)
+		return fmt.Errorf("there is no room for the threads of nettoll, which are about %d: %s (hint: %s)", ownThreads,
+			all[0], all[0].Help)
 	}
 	return nil
 }
@@ -149,7 +152,8 @@ func piloted(dir string) (float64, error) {
 func (p planned) print(out io.Writer, r *experiment.Resolved) error {
 	f := p.Forecast
 	e := r.Experiment
-	fmt.Fprintf(out, "experiment %s: %s in %s, with %s on %s\n", p.Name, several(len(r.Cells), "cell"), several(f.Labs, "lab"),
+	fmt.Fprintf(out, "experiment %s: %s in %s, with %s on %s\n", p.Name, several(len(r.Cells), "cell"),
+		several(f.Labs, "lab"),
 		several(f.Containers, "container"), several(f.Hosts, "host"))
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	load := ""
@@ -195,19 +199,24 @@ func (p planned) print(out io.Writer, r *experiment.Resolved) error {
 	if f.Probed > 0 {
 		probed = fmt.Sprintf(" (%v of it for the cells with a probe)", round(f.Probed))
 	}
-	fmt.Fprintf(out, "\nA block, one trial of each cell, takes %v%s: %s in %s take %v", round(f.Block), probed, several(f.Blocks, "block"), several(f.Generations, "generation"), round(f.Measuring))
+	fmt.Fprintf(out, "\nA block, one trial of each cell, takes %v%s: %s in %s take %v", round(f.Block), probed,
+		several(f.Blocks, "block"), several(f.Generations, "generation"), round(f.Measuring))
 	if f.Measuring > e.Design.Time*11/10 {
-		fmt.Fprintf(out, " (more than the %v asked for: %d generations of a block each are the least)", e.Design.Time, e.Design.Generations)
+		fmt.Fprintf(out, " (more than the %v asked for: %d generations of a block each are the least)", e.Design.Time,
+			e.Design.Generations)
 	}
-	fmt.Fprintf(out, ".\nBuilding everything anew %d times takes about %v more; memory about %d MB.\n", f.Generations, round(f.Building), f.Memory/1e6)
+	fmt.Fprintf(out, ".\nBuilding everything anew %d times takes about %v more; memory about %d MB.\n", f.Generations,
+		round(f.Building), f.Memory/1e6)
 	fmt.Fprintf(out, "Expect 95 %% intervals of ±%s if %s.\n", percent(f.HalfWidth), p.Assumption)
 	switch {
 	case f.Enough == 0:
 		fmt.Fprintf(out, "The precision asked for, ±%s, would take more than a day.\n", percent(e.Design.Precision))
 	case f.Enough > f.Measuring:
-		fmt.Fprintf(out, "The precision asked for, ±%s, would take about %v of measuring: --time %v.\n", percent(e.Design.Precision), round(f.Enough), f.Enough.Round(10*time.Second))
+		fmt.Fprintf(out, "The precision asked for, ±%s, would take about %v of measuring: --time %v.\n",
+			percent(e.Design.Precision), round(f.Enough), f.Enough.Round(10*time.Second))
 	default:
-		fmt.Fprintf(out, "The precision asked for, ±%s, is expected after about %v.\n", percent(e.Design.Precision), round(f.Enough))
+		fmt.Fprintf(out, "The precision asked for, ±%s, is expected after about %v.\n", percent(e.Design.Precision),
+			round(f.Enough))
 	}
 	for _, l := range p.Labs {
 		fmt.Fprintf(out, "\nlab %s\n", l.Lab)

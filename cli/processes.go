@@ -18,8 +18,8 @@ import (
 	"github.com/nettoll/nettoll/traffic/worker"
 )
 
-// child runs the commands that nettoll starts itself with. They are looked for before the command line is built, because a
-// worker must be ready within milliseconds. It returns false where args name none of them.
+// child runs the commands that nettoll starts itself with. They are looked for before the command line is built,
+// because a worker must be ready within milliseconds. It returns false where args name none of them.
 func child(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (int, bool) {
 	if len(args) == 0 {
 		return 0, false
@@ -59,7 +59,9 @@ func serveAgent(ctx context.Context, args []string, in io.Reader, out io.Writer)
 	if err != nil {
 		return err
 	}
-	return agent.Serve(ctx, in, unclosed{out}, agent.Config{Steps: catalogue.New().Steps, Change: filter.Change, Files: files})
+	return agent.Serve(ctx, in, unclosed{out}, agent.Config{
+		Steps: catalogue.New().Steps, Change: filter.Change, Files: files,
+	})
 }
 
 func serveWorker(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
@@ -68,7 +70,8 @@ func serveWorker(ctx context.Context, args []string, in io.Reader, out io.Writer
 		return err
 	}
 	parts := catalogue.New()
-	return protocol.Serve(ctx, in, unclosed{out}, worker.New(parts.Workloads, parts.Drivers, parts.Probes, files).Methods())
+	return protocol.Serve(ctx, in, unclosed{out},
+		worker.New(parts.Workloads, parts.Drivers, parts.Probes, files).Methods())
 }
 
 func serveSession(ctx context.Context, args []string, in io.Reader, out io.Writer) error {

@@ -15,7 +15,8 @@ import (
 // programs are what a run starts, by what its record calls them: their versions.
 type programs map[string]string
 
-// add asks the programs that a cell takes for their versions. The error is a [linux.UnsupportedError] where one is not installed.
+// add asks the programs that a cell takes for their versions. The error is a [linux.UnsupportedError] where one is not
+// installed.
 func (p programs) add(ctx context.Context, c experiment.Cell) error {
 	if c.Driver != nil {
 		name := c.Driver.Describe().Name
@@ -45,9 +46,12 @@ func (p programs) add(ctx context.Context, c experiment.Cell) error {
 	return nil
 }
 
-// lacking splits an experiment: what can be measured here, and the workloads that take a program which is not installed. These are left out with their
-// reason, and the rest is measured; where there is no rest, the reasons are the error. It is asked before anything is built.
-func (a *app) lacking(ctx context.Context, r *experiment.Resolved) (can *experiment.Resolved, found programs, lacking []experiment.Omission, err error) {
+// lacking splits an experiment: what can be measured here, and the workloads that take a program which is not
+// installed. These are left out with their reason, and the rest is measured; where there is no rest, the reasons are
+// the error. It is asked before anything is built.
+func (a *app) lacking(ctx context.Context, r *experiment.Resolved) (can *experiment.Resolved, found programs,
+	lacking []experiment.Omission, err error,
+) {
 	found = programs{"nettoll": a.versionText()}
 	gone := map[int]bool{} // workloads of the experiment, by their place in it
 	cpus, err := thread.CPUs()

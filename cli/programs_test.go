@@ -14,7 +14,8 @@ import (
 func resolveText(t *testing.T, workloads ...string) (*app, *experiment.Resolved) {
 	t.Helper()
 	a := &app{catalogue: catalogue.New()}
-	text := "name: some\nbaseline: {network: host}\nfactors: {network: [bridge], placement: [same-host], pairs: [2]}\nworkloads:\n  - " + strings.Join(workloads, "\n  - ") + "\n"
+	text := "name: some\nbaseline: {network: host}\nfactors: {network: [bridge], placement: [same-host], pairs: " +
+		"[2]}\nworkloads:\n  - " + strings.Join(workloads, "\n  - ") + "\n"
 	e, err := experiment.Read("some", []byte(text), nil, a.catalogue.Parts())
 	if err != nil {
 		t.Fatal(err)
@@ -29,16 +30,20 @@ func resolveText(t *testing.T, workloads ...string) (*app, *experiment.Resolved)
 // Where programs are missing, what needs none is measured, and what needs one is left out, each by its name.
 func TestLackingPrograms(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	a, r := resolveText(t, "udp-rr", "kv: {server: redis}", "kv", "http: {driver: wrk}", "command", "mix: [{kv: {server: redis}}, {tcp-stream: {}}]")
+	a, r := resolveText(t, "udp-rr", "kv: {server: redis}", "kv", "http: {driver: wrk}", "command",
+		"mix: [{kv: {server: redis}}, {tcp-stream: {}}]")
 	can, found, lacking, err := a.lacking(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
 	}
 	const missing = "not supported here: missing program "
 	want := []experiment.Omission{
-		{What: "kv(payload=1024,operation=get,clients=50,server=redis)", Reason: "use kv with server redis: " + missing + `"redis-server" (hint: apt-get install redis-server)`},
-		{What: "http(payload=615,connection=keep-alive)", Reason: "use driver wrk: " + missing + `"wrk" (hint: apt-get install wrk)`},
-		{What: "command(name=ping,metric=latency_mean)", Reason: "use command ping: " + missing + `"ping" (hint: install it, or say where it is)`},
+		{What: "kv(payload=1024,operation=get,clients=50,server=redis)", Reason: "use kv with server redis: " + missing +
+			`"redis-server" (hint: apt-get install redis-server)`},
+		{What: "http(payload=615,connection=keep-alive)", Reason: "use driver wrk: " + missing +
+			`"wrk" (hint: apt-get install wrk)`},
+		{What: "command(name=ping,metric=latency_mean)", Reason: "use command ping: " + missing +
+			`"ping" (hint: install it, or say where it is)`},
 		{
 			What:   "mix(kv(payload=1024,operation=get,clients=50,server=redis)*1,tcp-stream(message=131072)*1)",
 			Reason: "use kv with server redis: " + missing + `"redis-server" (hint: apt-get install redis-server)`,
@@ -56,7 +61,9 @@ func TestLackingPrograms(t *testing.T) {
 			names = append(names, c.ID)
 		}
 	}
-	if diff := cmp.Diff([]string{"host/same-host/2/udp-rr(payload=64,mode=wait)", "host/same-host/2/kv(payload=1024,operation=get,clients=50)"}, names); diff != "" {
+	if diff := cmp.Diff([]string{
+		"host/same-host/2/udp-rr(payload=64,mode=wait)", "host/same-host/2/kv(payload=1024,operation=get,clients=50)",
+	}, names); diff != "" {
 		t.Errorf("baselines that are measured (-want +got):\n%s", diff)
 	}
 	if len(found) != 1 || found["nettoll"] == "" {
@@ -67,10 +74,12 @@ func TestLackingPrograms(t *testing.T) {
 // Where nothing is left, the run ends before anything is built, and the error says each reason once.
 func TestNothingButLackingPrograms(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	for _, also := range []string{"http: {driver: wrk}", "tbench"} { // tbench has one port for two pairs of the host: nothing is left then, either
+	// tbench has one port for two pairs of the host: nothing is left then, either
+	for _, also := range []string{"http: {driver: wrk}", "tbench"} {
 		a, r := resolveText(t, "kv: {server: redis, payload: [64, 1KiB]}", also)
 		_, _, _, err := a.lacking(t.Context(), r)
-		if err == nil || strings.Count(err.Error(), `"redis-server"`) != 1 || !strings.Contains(err.Error(), strings.Trim(also[len(also)-4:], " }")) {
+		if err == nil || strings.Count(err.Error(), `"redis-server"`) != 1 ||
+			!strings.Contains(err.Error(), strings.Trim(also[len(also)-4:], " }")) {
 			t.Errorf("%v: want redis-server once, and a word of %s", err, also)
 		}
 	}

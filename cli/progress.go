@@ -13,8 +13,8 @@ import (
 	"github.com/nettoll/nettoll/experiment"
 )
 
-// progress shows how far a run is: a bar on a terminal, a plain line now and then elsewhere. It is told between blocks only, so it
-// costs the trials nothing.
+// progress shows how far a run is: a bar on a terminal, a plain line now and then elsewhere. It is told between blocks
+// only, so it costs the trials nothing.
 type progress struct {
 	w        io.Writer
 	terminal bool
@@ -52,7 +52,8 @@ func newProgress(w io.Writer, r *experiment.Resolved) *progress {
 	d, f := r.Experiment.Design, r.Forecast(experiment.DefaultSpread)
 	long := fmt.Sprintf("up to %v", d.Time)
 	if f.Measuring > d.Time*11/10 {
-		long = fmt.Sprintf("about %v instead of %v, as %s are the least", round(f.Measuring), d.Time, several(d.Generations, "generation"))
+		long = fmt.Sprintf("about %v instead of %v, as %s are the least", round(f.Measuring), d.Time,
+			several(d.Generations, "generation"))
 	}
 	long += fmt.Sprintf(", and about %v to build and remove everything %d times", round(f.Building), f.Generations)
 	p.begin(len(r.Cells), len(r.Labs), long)
@@ -97,8 +98,8 @@ func (p *progress) observe(at control.Progress) {
 		at.Measured.Round(100*time.Millisecond), at.Budget, left, precise)
 }
 
-// estimate returns how much of the time is used, and how long the rest takes if it goes on as it did; "" before anything is measured,
-// and when the time is used up and only the generations that there must be are missing.
+// estimate returns how much of the time is used, and how long the rest takes if it goes on as it did; "" before
+// anything is measured, and when the time is used up and only the generations that there must be are missing.
 func (p *progress) estimate(at control.Progress, now time.Time) (share float64, rest string) {
 	if at.Budget > 0 {
 		share = min(1, at.Measured.Seconds()/at.Budget.Seconds())

@@ -11,7 +11,10 @@ import (
 )
 
 func TestBarFitsTheTerminal(t *testing.T) {
-	at := control.Progress{Phase: "measure", Generation: 2, Block: 12, Measured: 18 * time.Second, Budget: 40 * time.Second, Precise: 2, Cells: 5}
+	at := control.Progress{
+		Phase: "measure", Generation: 2, Block: 12, Measured: 18 * time.Second,
+		Budget: 40 * time.Second, Precise: 2, Cells: 5,
+	}
 	for _, c := range []struct {
 		width int
 		want  string
@@ -29,7 +32,8 @@ func TestBarFitsTheTerminal(t *testing.T) {
 		}
 	}
 	at.Phase = "build"
-	if got, want := bar(at, 1, "0s", 79), "[========================] 100 %, building generation 3, 2 of 5 cells precise"; got != want {
+	if got, want := bar(at, 1, "0s", 79),
+		"[========================] 100 %, building generation 3, 2 of 5 cells precise"; got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 	for width := range 200 {
@@ -50,11 +54,15 @@ func TestProgress(t *testing.T) {
 		p.log("generation 1: 2 labs in 300ms")
 		for i := range 5 {
 			now = now.Add(5 * time.Second)
-			p.observe(control.Progress{Phase: "measure", Block: i + 1, Measured: time.Duration(i+1) * 4 * time.Second, Budget: 40 * time.Second, Cells: 2})
+			p.observe(control.Progress{
+				Phase: "measure", Block: i + 1, Measured: time.Duration(i+1) * 4 * time.Second, Budget: 40 * time.Second, Cells: 2,
+			})
 			p.observe(control.Progress{Phase: "measure", Block: i + 1}) // too soon
 		}
 		now = now.Add(5 * time.Second)
-		p.observe(control.Progress{Phase: "measure", Block: 6, Measured: 41 * time.Second, Budget: 40 * time.Second, Precise: 1, Cells: 2})
+		p.observe(control.Progress{
+			Phase: "measure", Block: 6, Measured: 41 * time.Second, Budget: 40 * time.Second, Precise: 1, Cells: 2,
+		})
 		p.done()
 		p.done()
 		return out.String()

@@ -20,11 +20,11 @@ func (a *app) reportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report DIR",
 		Short: "Show a run again: as a table, a page, Markdown, figures, CSV, or JSON lines",
-		Long: `Reads the records of a run and shows them. It measures nothing and needs no privilege. A file that was cut short or damaged is
-reported as far as it can be read; the rest is named.
+		Long: `Reads the records of a run and shows them. It measures nothing and needs no privilege. A file that was cut
+short or damaged is reported as far as it can be read; the rest is named.
 
-The page (--format html) is one file that needs nothing else: it can be mailed, put on any server, and printed. nettoll run writes
-it into the directory of the run, as report.html.`,
+The page (--format html) is one file that needs nothing else: it can be mailed, put on any server, and printed.
+nettoll run writes it into the directory of the run, as report.html.`,
 		Example: `  nettoll report nettoll-default-20260102-030405
   nettoll report DIR --format html -o page.html
   nettoll report DIR --format markdown          to paste into an issue
@@ -33,7 +33,8 @@ it into the directory of the run, as report.html.`,
   nettoll report DIR --format csv --trials      a row for every single trial`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usageError{fmt.Errorf("nettoll report takes one argument, the directory of a run, got %d (see nettoll report --help)", len(args))}
+				return usageError{fmt.Errorf("nettoll report takes one argument, the directory of a run, got %d (see nettoll "+
+					"report --help)", len(args))}
 			}
 			return nil
 		},
@@ -60,13 +61,15 @@ it into the directory of the run, as report.html.`,
 	}
 	cmd.Flags().StringVar(&format, "format", "text", "one of "+strings.Join(report.Formats(), ", "))
 	cmd.Flags().StringVarP(&file, "output", "o", "", "file to write to (default: standard output)")
-	cmd.Flags().StringVar(&figures, "figures", "", "directory to write every figure to, as SVG and as PNG, instead of a report")
+	cmd.Flags().StringVar(&figures, "figures", "",
+		"directory to write every figure to, as SVG and as PNG, instead of a report")
 	cmd.Flags().BoolVar(&trials, "trials", false, "with --format csv: a row for each trial")
 	cmd.Flags().BoolVar(&all, "all", false, "with --format text: every metric")
 	return cmd
 }
 
-// collectLess lets the heap of a process that reads records and ends grow before garbage is looked for: nearly all of it stays in use.
+// collectLess lets the heap of a process that reads records and ends grow before garbage is looked for: nearly all of
+// it stays in use.
 func collectLess() {
 	const percent = 400
 	debug.SetGCPercent(percent)

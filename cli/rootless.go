@@ -16,9 +16,9 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/userns"
 )
 
-// Hosts on this machine take privileges that an ordinary user has in a user namespace only. Commands that build hosts therefore run once more
-// inside one where they lack them: `nettoll user-namespace --file … COMMAND …`. The process outside passes on interrupts and the exit
-// status, and is otherwise idle.
+// Hosts on this machine take privileges that an ordinary user has in a user namespace only. Commands that build hosts
+// therefore run once more inside one where they lack them: `nettoll user-namespace --file … COMMAND …`. The process
+// outside passes on interrupts and the exit status, and is otherwise idle.
 
 const (
 	userNamespaceCommand = "user-namespace"
@@ -55,8 +55,8 @@ func insideArguments(args []string) (*inner, []string, error) {
 	return &inner{heard: files[heardFile]}, args, nil
 }
 
-// dieWith ends this process when the other end of the pipe is closed. The kernel does that too, by the death signal; this is what is left
-// where that was lost.
+// dieWith ends this process when the other end of the pipe is closed. The kernel does that too, by the death signal;
+// this is what is left where that was lost.
 func dieWith(outside io.Reader) {
 	_, _ = outside.Read(make([]byte, 1)) // nothing is ever written
 	if self, err := os.FindProcess(os.Getpid()); err == nil {
@@ -71,8 +71,9 @@ func (i *inner) interrupted() {
 	}
 }
 
-// rootless runs the command line inside a user namespace where this process lacks the privileges that hosts take, and returns true when
-// that has ended. Where it cannot, the reason is kept in a.refused for when the command line is found to be right.
+// rootless runs the command line inside a user namespace where this process lacks the privileges that hosts take, and
+// returns true when that has ended. Where it cannot, the reason is kept in a.refused for when the command line is found
+// to be right.
 func (a *app) rootless() (ended bool, err error) {
 	if err := startable(); err != nil {
 		return true, err
@@ -86,7 +87,8 @@ func (a *app) rootless() (ended bool, err error) {
 		return false, nil
 	case a.inner != nil:
 		a.refused = &linux.UnsupportedError{
-			What: "build hosts as an ordinary user", Missing: strings.Join(missing, " and ") + " in the user namespace made for it", Hint: userns.Hint(os.DirFS("/")),
+			What: "build hosts as an ordinary user", Missing: strings.Join(missing, " and ") +
+				" in the user namespace made for it", Hint: userns.Hint(os.DirFS("/")),
 		}
 		return false, nil
 	}
@@ -115,7 +117,10 @@ func (a *app) again() (int, error) {
 	}
 	defer heard.Close()
 	defer notice.Close()
-	cmd := &exec.Cmd{Path: "/proc/self/exe", Args: []string{"nettoll", userNamespaceCommand}, Stdin: a.In, Stdout: a.Out, Stderr: a.Err}
+	cmd := &exec.Cmd{
+		Path: "/proc/self/exe", Args: []string{"nettoll", userNamespaceCommand}, Stdin: a.In, Stdout: a.Out,
+		Stderr: a.Err,
+	}
 	process.Pass(cmd, map[string]*os.File{outsideFile: outside, heardFile: notice})
 	cmd.Args = append(cmd.Args, a.args...)
 
@@ -144,8 +149,9 @@ func (a *app) again() (int, error) {
 	return process.ExitStatus(cmd.ProcessState), nil
 }
 
-// pass passes an interrupt on to the process inside, unless that has been sent it too: what a terminal and programs like timeout(1) send
-// goes to both, and the process inside would take it for a second one. The second ends the process inside at once, and is returned.
+// pass passes an interrupt on to the process inside, unless that has been sent it too: what a terminal and programs
+// like timeout(1) send goes to both, and the process inside would take it for a second one. The second ends the process
+// inside at once, and is returned.
 func pass(to *os.Process, signals <-chan os.Signal, known, ended <-chan struct{}) os.Signal {
 	var first os.Signal
 	var late <-chan time.Time

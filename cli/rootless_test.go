@@ -64,7 +64,12 @@ func TestInsideArguments(t *testing.T) {
 		{"a command", []string{"run", "--time", "3s"}, []string{"run", "--time", "3s"}, false, ""},
 		{"inside, by hand", []string{"user-namespace", "run", "--file", "x"}, []string{"run", "--file", "x"}, true, ""},
 		{"inside", []string{"user-namespace"}, nil, true, ""},
-		{"a file that is none", []string{"user-namespace", "--file", "heard=x", "run"}, nil, false, `inherited file "heard=x": want a number from 3 after the last '='`},
+		{
+			"a file that is none",
+			[]string{"user-namespace", "--file", "heard=x", "run"},
+			nil, false,
+			`inherited file "heard=x": want a number from 3 after the last '='`,
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			in, args, err := insideArguments(tt.args)

@@ -37,8 +37,8 @@ what else to measure (nettoll init writes one); flags change single values of it
 directory, nettoll-NAME-TIME where -o names no other, with the report as a page, report.html.
 
 A run that was interrupted, failed or was killed goes on with --resume DIR, by the plan in that directory. Generations
-that were measured to their end count; one that was not is dropped, and a new one takes its place. Another nettoll, kernel
-or machine is refused.`,
+that were measured to their end count; one that was not is dropped, and a new one takes its place. Another nettoll,
+kernel or machine is refused.`,
 		Example: `  nettoll run
   nettoll run --network bridge --workload 'udp-rr(payload=1024,mode=spin)' --placement same-host --time 20s
   nettoll run --network routed --filter 'none,nftables(match=map,rules=1000)' --placement same-host
@@ -64,15 +64,19 @@ or machine is refused.`,
 		},
 	}
 	f.register(cmd.Flags(), a)
-	cmd.Flags().BoolVar(&wait, "wait", false, "wait until the runs of nettoll that were started before on this machine have ended")
-	cmd.Flags().StringVarP(&dir, "output", "o", "", "directory to keep everything in; new or empty (default nettoll-NAME-TIME)")
-	cmd.Flags().StringVar(&past, "resume", "", "directory of a run that was interrupted, failed or was killed: go on with it")
+	cmd.Flags().BoolVar(&wait, "wait", false,
+		"wait until the runs of nettoll that were started before on this machine have ended")
+	cmd.Flags().StringVarP(&dir, "output", "o", "",
+		"directory to keep everything in; new or empty (default nettoll-NAME-TIME)")
+	cmd.Flags().StringVar(&past, "resume", "",
+		"directory of a run that was interrupted, failed or was killed: go on with it")
 	return cmd
 }
 
 func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usageError{fmt.Errorf("nettoll %s takes no argument, got %q (see nettoll %s --help)", cmd.Name(), args[0], cmd.Name())}
+		return usageError{fmt.Errorf("nettoll %s takes no argument, got %q (see nettoll %s --help)", cmd.Name(), args[0],
+			cmd.Name())}
 	}
 	return nil
 }
@@ -151,7 +155,8 @@ func (a *app) run(cmd *cobra.Command, resolved *experiment.Resolved, dir string,
 		return err
 	}
 	if dir == "" {
-		if dir, err = newDirectory(fmt.Sprintf("nettoll-%s-%s", resolved.Experiment.Name, time.Now().Format("20060102-150405"))); err != nil {
+		if dir, err = newDirectory(fmt.Sprintf("nettoll-%s-%s", resolved.Experiment.Name,
+			time.Now().Format("20060102-150405"))); err != nil {
 			return err
 		}
 		defer func() { _ = os.Remove(dir) }() // succeeds only if the run failed before it kept anything
@@ -206,7 +211,8 @@ func checkDirectory(dir string) error {
 	return nil
 }
 
-// newDirectory makes a directory of that name, or, if it is taken, of that name with -2, -3, … behind it: several runs may start within one second.
+// newDirectory makes a directory of that name, or, if it is taken, of that name with -2, -3, … behind it: several runs
+// may start within one second.
 func newDirectory(name string) (string, error) {
 	dir := name
 	for n := 2; ; n++ {
@@ -232,7 +238,8 @@ func (a *app) conclude(out *control.Outcome, err error, dir string) error {
 			return err
 		}
 	}
-	// From the records, so that a report says the same to the last digit whenever it is made; from memory where a full disk has kept none.
+	// From the records, so that a report says the same to the last digit whenever it is made; from memory where a full
+	// disk has kept none.
 	data, _, loadErr := report.Load(dir)
 	if loadErr != nil {
 		data = &report.Data{Run: out.Run, Log: &out.Log, Analysis: out.Analysis}
@@ -250,7 +257,10 @@ func (a *app) conclude(out *control.Outcome, err error, dir string) error {
 	}
 	fmt.Fprintf(a.Out, "\nIt ended because %s. Everything is in %s (nettoll report %s).\n", why, dir, dir)
 	page := filepath.Join(dir, report.PageFile)
-	if pageErr := cmp.Or(loadErr, report.WritePage(page, data, report.Options{Sections: a.sections(data.Run, data.Log, data.Analysis)})); pageErr != nil {
+	if pageErr := cmp.Or(loadErr,
+		report.WritePage(page, data, report.Options{
+			Sections: a.sections(data.Run, data.Log, data.Analysis),
+		})); pageErr != nil {
 		err = cmp.Or(err, pageErr) // a disk that was full before is one sentence
 	} else {
 		fmt.Fprintf(a.Out, "The report is %s.\n", page)

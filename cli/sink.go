@@ -33,24 +33,25 @@ func (a *app) sinkCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sink",
 		Short: "Wait for nettoll source and be the other end of its traffic",
-		Long: `Waits for nettoll source, which runs any workload against it by hand, and serves one source after another until it
-is interrupted. What was measured is printed by the source; what happens here is said on standard error.
+		Long: `Waits for nettoll source, which runs any workload against it by hand, and serves one source after another
+until it is interrupted. What was measured is printed by the source; what happens here is said on standard error.
 
-Sources find it at port ` + port + `, by TCP, over IPv4 and IPv6. The traffic goes to the first free ports after that, eight for each
-pair: where there is a firewall, or a container publishes ports, let ` + port + ` to 8663 pass, by TCP and UDP.
+Sources find it at port ` + port + `, by TCP, over IPv4 and IPv6. The traffic goes to the first free ports after that,
+eight for each pair: where there is a firewall, or a container publishes ports, let ` + port + ` to 8663 pass, by TCP and
+UDP.
 
-Who may use it. Whoever can reach the port can make this program send and receive traffic, towards the address that the
-request comes from, with as much CPU and network as there is. The traffic is neither encrypted nor authenticated: who is on
-the path can read and forge it, and who can reach its ports can disturb a measurement. So expose a sink to a network that
-you trust, or name whom it serves: --allow lists their addresses, and with --token only those sources are served that know
-the token. The token itself never crosses the network, but it protects nothing after the greeting. Do not leave a sink open
-to the internet without both.
+Who may use it. Whoever can reach the port can make this program send and receive traffic, towards the address that
+the request comes from, with as much CPU and network as there is. The traffic is neither encrypted nor authenticated:
+who is on the path can read and forge it, and who can reach its ports can disturb a measurement. So expose a sink to a
+network that you trust, or name whom it serves: --allow lists their addresses, and with --token only those sources are
+served that know the token. The token itself never crosses the network, but it protects nothing after the greeting. Do
+not leave a sink open to the internet without both.
 
-What a stranger cannot do: read a file, start a program, use more memory than --memory, end the sink, or keep others out for
-long. Each source is served by a process of its own, so that a fault ends that session alone. Each step of a session has a
-deadline of seconds. A source that has to wait is told how many come first; one that is served for longer than --time while
-others wait makes room after its trial. Of one address one source is served at a time, unless --per-address says more, and
-four may wait. Who has many addresses can fill the 64 places: --allow helps.`,
+What a stranger cannot do: read a file, start a program, use more memory than --memory, end the sink, or keep others
+out for long. Each source is served by a process of its own, so that a fault ends that session alone. Each step of a
+session has a deadline of seconds. A source that has to wait is told how many come first; one that is served for
+longer than --time while others wait makes room after its trial. Of one address one source is served at a time, unless
+--per-address says more, and four may wait. Who has many addresses can fill the 64 places: --allow helps.`,
 		Example: `  nettoll sink                               then, elsewhere: nettoll source udp-rr THIS-MACHINE
   nettoll sink --listen 10.0.0.2:7000 --once
   nettoll sink --allow 10.0.0.0/24 --allow fd00::/64
@@ -94,13 +95,19 @@ four may wait. Who has many addresses can fill the 64 places: --allow helps.`,
 		},
 	}
 	s := &f.sink
-	cmd.Flags().StringVar(&f.listen, "listen", ":"+port, "`ADDRESS:PORT` to wait at; without an address all of this machine's, without a port "+port)
+	cmd.Flags().StringVar(&f.listen, "listen", ":"+port,
+		"`ADDRESS:PORT` to wait at; without an address all of this machine's, without a port "+port)
 	cmd.Flags().BoolVar(&s.Once, "once", false, "end after the first source that was served")
-	cmd.Flags().StringArrayVar(&f.allow, "allow", nil, "serve sources of this `CIDR` range or address only, such as 10.0.0.0/24; may be given again (default everybody)")
-	cmd.Flags().StringVar(&f.token, "token", "", "serve sources that know this `TEXT` only, 8 bytes or more; @FILE reads it from a file, which keeps it out of ps")
-	cmd.Flags().StringVar(&f.memory, "memory", "", "`SIZE` of memory that all sessions may use together, in equal parts, such as 2GiB (default an eighth of this machine's)")
-	cmd.Flags().IntVar(&s.Sessions, "sessions", 1, "how many sources to serve at once; several disturb each other's figures")
-	cmd.Flags().IntVar(&s.PerAddress, "per-address", 1, "how many sources of one address to serve at once, of all --sessions")
+	cmd.Flags().StringArrayVar(&f.allow, "allow", nil, "serve sources of this `CIDR` range or address only, such as "+
+		"10.0.0.0/24; may be given again (default everybody)")
+	cmd.Flags().StringVar(&f.token, "token", "", "serve sources that know this `TEXT` only, 8 bytes or more; @FILE "+
+		"reads it from a file, which keeps it out of ps")
+	cmd.Flags().StringVar(&f.memory, "memory", "", "`SIZE` of memory that all sessions may use together, in equal "+
+		"parts, such as 2GiB (default an eighth of this machine's)")
+	cmd.Flags().IntVar(&s.Sessions, "sessions", 1,
+		"how many sources to serve at once; several disturb each other's figures")
+	cmd.Flags().IntVar(&s.PerAddress, "per-address", 1,
+		"how many sources of one address to serve at once, of all --sessions")
 	cmd.Flags().DurationVar(&s.Time, "time", 10*time.Minute, "how long to serve a source at most while others wait")
 	cmd.Flags().IntSliceVar(&s.CPUs, "cpu", nil, "CPUs that its threads run on, in turn (default anywhere)")
 	numbers(cmd, "listen", "cpu", "allow", "token", "memory", "sessions", "per-address", "time")
@@ -137,7 +144,8 @@ func (f *sinkFlags) complement() (err error) {
 		return usageError{fmt.Errorf("--memory: %w", err)}
 	}
 	if s.Memory < least {
-		return usageError{fmt.Errorf("--memory %s: too little (valid: %d MiB or more for each session, here %d MiB)", f.memory, byhand.LeastMemory>>20, least>>20)}
+		return usageError{fmt.Errorf("--memory %s: too little (valid: %d MiB or more for each session, here %d MiB)",
+			f.memory, byhand.LeastMemory>>20, least>>20)}
 	}
 	return nil
 }
@@ -164,7 +172,8 @@ func ranges(texts []string) ([]netip.Prefix, error) {
 			p, err = netip.PrefixFrom(at, at.BitLen()), nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%q is not a range of addresses (valid: one such as 10.0.0.0/24, fd00::/64 or 10.0.0.7)", text)
+			return nil, fmt.Errorf("%q is not a range of addresses (valid: one such as 10.0.0.0/24, fd00::/64 or 10.0.0.7)",
+				text)
 		}
 		list = append(list, p.Masked())
 	}

@@ -33,22 +33,22 @@ func (a *app) sourceCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "source WORKLOAD ADDRESS",
 		Short: "Run a workload against nettoll sink, by hand",
-		Long: `Runs any workload between this machine, or container, and another one on which nettoll sink waits, and prints a line of
-figures for each interval and one for all of them. ADDRESS is an address or a name, with :PORT where the sink does not
-wait at the usual one. No privilege is needed, and nothing is built.
+		Long: `Runs any workload between this machine, or container, and another one on which nettoll sink waits, and prints
+a line of figures for each interval and one for all of them. ADDRESS is an address or a name, with :PORT where the
+sink does not wait at the usual one. No privilege is needed, and nothing is built.
 
-WORKLOAD is written as for nettoll run, with its parameters in parentheses (nettoll list workload has them all); in a shell
-it wants quotes. ping needs no sink: the kernel of the other machine answers.
+WORKLOAD is written as for nettoll run, with its parameters in parentheses (nettoll list workload has them all); in a
+shell it wants quotes. ping needs no sink: the kernel of the other machine answers.
 
 Each interval is a trial, with its warm-up, which does not count, its window and the end of what is under way; between
 two of them nothing is sent for some round trips. Over all intervals rates are means, losses are of all that was
 sent, and percentiles are those of all samples. A percentile q is shown where there are 100/(1-q) samples.
 
-A sink serves one source after another, as a rule. One that has to wait says how many come first, and goes on by itself. A sink
-that was started with --token wants the same here.
+A sink serves one source after another, as a rule. One that has to wait says how many come first, and goes on by
+itself. A sink that was started with --token wants the same here.
 
-Where the threads run can make a larger difference than the network: --cpu, here and there, binds them. One run by hand
-is one sample; which of two networks costs more is what nettoll run finds out.
+Where the threads run can make a larger difference than the network: --cpu, here and there, binds them. One run by
+hand is one sample; which of two networks costs more is what nettoll run finds out.
 
 With --json it is one object: workload, params, source, sink, pairs, versions, round_trip, granted, cpus, interval,
 warm_up, intervals (each with start, duration, window, metrics, limit, failure, warnings), metrics, limit and
@@ -62,7 +62,8 @@ warnings, all in base units, and error where it ended with one.`,
   nettoll source udp-rr 10.0.0.2 --json | jq .metrics.latency_p99`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 2 {
-				return usageError{fmt.Errorf("nettoll source takes two arguments, the workload and the address of a sink, got %d (see nettoll source --help)", len(args))}
+				return usageError{fmt.Errorf("nettoll source takes two arguments, the workload and the address of a sink, got %d "+
+					"(see nettoll source --help)", len(args))}
 			}
 			return nil
 		},
@@ -74,9 +75,11 @@ warnings, all in base units, and error where it ended with one.`,
 		},
 	}
 	cmd.Flags().DurationVar(&f.time, "time", 10*time.Second, "how long to measure; whole intervals")
-	cmd.Flags().DurationVar(&f.interval, "interval", 0, "how long each interval is (default 1s, and up to 10s where a sound trial of the workload lasts that long)")
+	cmd.Flags().DurationVar(&f.interval, "interval", 0,
+		"how long each interval is (default 1s, and up to 10s where a sound trial of the workload lasts that long)")
 	cmd.Flags().IntVar(&f.options.Pairs, "pairs", 1, "how many pairs of source and sink at once, a thread each")
-	cmd.Flags().IntSliceVar(&f.options.CPUs, "cpu", nil, "CPUs that the source's threads run on, in turn (default anywhere)")
+	cmd.Flags().IntSliceVar(&f.options.CPUs, "cpu", nil,
+		"CPUs that the source's threads run on, in turn (default anywhere)")
 	cmd.Flags().Uint64Var(&f.options.Seed, "seed", 1, "seed of arrivals and sizes")
 	cmd.Flags().BoolVar(&f.ipv4, "ipv4", false, "use an address of IPv4 where a name has both")
 	cmd.Flags().BoolVar(&f.ipv6, "ipv6", false, "use an address of IPv6 where a name has both")
@@ -108,14 +111,16 @@ func numbers(cmd *cobra.Command, flags ...string) {
 func (a *app) complement(f *sourceFlags, args []string) error {
 	o := &f.options
 	if experiment.IsMix(args[0]) {
-		return usageError{errors.New("by hand there is one workload at a time (start a source and a sink for each member of a mix, or let nettoll run have them at once)")}
+		return usageError{errors.New("by hand there is one workload at a time (start a source and a sink for each member " +
+			"of a mix, or let nettoll run have them at once)")}
 	}
 	name, given, err := part.Parse("workload", args[0])
 	if err != nil {
 		return usageError{err}
 	}
 	if d, foreign := given["driver"]; foreign {
-		return usageError{fmt.Errorf("driver=%s: by hand there is nettoll's own engine (start the other program itself, or let nettoll run drive both)", d)}
+		return usageError{fmt.Errorf("driver=%s: by hand there is nettoll's own engine (start the other program itself, or "+
+			"let nettoll run drive both)", d)}
 	}
 	for _, w := range a.catalogue.Workloads {
 		if w.Describe().Name == name {
@@ -138,7 +143,8 @@ func (a *app) complement(f *sourceFlags, args []string) error {
 		return usageError{fmt.Errorf("--token: %w", err)}
 	}
 	if strings.HasPrefix(o.Sink, ":") || strings.HasSuffix(o.Sink, ":0") {
-		return usageError{fmt.Errorf("invalid address of a sink %q (valid: values such as 10.0.0.2, 10.0.0.2:7000 or [fd00::2]:7000)", args[1])}
+		return usageError{fmt.Errorf("invalid address of a sink %q (valid: values such as 10.0.0.2, 10.0.0.2:7000 or "+
+			"[fd00::2]:7000)", args[1])}
 	}
 	if f.interval == 0 {
 		f.interval = max(time.Second, min(o.Workload.Describe().Trial(o.Params), 10*time.Second))
@@ -147,7 +153,8 @@ func (a *app) complement(f *sourceFlags, args []string) error {
 	case f.ipv4 && f.ipv6:
 		return usageError{errors.New("--ipv4 and --ipv6 exclude each other")}
 	case f.interval < byhand.ShortestTrial || f.interval > byhand.LongestTrial:
-		return usageError{fmt.Errorf("--interval %v: out of range (valid: %v to %v)", f.interval, byhand.ShortestTrial, byhand.LongestTrial)}
+		return usageError{fmt.Errorf("--interval %v: out of range (valid: %v to %v)", f.interval, byhand.ShortestTrial,
+			byhand.LongestTrial)}
 	case f.time <= 0:
 		return usageError{fmt.Errorf("--time %v: out of range (valid: more than 0)", f.time)}
 	case o.Pairs < 1 || o.Pairs > byhand.MostPairs:
@@ -166,7 +173,10 @@ func (a *app) complement(f *sourceFlags, args []string) error {
 }
 
 func (a *app) byHand(ctx context.Context, f *sourceFlags) error {
-	t := &byHandTable{app: a, known: f.options.Workload.Describe().Vocabulary(), primary: byhand.Primary(f.options.Workload, f.options.Params)}
+	t := &byHandTable{
+		app: a, known: f.options.Workload.Describe().Vocabulary(),
+		primary: byhand.Primary(f.options.Workload, f.options.Params),
+	}
 	f.options.Begun, f.options.Interval = t.begin, t.interval
 	f.options.Waiting = func(before int) {
 		verb, sources := "come", "sources"
@@ -260,7 +270,10 @@ func (t *byHandTable) begin(s byhand.Session) {
 // choose takes the primary metric and what goes with it, of those that there are.
 func (t *byHandTable) choose(in byhand.Interval) {
 	_, latency := in.Metrics["latency_mean"]
-	wanted := []string{"goodput", "goodput_forward", "goodput_reverse", "packet_rate", "transaction_rate", "connection_rate", "connect_latency_p50"}
+	wanted := []string{
+		"goodput", "goodput_forward", "goodput_reverse", "packet_rate", "transaction_rate",
+		"connection_rate", "connect_latency_p50",
+	}
 	durations := []string{"latency_p50", "latency_p99", "latency_max"}
 	if strings.HasPrefix(t.primary, "latency") {
 		wanted = slices.Concat([]string{t.primary}, durations, wanted)

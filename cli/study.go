@@ -77,7 +77,8 @@ func (a *app) studyCommand() *cobra.Command {
 
 	runPairs, runTime := 20, time.Duration(0)
 	compare := &cobra.Command{
-		Use: "compare [EXPERIMENT]", Short: "How often a comparison of two equal runs finds a difference", Args: oneExperiment,
+		Use: "compare [EXPERIMENT]", Short: "How often a comparison of two equal runs finds a difference",
+		Args: oneExperiment,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var settings []experiment.Setting
 			if runTime > 0 {
@@ -95,7 +96,8 @@ func (a *app) studyCommand() *cobra.Command {
 		},
 	}
 	compare.Flags().IntVar(&runPairs, "pairs", runPairs, "how many pairs of runs")
-	compare.Flags().DurationVar(&runTime, "time", runTime, "measuring time of each run, at most (default: the experiment's)")
+	compare.Flags().DurationVar(&runTime, "time", runTime,
+		"measuring time of each run, at most (default: the experiment's)")
 	cmd.AddCommand(trial, twins, effect, compare)
 	return cmd
 }

@@ -51,7 +51,9 @@ arch, go.`,
 		Args: noArguments,
 		RunE: func(*cobra.Command, []string) error {
 			if asJSON {
-				return json.NewEncoder(a.Out).Encode(versionInfo{a.versionText(), measure.Version, runtime.GOOS, runtime.GOARCH, runtime.Version()})
+				return json.NewEncoder(a.Out).Encode(versionInfo{
+					a.versionText(), measure.Version, runtime.GOOS, runtime.GOARCH, runtime.Version(),
+				})
 			}
 			_, err := fmt.Fprint(a.Out, a.versionLine())
 			return err

@@ -20,6 +20,7 @@ func TestWorkloadsDocumentIsCurrent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("docs/workloads.md is not what the catalogue says (-catalogue +document); make docs writes it anew:\n%s", diff)
+		t.Errorf("docs/workloads.md is not what the catalogue says (-catalogue +document); make docs writes it anew:\n%s",
+			diff)
 	}
 }

@@ -10,10 +10,11 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/netns"
 )
 
-// change measures what changing a rule costs in a lab across hosts, where no host has both ends of a pair: on the source's host of the first pair, and then on the sink's, while the other one
-// lets the probe pass. Hosts ask for no more than to be told to change; the packets are sent, and the first of them seen, from here. All hosts of this machine have one
-// CLOCK_MONOTONIC, which says how long it was from the change on one host to the packet on the other. Hosts of other kernels have no clock in common: of them only how long a change
-// itself took could be told.
+// change measures what changing a rule costs in a lab across hosts, where no host has both ends of a pair: on the
+// source's host of the first pair, and then on the sink's, while the other one lets the probe pass. Hosts ask for no
+// more than to be told to change; the packets are sent, and the first of them seen, from here. All hosts of this
+// machine have one CLOCK_MONOTONIC, which says how long it was from the change on one host to the packet on the other.
+// Hosts of other kernels have no clock in common: of them only how long a change itself took could be told.
 func (l *lab) change(ctx context.Context) error {
 	if l.across == nil {
 		return nil
@@ -28,7 +29,9 @@ func (l *lab) change(ctx context.Context) error {
 		if _, err := there.Change(ctx, true); err != nil {
 			return err
 		}
-		took, err := filter.Try(ctx, *l.across, ends, func(allow bool) (host.Change, error) { return here.Change(ctx, allow) })
+		took, err := filter.Try(ctx, *l.across, ends, func(allow bool) (host.Change, error) {
+			return here.Change(ctx, allow)
+		})
 		_, undo := there.Change(ctx, false)
 		if err := errors.Join(err, undo); err != nil {
 			return fmt.Errorf("on %s: %w", here.Name(), err)

@@ -29,8 +29,9 @@ const (
 	// syncEvery is how much a power failure may cost.
 	syncEvery = time.Second
 
-	// groupBlocks is how many blocks share a histogram record of latencies: one has 1.5 KB, and 100,000 trials are to fit into 50 MB: its share
-	// of a trial is to be small beside the trial's own line of 350 to 450 bytes. A generation ends a group, so that generations stay apart. Other durations have one record for each generation.
+	// groupBlocks is how many blocks share a histogram record of latencies: one has 1.5 KB, and 100,000 trials are to fit
+	// into 50 MB: its share of a trial is to be small beside the trial's own line of 350 to 450 bytes. A generation ends a
+	// group, so that generations stay apart. Other durations have one record for each generation.
 	groupBlocks = 32
 )
 
@@ -60,8 +61,8 @@ type group struct {
 	sum         *hdrhistogram.Histogram
 }
 
-// newAggregator writes run.json and opens the records of a run directory, which must be empty or new: the error wraps [ErrTaken] if another run was faster. With an empty dir
-// nothing is kept on disk.
+// newAggregator writes run.json and opens the records of a run directory, which must be empty or new: the error wraps
+// [ErrTaken] if another run was faster. With an empty dir nothing is kept on disk.
 func newAggregator(dir string, run measure.Run, cells []experiment.Cell) (*aggregator, error) {
 	a := &aggregator{run: run, cells: cells, pending: map[quantity]*group{}, synced: time.Now()}
 	if dir == "" {
@@ -198,7 +199,8 @@ func (a *aggregator) block(generation, block int, trials []trial, facts measure.
 	return a.flush(false)
 }
 
-// endGroup writes the histograms of latencies gathered since the last time, and at the end of a generation those of the other durations too.
+// endGroup writes the histograms of latencies gathered since the last time, and at the end of a generation those of the
+// other durations too.
 func (a *aggregator) endGroup(generation int, last bool) error {
 	for i := range len(a.cells) * int(traffic.Quantities) { // in the order of cells
 		what := quantity{i / int(traffic.Quantities), traffic.Quantity(i % int(traffic.Quantities))}
@@ -213,7 +215,10 @@ func (a *aggregator) endGroup(generation int, last bool) error {
 		if err != nil {
 			return err
 		}
-		h := measure.Histograms{Generation: generation, First: g.first, Last: g.last, Cell: a.cells[what.cell].ID, Samples: g.sum.TotalCount(), Data: data}
+		h := measure.Histograms{
+			Generation: generation, First: g.first, Last: g.last, Cell: a.cells[what.cell].ID,
+			Samples: g.sum.TotalCount(), Data: data,
+		}
 		if what.of != traffic.Latency {
 			h.Metric = what.of.Name()
 		}
@@ -224,7 +229,8 @@ func (a *aggregator) endGroup(generation int, last bool) error {
 	return nil
 }
 
-// flush writes a checksum and hands everything to the kernel, which keeps it when this process dies, and to the disk once a second or when told to.
+// flush writes a checksum and hands everything to the kernel, which keeps it when this process dies, and to the disk
+// once a second or when told to.
 func (a *aggregator) flush(now bool) error {
 	if a.file == nil {
 		return nil

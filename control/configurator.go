@@ -31,13 +31,13 @@ import (
 const (
 	buildLimit = 30 * time.Second      // for all labs of a generation, and more for each container: see patience
 	buildEach  = 40 * time.Millisecond // for a container, which takes 2 to 4 where nothing else is busy
-	// loadFactor is for what the parts of a stack take beyond that, loaded, changed and verified: so many times the guess. A
-	// hundred thousand rules take half a minute if the kernel walks them all.
+	// loadFactor is for what the parts of a stack take beyond that, loaded, changed and verified: so many times the guess.
+	// A hundred thousand rules take half a minute if the kernel walks them all.
 	loadFactor = 25
 	loadAlone  = 2 * time.Second  // for a lab that has the machine for itself meanwhile
 	callLimit  = 10 * time.Second // for one call to a worker or an agent
-	// builders is how many labs are built at the same time: two threads help, more do not (creating links is serialised in the
-	// kernel).
+	// builders is how many labs are built at the same time: two threads help, more do not (creating links is serialised in
+	// the kernel).
 	builders = 4
 )
 
@@ -65,8 +65,8 @@ type configurator struct {
 	journalMu sync.Mutex
 	journal   *journal.Journal // of this run; nil while no lab takes anything that outlives it
 
-	// alone is held by a lab whose rules or entries are loaded and changed, and shared by all others: of what is told about them the memory is the whole machine's, and the time is
-	// taken on CPUs that others build on.
+	// alone is held by a lab whose rules or entries are loaded and changed, and shared by all others: of what is told
+	// about them the memory is the whole machine's, and the time is taken on CPUs that others build on.
 	alone sync.RWMutex
 }
 
@@ -76,8 +76,8 @@ type LocalHost interface {
 	NetNS() (*os.File, error)
 	// Namespace opens a network namespace of the host by its name, "" for its own.
 	Namespace(name string) (*os.File, error)
-	// Run runs a command to its end on the host, in one of its network namespaces, and calls started when it runs. With terminal its
-	// standard input is one, which becomes its own.
+	// Run runs a command to its end on the host, in one of its network namespaces, and calls started when it runs. With
+	// terminal its standard input is one, which becomes its own.
 	Run(cmd *exec.Cmd, namespace string, terminal bool, started func(*os.Process)) error
 }
 
@@ -97,8 +97,11 @@ func patience(r *experiment.Resolved) time.Duration {
 	return limit
 }
 
-// build makes a generation for the cells that are still measured (by index). Labs that cannot be built are named in failed.
-func (c *configurator) build(ctx context.Context, number int, cells []int) (_ *generation, failed map[int]error, err error) {
+// build makes a generation for the cells that are still measured (by index). Labs that cannot be built are named in
+// failed.
+func (c *configurator) build(ctx context.Context, number int, cells []int) (_ *generation, failed map[int]error,
+	err error,
+) {
 	ctx, cancel := context.WithTimeout(ctx, patience(c.resolved))
 	defer cancel()
 	g, err := c.begin(number, cells)
@@ -423,7 +426,8 @@ func (c *configurator) agree(g *generation) error {
 		c.congestion = choice
 		return nil
 	}
-	return fmt.Errorf("congestion control %q cannot be set in every lab (known: auto, %s)", wanted, strings.Join(candidates(), ", "))
+	return fmt.Errorf("congestion control %q cannot be set in every lab (known: auto, %s)", wanted,
+		strings.Join(candidates(), ", "))
 }
 
 // close ends the generation.

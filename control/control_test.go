@@ -46,7 +46,9 @@ func TestPlace(t *testing.T) {
 func TestSketch(t *testing.T) {
 	g := &generation{}
 	c := &configurator{resolved: &experiment.Resolved{}, cpus: []int{0, 1}}
-	l, err := c.sketch(g, experiment.Lab{ID: "bridge/cross-host/3", Placement: experiment.CrossHost, Pairs: 3, Affinity: "split", Hosts: 2})
+	l, err := c.sketch(g, experiment.Lab{
+		ID: "bridge/cross-host/3", Placement: experiment.CrossHost, Pairs: 3, Affinity: "split", Hosts: 2,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,8 +108,9 @@ func TestAggregator(t *testing.T) {
 			}
 		}
 		one := trial{
-			timing: traffic.Timing{Opened: 2e9, Dead: 70 * time.Microsecond},
-			result: workload.Result{Metrics: map[string]float64{"latency_p50": 1e-5}, Window: 90 * time.Millisecond}, durations: [traffic.Quantities]*hdrhistogram.Histogram{h},
+			timing:    traffic.Timing{Opened: 2e9, Dead: 70 * time.Microsecond},
+			result:    workload.Result{Metrics: map[string]float64{"latency_p50": 1e-5}, Window: 90 * time.Millisecond},
+			durations: [traffic.Quantities]*hdrhistogram.Histogram{h},
 		}
 		if err := a.block(0, block, []trial{one}, measure.BlockFacts{Block: block}, 1e9); err != nil {
 			t.Fatal(err)
@@ -115,7 +118,8 @@ func TestAggregator(t *testing.T) {
 	}
 	log := read()
 	if len(log.Trials) != 3 || len(log.Blocks) != 3 || len(log.Histograms) != 0 {
-		t.Errorf("after three blocks: %d trials, %d blocks, %d histograms on disk; want 3, 3, 0", len(log.Trials), len(log.Blocks), len(log.Histograms))
+		t.Errorf("after three blocks: %d trials, %d blocks, %d histograms on disk; want 3, 3, 0", len(log.Trials),
+			len(log.Blocks), len(log.Histograms))
 	}
 	want := measure.Trial{
 		Type: "trial", V: measure.Version, Block: 2, Cell: "a", Start: 1, Duration: 0.09,
@@ -131,13 +135,14 @@ func TestAggregator(t *testing.T) {
 		t.Fatal(err)
 	}
 	log = read()
-	if len(log.Histograms) != 1 || log.Histograms[0].Samples != 900 || log.Histograms[0].First != 0 || log.Histograms[0].Last != 2 {
+	if len(log.Histograms) != 1 || log.Histograms[0].Samples != 900 || log.Histograms[0].First != 0 ||
+		log.Histograms[0].Last != 2 {
 		t.Errorf("histograms %+v, want one of 900 samples from blocks 0 to 2", log.Histograms)
 	}
 }
 
-// Latencies are written every so many blocks and at the end of a generation; other durations, of which workloads on a schedule have several, only there:
-// what a trial takes on disk may not grow with them.
+// Latencies are written every so many blocks and at the end of a generation; other durations, of which workloads on a
+// schedule have several, only there: what a trial takes on disk may not grow with them.
 func TestAggregatorQuantities(t *testing.T) {
 	cells := []experiment.Cell{{Cell: measure.Cell{ID: "a", Group: "g", Primary: "latency_p50"}}}
 	a, err := newAggregator("", measure.Run{Name: "n", Cells: []measure.Cell{cells[0].Cell}}, cells)
@@ -146,7 +151,10 @@ func TestAggregatorQuantities(t *testing.T) {
 	}
 	const blocks = groupBlocks + 3
 	for block := range blocks {
-		one := trial{result: workload.Result{Metrics: map[string]float64{"latency_p50": 1e-5, "service_time_p50": 1e-5, "service_time_mean": 1e-5}, Window: 90 * time.Millisecond}}
+		one := trial{result: workload.Result{
+			Metrics: map[string]float64{"latency_p50": 1e-5, "service_time_p50": 1e-5, "service_time_mean": 1e-5},
+			Window:  90 * time.Millisecond,
+		}}
 		for _, q := range []traffic.Quantity{traffic.Latency, traffic.Service} {
 			one.durations[q] = traffic.NewHistogram()
 			if err := one.durations[q].RecordValue(10_000); err != nil {
@@ -169,7 +177,11 @@ func TestAggregatorQuantities(t *testing.T) {
 	for _, h := range a.log.Histograms {
 		got = append(got, record{h.Metric, h.First, h.Last, h.Samples})
 	}
-	want := []record{{"", 0, groupBlocks - 1, groupBlocks}, {"", groupBlocks, blocks - 1, 3}, {"service_time", 0, blocks - 1, blocks}}
+	want := []record{
+		{"", 0, groupBlocks - 1, groupBlocks},
+		{"", groupBlocks, blocks - 1, 3},
+		{"service_time", 0, blocks - 1, blocks},
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("histograms (-want +got):\n%s", diff)
 	}

@@ -75,7 +75,9 @@ func (l *lab) assign(side workload.Side, host, pair int, cpus []int, alone bool)
 	i := slices.IndexFunc(l.workers, func(w *labWorker) bool { return w.side == side && w.host == host })
 	if i < 0 {
 		i = len(l.workers)
-		l.workers = append(l.workers, &labWorker{lab: l, side: side, host: host, number: len(l.generation.seats), cpus: cpus, alone: alone})
+		l.workers = append(l.workers, &labWorker{
+			lab: l, side: side, host: host, number: len(l.generation.seats), cpus: cpus, alone: alone,
+		})
 		l.generation.seats = append(l.generation.seats, 0)
 	}
 	w := l.workers[i]
@@ -110,18 +112,26 @@ func (l *lab) all() []host.Host {
 func (w *labWorker) start(ctx context.Context) error {
 	startCtx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
-	process, err := w.lab.hosts[w.host-1].Start(startCtx, host.WorkerSpec{ID: fmt.Sprintf("%s@host%d", w.side, w.host), CPUs: w.cpus})
+	process, err := w.lab.hosts[w.host-1].Start(startCtx, host.WorkerSpec{
+		ID: fmt.Sprintf("%s@host%d", w.side, w.host), CPUs: w.cpus,
+	})
 	if err != nil {
 		return err
 	}
 	w.Worker = process
 	var programs []int
-	if first := slices.IndexFunc(w.lab.workers, func(o *labWorker) bool { return o.host == w.host }); w.lab.workers[first] == w && w.lab.told != nil { // they count once
+	// they count once
+	if first := slices.IndexFunc(w.lab.workers, func(o *labWorker) bool {
+		return o.host == w.host
+	}); w.lab.workers[first] == w && w.lab.told != nil {
 		for _, p := range w.lab.told[w.host-1].Programs {
 			programs = append(programs, p.PID)
 		}
 	}
-	params := worker.BeginParams{Programs: programs, Worker: w.number, Pairs: len(w.pairs), CPUs: w.cpus, Run: uint64(w.lab.generation.number + 1), Alone: w.alone, Watched: w.lab.generation.watched}
+	params := worker.BeginParams{
+		Programs: programs, Worker: w.number, Pairs: len(w.pairs), CPUs: w.cpus, Run: uint64(w.lab.generation.number + 1),
+		Alone: w.alone, Watched: w.lab.generation.watched,
+	}
 	return w.call(ctx, worker.Begin, params, nil)
 }
 
@@ -156,7 +166,8 @@ func (l *lab) settable(ctx context.Context) ([]string, error) {
 			namespace = l.at[w.pairs[0]].sink.Namespace
 		}
 		var these []string
-		if err := w.call(ctx, worker.Congestion, worker.CongestionParams{Namespace: namespace, Candidates: can}, &these); err != nil {
+		if err := w.call(ctx, worker.Congestion, worker.CongestionParams{Namespace: namespace, Candidates: can},
+			&these); err != nil {
 			return nil, err
 		}
 		can = these
@@ -204,10 +215,13 @@ func (l *lab) granted(ctx context.Context, cells []experiment.Cell) (map[string]
 	return all, nil
 }
 
-// prove probes the allowed pairs with full-size packets, and compares the way that these, and those of trials before, have taken with that of the plan. Workers that do not answer are a fault, and the proof says nothing about the
-// lab.
+// prove probes the allowed pairs with full-size packets, and compares the way that these, and those of trials before,
+// have taken with that of the plan. Workers that do not answer are a fault, and the proof says nothing about the lab.
 func (l *lab) prove(ctx context.Context, mtu int) (measure.Proof, *fault) {
-	result := measure.Proof{Generation: l.generation.number, Lab: l.ID, Claim: fmt.Sprintf("every pair passes packets of %d bytes both ways, unfragmented", mtu), OK: true}
+	result := measure.Proof{
+		Generation: l.generation.number, Lab: l.ID,
+		Claim: fmt.Sprintf("every pair passes packets of %d bytes both ways, unfragmented", mtu), OK: true,
+	}
 	fail := func(format string, args ...any) {
 		result.OK = false
 		if result.Detail == "" {
@@ -295,8 +309,11 @@ func (l *lab) prove(ctx context.Context, mtu int) (measure.Proof, *fault) {
 // refused is how many pairs of a lab with a filter are tried with what must not pass.
 const refused = 8
 
-// refuse adds to the proof of a lab with a filter that what is not allowed does not pass: to a port of the sink that is not on the list, and to the sink of another pair at one that is.
-func (l *lab) refuse(call func(*labWorker, string, any, any) error, find func(workload.Side, int) *labWorker, fail func(string, ...any)) {
+// refuse adds to the proof of a lab with a filter that what is not allowed does not pass: to a port of the sink that is
+// not on the list, and to the sink of another pair at one that is.
+func (l *lab) refuse(call func(*labWorker, string, any, any) error, find func(workload.Side, int) *labWorker,
+	fail func(string, ...any),
+) {
 	for pair := range min(len(l.at), refused) {
 		others := []int{pair}
 		if len(l.at) > 1 {
@@ -311,12 +328,18 @@ func (l *lab) refuse(call func(*labWorker, string, any, any) error, find func(wo
 			for _, family := range l.families {
 				local := netip.AddrPortFrom(sink.sink.Bind(family), port)
 				from := netip.AddrPortFrom(source.source.Bind(family), source.sourcePorts.First)
-				params := worker.ProofParams{Namespace: sink.sink.Namespace, Local: local, Remote: netip.AddrPortFrom(source.source.Public(family), from.Port())}
+				params := worker.ProofParams{
+					Namespace: sink.sink.Namespace, Local: local,
+					Remote: netip.AddrPortFrom(source.source.Public(family), from.Port()),
+				}
 				if err := call(find(workload.Sink, to), worker.ProofOpen, params, nil); err != nil {
 					fail("pair %d, %s: %v", to, family, err)
 					continue
 				}
-				params = worker.ProofParams{Namespace: source.source.Namespace, Local: from, Remote: netip.AddrPortFrom(sink.sink.Public(family), port), Refused: true}
+				params = worker.ProofParams{
+					Namespace: source.source.Namespace, Local: from, Remote: netip.AddrPortFrom(sink.sink.Public(family), port),
+					Refused: true,
+				}
 				var tried worker.ProofResult
 				if err := call(find(workload.Source, pair), worker.ProofTry, params, &tried); err != nil {
 					fail("pair %d, %s: %v", pair, family, err)

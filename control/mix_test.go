@@ -28,7 +28,11 @@ import (
 
 func mixParts() experiment.Parts {
 	return experiment.Parts{
-		Kinds:     stack.Kinds{network.Kind{host.Network{}, bridge.Network{}, nat.Network{}}, filter.Kind{}, runtime.Kind{netns.Runtime{}}},
+		Kinds: stack.Kinds{
+			network.Kind{host.Network{}, bridge.Network{}, nat.Network{}},
+			filter.Kind{},
+			runtime.Kind{netns.Runtime{}},
+		},
 		Workloads: []workload.Workload{udprr.Workload{}, tcpstream.Workload{}},
 	}
 }
@@ -43,11 +47,13 @@ func chosen(t *testing.T, network string) stack.Choice {
 	return c
 }
 
-// neighbours are a mix of requests on three pairs and a stream on one, and the requests alone: on host, its twin and bridge.
+// neighbours are a mix of requests on three pairs and a stream on one, and the requests alone: on host, its twin and
+// bridge.
 func neighbours(t *testing.T) *experiment.Resolved {
 	t.Helper()
 	e := experiment.Base(mixParts())
-	e.Factors.Parts, e.Factors.Placements, e.Factors.Pairs = []stack.Stack{{chosen(t, "bridge")}}, []experiment.Placement{experiment.SameHost}, []int{4}
+	e.Factors.Parts, e.Factors.Placements, e.Factors.Pairs = []stack.Stack{{chosen(t, "bridge")}},
+		[]experiment.Placement{experiment.SameHost}, []int{4}
 	for _, s := range []string{"mix(udp-rr*3,tcp-stream)", "udp-rr"} {
 		l, err := experiment.ParseLoad(s)
 		if err != nil {
@@ -86,7 +92,8 @@ func TestSpecifyMix(t *testing.T) {
 	for _, w := range l.workers {
 		for _, s := range w.specs {
 			if w.side == workload.Source {
-				got = append(got, fmt.Sprintf("seat %d, pair %d, visit %d: cell %d, %s", s.Seat, s.Spec.Pair, s.Visit, s.Cell, s.Spec.Workload))
+				got = append(got, fmt.Sprintf("seat %d, pair %d, visit %d: cell %d, %s", s.Seat, s.Spec.Pair, s.Visit, s.Cell,
+					s.Spec.Workload))
 			}
 			at := fmt.Sprint(s.Namespace, s.Spec.Local)
 			if other := ports[at]; other != "" {
@@ -113,7 +120,10 @@ func TestLeaveMix(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &scheduler{cells: r.Cells, gone: map[int]string{}, may: map[int]bool{}, workload: &workloadControl{cells: r.Cells, visits: r.Visits}, records: kept}
+	s := &scheduler{
+		cells: r.Cells, gone: map[int]string{}, may: map[int]bool{},
+		workload: &workloadControl{cells: r.Cells, visits: r.Visits}, records: kept,
+	}
 	all := []int{0, 1, 2, 3, 4, 5}
 	requests, stream := r.Cells[2].ID, r.Cells[5].ID
 	s.leave(requests)
@@ -122,7 +132,8 @@ func TestLeaveMix(t *testing.T) {
 	}
 	s.leave(requests) // as at every look from now on
 	s.leave(stream)
-	if !slices.Equal(s.visiting(), []int{0, 1, 3, 4, 5}) || s.remaining() != 1 || s.gone[2] != precise || s.gone[5] != precise {
+	if !slices.Equal(s.visiting(), []int{0, 1, 3, 4, 5}) || s.remaining() != 1 || s.gone[2] != precise ||
+		s.gone[5] != precise {
 		t.Errorf("both may: %v are visited, gone %v", s.visiting(), s.gone)
 	}
 	s.drop(r.Cells[0].Lab, errors.New("it burnt down"))
@@ -131,7 +142,8 @@ func TestLeaveMix(t *testing.T) {
 	}
 }
 
-// A member that fails fails alone; the other's trial says what was not beside it, and has no run time that is not its own.
+// A member that fails fails alone; the other's trial says what was not beside it, and has no run time that is not its
+// own.
 func TestMixTrials(t *testing.T) {
 	r := neighbours(t)
 	c := &workloadControl{cells: r.Cells, visits: r.Visits}
@@ -140,20 +152,26 @@ func TestMixTrials(t *testing.T) {
 		cell := r.Cells[i]
 		one := workload.Trial{Params: cell.Params, Length: cell.Trial, Window: cell.Trial - cell.Warm, First: cell.First}
 		for range cell.Pairs {
-			s := traffic.Sample{Sent: 100, Received: 100, Total: 100, CPU: 1e6, Span: int64(cell.Trial), Bytes: 1 << 20, Failure: failure}
+			s := traffic.Sample{
+				Sent: 100, Received: 100, Total: 100, CPU: 1e6, Span: int64(cell.Trial), Bytes: 1 << 20,
+				Failure: failure,
+			}
 			one.Sources, one.Sinks = append(one.Sources, s), append(one.Sinks, s)
 		}
 		return c.trial(i, one, timing)
 	}
 	trials := []trial{made(2, ""), made(5, "it fell over")}
 	c.tellBeside(trials)
-	if trials[0].failure != "" || len(trials[0].result.Metrics) == 0 || trials[1].failure != "pair 3: it fell over" || len(trials[1].result.Metrics) > 0 {
+	if trials[0].failure != "" || len(trials[0].result.Metrics) == 0 || trials[1].failure != "pair 3: it fell over" ||
+		len(trials[1].result.Metrics) > 0 {
 		t.Errorf("%+v", trials)
 	}
-	if w := strings.Join(trials[0].result.Warnings, "; "); !strings.Contains(w, "the tcp-stream beside it failed: pair 3: it fell over") {
+	if w := strings.Join(trials[0].result.Warnings, "; "); !strings.Contains(w,
+		"the tcp-stream beside it failed: pair 3: it fell over") {
 		t.Errorf("the other's trial says %q", w)
 	}
-	if m := trials[0].result.Metrics; m["cpu_busy"] <= 0 || m["cpu_busy"] >= 1 || m["cpu_busy"] != m["cpu_source"]+m["cpu_sink"] {
+	if m := trials[0].result.Metrics; m["cpu_busy"] <= 0 || m["cpu_busy"] >= 1 ||
+		m["cpu_busy"] != m["cpu_source"]+m["cpu_sink"] {
 		t.Errorf("it kept %v cores busy, %v and %v of them at its ends", m["cpu_busy"], m["cpu_source"], m["cpu_sink"])
 	}
 	if _, has := trials[0].result.Metrics["cpu_softirqd"]; has {

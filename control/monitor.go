@@ -11,8 +11,8 @@ import (
 	"github.com/nettoll/nettoll/measure"
 )
 
-// monitor watches the machine from block to block. What belongs to a single trial, the run time of threads, is read by the threads
-// themselves.
+// monitor watches the machine from block to block. What belongs to a single trial, the run time of threads, is read by
+// the threads themselves.
 type monitor struct {
 	started int64 // ns, CLOCK_MONOTONIC: the run's beginning
 	stolen  float64
@@ -39,8 +39,11 @@ func (m *monitor) block(generation, block int) (func() measure.BlockFacts, error
 	return func() measure.BlockFacts {
 		end := clock.Now()
 		seconds := time.Duration(end - begin).Seconds()
-		facts := measure.BlockFacts{Generation: generation, Block: block, Start: float64(begin-m.started) / 1e9, Duration: seconds}
-		if after, err := procfs.ReadCPUTime(); err == nil { // it could be read a moment ago: a missing column is no reason to lose the block
+		facts := measure.BlockFacts{
+			Generation: generation, Block: block, Start: float64(begin-m.started) / 1e9, Duration: seconds,
+		}
+		// it could be read a moment ago: a missing column is no reason to lose the block
+		if after, err := procfs.ReadCPUTime(); err == nil {
 			facts.CPU = procfs.Cores(before, after, seconds)
 			m.stolen += facts.CPU["steal"] * seconds
 		}
@@ -74,7 +77,9 @@ func (m *monitor) busy() (cpus float64, most []procfs.User) {
 		most = append(most, procfs.User{Name: name, CPUs: used / m.watched})
 		cpus += used / m.watched
 	}
-	slices.SortFunc(most, func(a, b procfs.User) int { return cmp.Or(cmp.Compare(b.CPUs, a.CPUs), cmp.Compare(a.Name, b.Name)) })
+	slices.SortFunc(most, func(a, b procfs.User) int {
+		return cmp.Or(cmp.Compare(b.CPUs, a.CPUs), cmp.Compare(a.Name, b.Name))
+	})
 	return cpus, most
 }
 

@@ -12,10 +12,12 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// counted is how many small datagrams a proof sends each way through a pair: more than what links see besides (neighbour solicitations, group reports) while a lab is proven.
+// counted is how many small datagrams a proof sends each way through a pair: more than what links see besides
+// (neighbour solicitations, group reports) while a lab is proven.
 const counted = 20
 
-// paths are the ways that packets of a lab take according to its network, and what is known of how many have taken them.
+// paths are the ways that packets of a lab take according to its network, and what is known of how many have taken
+// them.
 type paths struct {
 	network.Paths
 	trips map[trip]int // number of the trip in Paths
@@ -71,7 +73,8 @@ func (p *paths) carry(cell experiment.Cell, t workload.Trial) {
 
 // trace asks the underlay and all hosts of a lab what its paths want to know.
 func (l *lab) trace(ctx context.Context, hops bool) ([]host.Trace, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, callLimit, fmt.Errorf("the hosts did not say within %v which way packets take", callLimit))
+	ctx, cancel := context.WithTimeoutCause(ctx, callLimit,
+		fmt.Errorf("the hosts did not say within %v which way packets take", callLimit))
 	defer cancel()
 	questions := l.paths.Questions(hops)
 	traces, errs := make([]host.Trace, len(questions)), make([]error, len(questions))
@@ -98,7 +101,8 @@ func (l *lab) trace(ctx context.Context, hops bool) ([]host.Trace, error) {
 // claim is what a proof says of the paths.
 const claim = "; its packets go to the neighbours that the plan has, and were counted at every device on their way"
 
-// begin reads the counters before a proof sends packets, and compares them with what trials have carried since the last one.
+// begin reads the counters before a proof sends packets, and compares them with what trials have carried since the last
+// one.
 func (l *lab) begin(ctx context.Context, fail func(string, ...any)) []host.Trace {
 	before, err := l.trace(ctx, false)
 	if err != nil {

@@ -30,13 +30,17 @@ func (c counting) Trace(context.Context, host.Question) (host.Trace, error) {
 	return host.Trace{Counts: map[string]map[string]uint64{"": maps.Clone(c.counts)}}, nil
 }
 
-// What trials have carried since the last proof must have been counted at every device on the way: each pair's own, and those that all share.
+// What trials have carried since the last proof must have been counted at every device on the way: each pair's own, and
+// those that all share.
 func TestPathsOfTrials(t *testing.T) {
 	made, err := mixParts().Kinds.Complete(stack.Stack{chosen(t, "bridge")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	lab := experiment.Lab{ID: "bridge/same-host/2", Stack: made, Placement: experiment.SameHost, Pairs: 2, Affinity: "split", Hosts: 1}
+	lab := experiment.Lab{
+		ID: "bridge/same-host/2", Stack: made, Placement: experiment.SameHost, Pairs: 2,
+		Affinity: "split", Hosts: 1,
+	}
 	c := &configurator{resolved: neighbours(t), cpus: []int{0, 1}}
 	g, err := c.begin(0, []int{2})
 	if err != nil {
@@ -82,10 +86,17 @@ func TestPathsOfTrials(t *testing.T) {
 		do   func()
 		want []string // of what is said, a part each
 	}{
-		{"nothing was counted", func() {}, []string{"pair 1, ipv4: host1 counted 0 packets received by vsrc1, port of br0, of at least 1000 that arrived"}},
-		{"the source's port missed some", func() { move("vsrc1", 999); move("vsnk1", 1000) }, []string{"counted 999 packets received by vsrc1"}},
+		{"nothing was counted", func() {}, []string{
+			"pair 1, ipv4: host1 counted 0 packets received by vsrc1, port of br0, of at least 1000 that arrived",
+		}},
+		{"the source's port missed some", func() {
+			move("vsrc1", 999)
+			move("vsnk1", 1000)
+		}, []string{"counted 999 packets received by vsrc1"}},
 		{"all were counted", func() { move("vsrc1", 1) }, nil},
-		{"the host forwarded one", func() { at.counts[host.Forwarded("ipv4").Name]++ }, []string{"counted 1 packets of ipv4 forwarded by the host's network stack, and the plan has none"}},
+		{"the host forwarded one", func() {
+			at.counts[host.Forwarded("ipv4").Name]++
+		}, []string{"counted 1 packets of ipv4 forwarded by the host's network stack, and the plan has none"}},
 	} {
 		step.do()
 		said := compare()

@@ -71,7 +71,8 @@ func (c *configurator) sketch(g *generation, spec experiment.Lab) (*lab, error) 
 	if err != nil {
 		return nil, err
 	}
-	// Workers of all labs share the CPUs: those of a lab whose threads have CPUs of their own must not park theirs beside one whose have not.
+	// Workers of all labs share the CPUs: those of a lab whose threads have CPUs of their own must not park theirs beside
+	// one whose have not.
 	alone := !slices.ContainsFunc(c.resolved.Labs, func(l experiment.Lab) bool { return !l.Alone(len(c.cpus)) })
 	l := &lab{Lab: spec, generation: g, at: make([]pairAddresses, spec.Pairs)}
 	for pair := range spec.Pairs {
@@ -82,7 +83,8 @@ func (c *configurator) sketch(g *generation, spec experiment.Lab) (*lab, error) 
 	return l, nil
 }
 
-// plan asks each kind what its part of the stack adds to the plans of the lab's hosts. It is pure but for the seed drawn by the caller.
+// plan asks each kind what its part of the stack adds to the plans of the lab's hosts. It is pure but for the seed
+// drawn by the caller.
 func (c *configurator) plan(l *lab, seed uint64) (plans []host.Plan, underlay host.Plan, err error) {
 	spec := network.Lab{MTU: c.resolved.Experiment.Tune.MTU, Seed: seed}
 	for h := 1; h <= l.Hosts; h++ {
@@ -128,7 +130,10 @@ func (c *configurator) plan(l *lab, seed uint64) (plans []host.Plan, underlay ho
 	stops := func(spots []network.Spot) []network.Stop {
 		list := make([]network.Stop, len(spots))
 		for i, s := range spots {
-			list[i] = network.Stop{Host: spec.Hosts[s.Host], Container: spec.Hosts[s.Host].Containers[s.Container], Endpoint: site.Endpoints[s.Host][s.Container]}
+			list[i] = network.Stop{
+				Host: spec.Hosts[s.Host], Container: spec.Hosts[s.Host].Containers[s.Container],
+				Endpoint: site.Endpoints[s.Host][s.Container],
+			}
 		}
 		return list
 	}

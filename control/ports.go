@@ -19,11 +19,12 @@ const (
 	lastPort  = 60000
 )
 
-// portsPerVisit is how many ports of a sink a workload has at most where a filter has to know them all: filters that hold each port on its own would be lists of ports. The
-// one beyond them is a port that is refused.
+// portsPerVisit is how many ports of a sink a workload has at most where a filter has to know them all: filters that
+// hold each port on its own would be lists of ports. The one beyond them is a port that is refused.
 const portsPerVisit = 64
 
-// most is how many ports a sink has at most: 0, which is as many as there are, but where some stack has a filter, and then in all labs alike.
+// most is how many ports a sink has at most: 0, which is as many as there are, but where some stack has a filter, and
+// then in all labs alike.
 func (c *configurator) most(l *lab) int {
 	if !slices.ContainsFunc(c.resolved.Labs, func(o experiment.Lab) bool { return filtered(o) }) {
 		return 0
@@ -37,8 +38,9 @@ func (c *configurator) most(l *lab) int {
 	return portsPerVisit*len(visits) + 2 // the first is the proof's
 }
 
-// shareOut gives each container of a lab ports of its own, the same number to each, in an order from the seed. With most, which is not 0, sinks have so many at most, and sources
-// share the rest; half of those of a source are what the kernel gives to its sockets that bind to none, so that a filter knows from where a source sends.
+// shareOut gives each container of a lab ports of its own, the same number to each, in an order from the seed. With
+// most, which is not 0, sinks have so many at most, and sources share the rest; half of those of a source are what the
+// kernel gives to its sockets that bind to none, so that a filter knows from where a source sends.
 func shareOut(hosts []network.Host, seed *rand.Rand, most int) error {
 	for _, h := range hosts {
 		n := len(h.Containers)
@@ -51,7 +53,9 @@ func shareOut(hosts []network.Host, seed *rand.Rand, most int) error {
 		}
 		isSink := func(c network.Container) bool { return strings.HasPrefix(c.Name, sinkName) }
 		ofSource, ofSink := each, each
-		if sinks := len(slices.DeleteFunc(slices.Clone(h.Containers), func(c network.Container) bool { return !isSink(c) })); most > 0 {
+		if sinks := len(slices.DeleteFunc(slices.Clone(h.Containers), func(c network.Container) bool {
+			return !isSink(c)
+		})); most > 0 {
 			ofSink = min(each, most)
 			if sinks < n {
 				ofSource = (lastPort - firstPort - sinks*ofSink) / (n - sinks)
@@ -66,7 +70,8 @@ func shareOut(hosts []network.Host, seed *rand.Rand, most int) error {
 			}
 			c.Ports = network.Ports{First: uint16(first), Last: uint16(first + ports - 1)}
 			if most > 0 && !isSink(*c) {
-				// The kernel gives ports of one parity before those of the other, and warns of a range that begins and ends with the same (proc_ipv4_local_port_range of net/ipv4/sysctl_net_ipv4.c).
+				// The kernel gives ports of one parity before those of the other, and warns of a range that begins and ends with
+				// the same (proc_ipv4_local_port_range of net/ipv4/sysctl_net_ipv4.c).
 				c.Ports.Last -= uint16(ports / 4 * 2)
 				c.Ephemeral = network.Ports{First: c.Ports.Last + 1, Last: uint16(first + ports - 1)}
 			}
@@ -153,12 +158,13 @@ func (c *configurator) seed(generation, pair int) uint64 {
 	return rand.New(rand.NewPCG(c.resolved.Experiment.Design.Seed, uint64(generation)<<32|uint64(pair))).Uint64()
 }
 
-// draw shares a container's ports, other than the first, out to n visits in random order. It returns the first port of each and how many follow
-// each other from there on.
+// draw shares a container's ports, other than the first, out to n visits in random order. It returns the first port of
+// each and how many follow each other from there on.
 func draw(p network.Ports, n int, seed *rand.Rand) (first []uint16, each int, err error) {
 	rest := int(p.Last - p.First)
 	if n > rest {
-		return nil, 0, fmt.Errorf("%d visits to one lab, and each container has %d ports for them: measure fewer workloads at once, or fewer pairs", n, rest)
+		return nil, 0, fmt.Errorf("%d visits to one lab, and each container has %d ports for them: measure fewer workloads "+
+			"at once, or fewer pairs", n, rest)
 	}
 	first = make([]uint16, n)
 	each = rest / n

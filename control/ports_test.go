@@ -8,7 +8,8 @@ import (
 	"github.com/nettoll/nettoll/network"
 )
 
-// TestShareOut wants ports of its own for each container of a host, and for sources of a lab with filters half of them to be ephemeral, in a range that the kernel takes without a warning.
+// TestShareOut wants ports of its own for each container of a host, and for sources of a lab with filters half of them
+// to be ephemeral, in a range that the kernel takes without a warning.
 func TestShareOut(t *testing.T) {
 	for _, pairs := range []int{1, 2, 3, 10, 100, 500} {
 		for _, most := range []int{0, 66, 700} {
@@ -26,12 +27,15 @@ func TestShareOut(t *testing.T) {
 				p := c.Sending()
 				for port := int(p.First); port <= int(p.Last); port++ {
 					if port < firstPort || port >= lastPort || owner[port] != "" {
-						t.Fatalf("%d pairs, %d at most: port %d of %s is of %q, too, or out of range", pairs, most, port, c.Name, owner[port])
+						t.Fatalf("%d pairs, %d at most: port %d of %s is of %q, too, or out of range", pairs, most, port, c.Name,
+							owner[port])
 					}
 					owner[port] = c.Name
 				}
 				source, some := c.Name[:len(sourceName)] == sourceName, c.Ephemeral != (network.Ports{})
-				if some != (source && most > 0) || some && (c.Ephemeral.First != c.Ports.Last+1 || (c.Ephemeral.Last-c.Ephemeral.First)%2 == 0 || c.Ports.Last <= c.Ports.First) {
+				if some != (source && most > 0) || some &&
+					(c.Ephemeral.First != c.Ports.Last+1 || (c.Ephemeral.Last-c.Ephemeral.First)%2 == 0 ||
+						c.Ports.Last <= c.Ports.First) {
 					t.Errorf("%d pairs, %d at most: %s has ports %v and ephemeral %v", pairs, most, c.Name, c.Ports, c.Ephemeral)
 				}
 				if n := int(c.Ports.Last-c.Ports.First) + 1; !source && most > 0 && n > most {

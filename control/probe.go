@@ -11,8 +11,8 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// TryProbe loads a probe, switches it on and off, and removes it. It returns what did not work: a [linux.UnsupportedError] if
-// the machine or the privilege lacks something.
+// TryProbe loads a probe, switches it on and off, and removes it. It returns what did not work: a
+// [linux.UnsupportedError] if the machine or the privilege lacks something.
 //
 // [linux.UnsupportedError]: https://pkg.go.dev/github.com/nettoll/nettoll/internal/linux#UnsupportedError
 func TryProbe(p probe.Probe) error {
@@ -23,9 +23,9 @@ func TryProbe(p probe.Probe) error {
 	return errors.Join(loaded.On(), loaded.Close())
 }
 
-// halves cuts the order of a block into the visits with the probe and those without, either of them first. The probe costs
-// every packet something, and switching it takes milliseconds in which the kernel changes its own code: it happens once in a block, between
-// trials.
+// halves cuts the order of a block into the visits with the probe and those without, either of them first. The probe
+// costs every packet something, and switching it takes milliseconds in which the kernel changes its own code: it
+// happens once in a block, between trials.
 func (s *scheduler) halves(order []int) [][]int {
 	without := slices.DeleteFunc(slices.Clone(order), s.probed)
 	with := slices.DeleteFunc(slices.Clone(order), func(visit int) bool { return !s.probed(visit) })
@@ -52,8 +52,8 @@ func (s *scheduler) visit(ctx context.Context, g *generation, order []int) ([]tr
 	return trials, errors.Join(err, s.configure.probe.Off())
 }
 
-// leave takes a cell that is precise enough out of the experiment, and with it the same cell with a probe. A member of a mix waits for the others:
-// without it they would be another mix.
+// leave takes a cell that is precise enough out of the experiment, and with it the same cell with a probe. A member of
+// a mix waits for the others: without it they would be another mix.
 func (s *scheduler) leave(id string) {
 	for i, c := range s.cells {
 		if (c.ID != id && c.Unprobed != id) || s.gone[i] != "" {
@@ -70,8 +70,8 @@ func (s *scheduler) leave(id string) {
 	}
 }
 
-// probed adds to the result of a trial what the probe of a run has found. If the cell has none and something was counted all
-// the same, the probe was on: its figures cannot be those of a cell without, and a warning says so.
+// probed adds to the result of a trial what the probe of a run has found. If the cell has none and something was
+// counted all the same, the probe was on: its figures cannot be those of a cell without, and a warning says so.
 func probed(r *workload.Result, p probe.Probe, c experiment.Cell, t workload.Trial, counted int64) {
 	switch {
 	case p == nil:

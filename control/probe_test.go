@@ -14,7 +14,10 @@ import (
 )
 
 func schedulerOf(cells ...measure.Cell) *scheduler {
-	s := &scheduler{gone: map[int]string{}, may: map[int]bool{}, order: rand.New(rand.NewPCG(1, 1)), workload: &workloadControl{}}
+	s := &scheduler{
+		gone: map[int]string{}, may: map[int]bool{}, order: rand.New(rand.NewPCG(1, 1)),
+		workload: &workloadControl{},
+	}
 	for i, c := range cells {
 		s.cells = append(s.cells, experiment.Cell{Cell: c, Visit: i})
 		s.workload.visits = append(s.workload.visits, experiment.Visit{ID: c.ID, Cells: []int{i}})
@@ -57,8 +60,11 @@ func TestHalves(t *testing.T) {
 // A cell that is precise enough takes the same cell with the probe with it; probed cells are none that a run waits for.
 func TestLeave(t *testing.T) {
 	s := schedulerOf(
-		measure.Cell{ID: "a"}, measure.Cell{ID: "a#2", Baseline: "a", Twin: true}, measure.Cell{ID: "b", Baseline: "a"}, measure.Cell{ID: "c", Baseline: "a"},
-		measure.Cell{ID: "a+p", Probe: "p", Unprobed: "a"}, measure.Cell{ID: "b+p", Baseline: "a+p", Probe: "p", Unprobed: "b"},
+		measure.Cell{ID: "a"}, measure.Cell{ID: "a#2", Baseline: "a", Twin: true}, measure.Cell{ID: "b", Baseline: "a"},
+		measure.Cell{ID: "c", Baseline: "a"},
+		measure.Cell{ID: "a+p", Probe: "p", Unprobed: "a"}, measure.Cell{
+			ID: "b+p", Baseline: "a+p", Probe: "p", Unprobed: "b",
+		},
 		measure.Cell{ID: "c+p", Baseline: "a+p", Probe: "p", Unprobed: "c"},
 	)
 	s.gone[6] = "it failed"

@@ -30,10 +30,14 @@ func (s *scheduler) told(g *generation) {
 	}
 }
 
-// tells keeps what a lab had to tell when it stood: what building it cost, who does the work, what a reader should know.
+// tells keeps what a lab had to tell when it stood: what building it cost, who does the work, what a reader should
+// know.
 func (s *scheduler) tells(l *lab, rebuilt bool) {
 	vocabulary := s.records.run.Vocabulary()
-	record := measure.Lab{Generation: l.generation.number, Lab: l.ID, Rebuilt: rebuilt, Metrics: map[string]float64{"setup_time": l.took.Seconds()}}
+	record := measure.Lab{
+		Generation: l.generation.number, Lab: l.ID, Rebuilt: rebuilt,
+		Metrics: map[string]float64{"setup_time": l.took.Seconds()},
+	}
 	for i, t := range l.told {
 		for name, what := range t.Facts {
 			if record.Facts == nil {
@@ -87,7 +91,8 @@ func worse(m measure.Metric, a, b float64) float64 {
 	return max(a, b)
 }
 
-// died says which host of a lab has ended, or asks the hosts which of their programs are gone, "" for none. Hosts without programs are not asked.
+// died says which host of a lab has ended, or asks the hosts which of their programs are gone, "" for none. Hosts
+// without programs are not asked.
 func (l *lab) died(ctx context.Context) string {
 	for _, h := range l.all() {
 		if mortal, ok := h.(interface{ Done() <-chan struct{} }); ok {
@@ -165,7 +170,9 @@ func (s *scheduler) rebuild(ctx context.Context, g *generation, broken map[int]s
 		if s.deaths[l.ID] == 1 {
 			err := s.configure.again(ctx, l)
 			if err == nil {
-				s.records.warn(measure.Warning{Lab: l.ID, Text: reason + "\nthe lab was built once more; trials of the block in which that happened do not count"})
+				s.records.warn(measure.Warning{
+					Lab: l.ID, Text: reason + "\nthe lab was built once more; trials of the block in which that happened do not count",
+				})
 				s.tells(l, true)
 				continue
 			}
@@ -206,8 +213,9 @@ func (s *scheduler) logs(ctx context.Context, g *generation) error {
 	return nil
 }
 
-// keepLogs writes what the programs of a lab have said into the run directory, of an interrupted run too: logs/GENERATION-LAB-HOST-PROGRAM.log. It is called once of each
-// lab that was built; what a lab says that was built in the place of a broken one stands behind what that one said.
+// keepLogs writes what the programs of a lab have said into the run directory, of an interrupted run too:
+// logs/GENERATION-LAB-HOST-PROGRAM.log. It is called once of each lab that was built; what a lab says that was built in
+// the place of a broken one stands behind what that one said.
 func (s *scheduler) keepLogs(ctx context.Context, g *generation, l *lab) error {
 	if s.options.Dir == "" {
 		return nil
@@ -246,7 +254,8 @@ func appendTo(path, text string) error {
 	return errors.Join(err, f.Close())
 }
 
-// unbuildable drops the labs whose network or filter cannot be built here, before anything is. It is an error where nothing is left to compare.
+// unbuildable drops the labs whose network or filter cannot be built here, before anything is. It is an error where
+// nothing is left to compare.
 func (s *scheduler) unbuildable() error {
 	var reasons []error
 	borrowed := map[string]string{} // by what of the machine's: the lab that has it
@@ -254,7 +263,8 @@ func (s *scheduler) unbuildable() error {
 		err := l.Stack.Check()
 		for _, thing := range borrows(l) {
 			if other := borrowed[thing]; other != "" && err == nil {
-				err = fmt.Errorf("%s is already used by lab %s, and all labs stand at once (measure one of them alone)", thing, other)
+				err = fmt.Errorf("%s is already used by lab %s, and all labs stand at once (measure one of them alone)", thing,
+					other)
 			}
 			borrowed[thing] = l.ID
 		}

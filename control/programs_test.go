@@ -30,7 +30,11 @@ func TestWorse(t *testing.T) {
 
 // Labs that load something have the machine for themselves meanwhile, others not.
 func TestLoads(t *testing.T) {
-	kinds := stack.Kinds{network.Kind{bridge.Network{}, nat.Network{}}, filter.Kind{nftables.Filter{}}, runtime.Kind{netns.Runtime{}}}
+	kinds := stack.Kinds{
+		network.Kind{bridge.Network{}, nat.Network{}},
+		filter.Kind{nftables.Filter{}},
+		runtime.Kind{netns.Runtime{}},
+	}
 	for _, c := range []struct {
 		stack string
 		want  bool

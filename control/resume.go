@@ -28,9 +28,11 @@ var ErrNotResumable = errors.New("cannot be resumed")
 
 // A Past is a run that is to be resumed. Its records are locked until it is closed.
 //
-// What was measured to the end of a generation counts, with the numbers, looks and decisions that it led to. The generation that was not is dropped and its records are
-// removed: it has fewer blocks than it was to have, and another generation takes its place, with a seed that no generation of the run has had. So generations, of which
-// every interval is made, are as many and as long as in a run that was not interrupted, and when it stops depends on the same figures.
+// What was measured to the end of a generation counts, with the numbers, looks and decisions that it led to. The
+// generation that was not is dropped and its records are removed: it has fewer blocks than it was to have, and another
+// generation takes its place, with a seed that no generation of the run has had. So generations, of which every
+// interval is made, are as many and as long as in a run that was not interrupted, and when it stops depends on the same
+// figures.
 type Past struct {
 	Run measure.Run
 
@@ -42,7 +44,8 @@ type Past struct {
 	dropped int    // blocks
 }
 
-// OpenPast opens the run in a directory. The error wraps [ErrNotResumable] and says why, or [ErrTaken] if the run goes on.
+// OpenPast opens the run in a directory. The error wraps [ErrNotResumable] and says why, or [ErrTaken] if the run goes
+// on.
 func OpenPast(dir string) (_ *Past, err error) {
 	text, err := os.ReadFile(filepath.Join(dir, RunFile))
 	if err != nil {
@@ -121,7 +124,8 @@ func (p *Past) Experiment() (experiment.Experiment, error) {
 	return e, nil
 }
 
-// Fits returns an error that wraps [ErrNotResumable] and names all that differs, unless plan, programs, machine and kernel are those with which the run began.
+// Fits returns an error that wraps [ErrNotResumable] and names all that differs, unless plan, programs, machine and
+// kernel are those with which the run began.
 func (p *Past) Fits(o Options) error {
 	cpus, err := thread.CPUs()
 	if err != nil {
@@ -214,7 +218,8 @@ func binarySum() (string, error) {
 	return "sha256:" + hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// aggregator goes on with the records behind the last generation that was measured to its end, or where the run began or was resumed.
+// aggregator goes on with the records behind the last generation that was measured to its end, or where the run began
+// or was resumed.
 func (p *Past) aggregator(cells []experiment.Cell) (*aggregator, error) {
 	at := p.log.Place
 	if err := p.file.Truncate(at.Offset); err != nil {
@@ -226,14 +231,18 @@ func (p *Past) aggregator(cells []experiment.Cell) (*aggregator, error) {
 	a := &aggregator{run: p.Run, cells: cells, pending: map[quantity]*group{}, synced: time.Now(), file: p.file}
 	a.buffer = bufio.NewWriterSize(a.file, 1<<16)
 	a.writer = measure.NewWriterAt(a.buffer, at)
-	a.log = measure.Log{Version: measure.Version, Begin: p.log.Begin, Warnings: p.log.Warnings, Facts: p.log.Facts, Resumes: p.log.Resumes}
+	a.log = measure.Log{
+		Version: measure.Version, Begin: p.log.Begin, Warnings: p.log.Warnings, Facts: p.log.Facts,
+		Resumes: p.log.Resumes,
+	}
 	r := measure.Resume{At: time.Now().UTC(), After: p.after, Generation: p.next, Blocks: p.dropped}
 	a.log.Resumes = append(a.log.Resumes, r)
 	a.write(r)
 	return a, a.flush(true)
 }
 
-// resume takes over what the run knew. Its generations are taken over by recall, one by one, so that each look sees what it saw then.
+// resume takes over what the run knew. Its generations are taken over by recall, one by one, so that each look sees
+// what it saw then.
 func (s *scheduler) resume(p *Past) {
 	s.past, s.next = p.log, p.next
 	s.monitor.started = clock.Now() - int64(time.Since(p.Run.Started))
@@ -253,7 +262,8 @@ func (s *scheduler) resume(p *Past) {
 func (s *scheduler) recall(g measure.Generation) {
 	of, to := s.past, &s.records.log
 	to.Trials = append(to.Trials, only(of.Trials, func(t measure.Trial) bool { return t.Generation == g.Generation })...)
-	to.Histograms = append(to.Histograms, only(of.Histograms, func(h measure.Histograms) bool { return h.Generation == g.Generation })...)
+	to.Histograms = append(to.Histograms,
+		only(of.Histograms, func(h measure.Histograms) bool { return h.Generation == g.Generation })...)
 	to.Proofs = append(to.Proofs, only(of.Proofs, func(p measure.Proof) bool { return p.Generation == g.Generation })...)
 	blocks := only(of.Blocks, func(b measure.BlockFacts) bool { return b.Generation == g.Generation })
 	to.Blocks = append(to.Blocks, blocks...)

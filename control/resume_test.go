@@ -23,8 +23,9 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// simulation measures made-up generations. What a cell gives depends on how many generations were measured to their end before, on the block and on the
-// cell: so a generation that takes the place of one that was dropped has the same figures, with another number.
+// simulation measures made-up generations. What a cell gives depends on how many generations were measured to their end
+// before, on the block and on the cell: so a generation that takes the place of one that was dropped has the same
+// figures, with another number.
 type simulation struct {
 	noise  float64
 	blocks int          // so far, of this part
@@ -61,11 +62,15 @@ func (m *simulation) perform(ctx context.Context, s *scheduler, number, blocks i
 				continue
 			}
 			trials = append(trials, trial{
-				cell: i, result: workload.Result{Metrics: map[string]float64{"latency_p50": x, "transaction_rate": 1 / x, "loss": 0}, Window: 50 * time.Millisecond},
+				cell: i, result: workload.Result{
+					Metrics: map[string]float64{"latency_p50": x, "transaction_rate": 1 / x, "loss": 0}, Window: 50 * time.Millisecond,
+				},
 				durations: [traffic.Quantities]*hdrhistogram.Histogram{h},
 			})
 		}
-		facts := measure.BlockFacts{Generation: number, Block: s.blocks, Start: float64(s.blocks), Duration: 0.25, CPU: map[string]float64{"idle": 1}}
+		facts := measure.BlockFacts{
+			Generation: number, Block: s.blocks, Start: float64(s.blocks), Duration: 0.25, CPU: map[string]float64{"idle": 1},
+		}
 		s.measured += 250 * time.Millisecond
 		if err := s.records.block(number, s.blocks, trials, facts, 0); err != nil {
 			return err
@@ -135,8 +140,9 @@ func recorded(t *testing.T, dir string, run measure.Run) (*measure.Log, measure.
 	return log, measure.Analyze(run, log)
 }
 
-// A run that was killed at any block, and one that was interrupted there, give when they are resumed what they would have given without: the same figures, verdicts, looks and end.
-// No generation has the number, and so the seed, of another.
+// A run that was killed at any block, and one that was interrupted there, give when they are resumed what they would
+// have given without: the same figures, verdicts, looks and end. No generation has the number, and so the seed, of
+// another.
 func TestResume(t *testing.T) {
 	for name, tt := range map[string]struct {
 		limit time.Duration
@@ -150,7 +156,8 @@ func TestResume(t *testing.T) {
 			r := simulated(t, tt.limit)
 			whole := filepath.Join(t.TempDir(), "run")
 			var killed []string
-			m := &simulation{noise: tt.noise, used: map[int]bool{}, after: func(n int) { // what a kill would leave: all that was flushed, and half a line
+			// what a kill would leave: all that was flushed, and half a line
+			m := &simulation{noise: tt.noise, used: map[int]bool{}, after: func(n int) {
 				dir := filepath.Join(t.TempDir(), fmt.Sprint(n))
 				if err := os.CopyFS(dir, os.DirFS(whole)); err != nil {
 					t.Fatal(err)
@@ -170,7 +177,8 @@ func TestResume(t *testing.T) {
 			out := play(t, r, whole, m, false)
 			wantLog, want := recorded(t, whole, out.Run)
 			if out.End.Why != tt.why || want.Generations < 6 || len(killed) != want.Blocks {
-				t.Fatalf("it ended because %s after %d generations and %d blocks: this shows nothing", out.End.Detail, want.Generations, want.Blocks)
+				t.Fatalf("it ended because %s after %d generations and %d blocks: this shows nothing", out.End.Detail,
+					want.Generations, want.Blocks)
 			}
 			check := func(how, dir string, m *simulation, resumed int) {
 				t.Helper()
@@ -178,11 +186,14 @@ func TestResume(t *testing.T) {
 				if d := cmp.Diff(want.Rows, got.Rows, cmpopts.EquateNaNs()); d != "" {
 					t.Errorf("%s: rows (-whole +resumed):\n%s", how, d)
 				}
-				if d := cmp.Diff(wantLog.End, log.End, cmpopts.IgnoreFields(measure.End{}, "Resumed")); d != "" || log.End.Resumed != resumed || len(log.Resumes) != resumed {
-					t.Errorf("%s: resumed %d times, with %d records, want %d; end:\n%s", how, log.End.Resumed, len(log.Resumes), resumed, d)
+				if d := cmp.Diff(wantLog.End, log.End, cmpopts.IgnoreFields(measure.End{}, "Resumed")); d != "" ||
+					log.End.Resumed != resumed || len(log.Resumes) != resumed {
+					t.Errorf("%s: resumed %d times, with %d records, want %d; end:\n%s", how, log.End.Resumed, len(log.Resumes),
+						resumed, d)
 				}
 				if got.Blocks != want.Blocks || got.Generations != want.Generations || len(m.twice) > 0 {
-					t.Errorf("%s: %d blocks in %d generations, want %d in %d; numbers used twice: %v", how, got.Blocks, got.Generations, want.Blocks, want.Generations, m.twice)
+					t.Errorf("%s: %d blocks in %d generations, want %d in %d; numbers used twice: %v", how, got.Blocks,
+						got.Generations, want.Blocks, want.Generations, m.twice)
 				}
 			}
 			for i, dir := range killed {
@@ -261,7 +272,9 @@ func TestResumeRefuses(t *testing.T) {
 				cancel()
 			}
 		}}
-		if _, err := Run(ctx, Options{Resolved: r, Dir: dir, perform: m.perform, Versions: map[string]string{"nettoll": "v1"}}); err != nil {
+		if _, err := Run(ctx, Options{
+			Resolved: r, Dir: dir, perform: m.perform, Versions: map[string]string{"nettoll": "v1"},
+		}); err != nil {
 			t.Fatal(err)
 		}
 		return dir
@@ -320,7 +333,10 @@ func TestResumeRefuses(t *testing.T) {
 	if !errors.Is(err, ErrNotResumable) {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`versions.nettoll: "v1" then, "v2" now`, "experiment.design.time: 3000000000 then, 4000000000 now", `facts.kernel: "5.4.0-old" then, `} {
+	for _, want := range []string{
+		`versions.nettoll: "v1" then, "v2" now`, "experiment.design.time: 3000000000 then, 4000000000 now",
+		`facts.kernel: "5.4.0-old" then, `,
+	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("it does not name %q:\n%v", want, err)
 		}
@@ -330,8 +346,8 @@ func TestResumeRefuses(t *testing.T) {
 	}
 }
 
-// A lab that is lost in one generation is built anew with the next one. One that is lost in three generations one after another is not measured any more, also when the run was resumed in
-// between.
+// A lab that is lost in one generation is built anew with the next one. One that is lost in three generations one after
+// another is not measured any more, also when the run was resumed in between.
 func TestLostLabs(t *testing.T) {
 	r := simulated(t, 10*time.Second)
 	bridge := len(r.Labs) - 1
@@ -348,17 +364,20 @@ func TestLostLabs(t *testing.T) {
 			parts := 0
 			for ; ; parts++ {
 				ctx, cancel := context.WithCancel(t.Context())
-				o := Options{Resolved: r, Dir: dir, perform: func(of context.Context, s *scheduler, number, blocks int, must bool) error {
-					k := len(s.records.log.Generations)
-					if slices.Contains(tt.lost, k) {
-						s.lost[bridge] = "its host burnt down"
-					}
-					err := m.perform(of, s, number, blocks, must)
-					if k == 3 && parts == 0 {
-						cancel()
-					}
-					return err
-				}}
+				o := Options{
+					Resolved: r, Dir: dir,
+					perform: func(of context.Context, s *scheduler, number, blocks int, must bool) error {
+						k := len(s.records.log.Generations)
+						if slices.Contains(tt.lost, k) {
+							s.lost[bridge] = "its host burnt down"
+						}
+						err := m.perform(of, s, number, blocks, must)
+						if k == 3 && parts == 0 {
+							cancel()
+						}
+						return err
+					},
+				}
 				if parts > 0 {
 					past, err := OpenPast(dir)
 					if err != nil {

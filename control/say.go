@@ -30,7 +30,8 @@ func (s *scheduler) sayBuilt(g *generation, took time.Duration) {
 	for _, l := range labs {
 		each = append(each, fmt.Sprintf("%s in %v", l.ID, l.took.Round(time.Millisecond)))
 	}
-	s.say("generation %d: %s in %v, workers and sockets included: %s", g.number+1, count(len(labs), "lab"), took.Round(time.Millisecond), strings.Join(each, ", "))
+	s.say("generation %d: %s in %v, workers and sockets included: %s", g.number+1, count(len(labs), "lab"),
+		took.Round(time.Millisecond), strings.Join(each, ", "))
 }
 
 // sayProved says how a proof went. What failed has a warning of its own.

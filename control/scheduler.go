@@ -91,7 +91,8 @@ type scheduler struct {
 
 const precise = "precise"
 
-// Run measures an experiment. On an interruption (ctx) it returns what was measured until then, with Outcome.Interrupted.
+// Run measures an experiment. On an interruption (ctx) it returns what was measured until then, with
+// Outcome.Interrupted.
 func Run(ctx context.Context, o Options) (*Outcome, error) {
 	e := o.Resolved.Experiment
 	cpus, err := thread.CPUs()
@@ -157,7 +158,10 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 	end := s.end(why, err, ctx.Err() != nil)
 	s.records.end(end)
 	err = errors.Join(err, s.records.close())
-	out := &Outcome{Run: run, Log: s.records.log, Analysis: s.records.analyze(), End: end, Interrupted: ctx.Err() != nil, Dropped: map[string]string{}}
+	out := &Outcome{
+		Run: run, Log: s.records.log, Analysis: s.records.analyze(), End: end, Interrupted: ctx.Err() != nil,
+		Dropped: map[string]string{},
+	}
 	for i, reason := range s.gone {
 		if reason != precise {
 			out.Dropped[s.cells[i].ID] = reason
@@ -174,7 +178,10 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 
 // end makes the record of why the run ended, which the scheduler knows unless there was an error.
 func (s *scheduler) end(why string, err error, interrupted bool) measure.End {
-	e := measure.End{Why: why, Blocks: s.blocks, Generations: len(s.records.log.Generations), Trials: len(s.records.log.Trials), Measured: s.measured.Seconds(), Resumed: len(s.records.log.Resumes)}
+	e := measure.End{
+		Why: why, Blocks: s.blocks, Generations: len(s.records.log.Generations),
+		Trials: len(s.records.log.Trials), Measured: s.measured.Seconds(), Resumed: len(s.records.log.Resumes),
+	}
 	switch {
 	case interrupted:
 		e.Why, e.Detail = measure.EndInterrupted, "it was interrupted"
@@ -205,8 +212,12 @@ func describe(o Options, cpus []int) (measure.Run, error) {
 		return measure.Run{}, err
 	}
 	run := measure.Run{
-		V: measure.Version, Name: o.Resolved.Experiment.Name, Suite: o.Resolved.Experiment.Suite, Started: time.Now().UTC(), Source: o.Resolved.Experiment.Source, Experiment: given,
-		Design:   measure.Design{Precision: d.Precision, Time: d.Time.Seconds(), Generations: d.Generations, Seed: d.Seed, TrialSeconds: map[string]float64{}},
+		V: measure.Version, Name: o.Resolved.Experiment.Name, Suite: o.Resolved.Experiment.Suite, Started: time.Now().UTC(),
+		Source: o.Resolved.Experiment.Source, Experiment: given,
+		Design: measure.Design{
+			Precision: d.Precision, Time: d.Time.Seconds(), Generations: d.Generations, Seed: d.Seed,
+			TrialSeconds: map[string]float64{},
+		},
 		Versions: versions, Facts: procfs.Machine(), Metrics: o.Resolved.Metrics.All(),
 	}
 	for _, c := range o.Resolved.Cells {
@@ -229,7 +240,8 @@ func describe(o Options, cpus []int) (measure.Run, error) {
 	}
 	run.Facts["mtu"] = o.Resolved.Experiment.Tune.MTU
 	if value, known := procfs.KernelOption("CONFIG_IRQ_TIME_ACCOUNTING"); known {
-		run.Facts["irq_time_accounting"] = value == "y" // if so, soft interrupts are not in the run time of the thread they interrupt
+		// if so, soft interrupts are not in the run time of the thread they interrupt
+		run.Facts["irq_time_accounting"] = value == "y"
 	}
 	if o.Resolved.Probe != nil {
 		said := o.Resolved.Probe.Describe().View(run.Facts)
@@ -263,7 +275,8 @@ func (s *scheduler) visiting() []int {
 	return visits
 }
 
-// generations goes on until every cell is precise enough, the time is up, or something ends it: it returns measure.EndPrecise, …
+// generations goes on until every cell is precise enough, the time is up, or something ends it: it returns
+// measure.EndPrecise, …
 func (s *scheduler) generations(ctx context.Context) (string, error) {
 	plan := s.options.Resolved.LookPlan()
 	var before measure.Analysis
@@ -378,7 +391,8 @@ func (s *scheduler) generation(ctx context.Context, number, blocks int, must boo
 	if err := s.prove(ctx, g, beforeBlocks); err != nil {
 		return err
 	}
-	// The first generations must be, with a block each; more blocks of theirs than that are left out where they take longer than was expected.
+	// The first generations must be, with a block each; more blocks of theirs than that are left out where they take
+	// longer than was expected.
 	share, least := s.experiment.Design.Time, 0
 	if must {
 		share, least = share*time.Duration(len(s.records.log.Generations)+1)/time.Duration(s.experiment.Design.Generations), 1
@@ -411,7 +425,9 @@ func (s *scheduler) generation(ctx context.Context, number, blocks int, must boo
 			continue
 		}
 		if err := l.verify(verifying); err != nil {
-			s.records.warn(measure.Warning{Lab: l.ID, Text: "after the last block the kernel differs from the plan: " + err.Error()})
+			s.records.warn(measure.Warning{
+				Lab: l.ID, Text: "after the last block the kernel differs from the plan: " + err.Error(),
+			})
 		}
 	}
 	return s.finish(number, s.blocks-first, s.measured-measured)
@@ -419,7 +435,9 @@ func (s *scheduler) generation(ctx context.Context, number, blocks int, must boo
 
 // finish keeps that a generation was measured to its end.
 func (s *scheduler) finish(number, blocks int, measured time.Duration) error {
-	record := measure.Generation{Generation: number, Blocks: blocks, Measured: measured.Seconds(), Deaths: maps.Clone(s.died)}
+	record := measure.Generation{
+		Generation: number, Blocks: blocks, Measured: measured.Seconds(), Deaths: maps.Clone(s.died),
+	}
 	for i, l := range s.options.Resolved.Labs {
 		reason, lost := s.lost[i]
 		if !lost {
@@ -458,7 +476,10 @@ const maxMissed = 3
 // lose ends a lab for the rest of a generation. The next one builds it anew.
 func (s *scheduler) lose(g *generation, lab int, reason error) {
 	s.lost[lab] = reason.Error()
-	s.records.warn(measure.Warning{Lab: s.options.Resolved.Labs[lab].ID, Text: fmt.Sprintf("lost in generation %d, built anew in the next: %v", g.number+1, reason)})
+	s.records.warn(measure.Warning{
+		Lab:  s.options.Resolved.Labs[lab].ID,
+		Text: fmt.Sprintf("lost in generation %d, built anew in the next: %v", g.number+1, reason),
+	})
 	if l := g.labs[lab]; l != nil {
 		l.close()
 		g.labs[lab] = nil
@@ -508,7 +529,8 @@ const (
 	afterBlocks  = "after"
 )
 
-// prove probes every lab. A lab whose allowed pairs cannot talk is not measured, unless a program of its died: then it is built once more.
+// prove probes every lab. A lab whose allowed pairs cannot talk is not measured, unless a program of its died: then it
+// is built once more.
 func (s *scheduler) prove(ctx context.Context, g *generation, when string) error {
 	labs, held := 0, 0
 	for i, l := range g.labs {
@@ -527,7 +549,9 @@ func (s *scheduler) prove(ctx context.Context, g *generation, when string) error
 		}
 		if reason := l.perished(ctx, p.OK); reason != "" { // no evidence against the stack
 			if when == afterBlocks {
-				s.records.warn(measure.Warning{Lab: l.ID, Text: reason + "\nit was after the last block, and the lab is not proven again"})
+				s.records.warn(measure.Warning{
+					Lab: l.ID, Text: reason + "\nit was after the last block, and the lab is not proven again",
+				})
 				continue
 			}
 			if err := s.rebuild(ctx, g, map[int]string{i: reason}); err != nil {
@@ -603,7 +627,8 @@ func (s *scheduler) block(ctx context.Context, g *generation) error {
 	return s.rebuild(ctx, g, broken)
 }
 
-// mend restarts workers that died or hang, once each in a generation; a lab whose worker does it again is lost for its rest.
+// mend restarts workers that died or hang, once each in a generation; a lab whose worker does it again is lost for its
+// rest.
 func (s *scheduler) mend(ctx context.Context, g *generation, f *fault) error {
 	if f.visit >= 0 {
 		for _, i := range s.workload.visits[f.visit].Cells {
@@ -649,7 +674,8 @@ func (s *scheduler) tell(phase string, generation int) {
 // stealLimit is how much of a core a hypervisor may take away before the reader must know.
 const stealLimit = 0.02
 
-// BusyLimit is how many CPUs other programs may use before the reader must know: a twentieth of one, well above what an idle machine's own services take.
+// BusyLimit is how many CPUs other programs may use before the reader must know: a twentieth of one, well above what an
+// idle machine's own services take.
 const BusyLimit = 0.05
 
 // Busy says how many CPUs other programs use, and names up to three of them.
@@ -660,19 +686,25 @@ func Busy(cpus float64, most []procfs.User, verb, when string) string {
 			names = append(names, fmt.Sprintf("%s %.2g", u.Name, u.CPUs))
 		}
 	}
-	return fmt.Sprintf("other programs %s %.2g of %d CPUs %s (%s)", verb, cpus, runtime.NumCPU(), when, strings.Join(names, ", "))
+	return fmt.Sprintf("other programs %s %.2g of %d CPUs %s (%s)", verb, cpus, runtime.NumCPU(), when,
+		strings.Join(names, ", "))
 }
 
 // doubts adds what the reader should know about the run as a whole.
 func (s *scheduler) doubts() {
 	if steal := s.monitor.stealing(); steal > stealLimit {
-		s.records.warn(measure.Warning{Text: fmt.Sprintf("the hypervisor took away %.1f %% of a core while it was measured", 100*steal)})
+		s.records.warn(measure.Warning{
+			Text: fmt.Sprintf("the hypervisor took away %.1f %% of a core while it was measured", 100*steal),
+		})
 	}
 	if cpus, most := s.monitor.busy(); cpus > BusyLimit {
 		s.records.warn(measure.Warning{Machine: true, Text: Busy(cpus, most, "used", "while it was measured")})
 	}
 	for _, pid := range slices.Sorted(maps.Keys(s.monitor.runs)) {
-		s.records.warn(measure.Warning{Machine: true, Text: fmt.Sprintf("another run of nettoll measured at the same time: process %d, %q", pid, s.monitor.runs[pid])})
+		s.records.warn(measure.Warning{
+			Machine: true, Text: fmt.Sprintf("another run of nettoll measured at the same time: process %d, %q", pid,
+				s.monitor.runs[pid]),
+		})
 	}
 	for _, note := range s.options.Resolved.Notes {
 		s.records.warn(measure.Warning{Text: note})

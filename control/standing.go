@@ -50,8 +50,8 @@ type StandingPair struct {
 	SourceAddrs, SinkAddrs []netip.Addr
 }
 
-// Stand builds the only lab of an experiment ([experiment.Resolved.Only]) as a run does, has the kernel verify it, and proves that its pairs pass
-// packets of full size.
+// Stand builds the only lab of an experiment ([experiment.Resolved.Only]) as a run does, has the kernel verify it, and
+// proves that its pairs pass packets of full size.
 func Stand(
 	ctx context.Context, r *experiment.Resolved, start StartHost, journals journal.Place,
 ) (_ *Standing, err error) {
@@ -132,7 +132,9 @@ func (s *Standing) describe(l *lab, plans []host.Plan, underlay host.Plan) error
 
 func (s *Standing) put(on int, name string, e network.Endpoint, ports network.Ports) {
 	h := &s.Hosts[on-1]
-	h.Containers = append(h.Containers, StandingContainer{Name: name, Namespace: e.Namespace, Addresses: addresses(e.Bind), Endpoint: e, Ports: ports})
+	h.Containers = append(h.Containers, StandingContainer{
+		Name: name, Namespace: e.Namespace, Addresses: addresses(e.Bind), Endpoint: e, Ports: ports,
+	})
 }
 
 // addresses returns the valid ones of all families.

@@ -15,7 +15,8 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// A Sample is the smallest lab in which parts can be tried: one pair, one trial of one workload, every parameter as by default.
+// A Sample is the smallest lab in which parts can be tried: one pair, one trial of one workload, every parameter as by
+// default.
 type Sample struct {
 	Parts    experiment.Parts
 	Stack    stack.Stack // what is not as by default
@@ -25,7 +26,8 @@ type Sample struct {
 }
 
 const (
-	// tryTrial is how long the one trial is: that shows that traffic flows, on a busy machine too, also of a game with 20 rounds a second; no figure is taken from it.
+	// tryTrial is how long the one trial is: that shows that traffic flows, on a busy machine too, also of a game with 20
+	// rounds a second; no figure is taken from it.
 	tryTrial = 150 * time.Millisecond
 	tryMTU   = 1500 // bytes
 )
@@ -62,23 +64,30 @@ func (s Sample) resolve() (*experiment.Resolved, error) {
 	affinity := experiment.Affinities()[0]
 	named := s.Parts.Kinds.ID(made)
 	lab := experiment.Lab{
-		ID: fmt.Sprintf("%s/%s/1", named, placement), Named: named, Stack: made, Placement: placement, Pairs: 1, Affinity: affinity, Hosts: s.Hosts,
+		ID: fmt.Sprintf("%s/%s/1", named, placement), Named: named, Stack: made, Placement: placement, Pairs: 1,
+		Affinity: affinity, Hosts: s.Hosts,
 	}
 	cell := experiment.Cell{
 		Cell: measure.Cell{
 			ID: lab.ID + "/" + w.ID(ofWorkload), Placement: string(placement), Pairs: 1,
-			Family: experiment.Families()[0], Affinity: affinity, Workload: w.Name, Params: ofWorkload, Primary: w.Primary(ofWorkload),
+			Family: experiment.Families()[0], Affinity: affinity, Workload: w.Name, Params: ofWorkload,
+			Primary: w.Primary(ofWorkload),
 		},
-		Workload: s.Workload, Driver: s.Driver, Params: ofWorkload, Trial: trial, Warm: time.Duration(w.Warm * float64(trial)),
+		Workload: s.Workload, Driver: s.Driver, Params: ofWorkload, Trial: trial,
+		Warm: time.Duration(w.Warm * float64(trial)),
 	}
 	e := experiment.Base(s.Parts)
 	e.Tune.MTU = tryMTU
 	visit := experiment.Visit{ID: cell.ID, Cells: []int{0}}
-	return &experiment.Resolved{Experiment: e, Labs: []experiment.Lab{lab}, Cells: []experiment.Cell{cell}, Visits: []experiment.Visit{visit}}, nil
+	return &experiment.Resolved{
+		Experiment: e, Labs: []experiment.Lab{lab}, Cells: []experiment.Cell{cell}, Visits: []experiment.Visit{visit},
+	}, nil
 }
 
-// Try builds a sample as a run does, proves that its pair passes packets of full size and, where there is a filter, nothing else, has its workload a trial, and removes
-// everything. It returns who did the work, by kind of part, where that was found out when it was built, and what did not work: a [linux.UnsupportedError] where the machine lacks something.
+// Try builds a sample as a run does, proves that its pair passes packets of full size and, where there is a filter,
+// nothing else, has its workload a trial, and removes everything. It returns who did the work, by kind of part, where
+// that was found out when it was built, and what did not work: a [linux.UnsupportedError] where the machine lacks
+// something.
 //
 // [linux.UnsupportedError]: https://pkg.go.dev/github.com/nettoll/nettoll/internal/linux#UnsupportedError
 func Try(ctx context.Context, s Sample, start StartHost) (map[string]string, error) {

@@ -23,7 +23,10 @@ func TestSample(t *testing.T) {
 	}
 	l, c := r.Labs[0], r.Cells[0]
 	got := []any{l.ID, l.Placement, l.Pairs, l.Hosts, len(l.Stack[0].Params) > 0, c.ID, c.Family, c.Trial}
-	want := []any{"nat/cross-host/1", experiment.CrossHost, 1, 2, true, "nat/cross-host/1/udp-rr(payload=64,mode=wait)", "ipv4", tryTrial}
+	want := []any{
+		"nat/cross-host/1", experiment.CrossHost, 1, 2, true, "nat/cross-host/1/udp-rr(payload=64,mode=wait)",
+		"ipv4", tryTrial,
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("lab and cell (-want +got):\n%s", diff)
 	}
@@ -36,7 +39,8 @@ func TestTryFails(t *testing.T) {
 		return nil, &linux.UnsupportedError{What: "make namespaces", Missing: "namespaces", Hint: "another kernel"}
 	})
 	u, ok := errors.AsType[*linux.UnsupportedError](err)
-	if !ok || u.Missing != "namespaces" || !strings.HasPrefix(err.Error(), "build lab bridge/same-host/1: make namespaces: ") {
+	if !ok || u.Missing != "namespaces" ||
+		!strings.HasPrefix(err.Error(), "build lab bridge/same-host/1: make namespaces: ") {
 		t.Errorf("got %v", err)
 	}
 }

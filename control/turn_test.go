@@ -63,7 +63,8 @@ func TestFaultsOfATurn(t *testing.T) {
 			}
 			trials, err := w.run(t.Context(), g, []int{0})
 			var f *fault
-			if !errors.As(err, &f) || f.reason != c.want || f.visit != 0 || len(f.workers) != 1 || f.workers[0] != l.workers[1] || len(trials) > 0 {
+			if !errors.As(err, &f) || f.reason != c.want || f.visit != 0 || len(f.workers) != 1 ||
+				f.workers[0] != l.workers[1] || len(trials) > 0 {
 				t.Errorf("%d trials, fault %+v, error %v, want %q", len(trials), f, err, c.want)
 			}
 			if err := <-left; !errors.Is(err, traffic.ErrGate) {

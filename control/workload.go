@@ -58,8 +58,8 @@ type fault struct {
 
 func (f *fault) Error() string { return f.reason }
 
-// run makes one block of visits happen and returns the trials that ended. A *fault names workers that died or hang; ctx.Err() says that the block was
-// interrupted.
+// run makes one block of visits happen and returns the trials that ended. A *fault names workers that died or hang;
+// ctx.Err() says that the block was interrupted.
 func (c *workloadControl) run(ctx context.Context, g *generation, order []int) ([]trial, error) {
 	blockCtx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -90,7 +90,8 @@ func (c *workloadControl) run(ctx context.Context, g *generation, order []int) (
 	if ctx.Err() != nil { // a worker whose trial was left alone answers when that has ended
 		limit = interruptLimit
 	}
-	collectCtx, stop := context.WithTimeoutCause(context.WithoutCancel(ctx), limit, fmt.Errorf("it did not give its samples within %v", limit))
+	collectCtx, stop := context.WithTimeoutCause(context.WithoutCancel(ctx), limit,
+		fmt.Errorf("it did not give its samples within %v", limit))
 	defer stop()
 	var known *fault
 	_ = errors.As(err, &known)
@@ -160,9 +161,11 @@ func (c *workloadControl) name(g *generation, s *traffic.StalledError) *fault {
 	return f
 }
 
-// collect fetches the samples of the trials that ended, and has the workload make metrics of them. Workers that do not give them are
-// a *fault; those of a fault that is known are not asked.
-func (c *workloadControl) collect(ctx context.Context, g *generation, timings []traffic.Timing, known *fault) ([]trial, error) {
+// collect fetches the samples of the trials that ended, and has the workload make metrics of them. Workers that do not
+// give them are a *fault; those of a fault that is known are not asked.
+func (c *workloadControl) collect(ctx context.Context, g *generation, timings []traffic.Timing, known *fault) ([]trial,
+	error,
+) {
 	asked := map[*lab][]int{}
 	for _, t := range timings {
 		if t.Done {
@@ -273,7 +276,8 @@ func (c *workloadControl) trial(i int, t workload.Trial, timing traffic.Timing) 
 	return one
 }
 
-// tellBeside lets the trials of a mix know which of the others failed: what a member measured then was not measured beside it.
+// tellBeside lets the trials of a mix know which of the others failed: what a member measured then was not measured
+// beside it.
 func (c *workloadControl) tellBeside(members []trial) {
 	for _, failed := range members {
 		if failed.failure == "" {
@@ -281,7 +285,8 @@ func (c *workloadControl) tellBeside(members []trial) {
 		}
 		for i := range members {
 			if m := &members[i]; m.cell != failed.cell && m.failure == "" {
-				m.result.Warnings = append(m.result.Warnings, fmt.Sprintf("the %s beside it failed: %s", c.cells[failed.cell].Workload.Describe().Name, failed.failure))
+				m.result.Warnings = append(m.result.Warnings,
+					fmt.Sprintf("the %s beside it failed: %s", c.cells[failed.cell].Workload.Describe().Name, failed.failure))
 			}
 		}
 	}
@@ -293,7 +298,8 @@ func (t trial) record(cell experiment.Cell, generation, block int, started int64
 		Generation: generation, Block: block, Cell: cell.ID,
 		Start:    float64(t.timing.Opened-started) / 1e9,
 		Duration: t.result.Window.Seconds(),
-		Metrics:  t.result.Metrics, PerPair: t.result.PerPair, Warnings: t.result.Warnings, Limit: string(t.result.Limit), Failed: t.failure,
+		Metrics:  t.result.Metrics, PerPair: t.result.PerPair, Warnings: t.result.Warnings, Limit: string(t.result.Limit),
+		Failed: t.failure,
 	}
 	if r.Metrics == nil {
 		r.Metrics = map[string]float64{}
@@ -301,7 +307,8 @@ func (t trial) record(cell experiment.Cell, generation, block int, started int64
 	r.Metrics["dead_time"] = t.timing.Dead.Seconds()
 	r.Metrics["drain_time"] = t.timing.Drain.Seconds()
 	for q, h := range t.durations {
-		if q := traffic.Quantity(q); q != traffic.Latency && q != traffic.OneWay && h != nil { // the histograms have both; and 100,000 trials are to fit into 50 MB
+		// the histograms have both; and 100,000 trials are to fit into 50 MB
+		if q := traffic.Quantity(q); q != traffic.Latency && q != traffic.OneWay && h != nil {
 			for _, name := range []string{q.Name() + "_mean", q.Name() + "_p50"} {
 				if name != cell.Primary {
 					delete(r.Metrics, name)

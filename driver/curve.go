@@ -2,7 +2,8 @@ package driver
 
 import "github.com/nettoll/nettoll/traffic"
 
-// A Curve is how many bytes had come at times that do not fall, as a receiver's reports tell. It begins with a point of zeroes.
+// A Curve is how many bytes had come at times that do not fall, as a receiver's reports tell. It begins with a point of
+// zeroes.
 type Curve []Point
 
 // A Point is how many bytes had come at a time.

@@ -43,7 +43,10 @@ func TestOpener(t *testing.T) {
 		side workload.Side
 		want error
 	}{
-		{named{}, workload.Source, errDriver}, {named{}, workload.Sink, errDriver}, {client{}, workload.Source, errDriver}, {client{}, workload.Sink, errLoad},
+		{named{}, workload.Source, errDriver},
+		{named{}, workload.Sink, errDriver},
+		{client{}, workload.Source, errDriver},
+		{client{}, workload.Sink, errLoad},
 	} {
 		if _, err := Opener(tt.d, load{}, tt.side)(workload.Spec{}); !errors.Is(err, tt.want) {
 			t.Errorf("%s of %s: %v, want %v", tt.side, tt.d.Describe().Name, err, tt.want)
@@ -85,7 +88,9 @@ func TestFind(t *testing.T) {
 
 // A parameter that a driver does not know is refused where it does not have its default.
 func TestUnderstands(t *testing.T) {
-	w := workload.Description{Name: "w", Params: part.List{{Name: "payload", Default: "64"}, {Name: "flows", Default: "1"}}}
+	w := workload.Description{
+		Name: "w", Params: part.List{{Name: "payload", Default: "64"}, {Name: "flows", Default: "1"}},
+	}
 	d := named{}.Describe()
 	if err := d.Understands(w, part.Params{"payload": "28", "flows": "1"}, "payload"); err != nil {
 		t.Error(err)

@@ -11,8 +11,8 @@ import (
 // Port writes the port of an address as programs take it.
 func Port(a netip.AddrPort) string { return strconv.Itoa(int(a.Port())) }
 
-// Grants is what the kernel grants, in the calling thread's network namespace, a socket that asks for nothing but a congestion control, as those of the
-// programs do.
+// Grants is what the kernel grants, in the calling thread's network namespace, a socket that asks for nothing but a
+// congestion control, as those of the programs do.
 func Grants(s workload.Spec, stream bool) (sock.Facts, error) {
 	o := sock.Options{}
 	if stream {

@@ -33,8 +33,8 @@ func Base(parts Parts) Experiment {
 	}
 }
 
-// ParseLoad reads a workload as the command line has it: "udp-rr(payload=64,mode=wait,driver=sockperf)", or several at once:
-// "mix(udp-rr(payload=64)*3,tcp-stream)".
+// ParseLoad reads a workload as the command line has it: "udp-rr(payload=64,mode=wait,driver=sockperf)", or several at
+// once: "mix(udp-rr(payload=64)*3,tcp-stream)".
 func ParseLoad(s string) (Load, error) {
 	if IsMix(s) {
 		return parseMix(s)

@@ -13,9 +13,11 @@ import (
 
 // Commands come through files, whatever they are made of; they are in no id, and in the records.
 func TestCommands(t *testing.T) {
-	const source, figure = `iperf3 -c {remote} -p {port} -t {seconds} --json, "it's" '(1)'`, `regexp:^"rate": ([0-9.]+),\s(?:x|y)`
+	const source, figure = `iperf3 -c {remote} -p {port} -t {seconds} --json, "it's" '(1)'`,
+		`regexp:^"rate": ([0-9.]+),\s(?:x|y)`
 	for _, text := range []string{
-		"workloads:\n  - command:\n      source: >-\n        iperf3 -c {remote} -p {port}\n        -t {seconds} --json, \"it's\" '(1)'\n      figure: 'regexp:^\"rate\": ([0-9.]+),\\s(?:x|y)'\n      metric: goodput\n",
+		"workloads:\n  - command:\n      source: >-\n        iperf3 -c {remote} -p {port}\n        -t {seconds} --json, " +
+			"\"it's\" '(1)'\n      figure: 'regexp:^\"rate\": ([0-9.]+),\\s(?:x|y)'\n      metric: goodput\n",
 		`workloads: [{command: {source: "iperf3 -c {remote} -p {port} -t {seconds} --json, \"it's\" '(1)'", figure: "regexp:^\"rate\": ([0-9.]+),\\s(?:x|y)", metric: goodput}}]`,
 	} {
 		e, err := experiment.Read("f.yaml", []byte(head+text), nil, catalogue.New().Parts())
@@ -32,7 +34,9 @@ func TestCommands(t *testing.T) {
 		if want := "host/same-host/1/command(name=iperf3,metric=goodput)"; c.ID != want || c.Primary != "goodput" {
 			t.Errorf("id %s, want %s; primary %s", c.ID, want, c.Primary)
 		}
-		if diff := cmp.Diff([]string{source, figure, ""}, []string{c.Cell.Params["source"], c.Cell.Params["figure"], c.Cell.Params["sink"]}); diff != "" {
+		if diff := cmp.Diff([]string{source, figure, ""}, []string{
+			c.Cell.Params["source"], c.Cell.Params["figure"], c.Cell.Params["sink"],
+		}); diff != "" {
 			t.Errorf("recorded (-want +got):\n%s", diff)
 		}
 	}
@@ -51,11 +55,14 @@ func TestCommandsOfOneName(t *testing.T) {
 	if r, err := resolve(one + one); err != nil || len(r.Omitted) == 0 {
 		t.Errorf("the same twice: %v, %+v", err, r)
 	}
-	want := "two workloads are called command(name=a,metric=latency_mean) and differ in source, unit: give each a name of its own"
-	if _, err := resolve(one + "  - command: {source: 'a -x', figure: 'json:a', unit: ms}\n"); err == nil || !strings.Contains(err.Error(), want) {
+	want := "two workloads are called command(name=a,metric=latency_mean) and differ in source, unit: give each a name " +
+		"of its own"
+	if _, err := resolve(one + "  - command: {source: 'a -x', figure: 'json:a', unit: ms}\n"); err == nil ||
+		!strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %q", err, want)
 	}
-	if r, err := resolve(one + "  - command: {name: b, source: 'a -x', figure: 'json:a', unit: ms}\n"); err != nil || len(r.Omitted) > 0 {
+	if r, err := resolve(one + "  - command: {name: b, source: 'a -x', figure: 'json:a', unit: ms}\n"); err != nil ||
+		len(r.Omitted) > 0 {
 		t.Errorf("two names: %v, %+v", err, r)
 	}
 }
@@ -63,7 +70,9 @@ func TestCommandsOfOneName(t *testing.T) {
 // A workload can be kept to some of the experiment's numbers of pairs.
 func TestWorkloadWithPairs(t *testing.T) {
 	read := func(text string) (*experiment.Resolved, error) {
-		e, err := experiment.Read("f.yaml", []byte("factors: {network: bridge, placement: same-host, pairs: [1, 10]}\nworkloads:\n"+text), nil, catalogue.New().Parts())
+		e, err := experiment.Read("f.yaml",
+			[]byte("factors: {network: bridge, placement: same-host, pairs: [1, 10]}\nworkloads:\n"+text), nil,
+			catalogue.New().Parts())
 		if err != nil {
 			return nil, err
 		}
@@ -80,10 +89,12 @@ func TestWorkloadWithPairs(t *testing.T) {
 	if diff := cmp.Diff(map[string]int{"udp-rr 1": 3, "tcp-rr 1": 3, "tcp-rr 10": 3, "ping 10": 3}, cells); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if _, err := read("  - udp-rr: {pairs: 3}\n"); err == nil || !strings.Contains(err.Error(), "nothing is left to measure") {
+	if _, err := read("  - udp-rr: {pairs: 3}\n"); err == nil ||
+		!strings.Contains(err.Error(), "nothing is left to measure") {
 		t.Error(err)
 	}
-	if _, err := read("  - udp-rr: {pairs: 0}\n"); err == nil || !strings.Contains(err.Error(), "workloads.udp-rr.pairs: 0 is out of range (valid: 1 to 500)") {
+	if _, err := read("  - udp-rr: {pairs: 0}\n"); err == nil ||
+		!strings.Contains(err.Error(), "workloads.udp-rr.pairs: 0 is out of range (valid: 1 to 500)") {
 		t.Error(err)
 	}
 }

@@ -30,11 +30,13 @@ func expand(text string, settings []experiment.Setting, parts experiment.Parts) 
 	return err
 }
 
-// A short file that crosses to more than can be measured is refused before it is expanded: within little memory, and with the sizes of its factors.
+// A short file that crosses to more than can be measured is refused before it is expanded: within little memory, and
+// with the sizes of its factors.
 func TestCrossingBombs(t *testing.T) {
 	parts := catalogue.New().Parts()
 	rules := func(n int) string { return "{nftables: {rules: [" + numbers(1, n) + "]}}" }
-	wide := "factors: {network: [bridge, nat, macvlan], placement: same-host, pairs: [" + numbers(1, 37) + "], family: [ipv4, ipv6], affinity: [split, same, free]}\n"
+	wide := "factors: {network: [bridge, nat, macvlan], placement: same-host, pairs: [" + numbers(1, 37) +
+		"], family: [ipv4, ipv6], affinity: [split, same, free]}\n"
 	long := strings.Repeat("x", 40)
 	for _, c := range []struct {
 		name, text string
@@ -44,26 +46,32 @@ func TestCrossingBombs(t *testing.T) {
 	}{
 		{
 			"of factors", wide + "workloads: [{udp-rr: {payload: [" + numbers(64, 90) + "]}}]\n", nil,
-			"too many combinations: 79920 (limit 20000): 4 stacks × 90 workloads × 37 pairs × 2 families × 3 affinities; cross fewer factors", 32 << 20,
+			"too many combinations: 79920 (limit 20000): 4 stacks × 90 workloads × 37 pairs × 2 families × 3 affinities; " +
+				"cross fewer factors", 32 << 20,
 		},
 		{
 			"of cells", head + "workloads: [{udp-rr: {payload: [" + numbers(64, 1000) + "]}}]\n", nil,
 			"too many cells: more than 2000: 2 stacks × 1000 workloads × 2 placements; cross fewer factors", 96 << 20,
 		},
 		{
-			"of stacks", "factors: {network: [bridge, nat, macvlan], filter: [none, " + rules(1999) + "], tunnel: none, runtime: netns, pairs: [1, 2]}\nworkloads: udp-rr\n", nil,
+			"of stacks", "factors: {network: [bridge, nat, macvlan], filter: [none, " + rules(1999) +
+				"], tunnel: none, runtime: netns, pairs: [1, 2]}\nworkloads: udp-rr\n", nil,
 			"too many combinations: 24004 (limit 20000): 6001 stacks × 2 placements × 2 pairs; cross fewer factors", 64 << 20,
 		},
 		{
-			"of many lists", "factors: {network: bridge, filter: [" + rules(1999) + ", {nftables: {rules: [" + numbers(5000, 1999) + "]}}]}\nworkloads: udp-rr\n", nil,
+			"of many lists", "factors: {network: bridge, filter: [" + rules(1999) + ", {nftables: {rules: [" +
+				numbers(5000, 1999) + "]}}]}\nworkloads: udp-rr\n", nil,
 			"too many filters: more than 2000", 32 << 20,
 		},
 		{
-			"of workloads", head + "workloads: [{udp-rr: {payload: [" + numbers(64, 1500) + "]}}, {udp-rr: {payload: [" + numbers(3000, 1500) + "]}}]\n", nil,
+			"of workloads", head + "workloads: [{udp-rr: {payload: [" + numbers(64, 1500) + "]}}, {udp-rr: {payload: [" +
+				numbers(3000, 1500) + "]}}]\n", nil,
 			"too many workloads: more than 2000", 32 << 20,
 		},
 		{
-			"of mixes", head + "workloads:\n" + strings.Repeat("  - mix: [{udp-rr: {payload: ["+numbers(64, 40)+"]}}, {tcp-stream: {message: ["+numbers(64, 40)+"]}}]\n", 3), nil,
+			"of mixes", head + "workloads:\n" +
+				strings.Repeat("  - mix: [{udp-rr: {payload: ["+numbers(64, 40)+"]}}, {tcp-stream: {message: ["+numbers(64, 40)+
+					"]}}]\n", 3), nil,
 			"too many workloads: more than 2000", 96 << 20,
 		},
 		{"on the command line", head + "workloads: udp-rr\n", []experiment.Setting{
@@ -71,11 +79,20 @@ func TestCrossingBombs(t *testing.T) {
 			{Flag: "--pairs", Path: "factors.pairs", Value: "[" + numbers(1, 500) + "]"},
 			{Flag: "--set", Path: "factors.family", Value: "[ipv4, ipv6]"},
 			{Flag: "--set", Path: "factors.affinity", Value: "[split, same, free]"},
-		}, "too many combinations: 24000 (limit 20000): 4 stacks × 2 placements × 500 pairs × 2 families × 3 affinities; cross fewer factors", 32 << 20},
-		{"of duplicates", head + "workloads: [{udp-rr: {payload: [" + strings.Repeat("64, ", 50_000) + "65]}}]\n", nil, `"64" is listed twice`, 128 << 20},
-		{"of values", head + "workloads: [{udp-rr: {payload: [" + numbers(64, 30_000) + "]}}]\n", nil, "too many combinations of parameters: 30000 (limit 2000)", 128 << 20},
-		{"of keys", "factors: {" + strings.Join(strings.Split(numbers(1, 20_000), ", "), ": 1, ") + ": 1}\nworkloads: udp-rr\n", nil, `unknown key "1" in factors`, 128 << 20},
-		{"of stacks with names", "stacks:\n" + strings.Repeat("  - {name: "+long+", network: bridge}\n", 2500) + "workloads: udp-rr\n", nil, `stack "` + long + `" is already defined at line 2`, 64 << 20},
+		}, "too many combinations: 24000 (limit 20000): 4 stacks × 2 placements × 500 pairs × 2 families × 3 affinities; " +
+			"cross fewer factors", 32 << 20},
+		{
+			"of duplicates", head + "workloads: [{udp-rr: {payload: [" + strings.Repeat("64, ", 50_000) + "65]}}]\n", nil,
+			`"64" is listed twice`, 128 << 20,
+		},
+		{
+			"of values", head + "workloads: [{udp-rr: {payload: [" + numbers(64, 30_000) + "]}}]\n", nil,
+			"too many combinations of parameters: 30000 (limit 2000)", 128 << 20,
+		},
+		{"of keys", "factors: {" + strings.Join(strings.Split(numbers(1, 20_000), ", "), ": 1, ") +
+			": 1}\nworkloads: udp-rr\n", nil, `unknown key "1" in factors`, 128 << 20},
+		{"of stacks with names", "stacks:\n" + strings.Repeat("  - {name: "+long+", network: bridge}\n", 2500) +
+			"workloads: udp-rr\n", nil, `stack "` + long + `" is already defined at line 2`, 64 << 20},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var before, after runtime.MemStats
@@ -105,7 +122,8 @@ func TestCrossingOverflow(t *testing.T) {
 	}
 	e.Workloads = []experiment.Load{{Choice: experiment.Choice{Name: "udp-rr"}}}
 	_, err := experiment.Resolve(e, parts, 2)
-	want := "too many combinations: more than 10^18 (limit 20000): 65536 networks × 65536 filters × 65536 tunnels × 65536 encryptions; cross fewer factors"
+	want := "too many combinations: more than 10^18 (limit 20000): 65536 networks × 65536 filters × 65536 tunnels × " +
+		"65536 encryptions; cross fewer factors"
 	if err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
 	}
@@ -115,7 +133,8 @@ func TestCrossingOverflow(t *testing.T) {
 func BenchmarkResolve(b *testing.B) {
 	parts := catalogue.New().Parts()
 	for _, payloads := range []int{83, 166, 332} {
-		e, err := experiment.Read("f.yaml", []byte(head+"workloads: [{udp-rr: {payload: ["+numbers(64, payloads)+"]}}]\n"), nil, parts)
+		e, err := experiment.Read("f.yaml", []byte(head+"workloads: [{udp-rr: {payload: ["+numbers(64, payloads)+"]}}]\n"),
+			nil, parts)
 		if err != nil {
 			b.Fatal(err)
 		}

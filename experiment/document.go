@@ -141,11 +141,12 @@ func visible(s string) string {
 
 // TooLarge says that an experiment has more than [MaxSize] bytes.
 func TooLarge(name string, size int64) error {
-	return place{source: &source{name: name}}.wrong("too large: %s (limit %s)", part.SizeText(size), part.SizeText(MaxSize))
+	return place{source: &source{name: name}}.wrong("too large: %s (limit %s)", part.SizeText(size),
+		part.SizeText(MaxSize))
 }
 
-// parse reads a document into nodes. It returns a node or an [Error], never both. Anchors, aliases, tags and merge keys are refused: an experiment
-// has lists for what repeats, and what is not there cannot be a bomb.
+// parse reads a document into nodes. It returns a node or an [Error], never both. Anchors, aliases, tags and merge keys
+// are refused: an experiment has lists for what repeats, and what is not there cannot be a bomb.
 func parse(s *source) (*node, error) {
 	whole := place{source: s}
 	if len(s.text) > MaxSize {
@@ -157,7 +158,8 @@ func parse(s *source) (*node, error) {
 	if err := s.readable(); err != nil {
 		return nil, err
 	}
-	file, err := parser.ParseBytes(s.text, 0, parser.AllowDuplicateMapKey()) // which are refused below, and better explained
+	// which are refused below, and better explained
+	file, err := parser.ParseBytes(s.text, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		return nil, s.syntax(err)
 	}

@@ -104,7 +104,8 @@ type Stack struct {
 	Placements []Placement `json:"placements,omitempty"` // where it is measured; nil: wherever the experiment is
 }
 
-// Factors are crossed: each combination is a stack, and each stack is measured in each placement with each number of pairs.
+// Factors are crossed: each combination is a stack, and each stack is measured in each placement with each number of
+// pairs.
 type Factors struct {
 	Parts      []stack.Stack `json:"parts,omitempty"` // the parts of each kind that has any, in the order of the kinds
 	Placements []Placement   `json:"placements"`
@@ -130,7 +131,8 @@ type Design struct {
 	Generations int           `json:"generations"` // at least
 	Trial       time.Duration `json:"trial"`       // 0: the workload's own
 	Seed        uint64        `json:"seed"`
-	Probe       string        `json:"probe,omitempty"` // what cells are measured with once more, in trials of their own; "": nothing
+	// what cells are measured with once more, in trials of their own; "": nothing
+	Probe string `json:"probe,omitempty"`
 }
 
 // Tune is what all stacks share.
@@ -162,9 +164,9 @@ func (p Parts) Driver(name string) (driver.Driver, error) {
 	return find("driver", name, p.Drivers, func(d driver.Driver) string { return d.Describe().Name })
 }
 
-// stacks returns what is compared, each stack complete: the baseline first, then what the factors make of each other, then
-// the named ones. A combination that is the baseline once more is left out, as the twin is that already; a named stack is
-// not.
+// stacks returns what is compared, each stack complete: the baseline first, then what the factors make of each other,
+// then the named ones. A combination that is the baseline once more is left out, as the twin is that already; a named
+// stack is not.
 func (e Experiment) stacks(parts Parts) ([]calledStack, error) {
 	base := e.Baseline
 	var err error
@@ -206,8 +208,8 @@ type calledStack struct {
 	id string
 }
 
-// cross returns what the factors make of each other, the last kind the fastest. It is nothing without a part of each kind
-// that has no default.
+// cross returns what the factors make of each other, the last kind the fastest. It is nothing without a part of each
+// kind that has no default.
 func (f Factors) cross(kinds stack.Kinds) []stack.Stack {
 	for _, kind := range kinds {
 		if d := kind.Describe(); d.Default == "" && f.Of(d.Name) == nil {

@@ -78,7 +78,9 @@ func TestDefault(t *testing.T) {
 		t.Errorf("left out %+v, want nat on one host", r.Omitted)
 	}
 	for _, l := range r.Labs {
-		if want := map[experiment.Placement]int{experiment.SameHost: 1, experiment.CrossHost: 2}[l.Placement]; l.Hosts != want {
+		if want := map[experiment.Placement]int{
+			experiment.SameHost: 1, experiment.CrossHost: 2,
+		}[l.Placement]; l.Hosts != want {
 			t.Errorf("lab %s has %d hosts, want %d", l.ID, l.Hosts, want)
 		}
 	}
@@ -93,7 +95,8 @@ func TestExamples(t *testing.T) {
 	for _, x := range all {
 		t.Run(x.Name, func(t *testing.T) {
 			e := read(t, string(x.Text))
-			if r := resolve(t, e, 2); len(r.Cells) == 0 || e.Name != x.Name || x.Summary == "" || strings.Contains(x.Summary, "#") {
+			if r := resolve(t, e, 2); len(r.Cells) == 0 || e.Name != x.Name || x.Summary == "" ||
+				strings.Contains(x.Summary, "#") {
 				t.Errorf("%d cells, name %q, summary %q", len(r.Cells), e.Name, x.Summary)
 			}
 		})
@@ -130,7 +133,10 @@ func TestResolveWithoutPorts(t *testing.T) {
 	if slices.ContainsFunc(r.Cells, func(c experiment.Cell) bool { return c.Part("network") == "nat" }) {
 		t.Error("ping is measured across nat")
 	}
-	want := experiment.Omission{What: "nat/cross-host/1/ping(payload=56,interval=1ms)", Reason: "ping has no ports, and ports are what nat translates: its host would answer"}
+	want := experiment.Omission{
+		What:   "nat/cross-host/1/ping(payload=56,interval=1ms)",
+		Reason: "ping has no ports, and ports are what nat translates: its host would answer",
+	}
 	if !slices.Contains(r.Omitted, want) {
 		t.Errorf("left out: %+v, want %+v among it", r.Omitted, want)
 	}
@@ -142,20 +148,36 @@ func TestResolveErrors(t *testing.T) {
 		change func(*experiment.Experiment)
 		want   string
 	}{
-		{"workload", func(e *experiment.Experiment) { e.Workloads[0].Name = "udp" }, `unknown workload "udp" (known: udp-rr, `},
-		{"parameter", func(e *experiment.Experiment) { e.Workloads[0].Params["size"] = "1" }, `workload udp-rr has no parameter "size" (it has payload, mode, `},
-		{"choice", func(e *experiment.Experiment) { e.Workloads[0].Params["mode"] = "sleep" }, `workload udp-rr: mode: invalid value "sleep" (valid: wait, spin)`},
+		{"workload", func(e *experiment.Experiment) {
+			e.Workloads[0].Name = "udp"
+		}, `unknown workload "udp" (known: udp-rr, `},
+		{"parameter", func(e *experiment.Experiment) {
+			e.Workloads[0].Params["size"] = "1"
+		}, `workload udp-rr has no parameter "size" (it has payload, mode, `},
+		{"choice", func(e *experiment.Experiment) {
+			e.Workloads[0].Params["mode"] = "sleep"
+		}, `workload udp-rr: mode: invalid value "sleep" (valid: wait, spin)`},
 		{"driver", func(e *experiment.Experiment) { e.Workloads[0].Driver = "pong" }, `unknown driver "pong"`},
-		{"affinity", func(e *experiment.Experiment) { e.Factors.Affinities = []string{"near"} }, `unknown affinity "near" (known: split, same, free)`},
-		{"family", func(e *experiment.Experiment) { e.Factors.Families = []string{"ipx"} }, `unknown family "ipx" (known: ipv4, ipv6)`},
+		{"affinity", func(e *experiment.Experiment) {
+			e.Factors.Affinities = []string{"near"}
+		}, `unknown affinity "near" (known: split, same, free)`},
+		{"family", func(e *experiment.Experiment) {
+			e.Factors.Families = []string{"ipx"}
+		}, `unknown family "ipx" (known: ipv4, ipv6)`},
 		{"time", func(e *experiment.Experiment) { e.Design.Time = 0 }, `time: 0s (valid: more than 0`},
-		{"precision", func(e *experiment.Experiment) { e.Design.Precision = 2 }, `precision: 2 (valid: a share between 0 and 1`},
+		{"precision", func(e *experiment.Experiment) {
+			e.Design.Precision = 2
+		}, `precision: 2 (valid: a share between 0 and 1`},
 		{"generations", func(e *experiment.Experiment) { e.Design.Generations = 4 }, `generations: 4 (valid: 5 to`},
 		{"pairs", func(e *experiment.Experiment) { e.Factors.Pairs = []int{0} }, `pairs: 0 (valid: 1 to 500`},
 		{"mtu", func(e *experiment.Experiment) { e.Tune.MTU = 100 }, `mtu: 100 (valid: 1280 to 65535)`},
 		{"nothing", func(e *experiment.Experiment) { e.Workloads = nil }, `no workload is asked for`},
-		{"spinners", func(e *experiment.Experiment) { e.Workloads, e.Factors.Pairs = e.Workloads[:1], []int{2} }, `nothing is left to measure (same-host/2/udp-rr(payload=64,mode=spin): 2 pairs spin on 2 CPUs`},
-		{"spinners on one CPU", func(e *experiment.Experiment) { e.Workloads, e.Factors.Affinities = e.Workloads[:1], []string{"same"} }, `1 pair spins on 2 CPUs (affinity same)`},
+		{"spinners", func(e *experiment.Experiment) {
+			e.Workloads, e.Factors.Pairs = e.Workloads[:1], []int{2}
+		}, `nothing is left to measure (same-host/2/udp-rr(payload=64,mode=spin): 2 pairs spin on 2 CPUs`},
+		{"spinners on one CPU", func(e *experiment.Experiment) {
+			e.Workloads, e.Factors.Affinities = e.Workloads[:1], []string{"same"}
+		}, `1 pair spins on 2 CPUs (affinity same)`},
 		{"baseline", func(e *experiment.Experiment) {
 			e.Baseline.Parts = stack.Stack{choose(t, "network", "nat", nil)}
 			e.Factors.Placements = []experiment.Placement{experiment.SameHost}
@@ -171,7 +193,8 @@ func TestResolveErrors(t *testing.T) {
 		})
 	}
 	var unknown *experiment.UnknownError
-	if _, err := catalogue.New().Kinds.Choose("network", "x", nil); !errors.As(err, &unknown) || unknown.Kind != "network" {
+	if _, err := catalogue.New().Kinds.Choose("network", "x", nil); !errors.As(err, &unknown) ||
+		unknown.Kind != "network" {
 		t.Errorf("%v is no UnknownError of a network", err)
 	}
 }
@@ -224,7 +247,8 @@ func TestHostsOfPairs(t *testing.T) {
 
 // What is asked for twice is measured once, and said.
 func TestTwice(t *testing.T) {
-	r := resolve(t, read(t, "factors: {network: bridge, placement: same-host}\nworkloads: [udp-rr, {udp-rr: {payload: 64B}}]\n"), 2)
+	r := resolve(t, read(t, "factors: {network: bridge, placement: same-host}\nworkloads: [udp-rr, {udp-rr: {payload: "+
+		"64B}}]\n"), 2)
 	if len(r.Cells) != 3 || len(r.Omitted) != 1 || r.Omitted[0].Reason != "it is asked for twice" {
 		t.Errorf("%q, left out %+v, want the second of two equal workloads", ids(r), r.Omitted)
 	}
@@ -308,15 +332,21 @@ func TestResolveOnePort(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range r.Cells {
-		if c.Pairs != 1 || c.Family != "ipv4" || c.Part("network") == "nat" && c.Placement == "cross-host" || c.Trial < 2*time.Second {
+		if c.Pairs != 1 || c.Family != "ipv4" || c.Part("network") == "nat" && c.Placement == "cross-host" ||
+			c.Trial < 2*time.Second {
 			t.Errorf("it is measured: %s, in trials of %v", c.ID, c.Trial)
 		}
 	}
 	for _, want := range []experiment.Omission{
 		{What: "same-host/1/ipv6/tbench(clients=1)", Reason: "tbench cannot use addresses of IPv6"},
-		{What: "host/same-host/3/tbench(clients=1)", Reason: "tbench listens at port 7003 and no other, and under host the 3 pairs share it (hint: another baseline, or a pair for each host)"},
-		{What: "host/cross-host/3/tbench(clients=1)", Reason: "tbench listens at port 7003 and no other, and under host the 3 pairs share it (hint: another baseline, or a pair for each host)"},
-		{What: "nat/cross-host/1/tbench(clients=1)", Reason: "tbench listens at port 7003 and no other, and that is none of those which nat lets through"},
+		{What: "host/same-host/3/tbench(clients=1)", Reason: "tbench listens at port 7003 and no other, and under host the " +
+			"3 pairs share it (hint: another baseline, or a pair for each host)"},
+		{What: "host/cross-host/3/tbench(clients=1)", Reason: "tbench listens at port 7003 and no other, and under host " +
+			"the 3 pairs share it (hint: another baseline, or a pair for each host)"},
+		{
+			What:   "nat/cross-host/1/tbench(clients=1)",
+			Reason: "tbench listens at port 7003 and no other, and that is none of those which nat lets through",
+		},
 	} {
 		if !slices.Contains(r.Omitted, want) {
 			t.Errorf("left out: %+v, want %+v among it", r.Omitted, want)

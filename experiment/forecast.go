@@ -24,27 +24,31 @@ type Forecast struct {
 	Measuring   time.Duration `json:"measuring_ns"`
 	Building    time.Duration `json:"building_ns"` // of all generations, with removing
 	Memory      int64         `json:"memory"`      // bytes
-	Spread      float64       `json:"spread"`      // standard deviation of a ratio's logarithm between generations that the following assumes
-	HalfWidth   float64       `json:"half_width"`  // share: of the 95 % interval to expect of a ratio when the time is up
-	Enough      time.Duration `json:"enough_ns"`   // of measuring that the precision asked for is expected to take; 0: more than a day
-	Omitted     []Omission    `json:"omitted"`
+	// standard deviation of a ratio's logarithm between generations that the following assumes
+	Spread    float64 `json:"spread"`
+	HalfWidth float64 `json:"half_width"` // share: of the 95 % interval to expect of a ratio when the time is up
+	// of measuring that the precision asked for is expected to take; 0: more than a day
+	Enough  time.Duration `json:"enough_ns"`
+	Omitted []Omission    `json:"omitted"`
 }
 
-// What things take. They are round figures of the reference machine (make bench measures them); a forecast is no promise.
+// What things take. They are round figures of the reference machine (make bench measures them); a forecast is no
+// promise.
 const (
-	// DefaultSpread is the standard deviation of log ratios between generations where no pilot says otherwise: runs of the default experiment show
-	// 1 to 3 %.
+	// DefaultSpread is the standard deviation of log ratios between generations where no pilot says otherwise: runs of the
+	// default experiment show 1 to 3 %.
 	DefaultSpread = 0.03
 
-	hostTime        = 40 * time.Millisecond // to start a host's processes, apply and verify its plan, and end it
-	containerTime   = 1500 * time.Microsecond
-	turnTime        = 150 * time.Microsecond // dead time of a turn
-	switchTime      = 10 * time.Millisecond  // to switch the probe on and off: the kernel changes its own code, on every CPU
-	hostMemory      = 3 << 20                // bytes: PID 1 and agent
-	workerMemory    = 3 << 20                // bytes
-	endpointMemory  = 150 << 10              // bytes: one cell's sockets and samples of one container
-	containerMemory = 400 << 10              // bytes: namespace and links of a container, in the kernel
-	baseMemory      = 20 << 20               // bytes: the controller
+	hostTime      = 40 * time.Millisecond // to start a host's processes, apply and verify its plan, and end it
+	containerTime = 1500 * time.Microsecond
+	turnTime      = 150 * time.Microsecond // dead time of a turn
+	// to switch the probe on and off: the kernel changes its own code, on every CPU
+	switchTime      = 10 * time.Millisecond
+	hostMemory      = 3 << 20   // bytes: PID 1 and agent
+	workerMemory    = 3 << 20   // bytes
+	endpointMemory  = 150 << 10 // bytes: one cell's sockets and samples of one container
+	containerMemory = 400 << 10 // bytes: namespace and links of a container, in the kernel
+	baseMemory      = 20 << 20  // bytes: the controller
 )
 
 // blockTime is how long one pass over all cells takes, without turns.
@@ -59,15 +63,16 @@ func (r *Resolved) blockTime() time.Duration {
 	return sum
 }
 
-// LookPlan says how many blocks each generation has. Turns cost a little: a block that takes longer than a fiftieth more than its trials
-// ends the run a little earlier.
+// LookPlan says how many blocks each generation has. Turns cost a little: a block that takes longer than a fiftieth
+// more than its trials ends the run a little earlier.
 func (r *Resolved) LookPlan() measure.LookPlan {
 	trials := r.blockTime()
 	affordable := int(r.Experiment.Design.Time / (trials + trials/50))
 	return measure.NewLookPlan(r.Experiment.Design.Generations, max(1, affordable))
 }
 
-// Forecast says what the run is going to take if ratios spread by so much between generations (standard deviation of their logarithms).
+// Forecast says what the run is going to take if ratios spread by so much between generations (standard deviation of
+// their logarithms).
 func (r *Resolved) Forecast(spread float64) Forecast {
 	d := r.Experiment.Design
 	f := Forecast{Labs: len(r.Labs), Spread: spread, Omitted: r.Omitted, Memory: baseMemory}
@@ -119,7 +124,8 @@ func halfWidth(spread float64, generations int) float64 {
 	return math.Expm1(measure.HalfWidth(spread, generations))
 }
 
-// enough is how long it takes until two looks one after the other find the precision asked for; 0 where that is more than a day.
+// enough is how long it takes until two looks one after the other find the precision asked for; 0 where that is more
+// than a day.
 func (r *Resolved) enough(spread float64, block time.Duration) time.Duration {
 	var measured time.Duration
 	plan, looks := r.LookPlan(), 0
@@ -148,14 +154,15 @@ type Limits struct {
 	Conntrack  int // connections tracked in one namespace (net.netfilter.nf_conntrack_max)
 	Memory     int64
 
-	// Tasks are the processes and threads that can be started besides those that run, TasksLimit says what limits them, "" if that is not known, and TasksHelp what raises it.
+	// Tasks are the processes and threads that can be started besides those that run, TasksLimit says what limits them, ""
+	// if that is not known, and TasksHelp what raises it.
 	Tasks                 int
 	TasksLimit, TasksHelp string
 }
 
-// Processes and threads of a lab, on the reference machine and rounded up (of a run in a control group of its own, pids.peak): 6 to 7 of PID 1 and 7 to 9 of the agent of a
-// host, 6 of a worker besides 1.6 for each of its containers, and 12 to 21 of the controller, of which
-// 8 run when this is asked.
+// Processes and threads of a lab, on the reference machine and rounded up (of a run in a control group of its own,
+// pids.peak): 6 to 7 of PID 1 and 7 to 9 of the agent of a host, 6 of a worker besides 1.6 for each of its containers,
+// and 12 to 21 of the controller, of which 8 run when this is asked.
 const (
 	controllerTasks = 12
 	hostTasks       = 15
@@ -197,16 +204,21 @@ func (r *Resolved) Check(l Limits) error {
 		need, have int64
 		help       string
 	}{
-		{"neighbour entries", int64(neighbours), int64(l.Neighbours), "raise net.ipv4.neigh.default.gc_thresh3 and net.ipv6.neigh.default.gc_thresh3"},
+		{
+			"neighbour entries", int64(neighbours), int64(l.Neighbours),
+			"raise net.ipv4.neigh.default.gc_thresh3 and net.ipv6.neigh.default.gc_thresh3",
+		},
 		{"tracked connections", int64(tracked), int64(l.Conntrack), "raise net.netfilter.nf_conntrack_max"},
 		{"MB of memory", f.Memory >> 20, l.Memory >> 20, "close other programs"},
 	} {
 		if x.have > 0 && x.need > x.have {
-			return fmt.Errorf("it needs about %d %s, and this machine has %d (measure fewer pairs or stacks at once, or %s)", x.need, x.what, x.have, x.help)
+			return fmt.Errorf("it needs about %d %s, and this machine has %d (measure fewer pairs or stacks at once, or %s)",
+				x.need, x.what, x.have, x.help)
 		}
 	}
 	if l.TasksLimit != "" && tasks > l.Tasks {
-		return fmt.Errorf("it needs about %d processes and threads, and there is room for %d: %s (measure fewer pairs or stacks at once, or %s)", tasks, l.Tasks, l.TasksLimit, l.TasksHelp)
+		return fmt.Errorf("it needs about %d processes and threads, and there is room for %d: %s (measure fewer pairs or "+
+			"stacks at once, or %s)", tasks, l.Tasks, l.TasksLimit, l.TasksHelp)
 	}
 	return nil
 }
@@ -215,7 +227,9 @@ func (r *Resolved) Check(l Limits) error {
 func (r *Resolved) Drivers() []driver.Driver {
 	var list []driver.Driver
 	for _, c := range r.Cells {
-		if c.Driver != nil && !slices.ContainsFunc(list, func(d driver.Driver) bool { return d.Describe().Name == c.Driver.Describe().Name }) {
+		if c.Driver != nil && !slices.ContainsFunc(list, func(d driver.Driver) bool {
+			return d.Describe().Name == c.Driver.Describe().Name
+		}) {
 			list = append(list, c.Driver)
 		}
 	}

@@ -13,7 +13,8 @@ func TestForecast(t *testing.T) {
 	e := read(t, "factors: {network: bridge, placement: same-host}\nworkloads: tcp-stream\ndesign: {time: 10s}\n")
 	short := resolve(t, e, 2).Forecast(0.03)
 	// Three cells of 200 ms: sixteen blocks, as 4 in each of the least generations, or as many as the plan has for so few.
-	if short.Generations < 5 || short.Measuring < 10*time.Second || short.Measuring > 11*time.Second || short.Labs != 3 || short.Hosts != 3 || short.Containers != 6 {
+	if short.Generations < 5 || short.Measuring < 10*time.Second || short.Measuring > 11*time.Second || short.Labs != 3 ||
+		short.Hosts != 3 || short.Containers != 6 {
 		t.Errorf("%+v", short)
 	}
 	e.Design.Time = time.Minute
@@ -29,7 +30,8 @@ func TestForecast(t *testing.T) {
 		t.Errorf("a millionth takes %v, want more than a day", never.Enough)
 	}
 	e.Factors.Pairs = []int{10}
-	if large := resolve(t, e, 2).Forecast(0.03); large.Memory <= long.Memory || large.Building/time.Duration(large.Generations) <= long.Building/time.Duration(long.Generations) {
+	if large := resolve(t, e, 2).Forecast(0.03); large.Memory <= long.Memory ||
+		large.Building/time.Duration(large.Generations) <= long.Building/time.Duration(long.Generations) {
 		t.Errorf("ten pairs: %+v, one: %+v", large, long)
 	}
 }
@@ -37,18 +39,24 @@ func TestForecast(t *testing.T) {
 // A machine that is too small for a run is told so before anything is built, in numbers.
 func TestCheck(t *testing.T) {
 	many := resolve(t, read(t, "factors: {network: [bridge, macvlan], pairs: 400}\nworkloads: tcp-stream\n"), 2)
-	bridge := resolve(t, read(t, "factors: {network: bridge, pairs: 500, placement: same-host}\nworkloads: tcp-stream\n"), 2)
+	bridge := resolve(t, read(t, "factors: {network: bridge, pairs: 500, placement: same-host}\nworkloads: tcp-stream\n"),
+		2)
 	few := resolve(t, read(t, "factors: {network: bridge, pairs: 100, placement: same-host}\nworkloads: tcp-stream\n"), 2)
-	filled := resolve(t, read(t, "factors: {network: {nat: {hairpin: true, entries: [0, 1000, 100000]}}, placement: same-host}\nworkloads: tcp-stream\n"), 2)
+	filled := resolve(t, read(t, "factors: {network: {nat: {hairpin: true, entries: [0, 1000, 100000]}}, placement: "+
+		"same-host}\nworkloads: tcp-stream\n"), 2)
 	for _, c := range []struct {
 		of     *experiment.Resolved
 		limits experiment.Limits
 		want   string
 	}{
 		{many, experiment.Limits{}, ""}, // nothing is known
-		{many, experiment.Limits{Neighbours: 1 << 20, Conntrack: 1 << 20, Tasks: 1 << 20, TasksLimit: "kernel.pid_max is 1", Memory: 1 << 40}, ""},
-		{many, experiment.Limits{Neighbours: 5}, "neighbour entries, and this machine has 5 (measure fewer pairs or stacks at once, or raise net.ipv4.neigh.default.gc_thresh3"},
-		{many, experiment.Limits{Tasks: 20, TasksLimit: "ulimit -u is 50", TasksHelp: "raise it"}, "processes and threads, and there is room for 20: ulimit -u is 50 (measure fewer pairs or stacks at once, or raise it)"},
+		{many, experiment.Limits{
+			Neighbours: 1 << 20, Conntrack: 1 << 20, Tasks: 1 << 20, TasksLimit: "kernel.pid_max is 1", Memory: 1 << 40,
+		}, ""},
+		{many, experiment.Limits{Neighbours: 5}, "neighbour entries, and this machine has 5 (measure fewer pairs or stacks " +
+			"at once, or raise net.ipv4.neigh.default.gc_thresh3"},
+		{many, experiment.Limits{Tasks: 20, TasksLimit: "ulimit -u is 50", TasksHelp: "raise it"}, "processes and threads, " +
+			"and there is room for 20: ulimit -u is 50 (measure fewer pairs or stacks at once, or raise it)"},
 		{many, experiment.Limits{TasksLimit: "ulimit -u is 50", TasksHelp: "raise it"}, "there is room for 0"},
 		{many, experiment.Limits{Memory: 100 << 20}, "MB of memory, and this machine has 100"},
 		{bridge, experiment.Limits{Neighbours: 20}, ""}, // they are told for good

@@ -18,7 +18,8 @@ import (
 const Mix = "mix"
 
 // MixSummary says what it is, as [workload.Description] says it of a workload.
-const MixSummary = "several workloads at once, each on its share of the pairs and with its own figures: mix(udp-rr(payload=64)*3,tcp-stream)"
+const MixSummary = "several workloads at once, each on its share of the pairs and with its own figures: " +
+	"mix(udp-rr(payload=64)*3,tcp-stream)"
 
 // Limits of a mix. More members than that are more tables than can be held against each other.
 const (
@@ -64,7 +65,8 @@ func parseMix(whole string) (Load, error) {
 	return l, nil
 }
 
-// mixes is the shape of a mix in a file: {mix: [{udp-rr: {payload: 64}, share: 3}, tcp-stream]}. Lists of values are crossed, across members too.
+// mixes is the shape of a mix in a file: {mix: [{udp-rr: {payload: 64}, share: 3}, tcp-stream]}. Lists of values are
+// crossed, across members too.
 func mixes(e *Experiment, parts Parts) *shape {
 	var at []Placement
 	var members [][]Member // in the file's order, each with all combinations of its parameters
@@ -72,8 +74,9 @@ func mixes(e *Experiment, parts Parts) *shape {
 	p := &partShape{kind: "workload", parts: parts.workloads(), refused: notInMix}
 	p.begin = func() { members, share = append(members, nil), 1 }
 	p.beside = []field{{name: "share", shape: shape{
-		doc: "How many parts of the pairs are this member's, of the sum of all shares.", number: true, pattern: `^[0-9]+$`, example: "3",
-		take: func(s string) error { return wholeShare(s, &share) },
+		doc: "How many parts of the pairs are this member's, of the sum of all shares.", number: true, pattern: `^[0-9]+$`,
+		example: "3",
+		take:    func(s string) error { return wholeShare(s, &share) },
 	}}}
 	p.take = func(_ *node, name string, params part.Params) error {
 		c := Choice{Name: name, Params: params}
@@ -91,7 +94,9 @@ func mixes(e *Experiment, parts Parts) *shape {
 	return &shape{
 		doc: "Several workloads at once, each on its share of the pairs and with its own figures.",
 		fields: []field{
-			{name: Mix, required: true, shape: shape{doc: "The members.", items: &shape{parts: p}, least: minMembers, most: maxMembers}},
+			{name: Mix, required: true, shape: shape{
+				doc: "The members.", items: &shape{parts: p}, least: minMembers, most: maxMembers,
+			}},
 			{name: "placement", shape: placements(&at)},
 		},
 		done: func(n *node) error {
@@ -154,7 +159,8 @@ func notInMix(word string) string {
 	case Mix:
 		return "a mix cannot be a member of a mix: list its members beside the others"
 	case "driver":
-		return "a member of a mix is driven by nettoll's own engine: other programs choose their own time, and the members need one that is common"
+		return "a member of a mix is driven by nettoll's own engine: other programs choose their own time, and the members " +
+			"need one that is common"
 	case "placement":
 		return "all members of a mix are in the same places: the placement belongs beside the mix"
 	}
@@ -164,7 +170,8 @@ func notInMix(word string) string {
 // apart says why a workload cannot be a member of a mix, "" of one that can.
 func apart(d workload.Description) string {
 	if d.Whole {
-		return fmt.Sprintf("%s cannot be a member of a mix: its programs choose their own time, and the members need one that is common", d.Name)
+		return fmt.Sprintf("%s cannot be a member of a mix: its programs choose their own time, and the members need one "+
+			"that is common", d.Name)
 	}
 	return ""
 }
@@ -250,7 +257,8 @@ func (e Experiment) choices() []Choice {
 // mixed says whether the group's pairs have several workloads.
 func (g group) mixed() bool { return len(g.members) > 1 }
 
-// load is the id of the workload, or of the mix as the command line has it: "mix(udp-rr(payload=64,mode=wait)*3,tcp-stream(message=131072)*1)".
+// load is the id of the workload, or of the mix as the command line has it:
+// "mix(udp-rr(payload=64,mode=wait)*3,tcp-stream(message=131072)*1)".
 func (g group) load() string {
 	if !g.mixed() {
 		return g.members[0].id
@@ -278,7 +286,8 @@ func (g group) of(m member) string {
 	return ":" + m.id
 }
 
-// divide shares out pairs by the largest remainder (A. Hamilton, 1792), at least one to each. There are as many pairs as shares, or more.
+// divide shares out pairs by the largest remainder (A. Hamilton, 1792), at least one to each. There are as many pairs
+// as shares, or more.
 func divide(pairs int, shares []int) []int {
 	sum := 0
 	for _, s := range shares {
@@ -312,8 +321,8 @@ func divide(pairs int, shares []int) []int {
 	return counts
 }
 
-// pairsOf shares the pairs of a group's labs out to its members. Those of a member follow each other, so that each has its own on every host and
-// CPU, as far as they go.
+// pairsOf shares the pairs of a group's labs out to its members. Those of a member follow each other, so that each has
+// its own on every host and CPU, as far as they go.
 func (g group) pairsOf() []int {
 	shares := make([]int, len(g.members))
 	for i, m := range g.members {
@@ -322,8 +331,8 @@ func (g group) pairsOf() []int {
 	return divide(g.pairs, shares)
 }
 
-// trial is how long the trials of a group are, and how much of that passes before the window opens: of a mix the longest of both that a member
-// asks for.
+// trial is how long the trials of a group are, and how much of that passes before the window opens: of a mix the
+// longest of both that a member asks for.
 func (g group) trial(asked time.Duration, cpus int) (length, warm time.Duration) {
 	share, least := 0.0, time.Duration(0)
 	for _, m := range g.members {
@@ -357,7 +366,8 @@ func (g group) refused(cpus int) string {
 		// Both ends of a pair spin: a CPU that holds two of them lets each wait a tick for the other.
 		if d.Spins(m.params) && threadsPerCPU(g.affinity, g.pairs, cpus) > 1 {
 			if g.mixed() {
-				return fmt.Sprintf("%s spins, and %d pairs on %d CPUs (affinity %s) leave it none of its own", m.id, g.pairs, cpus, g.affinity)
+				return fmt.Sprintf("%s spins, and %d pairs on %d CPUs (affinity %s) leave it none of its own", m.id, g.pairs, cpus,
+					g.affinity)
 			}
 			pairs := "1 pair spins"
 			if g.pairs > 1 {
@@ -375,7 +385,8 @@ func (g group) refused(cpus int) string {
 	return ""
 }
 
-// excluded says why a stack, called named in ids, cannot be measured with a group, and what that leaves out; "" if it can.
+// excluded says why a stack, called named in ids, cannot be measured with a group, and what that leaves out; "" if it
+// can.
 func (s Stack) excluded(named string, g group) (what, reason string) {
 	if reason := s.Parts.Refuse(g.hosts); reason != "" {
 		return named + "/" + string(g.placement), reason
@@ -391,12 +402,14 @@ func (s Stack) excluded(named string, g group) (what, reason string) {
 		case translates && d.Alone:
 			reason = fmt.Sprintf("%s has no ports, and ports are what %s translates: its host would answer", d.Name, named)
 		case translates && d.Port != 0:
-			reason = fmt.Sprintf("%s listens at port %d and no other, and that is none of those which %s lets through", d.Name, d.Port, named)
+			reason = fmt.Sprintf("%s listens at port %d and no other, and that is none of those which %s lets through", d.Name,
+				d.Port, named)
 		case shares && d.Port != 0:
 			for pair := first; pair < first+pairs; pair++ {
 				at := fmt.Sprintf("port %d of host %d", d.Port, Lab{Hosts: g.hosts}.SinkHost(pair))
 				if taken[at] {
-					reason = fmt.Sprintf("%s listens at port %d and no other, and under %s the %d pairs share it (hint: another baseline, or a pair for each host)", d.Name, d.Port, named, g.pairs)
+					reason = fmt.Sprintf("%s listens at port %d and no other, and under %s the %d pairs share it (hint: another "+
+						"baseline, or a pair for each host)", d.Name, d.Port, named, g.pairs)
 				}
 				taken[at] = true
 			}

@@ -30,7 +30,8 @@ func TestDivide(t *testing.T) {
 	}
 }
 
-// However the shares are: all pairs are given out, everybody has one, who has more is above its share by less than a pair, and a larger share has no less.
+// However the shares are: all pairs are given out, everybody has one, who has more is above its share by less than a
+// pair, and a larger share has no less.
 func FuzzDivide(f *testing.F) {
 	f.Add(10, []byte{3, 1})
 	f.Add(500, []byte{255, 1, 1, 1, 1, 1, 1, 1})

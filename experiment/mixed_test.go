@@ -27,7 +27,10 @@ func TestMix(t *testing.T) {
 	r := resolve(t, read(t, neighbour), 2)
 	const mix = "same-host/4/mix(udp-rr(payload=64,mode=wait)*3,tcp-stream(message=131072)*1)"
 	var want []string
-	for i, load := range []string{mix + ":udp-rr(payload=64,mode=wait)", mix + ":tcp-stream(message=131072)", "same-host/4/udp-rr(payload=64,mode=wait)"} {
+	for i, load := range []string{
+		mix + ":udp-rr(payload=64,mode=wait)", mix + ":tcp-stream(message=131072)",
+		"same-host/4/udp-rr(payload=64,mode=wait)",
+	} {
 		pairs, first, visit := []int{3, 1, 4}[i], []int{0, 3, 0}[i], []int{0, 0, 3}[i]
 		at := func(n int) string { return fmt.Sprintf(" visit %d: %d pairs from %d", visit+n, pairs, first) }
 		want = append(want,
@@ -38,7 +41,8 @@ func TestMix(t *testing.T) {
 	for i, id := range ids(r) {
 		c := r.Cells[i]
 		got = append(got, fmt.Sprintf("%s visit %d: %d pairs from %d", id, c.Visit, c.Pairs, c.First))
-		if mixed := c.Mix != nil; mixed != (c.LabPairs == 4) || mixed && cmp.Diff([]string{"udp-rr(payload=64,mode=wait)*3", "tcp-stream(message=131072)*1"}, c.Mix) != "" {
+		if mixed := c.Mix != nil; mixed != (c.LabPairs == 4) || mixed &&
+			cmp.Diff([]string{"udp-rr(payload=64,mode=wait)*3", "tcp-stream(message=131072)*1"}, c.Mix) != "" {
 			t.Errorf("%s: %v on %d pairs", c.ID, c.Mix, c.LabPairs)
 		}
 	}
@@ -66,13 +70,15 @@ func TestMixTrial(t *testing.T) {
 	r := resolve(t, read(t, neighbour), 16)
 	tcp := r.Cells[3].Trial
 	stream, requests := r.Cells[3].Workload.Describe(), r.Cells[0].Workload.Describe()
-	if warm := time.Duration(max(stream.Warm, requests.Warm) * float64(tcp)); stream.Trial(r.Cells[3].Params) != tcp || r.Cells[3].Warm != warm || warm == 0 {
+	if warm := time.Duration(max(stream.Warm, requests.Warm) * float64(tcp)); stream.Trial(r.Cells[3].Params) != tcp ||
+		r.Cells[3].Warm != warm || warm == 0 {
 		t.Errorf("trials of %v, %v of them warm", tcp, r.Cells[3].Warm)
 	}
 	if r.Cells[0].Trial != tcp || r.Cells[0].Warm != r.Cells[3].Warm || r.Cells[6].Trial >= tcp {
 		t.Errorf("trials of %v and %v in the mix, %v alone", r.Cells[0].Trial, tcp, r.Cells[6].Trial)
 	}
-	if block, least := r.Forecast(experiment.DefaultSpread).Block, 3*(tcp+r.Cells[6].Trial); block < least || block > least+least/10 {
+	if block, least := r.Forecast(experiment.DefaultSpread).Block, 3*(tcp+r.Cells[6].Trial); block < least ||
+		block > least+least/10 {
 		t.Errorf("a block takes %v, want little more than %v", block, least)
 	}
 	e := read(t, neighbour)
@@ -117,20 +123,29 @@ workloads:
 // What cannot be measured is left out with its reason.
 func TestMixOmitted(t *testing.T) {
 	for _, c := range []struct{ text, what, reason string }{
-		{"factors: {network: bridge, placement: same-host, pairs: [2, 1]}\nworkloads: {mix: [udp-rr, tcp-stream]}\n", "same-host/1/mix(", "2 workloads need a pair each, and there are 1 (hint: pairs 2 or more)"},
 		{
-			"factors: {network: bridge, placement: same-host, pairs: 2}\nworkloads: [{mix: [udp-rr: {mode: spin}, tcp-stream]}, udp-rr]\n",
-			"same-host/2/mix(", "udp-rr(payload=64,mode=spin) spins, and 2 pairs on 2 CPUs (affinity split) leave it none of its own",
+			"factors: {network: bridge, placement: same-host, pairs: [2, 1]}\nworkloads: {mix: [udp-rr, tcp-stream]}\n",
+			"same-host/1/mix(", "2 workloads need a pair each, and there are 1 (hint: pairs 2 or more)",
 		},
 		{
-			"factors: {network: nat, placement: cross-host, pairs: 2}\nbaseline: {network: host}\nworkloads: {mix: [udp-rr, ping]}\n",
+			"factors: {network: bridge, placement: same-host, pairs: 2}\nworkloads: [{mix: [udp-rr: {mode: spin}, " +
+				"tcp-stream]}, udp-rr]\n",
+			"same-host/2/mix(", "udp-rr(payload=64,mode=spin) spins, and 2 pairs on 2 CPUs (affinity split) leave it none of " +
+				"its own",
+		},
+		{
+			"factors: {network: nat, placement: cross-host, pairs: 2}\nbaseline: {network: host}\nworkloads: {mix: [udp-rr, " +
+				"ping]}\n",
 			"nat/cross-host/2/mix(", "ping has no ports, and ports are what nat translates: its host would answer",
 		},
 		{
-			"factors: {network: bridge, placement: same-host, pairs: 2}\nworkloads: {mix: [udp-rr, tcp-stream]}\ndesign: {probe: softirq}\n",
-			"same-host/2/mix(udp-rr(payload=64,mode=wait)*1,tcp-stream(message=131072)*1)+softirq", "the probe counts for all members of a mix together, and nobody could say for which",
+			"factors: {network: bridge, placement: same-host, pairs: 2}\nworkloads: {mix: [udp-rr, tcp-stream]}\ndesign: " +
+				"{probe: softirq}\n",
+			"same-host/2/mix(udp-rr(payload=64,mode=wait)*1,tcp-stream(message=131072)*1)+softirq",
+			"the probe counts for all members of a mix together, and nobody could say for which",
 		},
-		{"factors: {network: bridge, placement: same-host, pairs: 2}\nworkloads: [{mix: [udp-rr, tcp-stream]}, {mix: [udp-rr, tcp-stream]}]\n", "same-host/2/mix(", "it is asked for twice"},
+		{"factors: {network: bridge, placement: same-host, pairs: 2}\nworkloads: [{mix: [udp-rr, tcp-stream]}, {mix: " +
+			"[udp-rr, tcp-stream]}]\n", "same-host/2/mix(", "it is asked for twice"},
 	} {
 		r := resolve(t, read(t, c.text), 2)
 		if len(r.Omitted) != 1 || !strings.HasPrefix(r.Omitted[0].What, c.what) || r.Omitted[0].Reason != c.reason {
@@ -147,12 +162,17 @@ func TestMixOmitted(t *testing.T) {
 // A mix is written on the command line as ids have it.
 func TestParseMix(t *testing.T) {
 	for in, want := range map[string][]experiment.Member{
-		"mix(udp-rr,tcp-stream)": {{Choice: experiment.Choice{Name: "udp-rr", Params: map[string]string{}}, Share: 1}, {Choice: experiment.Choice{Name: "tcp-stream", Params: map[string]string{}}, Share: 1}},
+		"mix(udp-rr,tcp-stream)": {
+			{Choice: experiment.Choice{Name: "udp-rr", Params: map[string]string{}}, Share: 1},
+			{Choice: experiment.Choice{Name: "tcp-stream", Params: map[string]string{}}, Share: 1},
+		},
 		"mix( udp-rr(payload=64, mode=wait) * 3 ,tcp-stream*2)": {
 			{Choice: experiment.Choice{Name: "udp-rr", Params: map[string]string{"payload": "64", "mode": "wait"}}, Share: 3},
 			{Choice: experiment.Choice{Name: "tcp-stream", Params: map[string]string{}}, Share: 2},
 		},
-		`mix(a(x=")*2",y='b*3'),c)`: {{Choice: experiment.Choice{Name: "a", Params: map[string]string{"x": ")*2", "y": "b*3"}}, Share: 1}, {Choice: experiment.Choice{Name: "c", Params: map[string]string{}}, Share: 1}},
+		`mix(a(x=")*2",y='b*3'),c)`: {{Choice: experiment.Choice{
+			Name: "a", Params: map[string]string{"x": ")*2", "y": "b*3"},
+		}, Share: 1}, {Choice: experiment.Choice{Name: "c", Params: map[string]string{}}, Share: 1}},
 	} {
 		l, err := experiment.ParseLoad(in)
 		if diff := cmp.Diff(want, l.Mix); err != nil || diff != "" || l.Name != experiment.Mix {
@@ -189,10 +209,12 @@ func TestParseMix(t *testing.T) {
 // Mixes that the code makes are checked as those of files are.
 func TestMixChecked(t *testing.T) {
 	for want, change := range map[string]func(*experiment.Load){
-		"a mix of 1 (valid: 2 to 8 workloads)":                    func(l *experiment.Load) { l.Mix = l.Mix[:1] },
-		"share: 0 is out of range (valid: 1 to 1000)":             func(l *experiment.Load) { l.Mix[0].Share = 0 },
-		"a member of a mix is driven by nettoll's own engine":     func(l *experiment.Load) { l.Driver = "iperf3" },
-		"tbench cannot be a member of a mix":                      func(l *experiment.Load) { l.Mix[0].Choice = experiment.Choice{Name: "tbench"} },
+		"a mix of 1 (valid: 2 to 8 workloads)":                func(l *experiment.Load) { l.Mix = l.Mix[:1] },
+		"share: 0 is out of range (valid: 1 to 1000)":         func(l *experiment.Load) { l.Mix[0].Share = 0 },
+		"a member of a mix is driven by nettoll's own engine": func(l *experiment.Load) { l.Driver = "iperf3" },
+		"tbench cannot be a member of a mix": func(l *experiment.Load) {
+			l.Mix[0].Choice = experiment.Choice{Name: "tbench"}
+		},
 		"tcp-stream(message=131072) is in the mix twice":          func(l *experiment.Load) { l.Mix[0] = l.Mix[1] },
 		`workload udp-rr has no parameter "size" (it has payload`: func(l *experiment.Load) { l.Mix[0].Params["size"] = "1" },
 	} {
@@ -206,7 +228,10 @@ func TestMixChecked(t *testing.T) {
 
 // FuzzParseLoad: a workload or an error, never both, never a panic.
 func FuzzParseLoad(f *testing.F) {
-	for _, s := range []string{"udp-rr(payload=64,driver=ping)", "mix(udp-rr*3,tcp-stream(message=1KiB)*2)", "mix(", "mix(*)", "mix(a*1*2,b)", `mix(a(x="*")*2,b)`} {
+	for _, s := range []string{
+		"udp-rr(payload=64,driver=ping)", "mix(udp-rr*3,tcp-stream(message=1KiB)*2)", "mix(", "mix(*)", "mix(a*1*2,b)",
+		`mix(a(x="*")*2,b)`,
+	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

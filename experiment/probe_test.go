@@ -22,14 +22,17 @@ workloads: [udp-rr, tcp-stream]
 	for _, load := range []string{"udp-rr(payload=64,mode=wait)", "tcp-stream(message=131072)"} {
 		where := "/same-host/1/" + load
 		want = append(want,
-			"host"+where+" <  @ host/same-host/1", "host"+where+"#2 < host"+where+" @ host/same-host/1#2", "bridge"+where+" < host"+where+" @ bridge/same-host/1",
-			"host"+where+"+softirq <  @ host/same-host/1", "bridge"+where+"+softirq < host"+where+"+softirq @ bridge/same-host/1")
+			"host"+where+" <  @ host/same-host/1", "host"+where+"#2 < host"+where+" @ host/same-host/1#2", "bridge"+where+
+				" < host"+where+" @ bridge/same-host/1",
+			"host"+where+"+softirq <  @ host/same-host/1", "bridge"+where+"+softirq < host"+where+
+				"+softirq @ bridge/same-host/1")
 	}
 	if diff := cmp.Diff(want, ids(r)); diff != "" {
 		t.Errorf("cells (-want +got):\n%s", diff)
 	}
 	if len(r.Labs) != len(plain.Labs) || len(r.Groups()) != 2*len(plain.Groups()) {
-		t.Errorf("%d labs and %d groups, without the probe %d and %d", len(r.Labs), len(r.Groups()), len(plain.Labs), len(plain.Groups()))
+		t.Errorf("%d labs and %d groups, without the probe %d and %d", len(r.Labs), len(r.Groups()), len(plain.Labs),
+			len(plain.Groups()))
 	}
 	governing := 0
 	for _, c := range r.Cells {
@@ -51,7 +54,8 @@ workloads: [udp-rr, tcp-stream]
 		}
 	}
 	if added := int(with.Block - without.Block); added <= probed || int(with.Probed) != added || without.Probed != 0 {
-		t.Errorf("blocks take %v longer with the probe, by the forecast %v, and the trials alone %v", with.Block-without.Block, with.Probed, probed)
+		t.Errorf("blocks take %v longer with the probe, by the forecast %v, and the trials alone %v",
+			with.Block-without.Block, with.Probed, probed)
 	}
 }
 

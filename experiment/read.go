@@ -13,8 +13,8 @@ import (
 	"github.com/nettoll/nettoll/stack"
 )
 
-// Read reads an experiment from a file, changed by what the command line sets. What the file says nothing about is as in [Base]. It returns an
-// experiment or an [*Error], never both. The name is that of the file, for errors.
+// Read reads an experiment from a file, changed by what the command line sets. What the file says nothing about is as
+// in [Base]. It returns an experiment or an [*Error], never both. The name is that of the file, for errors.
 func Read(name string, text []byte, settings []Setting, parts Parts) (Experiment, error) {
 	text = bytes.TrimPrefix(text, []byte("\ufeff")) // a byte order mark, which some editors write
 	src := &source{name: name, text: text}
@@ -98,8 +98,8 @@ func comparison(e *Experiment, parts Parts, n *node) error {
 	return nil
 }
 
-// taken places the error at the name that is not free, and names the line of the other: the baseline, or the factor of that
-// kind.
+// taken places the error at the name that is not free, and names the line of the other: the baseline, or the factor of
+// that kind.
 func (n *node) taken(err *takenError, kind string) error {
 	other := n.key("factors", kind)
 	if err.baseline {
@@ -143,7 +143,8 @@ func word(s string, to *string) error {
 	for i, c := range s {
 		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
 		if !letter && (i == 0 || !strings.ContainsRune("._-", c)) {
-			return fmt.Errorf("invalid name %q (valid: letters, digits, dots, hyphens and underscores, a letter or digit first)", s)
+			return fmt.Errorf("invalid name %q (valid: letters, digits, dots, hyphens and underscores, a letter or digit first)",
+				s)
 		}
 	}
 	if s == "" || len(s) > 64 {
@@ -173,8 +174,14 @@ func hosts(e *Experiment) shape {
 		either: []shape{
 			{number: true, pattern: `^[0-9]+$`, example: "2", take: number},
 			{fields: []field{
-				{name: "kind", shape: shape{doc: "Kind of the hosts: local, namespaces of this machine.", values: []choice{{"local", "private namespaces of this machine"}}}},
-				{name: "count", required: true, shape: shape{doc: "Number of hosts.", number: true, pattern: `^[0-9]+$`, example: "2", take: number}},
+				{name: "kind", shape: shape{
+					doc: "Kind of the hosts: local, namespaces of this machine.", values: []choice{
+						{"local", "private namespaces of this machine"},
+					},
+				}},
+				{name: "count", required: true, shape: shape{
+					doc: "Number of hosts.", number: true, pattern: `^[0-9]+$`, example: "2", take: number,
+				}},
 			}},
 		},
 	}
@@ -225,23 +232,26 @@ func factors(f *Factors, parts Parts) shape {
 		known := map[string]int{} // by line, -1: of a flag
 		fields = append(fields, field{name: d.Name, shape: shape{
 			doc: d.Summary + " Each is compared with the baseline.", lone: true,
-			items: &shape{parts: &partShape{kind: d.Name, parts: describe(kind), hint: parts.stackHint(kind), take: func(n *node, name string, params part.Params) error {
-				c, err := parts.Kinds.Choose(d.Name, name, params)
-				if err != nil {
-					return err
-				}
-				id := Choice{name, params}.key()
-				switch line := known[id]; {
-				case line != 0:
-					return fmt.Errorf("%s %s is listed twice%s", d.Name, id, first(line))
-				case len(f.Of(d.Name)) == maxCells:
-					return fmt.Errorf("too many %s: more than %d", d.Plural, maxCells)
-				default:
-					f.Add(parts.Kinds, c)
-					known[id] = max(n.line, -1)
-				}
-				return nil
-			}}},
+			items: &shape{parts: &partShape{
+				kind: d.Name, parts: describe(kind), hint: parts.stackHint(kind),
+				take: func(n *node, name string, params part.Params) error {
+					c, err := parts.Kinds.Choose(d.Name, name, params)
+					if err != nil {
+						return err
+					}
+					id := Choice{name, params}.key()
+					switch line := known[id]; {
+					case line != 0:
+						return fmt.Errorf("%s %s is listed twice%s", d.Name, id, first(line))
+					case len(f.Of(d.Name)) == maxCells:
+						return fmt.Errorf("too many %s: more than %d", d.Plural, maxCells)
+					default:
+						f.Add(parts.Kinds, c)
+						known[id] = max(n.line, -1)
+					}
+					return nil
+				},
+			}},
 		}})
 	}
 	fields = append(fields,
@@ -252,10 +262,15 @@ func factors(f *Factors, parts Parts) shape {
 		field{name: "pairs", shape: listOf(&f.Pairs, shape{
 			doc: "Number of pairs of containers that talk at the same time.", number: true, pattern: `^[0-9]+$`, example: "1",
 		}, func(s string) (n int, err error) { return n, whole(s, 1, maxPairs, &n) })},
-		field{name: "family", shape: listOf(&f.Families, shape{doc: "Address family.", values: choices(Families()...)}, same)},
+		field{name: "family", shape: listOf(&f.Families, shape{doc: "Address family.", values: choices(Families()...)},
+			same)},
 		field{name: "affinity", shape: listOf(&f.Affinities, shape{
-			doc:    "Which CPUs sources and sinks run on.",
-			values: []choice{{"split", "sources on one set of CPUs, sinks on the other"}, {"same", "both on the same"}, {"free", "the scheduler decides"}},
+			doc: "Which CPUs sources and sinks run on.",
+			values: []choice{
+				{"split", "sources on one set of CPUs, sinks on the other"},
+				{"same", "both on the same"},
+				{"free", "the scheduler decides"},
+			},
 		}, same)},
 	)
 	return shape{doc: "What is crossed: each combination is measured.", fields: fields}
@@ -282,8 +297,11 @@ func listOf[T any](to *[]T, one shape, convert func(string) (T, error)) shape {
 
 func placements(to *[]Placement) shape {
 	return listOf(to, shape{
-		doc:    "Where the two containers of a pair are.",
-		values: []choice{{string(SameHost), "all pairs on host 1"}, {string(CrossHost), "sources on one host, sinks on the next"}},
+		doc: "Where the two containers of a pair are.",
+		values: []choice{
+			{string(SameHost), "all pairs on host 1"},
+			{string(CrossHost), "sources on one host, sinks on the next"},
+		},
 	}, func(s string) (Placement, error) { return Placement(s), nil })
 }
 
@@ -327,15 +345,17 @@ func workloads(e *Experiment, parts Parts) shape {
 	p.begin = func() { drivers, at, pairs = []string{""}, nil, nil }
 	p.own = func(string) []field {
 		return []field{
-			{name: "driver", shape: listOf(&drivers, shape{doc: "Whose program drives the traffic.", values: known}, func(s string) (string, error) {
-				if s == "nettoll" {
-					s = ""
-				}
-				return s, nil
-			})},
+			{name: "driver", shape: listOf(&drivers, shape{doc: "Whose program drives the traffic.", values: known},
+				func(s string) (string, error) {
+					if s == "nettoll" {
+						s = ""
+					}
+					return s, nil
+				})},
 			{name: "placement", shape: placements(&at)},
 			{name: "pairs", shape: listOf(&pairs, shape{
-				doc: "With which numbers of pairs it runs, of those of the experiment.", number: true, pattern: `^[0-9]+$`, example: "1",
+				doc: "With which numbers of pairs it runs, of those of the experiment.", number: true, pattern: `^[0-9]+$`,
+				example: "1",
 			}, func(s string) (n int, err error) { return n, whole(s, 1, maxPairs, &n) })},
 		}
 	}
@@ -361,7 +381,8 @@ func workloads(e *Experiment, parts Parts) shape {
 		}
 		return nil
 	}
-	return shape{doc: "Traffic that the pairs exchange. A parameter given as a list is crossed; a mix is several workloads at once.", items: &shape{parts: p}, lone: true}
+	return shape{doc: "Traffic that the pairs exchange. A parameter given as a list is crossed; a mix is several " +
+		"workloads at once.", items: &shape{parts: p}, lone: true}
 }
 
 // load adds a workload.
@@ -383,8 +404,9 @@ func design(d *Design, parts Parts) shape {
 	}
 	return shape{doc: "How precisely to measure.", fields: []field{
 		{name: "precision", shape: shape{
-			doc: "Half-width of the 95 % interval at which a cell needs no more blocks.", pattern: `^[0-9.]+%?$`, number: true, example: "2%",
-			take: func(s string) (err error) { d.Precision, err = ParseShare(s); return err },
+			doc: "Half-width of the 95 % interval at which a cell needs no more blocks.", pattern: `^[0-9.]+%?$`, number: true,
+			example: "2%",
+			take:    func(s string) (err error) { d.Precision, err = ParseShare(s); return err },
 		}},
 		{name: "time", shape: shape{
 			doc: "Time to measure, at most; building and removing come on top.", pattern: `^[0-9.]+(ms|s|m|h)`, example: "60s",
@@ -395,7 +417,8 @@ func design(d *Design, parts Parts) shape {
 			take: number(minGenerations, maxGenerations, &d.Generations),
 		}},
 		{name: "trial", shape: shape{
-			doc: "Length of a trial; auto is the shortest sound one of each workload.", pattern: `^(auto|[0-9.]+(us|ms|s|m).*)$`, example: "auto",
+			doc: "Length of a trial; auto is the shortest sound one of each workload.", pattern: `^(auto|[0-9.]+(us|ms|s|m).*)$`,
+			example: "auto",
 			take: func(s string) (err error) {
 				if d.Trial = 0; s != "auto" {
 					if d.Trial, err = parseDuration(s, time.Millisecond, maxTrial); err != nil {
@@ -415,7 +438,8 @@ func design(d *Design, parts Parts) shape {
 			},
 		}},
 		{name: "probe", shape: shape{
-			doc:    "What every cell is measured with once more, in trials of its own that govern nothing; its cost is printed. It takes root.",
+			doc: "What every cell is measured with once more, in trials of its own that govern nothing; its cost is " +
+				"printed. It takes root.",
 			values: probes,
 			take: func(s string) error {
 				if d.Probe = s; s == stack.None {
@@ -430,7 +454,8 @@ func design(d *Design, parts Parts) shape {
 func tune(t *Tune) shape {
 	return shape{doc: "What all stacks share.", fields: []field{
 		{name: "congestion-control", shape: shape{
-			doc: "TCP congestion control of all cells; auto is the first of cubic, reno, bbr that all can set.", pattern: `^[a-z0-9_-]+$`, example: "auto",
+			doc:     "TCP congestion control of all cells; auto is the first of cubic, reno, bbr that all can set.",
+			pattern: `^[a-z0-9_-]+$`, example: "auto",
 			take: func(s string) error { return word(s, &t.Congestion) },
 		}},
 		{name: "mtu", shape: shape{
@@ -467,7 +492,8 @@ func ParseShare(s string) (float64, error) {
 func parseDuration(s string, lo, hi time.Duration) (time.Duration, error) {
 	d, err := time.ParseDuration(s)
 	if err != nil {
-		return 0, fmt.Errorf("invalid duration %q (valid: numbers with the units ms, s, m and h, such as 500ms, 30s or 1m30s; at most %s)", s, part.DurationText(hi))
+		return 0, fmt.Errorf("invalid duration %q (valid: numbers with the units ms, s, m and h, such as 500ms, 30s or "+
+			"1m30s; at most %s)", s, part.DurationText(hi))
 	}
 	if d < lo || d > hi {
 		return 0, fmt.Errorf("%q is out of range (valid: %s to %s)", s, part.DurationText(lo), part.DurationText(hi))

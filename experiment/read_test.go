@@ -22,90 +22,286 @@ func TestReadErrors(t *testing.T) {
 	for _, c := range []struct {
 		name, text, want string
 	}{
-		{"unknown key", head + "workload: udp-rr\n", `f.yaml:4:1: unknown key "workload" (known: name, hosts, baseline, factors, stacks, workloads, design, tune); did you mean workloads?`},
-		{"unknown key within", head + "design:\n  precison: 2%\nworkloads: udp-rr\n", `f.yaml:5:3: unknown key "precison" in design (known: precision, time, generations, trial, seed, probe); did you mean precision?`},
-		{"unknown part", "factors:\n  network: [bridge, brigde]\nworkloads: udp-rr\n", `f.yaml:2:21: unknown network "brigde" (known: host, bridge, `},
-		{"unknown workload", head + "workloads:\n  - udp-rate: {}\n  - udp-rx\n", `f.yaml:6:5: unknown workload "udp-rx" (known: udp-rr, `},
-		{"unknown tunnel", head + "  tunnel: vxlan\nworkloads: udp-rr\n", `f.yaml:4:11: unknown tunnel "vxlan" (known: none)`},
-		{"form of the command line", "factors:\n  network: bridge(hairpin=on)\nworkloads: udp-rr\n", `f.yaml:2:12: factors.network: "bridge(hairpin=on)" is the form of the command line; in a file write {bridge: {hairpin: on}}`},
-		{"form of the command line in a list", head + "workloads: ['udp-rr(payload=64,mode=spin)', udp-rr]\n", `f.yaml:4:13: workloads: "udp-rr(payload=64,mode=spin)" is the form of the command line; in a file write {udp-rr: {mode: spin, payload: 64}}`},
-		{"stack for a network", "factors:\n  network: [bridge+nftables]\nworkloads: udp-rr\n", `f.yaml:2:13: factors.network: "bridge+nftables" is a stack, not a network; give its filter in the key filter (--filter on the command line), or name the stack under stacks (nettoll lab up takes --stack)`},
-		{"unit of a thousand", head + "workloads: {udp-rr: {payload: 1KB}}\n", `f.yaml:4:31: workloads.udp-rr.payload: invalid size "1KB" (write kB (1000 bytes) or KiB (1024 bytes))`},
-		{"days", head + "workloads: udp-rr\ndesign: {time: 1d}\n", `f.yaml:5:16: design.time: invalid duration "1d" (valid: numbers with the units ms, s, m and h, such as 500ms, 30s or 1m30s; at most 168h)`},
-		{"overlong", head + "workloads: udp-rr\ndesign: {time: 9999h}\n", `f.yaml:5:16: design.time: "9999h" is out of range (valid: 1ms to 168h)`},
-		{"neither on nor off", "factors:\n  network: {nat: {hairpin: maybe}}\nworkloads: udp-rr\n", `f.yaml:2:28: factors.network.nat.hairpin: invalid value "maybe" (valid: true, false)`},
-		{"hosts without a count", head + "workloads: udp-rr\nhosts: {kind: local}\n", `f.yaml:5:8: hosts: missing key "count" (number of hosts)`},
-		{"stack called like the baseline", head + "baseline: {network: host}\nstacks:\n  - {name: host, network: bridge}\nworkloads: udp-rr\n", `f.yaml:6:12: stack "host" is already defined as the baseline at line 4`},
-		{"twice in different lines", "factors:\n  network: bridge\n  pairs:\n  - 1\n  - 2\n  - 1\nworkloads: udp-rr\n", `f.yaml:6:5: factors.pairs: "1" is listed twice (first at line 4)`},
-		{"unknown parameter", head + "workloads:\n  - udp-rr: {paylod: 28B}\n", `f.yaml:5:14: workload udp-rr has no parameter "paylod" (known: payload, mode, `},
-		{"parameter of a part without", "factors: {network: {host: {stp: on}}}\nworkloads: udp-rr\n", `f.yaml:1:28: network host has no parameter "stp" (known: none)`},
-		{"value of a parameter", head + "workloads:\n  - udp-rr: {mode: [wait, sleep]}\n", `f.yaml:5:27: workloads.udp-rr.mode: invalid value "sleep" (valid: wait, spin)`},
-		{"parameter without value", head + "workloads:\n  - udp-rr: {payload: }\n", `f.yaml:5:22: workloads.udp-rr.payload is empty (valid: bytes of a request, 1 to 65507)`},
+		{
+			"unknown key", head + "workload: udp-rr\n",
+			`f.yaml:4:1: unknown key "workload" (known: name, hosts, baseline, factors, stacks, workloads, design, tune); did you mean workloads?`,
+		},
+		{
+			"unknown key within", head + "design:\n  precison: 2%\nworkloads: udp-rr\n",
+			`f.yaml:5:3: unknown key "precison" in design (known: precision, time, generations, trial, seed, probe); did you mean precision?`,
+		},
+		{
+			"unknown part", "factors:\n  network: [bridge, brigde]\nworkloads: udp-rr\n",
+			`f.yaml:2:21: unknown network "brigde" (known: host, bridge, `,
+		},
+		{
+			"unknown workload", head + "workloads:\n  - udp-rate: {}\n  - udp-rx\n",
+			`f.yaml:6:5: unknown workload "udp-rx" (known: udp-rr, `,
+		},
+		{
+			"unknown tunnel", head + "  tunnel: vxlan\nworkloads: udp-rr\n",
+			`f.yaml:4:11: unknown tunnel "vxlan" (known: none)`,
+		},
+		{
+			"form of the command line", "factors:\n  network: bridge(hairpin=on)\nworkloads: udp-rr\n",
+			`f.yaml:2:12: factors.network: "bridge(hairpin=on)" is the form of the command line; in a file write {bridge: {hairpin: on}}`,
+		},
+		{
+			"form of the command line in a list", head + "workloads: ['udp-rr(payload=64,mode=spin)', udp-rr]\n",
+			`f.yaml:4:13: workloads: "udp-rr(payload=64,mode=spin)" is the form of the command line; in a file write {udp-rr: {mode: spin, payload: 64}}`,
+		},
+		{
+			"stack for a network", "factors:\n  network: [bridge+nftables]\nworkloads: udp-rr\n",
+			`f.yaml:2:13: factors.network: "bridge+nftables" is a stack, not a network; give its filter in the key filter (--filter on the command line), or name the stack under stacks (nettoll lab up takes --stack)`,
+		},
+		{
+			"unit of a thousand", head + "workloads: {udp-rr: {payload: 1KB}}\n",
+			`f.yaml:4:31: workloads.udp-rr.payload: invalid size "1KB" (write kB (1000 bytes) or KiB (1024 bytes))`,
+		},
+		{
+			"days", head + "workloads: udp-rr\ndesign: {time: 1d}\n",
+			`f.yaml:5:16: design.time: invalid duration "1d" (valid: numbers with the units ms, s, m and h, such as 500ms, 30s or 1m30s; at most 168h)`,
+		},
+		{
+			"overlong", head + "workloads: udp-rr\ndesign: {time: 9999h}\n",
+			`f.yaml:5:16: design.time: "9999h" is out of range (valid: 1ms to 168h)`,
+		},
+		{
+			"neither on nor off", "factors:\n  network: {nat: {hairpin: maybe}}\nworkloads: udp-rr\n",
+			`f.yaml:2:28: factors.network.nat.hairpin: invalid value "maybe" (valid: true, false)`,
+		},
+		{
+			"hosts without a count", head + "workloads: udp-rr\nhosts: {kind: local}\n",
+			`f.yaml:5:8: hosts: missing key "count" (number of hosts)`,
+		},
+		{
+			"stack called like the baseline", head +
+				"baseline: {network: host}\nstacks:\n  - {name: host, network: bridge}\nworkloads: udp-rr\n",
+			`f.yaml:6:12: stack "host" is already defined as the baseline at line 4`,
+		},
+		{
+			"twice in different lines", "factors:\n  network: bridge\n  pairs:\n  - 1\n  - 2\n  - 1\nworkloads: udp-rr\n",
+			`f.yaml:6:5: factors.pairs: "1" is listed twice (first at line 4)`,
+		},
+		{
+			"unknown parameter", head + "workloads:\n  - udp-rr: {paylod: 28B}\n",
+			`f.yaml:5:14: workload udp-rr has no parameter "paylod" (known: payload, mode, `,
+		},
+		{
+			"parameter of a part without", "factors: {network: {host: {stp: on}}}\nworkloads: udp-rr\n",
+			`f.yaml:1:28: network host has no parameter "stp" (known: none)`,
+		},
+		{
+			"value of a parameter", head + "workloads:\n  - udp-rr: {mode: [wait, sleep]}\n",
+			`f.yaml:5:27: workloads.udp-rr.mode: invalid value "sleep" (valid: wait, spin)`,
+		},
+		{
+			"parameter without value", head + "workloads:\n  - udp-rr: {payload: }\n",
+			`f.yaml:5:22: workloads.udp-rr.payload is empty (valid: bytes of a request, 1 to 65507)`,
+		},
 		{"driver", head + "workloads:\n  - udp-rr: {driver: pong}\n", `f.yaml:5:22: unknown driver "pong" (known: nettoll`},
 		{"mix of one", head + "workloads:\n  - mix: [udp-rr]\n", `f.yaml:5:10: workloads.mix lists 1 (valid: 2 to 8)`},
 		{"mix of none", head + "workloads:\n  - mix:\n", `f.yaml:5:5: workloads.mix is empty (valid: a list)`},
-		{"mix of a name", head + "workloads:\n  - mix: udp-rr\n", `f.yaml:5:10: workloads.mix is a single value (valid: a list)`},
-		{"mix without members", head + "workloads: mix\n", `f.yaml:4:12: workloads is a single value (valid: a map with mix, placement)`},
-		{"mix in a mix", head + "workloads:\n  - mix: [udp-rr, {mix: [udp-rr, tcp-stream]}]\n", `f.yaml:5:20: workloads.mix: a mix cannot be a member of a mix: list its members beside the others`},
-		{"key beside a mix", head + "workloads:\n  - {mix: [udp-rr, tcp-stream], share: 2}\n", `f.yaml:5:33: unknown key "share" in workloads (known: mix, placement)`},
-		{"share", head + "workloads:\n  - mix: [{udp-rr: , share: none}, tcp-stream]\n", `f.yaml:5:29: workloads.mix.share: "none" is not a whole number (valid: 1 to 1000)`},
-		{"shares", head + "workloads:\n  - mix: [{udp-rr: , share: [1, 2]}, tcp-stream]\n", `f.yaml:5:29: workloads.mix.share is a list (valid: a value such as 3)`},
-		{"share alone", head + "workloads:\n  - mix: [{share: 1}, tcp-stream]\n", `f.yaml:5:11: workloads.mix is a map without a name (valid: the name of a workload, or {NAME: {parameter: value}})`},
-		{"unknown member", head + "workloads:\n  - mix: [udp-rx, tcp-stream]\n", `f.yaml:5:11: unknown workload "udp-rx" (known: udp-rr, `},
-		{"parameter of a member", head + "workloads:\n  - mix: [{udp-rr: {mode: sleep}}, tcp-stream]\n", `f.yaml:5:27: workloads.mix.udp-rr.mode: invalid value "sleep" (valid: wait, spin)`},
-		{"driver of a member", head + "workloads:\n  - mix: [{udp-rr: {driver: netperf}}, tcp-stream]\n", `f.yaml:5:21: workloads.mix.udp-rr.driver: a member of a mix is driven by nettoll's own engine`},
-		{"placement of a member", head + "workloads:\n  - mix: [{udp-rr: {placement: same-host}}, tcp-stream]\n", `f.yaml:5:21: workloads.mix.udp-rr.placement: all members of a mix are in the same places`},
-		{"member with a time of its own", head + "workloads:\n  - mix: [udp-rr, tbench]\n", `f.yaml:5:19: tbench cannot be a member of a mix: its programs choose their own time`},
-		{"member twice", head + "workloads:\n  - mix: [udp-rr, {udp-rr: {payload: [32, 64]}}]\n", `f.yaml:5:5: udp-rr(payload=64,mode=wait) is in the mix twice: give it one share that is larger`},
-		{"bomb of a mix", head + "workloads:\n  - mix:\n" + strings.Repeat("    - udp-rr: {payload: [1, 2, 3, 4, 5, 6, 7]}\n", 8), `f.yaml:5:5: too many combinations of the members' parameters: 2401 (limit 2000)`},
-		{"bomb of parameters", head + "workloads:\n  - udp-rr: {payload: [" + manyNumbers(50) + "], in-flight: [" + manyNumbers(50) + "]}\n", `f.yaml:5:216: workloads.udp-rr: too many combinations of parameters: 2500 (limit 2000)`},
-		{"wrong unit", head + "workloads: udp-rr\ndesign: {time: 60 parsecs}\n", `f.yaml:5:16: design.time: invalid duration "60 parsecs" (valid: numbers with the units ms, s, m and h, such as 500ms, 30s or 1m30s; at most 168h)`},
+		{
+			"mix of a name", head + "workloads:\n  - mix: udp-rr\n",
+			`f.yaml:5:10: workloads.mix is a single value (valid: a list)`,
+		},
+		{
+			"mix without members", head + "workloads: mix\n",
+			`f.yaml:4:12: workloads is a single value (valid: a map with mix, placement)`,
+		},
+		{
+			"mix in a mix", head + "workloads:\n  - mix: [udp-rr, {mix: [udp-rr, tcp-stream]}]\n",
+			`f.yaml:5:20: workloads.mix: a mix cannot be a member of a mix: list its members beside the others`,
+		},
+		{
+			"key beside a mix", head + "workloads:\n  - {mix: [udp-rr, tcp-stream], share: 2}\n",
+			`f.yaml:5:33: unknown key "share" in workloads (known: mix, placement)`,
+		},
+		{
+			"share", head + "workloads:\n  - mix: [{udp-rr: , share: none}, tcp-stream]\n",
+			`f.yaml:5:29: workloads.mix.share: "none" is not a whole number (valid: 1 to 1000)`,
+		},
+		{
+			"shares", head + "workloads:\n  - mix: [{udp-rr: , share: [1, 2]}, tcp-stream]\n",
+			`f.yaml:5:29: workloads.mix.share is a list (valid: a value such as 3)`,
+		},
+		{
+			"share alone", head + "workloads:\n  - mix: [{share: 1}, tcp-stream]\n",
+			`f.yaml:5:11: workloads.mix is a map without a name (valid: the name of a workload, or {NAME: {parameter: value}})`,
+		},
+		{
+			"unknown member", head + "workloads:\n  - mix: [udp-rx, tcp-stream]\n",
+			`f.yaml:5:11: unknown workload "udp-rx" (known: udp-rr, `,
+		},
+		{
+			"parameter of a member", head + "workloads:\n  - mix: [{udp-rr: {mode: sleep}}, tcp-stream]\n",
+			`f.yaml:5:27: workloads.mix.udp-rr.mode: invalid value "sleep" (valid: wait, spin)`,
+		},
+		{
+			"driver of a member", head + "workloads:\n  - mix: [{udp-rr: {driver: netperf}}, tcp-stream]\n",
+			`f.yaml:5:21: workloads.mix.udp-rr.driver: a member of a mix is driven by nettoll's own engine`,
+		},
+		{
+			"placement of a member", head + "workloads:\n  - mix: [{udp-rr: {placement: same-host}}, tcp-stream]\n",
+			`f.yaml:5:21: workloads.mix.udp-rr.placement: all members of a mix are in the same places`,
+		},
+		{
+			"member with a time of its own", head + "workloads:\n  - mix: [udp-rr, tbench]\n",
+			`f.yaml:5:19: tbench cannot be a member of a mix: its programs choose their own time`,
+		},
+		{
+			"member twice", head + "workloads:\n  - mix: [udp-rr, {udp-rr: {payload: [32, 64]}}]\n",
+			`f.yaml:5:5: udp-rr(payload=64,mode=wait) is in the mix twice: give it one share that is larger`,
+		},
+		{
+			"bomb of a mix", head + "workloads:\n  - mix:\n" +
+				strings.Repeat("    - udp-rr: {payload: [1, 2, 3, 4, 5, 6, 7]}\n", 8),
+			`f.yaml:5:5: too many combinations of the members' parameters: 2401 (limit 2000)`,
+		},
+		{"bomb of parameters", head + "workloads:\n  - udp-rr: {payload: [" + manyNumbers(50) + "], in-flight: [" +
+			manyNumbers(50) + "]}\n", `f.yaml:5:216: workloads.udp-rr: too many combinations of parameters: 2500 (limit 2000)`},
+		{
+			"wrong unit", head + "workloads: udp-rr\ndesign: {time: 60 parsecs}\n",
+			`f.yaml:5:16: design.time: invalid duration "60 parsecs" (valid: numbers with the units ms, s, m and h, such as 500ms, 30s or 1m30s; at most 168h)`,
+		},
 		{"no unit", head + "workloads: udp-rr\ndesign: {time: 60}\n", `f.yaml:5:16: design.time: invalid duration "60"`},
-		{"size", head + "workloads: {udp-rr: {payload: 28 bits}}\n", `f.yaml:4:31: workloads.udp-rr.payload: invalid size "28 bits" (valid: bytes such as 64, 64B, 128KiB or 1MB, at most 1GiB)`},
-		{"negative", head + "  pairs: -1\nworkloads: udp-rr\n", `f.yaml:4:10: factors.pairs: -1 is out of range (valid: 1 to 500)`},
-		{"zero", head + "workloads: udp-rr\ndesign: {precision: 0}\n", `f.yaml:5:21: design.precision: "0" is out of range (valid: more than 0 and less than 100%, such as 2% or 0.02)`},
-		{"zero time", head + "workloads: udp-rr\ndesign: {time: 0s}\n", `f.yaml:5:16: design.time: "0s" is out of range (valid: 1ms to 168h)`},
-		{"absurd", head + "  pairs: 99999999999999999999\nworkloads: udp-rr\n", `f.yaml:4:10: factors.pairs: "99999999999999999999" is not a whole number (valid: 1 to 500)`},
-		{"absurd hosts", head + "workloads: udp-rr\nhosts: 1000\n", `f.yaml:5:8: hosts: 1000 is out of range (valid: 2 to 16)`},
-		{"fraction", head + "  pairs: 1.5\nworkloads: udp-rr\n", `f.yaml:4:10: factors.pairs: "1.5" is not a whole number (valid: 1 to 500)`},
-		{"not a number", head + "workloads: udp-rr\ndesign: {precision: .nan}\n", `f.yaml:5:21: design.precision: invalid share ".nan" (valid: 2% or 0.02)`},
-		{"infinity", head + "workloads: udp-rr\ndesign: {precision: inf%}\n", `f.yaml:5:21: design.precision: "inf%" is out of range`},
-		{"few generations", head + "workloads: udp-rr\ndesign: {generations: 3}\n", `f.yaml:5:23: design.generations: 3 is out of range (valid: 5 to 1000)`},
-		{"mtu", head + "workloads: udp-rr\ntune: {mtu: 100}\n", `f.yaml:5:13: tune.mtu: "100" is out of range (valid: 1280 to 65535 bytes)`},
-		{"kind of hosts", head + "workloads: udp-rr\nhosts: {kind: kubernetes, count: 2}\n", `f.yaml:5:15: unknown kind "kubernetes" (known: local)`},
-		{"hosts as a list", head + "workloads: udp-rr\nhosts: [2]\n", `f.yaml:5:8: hosts is a list (valid: a value such as 2, or a map with kind, count)`},
-		{"name", "name: ../../etc\n" + head[8:] + "workloads: udp-rr\n", `f.yaml:1:7: name: invalid name "../../etc" (valid: letters, digits, dots, hyphens and underscores, a letter or digit first)`},
-		{"duplicate stack", head + "stacks:\n  - {name: a, network: bridge}\n  - {name: a, network: bridge}\nworkloads: udp-rr\n", `f.yaml:6:12: stack "a" is already defined at line 5`},
-		{"stack called like one of the factors", head + "stacks:\n  - {name: bridge, network: host}\nworkloads: udp-rr\n", `f.yaml:5:12: stack "bridge" is already defined as a stack of the factors at line 3`},
-		{"stack without a name", head + "stacks:\n  - {network: bridge}\nworkloads: udp-rr\n", `f.yaml:5:5: stacks: missing key "name" (name of the stack in tables and ids)`},
-		{"stack of two", head + "stacks:\n  - {name: a, network: [bridge, host]}\nworkloads: udp-rr\n", `f.yaml:5:24: stacks.network is a list (valid: the name of a network, or {NAME: {parameter: value}})`},
-		{"two parts in one", "factors:\n  network:\n  - bridge:\n    host:\nworkloads: udp-rr\n", `f.yaml:4:5: factors.network: "host" stands next to "bridge" (valid: one network in each entry, its parameters below it)`},
-		{"empty factor", "factors:\n  network: []\nworkloads: udp-rr\n", `f.yaml:2:12: factors.network is empty (valid: at least one: the name of a network, or {NAME: {parameter: value}})`},
-		{"empty parameter", head + "workloads:\n  - udp-rr: {mode: []}\n", `f.yaml:5:20: workloads.udp-rr.mode is empty (valid: at least one: a value such as wait)`},
-		{"twice in a factor", "factors:\n  network: [bridge, bridge]\nworkloads: udp-rr\n", `f.yaml:2:21: network bridge is listed twice (first at line 2)`},
+		{
+			"size", head + "workloads: {udp-rr: {payload: 28 bits}}\n",
+			`f.yaml:4:31: workloads.udp-rr.payload: invalid size "28 bits" (valid: bytes such as 64, 64B, 128KiB or 1MB, at most 1GiB)`,
+		},
+		{
+			"negative", head + "  pairs: -1\nworkloads: udp-rr\n",
+			`f.yaml:4:10: factors.pairs: -1 is out of range (valid: 1 to 500)`,
+		},
+		{
+			"zero", head + "workloads: udp-rr\ndesign: {precision: 0}\n",
+			`f.yaml:5:21: design.precision: "0" is out of range (valid: more than 0 and less than 100%, such as 2% or 0.02)`,
+		},
+		{
+			"zero time", head + "workloads: udp-rr\ndesign: {time: 0s}\n",
+			`f.yaml:5:16: design.time: "0s" is out of range (valid: 1ms to 168h)`,
+		},
+		{
+			"absurd", head + "  pairs: 99999999999999999999\nworkloads: udp-rr\n",
+			`f.yaml:4:10: factors.pairs: "99999999999999999999" is not a whole number (valid: 1 to 500)`,
+		},
+		{
+			"absurd hosts", head + "workloads: udp-rr\nhosts: 1000\n",
+			`f.yaml:5:8: hosts: 1000 is out of range (valid: 2 to 16)`,
+		},
+		{
+			"fraction", head + "  pairs: 1.5\nworkloads: udp-rr\n",
+			`f.yaml:4:10: factors.pairs: "1.5" is not a whole number (valid: 1 to 500)`,
+		},
+		{
+			"not a number", head + "workloads: udp-rr\ndesign: {precision: .nan}\n",
+			`f.yaml:5:21: design.precision: invalid share ".nan" (valid: 2% or 0.02)`,
+		},
+		{
+			"infinity", head + "workloads: udp-rr\ndesign: {precision: inf%}\n",
+			`f.yaml:5:21: design.precision: "inf%" is out of range`,
+		},
+		{
+			"few generations", head + "workloads: udp-rr\ndesign: {generations: 3}\n",
+			`f.yaml:5:23: design.generations: 3 is out of range (valid: 5 to 1000)`,
+		},
+		{
+			"mtu", head + "workloads: udp-rr\ntune: {mtu: 100}\n",
+			`f.yaml:5:13: tune.mtu: "100" is out of range (valid: 1280 to 65535 bytes)`,
+		},
+		{
+			"kind of hosts", head + "workloads: udp-rr\nhosts: {kind: kubernetes, count: 2}\n",
+			`f.yaml:5:15: unknown kind "kubernetes" (known: local)`,
+		},
+		{
+			"hosts as a list", head + "workloads: udp-rr\nhosts: [2]\n",
+			`f.yaml:5:8: hosts is a list (valid: a value such as 2, or a map with kind, count)`,
+		},
+		{
+			"name", "name: ../../etc\n" + head[8:] + "workloads: udp-rr\n",
+			`f.yaml:1:7: name: invalid name "../../etc" (valid: letters, digits, dots, hyphens and underscores, a letter or digit first)`,
+		},
+		{
+			"duplicate stack", head +
+				"stacks:\n  - {name: a, network: bridge}\n  - {name: a, network: bridge}\nworkloads: udp-rr\n",
+			`f.yaml:6:12: stack "a" is already defined at line 5`,
+		},
+		{
+			"stack called like one of the factors", head + "stacks:\n  - {name: bridge, network: host}\nworkloads: udp-rr\n",
+			`f.yaml:5:12: stack "bridge" is already defined as a stack of the factors at line 3`,
+		},
+		{
+			"stack without a name", head + "stacks:\n  - {network: bridge}\nworkloads: udp-rr\n",
+			`f.yaml:5:5: stacks: missing key "name" (name of the stack in tables and ids)`,
+		},
+		{
+			"stack of two", head + "stacks:\n  - {name: a, network: [bridge, host]}\nworkloads: udp-rr\n",
+			`f.yaml:5:24: stacks.network is a list (valid: the name of a network, or {NAME: {parameter: value}})`,
+		},
+		{
+			"two parts in one", "factors:\n  network:\n  - bridge:\n    host:\nworkloads: udp-rr\n",
+			`f.yaml:4:5: factors.network: "host" stands next to "bridge" (valid: one network in each entry, its parameters below it)`,
+		},
+		{
+			"empty factor", "factors:\n  network: []\nworkloads: udp-rr\n",
+			`f.yaml:2:12: factors.network is empty (valid: at least one: the name of a network, or {NAME: {parameter: value}})`,
+		},
+		{
+			"empty parameter", head + "workloads:\n  - udp-rr: {mode: []}\n",
+			`f.yaml:5:20: workloads.udp-rr.mode is empty (valid: at least one: a value such as wait)`,
+		},
+		{
+			"twice in a factor", "factors:\n  network: [bridge, bridge]\nworkloads: udp-rr\n",
+			`f.yaml:2:21: network bridge is listed twice (first at line 2)`,
+		},
 		{"twice in pairs", head + "  pairs: [1, 1]\nworkloads: udp-rr\n", `f.yaml:4:14: factors.pairs: "1" is listed twice`},
 		{"a key twice", head + "workloads: udp-rr\nname: y\n", `f.yaml:5:1: key "name" is given twice (first at line 1)`},
 		{"no workloads", head, `f.yaml:1:1: missing key "workloads" (traffic that the pairs exchange)`},
 		{"workloads without value", head + "workloads:\n", `f.yaml:4:1: workloads is empty (valid: `},
-		{"nothing to compare", "baseline: {network: bridge}\nfactors: {network: bridge}\nworkloads: udp-rr\n", `f.yaml:2:11: the baseline bridge has nothing to be compared with: factors and stacks name no other stack (networks: host, bridge`},
-		{"only a baseline", "baseline: {network: host}\nworkloads: udp-rr\n", `f.yaml:1:1: the baseline host has nothing to be compared with`},
-		{"not a map", "- a\n- b\n", `f.yaml:1:1: an experiment is a list (valid: a map with name, hosts, baseline, factors, stacks, workloads, design, tune)`},
+		{
+			"nothing to compare", "baseline: {network: bridge}\nfactors: {network: bridge}\nworkloads: udp-rr\n",
+			`f.yaml:2:11: the baseline bridge has nothing to be compared with: factors and stacks name no other stack (networks: host, bridge`,
+		},
+		{
+			"only a baseline", "baseline: {network: host}\nworkloads: udp-rr\n",
+			`f.yaml:1:1: the baseline host has nothing to be compared with`,
+		},
+		{
+			"not a map", "- a\n- b\n",
+			`f.yaml:1:1: an experiment is a list (valid: a map with name, hosts, baseline, factors, stacks, workloads, design, tune)`,
+		},
 		{"a word", "hello\n", `f.yaml:1:1: an experiment is a single value (valid: a map with name`},
-		{"several documents", head + "workloads: udp-rr\n---\nname: y\n", `f.yaml:6:1: a second document begins here (a file holds one experiment)`},
+		{
+			"several documents", head + "workloads: udp-rr\n---\nname: y\n",
+			`f.yaml:6:1: a second document begins here (a file holds one experiment)`,
+		},
 		{"nothing", "", `f.yaml: the file is empty (nettoll init writes an experiment to start from)`},
 		{"comments", "# nothing\n", `f.yaml: the file is empty (nettoll init writes an experiment to start from)`},
 		{"garbage", strings.Repeat("\x9f\x12garbage", 100_000), `f.yaml: too large: 900 kB (limit 256 KiB)`},
 		{"many lines", strings.Repeat("a: b\n", 50_000), `f.yaml: too long: 50000 lines (limit 3000)`},
 		{"a long word", strings.Repeat("a:", 100_000), `f.yaml:1:1: the value is too long: 199999 characters (limit 1000)`},
-		{"a long block", head + "workloads:\n  - udp-rr:\n      payload: >-\n        " + strings.Repeat("a b ", 300) + "\n", `f.yaml:6:16: the value is too long: 1199 characters (limit 1000)`},
+		{
+			"a long block", head + "workloads:\n  - udp-rr:\n      payload: >-\n        " + strings.Repeat("a b ", 300) + "\n",
+			`f.yaml:6:16: the value is too long: 1199 characters (limit 1000)`,
+		},
 		{"less garbage", strings.Repeat("{x: ", 20_000), `f.yaml:1:161: too many nested brackets: 41 (limit 40)`},
 		{"no text", "name: \xff\xfe\n", `f.yaml:1:7: invalid character: the byte 0xff (valid: UTF-8 text)`},
 		{"escape", "name: \"x\\e[2J\"\n", `f.yaml:1:7: the control character U+001B in "x\x1b[2J" (valid: printable text)`},
-		{"reversed", "name: x\nfactors:\n  network: [\"a\\u202eb\"]\n", `f.yaml:3:13: the control character U+202E in "a\u202eb" (valid: printable text)`},
+		{
+			"reversed", "name: x\nfactors:\n  network: [\"a\\u202eb\"]\n",
+			`f.yaml:3:13: the control character U+202E in "a\u202eb" (valid: printable text)`,
+		},
 		{"NUL", "name: x\nfac\x00tors: y\n", `f.yaml:2:4: invalid character: a NUL byte (valid: UTF-8 text)`},
 		{"tab", "factors:\n\tnetwork: bridge\n", `f.yaml:2:1: invalid indentation: a tab (valid: spaces)`},
-		{"alias bomb", "a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n", `f.yaml:1:4: anchors, aliases and merge keys are not supported (write the values out; a list crosses them)`},
-		{"merge key", "name: x\n<<: {a: b}\n", `f.yaml:2:1: anchors, aliases and merge keys are not supported (write the values out; a list crosses them)`},
+		{
+			"alias bomb", "a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n",
+			`f.yaml:1:4: anchors, aliases and merge keys are not supported (write the values out; a list crosses them)`,
+		},
+		{
+			"merge key", "name: x\n<<: {a: b}\n",
+			`f.yaml:2:1: anchors, aliases and merge keys are not supported (write the values out; a list crosses them)`,
+		},
 		{"tag", "name: !!binary x\n", `f.yaml:1:7: tags such as "!!binary" are not supported`},
 		{"syntax", "name: [x\nfactors: {", `f.yaml:`},
 		{"indentation", "factors:\n  network: bridge\n pairs: 1\n", `f.yaml:3:`},
@@ -155,12 +351,17 @@ func checkError(t *testing.T, e experiment.Experiment, err error) {
 }
 
 func TestExcerpt(t *testing.T) {
-	_, err := experiment.Read("f.yaml", []byte("name: x\r\n# µ\x1b[31m\nfactors:\n  network: [bridge, µµ, brigde]\nworkloads: udp-rr\nhosts: 2\n"), nil, catalogue.New().Parts())
+	_, err := experiment.Read("f.yaml",
+		[]byte("name: x\r\n# µ\x1b[31m\nfactors:\n  network: [bridge, µµ, brigde]\nworkloads: udp-rr\nhosts: 2\n"), nil,
+		catalogue.New().Parts())
 	var placed *experiment.Error
 	if !errors.As(err, &placed) {
 		t.Fatal(err)
 	}
-	want := []string{"2 | # µ\uFFFD[31m", "3 | factors:", "4 |   network: [bridge, µµ, brigde]", "  |                     ^", "5 | workloads: udp-rr"}
+	want := []string{
+		"2 | # µ\uFFFD[31m", "3 | factors:", "4 |   network: [bridge, µµ, brigde]",
+		"  |                     ^", "5 | workloads: udp-rr",
+	}
 	if diff := cmp.Diff(want, placed.Excerpt()); diff != "" {
 		t.Errorf("excerpt (-want +got):\n%s", diff)
 	}
@@ -173,16 +374,19 @@ func TestSettings(t *testing.T) {
 		return experiment.Setting{Flag: flag, Path: path, Value: value}
 	}
 	e, err := experiment.Read("f.yaml", []byte(text), []experiment.Setting{
-		set("--time", "design.time", `"30s"`), set("--set", "factors.pairs", "[1, 10]"), set("--set", "workloads.0.udp-rr.payload", "1KiB"),
+		set("--time", "design.time", `"30s"`), set("--set", "factors.pairs", "[1, 10]"),
+		set("--set", "workloads.0.udp-rr.payload", "1KiB"),
 		set("--set", "tune.mtu", "9000"),
 	}, catalogue.New().Parts())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e.Design.Time != 30*time.Second || cmp.Diff([]int{1, 10}, e.Factors.Pairs) != "" || e.Workloads[0].Params["payload"] != "1024" || e.Tune.MTU != 9000 {
+	if e.Design.Time != 30*time.Second || cmp.Diff([]int{1, 10}, e.Factors.Pairs) != "" ||
+		e.Workloads[0].Params["payload"] != "1024" || e.Tune.MTU != 9000 {
 		t.Errorf("%+v", e)
 	}
-	if want := "# changed on the command line: factors.pairs: [1, 10]\n"; !strings.HasPrefix(e.Source, text) || !strings.Contains(e.Source, want) {
+	if want := "# changed on the command line: factors.pairs: [1, 10]\n"; !strings.HasPrefix(e.Source, text) ||
+		!strings.Contains(e.Source, want) {
 		t.Errorf("source %q, want the file and %q", e.Source, want)
 	}
 	for _, c := range []struct {
@@ -190,8 +394,14 @@ func TestSettings(t *testing.T) {
 		want    string
 	}{
 		{set("--time", "design.time", `"30"`), `--time: design.time: invalid duration "30"`},
-		{set("--set", "design.tme", "1s"), `--set design.tme=1s: unknown key "tme" in design (known: precision, time, generations, trial, seed, probe); did you mean time?`},
-		{set("--set", "workloads.3.udp-rr.payload", "1"), `--set workloads.3.udp-rr.payload=1: "3" is not an item of workloads (valid: 0 to 0)`},
+		{
+			set("--set", "design.tme", "1s"),
+			`--set design.tme=1s: unknown key "tme" in design (known: precision, time, generations, trial, seed, probe); did you mean time?`,
+		},
+		{
+			set("--set", "workloads.3.udp-rr.payload", "1"),
+			`--set workloads.3.udp-rr.payload=1: "3" is not an item of workloads (valid: 0 to 0)`,
+		},
 		{set("--set", "a..b", "1"), `--set a..b=1: invalid path "a..b"`},
 		{set("--set", "name", ""), `--set name=: the value is empty`},
 		{set("--set", "name", "[a"), `--set name=[a:`},
@@ -221,8 +431,10 @@ func TestReadDefaults(t *testing.T) {
 
 // A byte order mark is no part of the text, and on and off are true and false wherever one of two is asked for.
 func TestReadLeniently(t *testing.T) {
-	plain := read(t, "factors:\n  network: [{nat: {hairpin: true}}, {bridge: {hairpin: on}}]\nworkloads: {tcp-stream: {nodelay: false}}\n")
-	other := read(t, "\ufefffactors:\n  network: [{nat: {hairpin: on}}, {bridge: {hairpin: true}}]\nworkloads: {tcp-stream: {nodelay: off}}\n")
+	plain := read(t, "factors:\n  network: [{nat: {hairpin: true}}, {bridge: {hairpin: on}}]\nworkloads: {tcp-stream: "+
+		"{nodelay: false}}\n")
+	other := read(t, "\ufefffactors:\n  network: [{nat: {hairpin: on}}, {bridge: {hairpin: true}}]\nworkloads: "+
+		"{tcp-stream: {nodelay: off}}\n")
 	plain.Source, other.Source = "", ""
 	if diff := cmp.Diff(plain, other); diff != "" {
 		t.Errorf("(-plain +other):\n%s", diff)
@@ -238,7 +450,10 @@ func FuzzRead(f *testing.F) {
 	for _, x := range all {
 		f.Add(x.Text, "design.time", "3s")
 	}
-	for _, s := range []string{head, "a: &a [*a]", "? a\n: b", "- - - -", "{[", "|\n x", "%YAML 1.2\n---\n", "a: !!float 1", "\"\\x00\": 1", "a: b: c", neighbour, "a:\n- b\n -c", "---\n...\n---", ": "} {
+	for _, s := range []string{
+		head, "a: &a [*a]", "? a\n: b", "- - - -", "{[", "|\n x", "%YAML 1.2\n---\n", "a: !!float 1", "\"\\x00\": 1",
+		"a: b: c", neighbour, "a:\n- b\n -c", "---\n...\n---", ": ",
+	} {
 		f.Add([]byte(s), "a.0.b", s)
 	}
 	parts := catalogue.New().Parts()

@@ -68,7 +68,8 @@ type Resolved struct {
 
 // Limits of an experiment.
 const (
-	// minMTU is what IPv6 asks of every link (RFC 8200, section 5), maxMTU the largest of a veth (ETH_MAX_MTU, include/uapi/linux/if_ether.h).
+	// minMTU is what IPv6 asks of every link (RFC 8200, section 5), maxMTU the largest of a veth (ETH_MAX_MTU,
+	// include/uapi/linux/if_ether.h).
 	minMTU, maxMTU = 1280, 65535
 	// minGenerations is how many an interval takes that says something (docs/method.md).
 	minGenerations, maxGenerations = measure.LeastGenerations, 1000
@@ -80,11 +81,13 @@ const (
 	maxTime  = 7 * 24 * time.Hour
 	// maxCells is what a block of trials can hold and a person can read.
 	maxCells = 2000
-	// maxCombinations is how many cells may be crossed before those that mean nothing are left out: crossing them takes less than a second.
+	// maxCombinations is how many cells may be crossed before those that mean nothing are left out: crossing them takes
+	// less than a second.
 	maxCombinations = 10 * maxCells
 )
 
-// check says what is wrong with the numbers of an experiment that was not read from a file, where each is checked in its place.
+// check says what is wrong with the numbers of an experiment that was not read from a file, where each is checked in
+// its place.
 func check(e Experiment) error {
 	for _, a := range e.Factors.Affinities {
 		if _, err := find("affinity", a, Affinities(), func(a string) string { return a }); err != nil {
@@ -99,14 +102,16 @@ func check(e Experiment) error {
 	switch {
 	case len(e.Workloads) == 0:
 		return errors.New("no workload is asked for")
-	case len(e.Factors.Placements) == 0 || len(e.Factors.Pairs) == 0 || len(e.Factors.Families) == 0 || len(e.Factors.Affinities) == 0:
+	case len(e.Factors.Placements) == 0 || len(e.Factors.Pairs) == 0 || len(e.Factors.Families) == 0 ||
+		len(e.Factors.Affinities) == 0:
 		return errors.New("placements, pairs, families and affinities need a value each")
 	case e.Design.Time <= 0 || e.Design.Time > maxTime:
 		return fmt.Errorf("time: %v (valid: more than 0, at most %v)", e.Design.Time, maxTime)
 	case e.Design.Precision <= 0 || e.Design.Precision >= 1:
 		return fmt.Errorf("precision: %v (valid: a share between 0 and 1, such as 0.02)", e.Design.Precision)
 	case e.Design.Generations < minGenerations || e.Design.Generations > maxGenerations:
-		return fmt.Errorf("generations: %d (valid: %d to %d: an interval over fewer says little)", e.Design.Generations, minGenerations, maxGenerations)
+		return fmt.Errorf("generations: %d (valid: %d to %d: an interval over fewer says little)", e.Design.Generations,
+			minGenerations, maxGenerations)
 	case e.Design.Trial < 0 || e.Design.Trial > maxTrial:
 		return fmt.Errorf("trial: %v (valid: 0 for the workload's own length, or up to 1m)", e.Design.Trial)
 	case e.Tune.MTU < minMTU || e.Tune.MTU > maxMTU:
@@ -136,7 +141,8 @@ type group struct {
 	usual     int // hosts of a cross-host lab where nothing else is said
 }
 
-// An expansion is a Resolved on its way, with what is there already by name: each step takes the same time, however many cells there are.
+// An expansion is a Resolved on its way, with what is there already by name: each step takes the same time, however
+// many cells there are.
 type expansion struct {
 	*Resolved
 	stacks         []calledStack
@@ -148,15 +154,17 @@ type expansion struct {
 	omitted        map[Omission]bool
 }
 
-// Resolve expands an experiment into cells and labs. Cells of one group follow each other: baseline, twin, then the stacks in
-// the order given. CPUs is how many CPUs the workers may use. What crosses to too much is refused before it is expanded.
+// Resolve expands an experiment into cells and labs. Cells of one group follow each other: baseline, twin, then the
+// stacks in the order given. CPUs is how many CPUs the workers may use. What crosses to too much is refused before it
+// is expanded.
 func Resolve(e Experiment, parts Parts, cpus int) (*Resolved, error) {
 	if err := check(e); err != nil {
 		return nil, err
 	}
 	r := &expansion{
-		Resolved: &Resolved{Experiment: e, Metrics: parts.Metrics}, parts: parts, cpus: cpus, recordedStacks: map[string]recordedStack{},
-		groups: map[string]bool{}, labs: map[string]int{}, omitted: map[Omission]bool{},
+		Resolved: &Resolved{Experiment: e, Metrics: parts.Metrics}, parts: parts, cpus: cpus,
+		recordedStacks: map[string]recordedStack{},
+		groups:         map[string]bool{}, labs: map[string]int{}, omitted: map[Omission]bool{},
 	}
 	var err error
 	if r.Probe, err = parts.probe(e.Design.Probe); err != nil {
@@ -170,7 +178,8 @@ func Resolve(e Experiment, parts Parts, cpus int) (*Resolved, error) {
 	}
 	for i, s := range r.stacks {
 		if i > 0 && s.Parts.Equal(r.stacks[0].Parts) {
-			r.Notes = append(r.Notes, fmt.Sprintf("%s is made of the same parts as the baseline: what they differ by is chance", s.id))
+			r.Notes = append(r.Notes,
+				fmt.Sprintf("%s is made of the same parts as the baseline: what they differ by is chance", s.id))
 		}
 	}
 	told := e.told(parts)
@@ -185,7 +194,8 @@ func Resolve(e Experiment, parts Parts, cpus int) (*Resolved, error) {
 			d := m.workload.Describe()
 			m.told = slices.DeleteFunc(d.Params.Names(), func(name string) bool { return !told[d.Name][name] })
 			if other, known := called[m.id]; known && !part.Equal(other, m.params) {
-				return nil, fmt.Errorf("two workloads are called %s and differ in %s: give each a name of its own", m.id, strings.Join(m.differs(other), ", "))
+				return nil, fmt.Errorf("two workloads are called %s and differ in %s: give each a name of its own", m.id,
+					strings.Join(m.differs(other), ", "))
 			}
 			called[m.id] = m.params
 		}
@@ -213,13 +223,14 @@ func Resolve(e Experiment, parts Parts, cpus int) (*Resolved, error) {
 	case len(r.Cells) == 0 && len(r.Omitted) > 0:
 		return nil, fmt.Errorf("nothing is left to measure (%s)", r.reasons())
 	case len(r.Cells) == 0:
-		return nil, errors.New("nothing is left to measure: no workload runs in a placement, or with a number of pairs, of the experiment")
+		return nil, errors.New("nothing is left to measure: no workload runs in a placement, or with a number of pairs, of " +
+			"the experiment")
 	}
 	return r.Resolved, nil
 }
 
-// told names, by workload, the parameters that records and reports hold: all but the quiet ones that have their default wherever the experiment
-// has the workload. So a run can be compared with one of a nettoll that did not know them.
+// told names, by workload, the parameters that records and reports hold: all but the quiet ones that have their default
+// wherever the experiment has the workload. So a run can be compared with one of a nettoll that did not know them.
 func (e Experiment) told(parts Parts) map[string]map[string]bool {
 	told := map[string]map[string]bool{}
 	for _, c := range e.choices() {
@@ -238,7 +249,9 @@ func (e Experiment) told(parts Parts) map[string]map[string]bool {
 
 // differs names the parameters that a workload has otherwise than with others.
 func (m member) differs(other part.Params) []string {
-	return slices.DeleteFunc(m.workload.Describe().Params.Names(), func(name string) bool { return m.params[name] == other[name] })
+	return slices.DeleteFunc(m.workload.Describe().Params.Names(), func(name string) bool {
+		return m.params[name] == other[name]
+	})
 }
 
 // withDriver adds whose program drives a workload to its id.
@@ -266,7 +279,8 @@ func (r *expansion) omit(what, format string, args ...any) {
 	}
 }
 
-// Threads that share a CPU are off it for whole ticks at a time: a trial has to see many turns of each (design, "Trial length").
+// Threads that share a CPU are off it for whole ticks at a time: a trial has to see many turns of each (design, "Trial
+// length").
 const (
 	tick          = 4 * time.Millisecond // HZ=250
 	turnsPerTrial = 10
@@ -285,8 +299,8 @@ func threadsPerCPU(affinity string, pairs, cpus int) int {
 	return (threads + on - 1) / on
 }
 
-// where is what tells the cells of a group from others of the same stack: "same-host/1/udp-rr(payload=64,mode=wait)". What is as by default is
-// left out.
+// where is what tells the cells of a group from others of the same stack: "same-host/1/udp-rr(payload=64,mode=wait)".
+// What is as by default is left out.
 func (g group) where() string {
 	w := fmt.Sprintf("%s/%d", g.placement, g.pairs)
 	if g.placement == CrossHost && g.hosts != g.usual {
@@ -366,7 +380,8 @@ func (r *expansion) add(g group) {
 
 // doubtMix says what cannot be known of a mix.
 func (r *expansion) doubtMix(g group) {
-	const note = "in a mix soft interrupts are charged to whoever they interrupt: the CPU figures of a member hold some of the others', and the run time of ksoftirqd is in none"
+	const note = "in a mix soft interrupts are charged to whoever they interrupt: the CPU figures of a member hold some " +
+		"of the others', and the run time of ksoftirqd is in none"
 	if !slices.Contains(r.Notes, note) {
 		r.Notes = append(r.Notes, note)
 	}
@@ -375,9 +390,9 @@ func (r *expansion) doubtMix(g group) {
 	}
 }
 
-// probed adds the cells of the last group, which begins at base, once more: in the same labs, with the probe. They are a group of their own, so that
-// each is compared with the baseline that has the probe on as well. A twin of that would cost trials and say nothing new: the floor is one of
-// the machine, and no verdict of the group's is shown.
+// probed adds the cells of the last group, which begins at base, once more: in the same labs, with the probe. They are
+// a group of their own, so that each is compared with the baseline that has the probe on as well. A twin of that would
+// cost trials and say nothing new: the floor is one of the machine, and no verdict of the group's is shown.
 func (r *expansion) probed(base int) {
 	mark := "+" + r.Experiment.Design.Probe
 	for _, c := range r.Cells[base:] {
@@ -409,7 +424,8 @@ func (r *expansion) cell(s calledStack, g group, m member, id string) int {
 		Cell: measure.Cell{
 			ID: s.id + "/" + g.where() + g.of(m), Group: id, Stack: s.id, Label: made.label, Parts: made.parts,
 			Placement: string(g.placement), Hosts: g.hosts, Family: g.family, Affinity: g.affinity,
-			Workload: d.Name, Params: params, Mix: g.mix(), Primary: d.Primary(m.params), Implementation: made.implementation, Enforced: made.enforced,
+			Workload: d.Name, Params: params, Mix: g.mix(), Primary: d.Primary(m.params), Implementation: made.implementation,
+			Enforced: made.enforced,
 		},
 		Workload: m.workload, Driver: m.driver, Params: m.params, Load: g.load(), Member: m.id,
 	}
@@ -447,7 +463,10 @@ func (r *expansion) recorded(s calledStack, hosts int) recordedStack {
 	if known {
 		return made
 	}
-	made = recordedStack{label: s.id, parts: make([]measure.Part, len(s.Parts)), implementation: implementations(s.Parts), enforced: s.Parts.Enforced()}
+	made = recordedStack{
+		label: s.id, parts: make([]measure.Part, len(s.Parts)), implementation: implementations(s.Parts),
+		enforced: s.Parts.Enforced(),
+	}
 	var labels []string
 	if s.Name == "" {
 		labels = r.parts.Kinds.Labels(s.Parts, hosts)

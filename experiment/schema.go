@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Schema returns the JSON Schema (draft 2020-12) of experiment files, for editors and for checks without nettoll. It is written from the shapes that
-// the decoder reads by and from the parts: what it refuses, the decoder refuses.
+// Schema returns the JSON Schema (draft 2020-12) of experiment files, for editors and for checks without nettoll. It is
+// written from the shapes that the decoder reads by and from the parts: what it refuses, the decoder refuses.
 func Schema(parts Parts) ([]byte, error) {
 	e := Base(parts)
 	s := grammar(&e, parts).schema()
@@ -120,12 +120,15 @@ func (p *partShape) schema() map[string]any {
 				properties[f.name] = f.schema()
 			}
 		}
-		whole := map[string]any{d.name: map[string]any{"type": []string{"object", "null"}, "properties": properties, "additionalProperties": false}}
+		whole := map[string]any{d.name: map[string]any{
+			"type": []string{"object", "null"}, "properties": properties, "additionalProperties": false,
+		}}
 		for _, f := range p.beside {
 			whole[f.name] = f.schema()
 		}
 		list = append(list, map[string]any{
-			"type": "object", "required": []string{d.name}, "additionalProperties": false, "description": d.summary, "properties": whole,
+			"type": "object", "required": []string{d.name}, "additionalProperties": false, "description": d.summary,
+			"properties": whole,
 		})
 	}
 	if p.mix != nil {

@@ -55,11 +55,14 @@ func TestSchema(t *testing.T) {
 		text string
 	}{
 		{true, "factors: {network: bridge}\nworkloads: udp-rr\n"},
-		{true, "factors: {network: [bridge], pairs: 2, placement: same-host}\nworkloads: [udp-rr: {payload: [28B, 64], mode: wait}]\n"},
+		{true, "factors: {network: [bridge], pairs: 2, placement: same-host}\nworkloads: [udp-rr: {payload: [28B, 64], " +
+			"mode: wait}]\n"},
 		{true, "factors:\n  network:\n    bridge:\nworkloads:\n- udp-rr:\nhosts: {kind: local, count: 3}\n"},
-		{true, "stacks: [{name: a, network: bridge}]\nworkloads: udp-rr\ndesign: {trial: 100ms, precision: 0.05, time: 1m30s}\ntune: {mtu: 9000B}\n"},
+		{true, "stacks: [{name: a, network: bridge}]\nworkloads: udp-rr\ndesign: {trial: 100ms, precision: 0.05, time: " +
+			"1m30s}\ntune: {mtu: 9000B}\n"},
 		{true, neighbour},
-		{true, "factors: {network: bridge}\nworkloads: [{mix: [udp-rr, {tcp-stream: , share: 3}], placement: same-host}, udp-rr]\n"},
+		{true, "factors: {network: bridge}\nworkloads: [{mix: [udp-rr, {tcp-stream: , share: 3}], placement: same-host}, " +
+			"udp-rr]\n"},
 		{false, "factors: {network: bridge}\nworkloads: [{mix: [udp-rr]}]\n"},
 		{false, "factors: {network: bridge}\nworkloads: [{mix: [udp-rr, {tcp-stream: {driver: iperf3}}]}]\n"},
 		{false, "factors: {network: bridge}\nworkloads: [{mix: [udp-rr, {tcp-stream: , share: half}]}]\n"},

@@ -12,8 +12,8 @@ import (
 	"github.com/nettoll/nettoll/part"
 )
 
-// A shape says what a value of an experiment looks like. The decoder reads by it, and the schema is written from it, so that the two say
-// the same.
+// A shape says what a value of an experiment looks like. The decoder reads by it, and the schema is written from it, so
+// that the two say the same.
 type shape struct {
 	doc string // a sentence for the schema, and for people
 
@@ -164,7 +164,8 @@ func (s shape) readFields(path string, n *node) error {
 			if path != "" {
 				where = " in " + path
 			}
-			return key.wrong("unknown key %q%s (known: %s)%s", key.text, where, strings.Join(known, ", "), part.Meant(key.text, known))
+			return key.wrong("unknown key %q%s (known: %s)%s", key.text, where, strings.Join(known, ", "),
+				part.Meant(key.text, known))
 		}
 	}
 	for _, f := range s.fields { // in this order: later ones may need what earlier ones read
@@ -213,7 +214,8 @@ func (s shape) readItems(path string, n *node) error {
 	return nil
 }
 
-// A partShape reads parts of one kind: NAME, or {NAME: {parameter: value}}, where a list of values stands for each of them.
+// A partShape reads parts of one kind: NAME, or {NAME: {parameter: value}}, where a list of values stands for each of
+// them.
 type partShape struct {
 	kind  string // "network"
 	parts []described
@@ -269,7 +271,8 @@ func (p *partShape) entry(path string, n *node) (key, value *node, err error) {
 			continue
 		}
 		if key != nil {
-			return nil, nil, k.wrong("%s: %q stands next to %q (valid: one %s in each entry, its parameters below it)", path, k.text, key.text, p.kind)
+			return nil, nil, k.wrong("%s: %q stands next to %q (valid: one %s in each entry, its parameters below it)", path,
+				k.text, key.text, p.kind)
 		}
 		key, value = k, n.values[i]
 	}
@@ -325,7 +328,8 @@ func (p *partShape) read(path string, n *node) error {
 			param, err := d.params.Find(p.kind+" "+d.name, k.text)
 			if err != nil {
 				known := p.keys(d)
-				return k.wrong("%s %s has no parameter %q (known: %s)%s", p.kind, d.name, k.text, orNone(known), part.Meant(k.text, known))
+				return k.wrong("%s %s has no parameter %q (known: %s)%s", p.kind, d.name, k.text, orNone(known),
+					part.Meant(k.text, known))
 			}
 			texts, err := values(param, join(path, k.text), value.values[j])
 			if err != nil {
@@ -388,7 +392,8 @@ func (p *partShape) written(text string) string {
 		for _, k := range slices.Sorted(maps.Keys(given)) {
 			list = append(list, k+": "+given[k])
 		}
-		return fmt.Sprintf("%q is the form of the command line; in a file write {%s: {%s}}", text, name, strings.Join(list, ", "))
+		return fmt.Sprintf("%q is the form of the command line; in a file write {%s: {%s}}", text, name,
+			strings.Join(list, ", "))
 	case p.hint != nil:
 		return p.hint(text)
 	}

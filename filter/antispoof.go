@@ -9,14 +9,18 @@ import (
 	"github.com/nettoll/nettoll/part"
 )
 
-// A Binding is what a container may send from its link with antispoof=true. Every frame has its MAC address as source, and
+// A Binding is what a container may send from its link with antispoof=true. Every frame has its MAC address as source,
+// and
 //
-//   - IPv4 and IPv6 have one of its addresses as source: its own two, and the link-local address that its MAC address makes (RFC 4291, appendix A);
+//   - IPv4 and IPv6 have one of its addresses as source: its own two, and the link-local address that its MAC address
+//     makes (RFC 4291, appendix A);
 //   - ARP names its MAC and IPv4 address as those of the sender, in requests, replies and gratuitous ARP;
-//   - neighbour solicitations and advertisements name its MAC address in their link-layer option, which is the only option, and advertisements one of its addresses as target (RFC 4861). Duplicate address
-//     detection has no source address and one of its own as target (RFC 4862, section 5.4.2).
+//   - neighbour solicitations and advertisements name its MAC address in their link-layer option, which is the only
+//     option, and advertisements one of its addresses as target (RFC 4861). Duplicate address detection has no source
+//     address and one of its own as target (RFC 4862, section 5.4.2).
 //
-// Never: what only routers say (router solicitations too, which nobody answers), redirects, UDP from the ports of DHCP servers, probes of ARP (RFC 5227), RARP, and frames that hold neither ARP nor IP behind at most one tag of a VLAN.
+// Never: what only routers say (router solicitations too, which nobody answers), redirects, UDP from the ports of DHCP
+// servers, probes of ARP (RFC 5227), RARP, and frames that hold neither ARP nor IP behind at most one tag of a VLAN.
 type Binding struct {
 	// Link is the host's end of the link.
 	Link string     `json:"link"`
@@ -33,7 +37,8 @@ func (s Site) Bindings() ([]Binding, error) {
 	list := make([]Binding, len(s.Containers))
 	for i, c := range s.Containers {
 		if c.Link == "" || c.MAC == "" {
-			return nil, fmt.Errorf("host %d: container %q has no link on its host to which addresses could be bound", s.Host, c.Name)
+			return nil, fmt.Errorf("host %d: container %q has no link on its host to which addresses could be bound", s.Host,
+				c.Name)
 		}
 		list[i] = Binding{Link: c.Link, MAC: c.MAC, IPv4: c.IPv4, IPv6: c.IPv6}
 		if _, err := list[i].Hardware(); err != nil {
@@ -55,18 +60,23 @@ func (b Binding) Hardware() (mac [6]byte, err error) {
 
 // LinkLocal returns the link-local address of a MAC address: RFC 4291, appendix A.
 func LinkLocal(mac [6]byte) netip.Addr {
-	return netip.AddrFrom16([16]byte{0: 0xfe, 1: 0x80, 8: mac[0] ^ 0x02, 9: mac[1], 10: mac[2], 11: 0xff, 12: 0xfe, 13: mac[3], 14: mac[4], 15: mac[5]})
+	return netip.AddrFrom16([16]byte{
+		0: 0xfe, 1: 0x80, 8: mac[0] ^ 0x02, 9: mac[1], 10: mac[2], 11: 0xff, 12: 0xfe, 13: mac[3], 14: mac[4], 15: mac[5],
+	})
 }
 
 // Unbound says where addresses cannot be bound to links with these parameters.
 func (w Where) Unbound(p part.Params) string {
 	if p.On(Antispoof) && w.Point == network.InContainer {
-		return fmt.Sprintf("under %s nothing on the host sees what containers send, and inside a container its own root could take antispoof=true away (antispoof=false is possible, or a network whose host has a link to each container)", w.Network)
+		return fmt.Sprintf("under %s nothing on the host sees what containers send, and inside a container its own root "+
+			"could take antispoof=true away (antispoof=false is possible, or a network whose host has a link to each "+
+			"container)", w.Network)
 	}
 	return ""
 }
 
-// Enforced says where a filter stands, whether it keeps containers from taking addresses of others, and what it does about hosts: the end of "enforced …".
+// Enforced says where a filter stands, whether it keeps containers from taking addresses of others, and what it does
+// about hosts: the end of "enforced …".
 func Enforced(f Filter, at network.Point, p part.Params) string {
 	where := at.String()
 	if x, ok := f.(Sited); ok {

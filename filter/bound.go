@@ -13,11 +13,13 @@ import (
 	"github.com/nettoll/nettoll/part"
 )
 
-// Bound is the step that enforces bindings for filters at hooks of the kernel: a table of nftables at the ingress of the host's links to containers (family netdev), before a bridge learns
-// an address. Each family has one hash of link, MAC and IP address, so a packet takes equally long however many containers there are.
+// Bound is the step that enforces bindings for filters at hooks of the kernel: a table of nftables at the ingress of
+// the host's links to containers (family netdev), before a bridge learns an address. Each family has one hash of link,
+// MAC and IP address, so a packet takes equally long however many containers there are.
 //
 //	ingress-LINK  goto bound
-//	bound         a bound source of IPv4 or IPv6 goes on below; ARP and duplicate address detection about bound addresses pass
+//	bound         a bound source of IPv4 or IPv6 goes on below; ARP and duplicate address detection about bound addresses
+//	              pass
 //	from-ipv4     redirects, routers and DHCP servers are refused, all else passes
 //	from-ipv6     likewise, and neighbour discovery passes only about bound addresses
 //	refused       counts and drops everything else
@@ -27,7 +29,8 @@ type Bound struct {
 
 var _ Counting = Bound{}
 
-// Bound returns the step that binds addresses to links if the parameters of the site ask for it. Filters have its kind among their steps.
+// Bound returns the step that binds addresses to links if the parameters of the site ask for it. Filters have its kind
+// among their steps.
 func (s Site) Bound() ([]host.Step, error) {
 	list, err := s.Bindings()
 	if list == nil || err != nil {
@@ -36,7 +39,8 @@ func (s Site) Bound() ([]host.Step, error) {
 	return []host.Step{Bound{Bindings: list}}, nil
 }
 
-// CheckNftables asks whether the kernel has nftables. Without privileges in the namespace it stands in, it does not know: those in the namespaces of hosts are others.
+// CheckNftables asks whether the kernel has nftables. Without privileges in the namespace it stands in, it does not
+// know: those in the namespaces of hosts are others.
 func CheckNftables() error {
 	_, err := nft.List()
 	if errors.Is(err, fs.ErrPermission) {
@@ -58,7 +62,8 @@ func (Bound) Kind() string { return "bound" }
 
 // String says the step as a person would.
 func (b Bound) String() string {
-	return fmt.Sprintf("nftables at the ingress of %d links to containers: drop packets with source addresses, MAC or IP, that are not the container's", len(b.Bindings))
+	return fmt.Sprintf("nftables at the ingress of %d links to containers: drop packets with source addresses, MAC or "+
+		"IP, that are not the container's", len(b.Bindings))
 }
 
 // Names of the table and its chains.
@@ -71,8 +76,8 @@ const (
 // boundPriority is before all other filters at ingress, which have 0.
 const boundPriority = -300
 
-// Offsets of the source in a frame (IEEE 802.3), of the sender in ARP (RFC 826), of the length and the next header in IPv6 (RFC 8200, section 3), and of the target and the option in neighbour
-// discovery (RFC 4861, sections 4.3 and 4.4).
+// Offsets of the source in a frame (IEEE 802.3), of the sender in ARP (RFC 826), of the length and the next header in
+// IPv6 (RFC 8200, section 3), and of the target and the option in neighbour discovery (RFC 4861, sections 4.3 and 4.4).
 const (
 	sourceMAC   = 6
 	arpMAC      = 8
@@ -85,7 +90,8 @@ const (
 	ndWith      = 32 // with one that holds a MAC address
 )
 
-// Numbers of protocols, of messages and of options (IANA), and the ports of DHCP servers (RFC 2131, section 4.1; RFC 8415, section 7.2).
+// Numbers of protocols, of messages and of options (IANA), and the ports of DHCP servers (RFC 2131, section 4.1; RFC
+// 8415, section 7.2).
 const (
 	protocolICMP   = 1
 	protocolUDP    = 17
@@ -102,7 +108,8 @@ const (
 	serverDHCPv6   = 547
 )
 
-// A version is what differs between families: the type of frames, and where the source address is (RFC 791, section 3.1; RFC 8200, section 3).
+// A version is what differs between families: the type of frames, and where the source address is (RFC 791, section
+// 3.1; RFC 8200, section 3).
 type version struct {
 	name           string
 	ether          [2]byte
@@ -111,7 +118,9 @@ type version struct {
 }
 
 func versions() (v4, v6 version) {
-	return version{"ipv4", [2]byte{0x08, 0x00}, 12, 4, ruleset.IPv4}, version{"ipv6", [2]byte{0x86, 0xdd}, 8, 16, ruleset.IPv6}
+	return version{"ipv4", [2]byte{0x08, 0x00}, 12, 4, ruleset.IPv4}, version{
+		"ipv6", [2]byte{0x86, 0xdd}, 8, 16, ruleset.IPv6,
+	}
 }
 
 // A field is where a packet holds an address.
@@ -123,7 +132,8 @@ type field struct {
 // bound asks whether the link has the two addresses that a packet holds.
 func (v version) bound(r ruleset.Rule, mac, ip field) ruleset.Rule {
 	key := ruleset.Word(0)
-	return r.LoadMeta(key, ruleset.InName).Load(ruleset.Word(4), mac.base, mac.offset, 6).Load(ruleset.Word(6), ip.base, ip.offset, v.length).In(v.name, key)
+	return r.LoadMeta(key, ruleset.InName).Load(ruleset.Word(4), mac.base, mac.offset, 6).Load(ruleset.Word(6), ip.base,
+		ip.offset, v.length).In(v.name, key)
 }
 
 // set holds the addresses of a family.
@@ -158,23 +168,27 @@ func frame(kind [2]byte) ruleset.Rule {
 // from asks for UDP from a port.
 func from(port uint16) ruleset.Rule {
 	w := ruleset.Word(0)
-	return ruleset.Rule(nil).LoadMeta(w, ruleset.Protocol).Equal(w, protocolUDP).Load(w, ruleset.TransportHeader, 0, 2).Between(w, port, port)
+	return ruleset.Rule(nil).LoadMeta(w, ruleset.Protocol).Equal(w, protocolUDP).Load(w, ruleset.TransportHeader, 0,
+		2).Between(w, port, port)
 }
 
 // messages asks for those of ICMP from one type to another.
 func messages(protocol byte, first, last uint16) ruleset.Rule {
 	w := ruleset.Word(0)
-	return ruleset.Rule(nil).LoadMeta(w, ruleset.Protocol).Equal(w, protocol).Load(w, ruleset.TransportHeader, 0, 2).Between(w, first<<8, last<<8|0xff)
+	return ruleset.Rule(nil).LoadMeta(w, ruleset.Protocol).Equal(w, protocol).Load(w, ruleset.TransportHeader, 0,
+		2).Between(w, first<<8, last<<8|0xff)
 }
 
-// discovery asks for a message of neighbour discovery that is the whole packet, without an option or with one of a type that holds a MAC address. Receivers take an option wherever it stands, so no other may come before it.
+// discovery asks for a message of neighbour discovery that is the whole packet, without an option or with one of a type
+// that holds a MAC address. Receivers take an option wherever it stands, so no other may come before it.
 func discovery(r ruleset.Rule, kind, option byte) ruleset.Rule {
 	w := ruleset.Word(0)
 	length := byte(ndLength)
 	if option != 0 {
 		length = ndWith
 	}
-	r = r.Load(w, ruleset.NetworkHeader, lengthNext, 3).Equal(w, 0, length, protocolICMPv6).Load(w, ruleset.TransportHeader, 0, 1).Equal(w, kind)
+	r = r.Load(w, ruleset.NetworkHeader, lengthNext, 3).Equal(w, 0, length, protocolICMPv6).Load(w,
+		ruleset.TransportHeader, 0, 1).Equal(w, kind)
 	if option != 0 {
 		r = r.Load(w, ruleset.TransportHeader, ndOption, 2).Equal(w, option, 1)
 	}
@@ -186,9 +200,11 @@ func (b Bound) table() ruleset.Table {
 	v4, v6 := versions()
 	w := ruleset.Word(0)
 	link, sender := field{ruleset.LinkHeader, sourceMAC}, field{ruleset.NetworkHeader, arpMAC}
-	source4, source6, spoken := field{ruleset.NetworkHeader, v4.source}, field{ruleset.NetworkHeader, v6.source}, field{ruleset.NetworkHeader, arpAddress}
+	source4, source6, spoken := field{ruleset.NetworkHeader, v4.source}, field{ruleset.NetworkHeader, v6.source},
+		field{ruleset.NetworkHeader, arpAddress}
 	target, optional := field{ruleset.TransportHeader, ndTarget}, field{ruleset.TransportHeader, ndOptionMAC}
-	arp := frame([2]byte{0x08, 0x06}).Load(w, ruleset.NetworkHeader, 0, 6).Equal(w, 0, 1, 8, 0, 6, 4) // of Ethernet and IPv4
+	// of Ethernet and IPv4
+	arp := frame([2]byte{0x08, 0x06}).Load(w, ruleset.NetworkHeader, 0, 6).Equal(w, 0, 1, 8, 0, 6, 4)
 	duplicates := func() ruleset.Rule {
 		return frame(v6.ether).Load(w, ruleset.NetworkHeader, v6.source, v6.length).Equal(w, make([]byte, v6.length)...)
 	}
@@ -211,11 +227,15 @@ func (b Bound) table() ruleset.Table {
 		{Name: "from-" + v6.name, Rules: ruleset.All(
 			from(serverDHCPv6).Goto(refused),
 			ruleset.Rule(nil).LoadMeta(w, ruleset.Protocol).Differ(w, protocolICMPv6).Accept(),
-			ruleset.Rule(nil).LoadExtension(w, fragmentHeader, 2, 2).Mask(w, 0xff, 0xf8).Differ(w, 0, 0).Accept(), // not the first fragment of its packet (RFC 8200, section 4.5)
-			messages(protocolICMPv6, 1, 4).Accept(),                                                               // errors (RFC 4443)
-			messages(protocolICMPv6, 128, 129).Accept(),                                                           // echoes
-			messages(protocolICMPv6, 131, 132).Accept(),                                                           // members of groups (RFC 2710)
-			messages(protocolICMPv6, 143, 143).Accept(),                                                           // likewise (RFC 3810)
+			// not the first fragment of its packet (RFC 8200, section 4.5)
+			ruleset.Rule(nil).LoadExtension(w, fragmentHeader, 2, 2).Mask(w, 0xff, 0xf8).Differ(w, 0, 0).Accept(),
+			// errors (RFC 4443)
+			messages(protocolICMPv6, 1, 4).Accept(),
+			messages(protocolICMPv6, 128, 129).Accept(), // echoes
+			// members of groups (RFC 2710)
+			messages(protocolICMPv6, 131, 132).Accept(),
+			// likewise (RFC 3810)
+			messages(protocolICMPv6, 143, 143).Accept(),
 			discovery(nil, solicitation, 0).Accept(),
 			v6.bound(discovery(nil, solicitation, optionSource), optional, source6).Accept(),
 			v6.bound(discovery(nil, advertisement, 0), link, target).Accept(),
@@ -225,7 +245,8 @@ func (b Bound) table() ruleset.Table {
 	}
 	for _, l := range b.Bindings {
 		chains = append(chains, ruleset.Chain{
-			Name: "ingress-" + l.Link, Hook: &ruleset.Hook{Name: "ingress", Priority: boundPriority, Link: l.Link}, Rules: ruleset.All(ruleset.Rule(nil).Goto(boundChain)),
+			Name: "ingress-" + l.Link, Hook: &ruleset.Hook{Name: "ingress", Priority: boundPriority, Link: l.Link},
+			Rules: ruleset.All(ruleset.Rule(nil).Goto(boundChain)),
 		})
 	}
 	return ruleset.Table{Family: "netdev", Name: boundTable, Sets: []ruleset.Set{b.set(v4), b.set(v6)}, Chains: chains}
@@ -266,7 +287,9 @@ func deleted(err error) error {
 
 // verified compares a table of the host and makes what differs a [host.DriftError] of the step.
 func verified(k *host.Kernel, step string, t ruleset.Table) error {
-	return Verify(k, step, []ruleset.Table{t}, func(ruleset.Table) string { return "" }, func(t ruleset.Table, add func(what, want, got string)) error {
+	return Verify(k, step, []ruleset.Table{t}, func(ruleset.Table) string {
+		return ""
+	}, func(t ruleset.Table, add func(what, want, got string)) error {
 		list, err := ruleset.Compare(t)
 		for _, d := range list {
 			add(d.What, d.Want, d.Got)

@@ -7,18 +7,22 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/nft/ruleset"
 )
 
-// Bridged returns the steps by which br_netfilter hands what a bridge forwards to iptables and to tables inet of nftables: packets of both families, those with a tag of a VLAN among them,
-// which would pass beside them otherwise (net/bridge/br_netfilter_hooks.c, br_nf_pre_routing). What it does not hand on is dropped by [Frames]. Filters have its kind among their steps.
+// Bridged returns the steps by which br_netfilter hands what a bridge forwards to iptables and to tables inet of
+// nftables: packets of both families, those with a tag of a VLAN among them, which would pass beside them otherwise
+// (net/bridge/br_netfilter_hooks.c, br_nf_pre_routing). What it does not hand on is dropped by [Frames]. Filters have
+// its kind among their steps.
 func Bridged() []host.Step {
 	var steps []host.Step
 	for _, key := range []string{"call-iptables", "call-ip6tables", "filter-vlan-tagged"} {
-		steps = append(steps, host.Sysctl{Key: "net.bridge.bridge-nf-" + key, Value: "1", IfPresent: true}) // whether the kernel has it at all is the filter's step to say
+		// whether the kernel has it at all is the filter's step to say
+		steps = append(steps, host.Sysctl{Key: "net.bridge.bridge-nf-" + key, Value: "1", IfPresent: true})
 	}
 	return append(steps, Frames{})
 }
 
-// Frames is a step that drops what bridges of a host forward and what is neither IPv4, IPv6 nor ARP. br_netfilter lets that pass unseen, and not all of it is harmless: a receiver takes off
-// any number of tags with the number 0 (__netif_receive_skb_core, net/core/dev.c), and br_netfilter looks behind one.
+// Frames is a step that drops what bridges of a host forward and what is neither IPv4, IPv6 nor ARP. br_netfilter lets
+// that pass unseen, and not all of it is harmless: a receiver takes off any number of tags with the number 0
+// (__netif_receive_skb_core, net/core/dev.c), and br_netfilter looks behind one.
 type Frames struct{}
 
 // Kind returns "frames".
@@ -37,7 +41,8 @@ const bridgedPriority = -200
 func (Frames) table() ruleset.Table {
 	var rules []ruleset.Rule
 	w := ruleset.Word(0)
-	for _, kind := range [][]byte{{0x08, 0x00}, {0x86, 0xdd}, {0x08, 0x06}} { // include/uapi/linux/if_ether.h; of a frame with a tag it is what is behind the outer one
+	// include/uapi/linux/if_ether.h; of a frame with a tag it is what is behind the outer one
+	for _, kind := range [][]byte{{0x08, 0x00}, {0x86, 0xdd}, {0x08, 0x06}} {
 		rules = append(rules, ruleset.Rule(nil).LoadMeta(w, ruleset.EtherType).Equal(w, kind...).Accept())
 	}
 	return ruleset.Table{Family: "bridge", Name: frames, Chains: []ruleset.Chain{

@@ -15,7 +15,8 @@ type Filter interface {
 	Describe() Description
 	// Refuse returns why it cannot be enforced there with these parameters, "" where it can. It is pure.
 	Refuse(w Where, p part.Params) string
-	// Build returns the steps for one host, which come after those of its network: at least one of them is a [Step]. It is pure.
+	// Build returns the steps for one host, which come after those of its network: at least one of them is a [Step]. It is
+	// pure.
 	Build(s Site) ([]host.Step, error)
 }
 
@@ -27,13 +28,15 @@ type Description struct {
 	Fragments func(part.Params) Fragments
 	// Errors says what it does with errors of ICMP that quote a packet of an allowed flow.
 	Errors func(part.Params) Errors
-	// Extensions says what it does with packets of IPv6 that have hop-by-hop or destination options before what the list allows.
+	// Extensions says what it does with packets of IPv6 that have hop-by-hop or destination options before what the list
+	// allows.
 	Extensions func(part.Params) Extensions
 	// Steps are the kinds of steps it builds that are its own, see [host.Decoder].
 	Steps map[string]func() host.Step
 }
 
-// Fragments is what a filter does with fragments that are not the first of their packet: these hold no ports (RFC 791, section 3.2).
+// Fragments is what a filter does with fragments that are not the first of their packet: these hold no ports (RFC 791,
+// section 3.2).
 type Fragments string
 
 // What there is to do.
@@ -44,8 +47,8 @@ const (
 	ByAddress Fragments = "by address"
 )
 
-// Errors is what a filter does with errors of ICMP, among them those that say that a packet was too big (RFC 1191, RFC 8201). Those that quote no packet of an allowed flow
-// never pass.
+// Errors is what a filter does with errors of ICMP, among them those that say that a packet was too big (RFC 1191, RFC
+// 8201). Those that quote no packet of an allowed flow never pass.
 type Errors string
 
 // What there is to do.
@@ -56,8 +59,8 @@ const (
 	Refused Errors = "refused"
 )
 
-// Extensions is what a filter does with headers of IPv6 between that of a packet and that with its ports (RFC 8200, section 4). What is behind them never passes where it would not
-// without them.
+// Extensions is what a filter does with headers of IPv6 between that of a packet and that with its ports (RFC 8200,
+// section 4). What is behind them never passes where it would not without them.
 type Extensions string
 
 // What there is to do.
@@ -93,12 +96,21 @@ const MaxRules = 100_000
 
 // Params are the parameters that every filter has.
 func Params() part.List {
-	stateful := part.Switch(Stateful, "let answers through by connection tracking, which packets of known connections pass before all rules; otherwise by rules of their own, for whatever comes from the sink's ports to the source's and opens no connection")
-	antispoof := part.Switch(Antispoof, "bind the MAC and IP addresses of each container to its link on the host: packets, ARP and neighbour discovery with other source addresses are dropped; otherwise any container can take the address of another")
+	stateful := part.Switch(Stateful, "let answers through by connection tracking, which packets of known connections "+
+		"pass before all rules; otherwise by rules of their own, for whatever comes from the sink's ports to the source's "+
+		"and opens no connection")
+	antispoof := part.Switch(Antispoof, "bind the MAC and IP addresses of each container to its link on the host: "+
+		"packets, ARP and neighbour discovery with other source addresses are dropped; otherwise any container can take "+
+		"the address of another")
 	antispoof.Quiet = true
 	return part.List{
-		{Name: Rules, Default: "0", Summary: "rules or entries besides those of the pairs, which never match: 0 to 100000, in each family that is measured", Check: part.CountBetween(0, MaxRules)},
-		{Name: Fillers, Default: "before", Summary: "where those stand: packets of the pairs meet them before their own rule, or after", Values: []string{"before", "after"}},
+		{Name: Rules, Default: "0", Summary: "rules or entries besides those of the pairs, which never match: 0 to 100000, " +
+			"in each family that is measured", Check: part.CountBetween(0, MaxRules)},
+		{
+			Name: Fillers, Default: "before",
+			Summary: "where those stand: packets of the pairs meet them before their own rule, or after",
+			Values:  []string{"before", "after"},
+		},
 		stateful,
 		antispoof,
 	}
@@ -141,30 +153,33 @@ type List struct {
 	Stateful bool `json:"stateful,omitempty"`
 	// Probe is what the filter can be tried with; nil where the host has not both ends of a pair.
 	Probe *Probe `json:"probe,omitempty"`
-	// Across is what it can be tried with together with another host, which has the other end; nil elsewhere. Of all hosts of a lab it is the same flow: each has the rule that
-	// lets it through there.
+	// Across is what it can be tried with together with another host, which has the other end; nil elsewhere. Of all hosts
+	// of a lab it is the same flow: each has the rule that lets it through there.
 	Across *Probe `json:"across,omitempty"`
 }
 
-// A Rule lets a source talk from some of its ports to some ports of a sink, over UDP and TCP, and ask it for ICMP echoes. Addresses are those at the point of the filter.
+// A Rule lets a source talk from some of its ports to some ports of a sink, over UDP and TCP, and ask it for ICMP
+// echoes. Addresses are those at the point of the filter.
 type Rule struct {
 	Source netip.Addr `json:"source"`
 	Sink   netip.Addr `json:"sink"`
 	// First and Last are the sink's ports and all between them.
 	First uint16 `json:"first"`
 	Last  uint16 `json:"last"`
-	// SourceFirst and SourceLast are the source's ports and all between them: packets to the sink are sent from there, and answers to there.
+	// SourceFirst and SourceLast are the source's ports and all between them: packets to the sink are sent from there, and
+	// answers to there.
 	SourceFirst uint16 `json:"source_first"`
 	SourceLast  uint16 `json:"source_last"`
-	// Published says that one of the two is known by an address of its host, where its ports are published: what has none, as an echo, would reach the host, and does not pass.
+	// Published says that one of the two is known by an address of its host, where its ports are published: what has none,
+	// as an echo, would reach the host, and does not pass.
 	Published bool `json:"published,omitempty"`
 }
 
 // FromAnyPort says whether the source may send from all of its ports.
 func (r Rule) FromAnyPort() bool { return r.SourceFirst == 0 && r.SourceLast == math.MaxUint16 }
 
-// A Probe is a flow between the two ends of an allowed pair that the list does not allow: the sink's last port. A change of the list that lets it through can be seen
-// to take effect.
+// A Probe is a flow between the two ends of an allowed pair that the list does not allow: the sink's last port. A
+// change of the list that lets it through can be seen to take effect.
 type Probe struct {
 	// SourceNS and SinkNS are namespace references, as in steps.
 	SourceNS string `json:"source_ns"`
@@ -182,8 +197,9 @@ type Step interface {
 	host.Measurer
 	// Listed returns the list.
 	Listed() List
-	// Change adds a rule to those that stand, or takes one of those that it has added away again, while packets flow and without a moment in which others pass or
-	// are held up. Undoing the step removes what was added, too. Verify keeps to what the step says: it calls an added rule a drift.
+	// Change adds a rule to those that stand, or takes one of those that it has added away again, while packets flow and
+	// without a moment in which others pass or are held up. Undoing the step removes what was added, too. Verify keeps to
+	// what the step says: it calls an added rule a drift.
 	Change(k *host.Kernel, r Rule, allow bool) error
 	Counting
 }
@@ -209,6 +225,7 @@ const OfHosts = "containers reach nothing of their host; what the host itself se
 
 // A Checker is a filter that can say, before anything is built, whether it can be enforced on this machine.
 type Checker interface {
-	// Check reads what the machine has and changes nothing. The error is a [linux.UnsupportedError] with what is missing and what would help.
+	// Check reads what the machine has and changes nothing. The error is a [linux.UnsupportedError] with what is missing
+	// and what would help.
 	Check(p part.Params) error
 }

@@ -17,7 +17,8 @@ import (
 // Hooked is what a step holds that puts its rules into the hooks of iptables: where, and what may pass.
 type Hooked struct {
 	Point network.Point `json:"point"`
-	// Uplink is the name of the host's link to other hosts, whose packets for the host are none of containers; "" where there is none.
+	// Uplink is the name of the host's link to other hosts, whose packets for the host are none of containers; "" where
+	// there is none.
 	Uplink string `json:"uplink,omitempty"`
 	// Inside are the containers in which they stand, where they do.
 	Inside []Inside `json:"inside,omitempty"`
@@ -38,7 +39,8 @@ type Place struct {
 	V6 bool
 	// Own is the address of the container; the zero value is the host.
 	Own netip.Addr
-	// Hooks are the built-in chains of iptables: "FORWARD" and "INPUT" of the host, or "INPUT" and "OUTPUT" of a container.
+	// Hooks are the built-in chains of iptables: "FORWARD" and "INPUT" of the host, or "INPUT" and "OUTPUT" of a
+	// container.
 	Hooks []string
 }
 
@@ -77,7 +79,8 @@ func (h Hooked) Places() []Place {
 	return list
 }
 
-// Changed are the places in the order in which a rule is changed there: a sink lets packets in before its source lets them out.
+// Changed are the places in the order in which a rule is changed there: a sink lets packets in before its source lets
+// them out.
 func (h Hooked) Changed(r Rule) []Place {
 	places := h.Places()
 	slices.SortStableFunc(places, func(a, b Place) int {
@@ -105,7 +108,8 @@ func (p Place) Sees(hook string, r Rule) (forth, back bool) {
 // Traits end the sentence of a step: where it stands and what passes. fillers says where those are: "before".
 func (h Hooked) Traits(fillers string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: drop all but %d flows of %s", h.Point, len(h.List.Allowed), strings.Join(h.List.Families, " and "))
+	fmt.Fprintf(&b, "%s: drop all but %d flows of %s", h.Point, len(h.List.Allowed),
+		strings.Join(h.List.Families, " and "))
 	if h.List.Stateful {
 		b.WriteString(" and their answers")
 	}
@@ -121,8 +125,12 @@ func (h Hooked) Traits(fillers string) string {
 }
 
 // Verify calls compare in every place, inside its namespace, and makes what it adds a [host.DriftError] of the step.
-func (h Hooked) Verify(k *host.Kernel, step string, compare func(p Place, add func(what, want, got string)) error) error {
-	return Verify(k, step, h.Places(), func(p Place) string { return p.NS }, func(p Place, add func(what, want, got string)) error {
+func (h Hooked) Verify(k *host.Kernel, step string,
+	compare func(p Place, add func(what, want, got string)) error,
+) error {
+	return Verify(k, step, h.Places(), func(p Place) string {
+		return p.NS
+	}, func(p Place, add func(what, want, got string)) error {
 		return compare(p, func(what, want, got string) {
 			if p.V6 {
 				what += " of IPv6"
@@ -135,8 +143,11 @@ func (h Hooked) Verify(k *host.Kernel, step string, compare func(p Place, add fu
 	})
 }
 
-// Verify calls compare for each of some places, inside the namespace that it is in, and makes what it adds a [host.DriftError] of the step. A namespace that is gone is one.
-func Verify[P any](k *host.Kernel, step string, places []P, in func(P) string, compare func(p P, add func(what, want, got string)) error) error {
+// Verify calls compare for each of some places, inside the namespace that it is in, and makes what it adds a
+// [host.DriftError] of the step. A namespace that is gone is one.
+func Verify[P any](k *host.Kernel, step string, places []P, in func(P) string,
+	compare func(p P, add func(what, want, got string)) error,
+) error {
 	drift := &host.DriftError{Step: step}
 	add := func(what, want, got string) {
 		drift.Drifts = append(drift.Drifts, host.Drift{What: what, Want: want, Got: got})
@@ -155,7 +166,8 @@ func Verify[P any](k *host.Kernel, step string, places []P, in func(P) string, c
 	return nil
 }
 
-// Count adds up what the hooks have counted: inside containers what came in is let through, and what was refused either way is refused. What is for the host itself is only refused.
+// Count adds up what the hooks have counted: inside containers what came in is let through, and what was refused either
+// way is refused. What is for the host itself is only refused.
 func (h Hooked) Count(k *host.Kernel, read func(p Place, hook string) (Counters, error)) (sum Counters, err error) {
 	for _, p := range h.Places() {
 		for _, hook := range p.Hooks {
@@ -175,7 +187,8 @@ func (h Hooked) Count(k *host.Kernel, read func(p Place, hook string) (Counters,
 	return sum, nil
 }
 
-// NoteMemory notes rules_memory where the kernel tells it exactly: the sum of what read finds in each place. Where it does not, what loading rules has noted stays.
+// NoteMemory notes rules_memory where the kernel tells it exactly: the sum of what read finds in each place. Where it
+// does not, what loading rules has noted stays.
 func (h Hooked) NoteMemory(k *host.Kernel, read func(p Place) (int64, error)) error {
 	var sum int64
 	for _, p := range h.Places() {
@@ -193,7 +206,8 @@ func (h Hooked) NoteMemory(k *host.Kernel, read func(p Place) (int64, error)) er
 	return nil
 }
 
-// RefuseHooked says where packets do not pass iptables, and where they are translated so that a list says too little, see [Where.Hides].
+// RefuseHooked says where packets do not pass iptables, and where they are translated so that a list says too little,
+// see [Where.Hides].
 func (w Where) RefuseHooked(p part.Params) string {
 	switch w.Point {
 	case network.AtBridge, network.AtForward, network.InContainer:
@@ -202,16 +216,18 @@ func (w Where) RefuseHooked(p part.Params) string {
 	return "under " + w.Network + " packets do not pass iptables: they are forwarded " + w.Point.String()
 }
 
-// Hides says where a list without connections would let pass more than it says: who behind the address of another host sends is not seen, and an answer to
-// that address may be for anyone behind it.
+// Hides says where a list without connections would let pass more than it says: who behind the address of another host
+// sends is not seen, and an answer to that address may be for anyone behind it.
 func (w Where) Hides(p part.Params) string {
 	if w.Translated && w.Hosts > 1 && !p.On(Stateful) {
-		return "across hosts " + w.Network + " hides which container sends, and only connection tracking tells its answers from requests (stateful=true has it)"
+		return "across hosts " + w.Network + " hides which container sends, and only connection tracking tells its answers " +
+			"from requests (stateful=true has it)"
 	}
 	return ""
 }
 
-// Netfilter is what the kernel's netfilter does with fragments: connection tracking puts packets together (nf_defrag_ipv4, nf_defrag_ipv6), and nothing else does.
+// Netfilter is what the kernel's netfilter does with fragments: connection tracking puts packets together
+// (nf_defrag_ipv4, nf_defrag_ipv6), and nothing else does.
 func Netfilter(p part.Params) Fragments {
 	if p.On(Stateful) {
 		return Reassembled
@@ -219,7 +235,8 @@ func Netfilter(p part.Params) Fragments {
 	return ByAddress
 }
 
-// Tracked is what connection tracking does with errors of ICMP: they are of the connection that they quote (nf_conntrack_inet_error), and without it they are of none.
+// Tracked is what connection tracking does with errors of ICMP: they are of the connection that they quote
+// (nf_conntrack_inet_error), and without it they are of none.
 func Tracked(p part.Params) Errors {
 	if p.On(Stateful) {
 		return ByConnection
@@ -227,10 +244,12 @@ func Tracked(p part.Params) Errors {
 	return Refused
 }
 
-// Follows is for filters that look behind the headers of IPv6: netfilter does by ipv6_find_hdr (net/ipv6/exthdrs_core.c).
+// Follows is for filters that look behind the headers of IPv6: netfilter does by ipv6_find_hdr
+// (net/ipv6/exthdrs_core.c).
 func Follows(part.Params) Extensions { return Followed }
 
-// Steps are the kinds of steps of a filter at hooks of the kernel: its own, which empty returns, and those that such filters share.
+// Steps are the kinds of steps of a filter at hooks of the kernel: its own, which empty returns, and those that such
+// filters share.
 func Steps(empty func() host.Step) map[string]func() host.Step {
 	return map[string]func() host.Step{
 		empty().Kind():  empty,

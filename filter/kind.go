@@ -17,7 +17,9 @@ type Kind []Filter
 
 // Describe says what the kind is.
 func (Kind) Describe() stack.Description {
-	return stack.Description{Name: "filter", Plural: "filters", Summary: "Enforces an allow-list.", Note: OfHosts, Sign: "+", Default: stack.None}
+	return stack.Description{
+		Name: "filter", Plural: "filters", Summary: "Enforces an allow-list.", Note: OfHosts, Sign: "+", Default: stack.None,
+	}
 }
 
 // Parts lists the filters.
@@ -70,7 +72,8 @@ func (Kind) Refuse(s stack.Stack, hosts int) string {
 	d := n.Describe()
 	w := Where{Network: d.Name, Hosts: hosts}
 	if w.Point, _ = At(s); w.Point == "" {
-		return fmt.Sprintf("under network %s there is no place where a filter could stand between containers", d.Params.Short(d.Name, ofNetwork))
+		return fmt.Sprintf("under network %s there is no place where a filter could stand between containers",
+			d.Params.Short(d.Name, ofNetwork))
 	}
 	if t, ok := n.(network.Translator); ok {
 		w.Translated = t.Translates(hosts, ofNetwork)

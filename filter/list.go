@@ -12,7 +12,10 @@ import (
 
 // NewList returns the list that a filter's parameters ask for.
 func NewList(families []string, allowed []Rule, probe *Probe, p part.Params) List {
-	return List{Families: families, Allowed: allowed, Fillers: p.Count(Rules), After: p[Fillers] == "after", Stateful: p.On(Stateful), Probe: probe}
+	return List{
+		Families: families, Allowed: allowed, Fillers: p.Count(Rules), After: p[Fillers] == "after",
+		Stateful: p.On(Stateful), Probe: probe,
+	}
 }
 
 // Lists says whether a family is listed.

@@ -17,19 +17,24 @@ import (
 )
 
 const (
-	changes      = 6                     // of which the first does not count, and of the others the median: it finds neighbours that nobody has asked for yet
-	changeLimit  = 5 * time.Second       // for all of them: a filter that takes longer is asked twice
-	effectLimit  = 2 * time.Second       // until a packet passes after a change
-	quiet        = 20 * time.Millisecond // in which nothing must pass
-	probePause   = 10 * time.Microsecond // between packets, at least: the runtime waits for timers in epoll_wait, which counts in ms, where nothing else wakes it
-	closingLimit = 2 * time.Second       // until none passes any more: a daemon may look after its flows twice a second
-	sentLeast    = 5                     // packets in a time in which none is to pass
+	// of which the first does not count, and of the others the median: it finds neighbours that nobody has asked for yet
+	changes     = 6
+	changeLimit = 5 * time.Second       // for all of them: a filter that takes longer is asked twice
+	effectLimit = 2 * time.Second       // until a packet passes after a change
+	quiet       = 20 * time.Millisecond // in which nothing must pass
+	// between packets, at least: the runtime waits for timers in epoll_wait, which counts in ms, where nothing else wakes
+	// it
+	probePause   = 10 * time.Microsecond
+	closingLimit = 2 * time.Second // until none passes any more: a daemon may look after its flows twice a second
+	sentLeast    = 5               // packets in a time in which none is to pass
 )
 
-// Measure notes what changing one rule among those that stand costs (rule_update_time, s: until the change has returned) and how long it is from there, its beginning, to the first packet
-// that the new rule lets through (rule_effect_time, s; packets are sent every 50 µs to 1 ms: what is less than that between the two says nothing). Steps call it from their own
-// Measure. Without a probe it notes nothing: where the ends of a pair are on different hosts, [Try] is called by who can reach both.
-// A probe that passes before it is allowed, or after it was taken back, is an error: the filter filters nothing.
+// Measure notes what changing one rule among those that stand costs (rule_update_time, s: until the change has
+// returned) and how long it is from there, its beginning, to the first packet that the new rule lets through
+// (rule_effect_time, s; packets are sent every 50 µs to 1 ms: what is less than that between the two says nothing).
+// Steps call it from their own Measure. Without a probe it notes nothing: where the ends of a pair are on different
+// hosts, [Try] is called by who can reach both. A probe that passes before it is allowed, or after it was taken back,
+// is an error: the filter filters nothing.
 func Measure(ctx context.Context, k *host.Kernel, s Step) error {
 	probe := s.Listed().Probe
 	if probe == nil {
@@ -165,7 +170,8 @@ func openProber(p Probe, ends Ends) (*prober, error) {
 		defer func() { r.ended <- struct{}{} }()
 		message := []byte("nettoll probe")
 		for !r.stop.Load() {
-			_, err := source.WriteToUDPAddrPort(message, p.Public) // refused where the filter stands inside the container: that is its answer
+			// refused where the filter stands inside the container: that is its answer
+			_, err := source.WriteToUDPAddrPort(message, p.Public)
 			if errors.Is(err, net.ErrClosed) || errors.Is(err, os.ErrClosed) {
 				return
 			}

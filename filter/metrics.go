@@ -6,7 +6,8 @@ import "github.com/nettoll/nettoll/measure"
 func Metrics() []measure.Metric {
 	return []measure.Metric{
 		{
-			Name: "rules_load_time", Unit: measure.UnitSecond, Better: measure.LowerBetter, Kind: measure.KindTime, Label: "load rules", Order: 730,
+			Name: "rules_load_time", Unit: measure.UnitSecond, Better: measure.LowerBetter, Kind: measure.KindTime,
+			Label: "load rules", Order: 730,
 			Summary: "time to load the rules of a lab",
 		},
 		{
@@ -14,11 +15,13 @@ func Metrics() []measure.Metric {
 			Summary: "memory that the kernel reports for the rules or, if it reports none, what is in use more than before",
 		},
 		{
-			Name: UpdateTime, Unit: measure.UnitSecond, Better: measure.LowerBetter, Kind: measure.KindTime, Label: "add one", Order: 750,
+			Name: UpdateTime, Unit: measure.UnitSecond, Better: measure.LowerBetter, Kind: measure.KindTime, Label: "add one",
+			Order:   750,
 			Summary: "time to add one rule to those that stand",
 		},
 		{
-			Name: EffectTime, Unit: measure.UnitSecond, Better: measure.LowerBetter, Kind: measure.KindTime, Label: "takes effect", Order: 760,
+			Name: EffectTime, Unit: measure.UnitSecond, Better: measure.LowerBetter, Kind: measure.KindTime,
+			Label: "takes effect", Order: 760,
 			Summary: "from the beginning of a change to the first packet that the rule lets through",
 		},
 	}

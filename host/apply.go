@@ -42,8 +42,8 @@ func (n Namespace) Remove(_ context.Context, k *Kernel) error { return k.remove(
 // (LOOPBACK_IFINDEX, include/net/flow.h).
 const loopback = 1
 
-// loopbackAddress is what the kernel gives lo when it is set up for the first time, and leaves there when it is set down (net/ipv4/devinet.c,
-// inetdev_event).
+// loopbackAddress is what the kernel gives lo when it is set up for the first time, and leaves there when it is set
+// down (net/ipv4/devinet.c, inetdev_event).
 func loopbackAddress() netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), 8)
 }
@@ -422,7 +422,10 @@ func (s Sysctl) Remove(_ context.Context, k *Kernel) error {
 func (s Sysctl) Check() error {
 	_, err := sysctl.Read(s.Key)
 	if errors.Is(err, fs.ErrNotExist) {
-		return &linux.UnsupportedError{What: "set " + s.Key, Missing: "sysctl " + s.Key, Hint: "load the kernel's module for it, or use a kernel that has it", Err: err}
+		return &linux.UnsupportedError{
+			What: "set " + s.Key, Missing: "sysctl " + s.Key,
+			Hint: "load the kernel's module for it, or use a kernel that has it", Err: err,
+		}
 	}
 	return err
 }
@@ -455,8 +458,8 @@ const (
 	ports6       = "ports6"
 )
 
-// table is the step as nftables has it: for each family a map from ports to addresses, which two rules (UDP, TCP) look into, and a rule
-// for each range of sources.
+// table is the step as nftables has it: for each family a map from ports to addresses, which two rules (UDP, TCP) look
+// into, and a rule for each range of sources.
 func (n NAT) table() (nft.Table, error) {
 	four, six := nft.Map{Name: ports4}, nft.Map{Name: ports6, IPv6: true}
 	for _, p := range n.Published {
@@ -559,9 +562,9 @@ func (k *Kernel) removeLink(ctx context.Context, ns string, index int, name, far
 	return nil
 }
 
-// withIndex calls f with the index of the link of this name, 0 for the name "". It spares the question for a link that a step has made:
-// if f fails with the index remembered, the name may be another link's by now, so that the kernel is asked and f called again. A
-// call that fails leaves nothing behind.
+// withIndex calls f with the index of the link of this name, 0 for the name "". It spares the question for a link that
+// a step has made: if f fails with the index remembered, the name may be another link's by now, so that the kernel is
+// asked and f called again. A call that fails leaves nothing behind.
 func (k *Kernel) withIndex(s *space, h *link.Handle, name string, f func(index int) error) error {
 	if name == "" {
 		return f(0)

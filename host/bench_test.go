@@ -23,9 +23,9 @@ const pause = 150 * time.Millisecond
 // containers is how many containers the benchmark makes at once.
 const containers = 40
 
-// BenchmarkContainers makes 40 containers by a plan and by the smallest loop of netlink requests that makes the same links, in turns, and
-// prints how the times compare (minimum and median over the rounds): the aim is below 1.3. It also prints how long it takes to verify
-// them, and to undo them until the last link is gone (aim: 0.5 s).
+// BenchmarkContainers makes 40 containers by a plan and by the smallest loop of netlink requests that makes the same
+// links, in turns, and prints how the times compare (minimum and median over the rounds): the aim is below 1.3. It also
+// prints how long it takes to verify them, and to undo them until the last link is gone (aim: 0.5 s).
 func BenchmarkContainers(b *testing.B) {
 	k, m := kernel(b, nil)
 	var plan, minimal, verify, undo []time.Duration
@@ -96,8 +96,8 @@ func many(n int) host.Plan {
 	return p
 }
 
-// minimally makes the same links, addresses and routes as many with as few requests as possible, and returns how long that took. Everything
-// is gone when it returns.
+// minimally makes the same links, addresses and routes as many with as few requests as possible, and returns how long
+// that took. Everything is gone when it returns.
 func minimally(b *testing.B, m *testnet.Machine) (took time.Duration) {
 	b.Helper()
 	must := func(err error) {

@@ -9,11 +9,13 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/sysfs"
 )
 
-// shown is how many ends of veth links of the host itself are described: those of its uplink and of its first container.
+// shown is how many ends of veth links of the host itself are described: those of its uplink and of its first
+// container.
 const shown = 2
 
-// Facts says what the links of the host and of its first container really are, by their names: whatever was asked for, and whatever was left to the kernel. The key of a
-// container's link is "eth0 in src0". What cannot be read is left out.
+// Facts says what the links of the host and of its first container really are, by their names: whatever was asked for,
+// and whatever was left to the kernel. The key of a container's link is "eth0 in src0". What cannot be read is left
+// out.
 func (s *Stack) Facts(k *Kernel) map[string]string {
 	facts := map[string]string{}
 	spaces := []string{""}

@@ -55,7 +55,8 @@ type Worker interface {
 	Kill() error
 }
 
-// A Stopper is a host or a worker that can say why it does not answer: which process that its calls take is stopped, and by what; "" if none is.
+// A Stopper is a host or a worker that can say why it does not answer: which process that its calls take is stopped,
+// and by what; "" if none is.
 type Stopper interface {
 	Stopped() string
 }

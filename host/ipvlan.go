@@ -8,7 +8,8 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/link"
 )
 
-// An IPVlan makes an ipvlan link that is up. It is made directly in its namespace, it is never moved, and has the MAC address of the link below.
+// An IPVlan makes an ipvlan link that is up. It is made directly in its namespace, it is never moved, and has the MAC
+// address of the link below.
 type IPVlan struct {
 	NS   string `json:"ns,omitempty"`
 	Name string `json:"name"`
@@ -28,7 +29,8 @@ func (IPVlan) Kind() string { return "ipvlan" }
 
 // String says the step as a person would.
 func (i IPVlan) String() string {
-	return "ipvlan " + at(i.Name, i.NS) + traits("", i.MTU, i.Addresses) + ", mode " + i.Mode + ", over " + at(i.Lower, i.LowerNS)
+	return "ipvlan " + at(i.Name, i.NS) + traits("", i.MTU, i.Addresses) + ", mode " + i.Mode + ", over " +
+		at(i.Lower, i.LowerNS)
 }
 
 // Apply makes the link in its namespace.

@@ -86,12 +86,29 @@ func TestJournalComesFirst(t *testing.T) {
 		err  string
 	}{
 		{"ends with its host", mark{Name: "a"}, "", true, "apply a, make a, remove a", ""},
-		{"stays", mark{Name: "a", Until: host.UntilBoot}, "", false, "note step, apply a, note kept, make a, remove a, note removed", ""},
-		{"fails", mark{Name: "a", Until: host.UntilRemoved, Fails: true}, "", false, "note step, apply a, note kept, make a, remove a, note removed", "no"},
-		{"cannot be removed", mark{Name: "a", Until: host.UntilBoot, Remains: true}, "", false, "note step, apply a, note kept, make a, remove a", "it stays"},
+		{
+			"stays",
+			mark{Name: "a", Until: host.UntilBoot},
+			"", false,
+			"note step, apply a, note kept, make a, remove a, note removed", "",
+		},
+		{
+			"fails",
+			mark{Name: "a", Until: host.UntilRemoved, Fails: true},
+			"", false,
+			"note step, apply a, note kept, make a, remove a, note removed", "no",
+		},
+		{"cannot be removed", mark{
+			Name: "a", Until: host.UntilBoot, Remains: true,
+		}, "", false, "note step, apply a, note kept, make a, remove a", "it stays"},
 		{"no journal", mark{Name: "a", Until: host.UntilBoot}, "", true, "", "there is no journal"},
 		{"cannot be noted", mark{Name: "a", Until: host.UntilBoot}, "note step", false, "", "the disk is full"},
-		{"what it keeps cannot be noted", mark{Name: "a", Until: host.UntilBoot}, "note kept", false, "note step, apply a, remove a", "the disk is full"},
+		{
+			"what it keeps cannot be noted",
+			mark{Name: "a", Until: host.UntilBoot},
+			"note kept", false,
+			"note step, apply a, remove a", "the disk is full",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var log []string
@@ -151,7 +168,8 @@ func TestStackFromData(t *testing.T) {
 		{`[{"number":1,"step":{"kind":"moon"}}]`, `unknown kind "moon"`},
 		{`[{"number":1,"step":{"kind":"namespace","name":"c"},"more":1}]`, `unknown field "more"`},
 	} {
-		if _, err := (host.Decoder{Kinds: host.Steps()}).Stack([]byte(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := (host.Decoder{Kinds: host.Steps()}).Stack([]byte(c.text)); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.text, err, c.want)
 		}
 	}

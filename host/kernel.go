@@ -60,13 +60,14 @@ type KernelConfig struct {
 	Journal Journal
 }
 
-// space is an open namespace. What steps have put there refers to the space and not to its name, which can come to mean another.
+// space is an open namespace. What steps have put there refers to the space and not to its name, which can come to mean
+// another.
 type space struct {
 	ref   string
 	file  *os.File
 	links *link.Handle // nil until it is needed
-	// made are the indexes of links that steps have made here, by name. It spares questions when steps are applied; what is
-	// verified is always asked for.
+	// made are the indexes of links that steps have made here, by name. It spares questions when steps are applied; what
+	// is verified is always asked for.
 	made map[string]int
 }
 
@@ -105,7 +106,8 @@ func (k *Kernel) Close() error {
 	return errors.Join(errs...)
 }
 
-// Do calls f on a thread inside the namespace ns and returns its error. What f starts on other goroutines is not inside.
+// Do calls f on a thread inside the namespace ns and returns its error. What f starts on other goroutines is not
+// inside.
 func (k *Kernel) Do(ns string, f func() error) error {
 	s, err := k.space(ns)
 	if err != nil {
@@ -343,7 +345,8 @@ func errClosed(ref string) error {
 }
 
 func checkNamespace(name string) error {
-	if name == "" || name == "." || name == ".." || len(name) > 255 || strings.HasPrefix(name, "@") || strings.ContainsAny(name, "/\x00") {
+	if name == "" || name == "." || name == ".." || len(name) > 255 || strings.HasPrefix(name, "@") ||
+		strings.ContainsAny(name, "/\x00") {
 		return fmt.Errorf("%q is no name of a namespace (like \"src0\")", name)
 	}
 	return nil

@@ -11,8 +11,9 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/link"
 )
 
-// A Neighbour says for good where the addresses of a neighbour on a link are, so that nobody asks for them and nothing that the table of neighbours has to hold is
-// limited; or it lets the host answer for them. What had been learnt before is forgotten.
+// A Neighbour says for good where the addresses of a neighbour on a link are, so that nobody asks for them and nothing
+// that the table of neighbours has to hold is limited; or it lets the host answer for them. What had been learnt before
+// is forgotten.
 type Neighbour struct {
 	NS string `json:"ns,omitempty"`
 	// Dev is the name of the link.

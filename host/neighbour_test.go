@@ -43,7 +43,9 @@ func TestNeighbour(t *testing.T) {
 		}, "neighbour 10.1.1.0 of br0: want present, got absent"},
 		{"of IPv6 moved", func() error {
 			h, i := index("c", "eth0")
-			return h.SetNeighbour(link.Neighbour{Link: i, Address: netip.MustParseAddr("fd00:10:1::1"), MAC: []byte{2, 0, 0, 0, 0, 9}})
+			return h.SetNeighbour(link.Neighbour{
+				Link: i, Address: netip.MustParseAddr("fd00:10:1::1"), MAC: []byte{2, 0, 0, 0, 0, 9},
+			})
 		}, "neighbour fd00:10:1::1 of eth0: want 02:00:00:00:00:01, got 02:00:00:00:00:09"},
 		{"not answered for", func() error {
 			h, i := index("", "v0")
@@ -102,11 +104,23 @@ func TestNeighbourErrors(t *testing.T) {
 		want string
 	}{
 		{host.Neighbour{Dev: "lo", Addresses: []string{"10.0.0.1"}}, `neighbour through "lo": it has either a MAC address`},
-		{host.Neighbour{Dev: "lo", Addresses: []string{"10.0.0.1"}, At: "02:00:00:00:00:01", Proxy: true}, "it has either a MAC address"},
-		{host.Neighbour{Dev: "lo", Addresses: []string{"10.0.0.1/8"}, At: "02:00:00:00:00:01"}, `"10.0.0.1/8" is no address of a neighbour`},
+		{
+			host.Neighbour{Dev: "lo", Addresses: []string{"10.0.0.1"}, At: "02:00:00:00:00:01", Proxy: true},
+			"it has either a MAC address",
+		},
+		{
+			host.Neighbour{Dev: "lo", Addresses: []string{"10.0.0.1/8"}, At: "02:00:00:00:00:01"},
+			`"10.0.0.1/8" is no address of a neighbour`,
+		},
 		{host.Neighbour{Dev: "lo", Addresses: []string{"10.0.0.1"}, At: "02"}, `"02" is no MAC address`},
-		{host.Neighbour{Dev: "none", Addresses: []string{"10.0.0.1"}, At: "02:00:00:00:00:01"}, `read link "none": not found`},
-		{host.Neighbour{NS: "none", Dev: "lo", Addresses: []string{"10.0.0.1"}, At: "02:00:00:00:00:01"}, `open namespace "none"`},
+		{
+			host.Neighbour{Dev: "none", Addresses: []string{"10.0.0.1"}, At: "02:00:00:00:00:01"},
+			`read link "none": not found`,
+		},
+		{
+			host.Neighbour{NS: "none", Dev: "lo", Addresses: []string{"10.0.0.1"}, At: "02:00:00:00:00:01"},
+			`open namespace "none"`,
+		},
 	} {
 		if err := c.step.Apply(t.Context(), k); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("Apply of %q = %v\nwant %q", c.step, err, c.want)

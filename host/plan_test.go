@@ -18,16 +18,26 @@ import (
 func every() host.Plan {
 	return host.Plan{Steps: []host.Step{
 		host.Namespace{Name: "src0"},
-		host.Bridge{Name: "br0", MAC: "02:00:00:00:00:01", MTU: 1500, Snooping: true, Addresses: []string{"10.1.0.1/16", "fd00:10:1::1/64"}},
+		host.Bridge{
+			Name: "br0", MAC: "02:00:00:00:00:01", MTU: 1500, Snooping: true,
+			Addresses: []string{"10.1.0.1/16", "fd00:10:1::1/64"},
+		},
 		host.Veth{
-			NS: "@host1", Name: "vsrc0", MAC: "02:00:00:00:00:02", MTU: 1500, Master: "br0", PeerNS: "src0", PeerName: "eth0", PeerMAC: "02:00:00:00:00:03",
+			NS: "@host1", Name: "vsrc0", MAC: "02:00:00:00:00:02", MTU: 1500, Master: "br0", PeerNS: "src0", PeerName: "eth0",
+			PeerMAC:   "02:00:00:00:00:03",
 			Addresses: []string{"192.0.2.1/24"}, PeerAddresses: []string{"10.1.1.0/16"},
 		},
-		host.Macvlan{NS: "src1", Name: "eth0", Mode: "bridge", LowerNS: "@host1", Lower: "up0", MAC: "02:00:00:00:00:05", MTU: 1500, Addresses: []string{"198.18.1.1/16"}},
+		host.Macvlan{
+			NS: "src1", Name: "eth0", Mode: "bridge", LowerNS: "@host1", Lower: "up0", MAC: "02:00:00:00:00:05",
+			MTU: 1500, Addresses: []string{"198.18.1.1/16"},
+		},
 		host.Link{NS: "src0", Name: "lo", MAC: "02:00:00:00:00:04", MTU: 1500, Addresses: []string{"10.9.0.1/32"}, Up: true},
 		host.Route{NS: "src0", To: "0.0.0.0/0", Via: "10.1.0.1", Dev: "eth0"},
 		host.Sysctl{NS: "src0", Key: "net.ipv4.ip_forward", Value: "1", IfPresent: true},
-		host.NAT{NS: "@host1", Table: "nettoll", Public: []string{"198.18.0.1", "fd00:198:18::1"}, Sources: []string{"10.1.0.0/16"}, Published: published(5)},
+		host.NAT{
+			NS: "@host1", Table: "nettoll", Public: []string{"198.18.0.1", "fd00:198:18::1"},
+			Sources: []string{"10.1.0.0/16"}, Published: published(5),
+		},
 		host.NAT{Table: "nettoll", Public: []string{"198.18.0.1"}, Published: published(6)},
 	}}
 }
@@ -76,12 +86,13 @@ func TestPlanRoundTrip(t *testing.T) {
 
 func TestDecodeErrors(t *testing.T) {
 	for name, c := range map[string]struct{ in, want string }{
-		"no JSON":             {`[{`, "decode plan: "},
-		"no list":             {`{}`, "decode plan: "},
-		"not an object":       {`[3]`, "step 1: "},
-		"no kind":             {`[{"name":"a"}]`, `step 1: it has no "kind"`},
-		"kind of a number":    {`[{"kind":3}]`, "step 1: kind: "},
-		"unknown kind":        {`[{"kind":"namespace","name":"a"},{"kind":"vlan"}]`, `step 2: unknown kind "vlan" (known: ` + strings.Join(slices.Sorted(maps.Keys(host.Steps())), ", ") + ")"},
+		"no JSON":          {`[{`, "decode plan: "},
+		"no list":          {`{}`, "decode plan: "},
+		"not an object":    {`[3]`, "step 1: "},
+		"no kind":          {`[{"name":"a"}]`, `step 1: it has no "kind"`},
+		"kind of a number": {`[{"kind":3}]`, "step 1: kind: "},
+		"unknown kind": {`[{"kind":"namespace","name":"a"},{"kind":"vlan"}]`, `step 2: unknown kind "vlan" (known: ` +
+			strings.Join(slices.Sorted(maps.Keys(host.Steps())), ", ") + ")"},
 		"unknown field":       {`[{"kind":"namespace","nome":"a"}]`, `step 1: namespace: json: unknown field "nome"`},
 		"field of wrong type": {`[{"kind":"bridge","mtu":"1500"}]`, "step 1: bridge: "},
 		"null":                {`[null]`, `step 1: it has no "kind"`},
@@ -102,7 +113,9 @@ func FuzzDecodePlan(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(data)
-	for _, s := range []string{"", "null", "[]", "[null]", `[{"kind":"veth"}]`, `[{"kind":"Veth"}]`, `[{"kind":"link","kind":"route"}]`} {
+	for _, s := range []string{
+		"", "null", "[]", "[null]", `[{"kind":"veth"}]`, `[{"kind":"Veth"}]`, `[{"kind":"link","kind":"route"}]`,
+	} {
 		f.Add([]byte(s))
 	}
 	d := host.Decoder{Kinds: host.Steps()}

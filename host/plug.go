@@ -11,7 +11,8 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/link"
 )
 
-// Machine refers to the network namespace of the machine, for a host that was given it: that of a network which takes a NIC from there.
+// Machine refers to the network namespace of the machine, for a host that was given it: that of a network which takes a
+// NIC from there.
 const Machine = "@machine"
 
 // A Plug moves a link that is there already into a container, as a cable is plugged in, and sets it up there.
@@ -31,8 +32,10 @@ type Plug struct {
 	MTU int `json:"mtu,omitempty"`
 	// Addresses are in CIDR notation, of either family.
 	Addresses []string `json:"addresses,omitempty"`
-	// Timed notes how long it takes, as plug_time (s): from the beginning of the move until the link has its carrier and takes in packets to its addresses. It is the median of several times (of a real card, which takes seconds, of one), which are
-	// taken before anything else is built on the link: moving it takes away the neighbours, routes and filters that are tied to it.
+	// Timed notes how long it takes, as plug_time (s): from the beginning of the move until the link has its carrier and
+	// takes in packets to its addresses. It is the median of several times (of a real card, which takes seconds, of one),
+	// which are taken before anything else is built on the link: moving it takes away the neighbours, routes and filters
+	// that are tied to it.
 	Timed bool `json:"timed,omitempty"`
 }
 
@@ -62,7 +65,8 @@ func (p Plug) String() string {
 	return s
 }
 
-// UndoneFirst makes Plug a [FirstUndone]: a link that is still in a container when that ends is not given back to where it was.
+// UndoneFirst makes Plug a [FirstUndone]: a link that is still in a container when that ends is not given back to where
+// it was.
 func (Plug) UndoneFirst() {}
 
 // Outlives says that a card of the machine stays when the container ends.

@@ -19,12 +19,18 @@ func TestPlug(t *testing.T) {
 	ctx := t.Context()
 	var beneath, s host.Stack
 	testnet.Skip(t, beneath.Apply(ctx, k, host.Plan{Steps: []host.Step{
-		host.Veth{NS: host.Machine, Name: "nic0", MAC: "02:00:00:00:00:05", MTU: 1500, PeerNS: host.Machine, PeerName: "wire0"},
+		host.Veth{
+			NS: host.Machine, Name: "nic0", MAC: "02:00:00:00:00:05", MTU: 1500, PeerNS: host.Machine,
+			PeerName: "wire0",
+		},
 	}}))
 	before := links(t, k, host.Machine)
 	p := host.Plan{Steps: []host.Step{
 		host.Namespace{Name: "c"},
-		host.Plug{FromNS: host.Machine, From: "nic0", NS: "c", Name: "eth0", MTU: 1400, Addresses: []string{"198.18.1.0/16", "fd00:198:18::1:0/48"}, Timed: true},
+		host.Plug{
+			FromNS: host.Machine, From: "nic0", NS: "c", Name: "eth0", MTU: 1400,
+			Addresses: []string{"198.18.1.0/16", "fd00:198:18::1:0/48"}, Timed: true,
+		},
 	}}
 	for range 2 {
 		if err := s.Apply(ctx, k, p); err != nil {
@@ -33,7 +39,8 @@ func TestPlug(t *testing.T) {
 		if err := s.Verify(ctx, k); err != nil {
 			t.Error(err)
 		}
-		if got := links(t, k, "c"); !strings.Contains(got, "eth0 veth 02:00:00:00:00:05") || !strings.Contains(got, "198.18.1.0/16") {
+		if got := links(t, k, "c"); !strings.Contains(got, "eth0 veth 02:00:00:00:00:05") ||
+			!strings.Contains(got, "198.18.1.0/16") {
 			t.Errorf("in the container there is %s, want eth0", got)
 		}
 		if got := links(t, k, host.Machine); strings.Contains(got, "nic0") {
@@ -74,18 +81,33 @@ func TestPlugRefused(t *testing.T) {
 		want string
 	}{
 		{"loopback link", nil, "lo", `link "lo" cannot be taken: it is the loopback link`},
-		{"with an address", []host.Step{host.Link{NS: host.Machine, Name: "nic0", Addresses: []string{"192.0.2.1/24"}}}, "nic0", "it has the address 192.0.2.1/24"},
+		{
+			"with an address",
+			[]host.Step{host.Link{NS: host.Machine, Name: "nic0", Addresses: []string{"192.0.2.1/24"}}},
+			"nic0", "it has the address 192.0.2.1/24",
+		},
 		{"way out", []host.Step{
-			host.Link{NS: host.Machine, Name: "nic0", Addresses: []string{"192.0.2.1/24"}}, host.Route{NS: host.Machine, To: "0.0.0.0/0", Via: "192.0.2.2"},
+			host.Link{NS: host.Machine, Name: "nic0", Addresses: []string{"192.0.2.1/24"}}, host.Route{
+				NS: host.Machine, To: "0.0.0.0/0", Via: "192.0.2.2",
+			},
 		}, "nic0", "it is the machine's only way out"},
-		{"way out of IPv6 by a link alone", []host.Step{host.Route{NS: host.Machine, To: "::/0", Dev: "nic0"}}, "nic0", "it is the machine's only way out"},
+		{
+			"way out of IPv6 by a link alone",
+			[]host.Step{host.Route{NS: host.Machine, To: "::/0", Dev: "nic0"}},
+			"nic0",
+			"it is the machine's only way out",
+		},
 		{"one of two ways out", []host.Step{
 			host.Route{NS: host.Machine, To: "::/0", Dev: "nic0"}, host.Route{NS: host.Machine, To: "0.0.0.0/0", Dev: "wire0"},
 		}, "nic0", "a default route goes through it"},
 		{"part of a bridge", []host.Step{
-			host.Bridge{NS: host.Machine, Name: "br0"}, host.Veth{NS: host.Machine, Name: "nic1", Master: "br0", PeerNS: host.Machine, PeerName: "wire1"},
+			host.Bridge{NS: host.Machine, Name: "br0"}, host.Veth{
+				NS: host.Machine, Name: "nic1", Master: "br0", PeerNS: host.Machine, PeerName: "wire1",
+			},
 		}, "nic1", "it is a port of link"},
-		{"below another", []host.Step{host.Macvlan{NS: host.Machine, Name: "m0", Mode: "bridge", LowerNS: host.Machine, Lower: "nic0"}}, "nic0", `"m0" stands on it`},
+		{"below another", []host.Step{
+			host.Macvlan{NS: host.Machine, Name: "m0", Mode: "bridge", LowerNS: host.Machine, Lower: "nic0"},
+		}, "nic0", `"m0" stands on it`},
 		{"gone", nil, "none", `read link "none": not found`},
 	} {
 		t.Run(c.name, func(t *testing.T) {

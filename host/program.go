@@ -58,8 +58,8 @@ func (k *Kernel) RunDir(name string) (string, error) {
 	return dir, nil
 }
 
-// Start starts a program in a network namespace of the host, its input empty, its output in a log. Where the program is not installed the error is
-// a [linux.UnsupportedError].
+// Start starts a program in a network namespace of the host, its input empty, its output in a log. Where the program is
+// not installed the error is a [linux.UnsupportedError].
 func (k *Kernel) Start(p Program) (*Running, error) {
 	if len(p.Args) == 0 {
 		return nil, fmt.Errorf("start %q: no program given", p.Name)
@@ -67,7 +67,8 @@ func (k *Kernel) Start(p Program) (*Running, error) {
 	path, err := exec.LookPath(p.Args[0])
 	if err != nil {
 		return nil, &linux.UnsupportedError{
-			What: fmt.Sprintf("start %q", p.Name), Missing: fmt.Sprintf("program %q", p.Args[0]), Hint: fmt.Sprintf("install the package %s", p.Package), Err: err,
+			What: fmt.Sprintf("start %q", p.Name), Missing: fmt.Sprintf("program %q", p.Args[0]),
+			Hint: fmt.Sprintf("install the package %s", p.Package), Err: err,
 		}
 	}
 	s, err := k.space(p.NS)
@@ -79,7 +80,8 @@ func (k *Kernel) Start(p Program) (*Running, error) {
 		return nil, err
 	}
 	r := &Running{program: p, done: make(chan struct{})}
-	if r.log, err = os.OpenFile(filepath.Join(dir, p.Name+".log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600); err != nil {
+	if r.log, err = os.OpenFile(filepath.Join(dir, p.Name+".log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND,
+		0o600); err != nil {
 		return nil, fmt.Errorf("start %q: %w", p.Name, err)
 	}
 	r.cmd = exec.Command(path, p.Args[1:]...)
@@ -87,7 +89,9 @@ func (k *Kernel) Start(p Program) (*Running, error) {
 	r.cmd.Env = append(os.Environ(), p.Env...)
 	r.cmd.Stdout, r.cmd.Stderr = r, r
 	r.cmd.WaitDelay = orphanWait
-	err = process.StartIn(r.cmd, process.Options{Group: true}, func(f func() error) error { return netns.Here(int(s.file.Fd()), f) })
+	err = process.StartIn(r.cmd, process.Options{Group: true}, func(f func() error) error {
+		return netns.Here(int(s.file.Fd()), f)
+	})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start %q: %w", p.Name, err), r.log.Close())
 	}
@@ -212,7 +216,8 @@ func (r *Running) Died() error {
 	return errors.New(r.tail.After(fmt.Sprintf("%s died: %s", r.program.Name, process.Ended(r.cmd.ProcessState))))
 }
 
-// Stop asks the program to end, kills it with what it has started if it has not within the grace, and waits for it. It is idempotent.
+// Stop asks the program to end, kills it with what it has started if it has not within the grace, and waits for it. It
+// is idempotent.
 func (r *Running) Stop(grace time.Duration) error {
 	r.mu.Lock()
 	again := r.stopped

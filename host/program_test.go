@@ -20,7 +20,8 @@ func TestProgramThatForks(t *testing.T) {
 	case <-time.After(10 * time.Second):
 		t.Fatal("it has not ended, for what it has started")
 	}
-	if err := r.Died(); err == nil || !strings.Contains(err.Error(), "exit status 3") || !strings.Contains(err.Error(), "last words") {
+	if err := r.Died(); err == nil || !strings.Contains(err.Error(), "exit status 3") ||
+		!strings.Contains(err.Error(), "last words") {
 		t.Errorf("it died of %v, want its status and its last words", err)
 	}
 	if err := r.Stop(time.Second); err != nil {

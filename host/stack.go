@@ -25,8 +25,9 @@ type applied struct {
 	held   []io.Closer     // what this process has open for it
 }
 
-// A FirstUndone is a step whose undoing ends containers with all they hold. A [Stack] undoes such steps before all others,
-// together: the kernel then removes the links of many containers in one go, where one by one each would cost 20 ms.
+// A FirstUndone is a step whose undoing ends containers with all they hold. A [Stack] undoes such steps before all
+// others, together: the kernel then removes the links of many containers in one go, where one by one each would cost 20
+// ms.
 type FirstUndone interface {
 	Step
 	UndoneFirst()
@@ -35,8 +36,8 @@ type FirstUndone interface {
 // view is the kernel as the step sees it that is applied or removed.
 func (k *Kernel) view(a *applied) *Kernel { return &Kernel{opened: k.opened, at: a} }
 
-// Apply applies all steps of p in order. On an error what this call had applied is undone again, and the error names the
-// number and the text of the step.
+// Apply applies all steps of p in order. On an error what this call had applied is undone again, and the error names
+// the number and the text of the step.
 func (s *Stack) Apply(ctx context.Context, k *Kernel, p Plan) error {
 	var now Stack
 	for i, step := range p.Steps {
@@ -144,8 +145,8 @@ func (s *Stack) Verify(ctx context.Context, k *Kernel) error {
 	return errors.Join(errs...)
 }
 
-// Undo removes everything that was applied: what ends containers first ([FirstUndone]), then the rest, each from the top.
-// Undoing what is gone succeeds. What could not be undone stays on the stack, for another try.
+// Undo removes everything that was applied: what ends containers first ([FirstUndone]), then the rest, each from the
+// top. Undoing what is gone succeeds. What could not be undone stays on the stack, for another try.
 func (s *Stack) Undo(ctx context.Context, k *Kernel) error {
 	var errs []error
 	failed := make([]bool, len(s.applied))

@@ -56,7 +56,8 @@ func lab() host.Plan {
 		host.Namespace{Name: "c"},
 		host.Bridge{Name: "br0", MAC: "02:00:00:00:00:01", MTU: 1400, Addresses: []string{"10.1.0.1/16", "fd00:10:1::1/64"}},
 		host.Veth{
-			Name: "v0", MAC: "02:00:00:00:00:02", MTU: 1400, Master: "br0", PeerNS: "c", PeerName: "eth0", PeerMAC: "02:00:00:00:00:03",
+			Name: "v0", MAC: "02:00:00:00:00:02", MTU: 1400, Master: "br0", PeerNS: "c", PeerName: "eth0",
+			PeerMAC:       "02:00:00:00:00:03",
 			PeerAddresses: []string{"10.1.1.0/16", "fd00:10:1::1:0/64"},
 		},
 		host.Link{Name: "lo", MTU: 1400, Addresses: []string{"10.7.0.1/32", "fd00:7::1/128"}, Up: true},
@@ -191,7 +192,8 @@ func TestVerifyNames(t *testing.T) {
 			return h.DeleteAddress(l.Index, netip.MustParsePrefix("10.1.0.1/16"))
 		}), "address 10.1.0.1/16 of br0: want present, got absent"},
 		{"another address", on("c", "eth0", func(h *link.Handle, l link.Link) error {
-			return errors.Join(h.DeleteAddress(l.Index, netip.MustParsePrefix("10.1.1.0/16")), h.AddAddress(l.Index, netip.MustParsePrefix("10.1.1.9/16")))
+			return errors.Join(h.DeleteAddress(l.Index, netip.MustParsePrefix("10.1.1.0/16")),
+				h.AddAddress(l.Index, netip.MustParsePrefix("10.1.1.9/16")))
 		}), "address 10.1.1.0/16 of eth0: want present, got absent (there is 10.1.1.9/16)"},
 		{"IPv6 address", on("c", "eth0", func(h *link.Handle, l link.Link) error {
 			return h.DeleteAddress(l.Index, netip.MustParsePrefix("fd00:10:1::1:0/64"))
@@ -207,15 +209,42 @@ func TestVerifyNames(t *testing.T) {
 				})
 			})
 		}, "local route to fd00:10:1::1:0: want present, got absent"},
-		{"mtu", on("c", "eth0", func(h *link.Handle, l link.Link) error { return h.SetMTU(l.Index, 1300) }), "mtu of eth0: want 1400, got 1300"},
-		{"mtu of lo", on("", "lo", func(h *link.Handle, l link.Link) error { return h.SetMTU(l.Index, 1300) }), "mtu of lo: want 1400, got 1300"},
-		{"mac", on("", "v0", func(h *link.Handle, l link.Link) error { return h.SetMAC(l.Index, []byte{2, 0, 0, 0, 0, 9}) }), "mac of v0: want 02:00:00:00:00:02, got 02:00:00:00:00:09"},
-		{"bridge down", on("", "br0", func(h *link.Handle, l link.Link) error { return h.SetUp(l.Index, false) }), "br0: want up, got down"},
-		{"peer down", on("c", "eth0", func(h *link.Handle, l link.Link) error { return h.SetUp(l.Index, false) }), "eth0: want up, got down"},
-		{"lo of a container down", on("c", "lo", func(h *link.Handle, l link.Link) error { return h.SetUp(l.Index, false) }), "lo: want up, got down"},
-		{"bridge gone", on("", "br0", func(h *link.Handle, l link.Link) error { return h.Delete(l.Index) }), "link br0: want present, got absent"},
-		{"port no more", on("", "br0", func(h *link.Handle, l link.Link) error { return h.Delete(l.Index) }), "master of v0: want br0, got none"},
-		{"veth gone", on("c", "eth0", func(h *link.Handle, l link.Link) error { return h.Delete(l.Index) }), "link v0: want present, got absent; link eth0 in c: want present, got absent"},
+		{
+			"mtu", on("c", "eth0", func(h *link.Handle, l link.Link) error { return h.SetMTU(l.Index, 1300) }),
+			"mtu of eth0: want 1400, got 1300",
+		},
+		{
+			"mtu of lo", on("", "lo", func(h *link.Handle, l link.Link) error { return h.SetMTU(l.Index, 1300) }),
+			"mtu of lo: want 1400, got 1300",
+		},
+		{
+			"mac", on("", "v0", func(h *link.Handle, l link.Link) error { return h.SetMAC(l.Index, []byte{2, 0, 0, 0, 0, 9}) }),
+			"mac of v0: want 02:00:00:00:00:02, got 02:00:00:00:00:09",
+		},
+		{
+			"bridge down", on("", "br0", func(h *link.Handle, l link.Link) error { return h.SetUp(l.Index, false) }),
+			"br0: want up, got down",
+		},
+		{
+			"peer down", on("c", "eth0", func(h *link.Handle, l link.Link) error { return h.SetUp(l.Index, false) }),
+			"eth0: want up, got down",
+		},
+		{
+			"lo of a container down", on("c", "lo", func(h *link.Handle, l link.Link) error { return h.SetUp(l.Index, false) }),
+			"lo: want up, got down",
+		},
+		{
+			"bridge gone", on("", "br0", func(h *link.Handle, l link.Link) error { return h.Delete(l.Index) }),
+			"link br0: want present, got absent",
+		},
+		{
+			"port no more", on("", "br0", func(h *link.Handle, l link.Link) error { return h.Delete(l.Index) }),
+			"master of v0: want br0, got none",
+		},
+		{
+			"veth gone", on("c", "eth0", func(h *link.Handle, l link.Link) error { return h.Delete(l.Index) }),
+			"link v0: want present, got absent; link eth0 in c: want present, got absent",
+		},
 		{"route gone", on("c", "eth0", func(h *link.Handle, _ link.Link) error {
 			return h.DeleteRoute(link.Route{To: netip.MustParsePrefix("0.0.0.0/0"), Via: netip.MustParseAddr("10.1.0.1")})
 		}), "route to 0.0.0.0/0: want via 10.1.0.1, got absent"},
@@ -229,11 +258,25 @@ func TestVerifyNames(t *testing.T) {
 			return h.DeleteRoute(link.Route{To: netip.MustParsePrefix("198.51.100.0/24"), Link: l.Index})
 		}), "route to 198.51.100.0/24: want through eth0, got absent"},
 		{"sysctl", set("", "net.ipv4.ip_forward", "0"), "net.ipv4.ip_forward: want 1, got 0"},
-		{"sysctl of a container", set("c", "net.ipv4.tcp_slow_start_after_idle", "1"), "net.ipv4.tcp_slow_start_after_idle: want 0, got 1"},
-		{"mode of a macvlan", on("m", "eth0", func(h *link.Handle, l link.Link) error { return h.SetMacvlanMode(l.Index, "private") }), "mode of eth0: want bridge, got private"},
-		{"macvlan gone", on("m", "eth0", func(h *link.Handle, l link.Link) error { return h.Delete(l.Index) }), "link eth0 in m: want present, got absent"},
-		{"macvlan down", on("m", "eth0", func(h *link.Handle, l link.Link) error { return h.SetUp(l.Index, false) }), "eth0: want up, got down"},
-		{"link below down", on("", "lower1", func(h *link.Handle, l link.Link) error { return h.SetUp(l.Index, false) }), "lower1: want up, got down"},
+		{
+			"sysctl of a container", set("c", "net.ipv4.tcp_slow_start_after_idle", "1"),
+			"net.ipv4.tcp_slow_start_after_idle: want 0, got 1",
+		},
+		{"mode of a macvlan", on("m", "eth0", func(h *link.Handle, l link.Link) error {
+			return h.SetMacvlanMode(l.Index, "private")
+		}), "mode of eth0: want bridge, got private"},
+		{
+			"macvlan gone", on("m", "eth0", func(h *link.Handle, l link.Link) error { return h.Delete(l.Index) }),
+			"link eth0 in m: want present, got absent",
+		},
+		{
+			"macvlan down", on("m", "eth0", func(h *link.Handle, l link.Link) error { return h.SetUp(l.Index, false) }),
+			"eth0: want up, got down",
+		},
+		{
+			"link below down", on("", "lower1", func(h *link.Handle, l link.Link) error { return h.SetUp(l.Index, false) }),
+			"lower1: want up, got down",
+		},
 		{"address of a macvlan", on("m", "eth0", func(h *link.Handle, l link.Link) error {
 			return h.DeleteAddress(l.Index, netip.MustParsePrefix("198.18.1.0/16"))
 		}), "address 198.18.1.0/16 of eth0: want present, got absent"},
@@ -247,7 +290,9 @@ func TestVerifyNames(t *testing.T) {
 				return err
 			}
 			var more host.Stack
-			err = more.Apply(ctx, k, host.Plan{Steps: []host.Step{host.Macvlan{NS: "m", Name: "eth0", Mode: "bridge", Lower: "lower1", MTU: 1400}}})
+			err = more.Apply(ctx, k, host.Plan{
+				Steps: []host.Step{host.Macvlan{NS: "m", Name: "eth0", Mode: "bridge", Lower: "lower1", MTU: 1400}},
+			})
 			if !errors.Is(err, link.ErrExists) {
 				return fmt.Errorf("a second macvlan of the name: %w", err)
 			}
@@ -259,10 +304,21 @@ func TestVerifyNames(t *testing.T) {
 				Addresses: []string{"198.18.1.0/16", "fd00:198:18::1:0/48"},
 			}}})
 		}, "index of the link below eth0: want "},
-		{"table gone", func() error { return m.Do(func() error { return nft.Delete("translate") }) }, "table translate: want present, got absent"},
-		{"sources of others", translate(func(n *host.NAT) { n.Sources = n.Sources[1:] }), `rule "ip saddr 10.1.0.0/16 snat ip to 10.7.0.1" of chain postrouting: want present, got absent`},
-		{"public address", translate(func(n *host.NAT) { n.Public[1] = "fd00:7::2" }), `rule "ip6 daddr fd00:7::1 dnat ip6 to udp dport map @ports6" of chain prerouting: want present, got absent`},
-		{"nothing published", translate(func(n *host.NAT) { n.Published = nil }), `entry "20000-20009 : 10.1.1.0" of map ports4: want present, got absent`},
+		{"table gone", func() error {
+			return m.Do(func() error { return nft.Delete("translate") })
+		}, "table translate: want present, got absent"},
+		{
+			"sources of others", translate(func(n *host.NAT) { n.Sources = n.Sources[1:] }),
+			`rule "ip saddr 10.1.0.0/16 snat ip to 10.7.0.1" of chain postrouting: want present, got absent`,
+		},
+		{
+			"public address", translate(func(n *host.NAT) { n.Public[1] = "fd00:7::2" }),
+			`rule "ip6 daddr fd00:7::1 dnat ip6 to udp dport map @ports6" of chain prerouting: want present, got absent`,
+		},
+		{
+			"nothing published", translate(func(n *host.NAT) { n.Published = nil }),
+			`entry "20000-20009 : 10.1.1.0" of map ports4: want present, got absent`,
+		},
 		{"namespace gone", func() error { return netns.Unbind(filepath.Join(m.Dir, "c")) }, "want present, got absent"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -303,40 +359,79 @@ func TestApplyErrors(t *testing.T) {
 		{"bridge exists", host.Bridge{Name: "br0"}, `make bridge "br0": exists already`},
 		{"long name", host.Bridge{Name: "abcdefghijklmnop"}, `"abcdefghijklmnop" is no name of a link (1 to 15 bytes)`},
 		{"no MAC", host.Bridge{Name: "b", MAC: "02:00"}, `"02:00" is no MAC address`},
-		{"no address", host.Bridge{Name: "b", Addresses: []string{"10.0.0.1"}}, `"10.0.0.1" is no address with a prefix length`},
+		{
+			"no address",
+			host.Bridge{Name: "b", Addresses: []string{"10.0.0.1"}},
+			`"10.0.0.1" is no address with a prefix length`,
+		},
 		{"small MTU", host.Bridge{Name: "b", MTU: 1, Addresses: []string{"10.0.0.1/8"}}, `set MTU of link`},
 		{"no master", host.Veth{Name: "v", Master: "none", PeerNS: "c", PeerName: "e"}, `read link "none": not found`},
-		{"master is no bridge", host.Veth{Name: "v", Master: "lo", PeerNS: "c", PeerName: "e"}, `make veth "v" a port of link 1`},
+		{"master is no bridge", host.Veth{
+			Name: "v", Master: "lo", PeerNS: "c", PeerName: "e",
+		}, `make veth "v" a port of link 1`},
 		{"peer exists", host.Veth{Name: "v", PeerNS: "c", PeerName: "eth0"}, `make veth "v": exists already`},
-		{"address twice", host.Veth{Name: "v", PeerNS: "c", PeerName: "e", PeerAddresses: []string{"10.3.0.1/16", "10.3.0.1/16"}}, `exists already`},
+		{"address twice", host.Veth{
+			Name: "v", PeerNS: "c", PeerName: "e", PeerAddresses: []string{"10.3.0.1/16", "10.3.0.1/16"},
+		}, `exists already`},
 		{"no such link", host.Link{Name: "none", Up: true}, `read link "none": not found`},
-		{"address that cannot be", host.Link{Name: "lo", MTU: 1300, Addresses: []string{"10.8.0.1/32", "ff02::1/64"}}, `add address "ff02::1/64"`},
+		{
+			"address that cannot be",
+			host.Link{Name: "lo", MTU: 1300, Addresses: []string{"10.8.0.1/32", "ff02::1/64"}},
+			`add address "ff02::1/64"`,
+		},
 		{"no route", host.Route{To: "10.0.0.0", Via: "10.1.0.1"}, `route to "10.0.0.0"`},
 		{"route to nowhere", host.Route{To: "10.0.0.0/8"}, `neither a gateway (via) nor a link (dev)`},
 		{"unreachable gateway", host.Route{To: "10.0.0.0/8", Via: "192.0.2.1"}, `network is unreachable`},
-		{"mode of none", host.Macvlan{NS: "c", Name: "m", Mode: "none", Lower: "br0"}, `make macvlan "m": mode "none" (known: bridge, private, vepa, passthru)`},
+		{"mode of none", host.Macvlan{
+			NS: "c", Name: "m", Mode: "none", Lower: "br0",
+		}, `make macvlan "m": mode "none" (known: bridge, private, vepa, passthru)`},
 		{"nothing below", host.Macvlan{NS: "c", Name: "m", Mode: "bridge", Lower: "none"}, `read link "none": not found`},
 		{"above lo", host.Macvlan{NS: "c", Name: "m", Mode: "bridge", Lower: "lo"}, `make macvlan "m": `},
-		{"macvlan exists", host.Macvlan{NS: "c", Name: "eth0", Mode: "bridge", Lower: "br0"}, `make macvlan "eth0": exists already`},
-		{"macvlan larger than below", host.Macvlan{NS: "c", Name: "m", Mode: "bridge", Lower: "br0", MTU: 1500}, `make macvlan "m": `},
+		{"macvlan exists", host.Macvlan{
+			NS: "c", Name: "eth0", Mode: "bridge", Lower: "br0",
+		}, `make macvlan "eth0": exists already`},
+		{
+			"macvlan larger than below",
+			host.Macvlan{NS: "c", Name: "m", Mode: "bridge", Lower: "br0", MTU: 1500},
+			`make macvlan "m": `,
+		},
 		{"public address of none", host.NAT{Table: "t", Public: []string{"10.0.0"}}, `public address "10.0.0"`},
-		{"public addresses", host.NAT{Table: "t", Public: []string{"10.0.0.1", "10.0.0.2"}}, `public address "10.0.0.2": 10.0.0.1 is of the same family`},
-		{"sources of none", host.NAT{Table: "t", Public: []string{"10.0.0.1"}, Sources: []string{"10.0.0.0"}}, `sources "10.0.0.0"`},
-		{"sources of the other family", host.NAT{Table: "t", Public: []string{"10.0.0.1"}, Sources: []string{"fd00::/64"}}, `there is no public address of the family`},
-		{"published nowhere", host.NAT{Table: "t", Published: []host.Publication{{First: 1, Last: 2, To: []string{"c"}}}}, `publish ports 1-2 at "c"`},
+		{"public addresses", host.NAT{
+			Table: "t", Public: []string{"10.0.0.1", "10.0.0.2"},
+		}, `public address "10.0.0.2": 10.0.0.1 is of the same family`},
+		{
+			"sources of none",
+			host.NAT{Table: "t", Public: []string{"10.0.0.1"}, Sources: []string{"10.0.0.0"}},
+			`sources "10.0.0.0"`,
+		},
+		{
+			"sources of the other family",
+			host.NAT{Table: "t", Public: []string{"10.0.0.1"}, Sources: []string{"fd00::/64"}},
+			`there is no public address of the family`,
+		},
+		{
+			"published nowhere",
+			host.NAT{Table: "t", Published: []host.Publication{{First: 1, Last: 2, To: []string{"c"}}}},
+			`publish ports 1-2 at "c"`,
+		},
 		{"published twice", host.NAT{Table: "t", Public: []string{"10.0.0.1"}, Published: []host.Publication{
 			{First: 1, Last: 2, To: []string{"10.0.0.2"}}, {First: 2, Last: 3, To: []string{"10.0.0.3"}},
 		}}, `"2-3 : 10.0.0.3" overlaps "1-2 : 10.0.0.2"`},
 		{"no such sysctl", host.Sysctl{Key: "net.none", Value: "1"}, `read sysctl "net.none"`},
 		{"sysctl outside", host.Sysctl{Key: "net.//.//.etc.passwd", Value: "1"}, `is no name of a variable`},
-		{"value that cannot be", host.Sysctl{Key: "net.ipv4.ip_forward", Value: "yes"}, `write "yes" to sysctl "net.ipv4.ip_forward"`},
+		{
+			"value that cannot be",
+			host.Sysctl{Key: "net.ipv4.ip_forward", Value: "yes"},
+			`write "yes" to sysctl "net.ipv4.ip_forward"`,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := lab()
 			p.Steps = append(p.Steps[:4:4], c.step)
 			var s host.Stack
 			err := s.Apply(t.Context(), k, p)
-			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "apply step 5 of 5 ("+c.step.String()+"): ") {
+			if err == nil || !strings.Contains(err.Error(), c.want) ||
+				!strings.Contains(err.Error(), "apply step 5 of 5 ("+c.step.String()+"): ") {
 				t.Errorf("Apply = %v\nwant %q of step 5", err, c.want)
 			}
 			if s.Len() > 0 {
@@ -433,7 +528,8 @@ func TestReplacedLink(t *testing.T) {
 	}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(more.Verify(ctx, k), more.Undo(context.Background(), k), s.Undo(context.Background(), k)); err != nil {
+	if err := errors.Join(more.Verify(ctx, k), more.Undo(context.Background(), k),
+		s.Undo(context.Background(), k)); err != nil {
 		t.Error(err)
 	}
 }

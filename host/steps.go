@@ -26,7 +26,8 @@ type Bridge struct {
 	Addresses []string `json:"addresses,omitempty"`
 }
 
-// A Veth makes a pair of veth links, both up. The peer is made directly in its namespace, and stays there unless PeerMoves says otherwise.
+// A Veth makes a pair of veth links, both up. The peer is made directly in its namespace, and stays there unless
+// PeerMoves says otherwise.
 type Veth struct {
 	// NS and Name are those of the near end.
 	NS   string `json:"ns,omitempty"`
@@ -103,9 +104,10 @@ type Sysctl struct {
 	IfPresent bool `json:"if_present,omitempty"`
 }
 
-// A NAT lets the addresses behind a host be known by one of the host's, by a table of nftables that holds nothing else. A packet that is forwarded from
-// one of Sources gets the public address of its family as its source; one to a public address and a published port gets another
-// destination. Ports stay what they are, unless two sources use the same one towards the same place.
+// A NAT lets the addresses behind a host be known by one of the host's, by a table of nftables that holds nothing else.
+// A packet that is forwarded from one of Sources gets the public address of its family as its source; one to a public
+// address and a published port gets another destination. Ports stay what they are, unless two sources use the same one
+// towards the same place.
 type NAT struct {
 	NS string `json:"ns,omitempty"`
 	// Table is the name of the table, of the family inet.
@@ -178,7 +180,8 @@ func (v Veth) String() string {
 
 // String says the step as a person would.
 func (m Macvlan) String() string {
-	return "macvlan " + at(m.Name, m.NS) + traits(m.MAC, m.MTU, m.Addresses) + ", mode " + m.Mode + ", over " + at(m.Lower, m.LowerNS)
+	return "macvlan " + at(m.Name, m.NS) + traits(m.MAC, m.MTU, m.Addresses) + ", mode " + m.Mode + ", over " +
+		at(m.Lower, m.LowerNS)
 }
 
 // String says the step as a person would.

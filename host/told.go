@@ -13,20 +13,23 @@ import (
 
 // Told is what the steps of a host have to tell once they stand.
 type Told struct {
-	// Implementations say who does the work, by kind of part, where that was found out when it was applied: {"network": "ovs (userspace datapath)"}.
+	// Implementations say who does the work, by kind of part, where that was found out when it was applied: {"network":
+	// "ovs (userspace datapath)"}.
 	Implementations map[string]string `json:"implementations,omitempty"`
-	// Metrics are what building and changing cost, in base units, by the names of package measure: {"rules_load_time": 0.12}.
+	// Metrics are what building and changing cost, in base units, by the names of package measure: {"rules_load_time":
+	// 0.12}.
 	Metrics map[string]float64 `json:"metrics,omitempty"`
 	// Doubts are what a reader should know.
 	Doubts []string `json:"doubts,omitempty"`
-	// Facts are what the links of the host and of its first container are, see [Stack.Facts]. They are told with what was measured.
+	// Facts are what the links of the host and of its first container are, see [Stack.Facts]. They are told with what was
+	// measured.
 	Facts map[string]string `json:"facts,omitempty"`
 	// Programs are those that run.
 	Programs []ProgramState `json:"programs,omitempty"`
 }
 
-// A Measurer is a step that, once everything stands and before traffic flows, measures what changing it costs. What it changes it puts back. It notes what it
-// finds by [Kernel.Metric].
+// A Measurer is a step that, once everything stands and before traffic flows, measures what changing it costs. What it
+// changes it puts back. It notes what it finds by [Kernel.Metric].
 type Measurer interface {
 	Step
 	Measure(ctx context.Context, k *Kernel) error
@@ -40,7 +43,8 @@ type Change struct {
 	Took time.Duration `json:"took"`
 }
 
-// A Changer lets a step that it knows pass what it refuses otherwise, or refuse it again, and says whether it knows the step.
+// A Changer lets a step that it knows pass what it refuses otherwise, or refuse it again, and says whether it knows the
+// step.
 type Changer func(k *Kernel, s Step, allow bool) (known bool, err error)
 
 // Metric notes what something cost. Of the same name the later counts.
@@ -80,12 +84,16 @@ func (k *Kernel) Told() Told {
 	programs := k.Programs()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return Told{Implementations: maps.Clone(k.told.Implementations), Metrics: maps.Clone(k.told.Metrics), Doubts: append([]string(nil), k.told.Doubts...), Programs: programs}
+	return Told{
+		Implementations: maps.Clone(k.told.Implementations), Metrics: maps.Clone(k.told.Metrics),
+		Doubts: append([]string(nil), k.told.Doubts...), Programs: programs,
+	}
 }
 
-// Load calls f, which puts rules or entries into the kernel, and notes how long that took (s) and how much more memory the kernel has in use after it (bytes),
-// as PREFIX_load_time and PREFIX_memory. Later calls with the same prefix add to both. Memory is that of the whole machine: slab, vmalloc and per-CPU areas (/proc/meminfo). A change below a hundred
-// kilobytes says nothing.
+// Load calls f, which puts rules or entries into the kernel, and notes how long that took (s) and how much more memory
+// the kernel has in use after it (bytes), as PREFIX_load_time and PREFIX_memory. Later calls with the same prefix add
+// to both. Memory is that of the whole machine: slab, vmalloc and per-CPU areas (/proc/meminfo). A change below a
+// hundred kilobytes says nothing.
 func (k *Kernel) Load(prefix string, f func() error) error {
 	before, known := procfs.KernelMemory()
 	began := time.Now()

@@ -10,7 +10,8 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/procfs"
 )
 
-// A Counter is the name of something on a host that counts packets. It is the same text in plans and in what hosts report.
+// A Counter is the name of something on a host that counts packets. It is the same text in plans and in what hosts
+// report.
 type Counter struct {
 	// NS is the namespace in which a link counts. What steps count is in no namespace ("").
 	NS string `json:"ns,omitempty"`
@@ -21,7 +22,8 @@ type Counter struct {
 // String says the counter as a person would.
 func (c Counter) String() string { return c.Name + in(c.NS) }
 
-// Received counts the packets that a link has received. Master is the bridge that the link is a port of, "" for none: a link that has another master is another counter.
+// Received counts the packets that a link has received. Master is the bridge that the link is a port of, "" for none: a
+// link that has another master is another counter.
 func Received(ns, name, master string) Counter { return carried("received", ns, name, master) }
 
 // Sent counts the packets that a link has sent, as [Received] does.
@@ -35,7 +37,8 @@ func carried(how, ns, name, master string) Counter {
 	return Counter{ns, text}
 }
 
-// Forwarded counts the packets of a family ("ipv4" or "ipv6") that the network stack of the host has forwarded from one link to another.
+// Forwarded counts the packets of a family ("ipv4" or "ipv6") that the network stack of the host has forwarded from one
+// link to another.
 func Forwarded(family string) Counter {
 	return Counter{Name: "packets of " + family + " forwarded by the host's network stack"}
 }
@@ -95,7 +98,8 @@ func (t Trace) Count(c Counter) (packets uint64, ok bool) {
 	return packets, ok
 }
 
-// Trace asks the kernel where packets go on, and reads the counters of links, of the host's network stack and of all steps that count.
+// Trace asks the kernel where packets go on, and reads the counters of links, of the host's network stack and of all
+// steps that count.
 func (s *Stack) Trace(ctx context.Context, k *Kernel, q Question) (Trace, error) {
 	t := Trace{Counts: map[string]map[string]uint64{}}
 	for _, hop := range q.Hops {

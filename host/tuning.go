@@ -17,24 +17,27 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/sysfs"
 )
 
-// A Tuning sets what can be set about a link that is there already, beside its MTU: its queue, who receives from it, its offloads. Undoing it puts back what it
-// had found. What is "" is left alone.
+// A Tuning sets what can be set about a link that is there already, beside its MTU: its queue, who receives from it,
+// its offloads. Undoing it puts back what it had found. What is "" is left alone.
 type Tuning struct {
 	NS   string `json:"ns,omitempty"`
 	Name string `json:"name"`
-	// Queue is how many packets wait that the link cannot take at once: a number, "0" for no queue at all. See [link.Handle.SetQueue].
+	// Queue is how many packets wait that the link cannot take at once: a number, "0" for no queue at all. See
+	// [link.Handle.SetQueue].
 	Queue string `json:"queue,omitempty"`
-	// RPS are the CPUs that go on with packets received (Documentation/networking/scaling.rst): a list like "0-1,3", "all", or "off", where the one goes on that has
-	// received them.
+	// RPS are the CPUs that go on with packets received (Documentation/networking/scaling.rst): a list like "0-1,3",
+	// "all", or "off", where the one goes on that has received them.
 	RPS string `json:"rps,omitempty"`
-	// RFS is how many flows the link's receive queues share, a power of two or 0: packets go to the CPU where their flow is read.
+	// RFS is how many flows the link's receive queues share, a power of two or 0: packets go to the CPU where their flow
+	// is read.
 	RFS string `json:"rfs,omitempty"`
 	// On and Off are offloads to switch, by their names of ethtool(8): "tx", "rx" (checksums), "tso", "gso", "gro".
 	On  []string `json:"on,omitempty"`
 	Off []string `json:"off,omitempty"`
 	// Hairpin lets a port of a bridge send packets back to where they came from.
 	Hairpin bool `json:"hairpin,omitempty"`
-	// Isolated keeps a port of a bridge from other isolated ports: what is for them goes by the host (BR_ISOLATED, net/bridge/br_forward.c).
+	// Isolated keeps a port of a bridge from other isolated ports: what is for them goes by the host (BR_ISOLATED,
+	// net/bridge/br_forward.c).
 	Isolated bool `json:"isolated,omitempty"`
 }
 
@@ -88,8 +91,8 @@ func (t Tuning) String() string {
 	return "tuning of " + at(t.Name, t.NS) + ": " + strings.Join(parts, ", ")
 }
 
-// steersFlows is where the machine says how many flows of all links it knows the CPUs of. Namespaces below have no such variable (net/core/sysctl_net_core.c,
-// net_core_table).
+// steersFlows is where the machine says how many flows of all links it knows the CPUs of. Namespaces below have no such
+// variable (net/core/sysctl_net_core.c, net_core_table).
 const steersFlows = "net.core.rps_sock_flow_entries"
 
 // Check says, in the namespace of the machine, whether flows can be steered. It changes nothing.
@@ -104,7 +107,8 @@ func (t Tuning) Check() error {
 	if err != nil || entries == "0" {
 		return &linux.UnsupportedError{
 			What: "steer flows to where they are read (rfs=" + t.RFS + ")", Missing: steersFlows + " of the machine",
-			Hint: "it is 0, holds for the whole machine, and nettoll does not set it: sysctl -w " + steersFlows + "=32768, or use rps", Err: err,
+			Hint: "it is 0, holds for the whole machine, and nettoll does not set it: sysctl -w " + steersFlows +
+				"=32768, or use rps", Err: err,
 		}
 	}
 	return nil
@@ -129,7 +133,8 @@ func (t Tuning) parse() (queue int, err error) {
 	return queue, nil
 }
 
-// mask writes a list of CPUs as the kernel reads and writes bitmaps: hexadecimal words of 32 bits with commas between them (lib/bitmap.c).
+// mask writes a list of CPUs as the kernel reads and writes bitmaps: hexadecimal words of 32 bits with commas between
+// them (lib/bitmap.c).
 func mask(list string) (string, error) {
 	set := new(big.Int)
 	for part := range strings.SplitSeq(list, ",") {
@@ -324,7 +329,8 @@ func (t Tuning) restore(h *link.Handle, was tuningWas) error {
 	return errors.Join(errs...)
 }
 
-// switchOffloads switches them in the namespace of the calling thread, checksums first when they come on: others want them.
+// switchOffloads switches them in the namespace of the calling thread, checksums first when they come on: others want
+// them.
 func (t Tuning) switchOffloads(was *tuningWas) error {
 	for _, o := range ethtool.Offloads() {
 		on := slices.Contains(t.On, string(o))

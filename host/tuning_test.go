@@ -59,7 +59,8 @@ func stateOf(t *testing.T, k *host.Kernel, ns, name string) state {
 	return s
 }
 
-// TestTuning tunes both ends of a container's link, reads back what became of them, and wants them as they were after that.
+// TestTuning tunes both ends of a container's link, reads back what became of them, and wants them as they were after
+// that.
 func TestTuning(t *testing.T) {
 	k, _ := kernel(t, nil)
 	var under host.Stack
@@ -75,9 +76,14 @@ func TestTuning(t *testing.T) {
 	}{
 		{
 			"tuning of v0: queue of 500, rps 0, rfs 64, gro on, tx off, rx off, hairpin",
-			host.Tuning{Name: "v0", Queue: "500", RPS: "0", RFS: "64", On: []string{"gro"}, Off: []string{"tx", "rx"}, Hairpin: true},
+			host.Tuning{
+				Name: "v0", Queue: "500", RPS: "0", RFS: "64", On: []string{"gro"}, Off: []string{"tx", "rx"},
+				Hairpin: true,
+			},
 		},
-		{"tuning of eth0 in c: no queue, rps all, tso off, gso off", host.Tuning{NS: "c", Name: "eth0", Queue: "0", RPS: "all", Off: []string{"tso", "gso"}}},
+		{"tuning of eth0 in c: no queue, rps all, tso off, gso off", host.Tuning{
+			NS: "c", Name: "eth0", Queue: "0", RPS: "all", Off: []string{"tso", "gso"},
+		}},
 	} {
 		t.Run(c.text, func(t *testing.T) {
 			if c.step.String() != c.text {
@@ -95,8 +101,10 @@ func TestTuning(t *testing.T) {
 					t.Errorf("%s is on: %+v", o, now)
 				}
 			}
-			if (now.Queue.Kind == "pfifo_fast") != (c.step.Queue != "0") || c.step.RFS != "" && now.Files["queues/rx-0/rps_flow_cnt"] != c.step.RFS ||
-				strings.Trim(now.Files["queues/rx-0/rps_cpus"], "0,") == "" || c.step.Hairpin && now.Files["brport/hairpin_mode"] != "1" {
+			if (now.Queue.Kind == "pfifo_fast") != (c.step.Queue != "0") || c.step.RFS != "" &&
+				now.Files["queues/rx-0/rps_flow_cnt"] != c.step.RFS ||
+				strings.Trim(now.Files["queues/rx-0/rps_cpus"], "0,") == "" || c.step.Hairpin &&
+				now.Files["brport/hairpin_mode"] != "1" {
 				t.Errorf("it is %+v", now)
 			}
 			for range 2 {
@@ -114,9 +122,11 @@ func TestTuning(t *testing.T) {
 	}
 	facts := under.Facts(k)
 	for name, want := range map[string]string{
-		"br0":       "bridge, mtu 1400, qdisc noqueue, txqueuelen 1000, ",
-		"v0":        "veth, mtu 1400, qdisc noqueue, txqueuelen 1000, tx on, rx on, tso on, gso on, gro off, queues rx 1 tx 1, rps 0, rfs 0",
-		"eth0 in c": "veth, mtu 1400, qdisc noqueue, txqueuelen 1000, tx on, rx on, tso on, gso on, gro off, queues rx 1 tx 1, rps 0, rfs 0",
+		"br0": "bridge, mtu 1400, qdisc noqueue, txqueuelen 1000, ",
+		"v0": "veth, mtu 1400, qdisc noqueue, txqueuelen 1000, tx on, rx on, tso on, gso on, gro off, queues rx 1 " +
+			"tx 1, rps 0, rfs 0",
+		"eth0 in c": "veth, mtu 1400, qdisc noqueue, txqueuelen 1000, tx on, rx on, tso on, gso on, gro off, queues rx 1 " +
+			"tx 1, rps 0, rfs 0",
 	} {
 		if !strings.HasPrefix(facts[name], want) {
 			t.Errorf("%s is %q, want %q", name, facts[name], want)

@@ -83,8 +83,9 @@ func (b Bridge) Verify(k *Kernel) error {
 	})
 }
 
-// settle is how long a link that is up is given to find its carrier, and its addresses of IPv6 to be taken in. The kernel does both from a work queue
-// (net/core/link_watch.c, net/ipv6/addrconf.c), which is a matter of milliseconds unless the machine is busy; packets are dropped before.
+// settle is how long a link that is up is given to find its carrier, and its addresses of IPv6 to be taken in. The
+// kernel does both from a work queue (net/core/link_watch.c, net/ipv6/addrconf.c), which is a matter of milliseconds
+// unless the machine is busy; packets are dropped before.
 const settle = 2 * time.Second
 
 // Verify reads both ends back. It waits for their carrier, so that a packet sent after it is not lost.
@@ -93,8 +94,8 @@ func (v Veth) Verify(k *Kernel) error {
 	return c.settled(k, v.Name, func() (bool, error) { return v.read(k, &c) })
 }
 
-// settled calls read until the link runs or something differs. After it has waited for a link in vain it does not wait for others, until one
-// runs: hundreds of links may have theirs from the same one below.
+// settled calls read until the link runs or something differs. After it has waited for a link in vain it does not wait
+// for others, until one runs: hundreds of links may have theirs from the same one below.
 func (c *check) settled(k *Kernel, name string, read func() (running bool, err error)) error {
 	deadline := time.Now()
 	if !k.hasty() {
@@ -120,7 +121,8 @@ func (c *check) settled(k *Kernel, name string, read func() (running bool, err e
 	}
 }
 
-// switched is the type of the link which the ports of an Open vSwitch in the kernel have as their master: the datapath's, and no bridge (net/openvswitch/vport-internal_dev.c).
+// switched is the type of the link which the ports of an Open vSwitch in the kernel have as their master: the
+// datapath's, and no bridge (net/openvswitch/vport-internal_dev.c).
 const switched = "openvswitch"
 
 func (v Veth) read(k *Kernel, c *check) (running bool, err error) {

@@ -58,7 +58,8 @@ func (c *command) close() {
 // run runs the program to its end.
 func (c *command) run(ctx context.Context, p Command) (ran, error) {
 	if len(c.files) != 3 || len(p.Args) == 0 {
-		return ran{}, fmt.Errorf("run: %d arguments and %d files came, want a program and its 3 standard files", len(p.Args), len(c.files))
+		return ran{}, fmt.Errorf("run: %d arguments and %d files came, want a program and its 3 standard files", len(p.Args),
+			len(c.files))
 	}
 	at, err := find(c.owner.lab, p.At)
 	if err != nil {
@@ -135,7 +136,8 @@ func places(lab *control.Standing) []place {
 // maxPlaces is how many an error lists.
 const maxPlaces = 12
 
-// find returns the place that is meant: "h1" or "host1", "h1/src0", "h1/snk0" or "h1/sink0", or a container without its host.
+// find returns the place that is meant: "h1" or "host1", "h1/src0", "h1/snk0" or "h1/sink0", or a container without its
+// host.
 func find(lab *control.Standing, meant string) (place, error) {
 	on, container, inside := strings.Cut(meant, "/")
 	if !inside {
@@ -151,7 +153,8 @@ func find(lab *control.Standing, meant string) (place, error) {
 	for _, p := range places(lab) {
 		theirs, name, below := strings.Cut(p.name, "/")
 		switch {
-		case !below && !inside && (meant == p.name || meant == p.host.Name()), below && container == name && (on == theirs || !inside):
+		case !below && !inside && (meant == p.name || meant == p.host.Name()), below && container == name &&
+			(on == theirs || !inside):
 			return p, nil
 		}
 		names = append(names, p.name)

@@ -39,7 +39,8 @@ type GraphPair struct {
 type GraphHost struct {
 	Name  string `json:"name"` // "h1"
 	Steps int    `json:"steps"`
-	// Rules are the steps of its plan that are neither links nor routes nor variables: packet filters, translations, programs.
+	// Rules are the steps of its plan that are neither links nor routes nor variables: packet filters, translations,
+	// programs.
 	Rules []string `json:"rules,omitempty"`
 	// Drift is where the kernel does not agree with the plan; empty where all of it is verified.
 	Drift      []string         `json:"drift,omitempty"`
@@ -209,7 +210,8 @@ func survey(h control.StandingHost, into *GraphHost) (nodes []*node, err error) 
 	return nodes, nil
 }
 
-// resolve says what the links and routes of a namespace are, with the names of what they refer to. All begins with where that most likely is.
+// resolve says what the links and routes of a namespace are, with the names of what they refer to. All begins with
+// where that most likely is.
 func (n *node) resolve(all []*node) {
 	names := map[int]string{}
 	for _, l := range n.Survey.Links {
@@ -257,7 +259,9 @@ func (n *node) resolve(all []*node) {
 // other looks for the link that a link belongs to.
 func (n *node) other(l link.Surveyed, all []*node) End {
 	for _, m := range all {
-		i := slices.IndexFunc(m.Survey.Links, func(o link.Surveyed) bool { return o.Index == l.Other && (l.Type != "veth" || o.Other == l.Index) })
+		i := slices.IndexFunc(m.Survey.Links, func(o link.Surveyed) bool {
+			return o.Index == l.Other && (l.Type != "veth" || o.Other == l.Index)
+		})
 		if i < 0 || (l.There < 0) != (m == n) {
 			continue
 		}
@@ -274,7 +278,8 @@ func (n *node) other(l link.Surveyed, all []*node) End {
 // plain are the kinds of steps that the links and routes show already.
 func plain() []string {
 	return []string{
-		host.Namespace{}.Kind(), host.Bridge{}.Kind(), host.Veth{}.Kind(), host.Macvlan{}.Kind(), host.IPVlan{}.Kind(), host.Link{}.Kind(), host.Route{}.Kind(),
+		host.Namespace{}.Kind(), host.Bridge{}.Kind(), host.Veth{}.Kind(), host.Macvlan{}.Kind(), host.IPVlan{}.Kind(),
+		host.Link{}.Kind(), host.Route{}.Kind(),
 		host.Sysctl{}.Kind(), host.Neighbour{}.Kind(), host.Tuning{}.Kind(), host.Plug{}.Kind(),
 	}
 }
@@ -323,10 +328,17 @@ func named(value any, names map[string]bool) {
 
 // listings are the programs that say what rules the kernel has. None of them changes anything.
 func listings() [][]string {
-	return [][]string{{"nft", "list", "ruleset"}, {"iptables-legacy-save"}, {"ip6tables-legacy-save"}, {"ipset", "save"}, {"bpftool", "net", "show"}}
+	return [][]string{
+		{"nft", "list", "ruleset"},
+		{"iptables-legacy-save"},
+		{"ip6tables-legacy-save"},
+		{"ipset", "save"},
+		{"bpftool", "net", "show"},
+	}
 }
 
-// filters asks those programs that are installed. Those that are not, or that this kernel has nothing for, are left out: the plan says what was loaded.
+// filters asks those programs that are installed. Those that are not, or that this kernel has nothing for, are left
+// out: the plan says what was loaded.
 func (o *owner) filters(ctx context.Context, h control.StandingHost, namespace string, into *Space) {
 	for _, args := range listings() {
 		asked, cancel := context.WithTimeout(ctx, filterLimit)
@@ -342,7 +354,8 @@ func (o *owner) filters(ctx context.Context, h control.StandingHost, namespace s
 		for line := range strings.Lines(string(out.Stdout)) {
 			line = strings.TrimRight(line, "\n")
 			switch {
-			case strings.TrimSpace(line) == "" || strings.HasPrefix(line, "#"), args[0] == "bpftool" && strings.HasSuffix(line, ":"):
+			case strings.TrimSpace(line) == "" || strings.HasPrefix(line, "#"), args[0] == "bpftool" &&
+				strings.HasSuffix(line, ":"):
 			case len(f.Lines) < maxLines:
 				f.Lines = append(f.Lines, line)
 			default:

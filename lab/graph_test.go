@@ -23,35 +23,57 @@ import (
 // drawn is a graph with a little of everything.
 func drawn(containers int) *Graph {
 	g := &Graph{
-		Entry: Entry{Name: "a<b", Stack: "bridge", Experiment: "test", Placement: "cross-host", Pairs: containers, Until: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)},
-		MTU:   1500, Proof: "every pair passes", Enforced: "at the host's bridge",
+		Entry: Entry{
+			Name: "a<b", Stack: "bridge", Experiment: "test", Placement: "cross-host", Pairs: containers,
+			Until: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+		},
+		MTU: 1500, Proof: "every pair passes", Enforced: "at the host's bridge",
 	}
 	h := GraphHost{
-		Name: "h1", Steps: 7, Rules: []string{"filter " + strings.Repeat("with many words ", 30)}, Drift: []string{"mtu: want 1500, got 1400"},
+		Name: "h1", Steps: 7, Rules: []string{"filter " + strings.Repeat("with many words ", 30)},
+		Drift: []string{"mtu: want 1500, got 1400"},
 		Own: Space{
 			Links: []GraphLink{
 				{Name: "lo", Type: "device", MTU: 1500, Up: true, Running: true},
 				{Name: "br0", Type: "bridge", MTU: 1500, Up: true, Running: true, Addresses: []string{"10.1.0.1/16"}},
-				{Name: "up0", Type: "veth", MTU: 1500, Up: true, Peer: &End{"underlay", "host1"}, Addresses: []string{"198.18.0.1/16"}},
+				{
+					Name: "up0", Type: "veth", MTU: 1500, Up: true, Peer: &End{"underlay", "host1"},
+					Addresses: []string{"198.18.0.1/16"},
+				},
 				{Name: "tun0", Type: "tun", MTU: 1400},
 			},
-			Routes:  []string{"default via 198.18.0.2 dev up0"},
-			Filters: []Filter{{Program: "nft list ruleset", Lines: strings.Split(strings.Repeat("\trule\n", maxText+2), "\n")[:maxText+2], More: 5}},
+			Routes: []string{"default via 198.18.0.2 dev up0"},
+			Filters: []Filter{{
+				Program: "nft list ruleset",
+				Lines:   strings.Split(strings.Repeat("\trule\n", maxText+2), "\n")[:maxText+2], More: 5,
+			}},
 		},
 	}
 	for i := range containers {
 		name := fmt.Sprintf("src%d", i)
-		h.Own.Links = append(h.Own.Links, GraphLink{Name: "v" + name, Type: "veth", MTU: 1500, Up: true, Running: true, Master: "br0", Peer: &End{"h1/" + name, "eth0"}})
+		h.Own.Links = append(h.Own.Links, GraphLink{
+			Name: "v" + name, Type: "veth", MTU: 1500, Up: true, Running: true, Master: "br0", Peer: &End{"h1/" + name, "eth0"},
+		})
 		h.Containers = append(h.Containers, GraphContainer{Name: name, Space: Space{Links: []GraphLink{
-			{Name: "eth0", Type: "veth", MTU: 1500, MAC: "02:00:00:00:00:01", Up: true, Running: true, Peer: &End{"h1", "v" + name}, Addresses: []string{"10.1.1.0/16"}},
+			{
+				Name: "eth0", Type: "veth", MTU: 1500, MAC: "02:00:00:00:00:01", Up: true, Running: true,
+				Peer: &End{"h1", "v" + name}, Addresses: []string{"10.1.1.0/16"},
+			},
 		}}})
 	}
 	h.Containers[0].Space.Links = append(h.Containers[0].Space.Links,
-		GraphLink{Name: "eth1", Type: "macvlan", Mode: "bridge", MTU: 1500, Up: true, Running: true, Lower: &End{"h1", "up0"}},
+		GraphLink{
+			Name: "eth1", Type: "macvlan", Mode: "bridge", MTU: 1500, Up: true, Running: true,
+			Lower: &End{"h1", "up0"},
+		},
 		GraphLink{Name: "eth2", Type: "veth", MTU: 1500, Up: true, Running: true, Peer: &End{"underlay", "port"}},
 		GraphLink{Name: "eth3", Type: "veth", MTU: 1500, Up: true, Running: true, Peer: &End{}})
-	shared := GraphHost{Name: "h2", Steps: 1, Containers: []GraphContainer{{Name: "snk0", Shared: true, Addresses: []string{"198.18.0.2"}}}}
-	under := GraphHost{Name: "underlay", Steps: 2, Own: Space{Links: []GraphLink{{Name: "under", Type: "bridge", MTU: 1500, Up: true, Running: true}}}}
+	shared := GraphHost{Name: "h2", Steps: 1, Containers: []GraphContainer{
+		{Name: "snk0", Shared: true, Addresses: []string{"198.18.0.2"}},
+	}}
+	under := GraphHost{Name: "underlay", Steps: 2, Own: Space{
+		Links: []GraphLink{{Name: "under", Type: "bridge", MTU: 1500, Up: true, Running: true}},
+	}}
 	g.Hosts = []GraphHost{h, shared, under}
 	return g
 }
@@ -121,7 +143,8 @@ func TestSVG(t *testing.T) {
 			}
 		}
 		for _, want := range []string{
-			"h1", "h2", "underlay", "DRIFTED: 7 steps", "verified", "src0", "snk0", "vsrc0", "over up0", "port", "elsewhere", "10.1.0.1/16", "198.18.0.1/16",
+			"h1", "h2", "underlay", "DRIFTED: 7 steps", "verified", "src0", "snk0", "vsrc0", "over up0", "port", "elsewhere",
+			"10.1.0.1/16", "198.18.0.1/16",
 			"network stack of h1: 1 route", "tun0 tun, down", "lab a<b: bridge",
 		} {
 			if !said[want] {
@@ -160,12 +183,15 @@ func (s some) Name() string { return s.name }
 
 func TestFind(t *testing.T) {
 	lab := &control.Standing{Hosts: []control.StandingHost{
-		{LocalHost: some{name: "host1"}, Containers: []control.StandingContainer{{Name: "src0", Namespace: "src0"}, {Name: "snk1"}}},
+		{LocalHost: some{name: "host1"}, Containers: []control.StandingContainer{
+			{Name: "src0", Namespace: "src0"}, {Name: "snk1"},
+		}},
 		{LocalHost: some{name: "host2"}, Containers: []control.StandingContainer{{Name: "snk0", Namespace: "snk0"}}},
 		{LocalHost: some{name: "underlay"}},
 	}}
 	for meant, want := range map[string]string{
-		"h1": "h1", "host2": "h2", "underlay": "underlay", "h1/src0": "h1/src0", "host1/src0": "h1/src0", "h2/sink0": "h2/snk0", "snk0": "h2/snk0", "sink1": "h1/snk1",
+		"h1": "h1", "host2": "h2", "underlay": "underlay", "h1/src0": "h1/src0", "host1/src0": "h1/src0",
+		"h2/sink0": "h2/snk0", "snk0": "h2/snk0", "sink1": "h1/snk1",
 		"": "", "h3": "", "h1/snk0": "", "h2/": "", "underlay/src0": "", "h1/src0/x": "",
 	} {
 		got, err := find(lab, meant)
@@ -181,7 +207,13 @@ func TestFind(t *testing.T) {
 
 func TestRules(t *testing.T) {
 	h := GraphHost{Containers: []GraphContainer{{Name: "snk0"}, {Name: "src0"}, {Name: "src1", Shared: true}}}
-	plan := host.Plan{Steps: []host.Step{host.Namespace{Name: "src0"}, host.Route{To: "::/0"}, host.NAT{Table: "a"}, host.NAT{Table: "b", NS: "src0"}, host.NAT{Table: "c", NS: "src0"}}}
+	plan := host.Plan{Steps: []host.Step{
+		host.Namespace{Name: "src0"},
+		host.Route{To: "::/0"},
+		host.NAT{Table: "a"},
+		host.NAT{Table: "b", NS: "src0"},
+		host.NAT{Table: "c", NS: "src0"},
+	}}
 	if diff := cmp.Diff([]string{"src0"}, rules(plan, &h)); diff != "" {
 		t.Error(diff)
 	}

@@ -45,8 +45,8 @@ type owner struct {
 	conns  sync.WaitGroup
 }
 
-// Own is the life of an owner, the command [OwnerCommand] with its arguments: it builds the lab, answers at its socket, and takes it down when it is told to,
-// when its time is over, or when ctx ends. What happens is written to log.
+// Own is the life of an owner, the command [OwnerCommand] with its arguments: it builds the lab, answers at its socket,
+// and takes it down when it is told to, when its time is over, or when ctx ends. What happens is written to log.
 func Own(ctx context.Context, args []string, build Builder, log io.Writer) error {
 	at, values, err := agent.Args(args)
 	if err != nil {
@@ -66,7 +66,10 @@ func Own(ctx context.Context, args []string, build Builder, log io.Writer) error
 		return err
 	}
 	defer dir.Close()
-	o := &owner{name: filepath.Base(at), dir: dir, log: log, down: make(chan string, 1), ending: make(chan struct{}), gone: make(chan struct{})}
+	o := &owner{
+		name: filepath.Base(at), dir: dir, log: log, down: make(chan string, 1), ending: make(chan struct{}),
+		gone: make(chan struct{}),
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stays := make(chan struct{})
@@ -163,8 +166,10 @@ func (o *owner) begin(ctx context.Context, build Builder) (_ net.Listener, err e
 	}
 	now := time.Now()
 	o.entry = Entry{
-		Name: o.name, ID: o.lab.Lab.ID, Stack: spec.Stack, Experiment: o.lab.Experiment, Placement: string(o.lab.Lab.Placement),
-		Pairs: o.lab.Lab.Pairs, PID: os.Getpid(), Since: now.Round(time.Second), Until: now.Add(spec.Time).Round(time.Second),
+		Name: o.name, ID: o.lab.Lab.ID, Stack: spec.Stack, Experiment: o.lab.Experiment,
+		Placement: string(o.lab.Lab.Placement),
+		Pairs:     o.lab.Lab.Pairs, PID: os.Getpid(), Since: now.Round(time.Second),
+		Until: now.Add(spec.Time).Round(time.Second),
 	}
 	if err := write(o.dir, entryFile, o.entry); err != nil {
 		_ = listener.Close()
@@ -207,8 +212,8 @@ func listen(dir *owned.Dir) (net.Listener, error) {
 	return l, nil
 }
 
-// atSocket calls f with the address of a lab's socket. The path of a socket has at most 107 bytes (unix(7)), that of a lab may have more, and may lead elsewhere by
-// now: it is named by the open directory.
+// atSocket calls f with the address of a lab's socket. The path of a socket has at most 107 bytes (unix(7)), that of a
+// lab may have more, and may lead elsewhere by now: it is named by the open directory.
 func atSocket(dir *owned.Dir, f func(*net.UnixAddr) error) error {
 	d, err := dir.Open(".")
 	if err != nil {

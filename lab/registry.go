@@ -76,8 +76,8 @@ type Registry struct {
 	dir  *owned.Dir // nil while it is not there
 }
 
-// OpenRegistry opens the registry in a directory, which the first lab makes. It and the one above are the user's alone; a directory that somebody else made, or
-// could replace, is refused. The registry is open until the process ends.
+// OpenRegistry opens the registry in a directory, which the first lab makes. It and the one above are the user's alone;
+// a directory that somebody else made, or could replace, is refused. The registry is open until the process ends.
 func OpenRegistry(path string) (*Registry, error) {
 	r := &Registry{path: path}
 	if err := r.open(owned.Open); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -115,7 +115,8 @@ func (e *TakenError) Error() string {
 	if e.Building {
 		return fmt.Sprintf("a lab %q is being built already (hint: --name gives this one another name)", e.Name)
 	}
-	return fmt.Sprintf("a lab %q stands already, since %s (hint: nettoll lab down %s, or --name gives this one another name)",
+	return fmt.Sprintf("a lab %q stands already, since %s (hint: nettoll lab down %s, or --name gives this one another "+
+		"name)",
 		e.Name, e.Since.Format(time.TimeOnly), Quote(e.Name))
 }
 
@@ -131,8 +132,11 @@ func Quote(s string) string {
 
 // CheckName says what is wrong with the name of a lab.
 func CheckName(name string) error {
-	if name == "" || len(name) > maxName || strings.ContainsRune(name, '/') || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) || strings.HasPrefix(name, ".") || strings.HasPrefix(name, "-") {
-		return fmt.Errorf("invalid name %q of a lab (valid: 1 to %d bytes that can be printed, no slash, and neither a dot nor a hyphen at the beginning)", name, maxName)
+	if name == "" || len(name) > maxName || strings.ContainsRune(name, '/') ||
+		strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) || strings.HasPrefix(name, ".") ||
+		strings.HasPrefix(name, "-") {
+		return fmt.Errorf("invalid name %q of a lab (valid: 1 to %d bytes that can be printed, no slash, and neither a dot "+
+			"nor a hyphen at the beginning)", name, maxName)
 	}
 	return nil
 }
@@ -191,7 +195,8 @@ func (r *Registry) find(name string) (*Entry, error) {
 	return nil, nil
 }
 
-// Entries lists the labs that stand or are being built, by name. What an owner has left behind that was killed is removed.
+// Entries lists the labs that stand or are being built, by name. What an owner has left behind that was killed is
+// removed.
 func (r *Registry) Entries() ([]Entry, error) {
 	if r.dir == nil {
 		return nil, nil
@@ -263,7 +268,8 @@ func (r *Registry) sweep(name string) (bool, error) {
 	return true, r.discard(name, lock)
 }
 
-// discard removes the directory of a lab, unless that is another one by now than the one whose lock is held. Its name is free at once.
+// discard removes the directory of a lab, unless that is another one by now than the one whose lock is held. Its name
+// is free at once.
 func (r *Registry) discard(name string, lock *os.File) error {
 	if lock != nil {
 		held, err1 := lock.Stat()

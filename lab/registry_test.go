@@ -170,7 +170,8 @@ func TestOpenRegistry(t *testing.T) {
 	if err := os.Symlink(r.path, home); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenRegistry(filepath.Join(home, "labs")); err == nil || !strings.Contains(err.Error(), "is not a directory") {
+	if _, err := OpenRegistry(filepath.Join(home, "labs")); err == nil ||
+		!strings.Contains(err.Error(), "is not a directory") {
 		t.Errorf("OpenRegistry behind a link = %v", err)
 	}
 	plain := filepath.Join(t.TempDir(), "plain")
@@ -200,17 +201,23 @@ func TestHome(t *testing.T) {
 }
 
 func TestNames(t *testing.T) {
-	for _, name := range []string{"bridge", "nat(hairpin=true)", "bridge+nftables(rules=1000)", "ü", strings.Repeat("x", maxName)} {
+	for _, name := range []string{
+		"bridge", "nat(hairpin=true)", "bridge+nftables(rules=1000)", "ü", strings.Repeat("x", maxName),
+	} {
 		if err := CheckName(name); err != nil {
 			t.Error(err)
 		}
 	}
-	for _, name := range []string{"", ".", "..", ".x", "-x", "a/b", "a\nb", "a\x1b[2Jb", "a\u202eb", strings.Repeat("x", maxName+1)} {
+	for _, name := range []string{
+		"", ".", "..", ".x", "-x", "a/b", "a\nb", "a\x1b[2Jb", "a\u202eb", strings.Repeat("x", maxName+1),
+	} {
 		if err := CheckName(name); err == nil {
 			t.Errorf("%q is a name", name)
 		}
 	}
-	for word, want := range map[string]string{"bridge": "bridge", "a+b@c": "a+b@c", "nat(x=1)": "'nat(x=1)'", "it's": `'it'\''s'`, "": ""} {
+	for word, want := range map[string]string{
+		"bridge": "bridge", "a+b@c": "a+b@c", "nat(x=1)": "'nat(x=1)'", "it's": `'it'\''s'`, "": "",
+	} {
 		if got := Quote(word); got != want {
 			t.Errorf("Quote(%q) = %s, want %s", word, got, want)
 		}

@@ -48,7 +48,9 @@ func TestOwnerOfAnother(t *testing.T) {
 	}
 	file := os.NewFile(uintptr(fd), "socket")
 	defer file.Close()
-	if err := atSocket(dir, func(at *net.UnixAddr) error { return unix.Bind(fd, &unix.SockaddrUnix{Name: at.Name}) }); err != nil {
+	if err := atSocket(dir, func(at *net.UnixAddr) error {
+		return unix.Bind(fd, &unix.SockaddrUnix{Name: at.Name})
+	}); err != nil {
 		t.Fatal(err)
 	}
 	as(t, stranger, func() error { return unix.Listen(fd, 1) }) // whose socket it is, unix(7)
@@ -58,7 +60,8 @@ func TestOwnerOfAnother(t *testing.T) {
 	}
 	defer l.Close()
 	files := [3]*os.File{lock, lock, lock}
-	if _, err := r.Lab(Entry{Name: "a"}).Run(t.Context(), Command{At: "h1"}, files); err == nil || !strings.Contains(err.Error(), `refuse the owner of lab "a": it belongs to user 4242`) {
+	if _, err := r.Lab(Entry{Name: "a"}).Run(t.Context(), Command{At: "h1"}, files); err == nil ||
+		!strings.Contains(err.Error(), `refuse the owner of lab "a": it belongs to user 4242`) {
 		t.Errorf("Run = %v", err)
 	}
 	conn, err := l.Accept()
@@ -88,7 +91,8 @@ func TestClientOfAnother(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := (&owner{}).answer(t.Context(), conn.(*net.UnixConn)); err == nil || !strings.Contains(err.Error(), "refuse a client: it belongs to user 4242") {
+	if err := (&owner{}).answer(t.Context(), conn.(*net.UnixConn)); err == nil ||
+		!strings.Contains(err.Error(), "refuse a client: it belongs to user 4242") {
 		t.Errorf("answer = %v", err)
 	}
 	if said, err := io.ReadAll(theirs); len(said) > 0 || err != nil {

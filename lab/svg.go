@@ -44,11 +44,13 @@ type drawing struct {
 }
 
 func (d *drawing) box(r rect, class string) {
-	fmt.Fprintf(&d.boxes, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="6" class="%s"/>`+"\n", r.x, r.y, r.w, r.h, class)
+	fmt.Fprintf(&d.boxes, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="6" class="%s"/>`+"\n", r.x, r.y, r.w,
+		r.h, class)
 }
 
 func (d *drawing) text(x, y float64, class, format string, args ...any) {
-	fmt.Fprintf(&d.boxes, `<text x="%.1f" y="%.1f" class="%s">%s</text>`+"\n", x, y, class, html.EscapeString(fmt.Sprintf(format, args...)))
+	fmt.Fprintf(&d.boxes, `<text x="%.1f" y="%.1f" class="%s">%s</text>`+"\n", x, y, class,
+		html.EscapeString(fmt.Sprintf(format, args...)))
 }
 
 // line draws a way of packets.
@@ -164,7 +166,8 @@ func (c *GraphContainer) lines() []string {
 	return lines
 }
 
-// SVG draws the lab: a frame for each host with its containers above what they are joined to, and the underlay below all of them.
+// SVG draws the lab: a frame for each host with its containers above what they are joined to, and the underlay below
+// all of them.
 func (g *Graph) SVG(w io.Writer) error {
 	var hosts []*svgHost
 	var underlay *GraphHost
@@ -247,7 +250,8 @@ text { font-family: system-ui, "DejaVu Sans", sans-serif; font-size: 12px; fill:
 .good { fill: #15803d } .bad { fill: #b91c1c; font-weight: 600 }
 .back { fill: #ffffff } .frame { fill: #f8fafc; stroke: #94a3b8 }
 .container { fill: #ffffff; stroke: #2563eb } .shared, .more { fill: #ffffff; stroke: #94a3b8; stroke-dasharray: 4 3 }
-.bridge { fill: #dbeafe; stroke: #60a5fa } .stack { fill: #ede9fe; stroke: #a78bfa } .chip { fill: #fef9c3; stroke: #ca8a04 }
+.bridge { fill: #dbeafe; stroke: #60a5fa } .stack { fill: #ede9fe; stroke: #a78bfa }
+.chip { fill: #fef9c3; stroke: #ca8a04 }
 .underlay { fill: #e2e8f0; stroke: #64748b } .way { fill: none; stroke: #64748b; stroke-width: 1.6 }
 </style>
 <rect width="100%%" height="100%%" class="back"/>
@@ -271,7 +275,8 @@ func (h *GraphHost) class() string {
 
 // draw draws a host into its frame.
 func (h *svgHost) draw(d *drawing, frame rect, at rows, under rect) {
-	fmt.Fprintf(&d.lines, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="8" class="frame"/>`+"\n", frame.x, frame.y, frame.w, frame.h)
+	fmt.Fprintf(&d.lines, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="8" class="frame"/>`+"\n", frame.x,
+		frame.y, frame.w, frame.h)
 	d.text(frame.x+svgPad, frame.y+26, "name", "%s", h.Name)
 	d.text(frame.x+svgPad+40, frame.y+26, h.class(), "%s: %s", h.state(), several(h.Steps, "step"))
 	left, inner := frame.x+svgPad, h.inner
@@ -307,7 +312,10 @@ func (h *svgHost) draw(d *drawing, frame rect, at rows, under rect) {
 	}
 	for i, u := range h.uplinks {
 		w := min(300, (chipInner-float64(len(h.uplinks)-1)*svgGap)/float64(len(h.uplinks)))
-		chip := rect{chipLeft + chipInner/2 - (w+svgGap)*float64(len(h.uplinks))/2 + float64(i)*(w+svgGap) + svgGap/2, at.chipY, w, svgChip}
+		chip := rect{
+			chipLeft + chipInner/2 - (w+svgGap)*float64(len(h.uplinks))/2 + float64(i)*(w+svgGap) + svgGap/2,
+			at.chipY, w, svgChip,
+		}
 		chips[u.Name] = chip
 		d.box(chip, "chip")
 		d.text(chip.x+10, chip.y+19, "name", "%s", u.Name)

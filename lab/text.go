@@ -52,7 +52,8 @@ func shown(all []GraphContainer) (those []GraphContainer, more int) {
 
 // what says what kind of lab it is, and how long it stands.
 func (g *Graph) what() string {
-	return fmt.Sprintf("experiment %s, %s, %s, until %s", g.Experiment, strings.ReplaceAll(g.Placement, "-", " "), several(g.Pairs, "pair"), g.Until.Format(time.TimeOnly))
+	return fmt.Sprintf("experiment %s, %s, %s, until %s", g.Experiment, strings.ReplaceAll(g.Placement, "-", " "),
+		several(g.Pairs, "pair"), g.Until.Format(time.TimeOnly))
 }
 
 // several is a number of things.

@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	// OwnerCommand is what this program is started with to own a lab: `nettoll lab-owner --name DIRECTORY --file NAME=FD…`.
+	// OwnerCommand is what this program is started with to own a lab: `nettoll lab-owner --name DIRECTORY --file
+	// NAME=FD…`.
 	OwnerCommand = "lab-owner"
 
 	// The files an owner inherits.
@@ -24,7 +25,8 @@ const (
 	readyName  = "ready"  // where it says that the lab stands, or why not
 	wantedName = "wanted" // whose end means that nobody wants the lab any more; one byte means that it is to stay
 
-	// takedown is how long an owner may take to end when it is told to. It is killed then, and the hosts with it, which does no harm: it only hurries.
+	// takedown is how long an owner may take to end when it is told to. It is killed then, and the hosts with it, which
+	// does no harm: it only hurries.
 	takedown = 5 * time.Second
 )
 
@@ -70,7 +72,9 @@ func (r *Registry) Up(ctx context.Context, name string, spec Spec, experiment []
 	defer wanted.Close()
 	defer want.Close()
 
-	cmd := &exec.Cmd{Path: "/proc/self/exe", Args: []string{"nettoll", OwnerCommand, "--name", filepath.Join(r.path, name)}, Dir: "/", Stdout: log, Stderr: log}
+	cmd := &exec.Cmd{Path: "/proc/self/exe", Args: []string{
+		"nettoll", OwnerCommand, "--name", filepath.Join(r.path, name),
+	}, Dir: "/", Stdout: log, Stderr: log}
 	process.Pass(cmd, map[string]*os.File{lockName: lock, readyName: ready, wantedName: wanted})
 	if err := process.Detach(cmd); err != nil {
 		return fmt.Errorf("start the owner of lab %q: %w", name, err)

@@ -25,8 +25,9 @@ type Analysis struct {
 	Blocks      int         // distinct blocks seen
 	Generations int         // distinct generations seen
 	Trials      int         // trials seen, failed ones too
-	Measured    float64     // s, sum of the trials' windows; of the members of a mix, which have theirs at the same time, that of one
-	Standing    Standing
+	// s, sum of the trials' windows; of the members of a mix, which have theirs at the same time, that of one
+	Measured float64
+	Standing Standing
 
 	tallies map[string]map[string][]tally // histograms by cell and the prefix of their metrics
 }
@@ -41,7 +42,8 @@ type Standing struct {
 	RunChanged bool     // run.json is not what it was when the run began
 }
 
-// Old says whether the records are of a version that has no checksums and does not say whether the run ended. The version of run.json is given.
+// Old says whether the records are of a version that has no checksums and does not say whether the run ended. The
+// version of run.json is given.
 func (s Standing) Old(run int) bool { return max(run, s.Version) < 2 }
 
 // Row is one cell in one metric.
@@ -63,11 +65,13 @@ type Row struct {
 	Verdict      Verdict
 	// Floor is that of the row's group and metric: a natural logarithm of a ratio, or Unit if the metric is compared by
 	// difference; NaN if unknown.
-	Floor       float64
-	Blocks      int // blocks (or, of a quantile, groups of blocks) behind the ratio or difference; of a baseline or without ratio, behind the value
+	Floor float64
+	// blocks (or, of a quantile, groups of blocks) behind the ratio or difference; of a baseline or without ratio, behind
+	// the value
+	Blocks      int
 	Generations int
-	// Limit is what kept the figure from being higher ("sender", "path", "receiver") by LimitShare of the cell's trials, more than say anything
-	// else; "" in rows of other metrics than the primary one, and where no trial says anything.
+	// Limit is what kept the figure from being higher ("sender", "path", "receiver") by LimitShare of the cell's trials,
+	// more than say anything else; "" in rows of other metrics than the primary one, and where no trial says anything.
 	Limit      string
 	LimitShare float64
 }
@@ -87,15 +91,17 @@ type FailedCell struct {
 	Trials int    // failed trials; 0 when the cell was never visited
 }
 
-// Analyze reduces the records of a run. It works on what is there: an interrupted run, failed trials, cells that left. A block in
-// which a cell or its baseline has no usable trial is not used for that cell's ratios. A final generation that was cut short (fewer
-// than half the blocks of the one before) is left out of estimates when at least 5 others remain.
+// Analyze reduces the records of a run. It works on what is there: an interrupted run, failed trials, cells that left.
+// A block in which a cell or its baseline has no usable trial is not used for that cell's ratios. A final generation
+// that was cut short (fewer than half the blocks of the one before) is left out of estimates when at least 5 others
+// remain.
 func Analyze(run Run, log *Log) Analysis {
 	a := &analyzer{run: run, known: run.Vocabulary(), log: log, cells: make([]cellData, len(run.Cells))}
 	a.index()
 	each(len(a.cells), func(i int) { a.cells[i].transpose() })
 	a.histograms()
-	own := make([]analyzer, len(a.cells)) // what each cell adds: they do not depend on each other, and 100,000 trials are work for every CPU
+	// what each cell adds: they do not depend on each other, and 100,000 trials are work for every CPU
+	own := make([]analyzer, len(a.cells))
 	each(len(a.cells), func(i int) {
 		own[i] = analyzer{run: run, known: a.known, cells: a.cells, byID: a.byID}
 		own[i].rows(i)
@@ -125,7 +131,8 @@ func each(n int, do func(i int)) {
 	running.Wait()
 }
 
-// Distribution merges the histograms of a cell in a metric ("latency", "oneway_latency"); ok is false where there are none.
+// Distribution merges the histograms of a cell in a metric ("latency", "oneway_latency"); ok is false where there are
+// none.
 func (a Analysis) Distribution(cell, metric string) (d Distribution, ok bool) {
 	list := a.tallies[cell][metric+"_"]
 	return merge(list), len(list) > 0
@@ -178,14 +185,17 @@ func (c *cellData) count(metric string) int {
 }
 
 func (a *analyzer) warn(cell, format string, args ...any) {
-	a.out.Warnings = append(a.out.Warnings, Warning{Type: "warning", V: Version, Cell: cell, Text: fmt.Sprintf(format, args...)})
+	a.out.Warnings = append(a.out.Warnings, Warning{
+		Type: "warning", V: Version, Cell: cell, Text: fmt.Sprintf(format, args...),
+	})
 }
 
 // index sorts the trials by cell and counts what failed.
 func (a *analyzer) index() {
 	a.out.Proofs, a.out.Facts = a.log.Proofs, a.log.Facts
 	a.out.Standing = Standing{
-		Version: a.log.Version, End: a.log.End, Complete: len(a.log.Generations), Resumes: a.log.Resumes, Changed: a.log.Changed, RunChanged: a.log.RunChanged,
+		Version: a.log.Version, End: a.log.End, Complete: len(a.log.Generations), Resumes: a.log.Resumes,
+		Changed: a.log.Changed, RunChanged: a.log.RunChanged,
 	}
 	a.out.Labs, a.out.Rebuilt = LabFigures(a.known, a.log.Labs, false), LabFigures(a.known, a.log.Labs, true)
 	a.out.Warnings = slices.Clone(a.log.Warnings)
@@ -323,8 +333,9 @@ func (a *analyzer) metricsOf(i int) []Metric {
 	return list
 }
 
-// histogramPrefix returns the prefix of the names of the histogram that a metric is taken from, "" of one that is taken from trials alone. (Means of
-// latencies are in every trial; those of other durations, of which trials on a schedule have several, are not.)
+// histogramPrefix returns the prefix of the names of the histogram that a metric is taken from, "" of one that is taken
+// from trials alone. (Means of latencies are in every trial; those of other durations, of which trials on a schedule
+// have several, are not.)
 func histogramPrefix(m Metric) string {
 	if m.Kind == KindQuantile || m.Merged {
 		return m.Name[:strings.LastIndex(m.Name, "_")+1]
@@ -338,7 +349,10 @@ func (a *analyzer) rows(i int) {
 	data := &a.cells[i]
 	if len(data.trials) == 0 {
 		m, _ := a.known.Lookup(cell.Primary)
-		a.out.Rows = append(a.out.Rows, Row{Cell: cell, Metric: m.Name, Unit: m.Unit, About: m, Value: math.NaN(), AdjLo: math.NaN(), AdjHi: math.NaN(), Floor: math.NaN(), Verdict: HasFailed})
+		a.out.Rows = append(a.out.Rows, Row{
+			Cell: cell, Metric: m.Name, Unit: m.Unit, About: m, Value: math.NaN(), AdjLo: math.NaN(), AdjHi: math.NaN(),
+			Floor: math.NaN(), Verdict: HasFailed,
+		})
 		return
 	}
 	var base *cellData

@@ -139,13 +139,17 @@ func play(t testing.TB, generations, blocks int) (Run, *Log) {
 			for _, i := range r.Perm(len(run.Cells)) {
 				id := run.Cells[i].ID
 				x := factor[id] * math.Exp(sd[id]*r.NormFloat64()) * drift
-				log.Trials = append(log.Trials, Trial{Generation: g, Block: g*blocks + b, Cell: id, Duration: 0.05, Metrics: map[string]float64{
-					"goodput": 1e9 * x, "packet_rate_sent": 1e5 * x, "latency_p50": 1e-5 / x, "loss": 0, "cpu_busy": 1.5,
-				}})
+				log.Trials = append(log.Trials,
+					Trial{Generation: g, Block: g*blocks + b, Cell: id, Duration: 0.05, Metrics: map[string]float64{
+						"goodput": 1e9 * x, "packet_rate_sent": 1e5 * x, "latency_p50": 1e-5 / x, "loss": 0, "cpu_busy": 1.5,
+					}})
 			}
 		}
 		for i, c := range run.Cells {
-			log.Histograms = append(log.Histograms, Histograms{Generation: g, First: g * blocks, Last: g*blocks + blocks - 1, Cell: c.ID, Data: latencies(t, uint64(g*10+i), 12_000, 1/factor[c.ID])})
+			log.Histograms = append(log.Histograms, Histograms{
+				Generation: g, First: g * blocks, Last: g*blocks + blocks - 1, Cell: c.ID,
+				Data: latencies(t, uint64(g*10+i), 12_000, 1/factor[c.ID]),
+			})
 		}
 	}
 	return run, log
@@ -181,7 +185,10 @@ func TestAnalyze(t *testing.T) {
 	}
 	want := []line{}
 	for _, cell := range []string{"base", "base#2", "fast", "equal"} {
-		for _, m := range []string{"goodput", "packet_rate_sent", "loss", "latency_p50", "latency_p75", "latency_p90", "latency_p95", "latency_p99", "cpu_busy"} {
+		for _, m := range []string{
+			"goodput", "packet_rate_sent", "loss", "latency_p50", "latency_p75", "latency_p90", "latency_p95", "latency_p99",
+			"cpu_busy",
+		} {
 			l := line{cell, m, NoDifference, "1.0"}
 			if m == "loss" {
 				l.Ratio = "+0.0"
@@ -204,10 +211,14 @@ func TestAnalyze(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
-	if a.Blocks != 80 || a.Generations != 10 || a.Trials != 400 || math.Abs(a.Measured-20) > 1e-9 || len(a.Failed) > 0 || len(a.Floors) != 9 {
-		t.Errorf("%d blocks, %d generations, %d trials, %g s, failed %v, floors %v", a.Blocks, a.Generations, a.Trials, a.Measured, a.Failed, a.Floors)
+	if a.Blocks != 80 || a.Generations != 10 || a.Trials != 400 || math.Abs(a.Measured-20) > 1e-9 || len(a.Failed) > 0 ||
+		len(a.Floors) != 9 {
+		t.Errorf("%d blocks, %d generations, %d trials, %g s, failed %v, floors %v", a.Blocks, a.Generations, a.Trials,
+			a.Measured, a.Failed, a.Floors)
 	}
-	wantWarnings := []Warning{{Text: "of the log"}, {Type: "warning", V: Version, Cell: log.Trials[3].Cell, Text: "stolen (1 of 80 trials)"}}
+	wantWarnings := []Warning{
+		{Text: "of the log"}, {Type: "warning", V: Version, Cell: log.Trials[3].Cell, Text: "stolen (1 of 80 trials)"},
+	}
 	if d := cmp.Diff(wantWarnings, a.Warnings); d != "" {
 		t.Error(d)
 	}
@@ -215,7 +226,8 @@ func TestAnalyze(t *testing.T) {
 		t.Error(d)
 	}
 	r := a.Rows[9] // goodput of the twin
-	if r.Blocks != 80 || r.Generations != 10 || r.Floor <= 0 || r.Floor > 0.02 || r.Floor != Floor(r.Estimate) || r.Unit != UnitBit || math.Abs(math.Log(r.Value/1e9)) > 0.2 {
+	if r.Blocks != 80 || r.Generations != 10 || r.Floor <= 0 || r.Floor > 0.02 || r.Floor != Floor(r.Estimate) ||
+		r.Unit != UnitBit || math.Abs(math.Log(r.Value/1e9)) > 0.2 {
 		t.Errorf("%+v", r)
 	}
 	if d := cmp.Diff(cmp.Diff(Estimate{}, r.Estimate) != "", true); d != "" {
@@ -239,7 +251,8 @@ func TestAnalyzePartial(t *testing.T) {
 	t.Run("nothing", func(t *testing.T) {
 		run, _ := play(t, 0, 0)
 		a := Analyze(run, &Log{})
-		if len(a.Failed) != 5 || len(a.Rows) != 5 || a.Rows[0].Verdict != HasFailed || a.Failed[0].Reason != "no trial was recorded" {
+		if len(a.Failed) != 5 || len(a.Rows) != 5 || a.Rows[0].Verdict != HasFailed ||
+			a.Failed[0].Reason != "no trial was recorded" {
 			t.Errorf("%+v", a)
 		}
 	})
@@ -351,7 +364,8 @@ func TestAnalyzePartial(t *testing.T) {
 		if r := row(t, a, "fast", "goodput"); r.HasRatio || r.Verdict != NotPrecise {
 			t.Errorf("%+v", r)
 		}
-		if r := row(t, a, "equal", "loss"); !r.HasDifference || r.Difference.Points != 0.25 || r.Verdict != Higher || r.Value != 0.25 {
+		if r := row(t, a, "equal", "loss"); !r.HasDifference || r.Difference.Points != 0.25 || r.Verdict != Higher ||
+			r.Value != 0.25 {
 			t.Errorf("%+v", r)
 		}
 		if r := row(t, a, "equal", "cpu_busy"); r.HasRatio || r.Value != 0 {
@@ -445,7 +459,10 @@ func largeRun(t testing.TB) (Run, []byte) {
 	for g := range trials / 2000 {
 		for c := range 10 {
 			for k := range 5 { // of 40 blocks
-				if err := w.Write(Histograms{Generation: g, First: g*200 + k*40, Last: g*200 + k*40 + 39, Cell: exampleTrial(c).Cell, Samples: 20_000, Data: data}); err != nil {
+				if err := w.Write(Histograms{
+					Generation: g, First: g*200 + k*40, Last: g*200 + k*40 + 39, Cell: exampleTrial(c).Cell, Samples: 20_000,
+					Data: data,
+				}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -489,9 +506,14 @@ func BenchmarkAnalyze(b *testing.B) {
 	}
 }
 
-// Durations that are no latency are in no trial: mean and percentiles of them come from their histograms, one a generation.
+// Durations that are no latency are in no trial: mean and percentiles of them come from their histograms, one a
+// generation.
 func TestOtherDurations(t *testing.T) {
-	run := Run{Cells: []Cell{{ID: "host", Group: "g", Primary: "latency_p50"}, {ID: "host#2", Group: "g", Primary: "latency_p50", Baseline: "host", Twin: true}, {ID: "bridge", Group: "g", Primary: "latency_p50", Baseline: "host"}}}
+	run := Run{Cells: []Cell{
+		{ID: "host", Group: "g", Primary: "latency_p50"},
+		{ID: "host#2", Group: "g", Primary: "latency_p50", Baseline: "host", Twin: true},
+		{ID: "bridge", Group: "g", Primary: "latency_p50", Baseline: "host"},
+	}}
 	log := &Log{}
 	for g := range 6 {
 		for _, c := range run.Cells {
@@ -500,10 +522,14 @@ func TestOtherDurations(t *testing.T) {
 				factor = 2
 			}
 			for block := range 4 {
-				log.Trials = append(log.Trials, Trial{Generation: g, Block: 4*g + block, Cell: c.ID, Metrics: map[string]float64{"latency_p50": 1e-5 * factor}})
+				log.Trials = append(log.Trials, Trial{
+					Generation: g, Block: 4*g + block, Cell: c.ID, Metrics: map[string]float64{"latency_p50": 1e-5 * factor},
+				})
 			}
 			data := latencies(t, uint64(g), 20_000, factor) // about exp(N(ln 10 µs, 0.2))
-			log.Histograms = append(log.Histograms, Histograms{Generation: g, First: 4 * g, Last: 4*g + 3, Cell: c.ID, Metric: "service_time", Samples: 20_000, Data: data})
+			log.Histograms = append(log.Histograms, Histograms{
+				Generation: g, First: 4 * g, Last: 4*g + 3, Cell: c.ID, Metric: "service_time", Samples: 20_000, Data: data,
+			})
 		}
 	}
 	want := map[string]float64{"service_time_mean": 20.4e-6, "service_time_p50": 20e-6, "service_time_p99": 31.8e-6}

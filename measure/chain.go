@@ -8,15 +8,18 @@ import (
 	"hash"
 )
 
-// A chain is the running checksum of records.jsonl. Behind each block, and wherever the file is handed to the kernel, stands a line
+// A chain is the running checksum of records.jsonl. Behind each block, and wherever the file is handed to the kernel,
+// stands a line
 //
 //	{"type":"sum","v":2,"lines":12,"sum":"…"}
 //
-// with the number of lines since the last such line, and the first 16 bytes in hexadecimal of the SHA-256 of that last line and those lines, newlines
-// included. So each sum depends on all that comes before it. A line that is changed, added, removed or moved fits none; and because a sum starts from the one
-// before as it stands in the file, the lines behind a damaged place can be checked all the same.
+// with the number of lines since the last such line, and the first 16 bytes in hexadecimal of the SHA-256 of that last
+// line and those lines, newlines included. So each sum depends on all that comes before it. A line that is changed,
+// added, removed or moved fits none; and because a sum starts from the one before as it stands in the file, the lines
+// behind a damaged place can be checked all the same.
 //
-// A checksum finds accidents and careless changes. It is no signature: who writes all sums anew can write what he likes.
+// A checksum finds accidents and careless changes. It is no signature: who writes all sums anew can write what he
+// likes.
 type chain struct {
 	hash  hash.Hash
 	lines int // since the last sum
@@ -60,7 +63,8 @@ type lens struct {
 
 func (log *Log) lens() lens {
 	return lens{
-		len(log.Trials), len(log.Histograms), len(log.Blocks), len(log.Proofs), len(log.Labs), len(log.Warnings), len(log.Facts), len(log.Generations), len(log.Resumes),
+		len(log.Trials), len(log.Histograms), len(log.Blocks), len(log.Proofs), len(log.Labs), len(log.Warnings),
+		len(log.Facts), len(log.Generations), len(log.Resumes),
 		log.Begin, log.End,
 	}
 }
@@ -68,12 +72,14 @@ func (log *Log) lens() lens {
 // back takes out what was added since.
 func (log *Log) back(to lens) {
 	log.Trials, log.Histograms, log.Blocks = log.Trials[:to.trials], log.Histograms[:to.histograms], log.Blocks[:to.blocks]
-	log.Proofs, log.Labs, log.Warnings, log.Facts = log.Proofs[:to.proofs], log.Labs[:to.labs], log.Warnings[:to.warnings], log.Facts[:to.facts]
+	log.Proofs, log.Labs, log.Warnings, log.Facts = log.Proofs[:to.proofs], log.Labs[:to.labs], log.Warnings[:to.warnings],
+		log.Facts[:to.facts]
 	log.Generations, log.Resumes = log.Generations[:to.generations], log.Resumes[:to.resumes]
 	log.Begin, log.End = to.begin, to.end
 }
 
-// A Place is where a file of records can be gone on with: behind the checksum of a whole generation, or of the beginning of the run or of its resumption.
+// A Place is where a file of records can be gone on with: behind the checksum of a whole generation, or of the
+// beginning of the run or of its resumption.
 type Place struct {
 	Offset int64 // bytes
 	sum    []byte

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// sealed is a small file of a run of two generations of two blocks: a line of each record, and a checksum behind every block.
+// sealed is a small file of a run of two generations of two blocks: a line of each record, and a checksum behind every
+// block.
 func sealed(t testing.TB) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -31,16 +32,25 @@ func sealed(t testing.TB) []byte {
 		}
 		for i := range 2 {
 			block := 2*g + i
-			list := []Record{Lab{Generation: g, Lab: "a", Metrics: map[string]float64{"setup_time": 0.25}}, Proof{Generation: g, Lab: "a", Claim: "it passes", When: "before", OK: true}}
+			list := []Record{
+				Lab{Generation: g, Lab: "a", Metrics: map[string]float64{"setup_time": 0.25}},
+				Proof{Generation: g, Lab: "a", Claim: "it passes", When: "before", OK: true},
+			}
 			if i == 1 {
 				list = []Record{Warning{Text: "steal 3 %"}, Fact{Key: "mtu", Value: 1500}}
 			}
 			for _, cell := range []string{"a", "a#2", "b"} {
-				list = append(list, Trial{Generation: g, Block: block, Cell: cell, Start: 1.5, Duration: 0.05, Metrics: map[string]float64{"latency_p50": 1.25e-5}})
+				list = append(list, Trial{
+					Generation: g, Block: block, Cell: cell, Start: 1.5, Duration: 0.05,
+					Metrics: map[string]float64{"latency_p50": 1.25e-5},
+				})
 			}
-			write(append(list, BlockFacts{Generation: g, Block: block, Start: 1.25, Duration: 0.3, CPU: map[string]float64{"user": 0.25}, Load1: 1.5})...)
+			write(append(list, BlockFacts{
+				Generation: g, Block: block, Start: 1.25, Duration: 0.3, CPU: map[string]float64{"user": 0.25}, Load1: 1.5,
+			})...)
 		}
-		write(Histograms{Generation: g, First: 2 * g, Last: 2*g + 1, Cell: "a", Samples: 10, Data: "HISTFAAA"}, Generation{Generation: g, Blocks: 2, Measured: 0.6})
+		write(Histograms{Generation: g, First: 2 * g, Last: 2*g + 1, Cell: "a", Samples: 10, Data: "HISTFAAA"},
+			Generation{Generation: g, Blocks: 2, Measured: 0.6})
 	}
 	write(End{Why: EndTime, Detail: "the time is up", Blocks: 4, Generations: 2, Trials: 12, Measured: 1.2, Resumed: 1})
 	return b.Bytes()
@@ -137,7 +147,8 @@ func TestEveryLineIsSealed(t *testing.T) {
 	}
 }
 
-// A file that is cut anywhere is that of a run that did not end; what has a checksum is used, and a torn end is not called a change.
+// A file that is cut anywhere is that of a run that did not end; what has a checksum is used, and a torn end is not
+// called a change.
 func TestTornEnd(t *testing.T) {
 	data := sealed(t)
 	for n := range data {
@@ -161,7 +172,9 @@ func TestBehindTheEnd(t *testing.T) {
 	data := sealed(t)
 	forged := `{"type":"trial","v":2,"gen":1,"block":4,"cell":"b","start":1,"dur":0.05,"metrics":{"latency_p50":1e-07}}`
 	for name, more := range map[string]string{
-		"a trial": forged + "\n", "a torn one": forged, "of version 1": strings.Replace(forged, `"v":2`, `"v":1`, 1) + "\n", "with a made-up checksum": forged + "\n" + `{"type":"sum","v":2,"lines":1,"sum":"00000000000000000000000000000000"}` + "\n",
+		"a trial": forged + "\n", "a torn one": forged, "of version 1": strings.Replace(forged, `"v":2`, `"v":1`, 1) + "\n",
+		"with a made-up checksum": forged + "\n" + `{"type":"sum","v":2,"lines":1,"sum":"00000000000000000000000000000000"}` +
+			"\n",
 	} {
 		log, problems := ofFile(t, append(slices.Clone(data), more...))
 		if len(log.Trials) != 12 || len(log.Changed) != 1 || len(problems) == 0 {
@@ -176,7 +189,10 @@ func TestWriterAt(t *testing.T) {
 	log, _ := ofFile(t, data)
 	b := bytes.NewBuffer(slices.Clone(data[:log.Place.Offset]))
 	w := NewWriterAt(b, log.Place)
-	if err := w.Write(End{Why: EndTime, Detail: "the time is up", Blocks: 4, Generations: 2, Trials: 12, Measured: 1.2, Resumed: 1}); err != nil {
+	if err := w.Write(End{
+		Why: EndTime, Detail: "the time is up", Blocks: 4, Generations: 2, Trials: 12, Measured: 1.2,
+		Resumed: 1,
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Sum(); err != nil {
@@ -193,7 +209,9 @@ func TestWriterAt(t *testing.T) {
 
 // What version 1 wrote is read as ever.
 func TestVersion1(t *testing.T) {
-	log, problems := ofFile(t, []byte(`{"type":"trial","v":1,"gen":0,"block":0,"cell":"a","start":0,"dur":0.05,"metrics":{"latency_p50":1e-05}}`+"\n"))
+	log, problems := ofFile(t,
+		[]byte(`{"type":"trial","v":1,"gen":0,"block":0,"cell":"a","start":0,"dur":0.05,"metrics":{"latency_p50":1e-05}}`+
+			"\n"))
 	if len(log.Trials) != 1 || len(problems) > 0 || log.Version != 1 {
 		t.Errorf("%v: %+v", problems, log)
 	}

@@ -15,8 +15,8 @@ type Term struct {
 	Lab    string  // id, of a metric in the lab records
 }
 
-// Combined is an estimate of a product of powers of what cells measured, such as the ratio of two ratios. Estimate's fields are as of a ratio
-// of two cells.
+// Combined is an estimate of a product of powers of what cells measured, such as the ratio of two ratios. Estimate's
+// fields are as of a ratio of two cells.
 type Combined struct {
 	Estimate
 	Floor float64 // ln of a ratio; NaN if unknown. See Combine
@@ -43,7 +43,10 @@ type visit struct{ generation, block int }
 func NewCombiner(run Run, log *Log, analysis Analysis) *Combiner {
 	a := &analyzer{run: run, known: run.Vocabulary(), log: log, cells: make([]cellData, len(run.Cells))}
 	a.index()
-	c := &Combiner{known: a.known, cells: cellsByID(run), trials: map[string][]*Trial{}, at: map[string]map[visit]*Trial{}, floors: map[groupMetric]float64{}, labs: map[labGeneration]map[string]float64{}}
+	c := &Combiner{
+		known: a.known, cells: cellsByID(run), trials: map[string][]*Trial{}, at: map[string]map[visit]*Trial{},
+		floors: map[groupMetric]float64{}, labs: map[labGeneration]map[string]float64{},
+	}
 	for _, l := range log.Labs {
 		if !l.Rebuilt {
 			c.labs[labGeneration{l.Lab, l.Generation}] = l.Metrics
@@ -63,21 +66,21 @@ func NewCombiner(run Run, log *Log, analysis Analysis) *Combiner {
 //	x(b) = Σ_i p_i · ln v_i(b)       for each block b in which all cells have a usable trial with their metric
 //	m(g) = median_b x(b)             and from here on as [EstimateRatio] does over the generations g
 //
-// Of a cell over its baseline this is the ratio that [Analyze] finds. All cells are measured in every block, those of other groups too, so
-// what drifts more slowly than a block cancels in any combination whose powers add up to 0.
+// Of a cell over its baseline this is the ratio that [Analyze] finds. All cells are measured in every block, those of
+// other groups too, so what drifts more slowly than a block cancels in any combination whose powers add up to 0.
 //
-// The floor generalises that of a group, f, which is what two equal cells of the group may differ by and so √2 times what one of them may
-// be off by:
+// The floor generalises that of a group, f, which is what two equal cells of the group may differ by and so √2 times
+// what one of them may be off by:
 //
 //	floor² = Σ_groups f² · Σ_terms of the group p² / 2
 //
 // which is f for a ratio within a group and √(f₁²+f₂²) for the ratio of two ratios of two groups (as in [Compare]).
 //
-// A lab is asked once a generation: what it said is that of each block of it. It has no floor: how far two labs that are made of the same parts are apart is in the spread
-// between generations, each of which builds its own.
+// A lab is asked once a generation: what it said is that of each block of it. It has no floor: how far two labs that
+// are made of the same parts are apart is in the spread between generations, each of which builds its own.
 //
-// A metric must be compared by ratio and be in the records of the trials, which percentiles but the median are not. The error wraps
-// [ErrFewGenerations] or [ErrNotFinite] where that is the reason.
+// A metric must be compared by ratio and be in the records of the trials, which percentiles but the median are not. The
+// error wraps [ErrFewGenerations] or [ErrNotFinite] where that is the reason.
 func (c *Combiner) Combine(terms []Term) (Combined, error) {
 	nothing := Combined{Floor: math.NaN()}
 	if len(terms) == 0 {
@@ -111,7 +114,8 @@ func (c *Combiner) Combine(terms []Term) (Combined, error) {
 	return Combined{e, c.floor(terms)}, nil
 }
 
-// when returns the blocks in which a combination may be known: those of the first cell or, of labs alone, one of each generation.
+// when returns the blocks in which a combination may be known: those of the first cell or, of labs alone, one of each
+// generation.
 func (c *Combiner) when(terms []Term) []visit {
 	var list []visit
 	for _, t := range terms {
@@ -227,17 +231,18 @@ type Question struct {
 // Answer is what a run says to a question.
 type Answer struct {
 	Finding Finding
-	// Longer is how many times as many generations would decide a question that cannot be told, if the estimate stayed where it is and the spread
-	// between generations as it is; 1 where it is decided, +Inf where no number would, NaN where there is no estimate to go by.
+	// Longer is how many times as many generations would decide a question that cannot be told, if the estimate stayed
+	// where it is and the spread between generations as it is; 1 where it is decided, +Inf where no number would, NaN
+	// where there is no estimate to go by.
 	Longer float64
 	// Inside says whether the estimate itself lies within the bounds, which decides what the answer would be then.
 	Inside bool
 }
 
-// Judge answers questions. Each bound is a hypothesis, that the combination lies right on it, and all bounds of all questions are one family
-// for Holm's procedure: that any of the answers "holds" and "does not hold" is wrong happens in at most 5 % of runs. A combination is above
-// or below a bound if its interval at the level that Holm's procedure gives the bound excludes it, and the estimate is further from it than the
-// floor. A question
+// Judge answers questions. Each bound is a hypothesis, that the combination lies right on it, and all bounds of all
+// questions are one family for Holm's procedure: that any of the answers "holds" and "does not hold" is wrong happens
+// in at most 5 % of runs. A combination is above or below a bound if its interval at the level that Holm's procedure
+// gives the bound excludes it, and the estimate is further from it than the floor. A question
 //
 //   - holds, if the combination is on the claimed side of each bound;
 //   - does not hold, if it is on the other side of one;
@@ -302,8 +307,9 @@ func (q Question) answer(at []float64, claimed []int, levels []float64) Answer {
 	return a
 }
 
-// longer returns how many times as many generations it takes until an estimate that is this far from a bound (ln) is further from it than the
-// half-width of its interval at a level and than the floor, both of which shrink with the root of that number; 1 if there are enough.
+// longer returns how many times as many generations it takes until an estimate that is this far from a bound (ln) is
+// further from it than the half-width of its interval at a level and than the floor, both of which shrink with the root
+// of that number; 1 if there are enough.
 func (q Question) longer(distance, level float64) float64 {
 	half := func(times float64) float64 { // its half-width if only the degrees of freedom changed
 		return tQuantile(1-level/2, times*float64(q.Generations)-1) * q.StdErr
@@ -325,8 +331,9 @@ func (q Question) longer(distance, level float64) float64 {
 	return max(times, before, square(q.Floor), math.Nextafter(1, 2)) // not 1, which is decided
 }
 
-// Summarise puts the answers to the parts of a claim together, which holds if each of them does, and does not if one does not. Longer is how
-// many times as many generations would decide it, as of [Answer]: it takes all parts to hold, and one not to.
+// Summarise puts the answers to the parts of a claim together, which holds if each of them does, and does not if one
+// does not. Longer is how many times as many generations would decide it, as of [Answer]: it takes all parts to hold,
+// and one not to.
 func Summarise(parts []Answer) Answer {
 	if len(parts) == 0 {
 		return Answer{CannotTell, math.NaN(), false}
@@ -358,8 +365,8 @@ func Summarise(parts []Answer) Answer {
 	return sum
 }
 
-// Verdicts says of combinations what [Analyze] says of cells over their baselines: of cells over whatever else they are compared with, in one metric. They are
-// one family for Holm's procedure. The precision is what the run asked for.
+// Verdicts says of combinations what [Analyze] says of cells over their baselines: of cells over whatever else they are
+// compared with, in one metric. They are one family for Holm's procedure. The precision is what the run asked for.
 func Verdicts(list []Combined, m Metric, precision float64) []Verdict {
 	p := make([]float64, len(list))
 	for i, c := range list {

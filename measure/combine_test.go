@@ -29,8 +29,8 @@ func TestCombineIsTheRatioOfAnalyze(t *testing.T) {
 	}
 }
 
-// combined is a run of two groups, "one" and "ten", of base, twin, a and b, in which a cell is exactly exp(level) with a factor common to the
-// block and one of its own for the generation.
+// combined is a run of two groups, "one" and "ten", of base, twin, a and b, in which a cell is exactly exp(level) with
+// a factor common to the block and one of its own for the generation.
 func combined(levels map[string]float64, spread float64, generations, blocks int) (Run, *Log) {
 	run, log := Run{V: 1}, &Log{}
 	for _, g := range []string{"one", "ten"} {
@@ -52,9 +52,10 @@ func combined(levels map[string]float64, spread float64, generations, blocks int
 			drift := r.NormFloat64()
 			for _, c := range run.Cells {
 				x := levels[c.ID] + own[c.ID] + drift
-				log.Trials = append(log.Trials, Trial{Generation: g, Block: g*blocks + b, Cell: c.ID, Duration: 1, Metrics: map[string]float64{
-					"transaction_rate": math.Exp(x), "latency_mean": math.Exp(-x), "loss": 0, "goodput": 0,
-				}})
+				log.Trials = append(log.Trials,
+					Trial{Generation: g, Block: g*blocks + b, Cell: c.ID, Duration: 1, Metrics: map[string]float64{
+						"transaction_rate": math.Exp(x), "latency_mean": math.Exp(-x), "loss": 0, "goodput": 0,
+					}})
 			}
 		}
 	}
@@ -88,14 +89,18 @@ func TestCombine(t *testing.T) {
 		{"a ratio within a group", rates([]string{"one/a"}, []string{"one/b"}), 0.2, one},
 		{"a ratio over groups", rates([]string{"ten/a"}, []string{"one/a"}), -0.8, math.Sqrt((one*one + ten*ten) / 2)},
 		{"a ratio of ratios", rates([]string{"ten/b", "one/a"}, []string{"ten/a", "one/b"}), -0.2, math.Hypot(one, ten)},
-		{"a power", []Term{{Cell: "one/a", Metric: "transaction_rate", Power: 2}, {Cell: "one/b", Metric: "transaction_rate", Power: -2}}, 0.4, 2 * one},
+		{"a power", []Term{
+			{Cell: "one/a", Metric: "transaction_rate", Power: 2},
+			{Cell: "one/b", Metric: "transaction_rate", Power: -2},
+		}, 0.4, 2 * one},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := c.Combine(tt.terms)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if math.Abs(got.Log-tt.want) > 0.005 || got.Generations != 6 || got.Blocks != 18 || !(got.Lo < got.Ratio && got.Ratio < got.Hi) {
+			if math.Abs(got.Log-tt.want) > 0.005 || got.Generations != 6 || got.Blocks != 18 ||
+				!(got.Lo < got.Ratio && got.Ratio < got.Hi) {
 				t.Errorf("%+v, want %g", got, tt.want)
 			}
 			if math.Abs(got.Floor-tt.floor) > 1e-12 {
@@ -103,8 +108,11 @@ func TestCombine(t *testing.T) {
 			}
 		})
 	}
-	// Rate and latency are reciprocal here, and their product is no ratio of equal units: the drift does not cancel, it never was there.
-	got, err := c.Combine([]Term{{Cell: "one/a", Metric: "transaction_rate", Power: 1}, {Cell: "one/a", Metric: "latency_mean", Power: 1}})
+	// Rate and latency are reciprocal here, and their product is no ratio of equal units: the drift does not cancel, it
+	// never was there.
+	got, err := c.Combine([]Term{
+		{Cell: "one/a", Metric: "transaction_rate", Power: 1}, {Cell: "one/a", Metric: "latency_mean", Power: 1},
+	})
 	if err != nil || math.Abs(got.Log) > 1e-12 {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -181,12 +189,20 @@ func TestJudge(t *testing.T) {
 		{"far below", about(0.8, 0.01, 0.01, Bounds{Above: 1}), DoesNotHold, 1},
 		{"wide", about(1.5, 0.5, 0.01, Bounds{Above: 1}), CannotTell, 0},
 		{"within", about(1, 0.005, 0.01, Bounds{0.95, 1.05}), Holds, 1},
-		{"within but for the floor", about(1, 0.005, 0.06, Bounds{1 / 1.05, 1.05}), CannotTell, math.Pow(0.06/math.Log(1.05), 2)},
+		{
+			"within but for the floor", about(1, 0.005, 0.06, Bounds{1 / 1.05, 1.05}), CannotTell,
+			math.Pow(0.06/math.Log(1.05), 2),
+		},
 		{"beside", about(1.2, 0.005, 0.01, Bounds{0.95, 1.05}), DoesNotHold, 1},
 		{"on the bound", about(1, 0.01, 0.01, Bounds{Above: 1}), CannotTell, math.Inf(1)},
 		{"below the floor", about(1.02, 0.0001, 0.05, Bounds{Above: 1}), CannotTell, math.Pow(0.05/math.Log(1.02), 2)},
 		{"no floor", about(1.5, 0.01, math.NaN(), Bounds{Above: 1}), CannotTell, math.NaN()},
-		{"one generation", Question{Combined{Estimate{Log: 0.4, Generations: 1}, 0.01}, Bounds{Above: 1}}, CannotTell, math.NaN()},
+		{
+			"one generation",
+			Question{Combined{Estimate{Log: 0.4, Generations: 1}, 0.01}, Bounds{Above: 1}},
+			CannotTell,
+			math.NaN(),
+		},
 		{"no spread at all", about(1.5, 0, 0, Bounds{Above: 1}), Holds, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -260,8 +276,9 @@ func TestSummarise(t *testing.T) {
 	}
 }
 
-// TestJudgeErrors: where every combination lies right on a bound of what is claimed, neither answer is right, and in at most 5 % of runs one is given
-// at all, however many claims there are and though they share their cells. The floor is left out of it, which would make it rarer.
+// TestJudgeErrors: where every combination lies right on a bound of what is claimed, neither answer is right, and in at
+// most 5 % of runs one is given at all, however many claims there are and though they share their cells. The floor is
+// left out of it, which would make it rarer.
 func TestJudgeErrors(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 4))
 	runs := times(t, 200)
@@ -302,7 +319,8 @@ func TestJudgeErrors(t *testing.T) {
 	}
 }
 
-// A lab is asked once a generation. What it said goes with each block of it, and labs alone are combined over generations; they have no floor.
+// A lab is asked once a generation. What it said goes with each block of it, and labs alone are combined over
+// generations; they have no floor.
 func TestCombineLabs(t *testing.T) {
 	run, log := combined(map[string]float64{"one/a": math.Log(2)}, 0, 5, 4)
 	for g := range 5 {
@@ -321,7 +339,11 @@ func TestCombineLabs(t *testing.T) {
 	}{
 		{"labs", []Term{first("ovs", 1), first("other", -1)}, 2},
 		{"a lab alone", []Term{first("ovs", 1)}, 6},
-		{"a lab and cells", []Term{first("ovs", 1), {Cell: "one/a", Metric: "transaction_rate", Power: 1}, {Cell: "one/base", Metric: "transaction_rate", Power: -1}}, 12},
+		{"a lab and cells", []Term{
+			first("ovs", 1),
+			{Cell: "one/a", Metric: "transaction_rate", Power: 1},
+			{Cell: "one/base", Metric: "transaction_rate", Power: -1},
+		}, 12},
 	} {
 		got, err := c.Combine(x.terms)
 		if err != nil {

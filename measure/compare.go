@@ -21,13 +21,15 @@ type Side struct {
 type Change struct {
 	Old, New *Row // in their runs; nil where that run has no such row
 	Primary  bool // the metric is the one that governed stopping
-	// Row is the change itself, of the new run's cell. Its Estimate is a ratio of ratios, new over old, both to the baselines of their
-	// own runs; its Difference a difference of differences, in Unit. Value is NaN. Blocks and Generations are those of both runs
-	// together, Floor and Verdict as Compare defines them: Faster is what has become faster.
+	// Row is the change itself, of the new run's cell. Its Estimate is a ratio of ratios, new over old, both to the
+	// baselines of their own runs; its Difference a difference of differences, in Unit. Value is NaN. Blocks and
+	// Generations are those of both runs together, Floor and Verdict as Compare defines them: Faster is what has become
+	// faster.
 	Row
 }
 
-// Drift returns the cell's value in the new run over that in the old one, which the machine has a part in; NaN where it is not known.
+// Drift returns the cell's value in the new run over that in the old one, which the machine has a part in; NaN where it
+// is not known.
 func (c Change) Drift() float64 {
 	if c.Old == nil || c.New == nil {
 		return math.NaN()
@@ -35,27 +37,30 @@ func (c Change) Drift() float64 {
 	return math.Exp(LogRatio(c.New.Value, c.Old.Value))
 }
 
-// Compare compares the cells that both runs have, by id, in each metric that one of them knows of the cell, in the order of the new run.
-// Both ratios are to the baselines of their own runs, measured in the same blocks: what the machine does otherwise in the one run
-// than in the other cancels.
+// Compare compares the cells that both runs have, by id, in each metric that one of them knows of the cell, in the
+// order of the new run. Both ratios are to the baselines of their own runs, measured in the same blocks: what the
+// machine does otherwise in the one run than in the other cancels.
 //
-//	D = L_new − L_old                                   ln of the ratio of ratios; or a difference of differences, in the metric's unit
+//	D = L_new − L_old                                   ln of the ratio of ratios; or a difference of differences, in the
+//	                                                    metric's unit
 //	s² = s_new² + s_old²                                s_i the standard error of L_i
 //	ν = s⁴ / (s_new⁴/ν_new + s_old⁴/ν_old)              degrees of freedom, ν_i = G_i − 1
 //	D ± t(1−α/2, ν)·s                                   the interval, α = 0.04 (see Level)
 //
-// (B. L. Welch, The generalization of "Student's" problem when several different population variances are involved, Biometrika 34
-// (1947) 28; F. E. Satterthwaite, An approximate distribution of estimates of variance components, Biometrics Bulletin 2 (1946) 110.)
-// The generations of the two runs are independent and may differ in number and spread.
+// (B. L. Welch, The generalization of "Student's" problem when several different population variances are involved,
+// Biometrika 34 (1947) 28; F. E. Satterthwaite, An approximate distribution of estimates of variance components,
+// Biometrics Bulletin 2 (1946) 110.) The generations of the two runs are independent and may differ in number and
+// spread.
 //
-// The floor is √(f_old² + f_new²), f_i the floors of the two runs: each is what the machine makes of two equal stacks within a run, and what it makes of
-// them in one run is independent of the other. (Their sum would be safer where the ratios of a run are off as a whole, and would miss half
-// of what this finds; the twins' own ratio of ratios would find a little more, and be less safe: see TestEqualRuns.) It is unknown
-// where one of them is.
+// The floor is √(f_old² + f_new²), f_i the floors of the two runs: each is what the machine makes of two equal stacks
+// within a run, and what it makes of them in one run is independent of the other. (Their sum would be safer where the
+// ratios of a run are off as a whole, and would miss half of what this finds; the twins' own ratio of ratios would find
+// a little more, and be less safe: see TestEqualRuns.) It is unknown where one of them is.
 //
-// Verdicts follow [Comparison.Decide]. Holm's family is all cells in their primary metrics, so that a pair of equal runs shows a
-// difference in no more than 5 % of cases as a whole; in other metrics it is all cells in that metric. What each run was asked for adds up as
-// errors do: the precision is √(ln²(1+d_new) + ln²(1+d_old)), of differences √(d_new² + d_old²).
+// Verdicts follow [Comparison.Decide]. Holm's family is all cells in their primary metrics, so that a pair of equal
+// runs shows a difference in no more than 5 % of cases as a whole; in other metrics it is all cells in that metric.
+// What each run was asked for adds up as errors do: the precision is √(ln²(1+d_new) + ln²(1+d_old)), of differences
+// √(d_new² + d_old²).
 func Compare(older, newer Side) []Change {
 	before, after, inOld := rowsByCell(older.Analysis), rowsByCell(newer.Analysis), cellsByID(older.Run)
 	var list []Change
@@ -118,7 +123,10 @@ func change(cell *Cell, before, after *Row) Change {
 	nan := math.NaN()
 	c := Change{
 		Old: before, New: after, Primary: one.Metric == cell.Primary,
-		Row: Row{Cell: cell, Metric: one.Metric, Unit: one.Unit, About: one.About, Value: nan, AdjLo: nan, AdjHi: nan, Floor: nan, Verdict: NotPrecise},
+		Row: Row{
+			Cell: cell, Metric: one.Metric, Unit: one.Unit, About: one.About, Value: nan, AdjLo: nan, AdjHi: nan,
+			Floor: nan, Verdict: NotPrecise,
+		},
 	}
 	switch {
 	case before != nil && before.Verdict == HasFailed || after != nil && after.Verdict == HasFailed:
@@ -143,14 +151,21 @@ func change(cell *Cell, before, after *Row) Change {
 	case before.HasRatio && after.HasRatio:
 		x, y := before.Estimate, after.Estimate
 		w := welch(tEstimate{mean: x.Log, stderr: x.StdErr, df: x.DF}, tEstimate{mean: y.Log, stderr: y.StdErr, df: y.DF})
-		e := Estimate{Ratio: math.Exp(w.mean), Log: w.mean, StdErr: w.stderr, DF: w.df, P: w.p, Generations: c.Generations, Blocks: c.Blocks, Spread: nan}
+		e := Estimate{
+			Ratio: math.Exp(w.mean), Log: w.mean, StdErr: w.stderr, DF: w.df, P: w.p, Generations: c.Generations,
+			Blocks: c.Blocks, Spread: nan,
+		}
 		i := e.Interval(drawn)
 		e.Lo, e.Hi = i.Lo, i.Hi
 		c.HasRatio, c.Estimate = true, e
 	case before.HasDifference && after.HasDifference:
 		x, y := before.Difference, after.Difference
-		w := welch(tEstimate{mean: x.Points, stderr: x.StdErr, df: x.DF}, tEstimate{mean: y.Points, stderr: y.StdErr, df: y.DF})
-		d := Difference{Points: w.mean, StdErr: w.stderr, DF: w.df, P: w.p, Generations: c.Generations, Blocks: c.Blocks, Spread: nan}
+		w := welch(tEstimate{mean: x.Points, stderr: x.StdErr, df: x.DF},
+			tEstimate{mean: y.Points, stderr: y.StdErr, df: y.DF})
+		d := Difference{
+			Points: w.mean, StdErr: w.stderr, DF: w.df, P: w.p, Generations: c.Generations, Blocks: c.Blocks,
+			Spread: nan,
+		}
 		i := d.Interval(drawn)
 		d.Lo, d.Hi = i.Lo, i.Hi
 		c.HasDifference, c.Difference = true, d
@@ -205,7 +220,8 @@ func decide(list []Change, before, after float64) {
 	}
 }
 
-// Worse says whether a change is for the worse: slower, or of what is no speed the direction that is not the better one.
+// Worse says whether a change is for the worse: slower, or of what is no speed the direction that is not the better
+// one.
 func (c Change) Worse() bool {
 	switch c.Verdict {
 	case Slower:
@@ -225,9 +241,9 @@ type Obstacle struct {
 	Cells    []string // ids of the cells it is about; none where it is about the runs
 }
 
-// Obstacles returns what stands against comparing two runs: everything that a ratio to the baseline may depend on and that is known of both
-// runs, but not alike. Seed, time, precision, the numbers of blocks and generations, the names of hosts and the
-// cells that only one run has are none. Of cells only those that both runs have are looked at.
+// Obstacles returns what stands against comparing two runs: everything that a ratio to the baseline may depend on and
+// that is known of both runs, but not alike. Seed, time, precision, the numbers of blocks and generations, the names of
+// hosts and the cells that only one run has are none. Of cells only those that both runs have are looked at.
 func Obstacles(older, newer Side) []Obstacle {
 	var list obstacles
 	list.add("nettoll version", family(older.Run.Versions["nettoll"]), family(newer.Run.Versions["nettoll"]), "")
@@ -255,14 +271,16 @@ func Obstacles(older, newer Side) []Obstacle {
 		for _, side := range []string{"source", "sink"} {
 			before, after := granted[o.ID+" "+side], regranted[o.ID+" "+side]
 			for _, key := range sortedKeys(before) {
-				list.add(fmt.Sprintf("%s of the %s's sockets", strings.ReplaceAll(key, "_", " "), side), before[key], after[key], o.ID)
+				list.add(fmt.Sprintf("%s of the %s's sockets", strings.ReplaceAll(key, "_", " "), side), before[key], after[key],
+					o.ID)
 			}
 		}
 	}
 	return list
 }
 
-// circumstances are the facts about machine and run that a ratio may depend on, as run.json and records.jsonl name them.
+// circumstances are the facts about machine and run that a ratio may depend on, as run.json and records.jsonl name
+// them.
 func circumstances() []struct{ key, what string } {
 	return []struct{ key, what string }{
 		{"kernel", "kernel release"},
@@ -281,7 +299,8 @@ func circumstances() []struct{ key, what string } {
 	}
 }
 
-// cpusOf names the fact about the CPUs that a side of a cell ran on. Of the affinity that the run's first cell has it bears no name.
+// cpusOf names the fact about the CPUs that a side of a cell ran on. Of the affinity that the run's first cell has it
+// bears no name.
 func cpusOf(run Run, c *Cell, side string) string {
 	if c.Affinity == run.Cells[0].Affinity {
 		return "cpus_" + side
@@ -340,7 +359,8 @@ func sockets(s Side) map[string]map[string]string {
 	return all
 }
 
-// family is what versions that measure alike have in common: "0.1" of v0.1.3; of a version that is no release all of it.
+// family is what versions that measure alike have in common: "0.1" of v0.1.3; of a version that is no release all of
+// it.
 func family(version string) string {
 	f := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
 	if len(f) < 3 || strings.Trim(f[0]+f[1], "0123456789") != "" {
@@ -370,8 +390,8 @@ func (l *obstacles) add(what, before, after, cell string) {
 // cells adds in what a cell is not the same in both runs.
 func (l *obstacles) cells(older, newer Run, o, n *Cell) {
 	named := func(s string) string { return cmp.Or(s, "none") }
-	// A parameter is in the records of a run where some cell has it otherwise than by default: one run may name what the other need not. The ids,
-	// which are equal, have all that is no default.
+	// A parameter is in the records of a run where some cell has it otherwise than by default: one run may name what the
+	// other need not. The ids, which are equal, have all that is no default.
 	both := func(c, other *Cell) string {
 		params := maps.Clone(c.Params)
 		maps.DeleteFunc(params, func(name, _ string) bool { _, has := other.Params[name]; return !has })

@@ -15,8 +15,8 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// twoRuns is how a pair of runs is simulated: groups of a baseline, its twin and cells, whose generations differ by factors that
-// are log-normal. All noise is a standard deviation of logarithms.
+// twoRuns is how a pair of runs is simulated: groups of a baseline, its twin and cells, whose generations differ by
+// factors that are log-normal. All noise is a standard deviation of logarithms.
 type twoRuns struct {
 	name              string
 	groups, cells     int
@@ -39,7 +39,9 @@ func (w twoRuns) simulate(r *rand.Rand, old bool) Side {
 	for g := range w.groups {
 		base := fmt.Sprintf("host/%d", g)
 		add := func(id, baseline string) {
-			s.Run.Cells = append(s.Run.Cells, Cell{ID: id, Baseline: baseline, Twin: strings.HasSuffix(id, "#2"), Group: base, Primary: w.metric})
+			s.Run.Cells = append(s.Run.Cells, Cell{
+				ID: id, Baseline: baseline, Twin: strings.HasSuffix(id, "#2"), Group: base, Primary: w.metric,
+			})
 		}
 		add(base, "")
 		add(base+"#2", base)
@@ -74,7 +76,10 @@ func (w twoRuns) simulate(r *rand.Rand, old bool) Side {
 			if err != nil {
 				panic(err)
 			}
-			s.Analysis.Rows = append(s.Analysis.Rows, Row{Cell: &s.Run.Cells[g*each+i], Metric: w.metric, About: described(w.metric), Value: 1, HasRatio: true, Estimate: e, Blocks: e.Blocks, Generations: e.Generations})
+			s.Analysis.Rows = append(s.Analysis.Rows, Row{
+				Cell: &s.Run.Cells[g*each+i], Metric: w.metric, About: described(w.metric), Value: 1, HasRatio: true, Estimate: e,
+				Blocks: e.Blocks, Generations: e.Generations,
+			})
 		}
 		floor := Floor(s.Analysis.Rows[len(s.Analysis.Rows)-each+1].Estimate)
 		for i := range each - 1 {
@@ -84,20 +89,27 @@ func (w twoRuns) simulate(r *rand.Rand, old bool) Side {
 	return s
 }
 
-// TestEqualRuns compares pairs of runs in which nothing has changed: no more than 5 % of them may show any difference, and most cells must be
-// said to have none. The last world has what the method cannot see from within a run: a quarter of the noise between generations once more
-// between runs. In brackets is what other floors would make of it.
+// TestEqualRuns compares pairs of runs in which nothing has changed: no more than 5 % of them may show any difference,
+// and most cells must be said to have none. The last world has what the method cannot see from within a run: a quarter
+// of the noise between generations once more between runs. In brackets is what other floors would make of it.
 func TestEqualRuns(t *testing.T) {
 	runs := times(t, 600)
-	t.Logf("%d pairs each: world, pairs with any false verdict (twins' ratio of ratios, sum of floors instead), cells without difference", runs)
+	t.Logf("%d pairs each: world, pairs with any false verdict (twins' ratio of ratios, sum of floors instead), cells "+
+		"without difference", runs)
 	for i, w := range []twoRuns{
 		{name: "default experiment, 5 generations", groups: 4, cells: 1, generations: 5, generation: 0.014, block: 0.01},
 		{name: "8 generations", groups: 4, cells: 1, generations: 8, generation: 0.014, block: 0.01},
 		{name: "4 cells of one group", groups: 1, cells: 4, generations: 5, generation: 0.014, block: 0.01},
 		{name: "noisy", groups: 4, cells: 1, generations: 8, generation: 0.05, block: 0.1},
 		{name: "old run twice as noisy", groups: 4, cells: 1, generations: 8, generation: 0.014, block: 0.01, oldNoise: 2},
-		{name: "old run short and noisy", groups: 4, cells: 1, generations: 20, generation: 0.014, block: 0.01, oldGenerations: 5, oldNoise: 3},
-		{name: "runs differ by a quarter", groups: 4, cells: 1, generations: 8, generation: 0.014, block: 0.01, lasting: 0.0035},
+		{
+			name: "old run short and noisy", groups: 4, cells: 1, generations: 20, generation: 0.014, block: 0.01,
+			oldGenerations: 5, oldNoise: 3,
+		},
+		{
+			name: "runs differ by a quarter", groups: 4, cells: 1, generations: 8, generation: 0.014, block: 0.01,
+			lasting: 0.0035,
+		},
 	} {
 		w.metric = "latency_p50"
 		r := rand.New(rand.NewPCG(uint64(i), 11))
@@ -125,7 +137,8 @@ func TestEqualRuns(t *testing.T) {
 			wrong, wrongTwin, wrongSum = wrong+one(differs), wrongTwin+one(byTwin), wrongSum+one(bySum)
 		}
 		all := runs * w.groups * w.cells
-		t.Logf("| %-36s | %.3f (%.3f, %.3f) | %.3f |", w.name, share(wrong, runs), share(wrongTwin, runs), share(wrongSum, runs), share(words[NoDifference], all))
+		t.Logf("| %-36s | %.3f (%.3f, %.3f) | %.3f |", w.name, share(wrong, runs), share(wrongTwin, runs),
+			share(wrongSum, runs), share(words[NoDifference], all))
 		if lo, _ := ClopperPearson(wrong, runs, 0.95); lo > Level {
 			t.Errorf("%s: %d of %d pairs of equal runs show a difference", w.name, wrong, runs)
 		}
@@ -160,7 +173,10 @@ func TestChangedRuns(t *testing.T) {
 		{"latency_p50", 15, 0.05, Slower, 0.97},
 		{"goodput", 5, -0.1, Slower, 0.95},
 	} {
-		w := twoRuns{groups: 4, cells: 1, generations: tt.generations, generation: sd, block: 0.005, effect: math.Log1p(tt.effect), metric: tt.metric}
+		w := twoRuns{
+			groups: 4, cells: 1, generations: tt.generations, generation: sd, block: 0.005,
+			effect: math.Log1p(tt.effect), metric: tt.metric,
+		}
 		r := rand.New(rand.NewPCG(uint64(i), 12))
 		found, wrong, covered := 0, 0, 0
 		for range runs {
@@ -174,9 +190,11 @@ func TestChangedRuns(t *testing.T) {
 				covered += one(c.Estimate.Lo <= 1+tt.effect && 1+tt.effect <= c.Estimate.Hi)
 			}
 		}
-		t.Logf("%2d generations, %s %+.0f %%: found in %.3f, covered in %.3f", tt.generations, tt.metric, 100*tt.effect, share(found, runs), share(covered, runs))
+		t.Logf("%2d generations, %s %+.0f %%: found in %.3f, covered in %.3f", tt.generations, tt.metric, 100*tt.effect,
+			share(found, runs), share(covered, runs))
 		if share(found, runs) < tt.least || wrong > 0 {
-			t.Errorf("%d generations, %s %+.0f %%: found in %d of %d pairs of runs, with the wrong sign in %d", tt.generations, tt.metric, 100*tt.effect, found, runs, wrong)
+			t.Errorf("%d generations, %s %+.0f %%: found in %d of %d pairs of runs, with the wrong sign in %d", tt.generations,
+				tt.metric, 100*tt.effect, found, runs, wrong)
 		}
 		if _, hi := ClopperPearson(covered, runs, 0.99); hi < 1-Level {
 			t.Errorf("%d generations: %d of %d intervals hold the truth", tt.generations, covered, runs)
@@ -189,7 +207,8 @@ func TestWelch(t *testing.T) {
 	x, y := tEstimate{mean: 0.1, stderr: 0.03, df: 4}, tEstimate{mean: 0.3, stderr: 0.04, df: 9}
 	w := welch(x, y)
 	// s² = 0.0009 + 0.0016 = 0.0025; ν = 0.0025² / (0.0009²/4 + 0.0016²/9) = 6.25e-6 / 4.8694e-7
-	if df := 6.25e-6 / (0.81e-6/4 + 2.56e-6/9); math.Abs(w.mean-0.2) > 1e-12 || math.Abs(w.stderr-0.05) > 1e-12 || math.Abs(w.df-df) > 1e-9 {
+	if df := 6.25e-6 / (0.81e-6/4 + 2.56e-6/9); math.Abs(w.mean-0.2) > 1e-12 || math.Abs(w.stderr-0.05) > 1e-12 ||
+		math.Abs(w.df-df) > 1e-9 {
 		t.Errorf("%+v, want 0.2, 0.05, %v", w, df)
 	}
 	if p := 2 * (distuv.StudentsT{Mu: 0, Sigma: 1, Nu: w.df}).CDF(-4); math.Abs(w.p-p) > 1e-12 {
@@ -202,7 +221,8 @@ func TestWelch(t *testing.T) {
 	for _, tt := range []struct{ x, y, want tEstimate }{
 		{tEstimate{mean: 1, df: 4}, tEstimate{mean: 1, df: 6}, tEstimate{mean: 0, df: 10, p: 1}},
 		{tEstimate{mean: 1, df: 4}, tEstimate{mean: 2, df: 6}, tEstimate{mean: 1, df: 10}},
-		{tEstimate{mean: 1, df: 4}, tEstimate{mean: 1, stderr: 1e-200, df: 6}, tEstimate{mean: 0, df: 10, p: 1}}, // whose square vanishes
+		// whose square vanishes
+		{tEstimate{mean: 1, df: 4}, tEstimate{mean: 1, stderr: 1e-200, df: 6}, tEstimate{mean: 0, df: 10, p: 1}},
 	} {
 		if got := welch(tt.x, tt.y); math.Abs(got.df-tt.want.df) > 1e-9 || got.mean != tt.want.mean || got.p != tt.want.p {
 			t.Errorf("%+v − %+v: %+v, want %+v", tt.y, tt.x, got, tt.want)
@@ -214,19 +234,30 @@ func TestWelch(t *testing.T) {
 func pairOf() Side {
 	cell := func(id, baseline string) Cell {
 		return Cell{
-			ID: id, Baseline: baseline, Twin: strings.HasSuffix(id, "#2"), Group: "g", Parts: []Part{{Kind: "network", ID: strings.TrimSuffix(id, "#2")}}, Family: "ipv4", Affinity: "split", Hosts: 2, Pairs: 1,
-			Workload: "udp-rate", Params: map[string]string{"payload": "64"}, Primary: "packet_rate", Implementation: map[string]string{"network": "kernel"},
+			ID: id, Baseline: baseline, Twin: strings.HasSuffix(id, "#2"), Group: "g", Parts: []Part{
+				{Kind: "network", ID: strings.TrimSuffix(id, "#2")},
+			}, Family: "ipv4", Affinity: "split", Hosts: 2, Pairs: 1,
+			Workload: "udp-rate", Params: map[string]string{"payload": "64"}, Primary: "packet_rate",
+			Implementation: map[string]string{"network": "kernel"},
 		}
 	}
 	s := Side{Run: Run{
 		V: 1, Versions: map[string]string{"nettoll": "v0.1.0"},
-		Facts:  map[string]any{"kernel": "6.12.9", "cpus": 2, "cpus_sources": []int{0}, "cpus_sinks": []int{1}, "mtu": 1500, "mitigations": map[string]string{"retbleed": "Vulnerable"}, "host": "a"},
-		Design: Design{Precision: 0.02, Time: 40, Seed: 1, Generations: 5, TrialSeconds: map[string]float64{"host": 0.04, "host#2": 0.04, "bridge": 0.04, "nat": 0.04}},
-		Cells:  []Cell{cell("host", ""), cell("host#2", "host"), cell("bridge", "host"), cell("nat", "host")},
+		Facts: map[string]any{
+			"kernel": "6.12.9", "cpus": 2, "cpus_sources": []int{0}, "cpus_sinks": []int{1}, "mtu": 1500,
+			"mitigations": map[string]string{"retbleed": "Vulnerable"}, "host": "a",
+		},
+		Design: Design{Precision: 0.02, Time: 40, Seed: 1, Generations: 5, TrialSeconds: map[string]float64{
+			"host": 0.04, "host#2": 0.04, "bridge": 0.04, "nat": 0.04,
+		}},
+		Cells: []Cell{cell("host", ""), cell("host#2", "host"), cell("bridge", "host"), cell("nat", "host")},
 	}}
 	s.Analysis.Facts = []Fact{
 		{Key: "congestion_control", Value: "cubic"},
-		{Key: "sockets of x", Value: map[string]any{"bridge sink": map[string]any{"send_buffer": 4096, "mss": 1448}, "nat sink": map[string]any{"send_buffer": 4096, "mss": 1448}}},
+		{Key: "sockets of x", Value: map[string]any{
+			"bridge sink": map[string]any{"send_buffer": 4096, "mss": 1448},
+			"nat sink":    map[string]any{"send_buffer": 4096, "mss": 1448},
+		}},
 	}
 	row := func(i int, metric string, log float64) Row {
 		c := &s.Run.Cells[i]
@@ -235,9 +266,13 @@ func pairOf() Side {
 		switch {
 		case c.Baseline == "":
 		case m.Differs():
-			r.HasDifference, r.Difference = true, Difference{Points: log, StdErr: 0.001, DF: 4, P: twoSided(log, 0.001, 4), Generations: 5, Blocks: 20}
+			r.HasDifference, r.Difference = true, Difference{
+				Points: log, StdErr: 0.001, DF: 4, P: twoSided(log, 0.001, 4), Generations: 5, Blocks: 20,
+			}
 		default:
-			r.HasRatio, r.Estimate = true, Estimate{Log: log, Ratio: math.Exp(log), StdErr: 0.001, DF: 4, P: twoSided(log, 0.001, 4), Generations: 5, Blocks: 20}
+			r.HasRatio, r.Estimate = true, Estimate{
+				Log: log, Ratio: math.Exp(log), StdErr: 0.001, DF: 4, P: twoSided(log, 0.001, 4), Generations: 5, Blocks: 20,
+			}
 		}
 		return r
 	}
@@ -269,10 +304,13 @@ func words(list []Change) map[string]Verdict {
 func TestCompare(t *testing.T) {
 	equal := map[string]Verdict{}
 	for _, metric := range []string{"packet_rate", "loss", "cpu_busy"} {
-		equal["host "+metric], equal["host#2 "+metric], equal["bridge "+metric], equal["nat "+metric] = IsBaseline, IsTwin, NoDifference, NoDifference
+		equal["host "+metric], equal["host#2 "+metric], equal["bridge "+metric], equal["nat "+metric] = IsBaseline, IsTwin,
+			NoDifference, NoDifference
 	}
 	without := func(s Side, cell, metric string) Side {
-		s.Analysis.Rows = slices.DeleteFunc(s.Analysis.Rows, func(r Row) bool { return r.Cell.ID == cell && (metric == "" || r.Metric == metric) })
+		s.Analysis.Rows = slices.DeleteFunc(s.Analysis.Rows, func(r Row) bool {
+			return r.Cell.ID == cell && (metric == "" || r.Metric == metric)
+		})
 		return s
 	}
 	for _, tt := range []struct {
@@ -287,7 +325,10 @@ func TestCompare(t *testing.T) {
 			old.set("nat", "loss", 0.05)
 			now.set("nat", "loss", 0.02)
 			now.set("bridge", "cpu_busy", 0.1)
-		}, map[string]Verdict{"bridge packet_rate": Slower, "nat packet_rate": Faster, "nat loss": Lower, "bridge cpu_busy": Higher}},
+		}, map[string]Verdict{
+			"bridge packet_rate": Slower, "nat packet_rate": Faster, "nat loss": Lower,
+			"bridge cpu_busy": Higher,
+		}},
 		{"the same toll twice", func(old, now *Side) {
 			old.set("bridge", "packet_rate", -0.4)
 			now.set("bridge", "packet_rate", -0.4)
@@ -312,14 +353,18 @@ func TestCompare(t *testing.T) {
 			for i := range old.Analysis.Rows {
 				old.Analysis.Rows[i].HasRatio = false
 			}
-		}, map[string]Verdict{"bridge packet_rate": NotPrecise, "nat packet_rate": NotPrecise, "bridge cpu_busy": NotPrecise, "nat cpu_busy": NotPrecise}},
+		}, map[string]Verdict{
+			"bridge packet_rate": NotPrecise, "nat packet_rate": NotPrecise, "bridge cpu_busy": NotPrecise,
+			"nat cpu_busy": NotPrecise,
+		}},
 		{"no floor in one run", func(old, now *Side) {
 			for i := range old.Analysis.Rows {
 				old.Analysis.Rows[i].Floor = math.NaN()
 			}
 			now.set("bridge", "packet_rate", -0.5)
 		}, map[string]Verdict{
-			"bridge packet_rate": NotPrecise, "nat packet_rate": NotPrecise, "bridge cpu_busy": NotPrecise, "nat cpu_busy": NotPrecise, "bridge loss": NotPrecise, "nat loss": NotPrecise,
+			"bridge packet_rate": NotPrecise, "nat packet_rate": NotPrecise, "bridge cpu_busy": NotPrecise,
+			"nat cpu_busy": NotPrecise, "bridge loss": NotPrecise, "nat loss": NotPrecise,
 		}},
 		{"below the floors together", func(_, now *Side) { now.set("bridge", "packet_rate", 0.004) }, nil},
 	} {
@@ -373,7 +418,9 @@ func TestWorse(t *testing.T) {
 		{"latency_p50", NotPrecise, false},
 		{"latency_p50", HasFailed, false},
 	} {
-		if got := (Change{Row: Row{Metric: tt.metric, About: described(tt.metric), Verdict: tt.verdict}}).Worse(); got != tt.want {
+		if got := (Change{Row: Row{
+			Metric: tt.metric, About: described(tt.metric), Verdict: tt.verdict,
+		}}).Worse(); got != tt.want {
 			t.Errorf("%s %s: worse %v, want %v", tt.metric, tt.verdict, got, tt.want)
 		}
 	}
@@ -440,7 +487,11 @@ func TestObstacles(t *testing.T) {
 		{"facts", func(s *Side) {
 			s.Analysis.Facts = []Fact{
 				{Key: "congestion_control", Value: "bbr"},
-				{Key: "sockets of y", Value: map[string]any{"bridge sink": map[string]any{"send_buffer": 8192, "mss": 1448, "new": true}, "nat sink": map[string]any{"send_buffer": 8192}, "ipvlan sink": map[string]any{"mss": 1}}},
+				{Key: "sockets of y", Value: map[string]any{
+					"bridge sink": map[string]any{
+						"send_buffer": 8192, "mss": 1448, "new": true,
+					}, "nat sink": map[string]any{"send_buffer": 8192}, "ipvlan sink": map[string]any{"mss": 1},
+				}},
 				{Key: "sockets of z", Value: "a newer nettoll's"},
 			}
 		}, []Obstacle{
@@ -479,7 +530,8 @@ func TestObstaclesOfFiles(t *testing.T) {
 
 func TestFamily(t *testing.T) {
 	for version, want := range map[string]string{
-		"v0.1.0": "0.1", "v0.1.7": "0.1", "v1.12.3-rc1": "1.12", "v0.0.0-20261120120000-abcdef012345": "0.0", "(devel)": "(devel)", "unknown": "unknown", "": "", "a.b.c": "a.b.c",
+		"v0.1.0": "0.1", "v0.1.7": "0.1", "v1.12.3-rc1": "1.12", "v0.0.0-20261120120000-abcdef012345": "0.0",
+		"(devel)": "(devel)", "unknown": "unknown", "": "", "a.b.c": "a.b.c",
 	} {
 		if got := family(version); got != want {
 			t.Errorf("%q: %q, want %q", version, got, want)

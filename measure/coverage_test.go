@@ -18,7 +18,8 @@ type world struct {
 	truth float64
 }
 
-// worlds are where the interval must hold. Scales are those of the field notes: sd(log) within a generation of 0.05 to 0.2.
+// worlds are where the interval must hold. Scales are those of the field notes: sd(log) within a generation of 0.05 to
+// 0.2.
 func worlds() []world {
 	each := func(f func(*rand.Rand) float64) func(*rand.Rand, int) []float64 {
 		return func(r *rand.Rand, n int) []float64 {
@@ -95,8 +96,8 @@ func populationMedian(f func(*rand.Rand) float64) float64 {
 	return Median(x)
 }
 
-// design is how a simulated cell is measured: looks by the plan, leaving after two consecutive precise looks (precision > 0), at
-// most so many looks, at most so many blocks (budget > 0).
+// design is how a simulated cell is measured: looks by the plan, leaving after two consecutive precise looks (precision
+// > 0), at most so many looks, at most so many blocks (budget > 0).
 type design struct {
 	name      string
 	looks     int
@@ -160,12 +161,14 @@ func times(t *testing.T, runs int) int {
 	return runs * n
 }
 
-// TestCoverage shows that the interval covers the truth in at least 95 % of runs, with stopping on. docs/method.md has its table:
+// TestCoverage shows that the interval covers the truth in at least 95 % of runs, with stopping on. docs/method.md has
+// its table:
 //
 //	NETTOLL_SIMULATIONS=10 go test ./measure -run 'TestCoverage|TestBootstrap|TestFalseVerdicts' -v
 func TestCoverage(t *testing.T) {
 	runs := times(t, 1000)
-	t.Logf("%d runs each: world, design, coverage, coverage had the interval been drawn at 5 %%, mean blocks, mean half-width", runs)
+	t.Logf("%d runs each: world, design, coverage, coverage had the interval been drawn at 5 %%, mean blocks, mean "+
+		"half-width", runs)
 	for i, w := range worlds() {
 		for j, d := range designs() {
 			r := rand.New(rand.NewPCG(uint64(i), uint64(j)))
@@ -194,10 +197,10 @@ func TestCoverage(t *testing.T) {
 }
 
 // TestBootstrap shows why the interval is Student's t: the percentile cluster bootstrap (generations drawn with
-// replacement) covers too little with few generations. With blocks drawn within them too it covers too much where blocks are
-// independent and too little where they are correlated. Percentiles expanded for the number of clusters (T. C. Hesterberg, What
-// teachers should know about the bootstrap in the undergraduate statistics curriculum, Am. Stat. 69 (2015) 371) come nearer, but
-// stay below t at 5 generations.
+// replacement) covers too little with few generations. With blocks drawn within them too it covers too much where
+// blocks are independent and too little where they are correlated. Percentiles expanded for the number of clusters (T.
+// C. Hesterberg, What teachers should know about the bootstrap in the undergraduate statistics curriculum, Am. Stat. 69
+// (2015) 371) come nearer, but stay below t at 5 generations.
 func TestBootstrap(t *testing.T) {
 	runs, resamples := times(t, 200), 1000
 	for i, w := range worlds()[:6] {
@@ -270,15 +273,16 @@ func percentile(sorted []float64, p float64) float64 {
 
 func share(k, n int) float64 { return float64(k) / float64(n) }
 
-// TestFalseVerdicts measures experiments in which every stack equals the baseline: at most 5 % of them may call any cell
-// faster or slower. All cells share the baseline's blocks, as in a run; the twin is one more equal cell and stays to the end; cells
-// leave when precise.
+// TestFalseVerdicts measures experiments in which every stack equals the baseline: at most 5 % of them may call any
+// cell faster or slower. All cells share the baseline's blocks, as in a run; the twin is one more equal cell and stays
+// to the end; cells leave when precise.
 func TestFalseVerdicts(t *testing.T) {
 	const cells = 6
 	runs := times(t, 250)
 	m, _ := Version2().Lookup("packet_rate")
 	stays, leaves := design{"", 4, 0, 0}, design{"", 4, 0.07, 0}
-	t.Logf("%d runs each: world, runs with any false verdict, the same by Holm alone, cells without difference, cells not precise enough", runs)
+	t.Logf("%d runs each: world, runs with any false verdict, the same by Holm alone, cells without difference, cells "+
+		"not precise enough", runs)
 	for i, w := range worlds()[:9] {
 		r := rand.New(rand.NewPCG(uint64(i), 99))
 		wrong, wrongHolm, words := 0, 0, map[Verdict]int{}

@@ -1,4 +1,5 @@
-// Package measure holds the units, records and statistics of nettoll: what a run writes down, and what may be concluded from it.
+// Package measure holds the units, records and statistics of nettoll: what a run writes down, and what may be concluded
+// from it.
 //
 // It touches no kernel and imports nothing of ours. Records are in base units (s, byte, bit/s, packet/s, 1) and are
 // scaled once, by [Format], when printed. The statistics are pure functions; each names its formula, the unit of

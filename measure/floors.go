@@ -6,7 +6,8 @@ import (
 
 type groupMetric struct{ group, metric string }
 
-// floors finds the floor of each group and metric from its twin and gives it to the rows. Of several twins the largest counts. A twin with too few generations gives none.
+// floors finds the floor of each group and metric from its twin and gives it to the rows. Of several twins the largest
+// counts. A twin with too few generations gives none.
 func (a *analyzer) floors() {
 	found := map[groupMetric]GroupFloor{}
 	for _, r := range a.out.Rows {

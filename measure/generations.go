@@ -20,16 +20,18 @@ func (a *analyzer) estimate(r *Row, gens [][]float64, m Metric) {
 	}
 }
 
-// compare returns, by generation, the cell's values of a metric and its blocks' log ratios (or differences) to its baseline.
+// compare returns, by generation, the cell's values of a metric and its blocks' log ratios (or differences) to its
+// baseline.
 func (c *cellData) compare(base *cellData, m Metric) (values, ratios [][]float64) {
-	if prefix := histogramPrefix(m); prefix != "" && len(c.tallies[prefix]) > 0 && !((m.Quantile == 0.5 || m.Kind == KindMean) && c.inTrials(base, m)) {
+	if prefix := histogramPrefix(m); prefix != "" && len(c.tallies[prefix]) > 0 &&
+		!((m.Quantile == 0.5 || m.Kind == KindMean) && c.inTrials(base, m)) {
 		return c.compareGroups(base, prefix, m)
 	}
 	return c.compareTrials(base, m)
 }
 
-// inTrials says whether at least 90 % of the trials of the cell and its baseline have the metric: trials with too few samples
-// for a median are the slow ones, and leaving out more of them would flatter.
+// inTrials says whether at least 90 % of the trials of the cell and its baseline have the metric: trials with too few
+// samples for a median are the slow ones, and leaving out more of them would flatter.
 func (c *cellData) inTrials(base *cellData, m Metric) bool {
 	enough := func(c *cellData) bool { return c == nil || 10*c.count(m.Name) >= 9*len(c.trials) }
 	return enough(c) && enough(base)
@@ -125,8 +127,9 @@ func summary(values [][]float64, m Metric) float64 {
 	return Median(medians)
 }
 
-// withoutCut drops empty generations, and a final one with fewer than half the blocks of the one before, if 5 remain: its
-// median would be as noisy as it is short, and count as much as the others. The rule looks at counts only, never at values.
+// withoutCut drops empty generations, and a final one with fewer than half the blocks of the one before, if 5 remain:
+// its median would be as noisy as it is short, and count as much as the others. The rule looks at counts only, never at
+// values.
 func withoutCut(gens [][]float64) [][]float64 {
 	kept := make([][]float64, 0, len(gens))
 	for _, g := range gens {

@@ -12,7 +12,8 @@ type LabFigure struct {
 	Generations        int // in which it was told
 }
 
-// LabFigures sums up the lab records, of labs that were built once more or of all others: lab by lab as they come, each with its metrics in the order of views.
+// LabFigures sums up the lab records, of labs that were built once more or of all others: lab by lab as they come, each
+// with its metrics in the order of views.
 func LabFigures(known Vocabulary, labs []Lab, rebuilt bool) []LabFigure {
 	var order []string
 	values := map[string]map[string][]float64{}
@@ -35,7 +36,10 @@ func LabFigures(known Vocabulary, labs []Lab, rebuilt bool) []LabFigure {
 			if len(x) == 0 {
 				continue
 			}
-			list = append(list, LabFigure{Lab: lab, Metric: m.Name, Unit: m.Unit, Value: Median(x), Least: slices.Min(x), Most: slices.Max(x), Generations: len(x)})
+			list = append(list, LabFigure{
+				Lab: lab, Metric: m.Name, Unit: m.Unit, Value: Median(x), Least: slices.Min(x), Most: slices.Max(x),
+				Generations: len(x),
+			})
 		}
 	}
 	return list

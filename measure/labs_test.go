@@ -10,7 +10,10 @@ import (
 func TestLabFigures(t *testing.T) {
 	var labs []Lab
 	for g, x := range []float64{3, 1, 2} {
-		labs = append(labs, Lab{Generation: g, Lab: "a", Metrics: map[string]float64{"setup_time": x, "rules_load_time": 10 * x}})
+		labs = append(labs, Lab{
+			Generation: g, Lab: "a",
+			Metrics: map[string]float64{"setup_time": x, "rules_load_time": 10 * x},
+		})
 		if g == 1 {
 			labs = append(labs, Lab{Generation: g, Lab: "a", Rebuilt: true, Metrics: map[string]float64{"setup_time": 100}})
 		}
@@ -22,7 +25,10 @@ func TestLabFigures(t *testing.T) {
 	if diff := cmp.Diff(want, LabFigures(Version2(), labs, false)); diff != "" {
 		t.Errorf("figures (-want +got):\n%s", diff)
 	}
-	want = []LabFigure{{Lab: "a", Metric: "setup_time", Unit: UnitSecond, Value: 100, Least: 100, Most: 100, Generations: 1}}
+	want = []LabFigure{{
+		Lab: "a", Metric: "setup_time", Unit: UnitSecond, Value: 100, Least: 100, Most: 100,
+		Generations: 1,
+	}}
 	if diff := cmp.Diff(want, LabFigures(Version2(), labs, true)); diff != "" {
 		t.Errorf("figures of the lab that was built once more (-want +got):\n%s", diff)
 	}

@@ -4,7 +4,9 @@ import "testing"
 
 // What most trials of a cell say limited them stands in its primary row, with their share of all usable trials.
 func TestLimit(t *testing.T) {
-	run := Run{Cells: []Cell{{ID: "a", Group: "g", Primary: "packet_rate"}, {ID: "b", Group: "g", Primary: "packet_rate", Baseline: "a"}}}
+	run := Run{Cells: []Cell{
+		{ID: "a", Group: "g", Primary: "packet_rate"}, {ID: "b", Group: "g", Primary: "packet_rate", Baseline: "a"},
+	}}
 	log := &Log{}
 	for block, limit := range []string{"path", "sender", "path", "", "path"} {
 		for _, cell := range []string{"a", "b"} {
@@ -22,7 +24,8 @@ func TestLimit(t *testing.T) {
 			want, share = "path", 0.6
 		}
 		if r.Limit != want || r.LimitShare != share {
-			t.Errorf("%s of %s: limit %q by %v of the trials, want %q, %v", r.Metric, r.Cell.ID, r.Limit, r.LimitShare, want, share)
+			t.Errorf("%s of %s: limit %q by %v of the trials, want %q, %v", r.Metric, r.Cell.ID, r.Limit, r.LimitShare, want,
+				share)
 		}
 	}
 }

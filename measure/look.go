@@ -5,19 +5,21 @@ import "iter"
 // firstBlocks are those of the first look.
 const firstBlocks = 20
 
-// LeastGenerations is how many generations a verdict takes (docs/method.md, "The verdict"), and how many there are before the first look unless an experiment wants more.
+// LeastGenerations is how many generations a verdict takes (docs/method.md, "The verdict"), and how many there are
+// before the first look unless an experiment wants more.
 const LeastGenerations = 5
 
-// LookPlan says how many blocks each generation has and when looks happen: a superround is so many generations, and each look
-// after the first sees twice the blocks of the look before. By default 5 generations of 4 blocks (20), 5 of 4 (40), 5 of 8 (80), 5
-// of 16 (160) …
+// LookPlan says how many blocks each generation has and when looks happen: a superround is so many generations, and
+// each look after the first sees twice the blocks of the look before. By default 5 generations of 4 blocks (20), 5 of 4
+// (40), 5 of 8 (80), 5 of 16 (160) …
 type LookPlan struct {
 	PerLook int // generations between looks
 	Base    int // blocks in each generation before the first look
 }
 
-// NewLookPlan returns the plan for a run with at least so many generations (0: 5) that can afford so many blocks (0: any
-// number): 20 blocks before the first look where they can be afforded, else as many as can be, one in each generation at least.
+// NewLookPlan returns the plan for a run with at least so many generations (0: 5) that can afford so many blocks (0:
+// any number): 20 blocks before the first look where they can be afforded, else as many as can be, one in each
+// generation at least.
 func NewLookPlan(generations, affordable int) LookPlan {
 	if generations < 2 {
 		generations = LeastGenerations
@@ -58,8 +60,8 @@ func (p LookPlan) Generations() iter.Seq2[int, int] {
 	}
 }
 
-// Precise says whether a cell's primary metric is known as precisely as asked for (a share; of a metric compared by difference, in
-// its unit). Nothing is precise where nothing is asked for.
+// Precise says whether a cell's primary metric is known as precisely as asked for (a share; of a metric compared by
+// difference, in its unit). Nothing is precise where nothing is asked for.
 func (r Row) Precise(precision float64) bool {
 	switch {
 	case precision <= 0:
@@ -72,9 +74,9 @@ func (r Row) Precise(precision float64) bool {
 	return false
 }
 
-// Stop returns the ids of the cells that may leave after a look: those whose primary metric was precise at the look before and
-// is so now. Baselines and twins stay to the end, and probed cells leave with those that they are probes of; a cell that left is named again as long as it was in both analyses. When every
-// other cell has left, the run is done.
+// Stop returns the ids of the cells that may leave after a look: those whose primary metric was precise at the look
+// before and is so now. Baselines and twins stay to the end, and probed cells leave with those that they are probes of;
+// a cell that left is named again as long as it was in both analyses. When every other cell has left, the run is done.
 func Stop(before, now Analysis, precision float64) []string {
 	was := map[string]bool{}
 	for _, r := range before.Rows {

@@ -36,7 +36,8 @@ const (
 	KindUnknown  Kind = "unknown" // a metric of a newer nettoll: shown and compared by ratio, never praised
 )
 
-// Metric describes one metric name. The part that makes a metric declares it; run.json carries the declarations of a run.
+// Metric describes one metric name. The part that makes a metric declares it; run.json carries the declarations of a
+// run.
 type Metric struct {
 	Name     string  `json:"name"`
 	Unit     string  `json:"unit"`
@@ -102,8 +103,8 @@ func NewVocabulary(declared ...Metric) (Vocabulary, error) {
 // All returns the metrics in the order of views.
 func (v Vocabulary) All() []Metric { return slices.Clone(v.list) }
 
-// Lookup returns the description of a metric. A quantile that is not declared (latency_p9999) is described like the others
-// of its duration; for any other unknown name ok is false and the description is of KindUnknown.
+// Lookup returns the description of a metric. A quantile that is not declared (latency_p9999) is described like the
+// others of its duration; for any other unknown name ok is false and the description is of KindUnknown.
 func (v Vocabulary) Lookup(name string) (m Metric, ok bool) {
 	if i, known := v.at[name]; known {
 		return v.list[i], true
@@ -114,7 +115,8 @@ func (v Vocabulary) Lookup(name string) (m Metric, ok bool) {
 	}
 	digits := name[at+len("_p"):]
 	i, known := v.at[name[:at]+"_p50"]
-	if q, err := strconv.ParseFloat("0."+digits, 64); known && err == nil && q > 0 && strings.Trim(digits, "0123456789") == "" {
+	if q, err := strconv.ParseFloat("0."+digits, 64); known && err == nil && q > 0 &&
+		strings.Trim(digits, "0123456789") == "" {
 		m = v.list[i]
 		m.Name, m.Quantile = name, q
 		return m, true

@@ -9,7 +9,10 @@ import (
 )
 
 func hops() Metric {
-	return Metric{Name: "hops", Unit: "hop", Better: LowerBetter, Kind: KindCount, Label: "way", Summary: "routers on the way", Order: 15}
+	return Metric{
+		Name: "hops", Unit: "hop", Better: LowerBetter, Kind: KindCount, Label: "way",
+		Summary: "routers on the way", Order: 15,
+	}
 }
 
 func TestNewVocabulary(t *testing.T) {
@@ -41,7 +44,9 @@ func TestNewVocabulary(t *testing.T) {
 func TestRunCarriesMetrics(t *testing.T) {
 	var text bytes.Buffer
 	goodput, _ := Version2().Lookup("goodput")
-	if err := WriteRun(&text, Run{Name: "n", Metrics: []Metric{goodput, hops()}, Cells: []Cell{{ID: "a", Primary: "goodput"}}}); err != nil {
+	if err := WriteRun(&text, Run{
+		Name: "n", Metrics: []Metric{goodput, hops()}, Cells: []Cell{{ID: "a", Primary: "goodput"}},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	run, err := ReadRun(&text)
@@ -50,7 +55,9 @@ func TestRunCarriesMetrics(t *testing.T) {
 	}
 	log := &Log{}
 	for block := range 3 {
-		log.Trials = append(log.Trials, Trial{Cell: "a", Block: block, Metrics: map[string]float64{"goodput": 1, "hops": 3, "of_tomorrow": 1}})
+		log.Trials = append(log.Trials, Trial{
+			Cell: "a", Block: block, Metrics: map[string]float64{"goodput": 1, "hops": 3, "of_tomorrow": 1},
+		})
 	}
 	var got []Metric
 	for _, r := range Analyze(run, log).Rows {

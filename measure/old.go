@@ -7,14 +7,16 @@ import (
 	"strings"
 )
 
-// oldCell is what only cells have that were recorded before they had parts: a string for each kind, of which ids were made.
+// oldCell is what only cells have that were recorded before they had parts: a string for each kind, of which ids were
+// made.
 type oldCell struct {
-	Network    string            `json:"network"`
-	Filter     string            `json:"filter"`
-	Tunnel     string            `json:"tunnel"`
-	Encryption string            `json:"encryption"`
-	Runtime    string            `json:"runtime"`
-	Defaults   map[string]string `json:"defaults"` // parameters of network and filter that are numbers and have their defaults
+	Network    string `json:"network"`
+	Filter     string `json:"filter"`
+	Tunnel     string `json:"tunnel"`
+	Encryption string `json:"encryption"`
+	Runtime    string `json:"runtime"`
+	// parameters of network and filter that are numbers and have their defaults
+	Defaults map[string]string `json:"defaults"`
 }
 
 // oldParam is a parameter in an id of that time.
@@ -72,7 +74,8 @@ func (o oldCell) upgrade(c *Cell) {
 		c.Stack = stack
 	}
 	c.Label = c.Stack
-	if rest, ok := strings.CutPrefix(c.Stack, "host"); ok && o.Network == "host" && c.Placement == "same-host" && (rest == "" || rest[0] == '+') {
+	if rest, ok := strings.CutPrefix(c.Stack, "host"); ok && o.Network == "host" && c.Placement == "same-host" &&
+		(rest == "" || rest[0] == '+') {
 		c.Label = "loopback" + rest
 		c.Parts[0].Label = "loopback"
 	}

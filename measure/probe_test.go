@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A probe that makes round trips 4 % longer and rates 10 % lower is found to, by the same blocks; nothing is claimed of the cells that have it, and
-// the others are judged as if there were none.
+// A probe that makes round trips 4 % longer and rates 10 % lower is found to, by the same blocks; nothing is claimed of
+// the cells that have it, and the others are judged as if there were none.
 func TestProbes(t *testing.T) {
 	cells := func(load, primary string) []Cell {
 		group := load + "|same-host|1|ipv4|split"
@@ -23,9 +23,15 @@ func TestProbes(t *testing.T) {
 		}
 		twin := cell("host", "host", "")
 		twin.ID, twin.Twin = twin.ID+"#2", true
-		return []Cell{cell("host", "", ""), twin, cell("bridge", "host", ""), cell("host", "", "+softirq"), cell("bridge", "host", "+softirq")}
+		return []Cell{
+			cell("host", "", ""), twin, cell("bridge", "host", ""), cell("host", "", "+softirq"),
+			cell("bridge", "host", "+softirq"),
+		}
 	}
-	run := Run{Design: Design{Precision: 0.02}, Cells: append(cells("udp-rr", "latency_p50"), cells("udp-rate", "packet_rate")...)}
+	run := Run{
+		Design: Design{Precision: 0.02},
+		Cells:  append(cells("udp-rr", "latency_p50"), cells("udp-rate", "packet_rate")...),
+	}
 	r := rand.New(rand.NewPCG(1, 2))
 	log, bare := &Log{}, &Log{}
 	for g := range 6 {
@@ -55,13 +61,15 @@ func TestProbes(t *testing.T) {
 	}
 	for _, p := range a.Probes {
 		want := map[string]float64{"latency_p50": 1.04, "packet_rate": 0.9}[p.Metric]
-		if !p.HasRatio || p.Estimate.Lo > want || p.Estimate.Hi < want || p.Estimate.HalfWidth() > 0.02 || p.Estimate.Blocks != 24 {
+		if !p.HasRatio || p.Estimate.Lo > want || p.Estimate.Hi < want || p.Estimate.HalfWidth() > 0.02 ||
+			p.Estimate.Blocks != 24 {
 			t.Errorf("%s: %+v, want %v", p.Cell.ID, p, want)
 		}
 	}
 	for _, cell := range []string{"bridge/udp-rr", "bridge/udp-rate"} {
 		r := row(t, a, cell+"+softirq", "cpu_softirq")
-		if r.Verdict != IsProbed || !r.HasRatio || math.Abs(r.Estimate.Ratio-math.Exp(0.2)) > 0.02 || r.AdjLo != r.Estimate.Lo || !math.IsNaN(r.Floor) {
+		if r.Verdict != IsProbed || !r.HasRatio || math.Abs(r.Estimate.Ratio-math.Exp(0.2)) > 0.02 ||
+			r.AdjLo != r.Estimate.Lo || !math.IsNaN(r.Floor) {
 			t.Errorf("%+v", r)
 		}
 		metric := map[string]string{"bridge/udp-rr": "latency_p50", "bridge/udp-rate": "packet_rate"}[cell]

@@ -16,7 +16,8 @@ type QuantileGroup struct {
 	CellSamples, BaselineSamples int64
 }
 
-// MinSamples returns the least number of samples a quantile q is taken from: 100/(1−q), so that 100 samples lie above it.
+// MinSamples returns the least number of samples a quantile q is taken from: 100/(1−q), so that 100 samples lie above
+// it.
 func MinSamples(q float64) int64 { return int64(math.Ceil(100/(1-q) - 1e-6)) }
 
 // Decode returns the histogram of a record, values in ns.
@@ -45,10 +46,10 @@ func EncodeHistogram(h *hdrhistogram.Histogram) (string, error) {
 	return string(b), nil
 }
 
-// LatencyGroups returns the quantile q (0.99) of a cell and of its baseline over the smallest groups of consecutive blocks
-// of a generation with at least MinSamples(q) samples in both. Both are taken from the same blocks: records are merged until
-// their block ranges end together; what is left at the end of a generation joins its last group. A generation without enough
-// samples has no group. The error names the first record that cannot be decoded.
+// LatencyGroups returns the quantile q (0.99) of a cell and of its baseline over the smallest groups of consecutive
+// blocks of a generation with at least MinSamples(q) samples in both. Both are taken from the same blocks: records are
+// merged until their block ranges end together; what is left at the end of a generation joins its last group. A
+// generation without enough samples has no group. The error names the first record that cannot be decoded.
 func LatencyGroups(cell, baseline []Histograms, q float64) ([]QuantileGroup, error) {
 	c, err := decodeAll(cell)
 	if err != nil {
@@ -73,7 +74,8 @@ type bin struct {
 	count int64
 }
 
-// decodeAll returns the records sorted by generation and block. A range recorded twice (a resumed run) counts once: the later.
+// decodeAll returns the records sorted by generation and block. A range recorded twice (a resumed run) counts once: the
+// later.
 func decodeAll(records []Histograms) ([]tally, error) {
 	list := make([]tally, 0, len(records))
 	for _, r := range records {
@@ -127,7 +129,8 @@ func (t tally) add(o tally) tally {
 	return tally{t.generation, t.first, max(t.last, o.last), bins, t.samples + o.samples}
 }
 
-// quantile returns the smallest recorded value at or below which a share q of the samples lies, in s; NaN of no samples.
+// quantile returns the smallest recorded value at or below which a share q of the samples lies, in s; NaN of no
+// samples.
 func (t tally) quantile(q float64) float64 {
 	rank := int64(math.Ceil(q * float64(t.samples)))
 	for _, b := range t.bins {
@@ -138,7 +141,8 @@ func (t tally) quantile(q float64) float64 {
 	return math.NaN()
 }
 
-// latencyGroups returns what a function finds in the smallest groups with so many samples, as [LatencyGroups] makes them.
+// latencyGroups returns what a function finds in the smallest groups with so many samples, as [LatencyGroups] makes
+// them.
 func latencyGroups(cell, baseline []tally, need int64, of func(tally) float64) []QuantileGroup {
 	var groups []QuantileGroup
 	var lastC, lastB tally // of the last group, to which the rest of its generation is added
@@ -191,7 +195,8 @@ func latencyGroups(cell, baseline []tally, need int64, of func(tally) float64) [
 	return groups
 }
 
-// mean returns the mean in s, of which a bin's lowest value stands for all of it: at most 0.1 % too little. NaN of no samples.
+// mean returns the mean in s, of which a bin's lowest value stands for all of it: at most 0.1 % too little. NaN of no
+// samples.
 func (t tally) mean() float64 {
 	sum := 0.0
 	for _, b := range t.bins {
@@ -206,8 +211,8 @@ type Distribution struct {
 	merged  tally
 }
 
-// Distribute merges histograms of one cell. A range of blocks recorded twice (a resumed run) counts once. The error names the first record
-// that cannot be decoded.
+// Distribute merges histograms of one cell. A range of blocks recorded twice (a resumed run) counts once. The error
+// names the first record that cannot be decoded.
 func Distribute(records []Histograms) (Distribution, error) {
 	list, err := decodeAll(records)
 	if err != nil {
@@ -233,5 +238,6 @@ func merge(list []tally) Distribution {
 	return d
 }
 
-// Quantile returns the smallest recorded value at or below which a share q of the samples lies, in s; NaN of no samples.
+// Quantile returns the smallest recorded value at or below which a share q of the samples lies, in s; NaN of no
+// samples.
 func (d Distribution) Quantile(q float64) float64 { return d.merged.quantile(q) }

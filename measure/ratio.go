@@ -12,12 +12,13 @@ import (
 // ErrFewGenerations is wrapped by estimates that have no interval, because fewer than two generations have a value.
 var ErrFewGenerations = errors.New("fewer than 2 generations")
 
-// ErrNotFinite is wrapped by estimates of ratios to or of zero: in half of the blocks of a generation one of the cells measured 0.
+// ErrNotFinite is wrapped by estimates of ratios to or of zero: in half of the blocks of a generation one of the cells
+// measured 0.
 var ErrNotFinite = errors.New("ratio to or of zero")
 
-// Level is the error rate of intervals and verdicts: at most 5 %. They are drawn at 4 %: a run that stops when its interval is
-// narrow stops a little more often when the interval is narrow by chance, which costs up to a point of coverage (drawn at 5 %, the worst
-// world and design of TestCoverage covers 94.3 %; drawn at 4 %, 95.4 %).
+// Level is the error rate of intervals and verdicts: at most 5 %. They are drawn at 4 %: a run that stops when its
+// interval is narrow stops a little more often when the interval is narrow by chance, which costs up to a point of
+// coverage (drawn at 5 %, the worst world and design of TestCoverage covers 94.3 %; drawn at 4 %, 95.4 %).
 const (
 	Level = 0.05
 	drawn = 0.04
@@ -26,8 +27,8 @@ const (
 // Interval is a confidence interval.
 type Interval struct{ Lo, Hi float64 }
 
-// Estimate is a ratio of a cell to its baseline. Ratio, Lo and Hi are ratios (1 = equal), Log, StdErr and Spread natural
-// logarithms of ratios.
+// Estimate is a ratio of a cell to its baseline. Ratio, Lo and Hi are ratios (1 = equal), Log, StdErr and Spread
+// natural logarithms of ratios.
 type Estimate struct {
 	Ratio       float64
 	Lo, Hi      float64 // 95 % interval
@@ -51,8 +52,8 @@ func (e Estimate) HalfWidth() float64 {
 	return math.Expm1((math.Log(e.Hi) - math.Log(e.Lo)) / 2)
 }
 
-// Difference is a cell minus its baseline in a share or a count: all fields but P and the counts are in the metric's unit (for
-// a share: 0.01 is one point).
+// Difference is a cell minus its baseline in a share or a count: all fields but P and the counts are in the metric's
+// unit (for a share: 0.01 is one point).
 type Difference struct {
 	Points      float64
 	Lo, Hi      float64 // 95 % interval
@@ -82,8 +83,8 @@ func LogRatio(cell, baseline float64) float64 {
 	return math.Log(cell) - math.Log(baseline)
 }
 
-// HalfWidth returns the half-width that the 95 % interval of so many generations has if their medians spread by so much: a natural logarithm where
-// spread is one of ratios. It is +Inf of fewer than two.
+// HalfWidth returns the half-width that the 95 % interval of so many generations has if their medians spread by so
+// much: a natural logarithm where spread is one of ratios. It is +Inf of fewer than two.
 func HalfWidth(spread float64, generations int) float64 {
 	if generations < 2 {
 		return math.Inf(1)
@@ -91,8 +92,8 @@ func HalfWidth(spread float64, generations int) float64 {
 	return tQuantile(1-drawn/2, float64(generations-1)) * spread / math.Sqrt(float64(generations))
 }
 
-// Median returns the median of the values that are not NaN, the mean of the middle two for an even number of them; NaN of
-// none. The argument is not changed.
+// Median returns the median of the values that are not NaN, the mean of the middle two for an even number of them; NaN
+// of none. The argument is not changed.
 func Median(x []float64) float64 {
 	buf := make([]float64, 0, len(x))
 	for _, v := range x {
@@ -119,24 +120,28 @@ func medianInPlace(x []float64) float64 {
 	return lo/2 + hi/2 // no overflow; NaN of −Inf and +Inf: half of the blocks say the one, half the other
 }
 
-// EstimateRatio estimates the log ratio of a cell to its baseline from gens, whose element g holds the log ratios of the blocks
-// of generation g (see LogRatio; NaN is left out, empty generations too).
+// EstimateRatio estimates the log ratio of a cell to its baseline from gens, whose element g holds the log ratios of
+// the blocks of generation g (see LogRatio; NaN is left out, empty generations too).
 //
 //	m_g = median_b x_gb        log ratio of generation g
 //	L   = (1/G) Σ m_g          the estimate, Log
 //	s²  = Σ (m_g − L)²/(G−1)   s is Spread
 //	L ± t(1−α/2, G−1)·s/√G     the interval, α = 0.04 (see Level)
 //
-// x, m, L and s are natural logarithms of ratios (unit 1). Generations are independent, blocks within one need not be. The
-// interval holds for m_g of unequal variances too (later generations have more blocks): the t test stays at or below its level
-// for α ≤ 8.3 % under any mixture of normals (N. K. Bakirov and G. J. Székely, Student's t-test for Gaussian scale mixtures,
-// J. Math. Sci. 139 (2006); R. Ibragimov and U. K. Müller, t-statistic based correlation and heterogeneity robust inference, J.
-// Bus. Econ. Stat. 28 (2010) 453). A percentile bootstrap over 5 clusters covers far less than 95 %: see TestCoverage.
+// x, m, L and s are natural logarithms of ratios (unit 1). Generations are independent, blocks within one need not be.
+// The interval holds for m_g of unequal variances too (later generations have more blocks): the t test stays at or
+// below its level for α ≤ 8.3 % under any mixture of normals (N. K. Bakirov and G. J. Székely, Student's t-test for
+// Gaussian scale mixtures, J. Math. Sci. 139 (2006); R. Ibragimov and U. K. Müller, t-statistic based correlation and
+// heterogeneity robust inference, J. Bus. Econ. Stat. 28 (2010) 453). A percentile bootstrap over 5 clusters covers far
+// less than 95 %: see TestCoverage.
 //
 // The error wraps ErrFewGenerations or ErrNotFinite.
 func EstimateRatio(gens [][]float64) (Estimate, error) {
 	t, err := estimate(gens, Median)
-	e := Estimate{Log: t.mean, StdErr: t.stderr, DF: t.df, P: t.p, Generations: t.generations, Blocks: t.blocks, Spread: t.spread}
+	e := Estimate{
+		Log: t.mean, StdErr: t.stderr, DF: t.df, P: t.p, Generations: t.generations, Blocks: t.blocks,
+		Spread: t.spread,
+	}
 	e.Ratio = math.Exp(e.Log)
 	if err != nil {
 		return e, fmt.Errorf("estimate ratio: %w", err)
@@ -147,11 +152,14 @@ func EstimateRatio(gens [][]float64) (Estimate, error) {
 }
 
 // EstimateDifference estimates a difference of shares or counts, cell minus baseline, from the blocks' differences by
-// generation. It is EstimateRatio with means in place of medians: a loss in one block of ten is a loss, which a median would not
-// see. The error wraps ErrFewGenerations.
+// generation. It is EstimateRatio with means in place of medians: a loss in one block of ten is a loss, which a median
+// would not see. The error wraps ErrFewGenerations.
 func EstimateDifference(gens [][]float64) (Difference, error) {
 	t, err := estimate(gens, mean)
-	d := Difference{Points: t.mean, StdErr: t.stderr, DF: t.df, P: t.p, Generations: t.generations, Blocks: t.blocks, Spread: t.spread}
+	d := Difference{
+		Points: t.mean, StdErr: t.stderr, DF: t.df, P: t.p, Generations: t.generations, Blocks: t.blocks,
+		Spread: t.spread,
+	}
 	if err != nil {
 		return d, fmt.Errorf("estimate difference: %w", err)
 	}
@@ -165,7 +173,8 @@ type tEstimate struct {
 	generations, blocks         int
 }
 
-// estimate reduces each generation by statistic, which ignores NaN, and returns mean and standard error over generations.
+// estimate reduces each generation by statistic, which ignores NaN, and returns mean and standard error over
+// generations.
 func estimate(gens [][]float64, statistic func([]float64) float64) (tEstimate, error) {
 	var t tEstimate
 	stats := make([]float64, 0, len(gens))
@@ -235,8 +244,8 @@ func twoSided(x, stderr, df float64) float64 {
 	return 2 * distuv.StudentsT{Mu: 0, Sigma: 1, Nu: df}.CDF(-math.Abs(x/stderr))
 }
 
-// ClopperPearson returns the exact interval with confidence conf (0.95) for the probability behind k successes in n trials
-// (C. J. Clopper and E. S. Pearson, The use of confidence or fiducial limits, Biometrika 26 (1934) 404):
+// ClopperPearson returns the exact interval with confidence conf (0.95) for the probability behind k successes in n
+// trials (C. J. Clopper and E. S. Pearson, The use of confidence or fiducial limits, Biometrika 26 (1934) 404):
 //
 //	lo = B(α/2; k, n−k+1), hi = B(1−α/2; k+1, n−k), α = 1 − conf, B the quantile function of the beta distribution
 //

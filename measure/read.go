@@ -27,10 +27,11 @@ type Log struct {
 	Resumes     []Resume
 	End         *End
 
-	Version    int      // of the records: 1 has no checksums; 0 before the first
-	Changed    []string // which lines do not match their checksum, or have none behind the end of the run: a sentence's beginning
-	RunChanged bool     // run.json is not what Begin says; set by who reads both
-	Unfinished int      // lines at the end that have no checksum yet, as a run leaves them that was killed
+	Version int // of the records: 1 has no checksums; 0 before the first
+	// which lines do not match their checksum, or have none behind the end of the run: a sentence's beginning
+	Changed    []string
+	RunChanged bool // run.json is not what Begin says; set by who reads both
+	Unfinished int  // lines at the end that have no checksum yet, as a run leaves them that was killed
 	Place      Place
 }
 
@@ -48,9 +49,10 @@ func (p Problem) String() string {
 }
 
 // Read reads records. What can be read is read: every line that is not a record (torn, of an unknown type, from a newer
-// version, longer than 16 MiB) becomes a Problem and the lines after it are read all the same. Unknown fields are tolerated. Since version 2, lines whose checksum
-// does not fit and lines at the end that have none are a Problem and not used. In version 1, which has none, a record that follows the
-// torn rest of another on the same line is recovered. The error is that of r; the Log then holds what came before.
+// version, longer than 16 MiB) becomes a Problem and the lines after it are read all the same. Unknown fields are
+// tolerated. Since version 2, lines whose checksum does not fit and lines at the end that have none are a Problem and
+// not used. In version 1, which has none, a record that follows the torn rest of another on the same line is recovered.
+// The error is that of r; the Log then holds what came before.
 func Read(r io.Reader) (*Log, []Problem, error) {
 	log := &Log{}
 	var problems []Problem
@@ -207,7 +209,8 @@ func (log *Log) take(b []byte) (kind string, err error) {
 	case "end":
 		return h.Type, takeOne(b, &log.End)
 	}
-	return "", fmt.Errorf("unknown record type %q (known: begin, trial, histogram, block, proof, lab, warning, fact, generation, resume, end, sum)", h.Type)
+	return "", fmt.Errorf("unknown record type %q (known: begin, trial, histogram, block, proof, lab, warning, fact, "+
+		"generation, resume, end, sum)", h.Type)
 }
 
 func takeOne[T any](b []byte, to **T) error {

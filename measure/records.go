@@ -12,13 +12,15 @@ import (
 	"time"
 )
 
-// Version is the version of the record formats (field v) this package writes, and the newest it reads. Version 1 had no checksums and no records Begin,
-// Generation, Resume and End.
+// Version is the version of the record formats (field v) this package writes, and the newest it reads. Version 1 had no
+// checksums and no records Begin, Generation, Resume and End.
 const Version = 2
 
-// Record is one line of records.jsonl: Begin, Trial, Histograms, BlockFacts, Proof, Lab, Warning, Fact, Generation, Resume or End.
+// Record is one line of records.jsonl: Begin, Trial, Histograms, BlockFacts, Proof, Lab, Warning, Fact, Generation,
+// Resume or End.
 type Record interface {
-	// appendJSON appends the record as one JSON object without a newline; type and v are set by it, whatever the fields say.
+	// appendJSON appends the record as one JSON object without a newline; type and v are set by it, whatever the fields
+	// say.
 	appendJSON(dst []byte) ([]byte, error)
 }
 
@@ -38,7 +40,8 @@ type Generation struct {
 	Measured   float64 `json:"measured"` // s, spent in its blocks
 	// Deaths counts the agents, workers and programs that died or hung, by lab.
 	Deaths map[string]int `json:"deaths,omitempty"`
-	// Lost are the labs that could not be measured to the end of the generation, and why. The next generation builds them anew.
+	// Lost are the labs that could not be measured to the end of the generation, and why. The next generation builds them
+	// anew.
 	Lost map[string]string `json:"lost,omitempty"`
 	// Dropped are the cells that are not measured any more since this generation, and why.
 	Dropped map[string]string `json:"dropped,omitempty"`
@@ -82,23 +85,27 @@ type End struct {
 
 // Trial is one visit to one cell within a block.
 type Trial struct {
-	Type       string               `json:"type"`  // "trial"; set by Writer
-	V          int                  `json:"v"`     // set by Writer
-	Generation int                  `json:"gen"`   // from 0; views for people say it from 1
-	Block      int                  `json:"block"` // from 0, over all generations; the same number for all cells of a block
-	Cell       string               `json:"cell"`
-	Start      float64              `json:"start"`            // s since the run began
-	Duration   float64              `json:"dur"`              // s, length of the window
-	Metrics    map[string]float64   `json:"metrics"`          // by metric name, base units; sums over pairs as the name says
-	PerPair    map[string][]float64 `json:"pairs,omitempty"`  // by metric name, one value per pair, base units
-	Warnings   []string             `json:"warn,omitempty"`   // doubts about this trial
-	Limit      string               `json:"limit,omitempty"`  // what kept the figure from being higher: "sender", "path" or "receiver"
-	Failed     string               `json:"failed,omitempty"` // reason; no metric of a failed trial is used
+	Type       string `json:"type"` // "trial"; set by Writer
+	V          int    `json:"v"`    // set by Writer
+	Generation int    `json:"gen"`  // from 0; views for people say it from 1
+	// from 0, over all generations; the same number for all cells of a block
+	Block    int     `json:"block"`
+	Cell     string  `json:"cell"`
+	Start    float64 `json:"start"` // s since the run began
+	Duration float64 `json:"dur"`   // s, length of the window
+	// by metric name, base units; sums over pairs as the name says
+	Metrics  map[string]float64   `json:"metrics"`
+	PerPair  map[string][]float64 `json:"pairs,omitempty"` // by metric name, one value per pair, base units
+	Warnings []string             `json:"warn,omitempty"`  // doubts about this trial
+	// what kept the figure from being higher: "sender", "path" or "receiver"
+	Limit  string `json:"limit,omitempty"`
+	Failed string `json:"failed,omitempty"` // reason; no metric of a failed trial is used
 }
 
-// Histograms is the latency distribution of one cell over a group of consecutive blocks of one generation, merged over pairs.
-// A record has about 1.5 KB with 3 significant digits: groups of 32 blocks, or a generation where that is shorter, keep the
-// file below 50 MB per 100,000 trials; durations that are no latency have one group a generation. All cells of a block need the same groups.
+// Histograms is the latency distribution of one cell over a group of consecutive blocks of one generation, merged over
+// pairs. A record has about 1.5 KB with 3 significant digits: groups of 32 blocks, or a generation where that is
+// shorter, keep the file below 50 MB per 100,000 trials; durations that are no latency have one group a generation. All
+// cells of a block need the same groups.
 type Histograms struct {
 	Type       string `json:"type"` // "histogram"; set by Writer
 	V          int    `json:"v"`
@@ -106,22 +113,24 @@ type Histograms struct {
 	First      int    `json:"first"` // first block of the group
 	Last       int    `json:"last"`  // last block of the group, inclusive
 	Cell       string `json:"cell"`
-	Metric     string `json:"metric,omitempty"` // what its quantiles are called: "latency" (also when empty) or "oneway_latency"
-	Samples    int64  `json:"samples"`
-	Data       string `json:"data"` // base64 of the HdrHistogram V2 compressed encoding; values in ns
+	// what its quantiles are called: "latency" (also when empty) or "oneway_latency"
+	Metric  string `json:"metric,omitempty"`
+	Samples int64  `json:"samples"`
+	Data    string `json:"data"` // base64 of the HdrHistogram V2 compressed encoding; values in ns
 }
 
 // BlockFacts is what the machine did during one block.
 type BlockFacts struct {
-	Type       string             `json:"type"` // "block"; set by Writer
-	V          int                `json:"v"`
-	Generation int                `json:"gen"`
-	Block      int                `json:"block"`
-	Start      float64            `json:"start"`            // s since the run began
-	Duration   float64            `json:"dur"`              // s
-	CPU        map[string]float64 `json:"cpu"`              // cores, by mode: user, nice, system, idle, iowait, irq, softirq, steal
-	Load1      float64            `json:"load1"`            // 1-minute load average
-	Others     float64            `json:"others,omitempty"` // cores that programs used which are not of the run
+	Type       string  `json:"type"` // "block"; set by Writer
+	V          int     `json:"v"`
+	Generation int     `json:"gen"`
+	Block      int     `json:"block"`
+	Start      float64 `json:"start"` // s since the run began
+	Duration   float64 `json:"dur"`   // s
+	// cores, by mode: user, nice, system, idle, iowait, irq, softirq, steal
+	CPU    map[string]float64 `json:"cpu"`
+	Load1  float64            `json:"load1"`            // 1-minute load average
+	Others float64            `json:"others,omitempty"` // cores that programs used which are not of the run
 }
 
 // Proof is evidence from a lab that it lets in and keeps out what it claims.
@@ -136,14 +145,16 @@ type Proof struct {
 	Detail     string `json:"detail,omitempty"`
 }
 
-// Lab is what building a lab and changing what stands in it cost, once a generation, and once more if it had to be built once more.
+// Lab is what building a lab and changing what stands in it cost, once a generation, and once more if it had to be
+// built once more.
 type Lab struct {
 	Type       string `json:"type"` // "lab"; set by Writer
 	V          int    `json:"v"`
 	Generation int    `json:"gen"`
 	Lab        string `json:"lab"`
-	// Rebuilt says that it was built in the place of one in which a program had died. Of a generation that lab is no second one: it has the same seed, and was built by itself beside
-	// labs that stand, not while others were built. So its figures stand beside those of the generation and do not count among them.
+	// Rebuilt says that it was built in the place of one in which a program had died. Of a generation that lab is no
+	// second one: it has the same seed, and was built by itself beside labs that stand, not while others were built. So
+	// its figures stand beside those of the generation and do not count among them.
 	Rebuilt bool               `json:"rebuilt,omitempty"`
 	Metrics map[string]float64 `json:"metrics"` // by metric name, base units: setup_time, rules_load_time, …
 	// Implementations are who did the work, by kind of part, where that was found out when it was built.
@@ -185,9 +196,9 @@ func NewWriter(w io.Writer) *Writer { return &Writer{w: w, sum: newChain(nil)} }
 // NewWriterAt returns a Writer that goes on at a place of a file. What stood behind it must have been removed.
 func NewWriterAt(w io.Writer, at Place) *Writer { return &Writer{w: w, sum: newChain(at.sum)} }
 
-// Write writes one record. Numbers of trials and blocks keep 6 significant digits (far below any noise) and times since the
-// run began 0.1 ms, so that 100,000 single-pair trials stay below 50 MB. A metric that is not finite is left out and named among the warnings of
-// its trial. It is not safe for concurrent use.
+// Write writes one record. Numbers of trials and blocks keep 6 significant digits (far below any noise) and times since
+// the run began 0.1 ms, so that 100,000 single-pair trials stay below 50 MB. A metric that is not finite is left out
+// and named among the warnings of its trial. It is not safe for concurrent use.
 func (w *Writer) Write(r Record) error {
 	var err error
 	if w.buf, err = r.appendJSON(w.buf[:0]); err != nil {
@@ -198,7 +209,8 @@ func (w *Writer) Write(r Record) error {
 	return w.put()
 }
 
-// Sum writes the checksum of the records since the last one, if there are any: see [chain]. Records without one behind them are not read.
+// Sum writes the checksum of the records since the last one, if there are any: see [chain]. Records without one behind
+// them are not read.
 func (w *Writer) Sum() error {
 	if w.sum.lines == 0 {
 		return nil
@@ -244,7 +256,8 @@ func (t Trial) appendJSON(b []byte) ([]byte, error) {
 				}
 				if !finite(x) {
 					b = append(b, '0')
-					warnings = append(slices.Clip(warnings), fmt.Sprintf("metric %q of pair %d was not a finite number; written as 0", name, j))
+					warnings = append(slices.Clip(warnings),
+						fmt.Sprintf("metric %q of pair %d was not a finite number; written as 0", name, j))
 					continue
 				}
 				b = appendNumber(b, x)

@@ -18,28 +18,57 @@ func TestRecordsRoundTrip(t *testing.T) {
 		Version: Version,
 		Begin:   &Begin{Type: "begin", V: 2, Run: RunSum(nil)},
 		Generations: []Generation{{
-			Type: "generation", V: 2, Generation: 2, Blocks: 4, Measured: 1.5, Deaths: map[string]int{"bridge": 1}, Lost: map[string]string{"bridge": "its agent died"}, Dropped: map[string]string{"b": "proof failed"},
+			Type: "generation", V: 2, Generation: 2, Blocks: 4, Measured: 1.5, Deaths: map[string]int{"bridge": 1},
+			Lost: map[string]string{"bridge": "its agent died"}, Dropped: map[string]string{"b": "proof failed"},
 		}},
-		Resumes: []Resume{{Type: "resume", V: 2, At: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC), After: Killed, Generation: 3, Blocks: 2}},
-		End:     &End{Type: "end", V: 2, Why: EndTime, Detail: "the time is up", Blocks: 8, Generations: 2, Trials: 24, Measured: 3, Resumed: 1},
+		Resumes: []Resume{{
+			Type: "resume", V: 2, At: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC), After: Killed,
+			Generation: 3, Blocks: 2,
+		}},
+		End: &End{
+			Type: "end", V: 2, Why: EndTime, Detail: "the time is up", Blocks: 8, Generations: 2, Trials: 24,
+			Measured: 3, Resumed: 1,
+		},
 		Trials: []Trial{
 			{
-				Type: "trial", V: 2, Generation: 1, Block: 7, Cell: "bridge/same-host/1/udp-rr(payload=28,mode=wait)", Start: 12.5, Duration: 0.05,
-				Metrics: map[string]float64{"latency_p50": 1.23457e-5, "goodput": 3.4e10, "loss": 0}, PerPair: map[string][]float64{"goodput": {1.5e10, 1.9e10}},
+				Type: "trial", V: 2, Generation: 1, Block: 7, Cell: "bridge/same-host/1/udp-rr(payload=28,mode=wait)", Start: 12.5,
+				Duration: 0.05,
+				Metrics: map[string]float64{
+					"latency_p50": 1.23457e-5, "goodput": 3.4e10, "loss": 0,
+				}, PerPair: map[string][]float64{"goodput": {1.5e10, 1.9e10}},
 				Warnings: []string{"the machine was stolen from: \"3 ms\"\n\u2028"},
 			},
 			{Type: "trial", V: 2, Cell: "b", Metrics: map[string]float64{}, Failed: "sink went away"},
 		},
-		Histograms: []Histograms{{Type: "histogram", V: 2, Generation: 2, First: 3, Last: 6, Cell: "b", Metric: "oneway_latency", Samples: 12345678901, Data: "HISTFAAA+/="}},
-		Blocks:     []BlockFacts{{Type: "block", V: 2, Block: 2, Start: 1, Duration: 2, CPU: map[string]float64{"user": 0.25, "steal": 0}, Load1: 1.5}},
-		Proofs:     []Proof{{Type: "proof", V: 2, Generation: 1, Lab: "bridge", Claim: "others do not pass", When: "before", OK: true}},
-		Labs:       []Lab{{Type: "lab", V: 2, Generation: 1, Lab: "bridge+nftables/same-host/1", Metrics: map[string]float64{"setup_time": 0.5}, Implementations: map[string]string{"network": "kernel"}}},
-		Warnings:   []Warning{{Type: "warning", V: 2, Cell: "b", Text: "loss"}},
-		Facts:      []Fact{{Type: "fact", V: 2, Key: "mtu", Value: 1500.0}},
+		Histograms: []Histograms{
+			{
+				Type: "histogram", V: 2, Generation: 2, First: 3, Last: 6, Cell: "b", Metric: "oneway_latency",
+				Samples: 12345678901, Data: "HISTFAAA+/=",
+			},
+		},
+		Blocks: []BlockFacts{
+			{
+				Type: "block", V: 2, Block: 2, Start: 1, Duration: 2, CPU: map[string]float64{"user": 0.25, "steal": 0},
+				Load1: 1.5,
+			},
+		},
+		Proofs: []Proof{{
+			Type: "proof", V: 2, Generation: 1, Lab: "bridge", Claim: "others do not pass", When: "before",
+			OK: true,
+		}},
+		Labs: []Lab{{
+			Type: "lab", V: 2, Generation: 1, Lab: "bridge+nftables/same-host/1",
+			Metrics: map[string]float64{"setup_time": 0.5}, Implementations: map[string]string{"network": "kernel"},
+		}},
+		Warnings: []Warning{{Type: "warning", V: 2, Cell: "b", Text: "loss"}},
+		Facts:    []Fact{{Type: "fact", V: 2, Key: "mtu", Value: 1500.0}},
 	}
 	var b bytes.Buffer
 	w := NewWriter(&b)
-	for _, r := range []Record{*want.Begin, want.Trials[0], want.Trials[1], want.Histograms[0], want.Blocks[0], want.Proofs[0], want.Labs[0], want.Warnings[0], want.Facts[0], want.Generations[0], want.Resumes[0], *want.End} {
+	for _, r := range []Record{
+		*want.Begin, want.Trials[0], want.Trials[1], want.Histograms[0], want.Blocks[0], want.Proofs[0], want.Labs[0],
+		want.Warnings[0], want.Facts[0], want.Generations[0], want.Resumes[0], *want.End,
+	} {
 		if err := w.Write(r); err != nil {
 			t.Fatal(err)
 		}
@@ -58,7 +87,9 @@ func TestRecordsRoundTrip(t *testing.T) {
 
 func TestWriterSaysWhatItLeavesOut(t *testing.T) {
 	var b bytes.Buffer
-	err := NewWriter(&b).Write(Trial{Cell: "a", Start: math.NaN(), Metrics: map[string]float64{"loss": math.NaN(), "goodput": 1}})
+	err := NewWriter(&b).Write(Trial{
+		Cell: "a", Start: math.NaN(), Metrics: map[string]float64{"loss": math.NaN(), "goodput": 1},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,20 +129,32 @@ func TestRead(t *testing.T) {
 		{"no last newline", good(1) + "\n" + good(2), []int{1, 2}, nil},
 		{"empty lines and CRLF", "\n" + good(1) + "\r\n\n", []int{1}, nil},
 		{"torn end", good(1) + "\n" + good(2)[:20], []int{1}, []string{"line 2: no record: unexpected end"}},
-		{"torn, then resumed on the same line", good(1)[:20] + good(2) + "\n" + good(3), []int{2, 3}, []string{"line 1: no record: unexpected end of JSON input; the record after it was recovered"}},
+		{
+			"torn, then resumed on the same line", good(1)[:20] + good(2) + "\n" + good(3),
+			[]int{2, 3},
+			[]string{"line 1: no record: unexpected end of JSON input; the record after it was recovered"},
+		},
 		{"binary between", good(1) + "\n\x00\xff\x1f\x8b\n" + good(2), []int{1, 2}, []string{"line 2: no record: invalid"}},
 		{"another's JSON", `{"hello":1}` + "\n[1]\n3\nnull\n" + good(1), []int{1}, []string{
-			`line 1: no record: field "type"`, "line 2: no record: json", "line 3: no record: json", `line 4: no record: field "type"`,
+			`line 1: no record: field "type"`, "line 2: no record: json", "line 3: no record: json",
+			`line 4: no record: field "type"`,
 		}},
 		{"unknown type", `{"type":"song","v":1}`, nil, []string{`line 1: unknown record type "song" (known: begin, trial,`}},
-		{"newer version", `{"type":"trial","v":3,"cell":"a"}` + "\n" + good(1), []int{1}, []string{`line 1: record "trial" has version 3, this nettoll knows 2`}},
+		{"newer version", `{"type":"trial","v":3,"cell":"a"}` + "\n" + good(1), []int{1}, []string{
+			`line 1: record "trial" has version 3, this nettoll knows 2`,
+		}},
 		{"no version", `{"type":"trial","cell":"a"}`, nil, []string{`line 1: record "trial" has no version`}},
 		{"no cell", `{"type":"trial","v":1}`, nil, []string{`line 1: no record: field "cell" is missing`}},
 		{"wrong kind of field", `{"type":"trial","v":1,"cell":7}`, nil, []string{"line 1: no record: json"}},
 		{"unknown field", `{"future":{"x":[1]},"type":"trial","v":1,"block":4,"cell":"a"}`, []int{4}, nil},
-		{"too long", good(1) + "\n" + strings.Repeat("x", maxLine+1) + "\n" + good(2), []int{1, 2}, []string{"line 2: longer than 16777216 bytes"}},
+		{
+			"too long", good(1) + "\n" + strings.Repeat("x", maxLine+1) + "\n" + good(2),
+			[]int{1, 2},
+			[]string{"line 2: longer than 16777216 bytes"},
+		},
 		{"too long at the end", good(1) + "\n" + strings.Repeat("x", maxLine+5), []int{1}, []string{"line 2: longer than"}},
-		{"long but not too long", `{"type":"trial","v":1,"block":9,"cell":"a","failed":"` + strings.Repeat("x", 1<<20) + `"}` + "\n" + good(2), []int{9, 2}, nil},
+		{"long but not too long", `{"type":"trial","v":1,"block":9,"cell":"a","failed":"` + strings.Repeat("x", 1<<20) +
+			`"}` + "\n" + good(2), []int{9, 2}, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -138,13 +181,14 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// FuzzRead: an error or a value, never a panic; intact lines before and after garbage are recovered; and what was read can be
-// analysed.
+// FuzzRead: an error or a value, never a panic; intact lines before and after garbage are recovered; and what was read
+// can be analysed.
 func FuzzRead(f *testing.F) {
 	for _, s := range []string{
 		"", "\n", "{", `{"type":"trial","v":1,"gen":9223372036854775807,"cell":"a","metrics":{"goodput":-1,"latency_p50":0,"x":1e308}}`,
 		`{"type":"histogram","v":1,"cell":"a","samples":3,"data":"HISTFAAAABl42pNpmSzMwMDAxAABzFCaEUzOZ8ABAKXTAhE="}`,
-		`{"type":"fact","v":1,"value":{"a":[null]}}`, "\x00\xff\r\n", `{"type":"trial","v":1,"ce`, `{"type":"block","v":1,"cpu":null}` + "\n" + `{"type":"proof"}`,
+		`{"type":"fact","v":1,"value":{"a":[null]}}`, "\x00\xff\r\n", `{"type":"trial","v":1,"ce`,
+		`{"type":"block","v":1,"cpu":null}` + "\n" + `{"type":"proof"}`,
 	} {
 		f.Add([]byte(s))
 	}
@@ -171,7 +215,8 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// TestSize holds 100,000 single-pair trials, with their histograms and blocks, below 50 MB, those on a schedule, which measure most, below 60.
+// TestSize holds 100,000 single-pair trials, with their histograms and blocks, below 50 MB, those on a schedule, which
+// measure most, below 60.
 func TestSize(t *testing.T) {
 	for _, tt := range []struct {
 		load    string
@@ -201,9 +246,13 @@ func TestSize(t *testing.T) {
 			longest = max(longest, b.Len()-start)
 			block := i / cells
 			if i%cells == 0 {
-				write(BlockFacts{Block: block, Start: float64(i) * 0.123456789, Duration: 0.987654321, Load1: 1.23, CPU: map[string]float64{
-					"user": 0.123456789, "nice": 0, "system": 0.9876543, "idle": 0.7, "iowait": 0.001, "irq": 0, "softirq": 0.2, "steal": 0.01,
-				}})
+				write(BlockFacts{
+					Block: block, Start: float64(i) * 0.123456789, Duration: 0.987654321, Load1: 1.23,
+					CPU: map[string]float64{
+						"user": 0.123456789, "nice": 0, "system": 0.9876543, "idle": 0.7, "iowait": 0.001, "irq": 0, "softirq": 0.2,
+						"steal": 0.01,
+					},
+				})
 			}
 			if block%group == 0 {
 				write(Histograms{Cell: trial.Cell, Samples: 40_000, Data: latencies(t, uint64(i), 4000, 1)})
@@ -215,14 +264,18 @@ func TestSize(t *testing.T) {
 			}
 			if block == 0 {
 				for range tt.others {
-					write(Histograms{Cell: trial.Cell, Metric: "departure_error", Samples: 80_000, Data: latencies(t, uint64(i), 8000, 1)})
+					write(Histograms{
+						Cell: trial.Cell, Metric: "departure_error", Samples: 80_000,
+						Data: latencies(t, uint64(i), 8000, 1),
+					})
 				}
 			}
 		}
 		mb := float64(b.Len()) / (cells * generation) * 100_000 / 1e6
 		t.Logf("%s: %.1f MB for 100,000 trials, the longest line of a trial has %d bytes", tt.load, mb, longest)
 		if mb > tt.limit || float64(longest) > 10*tt.limit {
-			t.Errorf("%s: %.1f MB for 100,000 trials, want at most %v; the longest line of a trial has %d bytes", tt.load, mb, tt.limit, longest)
+			t.Errorf("%s: %.1f MB for 100,000 trials, want at most %v; the longest line of a trial has %d bytes", tt.load, mb,
+				tt.limit, longest)
 		}
 	}
 }
@@ -231,10 +284,13 @@ func TestSize(t *testing.T) {
 func exampleTrial(i int) Trial {
 	x := 1 + math.Sin(float64(i))/10
 	return Trial{
-		Generation: i / 200, Block: i / 10, Cell: fmt.Sprintf("bridge+nftables(rules=%d)/cross-host/1/udp-rr(payload=1024,mode=wait)", i%10), Start: float64(i) * 0.0512345678, Duration: 0.05,
+		Generation: i / 200, Block: i / 10,
+		Cell:  fmt.Sprintf("bridge+nftables(rules=%d)/cross-host/1/udp-rr(payload=1024,mode=wait)", i%10),
+		Start: float64(i) * 0.0512345678, Duration: 0.05,
 		Metrics: map[string]float64{
 			"transaction_rate": 81234.5678 * x, "loss": 0, "latency_mean": 12.3456789e-6 * x, "latency_p50": 11.987654e-6 * x,
-			"cpu_busy": 1.23456789 * x, "cpu_source": 0.61234567 * x, "cpu_sink": 0.60987654 * x, "cpu_user": 0.123456789 * x, "cpu_softirqd": 0.000123456789 * x,
+			"cpu_busy": 1.23456789 * x, "cpu_source": 0.61234567 * x, "cpu_sink": 0.60987654 * x, "cpu_user": 0.123456789 * x,
+			"cpu_softirqd":   0.000123456789 * x,
 			"cpu_per_packet": 7.654321e-6 * x, "dead_time": 70.123456e-6 * x, "drain_time": 180.123456e-6 * x,
 		},
 	}
@@ -242,8 +298,11 @@ func exampleTrial(i int) Trial {
 
 func TestRunRoundTrip(t *testing.T) {
 	want := Run{
-		V: 2, Name: "n", Started: time.Date(2025, 1, 2, 3, 4, 5, 0, time.UTC), Design: Design{Precision: 0.02, Time: 40, Generations: 5, Seed: 1<<63 + 1},
-		Cells: []Cell{{ID: "host/…", Group: "g", Pairs: 1, Params: map[string]string{"payload": "28"}}}, Facts: map[string]any{"mtu": 1500.0},
+		V: 2, Name: "n", Started: time.Date(2025, 1, 2, 3, 4, 5, 0, time.UTC), Design: Design{
+			Precision: 0.02, Time: 40, Generations: 5, Seed: 1<<63 + 1,
+		},
+		Cells: []Cell{{ID: "host/…", Group: "g", Pairs: 1, Params: map[string]string{"payload": "28"}}},
+		Facts: map[string]any{"mtu": 1500.0},
 	}
 	var b bytes.Buffer
 	if err := WriteRun(&b, want); err != nil {

@@ -12,23 +12,26 @@ import (
 
 // Run is run.json: what was asked for and where it ran.
 type Run struct {
-	V          int               `json:"v"`
-	Name       string            `json:"name"`
-	Suite      string            `json:"suite,omitempty"` // whose experiment it is; what it makes of a paper's figures and claims is in its reports
-	Started    time.Time         `json:"started"`
-	Source     string            `json:"source,omitempty"`     // the experiment as given: YAML
-	Experiment json.RawMessage   `json:"experiment,omitempty"` // as resolved: every value present
-	Design     Design            `json:"design"`
-	Cells      []Cell            `json:"cells"`
-	Probe      *Probe            `json:"probe,omitempty"`   // what views say of the probe of its probed cells; see [Run.Probed]
-	Metrics    []Metric          `json:"metrics,omitempty"` // that its records may hold, for views; see [Run.Vocabulary]
-	Versions   map[string]string `json:"versions,omitempty"`
-	Facts      map[string]any    `json:"facts,omitempty"`
+	V    int    `json:"v"`
+	Name string `json:"name"`
+	// whose experiment it is; what it makes of a paper's figures and claims is in its reports
+	Suite      string          `json:"suite,omitempty"`
+	Started    time.Time       `json:"started"`
+	Source     string          `json:"source,omitempty"`     // the experiment as given: YAML
+	Experiment json.RawMessage `json:"experiment,omitempty"` // as resolved: every value present
+	Design     Design          `json:"design"`
+	Cells      []Cell          `json:"cells"`
+	// what views say of the probe of its probed cells; see [Run.Probed]
+	Probe    *Probe            `json:"probe,omitempty"`
+	Metrics  []Metric          `json:"metrics,omitempty"` // that its records may hold, for views; see [Run.Vocabulary]
+	Versions map[string]string `json:"versions,omitempty"`
+	Facts    map[string]any    `json:"facts,omitempty"`
 }
 
 // Design is how precisely a run was to measure.
 type Design struct {
-	Precision    float64            `json:"precision"`   // share: wanted half-width of the 95 % interval of a primary metric's ratio (0.02 = 2 %)
+	// share: wanted half-width of the 95 % interval of a primary metric's ratio (0.02 = 2 %)
+	Precision    float64            `json:"precision"`
 	Time         float64            `json:"time"`        // s of measuring allowed
 	Generations  int                `json:"generations"` // before the first look, and between looks
 	Seed         uint64             `json:"seed"`
@@ -37,38 +40,49 @@ type Design struct {
 
 // Cell is one stack × placement × pairs × family × affinity × workload.
 type Cell struct {
-	ID             string            `json:"id"`
-	Baseline       string            `json:"baseline,omitempty"` // id of its baseline cell; empty for the baseline itself
-	Twin           bool              `json:"twin,omitempty"`     // the baseline a second time; Baseline then names the first
-	Stack          string            `json:"stack,omitempty"`    // what its stack is called in ids: "bridge+nftables(rules=10)", or the name that the experiment gives it
-	Label          string            `json:"label,omitempty"`    // what reports call it: "loopback" for host on one host
-	Group          string            `json:"group"`              // workload|placement|pairs|family|affinity: cells of one group share baseline, twin and floor
-	Parts          []Part            `json:"parts,omitempty"`    // of its stack: one of each kind, in the order of the kinds
-	Placement      string            `json:"placement"`
-	Hosts          int               `json:"hosts,omitempty"` // of its lab
-	Pairs          int               `json:"pairs"`
-	Family         string            `json:"family"`
-	Affinity       string            `json:"affinity"`
-	Workload       string            `json:"workload"`
-	Params         map[string]string `json:"params,omitempty"`         // payload, mode, …
-	Mix            []string          `json:"mix,omitempty"`            // the members of the mix that the cell is one of, itself among them: "udp-rr(payload=64,mode=wait)*3"
-	LabPairs       int               `json:"lab_pairs,omitempty"`      // of all members of the mix together, while Pairs are the cell's own
-	Primary        string            `json:"primary"`                  // the metric that governs stopping
-	Probe          string            `json:"probe,omitempty"`          // what is switched on during its trials: "softirq"; they do not govern stopping
+	ID       string `json:"id"`
+	Baseline string `json:"baseline,omitempty"` // id of its baseline cell; empty for the baseline itself
+	// the baseline a second time; Baseline then names the first
+	Twin bool `json:"twin,omitempty"`
+	// what its stack is called in ids: "bridge+nftables(rules=10)", or the name that the experiment gives it
+	Stack string `json:"stack,omitempty"`
+	Label string `json:"label,omitempty"` // what reports call it: "loopback" for host on one host
+	// workload|placement|pairs|family|affinity: cells of one group share baseline, twin and floor
+	Group string `json:"group"`
+	// of its stack: one of each kind, in the order of the kinds
+	Parts     []Part            `json:"parts,omitempty"`
+	Placement string            `json:"placement"`
+	Hosts     int               `json:"hosts,omitempty"` // of its lab
+	Pairs     int               `json:"pairs"`
+	Family    string            `json:"family"`
+	Affinity  string            `json:"affinity"`
+	Workload  string            `json:"workload"`
+	Params    map[string]string `json:"params,omitempty"` // payload, mode, …
+	// the members of the mix that the cell is one of, itself among them: "udp-rr(payload=64,mode=wait)*3"
+	Mix []string `json:"mix,omitempty"`
+	// of all members of the mix together, while Pairs are the cell's own
+	LabPairs int    `json:"lab_pairs,omitempty"`
+	Primary  string `json:"primary"` // the metric that governs stopping
+	// what is switched on during its trials: "softirq"; they do not govern stopping
+	Probe          string            `json:"probe,omitempty"`
 	Unprobed       string            `json:"unprobed,omitempty"`       // with a probe: id of the same cell without
 	Implementation map[string]string `json:"implementation,omitempty"` // by kind of part: kernel, ebpf, ovs, userspace
 	Lab            string            `json:"lab,omitempty"`            // id of its lab, as in lab records
-	Enforced       string            `json:"enforced,omitempty"`       // where its filter stands, a sentence's end: "in the host's forward path"
+	// where its filter stands, a sentence's end: "in the host's forward path"
+	Enforced string `json:"enforced,omitempty"`
 }
 
 // Part is the part of one kind that a stack has.
 type Part struct {
-	Kind    string            `json:"kind"`              // "filter"
-	Name    string            `json:"name"`              // "nftables"; "none"
-	ID      string            `json:"id"`                // with the parameters that do not have their defaults: "nftables(rules=10)"
+	Kind string `json:"kind"` // "filter"
+	Name string `json:"name"` // "nftables"; "none"
+	// with the parameters that do not have their defaults: "nftables(rules=10)"
+	ID      string            `json:"id"`
 	Params  map[string]string `json:"params,omitempty"`  // all of them
 	Default []string          `json:"default,omitempty"` // names of those that have their defaults
-	Label   string            `json:"label,omitempty"`   // as reports begin it in the cell's label, with what joins it to the part before: "+nftables"; "" if it is left out there
+	// as reports begin it in the cell's label, with what joins it to the part before: "+nftables"; "" if it is left out
+	// there
+	Label string `json:"label,omitempty"`
 }
 
 // Part returns the cell's part of a kind as in ids, "" if the record does not say.
@@ -106,8 +120,8 @@ func (c Cell) MarshalJSON() ([]byte, error) {
 	return WithParts(b, c.Parts)
 }
 
-// WithParts adds a key for each kind, with the part's id, to an encoded object: {…, "network": "bridge", "filter": "none",
-// "placement": …}. They stand before its key "placement".
+// WithParts adds a key for each kind, with the part's id, to an encoded object: {…, "network": "bridge", "filter":
+// "none", "placement": …}. They stand before its key "placement".
 func WithParts(object []byte, parts []Part) ([]byte, error) {
 	const next = `,"placement":` // never inside a string, where quotes have a backslash
 	at := bytes.Index(object, []byte(next))
@@ -146,7 +160,8 @@ func (c *Cell) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Governs says whether the cell's primary metric has a part in when the run stops: it is compared with a baseline, and neither a twin nor probed.
+// Governs says whether the cell's primary metric has a part in when the run stops: it is compared with a baseline, and
+// neither a twin nor probed.
 func (c *Cell) Governs() bool { return c.Baseline != "" && !c.Twin && c.Probe == "" }
 
 // Tell gives the cells who did the work of their parts, where that was found out when their labs were built.

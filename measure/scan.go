@@ -5,8 +5,9 @@ import (
 	"strconv"
 )
 
-// scanner reads trials as [Writer] writes them: fields in that order, no white space, no escapes. Nearly every line of a file is one, and a
-// general decoder takes most of the time of a report. What looks otherwise in any way is left to that decoder.
+// scanner reads trials as [Writer] writes them: fields in that order, no white space, no escapes. Nearly every line of
+// a file is one, and a general decoder takes most of the time of a report. What looks otherwise in any way is left to
+// that decoder.
 type scanner struct {
 	rest  []byte
 	ok    bool

@@ -13,7 +13,10 @@ func lines(tb testing.TB) [][]byte {
 	var b bytes.Buffer
 	w := NewWriter(&b)
 	for _, t := range []Trial{
-		{Generation: 3, Block: 17, Cell: "bridge/same-host/1/udp-rr(payload=64)", Start: 1.25, Duration: 0.05, Metrics: map[string]float64{"latency_p50": 1.2e-5, "loss": 0, "x": -3}},
+		{
+			Generation: 3, Block: 17, Cell: "bridge/same-host/1/udp-rr(payload=64)", Start: 1.25, Duration: 0.05,
+			Metrics: map[string]float64{"latency_p50": 1.2e-5, "loss": 0, "x": -3},
+		},
 		{Cell: "a", Metrics: map[string]float64{}, PerPair: map[string][]float64{"goodput": {1, 2.5, 3e9}, "none": {}}},
 		{Cell: "a", Warnings: []string{"a doubt", "another"}, Failed: "no answer"},
 		{Cell: "a", Warnings: []string{"slow: 3 µs"}, Failed: `it said "no"`},
@@ -57,7 +60,9 @@ func FuzzScan(f *testing.F) {
 		f.Add(line)
 		f.Add(bytes.Replace(line, []byte(`:0,`), []byte(`:-0,`), 1))
 	}
-	for _, end := range []string{`01`, `1.`, `.5`, `+1`, `1e`, `1e999`, `-`, `0x1`, `1_0`, `inf`, `1,`, `1}}`, `""`, `null`} {
+	for _, end := range []string{
+		`01`, `1.`, `.5`, `+1`, `1e`, `1e999`, `-`, `0x1`, `1_0`, `inf`, `1,`, `1}}`, `""`, `null`,
+	} {
 		f.Add([]byte(`{"type":"trial","v":1,"gen":0,"block":0,"cell":"a","start":0,"dur":0,"metrics":{"m":` + end + `}}`))
 	}
 	f.Fuzz(func(t *testing.T, line []byte) {

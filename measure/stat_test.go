@@ -44,7 +44,15 @@ func TestMedian(t *testing.T) {
 func TestLogRatio(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
 	for _, tt := range []struct{ cell, base, want float64 }{
-		{2, 1, math.Ln2}, {1, 2, -math.Ln2}, {0, 1, -inf}, {1, 0, inf}, {0, 0, nan}, {-1, 1, nan}, {1, -1, nan}, {nan, 1, nan}, {inf, 1, nan},
+		{2, 1, math.Ln2},
+		{1, 2, -math.Ln2},
+		{0, 1, -inf},
+		{1, 0, inf},
+		{0, 0, nan},
+		{-1, 1, nan},
+		{1, -1, nan},
+		{nan, 1, nan},
+		{inf, 1, nan},
 	} {
 		if d := cmp.Diff(tt.want, LogRatio(tt.cell, tt.base), near(1e-15)); d != "" {
 			t.Error(tt, d)
@@ -54,10 +62,12 @@ func TestLogRatio(t *testing.T) {
 
 func TestEstimateRatio(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
-	// Worked by hand: medians 1, 2, 3; mean 2, sd 1, standard error 1/√3; t(0.98, 2) = 4.8487; p of t = 2√3 with 2 degrees of freedom: 0.07418.
+	// Worked by hand: medians 1, 2, 3; mean 2, sd 1, standard error 1/√3; t(0.98, 2) = 4.8487; p of t = 2√3 with 2 degrees
+	// of freedom: 0.07418.
 	h := 4.848732 / math.Sqrt(3)
 	known := Estimate{
-		Ratio: math.Exp(2), Lo: math.Exp(2 - h), Hi: math.Exp(2 + h), Log: 2, StdErr: 1 / math.Sqrt(3), DF: 2, P: 0.0741799, Generations: 3, Blocks: 7, Spread: 1,
+		Ratio: math.Exp(2), Lo: math.Exp(2 - h), Hi: math.Exp(2 + h), Log: 2, StdErr: 1 / math.Sqrt(3), DF: 2, P: 0.0741799,
+		Generations: 3, Blocks: 7, Spread: 1,
 	}
 	for _, tt := range []struct {
 		name string
@@ -66,12 +76,33 @@ func TestEstimateRatio(t *testing.T) {
 		err  error
 	}{
 		{"known", [][]float64{{1, 0, 9}, {2}, {}, {4, 2, 3, nan}}, known, nil},
-		{"all the same", [][]float64{{1}, {1}}, Estimate{Ratio: math.E, Lo: math.E, Hi: math.E, Log: 1, DF: 1, P: 0, Generations: 2, Blocks: 2}, nil},
-		{"all equal to the baseline", [][]float64{{0}, {0}}, Estimate{Ratio: 1, Lo: 1, Hi: 1, DF: 1, P: 1, Generations: 2, Blocks: 2}, nil},
-		{"an infinite block in the minority", [][]float64{{-inf, 0, 0}, {0}}, Estimate{Ratio: 1, Lo: 1, Hi: 1, DF: 1, P: 1, Generations: 2, Blocks: 4}, nil},
-		{"an infinite median", [][]float64{{-inf, -inf, 0}, {0}}, Estimate{Ratio: 0, Log: -inf, Generations: 2, Blocks: 4}, ErrNotFinite},
-		{"a divided median", [][]float64{{-inf, inf}, {0}}, Estimate{Ratio: nan, Log: nan, Generations: 2, Blocks: 3}, ErrNotFinite},
-		{"one generation", [][]float64{{1, 2}}, Estimate{Ratio: math.Exp(1.5), Log: 1.5, Generations: 1, Blocks: 2}, ErrFewGenerations},
+		{"all the same", [][]float64{{1}, {1}}, Estimate{
+			Ratio: math.E, Lo: math.E, Hi: math.E, Log: 1, DF: 1, P: 0, Generations: 2, Blocks: 2,
+		}, nil},
+		{"all equal to the baseline", [][]float64{{0}, {0}}, Estimate{
+			Ratio: 1, Lo: 1, Hi: 1, DF: 1, P: 1, Generations: 2, Blocks: 2,
+		}, nil},
+		{"an infinite block in the minority", [][]float64{{-inf, 0, 0}, {0}}, Estimate{
+			Ratio: 1, Lo: 1, Hi: 1, DF: 1, P: 1, Generations: 2, Blocks: 4,
+		}, nil},
+		{
+			"an infinite median",
+			[][]float64{{-inf, -inf, 0}, {0}},
+			Estimate{Ratio: 0, Log: -inf, Generations: 2, Blocks: 4},
+			ErrNotFinite,
+		},
+		{
+			"a divided median",
+			[][]float64{{-inf, inf}, {0}},
+			Estimate{Ratio: nan, Log: nan, Generations: 2, Blocks: 3},
+			ErrNotFinite,
+		},
+		{
+			"one generation",
+			[][]float64{{1, 2}},
+			Estimate{Ratio: math.Exp(1.5), Log: 1.5, Generations: 1, Blocks: 2},
+			ErrFewGenerations,
+		},
 		{"nothing", [][]float64{nil, {nan}}, Estimate{Ratio: nan, Log: nan}, ErrFewGenerations},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -97,7 +128,10 @@ func TestEstimateDifference(t *testing.T) {
 	// means 0.01, 0, 0.03
 	mean, sd := 0.04/3, 0.015275252
 	h := 4.848732 * sd / math.Sqrt(3)
-	want := Difference{Points: mean, Lo: mean - h, Hi: mean + h, StdErr: sd / math.Sqrt(3), DF: 2, P: 0.2697, Generations: 3, Blocks: 8, Spread: sd}
+	want := Difference{
+		Points: mean, Lo: mean - h, Hi: mean + h, StdErr: sd / math.Sqrt(3), DF: 2, P: 0.2697,
+		Generations: 3, Blocks: 8, Spread: sd,
+	}
 	if d := cmp.Diff(want, got, near(1e-4)); d != "" {
 		t.Error(d)
 	}
@@ -173,7 +207,9 @@ func TestDecide(t *testing.T) {
 }
 
 func TestFloor(t *testing.T) {
-	for _, tt := range []struct{ lo, hi, want float64 }{{1 / 1.05, 1.02, math.Log(1.05)}, {0.99, 1.03, math.Log(1.03)}, {1.01, 1.02, math.Log(1.02)}} {
+	for _, tt := range []struct {
+		lo, hi, want float64
+	}{{1 / 1.05, 1.02, math.Log(1.05)}, {0.99, 1.03, math.Log(1.03)}, {1.01, 1.02, math.Log(1.02)}} {
 		if d := cmp.Diff(tt.want, Floor(Estimate{Lo: tt.lo, Hi: tt.hi}), near(1e-12)); d != "" {
 			t.Error(d)
 		}
@@ -189,7 +225,13 @@ func TestClopperPearson(t *testing.T) {
 		k, n   int
 		lo, hi float64
 	}{
-		{0, 10, 0, 0.3084971}, {10, 10, 0.6915029, 1}, {5, 10, 0.1870860, 0.8129140}, {95, 100, 0.8871651, 0.9835681}, {0, 0, 0, 1}, {5, 3, 0, 1}, {-1, 3, 0, 1},
+		{0, 10, 0, 0.3084971},
+		{10, 10, 0.6915029, 1},
+		{5, 10, 0.1870860, 0.8129140},
+		{95, 100, 0.8871651, 0.9835681},
+		{0, 0, 0, 1},
+		{5, 3, 0, 1},
+		{-1, 3, 0, 1},
 	} {
 		lo, hi := ClopperPearson(tt.k, tt.n, 0.95)
 		if d := cmp.Diff([]float64{tt.lo, tt.hi}, []float64{lo, hi}, near(1e-6)); d != "" {
@@ -303,9 +345,18 @@ func TestLookup(t *testing.T) {
 		ok   bool
 	}{
 		{"goodput", Metric{Name: "goodput", Unit: "bit/s", Better: HigherBetter, Kind: KindRate, Order: 10}, true},
-		{"latency_p999", Metric{Name: "latency_p999", Unit: "s", Better: LowerBetter, Kind: KindQuantile, Quantile: 0.999, Merged: true, Order: 250}, true},
-		{"latency_p9999", Metric{Name: "latency_p9999", Unit: "s", Better: LowerBetter, Kind: KindQuantile, Quantile: 0.9999, Merged: true, Order: 200}, true},
-		{"oneway_latency_p50", Metric{Name: "oneway_latency_p50", Unit: "s", Better: LowerBetter, Kind: KindQuantile, Quantile: 0.5, Merged: true, Order: 280}, true},
+		{"latency_p999", Metric{
+			Name: "latency_p999", Unit: "s", Better: LowerBetter, Kind: KindQuantile, Quantile: 0.999,
+			Merged: true, Order: 250,
+		}, true},
+		{"latency_p9999", Metric{
+			Name: "latency_p9999", Unit: "s", Better: LowerBetter, Kind: KindQuantile, Quantile: 0.9999, Merged: true,
+			Order: 200,
+		}, true},
+		{"oneway_latency_p50", Metric{
+			Name: "oneway_latency_p50", Unit: "s", Better: LowerBetter, Kind: KindQuantile, Quantile: 0.5, Merged: true,
+			Order: 280,
+		}, true},
 		{"latency_p", Metric{Name: "latency_p", Unit: "", Better: Neither, Kind: KindUnknown}, false},
 		{"latency_p0", Metric{Name: "latency_p0", Unit: "", Better: Neither, Kind: KindUnknown}, false},
 		{"latency_px", Metric{Name: "latency_px", Unit: "", Better: Neither, Kind: KindUnknown}, false},

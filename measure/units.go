@@ -29,7 +29,8 @@ const (
 
 // Format prints a value in a base unit for people: scaled once, three significant digits, a space before the unit.
 //
-//	Format(12.3e-6, "s") = "12.3 µs"; Format(3.41e10, "bit/s") = "34.1 Gbit/s"; Format(81234, "transaction/s") = "81.2 k/s";
+//	Format(12.3e-6, "s") = "12.3 µs"; Format(3.41e10, "bit/s") = "34.1 Gbit/s";
+//	Format(81234, "transaction/s") = "81.2 k/s";
 //	Format(0.008, "1") = "0.8 %"; Format(81234, "packet/s") = "81.2 kpacket/s"
 func Format(value float64, unit string) string {
 	if !finite(value) {

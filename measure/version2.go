@@ -2,8 +2,8 @@ package measure
 
 import "strconv"
 
-// Version2 is the metrics of runs whose run.json declares none: those of records of version 1 and of the first of version 2.
-// The table is frozen. A part that brings a metric declares it itself.
+// Version2 is the metrics of runs whose run.json declares none: those of records of version 1 and of the first of
+// version 2. The table is frozen. A part that brings a metric declares it itself.
 func Version2() Vocabulary {
 	list := []Metric{
 		{Name: "goodput", Unit: UnitBit, Better: HigherBetter, Kind: KindRate},
@@ -13,13 +13,22 @@ func Version2() Vocabulary {
 		{Name: "packet_rate", Unit: UnitPacket, Better: HigherBetter, Kind: KindRate},
 		{Name: "packet_rate_per_pair", Unit: UnitPacket, Better: HigherBetter, Kind: KindRate},
 		{Name: "packet_rate_sent", Unit: UnitPacket, Better: Neither, Kind: KindRate, Label: "packets sent"},
-		{Name: "packet_rate_sent_per_pair", Unit: UnitPacket, Better: Neither, Kind: KindRate, Label: "packets sent per pair"},
+		{
+			Name: "packet_rate_sent_per_pair", Unit: UnitPacket, Better: Neither, Kind: KindRate,
+			Label: "packets sent per pair",
+		},
 		{Name: "packet_rate_offered", Unit: UnitPacket, Better: Neither, Kind: KindRate},
 		{Name: "capacity", Unit: UnitPacket, Better: HigherBetter, Kind: KindRate},
 		{Name: "transaction_rate", Unit: UnitTransaction, Better: HigherBetter, Kind: KindRate, Label: "transactions"},
-		{Name: "transaction_rate_per_pair", Unit: UnitTransaction, Better: HigherBetter, Kind: KindRate, Label: "transactions per pair"},
+		{
+			Name: "transaction_rate_per_pair", Unit: UnitTransaction, Better: HigherBetter, Kind: KindRate,
+			Label: "transactions per pair",
+		},
 		{Name: "connection_rate", Unit: UnitConnection, Better: HigherBetter, Kind: KindRate, Label: "connections"},
-		{Name: "connection_rate_per_pair", Unit: UnitConnection, Better: HigherBetter, Kind: KindRate, Label: "connections per pair"},
+		{
+			Name: "connection_rate_per_pair", Unit: UnitConnection, Better: HigherBetter, Kind: KindRate,
+			Label: "connections per pair",
+		},
 		{Name: "no_drop_rate", Unit: UnitPacket, Better: HigherBetter, Kind: KindRate},
 		{Name: "loss", Unit: UnitShare, Better: LowerBetter, Kind: KindShare},
 		{Name: "duplicates", Unit: UnitShare, Better: LowerBetter, Kind: KindShare},
@@ -102,19 +111,23 @@ func Version2() Vocabulary {
 	return v
 }
 
-// version2Probe is what views say of the probe softirq in runs whose run.json does not. It is frozen, as [Version2] is. What a thread's run time holds is known if the kernel says how it was built.
+// version2Probe is what views say of the probe softirq in runs whose run.json does not. It is frozen, as [Version2] is.
+// What a thread's run time holds is known if the kernel says how it was built.
 func version2Probe(facts map[string]any) Probe {
 	apart := "It is not known whether this kernel counts it in the run time of the thread that was interrupted"
 	switch yes, known := facts["irq_time_accounting"].(bool); {
 	case known && yes:
-		apart = "This kernel keeps it out of the run time of threads, unless ksoftirqd did it: the rest comes on top of what is called CPU above"
+		apart = "This kernel keeps it out of the run time of threads, unless ksoftirqd did it: the rest comes on top of " +
+			"what is called CPU above"
 	case known:
-		apart = "This kernel counts it in the run time of the thread that was interrupted: it is a part of what is called CPU above, and does not come on top of it"
+		apart = "This kernel counts it in the run time of the thread that was interrupted: it is a part of what is called " +
+			"CPU above, and does not come on top of it"
 	}
 	return Probe{
 		Name: "softirq", Title: "Softirq time, in probed trials",
 		Switches: "tracepoints switched on at the beginning and the end of each soft interrupt",
-		Meaning: "Given is the time in those of the network, on the CPUs that sources and sinks run on, whoever they interrupted and whosever packets they were. " +
+		Meaning: "Given is the time in those of the network, on the CPUs that sources and sinks run on, whoever they " +
+			"interrupted and whosever packets they were. " +
 			apart,
 		Metrics: []string{"cpu_softirq", "softirq_per_packet"}, Columns: []string{"CPU softirq", "per packet"},
 	}

@@ -8,8 +8,8 @@ import (
 	"net/netip"
 )
 
-// UnderlayAddr returns the addresses of a host on the underlay: 198.18.0.H/16 (RFC 2544 section C.2.2 sets the range aside for benchmarks) and
-// fd00:198:18::H/48 (RFC 4193).
+// UnderlayAddr returns the addresses of a host on the underlay: 198.18.0.H/16 (RFC 2544 section C.2.2 sets the range
+// aside for benchmarks) and fd00:198:18::H/48 (RFC 4193).
 func UnderlayAddr(host int) (v4, v6 netip.Prefix) {
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 18, 0, byte(host)}), 16),
 		netip.PrefixFrom(ipv6(digits(198), digits(18), 0, digits(host)), 48)
@@ -22,7 +22,8 @@ func Gateway(host int) (v4, v6 netip.Prefix) {
 		netip.PrefixFrom(ipv6(digits(10), digits(host), 0, 1), 64)
 }
 
-// ContainerAddr returns the addresses of container i of a host, with the length of their range: 10.H.1.0+i/16 and fd00:10:H::1:0+i/64.
+// ContainerAddr returns the addresses of container i of a host, with the length of their range: 10.H.1.0+i/16 and
+// fd00:10:H::1:0+i/64.
 func ContainerAddr(host, i int) (v4, v6 netip.Prefix) {
 	low := 1<<8 + i
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(host), byte(low >> 8), byte(low)}), 16),
@@ -37,10 +38,10 @@ const (
 	MaxSegmentContainers = 15 << 8
 )
 
-// SegmentAddr returns the addresses of container i of a host whose containers are neighbours of the hosts on the underlay, with the length of its
-// range: 198.18.H.i/16 and fd00:198:18::H:i/48. Hosts have the zero where containers have H ([UnderlayAddr]), so that none has the
-// address of a container. Containers from 256 on are 198.18.H+16.0 and so on, which leaves 16 hosts 3840 containers each and ends
-// before the broadcast address of the range.
+// SegmentAddr returns the addresses of container i of a host whose containers are neighbours of the hosts on the
+// underlay, with the length of its range: 198.18.H.i/16 and fd00:198:18::H:i/48. Hosts have the zero where containers
+// have H ([UnderlayAddr]), so that none has the address of a container. Containers from 256 on are 198.18.H+16.0 and so
+// on, which leaves 16 hosts 3840 containers each and ends before the broadcast address of the range.
 func SegmentAddr(host, i int) (v4, v6 netip.Prefix) {
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 18, byte(host + i>>8*MaxSegmentHosts), byte(i)}), 16),
 		netip.PrefixFrom(ipv6(digits(198), digits(18), digits(host), uint16(i)), 48)
@@ -64,8 +65,8 @@ func digits(n int) uint16 {
 	return x
 }
 
-// MAC returns the address that a link has under a seed: locally administered and unicast (IEEE 802, section 8.2), different
-// for each name and each seed. A name says where the link is: "host1", "src0", "eth0".
+// MAC returns the address that a link has under a seed: locally administered and unicast (IEEE 802, section 8.2),
+// different for each name and each seed. A name says where the link is: "host1", "src0", "eth0".
 func MAC(seed uint64, name ...string) string {
 	b := binary.BigEndian.AppendUint64(nil, seed)
 	for _, n := range name {

@@ -1,6 +1,6 @@
-// Package network holds the kind of part that joins containers to their host, and hosts to each other: what a network is
-// asked to join ([Lab]), what it answers with (plans for the hosts and the addresses of the containers), and the underlay.
-// Each folder below is one network.
+// Package network holds the kind of part that joins containers to their host, and hosts to each other: what a network
+// is asked to join ([Lab]), what it answers with (plans for the hosts and the addresses of the containers), and the
+// underlay. Each folder below is one network.
 //
 // Everything here is pure: nothing touches a kernel before a host applies a plan.
 //
@@ -12,7 +12,8 @@
 //	│ src0 src1 … │     │ snk0 snk1 … │      container i: 10.H.1.0+i, fd00:10:H::1:0+i
 //	└─────────────┘     └─────────────┘
 //
-// Containers that are neighbours of the hosts on the underlay have addresses of its range instead: 198.18.H.i, fd00:198:18::H:i ([SegmentAddr]).
+// Containers that are neighbours of the hosts on the underlay have addresses of its range instead: 198.18.H.i,
+// fd00:198:18::H:i ([SegmentAddr]).
 //
 // An IPv6 address shows a host's number as its decimal digits: host 10 has fd00:10:10::/64.
 package network

@@ -11,13 +11,15 @@ import (
 	"github.com/nettoll/nettoll/stack"
 )
 
-// Kind is the kind of parts that join containers to hosts: all of them, in the order of help. The first is the baseline of
-// experiments that name none.
+// Kind is the kind of parts that join containers to hosts: all of them, in the order of help. The first is the baseline
+// of experiments that name none.
 type Kind []Network
 
 // Describe says what the kind is.
 func (Kind) Describe() stack.Description {
-	return stack.Description{Name: "network", Plural: "networks", Summary: "Joins a container to its host, and hosts to each other."}
+	return stack.Description{
+		Name: "network", Plural: "networks", Summary: "Joins a container to its host, and hosts to each other.",
+	}
 }
 
 // Parts lists the networks.
@@ -25,7 +27,9 @@ func (k Kind) Parts() []stack.Part {
 	list := make([]stack.Part, len(k))
 	for i, n := range k {
 		d := n.Describe()
-		list[i] = stack.Part{Description: part.Description{Name: d.Name, Summary: d.Summary, Implementation: d.Implementation, Params: d.Params}, Value: n}
+		list[i] = stack.Part{Description: part.Description{
+			Name: d.Name, Summary: d.Summary, Implementation: d.Implementation, Params: d.Params,
+		}, Value: n}
 	}
 	return list
 }

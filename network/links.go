@@ -26,16 +26,18 @@ const (
 	off  = "off"
 )
 
-// LinkParams are the parameters of every network whose containers have a veth: what the papers argue about. They hold for both ends of each
-// container's link. See [Tuned].
+// LinkParams are the parameters of every network whose containers have a veth: what the papers argue about. They hold
+// for both ends of each container's link. See [Tuned].
 func LinkParams() part.List {
 	offload := func(name, what string) part.Param {
-		return part.Param{Name: name, Default: left, Values: []string{left, on, off}, Quiet: true, Summary: what + " by the containers' links, on both ends"}
+		return part.Param{Name: name, Default: left, Values: []string{left, on, off}, Quiet: true, Summary: what +
+			" by the containers' links, on both ends"}
 	}
 	return part.List{
 		{
 			Name: txqueuelen, Default: left, Quiet: true, Check: number(100_000, false),
-			Summary: "packets (0 to 100000) that a queue before each end of the containers' links holds (pfifo_fast), 0 for no queue; the kernel's default is none since Linux 4.3",
+			Summary: "packets (0 to 100000) that a queue before each end of the containers' links holds (pfifo_fast), 0 for " +
+				"no queue; the kernel's default is none since Linux 4.3",
 		},
 		{
 			Name: rps, Default: left, Quiet: true, Check: checkRPS,
@@ -43,16 +45,19 @@ func LinkParams() part.List {
 		},
 		{
 			Name: rfs, Default: left, Quiet: true, Check: number(1<<16, true),
-			Summary: "flows (a power of two up to 65536, or 0) that each end of the containers' links steers to the CPU where they are read; the machine's net.core.rps_sock_flow_entries must not be 0",
+			Summary: "flows (a power of two up to 65536, or 0) that each end of the containers' links steers to the CPU where " +
+				"they are read; the machine's net.core.rps_sock_flow_entries must not be 0",
 		},
 		offload(gro, "received segments are joined (GRO)"),
 		offload(gso, "segments are cut late (GSO)"),
 		offload(tso, "segments of TCP larger than the MTU are taken (TSO)"),
-		offload(checksum, "checksums are left out (tx and rx), as nothing can damage a packet there; off goes with tso=off and gso=off"),
+		offload(checksum, "checksums are left out (tx and rx), as nothing can damage a packet there; off goes with tso=off "+
+			"and gso=off"),
 	}
 }
 
-// BridgeNF is the parameter of networks with a Linux bridge: whether packets pass netfilter's hooks of their family on their way through it.
+// BridgeNF is the parameter of networks with a Linux bridge: whether packets pass netfilter's hooks of their family on
+// their way through it.
 func BridgeNF() part.Param {
 	return part.Param{
 		Name: bridgeNF, Default: off, Values: []string{off, on}, Quiet: true,
@@ -60,9 +65,13 @@ func BridgeNF() part.Param {
 	}
 }
 
-// Hairpin is the parameter of networks with a Linux bridge: whether its ports send packets back to where they came from.
+// Hairpin is the parameter of networks with a Linux bridge: whether its ports send packets back to where they came
+// from.
 func Hairpin() part.Param {
-	return part.Param{Name: hairpin, Default: off, Values: []string{off, on}, Quiet: true, Summary: "whether the bridge sends packets back through the port that they came from"}
+	return part.Param{
+		Name: hairpin, Default: off, Values: []string{off, on}, Quiet: true,
+		Summary: "whether the bridge sends packets back through the port that they came from",
+	}
 }
 
 func number(most int, power bool) func(string) (string, error) {
@@ -100,7 +109,8 @@ func checkRPS(s string) (string, error) {
 	return s, nil
 }
 
-// Tuned returns the steps that [LinkParams] ask for: one for each end of the link of each container, none where everything is left to the kernel.
+// Tuned returns the steps that [LinkParams] ask for: one for each end of the link of each container, none where
+// everything is left to the kernel.
 func Tuned(p part.Params, ends []Endpoint) []host.Step {
 	wanted := tuning(p)
 	var steps []host.Step
@@ -148,10 +158,12 @@ func tuning(p part.Params) host.Tuning {
 	return t
 }
 
-// CheckLinks says what of [LinkParams] and [BridgeNF] cannot be had on this machine, in the namespace of the machine: it is for [Checker].
+// CheckLinks says what of [LinkParams] and [BridgeNF] cannot be had on this machine, in the namespace of the machine:
+// it is for [Checker].
 func CheckLinks(p part.Params) error {
 	if p[checksum] == off && (p[tso] == on || p[gso] == on) {
-		return fmt.Errorf("%s=off with %s=on or %s=on: segments larger than the MTU have no checksums of their own (leave both at %s)", checksum, tso, gso, left)
+		return fmt.Errorf("%s=off with %s=on or %s=on: segments larger than the MTU have no checksums of their own (leave "+
+			"both at %s)", checksum, tso, gso, left)
 	}
 	if p[bridgeNF] == on {
 		if err := bridgeNetfilter(on)[0].Check(); err != nil {

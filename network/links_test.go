@@ -17,12 +17,17 @@ func TestTuned(t *testing.T) {
 		id, want string
 	}{
 		{nil, "bridge", ""},
-		{map[string]string{"txqueuelen": "1000", "gro": "on"}, "bridge(txqueuelen=1000,gro=on)", "  1 tuning of vsrc0: queue of 1000, gro on\n  2 tuning of eth0 in src0: queue of 1000, gro on\n"},
+		{
+			map[string]string{"txqueuelen": "1000", "gro": "on"},
+			"bridge(txqueuelen=1000,gro=on)",
+			"  1 tuning of vsrc0: queue of 1000, gro on\n  2 tuning of eth0 in src0: queue of 1000, gro on\n",
+		},
 		{map[string]string{"hairpin": "on"}, "bridge(hairpin=on)", "  1 tuning of vsrc0: hairpin\n"},
 		{
 			map[string]string{"rps": "on", "checksum": "off", "tso": "off", "gso": "off", "rfs": "64"},
 			"bridge(rps=all,rfs=64,gso=off,tso=off,checksum=off)",
-			"  1 tuning of vsrc0: rps all, rfs 64, tx off, rx off, tso off, gso off\n  2 tuning of eth0 in src0: rps all, rfs 64, tx off, rx off, tso off, gso off\n",
+			"  1 tuning of vsrc0: rps all, rfs 64, tx off, rx off, tso off, gso off\n  2 tuning of eth0 in src0: rps all, rfs " +
+				"64, tx off, rx off, tso off, gso off\n",
 		},
 	} {
 		p, err := params.Resolve("network bridge", c.given)
@@ -36,8 +41,11 @@ func TestTuned(t *testing.T) {
 			t.Errorf("%v: steps\n%swant\n%s", c.given, got, c.want)
 		}
 	}
-	for name, bad := range map[string]string{"txqueuelen": "-1", "rps": "1-0", "rfs": "100", "gro": "yes", "bridge-nf": "maybe"} {
-		if _, err := params.Resolve("network bridge", map[string]string{name: bad}); err == nil || !strings.Contains(err.Error(), bad) || !strings.Contains(err.Error(), "(valid: ") {
+	for name, bad := range map[string]string{
+		"txqueuelen": "-1", "rps": "1-0", "rfs": "100", "gro": "yes", "bridge-nf": "maybe",
+	} {
+		if _, err := params.Resolve("network bridge", map[string]string{name: bad}); err == nil ||
+			!strings.Contains(err.Error(), bad) || !strings.Contains(err.Error(), "(valid: ") {
 			t.Errorf("%s=%s: %v", name, bad, err)
 		}
 	}

@@ -10,7 +10,8 @@ import (
 	"github.com/nettoll/nettoll/network/networktest"
 )
 
-// TestIntroduced wants permanent neighbours where a lab has many containers, and only then, and wants those whose packets there will be.
+// TestIntroduced wants permanent neighbours where a lab has many containers, and only then, and wants those whose
+// packets there will be.
 func TestIntroduced(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -20,9 +21,11 @@ func TestIntroduced(t *testing.T) {
 		first  string
 	}{
 		{"few", networktest.Lab(1, 100), true, 0, ""},
-		{"bridged", networktest.Lab(1, 101), false, 202, "neighbour 10.1.1.1, fd00:10:1::1:1 at " + network.MAC(1, "host1", "snk0", "eth0") + " through eth0 in src0"},
+		{"bridged", networktest.Lab(1, 101), false, 202, "neighbour 10.1.1.1, fd00:10:1::1:1 at " +
+			network.MAC(1, "host1", "snk0", "eth0") + " through eth0 in src0"},
 		{"translated", networktest.Lab(1, 101), true, 3 * 202, ""},
-		{"two hosts", networktest.Lab(2, 101), true, 2 * 101, "neighbour 10.1.0.1, fd00:10:1::1 at " + network.MAC(1, "host1", "br0") + " through eth0 in src0"},
+		{"two hosts", networktest.Lab(2, 101), true, 2 * 101, "neighbour 10.1.0.1, fd00:10:1::1 at " +
+			network.MAC(1, "host1", "br0") + " through eth0 in src0"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			steps, _, err := network.Bridged(c.lab, c.lab.Hosts[0], c.routed)

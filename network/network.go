@@ -39,13 +39,15 @@ type Excluder interface {
 	Exclude(hosts int, p part.Params) string
 }
 
-// A Translator is a network in which containers are reached at addresses that are not theirs, by port: what has no ports reaches somebody else.
+// A Translator is a network in which containers are reached at addresses that are not theirs, by port: what has no
+// ports reaches somebody else.
 type Translator interface {
 	// Translates says whether that is so in labs of so many hosts.
 	Translates(hosts int, p part.Params) bool
 }
 
-// A Sharer is a network in which the containers of a host share its namespace: what one of them listens at is taken for the others.
+// A Sharer is a network in which the containers of a host share its namespace: what one of them listens at is taken for
+// the others.
 type Sharer interface {
 	// Shares says whether that is so.
 	Shares(p part.Params) bool
@@ -56,8 +58,8 @@ type Point string
 
 // The points, as design.md has them.
 const (
-	// AtBridge is the bridge of the host, of which the containers' links are ports: packets can be decided in the bridge family, or by br_netfilter. In a lab of several
-	// hosts those for other hosts leave by the host's forward path.
+	// AtBridge is the bridge of the host, of which the containers' links are ports: packets can be decided in the bridge
+	// family, or by br_netfilter. In a lab of several hosts those for other hosts leave by the host's forward path.
 	AtBridge Point = "bridge"
 	// AtForward is the forward path of the host.
 	AtForward Point = "forward"
@@ -72,14 +74,16 @@ const (
 // String says where that is: the end of "enforced …".
 func (p Point) String() string {
 	return map[Point]string{
-		AtBridge: "at the host's bridge", AtForward: "in the host's forward path", InContainer: "inside each container, not protected from its own root",
-		AtOpenFlow: "by OpenFlow in the host's Open vSwitch", AtTCX: "on tcx at the host's end of each container's link",
+		AtBridge: "at the host's bridge", AtForward: "in the host's forward path",
+		InContainer: "inside each container, not protected from its own root",
+		AtOpenFlow:  "by OpenFlow in the host's Open vSwitch", AtTCX: "on tcx at the host's end of each container's link",
 	}[p]
 }
 
 // A Guarded is a network whose packets can be filtered.
 type Guarded interface {
-	// Guarded returns where, "" if they cannot with these parameters, and the name of the bridge that the containers' links are ports of, "" where there is none.
+	// Guarded returns where, "" if they cannot with these parameters, and the name of the bridge that the containers'
+	// links are ports of, "" where there is none.
 	Guarded(p part.Params) (at Point, bridge string)
 }
 
@@ -118,8 +122,8 @@ type Container struct {
 	Index int
 	// Ports are what its sockets bind to, over UDP and over TCP; no other container of its host has one of them.
 	Ports Ports
-	// Ephemeral are those that the kernel gives to its sockets that bind to none, behind its Ports; no other container of its host has one of them. The zero value leaves that to
-	// the kernel, which has as many as it likes.
+	// Ephemeral are those that the kernel gives to its sockets that bind to none, behind its Ports; no other container of
+	// its host has one of them. The zero value leaves that to the kernel, which has as many as it likes.
 	Ephemeral Ports
 	// Peer is the name of the container of the same host that it exchanges packets with, "" where that is on another host.
 	Peer string
@@ -128,7 +132,8 @@ type Container struct {
 // Ports are port numbers from First to Last, both among them.
 type Ports struct{ First, Last uint16 }
 
-// Sending are all ports from which packets of the container's sockets come, where that is known: not where the kernel gives others.
+// Sending are all ports from which packets of the container's sockets come, where that is known: not where the kernel
+// gives others.
 func (c Container) Sending() Ports {
 	if c.Ephemeral == (Ports{}) {
 		return c.Ports
@@ -138,7 +143,8 @@ func (c Container) Sending() Ports {
 
 // An Endpoint is where the sockets of a container are opened, and how the other end of its pair reaches it.
 type Endpoint struct {
-	// Namespace is a namespace reference as in the steps of plans: "" where the container shares its host's, else its name.
+	// Namespace is a namespace reference as in the steps of plans: "" where the container shares its host's, else its
+	// name.
 	Namespace string
 	// IPv4 and IPv6 are the addresses that its sockets bind to.
 	IPv4, IPv6 netip.Addr
@@ -146,8 +152,8 @@ type Endpoint struct {
 	Link, Inner string
 	// MAC is the address of its own link, "" where the host has no link to it.
 	MAC string
-	// PublicIPv4 and PublicIPv6 are the addresses at which the other end reaches it and from which its packets arrive there. The zero
-	// value means that nobody translates. Ports are never translated.
+	// PublicIPv4 and PublicIPv6 are the addresses at which the other end reaches it and from which its packets arrive
+	// there. The zero value means that nobody translates. Ports are never translated.
 	PublicIPv4, PublicIPv6 netip.Addr
 }
 
@@ -210,7 +216,8 @@ func (l Lab) Check() error {
 		names := make(map[string]bool, len(h.Containers))
 		for j, c := range h.Containers {
 			if c.Index != j {
-				return fmt.Errorf("host %d: container %q has index %d, want %d (containers count from 0, in order)", h.Index, c.Name, c.Index, j)
+				return fmt.Errorf("host %d: container %q has index %d, want %d (containers count from 0, in order)", h.Index,
+					c.Name, c.Index, j)
 			}
 			if c.Name == "" || names[c.Name] {
 				return fmt.Errorf("host %d: container %d: name %q is empty or already used", h.Index, j, c.Name)
@@ -220,7 +227,8 @@ func (l Lab) Check() error {
 				return fmt.Errorf("host %d: container %q has the ports %d to %d", h.Index, c.Name, p.First, p.Last)
 			}
 			if p := c.Ephemeral; p != (Ports{}) && (p.Last < p.First || p.First != c.Ports.Last+1) {
-				return fmt.Errorf("host %d: container %q has the ephemeral ports %d to %d (they begin behind its other ports, at %d)", h.Index, c.Name, p.First, p.Last, c.Ports.Last+1)
+				return fmt.Errorf("host %d: container %q has the ephemeral ports %d to %d (they begin behind its other ports, at "+
+					"%d)", h.Index, c.Name, p.First, p.Last, c.Ports.Last+1)
 			}
 		}
 	}
@@ -241,7 +249,8 @@ func (h Host) Underlay() (v4, v6 netip.Prefix) {
 
 // A Checker is a network that can say, before anything is built, whether it can be built on this machine.
 type Checker interface {
-	// Check reads what the machine has and changes nothing. The error is a [linux.UnsupportedError] with what is missing and what would help.
+	// Check reads what the machine has and changes nothing. The error is a [linux.UnsupportedError] with what is missing
+	// and what would help.
 	Check(p part.Params) error
 }
 

@@ -18,15 +18,39 @@ func TestAddresses(t *testing.T) {
 		v4, v6 netip.Prefix
 		want   string
 	}{
-		{"underlay, host 1", first(network.UnderlayAddr(1)), second(network.UnderlayAddr(1)), "198.18.0.1/16 fd00:198:18::1/48"},
-		{"underlay, host 254", first(network.UnderlayAddr(254)), second(network.UnderlayAddr(254)), "198.18.0.254/16 fd00:198:18::254/48"},
+		{
+			"underlay, host 1", first(network.UnderlayAddr(1)), second(network.UnderlayAddr(1)),
+			"198.18.0.1/16 fd00:198:18::1/48",
+		},
+		{
+			"underlay, host 254", first(network.UnderlayAddr(254)), second(network.UnderlayAddr(254)),
+			"198.18.0.254/16 fd00:198:18::254/48",
+		},
 		{"gateway, host 10", first(network.Gateway(10)), second(network.Gateway(10)), "10.10.0.1/16 fd00:10:10::1/64"},
-		{"container 0, host 1", first(network.ContainerAddr(1, 0)), second(network.ContainerAddr(1, 0)), "10.1.1.0/16 fd00:10:1::1:0/64"},
-		{"container 300, host 2", first(network.ContainerAddr(2, 300)), second(network.ContainerAddr(2, 300)), "10.2.2.44/16 fd00:10:2::1:12c/64"},
-		{"last container", first(network.ContainerAddr(2, network.MaxContainers-1)), second(network.ContainerAddr(2, network.MaxContainers-1)), "10.2.255.254/16 fd00:10:2::1:fefe/64"},
-		{"neighbour of hosts 0, host 1", first(network.SegmentAddr(1, 0)), second(network.SegmentAddr(1, 0)), "198.18.1.0/16 fd00:198:18::1:0/48"},
-		{"neighbour of hosts 300, host 2", first(network.SegmentAddr(2, 300)), second(network.SegmentAddr(2, 300)), "198.18.18.44/16 fd00:198:18::2:12c/48"},
-		{"last neighbour of hosts", first(network.SegmentAddr(16, network.MaxSegmentContainers-1)), second(network.SegmentAddr(16, network.MaxSegmentContainers-1)), "198.18.240.255/16 fd00:198:18::16:eff/48"},
+		{
+			"container 0, host 1", first(network.ContainerAddr(1, 0)), second(network.ContainerAddr(1, 0)),
+			"10.1.1.0/16 fd00:10:1::1:0/64",
+		},
+		{
+			"container 300, host 2", first(network.ContainerAddr(2, 300)), second(network.ContainerAddr(2, 300)),
+			"10.2.2.44/16 fd00:10:2::1:12c/64",
+		},
+		{
+			"last container", first(network.ContainerAddr(2, network.MaxContainers-1)),
+			second(network.ContainerAddr(2, network.MaxContainers-1)), "10.2.255.254/16 fd00:10:2::1:fefe/64",
+		},
+		{
+			"neighbour of hosts 0, host 1", first(network.SegmentAddr(1, 0)), second(network.SegmentAddr(1, 0)),
+			"198.18.1.0/16 fd00:198:18::1:0/48",
+		},
+		{
+			"neighbour of hosts 300, host 2", first(network.SegmentAddr(2, 300)), second(network.SegmentAddr(2, 300)),
+			"198.18.18.44/16 fd00:198:18::2:12c/48",
+		},
+		{
+			"last neighbour of hosts", first(network.SegmentAddr(16, network.MaxSegmentContainers-1)),
+			second(network.SegmentAddr(16, network.MaxSegmentContainers-1)), "198.18.240.255/16 fd00:198:18::16:eff/48",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := c.v4.String() + " " + c.v6.String(); got != c.want {
@@ -39,7 +63,8 @@ func TestAddresses(t *testing.T) {
 func first(a, _ netip.Prefix) netip.Prefix  { return a }
 func second(_, b netip.Prefix) netip.Prefix { return b }
 
-// TestEphemeral wants a container's sockets to have its ephemeral ports, which follow its others, and nothing where it has none.
+// TestEphemeral wants a container's sockets to have its ephemeral ports, which follow its others, and nothing where it
+// has none.
 func TestEphemeral(t *testing.T) {
 	lab := networktest.Lab(1, 1)
 	c := &lab.Hosts[0].Containers[0]
@@ -48,7 +73,8 @@ func TestEphemeral(t *testing.T) {
 		t.Error(err)
 	}
 	steps := network.Inside(*c)
-	if got, want := steps[len(steps)-1].String(), fmt.Sprintf("sysctl net.ipv4.ip_local_port_range=%d %d in src0", c.Ephemeral.First, c.Ephemeral.Last); got != want {
+	if got, want := steps[len(steps)-1].String(),
+		fmt.Sprintf("sysctl net.ipv4.ip_local_port_range=%d %d in src0", c.Ephemeral.First, c.Ephemeral.Last); got != want {
 		t.Errorf("the last step is %q, want %q", got, want)
 	}
 	if got, want := c.Sending(), (network.Ports{First: c.Ports.First, Last: c.Ephemeral.Last}); got != want {
@@ -107,10 +133,16 @@ func TestCheck(t *testing.T) {
 		{"small MTU", func(l *network.Lab) { l.MTU = 1279 }, "lab with MTU 1279 (1280 to 65535 are possible)"},
 		{"hosts out of order", func(l *network.Lab) { l.Hosts[0].Index = 2 }, "host 1 of the lab has index 2"},
 		{"no uplink", func(l *network.Lab) { l.Hosts[1].Uplink = "" }, "host 2 of a lab of 2 has no uplink"},
-		{"an uplink to nowhere", func(l *network.Lab) { l.Hosts = l.Hosts[:1] }, `has an uplink "up0", and there is no underlay`},
-		{"underlay of IPv6", func(l *network.Lab) { l.Hosts[0].UnderlayAddr = netip.MustParsePrefix("fd00::1/64") }, `underlay address "fd00::1/64" is not of IPv4`},
+		{"an uplink to nowhere", func(l *network.Lab) {
+			l.Hosts = l.Hosts[:1]
+		}, `has an uplink "up0", and there is no underlay`},
+		{"underlay of IPv6", func(l *network.Lab) {
+			l.Hosts[0].UnderlayAddr = netip.MustParsePrefix("fd00::1/64")
+		}, `underlay address "fd00::1/64" is not of IPv4`},
 		{"containers out of order", func(l *network.Lab) { l.Hosts[0].Containers[1].Index = 0 }, `has index 0, want 1`},
-		{"a name twice", func(l *network.Lab) { l.Hosts[0].Containers[1].Name = "src0" }, `container 1: name "src0" is empty or already used`},
+		{"a name twice", func(l *network.Lab) {
+			l.Hosts[0].Containers[1].Name = "src0"
+		}, `container 1: name "src0" is empty or already used`},
 		{"too many containers", func(l *network.Lab) {
 			l.Hosts[0].Containers = make([]network.Container, network.MaxContainers+1)
 		}, "65280 containers (0 to 65279 are possible)"},

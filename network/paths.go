@@ -7,7 +7,8 @@ import (
 	"github.com/nettoll/nettoll/host"
 )
 
-// Paths are the ways of the trips of a lab, and what traces of its hosts show of them. Hosts are counted from 0, the underlay, also where there is none.
+// Paths are the ways of the trips of a lab, and what traces of its hosts show of them. Hosts are counted from 0, the
+// underlay, also where there is none.
 type Paths struct {
 	trips []traced
 	hosts int // the highest number
@@ -59,7 +60,8 @@ func (p *Paths) hops() [][]question {
 	return list
 }
 
-// Questions returns what each host is to be asked; with hops also where packets go on. The neighbour tables have an answer when packets have just passed.
+// Questions returns what each host is to be asked; with hops also where packets go on. The neighbour tables have an
+// answer when packets have just passed.
 func (p *Paths) Questions(hops bool) []host.Question {
 	list := make([]host.Question, p.hosts+1)
 	seen := map[Count]bool{}
@@ -84,7 +86,8 @@ func (p *Paths) Questions(hops bool) []host.Question {
 // findings bounds what an error lists.
 const findings = 4
 
-// Next compares where packets go on, as hosts have answered [Paths.Questions] with hops, with the plan. The error names the trip, the host, what is planned and what was found.
+// Next compares where packets go on, as hosts have answered [Paths.Questions] with hops, with the plan. The error names
+// the trip, the host, what is planned and what was found.
 func (p *Paths) Next(traces []host.Trace) error {
 	var errs []error
 	for on, questions := range p.hops() {
@@ -109,8 +112,9 @@ func (p *Paths) Next(traces []host.Trace) error {
 	return errors.Join(errs...)
 }
 
-// Counted compares what counters have counted from one trace of the hosts to another with the packets that trips are known to have carried at least in between. The error names
-// the trip, the host, the counter, what it must have counted and what it has.
+// Counted compares what counters have counted from one trace of the hosts to another with the packets that trips are
+// known to have carried at least in between. The error names the trip, the host, the counter, what it must have counted
+// and what it has.
 func (p *Paths) Counted(before, after []host.Trace, carried []int64) error {
 	type need struct {
 		packets     int64

@@ -9,10 +9,13 @@ import (
 // underlayBridge is the bridge of the underlay.
 const underlayBridge = "under"
 
-// Underlay returns the plan of the underlay: a bridge and a veth to each host, whose namespaces it calls "@host1", "@host2", …. The ends in
-// the hosts have no addresses, [Base] adds them. A network that is [Wired] has a link for each container, too. The lab has more than one host.
+// Underlay returns the plan of the underlay: a bridge and a veth to each host, whose namespaces it calls "@host1",
+// "@host2", …. The ends in the hosts have no addresses, [Base] adds them. A network that is [Wired] has a link for each
+// container, too. The lab has more than one host.
 func Underlay(n Network, lab Lab) host.Plan {
-	steps := append(passes(off), host.Bridge{Name: underlayBridge, MAC: MAC(lab.Seed, "underlay", underlayBridge), MTU: lab.MTU})
+	steps := append(passes(off), host.Bridge{
+		Name: underlayBridge, MAC: MAC(lab.Seed, "underlay", underlayBridge), MTU: lab.MTU,
+	})
 	own, moved := wired(n, lab.Params)
 	for _, h := range lab.Hosts {
 		name := h.Name()
@@ -27,23 +30,27 @@ func Underlay(n Network, lab Lab) host.Plan {
 	return host.Plan{Steps: steps}
 }
 
-// Base returns the steps that every network begins a host's plan with: the loopback link and the uplink with the lab's MTU, the
-// uplink with the host's addresses on the underlay, no packet filter on bridges but where [BridgeNF] asks for it, and links that can be used at once.
+// Base returns the steps that every network begins a host's plan with: the loopback link and the uplink with the lab's
+// MTU, the uplink with the host's addresses on the underlay, no packet filter on bridges but where [BridgeNF] asks for
+// it, and links that can be used at once.
 func Base(lab Lab, h Host) []host.Step {
 	steps := append(passes(lab.Params[bridgeNF]), withoutDAD(""), host.Link{Name: "lo", MTU: lab.MTU, Up: true})
 	if h.Uplink != "" {
 		v4, v6 := h.Underlay()
-		steps = append(steps, host.Link{Name: h.Uplink, MTU: lab.MTU, Addresses: []string{v4.String(), v6.String()}, Up: true})
+		steps = append(steps, host.Link{
+			Name: h.Uplink, MTU: lab.MTU, Addresses: []string{v4.String(), v6.String()}, Up: true,
+		})
 	}
 	return steps
 }
 
-// Forwarding returns the steps that make a host a router. They come before any variable below net.ipv4.conf: turning it on sets those back
-// (Documentation/networking/ip-sysctl.rst, ip_forward).
+// Forwarding returns the steps that make a host a router. They come before any variable below net.ipv4.conf: turning it
+// on sets those back (Documentation/networking/ip-sysctl.rst, ip_forward).
 func Forwarding() []host.Step { return forwarding("1") }
 
-// NoForwarding returns the steps for a host that is none. A new namespace has what the machine has, and one that runs containers already forwards
-// (net/ipv4/devinet.c, devinet_init_net; Documentation/admin-guide/sysctl/net.rst, devconf_inherit_init_net): containers would have a way past a filter at their bridge, by their gateway.
+// NoForwarding returns the steps for a host that is none. A new namespace has what the machine has, and one that runs
+// containers already forwards (net/ipv4/devinet.c, devinet_init_net; Documentation/admin-guide/sysctl/net.rst,
+// devconf_inherit_init_net): containers would have a way past a filter at their bridge, by their gateway.
 func NoForwarding() []host.Step { return forwarding("0") }
 
 func forwarding(value string) []host.Step {
@@ -72,15 +79,18 @@ func Outer(h Host, c Container) (string, error) { return linkName(outerName, h, 
 func linkName(format string, h Host, c Container) (string, error) {
 	name := fmt.Sprintf(format, c.Name)
 	if len(name) > maxName {
-		return "", fmt.Errorf("host %d: the name %q of a container is too long (1 to %d bytes)", h.Index, c.Name, maxName-len(name)+len(c.Name))
+		return "", fmt.Errorf("host %d: the name %q of a container is too long (1 to %d bytes)", h.Index, c.Name,
+			maxName-len(name)+len(c.Name))
 	}
 	return name, nil
 }
 
-// Bridged returns the steps that join the containers of a host by a bridge, which has their gateway, and where they are then. With routed, packets go through that.
+// Bridged returns the steps that join the containers of a host by a bridge, which has their gateway, and where they are
+// then. With routed, packets go through that.
 func Bridged(lab Lab, h Host, routed bool) ([]host.Step, []Endpoint, error) {
 	if len(h.Containers) > MaxPorts {
-		return nil, nil, fmt.Errorf("host %d: %d containers, and a bridge has at most %d ports", h.Index, len(h.Containers), MaxPorts)
+		return nil, nil, fmt.Errorf("host %d: %d containers, and a bridge has at most %d ports", h.Index, len(h.Containers),
+			MaxPorts)
 	}
 	name := h.Name()
 	gate4, gate6 := Gateway(h.Index)
@@ -100,7 +110,10 @@ func Bridged(lab Lab, h Host, routed bool) ([]host.Step, []Endpoint, error) {
 			return nil, nil, err
 		}
 		v4, v6 := ContainerAddr(h.Index, c.Index)
-		ends[i] = Endpoint{Namespace: c.Name, IPv4: v4.Addr(), IPv6: v6.Addr(), Link: outer, Inner: Inner, MAC: MAC(lab.Seed, name, c.Name, Inner)}
+		ends[i] = Endpoint{
+			Namespace: c.Name, IPv4: v4.Addr(), IPv6: v6.Addr(), Link: outer, Inner: Inner,
+			MAC: MAC(lab.Seed, name, c.Name, Inner),
+		}
 		if lab.Permanent() {
 			steps = append(steps, unasked(c.Name))
 		}
@@ -118,8 +131,8 @@ func Bridged(lab Lab, h Host, routed bool) ([]host.Step, []Endpoint, error) {
 	return append(steps, introduced(lab, h, ends, routed)...), ends, nil
 }
 
-// passes lets bridged packets pass the hooks of iptables or, where it is not "on", keeps them out: br_netfilter is on in every new namespace of a kernel that has it
-// (net/bridge/br_netfilter_hooks.c, brnf_net_init).
+// passes lets bridged packets pass the hooks of iptables or, where it is not "on", keeps them out: br_netfilter is on
+// in every new namespace of a kernel that has it (net/bridge/br_netfilter_hooks.c, brnf_net_init).
 func passes(netfilter string) []host.Step {
 	var steps []host.Step
 	for _, s := range bridgeNetfilter(netfilter) {
@@ -135,27 +148,32 @@ func bridgeNetfilter(state string) []host.Sysctl {
 	}
 	var list []host.Sysctl
 	for _, family := range []string{"ip", "ip6", "arp"} {
-		list = append(list, host.Sysctl{Key: "net.bridge.bridge-nf-call-" + family + "tables", Value: value, IfPresent: state != on})
+		list = append(list, host.Sysctl{
+			Key: "net.bridge.bridge-nf-call-" + family + "tables", Value: value, IfPresent: state != on,
+		})
 	}
 	return list
 }
 
-// unasked keeps the links that are made in a namespace from now on from having addresses of link scope of IPv6, and with them from asking for routers again and again
-// (net/ipv6/addrconf.c, addrconf_rs_timer). A bridge passes each such question on to all of its ports: of a thousand containers that is a million packets each time.
+// unasked keeps the links that are made in a namespace from now on from having addresses of link scope of IPv6, and
+// with them from asking for routers again and again (net/ipv6/addrconf.c, addrconf_rs_timer). A bridge passes each such
+// question on to all of its ports: of a thousand containers that is a million packets each time.
 func unasked(namespace string) host.Step {
-	return host.Sysctl{NS: namespace, Key: "net.ipv6.conf.default.addr_gen_mode", Value: "1", IfPresent: true} // IN6_ADDR_GEN_MODE_NONE, include/uapi/linux/if_link.h
+	// IN6_ADDR_GEN_MODE_NONE, include/uapi/linux/if_link.h
+	return host.Sysctl{NS: namespace, Key: "net.ipv6.conf.default.addr_gen_mode", Value: "1", IfPresent: true}
 }
 
-// withoutDAD lets the links that are made in a namespace from now on use their IPv6 addresses at once, those of link scope too. A host that forwards
-// asks for its neighbours with such an address, and until it is sure that nobody else has it, which takes a second or two, it does not ask
-// and drops the packet (net/ipv6/ndisc.c, ndisc_send_ns).
+// withoutDAD lets the links that are made in a namespace from now on use their IPv6 addresses at once, those of link
+// scope too. A host that forwards asks for its neighbours with such an address, and until it is sure that nobody else
+// has it, which takes a second or two, it does not ask and drops the packet (net/ipv6/ndisc.c, ndisc_send_ns).
 func withoutDAD(namespace string) host.Step {
 	return host.Sysctl{NS: namespace, Key: "net.ipv6.conf.default.accept_dad", Value: "0", IfPresent: true}
 }
 
-// Sockets returns the steps for a namespace in which sockets of workloads are opened: what one connection has learnt is no
-// business of the next (Documentation/networking/ip-sysctl.rst). A connection that nobody has open any more is given up after one retry, which is
-// half a second: it would keep a namespace whose links are gone for a minute and a half (net/ipv4/tcp_timer.c, tcp_orphan_retries).
+// Sockets returns the steps for a namespace in which sockets of workloads are opened: what one connection has learnt is
+// no business of the next (Documentation/networking/ip-sysctl.rst). A connection that nobody has open any more is given
+// up after one retry, which is half a second: it would keep a namespace whose links are gone for a minute and a half
+// (net/ipv4/tcp_timer.c, tcp_orphan_retries).
 func Sockets(namespace string) []host.Step {
 	return []host.Step{
 		host.Sysctl{NS: namespace, Key: "net.ipv4.tcp_slow_start_after_idle", Value: "0"},
@@ -164,11 +182,15 @@ func Sockets(namespace string) []host.Step {
 	}
 }
 
-// Inside returns the steps for a container that has a namespace of its own: those of [Sockets], and that its sockets have ephemeral ports of its own where it has any.
+// Inside returns the steps for a container that has a namespace of its own: those of [Sockets], and that its sockets
+// have ephemeral ports of its own where it has any.
 func Inside(c Container) []host.Step {
 	steps := Sockets(c.Name)
 	if p := c.Ephemeral; p != (Ports{}) {
-		steps = append(steps, host.Sysctl{NS: c.Name, Key: "net.ipv4.ip_local_port_range", Value: fmt.Sprintf("%d %d", p.First, p.Last)}) // of both families
+		// of both families
+		steps = append(steps, host.Sysctl{
+			NS: c.Name, Key: "net.ipv4.ip_local_port_range", Value: fmt.Sprintf("%d %d", p.First, p.Last),
+		})
 	}
 	return steps
 }

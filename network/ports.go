@@ -7,15 +7,18 @@ import (
 	"github.com/nettoll/nettoll/part"
 )
 
-// A Wired is a network in which every container has a link of its own to the switch that the hosts are joined by. [Underlay] makes them.
+// A Wired is a network in which every container has a link of its own to the switch that the hosts are joined by.
+// [Underlay] makes them.
 type Wired interface {
 	// Wired says whether that is so with these parameters, and whether the links are moved away from where they are made.
 	Wired(p part.Params) (wired, moved bool)
 }
 
-// A Borrower is a network that takes something from the machine itself, whose network namespace its hosts know as [host.Machine]. What is borrowed is given back by undoing the plans.
+// A Borrower is a network that takes something from the machine itself, whose network namespace its hosts know as
+// [host.Machine]. What is borrowed is given back by undoing the plans.
 type Borrower interface {
-	// Borrows returns what that is with these parameters, one by one and in words, nil for nothing. Two labs cannot have the same.
+	// Borrows returns what that is with these parameters, one by one and in words, nil for nothing. Two labs cannot have
+	// the same.
 	Borrows(p part.Params) []string
 }
 
@@ -41,13 +44,14 @@ const (
 // Plug is the name, on its host, of a container's link to the switch.
 func Plug(c Container) string { return fmt.Sprintf(portName, c.Name) }
 
-// Plugs returns the names of the links of a host's containers to the switch, and the steps that make them where the host is the only one and has a switch of its own; otherwise the
-// underlay does. moved is as of [Wired].
+// Plugs returns the names of the links of a host's containers to the switch, and the steps that make them where the
+// host is the only one and has a switch of its own; otherwise the underlay does. moved is as of [Wired].
 func Plugs(lab Lab, h Host, moved bool) (names []string, steps []host.Step, err error) {
 	name := h.Name()
 	if h.Uplink == "" {
 		if len(h.Containers) > MaxPorts {
-			return nil, nil, fmt.Errorf("host %d: %d containers, and a bridge has at most %d ports", h.Index, len(h.Containers), MaxPorts)
+			return nil, nil, fmt.Errorf("host %d: %d containers, and a bridge has at most %d ports", h.Index, len(h.Containers),
+				MaxPorts)
 		}
 		steps = append(steps, host.Bridge{Name: Switch, MAC: MAC(lab.Seed, name, Switch), MTU: lab.MTU})
 	}

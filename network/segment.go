@@ -6,18 +6,20 @@ import (
 	"github.com/nettoll/nettoll/host"
 )
 
-// CheckSegment returns what is wrong with a lab whose containers are neighbours of the hosts on the underlay: what [Lab.Check] does, and that their addresses
-// ([SegmentAddr]) suffice.
+// CheckSegment returns what is wrong with a lab whose containers are neighbours of the hosts on the underlay: what
+// [Lab.Check] does, and that their addresses ([SegmentAddr]) suffice.
 func (l Lab) CheckSegment() error {
 	if err := l.Check(); err != nil {
 		return err
 	}
 	if len(l.Hosts) > MaxSegmentHosts {
-		return fmt.Errorf("%d hosts, and the range of the underlay has room for the containers of %d", len(l.Hosts), MaxSegmentHosts)
+		return fmt.Errorf("%d hosts, and the range of the underlay has room for the containers of %d", len(l.Hosts),
+			MaxSegmentHosts)
 	}
 	for _, h := range l.Hosts {
 		if len(h.Containers) > MaxSegmentContainers {
-			return fmt.Errorf("host %d: %d containers, and the range of the underlay has room for %d", h.Index, len(h.Containers), MaxSegmentContainers)
+			return fmt.Errorf("host %d: %d containers, and the range of the underlay has room for %d", h.Index,
+				len(h.Containers), MaxSegmentContainers)
 		}
 	}
 	return nil
@@ -29,8 +31,8 @@ const (
 	idle0 = "idle0"
 )
 
-// Below returns the link that links of containers can stand on: the host's uplink, or one that the steps make in a lab of one host. What stands on it needs one that is not the
-// loopback link and has a carrier.
+// Below returns the link that links of containers can stand on: the host's uplink, or one that the steps make in a lab
+// of one host. What stands on it needs one that is not the loopback link and has a carrier.
 func Below(lab Lab, h Host) (lower string, steps []host.Step) {
 	if h.Uplink != "" {
 		return h.Uplink, nil

@@ -7,7 +7,8 @@ import (
 	"github.com/nettoll/nettoll/host"
 )
 
-// A Tracer is a network that says which way the packets of its containers take, so that a lab can show that they do. Every network of the catalogue is one.
+// A Tracer is a network that says which way the packets of its containers take, so that a lab can show that they do.
+// Every network of the catalogue is one.
 type Tracer interface {
 	// Trace returns the way of a trip. It is pure.
 	Trace(t Trip) Way
@@ -30,7 +31,8 @@ type Stop struct {
 
 // A Way is what a trip passes.
 type Way struct {
-	// Hops are where its packets are given to a neighbour: each goes to the link, the address and the MAC address that the plan has for it.
+	// Hops are where its packets are given to a neighbour: each goes to the link, the address and the MAC address that the
+	// plan has for it.
 	Hops []Hop
 	// Counters count each of its packets at least once. A large segment is one packet.
 	Counters []Count
@@ -38,7 +40,8 @@ type Way struct {
 	Still []Count
 }
 
-// A Hop is where packets leave a namespace, and where to according to the plan. An empty MAC address is not compared: the link has none, or nobody knows it beforehand.
+// A Hop is where packets leave a namespace, and where to according to the plan. An empty MAC address is not compared:
+// the link has none, or nobody knows it beforehand.
 type Hop struct {
 	Host int // from 1
 	host.Hop
@@ -122,13 +125,17 @@ func (w *Way) Across(t Trip) {
 
 // Switched adds that the switch of the underlay passes the packets from one of its ports to another.
 func (w *Way) Switched(from, to string) {
-	w.Counters = append(w.Counters, Count{0, host.Received("", from, underlayBridge)}, Count{0, host.Sent("", to, underlayBridge)})
+	w.Counters = append(w.Counters, Count{0, host.Received("", from, underlayBridge)},
+		Count{0, host.Sent("", to, underlayBridge)})
 }
 
-// Direct adds that the host of the source gives the packets to the other host, by the MAC address of its uplink, as [Direct] routes them.
+// Direct adds that the host of the source gives the packets to the other host, by the MAC address of its uplink, as
+// [Direct] routes them.
 func (w *Way) Direct(t Trip) {
 	from, to := t.From.Host, t.To.Host
-	w.hop(from.Index, host.Hop{To: t.Target()}, host.Next{Link: from.Uplink, Via: t.Pick(to.Underlay()), MAC: MAC(t.Lab.Seed, to.Name(), to.Uplink)})
+	w.hop(from.Index, host.Hop{To: t.Target()}, host.Next{
+		Link: from.Uplink, Via: t.Pick(to.Underlay()), MAC: MAC(t.Lab.Seed, to.Name(), to.Uplink),
+	})
 	w.Across(t)
 }
 
@@ -157,7 +164,8 @@ func (t Trip) Bridged(routed bool) Way {
 	return w
 }
 
-// Plugged adds that the packets leave and arrive by links of the containers' own that [Plugs] or [Underlay] have made: from port to port of a switch.
+// Plugged adds that the packets leave and arrive by links of the containers' own that [Plugs] or [Underlay] have made:
+// from port to port of a switch.
 func (w *Way) Plugged(t Trip) {
 	if t.Same() {
 		w.Received(t.From.Host, "", fmt.Sprintf(jackName, t.From.Container.Name), Switch)

@@ -62,7 +62,8 @@ func sameSwitch(s string) (string, bool) {
 // A List is the parameters of one part, in the order in which ids and help show them.
 type List []Param
 
-// Find returns the parameter of that name. The error lists those there are; owner is the part in words, "workload udp-rr".
+// Find returns the parameter of that name. The error lists those there are; owner is the part in words, "workload
+// udp-rr".
 func (l List) Find(owner, name string) (Param, error) {
 	i := slices.IndexFunc(l, func(p Param) bool { return p.Name == name })
 	switch {
@@ -83,7 +84,8 @@ func (l List) Names() []string {
 	return names
 }
 
-// Resolve completes and checks parameters. An unknown name or a value out of range is an error that lists the alternatives.
+// Resolve completes and checks parameters. An unknown name or a value out of range is an error that lists the
+// alternatives.
 func (l List) Resolve(owner string, given map[string]string) (Params, error) {
 	p := make(Params, len(l))
 	for _, param := range l {
@@ -101,7 +103,8 @@ func (l List) Resolve(owner string, given map[string]string) (Params, error) {
 	return p, nil
 }
 
-// ID writes a part with its parameters: "udp-rr(payload=64,mode=wait)". A quiet one is there only where it does not have its default, a long one never.
+// ID writes a part with its parameters: "udp-rr(payload=64,mode=wait)". A quiet one is there only where it does not
+// have its default, a long one never.
 func (l List) ID(name string, p Params) string {
 	return write(name, l, func(param Param) (string, bool) {
 		return p[param.Name], !param.Long && (!param.Quiet || p[param.Name] != param.Default)
@@ -126,9 +129,10 @@ func write(name string, l List, value func(Param) (string, bool)) string {
 	return name + "(" + strings.Join(list, ",") + ")"
 }
 
-// Parse splits "udp-rr(payload=64,mode=spin)" into a name and the parameters given. A value with commas or parentheses in it stands in quotes, as
-// in a shell: between single ones every character is itself, between double ones \" and \\ are a quote and a backslash. Spaces and tabs around a key or
-// a value are ignored. Parse knows no parts: names are checked by the catalogue and [List.Resolve]. The kind is for errors: "workload".
+// Parse splits "udp-rr(payload=64,mode=spin)" into a name and the parameters given. A value with commas or parentheses
+// in it stands in quotes, as in a shell: between single ones every character is itself, between double ones \" and \\
+// are a quote and a backslash. Spaces and tabs around a key or a value are ignored. Parse knows no parts: names are
+// checked by the catalogue and [List.Resolve]. The kind is for errors: "workload".
 func Parse(kind, s string) (string, map[string]string, error) {
 	name, rest, open := strings.Cut(s, "(")
 	given := map[string]string{}
@@ -139,7 +143,8 @@ func Parse(kind, s string) (string, map[string]string, error) {
 	case !open:
 		return s, given, nil
 	case !closed:
-		return "", nil, fmt.Errorf("invalid %s %q: the closing parenthesis is missing (valid: NAME(parameter=value,…))", kind, s)
+		return "", nil, fmt.Errorf("invalid %s %q: the closing parenthesis is missing (valid: NAME(parameter=value,…))", kind,
+			s)
 	}
 	for more := true; more; {
 		var key, value string
@@ -160,7 +165,8 @@ const (
 	blanks = " \t" // ignored around a key or a value
 )
 
-// quoted writes a value so that [Parse] reads it back: in double quotes if it would end early or lose a character without them.
+// quoted writes a value so that [Parse] reads it back: in double quotes if it would end early or lose a character
+// without them.
 func quoted(s string) string {
 	if !strings.ContainsAny(s, ",()") && strings.Trim(s, blanks) == s && (s == "" || strings.IndexByte(quotes, s[0]) < 0) {
 		return s
@@ -235,8 +241,10 @@ func ParseSize(s string) (int, error) {
 	n, err := strconv.Atoi(number)
 	if err != nil || n < 0 || n > (1<<30)/factor {
 		if unit, ok := map[string]string{
-			"KB": "kB (1000 bytes) or KiB (1024 bytes)", "kb": "kB (1000 bytes) or KiB (1024 bytes)", "K": "kB (1000 bytes) or KiB (1024 bytes)",
-			"k": "kB (1000 bytes) or KiB (1024 bytes)", "mb": "MB (1000² bytes) or MiB (1024² bytes)", "M": "MB (1000² bytes) or MiB (1024² bytes)",
+			"KB": "kB (1000 bytes) or KiB (1024 bytes)", "kb": "kB (1000 bytes) or KiB (1024 bytes)",
+			"K": "kB (1000 bytes) or KiB (1024 bytes)",
+			"k": "kB (1000 bytes) or KiB (1024 bytes)", "mb": "MB (1000² bytes) or MiB (1024² bytes)",
+			"M": "MB (1000² bytes) or MiB (1024² bytes)",
 		}[strings.TrimLeft(s, "0123456789")]; ok {
 			return 0, fmt.Errorf("invalid size %q (write %s)", s, unit)
 		}
@@ -262,7 +270,8 @@ func ParseRate(s string) (float64, error) {
 	return x * factor, nil
 }
 
-// RateOr is a [Param] check for a rate, or for a word that stands for no particular one. Ids write it as a number of events per second.
+// RateOr is a [Param] check for a rate, or for a word that stands for no particular one. Ids write it as a number of
+// events per second.
 func RateOr(word string) func(string) (string, error) {
 	return func(s string) (string, error) {
 		if s == word {
@@ -299,8 +308,8 @@ func ParseBitRate(s string) (float64, error) {
 	return 0, fmt.Errorf("invalid bit rate %q (valid: values such as 500kbit/s, 50Mbit/s or 1Gbit/s)", s)
 }
 
-// BitRateOr is a [Param] check for a bit rate, or for a word that stands for no particular one; "": there is no such word. Ids write it with the largest unit that
-// leaves a whole number.
+// BitRateOr is a [Param] check for a bit rate, or for a word that stands for no particular one; "": there is no such
+// word. Ids write it with the largest unit that leaves a whole number.
 func BitRateOr(word string) func(string) (string, error) {
 	return func(s string) (string, error) {
 		if s == word && word != "" {
@@ -351,7 +360,8 @@ func DurationBetween(lo, hi time.Duration) func(string) (string, error) {
 	return func(s string) (string, error) {
 		d, err := time.ParseDuration(s)
 		if err != nil || d < lo || d > hi {
-			return "", fmt.Errorf("invalid duration %q (valid: %s to %s, with the units ns, us, ms, s, m and h)", s, DurationText(lo), DurationText(hi))
+			return "", fmt.Errorf("invalid duration %q (valid: %s to %s, with the units ns, us, ms, s, m and h)", s,
+				DurationText(lo), DurationText(hi))
 		}
 		return d.String(), nil
 	}
@@ -369,7 +379,8 @@ func DurationText(d time.Duration) string {
 	return s
 }
 
-// SizeText writes a number of bytes with the largest unit that leaves at least one of it: "256 KiB" of what is a whole number of those, else "10 MB".
+// SizeText writes a number of bytes with the largest unit that leaves at least one of it: "256 KiB" of what is a whole
+// number of those, else "10 MB".
 func SizeText(n int64) string {
 	switch {
 	case n < 1000:

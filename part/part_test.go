@@ -19,7 +19,9 @@ func TestParse(t *testing.T) {
 		{"udp-rr", "udp-rr", map[string]string{}},
 		{"udp-rr(mode=spin)", "udp-rr", map[string]string{"mode": "spin"}},
 		{"udp-rr( payload = 1KiB , mode=wait)", "udp-rr", map[string]string{"payload": "1KiB", "mode": "wait"}},
-		{`c(source="a -c {b}, (d)",figure='x: (\d+\.?)')`, "c", map[string]string{"source": "a -c {b}, (d)", "figure": `x: (\d+\.?)`}},
+		{`c(source="a -c {b}, (d)",figure='x: (\d+\.?)')`, "c", map[string]string{
+			"source": "a -c {b}, (d)", "figure": `x: (\d+\.?)`,
+		}},
 		{`c(a= "say \"no\" to \d and \\" , b=it's)`, "c", map[string]string{"a": `say "no" to \d and \`, "b": "it's"}},
 		{`c(a='=(,)')`, "c", map[string]string{"a": "=(,)"}},
 		{`c(a=x='y')`, "c", map[string]string{"a": "x='y'"}},
@@ -32,7 +34,8 @@ func TestParse(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{
-		"", "a b", "(x=1)", "a(", "a)", "a(x)", "a(x=)", "a(=1)", "a(x=1,x=2)", "a(x=1)b", "a((x=1))", "a=b", `a(x="1)`, `a(x='1)`, `a(x="1"2)`, `a(x="")`, `a(x="\")`, `a(x="1",)`,
+		"", "a b", "(x=1)", "a(", "a)", "a(x)", "a(x=)", "a(=1)", "a(x=1,x=2)", "a(x=1)b", "a((x=1))", "a=b", `a(x="1)`,
+		`a(x='1)`, `a(x="1"2)`, `a(x="")`, `a(x="\")`, `a(x="1",)`,
 		"bridge(hairpin=\t\")", "bridge(hairpin=\t\"onX)", "bridge(hairpin=\t'on'X)", "a\u00a0)(x=1)",
 	} {
 		if name, given, err := part.Parse("workload", bad); err == nil {
@@ -42,7 +45,9 @@ func TestParse(t *testing.T) {
 }
 
 func TestParseSize(t *testing.T) {
-	for in, want := range map[string]int{"0": 0, "64": 64, "64B": 64, "2kB": 2000, "2KiB": 2048, "1MB": 1000000, "1MiB": 1 << 20} {
+	for in, want := range map[string]int{
+		"0": 0, "64": 64, "64B": 64, "2kB": 2000, "2KiB": 2048, "1MB": 1000000, "1MiB": 1 << 20,
+	} {
 		if got, err := part.ParseSize(in); err != nil || got != want {
 			t.Errorf("%q: %d, %v; want %d", in, got, err, want)
 		}
@@ -55,12 +60,18 @@ func TestParseSize(t *testing.T) {
 }
 
 func TestTexts(t *testing.T) {
-	for d, want := range map[time.Duration]string{7 * 24 * time.Hour: "168h", 90 * time.Second: "1m30s", time.Minute: "1m", time.Hour + time.Second: "1h0m1s", 0: "0s", 10 * time.Minute: "10m", 30 * time.Second: "30s", time.Millisecond: "1ms"} {
+	for d, want := range map[time.Duration]string{
+		7 * 24 * time.Hour: "168h", 90 * time.Second: "1m30s", time.Minute: "1m", time.Hour + time.Second: "1h0m1s", 0: "0s",
+		10 * time.Minute: "10m", 30 * time.Second: "30s", time.Millisecond: "1ms",
+	} {
 		if got := part.DurationText(d); got != want {
 			t.Errorf("%v is written %q, want %q", d, got, want)
 		}
 	}
-	for n, want := range map[int64]string{0: "0 bytes", 999: "999 bytes", 1024: "1 KiB", 256 << 10: "256 KiB", 32 << 20: "32 MiB", 1500: "1.5 kB", 10_000_000: "10 MB", 2_500_000_000: "2.5 GB"} {
+	for n, want := range map[int64]string{
+		0: "0 bytes", 999: "999 bytes", 1024: "1 KiB", 256 << 10: "256 KiB", 32 << 20: "32 MiB", 1500: "1.5 kB",
+		10_000_000: "10 MB", 2_500_000_000: "2.5 GB",
+	} {
 		if got := part.SizeText(n); got != want {
 			t.Errorf("%d bytes are written %q, want %q", n, got, want)
 		}
@@ -69,7 +80,9 @@ func TestTexts(t *testing.T) {
 
 func TestParseRate(t *testing.T) {
 	check := part.RateOr("max")
-	for in, want := range map[string]string{"max": "max", "500/s": "500/s", "10k/s": "10000/s", "1.5M/s": "1500000/s", "0.5/s": "0.5/s", "1e3/s": "1000/s"} {
+	for in, want := range map[string]string{
+		"max": "max", "500/s": "500/s", "10k/s": "10000/s", "1.5M/s": "1500000/s", "0.5/s": "0.5/s", "1e3/s": "1000/s",
+	} {
 		got, err := check(in)
 		if err != nil || got != want {
 			t.Errorf("%q: %q, %v; want %q", in, got, err, want)
@@ -78,7 +91,9 @@ func TestParseRate(t *testing.T) {
 			t.Errorf("%q, written as %q, is read as %q, %v", in, got, again, err)
 		}
 	}
-	for _, bad := range []string{"", "10", "10k", "0/s", "-1/s", "k/s", "NaN/s", "Inf/s", "1T/s", "1e99/s", "10 k/s", "10kbit/s"} {
+	for _, bad := range []string{
+		"", "10", "10k", "0/s", "-1/s", "k/s", "NaN/s", "Inf/s", "1T/s", "1e99/s", "10 k/s", "10kbit/s",
+	} {
 		if got, err := check(bad); err == nil {
 			t.Errorf("%q: %q and no error", bad, got)
 		}
@@ -93,7 +108,8 @@ func TestParseRate(t *testing.T) {
 
 func TestParseBitRate(t *testing.T) {
 	for given, want := range map[string]string{
-		"500kbit/s": "500kbit/s", "500000bit/s": "500kbit/s", "0.05Gbit/s": "50Mbit/s", "1.5Mbit/s": "1500kbit/s", "1001bit/s": "1001bit/s", "2000Gbit/s": "", "10k/s": "", "bit/s": "",
+		"500kbit/s": "500kbit/s", "500000bit/s": "500kbit/s", "0.05Gbit/s": "50Mbit/s", "1.5Mbit/s": "1500kbit/s",
+		"1001bit/s": "1001bit/s", "2000Gbit/s": "", "10k/s": "", "bit/s": "",
 		"0bit/s": "", "-1bit/s": "", "NaNbit/s": "", "auto": "auto",
 	} {
 		got, err := part.BitRateOr("auto")(given)
@@ -115,10 +131,12 @@ func TestParseBitRate(t *testing.T) {
 	}
 }
 
-// FuzzParse: an error or a name, never both, never a panic; what was read is read again from its id, alone and in a list.
+// FuzzParse: an error or a name, never both, never a panic; what was read is read again from its id, alone and in a
+// list.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{
-		"udp-rr", "udp-rr(payload=64,mode=wait)", "a(b=c", "()", "a(=)", "µ(x=1)", `a(b="c,(\"\\",d='e)')`, "a(b=\t\")", "a(b=\t\"onX)", `a(b='"\',c="\\\"")`, `a(b=' ',c='=')`, `a(b= c"d )`,
+		"udp-rr", "udp-rr(payload=64,mode=wait)", "a(b=c", "()", "a(=)", "µ(x=1)", `a(b="c,(\"\\",d='e)')`, "a(b=\t\")",
+		"a(b=\t\"onX)", `a(b='"\',c="\\\"")`, `a(b=' ',c='=')`, `a(b= c"d )`,
 	} {
 		f.Add(s)
 	}

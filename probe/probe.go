@@ -11,8 +11,8 @@ import (
 type Probe interface {
 	// Describe says what it is.
 	Describe() Description
-	// Load makes it ready on this machine, switched off. If that cannot work here the error is a typed one that says what is
-	// missing (linux.UnsupportedError).
+	// Load makes it ready on this machine, switched off. If that cannot work here the error is a typed one that says what
+	// is missing (linux.UnsupportedError).
 	Load() (Loaded, error)
 	// Open returns what reads, in a worker, how much the probe has counted so far on some CPUs. The file is that of
 	// [Loaded.File], inherited. Reading allocates nothing and makes no system call.
@@ -34,8 +34,9 @@ type Loaded interface {
 
 // Description is what help, schema and views say of a probe.
 type Description struct {
-	Name           string                                   // as in experiments and at the end of cell ids
-	Summary        string                                   // what it tells, for help, such as "the CPU time of soft interrupts"
+	Name string // as in experiments and at the end of cell ids
+	// what it tells, for help, such as "the CPU time of soft interrupts"
+	Summary        string
 	Needs          string                                   // what it takes, such as "root"
 	Choice         string                                   // what it is, for the schema
 	Implementation string                                   // who does the work

@@ -68,9 +68,10 @@ func (m *Mirror) Close() {
 	m.sock.Close()
 }
 
-// Passage sends datagrams of the given payload to a [Mirror] and compares what comes back, byte by byte. The don't-fragment bit is set:
-// a packet that is larger than any link on the path does not pass. When one has passed it sends more small ones, and says how many of those were answered, each once: for who
-// counts packets on the way. Call Passage inside the container's network namespace; the returned function may run anywhere.
+// Passage sends datagrams of the given payload to a [Mirror] and compares what comes back, byte by byte. The
+// don't-fragment bit is set: a packet that is larger than any link on the path does not pass. When one has passed it
+// sends more small ones, and says how many of those were answered, each once: for who counts packets on the way. Call
+// Passage inside the container's network namespace; the returned function may run anywhere.
 func Passage(local, remote netip.AddrPort, payload, more int) (func() (answered int, err error), error) {
 	s, err := open(local, remote)
 	if err != nil {
@@ -111,8 +112,9 @@ func burst(s sock.Socket, n int) (answered int) {
 // refusalWait is how long an answer that must not come is waited for.
 const refusalWait = 60 * time.Millisecond
 
-// Refusal sends datagrams to a [Mirror] that must not be answered, because something on the way refuses them. Call it inside the container's network namespace; the returned
-// function may run anywhere. A sender that is told at once that it may not (EPERM) is refused.
+// Refusal sends datagrams to a [Mirror] that must not be answered, because something on the way refuses them. Call it
+// inside the container's network namespace; the returned function may run anywhere. A sender that is told at once that
+// it may not (EPERM) is refused.
 func Refusal(local, remote netip.AddrPort) (func() error, error) {
 	s, err := open(local, remote)
 	if err != nil {

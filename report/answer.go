@@ -14,7 +14,8 @@ import (
 func (v *view) where(g *group) string {
 	traits := func(g *group) []string {
 		c := g.one()
-		return append(spoken(c), "in "+printable(c.Workload), pairsOf(c), cmp.Or(beside(c), "alone"), printable(c.Family), "affinity "+printable(c.Affinity))
+		return append(spoken(c), "in "+printable(c.Workload), pairsOf(c), cmp.Or(beside(c), "alone"), printable(c.Family),
+			"affinity "+printable(c.Affinity))
 	}
 	list := []string{place(g.one().Placement)}
 	for _, t := range traits(g) {
@@ -69,7 +70,8 @@ func (v *view) onlyBaseline() []string {
 	list := []string{"Only the baseline was measured: there is nothing to compare it with."}
 	for _, g := range v.groups {
 		if m := margin(g.floor(g.primary.Name), g.primary); m != "" {
-			list = append(list, fmt.Sprintf("Two equal cells differ by no more than %s in %s %s.", strings.TrimPrefix(m, "±"), of(g.primary), g.where))
+			list = append(list, fmt.Sprintf("Two equal cells differ by no more than %s in %s %s.", strings.TrimPrefix(m, "±"),
+				of(g.primary), g.where))
 		}
 	}
 	return list
@@ -97,13 +99,15 @@ func (v *view) sentence(g *group, c *measure.Cell) string {
 	case measure.Slower, measure.Faster, measure.Higher, measure.Lower:
 		return v.toll(g, c, r)
 	case measure.NoDifference:
-		return fmt.Sprintf("%s makes no difference above the floor (%s) to %s %s.", who, margin(r.Floor, g.primary), what, g.where)
+		return fmt.Sprintf("%s makes no difference above the floor (%s) to %s %s.", who, margin(r.Floor, g.primary), what,
+			g.where)
 	default:
 		if point == "" {
 			return fmt.Sprintf("What %s does to %s %s is not known: %s.", who, what, g.where, v.whyNot(g, r))
 		}
 		if r.Verdict == measure.TooFew {
-			return fmt.Sprintf("%s: no verdict on %s %s, which takes %d generations; there are %d (%s).", who, what, g.where, measure.LeastGenerations, r.Generations, how)
+			return fmt.Sprintf("%s: no verdict on %s %s, which takes %d generations; there are %d (%s).", who, what, g.where,
+				measure.LeastGenerations, r.Generations, how)
 		}
 		text := fmt.Sprintf("What %s does to %s %s is not known precisely enough (%s)", who, what, g.where, how)
 		if math.IsNaN(r.Floor) {
@@ -134,7 +138,8 @@ func (v *view) whyNot(g *group, r *measure.Row) string {
 func (v *view) toll(g *group, c *measure.Cell, r *measure.Row) string {
 	who, what := name(c), of(r.About)
 	point, interval := change(r)
-	up := r.Verdict == measure.Higher || (r.Verdict == measure.Slower) == (g.primary.Better == measure.LowerBetter) && r.Verdict != measure.Lower
+	up := r.Verdict == measure.Higher || (r.Verdict == measure.Slower) == (g.primary.Better == measure.LowerBetter) &&
+		r.Verdict != measure.Lower
 	factor := strings.HasPrefix(point, "×")
 	plain := strings.TrimLeft(point, "+−")
 	if !g.primary.Speed() || g.primary.Better != measure.LowerBetter {
@@ -163,9 +168,9 @@ func (v *view) toll(g *group, c *measure.Cell, r *measure.Row) string {
 	return fmt.Sprintf("%s shortens %s by %s (95 %% interval %s) %s.", who, what, plain, interval, g.where)
 }
 
-// added is the toll in the metric's unit without its sign, value − baseline value. The ratio comes from blocks in which both were
-// measured and the values from all there are, over which the machine may have drifted: where the difference does not fit the interval of
-// the ratio, there is none.
+// added is the toll in the metric's unit without its sign, value − baseline value. The ratio comes from blocks in which
+// both were measured and the values from all there are, over which the machine may have drifted: where the difference
+// does not fit the interval of the ratio, there is none.
 func (g *group) added(r *measure.Row) (string, bool) {
 	b := g.row(g.base, r.Metric)
 	if b == nil || !r.HasRatio || math.IsNaN(b.Value) {
@@ -203,7 +208,10 @@ func (v *view) summary() []string {
 			}
 			t := all[who]
 			if t == nil {
-				t = &tally{verdicts: map[measure.Verdict]int{}, stacks: map[string]bool{}, lo: map[string]*measure.Row{}, hi: map[string]*measure.Row{}}
+				t = &tally{
+					verdicts: map[measure.Verdict]int{}, stacks: map[string]bool{}, lo: map[string]*measure.Row{},
+					hi: map[string]*measure.Row{},
+				}
 				all[who] = t
 				names = append(names, who)
 			}

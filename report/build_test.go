@@ -40,28 +40,36 @@ type load struct {
 
 func udprr(placement string, pairs int) load {
 	return load{
-		name: "udp-rr", id: "udp-rr(payload=64,mode=wait)", placement: placement, params: map[string]string{"payload": "64", "mode": "wait"}, pairs: pairs, primary: "latency_p50",
-		base: map[string]float64{"latency_p50": 13.2e-6, "latency_mean": 14e-6, "transaction_rate": 71e3 * float64(pairs), "loss": 0, "cpu_busy": 1.1, "cpu_per_packet": 2.1e-6},
+		name: "udp-rr", id: "udp-rr(payload=64,mode=wait)", placement: placement,
+		params: map[string]string{"payload": "64", "mode": "wait"}, pairs: pairs, primary: "latency_p50",
+		base: map[string]float64{
+			"latency_p50": 13.2e-6, "latency_mean": 14e-6, "transaction_rate": 71e3 * float64(pairs), "loss": 0, "cpu_busy": 1.1,
+			"cpu_per_packet": 2.1e-6,
+		},
 	}
 }
 
 func tcpstream(placement string) load {
 	return load{
-		name: "tcp-stream", id: "tcp-stream(message=131072)", placement: placement, params: map[string]string{"message": "131072"}, pairs: 1, primary: "goodput",
+		name: "tcp-stream", id: "tcp-stream(message=131072)", placement: placement,
+		params: map[string]string{"message": "131072"}, pairs: 1, primary: "goodput",
 		base: map[string]float64{"goodput": 34e9, "cpu_busy": 1.8, "service_demand": 310e-12, "retransmits": 0.4},
 	}
 }
 
 func udprate(payload string) load {
 	return load{
-		name: "udp-rate", id: "udp-rate(payload=" + payload + ")", placement: "cross-host", params: map[string]string{"payload": payload}, pairs: 1, primary: "packet_rate",
+		name: "udp-rate", id: "udp-rate(payload=" + payload + ")", placement: "cross-host",
+		params: map[string]string{"payload": payload}, pairs: 1, primary: "packet_rate",
 		base: map[string]float64{"packet_rate": 812e3, "packet_rate_sent": 812e3, "loss": 0.001, "cpu_per_packet": 1.2e-6},
 	}
 }
 
 // start makes a run of stacks under loads, the first stack the baseline, which has a twin.
 func start(t testing.TB, loads []load, stacks ...string) *made {
-	m := &made{t: t, rnd: rand.New(rand.NewPCG(2, 3)), log: measure.Log{End: &measure.End{Why: measure.EndTime, Detail: "the time is up"}}, run: measure.Run{
+	m := &made{t: t, rnd: rand.New(rand.NewPCG(2, 3)), log: measure.Log{
+		End: &measure.End{Why: measure.EndTime, Detail: "the time is up"},
+	}, run: measure.Run{
 		V: measure.Version, Name: "made", Started: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC),
 		Design:   measure.Design{Precision: 0.02, Time: 40, Generations: 5, Seed: 7},
 		Versions: map[string]string{"nettoll": "v0.1.0"},
@@ -75,9 +83,11 @@ func start(t testing.TB, loads []load, stacks ...string) *made {
 				filter = ""
 			}
 			m.run.Cells = append(m.run.Cells, recorded(t, network, cmp.Or(filter, "none"), measure.Cell{
-				ID: stack + where + twin, Baseline: baseline, Twin: twin != "", Group: fmt.Sprintf("%s|%s|%d|ipv4|split", l.id, l.placement, l.pairs),
+				ID: stack + where + twin, Baseline: baseline, Twin: twin != "",
+				Group:     fmt.Sprintf("%s|%s|%d|ipv4|split", l.id, l.placement, l.pairs),
 				Placement: l.placement, Pairs: l.pairs,
-				Family: "ipv4", Affinity: "split", Workload: l.name, Params: l.params, Primary: l.primary, Implementation: map[string]string{"network": "kernel"},
+				Family: "ipv4", Affinity: "split", Workload: l.name, Params: l.params, Primary: l.primary,
+				Implementation: map[string]string{"network": "kernel"},
 			}))
 		}
 		cell(stacks[0], "", "")
@@ -96,7 +106,11 @@ func recorded(t testing.TB, network, filter string, c measure.Cell) measure.Cell
 		t.Fatal(err)
 	}
 	if b, err = measure.WithParts(b, []measure.Part{
-		{Kind: "network", ID: network}, {Kind: "filter", ID: filter}, {Kind: "tunnel", ID: "none"}, {Kind: "encryption", ID: "none"}, {Kind: "runtime", ID: "netns"},
+		{Kind: "network", ID: network},
+		{Kind: "filter", ID: filter},
+		{Kind: "tunnel", ID: "none"},
+		{Kind: "encryption", ID: "none"},
+		{Kind: "runtime", ID: "netns"},
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -113,8 +127,8 @@ const (
 	generationNoise = 0.003
 )
 
-// measure adds trials: change says by what a stack's metrics differ from the baseline's, by stack and metric: factors, or for loss and
-// retransmits summands.
+// measure adds trials: change says by what a stack's metrics differ from the baseline's, by stack and metric: factors,
+// or for loss and retransmits summands.
 func (m *made) measure(loads []load, generations, blocks int, change map[string]map[string]float64) {
 	n := len(m.run.Cells) / len(loads)
 	clock := 0.0
@@ -130,7 +144,10 @@ func (m *made) measure(loads []load, generations, blocks int, change map[string]
 				l := loads[i/n]
 				stack, _, _ := strings.Cut(c.ID, "/")
 				x := math.Exp(block + cells[i] + trialNoise*m.rnd.NormFloat64())
-				t := measure.Trial{Generation: g, Block: g*blocks + b, Cell: c.ID, Start: clock, Duration: 0.05, Metrics: maps.Clone(l.base)}
+				t := measure.Trial{
+					Generation: g, Block: g*blocks + b, Cell: c.ID, Start: clock, Duration: 0.05,
+					Metrics: maps.Clone(l.base),
+				}
 				clock += 0.051
 				if _, counts := t.Metrics["packet_rate"]; counts {
 					t.Limit = "sender"
@@ -165,7 +182,8 @@ func (m *made) measure(loads []load, generations, blocks int, change map[string]
 			if d := change[stack]["latency_p50"]; d != 0 {
 				factor *= d
 			}
-			m.log.Histograms = append(m.log.Histograms, m.histogram(measure.Histograms{Generation: g, First: g * blocks, Last: g*blocks + blocks - 1, Cell: c.ID}, factor))
+			m.log.Histograms = append(m.log.Histograms,
+				m.histogram(measure.Histograms{Generation: g, First: g * blocks, Last: g*blocks + blocks - 1, Cell: c.ID}, factor))
 		}
 	}
 }
@@ -200,7 +218,10 @@ func (m *made) prove(generations int, when ...string) {
 					lab += "#2"
 				}
 				if !seen[lab] {
-					m.log.Proofs = append(m.log.Proofs, measure.Proof{Generation: g, Lab: lab, Claim: "every pair passes packets of 1500 bytes both ways, unfragmented", When: w, OK: true})
+					m.log.Proofs = append(m.log.Proofs, measure.Proof{
+						Generation: g, Lab: lab, Claim: "every pair passes packets of 1500 bytes both ways, unfragmented", When: w,
+						OK: true,
+					})
 				}
 				seen[lab] = true
 			}

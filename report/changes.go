@@ -10,7 +10,8 @@ import (
 	"github.com/nettoll/nettoll/report/figure"
 )
 
-// changed is a row of a figure of changes, on an additive scale: logarithms of ratios, or differences in the unit of the metric.
+// changed is a row of a figure of changes, on an additive scale: logarithms of ratios, or differences in the unit of
+// the metric.
 type changed struct {
 	point, lo, hi, adjLo, adjHi float64
 	ok                          bool
@@ -30,7 +31,8 @@ func changeOf(r *measure.Row) changed {
 	return changed{}
 }
 
-// reach makes the scale of changes: all points, and of the intervals and floors what is not absurdly farther than the others.
+// reach makes the scale of changes: all points, and of the intervals and floors what is not absurdly farther than the
+// others.
 func reach(rows []changed, floors []float64, least, from, to float64) figure.Scale {
 	most := least
 	var ends []float64
@@ -106,7 +108,9 @@ func differenceTicks(s figure.Scale, m measure.Metric) (ticks []tick, unit strin
 }
 
 // mark draws one change: its intervals and its point. What lies beyond the scale ends in an arrow.
-func (d *drawing) mark(y float64, s figure.Scale, c changed, radius float64, shape figure.Shape, hollow bool, ink figure.Ink) {
+func (d *drawing) mark(y float64, s figure.Scale, c changed, radius float64, shape figure.Shape, hollow bool,
+	ink figure.Ink,
+) {
 	draw := func(lo, hi, width float64) {
 		if math.IsNaN(lo) || math.IsNaN(hi) {
 			return
@@ -115,13 +119,18 @@ func (d *drawing) mark(y float64, s figure.Scale, c changed, radius float64, sha
 		for _, end := range []struct{ x, beyond, way float64 }{{lo, s.Lo, -1}, {hi, s.Hi, 1}} {
 			if end.way*(end.x-end.beyond) > 0 {
 				x := s.Clip(end.x)
-				d.add(figure.Area{Points: []figure.Point{{X: x - 5*end.way, Y: y - 4}, {X: x + 2*end.way, Y: y}, {X: x - 5*end.way, Y: y + 4}}, Ink: ink})
+				d.add(figure.Area{Points: []figure.Point{
+					{X: x - 5*end.way, Y: y - 4}, {X: x + 2*end.way, Y: y}, {X: x - 5*end.way, Y: y + 4},
+				}, Ink: ink})
 			}
 		}
 	}
 	draw(c.adjLo, c.adjHi, 1)
 	draw(c.lo, c.hi, radius/1.8)
-	d.add(figure.Symbol{At: figure.Point{X: s.Clip(c.point), Y: y}, Shape: shape, Radius: radius, Ink: ink, Hollow: hollow})
+	d.add(figure.Symbol{
+		At: figure.Point{X: s.Clip(c.point), Y: y}, Shape: shape, Radius: radius, Ink: ink,
+		Hollow: hollow,
+	})
 }
 
 // look is how a verdict is drawn: told by its shape as well as by its ink.
@@ -209,13 +218,17 @@ func (v *view) chartChanges(g *group) (figure.Figure, bool) {
 	return d.done(), true
 }
 
-// band is the floor behind some tracks, which is drawn below the grid, and the line of the baseline, which is drawn above it.
+// band is the floor behind some tracks, which is drawn below the grid, and the line of the baseline, which is drawn
+// above it.
 func band(s figure.Scale, floor float64, tracks []track) (floors, baseline []figure.Mark) {
 	for _, at := range tracks {
 		if !math.IsNaN(floor) && floor > 0 {
-			floors = append(floors, figure.Rect(s.Clip(-floor), at.top, max(s.Clip(floor), s.Clip(-floor)+1), at.bottom, figure.InkBand))
+			floors = append(floors, figure.Rect(s.Clip(-floor), at.top, max(s.Clip(floor), s.Clip(-floor)+1), at.bottom,
+				figure.InkBand))
 		}
-		baseline = append(baseline, figure.Line{Points: []figure.Point{{X: s.At(0), Y: at.top}, {X: s.At(0), Y: at.bottom}}, Ink: figure.InkMuted, Width: 1})
+		baseline = append(baseline, figure.Line{
+			Points: []figure.Point{{X: s.At(0), Y: at.top}, {X: s.At(0), Y: at.bottom}}, Ink: figure.InkMuted, Width: 1,
+		})
 	}
 	return floors, baseline
 }
@@ -223,8 +236,8 @@ func band(s figure.Scale, floor float64, tracks []track) (floors, baseline []fig
 // mostOverview is about how many rows one figure of the overview has.
 const mostOverview = 48
 
-// chartOverview draws the changes of all groups on one scale, in several figures if there are many. Groups whose primary metric is compared by
-// difference are not on it.
+// chartOverview draws the changes of all groups on one scale, in several figures if there are many. Groups whose
+// primary metric is compared by difference are not on it.
 func (v *view) chartOverview() []figure.Figure {
 	var rows []changed
 	var floors []float64
@@ -249,7 +262,9 @@ func (v *view) chartOverview() []figure.Figure {
 	}
 	const results, beside = 62.0, 150.0
 	names := beside
-	if slices.ContainsFunc(v.run.Cells, func(c measure.Cell) bool { return figure.Breadth(name(&c), smallSize, false) > beside-2*figureEdge }) {
+	if slices.ContainsFunc(v.run.Cells, func(c measure.Cell) bool {
+		return figure.Breadth(name(&c), smallSize, false) > beside-2*figureEdge
+	}) {
 		names = figureEdge // above their marks
 	}
 	s := reach(rows, floors, 0.01, names, figureWidth-figureEdge-results)
@@ -259,10 +274,12 @@ func (v *view) chartOverview() []figure.Figure {
 		if len(chunks) > 1 {
 			which, file = fmt.Sprintf(", part %d of %d", i+1, len(chunks)), fmt.Sprintf("overview-%d", i+1)
 		}
-		d := newDrawing(file, "Every change over the baseline", count(len(rows), "comparison", "comparisons")+" in "+count(len(floors), "group", "groups")+which)
+		d := newDrawing(file, "Every change over the baseline", count(len(rows), "comparison", "comparisons")+" in "+
+			count(len(floors), "group", "groups")+which)
 		v.overview(d, groups, s, names == beside, len(rows) <= mostRows)
 		d.verdictKey()
-		d.key("line: 95 % interval; thin: widened for the number of comparisons", "grey band: the noise floor of the group, by which two equal stacks differ")
+		d.key("line: 95 % interval; thin: widened for the number of comparisons",
+			"grey band: the noise floor of the group, by which two equal stacks differ")
 		if len(rows) > mostRows { // in words: the sum
 			d.said = append(d.said, v.summary()...)
 		}
@@ -276,7 +293,8 @@ func (v *view) overview(d *drawing, groups []*group, s figure.Scale, beside, tel
 	var floors, baseline []figure.Mark
 	for _, g := range groups {
 		d.Height += 4
-		d.text(figureEdge, d.Height+15, labelOf(g.primary)+" · "+g.heading(), figure.InkText, smallSize, true, figure.Start, figureWidth-2*figureEdge)
+		d.text(figureEdge, d.Height+15, labelOf(g.primary)+" · "+g.heading(), figure.InkText, smallSize, true, figure.Start,
+			figureWidth-2*figureEdge)
 		d.Height += 22
 		var tracks []track
 		for _, c := range g.compared() {
@@ -300,7 +318,8 @@ func (v *view) overview(d *drawing, groups []*group, s figure.Scale, beside, tel
 			d.text(figureWidth-figureEdge, y+4, point, ink, smallSize, true, figure.End, figureWidth-s.To)
 			d.mark(y, s, x, 3.6, shape, hollow, ink)
 			if tell {
-				d.say("%s, %s %s: %s, 95 %% interval %s, %s.", name(c), labelOf(g.primary), g.where, point, interval, judged(r, g.primary, false).text)
+				d.say("%s, %s %s: %s, 95 %% interval %s, %s.", name(c), labelOf(g.primary), g.where, point, interval,
+					judged(r, g.primary, false).text)
 			}
 		}
 		d.tracks = append(d.tracks, tracks...)
@@ -319,7 +338,12 @@ func (d *drawing) verdictKey() {
 	for _, k := range []struct {
 		text string
 		v    measure.Verdict
-	}{{"better", measure.Faster}, {"worse", measure.Slower}, {"no difference", measure.NoDifference}, {"not precise enough", measure.NotPrecise}} {
+	}{
+		{"better", measure.Faster},
+		{"worse", measure.Slower},
+		{"no difference", measure.NoDifference},
+		{"not precise enough", measure.NotPrecise},
+	} {
 		shape, hollow, ink := look(k.v, measure.Metric{})
 		d.add(figure.Symbol{At: figure.Point{X: x + 5, Y: d.Height - 7}, Shape: shape, Radius: 3.6, Ink: ink, Hollow: hollow})
 		d.text(x+13, d.Height-3, k.text, figure.InkMuted, smallSize, false, figure.Start, figureWidth)

@@ -14,7 +14,8 @@ import (
 // mostCurves is how many distributions one figure shows.
 const mostCurves = 9
 
-// chartLatency draws the distribution of a latency: which value a share of the samples does not exceed, with the tail drawn out.
+// chartLatency draws the distribution of a latency: which value a share of the samples does not exceed, with the tail
+// drawn out.
 func (v *view) chartLatency(g *group, metric string) (figure.Figure, bool) {
 	cells, left := v.shown(g, mostCurves)
 	cells = slices.DeleteFunc(cells, func(c charted) bool {
@@ -56,7 +57,8 @@ func (v *view) chartLatency(g *group, metric string) (figure.Figure, bool) {
 	const height, edge = 220.0, 46.0
 	y := figure.Scale{Lo: slices.Min(values) / 1.05, Hi: slices.Max(values) * 1.05, Log: true}
 	levels, unit := valueTicks(y, slices.Min(values), slices.Max(values), measure.UnitSecond)
-	d.text(figureEdge, d.Height+12, unitTitle(strings.ToLower(what), unit)+" (logarithmic)", figure.InkText, textSize, false, figure.Start, figureWidth)
+	d.text(figureEdge, d.Height+12, unitTitle(strings.ToLower(what), unit)+" (logarithmic)", figure.InkText, textSize,
+		false, figure.Start, figureWidth)
 	d.Height += 24
 	top := d.Height
 	y.From, y.To = top+height, top
@@ -68,8 +70,19 @@ func (v *view) chartLatency(g *group, metric string) (figure.Figure, bool) {
 	}
 	d.Height += height
 	d.tracks = []track{{top, top + height}}
-	ticks := []tick{{0, "0 %"}, {-math.Log10(0.5), "50 %"}, {1, "90 %"}, {2, "99 %"}, {3, "99.9 %"}, {4, "99.99 %"}, {5, "99.999 %"}, {6, "99.9999 %"}, {7, "99.99999 %"}}
-	d.axis(x, slices.DeleteFunc(ticks, func(t tick) bool { return t.at > x.Hi }), "share of the "+strings.ToLower(what)+" that take no longer", "", "")
+	ticks := []tick{
+		{0, "0 %"},
+		{-math.Log10(0.5), "50 %"},
+		{1, "90 %"},
+		{2, "99 %"},
+		{3, "99.9 %"},
+		{4, "99.99 %"},
+		{5, "99.999 %"},
+		{6, "99.9999 %"},
+		{7, "99.99999 %"},
+	}
+	d.axis(x, slices.DeleteFunc(ticks, func(t tick) bool { return t.at > x.Hi }), "share of the "+strings.ToLower(what)+
+		" that take no longer", "", "")
 	for _, c := range curves {
 		const steps = 90
 		ink, dashes := figure.Series(c.series), figure.Dashes(c.series)
@@ -90,7 +103,8 @@ func (v *view) chartLatency(g *group, metric string) (figure.Figure, bool) {
 			result += " · 99 %: " + number(c.d.Quantile(0.99), measure.UnitSecond)
 		}
 		d.series(c.charted, result)
-		d.say("%s: half of the %s take no longer than %s%s.", c.name, strings.ToLower(what), number(c.d.Quantile(0.5), measure.UnitSecond), tail(c.d, c.end))
+		d.say("%s: half of the %s take no longer than %s%s.", c.name, strings.ToLower(what),
+			number(c.d.Quantile(0.5), measure.UnitSecond), tail(c.d, c.end))
 	}
 	d.Height += 4
 	if left > 0 {
@@ -104,7 +118,8 @@ func tail(d measure.Distribution, end float64) string {
 	var b strings.Builder
 	for i, q := range []float64{0.99, 0.999, 0.9999} {
 		if end >= float64(i+2) {
-			fmt.Fprintf(&b, ", %s %% no longer than %s", strconv.FormatFloat(100*q, 'f', -1, 64), number(d.Quantile(q), measure.UnitSecond))
+			fmt.Fprintf(&b, ", %s %% no longer than %s", strconv.FormatFloat(100*q, 'f', -1, 64),
+				number(d.Quantile(q), measure.UnitSecond))
 		}
 	}
 	return b.String()

@@ -29,7 +29,10 @@ var ErrNothingInCommon = errors.New("have no cell in common")
 // Compare puts two runs beside each other, the older first. The directories are what the views call them.
 func Compare(oldDir, newDir string, older, newer *Data) *Compared {
 	x, y := measure.Side{Run: older.Run, Analysis: older.Analysis}, measure.Side{Run: newer.Run, Analysis: newer.Analysis}
-	c := &Compared{OldDir: oldDir, NewDir: newDir, Old: older, New: newer, Changes: measure.Compare(x, y), Obstacles: measure.Obstacles(x, y)}
+	c := &Compared{
+		OldDir: oldDir, NewDir: newDir, Old: older, New: newer, Changes: measure.Compare(x, y),
+		Obstacles: measure.Obstacles(x, y),
+	}
 	c.OnlyOld, c.OnlyNew = without(older.Run, newer.Run), without(newer.Run, older.Run)
 	return c
 }
@@ -48,11 +51,12 @@ func without(run, other measure.Run) []string {
 // mostObstacles is how many obstacles an error names.
 const mostObstacles = 20
 
-// Check returns why the two runs ought not to be compared: an error that wraps [ErrNothingInCommon] or, a line for each obstacle and unless they
-// are to be compared anyway, [ErrIncomparable].
+// Check returns why the two runs ought not to be compared: an error that wraps [ErrNothingInCommon] or, a line for each
+// obstacle and unless they are to be compared anyway, [ErrIncomparable].
 func (c *Compared) Check(anyway bool) error {
 	if len(c.OnlyNew) == len(c.New.Run.Cells) {
-		return fmt.Errorf("compare: %q and %q %w: OLD has %s, NEW has %s", c.OldDir, c.NewDir, ErrNothingInCommon, some(c.OnlyOld), some(c.OnlyNew))
+		return fmt.Errorf("compare: %q and %q %w: OLD has %s, NEW has %s", c.OldDir, c.NewDir, ErrNothingInCommon,
+			some(c.OnlyOld), some(c.OnlyNew))
 	}
 	if len(c.Obstacles) == 0 || anyway {
 		return nil
@@ -114,8 +118,8 @@ func (c *Compared) count(pass func(measure.Change) bool) int {
 	return n
 }
 
-// Doubts says what a reader of the changes has to know beside them: in what the runs differ, which cells only one of them has, what
-// failed, what is too little.
+// Doubts says what a reader of the changes has to know beside them: in what the runs differ, which cells only one of
+// them has, what failed, what is too little.
 func (c *Compared) Doubts() []string {
 	var list []string
 	add := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
@@ -125,7 +129,8 @@ func (c *Compared) Doubts() []string {
 	switch {
 	case filepath.Clean(c.OldDir) == filepath.Clean(c.NewDir):
 		add("OLD and NEW are the same directory: nothing can have changed")
-	case c.Old.Run.Started.Equal(c.New.Run.Started) && c.Old.Run.Design.Seed == c.New.Run.Design.Seed && len(c.Old.Log.Trials) == len(c.New.Log.Trials):
+	case c.Old.Run.Started.Equal(c.New.Run.Started) && c.Old.Run.Design.Seed == c.New.Run.Design.Seed &&
+		len(c.Old.Log.Trials) == len(c.New.Log.Trials):
 		add("OLD and NEW were started at the same moment: they are copies of one run")
 	case c.New.Run.Started.Before(c.Old.Run.Started):
 		add("NEW was started before OLD: is it the other way round?")
@@ -150,7 +155,8 @@ func (c *Compared) Doubts() []string {
 		for _, p := range a.Proofs {
 			if !p.OK {
 				if broken++; broken == 1 {
-					detail = fmt.Sprintf("lab %s, generation %d, %s: %s", printable(p.Lab), p.Generation+1, printable(p.When), printable(p.Claim))
+					detail = fmt.Sprintf("lab %s, generation %d, %s: %s", printable(p.Lab), p.Generation+1, printable(p.When),
+						printable(p.Claim))
 				}
 			}
 		}
@@ -184,7 +190,8 @@ func (c *Compared) sides() []side {
 // CompareFormats lists the formats that [Compared.Write] knows, the default first.
 func CompareFormats() []string { return []string{"text", "markdown", "csv", "json"} }
 
-// CheckCompareFormat returns an error that wraps [ErrUnknownFormat] and lists those known, unless the format is one of them.
+// CheckCompareFormat returns an error that wraps [ErrUnknownFormat] and lists those known, unless the format is one of
+// them.
 func CheckCompareFormat(format string) error {
 	if slices.Contains(CompareFormats(), format) {
 		return nil
@@ -192,8 +199,8 @@ func CheckCompareFormat(format string) error {
 	return fmt.Errorf("%w %q (known: %s)", ErrUnknownFormat, format, strings.Join(CompareFormats(), ", "))
 }
 
-// Write writes what has changed, in one of the formats: of each cell its primary metric, or all of them if the options say so. Colour and width
-// hold for text alone.
+// Write writes what has changed, in one of the formats: of each cell its primary metric, or all of them if the options
+// say so. Colour and width hold for text alone.
 func (c *Compared) Write(w io.Writer, format string, o Options) error {
 	var text string
 	switch format {
@@ -224,7 +231,9 @@ type comparison struct {
 
 func (c *Compared) comparison(o Options) *comparison {
 	common := c.New.Run
-	common.Cells = slices.DeleteFunc(slices.Clone(common.Cells), func(x measure.Cell) bool { return slices.Contains(c.OnlyNew, x.ID) })
+	common.Cells = slices.DeleteFunc(slices.Clone(common.Cells), func(x measure.Cell) bool {
+		return slices.Contains(c.OnlyNew, x.ID)
+	})
 	v := &comparison{view: newView(common, c.New.Analysis, o), c: c, changes: map[string]map[string]*measure.Change{}}
 	for i := range c.Changes {
 		x := &c.Changes[i]

@@ -12,17 +12,22 @@ import (
 // csvColumns are those of a comparison's CSV; new ones are added at the end.
 func csvColumns(kinds []string) []string {
 	return append(cellColumns(kinds),
-		"metric", "unit", "old_value", "new_value", "drift", "old_ratio", "new_ratio", "ratio", "ratio_lo", "ratio_hi", "verdict",
+		"metric", "unit", "old_value", "new_value", "drift", "old_ratio", "new_ratio", "ratio", "ratio_lo", "ratio_hi",
+		"verdict",
 		"old_blocks", "new_blocks", "old_generations", "new_generations",
-		"old_difference", "new_difference", "difference", "difference_lo", "difference_hi", "adjusted_lo", "adjusted_hi", "floor",
+		"old_difference", "new_difference", "difference", "difference_lo", "difference_hi", "adjusted_lo", "adjusted_hi",
+		"floor",
 		"primary", "baseline", "parameters", "implementation")
 }
 
-// csv writes a row for each cell and metric, RFC 4180 with a header. Numbers are bare and in base units; what is not known is empty.
+// csv writes a row for each cell and metric, RFC 4180 with a header. Numbers are bare and in base units; what is not
+// known is empty.
 //
 //	old_value, new_value, drift      values, and new over old: what the machine has a part in
-//	old_ratio, new_ratio             cell / baseline in each run; ratio, …_lo, …_hi the new one over the old one and its 95 % interval
-//	old_difference, new_difference   cell − baseline of a share or count; difference, …_lo, …_hi the new one less the old one
+//	old_ratio, new_ratio             cell / baseline in each run; ratio, …_lo, …_hi the new one over the old one and its
+//	                                 95 % interval
+//	old_difference, new_difference   cell − baseline of a share or count; difference, …_lo, …_hi the new one less the old
+//	                                 one
 //	adjusted_lo, adjusted_hi         the interval at the level of Holm's procedure, as ratios or as differences
 //	floor                            of both runs together, as a share (0.006 = 0.6 %) or in the unit of a difference
 func (c *Compared) csv(w io.Writer, all bool) error {
@@ -59,8 +64,11 @@ func changeFields(l changeLine, kinds []string) []string {
 	for _, x := range []*float64{l.OldValue, l.NewValue, l.Drift, l.OldRatio, l.NewRatio, l.Ratio, l.RatioLo, l.RatioHi} {
 		number(x)
 	}
-	fields = append(fields, string(l.Verdict), strconv.Itoa(l.OldBlocks), strconv.Itoa(l.NewBlocks), strconv.Itoa(l.OldGenerations), strconv.Itoa(l.NewGenerations))
-	for _, x := range []*float64{l.OldDifference, l.NewDifference, l.Difference, l.DifferenceLo, l.DifferenceHi, l.AdjustedLo, l.AdjustedHi, l.Floor} {
+	fields = append(fields, string(l.Verdict), strconv.Itoa(l.OldBlocks), strconv.Itoa(l.NewBlocks),
+		strconv.Itoa(l.OldGenerations), strconv.Itoa(l.NewGenerations))
+	for _, x := range []*float64{
+		l.OldDifference, l.NewDifference, l.Difference, l.DifferenceLo, l.DifferenceHi, l.AdjustedLo, l.AdjustedHi, l.Floor,
+	} {
 		number(x)
 	}
 	return append(fields, strconv.FormatBool(l.Primary), c.Baseline, pairs(c.Params), pairs(c.Implementation))
@@ -136,7 +144,8 @@ func (c *Compared) json(w io.Writer, all bool) error {
 		OnlyNew   []string     `json:"only_new,omitempty"`
 		Warnings  []string     `json:"warnings,omitempty"`
 	}{
-		V: measure.Version, Old: run{c.OldDir, newRunLine(c.Old)}, New: run{c.NewDir, newRunLine(c.New)}, Changes: []changeLine{},
+		V: measure.Version, Old: run{c.OldDir, newRunLine(c.Old)}, New: run{c.NewDir, newRunLine(c.New)},
+		Changes: []changeLine{},
 		OnlyOld: c.OnlyOld, OnlyNew: c.OnlyNew, Warnings: c.Doubts(),
 	}
 	for i := range c.Changes {
@@ -157,6 +166,9 @@ func (c *Compared) json(w io.Writer, all bool) error {
 }
 
 func newRunLine(d *Data) runLine {
-	line, _ := lines(d.Run, measure.Analysis{Blocks: d.Analysis.Blocks, Generations: d.Analysis.Generations, Trials: d.Analysis.Trials, Measured: d.Analysis.Measured, Standing: d.Analysis.Standing})[0].(runLine)
+	line, _ := lines(d.Run, measure.Analysis{
+		Blocks: d.Analysis.Blocks, Generations: d.Analysis.Generations, Trials: d.Analysis.Trials,
+		Measured: d.Analysis.Measured, Standing: d.Analysis.Standing,
+	})[0].(runLine)
 	return line
 }

@@ -84,14 +84,17 @@ func TestCompareText(t *testing.T) {
 		{"equal", func(t *testing.T) (older, newer *made) {
 			return old(t, three), loaded(t, true, three, map[string]map[string]float64{"bridge": bridge()})
 		}, report.Options{}, "text"},
-		{"same", func(t *testing.T) (older, newer *made) { return old(t, three[:1]), old(t, three[:1]) }, report.Options{}, "text"},
+		{"same", func(t *testing.T) (older, newer *made) {
+			return old(t, three[:1]), old(t, three[:1])
+		}, report.Options{}, "text"},
 		{"all", func(t *testing.T) (older, newer *made) {
 			return old(t, three[2:]), loaded(t, true, three[2:], map[string]map[string]float64{"bridge": worse()})
 		}, report.Options{All: true}, "text"},
 		{"color", func(t *testing.T) (older, newer *made) {
 			faster := bridge()
 			faster["goodput"] = 1.2
-			return old(t, three[2:]), loaded(t, true, three[2:], map[string]map[string]float64{"bridge": faster, "routed": {"goodput": 0.9}})
+			return old(t, three[2:]),
+				loaded(t, true, three[2:], map[string]map[string]float64{"bridge": faster, "routed": {"goodput": 0.9}})
 		}, report.Options{Color: true}, "text"},
 		{"narrow", func(t *testing.T) (older, newer *made) {
 			return old(t, three), loaded(t, true, three, map[string]map[string]float64{"bridge": worse()})
@@ -106,9 +109,14 @@ func TestCompareText(t *testing.T) {
 			return old(t, three[:1]), loaded(t, true, three[:1], map[string]map[string]float64{"bridge": worse()})
 		}, report.Options{All: true}, "markdown"},
 		{"many", func(t *testing.T) (older, newer *made) {
-			loads := []load{udprr("same-host", 1), udprr("same-host", 10), udprr("cross-host", 1), tcpstream("same-host"), tcpstream("cross-host")}
+			loads := []load{
+				udprr("same-host", 1), udprr("same-host", 10), udprr("cross-host", 1), tcpstream("same-host"),
+				tcpstream("cross-host"),
+			}
 			b := worse()
-			return old(t, loads), loaded(t, true, loads, map[string]map[string]float64{"bridge": b, "routed": {"goodput": 1.2, "latency_p50": 0.9}})
+			return old(t, loads), loaded(t, true, loads, map[string]map[string]float64{
+				"bridge": b, "routed": {"goodput": 1.2, "latency_p50": 0.9},
+			})
 		}, report.Options{}, "text"},
 		{"loss", func(t *testing.T) (older, newer *made) { // as the primary metric
 			loads := []load{udprate("28")}
@@ -123,11 +131,13 @@ func TestCompareText(t *testing.T) {
 			return older, newer
 		}, report.Options{}, "text"},
 		{"doubts", func(t *testing.T) (older, newer *made) {
-			older, newer = old(t, three), start(t, []load{three[0], udprate("28"), three[2]}, "host", "bridge", "routed", "macvlan")
+			older, newer = old(t, three),
+				start(t, []load{three[0], udprate("28"), three[2]}, "host", "bridge", "routed", "macvlan")
 			again(newer)
 			newer.measure([]load{three[0], udprate("28"), three[2]}, 3, 8, map[string]map[string]float64{"bridge": worse()})
 			for i := range newer.log.Trials {
-				if x := &newer.log.Trials[i]; strings.HasPrefix(x.Cell, "routed/same-host/1/udp-rr") || x.Cell == "host/same-host/1/tcp-stream(message=131072)" {
+				if x := &newer.log.Trials[i]; strings.HasPrefix(x.Cell, "routed/same-host/1/udp-rr") ||
+					x.Cell == "host/same-host/1/tcp-stream(message=131072)" {
 					x.Metrics, x.Failed = nil, "no answer within 2 s"
 				}
 			}
@@ -189,7 +199,8 @@ func TestCompareHostile(t *testing.T) {
 		m.run.Facts["governor"] = "z"
 		if second {
 			again(m)
-			m.run.Facts["kernel"], m.run.Facts["governor"], m.run.Facts["mitigations"] = evil, strings.Repeat("y", 10_000), map[string]any{evil: evil}
+			m.run.Facts["kernel"], m.run.Facts["governor"], m.run.Facts["mitigations"] = evil, strings.Repeat("y", 10_000),
+				map[string]any{evil: evil}
 			m.run.Versions["nettoll"] = evil
 		}
 		m.measure(loads, 5, 4, map[string]map[string]float64{"bridge" + evil: {"latency_p50": 1.5}})
@@ -199,7 +210,12 @@ func TestCompareHostile(t *testing.T) {
 		}
 		m.log.Proofs = []measure.Proof{{Lab: evil, Claim: evil, When: evil, Detail: evil}}
 		m.log.Warnings = []measure.Warning{{Text: evil, Cell: evil}}
-		m.log.Facts = []measure.Fact{{Key: "congestion_control", Value: map[string]any{evil: 1}}, {Key: "sockets of x", Value: map[string]any{m.run.Cells[2].ID + " sink": map[string]any{evil: strconv.FormatBool(second) + evil}}}}
+		m.log.Facts = []measure.Fact{
+			{Key: "congestion_control", Value: map[string]any{evil: 1}},
+			{Key: "sockets of x", Value: map[string]any{
+				m.run.Cells[2].ID + " sink": map[string]any{evil: strconv.FormatBool(second) + evil},
+			}},
+		}
 		for i := range m.log.Trials {
 			if x := &m.log.Trials[i]; strings.HasPrefix(x.Cell, "x") {
 				x.Metrics, x.Failed = nil, evil
@@ -223,7 +239,9 @@ func TestCompareHostile(t *testing.T) {
 	texts["error"] = err.Error()
 	texts["doubts"] = strings.Join(c.Doubts(), "\n")
 	for name, text := range texts {
-		if i := strings.IndexFunc(text, func(r rune) bool { return r != '\n' && r < ' ' || r == 0x7f || r == 0x202e }); i >= 0 {
+		if i := strings.IndexFunc(text, func(r rune) bool {
+			return r != '\n' && r < ' ' || r == 0x7f || r == 0x202e
+		}); i >= 0 {
 			t.Errorf("%s: a control character: %q", name, text[max(0, i-60):min(len(text), i+60)])
 		}
 		for line := range strings.Lines(text) {
@@ -268,7 +286,8 @@ func TestCheck(t *testing.T) {
 	other := run(true)
 	other.run.Facts["kernel"], other.run.Facts["mtu"] = "6.18.1", 9000
 	err := check(run(false), other, false)
-	const want = `compare: "a" and "b" cannot be compared: kernel release: 6.12.9 in OLD, 6.18.1 in NEW` + "\n  MTU: 1500 in OLD, 9000 in NEW"
+	const want = `compare: "a" and "b" cannot be compared: kernel release: 6.12.9 in OLD, 6.18.1 in NEW` +
+		"\n  MTU: 1500 in OLD, 9000 in NEW"
 	if !errors.Is(err, report.ErrIncomparable) || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
@@ -284,7 +303,8 @@ func TestCheck(t *testing.T) {
 		lengths.run.Design.TrialSeconds[c.ID] = 0.04 + 0.01*float64(i/2)
 	}
 	err = check(older, lengths, false)
-	const where = "trial length: 40 ms in OLD, 50 ms in NEW (bridge/same-host/1/udp-rr(payload=64,mode=wait) and 1 more cell)"
+	const where = "trial length: 40 ms in OLD, 50 ms in NEW (bridge/same-host/1/udp-rr(payload=64,mode=wait) and 1 more " +
+		"cell)"
 	if err == nil || !strings.HasSuffix(err.Error(), where) {
 		t.Errorf("%v, want … %s", err, where)
 	}
@@ -292,7 +312,9 @@ func TestCheck(t *testing.T) {
 	stranger := loaded(t, true, []load{tcpstream("same-host")}, nil)
 	for _, anyway := range []bool{false, true} {
 		err := check(run(false), stranger, anyway)
-		if !errors.Is(err, report.ErrNothingInCommon) || !strings.Contains(err.Error(), "OLD has host/same-host/1/udp-rr(payload=64,mode=wait) and 3 more cells, NEW has host/same-host/1/tcp-stream(message=131072) and 3 more cells") {
+		if !errors.Is(err, report.ErrNothingInCommon) ||
+			!strings.Contains(err.Error(), "OLD has host/same-host/1/udp-rr(payload=64,mode=wait) and 3 more cells, NEW has "+
+				"host/same-host/1/tcp-stream(message=131072) and 3 more cells") {
 			t.Errorf("anyway %v: %v", anyway, err)
 		}
 	}
@@ -301,7 +323,9 @@ func TestCheck(t *testing.T) {
 func TestCompareCSV(t *testing.T) {
 	m := func(second bool) *made {
 		loads := []load{udprate("28"), tcpstream("same-host")}
-		return loaded(t, second, loads, map[string]map[string]float64{"bridge": {"packet_rate": 0.7, "loss": 0.013, "goodput": 0.9}})
+		return loaded(t, second, loads, map[string]map[string]float64{
+			"bridge": {"packet_rate": 0.7, "loss": 0.013, "goodput": 0.9},
+		})
 	}
 	c := report.Compare("a", "b", m(false).whole(), m(true).whole())
 	for _, all := range []bool{false, true} {
@@ -323,8 +347,10 @@ func TestCompareCSV(t *testing.T) {
 			row := rows[i]
 			nan := math.NaN()
 			numbers := map[string]float64{
-				"old_value": x.Old.Value, "new_value": x.New.Value, "drift": x.Drift(), "ratio": nan, "ratio_lo": nan, "ratio_hi": nan, "old_ratio": nan, "new_ratio": nan,
-				"difference": nan, "difference_lo": nan, "difference_hi": nan, "old_difference": nan, "new_difference": nan, "adjusted_lo": x.AdjLo, "adjusted_hi": x.AdjHi,
+				"old_value": x.Old.Value, "new_value": x.New.Value, "drift": x.Drift(), "ratio": nan, "ratio_lo": nan,
+				"ratio_hi": nan, "old_ratio": nan, "new_ratio": nan,
+				"difference": nan, "difference_lo": nan, "difference_hi": nan, "old_difference": nan, "new_difference": nan,
+				"adjusted_lo": x.AdjLo, "adjusted_hi": x.AdjHi,
 				"old_blocks": float64(x.Old.Blocks), "new_generations": float64(x.New.Generations), "floor": math.Expm1(x.Floor),
 			}
 			switch {
@@ -332,7 +358,8 @@ func TestCompareCSV(t *testing.T) {
 				numbers["ratio"], numbers["ratio_lo"], numbers["ratio_hi"] = x.Estimate.Ratio, x.Estimate.Lo, x.Estimate.Hi
 				numbers["old_ratio"], numbers["new_ratio"] = x.Old.Estimate.Ratio, x.New.Estimate.Ratio
 			case x.HasDifference:
-				numbers["difference"], numbers["difference_lo"], numbers["difference_hi"] = x.Difference.Points, x.Difference.Lo, x.Difference.Hi
+				numbers["difference"], numbers["difference_lo"], numbers["difference_hi"] = x.Difference.Points, x.Difference.Lo,
+					x.Difference.Hi
 				numbers["old_difference"], numbers["new_difference"] = x.Old.Difference.Points, x.New.Difference.Points
 			}
 			if x.Metric == "loss" || x.Metric == "retransmits" {
@@ -343,7 +370,10 @@ func TestCompareCSV(t *testing.T) {
 					t.Errorf("%s %s: %s is %v, want %v", x.Cell.ID, x.Metric, column, got, want)
 				}
 			}
-			for column, want := range map[string]string{"cell": x.Cell.ID, "metric": x.Metric, "unit": x.Unit, "verdict": string(x.Verdict), "primary": strconv.FormatBool(x.Primary), "payload": x.Cell.Params["payload"], "baseline": x.Cell.Baseline} {
+			for column, want := range map[string]string{
+				"cell": x.Cell.ID, "metric": x.Metric, "unit": x.Unit, "verdict": string(x.Verdict),
+				"primary": strconv.FormatBool(x.Primary), "payload": x.Cell.Params["payload"], "baseline": x.Cell.Baseline,
+			} {
 				if row[column] != want {
 					t.Errorf("%s %s: %s is %q, want %q", x.Cell.ID, x.Metric, column, row[column], want)
 				}
@@ -354,7 +384,8 @@ func TestCompareCSV(t *testing.T) {
 
 func TestCompareJSON(t *testing.T) {
 	loads := []load{udprr("same-host", 1), tcpstream("same-host")}
-	older, newer := loaded(t, false, loads, map[string]map[string]float64{"bridge": bridge()}), loaded(t, true, loads, map[string]map[string]float64{"bridge": worse()})
+	older, newer := loaded(t, false, loads, map[string]map[string]float64{"bridge": bridge()}),
+		loaded(t, true, loads, map[string]map[string]float64{"bridge": worse()})
 	newer.run.Facts["mtu"] = 9000
 	older.run.Cells, newer.run.Cells = older.run.Cells[:7], append(newer.run.Cells[:2:2], newer.run.Cells[3:]...)
 	c := report.Compare("a", "b", older.whole(), newer.whole())
@@ -382,7 +413,8 @@ func TestCompareJSON(t *testing.T) {
 	if err := json.Unmarshal(b.Bytes(), &got); err != nil {
 		t.Fatal(err)
 	}
-	if got.V != measure.Version || got.Old.Dir != "a" || got.New.Dir != "b" || got.New.Generations != 5 || got.Old.Name != "made" {
+	if got.V != measure.Version || got.Old.Dir != "a" || got.New.Dir != "b" || got.New.Generations != 5 ||
+		got.Old.Name != "made" {
 		t.Errorf("%+v", got)
 	}
 	if d := cmp.Diff([]struct{ What, Old, New string }{{"MTU", "1500", "9000"}}, got.Obstacles); d != "" {
@@ -420,7 +452,8 @@ func TestCompareFormats(t *testing.T) {
 			t.Errorf("%s on a full disk: error %v", format, err)
 		}
 	}
-	if err := c.Write(io.Discard, "jsonl", report.Options{}); !errors.Is(err, report.ErrUnknownFormat) || err.Error() != `unknown format "jsonl" (known: text, markdown, csv, json)` {
+	if err := c.Write(io.Discard, "jsonl", report.Options{}); !errors.Is(err, report.ErrUnknownFormat) ||
+		err.Error() != `unknown format "jsonl" (known: text, markdown, csv, json)` {
 		t.Errorf("%v", err)
 	}
 }

@@ -26,10 +26,16 @@ func (v *comparison) grids(g *group) []grid {
 	}
 	var list []grid
 	for _, cell := range g.compared() {
-		list = append(list, grid{caption: name(cell) + " " + g.over(), rows: func(short bool) [][]field { return v.metrics(cell, short) }})
+		list = append(list, grid{
+			caption: name(cell) + " " + g.over(), rows: func(short bool) [][]field { return v.metrics(cell, short) },
+		})
 	}
 	if g.base != nil {
-		list = append(list, grid{caption: g.baseAs + ", the baseline: the machine, which cancels", rows: func(bool) [][]field { return v.baseline(g) }})
+		list = append(list, grid{
+			caption: g.baseAs + ", the baseline: the machine, which cancels", rows: func(bool) [][]field {
+				return v.baseline(g)
+			},
+		})
 	}
 	return list
 }
@@ -50,7 +56,14 @@ func (v *comparison) primary(g *group, short bool) [][]field {
 	}
 	rows := [][]field{heads(first, "OLD", "NEW", "change", "95 % interval", "verdict")}
 	for _, cell := range g.compared() {
-		row := []field{{text: name(cell)}, {text: "–", right: true}, {text: "–", right: true}, {right: true}, {}, verdict(measure.NotPrecise, g.primary, short)}
+		row := []field{
+			{text: name(cell)},
+			{text: "–", right: true},
+			{text: "–", right: true},
+			{right: true},
+			{},
+			verdict(measure.NotPrecise, g.primary, short),
+		}
 		if c := v.changes[cell.ID][g.primary.Name]; c != nil {
 			point, interval := change(&c.Row)
 			row[1].text, row[2].text, row[3].text, row[4].text = toll(c.Old), toll(c.New), point, interval
@@ -89,7 +102,12 @@ func (v *comparison) baseline(g *group) [][]field {
 	rows := [][]field{heads("", "OLD", "NEW", "change")}
 	for _, metric := range v.ordered(g.base) {
 		c := v.changes[g.base.ID][metric]
-		rows = append(rows, []field{{text: labelOf(c.About)}, {text: valueOf(c.Old), right: true}, {text: valueOf(c.New), right: true}, {text: drift(c), right: true}})
+		rows = append(rows, []field{
+			{text: labelOf(c.About)},
+			{text: valueOf(c.Old), right: true},
+			{text: valueOf(c.New), right: true},
+			{text: drift(c), right: true},
+		})
 	}
 	return rows
 }

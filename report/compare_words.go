@@ -37,7 +37,8 @@ func (v *comparison) sentences() []string {
 		return append(append(list, important...), rest...)
 	}
 	if k := len(important) - mostSentences; k > 0 {
-		important = append(important[:mostSentences], fmt.Sprintf("… and %s more, in the tables below.", count(k, "difference", "differences")))
+		important = append(important[:mostSentences],
+			fmt.Sprintf("… and %s more, in the tables below.", count(k, "difference", "differences")))
 	}
 	return append(list, important...)
 }
@@ -56,7 +57,10 @@ func headline(n int, verdicts map[measure.Verdict]int) string {
 // outcomes says how many comparisons came out how: "slower in 3, not precise enough in 1".
 func outcomes(verdicts map[measure.Verdict]int) string {
 	var said []string
-	for _, v := range []measure.Verdict{measure.Slower, measure.Faster, measure.Higher, measure.Lower, measure.NoDifference, measure.NotPrecise, measure.TooFew, measure.HasFailed} {
+	for _, v := range []measure.Verdict{
+		measure.Slower, measure.Faster, measure.Higher, measure.Lower, measure.NoDifference, measure.NotPrecise,
+		measure.TooFew, measure.HasFailed,
+	} {
 		if n := verdicts[v]; n > 0 {
 			said = append(said, fmt.Sprintf("%s in %d", v, n))
 		}
@@ -83,19 +87,23 @@ func (v *comparison) sentence(g *group, c *measure.Change) string {
 				}
 			}
 		}
-		return fmt.Sprintf("What became of %s under %s %s is not known: it %s.", what, who, g.where, strings.Join(in, " and "))
+		return fmt.Sprintf("What became of %s under %s %s is not known: it %s.", what, who, g.where,
+			strings.Join(in, " and "))
 	case measure.NoDifference:
 		return fmt.Sprintf("%s: no difference above the floor (%s) in %s %s.", who, margin(c.Floor, g.primary), what, g.where)
 	case measure.Slower, measure.Faster:
-		return fmt.Sprintf("%s is %s in NEW %s: its toll on %s went from %s to %s (%s).", who, c.Verdict, g.where, what, toll(c.Old), toll(c.New), how)
+		return fmt.Sprintf("%s is %s in NEW %s: its toll on %s went from %s to %s (%s).", who, c.Verdict, g.where, what,
+			toll(c.Old), toll(c.New), how)
 	case measure.Higher, measure.Lower:
-		return fmt.Sprintf("%s of %s is %s in NEW %s: its toll went from %s to %s (%s).", labelOf(c.About), who, c.Verdict, g.where, toll(c.Old), toll(c.New), how)
+		return fmt.Sprintf("%s of %s is %s in NEW %s: its toll went from %s to %s (%s).", labelOf(c.About), who, c.Verdict,
+			g.where, toll(c.Old), toll(c.New), how)
 	}
 	if point == "" {
 		return fmt.Sprintf("What became of %s under %s %s is not known: %s.", what, who, g.where, v.why(g, c))
 	}
 	if c.Verdict == measure.TooFew {
-		return fmt.Sprintf("%s: no verdict on %s %s, which takes %d generations of each run; OLD has %d and NEW has %d (%s).", who, what, g.where, measure.LeastGenerations, c.Old.Generations, c.New.Generations, how)
+		return fmt.Sprintf("%s: no verdict on %s %s, which takes %d generations of each run; OLD has %d and NEW has %d (%s).",
+			who, what, g.where, measure.LeastGenerations, c.Old.Generations, c.New.Generations, how)
 	}
 	text := fmt.Sprintf("What became of %s under %s %s is not known precisely enough (%s)", what, who, g.where, how)
 	if math.IsNaN(c.Floor) {
@@ -137,7 +145,9 @@ func (v *comparison) why(g *group, c *measure.Change) string {
 			continue
 		case r.Generations < 2:
 			return fmt.Sprintf("an interval needs 2 generations, and %s has %d", s.word, r.Generations)
-		case slices.ContainsFunc(s.data.Analysis.Failed, func(f measure.FailedCell) bool { return f.Cell == r.Cell.Baseline }):
+		case slices.ContainsFunc(s.data.Analysis.Failed, func(f measure.FailedCell) bool {
+			return f.Cell == r.Cell.Baseline
+		}):
 			return "its baseline failed in " + s.word
 		}
 		return fmt.Sprintf("%s has no ratio of it to %s", s.word, g.baseAs)
@@ -177,7 +187,8 @@ func (v *comparison) origins() []string {
 		if at := s.data.Run.Started; !at.IsZero() {
 			text += at.UTC().Format(", 2006-01-02 15:04 UTC")
 		}
-		text += fmt.Sprintf(", %s in %s", count(a.Blocks, "block", "blocks"), count(a.Generations, "generation", "generations"))
+		text += fmt.Sprintf(", %s in %s", count(a.Blocks, "block", "blocks"),
+			count(a.Generations, "generation", "generations"))
 		if on := newView(s.data.Run, a, Options{}).circumstances(); on != "" {
 			text += " · " + on
 		}

@@ -15,7 +15,9 @@ import (
 
 // cellColumns are the columns that say which cell a row is about: one for each kind of parts among them.
 func cellColumns(kinds []string) []string {
-	return slices.Concat([]string{"cell"}, kinds, []string{"placement", "pairs", "family", "affinity", "workload", "payload", "mode"})
+	return slices.Concat([]string{"cell"}, kinds, []string{
+		"placement", "pairs", "family", "affinity", "workload", "payload", "mode",
+	})
 }
 
 func cellFields(c *measure.Cell, kinds []string) []string {
@@ -23,15 +25,19 @@ func cellFields(c *measure.Cell, kinds []string) []string {
 	for _, kind := range kinds {
 		fields = append(fields, c.Part(kind))
 	}
-	return append(fields, c.Placement, strconv.Itoa(c.Pairs), c.Family, c.Affinity, c.Workload, c.Params["payload"], c.Params["mode"])
+	return append(fields, c.Placement, strconv.Itoa(c.Pairs), c.Family, c.Affinity, c.Workload, c.Params["payload"],
+		c.Params["mode"])
 }
 
-// columns are those of [CSV]. Up to generations they are fixed (design, "Run directory"); new ones are added at the end.
+// columns are those of [CSV]. Up to generations they are fixed (design, "Run directory"); new ones are added at the
+// end.
 func columns(kinds []string) []string {
 	return append(cellColumns(kinds),
 		"metric", "unit", "value", "ratio", "ratio_lo", "ratio_hi", "verdict", "blocks", "generations",
-		"difference", "difference_lo", "difference_hi", "adjusted_lo", "adjusted_hi", "floor", "spread", "primary", "baseline", "parameters", "implementation", "limit", "limit_share",
-		"probe", "unprobed", "probe_ratio", "probe_ratio_lo", "probe_ratio_hi", "probe_difference", "probe_difference_lo", "probe_difference_hi",
+		"difference", "difference_lo", "difference_hi", "adjusted_lo", "adjusted_hi", "floor", "spread", "primary",
+		"baseline", "parameters", "implementation", "limit", "limit_share",
+		"probe", "unprobed", "probe_ratio", "probe_ratio_lo", "probe_ratio_hi", "probe_difference", "probe_difference_lo",
+		"probe_difference_hi",
 		"mix", "lab_pairs", "enforced", "ended")
 }
 
@@ -40,8 +46,9 @@ type sheet struct{ *csv.Writer }
 
 func newSheet(w io.Writer) sheet { return sheet{csv.NewWriter(w)} }
 
-// Write writes a row. A text that such a program takes for a formula has a single quote before it (OWASP, "CSV Injection"), and no text has control characters but ends of lines: names and
-// messages come from files that anyone may have written. Numbers are as they are.
+// Write writes a row. A text that such a program takes for a formula has a single quote before it (OWASP, "CSV
+// Injection"), and no text has control characters but ends of lines: names and messages come from files that anyone may
+// have written. Numbers are as they are.
 func (s sheet) Write(fields []string) error {
 	for i, f := range fields {
 		lines := strings.Split(f, "\n") // quoted, an end of a line is part of a field
@@ -59,24 +66,30 @@ func (s sheet) Write(fields []string) error {
 	return s.Writer.Write(fields)
 }
 
-// CSV writes a row for each cell and metric, RFC 4180 with a header. Numbers are bare and in base units; what is not known is empty.
+// CSV writes a row for each cell and metric, RFC 4180 with a header. Numbers are bare and in base units; what is not
+// known is empty.
 //
 //	ratio, ratio_lo, ratio_hi     cell / baseline and its 95 % interval; empty for shares and counts
 //	difference, …_lo, …_hi        cell − baseline of a share or count, in its unit
 //	adjusted_lo, adjusted_hi      the interval at the level of Holm's procedure, as ratios or as differences
-//	floor, spread                 the noise floor, and the standard deviation between generations: as shares of the value (0.006 = 0.6 %), or
-//	                              in the unit of a difference
+//	floor, spread                 the noise floor, and the standard deviation between generations: as shares of the value
+//	                              (0.006 = 0.6 %), or in the unit of a difference
 //	primary                       whether the metric is the one that governed stopping: true or false
 //	parameters, implementation    KEY=VALUE, separated by spaces
 //	limit, limit_share            what kept the figure from being higher, and the share of trials that say so
-//	probe, unprobed               what was switched on during the cell's trials, and the same cell without; empty where nothing was
-//	probe_ratio, …                what that costs, in the row of the primary metric: the cell / unprobed, or the cell − unprobed, with its 95 % interval
-//	mix, lab_pairs                in a mix: its members with their shares, separated by spaces, and the pairs of all of them together; else empty
-//	enforced                      where the filter stands, and what it does not see: "in the host's forward path; …"; empty without one
-//	ended                         why the run ended: "precise", "time", "interrupted", …; "no" if it did not; empty if its records do not say so (version 1)
+//	probe, unprobed               what was switched on during the cell's trials, and the same cell without; empty where
+//	                              nothing was
+//	probe_ratio, …                what that costs, in the row of the primary metric: the cell / unprobed, or the cell −
+//	                              unprobed, with its 95 % interval
+//	mix, lab_pairs                in a mix: its members with their shares, separated by spaces, and the pairs of all of
+//	                              them together; else empty
+//	enforced                      where the filter stands, and what it does not see: "in the host's forward path; …";
+//	                              empty without one
+//	ended                         why the run ended: "precise", "time", "interrupted", …; "no" if it did not; empty if
+//	                              its records do not say so (version 1)
 //
-// What building a lab and changing it cost has rows behind those, with the lab as the cell and no workload: the median over generations,
-// without what labs cost that had to be built once more.
+// What building a lab and changing it cost has rows behind those, with the lab as the cell and no workload: the median
+// over generations, without what labs cost that had to be built once more.
 func CSV(w io.Writer, run measure.Run, a measure.Analysis) error {
 	out, kinds := newSheet(w), run.Kinds()
 	if err := out.Write(columns(kinds)); err != nil {
@@ -87,7 +100,8 @@ func CSV(w io.Writer, run measure.Run, a measure.Analysis) error {
 		costs[p.Cell.ID] = p
 	}
 	for _, r := range a.Rows {
-		if err := out.Write(slices.Concat(rowFields(r, kinds), probeFields(r, costs), mixFields(r.Cell), []string{ended(run, a)})); err != nil {
+		if err := out.Write(slices.Concat(rowFields(r, kinds), probeFields(r, costs), mixFields(r.Cell),
+			[]string{ended(run, a)})); err != nil {
 			return fmt.Errorf("write csv: %w", err)
 		}
 	}
@@ -130,12 +144,16 @@ func rowFields(r measure.Row, kinds []string) []string {
 	if r.Limit != "" {
 		share = bare(r.LimitShare)
 	}
-	return append(fields, strconv.FormatBool(r.Metric == r.Cell.Primary), r.Cell.Baseline, pairs(r.Cell.Params), pairs(r.Cell.Implementation), r.Limit, share)
+	return append(fields, strconv.FormatBool(r.Metric == r.Cell.Primary), r.Cell.Baseline, pairs(r.Cell.Params),
+		pairs(r.Cell.Implementation), r.Limit, share)
 }
 
 // labFields are a row of what a lab cost.
 func labFields(f measure.LabFigure, ended string, kinds []string) []string {
-	values := map[string]string{"cell": f.Lab, "metric": f.Metric, "unit": f.Unit, "value": bare(f.Value), "generations": strconv.Itoa(f.Generations), "ended": ended}
+	values := map[string]string{
+		"cell": f.Lab, "metric": f.Metric, "unit": f.Unit, "value": bare(f.Value), "generations": strconv.Itoa(f.Generations),
+		"ended": ended,
+	}
 	var fields []string
 	for _, c := range columns(kinds) {
 		fields = append(fields, values[c])
@@ -198,9 +216,10 @@ func pairs(m map[string]string) string {
 	return strings.Join(list, " ")
 }
 
-// Trials writes a row for each trial, RFC 4180 with a header: the columns of its cell, generation, block, start and length of its window
-// in seconds, gen and block as in the records, from 0, a column for each metric that any trial has, why it failed, its warnings separated by "; ", and what
-// limited it. Of a cell that run.json does not name only the id is known.
+// Trials writes a row for each trial, RFC 4180 with a header: the columns of its cell, generation, block, start and
+// length of its window in seconds, gen and block as in the records, from 0, a column for each metric that any trial
+// has, why it failed, its warnings separated by "; ", and what limited it. Of a cell that run.json does not name only
+// the id is known.
 func Trials(w io.Writer, run measure.Run, log *measure.Log) error {
 	cells, kinds := make(map[string][]string, len(run.Cells)), run.Kinds()
 	for i := range run.Cells {
@@ -208,7 +227,8 @@ func Trials(w io.Writer, run measure.Run, log *measure.Log) error {
 	}
 	metrics := seen(run.Vocabulary(), log)
 	out := newSheet(w)
-	header := append(append(append(cellColumns(kinds), "gen", "block", "start", "dur"), metrics...), "failed", "warn", "limit")
+	header := append(append(append(cellColumns(kinds), "gen", "block", "start", "dur"), metrics...), "failed", "warn",
+		"limit")
 	if err := out.Write(header); err != nil {
 		return fmt.Errorf("write csv of trials: %w", err)
 	}

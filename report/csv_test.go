@@ -12,9 +12,12 @@ import (
 	"github.com/nettoll/nettoll/report"
 )
 
-// No text of a record is a formula to a program for spreadsheets, or steers a terminal; numbers below zero stay numbers.
+// No text of a record is a formula to a program for spreadsheets, or steers a terminal; numbers below zero stay
+// numbers.
 func TestCSVOfForged(t *testing.T) {
-	for _, evil := range []string{"=cmd|'/c calc'!A0", "+1+cmd", "-2+3+cmd", "@SUM(1)", "\t=1", "\r=1", "a\x1b[2J\x07b\nforged,row"} {
+	for _, evil := range []string{
+		"=cmd|'/c calc'!A0", "+1+cmd", "-2+3+cmd", "@SUM(1)", "\t=1", "\r=1", "a\x1b[2J\x07b\nforged,row",
+	} {
 		m := ugly(t)
 		for i := range m.run.Cells {
 			forge(reflect.ValueOf(&m.run.Cells[i]).Elem(), evil)
@@ -64,7 +67,8 @@ func TestCSVOfForged(t *testing.T) {
 func forge(v reflect.Value, text string) {
 	for i := range v.NumField() {
 		switch f := v.Field(i); {
-		case v.Type().Field(i).Name == "ID", v.Type().Field(i).Name == "Group", v.Type().Field(i).Name == "Baseline", v.Type().Field(i).Name == "Primary":
+		case v.Type().Field(i).Name == "ID", v.Type().Field(i).Name == "Group", v.Type().Field(i).Name == "Baseline",
+			v.Type().Field(i).Name == "Primary":
 		case f.Kind() == reflect.String:
 			f.SetString(text)
 		case f.Kind() == reflect.Map && f.Type().Elem().Kind() == reflect.String:

@@ -13,8 +13,8 @@ import (
 	"github.com/nettoll/nettoll/report/figure"
 )
 
-// A curve is what a parameter does: one of the workload or the number of pairs to every stack, over groups that are equal in all else, or one of
-// the stacks to those that are equal in all else, within a group.
+// A curve is what a parameter does: one of the workload or the number of pairs to every stack, over groups that are
+// equal in all else, or one of the stacks to those that are equal in all else, within a group.
 type curve struct {
 	param   string // "share", "pairs", "rules"
 	unit    string // of its values, as they are written
@@ -35,7 +35,8 @@ type curveStack struct {
 	cells []*measure.Cell // by point; nil where there is none
 }
 
-// fewestPoints is how many values a parameter has at least where its curve is drawn: two are a change, which the tables have.
+// fewestPoints is how many values a parameter has at least where its curve is drawn: two are a change, which the tables
+// have.
 const fewestPoints = 3
 
 // pairsParam is what the number of pairs is called as a parameter.
@@ -76,7 +77,8 @@ func (v *view) loadCurves() []curve {
 				continue
 			}
 			rest := slices.Delete(slices.Clone(values), i, i+1)
-			key := strings.Join(append(rest, param, unit, c.Workload, c.Placement, strconv.Itoa(c.Hosts), c.Family, c.Affinity, c.Primary, beside(c)), "\x00")
+			key := strings.Join(append(rest, param, unit, c.Workload, c.Placement, strconv.Itoa(c.Hosts), c.Family, c.Affinity,
+				c.Primary, beside(c)), "\x00")
 			at, known := byKey[key]
 			if !known {
 				at = len(list)
@@ -99,7 +101,8 @@ func (v *view) loadCurves() []curve {
 	return slices.DeleteFunc(list, func(c curve) bool { return len(c.points) < fewestPoints })
 }
 
-// stackCurves finds those of the parameters of a group's stacks: "rules" of bridge+nftables(rules=10), (rules=100) and (rules=1000).
+// stackCurves finds those of the parameters of a group's stacks: "rules" of bridge+nftables(rules=10), (rules=100) and
+// (rules=1000).
 func (g *group) stackCurves() []curve {
 	type value struct {
 		x     float64
@@ -138,7 +141,8 @@ func (g *group) stackCurves() []curve {
 			c.points = append(c.points, curvePoint{f.x, g})
 		}
 		c.sort()
-		if g.base != nil && !slices.ContainsFunc(found[key], func(f value) bool { return f.stack == name(g.base) }) { // which is a point of that
+		// which is a point of that
+		if g.base != nil && !slices.ContainsFunc(found[key], func(f value) bool { return f.stack == name(g.base) }) {
 			for at := range c.points {
 				c.put(at, g.base, name(g.base), 0)
 			}
@@ -148,9 +152,12 @@ func (g *group) stackCurves() []curve {
 			c.put(at, f.cell, f.stack, len(c.stacks))
 		}
 		c.stacks = slices.DeleteFunc(c.stacks, func(s curveStack) bool { // those of other values, too
-			return len(slices.DeleteFunc(slices.Clone(s.cells), func(cell *measure.Cell) bool { return cell == nil })) < fewestPoints
+			return len(slices.DeleteFunc(slices.Clone(s.cells), func(cell *measure.Cell) bool {
+				return cell == nil
+			})) < fewestPoints
 		})
-		if n := len(c.stacks); n > 1 || n == 1 && slices.ContainsFunc(c.stacks[0].cells, func(cell *measure.Cell) bool { return cell != g.base }) {
+		if n := len(c.stacks); n > 1 || n == 1 &&
+			slices.ContainsFunc(c.stacks[0].cells, func(cell *measure.Cell) bool { return cell != g.base }) {
 			list = append(list, c)
 		}
 	}

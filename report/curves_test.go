@@ -19,14 +19,19 @@ func shares(t testing.TB, of ...string) *made {
 	var loads []load
 	for _, share := range of {
 		loads = append(loads, load{
-			name: "under-load", id: "under-load(payload=64,share=" + share + ",mode=wait)", placement: "cross-host", pairs: 1, primary: "latency_p50",
-			params: map[string]string{"payload": "64", "share": share, "mode": "wait", "arrivals": "constant"},
-			base:   map[string]float64{"latency_p50": micros[share] * 1e-6, "latency_mean": 1.2e-6 * micros[share], "packet_rate": 4e3 * micros[share], "capacity": 4e5, "loss": 0},
+			name: "under-load", id: "under-load(payload=64,share=" + share + ",mode=wait)", placement: "cross-host", pairs: 1,
+			primary: "latency_p50",
+			params:  map[string]string{"payload": "64", "share": share, "mode": "wait", "arrivals": "constant"},
+			base: map[string]float64{
+				"latency_p50": micros[share] * 1e-6, "latency_mean": 1.2e-6 * micros[share], "packet_rate": 4e3 * micros[share],
+				"capacity": 4e5, "loss": 0,
+			},
 		})
 	}
 	m := start(t, loads, "host", "bridge", "bridge+nftables(rules=1000)+vxlan", "macvlan")
 	m.measure(loads, 5, 8, map[string]map[string]float64{
-		"bridge": {"latency_p50": 1.09}, "bridge+nftables(rules=1000)+vxlan": {"latency_p50": 1.29}, "macvlan": {"latency_p50": 1.49},
+		"bridge": {"latency_p50": 1.09}, "bridge+nftables(rules=1000)+vxlan": {"latency_p50": 1.29},
+		"macvlan": {"latency_p50": 1.49},
 	})
 	return m
 }
@@ -53,7 +58,8 @@ func curves(t *testing.T, m *made) (names, texts []string) {
 	return names, texts
 }
 
-// What was measured at several values of a parameter is drawn over them, in whatever order they were asked for, and stands in a table.
+// What was measured at several values of a parameter is drawn over them, in whatever order they were asked for, and
+// stands in a table.
 func TestCurves(t *testing.T) {
 	m := shares(t, "50%", "10%", "90%", "30%", "70%")
 	for i := range m.log.Trials {
@@ -65,12 +71,15 @@ func TestCurves(t *testing.T) {
 		return strings.HasPrefix(h.Cell, "bridge/") && strings.Contains(h.Cell, "share=90%")
 	})
 	names, texts := curves(t, m)
-	if want := []string{"curve-01-share-under-load-payload-64-mode-wait-cross-host-1-pair.svg"}; !slices.Equal(names, want) {
+	if want := []string{"curve-01-share-under-load-payload-64-mode-wait-cross-host-1-pair.svg"}; !slices.Equal(names,
+		want) {
 		t.Fatalf("figures %q, want %q", names, want)
 	}
 	for _, want := range []string{
-		`>Latency p50 by share<`, `>under-load: payload 64, mode wait · cross host · 1 pair<`, `>latency p50, µs (logarithmic)<`, `>latency p99, µs (logarithmic)<`, `>↓ better<`,
-		`>10 %<`, `>90 %<`, `>share<`, `>bridge+nftables(rules=1000)+vxlan<`, `whiskers: 95 % interval of the change over host · grey band`,
+		`>Latency p50 by share<`, `>under-load: payload 64, mode wait · cross host · 1 pair<`,
+		`>latency p50, µs (logarithmic)<`, `>latency p99, µs (logarithmic)<`, `>↓ better<`,
+		`>10 %<`, `>90 %<`, `>share<`, `>bridge+nftables(rules=1000)+vxlan<`,
+		`whiskers: 95 % interval of the change over host · grey band`,
 	} {
 		if !strings.Contains(texts[0], want) {
 			t.Errorf("no %s in the figure", want)
@@ -92,7 +101,8 @@ func TestCurves(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkMarkdown(t, b.String())
-	if !strings.Contains(b.String(), "## Curves\n\n### Latency p50 by share: under-load: payload 64, mode wait · cross host · 1 pair\n\n**Latency p50**\n\n| stack | share 10 % | 30 % |") {
+	if !strings.Contains(b.String(), "## Curves\n\n### Latency p50 by share: under-load: payload 64, mode wait · cross "+
+		"host · 1 pair\n\n**Latency p50**\n\n| stack | share 10 % | 30 % |") {
 		t.Errorf("no curves in %s", b.String())
 	}
 	b.Reset()
@@ -105,7 +115,8 @@ func TestCurves(t *testing.T) {
 	}
 }
 
-// Sizes that are far apart stand on a logarithmic axis, and a parameter crossed with another has a curve for each value of that.
+// Sizes that are far apart stand on a logarithmic axis, and a parameter crossed with another has a curve for each value
+// of that.
 func TestCurvesOfSizes(t *testing.T) {
 	var loads []load
 	for _, mode := range []string{"single", "batched"} {
@@ -119,7 +130,10 @@ func TestCurvesOfSizes(t *testing.T) {
 	m := start(t, loads, "host", "bridge")
 	m.measure(loads, 5, 2, nil)
 	names, texts := curves(t, m)
-	want := []string{"curve-01-payload-udp-rate-mode-single-cross-host-1-pair.svg", "curve-02-payload-udp-rate-mode-batched-cross-host-1-pair.svg"}
+	want := []string{
+		"curve-01-payload-udp-rate-mode-single-cross-host-1-pair.svg",
+		"curve-02-payload-udp-rate-mode-batched-cross-host-1-pair.svg",
+	}
 	if !slices.Equal(names, want) {
 		t.Fatalf("figures %q, want %q", names, want)
 	}
@@ -143,7 +157,8 @@ func TestNoCurves(t *testing.T) {
 	}
 }
 
-// A parameter of stacks has a curve within a group: a line for all that are equal in all else, and the baseline beside them.
+// A parameter of stacks has a curve within a group: a line for all that are equal in all else, and the baseline beside
+// them.
 func TestCurvesOfStacks(t *testing.T) {
 	loads := []load{udprr("same-host", 1)}
 	change := map[string]map[string]float64{}
@@ -155,7 +170,8 @@ func TestCurvesOfStacks(t *testing.T) {
 			change[s] = map[string]float64{"latency_p50": []float64{1.9, 1.1, 1.3}[i]}
 		}
 	}
-	stacks = append([]string{"host"}, append(stacks, "bridge+ipset(rules=10,kind=list)", "bridge+vxlan+wireguard(mtu=1420)")...)
+	stacks = append([]string{"host"},
+		append(stacks, "bridge+ipset(rules=10,kind=list)", "bridge+vxlan+wireguard(mtu=1420)")...)
 	m := start(t, loads, stacks...)
 	m.measure(loads, 5, 4, change)
 	names, texts := curves(t, m)

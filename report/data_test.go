@@ -91,14 +91,20 @@ func TestCSV(t *testing.T) {
 	ratios, differences := 0, 0
 	for i, r := range a.Rows {
 		row := rows[i]
-		want := map[string]float64{"value": r.Value, "adjusted_lo": r.AdjLo, "adjusted_hi": r.AdjHi, "ratio": math.NaN(), "ratio_lo": math.NaN(), "ratio_hi": math.NaN(), "difference": math.NaN(), "difference_lo": math.NaN(), "difference_hi": math.NaN(), "spread": math.NaN(), "floor": math.Expm1(r.Floor)}
+		want := map[string]float64{
+			"value": r.Value, "adjusted_lo": r.AdjLo, "adjusted_hi": r.AdjHi, "ratio": math.NaN(), "ratio_lo": math.NaN(),
+			"ratio_hi": math.NaN(), "difference": math.NaN(), "difference_lo": math.NaN(), "difference_hi": math.NaN(),
+			"spread": math.NaN(), "floor": math.Expm1(r.Floor),
+		}
 		switch {
 		case r.HasRatio:
 			ratios++
-			want["ratio"], want["ratio_lo"], want["ratio_hi"], want["spread"] = r.Estimate.Ratio, r.Estimate.Lo, r.Estimate.Hi, math.Expm1(r.Estimate.Spread)
+			want["ratio"], want["ratio_lo"], want["ratio_hi"], want["spread"] = r.Estimate.Ratio, r.Estimate.Lo, r.Estimate.Hi,
+				math.Expm1(r.Estimate.Spread)
 		case r.HasDifference:
 			differences++
-			want["difference"], want["difference_lo"], want["difference_hi"], want["spread"] = r.Difference.Points, r.Difference.Lo, r.Difference.Hi, r.Difference.Spread
+			want["difference"], want["difference_lo"], want["difference_hi"], want["spread"] = r.Difference.Points,
+				r.Difference.Lo, r.Difference.Hi, r.Difference.Spread
 		}
 		if r.Metric == "loss" || r.Metric == "retransmits" {
 			want["floor"] = r.Floor
@@ -109,8 +115,10 @@ func TestCSV(t *testing.T) {
 			}
 		}
 		texts := map[string]string{
-			"cell": r.Cell.ID, "network": r.Cell.Part("network"), "placement": r.Cell.Placement, "pairs": "1", "workload": r.Cell.Workload, "payload": r.Cell.Params["payload"], "metric": r.Metric, "unit": r.Unit,
-			"verdict": string(r.Verdict), "blocks": strconv.Itoa(r.Blocks), "generations": strconv.Itoa(r.Generations), "baseline": r.Cell.Baseline, "implementation": "network=kernel",
+			"cell": r.Cell.ID, "network": r.Cell.Part("network"), "placement": r.Cell.Placement, "pairs": "1",
+			"workload": r.Cell.Workload, "payload": r.Cell.Params["payload"], "metric": r.Metric, "unit": r.Unit,
+			"verdict": string(r.Verdict), "blocks": strconv.Itoa(r.Blocks), "generations": strconv.Itoa(r.Generations),
+			"baseline": r.Cell.Baseline, "implementation": "network=kernel",
 			"primary": strconv.FormatBool(r.Metric == r.Cell.Primary), "limit": r.Limit,
 		}
 		for column, want := range texts {
@@ -142,10 +150,16 @@ func TestTrials(t *testing.T) {
 	}
 	for i, x := range m.log.Trials {
 		row := rows[i]
-		got := measure.Trial{Cell: row["cell"], Failed: row["failed"], Limit: row["limit"], Start: number(t, row["start"]), Duration: number(t, row["dur"])}
+		got := measure.Trial{
+			Cell: row["cell"], Failed: row["failed"], Limit: row["limit"], Start: number(t, row["start"]),
+			Duration: number(t, row["dur"]),
+		}
 		got.Generation, _ = strconv.Atoi(row["gen"])
 		got.Block, _ = strconv.Atoi(row["block"])
-		for _, name := range []string{"goodput", "packet_rate", "packet_rate_sent", "loss", "cpu_busy", "cpu_per_packet", "service_demand", "retransmits", "wonder"} {
+		for _, name := range []string{
+			"goodput", "packet_rate", "packet_rate_sent", "loss", "cpu_busy", "cpu_per_packet", "service_demand", "retransmits",
+			"wonder",
+		} {
 			if v := number(t, row[name]); !math.IsNaN(v) {
 				if got.Metrics == nil {
 					got.Metrics = map[string]float64{}
@@ -180,7 +194,8 @@ func TestJSONL(t *testing.T) {
 		kinds = append(kinds, kind)
 		switch kind {
 		case "run":
-			if line["name"] != "made" || line["trials"] != float64(a.Trials) || line["versions"].(map[string]any)["nettoll"] != "v0.1.0" {
+			if line["name"] != "made" || line["trials"] != float64(a.Trials) ||
+				line["versions"].(map[string]any)["nettoll"] != "v0.1.0" {
 				t.Errorf("%v", line)
 			}
 		case "row":
@@ -189,7 +204,9 @@ func TestJSONL(t *testing.T) {
 			_, hasRatio := line["ratio"]
 			_, hasDifference := line["difference"]
 			value, hasValue := line["value"]
-			if line["cell"] != r.Cell.ID || line["metric"] != r.Metric || line["verdict"] != string(r.Verdict) || hasRatio != r.HasRatio || hasDifference != r.HasDifference || hasValue && value != r.Value || hasValue == math.IsNaN(r.Value) {
+			if line["cell"] != r.Cell.ID || line["metric"] != r.Metric || line["verdict"] != string(r.Verdict) ||
+				hasRatio != r.HasRatio || hasDifference != r.HasDifference || hasValue && value != r.Value ||
+				hasValue == math.IsNaN(r.Value) {
 				t.Errorf("%v, want %+v", line, r)
 			}
 			if hasRatio && line["ratio"] != r.Estimate.Ratio {
@@ -235,7 +252,8 @@ func TestFormats(t *testing.T) {
 		t.Errorf("trials on a full disk: error %v", err)
 	}
 	err := report.Write(io.Discard, "xls", m.data(), report.Options{})
-	if !errors.Is(err, report.ErrUnknownFormat) || err.Error() != `unknown format "xls" (known: text, html, markdown, csv, jsonl)` {
+	if !errors.Is(err, report.ErrUnknownFormat) ||
+		err.Error() != `unknown format "xls" (known: text, html, markdown, csv, jsonl)` {
 		t.Errorf("error %v", err)
 	}
 }

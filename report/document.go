@@ -118,7 +118,8 @@ func (v *view) differs() bool {
 func (v *view) sureness() []Block {
 	var list []Block
 	if v.comparisons() > mostSentences && v.differs() {
-		list = []Block{{Text: "Given are the smallest and the largest change of those that differ; each stands below with its interval.", Tone: Quiet}}
+		list = []Block{{Text: "Given are the smallest and the largest change of those that differ; each stands below with " +
+			"its interval.", Tone: Quiet}}
 	}
 	list = append(list, Block{Text: v.measured()})
 	claims := v.claims()
@@ -130,12 +131,18 @@ func (v *view) sureness() []Block {
 	case len(claims) == 0:
 		list = append(list, Block{Text: "Nothing was proved of the networks that were measured.", Tone: Doubt})
 	case broken > 0:
-		list = append(list, Block{Text: fmt.Sprintf("A proof failed %s: see below what did not hold.", count(broken, "time", "times")), Tone: Bad})
+		list = append(list, Block{
+			Text: fmt.Sprintf("A proof failed %s: see below what did not hold.", count(broken, "time", "times")), Tone: Bad,
+		})
 	default:
-		list = append(list, Block{Text: fmt.Sprintf("All that was proved of the networks held: %s.", count(len(v.a.Proofs), "proof", "proofs"))})
+		list = append(list, Block{
+			Text: fmt.Sprintf("All that was proved of the networks held: %s.", count(len(v.a.Proofs), "proof", "proofs")),
+		})
 	}
 	if n := len(v.a.Failed); n > 0 {
-		list = append(list, Block{Text: fmt.Sprintf("%s without a result: see below.", count(n, "cell is", "cells are")), Tone: Bad})
+		list = append(list, Block{
+			Text: fmt.Sprintf("%s without a result: see below.", count(n, "cell is", "cells are")), Tone: Bad,
+		})
 	}
 	switch n := len(v.warningTexts()); n {
 	case 0:
@@ -167,7 +174,8 @@ func (g *group) tally() string {
 	}
 	var list []string
 	for _, x := range []measure.Verdict{
-		measure.Slower, measure.Faster, measure.Higher, measure.Lower, measure.NoDifference, measure.NotPrecise, measure.TooFew, measure.HasFailed,
+		measure.Slower, measure.Faster, measure.Higher, measure.Lower, measure.NoDifference, measure.NotPrecise,
+		measure.TooFew, measure.HasFailed,
 	} {
 		if n := counts[x]; n > 0 {
 			list = append(list, strconv.Itoa(n)+" "+verdict(x, g.primary, true).text)
@@ -188,7 +196,13 @@ func (g *group) resultFields(c *measure.Cell, r *measure.Row) []Field {
 	m := r.About
 	point, interval := change(r)
 	said := judged(r, m, false)
-	return []Field{{Text: number(r.Value, r.Unit)}, {Text: point}, {Text: interval}, {said.text, said.style.tone()}, {cmp.Or(margin(r.Floor, m), "unknown"), Quiet}}
+	return []Field{
+		{Text: number(r.Value, r.Unit)},
+		{Text: point},
+		{Text: interval},
+		{said.text, said.style.tone()},
+		{cmp.Or(margin(r.Floor, m), "unknown"), Quiet},
+	}
 }
 
 func (v *view) groupPart(g *group, figures []figure.Figure, folded bool) part {
@@ -197,7 +211,12 @@ func (v *view) groupPart(g *group, figures []figure.Figure, folded bool) part {
 		p.note = labelOf(g.primary) + ": " + cmp.Or(g.tally(), "nothing to compare")
 	}
 	t := &Table{Caption: capital(labelOf(g.primary)), Columns: []Column{
-		{"stack", false}, {labelOf(g.primary), true}, {g.over(), true}, {"95 % interval", false}, {"verdict", false}, {"floor", true},
+		{"stack", false},
+		{labelOf(g.primary), true},
+		{g.over(), true},
+		{"95 % interval", false},
+		{"verdict", false},
+		{"floor", true},
 	}}
 	for _, c := range g.cells {
 		t.Rows = append(t.Rows, append([]Field{{Text: name(c)}}, g.resultFields(c, g.row(c, g.primary.Name))...))
@@ -258,7 +277,8 @@ func (v *view) proofPart() part {
 		p.blocks = []Block{{Text: "No proof was recorded.", Tone: Doubt}}
 		return p
 	}
-	p.blocks = []Block{{Text: "Packets were sent through the very networks that were measured, before the first block and after the last of every generation."}}
+	p.blocks = []Block{{Text: "Packets were sent through the very networks that were measured, before the first block " +
+		"and after the last of every generation."}}
 	for _, c := range claims {
 		it := item{text: capital(c.text()) + "."}
 		if c.broken != nil {
@@ -286,7 +306,9 @@ func (v *view) environmentPart() part {
 	}
 	left, granted := part{title: "Left out"}, map[string]any{}
 	t := &Table{Caption: "Machine and kernel", Columns: []Column{{"fact", false}, {"value", false}}}
-	for _, key := range slices.SortedFunc(maps.Keys(all), func(x, y string) int { return cmp.Or(cmp.Compare(factRank(x), factRank(y)), cmp.Compare(x, y)) }) {
+	for _, key := range slices.SortedFunc(maps.Keys(all), func(x, y string) int {
+		return cmp.Or(cmp.Compare(factRank(x), factRank(y)), cmp.Compare(x, y))
+	}) {
 		x := all[key]
 		if strings.HasPrefix(key, "sockets of ") {
 			if m, ok := plainJSON(x).(map[string]any); ok {
@@ -309,14 +331,23 @@ func (v *view) environmentPart() part {
 	for _, of := range []struct {
 		key   string
 		value func(*measure.Cell) string
-	}{{"affinity", func(c *measure.Cell) string { return c.Affinity }}, {"address family", func(c *measure.Cell) string { return c.Family }}, {"runtime", func(c *measure.Cell) string { return c.Part("runtime") }}} {
+	}{
+		{"affinity", func(c *measure.Cell) string { return c.Affinity }},
+		{"address family", func(c *measure.Cell) string { return c.Family }},
+		{"runtime", func(c *measure.Cell) string { return c.Part("runtime") }},
+	} {
 		if text := v.each(of.value); text != "" {
 			t.Rows = append(t.Rows, []Field{{Text: of.key}, {Text: text}})
 		}
 	}
-	p.parts = append(p.parts, part{folded: true, title: fmt.Sprintf("Machine and kernel: %s", count(len(t.Rows), "fact", "facts")), tables: []Block{{Table: t}}})
+	p.parts = append(p.parts, part{
+		folded: true, title: fmt.Sprintf("Machine and kernel: %s", count(len(t.Rows), "fact", "facts")),
+		tables: []Block{{Table: t}},
+	})
 	if len(granted) > 0 {
-		p.parts = append(p.parts, part{title: "Sockets: what the kernel granted", folded: true, tables: []Block{{Table: v.socketTable(granted)}}})
+		p.parts = append(p.parts, part{
+			title: "Sockets: what the kernel granted", folded: true, tables: []Block{{Table: v.socketTable(granted)}},
+		})
 	}
 	if left.lists != nil {
 		p.parts = append(p.parts, left)
@@ -345,7 +376,9 @@ func (v *view) stacksTable() *Table {
 		return strings.Join(list, ", ")
 	}})
 	kinds = slices.DeleteFunc(kinds, func(k of) bool {
-		return !slices.ContainsFunc(v.run.Cells, func(c measure.Cell) bool { return k.value(&c) != "" && k.value(&c) != "none" })
+		return !slices.ContainsFunc(v.run.Cells, func(c measure.Cell) bool {
+			return k.value(&c) != "" && k.value(&c) != "none"
+		})
 	})
 	t := &Table{Caption: "Stacks", Columns: []Column{{"stack", false}}}
 	for _, k := range kinds {
@@ -368,7 +401,10 @@ func (v *view) stacksTable() *Table {
 
 // factRank puts first what people look for first.
 func factRank(key string) int {
-	first := []string{"nettoll", "kernel", "kernel_build", "arch", "cpu", "cpus", "cpus_sources", "cpus_sinks", "mtu", "congestion_control"}
+	first := []string{
+		"nettoll", "kernel", "kernel_build", "arch", "cpu", "cpus", "cpus_sources", "cpus_sinks", "mtu",
+		"congestion_control",
+	}
 	if i := slices.Index(first, key); i >= 0 {
 		return i
 	}
@@ -438,8 +474,8 @@ func omission(x any) string {
 	return flat(x)
 }
 
-// socketTable shows what the sockets were granted: by workload and end, with the cells only where these differ. The keys are a cell's id and
-// "source" or "sink".
+// socketTable shows what the sockets were granted: by workload and end, with the cells only where these differ. The
+// keys are a cell's id and "source" or "sink".
 func (v *view) socketTable(granted map[string]any) *Table {
 	workloads := make(map[string]string, len(v.run.Cells))
 	for i := range v.run.Cells {
@@ -501,26 +537,41 @@ func (v *view) socketTable(granted map[string]any) *Table {
 func (v *view) methodPart() part {
 	d := v.run.Design
 	p := part{title: "How it was measured", id: "method"}
-	asked := "at least " + count(d.Generations, "generation", "generations") + ", at most " + duration(d.Time) + " of measuring"
+	asked := "at least " + count(d.Generations, "generation", "generations") + ", at most " + duration(d.Time) +
+		" of measuring"
 	if d.Precision > 0 {
 		asked += ", until the half-width of every interval is " + strconv.FormatFloat(100*d.Precision, 'g', 3, 64) + " %"
 	}
 	p.blocks = []Block{
-		{Text: "All networks stand at the same time. A block visits every cell (a stack under a workload) once, in a fresh random order; one visit is a trial. A ratio compares two trials of the same block, so what drifts more slowly than a block cancels. A generation builds every network, process and socket anew."},
+		{Text: "All networks stand at the same time. A block visits every cell (a stack under a workload) once, in a fresh " +
+			"random order; one visit is a trial. A ratio compares two trials of the same block, so what drifts more slowly " +
+			"than a block cancels. A generation builds every network, process and socket anew."},
 		{Text: fmt.Sprintf("Asked for: %s; the order, ports and MAC addresses come from the seed %d.", asked, d.Seed)},
 	}
 	if lengths := v.trialLengths(); lengths != "" {
 		p.blocks = append(p.blocks, Block{Text: "Lengths of a trial: " + lengths + "."})
 	}
-	p.tables = []Block{{Table: &Table{Caption: "Words", Columns: []Column{{"word", false}, {"meaning", false}}, Rows: [][]Field{
-		{{Text: "baseline"}, {Text: "the cell that all of its group (same workload, placement and pairs) are compared with; “loopback” is the network “host” on one host"}},
-		{{Text: "twin, floor"}, {Text: "the baseline a second time, built and measured like any other cell. The floor is the farther end of its interval: a difference that two equal stacks show, and below which nothing is claimed"}},
-		{{Text: "change"}, {Text: "the ratio of a cell to its baseline: the median over the blocks of each generation, then the mean over generations, on a logarithmic scale. Shares and counts, which are often 0, are compared by difference"}},
-		{{Text: "95 % interval"}, {Text: "Student's t over generations, which are independent; drawn at 4 % because a run that stops when it looks precise costs a point of coverage"}},
-		{{Text: "faster, slower, higher, lower"}, {Text: "the interval, widened for the number of comparisons (Holm), excludes no change, and the change is larger than the floor"}},
-		{{Text: "no difference above the floor"}, {Text: "the interval leaves no room for a change larger than the floor plus the precision asked for"}},
-		{{Text: "not precise enough"}, {Text: "neither can be said: measure for longer"}},
-	}}}}
+	p.tables = []Block{{Table: &Table{
+		Caption: "Words", Columns: []Column{{"word", false}, {"meaning", false}},
+		Rows: [][]Field{
+			{{Text: "baseline"}, {Text: "the cell that all of its group (same workload, placement and pairs) are compared " +
+				"with; “loopback” is the network “host” on one host"}},
+			{{Text: "twin, floor"}, {Text: "the baseline a second time, built and measured like any other cell. The floor is " +
+				"the farther end of its interval: a difference that two equal stacks show, and below which nothing is claimed"}},
+			{{Text: "change"}, {Text: "the ratio of a cell to its baseline: the median over the blocks of each generation, " +
+				"then the mean over generations, on a logarithmic scale. Shares and counts, which are often 0, are compared by " +
+				"difference"}},
+			{{Text: "95 % interval"}, {Text: "Student's t over generations, which are independent; drawn at 4 % because a run " +
+				"that stops when it looks precise costs a point of coverage"}},
+			{{Text: "faster, slower, higher, lower"}, {Text: "the interval, widened for the number of comparisons (Holm), " +
+				"excludes no change, and the change is larger than the floor"}},
+			{
+				{Text: "no difference above the floor"},
+				{Text: "the interval leaves no room for a change larger than the floor plus the precision asked for"},
+			},
+			{{Text: "not precise enough"}, {Text: "neither can be said: measure for longer"}},
+		},
+	}}}
 	return p
 }
 

@@ -12,7 +12,8 @@ import (
 	"github.com/nettoll/nettoll/report/figure"
 )
 
-// Sizes of figures in CSS pixels. They are narrow so that a phone shows them readably, and two stand side by side elsewhere.
+// Sizes of figures in CSS pixels. They are narrow so that a phone shows them readably, and two stand side by side
+// elsewhere.
 const (
 	figureWidth = 460.0
 	figureEdge  = 10.0 // free at the left and at the right
@@ -42,12 +43,17 @@ func newDrawing(name, title, subtitle string) *drawing {
 func (d *drawing) add(m ...figure.Mark) { d.Marks = append(d.Marks, m...) }
 
 // text adds a text that is shortened to be at most so broad.
-func (d *drawing) text(x, y float64, text string, ink figure.Ink, size float64, heavy bool, anchor figure.Anchor, breadth float64) {
+func (d *drawing) text(x, y float64, text string, ink figure.Ink, size float64, heavy bool, anchor figure.Anchor,
+	breadth float64,
+) {
 	short, whole := figure.Shorten(text, size, heavy, breadth), ""
 	if short != text {
 		whole = text
 	}
-	d.add(figure.Text{At: figure.Point{X: x, Y: y}, Text: short, Ink: ink, Size: size, Bold: heavy, Anchor: anchor, Whole: whole})
+	d.add(figure.Text{
+		At: figure.Point{X: x, Y: y}, Text: short, Ink: ink, Size: size, Bold: heavy, Anchor: anchor,
+		Whole: whole,
+	})
 }
 
 func (d *drawing) line(ink figure.Ink, width float64, x0, y0, x1, y1 float64) {
@@ -102,7 +108,8 @@ type tick struct {
 	label string
 }
 
-// level draws a level line from one end of a scale to the other and so much beyond, broken where the scale is: the axis gets two strokes there.
+// level draws a level line from one end of a scale to the other and so much beyond, broken where the scale is: the axis
+// gets two strokes there.
 func (d *drawing) level(s figure.Scale, beyond float64, ink figure.Ink, y float64) {
 	from := s.From - beyond
 	if at, broken := s.Break(); broken {
@@ -117,14 +124,16 @@ func (d *drawing) level(s figure.Scale, beyond float64, ink figure.Ink, y float6
 	d.line(ink, 1, from, y, s.To+beyond, y)
 }
 
-// axis draws a level axis below rows that begin at top: grid lines, numbers, and the title with what lies to the left and to the right.
+// axis draws a level axis below rows that begin at top: grid lines, numbers, and the title with what lies to the left
+// and to the right.
 func (d *drawing) axis(s figure.Scale, ticks []tick, title, left, right string) {
 	d.grid(s, ticks)
 	if left != "" {
 		d.text(s.From, d.Height+33, left, figure.InkMuted, smallSize, false, figure.Start, figureWidth)
 		d.text(s.To, d.Height+33, right, figure.InkMuted, smallSize, false, figure.End, figureWidth)
 	}
-	room := s.To - s.From - 2*max(figure.Breadth(left, smallSize, false), figure.Breadth(right, smallSize, false)) - figureEdge
+	room := s.To - s.From - 2*max(figure.Breadth(left, smallSize, false),
+		figure.Breadth(right, smallSize, false)) - figureEdge
 	d.text((s.From+s.To)/2, d.Height+33, title, figure.InkText, textSize, false, figure.Middle, room)
 	d.Height += 41
 }
@@ -136,14 +145,17 @@ func (d *drawing) grid(s figure.Scale, ticks []tick) {
 	for _, t := range ticks {
 		x := s.At(t.at)
 		for _, at := range append([]track{{d.Height, d.Height + 4}}, d.tracks...) {
-			lines = append(lines, figure.Line{Points: []figure.Point{{X: x, Y: at.top}, {X: x, Y: at.bottom}}, Ink: figure.InkGrid, Width: 1})
+			lines = append(lines, figure.Line{
+				Points: []figure.Point{{X: x, Y: at.top}, {X: x, Y: at.bottom}}, Ink: figure.InkGrid, Width: 1,
+			})
 		}
 		wide := figure.Breadth(t.label, smallSize, false)
 		if x-wide/2 < end+4 {
 			continue // no room
 		}
 		end = x + wide/2
-		d.text(min(max(x, wide/2+2), figureWidth-wide/2-2), d.Height+17, t.label, figure.InkMuted, smallSize, false, figure.Middle, figureWidth)
+		d.text(min(max(x, wide/2+2), figureWidth-wide/2-2), d.Height+17, t.label, figure.InkMuted, smallSize, false,
+			figure.Middle, figureWidth)
 	}
 	d.Marks = append(lines, d.Marks...)
 	d.level(s, 0, figure.InkMuted, d.Height)
@@ -152,7 +164,8 @@ func (d *drawing) grid(s figure.Scale, ticks []tick) {
 // scaled is how values of a unit are printed at an axis: divided by factor.
 func scaled(largest float64, unit string) (factor float64, name string) {
 	name = map[string]string{
-		measure.UnitTransaction: "/s", measure.UnitConnection: "/s", measure.UnitSecondsPacket: "s", measure.UnitSecondsByte: "s", measure.UnitByte: "byte",
+		measure.UnitTransaction: "/s", measure.UnitConnection: "/s", measure.UnitSecondsPacket: "s",
+		measure.UnitSecondsByte: "s", measure.UnitByte: "byte",
 	}[unit]
 	name = cmp.Or(name, unit)
 	switch unit {
@@ -202,7 +215,8 @@ func plainNumber(x float64) string {
 	return minus(strconv.FormatFloat(x, 'f', -1, 64))
 }
 
-// valueTicks labels a scale of values with numbers of one unit, or each with its own where they are too far apart for that: then the unit is "".
+// valueTicks labels a scale of values with numbers of one unit, or each with its own where they are too far apart for
+// that: then the unit is "".
 func valueTicks(s figure.Scale, smallest, largest float64, unit string) (ticks []tick, name string) {
 	const apart = 1e4
 	if s.Log && s.Hi/s.Lo > apart {

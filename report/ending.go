@@ -156,7 +156,8 @@ func (v *view) warnings() {
 	}
 	for i, text := range texts {
 		if i == mostWarnings && !v.all {
-			v.prose("! ", "  ", fmt.Sprintf("… and %s (with all metrics, all warnings are shown too)", count(len(texts)-i, "warning more", "warnings more")), doubt)
+			v.prose("! ", "  ", fmt.Sprintf("… and %s (with all metrics, all warnings are shown too)",
+				count(len(texts)-i, "warning more", "warnings more")), doubt)
 			return
 		}
 		v.prose("! ", "  ", text, doubt)

@@ -11,8 +11,8 @@ import (
 // sharp is how many pixels of a PNG a CSS pixel is.
 const sharp = 2
 
-// Figures writes every figure of a run into a directory, each as SVG and as PNG, and returns the names of the files in the order of the
-// report. The directory is made if there is none; files of these names are replaced.
+// Figures writes every figure of a run into a directory, each as SVG and as PNG, and returns the names of the files in
+// the order of the report. The directory is made if there is none; files of these names are replaced.
 func Figures(dir string, d *Data) ([]string, error) {
 	v := newView(d.Run, d.Analysis, Options{})
 	if err := os.MkdirAll(dir, 0o777); err != nil {

@@ -16,8 +16,8 @@ var styleSheet string
 // policy is the content security policy of the page: nothing is loaded and nothing is executed.
 const policy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
-// HTML writes a run as one page that needs nothing else: no script, no font, no image, no network. It follows the reader's choice of light or
-// dark, fits a phone and can be printed. Every figure says in words what it shows.
+// HTML writes a run as one page that needs nothing else: no script, no font, no image, no network. It follows the
+// reader's choice of light or dark, fits a phone and can be printed. Every figure says in words what it shows.
 func HTML(w io.Writer, d *Data, o Options) error {
 	v := newView(d.Run, d.Analysis, o)
 	doc := v.document(v.charts(d.Log), o.Sections)
@@ -67,7 +67,8 @@ func (p *pageHTML) document(d document) {
 		`<meta http-equiv="Content-Security-Policy" content="`, html.EscapeString(policy), `"/>`,
 		`<meta name="viewport" content="width=device-width, initial-scale=1"/><meta name="color-scheme" content="light dark"/><meta name="referrer" content="no-referrer"/>`)
 	p.element("title", "", d.title+" – nettoll report")
-	p.raw("<style>:root{", figure.Light(), "}@media screen and (prefers-color-scheme:dark){:root{", figure.Dark(), "}}", figure.Style(), styleSheet, "</style></head>\n<body><header>")
+	p.raw("<style>:root{", figure.Light(), "}@media screen and (prefers-color-scheme:dark){:root{", figure.Dark(), "}}",
+		figure.Style(), styleSheet, "</style></head>\n<body><header>")
 	p.raw(`<p class="kind">nettoll report</p>`)
 	p.element("h1", "", d.title)
 	p.element("p", ` class="quiet"`, d.subtitle)
@@ -181,7 +182,8 @@ func (p *pageHTML) blocks(list []Block) {
 	}
 }
 
-// table writes a table. On a narrow screen the style sheet makes a card of each row, in which every field has its column's title before it.
+// table writes a table. On a narrow screen the style sheet makes a card of each row, in which every field has its
+// column's title before it.
 func (p *pageHTML) table(t *Table) {
 	p.raw(`<div class="table"><table>`)
 	if t.Caption != "" {

@@ -21,9 +21,10 @@ type runLine struct {
 	Blocks      int               `json:"blocks"`
 	Generations int               `json:"generations"`
 	Trials      int               `json:"trials"`
-	Measured    float64           `json:"measured"`           // s
-	Ended       string            `json:"ended,omitempty"`    // as in [CSV]
-	Standing    []string          `json:"standing,omitempty"` // sentences: that it did not end, that its records were changed
+	Measured    float64           `json:"measured"`        // s
+	Ended       string            `json:"ended,omitempty"` // as in [CSV]
+	// sentences: that it did not end, that its records were changed
+	Standing []string `json:"standing,omitempty"`
 }
 
 type rowLine struct {
@@ -87,7 +88,8 @@ type labLine struct {
 	Least       float64 `json:"least"`
 	Most        float64 `json:"most"`
 	Generations int     `json:"generations"`
-	Rebuilt     bool    `json:"rebuilt,omitempty"` // what it cost where the lab was built once more, because a program had died
+	// what it cost where the lab was built once more, because a program had died
+	Rebuilt bool `json:"rebuilt,omitempty"`
 }
 
 func newLabLine(f measure.LabFigure, rebuilt bool) labLine {
@@ -118,9 +120,11 @@ type failedLine struct {
 	Trials int    `json:"trials"`
 }
 
-// JSONL writes one JSON object a line, told apart by the field type: first the "run" (name, design, versions, facts of the machine, and how much
-// was measured), then a "row" for each cell and metric with the fields of [CSV], a "probe" for each probed cell, what that cost, a "lab" for what building each lab cost in each metric, and last whatever there
-// is of "failed" cells, "warning", "proof" and "fact", the last three as in the records. A number that is not known is left out.
+// JSONL writes one JSON object a line, told apart by the field type: first the "run" (name, design, versions, facts of
+// the machine, and how much was measured), then a "row" for each cell and metric with the fields of [CSV], a "probe"
+// for each probed cell, what that cost, a "lab" for what building each lab cost in each metric, and last whatever there
+// is of "failed" cells, "warning", "proof" and "fact", the last three as in the records. A number that is not known is
+// left out.
 func JSONL(w io.Writer, run measure.Run, a measure.Analysis) error {
 	out := json.NewEncoder(w)
 	out.SetEscapeHTML(false)
@@ -134,8 +138,10 @@ func JSONL(w io.Writer, run measure.Run, a measure.Analysis) error {
 
 func lines(run measure.Run, a measure.Analysis) []any {
 	list := []any{runLine{
-		Type: "run", V: measure.Version, Name: run.Name, Started: run.Started, Design: run.Design, Versions: run.Versions, Facts: run.Facts,
-		Blocks: a.Blocks, Generations: a.Generations, Trials: a.Trials, Measured: a.Measured, Ended: ended(run, a), Standing: standing(run, a),
+		Type: "run", V: measure.Version, Name: run.Name, Started: run.Started, Design: run.Design, Versions: run.Versions,
+		Facts:  run.Facts,
+		Blocks: a.Blocks, Generations: a.Generations, Trials: a.Trials, Measured: a.Measured, Ended: ended(run, a),
+		Standing: standing(run, a),
 	}}
 	for _, r := range a.Rows {
 		list = append(list, newRowLine(r))
@@ -170,8 +176,10 @@ func lines(run measure.Run, a measure.Analysis) []any {
 func newRowLine(r measure.Row) rowLine {
 	c := r.Cell
 	line := rowLine{
-		Type: "row", Cell: c.ID, Baseline: c.Baseline, Twin: c.Twin, Probe: c.Probe, Unprobed: c.Unprobed, Group: c.Group, parts: c.Parts, Placement: c.Placement, Pairs: c.Pairs, Family: c.Family, Affinity: c.Affinity,
-		Workload: c.Workload, Params: c.Params, Mix: c.Mix, LabPairs: c.LabPairs, Implementation: c.Implementation, Enforced: c.Enforced, Metric: r.Metric, Unit: r.Unit, Primary: r.Metric == c.Primary,
+		Type: "row", Cell: c.ID, Baseline: c.Baseline, Twin: c.Twin, Probe: c.Probe, Unprobed: c.Unprobed, Group: c.Group,
+		parts: c.Parts, Placement: c.Placement, Pairs: c.Pairs, Family: c.Family, Affinity: c.Affinity,
+		Workload: c.Workload, Params: c.Params, Mix: c.Mix, LabPairs: c.LabPairs, Implementation: c.Implementation,
+		Enforced: c.Enforced, Metric: r.Metric, Unit: r.Unit, Primary: r.Metric == c.Primary,
 		Value: known(r.Value), AdjustedLo: known(r.AdjLo), AdjustedHi: known(r.AdjHi), Floor: known(math.Expm1(r.Floor)),
 		Limit: r.Limit, LimitShare: r.LimitShare, Verdict: r.Verdict, Blocks: r.Blocks, Generations: r.Generations,
 	}
@@ -181,23 +189,30 @@ func newRowLine(r measure.Row) rowLine {
 	switch {
 	case r.HasRatio:
 		e := r.Estimate
-		line.Ratio, line.RatioLo, line.RatioHi, line.Spread = known(e.Ratio), known(e.Lo), known(e.Hi), known(math.Expm1(e.Spread))
+		line.Ratio, line.RatioLo, line.RatioHi, line.Spread = known(e.Ratio), known(e.Lo), known(e.Hi),
+			known(math.Expm1(e.Spread))
 	case r.HasDifference:
 		d := r.Difference
-		line.Difference, line.DifferenceLo, line.DifferenceHi, line.Spread = known(d.Points), known(d.Lo), known(d.Hi), known(d.Spread)
+		line.Difference, line.DifferenceLo, line.DifferenceHi, line.Spread = known(d.Points), known(d.Lo), known(d.Hi),
+			known(d.Spread)
 	}
 	return line
 }
 
 func newProbeLine(p measure.ProbeCost) probeLine {
-	line := probeLine{Type: "probe", Cell: p.Cell.ID, Probe: p.Cell.Probe, Unprobed: p.Cell.Unprobed, Metric: p.Metric, Unit: p.Unit}
+	line := probeLine{
+		Type: "probe", Cell: p.Cell.ID, Probe: p.Cell.Probe, Unprobed: p.Cell.Unprobed, Metric: p.Metric,
+		Unit: p.Unit,
+	}
 	switch {
 	case p.HasRatio:
 		e := p.Estimate
-		line.Ratio, line.RatioLo, line.RatioHi, line.Blocks, line.Generations = known(e.Ratio), known(e.Lo), known(e.Hi), e.Blocks, e.Generations
+		line.Ratio, line.RatioLo, line.RatioHi, line.Blocks, line.Generations = known(e.Ratio), known(e.Lo), known(e.Hi),
+			e.Blocks, e.Generations
 	case p.HasDifference:
 		d := p.Difference
-		line.Difference, line.DifferenceLo, line.DifferenceHi, line.Blocks, line.Generations = known(d.Points), known(d.Lo), known(d.Hi), d.Blocks, d.Generations
+		line.Difference, line.DifferenceLo, line.DifferenceHi, line.Blocks, line.Generations = known(d.Points), known(d.Lo),
+			known(d.Hi), d.Blocks, d.Generations
 	}
 	return line
 }

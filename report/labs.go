@@ -8,8 +8,8 @@ import (
 	"github.com/nettoll/nettoll/measure"
 )
 
-// labSection has what building the labs cost and, where there are filters or filled tables, what changing them does: of all labs, or of those that have more to tell than how
-// long they took to build; false where there are none.
+// labSection has what building the labs cost and, where there are filters or filled tables, what changing them does: of
+// all labs, or of those that have more to tell than how long they took to build; false where there are none.
 func (v *view) labSection(all bool) (Section, bool) {
 	more := map[string]bool{}
 	for _, f := range v.a.Labs {
@@ -58,7 +58,9 @@ func (v *view) labSection(all bool) (Section, bool) {
 	}
 	add(figures, "")
 	add(again, ", built once more")
-	return Section{Title: "Building and changing", Blocks: []Block{{Text: labText(figures, cells, all, len(again) > 0), Tone: Quiet}, {Table: t}}}, true
+	return Section{Title: "Building and changing", Blocks: []Block{
+		{Text: labText(figures, cells, all, len(again) > 0), Tone: Quiet}, {Table: t},
+	}}, true
 }
 
 // labText says what the figures are.
@@ -81,9 +83,12 @@ func labText(figures []measure.LabFigure, cells map[string]*measure.Cell, all, a
 	}
 	text += ". Set-up is the whole lab with hosts, containers and workers, verified, while others are built beside it."
 	if some("rule_update_time") {
-		text += " One rule is added among those that stand; it takes effect with the first packet that it lets through, of those sent every 50 µs to 1 ms, counted from the same beginning, which can be before the change has returned."
+		text += " One rule is added among those that stand; it takes effect with the first packet that it lets through, of " +
+			"those sent every 50 µs to 1 ms, counted from the same beginning, which can be before the change has returned."
 	}
-	if slices.ContainsFunc(figures, func(f measure.LabFigure) bool { return cells[f.Lab] != nil && cells[f.Lab].Placement == "cross-host" }) {
+	if slices.ContainsFunc(figures, func(f measure.LabFigure) bool {
+		return cells[f.Lab] != nil && cells[f.Lab].Placement == "cross-host"
+	}) {
 		text += " Of several hosts the worst figure is told."
 	}
 	if some("translation_rate") {
@@ -96,7 +101,8 @@ func labText(figures []measure.LabFigure, cells map[string]*measure.Cell, all, a
 		text += " The first packet is an echo, there and back, of which the switch knows nothing yet."
 	}
 	if some("rules_memory") || some("entries_memory") {
-		text += " Memory is what the kernel says of sets (ipset), of maps and programs (ebpf) and of tables of ip_tables; of all else it is what the whole machine holds more than before:" +
+		text += " Memory is what the kernel says of sets (ipset), of maps and programs (ebpf) and of tables of ip_tables; " +
+			"of all else it is what the whole machine holds more than before:" +
 			" beside other work a guess, and below 100 kbyte it says nothing."
 	}
 	if again {
@@ -110,7 +116,8 @@ func labFigure(f measure.LabFigure, ranged bool) string {
 	text := number(f.Value, f.Unit)
 	if ranged && f.Generations > 1 {
 		least, most := number(f.Least, f.Unit), number(f.Most, f.Unit)
-		if number, unit, _ := strings.Cut(least, " "); strings.HasSuffix(most, " "+unit) && strings.HasSuffix(text, " "+unit) {
+		if number, unit, _ := strings.Cut(least, " "); strings.HasSuffix(most, " "+unit) &&
+			strings.HasSuffix(text, " "+unit) {
 			least, most = number, strings.TrimSuffix(most, " "+unit) // all of one unit, which is said once
 		}
 		if least != most {
@@ -120,8 +127,8 @@ func labFigure(f measure.LabFigure, ranged bool) string {
 	return text
 }
 
-// labName splits a lab's id into its stack and where it is measured, "same-host/1", by what its cells say. Of a lab without
-// cells only the id is known.
+// labName splits a lab's id into its stack and where it is measured, "same-host/1", by what its cells say. Of a lab
+// without cells only the id is known.
 func labName(id string, cells map[string]*measure.Cell) (name, where string) {
 	c := cells[id]
 	if c == nil {

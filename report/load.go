@@ -28,10 +28,10 @@ type Data struct {
 // ErrNoRun is wrapped by errors about directories that hold no run.
 var ErrNoRun = fmt.Errorf("a run directory holds %s and %s, as nettoll run writes them", runFile, recordsFile)
 
-// Load reads a run directory and analyzes it. Lines of the records that cannot be used (torn, of something else, of a newer nettoll)
-// are returned as problems; that there are some is also a warning of the analysis, so that each view says it. The error wraps
-// [fs.ErrNotExist] where the directory does not exist, [ErrNoRun] where it holds no run, [measure.ErrVersion] where a newer nettoll
-// wrote it.
+// Load reads a run directory and analyzes it. Lines of the records that cannot be used (torn, of something else, of a
+// newer nettoll) are returned as problems; that there are some is also a warning of the analysis, so that each view
+// says it. The error wraps [fs.ErrNotExist] where the directory does not exist, [ErrNoRun] where it holds no run,
+// [measure.ErrVersion] where a newer nettoll wrote it.
 func Load(dir string) (*Data, []measure.Problem, error) {
 	switch info, err := os.Stat(dir); {
 	case errors.Is(err, fs.ErrNotExist):
@@ -58,7 +58,10 @@ func Load(dir string) (*Data, []measure.Problem, error) {
 	case log.Begin != nil && log.Begin.Run != sum:
 		log.RunChanged = true
 	case run.V >= 2 && log.Version == 1:
-		log = &measure.Log{Changed: []string{fmt.Sprintf("all of %s has version 1, which has no checksums, and %s has version %d: none of it is used", recordsFile, runFile, run.V)}}
+		log = &measure.Log{Changed: []string{
+			fmt.Sprintf("all of %s has version 1, which has no checksums, and %s has version %d: none of it is used",
+				recordsFile, runFile, run.V),
+		}}
 	}
 	run.Tell(log.Labs)
 	d := &Data{Run: run, Log: log, Analysis: measure.Analyze(run, log)}
@@ -96,7 +99,8 @@ func loadRun(dir string) (run measure.Run, sum string, err error) {
 	case err != nil:
 		return run, "", fmt.Errorf("load run: %s in %q cannot be read (%w): %w", runFile, dir, err, ErrNoRun)
 	case run.V < 1 || len(run.Cells) == 0:
-		return run, "", fmt.Errorf("load run: %s in %q names no cell, so nettoll did not write it: %w", runFile, dir, ErrNoRun)
+		return run, "", fmt.Errorf("load run: %s in %q names no cell, so nettoll did not write it: %w", runFile, dir,
+			ErrNoRun)
 	}
 	return run, measure.RunSum(text), nil
 }

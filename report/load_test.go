@@ -35,7 +35,8 @@ func TestLoad(t *testing.T) {
 		t.Errorf("%d trials, want %d", len(d.Log.Trials), len(m.log.Trials))
 	}
 	var fromDisk, fromMemory bytes.Buffer
-	if err := errors.Join(report.Text(&fromDisk, d.Run, d.Analysis, report.Options{All: true}), report.Text(&fromMemory, m.run, m.analysis(), report.Options{All: true})); err != nil {
+	if err := errors.Join(report.Text(&fromDisk, d.Run, d.Analysis, report.Options{All: true}),
+		report.Text(&fromMemory, m.run, m.analysis(), report.Options{All: true})); err != nil {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(fromMemory.String(), fromDisk.String()); d != "" {
@@ -67,7 +68,8 @@ func TestLoadOfTornRecords(t *testing.T) {
 	text = strings.Join(said, "\n")
 	want := []string{
 		"line 11: no record: ", "lines 1 to 14 (block 0) do not match their checksum and are not used",
-		`line 21: record "trial" has version 99`, "line 22: no record: ", "lines 15 to 28 (block 1) do not match their checksum and are not used; there are 1 lines too many",
+		`line 21: record "trial" has version 99`, "line 22: no record: ",
+		"lines 15 to 28 (block 1) do not match their checksum and are not used; there are 1 lines too many",
 		"have no checksum yet, as if the run was killed while it wrote them, and are not used",
 	}
 	for _, w := range want {
@@ -86,11 +88,13 @@ func TestLoadOfTornRecords(t *testing.T) {
 		t.Errorf("%d trials, want %d", got, want)
 	}
 	warning := d.Analysis.Warnings[len(d.Analysis.Warnings)-1].Text
-	if !strings.HasPrefix(warning, fmt.Sprintf("%d lines of records.jsonl could not be used, the first of them line 11: ", len(problems))) {
+	if !strings.HasPrefix(warning,
+		fmt.Sprintf("%d lines of records.jsonl could not be used, the first of them line 11: ", len(problems))) {
 		t.Errorf("warning %q", warning)
 	}
 	var out bytes.Buffer
-	if err := report.Text(&out, d.Run, d.Analysis, report.Options{}); err != nil || !strings.HasPrefix(out.String(), "✗ The records were changed after the run: lines 1 to 14") {
+	if err := report.Text(&out, d.Run, d.Analysis, report.Options{}); err != nil ||
+		!strings.HasPrefix(out.String(), "✗ The records were changed after the run: lines 1 to 14") {
 		t.Errorf("the table does not begin with it (%v):\n%s", err, out.String())
 	}
 }
@@ -110,9 +114,18 @@ func TestLoadRefuses(t *testing.T) {
 		{"no directory", nil, fs.ErrNotExist, "there is no directory"},
 		{"empty", map[string]string{}, report.ErrNoRun, "there is no run.json"},
 		{"no records", map[string]string{"run.json": string(run)}, report.ErrNoRun, "there is no records.jsonl"},
-		{"torn run", map[string]string{"run.json": string(run[:100]), "records.jsonl": ""}, report.ErrNoRun, "cannot be read"},
+		{
+			"torn run",
+			map[string]string{"run.json": string(run[:100]), "records.jsonl": ""},
+			report.ErrNoRun,
+			"cannot be read",
+		},
 		{"empty run", map[string]string{"run.json": "", "records.jsonl": ""}, report.ErrNoRun, "cannot be read"},
-		{"another program's", map[string]string{"run.json": `{"version": 3, "jobs": []}`, "records.jsonl": ""}, report.ErrNoRun, "names no cell"},
+		{
+			"another program's",
+			map[string]string{"run.json": `{"version": 3, "jobs": []}`, "records.jsonl": ""},
+			report.ErrNoRun, "names no cell",
+		},
 		{"newer", map[string]string{"run.json": `{"v": 99}`, "records.jsonl": ""}, measure.ErrVersion, "newer nettoll"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

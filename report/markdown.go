@@ -8,7 +8,8 @@ import (
 	"github.com/nettoll/nettoll/report/figure"
 )
 
-// Markdown writes a run as GitHub Flavored Markdown (github.github.com/gfm), for a README or an issue: what the page says, without its figures.
+// Markdown writes a run as GitHub Flavored Markdown (github.github.com/gfm), for a README or an issue: what the page
+// says, without its figures.
 func Markdown(w io.Writer, d *Data, o Options) error {
 	v := newView(d.Run, d.Analysis, o)
 	doc := v.document(charts{groups: make([][]figure.Figure, len(v.groups))}, o.Sections)
@@ -78,7 +79,8 @@ func (m *markdown) document(d document) {
 
 func (m *markdown) part(s part, level int) {
 	if s.folded {
-		m.paragraph("<details><summary>" + escaped(strings.TrimSuffix(s.title+" – "+s.note, " – ")) + "</summary>") // markup as far as the empty line
+		// markup as far as the empty line
+		m.paragraph("<details><summary>" + escaped(strings.TrimSuffix(s.title+" – "+s.note, " – ")) + "</summary>")
 	} else {
 		m.paragraph(strings.Repeat("#", level) + " " + said(s.title))
 	}

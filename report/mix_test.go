@@ -49,7 +49,8 @@ func TestMix(t *testing.T) {
 		`(?m)^udp-rr  payload 64, mode wait · same host · 3 of 4 pairs · beside tcp-stream\(message=131072\)$`,
 		`(?m)^tcp-stream  message 131072 · same host · 1 of 4 pairs · beside udp-rr\(payload=64,mode=wait\)$`,
 		`(?m)^udp-rr  payload 64, mode wait · same host · 3 pairs$`,
-		`to a round trip on one host, 3 of 4 pairs,\s+beside tcp-stream\(message=131072\)`, `to a round trip on one host, 3 pairs,\s+alone`,
+		`to a round trip on one host, 3 of 4 pairs,\s+beside tcp-stream\(message=131072\)`,
+		`to a round trip on one host, 3 pairs,\s+alone`,
 	} {
 		if !regexp.MustCompile(want).MatchString(b.String()) {
 			t.Errorf("it does not say %s:\n%s", want, &b)
@@ -76,7 +77,9 @@ func TestMix(t *testing.T) {
 		if err := format(&b); err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(b.String(), "beside tcp-stream(message=131072)") && !strings.Contains(b.String(), `"mix":["udp-rr(payload=64,mode=wait)*3","tcp-stream(message=131072)*1"],"lab_pairs":4`) {
+		if !strings.Contains(b.String(), "beside tcp-stream(message=131072)") &&
+			!strings.Contains(b.String(),
+				`"mix":["udp-rr(payload=64,mode=wait)*3","tcp-stream(message=131072)*1"],"lab_pairs":4`) {
 			t.Errorf("nothing of a mix in %.200s", &b)
 		}
 	}
@@ -88,7 +91,8 @@ func TestMixCurves(t *testing.T) {
 		t.Errorf("curves %q of two points alone and one beside a stream", names)
 	}
 	names, _ := curves(t, beside(t, []int{2, 4, 8}, 1))
-	if want := []string{"curve-01-pairs-udp-rr-payload-64-mode-wait-same-host-beside-tcp-str"}; len(names) != 1 || !strings.HasPrefix(names[0], want[0]) {
+	if want := []string{"curve-01-pairs-udp-rr-payload-64-mode-wait-same-host-beside-tcp-str"}; len(names) != 1 ||
+		!strings.HasPrefix(names[0], want[0]) {
 		t.Errorf("curves %q, want %q", names, want)
 	}
 }

@@ -23,7 +23,9 @@ func claims() []report.Section {
 	return []report.Section{{Title: "Claims of the paper", Blocks: []report.Block{
 		{Text: "Two claims were evaluated on the paper's own figures, then here."},
 		{Table: &report.Table{
-			Caption: "Claims", Columns: []report.Column{{Title: "claim"}, {Title: "published", Right: true}, {Title: "here", Right: true}, {Title: "verdict"}},
+			Caption: "Claims", Columns: []report.Column{
+				{Title: "claim"}, {Title: "published", Right: true}, {Title: "here", Right: true}, {Title: "verdict"},
+			},
 			Rows: [][]report.Field{
 				{{Text: "a bridge costs latency"}, {Text: "+9 %"}, {Text: "+8.9 to +9.3 %"}, {Text: "holds", Tone: report.Good}},
 				{{Text: "a route costs more"}, {Text: "+12 %"}, {Text: "−1 to +1 %"}, {Text: "does not", Tone: report.Bad}},
@@ -54,7 +56,10 @@ func ugly(t testing.TB) *made {
 	}
 	m.log.Warnings = []measure.Warning{{Cell: hostile, Text: hostile + "\n# heading"}}
 	m.log.Proofs = []measure.Proof{{Lab: hostile, Claim: hostile, When: hostile, Detail: hostile}}
-	m.log.Facts = []measure.Fact{{Key: hostile, Value: hostile}, {Key: "sockets of " + hostile, Value: map[string]any{hostile: map[string]any{hostile: hostile}}}}
+	m.log.Facts = []measure.Fact{
+		{Key: hostile, Value: hostile},
+		{Key: "sockets of " + hostile, Value: map[string]any{hostile: map[string]any{hostile: hostile}}},
+	}
 	m.log.Trials[3].Failed = hostile
 	m.log.Trials[4].Metrics[hostile] = 3
 	return m
@@ -75,7 +80,8 @@ func runs() map[string]func(testing.TB) *made {
 			m := start(t, loads, "host", "bridge", "macvlan")
 			m.measure(loads, 5, 4, map[string]map[string]float64{"bridge": bridge()})
 			for i := range m.log.Trials {
-				if x := &m.log.Trials[i]; strings.HasPrefix(x.Cell, "macvlan") || strings.HasPrefix(x.Cell, "host/same-host/1/tcp-stream") {
+				if x := &m.log.Trials[i]; strings.HasPrefix(x.Cell, "macvlan") ||
+					strings.HasPrefix(x.Cell, "host/same-host/1/tcp-stream") {
 					x.Metrics, x.Failed = nil, "no answer within 2 s"
 				}
 			}
@@ -102,7 +108,9 @@ func runs() map[string]func(testing.TB) *made {
 		"odd": func(t testing.TB) *made { // numbers
 			loads := []load{udprr("same-host", 1)}
 			m := start(t, loads, "host", "bridge", "routed", "nat")
-			m.measure(loads, 5, 4, map[string]map[string]float64{"bridge": {"latency_p50": 1e5}, "routed": {"latency_p50": 1e-4}, "nat": {"latency_p50": 0}})
+			m.measure(loads, 5, 4, map[string]map[string]float64{
+				"bridge": {"latency_p50": 1e5}, "routed": {"latency_p50": 1e-4}, "nat": {"latency_p50": 0},
+			})
 			for i := range m.log.Trials {
 				switch x := &m.log.Trials[i]; {
 				case strings.HasPrefix(x.Cell, "nat") && i%2 == 0:
@@ -131,7 +139,8 @@ func many(t testing.TB) *made {
 	stacks := []string{"host"}
 	change := map[string]map[string]float64{}
 	for i := range 18 {
-		s := []string{"bridge", "routed", "nat"}[i%3] + []string{"", "+nftables(rules=1000)"}[i/3%2] + []string{"", "+vxlan", "+vxlan+wireguard(mtu=1420)"}[i/6]
+		s := []string{"bridge", "routed", "nat"}[i%3] + []string{"", "+nftables(rules=1000)"}[i/3%2] +
+			[]string{"", "+vxlan", "+vxlan+wireguard(mtu=1420)"}[i/6]
 		stacks = append(stacks, s)
 		change[s] = map[string]float64{"latency_p50": 1 + 0.05*float64(i%7), "goodput": 1 - 0.03*float64(i%9)}
 	}
@@ -169,7 +178,8 @@ func TestHTML(t *testing.T) {
 	}
 }
 
-// checkPage checks that a page is well-formed XML too, needs nothing from elsewhere, and says of each figure what it shows.
+// checkPage checks that a page is well-formed XML too, needs nothing from elsewhere, and says of each figure what it
+// shows.
 func checkPage(t *testing.T, page string) {
 	t.Helper()
 	d := xml.NewDecoder(strings.NewReader(strings.TrimPrefix(page, "<!DOCTYPE html>\n")))
@@ -213,7 +223,8 @@ func checkPage(t *testing.T, page string) {
 				}
 			}
 		case xml.CharData:
-			if len(open) > 2 && open[len(open)-2] == "svg" && (open[len(open)-1] == "title" || open[len(open)-1] == "desc") && len(e) > 5 {
+			if len(open) > 2 && open[len(open)-2] == "svg" && (open[len(open)-1] == "title" || open[len(open)-1] == "desc") &&
+				len(e) > 5 {
 				words++
 			}
 		case xml.EndElement:
@@ -294,7 +305,8 @@ func checkMarkdown(t *testing.T, text string) {
 			t.Errorf("%d bars, the heading has %d: %s", n, columns, line)
 		}
 		rest := regexp.MustCompile(`</?(details|summary)>`).ReplaceAllString(line, "")
-		if strings.Contains(rest, "<") || regexp.MustCompile(`[^\\]\]\(|://[^&]|NaN|%!`).MatchString(rest) || strings.Contains(rest, "\x1b") {
+		if strings.Contains(rest, "<") || regexp.MustCompile(`[^\\]\]\(|://[^&]|NaN|%!`).MatchString(rest) ||
+			strings.Contains(rest, "\x1b") {
 			t.Errorf("markup from the records, or not for people: %s", line)
 		}
 	}
@@ -356,8 +368,10 @@ func checkFile(t *testing.T, file, text string) {
 		}
 	}
 	rest := strings.ReplaceAll(text, `xmlns="http://www.w3.org/2000/svg"`, "")
-	rest = regexp.MustCompile(`(?s)<(title|desc|text)[ >].*?</(title|desc|text)>`).ReplaceAllString(rest, "") // what people read
-	if strings.Contains(rest, "//") || strings.Contains(rest, "<script") || !strings.Contains(text, `role="img"`) || !strings.Contains(text, "<title ") || !strings.Contains(text, "<desc ") {
+	// what people read
+	rest = regexp.MustCompile(`(?s)<(title|desc|text)[ >].*?</(title|desc|text)>`).ReplaceAllString(rest, "")
+	if strings.Contains(rest, "//") || strings.Contains(rest, "<script") || !strings.Contains(text, `role="img"`) ||
+		!strings.Contains(text, "<title ") || !strings.Contains(text, "<desc ") {
 		t.Errorf("%s refers to something else, or says nothing in words", file)
 	}
 	if strings.Contains(text, "NaN") || strings.Contains(text, "Inf") {
@@ -376,7 +390,8 @@ func TestDescriptions(t *testing.T) {
 		`; half of the trials lie between `, `half of the round trips take no longer than `, `, 99.9 % no longer than `,
 	} {
 		if !strings.Contains(b.String(), want) {
-			t.Errorf("no figure says %q: %s", want, strings.Join(regexp.MustCompile(`<desc.*?</desc>`).FindAllString(b.String(), 4), "\n"))
+			t.Errorf("no figure says %q: %s", want,
+				strings.Join(regexp.MustCompile(`<desc.*?</desc>`).FindAllString(b.String(), 4), "\n"))
 		}
 	}
 }
@@ -431,7 +446,8 @@ func BenchmarkPage(b *testing.B) {
 	b.ReportMetric(float64(size), "page-bytes")
 }
 
-// large makes the directory of a run of 100,000 trials with every metric that udp-rr records, and histograms of groups of 32 blocks.
+// large makes the directory of a run of 100,000 trials with every metric that udp-rr records, and histograms of groups
+// of 32 blocks.
 func large(tb testing.TB) string {
 	loads := []load{udprr("same-host", 1), udprr("cross-host", 1), tcpstream("same-host")}
 	m := start(tb, loads, "host", "bridge", "routed")

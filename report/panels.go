@@ -10,7 +10,8 @@ import (
 	"github.com/nettoll/nettoll/report/figure"
 )
 
-// whiskers are the ends of the interval of a row, about its value: as far from it as those of the change are from that. NaN where there is none.
+// whiskers are the ends of the interval of a row, about its value: as far from it as those of the change are from that.
+// NaN where there is none.
 func whiskers(r *measure.Row) (lo, hi float64) {
 	switch {
 	case r.HasRatio:
@@ -37,7 +38,8 @@ func (c *curve) scale(from, to float64) figure.Scale {
 	lo, hi := c.points[0].x, c.points[len(c.points)-1].x
 	s := figure.Scale{Lo: lo, Hi: hi, From: from + inset, To: to - inset}
 	const far, apart = 8, 36
-	if lo == 0 && len(c.points) >= fewestPoints && hi/c.points[1].x >= far { // on a logarithmic axis 0 has no place of its own
+	// on a logarithmic axis 0 has no place of its own
+	if lo == 0 && len(c.points) >= fewestPoints && hi/c.points[1].x >= far {
 		s.Lo, s.Zero = c.points[1].x, apart
 	}
 	if s.Log = c.unit != "%" && s.Lo > 0 && hi/s.Lo >= far; !s.Log {
@@ -97,7 +99,8 @@ func (c *curve) say(d *drawing, s curveStack) {
 	}
 }
 
-// levels labels the axis at the side, where there is little room: durations that are far apart have a unit each, of all else that of the largest is named.
+// levels labels the axis at the side, where there is little room: durations that are far apart have a unit each, of all
+// else that of the largest is named.
 func levels(y figure.Scale, smallest, largest float64, unit string) (list []tick, name string) {
 	const apart = 1e3
 	switch {
@@ -135,7 +138,8 @@ func (d *drawing) panel(c curve, stacks []curveStack, m measure.Metric, x figure
 	}
 	y := spanning(values, 0, 0)
 	levels, unit := levels(y, lo, hi, m.Unit)
-	d.text(figureEdge, d.Height+12, unitTitle(labelOf(m), unit)+logarithmic(y), figure.InkText, textSize, false, figure.Start, figureWidth)
+	d.text(figureEdge, d.Height+12, unitTitle(labelOf(m), unit)+logarithmic(y), figure.InkText, textSize, false,
+		figure.Start, figureWidth)
 	way := map[measure.Better]string{measure.LowerBetter: "↓ better", measure.HigherBetter: "↑ better"}[m.Better]
 	d.text(figureWidth-figureEdge, d.Height+12, way, figure.InkMuted, smallSize, false, figure.End, figureWidth)
 	d.Height += 22
@@ -174,7 +178,8 @@ func (c *curve) floor(m measure.Metric, x, y figure.Scale) []figure.Mark {
 		above, below = nil, nil
 	}
 	add := func(at, hi, lo float64) {
-		above, below = append(above, figure.Point{X: at, Y: y.Clip(hi)}), append(below, figure.Point{X: at, Y: y.Clip(max(lo, y.Lo))})
+		above, below = append(above, figure.Point{X: at, Y: y.Clip(hi)}),
+			append(below, figure.Point{X: at, Y: y.Clip(max(lo, y.Lo))})
 	}
 	for _, p := range c.points {
 		if p.g.base == nil {
@@ -233,8 +238,14 @@ func (d *drawing) series(s charted, result string) {
 	ink := figure.Series(s.series)
 	d.Height += 18
 	at := d.Height - 5
-	d.add(figure.Line{Points: []figure.Point{{X: figureEdge, Y: at}, {X: figureEdge + 34, Y: at}}, Ink: ink, Width: 1.8, Dashes: figure.Dashes(s.series)})
-	d.add(figure.Symbol{At: figure.Point{X: figureEdge + 17, Y: at}, Shape: figure.ShapeOf(s.series), Radius: 3.4, Ink: ink})
+	d.add(figure.Line{
+		Points: []figure.Point{{X: figureEdge, Y: at}, {X: figureEdge + 34, Y: at}}, Ink: ink, Width: 1.8,
+		Dashes: figure.Dashes(s.series),
+	})
+	d.add(figure.Symbol{
+		At: figure.Point{X: figureEdge + 17, Y: at}, Shape: figure.ShapeOf(s.series), Radius: 3.4,
+		Ink: ink,
+	})
 	d.text(figureWidth-figureEdge, at+4, result, figure.InkMuted, smallSize, false, figure.End, figureWidth/2)
 	room := figureWidth - 2*figureEdge - 42 - figure.Breadth(result, smallSize, false) - 12
 	d.text(figureEdge+42, at+4, s.name, figure.InkText, textSize, false, figure.Start, room)

@@ -8,8 +8,9 @@ import (
 	"github.com/nettoll/nettoll/measure"
 )
 
-// probeSection has what probed cells tell beyond the others, and beside it what the probe costs; false where nothing was probed. The cells themselves
-// are in no table: their other figures are those of the cells without a probe, and somewhat off.
+// probeSection has what probed cells tell beyond the others, and beside it what the probe costs; false where nothing
+// was probed. The cells themselves are in no table: their other figures are those of the cells without a probe, and
+// somewhat off.
 func (v *view) probeSection() (Section, bool) {
 	p := v.run.Probed()
 	s := Section{Title: p.Title}
@@ -23,7 +24,8 @@ func (v *view) probeSection() (Section, bool) {
 	}
 	s.Blocks = append([]Block{{
 		Text: "Every cell, but for the twins, was measured once more in each block, with " + p.Switches + ". " + p.Meaning +
-			". The probe costs what the metric of the tables above is worse by than without it, in the same blocks, with its 95 % interval. " +
+			". The probe costs what the metric of the tables above is worse by than without it, in the same blocks, with its " +
+			"95 % interval. " +
 			"Where there are no twins there is no floor: of the differences nothing is claimed but their intervals.",
 		Tone: Quiet,
 	}}, s.Blocks...)
@@ -82,8 +84,8 @@ func (v *view) probeTable(g *group, probe measure.Probe) *Table {
 	return t
 }
 
-// costOf says by how much a metric is worse with the probe: "3.1 % [2.2, 4.0]", "" where that is not known. Of a rate that is what is missing, of a duration what is added;
-// a cost below nothing is one that chance has made.
+// costOf says by how much a metric is worse with the probe: "3.1 % [2.2, 4.0]", "" where that is not known. Of a rate
+// that is what is missing, of a duration what is added; a cost below nothing is one that chance has made.
 func costOf(p *measure.ProbeCost, m measure.Metric) string {
 	sign := 1.0
 	if m.Better == measure.HigherBetter {

@@ -13,7 +13,8 @@ import (
 	"github.com/nettoll/nettoll/report"
 )
 
-// probed is a made-up run whose cells, but for twins, were probed as well: that makes round trips 4 % longer, and takes 10 % of the rate of streams.
+// probed is a made-up run whose cells, but for twins, were probed as well: that makes round trips 4 % longer, and takes
+// 10 % of the rate of streams.
 func probed(t *testing.T) *report.Data {
 	loads := []load{udprr("same-host", 1), tcpstream("same-host")}
 	m := start(t, loads, "host", "bridge")
@@ -85,7 +86,8 @@ func TestProbedCells(t *testing.T) {
 		}
 	}
 	for _, format := range []string{"markdown", "html"} {
-		if page := said(t, format, d); strings.Count(page, title) != 1 || !strings.Contains(page, "CPU softirq") || !strings.Contains(page, "the probe costs") {
+		if page := said(t, format, d); strings.Count(page, title) != 1 || !strings.Contains(page, "CPU softirq") ||
+			!strings.Contains(page, "the probe costs") {
 			t.Errorf("%s does not have the section", format)
 		}
 	}
@@ -121,7 +123,8 @@ func TestProbeAsData(t *testing.T) {
 	for _, r := range rows[1:] {
 		at := func(name string) string { return r[column[name]] }
 		switch {
-		case (at("probe") == "softirq") != strings.HasSuffix(at("cell"), "+softirq") || at("probe") != "" && at("unprobed")+"+softirq" != at("cell"):
+		case (at("probe") == "softirq") != strings.HasSuffix(at("cell"), "+softirq") || at("probe") != "" && at("unprobed")+
+			"+softirq" != at("cell"):
 			t.Errorf("probe %q of %q in the row of %s", at("probe"), at("unprobed"), at("cell"))
 		case (at("probe_ratio") != "") != (at("probe") != "" && at("primary") == "true"):
 			t.Errorf("%s, %s: a cost of %q", at("cell"), at("metric"), at("probe_ratio"))
@@ -141,7 +144,8 @@ func TestProbeAsData(t *testing.T) {
 			Type, Cell, Unprobed, Metric string
 			Ratio, RatioLo, RatioHi      float64
 		}
-		if err := json.Unmarshal([]byte(strings.NewReplacer("ratio_lo", "ratiolo", "ratio_hi", "ratiohi").Replace(line)), &x); err != nil {
+		if err := json.Unmarshal([]byte(strings.NewReplacer("ratio_lo", "ratiolo", "ratio_hi", "ratiohi").Replace(line)),
+			&x); err != nil {
 			t.Fatal(err)
 		}
 		if x.Type != "probe" {
@@ -149,7 +153,8 @@ func TestProbeAsData(t *testing.T) {
 		}
 		lines++
 		want := map[string]float64{"latency_p50": 1.04, "goodput": 0.9}[x.Metric]
-		if x.Cell != x.Unprobed+"+softirq" || math.Abs(x.Ratio/want-1) > 0.01 || x.RatioLo >= x.Ratio || x.Ratio >= x.RatioHi {
+		if x.Cell != x.Unprobed+"+softirq" || math.Abs(x.Ratio/want-1) > 0.01 || x.RatioLo >= x.Ratio ||
+			x.Ratio >= x.RatioHi {
 			t.Errorf("%s", line)
 		}
 	}

@@ -4,8 +4,8 @@ import (
 	"strings"
 )
 
-// Section is a part of a report: a title and what follows it. A caller may bring sections of its own ([Options]); every view for people shows
-// them after the answer. Texts are plain: each view escapes them as its format asks.
+// Section is a part of a report: a title and what follows it. A caller may bring sections of its own ([Options]); every
+// view for people shows them after the answer. Texts are plain: each view escapes them as its format asks.
 type Section struct {
 	Title  string
 	Detail bool // shown when asked for: folded, and in text with Options.All alone

@@ -9,12 +9,14 @@ import (
 	"github.com/nettoll/nettoll/measure"
 )
 
-// standing says what a reader has to know first: that a run did not end, that its records were changed, or that the machine had other work. Every view begins with it.
+// standing says what a reader has to know first: that a run did not end, that its records were changed, or that the
+// machine had other work. Every view begins with it.
 func standing(run measure.Run, a measure.Analysis) []string {
 	s := a.Standing
 	var list []string
 	if s.RunChanged {
-		list = append(list, runFile+" was changed after the run began: names, settings and facts may not be those of the run.")
+		list = append(list, runFile+
+			" was changed after the run began: names, settings and facts may not be those of the run.")
 	}
 	if n := len(s.Changed); n > 0 {
 		text := "The records were changed after the run: " + printable(s.Changed[0])
@@ -40,7 +42,8 @@ func standing(run measure.Run, a measure.Analysis) []string {
 	return list
 }
 
-// Standing returns the sentences that every view of the run begins with: that it did not end, or that its records were changed.
+// Standing returns the sentences that every view of the run begins with: that it did not end, or that its records were
+// changed.
 func (d *Data) Standing() []string { return standing(d.Run, d.Analysis) }
 
 // sentence writes a warning as one.
@@ -65,7 +68,8 @@ func extentOf(run measure.Run, a measure.Analysis) string {
 	if a.Trials == 0 {
 		return "Nothing was measured."
 	}
-	text := fmt.Sprintf("It has %s in %s", count(a.Blocks, "block", "blocks"), count(a.Generations, "generation", "generations"))
+	text := fmt.Sprintf("It has %s in %s", count(a.Blocks, "block", "blocks"),
+		count(a.Generations, "generation", "generations"))
 	if n := a.Generations - a.Standing.Complete; n > 0 {
 		text += fmt.Sprintf(", %d of them incomplete", n)
 	}

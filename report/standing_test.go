@@ -11,7 +11,8 @@ import (
 	"github.com/nettoll/nettoll/report"
 )
 
-// Every view of a run that did not end begins with that, and no view gives a verdict of fewer generations than it takes.
+// Every view of a run that did not end begins with that, and no view gives a verdict of fewer generations than it
+// takes.
 func TestStanding(t *testing.T) {
 	loads := []load{udprr("same-host", 1)}
 	part := func(generations int, end *measure.End) *report.Data {
@@ -29,11 +30,20 @@ func TestStanding(t *testing.T) {
 		says string // "" for nothing
 		few  bool
 	}{
-		"killed":      {part(3, nil), "This run did not end: it was killed, or its records are cut short. It has 24 blocks in 3 generations", true},
+		"killed": {
+			part(3, nil),
+			"This run did not end: it was killed, or its records are cut short. It has 24 blocks in 3 generations", true,
+		},
 		"killed late": {part(6, nil), "This run did not end", false},
-		"interrupted": {part(3, &measure.End{Why: measure.EndInterrupted}), "This run was interrupted. It has 24 blocks in 3 generations", true},
-		"failed":      {part(6, &measure.End{Why: measure.EndFailed, Detail: "the disk is full"}), "This run failed: the disk is full. ", false},
-		"whole":       {part(6, &measure.End{Why: measure.EndTime}), "", false},
+		"interrupted": {
+			part(3, &measure.End{Why: measure.EndInterrupted}),
+			"This run was interrupted. It has 24 blocks in 3 generations", true,
+		},
+		"failed": {
+			part(6, &measure.End{Why: measure.EndFailed, Detail: "the disk is full"}),
+			"This run failed: the disk is full. ", false,
+		},
+		"whole": {part(6, &measure.End{Why: measure.EndTime}), "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, format := range report.Formats() {
@@ -49,13 +59,17 @@ func TestStanding(t *testing.T) {
 						t.Errorf("the text begins with %.200s", text)
 					}
 				case "csv":
-					want := map[string]string{"killed": ",no\n", "killed late": ",no\n", "interrupted": ",interrupted\n", "failed": ",failed\n", "whole": ",time\n"}[name]
+					want := map[string]string{
+						"killed": ",no\n", "killed late": ",no\n", "interrupted": ",interrupted\n", "failed": ",failed\n",
+						"whole": ",time\n",
+					}[name]
 					if n := strings.Count(text, want); n != strings.Count(text, "\n")-1 {
 						t.Errorf("%d lines end with %q: %s", n, want, text)
 					}
 				default:
 					before, _, found := strings.Cut(text, tt.says)
-					if !found || strings.Contains(before, "The answer") || strings.Contains(before, "bridge adds") || strings.Contains(before, `"row"`) {
+					if !found || strings.Contains(before, "The answer") || strings.Contains(before, "bridge adds") ||
+						strings.Contains(before, `"row"`) {
 						t.Errorf("%s does not begin with it: %.3000s", format, text)
 					}
 				}
@@ -68,7 +82,8 @@ func TestStanding(t *testing.T) {
 				if verdict == tt.few {
 					t.Errorf("%s gives a verdict: %v, though there are too few generations: %v", format, verdict, tt.few)
 				}
-				if missing := strings.Contains(text, "3 of 5 generations") || strings.Contains(text, "too few generations"); missing != tt.few {
+				if missing := strings.Contains(text, "3 of 5 generations") ||
+					strings.Contains(text, "too few generations"); missing != tt.few {
 					t.Errorf("%s says what is missing: %v, want %v", format, missing, tt.few)
 				}
 			}
@@ -100,7 +115,8 @@ func TestVersion1(t *testing.T) {
 		if err := report.Text(&b, d.Run, d.Analysis, report.Options{Width: 1000}); err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(b.String(), "! the records have version 1: they have no checksums and do not say whether the run ended\n") {
+		if !strings.Contains(b.String(),
+			"! the records have version 1: they have no checksums and do not say whether the run ended\n") {
 			t.Errorf("%s: the report does not call them so:\n%s", dir, b.String())
 		}
 		if few := strings.Contains(b.String(), "3 of 5 generations"); few != (dir == "v1-killed") {
@@ -118,7 +134,10 @@ func TestRunIsSealed(t *testing.T) {
 		to   string
 		says string
 	}{
-		"precision":         {"run.json", `"precision": 0.02`, `"precision": 0.2`, "run.json was changed after the run began"},
+		"precision": {
+			"run.json", `"precision": 0.02`, `"precision": 0.2`,
+			"run.json was changed after the run began",
+		},
 		"version":           {"run.json", `"v": 2`, `"v": 1`, "run.json was changed after the run began"},
 		"records version 1": {"records.jsonl", `"v":2`, `"v":1`, "The records were changed after the run: "},
 	} {

@@ -54,8 +54,8 @@ func (p *page) blank() { p.WriteByte('\n') }
 // readable is how wide prose is at most, however wide the terminal.
 const readable = 110
 
-// prose writes a paragraph, broken between words: first begins its first line, rest the others. A word that is too long for any
-// line is not broken: it could not be searched for or copied.
+// prose writes a paragraph, broken between words: first begins its first line, rest the others. A word that is too long
+// for any line is not broken: it could not be searched for or copied.
 func (p *page) prose(first, rest, text string, st style) {
 	lines := wrap(text, min(p.width, readable)-max(wide(first), wide(rest)))
 	for i, l := range lines {
@@ -99,8 +99,8 @@ func words(text string) []string {
 
 func endsInDigit(w string) bool { return w != "" && w[len(w)-1] >= '0' && w[len(w)-1] <= '9' }
 
-// table writes rows whose first field is a label. Where they are too wide for the page, long labels stand on lines of their own; where
-// that is not enough either, the fields of a row follow each other as prose.
+// table writes rows whose first field is a label. Where they are too wide for the page, long labels stand on lines of
+// their own; where that is not enough either, the fields of a row follow each other as prose.
 func (p *page) table(rows [][]field) {
 	if width(rows, wide) > p.width {
 		rest := width(rows, func(string) int { return 0 })

@@ -23,8 +23,9 @@ type Options struct {
 
 const usualWidth = 100
 
-// Text writes a run for people: first what the stacks cost, in a sentence each; then a table for each group of cells with
-// the noise floor; and how much was measured, what failed, what is doubtful and what was proved. It ends in a newline and no line ends in a space.
+// Text writes a run for people: first what the stacks cost, in a sentence each; then a table for each group of cells
+// with the noise floor; and how much was measured, what failed, what is doubtful and what was proved. It ends in a
+// newline and no line ends in a space.
 func Text(w io.Writer, run measure.Run, a measure.Analysis, o Options) error {
 	v := newView(run, a, o)
 	for _, s := range standing(run, a) {
@@ -86,7 +87,10 @@ func newView(run measure.Run, a measure.Analysis, o Options) *view {
 	if o.Width <= 0 {
 		o.Width = usualWidth
 	}
-	v := &view{page: page{color: o.Color, width: o.Width}, run: run, known: run.Vocabulary(), a: a, all: o.All, failed: map[string]measure.FailedCell{}, probed: map[string]map[string]*measure.Row{}}
+	v := &view{
+		page: page{color: o.Color, width: o.Width}, run: run, known: run.Vocabulary(), a: a, all: o.All,
+		failed: map[string]measure.FailedCell{}, probed: map[string]map[string]*measure.Row{},
+	}
 	for _, f := range a.Failed {
 		v.failed[f.Cell] = f
 	}
@@ -234,7 +238,13 @@ func (v *view) primary(g *group, short bool) [][]field {
 	}
 	for _, c := range g.cells {
 		r := g.row(c, g.primary.Name)
-		row := []field{{text: name(c)}, {text: "–", right: true}, {right: true}, {}, verdict(measure.NotPrecise, g.primary, short)}
+		row := []field{
+			{text: name(c)},
+			{text: "–", right: true},
+			{right: true},
+			{},
+			verdict(measure.NotPrecise, g.primary, short),
+		}
 		if r != nil {
 			point, interval := change(r)
 			row[1].text = number(r.Value, r.Unit)
@@ -357,7 +367,9 @@ func (g *group) implementationTexts() []string {
 			who := name(c)
 			// What is true of all stacks of the same parts is said once.
 			all := partsOf(who)
-			others := slices.ContainsFunc(g.cells, func(o *measure.Cell) bool { return partsOf(name(o)) == all && said(o) != text })
+			others := slices.ContainsFunc(g.cells, func(o *measure.Cell) bool {
+				return partsOf(name(o)) == all && said(o) != text
+			})
 			if alike[all] > 1 && !others {
 				who = all
 			}
@@ -378,7 +390,8 @@ func (v *view) limits(g *group) {
 	}
 }
 
-// limitText says it for all cells of a group: "limited by the sender: loopback (98 % of trials); by the path: bridge (all trials)".
+// limitText says it for all cells of a group: "limited by the sender: loopback (98 % of trials); by the path: bridge
+// (all trials)".
 func (g *group) limitText() string {
 	by := map[string][]string{}
 	for _, c := range g.cells {
@@ -407,14 +420,16 @@ func (g *group) limitText() string {
 // important lists the metrics that a table shows beside the primary one, where [group.beside] has no objection.
 func important() []string {
 	return []string{
-		"goodput", "packet_rate", "transaction_rate", "connection_rate", "loss", "errors", "latency_mean", "latency_p50", "latency_p99", "oneway_latency_p50", "oneway_latency_p99",
+		"goodput", "packet_rate", "transaction_rate", "connection_rate", "loss", "errors", "latency_mean", "latency_p50",
+		"latency_p99", "oneway_latency_p50", "oneway_latency_p99",
 		"jitter", "startup_delay", "stall_share",
-		"cpu_user", "cpu_system", "cpu_per_packet", "cpu_per_transaction", "service_demand", "retransmits", "memory", "setup_time", "first_packet_latency",
+		"cpu_user", "cpu_system", "cpu_per_packet", "cpu_per_transaction", "service_demand", "retransmits", "memory",
+		"setup_time", "first_packet_latency",
 	}
 }
 
-// beside says whether an important metric tells something beside the others of its group: a mean where the primary metric is no latency, and CPU time in the
-// kernel and outside of it where both are known.
+// beside says whether an important metric tells something beside the others of its group: a mean where the primary
+// metric is no latency, and CPU time in the kernel and outside of it where both are known.
 func (g *group) beside(metric string) bool {
 	switch metric {
 	case g.primary.Name:
@@ -432,12 +447,14 @@ func (g *group) has(metric string) bool {
 	return slices.ContainsFunc(g.cells, func(c *measure.Cell) bool { return g.row(c, metric) != nil })
 }
 
-// unsaid says whether a column of zeros says nothing: errors, and what was lost of datagrams that are answered. Of those that are not, it is one of the figures.
+// unsaid says whether a column of zeros says nothing: errors, and what was lost of datagrams that are answered. Of
+// those that are not, it is one of the figures.
 func (g *group) unsaid(metric string) bool {
 	return metric == "errors" || metric == "loss" && !g.has("jitter")
 }
 
-// longName is how long a name may be for columns to stand beside it: a longer one gets a line of its own where they need the room.
+// longName is how long a name may be for columns to stand beside it: a longer one gets a line of its own where they
+// need the room.
 const longName = 20
 
 // secondary writes the important metrics beside the primary one, in as many tables as the width asks for.
@@ -481,8 +498,8 @@ func (v *view) secondary(g *group) {
 	}
 }
 
-// column makes the column of a metric: values with their changes; nil where there is nothing to say. It says whether a change is in
-// brackets.
+// column makes the column of a metric: values with their changes; nil where there is nothing to say. It says whether a
+// change is in brackets.
 func (g *group) column(metric string) (column []field, brackets bool) {
 	type part struct{ value, change string }
 	parts := make([]part, len(g.cells))
@@ -559,7 +576,13 @@ func (v *view) everything(g *group) {
 
 func (v *view) metrics(g *group, c *measure.Cell, short bool) [][]field {
 	rows := [][]field{{
-		{}, {"value", dim, true}, {g.baseAs, dim, true}, {"change", dim, true}, {"95 % interval", dim, false}, {"floor", dim, true}, {"verdict", dim, false},
+		{},
+		{"value", dim, true},
+		{g.baseAs, dim, true},
+		{"change", dim, true},
+		{"95 % interval", dim, false},
+		{"floor", dim, true},
+		{"verdict", dim, false},
 	}}
 	if wide(g.baseAs) > len("baseline") {
 		rows[0][2].text = "baseline"

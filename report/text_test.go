@@ -36,16 +36,22 @@ func usual(t testing.TB) *made {
 	return m
 }
 
-// What stands beside the figure of a workload: of what is not answered, loss, be it none; of a rate, the mean of latencies and CPU time by mode; errors where there are some.
+// What stands beside the figure of a workload: of what is not answered, loss, be it none; of a rate, the mean of
+// latencies and CPU time by mode; errors where there are some.
 func TestTextBeside(t *testing.T) {
 	loads := []load{
 		{
 			name: "quake3", id: "quake3(players=4)", placement: "same-host", pairs: 1, primary: "oneway_latency_p50",
-			base: map[string]float64{"oneway_latency_p50": 52e-6, "goodput": 349e3, "loss": 0, "jitter": 180e-6, "cpu_user": 0.01},
+			base: map[string]float64{
+				"oneway_latency_p50": 52e-6, "goodput": 349e3, "loss": 0, "jitter": 180e-6, "cpu_user": 0.01,
+			},
 		},
 		{
 			name: "kv", id: "kv(payload=1024)", placement: "same-host", pairs: 1, primary: "transaction_rate",
-			base: map[string]float64{"transaction_rate": 139e3, "loss": 0, "errors": 0, "latency_mean": 342e-6, "cpu_user": 0.127, "cpu_system": 1.13, "cpu_per_transaction": 8.8e-6},
+			base: map[string]float64{
+				"transaction_rate": 139e3, "loss": 0, "errors": 0, "latency_mean": 342e-6, "cpu_user": 0.127, "cpu_system": 1.13,
+				"cpu_per_transaction": 8.8e-6,
+			},
 		},
 		{
 			name: "dns", id: "dns(transport=udp)", placement: "same-host", pairs: 1, primary: "latency_p50",
@@ -107,7 +113,8 @@ func TestText(t *testing.T) {
 			m.measure(loads, 5, 8, map[string]map[string]float64{"bridge": bridge()})
 			for i := range m.log.Trials {
 				switch x := &m.log.Trials[i]; {
-				case strings.HasPrefix(x.Cell, "macvlan") && strings.Contains(x.Cell, "udp-rr"), x.Cell == "host/same-host/1/tcp-stream(message=131072)":
+				case strings.HasPrefix(x.Cell, "macvlan") && strings.Contains(x.Cell, "udp-rr"),
+					x.Cell == "host/same-host/1/tcp-stream(message=131072)":
 					x.Metrics, x.Failed = nil, `no answer within 2 s: worker "sink@host1" died: signal: killed`
 				case strings.HasPrefix(x.Cell, "bridge") && i%11 == 0:
 					x.Warnings = []string{"the delivery rate did not become steady"}
@@ -116,7 +123,13 @@ func TestText(t *testing.T) {
 			m.prove(5, "before", "after")
 			last := &m.log.Proofs[len(m.log.Proofs)-1]
 			last.OK, last.Detail = false, "pair 0: no answer from 10.1.1.1:40000 to 3 datagrams of 1472 bytes\x1b[31m"
-			m.log.Warnings = []measure.Warning{{Text: "the hypervisor took away 3.1 % of a core while it was measured"}, {Lab: "bridge/same-host/1", Text: "after the last block the kernel differs from the plan: link \"eth0\" is down, want up"}}
+			m.log.Warnings = []measure.Warning{
+				{Text: "the hypervisor took away 3.1 % of a core while it was measured"},
+				{
+					Lab:  "bridge/same-host/1",
+					Text: "after the last block the kernel differs from the plan: link \"eth0\" is down, want up",
+				},
+			}
 			return m
 		}, report.Options{}},
 		{"interrupted", func(t *testing.T) *made {
@@ -127,11 +140,15 @@ func TestText(t *testing.T) {
 			m.log.Generations, m.log.End = nil, &measure.End{Why: measure.EndInterrupted, Detail: "it was interrupted"}
 			return m
 		}, report.Options{}},
-		{"nothing", func(t *testing.T) *made { return start(t, []load{udprr("same-host", 1)}, "host", "bridge") }, report.Options{}},
+		{"nothing", func(t *testing.T) *made {
+			return start(t, []load{udprr("same-host", 1)}, "host", "bridge")
+		}, report.Options{}},
 		{"loss", func(t *testing.T) *made {
 			loads := []load{udprate("28"), udprate("1024")}
 			m := start(t, loads, "host", "bridge", "bridge+vxlan")
-			m.measure(loads, 5, 8, map[string]map[string]float64{"bridge": {"loss": 0.0002}, "bridge+vxlan": {"packet_rate": 0.7, "loss": 0.013}})
+			m.measure(loads, 5, 8, map[string]map[string]float64{
+				"bridge": {"loss": 0.0002}, "bridge+vxlan": {"packet_rate": 0.7, "loss": 0.013},
+			})
 			m.prove(5, "before", "after")
 			return m
 		}, report.Options{}},
@@ -168,13 +185,19 @@ func TestText(t *testing.T) {
 		}, report.Options{}},
 		{"longnames", func(t *testing.T) *made {
 			loads := []load{udprr("cross-host", 1)}
-			a, b := "bridge+nftables(rules=1000,position=last)+vxlan(checksum=inner)+wireguard(mtu=1420)", "routed+iptables(rules=1000)+ipip"
+			a, b := "bridge+nftables(rules=1000,position=last)+vxlan(checksum=inner)+wireguard(mtu=1420)",
+				"routed+iptables(rules=1000)+ipip"
 			m := start(t, loads, "host", a, b, "bridge")
-			m.measure(loads, 5, 8, map[string]map[string]float64{a: {"latency_p50": 2.4}, b: {"latency_p50": 1.3}, "bridge": bridge()})
+			m.measure(loads, 5, 8, map[string]map[string]float64{
+				a: {"latency_p50": 2.4}, b: {"latency_p50": 1.3}, "bridge": bridge(),
+			})
 			return m
 		}, report.Options{Width: 80}},
 		{"many", func(t *testing.T) *made { // more comparisons than sentences
-			loads := []load{udprr("same-host", 1), udprr("same-host", 10), udprr("cross-host", 1), tcpstream("same-host"), tcpstream("cross-host")}
+			loads := []load{
+				udprr("same-host", 1), udprr("same-host", 10), udprr("cross-host", 1), tcpstream("same-host"),
+				tcpstream("cross-host"),
+			}
 			m := start(t, loads, "host", "bridge", "routed", "macvlan")
 			m.measure(loads, 5, 8, map[string]map[string]float64{"bridge": bridge(), "macvlan": {"goodput": 1.1}})
 			return m

@@ -39,8 +39,8 @@ func (s sample) box() (box, bool) {
 	return b, true
 }
 
-// samples sorts the values of all trials by cell and generation. Where a cell's trials are too short for its metric, a quantile, its histograms have
-// the values: one for each record.
+// samples sorts the values of all trials by cell and generation. Where a cell's trials are too short for its metric, a
+// quantile, its histograms have the values: one for each record.
 func samples(run measure.Run, log *measure.Log) map[string]sample {
 	type data struct {
 		metric string
@@ -101,7 +101,8 @@ func samples(run measure.Run, log *measure.Log) map[string]sample {
 // mostRows is how many stacks a figure of one group shows.
 const mostRows = 40
 
-// shown lists the cells of a group with their series, the twins after their baseline: those who differ most if there are too many for a figure.
+// shown lists the cells of a group with their series, the twins after their baseline: those who differ most if there
+// are too many for a figure.
 func (v *view) shown(g *group, most int) (list []charted, left int) {
 	for i, c := range g.cells {
 		list = append(list, charted{c, name(c), i})
@@ -197,7 +198,8 @@ func (v *view) chartValues(g *group, all map[string]sample) (figure.Figure, bool
 		result := ""
 		if r := g.row(c.cell, m.Name); r != nil && !math.IsNaN(r.Value) {
 			result = number(r.Value, r.Unit)
-			d.say("%s: %s; half of the trials lie between %s and %s.", c.name, result, number(b.q1, m.Unit), number(b.q3, m.Unit))
+			d.say("%s: %s; half of the trials lie between %s and %s.", c.name, result, number(b.q1, m.Unit),
+				number(b.q3, m.Unit))
 		}
 		d.label(y, c.name, result, figure.InkText)
 		y += 15
@@ -206,7 +208,10 @@ func (v *view) chartValues(g *group, all map[string]sample) (figure.Figure, bool
 		if c.cell.Twin {
 			dashes = []float64{3, 3}
 		}
-		d.add(figure.Line{Points: []figure.Point{{X: s.At(b.lo), Y: y}, {X: s.At(b.hi), Y: y}}, Ink: ink, Width: 1.2, Dashes: dashes})
+		d.add(figure.Line{
+			Points: []figure.Point{{X: s.At(b.lo), Y: y}, {X: s.At(b.hi), Y: y}}, Ink: ink, Width: 1.2,
+			Dashes: dashes,
+		})
 		for _, x := range []float64{b.lo, b.hi} {
 			d.line(ink, 1.2, s.At(x), y-half/2, s.At(x), y+half/2)
 		}
@@ -222,7 +227,8 @@ func (v *view) chartValues(g *group, all map[string]sample) (figure.Figure, bool
 	ticks, unit := valueTicks(s, slices.Min(values), slices.Max(values), m.Unit)
 	before, after := better(m)
 	d.axis(s, ticks, unitTitle(labelOf(m), unit)+logarithmic(s), before, after)
-	d.key("box: middle half of the trials, with their median · line: 5 to 95 % of them", "dots: the median of each generation")
+	d.key("box: middle half of the trials, with their median · line: 5 to 95 % of them",
+		"dots: the median of each generation")
 	if left > 0 {
 		d.key(leftOut(left))
 	}

@@ -31,7 +31,8 @@ func label(metric string) string {
 	if rest, ok := strings.CutPrefix(metric, "oneway_"); ok {
 		return "one-way " + label(rest)
 	}
-	if digits, ok := strings.CutPrefix(metric, "latency_p"); ok && len(digits) > 2 && strings.Trim(digits, "0123456789") == "" {
+	if digits, ok := strings.CutPrefix(metric, "latency_p"); ok && len(digits) > 2 &&
+		strings.Trim(digits, "0123456789") == "" {
 		return "latency p" + digits[:2] + "." + digits[2:]
 	}
 	text := strings.ReplaceAll(metric, "_", " ")
@@ -44,8 +45,8 @@ func label(metric string) string {
 // Number prints a value in a base unit as reports do: 13.0 µs. It is for what a [Section] shows.
 func Number(value float64, unit string) string { return number(value, unit) }
 
-// number prints a value for people, with a unit that does not repeat the metric's label, and with three digits where these were
-// measured: 13.0 µs, not 13 µs.
+// number prints a value for people, with a unit that does not repeat the metric's label, and with three digits where
+// these were measured: 13.0 µs, not 13 µs.
 func number(value float64, unit string) string {
 	switch unit {
 	case measure.UnitSecondsPacket, measure.UnitSecondsTransaction:
@@ -118,8 +119,8 @@ func signed(x float64, decimals int) string {
 	return "+" + s
 }
 
-// change is a cell against its baseline, in words: "+9.1 %" and "+8.0 to +10.3 %"; "×3.42" and "×3.31 to ×3.50" where percents would be hard to
-// grasp; "+0.4 points" for shares and "+0.4" for counts. Both are "" where there is none.
+// change is a cell against its baseline, in words: "+9.1 %" and "+8.0 to +10.3 %"; "×3.42" and "×3.31 to ×3.50" where
+// percents would be hard to grasp; "+0.4 points" for shares and "+0.4" for counts. Both are "" where there is none.
 func change(r *measure.Row) (point, interval string) {
 	switch {
 	case r.HasRatio:
@@ -172,8 +173,8 @@ func times(x, span float64) string {
 	return "×" + strconv.FormatFloat(x, 'f', n, 64)
 }
 
-// margin prints a floor: "±0.6 %", "±0.1 points" of a share, "×505" where the twins could as well be that factor apart; "" where it is not
-// known.
+// margin prints a floor: "±0.6 %", "±0.1 points" of a share, "×505" where the twins could as well be that factor apart;
+// "" where it is not known.
 func margin(floor float64, m measure.Metric) string {
 	if math.IsNaN(floor) || math.IsInf(floor, 0) {
 		return ""
@@ -253,7 +254,8 @@ func params(c *measure.Cell) []string {
 	return keys
 }
 
-// beside says with what other members of its mix a cell was measured: "beside tcp-stream(message=131072)"; "" where it was alone.
+// beside says with what other members of its mix a cell was measured: "beside tcp-stream(message=131072)"; "" where it
+// was alone.
 func beside(c *measure.Cell) string {
 	var others []string
 	for _, m := range c.Mix {
@@ -291,12 +293,14 @@ func load(c *measure.Cell) string {
 	return text
 }
 
-// spoken lists the parameters that people are told: without what ids leave out because it is the default, such as "rate closed", or too long, such as a command.
-// (Numbers and payloads are told in any case: "in-flight 1" belongs beside "in-flight 16".)
+// spoken lists the parameters that people are told: without what ids leave out because it is the default, such as "rate
+// closed", or too long, such as a command. (Numbers and payloads are told in any case: "in-flight 1" belongs beside
+// "in-flight 16".)
 func spoken(c *measure.Cell) []string {
 	return slices.DeleteFunc(params(c), func(p string) bool {
 		name, value, _ := strings.Cut(p, " ")
-		return name != "payload" && strings.Contains(c.ID, "(") && !strings.Contains(c.ID, name+"="+value) && (value == "" || value[0] < '0' || value[0] > '9')
+		return name != "payload" && strings.Contains(c.ID, "(") && !strings.Contains(c.ID, name+"="+value) &&
+			(value == "" || value[0] < '0' || value[0] > '9')
 	})
 }
 

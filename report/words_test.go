@@ -87,9 +87,11 @@ func TestMargin(t *testing.T) {
 
 func TestLabel(t *testing.T) {
 	for metric, want := range map[string]string{
-		"latency_p50": "latency p50", "latency_p999": "latency p99.9", "oneway_latency_p99": "one-way latency p99", "latency_mean": "latency mean",
-		"goodput_per_pair": "goodput per pair", "transaction_rate_per_pair": "transactions per pair", "cpu_per_packet": "CPU per packet",
-		"tcp_min_rtt": "TCP shortest round trip", "tcp_cwnd": "TCP window",
+		"latency_p50": "latency p50", "latency_p999": "latency p99.9", "oneway_latency_p99": "one-way latency p99",
+		"latency_mean":     "latency mean",
+		"goodput_per_pair": "goodput per pair", "transaction_rate_per_pair": "transactions per pair",
+		"cpu_per_packet": "CPU per packet",
+		"tcp_min_rtt":    "TCP shortest round trip", "tcp_cwnd": "TCP window",
 		"of_tomorrow": "of tomorrow", "latency_p\x1b[31m": "latency p\uFFFD[31m",
 	} {
 		m, _ := measure.Version2().Lookup(metric)

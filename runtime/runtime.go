@@ -22,7 +22,7 @@ type Description = part.Description
 type Container struct {
 	// Name is unique on its host: "src0".
 	Name string
-	// Namespace is the reference of its network namespace, as in the steps of plans and as the network's endpoint for the container has
-	// it: its own name where it has one of its own, "" where it shares its host's.
+	// Namespace is the reference of its network namespace, as in the steps of plans and as the network's endpoint for the
+	// container has it: its own name where it has one of its own, "" where it shares its host's.
 	Namespace string
 }

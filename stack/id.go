@@ -11,13 +11,13 @@ import (
 // signs are what can stand before a part in an id.
 const signs = "+@"
 
-// ID writes a stack: "bridge+nftables(rules=1000)@lxc". Each choice is written with the parameters that do not have their
-// defaults, after the sign of its kind; one that every stack has by default is left out. A part whose name alone would be
-// read as one of another kind has its kind before it: "routed+tunnel:ovs". [Kinds.Parse] reads what ID writes.
+// ID writes a stack: "bridge+nftables(rules=1000)@lxc". Each choice is written with the parameters that do not have
+// their defaults, after the sign of its kind; one that every stack has by default is left out. A part whose name alone
+// would be read as one of another kind has its kind before it: "routed+tunnel:ovs". [Kinds.Parse] reads what ID writes.
 func (k Kinds) ID(s Stack) string { return strings.Join(k.write(s, Choice.ID), "") }
 
-// Labels writes a stack as [Kinds.ID] does, in as many pieces as there are kinds, each part as reports call it in labs of
-// so many hosts, see [Labeler].
+// Labels writes a stack as [Kinds.ID] does, in as many pieces as there are kinds, each part as reports call it in labs
+// of so many hosts, see [Labeler].
 func (k Kinds) Labels(s Stack, hosts int) []string {
 	return k.write(s, func(c Choice) string { return c.Label(hosts) })
 }
@@ -44,8 +44,8 @@ func (k Kinds) write(s Stack, text func(Choice) string) []string {
 	return pieces
 }
 
-// meant returns the kind, by index, of a part that stands after a sign and after a part of the kind before: the first that
-// has a part of that name. It is -1 if none has.
+// meant returns the kind, by index, of a part that stands after a sign and after a part of the kind before: the first
+// that has a part of that name. It is -1 if none has.
 func (k Kinds) meant(before int, sign, name string) int {
 	for i := before + 1; i < len(k); i++ {
 		d := k[i].Describe()
@@ -90,7 +90,8 @@ func (k Kinds) kindOf(last int, p part.Piece) (int, string, error) {
 			_, err := k.Find(kind)
 			return 0, "", err
 		case i <= last:
-			return 0, "", fmt.Errorf("%s %q stands behind a %s (the order is %s)", kind, rest, k[last].Describe().Name, k.order())
+			return 0, "", fmt.Errorf("%s %q stands behind a %s (the order is %s)", kind, rest, k[last].Describe().Name,
+				k.order())
 		case sign != "" && k[i].Describe().Sign != sign:
 			return 0, "", fmt.Errorf("%s %q stands after %q (valid: %q)", kind, rest, sign, k[i].Describe().Sign)
 		}

@@ -24,8 +24,8 @@ type Labeler interface {
 	Label(hosts int) string
 }
 
-// Refuse returns why labs of so many hosts with this stack are left out: the first reason in the order of the kinds. It is
-// "" if they are not.
+// Refuse returns why labs of so many hosts with this stack are left out: the first reason in the order of the kinds. It
+// is "" if they are not.
 func (s Stack) Refuse(hosts int) string {
 	for _, c := range s {
 		if k, ok := c.Kind.(Refuser); ok {

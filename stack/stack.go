@@ -55,8 +55,8 @@ type Refuser interface {
 
 // An Enforcer is a kind whose parts protect something.
 type Enforcer interface {
-	// Enforced says where the stack's part of this kind stands and what it claims: the end of "enforced …". It is "" if the
-	// stack has none.
+	// Enforced says where the stack's part of this kind stands and what it claims: the end of "enforced …". It is "" if
+	// the stack has none.
 	Enforced(s Stack) string
 }
 
@@ -134,8 +134,8 @@ func (s Stack) With(choice Choice) Stack {
 // Equal says whether two complete stacks have the same choices.
 func (s Stack) Equal(o Stack) bool { return slices.EqualFunc(s, o, Choice.Equal) }
 
-// PartOf returns the stack's part that is a T, such as a network.Network, and its parameters. It is false if the stack has
-// none.
+// PartOf returns the stack's part that is a T, such as a network.Network, and its parameters. It is false if the stack
+// has none.
 func PartOf[T any](s Stack) (T, part.Params, bool) {
 	for _, c := range s {
 		if v, ok := c.Part.Value.(T); ok {
@@ -170,13 +170,15 @@ func (k Kinds) Find(name string) (Kind, error) {
 // Choices returns the parts that a stack can have of a kind: None first, if the kind allows that.
 func Choices(kind Kind) []Part {
 	if d := kind.Describe(); d.Default == None {
-		return slices.Insert(slices.Clone(kind.Parts()), 0, Part{Description: part.Description{Name: None, Summary: "no " + d.Name}})
+		return slices.Insert(slices.Clone(kind.Parts()), 0, Part{
+			Description: part.Description{Name: None, Summary: "no " + d.Name},
+		})
 	}
 	return kind.Parts()
 }
 
-// Choose returns a choice of a part by name, with the parameters given and the defaults of the others. An unknown name and
-// a value that is not valid are errors that list the alternatives.
+// Choose returns a choice of a part by name, with the parameters given and the defaults of the others. An unknown name
+// and a value that is not valid are errors that list the alternatives.
 func (k Kinds) Choose(kind, name string, given map[string]string) (Choice, error) {
 	of, err := k.Find(kind)
 	if err != nil {
@@ -190,8 +192,8 @@ func (k Kinds) Choose(kind, name string, given map[string]string) (Choice, error
 	return Choice{Kind: of, Part: p, Params: params}, err
 }
 
-// Complete returns the stack with a choice of every kind, in the order of the kinds. It is an error if a kind that has no
-// default is missing, if there are two of a kind, or if a kind or part that was read from JSON is not known.
+// Complete returns the stack with a choice of every kind, in the order of the kinds. It is an error if a kind that has
+// no default is missing, if there are two of a kind, or if a kind or part that was read from JSON is not known.
 func (k Kinds) Complete(s Stack) (Stack, error) {
 	for _, c := range s {
 		if _, err := k.Find(c.Kind.Describe().Name); err != nil {

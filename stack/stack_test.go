@@ -31,9 +31,18 @@ func kinds() stack.Kinds {
 	text := part.Param{Name: "text", Default: "x"}
 	return stack.Kinds{
 		toy{stack.Description{Name: "network", Plural: "networks"}, []stack.Part{made("bridge", number, text), made("ovs")}},
-		toy{stack.Description{Name: "filter", Plural: "filters", Sign: "+", Default: stack.None}, []stack.Part{made("ovs", number), made("nft", number)}},
-		toy{stack.Description{Name: "tunnel", Plural: "tunnels", Sign: "+", Default: stack.None}, []stack.Part{made("ovs", text), made("vxlan", number, text)}},
-		toy{stack.Description{Name: "runtime", Plural: "runtimes", Sign: "@", Default: "netns"}, []stack.Part{made("netns", number), made("lxc")}},
+		toy{
+			stack.Description{Name: "filter", Plural: "filters", Sign: "+", Default: stack.None},
+			[]stack.Part{made("ovs", number), made("nft", number)},
+		},
+		toy{
+			stack.Description{Name: "tunnel", Plural: "tunnels", Sign: "+", Default: stack.None},
+			[]stack.Part{made("ovs", text), made("vxlan", number, text)},
+		},
+		toy{
+			stack.Description{Name: "runtime", Plural: "runtimes", Sign: "@", Default: "netns"},
+			[]stack.Part{made("netns", number), made("lxc")},
+		},
 	}
 }
 
@@ -145,7 +154,8 @@ func TestChoices(t *testing.T) {
 	if id := k.ID(s.With(ovs)); id != "ovs" {
 		t.Errorf("with another network it is %s", id)
 	}
-	if _, err := k.Complete(stack.Stack{bridge, ovs}); err == nil || !strings.Contains(err.Error(), "two networks, bridge(n=7) and ovs") {
+	if _, err := k.Complete(stack.Stack{bridge, ovs}); err == nil ||
+		!strings.Contains(err.Error(), "two networks, bridge(n=7) and ovs") {
 		t.Errorf("a stack of two networks: %v", err)
 	}
 }
@@ -153,7 +163,8 @@ func TestChoices(t *testing.T) {
 // FuzzParse: what is read is written and read again as the same stack, and nothing panics.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{
-		"bridge", "bridge+nft(n=2)@lxc", "bridge+tunnel:ovs", `bridge(text="a+b")+vxlan(text='@',n=+)`, "network:ovs+ovs+ovs", "@", "a+b@c", "bridge(text=\"\\\"+\")",
+		"bridge", "bridge+nft(n=2)@lxc", "bridge+tunnel:ovs", `bridge(text="a+b")+vxlan(text='@',n=+)`, "network:ovs+ovs+ovs",
+		"@", "a+b@c", "bridge(text=\"\\\"+\")",
 		"bridge(n= \"+\" )+nft", "bridge +nft", "bridge@netns(n=1)",
 	} {
 		f.Add(s)

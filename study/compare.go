@@ -10,16 +10,18 @@ import (
 	"github.com/nettoll/nettoll/measure"
 )
 
-// Compare measures an experiment in so many pairs of runs, one run after another, and counts in how many pairs a comparison finds any
-// difference in a primary metric: there is none. It returns an error that says so where the count is not compatible with 5 %. Pairs are the
-// first and the second run, the third and the fourth, …, which are independent; what all pairs of runs have to say is printed too.
+// Compare measures an experiment in so many pairs of runs, one run after another, and counts in how many pairs a
+// comparison finds any difference in a primary metric: there is none. It returns an error that says so where the count
+// is not compatible with 5 %. Pairs are the first and the second run, the third and the fourth, …, which are
+// independent; what all pairs of runs have to say is printed too.
 func (o *Options) Compare(ctx context.Context, e experiment.Experiment, pairs int) error {
 	if pairs < 1 {
 		return fmt.Errorf("%d pairs of runs (valid: at least 1)", pairs)
 	}
 	var runs []measure.Side
 	var differ pairCount
-	fmt.Fprintf(o.Out, "\n| runs | comparisons | no difference | not precise enough | different |\n| --- | --- | --- | --- | --- |\n")
+	fmt.Fprintf(o.Out, "\n| runs | comparisons | no difference | not precise enough | different |\n| --- | --- | --- | "+
+		"--- | --- |\n")
 	for len(runs) < 2*pairs {
 		out, err := o.run(ctx, e)
 		if err != nil {
@@ -36,7 +38,8 @@ func (o *Options) Compare(ctx context.Context, e experiment.Experiment, pairs in
 			return err
 		}
 		differ.add(found)
-		fmt.Fprintf(o.Out, "| %d and %d | %d | %d | %d | %s |\n", n-1, n, found.all, found.verdicts[measure.NoDifference], found.verdicts[measure.NotPrecise], strings.Join(found.different, "; "))
+		fmt.Fprintf(o.Out, "| %d and %d | %d | %d | %d | %s |\n", n-1, n, found.all, found.verdicts[measure.NoDifference],
+			found.verdicts[measure.NotPrecise], strings.Join(found.different, "; "))
 	}
 	var all pairCount
 	for i := range runs {
@@ -49,10 +52,12 @@ func (o *Options) Compare(ctx context.Context, e experiment.Experiment, pairs in
 		}
 	}
 	lo, hi := measure.ClopperPearson(differ.different, differ.all, 0.95)
-	fmt.Fprintf(o.Out, "\nPairs of runs that show a difference: %d of %d (95 %% interval %.1f to %.1f %%). Of all pairs that can be made of the runs, which are not independent: %d of %d = %.1f %%.\n",
+	fmt.Fprintf(o.Out, "\nPairs of runs that show a difference: %d of %d (95 %% interval %.1f to %.1f %%). Of all pairs "+
+		"that can be made of the runs, which are not independent: %d of %d = %.1f %%.\n",
 		differ.different, differ.all, 100*lo, 100*hi, all.different, all.all, 100*float64(all.different)/float64(all.all))
 	if lo > measure.Level {
-		return fmt.Errorf("%d of %d pairs of equal runs show a difference, which is not compatible with 5 %%: the lower end of its interval is %.3f", differ.different, differ.all, lo)
+		return fmt.Errorf("%d of %d pairs of equal runs show a difference, which is not compatible with 5 %%: the lower "+
+			"end of its interval is %.3f", differ.different, differ.all, lo)
 	}
 	return nil
 }

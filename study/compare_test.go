@@ -15,7 +15,9 @@ func TestCompare(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := run(t, "compare", "--pairs", "1", "--time", "1s", file)
-	for _, text := range []string{"\n| 1 and 2 | 1 | ", "Pairs of runs that show a difference: ", " of 1 (95 % interval "} {
+	for _, text := range []string{
+		"\n| 1 and 2 | 1 | ", "Pairs of runs that show a difference: ", " of 1 (95 % interval ",
+	} {
 		if !strings.Contains(out, text) {
 			t.Errorf("no %q in\n%s", text, out)
 		}

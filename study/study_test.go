@@ -24,7 +24,8 @@ func run(t *testing.T, args ...string) string {
 	t.Helper()
 	testnet.Root(t)
 	var out, progress strings.Builder
-	code := cli.Run(t.Context(), "", cli.Streams{In: strings.NewReader(""), Out: &out, Err: &progress}, append([]string{"study"}, args...))
+	code := cli.Run(t.Context(), "", cli.Streams{In: strings.NewReader(""), Out: &out, Err: &progress},
+		append([]string{"study"}, args...))
 	t.Logf("%s\n%s", out.String(), progress.String())
 	if code != 0 {
 		t.Errorf("nettoll study %s: exit status %d", strings.Join(args, " "), code)
@@ -32,12 +33,14 @@ func run(t *testing.T, args ...string) string {
 	return out.String()
 }
 
-// A planted delay is found. Two runs, and intervals that miss in one of a thousand tests; `nettoll study effect` makes ten at 4 %.
+// A planted delay is found. Two runs, and intervals that miss in one of a thousand tests; `nettoll study effect` makes
+// ten at 4 %.
 func TestEffect(t *testing.T) { run(t, "effect", "--runs", "2", "--time", "3s", "--alpha", "0.001") }
 
 // The table of trial lengths has a row for each length.
 func TestTrial(t *testing.T) {
-	out := run(t, "trial", "--workload", "udp-rr(mode=wait)", "--pairs", "1", "--length", "40ms,80ms", "--time", "1s", "--rounds", "1")
+	out := run(t, "trial", "--workload", "udp-rr(mode=wait)", "--pairs", "1", "--length", "40ms,80ms", "--time", "1s",
+		"--rounds", "1")
 	for _, row := range []string{"| 40ms |", "| 80ms |"} {
 		if !strings.Contains(out, row) {
 			t.Errorf("no row %q in the table", row)
@@ -52,7 +55,8 @@ func TestInterrupted(t *testing.T) {
 	defer cancel()
 	var out, progress strings.Builder
 	code := cli.Run(ctx, "", cli.Streams{In: strings.NewReader(""), Out: &out, Err: &progress}, []string{"study", "twins"})
-	if said := progress.String(); code != 1 || !strings.HasPrefix(said, "nettoll: ") || !strings.Contains(said, "context deadline exceeded") || out.Len() > 0 {
+	if said := progress.String(); code != 1 || !strings.HasPrefix(said, "nettoll: ") ||
+		!strings.Contains(said, "context deadline exceeded") || out.Len() > 0 {
 		t.Errorf("exit status %d, want 1 and why; it said\n%s\nand shows\n%s", code, said, out.String())
 	}
 }

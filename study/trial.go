@@ -33,8 +33,10 @@ func DefaultTrialPlan() TrialPlan {
 	}
 	return TrialPlan{
 		Loads: []string{
-			"ping", "udp-rr(mode=wait)", "udp-rr(mode=spin)", "udp-rate", "udp-rate(mode=batched)", "udp-rate(mode=segmented)", "udp-rate(search=no-drop)",
-			"under-load", "tcp-rr(mode=wait)", "tcp-rr(mode=spin)", "tcp-crr", "tcp-stream", "kv", "kv(payload=64KiB)", "http", "http(connection=new)", "dns", "dns(transport=tcp)",
+			"ping", "udp-rr(mode=wait)", "udp-rr(mode=spin)", "udp-rate", "udp-rate(mode=batched)", "udp-rate(mode=segmented)",
+			"udp-rate(search=no-drop)",
+			"under-load", "tcp-rr(mode=wait)", "tcp-rr(mode=spin)", "tcp-crr", "tcp-stream", "kv", "kv(payload=64KiB)", "http",
+			"http(connection=new)", "dns", "dns(transport=tcp)",
 		},
 		Pairs:   []int{1, 10},
 		Lengths: ms(5, 10, 20, 50, 100, 200, 500),
@@ -52,7 +54,8 @@ type lengthResult struct {
 	blocks      int
 }
 
-// Trials compares trial lengths: the ratio of a different stack and of the twin, the scatter within blocks, and the dead time of turns.
+// Trials compares trial lengths: the ratio of a different stack and of the twin, the scatter within blocks, and the
+// dead time of turns.
 func (o *Options) Trials(ctx context.Context, p TrialPlan) error {
 	order := rand.New(rand.NewPCG(o.Seed, 0))
 	for _, load := range p.Loads {
@@ -72,7 +75,9 @@ func (o *Options) Trials(ctx context.Context, p TrialPlan) error {
 	return nil
 }
 
-func (o *Options) lengths(ctx context.Context, p TrialPlan, order *rand.Rand, load string, pairs int) ([]lengthResult, error) {
+func (o *Options) lengths(ctx context.Context, p TrialPlan, order *rand.Rand, load string, pairs int) ([]lengthResult,
+	error,
+) {
 	results := make([]lengthResult, len(p.Lengths))
 	for i, length := range p.Lengths {
 		results[i].length = length
@@ -143,7 +148,8 @@ func (r *lengthResult) add(run measure.Run, log measure.Log) {
 
 func (o *Options) trialTable(load string, pairs int, results []lengthResult) error {
 	fmt.Fprintf(o.Out, "\n### %s, %d pairs, same host\n\n", load, pairs)
-	fmt.Fprintf(o.Out, "| trial | blocks | %s : baseline | against %v | twin | twin, sd(log) in a block | dead time, median | share | drain, median |\n", Different, results[len(results)-1].length)
+	fmt.Fprintf(o.Out, "| trial | blocks | %s : baseline | against %v | twin | twin, sd(log) in a block | dead time, "+
+		"median | share | drain, median |\n", Different, results[len(results)-1].length)
 	fmt.Fprintln(o.Out, "| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
 	reference, refErr := measure.EstimateRatio(results[len(results)-1].other)
 	for _, r := range results {
@@ -161,8 +167,10 @@ func (o *Options) trialTable(load string, pairs int, results []lengthResult) err
 			mark = " !"
 		}
 		dead := measure.Median(r.dead)
-		fmt.Fprintf(o.Out, "| %v | %d | %.3f ± %.1f %% | %s ± %.1f %%%s | %.3f ± %.1f %% | %.3f | %.0f µs | %.2f %% | %.0f µs |\n",
-			r.length, r.blocks, other.Ratio, 100*other.HalfWidth(), percent(drift), 200*se, mark, twin.Ratio, 100*twin.HalfWidth(),
+		fmt.Fprintf(o.Out, "| %v | %d | %.3f ± %.1f %% | %s ± %.1f %%%s | %.3f ± %.1f %% | %.3f | %.0f µs | %.2f %% | %.0f "+
+			"µs |\n",
+			r.length, r.blocks, other.Ratio, 100*other.HalfWidth(), percent(drift), 200*se, mark, twin.Ratio,
+			100*twin.HalfWidth(),
 			spread(r.twin), 1e6*dead, 100*dead/r.length.Seconds(), 1e6*measure.Median(r.drain))
 	}
 	return nil

@@ -10,9 +10,10 @@ import (
 	"github.com/nettoll/nettoll/measure"
 )
 
-// Twins counts how often the interval of a twin's ratio holds 1, over as many runs as it takes for so many comparisons. Runs of two
-// kinds take turns: those that end when their time is up, with every discipline, and those that end when what they look at is
-// precise, as their data will have it. It returns an error that says so where the count is not compatible with 95 %.
+// Twins counts how often the interval of a twin's ratio holds 1, over as many runs as it takes for so many comparisons.
+// Runs of two kinds take turns: those that end when their time is up, with every discipline, and those that end when
+// what they look at is precise, as their data will have it. It returns an error that says so where the count is not
+// compatible with 95 %.
 func (o *Options) Twins(ctx context.Context, comparisons int, limit time.Duration) error {
 	type count struct{ held, all int }
 	by := map[string]count{}
@@ -56,7 +57,8 @@ func (o *Options) Twins(ctx context.Context, comparisons int, limit time.Duratio
 	for _, key := range order {
 		fmt.Fprintf(o.Out, "| %s | %d | %d |\n", key, by[key].all, by[key].held)
 	}
-	fmt.Fprintf(o.Out, "| all | | %d | %d = %.1f %% (95 %% interval %.1f to %.1f %%) |\n\nRuns that ended because everything was precise enough: %d.\n",
+	fmt.Fprintf(o.Out, "| all | | %d | %d = %.1f %% (95 %% interval %.1f to %.1f %%) |\n\nRuns that ended because "+
+		"everything was precise enough: %d.\n",
 		total.all, total.held, 100*float64(total.held)/float64(total.all), 100*lo, 100*hi, early)
 	return covered(total.held, total.all)
 }
@@ -64,7 +66,8 @@ func (o *Options) Twins(ctx context.Context, comparisons int, limit time.Duratio
 // covered returns an error if that many intervals of all are too few for intervals that hold the truth in 95 %.
 func covered(held, all int) error {
 	if _, hi := measure.ClopperPearson(held, all, 0.95); hi < 0.95 {
-		return fmt.Errorf("coverage %d of %d is not compatible with 95 %%: the upper end of its interval is %.3f", held, all, hi)
+		return fmt.Errorf("coverage %d of %d is not compatible with 95 %%: the upper end of its interval is %.3f", held, all,
+			hi)
 	}
 	return nil
 }
@@ -79,8 +82,8 @@ func (o *Options) byTime(limit time.Duration) experiment.Experiment {
 	return e
 }
 
-// byPrecision is a run that ends when the different network is known precisely, which is what stopping looks at: its twins are measured
-// for as long as that takes.
+// byPrecision is a run that ends when the different network is known precisely, which is what stopping looks at: its
+// twins are measured for as long as that takes.
 func (o *Options) byPrecision(limit time.Duration) experiment.Experiment {
 	e := o.base(udpRR("spin"), 1)
 	e.Workloads = nil
@@ -92,12 +95,13 @@ func (o *Options) byPrecision(limit time.Duration) experiment.Experiment {
 	return e
 }
 
-// Effect plants a delay of so large a share of the baseline's median round trip into the twin's sinks, and checks in each of
-// so many runs that it is found with its sign and that its true size lies in its interval. The intervals are drawn so that all
-// of them together miss with no more than the error rate alpha: Bonferroni's level for each.
+// Effect plants a delay of so large a share of the baseline's median round trip into the twin's sinks, and checks in
+// each of so many runs that it is found with its sign and that its true size lies in its interval. The intervals are
+// drawn so that all of them together miss with no more than the error rate alpha: Bonferroni's level for each.
 func (o *Options) Effect(ctx context.Context, runs int, share, alpha float64, limit time.Duration) error {
 	found, held, plain := 0, 0, 0
-	fmt.Fprintf(o.Out, "\n| run | planted, measured at the sink | true ratio | found | its interval (error rate %g for all %d runs together) | sign | size |\n| --- | --- | --- | --- | --- | --- | --- |\n", alpha, runs)
+	fmt.Fprintf(o.Out, "\n| run | planted, measured at the sink | true ratio | found | its interval (error rate %g for "+
+		"all %d runs together) | sign | size |\n| --- | --- | --- | --- | --- | --- | --- |\n", alpha, runs)
 	for run := 1; run <= runs; run++ {
 		e := o.base(udpRR("spin"), 1)
 		e.Design.Time = limit
@@ -136,7 +140,8 @@ func (o *Options) Effect(ctx context.Context, runs int, share, alpha float64, li
 			1e9*value(out.Analysis, rows[0].Metric, isBaseline), truth, est.Ratio, lo, hi, yes(sign), yes(size))
 		o.say("run %d: planted %.4f, found %.4f", run, truth, est.Ratio)
 	}
-	fmt.Fprintf(o.Out, "\nFound with its sign in %d of %d runs, its size within the interval in %d (within the plain 95 %% interval in %d).\n", found, runs, held, plain)
+	fmt.Fprintf(o.Out, "\nFound with its sign in %d of %d runs, its size within the interval in %d (within the plain 95 "+
+		"%% interval in %d).\n", found, runs, held, plain)
 	if found < runs || held < runs {
 		return fmt.Errorf("the planted effect was found in %d and its size held in %d of %d runs", found, held, runs)
 	}

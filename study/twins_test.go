@@ -2,7 +2,8 @@ package study
 
 import "testing"
 
-// Too few intervals that hold 1 are an error; as many as chance leaves of 95 % are none. `make nightly` counts real ones.
+// Too few intervals that hold 1 are an error; as many as chance leaves of 95 % are none. `make nightly` counts real
+// ones.
 func TestCovered(t *testing.T) {
 	for _, tt := range []struct {
 		held, all int

@@ -22,7 +22,8 @@ func TestAlibabaOnItsOwnFigures(t *testing.T) {
 		got[c.ID] = finding(c.There, c.Parts, func(p Part) measure.Finding { return p.Finding }).Text
 	}
 	want := map[string]string{
-		"single-faster": "holds", "single-gain": "holds", "bandwidth-gain": "holds", "multi-faster": "holds", "multi-gain": "holds",
+		"single-faster": "holds", "single-gain": "holds", "bandwidth-gain": "holds", "multi-faster": "holds",
+		"multi-gain":   "holds",
 		"store-faster": "holds (2/2)", "store-gain": "holds (2/2)", "store-sooner": "holds (2/2)",
 		"page-multi-nic": "holds", "page-routed": "holds", "page-vxlan": "holds",
 		"threads-gain": "holds", "threads-scale": "holds (2/2)",
@@ -37,7 +38,8 @@ func TestAlibabaOnItsOwnFigures(t *testing.T) {
 		}
 		shares++
 		row := r.row(c, s.metric("page-rate"))
-		if name := c.At[stackOf]; row[1].Text != fixed(c.Figure.Value, 2)+" of host" || row[0].Text != name+", small" || (c.Cell == nil) != (name == "vxlan") {
+		if name := c.At[stackOf]; row[1].Text != fixed(c.Figure.Value, 2)+" of host" || row[0].Text != name+", small" ||
+			(c.Cell == nil) != (name == "vxlan") {
 			t.Errorf("%s: %+v, cell %v", name, row, c.Cell)
 		}
 	}
@@ -50,7 +52,8 @@ func TestAlibabaOnItsOwnFigures(t *testing.T) {
 	}
 }
 
-// In a machine that is as the article's figures, every claim that can be about it is found to hold; what has the datagrams of another size has them for both.
+// In a machine that is as the article's figures, every claim that can be about it is found to hold; what has the
+// datagrams of another size has them for both.
 func TestEvaluateInTheArticle(t *testing.T) {
 	s := find(t, "alibaba-eni")
 	run := runOf(resolve(t, s))
@@ -70,7 +73,9 @@ func TestEvaluateInTheArticle(t *testing.T) {
 					metrics[s.metric(f.At[metricOf]).Here.metricName(c)] = f.Value * (1 + 1e-4*rnd.NormFloat64())
 				}
 			}
-			log.Trials = append(log.Trials, measure.Trial{Generation: b / 3, Block: b, Cell: c.ID, Duration: 0.1, Metrics: metrics})
+			log.Trials = append(log.Trials, measure.Trial{
+				Generation: b / 3, Block: b, Cell: c.ID, Duration: 0.1, Metrics: metrics,
+			})
 		}
 	}
 	for _, c := range evaluate(s, run, log).Claims {

@@ -43,7 +43,8 @@ type Part struct {
 	Answer  measure.Answer
 }
 
-// Evaluate says what a run says of the paper. The checks are of the paper's figures alone; the claims are judged as one family, see [measure.Judge].
+// Evaluate says what a run says of the paper. The checks are of the paper's figures alone; the claims are judged as one
+// family, see [measure.Judge].
 func (s *Suite) Evaluate(run measure.Run, log *measure.Log, a measure.Analysis) *Result {
 	r := &Result{Suite: s, Measured: a.Measured, combine: measure.NewCombiner(run, log, a), run: &run, analysis: &a}
 	for _, c := range s.Checks {
@@ -76,7 +77,10 @@ func (r *Result) there(c Claim) Judged {
 	var exact []measure.Answer
 	for _, at := range c.Each.cross(s.coordinates()) {
 		for i, ratio := range c.Ratios {
-			p := Part{ratio: i, At: s.describe(c.Each, at), Of: s.words(at, ratio), Bounds: measure.Bounds{Above: ratio.Above, Below: ratio.Below}}
+			p := Part{
+				ratio: i, At: s.describe(c.Each, at), Of: s.words(at, ratio),
+				Bounds: measure.Bounds{Above: ratio.Above, Below: ratio.Below},
+			}
 			factor := 1.0
 			if ratio.Factor != 0 {
 				factor = ratio.Factor

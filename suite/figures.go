@@ -13,8 +13,8 @@ import (
 	"github.com/nettoll/nettoll/measure"
 )
 
-// figures reads figures.csv: the coordinates of each figure, its value as the paper has it, and where it stands there. A line that begins with # is a
-// comment.
+// figures reads figures.csv: the coordinates of each figure, its value as the paper has it, and where it stands there.
+// A line that begins with # is a comment.
 func (s *Suite) figures(text []byte) ([]Figure, error) {
 	r := csv.NewReader(bytes.NewReader(text))
 	r.Comment = '#'
@@ -132,7 +132,8 @@ func (m Recorded) term(c *measure.Cell, power float64) measure.Term {
 	return measure.Term{Cell: c.ID, Metric: m.metricName(c), Power: power}
 }
 
-// metricName is what the metric is called in the records of a cell: what it is per pair is what it is where there is one pair, and recorded once.
+// metricName is what the metric is called in the records of a cell: what it is per pair is what it is where there is
+// one pair, and recorded once.
 func (m Recorded) metricName(c *measure.Cell) string {
 	if c.Pairs == 1 {
 		return strings.TrimSuffix(m.Metric, "_per_pair")
@@ -140,15 +141,16 @@ func (m Recorded) metricName(c *measure.Cell) string {
 	return m.Metric
 }
 
-// cell returns the cell of a run at a point, nil where it has none. Of several, as of two families where the suite has one, it is the first; of a metric of labs it
-// is one of the lab.
+// cell returns the cell of a run at a point, nil where it has none. Of several, as of two families where the suite has
+// one, it is the first; of a metric of labs it is one of the lab.
 func (s *Suite) cell(run *measure.Run, p Point) *measure.Cell {
 	m := s.metric(p[metricOf])
 	i := slices.IndexFunc(s.Stacks, func(x Stack) bool { return x.Name == p[stackOf] })
 	for _, name := range s.Stacks[i].Here {
 		for j := range run.Cells {
 			c := &run.Cells[j]
-			if !c.Twin && c.Mix == nil && c.Stack == name && (m.Here.Lab || c.Workload == m.Here.Workload) && s.at(c, p.with(m.Here.Params)) && has(c, m.Here.Params) {
+			if !c.Twin && c.Mix == nil && c.Stack == name && (m.Here.Lab || c.Workload == m.Here.Workload) &&
+				s.at(c, p.with(m.Here.Params)) && has(c, m.Here.Params) {
 				return c
 			}
 		}

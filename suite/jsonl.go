@@ -47,8 +47,8 @@ type figureLine struct {
 	Verdict   measure.Verdict `json:"verdict,omitempty"`
 }
 
-// JSONL writes one JSON object a line: a "claim" for each place of each claim, and a "figure" for each published figure. A number that is not
-// known is left out.
+// JSONL writes one JSON object a line: a "claim" for each place of each claim, and a "figure" for each published
+// figure. A number that is not known is left out.
 func (r *Result) JSONL(w io.Writer) error {
 	out := json.NewEncoder(w)
 	out.SetEscapeHTML(false)
@@ -65,11 +65,14 @@ func (r *Result) lines() []any {
 	for _, c := range r.Claims {
 		for _, p := range c.Parts {
 			l := claimLine{
-				Type: "claim", Suite: r.Suite.Name, Claim: c.ID, At: p.At, Ratio: p.Of, Above: p.Bounds.Above, Below: p.Bounds.Below,
-				Published: known(p.There), There: p.Finding, Finding: p.Answer.Finding, Missing: p.Missing, Generations: p.Here.Generations,
+				Type: "claim", Suite: r.Suite.Name, Claim: c.ID, At: p.At, Ratio: p.Of, Above: p.Bounds.Above,
+				Below:     p.Bounds.Below,
+				Published: known(p.There), There: p.Finding, Finding: p.Answer.Finding, Missing: p.Missing,
+				Generations: p.Here.Generations,
 			}
 			if p.Missing == "" {
-				l.Value, l.Lo, l.Hi, l.Floor = known(p.Here.Ratio), known(p.Here.Lo), known(p.Here.Hi), known(math.Expm1(p.Here.Floor))
+				l.Value, l.Lo, l.Hi, l.Floor = known(p.Here.Ratio), known(p.Here.Lo), known(p.Here.Hi),
+					known(math.Expm1(p.Here.Floor))
 			}
 			if p.Answer.Finding == measure.CannotTell {
 				l.Longer = known(p.Answer.Longer * r.Measured)

@@ -28,9 +28,10 @@ type Suite struct {
 	Summary    string // the first line of its experiment
 	Experiment []byte // YAML
 
-	Paper     Paper
-	Stacks    []Stack
-	Axes      []string // what tells figures apart beside metric and stack: properties of a cell, or parameters of its workload
+	Paper  Paper
+	Stacks []Stack
+	// what tells figures apart beside metric and stack: properties of a cell, or parameters of its workload
+	Axes      []string
 	Metrics   []Metric
 	Reference []string // stacks: ratios are shown to the first that has a figure at the same place
 	Differs   []string // how what is measured differs from what the paper measured
@@ -49,8 +50,8 @@ type Paper struct {
 	DOI     string `yaml:"doi"`
 }
 
-// Stack is what a paper calls a stack and what the experiment calls it: the first that was measured at the place in question. One that cannot be measured yet
-// has a reason instead.
+// Stack is what a paper calls a stack and what the experiment calls it: the first that was measured at the place in
+// question. One that cannot be measured yet has a reason instead.
 type Stack struct {
 	Name    string   `yaml:"name"`
 	Here    []string `yaml:"here"`
@@ -62,7 +63,8 @@ type Metric struct {
 	Name  string  `yaml:"name"`
 	Title string  `yaml:"title"`
 	Unit  float64 `yaml:"unit"` // base units of one unit of the paper's
-	// Of is the stack that the paper's figures are shares of, where it says no more; "": they are figures. Then the unit is 1, and the stack has the figure 1.
+	// Of is the stack that the paper's figures are shares of, where it says no more; "": they are figures. Then the unit
+	// is 1, and the stack has the figure 1.
 	Of   string   `yaml:"of"`
 	Here Recorded `yaml:"here"`
 }
@@ -104,7 +106,8 @@ type Claim struct {
 	Ratios []Ratio `yaml:"ratios"`
 }
 
-// Ratio is a ratio of products of figures with its bounds. A term is what it says of its point; the rest is that of the claim.
+// Ratio is a ratio of products of figures with its bounds. A term is what it says of its point; the rest is that of the
+// claim.
 type Ratio struct {
 	As     string  `yaml:"as"` // for people; needed where it is not one figure over another
 	Over   []Point `yaml:"over"`
@@ -217,7 +220,8 @@ func (e *UnknownError) Error() string {
 	return fmt.Sprintf("unknown suite %q (known: %s)", e.Name, strings.Join(e.Known, ", "))
 }
 
-// Find returns a suite, whose metrics must be known ones that are compared by ratio. The error is an [*UnknownError] where there is none of that name.
+// Find returns a suite, whose metrics must be known ones that are compared by ratio. The error is an [*UnknownError]
+// where there is none of that name.
 func Find(name string, known measure.Vocabulary) (*Suite, error) {
 	if names := Names(); !slices.Contains(names, name) {
 		return nil, &UnknownError{name, names}
@@ -300,7 +304,9 @@ func (s *Suite) check(known measure.Vocabulary) error {
 	case len(s.Stacks) == 0 || len(s.Metrics) == 0:
 		return errors.New("stacks and metrics are needed")
 	}
-	for what, names := range map[string][]string{"stack": s.stackNames(), "metric": s.metricNames(), "coordinate": s.coordinates()} {
+	for what, names := range map[string][]string{
+		"stack": s.stackNames(), "metric": s.metricNames(), "coordinate": s.coordinates(),
+	} {
 		for i, n := range names {
 			if n == "" || slices.Contains(names[:i], n) {
 				return fmt.Errorf("%s %q is empty or listed twice", what, n)
@@ -320,7 +326,8 @@ func (s *Suite) check(known measure.Vocabulary) error {
 			return fmt.Errorf("metric %q: title, unit, and scale and either workload or lab here are needed", m.Name)
 		}
 		if m.Of != "" && (m.Unit != 1 || !slices.Contains(s.stackNames(), m.Of)) {
-			return fmt.Errorf("metric %q: of %q with unit %g (valid: a stack, of %s, and unit 1)", m.Name, m.Of, m.Unit, strings.Join(s.stackNames(), ", "))
+			return fmt.Errorf("metric %q: of %q with unit %g (valid: a stack, of %s, and unit 1)", m.Name, m.Of, m.Unit,
+				strings.Join(s.stackNames(), ", "))
 		}
 	}
 	for _, r := range s.Reference {
@@ -368,7 +375,8 @@ func (s *Suite) checkClaim(c Claim) error {
 	for i, r := range c.Ratios {
 		b := measure.Bounds{Above: r.Above, Below: r.Below}
 		switch {
-		case !(r.Above >= 0) || !(r.Below >= 0) || r.Above == 0 && r.Below == 0 || r.Below != 0 && b.Above >= b.Below || math.IsInf(r.Above+r.Below, 0):
+		case !(r.Above >= 0) || !(r.Below >= 0) || r.Above == 0 && r.Below == 0 || r.Below != 0 && b.Above >= b.Below ||
+			math.IsInf(r.Above+r.Below, 0):
 			return fmt.Errorf("ratio %d: above %g and below %g are no bounds", i+1, r.Above, r.Below)
 		case !(r.Factor >= 0):
 			return fmt.Errorf("ratio %d: factor %g is not positive", i+1, r.Factor)

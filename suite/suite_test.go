@@ -42,8 +42,8 @@ func resolve(t testing.TB, s *Suite, settings ...experiment.Setting) *experiment
 	return r
 }
 
-// Every suite is whole: its experiment decodes, every figure has a cell there or a reason why not, every cell its figures or a reason why not, and every claim
-// the figures it is about.
+// Every suite is whole: its experiment decodes, every figure has a cell there or a reason why not, every cell its
+// figures or a reason why not, and every claim the figures it is about.
 func TestSuites(t *testing.T) {
 	if len(Names()) == 0 {
 		t.Fatal("no suite")
@@ -90,7 +90,8 @@ func TestSuites(t *testing.T) {
 			for _, c := range append(empty.Checks, empty.Claims...) {
 				for _, p := range c.Parts {
 					if math.IsNaN(p.There) != (c.Plot != "") {
-						t.Errorf("%s, %s, %s: %g in the paper's figures, and a reason why there are none: %q", c.ID, p.At, p.Of, p.There, c.Plot)
+						t.Errorf("%s, %s, %s: %g in the paper's figures, and a reason why there are none: %q", c.ID, p.At, p.Of, p.There,
+							c.Plot)
 					}
 				}
 			}
@@ -162,8 +163,8 @@ func TestJi2019OnItsOwnFigures(t *testing.T) {
 	}
 }
 
-// Rate and latency of one pair are one measurement in µs, to 1 %. Were they in ms as it is written there, or the rates of ten pairs sums, the check
-// would say so.
+// Rate and latency of one pair are one measurement in µs, to 1 %. Were they in ms as it is written there, or the rates
+// of ten pairs sums, the check would say so.
 func TestJi2019Units(t *testing.T) {
 	s := find(t, "ji2019")
 	run := runOf(resolve(t, s))
@@ -192,15 +193,21 @@ func TestJi2019Units(t *testing.T) {
 
 // runOf is run.json of an experiment.
 func runOf(r *experiment.Resolved) measure.Run {
-	run := measure.Run{V: 1, Name: r.Experiment.Name, Suite: r.Experiment.Name, Design: measure.Design{Precision: r.Experiment.Design.Precision}}
+	run := measure.Run{
+		V: 1, Name: r.Experiment.Name, Suite: r.Experiment.Name,
+		Design: measure.Design{Precision: r.Experiment.Design.Precision},
+	}
 	for _, c := range r.Cells {
 		run.Cells = append(run.Cells, c.Cell)
 	}
 	return run
 }
 
-// world makes trials of an experiment: value says what the rate and the round trip (s) of a cell are; every generation of a cell is off by spread.
-func world(run measure.Run, generations, blocks int, spread float64, value func(*measure.Cell) (rate, latency float64)) *measure.Log {
+// world makes trials of an experiment: value says what the rate and the round trip (s) of a cell are; every generation
+// of a cell is off by spread.
+func world(run measure.Run, generations, blocks int, spread float64,
+	value func(*measure.Cell) (rate, latency float64),
+) *measure.Log {
 	rnd := rand.New(rand.NewPCG(1, 5))
 	log := &measure.Log{}
 	for g := range generations {
@@ -214,9 +221,10 @@ func world(run measure.Run, generations, blocks int, spread float64, value func(
 				c := &run.Cells[i]
 				rate, latency := value(c)
 				off := math.Exp(own[i] + drift)
-				log.Trials = append(log.Trials, measure.Trial{Generation: g, Block: g*blocks + b, Cell: c.ID, Duration: 0.1, Metrics: map[string]float64{
-					rateOf(c): rate * off, "latency_mean": latency / off, "latency_p50": latency / off, "packet_rate": 1e5 * off,
-				}})
+				log.Trials = append(log.Trials,
+					measure.Trial{Generation: g, Block: g*blocks + b, Cell: c.ID, Duration: 0.1, Metrics: map[string]float64{
+						rateOf(c): rate * off, "latency_mean": latency / off, "latency_p50": latency / off, "packet_rate": 1e5 * off,
+					}})
 			}
 		}
 	}
@@ -350,12 +358,15 @@ func TestEvaluateWithCellsMissing(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	for _, c := range res.Claims {
-		if c.ID == "pairs-rate" && (c.Parts[0].Missing != "none, one host, 10 pairs, 28 bytes was not measured" || res.longer(c) != "not measured") {
+		if c.ID == "pairs-rate" &&
+			(c.Parts[0].Missing != "none, one host, 10 pairs, 28 bytes was not measured" || res.longer(c) != "not measured") {
 			t.Errorf("%q, %q", c.Parts[0].Missing, res.longer(c))
 		}
 	}
 	// Nothing of the suite is left.
-	empty := measure.Run{V: 1, Cells: []measure.Cell{{ID: "x/same-host/1/tcp-stream", Placement: "same-host", Pairs: 1, Workload: "tcp-stream"}}}
+	empty := measure.Run{V: 1, Cells: []measure.Cell{
+		{ID: "x/same-host/1/tcp-stream", Placement: "same-host", Pairs: 1, Workload: "tcp-stream"},
+	}}
 	for id, f := range findings(evaluate(s, empty, &measure.Log{})) {
 		if f != measure.CannotTell {
 			t.Errorf("%s: %s", id, f)
@@ -418,7 +429,8 @@ func TestCompare(t *testing.T) {
 func TestFind(t *testing.T) {
 	_, err := Find("nobody1999", parts().Metrics)
 	var unknown *UnknownError
-	if !errors.As(err, &unknown) || err.Error() != `unknown suite "nobody1999" (known: alibaba-eni, docker-network, ji2019, lezcano2007, seconetbench-single)` {
+	if !errors.As(err, &unknown) ||
+		err.Error() != `unknown suite "nobody1999" (known: alibaba-eni, docker-network, ji2019, lezcano2007, seconetbench-single)` {
 		t.Errorf("%v", err)
 	}
 	if _, err := Find("../suite", parts().Metrics); err == nil {
@@ -450,7 +462,8 @@ claims:
 
 // What is wrong in a folder is an error that names it.
 func TestDecodeIsStrict(t *testing.T) {
-	if s, err := read(small(), "p", parts().Metrics); err != nil || len(s.Figures) != 2 || len(s.Claims) != 1 || s.Summary != "a paper" {
+	if s, err := read(small(), "p", parts().Metrics); err != nil || len(s.Figures) != 2 || len(s.Claims) != 1 ||
+		s.Summary != "a paper" {
 		t.Fatal(s, err)
 	}
 	if d := cmp.Diff([]string{"p"}, namesIn(small())); d != "" {
@@ -467,9 +480,15 @@ func TestDecodeIsStrict(t *testing.T) {
 		{"suite.yaml", "goodput", "goodputs", `"goodputs" is not a metric`},
 		{"suite.yaml", "goodput", "loss", `"loss" is not a metric that is compared by ratio`},
 		{"suite.yaml", "unit: 1", "unit: 0", "unit"},
-		{"suite.yaml", "here: [y]", "here: []", `stack "b" has no stack of the experiment (here), and no reason why not (missing), or both`},
+		{
+			"suite.yaml", "here: [y]", "here: []",
+			`stack "b" has no stack of the experiment (here), and no reason why not (missing), or both`,
+		},
 		{"suite.yaml", "here: [y]", "here: [y], missing: z", `stack "b" has no stack`},
-		{"suite.yaml", "unit: 1, here", "unit: 2, of: a, here", `metric "rate": of "a" with unit 2 (valid: a stack, of a, b, and unit 1)`},
+		{
+			"suite.yaml", "unit: 1, here", "unit: 2, of: a, here",
+			`metric "rate": of "a" with unit 2 (valid: a stack, of a, b, and unit 1)`,
+		},
 		{"suite.yaml", "unit: 1, here", "unit: 1, of: c, here", `metric "rate": of "c"`},
 		{"suite.yaml", "{name: b", "{name: a", `stack "a" is empty or listed twice`},
 		{"suite.yaml", "above: 1", "above: 0", "no bounds"},
@@ -515,7 +534,9 @@ func TestDecodeIsStrict(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	files := small()
 	f.Add(files["p/suite.yaml"].Data, files["p/figures.csv"].Data)
-	run := measure.Run{V: 1, Cells: []measure.Cell{{ID: "x/same-host/1/w", Placement: "same-host", Pairs: 1, Workload: "w", Group: "g", Primary: "goodput"}}}
+	run := measure.Run{V: 1, Cells: []measure.Cell{
+		{ID: "x/same-host/1/w", Placement: "same-host", Pairs: 1, Workload: "w", Group: "g", Primary: "goodput"},
+	}}
 	f.Fuzz(func(t *testing.T, text, figures []byte) {
 		files := small()
 		files["p/suite.yaml"].Data, files["p/figures.csv"].Data = text, figures

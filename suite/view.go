@@ -11,7 +11,8 @@ import (
 	"github.com/nettoll/nettoll/report"
 )
 
-// Sections are what a run says of the paper, as parts of its report: the claims, the figures side by side, what differs, and in detail the claims one by one.
+// Sections are what a run says of the paper, as parts of its report: the claims, the figures side by side, what
+// differs, and in detail the claims one by one.
 func (r *Result) Sections() []report.Section {
 	return []report.Section{r.claims(), r.sideBySide(), r.differs(), r.oneByOne()}
 }
@@ -29,7 +30,9 @@ func (r *Result) claims() report.Section {
 	var t *report.Table
 	for i, c := range r.Claims {
 		if t == nil || c.Group != t.Caption {
-			t = &report.Table{Caption: c.Group, Columns: []report.Column{{Title: "claim"}, {Title: "in its own figures"}, {Title: "here"}, {Title: "decided by"}}}
+			t = &report.Table{Caption: c.Group, Columns: []report.Column{
+				{Title: "claim"}, {Title: "in its own figures"}, {Title: "here"}, {Title: "decided by"},
+			}}
 			s.Blocks = append(s.Blocks, report.Block{Table: t})
 		}
 		star := ""
@@ -44,10 +47,14 @@ func (r *Result) claims() report.Section {
 		})
 	}
 	if starred {
-		s.Blocks = append(s.Blocks, report.Block{Text: "* cannot be expected to hold here; see below why.", Tone: report.Quiet})
+		s.Blocks = append(s.Blocks, report.Block{
+			Text: "* cannot be expected to hold here; see below why.", Tone: report.Quiet,
+		})
 	}
-	s.Blocks = append(s.Blocks, report.Block{Tone: report.Quiet, Text: "A claim holds if it does at each of its places (in brackets: at how many), and does not hold if it does not at one. Here that takes an " +
-		"interval beyond the claimed bound, with an error rate of 5 % for all claims together, and a distance to it above the floor. " +
+	s.Blocks = append(s.Blocks, report.Block{Tone: report.Quiet, Text: "A claim holds if it does at each of its places " +
+		"(in brackets: at how many), and does not hold if it does not at one. Here that takes an " +
+		"interval beyond the claimed bound, with an error rate of 5 % for all claims together, and a distance to it above " +
+		"the floor. " +
 		"Decided by: how long a run would decide it, if the estimates stayed where they are."})
 	return s
 }
@@ -122,7 +129,8 @@ func (r *Result) longer(c Judged) string {
 		}
 		return notMeasured
 	}
-	if missing := slices.ContainsFunc(c.Parts, func(p Part) bool { return p.Missing != "" }); missing && math.IsNaN(c.Here.Longer) {
+	if missing := slices.ContainsFunc(c.Parts, func(p Part) bool { return p.Missing != "" }); missing &&
+		math.IsNaN(c.Here.Longer) {
 		return "partly measured"
 	}
 	return howLong(c.Here.Longer * r.Measured)
@@ -254,16 +262,22 @@ func (r *Result) differs() report.Section {
 	}
 	for i, c := range r.Claims {
 		if c.Expect != "" {
-			s.Blocks = append(s.Blocks, report.Block{Text: fmt.Sprintf("Claim %d cannot be expected to hold here: %s %s", i+1, c.Text, c.Expect)})
+			s.Blocks = append(s.Blocks, report.Block{
+				Text: fmt.Sprintf("Claim %d cannot be expected to hold here: %s %s", i+1, c.Text, c.Expect),
+			})
 		}
 	}
 	for _, x := range r.Suite.Stacks {
 		if x.Missing != "" {
-			s.Blocks = append(s.Blocks, report.Block{Text: fmt.Sprintf("%s was not measured: %s.", strings.ToUpper(x.Name[:1])+x.Name[1:], x.Missing)})
+			s.Blocks = append(s.Blocks, report.Block{
+				Text: fmt.Sprintf("%s was not measured: %s.", strings.ToUpper(x.Name[:1])+x.Name[1:], x.Missing),
+			})
 		}
 	}
 	for _, u := range r.Suite.unpublished {
-		s.Blocks = append(s.Blocks, report.Block{Text: fmt.Sprintf("No published figure of %s: %s.", r.Suite.where(u.Where), u.Reason), Tone: report.Quiet})
+		s.Blocks = append(s.Blocks, report.Block{
+			Text: fmt.Sprintf("No published figure of %s: %s.", r.Suite.where(u.Where), u.Reason), Tone: report.Quiet,
+		})
 	}
 	return s
 }
@@ -300,7 +314,14 @@ func (r *Result) oneByOne() report.Section {
 		s.Blocks = append(s.Blocks, report.Block{Text: text})
 		for j := range c.Ratios {
 			t := &report.Table{Columns: []report.Column{
-				{Title: ""}, {Title: "published", Right: true}, {Title: ""}, {Title: "here", Right: true}, {Title: "95 % interval"}, {Title: "floor", Right: true}, {Title: ""}, {Title: "decided by"},
+				{Title: ""},
+				{Title: "published", Right: true},
+				{Title: ""},
+				{Title: "here", Right: true},
+				{Title: "95 % interval"},
+				{Title: "floor", Right: true},
+				{Title: ""},
+				{Title: "decided by"},
 			}}
 			for _, p := range c.Parts {
 				if p.ratio == j {
@@ -317,13 +338,25 @@ func (r *Result) oneByOne() report.Section {
 			lo, hi = min(lo, p.There), max(hi, p.There)
 		}
 		f := finding(c.There, c.Parts, func(p Part) measure.Finding { return p.Finding })
-		s.Blocks = append(s.Blocks, report.Block{Text: fmt.Sprintf("Of the figures themselves: %s Computed: %s to %s; %s.", c.Text, fixed(lo, 3), fixed(hi, 3), f.Text)})
+		s.Blocks = append(s.Blocks, report.Block{
+			Text: fmt.Sprintf("Of the figures themselves: %s Computed: %s to %s; %s.", c.Text, fixed(lo, 3), fixed(hi, 3),
+				f.Text),
+		})
 	}
 	return s
 }
 
 func (r *Result) part(p Part) []report.Field {
-	row := []report.Field{{Text: p.At}, {Text: fixed(p.There, 3)}, brief(p.Finding), {}, {}, {}, brief(p.Answer.Finding), {}}
+	row := []report.Field{
+		{Text: p.At},
+		{Text: fixed(p.There, 3)},
+		brief(p.Finding),
+		{},
+		{},
+		{},
+		brief(p.Answer.Finding),
+		{},
+	}
 	if p.At == "" {
 		row[0].Text = p.Of
 	}

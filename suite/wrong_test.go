@@ -9,7 +9,8 @@ import (
 	"github.com/nettoll/nettoll/measure"
 )
 
-// Every claim holds on data that are as it says, and does not on data that are not: one that could not fail would say nothing.
+// Every claim holds on data that are as it says, and does not on data that are not: one that could not fail would say
+// nothing.
 func TestClaimsFail(t *testing.T) {
 	for _, name := range []string{"docker-network", "lezcano2007", "seconetbench-single"} {
 		t.Run(name, func(t *testing.T) {
@@ -39,7 +40,8 @@ func TestClaimsFail(t *testing.T) {
 								by := map[string]float64{s.key(of, cell): target / before.Here.Ratio}
 								got := one.Evaluate(run, s.even(run, by), analysis).Claims[0].Parts[i]
 								if got.Answer.Finding != want || math.Abs(got.Here.Ratio/target-1) > 0.01 {
-									t.Errorf("%s, %s, %s is %g (want %g): %s, want %s", c.ID, got.At, got.Of, got.Here.Ratio, target, got.Answer.Finding, want)
+									t.Errorf("%s, %s, %s is %g (want %g): %s, want %s", c.ID, got.At, got.Of, got.Here.Ratio, target,
+										got.Answer.Finding, want)
 								}
 								tried++
 							}
@@ -63,7 +65,9 @@ func targets(b measure.Bounds) map[measure.Finding][]float64 {
 	case b.Above == 0:
 		return map[measure.Finding][]float64{measure.Holds: {b.Below / 2}, measure.DoesNotHold: {2 * b.Below}}
 	}
-	return map[measure.Finding][]float64{measure.Holds: {math.Sqrt(b.Above * b.Below)}, measure.DoesNotHold: {b.Above / 2, 2 * b.Below}}
+	return map[measure.Finding][]float64{
+		measure.Holds: {math.Sqrt(b.Above * b.Below)}, measure.DoesNotHold: {b.Above / 2, 2 * b.Below},
+	}
 }
 
 // key is what is recorded at a point.
@@ -107,7 +111,9 @@ func (s *Suite) even(run measure.Run, by map[string]float64) *measure.Log {
 						metrics[m.Here.metricName(c)] = value(c.ID, m.Here.metricName(c))
 					}
 				}
-				log.Trials = append(log.Trials, measure.Trial{Generation: g, Block: g*blocks + b, Cell: c.ID, Duration: 0.1, Metrics: metrics})
+				log.Trials = append(log.Trials, measure.Trial{
+					Generation: g, Block: g*blocks + b, Cell: c.ID, Duration: 0.1, Metrics: metrics,
+				})
 			}
 		}
 	}

@@ -29,17 +29,24 @@ type family struct {
 	quantile func(p, x float64) float64
 }
 
-// families are the distributions that D-ITG offers for times and sizes (its manual, "Inter-departure time options"), by what leaves the mean alone: the
-// spread or the shape. What would be negative is 0; the mean is 1 all the same, see [distribution.table].
+// families are the distributions that D-ITG offers for times and sizes (its manual, "Inter-departure time options"), by
+// what leaves the mean alone: the spread or the shape. What would be negative is 0; the mean is 1 all the same, see
+// [distribution.table].
 func families() []family {
 	return []family{
 		{constant, "", 0, 0, 0, func(float64, float64) float64 { return 1 }},
 		{"exponential", "", 0, 0, 0, func(p, _ float64) float64 { return distuv.Exponential{Rate: 1}.Quantile(p) }},
 		{"uniform", "spread", 1, 0, 1, func(p, spread float64) float64 { return 1 + spread*(2*p-1) }},
 		{"normal", "spread", 0.25, 0, 10, func(p, sd float64) float64 { return 1 + sd*distuv.UnitNormal.Quantile(p) }},
-		{"pareto", "shape", 1.5, 1.01, 100, func(p, shape float64) float64 { return distuv.Pareto{Xm: 1, Alpha: shape}.Quantile(p) }},
-		{"gamma", "shape", 2, 0.05, 100, func(p, shape float64) float64 { return distuv.Gamma{Alpha: shape, Beta: shape}.Quantile(p) }},
-		{"weibull", "shape", 0.7, 0.1, 100, func(p, shape float64) float64 { return distuv.Weibull{K: shape, Lambda: 1}.Quantile(p) }},
+		{"pareto", "shape", 1.5, 1.01, 100, func(p, shape float64) float64 {
+			return distuv.Pareto{Xm: 1, Alpha: shape}.Quantile(p)
+		}},
+		{"gamma", "shape", 2, 0.05, 100, func(p, shape float64) float64 {
+			return distuv.Gamma{Alpha: shape, Beta: shape}.Quantile(p)
+		}},
+		{"weibull", "shape", 0.7, 0.1, 100, func(p, shape float64) float64 {
+			return distuv.Weibull{K: shape, Lambda: 1}.Quantile(p)
+		}},
 		{"cauchy", "spread", 0.1, 0, 10, func(p, spread float64) float64 { return 1 + spread*math.Tan(math.Pi*(p-0.5)) }},
 	}
 }
@@ -58,15 +65,16 @@ func (d distribution) String() string {
 	return d.name + ":" + strconv.FormatFloat(d.x, 'g', 6, 64)
 }
 
-// table returns the gaps or sizes of a schedule, scaled to a mean of 1: that of what is cut off at 0 (normal, cauchy) or has none (cauchy) would
-// be another.
+// table returns the gaps or sizes of a schedule, scaled to a mean of 1: that of what is cut off at 0 (normal, cauchy)
+// or has none (cauchy) would be another.
 func (d distribution) table(random *rand.Rand) []float64 {
 	list := stratified(func(p float64) float64 { return d.quantile(p, d.x) }, random)
 	unit(list)
 	return list
 }
 
-// stratified returns a distribution's quantiles at the middles of equal shares, in random order. What would be negative is 0.
+// stratified returns a distribution's quantiles at the middles of equal shares, in random order. What would be negative
+// is 0.
 func stratified(quantile func(p float64) float64, random *rand.Rand) []float64 {
 	list := make([]float64, tableSize)
 	for i := range list {
@@ -106,7 +114,8 @@ func parseDistribution(s string) (distribution, error) {
 			if f.of == "" {
 				return d, fmt.Errorf("%q is not possible (%s has no parameter)", s, name)
 			}
-			return d, fmt.Errorf("invalid value %q (valid: a %s from %g to %g, such as %s:%g)", s, f.of, f.lo, f.hi, name, f.usual)
+			return d, fmt.Errorf("invalid value %q (valid: a %s from %g to %g, such as %s:%g)", s, f.of, f.lo, f.hi, name,
+				f.usual)
 		}
 		d.x = x
 		return d, nil
@@ -169,10 +178,11 @@ func parseArrivals(s string) (arrivals, error) {
 //	constant               evenly
 //	poisson                exponential gaps
 //	uniform[:spread] normal[:spread] cauchy[:spread]
-//	                       gaps of that distribution; its half width, standard deviation or scale is a multiple of the mean gap
+//	                       gaps of that distribution; its half width, standard deviation or scale in mean gaps
 //	pareto[:shape] gamma[:shape] weibull[:shape]
 //	bursts:ON:OFF          evenly while it is on, so many more that the mean is the rate's
-//	replay:FILE            as in a file: each line has a time in s, not falling, and may have a size in bytes; # begins a comment
+//	replay:FILE            as in a file: each line has a time in s, not falling, and may have a size in bytes; # begins a
+//	                       comment
 //
 // A file is read to see whether it can be, and its id holds what it holds: FILE@SUM.
 func ParseArrivals(s string) (string, error) {
@@ -209,8 +219,9 @@ func ParseArrivals(s string) (string, error) {
 
 func parseSizes(s string) (distribution, error) { return parseDistribution(s) }
 
-// ParseSizes checks how sizes are written and returns them as ids have them: a distribution of [ParseArrivals], with exponential for poisson. What
-// is shorter or longer than a message can be is made to fit. Sizes that a replayed file has count only where sizes are constant.
+// ParseSizes checks how sizes are written and returns them as ids have them: a distribution of [ParseArrivals], with
+// exponential for poisson. What is shorter or longer than a message can be is made to fit. Sizes that a replayed file
+// has count only where sizes are constant.
 func ParseSizes(s string) (string, error) {
 	d, err := parseSizes(s)
 	if err != nil {
@@ -240,7 +251,9 @@ func ParseReplay(data []byte) ([]Arrival, error) {
 	lines := bufio.NewScanner(bytes.NewReader(data))
 	for n := 1; lines.Scan(); n++ {
 		line, _, _ := strings.Cut(lines.Text(), "#")
-		fields := strings.FieldsFunc(line, func(r rune) bool { return r == ' ' || r == '\t' || r == ',' || r == ';' || r == '\r' })
+		fields := strings.FieldsFunc(line, func(r rune) bool {
+			return r == ' ' || r == '\t' || r == ',' || r == ';' || r == '\r'
+		})
 		if len(fields) == 0 {
 			continue
 		}
@@ -304,7 +317,8 @@ func readFile(path string) ([]byte, error) {
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("replay %q: not a regular file", path)
 	case info.Size() > mostReplayed:
-		return nil, fmt.Errorf("replay %q: too large: %.3g MB (limit %d MiB)", path, float64(info.Size())/1e6, mostReplayed>>20)
+		return nil, fmt.Errorf("replay %q: too large: %.3g MB (limit %d MiB)", path, float64(info.Size())/1e6,
+			mostReplayed>>20)
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {

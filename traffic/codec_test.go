@@ -24,7 +24,8 @@ func (numbered) Read(in []byte) (seq uint64, answers, right bool) {
 	return seq, len(in) == HeaderSize, seq != failed
 }
 
-// Where a protocol has messages of its own, those are sent and understood; an answer that says that something failed is none of those received, nor lost.
+// Where a protocol has messages of its own, those are sent and understood; an answer that says that something failed is
+// none of those received, nor lost.
 func TestExchangeCodec(t *testing.T) {
 	for name, kind := range map[string]func() Exchange{
 		"one in flight":  func() Exchange { return Exchange{} },

@@ -15,13 +15,14 @@ const (
 	wordBits = 64
 	words    = 1 << 10
 
-	// memory is how far behind the highest number a datagram may be and still be known: the whole ring but the word that is being filled,
-	// whose other bits are of the round before. At a million datagrams a second these are the last 65 ms, more than a drain.
+	// memory is how far behind the highest number a datagram may be and still be known: the whole ring but the word that
+	// is being filled, whose other bits are of the round before. At a million datagrams a second these are the last 65 ms,
+	// more than a drain.
 	memory = (words - 1) * wordBits
 )
 
-// A Counter remembers which sequence numbers have come: a ring of bits, of which those ahead of the highest number are cleared word by
-// word (RFC 6479). It costs some nanoseconds a datagram, whatever their order.
+// A Counter remembers which sequence numbers have come: a ring of bits, of which those ahead of the highest number are
+// cleared word by word (RFC 6479). It costs some nanoseconds a datagram, whatever their order.
 type Counter struct {
 	next uint64 // the highest number that came, plus one
 	bits [words]uint64

@@ -18,12 +18,26 @@ func TestCounter(t *testing.T) {
 		{"a gap is filled late", []uint64{0, 2, 1, 3}, []Came{InOrder, InOrder, Reordered, InOrder}},
 		{"twice", []uint64{0, 0, 1, 0}, []Came{InOrder, Duplicate, InOrder, Duplicate}},
 		{"a late one twice", []uint64{0, 5, 3, 3, 4}, []Came{InOrder, InOrder, Reordered, Duplicate, Reordered}},
-		{"one that overtook many makes all of them late", []uint64{3, 0, 1, 2}, []Came{InOrder, Reordered, Reordered, Reordered}},
+		{
+			"one that overtook many makes all of them late",
+			[]uint64{3, 0, 1, 2},
+			[]Came{InOrder, Reordered, Reordered, Reordered},
+		},
 		{"the farthest that is known", []uint64{memory, 0, 0}, []Came{InOrder, Reordered, Duplicate}},
 		{"one farther", []uint64{memory, memory + 1, 0, 1}, []Came{InOrder, InOrder, TooLate, Reordered}},
-		{"a jump of a whole ring forgets", []uint64{1, 1 + words*wordBits, 2 + words*wordBits - memory}, []Came{InOrder, InOrder, Reordered}},
-		{"a jump of many rings", []uint64{7, 7 + 5*words*wordBits, 6 + 5*words*wordBits, 7}, []Came{InOrder, InOrder, Reordered, TooLate}},
-		{"to the end of numbers", []uint64{0, math.MaxUint64 - 1, math.MaxUint64 - 2, 0}, []Came{InOrder, InOrder, Reordered, TooLate}},
+		{
+			"a jump of a whole ring forgets",
+			[]uint64{1, 1 + words*wordBits, 2 + words*wordBits - memory},
+			[]Came{InOrder, InOrder, Reordered},
+		},
+		{"a jump of many rings", []uint64{
+			7, 7 + 5*words*wordBits, 6 + 5*words*wordBits, 7,
+		}, []Came{InOrder, InOrder, Reordered, TooLate}},
+		{
+			"to the end of numbers",
+			[]uint64{0, math.MaxUint64 - 1, math.MaxUint64 - 2, 0},
+			[]Came{InOrder, InOrder, Reordered, TooLate},
+		},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -2,7 +2,8 @@ package traffic
 
 // A Count is the name of a counter that some workloads have and others have not. The workload or engine that counts it
 // declares the name as a constant, with its unit. Its loop counts in a field of its own; [Collector.Collect] puts the
-// value into [Sample.Counts] when the block is over. So a loop looks nothing up, and a new counter changes no other workload.
+// value into [Sample.Counts] when the block is over. So a loop looks nothing up, and a new counter changes no other
+// workload.
 type Count string
 
 // Counters that engines of this package keep, or several workloads and foreign programs. Values are numbers unless

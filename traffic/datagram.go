@@ -2,12 +2,14 @@ package traffic
 
 import "encoding/binary"
 
-// Datagram layout, little endian: what every datagram of nettoll starts with. The rest of the payload is noise, see [Payload].
+// Datagram layout, little endian: what every datagram of nettoll starts with. The rest of the payload is noise, see
+// [Payload].
 const (
 	HeaderSize = 24 // bytes: trial id, sequence number, time
 
-	// The time in a header is in ns since the opening of the trial, and says when the datagram was sent or, where it follows a schedule (but for
-	// under-load), when it was due: no machine has to know the clock of another to tell whether a datagram belongs to the window.
+	// The time in a header is in ns since the opening of the trial, and says when the datagram was sent or, where it
+	// follows a schedule (but for under-load), when it was due: no machine has to know the clock of another to tell
+	// whether a datagram belongs to the window.
 
 	// Marker as sequence number says that the trial is over.
 	Marker = ^uint64(0)
@@ -22,7 +24,8 @@ func PutHeader(buf *[HeaderSize]byte, trial, seq uint64, since int64) {
 
 // Header reads it.
 func Header(buf *[HeaderSize]byte) (trial, seq uint64, since int64) {
-	return binary.LittleEndian.Uint64(buf[0:]), binary.LittleEndian.Uint64(buf[8:]), int64(binary.LittleEndian.Uint64(buf[16:]))
+	return binary.LittleEndian.Uint64(buf[0:]), binary.LittleEndian.Uint64(buf[8:]),
+		int64(binary.LittleEndian.Uint64(buf[16:]))
 }
 
 // PutMarker writes an end marker; number counts its repetitions.

@@ -1,10 +1,10 @@
-// Package traffic is the engine under the workloads: the turn that passes from trial to trial, the threads that take it, the
-// window, and the recorders that keep what a hot loop saw.
+// Package traffic is the engine under the workloads: the turn that passes from trial to trial, the threads that take
+// it, the window, and the recorders that keep what a hot loop saw.
 //
 // # A trial
 //
-// The controller says which workers take part in which cell, and then the order of a block ([Turns]). Every worker has one
-// locked thread per pair, which takes its turns ([Turn]). A trial goes like this:
+// The controller says which workers take part in which cell, and then the order of a block ([Turns]). Every worker has
+// one locked thread per pair, which takes its turns ([Turn]). A trial goes like this:
 //
 //	turn     the last thread of the trial before wakes the threads of this one
 //	arrive   each prepares its socket and arrives at the gate; the last to arrive sets the opening time and opens it

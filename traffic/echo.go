@@ -2,7 +2,8 @@ package traffic
 
 import "encoding/binary"
 
-// Echo is how requests are ICMP echo requests, RFC 792 and RFC 4443: type, code, checksum, identifier, sequence number, data.
+// Echo is how requests are ICMP echo requests, RFC 792 and RFC 4443: type, code, checksum, identifier, sequence number,
+// data.
 type Echo int
 
 // Kinds of echo.
@@ -30,7 +31,8 @@ func StartEcho(buf []byte, ipv6 bool, identifier uint16) {
 	binary.BigEndian.PutUint16(buf[4:], identifier)
 }
 
-// rest is what the data of a request behind nettoll's header adds to its checksum, which is the same in all of them (RFC 1071).
+// rest is what the data of a request behind nettoll's header adds to its checksum, which is the same in all of them
+// (RFC 1071).
 func (k Echo) rest(buf []byte) uint32 {
 	if k != EchoRaw {
 		return 0

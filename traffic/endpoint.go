@@ -13,8 +13,8 @@ import (
 )
 
 // Sample is what one side of one pair saw of one trial: what all workloads have in common, and the counters of its own
-// workload or engine. "Inside the window" means sent from Window.Start to Window.Close and, where it was received, by the
-// end marker.
+// workload or engine. "Inside the window" means sent from Window.Start to Window.Close and, where it was received, by
+// the end marker.
 type Sample struct {
 	Sent     int64 `json:"sent"`             // packets or requests inside the window
 	Received int64 `json:"received"`         // of those, packets or responses that arrived, each counted once
@@ -25,9 +25,11 @@ type Sample struct {
 	Bytes    int64 `json:"bytes,omitempty"`  // payload of the whole trial; of flows, what was received inside the window
 	CPU      int64 `json:"cpu"`              // ns of run time of the thread from opening to leaving
 	Beside   int64 `json:"beside,omitempty"` // of CPU, ns of programs that carry this thread's packets, such as a switch
-	User     int64 `json:"user,omitempty"`   // of CPU, ns outside the kernel, which counts them in ticks: a mean over many trials
-	Span     int64 `json:"span"`             // ns from opening to leaving; of a foreign program: in which its traffic flowed
-	Window   int64 `json:"window,omitempty"` // ns that counted, where the endpoint chose them; else 0
+	// of CPU, ns outside the kernel, which counts them in ticks: a mean over many trials
+	User int64 `json:"user,omitempty"`
+	// ns from opening to leaving; of a foreign program: in which its traffic flowed
+	Span   int64 `json:"span"`
+	Window int64 `json:"window,omitempty"` // ns that counted, where the endpoint chose them; else 0
 
 	Counts  Counts  `json:"counts,omitempty"`  // counters of the workload or its engine
 	Series  Series  `json:"series,omitempty"`  // likewise, values over the trial
@@ -36,8 +38,8 @@ type Sample struct {
 	Doubt   string  `json:"doubt,omitempty"`   // what the reader should know
 }
 
-// Endpoint is one side of one pair for one workload: the open socket and the loop that drives it. All methods are called from the
-// locked thread of its pair, Sample and Recorders from elsewhere between blocks.
+// Endpoint is one side of one pair for one workload: the open socket and the loop that drives it. All methods are
+// called from the locked thread of its pair, Sample and Recorders from elsewhere between blocks.
 type Endpoint interface {
 	// Prepare forgets the last trial, on the wire too.
 	Prepare(trial uint64)
@@ -53,27 +55,28 @@ type Endpoint interface {
 	Close()
 }
 
-// Collector is implemented by endpoints that have something to do between the end of a block and the collection of their
-// samples: they read what the kernel has counted, and put their counters into [Sample.Counts]. A second call for the same
-// trial changes nothing.
+// Collector is implemented by endpoints that have something to do between the end of a block and the collection of
+// their samples: they read what the kernel has counted, and put their counters into [Sample.Counts]. A second call for
+// the same trial changes nothing.
 type Collector interface {
 	Collect()
 }
 
 // Thread is the life of one locked thread: it takes the turns of its seat until the process ends.
 type Thread struct {
-	Turn      Turn
-	Seat      Seat
-	CPUs      []int                   // where it runs; nil: anywhere
-	Run       uint64                  // what makes trial ids of this run differ from those of another
-	Endpoint  func(cell int) Endpoint // nil where it has no part
-	Beside    func() time.Duration    // run time so far of what carries this thread's packets besides the kernel; nil: nothing does
-	Ready     chan<- error            // gets nil and then nothing, or the reason why there will be no thread
-	ThreadIDs chan<- int              // gets the thread's id before Ready
+	Turn     Turn
+	Seat     Seat
+	CPUs     []int                   // where it runs; nil: anywhere
+	Run      uint64                  // what makes trial ids of this run differ from those of another
+	Endpoint func(cell int) Endpoint // nil where it has no part
+	// run time so far of what carries this thread's packets besides the kernel; nil: nothing does
+	Beside    func() time.Duration
+	Ready     chan<- error // gets nil and then nothing, or the reason why there will be no thread
+	ThreadIDs chan<- int   // gets the thread's id before Ready
 }
 
-// Serve never returns, except where Ready said why. A turn that cannot be waited for ends the process, which the controller notices
-// and names.
+// Serve never returns, except where Ready said why. A turn that cannot be waited for ends the process, which the
+// controller notices and names.
 func (t *Thread) Serve() {
 	runtime.LockOSThread()
 	if len(t.CPUs) > 0 {
@@ -134,11 +137,13 @@ func Drive(e Endpoint, trial uint64, w Window) {
 	s.Span = clock.Now() - w.Open
 }
 
-// softirqsRead is how many bytes of /proc/PID/schedstat hold the run time (kernel: Documentation/scheduler/sched-stats.rst).
+// softirqsRead is how many bytes of /proc/PID/schedstat hold the run time (kernel:
+// Documentation/scheduler/sched-stats.rst).
 const softirqsRead = 32
 
-// Softirqd returns a function that adds up the run times, in nanoseconds, in open /proc/PID/schedstat files of ksoftirqd threads,
-// for [Meters]. It returns nil for no files. The function is called by one thread at a time and allocates nothing.
+// Softirqd returns a function that adds up the run times, in nanoseconds, in open /proc/PID/schedstat files of
+// ksoftirqd threads, for [Meters]. It returns nil for no files. The function is called by one thread at a time and
+// allocates nothing.
 func Softirqd(files []*os.File) func() int64 {
 	if len(files) == 0 {
 		return nil

@@ -10,22 +10,23 @@ import (
 const (
 	limit = int64(DrainLimit) // ns: an answer that is not there by then after the close is lost,
 
-	// and before that one that is not there so many ns after its request: as long as TCP waits at least (TCP_RTO_MIN, include/net/tcp.h). Where hundreds of threads share a CPU
-	// many an answer takes longer than a drain.
+	// and before that one that is not there so many ns after its request: as long as TCP waits at least (TCP_RTO_MIN,
+	// include/net/tcp.h). Where hundreds of threads share a CPU many an answer takes longer than a drain.
 	answerLimit = 200_000_000
 
 	// looksPerClock is how many times a spinning loop asks the socket before it asks the clock.
 	looksPerClock = 64
 
-	// Patience is how long recv blocks at most, two ticks at HZ=250: what is lost is noticed so much later at most, and a tick.
+	// Patience is how long recv blocks at most, two ticks at HZ=250: what is lost is noticed so much later at most, and a
+	// tick.
 	Patience = 8 * time.Millisecond
 
-	// nap is how far off a request must be for the source to sleep, in ns, and how much earlier than it is due that ends: timers come late (the slack
-	// of a thread's is 50 µs, prctl(2)).
+	// nap is how far off a request must be for the source to sleep, in ns, and how much earlier than it is due that ends:
+	// timers come late (the slack of a thread's is 50 µs, prctl(2)).
 	nap = 150_000
 
-	// markerEvery is how long an end marker waits for its answer before the next one is sent, in ns: a sink that is behind has what its buffer
-	// holds to answer first.
+	// markerEvery is how long an end marker waits for its answer before the next one is sent, in ns: a sink that is behind
+	// has what its buffer holds to answer first.
 	markerEvery = 2_000_000
 
 	// stragglers is how long answers that were overtaken by that to the end marker are waited for, in ns.
@@ -38,15 +39,17 @@ const (
 // MarkerLost is what a side says that waited for the end marker, or for its answer, in vain.
 const MarkerLost = "the end marker was lost"
 
-// Exchange is the source's side of requests that are answered, in datagrams: one in flight, so many in flight, or each when a [Schedule] says,
-// whatever is in flight. It is driven by the thread of its pair; nothing in it allocates once it is open.
+// Exchange is the source's side of requests that are answered, in datagrams: one in flight, so many in flight, or each
+// when a [Schedule] says, whatever is in flight. It is driven by the thread of its pair; nothing in it allocates once
+// it is open.
 //
-// A request has nettoll's header at OutAt, with its number, and its answer has the same at InAt. Latency is what lies between a request and its
-// answer, from when it was due where there is a schedule, else from when it was sent; a request is inside the window if that time is.
+// A request has nettoll's header at OutAt, with its number, and its answer has the same at InAt. Latency is what lies
+// between a request and its answer, from when it was due where there is a schedule, else from when it was sent; a
+// request is inside the window if that time is.
 //
-// With one or so many in flight the source sleeps in recv(2) (or never, where it spins), as an application does. On a schedule it sleeps until
-// some 150 µs before the next request is due, or until an answer comes, and then asks clock and socket in turn: at more than some 3000 requests a
-// second it is never asleep.
+// With one or so many in flight the source sleeps in recv(2) (or never, where it spins), as an application does. On a
+// schedule it sleeps until some 150 µs before the next request is due, or until an answer comes, and then asks clock
+// and socket in turn: at more than some 3000 requests a second it is never asleep.
 type Exchange struct {
 	Flows     []sock.Socket // used in turn; all connected, with a timeout of Patience
 	Fresh     bool          // of Flows only one is used in a trial, the next in the next
@@ -91,12 +94,14 @@ type Exchange struct {
 	stamped stampedTrip
 }
 
-// A Codec writes and reads the messages of a protocol that knows nothing of trials. Both methods are called in the loop: they allocate nothing and are nosplit.
-// (As function values they would be called by others that the compiler makes, which have a stack check.)
+// A Codec writes and reads the messages of a protocol that knows nothing of trials. Both methods are called in the
+// loop: they allocate nothing and are nosplit. (As function values they would be called by others that the compiler
+// makes, which have a stack check.)
 type Codec interface {
 	// Put writes the request of a number, or for [Marker] that which says that the trial is over, and returns its length.
 	Put(out []byte, seq uint64) int
-	// Read returns the number of the request that a message answers, whether it answers one of this trial, and whether it says what it should.
+	// Read returns the number of the request that a message answers, whether it answers one of this trial, and whether it
+	// says what it should.
 	Read(in []byte) (seq uint64, answers, right bool)
 }
 
@@ -106,7 +111,8 @@ type request struct {
 	due, sent int64
 }
 
-// Init makes it ready for its first trial. It leaves the sockets to the caller where it fails; else [Exchange.Close] closes them.
+// Init makes it ready for its first trial. It leaves the sockets to the caller where it fails; else [Exchange.Close]
+// closes them.
 func (e *Exchange) Init() error {
 	e.rest = e.Echo.rest(e.Out)
 	e.Recorders[Latency] = NewRecorder()
@@ -207,7 +213,8 @@ func (e *Exchange) Run(w Window) {
 // ForgetFirst leaves the first packet of the last trial out: its flow was known already.
 func (e *Exchange) ForgetFirst() { e.first = 0 }
 
-// single sends a request, waits for its answer, and so on. The end of one round trip is the beginning of the next: one clock read each.
+// single sends a request, waits for its answer, and so on. The end of one round trip is the beginning of the next: one
+// clock read each.
 func (e *Exchange) single() {
 	w := e.window
 	var seq uint64
@@ -241,8 +248,8 @@ func (e *Exchange) single() {
 	}
 }
 
-// trip is one request and its answer. It returns the time, and whether the answer came. (The functions of the loop are nosplit: without a
-// stack check they hold no point at which the Go scheduler takes the thread.)
+// trip is one request and its answer. It returns the time, and whether the answer came. (The functions of the loop are
+// nosplit: without a stack check they hold no point at which the Go scheduler takes the thread.)
 //
 //go:nosplit
 func (e *Exchange) trip(seq uint64, sent int64) (int64, bool) {
@@ -267,8 +274,8 @@ func (e *Exchange) trip(seq uint64, sent int64) (int64, bool) {
 			e.Sample.Late++
 		}
 		e.note(errno)
-		// An answer counts as lost when the time is up: the kernel says so by EAGAIN where it sleeps, the clock where it spins and where strays keep
-		// coming.
+		// An answer counts as lost when the time is up: the kernel says so by EAGAIN where it sleeps, the clock where it
+		// spins and where strays keep coming.
 		if !e.Spin || looks%looksPerClock == 0 {
 			if now := clock.Now(); now > giveUp {
 				return now, false
@@ -347,8 +354,9 @@ func (e *Exchange) header(n int) (trial, seq uint64, ok bool) {
 // CompactMarker is the end marker where datagrams are too short for a header.
 const CompactMarker = 255
 
-// compact is the only byte that says anything where datagrams are too short for a header: 0 to 254 in turn, beginning somewhere else in each trial,
-// so that what an earlier one left is not easily taken for an answer, and 255 for the end marker.
+// compact is the only byte that says anything where datagrams are too short for a header: 0 to 254 in turn, beginning
+// somewhere else in each trial, so that what an earlier one left is not easily taken for an answer, and 255 for the end
+// marker.
 //
 //go:nosplit
 func (e *Exchange) compact(seq uint64) byte {
@@ -395,7 +403,8 @@ func (e *Exchange) sleep(ns int64) {
 	}
 }
 
-// end sends the end marker until the sink has answered it, and takes the answers that come before it, for as long as a drain may take.
+// end sends the end marker until the sink has answered it, and takes the answers that come before it, for as long as a
+// drain may take.
 //
 //go:nosplit
 func (e *Exchange) end() {

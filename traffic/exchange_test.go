@@ -54,7 +54,8 @@ func exchange(t *testing.T, e *Exchange) sock.Socket {
 	return peer
 }
 
-// serve calls answer for each request until it returns false: the number, and what sends an answer to a number of a trial.
+// serve calls answer for each request until it returns false: the number, and what sends an answer to a number of a
+// trial.
 func serve(t *testing.T, peer sock.Socket, answer func(seq uint64, send func(trial, seq uint64)) bool) (stop func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -84,7 +85,9 @@ func serve(t *testing.T, peer sock.Socket, answer func(seq uint64, send func(tri
 // Of all that can come back, answers of this trial to requests that wait for them are counted, once.
 func TestExchangeCounts(t *testing.T) {
 	schedule := func() *Schedule {
-		s, err := NewSchedule(ScheduleSpec{Rate: 1000, Arrivals: "constant", Sizes: "constant", Size: 64, Least: HeaderSize, Most: 64})
+		s, err := NewSchedule(ScheduleSpec{
+			Rate: 1000, Arrivals: "constant", Sizes: "constant", Size: 64, Least: HeaderSize, Most: 64,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -161,7 +164,9 @@ func TestExchangeCounts(t *testing.T) {
 
 // Latency on a schedule counts from when a request was due: who stands still as it is due does not make it shorter.
 func TestExchangeDue(t *testing.T) {
-	schedule, err := NewSchedule(ScheduleSpec{Rate: 1000, Arrivals: "constant", Sizes: "constant", Size: 64, Least: HeaderSize, Most: 64})
+	schedule, err := NewSchedule(ScheduleSpec{
+		Rate: 1000, Arrivals: "constant", Sizes: "constant", Size: 64, Least: HeaderSize, Most: 64,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +194,9 @@ func TestExchangeDue(t *testing.T) {
 
 // What was due by the close and not sent, as its source stood still, is counted and not forgotten.
 func TestUnsent(t *testing.T) {
-	schedule, err := NewSchedule(ScheduleSpec{Rate: 1000, Arrivals: "constant", Sizes: "constant", Size: 64, Least: HeaderSize, Most: 64})
+	schedule, err := NewSchedule(ScheduleSpec{
+		Rate: 1000, Arrivals: "constant", Sizes: "constant", Size: 64, Least: HeaderSize, Most: 64,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -66,8 +66,9 @@ func (e *Exchange) expire(next uint64, before int64) {
 	}
 }
 
-// paced sends each request when it is due, whatever is in flight. What is late is sent at once: the schedule does not move, and what a request has
-// waited for its departure is in its latency. It returns the number of the first that was not sent.
+// paced sends each request when it is due, whatever is in flight. What is late is sent at once: the schedule does not
+// move, and what a request has waited for its departure is in its latency. It returns the number of the first that was
+// not sent.
 //
 //go:nosplit
 func (e *Exchange) paced() (seq uint64) {
@@ -114,7 +115,8 @@ func (e *Exchange) paced() (seq uint64) {
 	return seq
 }
 
-// request sends one that was due at a time, and notes that it waits for its answer. The one whose place it takes has waited in vain.
+// request sends one that was due at a time, and notes that it waits for its answer. The one whose place it takes has
+// waited in vain.
 //
 //go:nosplit
 func (e *Exchange) request(seq uint64, due, now int64, size int) bool {

@@ -6,5 +6,6 @@ type Foreign struct {
 	Mean   float64 `json:"mean,omitempty"`   // ns: of latency, where it tells no single ones
 	Median float64 `json:"median,omitempty"` // ns: the same
 	Max    float64 `json:"max,omitempty"`    // ns: the longest
-	Figure float64 `json:"figure,omitempty"` // the one that it was asked for, in the base unit of its metric (workload command)
+	// the one that it was asked for, in the base unit of its metric (workload command)
+	Figure float64 `json:"figure,omitempty"`
 }

@@ -11,10 +11,13 @@ import (
 	"github.com/nettoll/nettoll/workload/workloadtest"
 )
 
-// Gaps and lengths follow their quantile functions, in the whole table and in any part of it, and no other distribution.
+// Gaps and lengths follow their quantile functions, in the whole table and in any part of it, and no other
+// distribution.
 func TestQuantiles(t *testing.T) {
 	gaps, lengths := distuv.Weibull{K: 1.7, Lambda: 0.004}, distuv.Normal{Mu: 600, Sigma: 50}
-	s, err := traffic.NewSchedule(traffic.ScheduleSpec{Gaps: gaps.Quantile, Lengths: lengths.Quantile, Least: 24, Most: 1400, Seed: 5})
+	s, err := traffic.NewSchedule(traffic.ScheduleSpec{
+		Gaps: gaps.Quantile, Lengths: lengths.Quantile, Least: 24, Most: 1400, Seed: 5,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,10 +33,12 @@ func TestQuantiles(t *testing.T) {
 				long = append(long, float64(s.Size(i)))
 			}
 			if d := workloadtest.Apart(between, gaps.CDF); d > workloadtest.Critical(n) {
-				t.Errorf("trial %d: %d gaps are %.4f off their distribution (want at most %.4f)", trial, n, d, workloadtest.Critical(n))
+				t.Errorf("trial %d: %d gaps are %.4f off their distribution (want at most %.4f)", trial, n, d,
+					workloadtest.Critical(n))
 			}
 			if d := workloadtest.Apart(long, workloadtest.Whole(lengths.CDF)); d > workloadtest.Critical(n) {
-				t.Errorf("trial %d: %d lengths are %.4f off their distribution (want at most %.4f)", trial, n, d, workloadtest.Critical(n))
+				t.Errorf("trial %d: %d lengths are %.4f off their distribution (want at most %.4f)", trial, n, d,
+					workloadtest.Critical(n))
 			}
 			// One with the same mean and another shape is told apart.
 			if d := workloadtest.Apart(between, distuv.Exponential{Rate: 1 / gaps.Mean()}.CDF); d < 2*workloadtest.Critical(n) {
@@ -41,7 +46,9 @@ func TestQuantiles(t *testing.T) {
 			}
 		}
 	}
-	if _, err := traffic.NewSchedule(traffic.ScheduleSpec{Gaps: func(float64) float64 { return 0 }, Sizes: "constant", Size: 9, Least: 1, Most: 9}); err == nil {
+	if _, err := traffic.NewSchedule(traffic.ScheduleSpec{
+		Gaps: func(float64) float64 { return 0 }, Sizes: "constant", Size: 9, Least: 1, Most: 9,
+	}); err == nil {
 		t.Error("gaps of nothing make a schedule")
 	}
 	s = schedule(t, func(spec *traffic.ScheduleSpec) { spec.Gaps, spec.Rate = gaps.Quantile, 50 })
@@ -62,7 +69,9 @@ func TestStretches(t *testing.T) {
 	if got := s.Before(7e6); got != 5 {
 		t.Errorf("%d messages before 7 ms, want 5", got)
 	}
-	if n := testing.AllocsPerRun(10, func() { s.Stretch([]float64{2000, 1}, []time.Duration{time.Second, time.Second}) }); n != 0 {
+	if n := testing.AllocsPerRun(10, func() {
+		s.Stretch([]float64{2000, 1}, []time.Duration{time.Second, time.Second})
+	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 	if got := s.Due(2000); got != 1e9 {

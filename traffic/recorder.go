@@ -6,8 +6,8 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Geometry of every latency histogram of nettoll, in nanoseconds: three significant digits up to the longest latency that is told
-// apart. A longer one counts as that, and in Recorder.Max as what it is.
+// Geometry of every latency histogram of nettoll, in nanoseconds: three significant digits up to the longest latency
+// that is told apart. A longer one counts as that, and in Recorder.Max as what it is.
 const (
 	Digits  = 3
 	Longest = 1<<30 - 1 // ns: 1.07 s
@@ -20,8 +20,9 @@ const (
 	slots         = (buckets + 1) * halfCount
 )
 
-// Recorder counts latencies in the slots of an HDR histogram. It exists beside the library because a hot loop needs a Record that
-// is inlined, cannot fail and holds no scheduling point; everything else is the library's (see [Recorder.Histogram]).
+// Recorder counts latencies in the slots of an HDR histogram. It exists beside the library because a hot loop needs a
+// Record that is inlined, cannot fail and holds no scheduling point; everything else is the library's (see
+// [Recorder.Histogram]).
 type Recorder struct {
 	Max    int64 // ns, the largest value recorded, unclipped
 	Sum    int64 // ns
@@ -48,7 +49,10 @@ const (
 
 // Name is how metrics of a quantity begin: "latency".
 func (q Quantity) Name() string {
-	return [Quantities]string{"latency", "service_time", "departure_error", "connect_latency", "sender_stack", "wire", "receiver_stack", "oneway_latency"}[q]
+	return [Quantities]string{
+		"latency", "service_time", "departure_error", "connect_latency", "sender_stack", "wire", "receiver_stack",
+		"oneway_latency",
+	}[q]
 }
 
 // Recorders are an endpoint's; nil for what it does not measure.

@@ -18,24 +18,24 @@ type ScheduleSpec struct {
 	Most     int     // and of the longest
 	Seed     uint64
 
-	// Gaps and Lengths are quantile functions, of p between 0 and 1, where a distribution has no name: of s between two messages, in place of
-	// Arrivals, and of bytes, in place of Sizes and Size.
+	// Gaps and Lengths are quantile functions, of p between 0 and 1, where a distribution has no name: of s between two
+	// messages, in place of Arrivals, and of bytes, in place of Sizes and Size.
 	Gaps, Lengths func(p float64) float64
 }
 
-// The table of a schedule: the gaps of a whole number of messages, after which they come again in the same order. At 10,000 a second that is
-// after 1.6 s, which is longer than most trials.
+// The table of a schedule: the gaps of a whole number of messages, after which they come again in the same order. At
+// 10,000 a second that is after 1.6 s, which is longer than most trials.
 const (
 	tableBits = 14
 	tableSize = 1 << tableBits
 	tableMask = tableSize - 1
 )
 
-// A Schedule says when each message of a trial is due and how long it is: pure functions of the message's number, so that who falls behind
-// catches up, two stacks get the same arrivals, and a schedule can be tested without sleeping.
+// A Schedule says when each message of a trial is due and how long it is: pure functions of the message's number, so
+// that who falls behind catches up, two stacks get the same arrivals, and a schedule can be tested without sleeping.
 //
-// Gaps and sizes of a distribution are its quantiles at the middles of 16384 equal shares, in an order from the seed: they have its mean and its
-// shape exactly, and only their order is chance.
+// Gaps and sizes of a distribution are its quantiles at the middles of 16384 equal shares, in an order from the seed:
+// they have its mean and its shape exactly, and only their order is chance.
 type Schedule struct {
 	gap   float64             // ns between two messages, on average
 	kind  scheduleKind        //
@@ -167,7 +167,8 @@ func (s *Schedule) Rate() float64 {
 	return 1e9 / s.gap
 }
 
-// SetRate changes how many messages are due in a second, on average: for a rate that is found while the schedule is in use. It allocates nothing.
+// SetRate changes how many messages are due in a second, on average: for a rate that is found while the schedule is in
+// use. It allocates nothing.
 func (s *Schedule) SetRate(rate float64) {
 	s.gap, s.perPeriod = 1e9/rate, rate*s.period/1e9
 	if s.kind == replayed {
@@ -181,8 +182,8 @@ type stretch struct {
 	begin, gap float64 // ns
 }
 
-// Stretch makes messages due evenly at one rate for a time, then at the next for its time, and so on: each rate is in messages a second, and the
-// last has no end. It allocates nothing where the schedule had as many stretches before.
+// Stretch makes messages due evenly at one rate for a time, then at the next for its time, and so on: each rate is in
+// messages a second, and the last has no end. It allocates nothing where the schedule had as many stretches before.
 func (s *Schedule) Stretch(rates []float64, times []time.Duration) {
 	s.kind, s.stretches = inStretches, s.stretches[:0]
 	next := stretch{}
@@ -238,8 +239,9 @@ func (s *Schedule) Before(since int64) uint64 {
 	return lo
 }
 
-// Unsent returns how many messages were due inside the window and had not been sent at its close, where next is the number of the first that was not
-// sent and the schedule began at a time: a source that stands still at the end of a trial would hide them (coordinated omission).
+// Unsent returns how many messages were due inside the window and had not been sent at its close, where next is the
+// number of the first that was not sent and the schedule began at a time: a source that stands still at the end of a
+// trial would hide them (coordinated omission).
 func (s *Schedule) Unsent(next uint64, begin int64, w Window) int64 {
 	return max(0, int64(s.Before(w.Close-begin))-int64(max(next, s.Before(w.Start-begin))))
 }

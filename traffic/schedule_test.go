@@ -14,7 +14,9 @@ import (
 // schedule makes one of 10,000 messages a second, of 500 bytes.
 func schedule(t testing.TB, change func(*traffic.ScheduleSpec)) *traffic.Schedule {
 	t.Helper()
-	spec := traffic.ScheduleSpec{Rate: 10_000, Arrivals: "constant", Sizes: "constant", Size: 500, Least: 1, Most: 65507, Seed: 7}
+	spec := traffic.ScheduleSpec{
+		Rate: 10_000, Arrivals: "constant", Sizes: "constant", Size: 500, Least: 1, Most: 65507, Seed: 7,
+	}
 	change(&spec)
 	s, err := traffic.NewSchedule(spec)
 	if err != nil {
@@ -89,7 +91,9 @@ func TestDistributions(t *testing.T) {
 // Two stacks get the same arrivals; two trials, pairs or seeds get others.
 func TestArrivalsComeFromTheSeed(t *testing.T) {
 	at := func(seed, trial uint64) string {
-		s := schedule(t, func(spec *traffic.ScheduleSpec) { spec.Arrivals, spec.Sizes, spec.Seed = "poisson", "uniform", seed })
+		s := schedule(t, func(spec *traffic.ScheduleSpec) {
+			spec.Arrivals, spec.Sizes, spec.Seed = "poisson", "uniform", seed
+		})
 		s.Begin(trial)
 		var b strings.Builder
 		for i := range uint64(100) {
@@ -170,14 +174,17 @@ func TestReplay(t *testing.T) {
 		t.Errorf("at 1000 a second, message 4000 is due at %d", s.Due(4000))
 	}
 	write("0\n1\n")
-	if _, err := traffic.NewSchedule(traffic.ScheduleSpec{Arrivals: id, Sizes: "constant", Size: 1, Most: 1}); err == nil || !strings.Contains(err.Error(), "was changed") {
+	if _, err := traffic.NewSchedule(traffic.ScheduleSpec{
+		Arrivals: id, Sizes: "constant", Size: 1, Most: 1,
+	}); err == nil || !strings.Contains(err.Error(), "was changed") {
 		t.Errorf("the file was changed: %v", err)
 	}
 }
 
 func TestParseArrivalsErrors(t *testing.T) {
 	for given, want := range map[string]string{
-		"often":                "(known: constant, exponential, uniform[:spread], normal[:spread], pareto[:shape], gamma[:shape], weibull[:shape], cauchy[:spread]); or poisson, bursts:ON:OFF, replay:FILE",
+		"often": "(known: constant, exponential, uniform[:spread], normal[:spread], pareto[:shape], " +
+			"gamma[:shape], weibull[:shape], cauchy[:spread]); or poisson, bursts:ON:OFF, replay:FILE",
 		"pareto:1":             "valid: a shape from 1.01 to 100, such as pareto:1.5",
 		"uniform:NaN":          "valid: a spread from 0 to 1",
 		"constant:1":           "has no parameter",
@@ -205,7 +212,9 @@ func TestDueAllocatesNothing(t *testing.T) {
 
 // Whatever is written as arrivals either is refused or makes a schedule that does not go back in time.
 func FuzzParseArrivals(f *testing.F) {
-	for _, s := range []string{"constant", "poisson", "gamma:0.05", "cauchy:10", "bursts:1ns:1h", "normal:10", "replay:x@y", "weibull:0.1"} {
+	for _, s := range []string{
+		"constant", "poisson", "gamma:0.05", "cauchy:10", "bursts:1ns:1h", "normal:10", "replay:x@y", "weibull:0.1",
+	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -258,15 +267,16 @@ func BenchmarkDue(b *testing.B) {
 	}
 }
 
-// A schedule whose rate is changed is the one that would have been made with it.
-// As many messages are due before a time as Due says, and what of them is inside the window and was not sent is counted.
+// A schedule whose rate is changed is the one that would have been made with it. As many messages are due before a time
+// as Due says, and what of them is inside the window and was not sent is counted.
 func TestBefore(t *testing.T) {
 	for _, arrivals := range []string{"constant", "poisson", "cauchy:3", "bursts:2ms:30ms"} {
 		s := schedule(t, func(spec *traffic.ScheduleSpec) { spec.Arrivals = arrivals })
 		for _, since := range []int64{-1, 0, 1, 12_345, 1e6, 33e6, 1e9, 3e9} {
 			n := s.Before(since)
 			if n > 0 && s.Due(n-1) >= since || s.Due(n) < since {
-				t.Errorf("%s: %d messages are due before %d ns; the last at %d, the next at %d", arrivals, n, since, s.Due(max(n, 1)-1), s.Due(n))
+				t.Errorf("%s: %d messages are due before %d ns; the last at %d, the next at %d", arrivals, n, since,
+					s.Due(max(n, 1)-1), s.Due(n))
 			}
 		}
 	}

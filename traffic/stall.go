@@ -6,8 +6,8 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/clock"
 )
 
-// StandStill keeps the calling thread busy for as long as a stall lasts: one begins every so often from the opening on, at which there is the
-// first. A sink calls it before it answers (study only).
+// StandStill keeps the calling thread busy for as long as a stall lasts: one begins every so often from the opening on,
+// at which there is the first. A sink calls it before it answers (study only).
 //
 //go:nosplit
 func StandStill(open int64, every, length time.Duration) {
@@ -28,7 +28,8 @@ func NewDelay(length time.Duration) Delay {
 	return Delay{int64(length), (clock.Now() - start) / reads}
 }
 
-// Spin spins, where there is a delay, and returns for how many nanoseconds it really did: the clock reads at both ends count for one.
+// Spin spins, where there is a delay, and returns for how many nanoseconds it really did: the clock reads at both ends
+// count for one.
 //
 //go:nosplit
 func (d *Delay) Spin() int64 {

@@ -2,10 +2,12 @@ package traffic
 
 import "encoding/binary"
 
-// StampsSize is how many bytes an answer has at least where both sides have timestamps: the header, and what the sink says of the exchange before.
+// StampsSize is how many bytes an answer has at least where both sides have timestamps: the header, and what the sink
+// says of the exchange before.
 const StampsSize = HeaderSize + 24
 
-// PutStamps writes into an answer when the kernel had the request of a number and when the device had its answer, in ns of the sink's clock.
+// PutStamps writes into an answer when the kernel had the request of a number and when the device had its answer, in ns
+// of the sink's clock.
 func PutStamps(buf *[StampsSize]byte, seq uint64, came, left int64) {
 	binary.LittleEndian.PutUint64(buf[HeaderSize:], seq)
 	binary.LittleEndian.PutUint64(buf[HeaderSize+8:], uint64(came))
@@ -14,27 +16,29 @@ func PutStamps(buf *[StampsSize]byte, seq uint64, came, left int64) {
 
 // Stamps reads it.
 func Stamps(buf *[StampsSize]byte) (seq uint64, came, left int64) {
-	return binary.LittleEndian.Uint64(buf[HeaderSize:]), int64(binary.LittleEndian.Uint64(buf[HeaderSize+8:])), int64(binary.LittleEndian.Uint64(buf[HeaderSize+16:]))
+	return binary.LittleEndian.Uint64(buf[HeaderSize:]), int64(binary.LittleEndian.Uint64(buf[HeaderSize+8:])),
+		int64(binary.LittleEndian.Uint64(buf[HeaderSize+16:]))
 }
 
 // NoStamps is the number in answers that say nothing of an exchange.
 const NoStamps = Marker
 
-// What a trial with timestamps says where a driver takes none. Loopback, veth and tun do; a driver that does not call skb_tx_timestamp, or a
-// macvlan that hands packets to another of the same link, does not.
+// What a trial with timestamps says where a driver takes none. Loopback, veth and tun do; a driver that does not call
+// skb_tx_timestamp, or a macvlan that hands packets to another of the same link, does not.
 const (
 	noDeparture     = "no timestamps of departure: the driver of the source's device does not take them"
 	noSinkDeparture = "no timestamps of departure from the sink: the driver of its device does not take them"
 )
 
-// stamp records the parts of a round trip, after it. The sender's stack is that of the request, from the call to the driver. The receiver's is that
-// of the answer, from when the kernel had it to the return of recv. The wire is what lies between the driver of one side and the kernel of the
-// other, on average over both directions: the time from the departure of the request to the arrival of the answer, less the time that the sink had
-// it (RFC 5905, section 8), divided by two. No clock is compared with another's. What the sink's kernel knows of an answer it can only say in the
+// stamp records the parts of a round trip, after it. The sender's stack is that of the request, from the call to the
+// driver. The receiver's is that of the answer, from when the kernel had it to the return of recv. The wire is what
+// lies between the driver of one side and the kernel of the other, on average over both directions: the time from the
+// departure of the request to the arrival of the answer, less the time that the sink had it (RFC 5905, section 8),
+// divided by two. No clock is compared with another's. What the sink's kernel knows of an answer it can only say in the
 // next, so it is the wire of the exchange before.
 //
-// The error queue is read for the first departure since the request was sent, and not for its number (SOF_TIMESTAMPING_OPT_ID): with one request in
-// flight the time says whose it is.
+// The error queue is read for the first departure since the request was sent, and not for its number
+// (SOF_TIMESTAMPING_OPT_ID): with one request in flight the time says whose it is.
 func (e *Exchange) stamp(seq uint64, sent, now int64, ok bool) {
 	from, to := sent+e.offset, now+e.offset
 	left := e.Flows[e.flow].Departed(from)

@@ -11,15 +11,16 @@ import (
 // DrainLimit is how long the end of a trial may take after its window has closed (design, "Window").
 const DrainLimit = 20 * time.Millisecond
 
-// Turns is the controller's end of the turn: it lets the trials of a block happen one after the other, on threads of worker
-// processes. [Turn] is the workers' end. The board in shared memory (traffic/board) is the implementation for hosts of this
-// machine. A host that shares no memory with the controller needs another one, and no other engine or workload.
+// Turns is the controller's end of the turn: it lets the trials of a block happen one after the other, on threads of
+// worker processes. [Turn] is the workers' end. The board in shared memory (traffic/board) is the implementation for
+// hosts of this machine. A host that shares no memory with the controller needs another one, and no other engine or
+// workload.
 type Turns interface {
 	// SetCell describes a cell. Not while a block runs.
 	SetCell(cell int, p CellPlan) error
 	// Run lets one block happen: a trial of each cell of order, one after the other. It returns the trials' timings, those
-	// that ended marked Done, also with an error: ctx.Err() after an interruption (the running trial is finished if it ends
-	// soon) or a [StalledError]. Threads says how many threads each worker has, for naming the missing.
+	// that ended marked Done, also with an error: ctx.Err() after an interruption (the running trial is finished if it
+	// ends soon) or a [StalledError]. Threads says how many threads each worker has, for naming the missing.
 	Run(ctx context.Context, order []int, threads func(worker int) int) ([]Timing, error)
 	// Files are what the workers' processes inherit, by name, to open their end with. They stay open until Close.
 	Files() map[string]*os.File
@@ -27,8 +28,8 @@ type Turns interface {
 	Close() error
 }
 
-// Turn is a worker's end of the turn. Its threads call it before and after a trial, never in the loop of one. Tickets number
-// trials, from 1.
+// Turn is a worker's end of the turn. Its threads call it before and after a trial, never in the loop of one. Tickets
+// number trials, from 1.
 type Turn interface {
 	// Last returns the ticket of the last trial that the worker was called to; 0 before the first.
 	Last(worker int) uint32
@@ -40,12 +41,13 @@ type Turn interface {
 	Arrive(ticket uint32, s Seat) (Window, error)
 	// Leave ends a thread's part in the trial; the last one passes the turn on.
 	Leave(ticket uint32, s Seat)
-	// Ordered tells the race detector that what the calling thread has seen, and sees from here on, is ordered by the turn:
-	// a worker is asked before or after a block, never while it runs.
+	// Ordered tells the race detector that what the calling thread has seen, and sees from here on, is ordered by the
+	// turn: a worker is asked before or after a block, never while it runs.
 	Ordered()
 }
 
-// Meters read what is counted beside a trial. The last thread to arrive and the last to leave call them; they allocate nothing.
+// Meters read what is counted beside a trial. The last thread to arrive and the last to leave call them; they allocate
+// nothing.
 type Meters struct {
 	Softirqd func() int64 // ns of run time of the ksoftirqd threads; nil: not watched
 	Probe    func() int64 // what a probe has counted so far; nil: nothing is probed
@@ -95,8 +97,8 @@ func (e *StalledError) Error() string {
 	return fmt.Sprintf("%d threads %s the trial of cell %d", len(e.Missing), verb, e.Cell)
 }
 
-// Window is when a trial happens. Times are CLOCK_MONOTONIC in nanoseconds: the loops run from Open to Close, and what counts is
-// sent from Start on.
+// Window is when a trial happens. Times are CLOCK_MONOTONIC in nanoseconds: the loops run from Open to Close, and what
+// counts is sent from Start on.
 type Window struct{ Open, Start, Close int64 }
 
 // ErrGate is returned to threads whose trial did not open because others did not arrive.

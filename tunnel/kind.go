@@ -7,7 +7,9 @@ type Kind struct{}
 
 // Describe says what the kind is.
 func (Kind) Describe() stack.Description {
-	return stack.Description{Name: "tunnel", Plural: "tunnels", Summary: "Carries packets between hosts.", Sign: "+", Default: stack.None}
+	return stack.Description{
+		Name: "tunnel", Plural: "tunnels", Summary: "Carries packets between hosts.", Sign: "+", Default: stack.None,
+	}
 }
 
 // Parts lists none: every stack has direct routes between hosts.

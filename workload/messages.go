@@ -7,26 +7,29 @@ import (
 	"github.com/nettoll/nettoll/traffic/flows"
 )
 
-// The warnings of a trial whose messages did not all come. Nothing is lost on a stream: there the loss is what was still on the way when the drain was over.
+// The warnings of a trial whose messages did not all come. Nothing is lost on a stream: there the loss is what was
+// still on the way when the drain was over.
 const (
 	messagesLost = "messages were lost, or came too late to be counted"
 	messagesLate = "messages came too late to be counted: the loss is their share, for a stream loses none"
 )
 
-// fewMessages is how many one-way times the median of a trial is taken from at least. A burst has 95, and what is compared are the medians of many
-// trials: they need no 200 each, as percentiles of a whole run do (design, "Estimate").
+// fewMessages is how many one-way times the median of a trial is taken from at least. A burst has 95, and what is
+// compared are the medians of many trials: they need no 200 each, as percentiles of a whole run do (design,
+// "Estimate").
 const fewMessages = 20
 
 // MessageMetrics are what [Trial.PutMessages] writes.
 func MessageMetrics() []string {
 	return slices.Concat([]string{
-		"goodput", "goodput_per_pair", "packet_rate", "packet_rate_per_pair", "packet_rate_sent", "loss", "duplicates", "reordering", "jitter",
+		"goodput", "goodput_per_pair", "packet_rate", "packet_rate_per_pair", "packet_rate_sent", "loss", "duplicates",
+		"reordering", "jitter",
 		"first_packet_latency", "backlog", "cpu_per_packet",
 	}, CPUMetrics(), DurationMetrics(traffic.OneWay, traffic.Departure))
 }
 
-// PutMessages writes the metrics of messages that nobody answers (traffic/flows), whichever way they go. It returns how many were received inside the
-// window.
+// PutMessages writes the metrics of messages that nobody answers (traffic/flows), whichever way they go. It returns how
+// many were received inside the window.
 func (t Trial) PutMessages(r *Result) (received int64) {
 	var sent, total, bytes, repeated, reordered, jitter, carried, first, firsts, backlog int64
 	window, pairs := t.Window.Seconds(), float64(len(t.Sources))
@@ -53,7 +56,8 @@ func (t Trial) PutMessages(r *Result) (received int64) {
 		}
 	}
 	m := r.Metrics
-	m["goodput"], m["packet_rate"], m["packet_rate_sent"] = 8*float64(bytes)/window, float64(received)/window, float64(sent)/window
+	m["goodput"], m["packet_rate"], m["packet_rate_sent"] = 8*float64(bytes)/window, float64(received)/window,
+		float64(sent)/window
 	if pairs > 1 {
 		m["goodput_per_pair"], m["packet_rate_per_pair"] = m["goodput"]/pairs, m["packet_rate"]/pairs
 		r.PerPair["goodput"], r.PerPair["packet_rate"] = goodputs, rates

@@ -28,11 +28,18 @@ func TestPutMessages(t *testing.T) {
 		Window: 2 * time.Second, Length: 2 * time.Second,
 		Sources: []traffic.Sample{
 			{Sent: 100, Total: 110, Counts: traffic.Counts{traffic.CountBacklog: 3}, CPU: ms, Span: 2000 * ms},
-			{Sent: 100, Total: 100, Received: 40, Bytes: 4000, Counts: traffic.Counts{traffic.CountBacklog: 5, flows.CountFlows: 1, flows.CountJitter: 39_000}, CPU: ms, Span: 2000 * ms}, // both ends send
+			// both ends send
+			{Sent: 100, Total: 100, Received: 40, Bytes: 4000, Counts: traffic.Counts{
+				traffic.CountBacklog: 5, flows.CountFlows: 1, flows.CountJitter: 39_000,
+			}, CPU: ms, Span: 2000 * ms},
 		},
 		Sinks: []traffic.Sample{
-			{Received: 90, Total: 99, Bytes: 9000, Counts: traffic.Counts{flows.CountFlows: 2, flows.CountJitter: 88_000, traffic.CountRepeated: 9, traffic.CountFirst: 3000}, CPU: ms, Span: 2000 * ms},
-			{Sent: 50, Total: 50, Received: 100, Bytes: 10_000, Counts: traffic.Counts{traffic.CountReordered: 23, flows.CountFlows: 4, flows.CountJitter: 96_000, traffic.CountFirst: 5000}, CPU: ms, Span: 2000 * ms},
+			{Received: 90, Total: 99, Bytes: 9000, Counts: traffic.Counts{
+				flows.CountFlows: 2, flows.CountJitter: 88_000, traffic.CountRepeated: 9, traffic.CountFirst: 3000,
+			}, CPU: ms, Span: 2000 * ms},
+			{Sent: 50, Total: 50, Received: 100, Bytes: 10_000, Counts: traffic.Counts{
+				traffic.CountReordered: 23, flows.CountFlows: 4, flows.CountJitter: 96_000, traffic.CountFirst: 5000,
+			}, CPU: ms, Span: 2000 * ms},
 		},
 	}
 	trial.Histograms[traffic.OneWay] = h
@@ -41,20 +48,25 @@ func TestPutMessages(t *testing.T) {
 		t.Errorf("%d received, want 230", received)
 	}
 	want := map[string]float64{
-		"goodput": 8 * 23000 / 2, "goodput_per_pair": 8 * 23000 / 4, "packet_rate": 115, "packet_rate_per_pair": 57.5, "packet_rate_sent": 125,
-		"loss": 20.0 / 250, "duplicates": 9.0 / 230, "reordering": 0.1, "jitter": 1e-6, "first_packet_latency": 4e-6, "backlog": 5,
-		"cpu_per_packet": 0.004 / 260, "oneway_latency_mean": 25.5e-6, "oneway_latency_p50": 25e-6,
+		"goodput": 8 * 23000 / 2, "goodput_per_pair": 8 * 23000 / 4, "packet_rate": 115, "packet_rate_per_pair": 57.5,
+		"packet_rate_sent": 125,
+		"loss":             20.0 / 250, "duplicates": 9.0 / 230, "reordering": 0.1, "jitter": 1e-6,
+		"first_packet_latency": 4e-6,
+		"backlog":              5,
+		"cpu_per_packet":       0.004 / 260, "oneway_latency_mean": 25.5e-6, "oneway_latency_p50": 25e-6,
 	}
 	for name, x := range want {
 		if got := r.Metrics[name]; math.Abs(got-x) > 2e-3*x {
 			t.Errorf("%s = %g, want %g", name, got, x)
 		}
 	}
-	if diff := cmp.Diff(map[string][]float64{"goodput": {36_000, 56_000}, "packet_rate": {45, 70}}, r.PerPair); diff != "" {
+	if diff := cmp.Diff(map[string][]float64{"goodput": {36_000, 56_000}, "packet_rate": {45, 70}},
+		r.PerPair); diff != "" {
 		t.Errorf("by pair (-want +got):\n%s", diff)
 	}
 	for name := range r.Metrics {
-		if _, known := (workload.Description{}).Vocabulary().Lookup(name); !known || !slices.Contains(workload.MessageMetrics(), name) {
+		if _, known := (workload.Description{}).Vocabulary().Lookup(name); !known ||
+			!slices.Contains(workload.MessageMetrics(), name) {
 			t.Errorf("metric %q is not among those that are named", name)
 		}
 	}
@@ -63,7 +75,8 @@ func TestPutMessages(t *testing.T) {
 	}
 	stream := workload.Result{Metrics: map[string]float64{}, PerPair: map[string][]float64{}}
 	trial.Params = part.Params{"congestion": "auto"}
-	if trial.PutMessages(&stream); len(stream.Warnings) != 1 || !strings.Contains(stream.Warnings[0], "a stream loses none") {
+	if trial.PutMessages(&stream); len(stream.Warnings) != 1 ||
+		!strings.Contains(stream.Warnings[0], "a stream loses none") {
 		t.Errorf("warnings %q of streams, want one that they are late", stream.Warnings)
 	}
 }

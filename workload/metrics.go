@@ -14,8 +14,8 @@ func Metrics() []measure.Metric {
 	return slices.Concat(rates(), shares(), durations(), cpu(), others())
 }
 
-// Vocabulary returns the metrics that trials of the workload may have: those that it declares and the shared ones. It is
-// empty if they contradict each other, which the catalogue reports.
+// Vocabulary returns the metrics that trials of the workload may have: those that it declares and the shared ones. It
+// is empty if they contradict each other, which the catalogue reports.
 func (d Description) Vocabulary() measure.Vocabulary {
 	v, err := measure.NewVocabulary(slices.Concat(Metrics(), d.Declares)...)
 	if err != nil {
@@ -35,16 +35,21 @@ func rates() []measure.Metric {
 		neither = measure.Neither
 	)
 	return []measure.Metric{
-		rate("goodput", measure.UnitBit, higher, 10, "", "payload that was received inside the window, a second, of all pairs"),
+		rate("goodput", measure.UnitBit, higher, 10, "",
+			"payload that was received inside the window, a second, of all pairs"),
 		rate("goodput_per_pair", measure.UnitBit, higher, 20, "", "goodput divided by the number of pairs"),
-		rate("goodput_forward", measure.UnitBit, higher, 30, "", "goodput from sources to sinks, where traffic goes both ways"),
-		rate("goodput_reverse", measure.UnitBit, higher, 40, "", "goodput from sinks to sources, where traffic goes both ways"),
+		rate("goodput_forward", measure.UnitBit, higher, 30, "",
+			"goodput from sources to sinks, where traffic goes both ways"),
+		rate("goodput_reverse", measure.UnitBit, higher, 40, "",
+			"goodput from sinks to sources, where traffic goes both ways"),
 		rate("packet_rate", measure.UnitPacket, higher, 50, "", "packets that were received inside the window, a second"),
 		rate("packet_rate_per_pair", measure.UnitPacket, higher, 60, "", "packet_rate divided by the number of pairs"),
-		rate("packet_rate_sent", measure.UnitPacket, neither, 70, "packets sent", "packets that were sent inside the window, a second"),
+		rate("packet_rate_sent", measure.UnitPacket, neither, 70, "packets sent",
+			"packets that were sent inside the window, a second"),
 		rate("packet_rate_sent_per_pair", measure.UnitPacket, neither, 80, "packets sent per pair",
 			"packet_rate_sent divided by the number of pairs"),
-		rate("transaction_rate", measure.UnitTransaction, higher, 110, "transactions", "requests that were answered, a second"),
+		rate("transaction_rate", measure.UnitTransaction, higher, 110, "transactions",
+			"requests that were answered, a second"),
 		rate("transaction_rate_per_pair", measure.UnitTransaction, higher, 120, "transactions per pair",
 			"transaction_rate divided by the number of pairs"),
 		rate("connection_rate", measure.UnitConnection, higher, 130, "connections",
@@ -57,7 +62,8 @@ func rates() []measure.Metric {
 func shares() []measure.Metric {
 	share := func(name string, order int, summary string) measure.Metric {
 		return measure.Metric{
-			Name: name, Unit: measure.UnitShare, Better: measure.LowerBetter, Kind: measure.KindShare, Order: order, Summary: summary,
+			Name: name, Unit: measure.UnitShare, Better: measure.LowerBetter, Kind: measure.KindShare, Order: order,
+			Summary: summary,
 		}
 	}
 	return []measure.Metric{
@@ -75,8 +81,10 @@ func durations() []measure.Metric {
 	of := func(q traffic.Quantity, whole bool, summary string) {
 		add := func(suffix string, kind measure.Kind, quantile float64, what string) {
 			list = append(list, measure.Metric{
-				Name: q.Name() + "_" + suffix, Unit: measure.UnitSecond, Better: measure.LowerBetter, Kind: kind, Quantile: quantile,
-				Merged: kind == measure.KindQuantile || kind == measure.KindMean && !whole, Order: order, Summary: what + ": " + summary,
+				Name: q.Name() + "_" + suffix, Unit: measure.UnitSecond, Better: measure.LowerBetter, Kind: kind,
+				Quantile: quantile,
+				Merged:   kind == measure.KindQuantile || kind == measure.KindMean && !whole, Order: order, Summary: what + ": " +
+					summary,
 			})
 			order += 10
 		}
@@ -106,10 +114,16 @@ func durations() []measure.Metric {
 
 func cpu() []measure.Metric {
 	list := []measure.Metric{
-		{Name: "cpu_busy", Label: "CPU", Order: 530, Summary: "cores kept busy by sources, sinks, ksoftirqd and programs that carry packets"},
+		{
+			Name: "cpu_busy", Label: "CPU", Order: 530,
+			Summary: "cores kept busy by sources, sinks, ksoftirqd and programs that carry packets",
+		},
 		{Name: "cpu_source", Order: 540, Summary: "of cpu_busy: the sources' threads"},
 		{Name: "cpu_sink", Order: 550, Summary: "of cpu_busy: the sinks' threads"},
-		{Name: "cpu_programs", Order: 560, Summary: "of cpu_busy: programs of the hosts that carry packets, such as a switch in user space"},
+		{
+			Name: "cpu_programs", Order: 560,
+			Summary: "of cpu_busy: programs of the hosts that carry packets, such as a switch in user space",
+		},
 		{
 			Name: "cpu_user", Better: measure.Neither, Kind: measure.KindCount, Order: 570,
 			Summary: "of cpu_busy: outside the kernel, which is the generator's own work; it may be 0",
@@ -122,12 +136,18 @@ func cpu() []measure.Metric {
 			Name: "cpu_softirqd", Kind: measure.KindCount, Order: 590,
 			Summary: "of cpu_busy: ksoftirqd of the CPUs that sources and sinks run on; nearly always 0",
 		},
-		{Name: "cpu_per_packet", Unit: measure.UnitSecondsPacket, Order: 610, Summary: "CPU time of cpu_busy for each packet"},
+		{
+			Name: "cpu_per_packet", Unit: measure.UnitSecondsPacket, Order: 610,
+			Summary: "CPU time of cpu_busy for each packet",
+		},
 		{
 			Name: "cpu_per_transaction", Unit: measure.UnitSecondsTransaction, Order: 630,
 			Summary: "CPU time of cpu_busy for each transaction or, where each has one, connection",
 		},
-		{Name: "service_demand", Unit: measure.UnitSecondsByte, Label: "CPU per kB", Order: 640, Summary: "CPU time of cpu_busy for each byte"},
+		{
+			Name: "service_demand", Unit: measure.UnitSecondsByte, Label: "CPU per kB", Order: 640,
+			Summary: "CPU time of cpu_busy for each byte",
+		},
 	}
 	for i := range list {
 		m := &list[i]
@@ -151,7 +171,8 @@ func others() []measure.Metric {
 			Summary: "mean difference of the one-way times of two messages, one after the other (RFC 3550, section 6.4.1: D)",
 		},
 		{
-			Name: "setup_time", Unit: measure.UnitSecond, Better: measure.LowerBetter, Kind: measure.KindTime, Label: "set-up", Order: 720,
+			Name: "setup_time", Unit: measure.UnitSecond, Better: measure.LowerBetter, Kind: measure.KindTime, Label: "set-up",
+			Order:   720,
 			Summary: "time until a lab stands, or all connections of a pair",
 		},
 		{

@@ -8,10 +8,12 @@ import (
 // MostServices is how many services there are names for.
 const MostServices = 10000
 
-// Service is the name of a service as a cluster has them, with the point of the root at its end: all of them have the same length.
+// Service is the name of a service as a cluster has them, with the point of the root at its end: all of them have the
+// same length.
 func Service(number int) string {
 	return fmt.Sprintf("svc-%04d.default.svc.cluster.local.", number)
 }
 
-// Services returns the numbers of n services in the order in which a pair asks for them, whoever does it for the pair: it follows from the seed.
+// Services returns the numbers of n services in the order in which a pair asks for them, whoever does it for the pair:
+// it follows from the seed.
 func Services(n int, seed uint64) []int { return rand.New(rand.NewPCG(seed, 'd')).Perm(n) }

@@ -18,17 +18,33 @@ const (
 // SocketParams are the parameters that every workload with sockets has.
 func SocketParams() part.List {
 	return part.List{
-		{Name: "send-buffer", Default: "auto", Quiet: true, Summary: "bytes asked for with SO_SNDBUF; auto: as the kernel makes it", Check: autoOr(part.SizeBetween(smallestBuffer, largestBuffer))},
-		{Name: "recv-buffer", Default: "auto", Quiet: true, Summary: "bytes asked for with SO_RCVBUF; auto: as the kernel makes it", Check: autoOr(part.SizeBetween(smallestBuffer, largestBuffer))},
-		{Name: "dscp", Default: "0", Quiet: true, Summary: "differentiated services code point, 0 to 63", Check: part.CountBetween(0, largestDSCP)},
-		{Name: "busy-poll", Default: "0s", Quiet: true, Summary: "how long a blocking receive asks the device queue before it sleeps (SO_BUSY_POLL)", Check: part.DurationBetween(0, longestPoll)},
+		{
+			Name: "send-buffer", Default: "auto", Quiet: true,
+			Summary: "bytes asked for with SO_SNDBUF; auto: as the kernel makes it",
+			Check:   autoOr(part.SizeBetween(smallestBuffer, largestBuffer)),
+		},
+		{
+			Name: "recv-buffer", Default: "auto", Quiet: true,
+			Summary: "bytes asked for with SO_RCVBUF; auto: as the kernel makes it",
+			Check:   autoOr(part.SizeBetween(smallestBuffer, largestBuffer)),
+		},
+		{
+			Name: "dscp", Default: "0", Quiet: true, Summary: "differentiated services code point, 0 to 63",
+			Check: part.CountBetween(0, largestDSCP),
+		},
+		{
+			Name: "busy-poll", Default: "0s", Quiet: true,
+			Summary: "how long a blocking receive asks the device queue before it sleeps (SO_BUSY_POLL)",
+			Check:   part.DurationBetween(0, longestPoll),
+		},
 	}
 }
 
 // StreamParams are those of workloads over TCP.
 func StreamParams() part.List {
 	return append(SocketParams(), part.Param{
-		Name: "congestion", Default: auto, Quiet: true, Summary: "congestion control; auto: the experiment's", Values: []string{auto, "cubic", "reno", "bbr"},
+		Name: "congestion", Default: auto, Quiet: true, Summary: "congestion control; auto: the experiment's",
+		Values: []string{auto, "cubic", "reno", "bbr"},
 	})
 }
 

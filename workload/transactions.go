@@ -11,8 +11,9 @@ import (
 // TransactionWarm is the share of a trial of transactions that passes before its window opens.
 const TransactionWarm = 0.1
 
-// TransactionTrial is the default length of a trial of transactions; docs/method.md has the study behind it. Waiting, the ratio of two paths has settled
-// after the given time; spinning, 10 ms would do. At a rate the window has requests enough for a median.
+// TransactionTrial is the default length of a trial of transactions; docs/method.md has the study behind it. Waiting,
+// the ratio of two paths has settled after the given time; spinning, 10 ms would do. At a rate the window has requests
+// enough for a median.
 func TransactionTrial(p part.Params, least time.Duration) time.Duration {
 	const requests, longest = 250 / (1 - TransactionWarm), 10 * time.Second
 	if p["mode"] == "spin" {
@@ -27,8 +28,9 @@ func TransactionTrial(p part.Params, least time.Duration) time.Duration {
 // FellBehind is the warning of a trial whose sources are [Trial.Behind].
 const FellBehind = "the source fell behind the rate that it was to send at"
 
-// Behind says whether sources sent less than they should: 1 % of the messages or more. Rate is how many a source was to send in a second; 0 where that
-// is not said. Of arrivals that are not even a window may have fewer than the mean: then it is what was due and not sent.
+// Behind says whether sources sent less than they should: 1 % of the messages or more. Rate is how many a source was to
+// send in a second; 0 where that is not said. Of arrivals that are not even a window may have fewer than the mean: then
+// it is what was due and not sent.
 func (t Trial) Behind(rate float64) bool {
 	const some = 0.01
 	var sent, unsent float64
@@ -41,8 +43,9 @@ func (t Trial) Behind(rate float64) bool {
 	return unsent > some*(sent+unsent) || (arrivals == "" || arrivals == "constant") && sent < (1-some)*asked
 }
 
-// PutTransactions writes the metrics of requests and answers: how many there were in a second, which is called by the given name, with latencies, CPU
-// and what should be known of them. Rate is that of [Trial.Behind]. It returns the run time of all threads in s, and the transactions of all the trial.
+// PutTransactions writes the metrics of requests and answers: how many there were in a second, which is called by the
+// given name, with latencies, CPU and what should be known of them. Rate is that of [Trial.Behind]. It returns the run
+// time of all threads in s, and the transactions of all the trial.
 func (t Trial) PutTransactions(r *Result, name string, rate float64) (cpu float64, total int64) {
 	window, pairs := t.Window.Seconds(), float64(len(t.Sources))
 	var received, backlog, planted, answered int64
@@ -75,7 +78,8 @@ func (t Trial) PutTransactions(r *Result, name string, rate float64) (cpu float6
 	return t.PutCPU(r.Metrics), total
 }
 
-// PutExchange is PutTransactions for those of [traffic.Exchange]: datagrams can be lost, and a transaction is two packets, one each way.
+// PutExchange is PutTransactions for those of [traffic.Exchange]: datagrams can be lost, and a transaction is two
+// packets, one each way.
 func (t Trial) PutExchange(r *Result, rate float64) {
 	cpu, total := t.PutTransactions(r, "transaction_rate", rate)
 	var sent, answered, firsts, first int64
@@ -101,9 +105,10 @@ func (t Trial) PutExchange(r *Result, rate float64) {
 	}
 }
 
-// PutDialogue is PutTransactions for those of traffic/dialogue: a response can be an error, and each that is none carries so many bytes, one way or the other. CPU
-// time is also split into that outside the kernel, that in it, and that of ksoftirqd, where all programs say theirs. What was sent again is known only where the
-// connections of both sides outlast the trial, and both ends are nettoll's.
+// PutDialogue is PutTransactions for those of traffic/dialogue: a response can be an error, and each that is none
+// carries so many bytes, one way or the other. CPU time is also split into that outside the kernel, that in it, and
+// that of ksoftirqd, where all programs say theirs. What was sent again is known only where the connections of both
+// sides outlast the trial, and both ends are nettoll's.
 func (t Trial) PutDialogue(r *Result, rate float64, bytes int) {
 	cpu, total := t.PutTransactions(r, "transaction_rate", rate)
 	var received, failed, resent int64
@@ -128,7 +133,8 @@ func (t Trial) PutDialogue(r *Result, rate float64, bytes int) {
 	if received+failed > 0 {
 		r.Metrics["errors"] = float64(failed) / float64(received+failed)
 	}
-	if user, said := r.Metrics["cpu_user"]; said { // that is counted in ticks: in a short trial it can be more than there was
+	// that is counted in ticks: in a short trial it can be more than there was
+	if user, said := r.Metrics["cpu_user"]; said {
 		r.Metrics["cpu_system"] = max(0, r.Metrics["cpu_busy"]-user-r.Metrics["cpu_softirqd"]-r.Metrics["cpu_programs"])
 	}
 }
@@ -136,12 +142,13 @@ func (t Trial) PutDialogue(r *Result, rate float64, bytes int) {
 // DialogueMetrics are what [Trial.PutDialogue] writes, but for those of CPU and durations.
 func DialogueMetrics() []string {
 	return []string{
-		"goodput", "transaction_rate", "transaction_rate_per_pair", "errors", "cpu_system", "cpu_per_transaction", "retransmits", "backlog", "planted",
+		"goodput", "transaction_rate", "transaction_rate_per_pair", "errors", "cpu_system", "cpu_per_transaction",
+		"retransmits", "backlog", "planted",
 	}
 }
 
-// DialogueMemory is how many bytes a server of traffic/dialogue holds for its clients: what it has read of a request and not answered, and answers that wait for
-// room, of so many bytes each. Both buffers grow by doubling.
+// DialogueMemory is how many bytes a server of traffic/dialogue holds for its clients: what it has read of a request
+// and not answered, and answers that wait for room, of so many bytes each. Both buffers grow by doubling.
 func DialogueMemory(p part.Params, request, response int) int64 {
 	const least, head = 4 << 10, 1 << 10 // bytes
 	ahead := int64(max(1, p.Count("pipeline"), p.Count("in-flight")))

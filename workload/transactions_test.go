@@ -10,7 +10,8 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// A source is behind where it has sent less than was due in the window. What arrives by chance is not always as much as the mean.
+// A source is behind where it has sent less than was due in the window. What arrives by chance is not always as much as
+// the mean.
 func TestBehind(t *testing.T) {
 	for _, tt := range []struct {
 		arrivals     string
@@ -30,7 +31,8 @@ func TestBehind(t *testing.T) {
 		{"poisson", 0, 1000, 1000, true, true},
 	} {
 		trial := workload.Trial{
-			Params: part.Params{"arrivals": tt.arrivals}, Window: time.Second, Length: time.Second, Sources: []traffic.Sample{{Sent: tt.sent, Unsent: tt.unsent}},
+			Params: part.Params{"arrivals": tt.arrivals}, Window: time.Second, Length: time.Second,
+			Sources: []traffic.Sample{{Sent: tt.sent, Unsent: tt.unsent}},
 		}
 		if got := trial.Behind(tt.rate); got != tt.behind {
 			t.Errorf("%+v: behind %v", tt, got)

@@ -21,7 +21,8 @@ func TestSettled(t *testing.T) {
 		want window
 	}{
 		{"our own engine", trial([]traffic.Sample{{Span: 120}}, []traffic.Sample{{Span: 121}}), window{90, 100}},
-		{"the client says", trial([]traffic.Sample{{Window: 50, Span: 60}, {Window: 70, Span: 80}}, []traffic.Sample{{Span: 99}, {Span: 99}}), window{60, 70}},
+		{"the client says", trial([]traffic.Sample{{Window: 50, Span: 60}, {Window: 70, Span: 80}},
+			[]traffic.Sample{{Span: 99}, {Span: 99}}), window{60, 70}},
 		{"the server says", trial([]traffic.Sample{{Span: 99}}, []traffic.Sample{{Window: 50, Span: 60}}), window{50, 60}},
 		{"nobody there", trial(nil, nil), window{90, 100}},
 	} {
@@ -34,8 +35,8 @@ func TestSettled(t *testing.T) {
 	}
 }
 
-// A server of ours, or one that serves whoever comes, is there for longer than the client of a driver that has traffic; a program's server tells itself for how long
-// it worked.
+// A server of ours, or one that serves whoever comes, is there for longer than the client of a driver that has traffic;
+// a program's server tells itself for how long it worked.
 func TestSettledServer(t *testing.T) {
 	trial := workload.Trial{
 		Window: 90, Length: 100,
@@ -55,10 +56,15 @@ func TestSettledServer(t *testing.T) {
 
 // What a foreign program says of its other end is where it belongs; what was seen there stays.
 func TestTold(t *testing.T) {
-	sources := []traffic.Sample{{Sent: 5, Window: 50, Span: 60, Foreign: traffic.Foreign{Peer: &traffic.Sample{Received: 4, Bytes: 256, Span: 1}, Median: 7e3, Mean: 8e3}}}
+	sources := []traffic.Sample{
+		{Sent: 5, Window: 50, Span: 60, Foreign: traffic.Foreign{
+			Peer: &traffic.Sample{Received: 4, Bytes: 256, Span: 1}, Median: 7e3, Mean: 8e3,
+		}},
+	}
 	sinks := []traffic.Sample{{Span: 90, CPU: 3, Failure: "x"}}
 	got := workload.Trial{Length: 100, Sources: sources, Sinks: sinks}.Settled()
-	if diff := cmp.Diff([]traffic.Sample{{Received: 4, Bytes: 256, Span: 90, CPU: 3, Failure: "x"}}, got.Sinks); diff != "" {
+	if diff := cmp.Diff([]traffic.Sample{{Received: 4, Bytes: 256, Span: 90, CPU: 3, Failure: "x"}},
+		got.Sinks); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if sinks[0].Received != 0 || got.Window != 50 {

@@ -21,10 +21,11 @@ import (
 type Workload interface {
 	// Describe says what it is.
 	Describe() Description
-	// Open opens one endpoint; see [Spec]. It is called with the calling thread inside the container's network namespace, for the
-	// sinks of a cell first. An endpoint whose sink has to wait for its source has a Ready method as well.
+	// Open opens one endpoint; see [Spec]. It is called with the calling thread inside the container's network namespace,
+	// for the sinks of a cell first. An endpoint whose sink has to wait for its source has a Ready method as well.
 	Open(Spec) (traffic.Endpoint, error)
-	// Metrics turns the samples of one trial into metrics in base units, by the names that [Metrics] and the description declare.
+	// Metrics turns the samples of one trial into metrics in base units, by the names that [Metrics] and the description
+	// declare.
 	Metrics(Trial) Result
 }
 
@@ -35,26 +36,31 @@ type Readier interface {
 
 // Description is what help, schema and documentation say of a workload.
 type Description struct {
-	Name       string                          // as in experiments and cell ids
-	Summary    string                          // one line
-	Reproduces string                          // which figures of which paper or tool it makes, in a sentence
-	Primary    func(part.Params) string        // the metric that governs stopping
-	Trial      func(part.Params) time.Duration // shortest sound trial where each thread has a CPU of its own (docs/method.md)
-	Whole      bool                            // no trial is shorter than that: its programs would not have ended
-	Why        string                          // why it is that long, in a sentence
-	Warm       float64                         // share of a trial that passes before the window opens
-	Spins      func(part.Params) bool          // both ends keep a CPU busy while they wait
-	Alone      bool                            // the kernel of the sink's machine answers: a source needs no sink to be there
-	Port       uint16                          // the only one that its sinks can listen at; 0: the one that each is given
-	IPv4Only   bool                            // it cannot use addresses of IPv6
-	Params     part.List
-	Derive     func(part.Params)       // of checked values: fills in what follows from others; what it has filled in it leaves alone; nil: nothing does
-	ByHand     func(part.Params) error // of checked values: why the two ends, which do not trust each other by hand, cannot run it; nil: they can
-	Refuse     func(part.Params) error // of checked values: which of them cannot go together; nil: all can
-	// Programs are those of others that its endpoints start; nil: none. Their versions are part of the record, and by hand they are refused.
+	Name       string                   // as in experiments and cell ids
+	Summary    string                   // one line
+	Reproduces string                   // which figures of which paper or tool it makes, in a sentence
+	Primary    func(part.Params) string // the metric that governs stopping
+	// shortest sound trial where each thread has a CPU of its own (docs/method.md)
+	Trial func(part.Params) time.Duration
+	Whole bool                   // no trial is shorter than that: its programs would not have ended
+	Why   string                 // why it is that long, in a sentence
+	Warm  float64                // share of a trial that passes before the window opens
+	Spins func(part.Params) bool // both ends keep a CPU busy while they wait
+	// the kernel of the sink's machine answers: a source needs no sink to be there
+	Alone    bool
+	Port     uint16 // the only one that its sinks can listen at; 0: the one that each is given
+	IPv4Only bool   // it cannot use addresses of IPv6
+	Params   part.List
+	// of checked values: fills in what follows from others; what it has filled in it leaves alone; nil: nothing does
+	Derive func(part.Params)
+	// of checked values: why the two ends, which do not trust each other by hand, cannot run it; nil: they can
+	ByHand func(part.Params) error
+	Refuse func(part.Params) error // of checked values: which of them cannot go together; nil: all can
+	// Programs are those of others that its endpoints start; nil: none. Their versions are part of the record, and by hand
+	// they are refused.
 	Programs func(part.Params) []program.Needed
-	// Memory is how many bytes a sink of checked values holds at most while it serves one source of its own kind, but for what every endpoint holds; nil: nothing
-	// else. The kernel's memory is left to [Description.SinkMemory].
+	// Memory is how many bytes a sink of checked values holds at most while it serves one source of its own kind, but for
+	// what every endpoint holds; nil: nothing else. The kernel's memory is left to [Description.SinkMemory].
 	Memory  func(part.Params) int64
 	Metrics []string // all that its trials may have, with CPUMetrics and DurationMetrics
 	// Declares are those of them that no other workload has; the others are in [Metrics].
@@ -70,19 +76,22 @@ func (d Description) Needs(p part.Params) []program.Needed {
 }
 
 const (
-	// endpointMemory is how many bytes every endpoint holds at most: a read buffer, a datagram either way, and durations of some quantities.
+	// endpointMemory is how many bytes every endpoint holds at most: a read buffer, a datagram either way, and durations
+	// of some quantities.
 	endpointMemory = 1 << 20
 
 	// longestMessage is how long messages of varied sizes get, in bytes.
 	longestMessage = 1 << 20
 
-	// ConnectionMemory is how many bytes of the kernel a connection takes, with what watches it (struct tcp_sock and what belongs to it in /proc/slabinfo), and an
-	// endpoint's own notes of it. What waits in its buffers is not among them: the kernel sees to that by itself (net.ipv4.tcp_mem).
+	// ConnectionMemory is how many bytes of the kernel a connection takes, with what watches it (struct tcp_sock and what
+	// belongs to it in /proc/slabinfo), and an endpoint's own notes of it. What waits in its buffers is not among them:
+	// the kernel sees to that by itself (net.ipv4.tcp_mem).
 	ConnectionMemory = 8 << 10
 )
 
-// SinkMemory returns how many bytes the sink of one pair holds at most, for checked values, with the socket buffers that it asks for by their size. Buffers that
-// the kernel sizes are bounded by the kernel (net.ipv4.tcp_mem and udp_mem).
+// SinkMemory returns how many bytes the sink of one pair holds at most, for checked values, with the socket buffers
+// that it asks for by their size. Buffers that the kernel sizes are bounded by the kernel (net.ipv4.tcp_mem and
+// udp_mem).
 func (d Description) SinkMemory(p part.Params) int64 {
 	n := int64(endpointMemory)
 	for _, message := range []string{"payload", "response", "message"} { // how workloads call what they send and receive
@@ -102,14 +111,17 @@ func (d Description) SinkMemory(p part.Params) int64 {
 	return n + sockets*(ConnectionMemory+doubled*int64(p.Size("send-buffer")+p.Size("recv-buffer")))
 }
 
-// A Carrier is a workload that knows of its trials how many packets must have gone over the network at least, so that they can be looked for on their way.
+// A Carrier is a workload that knows of its trials how many packets must have gone over the network at least, so that
+// they can be looked for on their way.
 type Carrier interface {
-	// Carried returns the packets of pair i that arrived at the sink, and those that arrived at the source. It counts a large segment, which may be cut on its way, as one
-	// packet, and says 0 of what it does not know. The samples are those of nettoll's own engine.
+	// Carried returns the packets of pair i that arrived at the sink, and those that arrived at the source. It counts a
+	// large segment, which may be cut on its way, as one packet, and says 0 of what it does not know. The samples are
+	// those of nettoll's own engine.
 	Carried(t Trial, i int) (there, back int64)
 }
 
-// LargestSegment is the most payload that one packet between links of the kernel can hold, in bytes: GSO_LEGACY_MAX_SIZE, include/linux/netdevice.h, which nobody raises here.
+// LargestSegment is the most payload that one packet between links of the kernel can hold, in bytes:
+// GSO_LEGACY_MAX_SIZE, include/linux/netdevice.h, which nobody raises here.
 const LargestSegment = 1 << 16
 
 // Side is which end of a pair an endpoint is.
@@ -132,12 +144,15 @@ type Spec struct {
 	Remote     netip.AddrPort `json:"remote"`
 	Congestion string         `json:"congestion,omitempty"` // TCP congestion control to set
 	// LocalPorts and RemotePorts are how many ports from those of Local and Remote on are this endpoint's and its peer's.
-	LocalPorts  int           `json:"local_ports"`
-	RemotePorts int           `json:"remote_ports"`
-	Seed        uint64        `json:"seed"`                // of schedules: the same for a pair in all stacks of a generation
-	OwnClock    bool          `json:"own_clock,omitempty"` // the other end's clock is another: what lies between both cannot be timed
-	Stall       Stall         `json:"stall,omitzero"`      // study only: the sink stands still now and then
-	Plant       time.Duration `json:"plant,omitempty"`     // study only: the sink spins this long before it answers a request
+	LocalPorts  int `json:"local_ports"`
+	RemotePorts int `json:"remote_ports"`
+	// of schedules: the same for a pair in all stacks of a generation
+	Seed uint64 `json:"seed"`
+	// the other end's clock is another: what lies between both cannot be timed
+	OwnClock bool  `json:"own_clock,omitempty"`
+	Stall    Stall `json:"stall,omitzero"` // study only: the sink stands still now and then
+	// study only: the sink spins this long before it answers a request
+	Plant time.Duration `json:"plant,omitempty"`
 }
 
 // Stall is a sink that does nothing for a while, again and again.
@@ -158,13 +173,15 @@ const (
 
 // Trial is what one trial left, of all pairs.
 type Trial struct {
-	Params     part.Params
-	Window     time.Duration // from the start of the window to its close
-	Length     time.Duration // from the opening to the close
-	Sources    []traffic.Sample
-	Sinks      []traffic.Sample
-	Softirqd   time.Duration                               // run time of the ksoftirqd threads during the trial, for all pairs together
-	First      int                                         // number in the lab of the first pair: not 0 where other members of a mix have those before it
+	Params  part.Params
+	Window  time.Duration // from the start of the window to its close
+	Length  time.Duration // from the opening to the close
+	Sources []traffic.Sample
+	Sinks   []traffic.Sample
+	// run time of the ksoftirqd threads during the trial, for all pairs together
+	Softirqd time.Duration
+	// number in the lab of the first pair: not 0 where other members of a mix have those before it
+	First      int
 	Histograms [traffic.Quantities]*hdrhistogram.Histogram // ns, over all pairs; nil for what was not measured
 }
 
@@ -186,9 +203,10 @@ func (t *Trial) AddHistograms(encoded [traffic.Quantities]string) error {
 	return nil
 }
 
-// Settled returns the trial with window and length as a foreign program chose them (Window and Span of its samples): the means over pairs,
-// of the sources or, where those chose none, of the sinks. What a program says of its other end (Foreign) is where it belongs. A sink that was there
-// for the whole trial of somebody else's client worked while that client's traffic flowed. A trial of nettoll's own engine is returned as it is. It is called before
+// Settled returns the trial with window and length as a foreign program chose them (Window and Span of its samples):
+// the means over pairs, of the sources or, where those chose none, of the sinks. What a program says of its other end
+// (Foreign) is where it belongs. A sink that was there for the whole trial of somebody else's client worked while that
+// client's traffic flowed. A trial of nettoll's own engine is returned as it is. It is called before
 // [Workload.Metrics].
 func (t Trial) Settled() Trial {
 	t.Sources, t.Sinks = told(t.Sources, t.Sinks), told(t.Sinks, t.Sources)
@@ -219,7 +237,8 @@ func told(side, other []traffic.Sample) []traffic.Sample {
 			continue
 		}
 		own, said := side[i], *other[i].Foreign.Peer
-		said.CPU, said.Beside, said.User, said.Span, said.Failure, said.Doubt, said.Foreign = own.CPU, own.Beside, own.User, own.Span, own.Failure, own.Doubt, own.Foreign
+		said.CPU, said.Beside, said.User, said.Span, said.Failure, said.Doubt, said.Foreign = own.CPU, own.Beside, own.User,
+			own.Span, own.Failure, own.Doubt, own.Foreign
 		side = slices.Clone(side)
 		side[i] = said
 	}
@@ -235,7 +254,8 @@ type Result struct {
 	Window   time.Duration // the window that counted, where the workload chose its own; else 0
 }
 
-// Resolve completes and checks parameters. An unknown name or a value out of range is an error that lists the alternatives.
+// Resolve completes and checks parameters. An unknown name or a value out of range is an error that lists the
+// alternatives.
 func (d Description) Resolve(given map[string]string) (part.Params, error) {
 	p, err := d.Params.Resolve("workload "+d.Name, given)
 	if err == nil && d.Derive != nil {
@@ -258,7 +278,8 @@ func (d Description) AcrossTrust(p part.Params) error {
 		}
 	}
 	if needs := d.Needs(p); len(needs) > 0 {
-		return fmt.Errorf("workload %s does not run by hand: what one end says starts no program at the other, and this takes %s (nettoll run measures it)", d.ID(p), needs[0].Program)
+		return fmt.Errorf("workload %s does not run by hand: what one end says starts no program at the other, and this "+
+			"takes %s (nettoll run measures it)", d.ID(p), needs[0].Program)
 	}
 	return nil
 }
@@ -266,8 +287,8 @@ func (d Description) AcrossTrust(p part.Params) error {
 // ID is the workload's part of a cell id: "udp-rr(payload=64,mode=wait)", parameters in the description's order.
 func (d Description) ID(p part.Params) string { return d.Params.ID(d.Name, p) }
 
-// minSamples is how many samples a median needs to be a metric of one trial (design, "Estimate": 100/(1−q) for q = 0.5). Other quantiles come
-// from groups of blocks.
+// minSamples is how many samples a median needs to be a metric of one trial (design, "Estimate": 100/(1−q) for q =
+// 0.5). Other quantiles come from groups of blocks.
 const minSamples = 200
 
 // PutDurations writes mean and median of what a trial has samples enough of.
@@ -307,7 +328,8 @@ func DurationMetrics(of ...traffic.Quantity) []string {
 	return names
 }
 
-// PutCPU writes the run times of all threads of a trial, ksoftirqd's and those of programs that carry its packets included, as cores kept busy, and returns them in seconds.
+// PutCPU writes the run times of all threads of a trial, ksoftirqd's and those of programs that carry its packets
+// included, as cores kept busy, and returns them in seconds.
 func (t Trial) PutCPU(metrics map[string]float64) (seconds float64) {
 	busy, user, programs := 0.0, 0.0, 0.0
 	for name, side := range map[string][]traffic.Sample{"cpu_source": t.Sources, "cpu_sink": t.Sinks} {
@@ -333,7 +355,8 @@ func (t Trial) PutCPU(metrics map[string]float64) (seconds float64) {
 	return seconds
 }
 
-// Failure returns why the trial is not to be used, "" if there is no reason: what both ends of the first pair that failed say.
+// Failure returns why the trial is not to be used, "" if there is no reason: what both ends of the first pair that
+// failed say.
 func (t Trial) Failure() string {
 	for pair := range max(len(t.Sources), len(t.Sinks)) {
 		var reasons []string

@@ -13,9 +13,10 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/netns"
 )
 
-// Containers makes a bridge and n containers that a plan of network "bridge" and runtime "netns" would make on one host: for each a
-// namespace, a veth pair between bridge and namespace, an IPv4 and an IPv6 address, and a default route for both. It returns how long that took.
-// Everything is made in a namespace of its own, and all links are gone when it returns.
+// Containers makes a bridge and n containers that a plan of network "bridge" and runtime "netns" would make on one
+// host: for each a namespace, a veth pair between bridge and namespace, an IPv4 and an IPv6 address, and a default
+// route for both. It returns how long that took. Everything is made in a namespace of its own, and all links are gone
+// when it returns.
 func Containers(n int) (took time.Duration, err error) {
 	var bridge *netlink.Handle
 	home, err := netns.New(func() (err error) {

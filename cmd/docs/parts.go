@@ -109,7 +109,8 @@ func mark(list []outcome, c column) string {
 // partsDocument writes docs/parts.md.
 func partsDocument(all []outcome) (string, error) {
 	if len(all) == 0 {
-		return "", errors.New("no test of a conformance suite is in what was given (hint: go test -v -run TestConformance ./network/... ./filter/...)")
+		return "", errors.New("no test of a conformance suite is in what was given (hint: go test -v -run TestConformance " +
+			"./network/... ./filter/...)")
 	}
 	var b strings.Builder
 	b.WriteString(`# Parts and what is shown of them
@@ -129,7 +130,8 @@ of both families between network namespaces. ` + "`make parts`" + ` runs them an
 		for _, c := range columns {
 			head = append(head, c.title)
 		}
-		b.WriteString("| " + strings.Join(append(head, "kernel"), " | ") + " |\n|" + strings.Repeat(" --- |", len(head)+1) + "\n")
+		b.WriteString("| " + strings.Join(append(head, "kernel"), " | ") + " |\n|" + strings.Repeat(" --- |", len(head)+1) +
+			"\n")
 		type row struct{ key, where string }
 		var rows []row
 		groups := map[row][]outcome{}
@@ -159,9 +161,12 @@ of both families between network namespaces. ` + "`make parts`" + ` runs them an
 			}
 		}
 	}
-	b.WriteString("## Networks\n\nPairs of containers, one and three of them, on one host and across two, exchange echoes, datagrams of 28 bytes, of the full MTU and of 65,507 bytes, and a stream.\n\n")
+	b.WriteString("## Networks\n\nPairs of containers, one and three of them, on one host and across two, exchange " +
+		"echoes, datagrams of 28 bytes, of the full MTU and of 65,507 bytes, and a stream.\n\n")
 	table([]string{"network", "family"}, networkColumns(), func(o outcome) ([]string, bool) {
-		return []string{"`" + o.part + "`"}, o.on == "" && slices.ContainsFunc(networkColumns(), func(c column) bool { return slices.Contains(c.checks, o.check) }) && !strings.Contains(o.check, "ipv")
+		return []string{"`" + o.part + "`"}, o.on == "" &&
+			slices.ContainsFunc(networkColumns(), func(c column) bool { return slices.Contains(c.checks, o.check) }) &&
+			!strings.Contains(o.check, "ipv")
 	})
 	b.WriteString(`
 ## Filters

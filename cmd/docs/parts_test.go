@@ -50,7 +50,8 @@ func TestPartsDocument(t *testing.T) {
 	}
 }
 
-// TestPartsCurrent wants every network and filter in docs/parts.md, and nothing that failed. It is written by make parts.
+// TestPartsCurrent wants every network and filter in docs/parts.md, and nothing that failed. It is written by make
+// parts.
 func TestPartsCurrent(t *testing.T) {
 	data, err := os.ReadFile("../../docs/parts.md")
 	if err != nil {

@@ -25,14 +25,16 @@ import (
 	"github.com/nettoll/nettoll/workload/workloadtest"
 )
 
-// shell is a place in which somebody types commands: a machine of its own, joined to another one by a link, or without one where the test is.
+// shell is a place in which somebody types commands: a machine of its own, joined to another one by a link, or without
+// one where the test is.
 type shell struct {
 	*testnet.Machine
 	t    *testing.T
 	link int
 }
 
-// shells are two machines with a link between them: 10.9.0.1 and fd09::1 and fe80::1 on one side, …2 on the other, "eth" on both.
+// shells are two machines with a link between them: 10.9.0.1 and fd09::1 and fe80::1 on one side, …2 on the other,
+// "eth" on both.
 func shells(t *testing.T) (near, far shell) {
 	t.Helper()
 	near, far = shell{Machine: testnet.New(t), t: t}, shell{Machine: testnet.New(t), t: t}
@@ -82,12 +84,16 @@ func (s shell) drop(protocol byte, above uint32) {
 			return err
 		}
 		table := c.AddTable(&nftables.Table{Family: nftables.TableFamilyINet, Name: "black hole"})
-		chain := c.AddChain(&nftables.Chain{Name: "in", Table: table, Type: nftables.ChainTypeFilter, Hooknum: nftables.ChainHookInput, Priority: nftables.ChainPriorityFilter})
+		chain := c.AddChain(&nftables.Chain{
+			Name: "in", Table: table, Type: nftables.ChainTypeFilter, Hooknum: nftables.ChainHookInput,
+			Priority: nftables.ChainPriorityFilter,
+		})
 		c.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: []expr.Any{
 			&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1},
 			&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{protocol}},
 			&expr.Meta{Key: expr.MetaKeyLEN, Register: 1},
-			&expr.Byteorder{SourceRegister: 1, DestRegister: 1, Op: expr.ByteorderHton, Len: 4, Size: 4}, // numbers are compared byte by byte
+			// numbers are compared byte by byte
+			&expr.Byteorder{SourceRegister: 1, DestRegister: 1, Op: expr.ByteorderHton, Len: 4, Size: 4},
 			&expr.Cmp{Op: expr.CmpOpGt, Register: 1, Data: binaryutil.BigEndian.PutUint32(above)},
 			&expr.Verdict{Kind: expr.VerdictDrop},
 		}})
@@ -122,7 +128,8 @@ func (x *text) String() string {
 	return x.b.String()
 }
 
-// start starts a command of a shell (sh(1)), in which nettoll is the program under test. It is gone at the end of the test.
+// start starts a command of a shell (sh(1)), in which nettoll is the program under test. It is gone at the end of the
+// test.
 func (s shell) start(command string) *typed {
 	s.t.Helper()
 	c := &typed{cmd: exec.Command("sh", "-c", strings.ReplaceAll(command, "nettoll ", `exec "$`+programEnv+`" `))}
@@ -147,7 +154,8 @@ func (s shell) start(command string) *typed {
 func (s shell) sink(command string) *typed {
 	s.t.Helper()
 	c := s.start(command)
-	for deadline := time.Now().Add(patience); !strings.Contains(c.stderr.String(), "nettoll sink waits at"); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); !strings.Contains(c.stderr.String(),
+		"nettoll sink waits at"); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			s.t.Fatalf("%s: %s", command, &c.stderr)
 		}
@@ -182,7 +190,9 @@ func TestByHandBetweenMachines(t *testing.T) {
 	for _, at := range []string{"10.9.0.2", "fd09::2", "[fd09::2]:8655", "fe80::2%eth"} {
 		t.Run(at, func(t *testing.T) {
 			near.t = t
-			for load, metric := range map[string]string{"udp-rr": "latency_mean", "'udp-rate(rate=1k/s)'": "packet_rate", "tcp-stream": "goodput", "ping": "latency_mean"} {
+			for load, metric := range map[string]string{
+				"udp-rr": "latency_mean", "'udp-rate(rate=1k/s)'": "packet_rate", "tcp-stream": "goodput", "ping": "latency_mean",
+			} {
 				var m map[string]float64
 				for try := 0; try < 5 && m[metric] <= 0; try++ { // the machine may be busy with something else
 					m = near.figures(fmt.Sprintf("nettoll source %s '%s' --time 200ms --interval 200ms --json", load, at))
@@ -195,7 +205,8 @@ func TestByHandBetweenMachines(t *testing.T) {
 	}
 }
 
-// A source that comes while another one is served waits, says so, and goes on by itself. One that does not want to any more leaves its place.
+// A source that comes while another one is served waits, says so, and goes on by itself. One that does not want to any
+// more leaves its place.
 func TestByHandWaits(t *testing.T) {
 	t.Parallel()
 	near, far := shells(t)
@@ -214,7 +225,8 @@ func TestByHandWaits(t *testing.T) {
 			t.Errorf("the %s source: %v, %s", name, c.cmd.ProcessState, &c.stderr)
 		}
 	}
-	if _ = third.cmd.Wait(); third.cmd.ProcessState.ExitCode() != 0 || !strings.Contains(third.stdout.String(), "latency mean") {
+	if _ = third.cmd.Wait(); third.cmd.ProcessState.ExitCode() != 0 ||
+		!strings.Contains(third.stdout.String(), "latency mean") {
 		t.Errorf("the third source: %v, %s %s", third.cmd.ProcessState, &third.stdout, &third.stderr)
 	}
 }
@@ -222,7 +234,8 @@ func TestByHandWaits(t *testing.T) {
 // until waits until a command has said something.
 func (c *typed) until(t *testing.T, what string) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !strings.Contains(c.stdout.String()+c.stderr.String(), what); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); !strings.Contains(c.stdout.String()+c.stderr.String(),
+		what); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("it has not said %q, but: %s %s", what, &c.stdout, &c.stderr)
 		}
@@ -239,9 +252,18 @@ func TestByHandBlackHoles(t *testing.T) {
 		want       string
 	}{
 		{"udp", "udp-rr", unix.IPPROTO_UDP, 0, "nothing arrives that is sent from 10.9.0.1:"},
-		{"udp of full size", "'udp-rate(payload=1400)'", unix.IPPROTO_UDP, 1000, "with a payload of 1400 bytes, and small datagrams do: the MTU of a link on the way is too small"},
-		{"fragments", "'udp-rr(payload=8000)'", unix.IPPROTO_UDP, 1000, "with a payload of 8000 bytes, which is more than fits the MTU: fragments do not pass"},
-		{"tcp of full size", "tcp-stream", unix.IPPROTO_TCP, 1000, "answers small packets and none of full size: a link on the way has a smaller MTU"},
+		{
+			"udp of full size", "'udp-rate(payload=1400)'", unix.IPPROTO_UDP, 1000,
+			"with a payload of 1400 bytes, and small datagrams do: the MTU of a link on the way is too small",
+		},
+		{
+			"fragments", "'udp-rr(payload=8000)'", unix.IPPROTO_UDP, 1000,
+			"with a payload of 8000 bytes, which is more than fits the MTU: fragments do not pass",
+		},
+		{
+			"tcp of full size", "tcp-stream", unix.IPPROTO_TCP, 1000,
+			"answers small packets and none of full size: a link on the way has a smaller MTU",
+		},
 		{"icmp", "ping", unix.IPPROTO_ICMP, 0, "10.9.0.2 does not answer"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -261,7 +283,8 @@ func TestByHandBlackHoles(t *testing.T) {
 	}
 }
 
-// A link that goes down in the middle of a trial, and descriptors that are all used, are named; the sink serves the next source.
+// A link that goes down in the middle of a trial, and descriptors that are all used, are named; the sink serves the
+// next source.
 func TestByHandFaults(t *testing.T) {
 	t.Parallel()
 	t.Run("link", func(t *testing.T) {
@@ -269,7 +292,8 @@ func TestByHandFaults(t *testing.T) {
 		near, far := shells(t)
 		sink := far.sink("nettoll sink")
 		c := near.start("nettoll source udp-rr 10.9.0.2 --time 30s --interval 200ms")
-		for deadline := time.Now().Add(patience); !strings.Contains(c.stdout.String(), "–0.2 s"); time.Sleep(5 * time.Millisecond) {
+		for deadline := time.Now().Add(patience); !strings.Contains(c.stdout.String(),
+			"–0.2 s"); time.Sleep(5 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatalf("no interval: %s %s", &c.stdout, &c.stderr)
 			}
@@ -277,7 +301,8 @@ func TestByHandFaults(t *testing.T) {
 		start := time.Now()
 		far.with(func(h *link.Handle) error { return h.SetUp(far.link, false) })
 		_ = c.cmd.Wait() // the state says more
-		if status := c.cmd.ProcessState.ExitCode(); status != 1 || !strings.Contains(c.stderr.String(), "the sink at 10.9.0.2:8655 has said nothing for") {
+		if status := c.cmd.ProcessState.ExitCode(); status != 1 ||
+			!strings.Contains(c.stderr.String(), "the sink at 10.9.0.2:8655 has said nothing for") {
 			t.Errorf("status %d: %s", status, &c.stderr)
 		}
 		if took := time.Since(start); took > 8*time.Second {
@@ -307,7 +332,8 @@ func TestByHandFaults(t *testing.T) {
 		near, far := shells(t)
 		sink := far.sink("nettoll sink")
 		c := near.start("nettoll source udp-rr 10.9.0.2 --time 30s --interval 30s")
-		for deadline := time.Now().Add(patience); !strings.Contains(c.stdout.String(), "udp-rr"); time.Sleep(5 * time.Millisecond) {
+		for deadline := time.Now().Add(patience); !strings.Contains(c.stdout.String(),
+			"udp-rr"); time.Sleep(5 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatalf("no source: %s %s", &c.stdout, &c.stderr)
 			}
@@ -318,7 +344,8 @@ func TestByHandFaults(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, _ = c.cmd.Wait(), sink.cmd.Wait() // the states say more
-		if here, there := c.cmd.ProcessState.ExitCode(), sink.cmd.ProcessState.ExitCode(); here != 1 || there != 130 || !strings.Contains(c.stderr.String(), "has ended the connection in the middle of a trial") {
+		if here, there := c.cmd.ProcessState.ExitCode(), sink.cmd.ProcessState.ExitCode(); here != 1 || there != 130 ||
+			!strings.Contains(c.stderr.String(), "has ended the connection in the middle of a trial") {
 			t.Errorf("the source ended with %d: %s; the sink with %d: %s", here, &c.stderr, there, &sink.stderr)
 		}
 		if took := time.Since(start); took > 3*time.Second {
@@ -330,7 +357,8 @@ func TestByHandFaults(t *testing.T) {
 		near, far := shells(t)
 		sink := far.sink("ulimit -n 20; nettoll sink")
 		o := near.run("nettoll source udp-rr 10.9.0.2 --pairs 32 --time 200ms --interval 200ms")
-		if o.status != 1 || !strings.Contains(o.stderr, "too many open files (hint: raise the limit of open files, ulimit -n") {
+		if o.status != 1 || !strings.Contains(o.stderr,
+			"too many open files (hint: raise the limit of open files, ulimit -n") {
 			t.Errorf("%+v", o)
 		}
 		if o := near.run("nettoll source udp-rr 10.9.0.2 --time 200ms --interval 200ms"); o.status != 0 {

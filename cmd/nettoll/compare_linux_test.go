@@ -19,14 +19,16 @@ import (
 	"github.com/nettoll/nettoll/measure"
 )
 
-// made is the script command `made DIR [KEY=VALUE]...`: it makes up a run directory of a baseline, its twin and networks. Keys are seed; generations;
-// kernel, mtu, nettoll and trial (ms), as the run says them; and the names of networks, whose values are the ratios of their round trips to the
-// baseline's, or "failed".
+// made is the script command `made DIR [KEY=VALUE]...`: it makes up a run directory of a baseline, its twin and
+// networks. Keys are seed; generations; kernel, mtu, nettoll and trial (ms), as the run says them; and the names of
+// networks, whose values are the ratios of their round trips to the baseline's, or "failed".
 func made(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: made DIR [KEY=VALUE]...")
 	}
-	given := map[string]string{"seed": "1", "generations": "5", "kernel": "6.12.9", "mtu": "1500", "nettoll": "v0.1.0", "trial": "50"}
+	given := map[string]string{
+		"seed": "1", "generations": "5", "kernel": "6.12.9", "mtu": "1500", "nettoll": "v0.1.0", "trial": "50",
+	}
 	var networks []string
 	for _, arg := range args[1:] {
 		key, value, ok := strings.Cut(arg, "=")
@@ -58,17 +60,20 @@ func makeUp(dir string, networks []string, given map[string]string) error {
 		return err
 	}
 	run := measure.Run{
-		Name: "made", Started: time.Date(2026, 11, 20, 9, 0, int(seed), 0, time.UTC), Versions: map[string]string{"nettoll": given["nettoll"]},
-		Facts:  map[string]any{"kernel": given["kernel"], "cpu": "Example 9000", "cpus": 2, "mtu": given["mtu"]},
-		Design: measure.Design{Precision: 0.02, Time: 40, Generations: 5, Seed: seed, TrialSeconds: map[string]float64{}},
+		Name: "made", Started: time.Date(2026, 11, 20, 9, 0, int(seed), 0, time.UTC),
+		Versions: map[string]string{"nettoll": given["nettoll"]},
+		Facts:    map[string]any{"kernel": given["kernel"], "cpu": "Example 9000", "cpus": 2, "mtu": given["mtu"]},
+		Design:   measure.Design{Precision: 0.02, Time: 40, Generations: 5, Seed: seed, TrialSeconds: map[string]float64{}},
 	}
 	const where = "/same-host/1/udp-rr(payload=64,mode=spin)"
 	cell := func(network, twin, baseline string) {
 		id := network + where + twin
 		run.Design.TrialSeconds[id] = trial / 1000
 		run.Cells = append(run.Cells, measure.Cell{
-			ID: id, Baseline: baseline, Twin: twin != "", Group: "udp-rr(payload=64,mode=spin)|same-host|1|ipv4|split", Stack: network, Label: strings.Replace(network, "host", "loopback", 1),
-			Parts: []measure.Part{{Kind: "network", Name: network, ID: network, Label: network}}, Placement: "same-host", Pairs: 1, Family: "ipv4", Affinity: "split", Workload: "udp-rr",
+			ID: id, Baseline: baseline, Twin: twin != "", Group: "udp-rr(payload=64,mode=spin)|same-host|1|ipv4|split",
+			Stack: network, Label: strings.Replace(network, "host", "loopback", 1),
+			Parts: []measure.Part{{Kind: "network", Name: network, ID: network, Label: network}}, Placement: "same-host",
+			Pairs: 1, Family: "ipv4", Affinity: "split", Workload: "udp-rr",
 			Params: map[string]string{"payload": "64", "mode": "spin"}, Primary: "latency_p50",
 		})
 	}
@@ -99,11 +104,17 @@ func makeUp(dir string, networks []string, given map[string]string) error {
 				}
 			}
 			level := math.Log(13e-6*ratio) + 0.004*r.NormFloat64()
-			if err := w.Write(measure.Proof{Generation: g, Lab: c.ID, Claim: "every pair passes packets of 1500 bytes both ways, unfragmented", When: "before", OK: true}); err != nil {
+			if err := w.Write(measure.Proof{
+				Generation: g, Lab: c.ID, Claim: "every pair passes packets of 1500 bytes both ways, unfragmented", When: "before",
+				OK: true,
+			}); err != nil {
 				return err
 			}
 			for b := range blocks {
-				t := measure.Trial{Generation: g, Block: g*blocks + b, Cell: c.ID, Start: float64(g*blocks+b) + 0.1*float64(i), Duration: 0.9 * trial / 1000}
+				t := measure.Trial{
+					Generation: g, Block: g*blocks + b, Cell: c.ID, Start: float64(g*blocks+b) + 0.1*float64(i),
+					Duration: 0.9 * trial / 1000,
+				}
 				if t.Failed = failed; failed == "" {
 					x := math.Exp(level + 0.002*r.NormFloat64())
 					t.Metrics = map[string]float64{"latency_p50": x, "transaction_rate": 1 / x, "loss": 0}
@@ -129,8 +140,8 @@ func makeUp(dir string, networks []string, given map[string]string) error {
 	return os.WriteFile(filepath.Join(dir, "records.jsonl"), records.Bytes(), 0o666)
 }
 
-// Two runs that were really measured, one after the other and in the same way, can be compared; and a run with itself shows no difference, whatever
-// it has measured.
+// Two runs that were really measured, one after the other and in the same way, can be compared; and a run with itself
+// shows no difference, whatever it has measured.
 func TestCompareRealRuns(t *testing.T) {
 	testnet.Root(t)
 	t.Parallel()
@@ -147,7 +158,8 @@ func TestCompareRealRuns(t *testing.T) {
 	if said.status != 0 || said.stderr != "" {
 		t.Errorf("compare exits with %d and says %s", said.status, said.stderr)
 	}
-	contains(t, "the comparison", said.stdout, "latency p50 over loopback", "latency p50 over host", "95 % interval", "seed 1", "seed 2", "loopback itself: ")
+	contains(t, "the comparison", said.stdout, "latency p50 over loopback", "latency p50 over host", "95 % interval",
+		"seed 1", "seed 2", "loopback itself: ")
 	if strings.Contains(said.stdout, "unlike") || strings.Contains(said.stdout, "failed") {
 		t.Errorf("two equal runs:\n%s", said.stdout)
 	}

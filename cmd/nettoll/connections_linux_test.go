@@ -11,8 +11,9 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 )
 
-// The workload that crashed for SeCoNetBench's authors with a hundred connections holds ten thousand, over a bridge and over nothing, while two threads
-// keep all CPUs busy: in fifteen trials, each cell's sockets made five times over, all workers live, and have a hundred megabytes to spare.
+// The workload that crashed for SeCoNetBench's authors with a hundred connections holds ten thousand, over a bridge and
+// over nothing, while two threads keep all CPUs busy: in fifteen trials, each cell's sockets made five times over, all
+// workers live, and have a hundred megabytes to spare.
 func TestTenThousandConnections(t *testing.T) {
 	testnet.Root(t)
 	const count, most = 10_000, 100 << 20
@@ -24,7 +25,8 @@ func TestTenThousandConnections(t *testing.T) {
 			}
 		}()
 	}
-	s := start(t, "--network", "bridge", "--placement", "same-host", "--time", "5s", "--trial", "800ms", "--workload", fmt.Sprintf("connections(connections=%d)", count))
+	s := start(t, "--network", "bridge", "--placement", "same-host", "--time", "5s", "--trial", "800ms", "--workload",
+		fmt.Sprintf("connections(connections=%d)", count))
 	s.measuring()
 	looked := 0
 	for _, m := range s.members() {

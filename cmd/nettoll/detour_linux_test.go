@@ -14,7 +14,8 @@ import (
 	"github.com/nettoll/nettoll/measure"
 )
 
-// A lab whose packets take another way from some moment of the run on fails its proof, is not measured any more, and the reader is told which device missed them.
+// A lab whose packets take another way from some moment of the run on fails its proof, is not measured any more, and
+// the reader is told which device missed them.
 func TestDetour(t *testing.T) {
 	testnet.Root(t)
 	t.Parallel()
@@ -53,8 +54,10 @@ func TestDetour(t *testing.T) {
 			failed = append(failed, p)
 		}
 	}
-	if len(failed) != 1 || failed[0].Lab != "bridge/same-host/1" || failed[0].When != "after" || !strings.Contains(failed[0].Detail, "packets received by vsrc0, port of br0") {
+	if len(failed) != 1 || failed[0].Lab != "bridge/same-host/1" || failed[0].When != "after" ||
+		!strings.Contains(failed[0].Detail, "packets received by vsrc0, port of br0") {
 		t.Errorf("proofs that failed are %+v, want that of the bridge after the blocks, which names its port", failed)
 	}
-	contains(t, "stdout and stderr", oneLine(s.stdout.String()+s.stderr.String()), "packets received by vsrc0, port of br0")
+	contains(t, "stdout and stderr", oneLine(s.stdout.String()+s.stderr.String()),
+		"packets received by vsrc0, port of br0")
 }

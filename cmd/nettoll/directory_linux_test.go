@@ -15,14 +15,17 @@ import (
 // atOnceInto is how many runs are started at the same moment.
 const atOnceInto = 4
 
-// startTogether runs the program several times at once in one directory, and returns what each said and its exit status.
+// startTogether runs the program several times at once in one directory, and returns what each said and its exit
+// status.
 func startTogether(t *testing.T, in string, args ...string) (said []string, status []int) {
 	t.Helper()
 	said, status = make([]string, atOnceInto), make([]int, atOnceInto)
 	var group sync.WaitGroup
 	for i := range atOnceInto {
 		group.Go(func() {
-			cmd := exec.Command(os.Getenv(programEnv), append([]string{"run", "--network", "bridge", "--workload", "udp-rr", "--placement", "same-host", "--time", "1s"}, args...)...)
+			cmd := exec.Command(os.Getenv(programEnv),
+				append([]string{"run", "--network", "bridge", "--workload", "udp-rr", "--placement", "same-host", "--time", "1s"},
+					args...)...)
 			cmd.Dir = in
 			text, _ := cmd.CombinedOutput() // the exit status says more
 			said[i], status[i] = string(text), cmd.ProcessState.ExitCode()
@@ -79,6 +82,7 @@ func ofOneRun(t *testing.T, dir string) {
 		t.Fatal(dir, problems, err)
 	}
 	if a := data.Analysis; a.Blocks < 5 || a.Trials != 3*a.Blocks || len(data.Log.Blocks) != a.Blocks {
-		t.Errorf("%s holds %d trials in %d blocks, which have %d records: these are not of one run", dir, a.Trials, a.Blocks, len(data.Log.Blocks))
+		t.Errorf("%s holds %d trials in %d blocks, which have %d records: these are not of one run", dir, a.Trials, a.Blocks,
+			len(data.Log.Blocks))
 	}
 }

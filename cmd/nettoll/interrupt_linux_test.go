@@ -40,7 +40,12 @@ func TestInterrupt(t *testing.T) {
 				return len(log.Proofs) > 0 && log.Proofs[len(log.Proofs)-1].When == "after"
 			})
 		}, true},
-		{"in a mix", []string{"--workload", "mix(udp-rr,tcp-stream)", "--pairs", "2", "--placement", "same-host"}, block, true},
+		{
+			"in a mix",
+			[]string{"--workload", "mix(udp-rr,tcp-stream)", "--pairs", "2", "--placement", "same-host"},
+			block,
+			true,
+		},
 		{"in a long trial", []string{"--trial", "10s"}, func(s *session) {
 			s.until("all workers", func() bool { return len(s.members()) > 20 })
 			time.Sleep(500 * time.Millisecond)
@@ -68,8 +73,8 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// interrupted interrupts a run at some point, and returns how long it took to end. If it was to have measured something by then, it
-// must have.
+// interrupted interrupts a run at some point, and returns how long it took to end. If it was to have measured something
+// by then, it must have.
 func interrupted(t *testing.T, args []string, when func(*session), measured bool) time.Duration {
 	t.Helper()
 	s := start(t, append([]string{"--time", "30s"}, args...)...)
@@ -86,7 +91,8 @@ func interrupted(t *testing.T, args []string, when func(*session), measured bool
 	contains(t, "stderr", s.stderr.String(), "nettoll: interrupted: reporting what was measured (again to stop at once)")
 	after, torn := s.records()
 	if torn || len(after.Blocks) < len(before.Blocks) || len(after.Trials) < len(before.Trials) {
-		t.Errorf("torn: %v; %d blocks and %d trials, there were %d and %d", torn, len(after.Blocks), len(after.Trials), len(before.Blocks), len(before.Trials))
+		t.Errorf("torn: %v; %d blocks and %d trials, there were %d and %d", torn, len(after.Blocks), len(after.Trials),
+			len(before.Blocks), len(before.Trials))
 	}
 	if len(after.Trials) == 0 {
 		contains(t, "stderr", s.stderr.String(), "nettoll: nothing was measured yet")
@@ -154,7 +160,8 @@ func TestHangUp(t *testing.T) {
 func TestClosedPipes(t *testing.T) {
 	testnet.Root(t)
 	t.Parallel()
-	s := prepare(t, filepath.Join(t.TempDir(), "run"), "--network", "bridge", "--workload", "udp-rr", "--placement", "same-host", "--time", "1s", "-v")
+	s := prepare(t, filepath.Join(t.TempDir(), "run"), "--network", "bridge", "--workload", "udp-rr", "--placement",
+		"same-host", "--time", "1s", "-v")
 	gone, pipe, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)

@@ -20,8 +20,8 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 )
 
-// Whenever the controller is killed, within a second nothing is left of it but its records, and those are whole up to the block that it
-// was in.
+// Whenever the controller is killed, within a second nothing is left of it but its records, and those are whole up to
+// the block that it was in.
 func TestKilledAtAnyMoment(t *testing.T) {
 	testnet.Root(t)
 	const (
@@ -154,15 +154,15 @@ func killed(t *testing.T, of storm, at time.Duration, late bool) {
 	}
 }
 
-// namespaceKinds are those that a host has, but for its PID namespace, and the user namespace it may be in: these are as long as their
-// processes are, dead ones too, until the machine's own PID 1 has seen to them.
+// namespaceKinds are those that a host has, but for its PID namespace, and the user namespace it may be in: these are
+// as long as their processes are, dead ones too, until the machine's own PID 1 has seen to them.
 const namespaceKinds = "net mnt uts ipc"
 
 // namespaces are those of a session, by what they are called.
 type namespaces map[string]unix.FileHandle
 
-// namespaces takes what the session's processes are in, and the containers' that its hosts have. A handle does not keep a namespace
-// alive, unlike an open file. Before Linux 6.18 namespaces have none, and that no process is left must do.
+// namespaces takes what the session's processes are in, and the containers' that its hosts have. A handle does not keep
+// a namespace alive, unlike an open file. Before Linux 6.18 namespaces have none, and that no process is left must do.
 func (s *session) namespaces() namespaces {
 	own := map[string]bool{}
 	for kind := range strings.FieldsSeq(namespaceKinds) {
@@ -199,8 +199,9 @@ func (s *session) namespaces() namespaces {
 	return found
 }
 
-// areGone checks that a second after the end the kernel knows none of the namespaces any more. Names alone cannot tell: their numbers
-// are used again at once. What nobody holds is on its way out; on a busy machine the kernel takes its time for that.
+// areGone checks that a second after the end the kernel knows none of the namespaces any more. Names alone cannot tell:
+// their numbers are used again at once. What nobody holds is on its way out; on a busy machine the kernel takes its
+// time for that.
 func (n namespaces) areGone(t *testing.T, end time.Time) {
 	t.Helper()
 	for {
@@ -259,7 +260,8 @@ func holders(t *testing.T, these []string) []string {
 	return found
 }
 
-// outside lists what a run could leave out here besides processes: links and mounts, and cgroups that are called after it.
+// outside lists what a run could leave out here besides processes: links and mounts, and cgroups that are called after
+// it.
 func outside(t *testing.T) []string {
 	t.Helper()
 	var found []string

@@ -29,7 +29,8 @@ func labsDown(t interface{ Log(...any) }, runtime string) {
 	}
 }
 
-// laboratory prepares `nettoll lab` with these arguments in a runtime directory of a user's own; the whole session is marked as that of a run is.
+// laboratory prepares `nettoll lab` with these arguments in a runtime directory of a user's own; the whole session is
+// marked as that of a run is.
 func laboratory(t *testing.T, user *syscall.Credential, args ...string) *session {
 	t.Helper()
 	dir := filepath.Join(reachable(t), "runtime")
@@ -181,13 +182,14 @@ func TestLabWithoutPrivilege(t *testing.T) {
 	}
 }
 
-// Root with another user's runtime directory, as after su, has labs of its own: nothing is written where that user's links lead, and a command gets only the
-// variables that are named.
+// Root with another user's runtime directory, as after su, has labs of its own: nothing is written where that user's
+// links lead, and a command gets only the variables that are named.
 func TestLabInRuntimeDirOfAnother(t *testing.T) {
 	testnet.Root(t)
 	s := laboratory(t, nil, "up", "--stack", "bridge", "--time", "1m")
 	theirs, victim := filepath.Join(filepath.Dir(s.dir), "theirs"), t.TempDir()
-	if err := errors.Join(os.Mkdir(theirs, 0o700), os.Symlink(victim, filepath.Join(theirs, "nettoll")), os.Chown(theirs, nobody, nobody)); err != nil {
+	if err := errors.Join(os.Mkdir(theirs, 0o700), os.Symlink(victim, filepath.Join(theirs, "nettoll")),
+		os.Chown(theirs, nobody, nobody)); err != nil {
 		t.Fatal(err)
 	}
 	s.cmd.Env = append(s.cmd.Env, "XDG_RUNTIME_DIR="+theirs, "SECRET=word", "NAMED=given")
@@ -214,7 +216,8 @@ func TestLabInRuntimeDirOfAnother(t *testing.T) {
 	}
 }
 
-// On a terminal a command has one of its own: a shell there has job control, the size of the terminal, and interrupts what it has started.
+// On a terminal a command has one of its own: a shell there has job control, the size of the terminal, and interrupts
+// what it has started.
 func TestLabTerminal(t *testing.T) {
 	testnet.Root(t)
 	t.Parallel()
@@ -226,13 +229,15 @@ func TestLabTerminal(t *testing.T) {
 	cmd := exec.Command(s.cmd.Path, "lab", "exec", "h1/src0", "--", "sh", "-mc", "tty; stty size; sleep 30 & jobs; exit 5")
 	cmd.Env = s.cmd.Env
 	text, status := typing(t, cmd, 77, "")
-	if !strings.Contains(text, "25 77\n") || !strings.Contains(text, "/dev/pts/") || !strings.Contains(text, "Running") || strings.Contains(text, "job control") {
+	if !strings.Contains(text, "25 77\n") || !strings.Contains(text, "/dev/pts/") || !strings.Contains(text, "Running") ||
+		strings.Contains(text, "job control") {
 		t.Errorf("a command on a terminal says:\n%s", text)
 	}
 	if status != 5 {
 		t.Errorf("exit status %d, want 5", status)
 	}
-	cmd = exec.Command(s.cmd.Path, "lab", "exec", "h1/src0", "--", "sh", "-c", "trap 'echo interrupted; exit 6' INT; echo ready; sleep 20; sleep 20")
+	cmd = exec.Command(s.cmd.Path, "lab", "exec", "h1/src0", "--", "sh", "-c",
+		"trap 'echo interrupted; exit 6' INT; echo ready; sleep 20; sleep 20")
 	cmd.Env = s.cmd.Env
 	text, status = typing(t, cmd, 77, "\x03")
 	if !strings.Contains(text, "interrupted") || status != 6 {
@@ -240,8 +245,8 @@ func TestLabTerminal(t *testing.T) {
 	}
 }
 
-// typing runs a command as a shell on a terminal does, types the keys once it has said that it is ready, and returns what was shown, with "\n" for the
-// ends of lines, and its exit status.
+// typing runs a command as a shell on a terminal does, types the keys once it has said that it is ready, and returns
+// what was shown, with "\n" for the ends of lines, and its exit status.
 func typing(t *testing.T, cmd *exec.Cmd, columns uint16, keys string) (shown string, status int) {
 	t.Helper()
 	terminal, theirs, err := process.NewTerminal()

@@ -31,7 +31,8 @@ func few() []string {
 	return []string{"--time", "2s", "--network", "bridge", "--workload", "udp-rr", "--placement", "same-host"}
 }
 
-// A run that needs more processes and threads than an ordinary user may have is refused before anything is built, with the limit and what would help.
+// A run that needs more processes and threads than an ordinary user may have is refused before anything is built, with
+// the limit and what would help.
 func TestUserLimit(t *testing.T) {
 	testnet.Root(t) // who is exempt from it, to become somebody else
 	t.Parallel()
@@ -49,7 +50,8 @@ func TestUserLimit(t *testing.T) {
 			if status := s.wait(patience); status != want.status {
 				t.Errorf("exit status %d, want %d", status, want.status)
 			}
-			contains(t, "stderr", oneLine(s.stderr.String()), want.said, fmt.Sprintf("ulimit -u (RLIMIT_NPROC) is %d, and ", most), "raise it with ulimit -u")
+			contains(t, "stderr", oneLine(s.stderr.String()), want.said,
+				fmt.Sprintf("ulimit -u (RLIMIT_NPROC) is %d, and ", most), "raise it with ulimit -u")
 			if _, err := os.Stat(s.dir); err == nil {
 				t.Errorf("there is a run directory")
 			}
@@ -96,7 +98,10 @@ func TestGroupLimit(t *testing.T) {
 	if status := s.wait(patience); status != 2 {
 		t.Errorf("exit status %d, want 2", status)
 	}
-	want := []string{"processes and threads, and there is room for", fmt.Sprintf("pids.max of the control group %q is 60, and ", "/"+filepath.Base(dir)), "docker run --pids-limit"}
+	want := []string{
+		"processes and threads, and there is room for",
+		fmt.Sprintf("pids.max of the control group %q is 60, and ", "/"+filepath.Base(dir)), "docker run --pids-limit",
+	}
 	contains(t, "stderr", oneLine(s.stderr.String()), want...)
 
 	plan := prepare(t, t.TempDir())
@@ -133,7 +138,8 @@ func TestGroupLimitIsLowered(t *testing.T) {
 		t.Errorf("exit status 0, though %d processes and threads were one too many", used)
 	}
 	said := oneLine(s.stdout.String() + s.stderr.String())
-	contains(t, "output", said, "there is no room for more processes and threads", fmt.Sprintf("pids.max of the control group %q is %d, and ", "/"+filepath.Base(dir), most))
+	contains(t, "output", said, "there is no room for more processes and threads",
+		fmt.Sprintf("pids.max of the control group %q is %d, and ", "/"+filepath.Base(dir), most))
 	if strings.Contains(said, "goroutine ") || strings.Contains(said, "runtime stack") {
 		t.Errorf("a traceback: %s", said)
 	}

@@ -22,8 +22,9 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 )
 
-// A run leaves the machine's links, addresses, routes, rules, permanent neighbours, packet filters and sysctls as they were: those of the
-// network it runs in, which has some of each, and those of the network that the tests were started in.
+// A run leaves the machine's links, addresses, routes, rules, permanent neighbours, packet filters and sysctls as they
+// were: those of the network it runs in, which has some of each, and those of the network that the tests were started
+// in.
 func TestMachineIsUntouched(t *testing.T) {
 	testnet.Root(t)
 	t.Parallel()
@@ -58,7 +59,9 @@ func TestMachineIsUntouched(t *testing.T) {
 	moving := restless(own, others, look)
 
 	own, others = look()
-	for _, want := range []string{"link lo", "link here", "address here 192.0.2.1/24", "neighbour here 192.0.2.9", "/proc/sys/net/ipv4/ip_forward"} {
+	for _, want := range []string{
+		"link lo", "link here", "address here 192.0.2.1/24", "neighbour here 192.0.2.9", "/proc/sys/net/ipv4/ip_forward",
+	} {
 		if !slices.ContainsFunc(keys(own), func(k string) bool { return strings.HasPrefix(k, want) }) {
 			t.Fatalf("there is no %q in what is compared: %q", want, keys(own))
 		}
@@ -115,7 +118,8 @@ func restless(own, others map[string]string, look func() (own, others map[string
 	return moving
 }
 
-// furnish gives the machine something to lose: a pair of links with addresses, routes, a rule and a neighbour of both families.
+// furnish gives the machine something to lose: a pair of links with addresses, routes, a rule and a neighbour of both
+// families.
 func furnish() error {
 	// Addresses are at once what they will be.
 	for _, of := range []string{"default", "all"} {
@@ -155,7 +159,9 @@ func furnish() error {
 		}
 		const table = 100
 		for _, t := range []int{unix.RT_TABLE_MAIN, table} {
-			if err := netlink.RouteAdd(&netlink.Route{LinkIndex: link.Index, Dst: to, Gw: net.ParseIP(f.neighbour), Table: t}); err != nil {
+			if err := netlink.RouteAdd(&netlink.Route{
+				LinkIndex: link.Index, Dst: to, Gw: net.ParseIP(f.neighbour), Table: t,
+			}); err != nil {
 				return fmt.Errorf("route %s in table %d: %w", f.route, t, err)
 			}
 		}
@@ -201,7 +207,8 @@ func snapshot() (map[string]string, error) {
 		}
 		for _, a := range addresses {
 			// Lifetimes count down.
-			found[fmt.Sprintf("address %s %s", names[l.Attrs().Index], a.IPNet)] = fmt.Sprintf("%s %d %d %s %s", a.Label, a.Flags, a.Scope, a.Broadcast, a.Peer)
+			found[fmt.Sprintf("address %s %s", names[l.Attrs().Index], a.IPNet)] = fmt.Sprintf("%s %d %d %s %s", a.Label,
+				a.Flags, a.Scope, a.Broadcast, a.Peer)
 		}
 	}
 	for _, family := range []int{unix.AF_INET, unix.AF_INET6} {

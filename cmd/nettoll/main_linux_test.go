@@ -23,11 +23,13 @@ import (
 	"github.com/nettoll/nettoll/measure"
 )
 
-// programEnv names the program under test. Set by hand it tests that one: NETTOLL_PROGRAM=$PWD/bin/nettoll go test ./cmd/nettoll
+// programEnv names the program under test. Set by hand it tests that one: NETTOLL_PROGRAM=$PWD/bin/nettoll go test
+// ./cmd/nettoll
 const programEnv = "NETTOLL_PROGRAM"
 
-// atOnce is how many of the tests that may share the machine do, on any number of CPUs: most of a run is waiting, for packets, deadlines and the kernel that
-// removes namespaces. A test that asserts a figure, or how fast something is done, is not parallel: it has the machine to itself.
+// atOnce is how many of the tests that may share the machine do, on any number of CPUs: most of a run is waiting, for
+// packets, deadlines and the kernel that removes namespaces. A test that asserts a figure, or how fast something is
+// done, is not parallel: it has the machine to itself.
 const atOnce = 3
 
 // TestMain builds the program once, and runs the tests with it.
@@ -43,8 +45,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// build builds the program where everyone may execute it, runs this test binary once more with it, removes it and returns
-// the exit status.
+// build builds the program where everyone may execute it, runs this test binary once more with it, removes it and
+// returns the exit status.
 func build() (int, error) {
 	dir, err := os.MkdirTemp("", "nettoll-program-")
 	if err != nil {
@@ -82,7 +84,8 @@ func build() (int, error) {
 	return tests.ProcessState.ExitCode(), nil
 }
 
-// A session is a nettoll that a test has started, as the leader of a session of its own, with all the processes that it has started.
+// A session is a nettoll that a test has started, as the leader of a session of its own, with all the processes that it
+// has started.
 type session struct {
 	t      *testing.T
 	cmd    *exec.Cmd
@@ -99,7 +102,8 @@ const markEnv = "NETTOLL_TEST_SESSION"
 
 var sessions atomic.Int64
 
-// start starts `nettoll run` with these arguments and a run directory of its own, which the caller may change before begin.
+// start starts `nettoll run` with these arguments and a run directory of its own, which the caller may change before
+// begin.
 func start(t *testing.T, args ...string) *session {
 	t.Helper()
 	s := prepare(t, filepath.Join(t.TempDir(), "run"), args...)
@@ -163,14 +167,15 @@ func (s *session) interrupt() time.Time {
 	return now
 }
 
-// patience is for how long a test waits for what comes about by itself, before it gives up: nothing is shown by how long it takes, and a machine may be busy.
+// patience is for how long a test waits for what comes about by itself, before it gives up: nothing is shown by how
+// long it takes, and a machine may be busy.
 const patience = 2 * time.Minute
 
 // soon is within which everything that a program has started ends with it.
 const soon = time.Second
 
-// leavesNothing checks that a second after its end no process of the session is left. One that has been killed is on its way out; on a busy machine the
-// kernel takes its time for that, as it does for namespaces.
+// leavesNothing checks that a second after its end no process of the session is left. One that has been killed is on
+// its way out; on a busy machine the kernel takes its time for that, as it does for namespaces.
 func (s *session) leavesNothing(end time.Time) {
 	s.t.Helper()
 	for {
@@ -198,8 +203,8 @@ type member struct {
 
 func (m member) String() string { return fmt.Sprintf("%d %q", m.pid, strings.Join(m.args, " ")) }
 
-// killed says whether the process has a SIGKILL that it cannot but follow as soon as the kernel lets it (proc_pid_status(5): signals that are pending for its
-// first thread and for all, bit by bit).
+// killed says whether the process has a SIGKILL that it cannot but follow as soon as the kernel lets it
+// (proc_pid_status(5): signals that are pending for its first thread and for all, bit by bit).
 func (m member) killed() bool {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", m.pid))
 	if err != nil {
@@ -264,8 +269,8 @@ func (s *session) members() []member {
 	return found
 }
 
-// worker returns a worker of this name in the lab of a bridge on one host, not one of those known; ok is false if there is none
-// right now.
+// worker returns a worker of this name in the lab of a bridge on one host, not one of those known; ok is false if there
+// is none right now.
 func (s *session) worker(name string, known ...int) (_ member, ok bool) {
 	for _, m := range s.members() {
 		if len(m.args) < 4 || m.args[1] != "worker" || m.args[3] != name || slices.Contains(known, m.pid) {

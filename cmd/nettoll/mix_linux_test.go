@@ -11,8 +11,9 @@ import (
 	"github.com/nettoll/nettoll/report"
 )
 
-// Clients beside a bulk transfer get fewer answers than alone: they share its CPUs. (One that waits for each answer would not show it: beside a neighbour
-// its CPUs are awake.) Both members have figures, in the same trials, and verdicts of their own.
+// Clients beside a bulk transfer get fewer answers than alone: they share its CPUs. (One that waits for each answer
+// would not show it: beside a neighbour its CPUs are awake.) Both members have figures, in the same trials, and
+// verdicts of their own.
 func TestMix(t *testing.T) {
 	testnet.Root(t)
 	// What else the machine does may happen beside one of the two; three runs are not chance.
@@ -29,7 +30,8 @@ func TestMix(t *testing.T) {
 func besideAndAlone(t *testing.T) float64 {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "run")
-	out := nettoll(t, "run", "-o", dir, "--time", "2s", "--network", "bridge", "--placement", "same-host", "--pairs", "1,2", "--workload", "mix(kv,tcp-stream)", "--workload", "kv")
+	out := nettoll(t, "run", "-o", dir, "--time", "2s", "--network", "bridge", "--placement", "same-host", "--pairs",
+		"1,2", "--workload", "mix(kv,tcp-stream)", "--workload", "kv")
 	if out.status != 0 {
 		t.Fatalf("exit status %d: %s", out.status, out.stderr)
 	}

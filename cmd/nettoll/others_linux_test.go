@@ -64,7 +64,8 @@ func TestTwoRuns(t *testing.T) {
 	if status := second.wait(patience); status != 0 {
 		t.Errorf("exit status %d", status)
 	}
-	contains(t, "stderr", second.stderr.String(), "another run of nettoll measures on this machine (process ", "hint: --wait")
+	contains(t, "stderr", second.stderr.String(), "another run of nettoll measures on this machine (process ",
+		"hint: --wait")
 	contains(t, "stdout", second.stdout.String(), "Another run of nettoll measured at the same time: process ")
 	third := start(t, brief("--time", "1s", "--wait")...)
 	time.Sleep(time.Second) // it would have begun to build
@@ -78,7 +79,8 @@ func TestTwoRuns(t *testing.T) {
 	}
 }
 
-// A run that waits begins when the other one has ended. They are alone in a PID namespace: others may measure on this machine.
+// A run that waits begins when the other one has ended. They are alone in a PID namespace: others may measure on this
+// machine.
 func TestWait(t *testing.T) {
 	testnet.Root(t)
 	dir := t.TempDir()

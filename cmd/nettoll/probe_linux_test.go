@@ -16,15 +16,16 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 )
 
-// A run with a probe leaves nothing of it in the kernel, whether it ends or is killed: in either case with its last process. Links are what programs are
-// attached by, and are gone with them.
+// A run with a probe leaves nothing of it in the kernel, whether it ends or is killed: in either case with its last
+// process. Links are what programs are attached by, and are gone with them.
 func TestProbeIsGone(t *testing.T) {
 	testnet.Root(t)
 	t.Parallel()
 	for name, kill := range map[string]bool{"at the end": false, "killed": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := start(t, "--time", "2s", "--network", "bridge", "--workload", "udp-rr", "--placement", "same-host", "--probe", "softirq")
+			s := start(t, "--time", "2s", "--network", "bridge", "--workload", "udp-rr", "--placement", "same-host", "--probe",
+				"softirq")
 			s.measuring()
 			// Switched on, it has links as well. It is for half of the time.
 			held := map[string]uint32{}
@@ -75,7 +76,8 @@ func (s *session) held() map[string]uint32 {
 			}
 			for line := range strings.Lines(string(b)) {
 				key, value, _ := strings.Cut(strings.TrimSpace(line), ":\t")
-				if id, err := strconv.ParseUint(value, 10, 32); err == nil && (key == "prog_id" || key == "map_id" || key == "link_id") {
+				if id, err := strconv.ParseUint(value, 10, 32); err == nil &&
+					(key == "prog_id" || key == "map_id" || key == "link_id") {
 					held[key+" "+value] = uint32(id)
 				}
 			}
@@ -121,7 +123,8 @@ func TestProbeOfOrdinaryUser(t *testing.T) {
 	if status := s.wait(patience); status != 1 {
 		t.Errorf("exit status %d, want 1", status)
 	}
-	contains(t, "stderr", oneLine(s.stderr.String()), "load the probe of soft interrupts: not supported here: missing CAP_BPF and CAP_PERFMON", "run as root")
+	contains(t, "stderr", oneLine(s.stderr.String()),
+		"load the probe of soft interrupts: not supported here: missing CAP_BPF and CAP_PERFMON", "run as root")
 	if _, err := os.Stat(s.dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("there is a run directory: %v", err)
 	}

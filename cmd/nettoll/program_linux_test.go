@@ -13,11 +13,13 @@ import (
 	"github.com/nettoll/nettoll/measure"
 )
 
-// A program of a host that dies costs its lab a block: the lab is built once more, across hosts too, and tells what that cost, beside what the labs of the generations have told.
+// A program of a host that dies costs its lab a block: the lab is built once more, across hosts too, and tells what
+// that cost, beside what the labs of the generations have told.
 func TestProgramDies(t *testing.T) {
 	testnet.Root(t)
 	testnet.Program(t, "ovs-vswitchd", "openvswitch-switch")
-	s := start(t, "--time", "3s", "--network", "ovs", "--filter", "ovs(rules=10)", "--workload", "udp-rr(mode=spin)", "--placement", "cross-host")
+	s := start(t, "--time", "3s", "--network", "ovs", "--filter", "ovs(rules=10)", "--workload", "udp-rr(mode=spin)",
+		"--placement", "cross-host")
 	again := func(log *measure.Log) bool {
 		return slices.ContainsFunc(log.Labs, func(l measure.Lab) bool { return l.Rebuilt })
 	}
@@ -25,7 +27,9 @@ func TestProgramDies(t *testing.T) {
 		s.measuring()
 		before, _ := s.records()
 		members := s.members()
-		i := slices.IndexFunc(members, func(m member) bool { return len(m.args) > 0 && filepath.Base(m.args[0]) == "ovs-vswitchd" })
+		i := slices.IndexFunc(members, func(m member) bool {
+			return len(m.args) > 0 && filepath.Base(m.args[0]) == "ovs-vswitchd"
+		})
 		if i < 0 {
 			continue // its generation has ended
 		}
@@ -40,7 +44,8 @@ func TestProgramDies(t *testing.T) {
 	if status := s.wait(60 * time.Second); status != 0 {
 		t.Errorf("exit status %d, want 0\n%s", status, s.stderr.String())
 	}
-	contains(t, "stdout", oneLine(s.stdout.String()), "ovs-vswitchd", "the lab was built once more", "ovs+ovs(rules=10), built once more")
+	contains(t, "stdout", oneLine(s.stdout.String()), "ovs-vswitchd", "the lab was built once more",
+		"ovs+ovs(rules=10), built once more")
 	log, _ := s.records()
 	told := []string{"setup_time", "rules_load_time", "rule_update_time", "rule_effect_time"}
 	labs, rebuilt := 0, 0
@@ -60,6 +65,7 @@ func TestProgramDies(t *testing.T) {
 	}
 	run := measure.Analyze(measure.Run{}, log)
 	if rebuilt != 1 || len(run.Rebuilt) == 0 || labs < 2 {
-		t.Errorf("%d records of the lab, %d of them of the one that was built once more, %d figures", labs, rebuilt, len(run.Rebuilt))
+		t.Errorf("%d records of the lab, %d of them of the one that was built once more, %d figures", labs, rebuilt,
+			len(run.Rebuilt))
 	}
 }

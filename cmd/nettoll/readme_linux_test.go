@@ -13,7 +13,8 @@ import (
 	"github.com/nettoll/nettoll/workload/workloadtest"
 )
 
-// The commands of the README do what it says, in its order and in one directory; those that measure are made short. Its experiment can be planned.
+// The commands of the README do what it says, in its order and in one directory; those that measure are made short. Its
+// experiment can be planned.
 func TestReadme(t *testing.T) {
 	testnet.Root(t)
 	t.Parallel()
@@ -27,7 +28,8 @@ func TestReadme(t *testing.T) {
 	run := func(stdin string, args ...string) string {
 		t.Helper()
 		cmd := exec.Command(os.Getenv(programEnv), args...)
-		cmd.Dir, cmd.Stdin, cmd.Env = dir, strings.NewReader(stdin), append(os.Environ(), "XDG_RUNTIME_DIR="+dir) // labs of its own
+		// labs of its own
+		cmd.Dir, cmd.Stdin, cmd.Env = dir, strings.NewReader(stdin), append(os.Environ(), "XDG_RUNTIME_DIR="+dir)
 		said, err := cmd.CombinedOutput()
 		if err != nil {
 			t.Errorf("nettoll %s: %v\n%s", strings.Join(args, " "), err, said)
@@ -35,9 +37,13 @@ func TestReadme(t *testing.T) {
 		return string(said)
 	}
 	short := map[string][]string{ // what is added to a command of the README that measures
-		"run default.yaml": {"--time", "200ms", "--trial", "50ms", "--network", "bridge", "--workload", "udp-rr(mode=wait)", "--placement", "same-host", "-o", "OLD"},
+		"run default.yaml": {
+			"--time", "200ms", "--trial", "50ms", "--network", "bridge", "--workload", "udp-rr(mode=wait)",
+			"--placement", "same-host", "-o", "OLD",
+		},
 		"run suite:ji2019": {"--time", "200ms", "--trial", "50ms", "--placement", "same-host", "--pairs", "1", "-o", "JI"},
-		"run --network routed,bridge --filter none,nftables(match=set,rules=1000),iptables(rules=1000) --placement same-host": {"--time", "200ms", "--trial", "50ms", "--workload", "udp-rr(mode=wait)", "-o", "FILTERS"},
+		"run --network routed,bridge --filter none,nftables(match=set,rules=1000),iptables(rules=1000) --placement " +
+			"same-host": {"--time", "200ms", "--trial", "50ms", "--workload", "udp-rr(mode=wait)", "-o", "FILTERS"},
 		"init filters":                     nil,
 		"compare OLD NEW":                  nil,
 		"init":                             nil,

@@ -77,7 +77,9 @@ func complain(stderr string) []string {
 	var lines []string
 	for line := range strings.Lines(stderr) {
 		busy := strings.TrimPrefix(strings.ToLower(line), "nettoll: ") // the machine is, as that of tests often
-		if !strings.HasPrefix(line, "measuring ") && !strings.HasPrefix(line, "generation ") && !strings.HasPrefix(busy, "other programs use") && !strings.HasPrefix(busy, "another run of nettoll ") && strings.TrimSpace(line) != "" {
+		if !strings.HasPrefix(line, "measuring ") && !strings.HasPrefix(line, "generation ") &&
+			!strings.HasPrefix(busy, "other programs use") && !strings.HasPrefix(busy, "another run of nettoll ") &&
+			strings.TrimSpace(line) != "" {
 			lines = append(lines, strings.TrimSpace(line))
 		}
 	}
@@ -104,7 +106,8 @@ func reachable(t *testing.T) string {
 
 // inUserNamespace has the session start in a user namespace of its own, as root there, after a line of shell.
 func inUserNamespace(s *session, line string) {
-	s.cmd.Args = append([]string{"sh", "-ec", line + `; exec "$@"`, "sh"}, append([]string{s.cmd.Path}, s.cmd.Args[1:]...)...)
+	s.cmd.Args = append([]string{"sh", "-ec", line + `; exec "$@"`, "sh"},
+		append([]string{s.cmd.Path}, s.cmd.Args[1:]...)...)
 	s.cmd.Path = "/bin/sh"
 	a := s.cmd.SysProcAttr
 	a.Cloneflags = unix.CLONE_NEWUSER
@@ -129,7 +132,8 @@ func onSmallDisk(t *testing.T, s *session, options string) {
 // When the disk is full in the middle of a run, what was finished before is kept and reported.
 func TestDiskFull(t *testing.T) {
 	testnet.Root(t)
-	s := prepare(t, filepath.Join(t.TempDir(), "run"), "--time", "6s", "--network", "bridge", "--workload", "udp-rr", "--placement", "same-host", "--precision", "0.01%")
+	s := prepare(t, filepath.Join(t.TempDir(), "run"), "--time", "6s", "--network", "bridge", "--workload", "udp-rr",
+		"--placement", "same-host", "--precision", "0.01%")
 	onSmallDisk(t, s, "size=72k")
 	s.begin()
 	if status := s.wait(soon * 15); status != 1 {
@@ -171,7 +175,13 @@ func TestNobody(t *testing.T) {
 	if status := s.wait(patience); status != 0 {
 		t.Fatalf("exit status %d, want 0", status)
 	}
-	for _, args := range [][]string{{"report", s.dir}, {"report", s.dir, "--format", "csv", "-o", filepath.Join(dir, "out.csv")}, {"list"}, {"version"}, {"--help"}} {
+	for _, args := range [][]string{
+		{"report", s.dir},
+		{"report", s.dir, "--format", "csv", "-o", filepath.Join(dir, "out.csv")},
+		{"list"},
+		{"version"},
+		{"--help"},
+	} {
 		said := nettollAs(t, ordinary(), args...)
 		if said.status != 0 || len(complain(said.stderr)) > 0 {
 			t.Errorf("%q exits with %d: %s", args, said.status, said.stderr)

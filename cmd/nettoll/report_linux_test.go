@@ -17,10 +17,12 @@ import (
 	"github.com/nettoll/nettoll/measure"
 )
 
-// No finished trial is lost on its way from the records to a view, and the views agree with each other and with what the run said.
+// No finished trial is lost on its way from the records to a view, and the views agree with each other and with what
+// the run said.
 func TestViewsAgree(t *testing.T) {
 	testnet.Root(t)
-	s := start(t, "--time", "3s", "--network", "bridge", "--workload", "udp-rr", "--workload", "tcp-stream", "--placement", "same-host")
+	s := start(t, "--time", "3s", "--network", "bridge", "--workload", "udp-rr", "--workload", "tcp-stream", "--placement",
+		"same-host")
 	if status := s.wait(patience); status != 0 {
 		t.Fatalf("exit status %d, want 0", status)
 	}
@@ -49,8 +51,10 @@ func TestViewsAgree(t *testing.T) {
 		t.Fatalf("%d rows for %d trials", len(rows), len(log.Trials))
 	}
 	for i, r := range log.Trials {
-		if rows[i]["cell"] != r.Cell || rows[i]["block"] != strconv.Itoa(r.Block) || rows[i]["gen"] != strconv.Itoa(r.Generation) {
-			t.Errorf("row %d is of %s, generation %s, block %s; the record is of %s, %d, %d", i, rows[i]["cell"], rows[i]["gen"], rows[i]["block"], r.Cell, r.Generation, r.Block)
+		if rows[i]["cell"] != r.Cell || rows[i]["block"] != strconv.Itoa(r.Block) ||
+			rows[i]["gen"] != strconv.Itoa(r.Generation) {
+			t.Errorf("row %d is of %s, generation %s, block %s; the record is of %s, %d, %d", i, rows[i]["cell"], rows[i]["gen"],
+				rows[i]["block"], r.Cell, r.Generation, r.Block)
 		}
 		for name, want := range r.Metrics {
 			if got, err := strconv.ParseFloat(rows[i][name], 64); err != nil || got != want {
@@ -62,7 +66,8 @@ func TestViewsAgree(t *testing.T) {
 	// Cells: the same values, intervals and verdicts in CSV, in JSON lines and in the table.
 	rows = s.table("--format", "csv")
 	lines := s.lines()
-	rows = slices.DeleteFunc(rows, func(row map[string]string) bool { return row["workload"] == "" }) // what labs cost stands behind them
+	// what labs cost stands behind them
+	rows = slices.DeleteFunc(rows, func(row map[string]string) bool { return row["workload"] == "" })
 	if len(rows) != len(lines) || len(rows) == 0 {
 		t.Fatalf("%d rows of CSV, %d of JSON lines", len(rows), len(lines))
 	}
@@ -78,7 +83,8 @@ func TestViewsAgree(t *testing.T) {
 			got, err := strconv.ParseFloat(row[name], 64)
 			want, has := line[name].(float64)
 			if (err == nil) != has || has && math.Abs(got-want) > 1e-5*math.Abs(want) {
-				t.Errorf("row %d, %v %v: %s is %q in CSV and %v in JSON lines", i, row["cell"], row["metric"], name, row[name], line[name])
+				t.Errorf("row %d, %v %v: %s is %q in CSV and %v in JSON lines", i, row["cell"], row["metric"], name, row[name],
+					line[name])
 			}
 		}
 		if row["primary"] != "true" {
@@ -86,7 +92,8 @@ func TestViewsAgree(t *testing.T) {
 		}
 		// How it is summed up is a matter of package measure: of which trials is checked here.
 		lo, hi := extremes(log.Trials, row["cell"], row["metric"])
-		if got, err := strconv.ParseFloat(row["value"], 64); err != nil || got < 0.99*lo || got > 1.01*hi { // histograms have three digits
+		// histograms have three digits
+		if got, err := strconv.ParseFloat(row["value"], 64); err != nil || got < 0.99*lo || got > 1.01*hi {
 			t.Errorf("%s: %s is %s, in the records it is %v to %v", row["cell"], row["metric"], row["value"], lo, hi)
 		}
 		if row["network"] == "bridge" {

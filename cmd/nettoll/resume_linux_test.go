@@ -24,7 +24,8 @@ func (s *session) again() *session {
 	return o
 }
 
-// A run that is killed at any moments, and interrupted once, is resumed to its end: it has all generations, and says how often it was resumed.
+// A run that is killed at any moments, and interrupted once, is resumed to its end: it has all generations, and says
+// how often it was resumed.
 func TestResume(t *testing.T) {
 	testnet.Root(t)
 	t.Parallel()
@@ -42,7 +43,8 @@ func TestResume(t *testing.T) {
 			if status := s.wait(10 * time.Second); status != 130 {
 				t.Fatalf("exit status %d, want 130", status)
 			}
-			if said := strings.TrimSpace(s.stdout.String()); !strings.HasSuffix(said, "Go on with it: nettoll run --resume "+s.dir) && s.stdout.Len() > 0 {
+			if said := strings.TrimSpace(s.stdout.String()); !strings.HasSuffix(said, "Go on with it: nettoll run --resume "+
+				s.dir) && s.stdout.Len() > 0 {
 				t.Errorf("its last line does not say how to resume it: %s", said)
 			}
 		} else {
@@ -65,7 +67,8 @@ func TestResume(t *testing.T) {
 		if now := generations(); now < before {
 			t.Errorf("%d generations were measured to their end, and %d are left", before, now)
 		}
-		if busy := nettoll(t, "run", "--resume", s.dir); busy.status != 2 || !strings.Contains(busy.stderr, "is still going on") {
+		if busy := nettoll(t, "run", "--resume", s.dir); busy.status != 2 ||
+			!strings.Contains(busy.stderr, "is still going on") {
 			t.Errorf("a second one that resumes it ends with %d: %s", busy.status, busy.stderr)
 		}
 	}
@@ -77,7 +80,8 @@ func TestResume(t *testing.T) {
 		t.Fatal(problems, err)
 	}
 	end := d.Log.End
-	if end == nil || end.Why != measure.EndTime && end.Why != measure.EndPrecise || end.Resumed != 3 || end.Generations < 5 || d.Analysis.Generations != end.Generations || len(d.Log.Generations) != end.Generations {
+	if end == nil || end.Why != measure.EndTime && end.Why != measure.EndPrecise || end.Resumed != 3 ||
+		end.Generations < 5 || d.Analysis.Generations != end.Generations || len(d.Log.Generations) != end.Generations {
 		t.Errorf("end %+v, %d generations in the records of %d", end, d.Analysis.Generations, len(d.Log.Generations))
 	}
 	numbers := map[int]bool{}
@@ -95,7 +99,8 @@ func TestResume(t *testing.T) {
 		t.Errorf("it was resumed after %s", got)
 	}
 	contains(t, "the report", oneLine(s.stdout.String()), "Resumed 3 times (killed, ", "It ended because")
-	if over := nettoll(t, "run", "--resume", s.dir); over.status != 2 || !strings.Contains(over.stderr, "it has ended, because") {
+	if over := nettoll(t, "run", "--resume", s.dir); over.status != 2 ||
+		!strings.Contains(over.stderr, "it has ended, because") {
 		t.Errorf("a run that ended is resumed: %d, %s", over.status, over.stderr)
 	}
 	if _, err := os.Stat(filepath.Join(s.dir, report.PageFile)); err != nil {
@@ -103,7 +108,8 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// killAgent kills the agent of the bridge's host while it is measured. It returns the number of the generation in which that was noticed.
+// killAgent kills the agent of the bridge's host while it is measured. It returns the number of the generation in which
+// that was noticed.
 func (s *session) killAgent(after int) int {
 	s.t.Helper()
 	for {
@@ -128,7 +134,8 @@ func (s *session) killAgent(after int) int {
 		s.until("the warning", func() bool {
 			log, _ := s.records()
 			for _, x := range log.Warnings[told:] {
-				said = said || strings.HasPrefix(x.Lab, "bridge/same-host/") && strings.Contains(x.Text, "the lab was built once more")
+				said = said || strings.HasPrefix(x.Lab, "bridge/same-host/") &&
+					strings.Contains(x.Text, "the lab was built once more")
 			}
 			passed = log.Blocks[len(log.Blocks)-1].Generation > at
 			return said || passed
@@ -139,7 +146,8 @@ func (s *session) killAgent(after int) int {
 	}
 }
 
-// An agent that dies costs its lab a block, in every generation in which one does: the lab is built once more, and the records count the deaths.
+// An agent that dies costs its lab a block, in every generation in which one does: the lab is built once more, and the
+// records count the deaths.
 func TestAgentDies(t *testing.T) {
 	testnet.Root(t)
 	t.Parallel()
@@ -159,7 +167,8 @@ func TestAgentDies(t *testing.T) {
 		}
 	}
 	for _, g := range log.Generations {
-		if dead := g.Deaths["bridge/same-host/1"]; noticed[g.Generation] && dead == 0 || !noticed[g.Generation] && dead > 0 && g.Lost == nil {
+		if dead := g.Deaths["bridge/same-host/1"]; noticed[g.Generation] && dead == 0 || !noticed[g.Generation] && dead > 0 &&
+			g.Lost == nil {
 			t.Errorf("generation %d counts %v deaths", g.Generation, g.Deaths)
 		}
 		if !measured[g.Generation] {

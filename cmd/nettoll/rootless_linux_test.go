@@ -40,8 +40,8 @@ func (s *session) inside() (_ member, ok bool) {
 	return member{}, false
 }
 
-// An ordinary user measures what root does: the default experiment, all of its cells. What is written belongs to the user, and
-// the record says where it was measured.
+// An ordinary user measures what root does: the default experiment, all of its cells. What is written belongs to the
+// user, and the record says where it was measured.
 func TestOrdinaryUser(t *testing.T) {
 	testnet.Root(t)
 	t.Parallel()
@@ -62,7 +62,8 @@ func TestOrdinaryUser(t *testing.T) {
 	if run.Facts["user_namespace"] != true {
 		t.Errorf("run.json does not say that it was in a user namespace: %v", run.Facts["user_namespace"])
 	}
-	if refused, _ := run.Facts["not_granted"].([]any); len(refused) == 0 || !strings.Contains(refused[0].(string), "SO_RCVBUFFORCE") {
+	if refused, _ := run.Facts["not_granted"].([]any); len(refused) == 0 ||
+		!strings.Contains(refused[0].(string), "SO_RCVBUFFORCE") {
 		t.Errorf("run.json does not say what is not granted there: %v", run.Facts["not_granted"])
 	}
 	log, _ := s.records()
@@ -97,7 +98,8 @@ func TestOrdinaryUser(t *testing.T) {
 func TestRootWithoutCapabilities(t *testing.T) {
 	testnet.Root(t)
 	t.Parallel()
-	s := prepare(t, filepath.Join(reachable(t), "run"), "--time", "1s", "--workload", "udp-rr", "--placement", "same-host", "--network", "bridge")
+	s := prepare(t, filepath.Join(reachable(t), "run"), "--time", "1s", "--workload", "udp-rr", "--placement", "same-host",
+		"--network", "bridge")
 	withoutCapabilities(s, "true", ",+setfcap")
 	s.begin()
 	if status := s.wait(patience); status != 0 {
@@ -112,17 +114,21 @@ func TestRootWithoutCapabilities(t *testing.T) {
 	if status := s.wait(soon * 10); status != 1 {
 		t.Errorf("exit status %d, want 1", status)
 	}
-	contains(t, "stderr", s.stderr.String(), "missing the permission to make user namespaces", "CAP_SETFCAP", "docker run --privileged")
+	contains(t, "stderr", s.stderr.String(), "missing the permission to make user namespaces", "CAP_SETFCAP",
+		"docker run --privileged")
 }
 
-// withoutCapabilities has the session start without any capability but those kept, now and later, after a line of shell that has them all.
+// withoutCapabilities has the session start without any capability but those kept, now and later, after a line of shell
+// that has them all.
 func withoutCapabilities(s *session, line, kept string) {
-	s.cmd.Args = append([]string{"sh", "-ec", line + `; exec setpriv --bounding-set=-all` + kept + ` --inh-caps=-all "$@"`, "sh", s.cmd.Path}, s.cmd.Args[1:]...)
+	s.cmd.Args = append([]string{
+		"sh", "-ec", line + `; exec setpriv --bounding-set=-all` + kept + ` --inh-caps=-all "$@"`, "sh", s.cmd.Path,
+	}, s.cmd.Args[1:]...)
 	s.cmd.Path = "/bin/sh"
 }
 
-// Where there may be no user namespace the user is told why, and what would help; nothing is left half built. Wrong usage is wrong
-// usage all the same.
+// Where there may be no user namespace the user is told why, and what would help; nothing is left half built. Wrong
+// usage is wrong usage all the same.
 func TestNoUserNamespaces(t *testing.T) {
 	testnet.Root(t)
 	t.Parallel()
@@ -137,7 +143,8 @@ func TestNoUserNamespaces(t *testing.T) {
 	if status := s.wait(soon * 10); status != 1 {
 		t.Errorf("exit status %d, want 1", status)
 	}
-	contains(t, "stderr", s.stderr.String(), "nettoll: without CAP_SYS_ADMIN and CAP_NET_ADMIN: make a user namespace: not supported here: missing room for more user namespaces",
+	contains(t, "stderr", s.stderr.String(), "nettoll: without CAP_SYS_ADMIN and CAP_NET_ADMIN: make a user namespace: "+
+		"not supported here: missing room for more user namespaces",
 		"sysctl user.max_user_namespaces is 0: sysctl -w user.max_user_namespaces=10000", "run as root")
 	if lines := complaints(s); len(lines) != 1 {
 		t.Errorf("stderr has %d sentences, want one: %q", len(lines), lines)
@@ -160,8 +167,10 @@ func TestNoUserNamespaces(t *testing.T) {
 	if status := s.wait(soon * 10); status != 1 {
 		t.Errorf("doctor exits with %d, want 1", status)
 	}
-	contains(t, "doctor", s.stdout.String(), "✗ network   host ", "✗ workload  udp-rr ", "all of them: missing room for more user namespaces", "The default experiment cannot run here.",
-		"user namespaces      not for ordinary users: sysctl user.max_user_namespaces is 0", "sysctl -w user.max_user_namespaces=10000")
+	contains(t, "doctor", s.stdout.String(), "✗ network   host ", "✗ workload  udp-rr ",
+		"all of them: missing room for more user namespaces", "The default experiment cannot run here.",
+		"user namespaces      not for ordinary users: sysctl user.max_user_namespaces is 0",
+		"sysctl -w user.max_user_namespaces=10000")
 	if strings.Contains(s.stdout.String(), "✓") {
 		t.Error("doctor says that something works")
 	}
@@ -205,7 +214,10 @@ func TestDoctorOfOrdinaryUser(t *testing.T) {
 	if d.Default != "can run" || !d.UserNamespace || len(d.NotGranted) == 0 {
 		t.Errorf("default experiment %q, user namespace %v, not granted %q", d.Default, d.UserNamespace, d.NotGranted)
 	}
-	everywhere := []string{"network host", "network bridge", "network routed", "network nat", "network macvlan", "network passthrough"}
+	everywhere := []string{
+		"network host", "network bridge", "network routed", "network nat", "network macvlan",
+		"network passthrough",
+	}
 	for _, p := range d.Parts {
 		part := p.Kind + " " + p.Name
 		if slices.Contains(everywhere, part) || p.Kind == "runtime" || p.Kind == "workload" {
@@ -348,7 +360,8 @@ func TestStreamsOfOrdinaryUser(t *testing.T) {
 	t.Parallel()
 	s := ordinarily(t, "/dev/stdin", "--time", "1s")
 	const file = `name: piped\nfactors: {network: [bridge], placement: [same-host]}\nworkloads: [udp-rr]\n`
-	s.cmd.Args = append([]string{"sh", "-c", "printf '" + file + `' | "$@"`, "sh", s.cmd.Path}, s.cmd.Args[1:]...) // the pipe is the user's, too
+	// the pipe is the user's, too
+	s.cmd.Args = append([]string{"sh", "-c", "printf '" + file + `' | "$@"`, "sh", s.cmd.Path}, s.cmd.Args[1:]...)
 	s.cmd.Path = "/bin/sh"
 	s.begin()
 	if status := s.wait(patience); status != 0 {

@@ -16,8 +16,9 @@ import (
 	"github.com/nettoll/nettoll/workload/workloadtest"
 )
 
-// The scripts of testdata/script drive the program as a user does in a shell. Those that build something are called run*, doctor* and lab*, those that
-// send something source*. What run-figures* want of a figure it has where nothing else is run.
+// The scripts of testdata/script drive the program as a user does in a shell. Those that build something are called
+// run*, doctor* and lab*, those that send something source*. What run-figures* want of a figure it has where nothing
+// else is run.
 func TestScript(t *testing.T) {
 	scripts(t, func(name string) bool { return !builds(name) && !sends(name) })
 }
@@ -66,7 +67,8 @@ func scripts(t *testing.T, wanted func(name string) bool) {
 			env.Defer(func() { labsDown(t, filepath.Join(env.WorkDir, "runtime")) })
 			return nil
 		},
-		Condition: func(cond string) (bool, error) { // [program:NAME], whose absence is accounted for, unlike that of [exec:NAME]
+		// [program:NAME], whose absence is accounted for, unlike that of [exec:NAME]
+		Condition: func(cond string) (bool, error) {
 			name, ok := strings.CutPrefix(cond, "program:")
 			if !ok {
 				return false, fmt.Errorf("unknown condition %q (known: program:NAME)", cond)

@@ -17,7 +17,8 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 )
 
-// What a run shows on a terminal fits into its lines however narrow it is, and is coloured unless NO_COLOR or the terminal says no.
+// What a run shows on a terminal fits into its lines however narrow it is, and is coloured unless NO_COLOR or the
+// terminal says no.
 func TestTerminal(t *testing.T) {
 	testnet.Root(t)
 	t.Parallel()
@@ -33,7 +34,8 @@ func TestTerminal(t *testing.T) {
 		{columns: 100, env: "TERM=dumb"},
 	} {
 		t.Run(fmt.Sprintf("%d columns %s", c.columns, c.env), func(t *testing.T) {
-			cmd := exec.Command(os.Getenv(programEnv), "run", "-v", "-o", t.TempDir(), "--network", "bridge", "--time", "300ms", "--workload", "udp-rr", "--placement", "same-host")
+			cmd := exec.Command(os.Getenv(programEnv), "run", "-v", "-o", t.TempDir(), "--network", "bridge", "--time", "300ms",
+				"--workload", "udp-rr", "--placement", "same-host")
 			cmd.Env = append(os.Environ(), "TERM=xterm", "NO_COLOR=", c.env)
 			shown := onTerminal(t, cmd, c.columns)
 			const erase = "\r\x1b[K"
@@ -75,8 +77,8 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-// onTerminal runs a command on a terminal of its own with so many columns, and returns all that was written to it, with "\n" for the ends
-// of lines.
+// onTerminal runs a command on a terminal of its own with so many columns, and returns all that was written to it, with
+// "\n" for the ends of lines.
 func onTerminal(t *testing.T, cmd *exec.Cmd, columns uint16) string {
 	t.Helper()
 	// pty(7), ioctl_tty(2)

@@ -40,7 +40,8 @@ func TestWorkerIsStartedAgain(t *testing.T) {
 			log, _ := s.records()
 			trials := map[string]int{}
 			for _, r := range log.Trials {
-				if r.Failed == "" || strings.Contains(r.Failed, "inside the window") { // of a starved machine, and there all the same
+				// of a starved machine, and there all the same
+				if r.Failed == "" || strings.Contains(r.Failed, "inside the window") {
 					trials[r.Cell]++
 				}
 			}
@@ -50,13 +51,15 @@ func TestWorkerIsStartedAgain(t *testing.T) {
 				}
 			}
 			if len(trials) != 3 || len(log.Blocks) < len(at.Blocks)+3 {
-				t.Errorf("%d cells and %d blocks, of which %d are older than the fault: the run did not go on", len(trials), len(log.Blocks), len(at.Blocks))
+				t.Errorf("%d cells and %d blocks, of which %d are older than the fault: the run did not go on", len(trials),
+					len(log.Blocks), len(at.Blocks))
 			}
 		})
 	}
 }
 
-// A worker that dies once more in the same generation costs its lab the rest of it, and no more than that: the next generation builds the lab anew.
+// A worker that dies once more in the same generation costs its lab the rest of it, and no more than that: the next
+// generation builds the lab anew.
 func TestWorkerIsLost(t *testing.T) {
 	testnet.Root(t)
 	t.Parallel()
@@ -67,7 +70,8 @@ func TestWorkerIsLost(t *testing.T) {
 		t.Errorf("exit status %d, want 0", status)
 	}
 	said := oneLine(s.stdout.String())
-	contains(t, "stdout", said, "worker sink@host1 of lab bridge/same-host/1", "it was started again", "built anew in the next")
+	contains(t, "stdout", said, "worker sink@host1 of lab bridge/same-host/1", "it was started again",
+		"built anew in the next")
 	log, _ := s.records()
 	measured := map[int]bool{}
 	for _, r := range log.Trials {
@@ -115,8 +119,8 @@ func TestAgentIsStopped(t *testing.T) {
 	contains(t, "stdout", oneLine(s.stdout.String()), "lab bridge/same-host/1", want)
 }
 
-// fault sends a signal to a worker of the bridge's lab on one host while its lab is being measured, and waits until the records say what
-// became of it.
+// fault sends a signal to a worker of the bridge's lab on one host while its lab is being measured, and waits until the
+// records say what became of it.
 func (s *session) fault(name string, sig unix.Signal, told string) {
 	s.t.Helper()
 	for {
@@ -137,13 +141,17 @@ func (s *session) fault(name string, sig unix.Signal, told string) {
 		s.until("the warning", func() bool {
 			log, _ := s.records()
 			said = slices.ContainsFunc(log.Warnings, func(w measure.Warning) bool {
-				return strings.HasPrefix(w.Cell+w.Lab, "bridge/same-host/") && strings.Contains(w.Text, told) && strings.Contains(w.Text, name)
+				return strings.HasPrefix(w.Cell+w.Lab, "bridge/same-host/") && strings.Contains(w.Text, told) &&
+					strings.Contains(w.Text, name)
 			})
-			missed = len(log.Warnings) > len(before.Warnings) || log.Blocks[len(log.Blocks)-1].Generation > before.Blocks[len(before.Blocks)-1].Generation
+			missed = len(log.Warnings) > len(before.Warnings) ||
+				log.Blocks[len(log.Blocks)-1].Generation > before.Blocks[len(before.Blocks)-1].Generation
 			return said || missed
 		})
 		if !said {
-			continue // it was killed a moment before its lab was removed: no one missed it; or something else became of it, as of the first in a generation
+			// it was killed a moment before its lab was removed: no one missed it; or something else became of it, as of the
+			// first in a generation
+			continue
 		}
 		// The longest a silent worker is waited for is 10 s, in a call; in a trial it is about 2 s (control, traffic).
 		if took := time.Since(asked); took > 12*time.Second || sig == unix.SIGKILL && took > 2*time.Second {

@@ -25,7 +25,8 @@ type testBinary struct {
 	file string
 }
 
-// compile compiles the tests of all packages that have some, statically and as small as they get: a guest has them in its memory.
+// compile compiles the tests of all packages that have some, statically and as small as they get: a guest has them in
+// its memory.
 func compile(ctx context.Context, work string, patterns []string) ([]testBinary, error) {
 	args := []string{"list", "-json=Dir,ImportPath,Match,Module,TestGoFiles,XTestGoFiles"}
 	runs := map[string]string{}
@@ -43,8 +44,8 @@ func compile(ctx context.Context, work string, patterns []string) ([]testBinary,
 	if err != nil || len(tests) == 0 {
 		return nil, err
 	}
-	// All at once, so that what they share is compiled and linked in parallel: go test -c makes NAME.test in a directory, of the last element of each path;
-	// these may be equal, so each has a directory.
+	// All at once, so that what they share is compiled and linked in parallel: go test -c makes NAME.test in a directory,
+	// of the last element of each path; these may be equal, so each has a directory.
 	for i := range tests {
 		tests[i].file = filepath.Join(work, strings.ReplaceAll(tests[i].pkg, "/", "_")+".test")
 		cmd := exec.CommandContext(ctx, "go", "test", "-c", "-trimpath", "-ldflags", "-s -w", "-o", tests[i].file, imports[i])
@@ -56,7 +57,8 @@ func compile(ctx context.Context, work string, patterns []string) ([]testBinary,
 	return tests, nil
 }
 
-// packagesOf reads what go list says of packages, and returns those with tests, and their import paths. Runs says which tests, by the patterns that packages match.
+// packagesOf reads what go list says of packages, and returns those with tests, and their import paths. Runs says which
+// tests, by the patterns that packages match.
 func packagesOf(list []byte, runs map[string]string) (tests []testBinary, imports []string, err error) {
 	decode := json.NewDecoder(bytes.NewReader(list))
 	for {
@@ -85,7 +87,8 @@ func packagesOf(list []byte, runs map[string]string) (tests []testBinary, import
 	}
 }
 
-// content returns the files for the guest: /test/PACKAGE holds the binary and, where it runs, the files and the test data of the package's folder.
+// content returns the files for the guest: /test/PACKAGE holds the binary and, where it runs, the files and the test
+// data of the package's folder.
 func content(tests []testBinary) (*guest.Archive, error) {
 	files := new(guest.Archive)
 	for _, t := range tests {

@@ -1,5 +1,6 @@
-// Command testguest runs the tests of packages in a guest, a virtual machine with another kernel: testguest [-limit TIME] [-run PATTERN] [-v] PACKAGE[=PATTERN]... Its
-// status is 0 if all have passed, 1 if not, 2 for wrong usage. To look around in one: testguest -sh COMMANDS, whose status is theirs.
+// Command testguest runs the tests of packages in a guest, a virtual machine with another kernel: testguest [-limit
+// TIME] [-run PATTERN] [-v] PACKAGE[=PATTERN]... Its status is 0 if all have passed, 1 if not, 2 for wrong usage. To
+// look around in one: testguest -sh COMMANDS, whose status is theirs.
 package main
 
 import (

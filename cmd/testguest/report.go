@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// A report reads the output of the guest as it comes and tells of each test when it has ended: what failed or was skipped with what it said, what has
-// passed in a line for it and its subtests together.
+// A report reads the output of the guest as it comes and tells of each test when it has ended: what failed or was
+// skipped with what it said, what has passed in a line for it and its subtests together.
 //
-// Test binaries write what go test -json reads, as with -test.v=test2json: before a line that is theirs and not a test's there is a ^V, wherever the line
-// before has ended. The lines of the guest's script begin with it too.
+// Test binaries write what go test -json reads, as with -test.v=test2json: before a line that is theirs and not a
+// test's there is a ^V, wherever the line before has ended. The lines of the guest's script begin with it too.
 type report struct {
 	w      io.Writer
 	all    bool // what passed, too

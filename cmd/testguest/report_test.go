@@ -24,10 +24,13 @@ func clocked(w *bytes.Buffer, all bool) *report {
 // What test binaries write with -test.v=test2json. ^ stands for the mark.
 const (
 	begin = "^guest begin network/bridge\n"
-	good  = begin + "^=== RUN   TestA\nsaid\n^=== RUN   TestA/sub\n^=== NAME  TestA\nmore^--- PASS: TestA (0.10s)\n^    --- PASS: TestA/sub (0.00s)\n^PASS\n^guest end 0\n"
-	bad   = begin + "^=== RUN   TestA\n^=== RUN   TestA/x\n^=== PAUSE TestA/x\n^=== RUN   TestB\nof B\n^=== CONT  TestA/x\n    a_test.go:1: no\n^=== NAME  TestA\nof A\n" +
+	good  = begin + "^=== RUN   TestA\nsaid\n^=== RUN   TestA/sub\n^=== NAME  TestA\nmore^--- PASS: TestA (0.10s)\n^    " +
+		"--- PASS: TestA/sub (0.00s)\n^PASS\n^guest end 0\n"
+	bad = begin + "^=== RUN   TestA\n^=== RUN   TestA/x\n^=== PAUSE TestA/x\n^=== RUN   TestB\nof B\n^=== CONT  " +
+		"TestA/x\n    a_test.go:1: no\n^=== NAME  TestA\nof A\n" +
 		"^--- FAIL: TestA (1.00s)\n^    --- FAIL: TestA/x (0.50s)\n^--- SKIP: TestB (0.00s)\n^FAIL\n^guest end 1\n"
-	leak = begin + "^=== RUN   TestA\nof A\n^--- PASS: TestA (0.00s)\n^PASS\ntestnet: the tests left behind:\n\tlink x\n^guest end 1\n"
+	leak = begin + "^=== RUN   TestA\nof A\n^--- PASS: TestA (0.00s)\n^PASS\ntestnet: the tests left behind:\n\tlink " +
+		"x\n^guest end 1\n"
 	dies = begin + "^=== RUN   TestA\n^=== RUN   TestB\nof B\npanic: no [recovered]\n\ngoroutine 7\n^guest end 2\n"
 )
 
@@ -39,22 +42,31 @@ func TestReport(t *testing.T) {
 		passed     bool
 		summary    string
 	}{
-		{"good", good, false, "guest: network/bridge: PASS: TestA (0.10s)\nguest: network/bridge: ok: 2 passed, 0 failed, 0 skipped in 1.0 s\n", true, "1 packages: 2 passed, 0 failed, 0 skipped"},
+		{"good", good, false, "guest: network/bridge: PASS: TestA (0.10s)\nguest: network/bridge: ok: 2 passed, 0 failed, " +
+			"0 skipped in 1.0 s\n", true, "1 packages: 2 passed, 0 failed, 0 skipped"},
 		{
-			"all of it", good, true, "guest: network/bridge: PASS: TestA (0.10s)\nguest:     said\nguest:     more\nguest: network/bridge: PASS: TestA/sub (0.00s)\n" +
-				"guest: network/bridge: ok: 2 passed, 0 failed, 0 skipped in 1.0 s\n", true, "1 packages: 2 passed, 0 failed, 0 skipped",
+			"all of it", good, true, "guest: network/bridge: PASS: TestA (0.10s)\nguest:     said\nguest:     more\nguest: " +
+				"network/bridge: PASS: TestA/sub (0.00s)\n" +
+				"guest: network/bridge: ok: 2 passed, 0 failed, 0 skipped in 1.0 s\n", true,
+			"1 packages: 2 passed, 0 failed, 0 skipped",
 		},
 		{
-			"bad", bad, false, "guest: network/bridge: FAIL: TestA (1.00s)\nguest:     of A\nguest: network/bridge: FAIL: TestA/x (0.50s)\nguest:         a_test.go:1: no\n" +
-				"guest: network/bridge: SKIP: TestB (0.00s)\nguest:     of B\nguest: network/bridge: FAIL, exit status 1: 0 passed, 2 failed, 1 skipped in 1.0 s\n", false, "1 packages: 0 passed, 2 failed, 1 skipped",
+			"bad", bad, false, "guest: network/bridge: FAIL: TestA (1.00s)\nguest:     of A\nguest: network/bridge: FAIL: " +
+				"TestA/x (0.50s)\nguest:         a_test.go:1: no\n" +
+				"guest: network/bridge: SKIP: TestB (0.00s)\nguest:     of B\nguest: network/bridge: FAIL, exit status 1: 0 " +
+				"passed, 2 failed, 1 skipped in 1.0 s\n", false, "1 packages: 0 passed, 2 failed, 1 skipped",
 		},
 		{
-			"leak", leak, false, "guest: network/bridge: PASS: TestA (0.00s)\nguest:     testnet: the tests left behind:\nguest:     \tlink x\n" +
-				"guest: network/bridge: FAIL, exit status 1: 1 passed, 0 failed, 0 skipped in 1.0 s\n", false, "1 packages: 1 passed, 0 failed, 0 skipped",
+			"leak", leak, false, "guest: network/bridge: PASS: TestA (0.00s)\nguest:     testnet: the tests left " +
+				"behind:\nguest:     \tlink x\n" +
+				"guest: network/bridge: FAIL, exit status 1: 1 passed, 0 failed, 0 skipped in 1.0 s\n", false,
+			"1 packages: 1 passed, 0 failed, 0 skipped",
 		},
 		{
-			"panic", dies, false, "guest: network/bridge: unfinished: TestB\nguest:     of B\nguest:     panic: no [recovered]\nguest:     \nguest:     goroutine 7\n" +
-				"guest: network/bridge: FAIL, exit status 2: 0 passed, 0 failed, 0 skipped in 1.0 s\n", false, "1 packages: 0 passed, 0 failed, 0 skipped",
+			"panic", dies, false, "guest: network/bridge: unfinished: TestB\nguest:     of B\nguest:     panic: no " +
+				"[recovered]\nguest:     \nguest:     goroutine 7\n" +
+				"guest: network/bridge: FAIL, exit status 2: 0 passed, 0 failed, 0 skipped in 1.0 s\n", false,
+			"1 packages: 0 passed, 0 failed, 0 skipped",
 		},
 		{"not all packages", "", false, "", false, "0 packages: 0 passed, 0 failed, 0 skipped"},
 	} {
@@ -84,7 +96,11 @@ func TestReportInterrupted(t *testing.T) {
 		{"at once", "", "the guest ended while no test ran", ""},
 		{"after a package", good, "the guest ended while no test ran", ""},
 		{"before a test", begin, "the guest ended in the tests of network/bridge", ""},
-		{"in tests", begin + "^=== RUN   TestA\n^=== RUN   TestA/x\nhalf a l", "the guest ended in the tests of network/bridge, in TestA, TestA/x", "guest: network/bridge: unfinished: TestA/x\nguest:     half a l\n"},
+		{
+			"in tests", begin + "^=== RUN   TestA\n^=== RUN   TestA/x\nhalf a l",
+			"the guest ended in the tests of network/bridge, in TestA, TestA/x",
+			"guest: network/bridge: unfinished: TestA/x\nguest:     half a l\n",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var out bytes.Buffer
@@ -115,7 +131,8 @@ func FuzzReport(f *testing.F) {
 		}
 		a.finish()
 		b.finish()
-		if diff := cmp.Diff(whole.String(), torn.String()); diff != "" || a.summary() != b.summary() || a.interrupted() != b.interrupted() {
+		if diff := cmp.Diff(whole.String(), torn.String()); diff != "" || a.summary() != b.summary() ||
+			a.interrupted() != b.interrupted() {
 			t.Errorf("in one piece and in many (-one +many):\n%s", diff)
 		}
 	})
@@ -129,7 +146,10 @@ func TestPackagesOf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []testBinary{{pkg: "network/bridge", dir: "/m/network/bridge", run: "/veth"}, {pkg: ".", dir: "/m"}}; len(tests) != 2 || tests[0] != want[0] || tests[1] != want[1] {
+	if want := []testBinary{
+		{pkg: "network/bridge", dir: "/m/network/bridge", run: "/veth"},
+		{pkg: ".", dir: "/m"},
+	}; len(tests) != 2 || tests[0] != want[0] || tests[1] != want[1] {
 		t.Errorf("got %+v, want %+v", tests, want)
 	}
 	if diff := cmp.Diff([]string{"example.com/m/network/bridge", "example.com/m"}, imports); diff != "" {

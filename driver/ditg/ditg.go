@@ -19,8 +19,8 @@ type Driver struct{}
 var _ driver.Driver = Driver{}
 
 const (
-	// start is how long a client takes to begin, which is the exchange of options over its signalling connection, and end how long it may take to end: it
-	// waits for a second, and its logs are written.
+	// start is how long a client takes to begin, which is the exchange of options over its signalling connection, and end
+	// how long it may take to end: it waits for a second, and its logs are written.
 	start = 50 * time.Millisecond
 	end   = 2450 * time.Millisecond
 
@@ -35,10 +35,13 @@ const (
 func (Driver) Describe() driver.Description {
 	return driver.Description{
 		Name: "d-itg", Program: "ITGSend", Server: "ITGRecv", Package: "d-itg", AskVersion: []string{"-h"},
-		Needs:   map[string]map[string]string{"udp-rate": {"rate": "1k/s"}, "quake3": {"players": "1"}},
-		Summary: "D-ITG of the University of Naples: datagrams with constant or random gaps for udp-rate at a rate, its bursts for burst, one of its players for quake3",
-		Differs: "it sleeps from one datagram to the next and never makes up for what it comes late, so that it sends less than its rate; a one-way latency counts from when " +
-			"a datagram was sent, not from when it was due, but for the first one after a pause of burst, which has the whole pause in it (and in mean, jitter and maximum); its " +
+		Needs: map[string]map[string]string{"udp-rate": {"rate": "1k/s"}, "quake3": {"players": "1"}},
+		Summary: "D-ITG of the University of Naples: datagrams with constant or random gaps for udp-rate at a rate, its " +
+			"bursts for burst, one of its players for quake3",
+		Differs: "it sleeps from one datagram to the next and never makes up for what it comes late, so that it sends less " +
+			"than its rate; a one-way latency counts from when " +
+			"a datagram was sent, not from when it was due, but for the first one after a pause of burst, which has the whole " +
+			"pause in it (and in mean, jitter and maximum); its " +
 			"quake3 has no server, only what a player sends",
 	}
 }
@@ -73,11 +76,12 @@ func (d Driver) servesRate(w workload.Description, p part.Params) error {
 	return d.Describe().Understands(w, p, "payload", "mode", "rate", "arrivals")
 }
 
-// widest is the most spread of normal gaps at which less than one of 10,000 would be negative, which D-ITG and ours treat differently.
+// widest is the most spread of normal gaps at which less than one of 10,000 would be negative, which D-ITG and ours
+// treat differently.
 const widest = 0.25
 
-// gaps returns the options for the time between two datagrams: rates are in 1/s, times in ms (d-itg-manual.pdf, "Inter-departure time options"; means and
-// spreads were checked against its logs).
+// gaps returns the options for the time between two datagrams: rates are in 1/s, times in ms (d-itg-manual.pdf,
+// "Inter-departure time options"; means and spreads were checked against its logs).
 func gaps(p part.Params) ([]string, error) {
 	rate := p.Rate("rate")
 	mean := 1e3 / rate // ms
@@ -102,7 +106,8 @@ func gaps(p part.Params) ([]string, error) {
 	case "pareto":
 		return []string{"-V", text(x), text(mean * (x - 1) / x)}, nil
 	}
-	return nil, fmt.Errorf("driver d-itg cannot drive udp-rate with arrivals %q (it can with constant, poisson, uniform with a spread below 1, normal with one up to %g, gamma, pareto)",
+	return nil, fmt.Errorf("driver d-itg cannot drive udp-rate with arrivals %q (it can with constant, poisson, uniform "+
+		"with a spread below 1, normal with one up to %g, gamma, pareto)",
 		p["arrivals"], widest)
 }
 
@@ -181,7 +186,8 @@ func openSource(s workload.Spec, r program.Role) (traffic.Endpoint, error) {
 	remote := s.Remote.Addr().String()
 	r.Args = func(seconds int) []string {
 		return append([]string{
-			"-a", remote, "-rp", driver.Port(s.Remote), "-Sda", remote, "-Sdp", driver.Port(s.Remote), "-T", "UDP", "-t", strconv.Itoa(1000 * seconds),
+			"-a", remote, "-rp", driver.Port(s.Remote), "-Sda", remote, "-Sdp", driver.Port(s.Remote), "-T", "UDP", "-t",
+			strconv.Itoa(1000 * seconds),
 			"-l", program.LogPath, "-x", program.LogPath,
 		}, options...)
 	}

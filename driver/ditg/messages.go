@@ -43,14 +43,16 @@ func burstRate(p part.Params) float64 { return p.BitRate("rate") / 8 / float64(p
 
 func (d Driver) servesBurst(w workload.Description, p part.Params) error {
 	if r := burstRate(p); r > fastest {
-		return fmt.Errorf("driver d-itg cannot drive burst at rate %q in datagrams of %s bytes, %.0f a second (it can at up to %d)", p["rate"], p["payload"], r, fastest)
+		return fmt.Errorf("driver d-itg cannot drive burst at rate %q in datagrams of %s bytes, %.0f a second (it can at "+
+			"up to %d)", p["rate"], p["payload"], r, fastest)
 	}
 	return d.Describe().Understands(w, p, "rate", "on", "off", "payload")
 }
 
 func (d Driver) servesQuake(w workload.Description, p part.Params) error {
 	if n := p.Count("players"); n != 1 {
-		return fmt.Errorf("driver d-itg cannot drive quake3 with %d players: ITGSend 2.8.1 with several flows often does not end (it can with players 1)", n)
+		return fmt.Errorf("driver d-itg cannot drive quake3 with %d players: ITGSend 2.8.1 with several flows often does "+
+			"not end (it can with players 1)", n)
 	}
 	return d.Describe().Understands(w, p, "players")
 }
@@ -110,7 +112,7 @@ type lane struct {
 
 // readLines reads the datagrams that ITGDec lists, in the order in which they came, a line each:
 //
-//	Flow>0001 Seq>      1 Src>  127.0.0.1/43589 Dest>  127.0.0.1/10003 txTime>19:34:8.290445 rxTime>19:34:8.290457 Size>  653
+//	Flow>0001 Seq> 1 Src> 127.0.0.1/43589 Dest> 127.0.0.1/10003 txTime>19:34:8.290445 rxTime>19:34:8.290457 Size> 653
 func readLines(text io.Reader, recorder *traffic.Recorder) (s traffic.Sample, err error) {
 	line := regexp.MustCompile(`^Flow>([0-9]{1,9}) Seq> *([0-9]{1,15}) Src> *[^ ]+ Dest> *[^ ]+ txTime>([0-9:.]+) rxTime>([0-9:.]+) Size> *([0-9]{1,9})$`)
 	lanes := map[string]*lane{}
@@ -181,7 +183,8 @@ func between(from, to string) (int64, error) {
 	return n, nil
 }
 
-// clock reads a time of day as ITGDec writes it: hours:minutes:seconds.microseconds, without leading zeroes but those of the last.
+// clock reads a time of day as ITGDec writes it: hours:minutes:seconds.microseconds, without leading zeroes but those
+// of the last.
 func clock(text string) (int64, error) {
 	whole, micros, _ := strings.Cut(text, ".")
 	fields := strings.Split(whole, ":")

@@ -27,18 +27,42 @@ func TestReadLines(t *testing.T) {
 		mean       float64
 		err        string
 	}{
-		{"two flows", listed, traffic.Sample{Received: 3, Total: 3, Bytes: 189, Counts: traffic.Counts{flows.CountJitter: 25000, flows.CountFlows: 2}}, 55666, ""},
+		{"two flows", listed, traffic.Sample{
+			Received: 3, Total: 3, Bytes: 189, Counts: traffic.Counts{flows.CountJitter: 25000, flows.CountFlows: 2},
+		}, 55666, ""},
 		{"nothing", "", traffic.Sample{}, 0, ""},
-		{"one twice", listed + first + "\n", traffic.Sample{Received: 3, Total: 4, Bytes: 189, Counts: traffic.Counts{flows.CountJitter: 25000, flows.CountFlows: 2, traffic.CountRepeated: 1}}, 55666, ""},
+		{"one twice", listed + first + "\n", traffic.Sample{
+			Received: 3, Total: 4, Bytes: 189, Counts: traffic.Counts{
+				flows.CountJitter: 25000, flows.CountFlows: 2, traffic.CountRepeated: 1,
+			},
+		}, 55666, ""},
 		{
-			"the later one first", strings.NewReplacer("Seq>      1 Src>                                     127.0.0.1/5", "Seq>      9 Src>                                     127.0.0.1/5").Replace(listed),
-			traffic.Sample{Received: 3, Total: 3, Bytes: 189, Counts: traffic.Counts{flows.CountJitter: 25000, flows.CountFlows: 2, traffic.CountReordered: 1}},
+			"the later one first", strings.NewReplacer("Seq>      1 Src>                                     127.0.0.1/5",
+				"Seq>      9 Src>                                     127.0.0.1/5").Replace(listed),
+			traffic.Sample{Received: 3, Total: 3, Bytes: 189, Counts: traffic.Counts{
+				flows.CountJitter: 25000, flows.CountFlows: 2, traffic.CountReordered: 1,
+			}},
 			55666, "",
 		},
-		{"over midnight", strings.NewReplacer("19:34:4.205884", "23:59:59.999999", "19:34:4.205926", "0:0:0.000041").Replace(first), traffic.Sample{Received: 1, Total: 1, Bytes: 66, Counts: traffic.Counts{flows.CountFlows: 1}}, 42000, ""},
-		{"IPv6", strings.ReplaceAll(first, "127.0.0.1/", "fd00:7::1/"), traffic.Sample{Received: 1, Total: 1, Bytes: 66, Counts: traffic.Counts{flows.CountFlows: 1}}, 42000, ""},
-		{"before it was sent", strings.Replace(first, "4.205926", "4.205826", 1), traffic.Sample{}, 0, "58µs before it was sent"},
-		{"no time", strings.Replace(first, "19:34:4.205926", "29:34:4.205926", 1), traffic.Sample{}, 0, `"29:34:4.205926" is no time of day`},
+		{"over midnight", strings.NewReplacer("19:34:4.205884", "23:59:59.999999", "19:34:4.205926",
+			"0:0:0.000041").Replace(first), traffic.Sample{
+			Received: 1, Total: 1, Bytes: 66, Counts: traffic.Counts{flows.CountFlows: 1},
+		}, 42000, ""},
+		{"IPv6", strings.ReplaceAll(first, "127.0.0.1/", "fd00:7::1/"), traffic.Sample{
+			Received: 1, Total: 1, Bytes: 66, Counts: traffic.Counts{flows.CountFlows: 1},
+		}, 42000, ""},
+		{
+			"before it was sent", strings.Replace(first, "4.205926", "4.205826", 1),
+			traffic.Sample{},
+			0,
+			"58µs before it was sent",
+		},
+		{
+			"no time", strings.Replace(first, "19:34:4.205926", "29:34:4.205926", 1),
+			traffic.Sample{},
+			0,
+			`"29:34:4.205926" is no time of day`,
+		},
 		{"no fraction", strings.Replace(first, "4.205926", "4", 1), traffic.Sample{}, 0, "is no time of day"},
 		{"no size", strings.Replace(rest, "Size>   61", "Size>", 1), traffic.Sample{}, 0, "logged \"Flow>0001"},
 		{"another program", "#!/bin/sh", traffic.Sample{}, 0, `logged "#!/bin/sh"`},
@@ -76,15 +100,26 @@ func FuzzReadLines(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if n := s.Counts; s.Received+n[traffic.CountRepeated] != s.Total || n[flows.CountFlows] > s.Received || n[traffic.CountReordered] > s.Received || n[flows.CountJitter] < 0 || s.Bytes < 0 || r.Count != s.Received {
+		if n := s.Counts; s.Received+n[traffic.CountRepeated] != s.Total || n[flows.CountFlows] > s.Received ||
+			n[traffic.CountReordered] > s.Received || n[flows.CountJitter] < 0 || s.Bytes < 0 || r.Count != s.Received {
 			t.Errorf("%q: %+v, %d one-way times", text, s, r.Count)
 		}
 	})
 }
 
 func TestMessages(t *testing.T) {
-	burst := workload.Description{Name: "burst", Params: part.List{{Name: "rate", Default: "500kbit/s"}, {Name: "on", Default: "1s"}, {Name: "off", Default: "1s"}, {Name: "payload", Default: "653"}, {Name: "flows", Default: "1"}}}
-	quake := workload.Description{Name: "quake3", Params: part.List{{Name: "players", Default: "4"}, {Name: "dscp", Default: "0"}}}
+	burst := workload.Description{
+		Name: "burst", Params: part.List{
+			{Name: "rate", Default: "500kbit/s"},
+			{Name: "on", Default: "1s"},
+			{Name: "off", Default: "1s"},
+			{Name: "payload", Default: "653"},
+			{Name: "flows", Default: "1"},
+		},
+	}
+	quake := workload.Description{
+		Name: "quake3", Params: part.List{{Name: "players", Default: "4"}, {Name: "dscp", Default: "0"}},
+	}
 	for _, tt := range []struct {
 		w           workload.Description
 		given, want string

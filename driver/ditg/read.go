@@ -17,8 +17,8 @@ import (
 const (
 	maxOutput = 1 << 20
 
-	// decodeLimit is how long ITGDec may take for a log: it takes 10 ms for 10,000 datagrams. One that hangs must not take as long as workers have for
-	// the samples of a block (control, collectLimit).
+	// decodeLimit is how long ITGDec may take for a log: it takes 10 ms for 10,000 datagrams. One that hangs must not take
+	// as long as workers have for the samples of a block (control, collectLimit).
 	decodeLimit = 2 * time.Second
 )
 

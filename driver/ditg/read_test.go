@@ -52,9 +52,11 @@ func TestRead(t *testing.T) {
 		says + "overrun":                         "",
 		strings.ReplaceAll(says, "917\n", "0\n"): "logged no datagram",
 		strings.ReplaceAll(says, "917\n", "-5\n"): `says no "Total packets"`,
-		strings.ReplaceAll(says, "Error lines              =             0", "Error lines              =             3"): "3 lines that ITGDec cannot read",
+		strings.ReplaceAll(says, "Error lines              =             0",
+			"Error lines              =             3"): "3 lines that ITGDec cannot read",
 	} {
-		if got, err := read([]byte(text)); (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
+		if got, err := read([]byte(text)); (err != nil) != (want != "") || err != nil &&
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%.40q: %+v, %v, want %q", text, got, err, want)
 		}
 	}
@@ -90,8 +92,11 @@ func TestGaps(t *testing.T) {
 			t.Errorf("%s: %v, %v, want %s", arrivals, got, err, want)
 		}
 	}
-	for _, arrivals := range []string{"uniform:1", "normal:1", "weibull:0.7", "cauchy:0.1", "bursts:10ms:40ms", "replay:/x@00000000"} {
-		if got, err := gaps(part.Params{"rate": "100/s", "arrivals": arrivals}); err == nil || !strings.Contains(err.Error(), `"`+arrivals+`" (it can with constant`) {
+	for _, arrivals := range []string{
+		"uniform:1", "normal:1", "weibull:0.7", "cauchy:0.1", "bursts:10ms:40ms", "replay:/x@00000000",
+	} {
+		if got, err := gaps(part.Params{"rate": "100/s", "arrivals": arrivals}); err == nil ||
+			!strings.Contains(err.Error(), `"`+arrivals+`" (it can with constant`) {
 			t.Errorf("%s: %v, %v", arrivals, got, err)
 		}
 	}
@@ -104,8 +109,12 @@ func TestServes(t *testing.T) {
 		err      string
 	}{
 		{"udp-rate", part.Params{"payload": "24", "mode": "single", "rate": "1000/s", "arrivals": "poisson"}, ""},
-		{"udp-rate", part.Params{"payload": "24", "mode": "single", "rate": "max"}, `at rate "max" (it can at up to 100000/s)`},
-		{"udp-rate", part.Params{"payload": "24", "mode": "single", "rate": "1000000/s"}, `at rate "1000000/s" (it can at up to 100000/s)`},
+		{"udp-rate", part.Params{
+			"payload": "24", "mode": "single", "rate": "max",
+		}, `at rate "max" (it can at up to 100000/s)`},
+		{"udp-rate", part.Params{
+			"payload": "24", "mode": "single", "rate": "1000000/s",
+		}, `at rate "1000000/s" (it can at up to 100000/s)`},
 		{"udp-rate", part.Params{"payload": "64", "mode": "batched"}, `with mode "batched" (it can with mode single)`},
 		{"udp-rr", part.Params{}, `cannot drive workload "udp-rr" (it can drive udp-rate at a rate, burst, quake3)`},
 	} {

@@ -22,17 +22,18 @@ type Driver struct{}
 var _ driver.Driver = Driver{}
 
 const (
-	// start is how long it takes to begin, and end how long it may take to end: it waits for what is in flight, and looks every 100 ms whether that is lost
-	// (TIMEOUT_CHECK_TIME, src/dnsperf.c).
+	// start is how long it takes to begin, and end how long it may take to end: it waits for what is in flight, and looks
+	// every 100 ms whether that is lost (TIMEOUT_CHECK_TIME, src/dnsperf.c).
 	start = 50 * time.Millisecond
 	end   = 650 * time.Millisecond
 
-	// lost is after how long a query is. With 20 ms version 2.10 often looped for ever on a busy machine, when its threads had been
-	// without a CPU for longer.
+	// lost is after how long a query is. With 20 ms version 2.10 often looped for ever on a busy machine, when its threads
+	// had been without a CPU for longer.
 	lost = 250 * time.Millisecond
 
-	// atOnce is how many answers it takes at once (RECV_BATCH_SIZE). It wakes its sender before it counts them (do_recv), so that one which finds all of its
-	// queries still in flight sleeps on, and where all of them came at once nothing wakes it for up to 100 ms.
+	// atOnce is how many answers it takes at once (RECV_BATCH_SIZE). It wakes its sender before it counts them (do_recv),
+	// so that one which finds all of its queries still in flight sleeps on, and where all of them came at once nothing
+	// wakes it for up to 100 ms.
 	atOnce = 16
 )
 
@@ -42,7 +43,8 @@ func (Driver) Describe() driver.Description {
 		Name: "dnsperf", Program: "dnsperf", Package: "dnsperf", AskVersion: []string{"-h"}, SourceOnly: true,
 		Needs:   map[string]map[string]string{"dns": {"in-flight": "32"}},
 		Summary: "dnsperf of DNS-OARC: dns over UDP and TCP with 17 queries in flight or more",
-		Differs: "it sends on one thread and receives on another, which wakes it; takes up to 16 answers at a time; waits 250 ms for an answer before it counts it as lost; and does not look at the addresses that it gets",
+		Differs: "it sends on one thread and receives on another, which wakes it; takes up to 16 answers at a time; waits " +
+			"250 ms for an answer before it counts it as lost; and does not look at the addresses that it gets",
 	}
 }
 
@@ -52,10 +54,12 @@ func (d Driver) Serves(w workload.Description, p part.Params) error {
 		return fmt.Errorf("driver dnsperf cannot drive workload %q (it can drive dns)", w.Name)
 	}
 	if workload.Scheduled(p) {
-		return fmt.Errorf("driver dnsperf cannot drive dns with rate %q: it counts latency from when a query was sent, not from when it was due (it can with rate closed)", p["rate"])
+		return fmt.Errorf("driver dnsperf cannot drive dns with rate %q: it counts latency from when a query was sent, not "+
+			"from when it was due (it can with rate closed)", p["rate"])
 	}
 	if n := outstanding(p); n <= atOnce {
-		return fmt.Errorf("driver dnsperf cannot drive dns with %d queries in flight: it would stand still now and then (it can with %d or more, of all clients together)", n, atOnce+1)
+		return fmt.Errorf("driver dnsperf cannot drive dns with %d queries in flight: it would stand still now and then "+
+			"(it can with %d or more, of all clients together)", n, atOnce+1)
 	}
 	return d.Describe().Understands(w, p, "transport", "type", "clients", "in-flight", "names", "addresses", "congestion")
 }
@@ -82,8 +86,10 @@ func (d Driver) Open(s workload.Spec) (traffic.Endpoint, error) {
 	r := d.Describe().Role(s)
 	r.Start, r.End, r.Granted, r.Read = start, end, granted, read
 	args := []string{
-		"-m", s.Params["transport"], "-s", s.Remote.Addr().String(), "-p", driver.Port(s.Remote), "-a", s.Local.Addr().String(), "-d", program.FilePath(0),
-		"-c", strconv.Itoa(clients), "-q", strconv.Itoa(outstanding(s.Params)), "-t", strconv.FormatFloat(lost.Seconds(), 'f', -1, 64), "-O", "suppress=timeout,unexpected",
+		"-m", s.Params["transport"], "-s", s.Remote.Addr().String(), "-p", driver.Port(s.Remote), "-a",
+		s.Local.Addr().String(), "-d", program.FilePath(0),
+		"-c", strconv.Itoa(clients), "-q", strconv.Itoa(outstanding(s.Params)), "-t",
+		strconv.FormatFloat(lost.Seconds(), 'f', -1, 64), "-O", "suppress=timeout,unexpected",
 	}
 	r.Args = func(seconds int) []string { return append(slices.Clip(args), "-l", strconv.Itoa(seconds)) }
 	if stream {

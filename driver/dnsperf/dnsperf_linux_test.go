@@ -14,7 +14,11 @@ func TestMain(m *testing.M) { testnet.Main(m) }
 func TestConformance(t *testing.T) {
 	drivertest.Conformance(t, dnsperf.Driver{},
 		drivertest.Case{Load: dns.Workload{}, Pairs: 2, Given: map[string]string{"in-flight": "32"}},
-		drivertest.Case{Load: dns.Workload{}, IPv6: true, Given: map[string]string{"clients": "4", "in-flight": "8", "type": "AAAA"}},
-		drivertest.Case{Load: dns.Workload{}, Given: map[string]string{"transport": "tcp", "clients": "2", "in-flight": "16"}},
+		drivertest.Case{Load: dns.Workload{}, IPv6: true, Given: map[string]string{
+			"clients": "4", "in-flight": "8", "type": "AAAA",
+		}},
+		drivertest.Case{Load: dns.Workload{}, Given: map[string]string{
+			"transport": "tcp", "clients": "2", "in-flight": "16",
+		}},
 	)
 }

@@ -56,7 +56,8 @@ func read(said program.Said, s *traffic.Sample, _ *traffic.Recorder) error {
 func parse(stdout io.Reader) (s statistics, err error) {
 	codes := ""
 	counts := map[string]*int64{
-		"Queries sent": &s.sent, "Queries completed": &s.completed, "Queries lost": &s.lost, "Queries interrupted": &s.interrupted, "Reconnections": &s.reconnections,
+		"Queries sent": &s.sent, "Queries completed": &s.completed, "Queries lost": &s.lost,
+		"Queries interrupted": &s.interrupted, "Reconnections": &s.reconnections,
 	}
 	found := map[string]bool{}
 	lines := bufio.NewScanner(io.LimitReader(stdout, maxOutput))
@@ -89,7 +90,9 @@ func parse(stdout io.Reader) (s statistics, err error) {
 	if err := lines.Err(); err != nil {
 		return s, fmt.Errorf("wrote what cannot be read: %w", err)
 	}
-	for _, name := range []string{"Queries sent", "Queries completed", "Queries lost", "Response codes", "Run time (s)", "Average Latency (s)"} {
+	for _, name := range []string{
+		"Queries sent", "Queries completed", "Queries lost", "Response codes", "Run time (s)", "Average Latency (s)",
+	} {
 		if !found[name] {
 			return s, fmt.Errorf("did not say its %q", name)
 		}
@@ -104,7 +107,8 @@ func parse(stdout io.Reader) (s statistics, err error) {
 func (s statistics) check() error {
 	switch {
 	case s.sent != s.completed+s.lost+s.interrupted:
-		return fmt.Errorf("said that it sent %d queries, of which %d were completed, %d lost and %d interrupted", s.sent, s.completed, s.lost, s.interrupted)
+		return fmt.Errorf("said that it sent %d queries, of which %d were completed, %d lost and %d interrupted", s.sent,
+			s.completed, s.lost, s.interrupted)
 	case s.completed != s.right+s.wrong:
 		return fmt.Errorf("said %d response codes of %d answers", s.right+s.wrong, s.completed)
 	case s.took <= 0 && s.sent > 0:

@@ -85,8 +85,14 @@ Statistics:
 `
 
 func TestRead(t *testing.T) {
-	one := traffic.Sample{Sent: 271507, Received: 271501, Total: 271507, Window: 1000431000, Span: 1000431000, Foreign: traffic.Foreign{Mean: 105000}}
-	two := traffic.Sample{Sent: 1590, Received: 1588, Errors: 2, Total: 1590, Window: 1000316000, Span: 1000316000, Foreign: traffic.Foreign{Mean: 18000}}
+	one := traffic.Sample{
+		Sent: 271507, Received: 271501, Total: 271507, Window: 1000431000, Span: 1000431000,
+		Foreign: traffic.Foreign{Mean: 105000},
+	}
+	two := traffic.Sample{
+		Sent: 1590, Received: 1588, Errors: 2, Total: 1590, Window: 1000316000, Span: 1000316000,
+		Foreign: traffic.Foreign{Mean: 18000},
+	}
 	again, cut := two, one
 	again.Doubt = "dnsperf connected anew in the middle of a trial"
 	cut.Sent--
@@ -98,11 +104,24 @@ func TestRead(t *testing.T) {
 		{"datagrams", datagrams, one, ""},
 		{"a stream", stream, two, ""},
 		{"connected anew", strings.Replace(stream, "Reconnections:        0", "Reconnections:        3", 1), again, ""},
-		{"interrupted", strings.Replace(datagrams, "lost:         6 (0.00%)", "lost:         5 (0.00%)\n  Queries interrupted:  1 (0.00%)", 1), cut, ""},
+		{"interrupted", strings.Replace(datagrams, "lost:         6 (0.00%)",
+			"lost:         5 (0.00%)\n  Queries interrupted:  1 (0.00%)", 1), cut, ""},
 		{"nobody answers", silent, traffic.Sample{}, "had no answer"},
-		{"nobody is there", strings.ReplaceAll(silent, " 200 ", " 0 "), traffic.Sample{}, "of which 0 were completed, 0 lost"},
-		{"nothing is sent", strings.NewReplacer("200\n", "0\n", "200 (100.00%)", "0 (0.00%)").Replace(silent), traffic.Sample{}, "sent no query"},
-		{"errors alone", strings.Replace(stream, "NOERROR 1588 (99.87%), NXDOMAIN 2", "REFUSED 1590", 1), traffic.Sample{}, "no answer that does not say that something failed"},
+		{
+			"nobody is there", strings.ReplaceAll(silent, " 200 ", " 0 "),
+			traffic.Sample{},
+			"of which 0 were completed, 0 lost",
+		},
+		{
+			"nothing is sent", strings.NewReplacer("200\n", "0\n", "200 (100.00%)", "0 (0.00%)").Replace(silent),
+			traffic.Sample{},
+			"sent no query",
+		},
+		{
+			"errors alone", strings.Replace(stream, "NOERROR 1588 (99.87%), NXDOMAIN 2", "REFUSED 1590", 1),
+			traffic.Sample{},
+			"no answer that does not say that something failed",
+		},
 		{"empty", "", traffic.Sample{}, `did not say its "Queries sent"`},
 		{"another program", "#!/bin/sh\nElapsed: NaN", traffic.Sample{}, `did not say its "Queries sent"`},
 		{"cut off", datagrams[:strings.Index(datagrams, "  Run time")], traffic.Sample{}, `did not say its "Run time (s)"`},
@@ -111,8 +130,16 @@ func TestRead(t *testing.T) {
 		{"a negative one", strings.Replace(datagrams, "0.000105", "-0.00010", 1), traffic.Sample{}, "is no time"},
 		{"for no time", strings.Replace(datagrams, "1.000431", "0.000000", 1), traffic.Sample{}, "ran for no time"},
 		{"too long", strings.Replace(datagrams, "1.000431", "99999999.000000", 1), traffic.Sample{}, "is too long"},
-		{"sums that are none", strings.Replace(datagrams, "271501 (100.00%)\n  Q", "271502 (100.00%)\n  Q", 1), traffic.Sample{}, "271502 were completed, 6 lost"},
-		{"fewer codes than answers", strings.Replace(stream, "NXDOMAIN 2", "NXDOMAIN 1", 1), traffic.Sample{}, "1589 response codes of 1590 answers"},
+		{
+			"sums that are none", strings.Replace(datagrams, "271501 (100.00%)\n  Q", "271502 (100.00%)\n  Q", 1),
+			traffic.Sample{},
+			"271502 were completed, 6 lost",
+		},
+		{
+			"fewer codes than answers", strings.Replace(stream, "NXDOMAIN 2", "NXDOMAIN 1", 1),
+			traffic.Sample{},
+			"1589 response codes of 1590 answers",
+		},
 		{"other codes", strings.Replace(stream, "NXDOMAIN 2", "what 2", 1), traffic.Sample{}, "said response codes"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -141,7 +168,8 @@ func FuzzRead(f *testing.F) {
 		if err := read(program.Said{Stdout: strings.NewReader(text)}, &s, nil); err != nil {
 			return
 		}
-		if s.Received <= 0 || s.Received+s.Errors > s.Sent || s.Sent > s.Total || s.Window <= 0 || s.Window != s.Span || s.Foreign.Mean < 0 {
+		if s.Received <= 0 || s.Received+s.Errors > s.Sent || s.Sent > s.Total || s.Window <= 0 || s.Window != s.Span ||
+			s.Foreign.Mean < 0 {
 			t.Errorf("%q: %+v", text, s)
 		}
 	})
@@ -158,8 +186,9 @@ func TestServes(t *testing.T) {
 	}
 	w := workload.Description{Name: "dns", Params: list}
 	for given, want := range map[string]string{
-		"":                                "with 1 queries in flight",
-		"clients=4,in-flight=4":           "with 16 queries in flight: it would stand still now and then (it can with 17 or more",
+		"": "with 1 queries in flight",
+		"clients=4,in-flight=4": "with 16 queries in flight: it would stand still now and then (it can with 17 " +
+			"or more",
 		"clients=17":                      "",
 		"in-flight=32,transport=tcp":      "",
 		"in-flight=32,rate=1k/s":          "from when a query was sent, not from when it was due",

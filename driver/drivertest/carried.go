@@ -40,9 +40,9 @@ func (r *rig) carried(t *testing.T, side workload.Side) (c counters) {
 	return c
 }
 
-// What an interface carries besides what a driver counts: connections that control the test, warm-up, neighbours, and each packet's headers: 66 bytes of
-// Ethernet, IPv4 and TCP with timestamps (86 with IPv6) to 1448 bytes, or to a message where those are shorter, and many times less where the
-// kernel joins segments.
+// What an interface carries besides what a driver counts: connections that control the test, warm-up, neighbours, and
+// each packet's headers: 66 bytes of Ethernet, IPv4 and TCP with timestamps (86 with IPv6) to 1448 bytes, or to a
+// message where those are shorter, and many times less where the kernel joins segments.
 const (
 	othersShare   = 0.02
 	othersPackets = 2000 // of a pair: sockperf sends some before it begins
@@ -69,7 +69,8 @@ func (r *rig) agrees(t *testing.T, trial workload.Trial, source, sink [2]counter
 			for _, s := range samples {
 				bytes += s.Bytes
 			}
-			if got := c[1].rxBytes - c[0].rxBytes; bytes > 0 && (got < bytes || float64(got) > float64(bytes)*most+othersBytes*pairs) {
+			if got := c[1].rxBytes - c[0].rxBytes; bytes > 0 &&
+				(got < bytes || float64(got) > float64(bytes)*most+othersBytes*pairs) {
 				t.Errorf("the %s says that %d bytes came, its interface %d", side, bytes, got)
 			}
 		}
@@ -87,7 +88,8 @@ func (r *rig) agrees(t *testing.T, trial workload.Trial, source, sink [2]counter
 	if trial.Params["transport"] == "tcp" { // a segment holds several messages of a stream
 		least = 1
 	}
-	if got := source[1].txPackets - source[0].txPackets; got < least || float64(got) > float64(total)*each*(1+othersShare+untold)+othersPackets*pairs {
+	if got := source[1].txPackets - source[0].txPackets; got < least ||
+		float64(got) > float64(total)*each*(1+othersShare+untold)+othersPackets*pairs {
 		t.Errorf("the source says that it sent %d packets, its interface %d", total, got)
 	}
 }

@@ -26,7 +26,8 @@ type Case struct {
 	Given map[string]string // parameters
 	IPv6  bool
 	Pairs int // 0 is one
-	// Taken is what the server says where its port is taken, "" where it says nothing. It is that of the first case which counts.
+	// Taken is what the server says where its port is taken, "" where it says nothing. It is that of the first case which
+	// counts.
 	Taken string
 	// Server is the program that the workload's own sink starts, where the driver has no server; "" where it starts none.
 	Server string
@@ -40,8 +41,8 @@ func (c Case) embedded(d driver.Description) bool { return d.SourceOnly && c.Ser
 // server is the program at the sink.
 func (c Case) server(d driver.Description) string { return cmp.Or(c.Server, d.Server, d.Program) }
 
-// Conformance checks what every driver promises. The first case is the one that is also disturbed. Where the program is not installed, what
-// needs it is skipped.
+// Conformance checks what every driver promises. The first case is the one that is also disturbed. Where the program is
+// not installed, what needs it is skipped.
 func Conformance(t *testing.T, d driver.Driver, cases ...Case) {
 	t.Run("description", func(t *testing.T) { description(t, d, cases) })
 	_, err := driver.Find(d)
@@ -87,7 +88,8 @@ func resolve(t testing.TB, c Case) part.Params {
 
 func description(t *testing.T, d driver.Driver, cases []Case) {
 	about := d.Describe()
-	if about.Name == "" || about.Summary == "" || strings.HasSuffix(about.Summary, ".") || about.Program == "" || about.Package == "" || about.Differs == "" || strings.HasSuffix(about.Differs, ".") {
+	if about.Name == "" || about.Summary == "" || strings.HasSuffix(about.Summary, ".") || about.Program == "" ||
+		about.Package == "" || about.Differs == "" || strings.HasSuffix(about.Differs, ".") {
 		t.Errorf("incomplete: %+v", about)
 	}
 	for _, c := range cases {
@@ -100,7 +102,8 @@ func description(t *testing.T, d driver.Driver, cases []Case) {
 		}
 	}
 	err := d.Serves(workload.Description{Name: "no-such"}, nil)
-	if err == nil || !strings.Contains(err.Error(), `"no-such"`) || !strings.Contains(err.Error(), cases[0].Load.Describe().Name) {
+	if err == nil || !strings.Contains(err.Error(), `"no-such"`) ||
+		!strings.Contains(err.Error(), cases[0].Load.Describe().Name) {
 		t.Errorf("unknown workload: %v, want an error that quotes it and names what the driver can drive", err)
 	}
 }
@@ -128,7 +131,9 @@ type rig struct {
 	do   func(workload.Side, func() error) error
 }
 
-func newRig(t *testing.T, d driver.Driver, c Case, length time.Duration, wrap func(workload.Side, int, traffic.Endpoint) traffic.Endpoint) *rig {
+func newRig(t *testing.T, d driver.Driver, c Case, length time.Duration,
+	wrap func(workload.Side, int, traffic.Endpoint) traffic.Endpoint,
+) *rig {
 	t.Helper()
 	m := testnet.New(t)
 	var kernel *host.Kernel
@@ -177,8 +182,8 @@ func newRig(t *testing.T, d driver.Driver, c Case, length time.Duration, wrap fu
 	return r
 }
 
-// soundLimit is how many trials may pass until one is sound. On a machine of their own the first is; where other work takes the CPUs, programs
-// do not end in time.
+// soundLimit is how many trials may pass until one is sound. On a machine of their own the first is; where other work
+// takes the CPUs, programs do not end in time.
 const soundLimit = 5
 
 // sound makes trials until one has figures, and checks those.
@@ -211,7 +216,8 @@ func (r *rig) sound(t *testing.T, c Case) {
 			t.Errorf("metric %q is not declared", name)
 		}
 	}
-	if trial.Window < 300*time.Millisecond || trial.Window > r.Length || trial.Length < trial.Window || trial.Length > r.Length {
+	if trial.Window < 300*time.Millisecond || trial.Window > r.Length || trial.Length < trial.Window ||
+		trial.Length > r.Length {
 		t.Errorf("window %v of %v in a trial of %v", trial.Window, trial.Length, r.Length)
 	}
 	var sent, received int64

@@ -33,8 +33,8 @@ func (d disturb) Run(trial uint64, w traffic.Window) {
 
 func (d disturb) Collect() { d.Endpoint.(traffic.Collector).Collect() }
 
-// disturbed: a server that hangs, a client that is killed and a port that is taken end in a trial that says so, in time, and the next
-// trial is sound.
+// disturbed: a server that hangs, a client that is killed and a port that is taken end in a trial that says so, in
+// time, and the next trial is sound.
 func disturbed(t *testing.T, d driver.Driver, c Case) {
 	c.Pairs = 1
 	length := d.Trial(c.Load.Describe(), resolve(t, c))
@@ -78,7 +78,8 @@ func disturbed(t *testing.T, d driver.Driver, c Case) {
 		if client == server {
 			programs, each = programs[:1], 2
 		}
-		for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} { // one that stands still does not end because the other has
+		// one that stands still does not end because the other has
+		for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} {
 			for _, p := range programs {
 				signalAll(t, p, sig, each)
 			}
@@ -182,7 +183,8 @@ func nobodyThere(t *testing.T, d driver.Driver, c Case) {
 	r.fails(t, "nobody there", length, d.Describe().Program+" client")
 }
 
-// stranger: a client that meets a server of another kind, as one of another version may be, ends with a reason, in time.
+// stranger: a client that meets a server of another kind, as one of another version may be, ends with a reason, in
+// time.
 func stranger(t *testing.T, d driver.Driver, c Case) {
 	r, length := newAbsent(t, d, c)
 	end := r.take(t)
@@ -194,7 +196,8 @@ func stranger(t *testing.T, d driver.Driver, c Case) {
 func nonsense(t *testing.T, d driver.Driver, c Case) {
 	dir := t.TempDir()
 	for _, name := range []string{d.Describe().Program, c.server(d.Describe())} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\necho '<html>'; echo ELAPSED_TIME=NaN\n"), 0o755); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\necho '<html>'; echo ELAPSED_TIME=NaN\n"),
+			0o755); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -18,9 +18,10 @@ type Driver struct{}
 var _ driver.Driver = Driver{}
 
 const (
-	// start is how long a client takes to begin, which is mostly the exchange of options over its control connection, and end how long it may
-	// take to fetch the server's results and end. Both are some ms where the CPU is theirs alone. Ten pairs on two CPUs take turns at each message
-	// of those exchanges: they need a second. A trial is over when both ends are, so that one pair loses nothing by it.
+	// start is how long a client takes to begin, which is mostly the exchange of options over its control connection, and
+	// end how long it may take to fetch the server's results and end. Both are some ms where the CPU is theirs alone. Ten
+	// pairs on two CPUs take turns at each message of those exchanges: they need a second. A trial is over when both ends
+	// are, so that one pair loses nothing by it.
 	start = 50 * time.Millisecond
 	end   = 1450 * time.Millisecond
 
@@ -37,7 +38,8 @@ func (Driver) Describe() driver.Description {
 	return driver.Description{
 		Name: "iperf3", Program: "iperf3", Package: "iperf3",
 		Summary: "iperf3 of ESnet: a stream for tcp-stream, --udp --bitrate 0 for udp-rate",
-		Differs: "each pair's second begins when its own two ends have agreed, and with many pairs they lie apart; its sink of datagrams sleeps in each receive, where udp-rate's asks for some 20 µs before it sleeps",
+		Differs: "each pair's second begins when its own two ends have agreed, and with many pairs they lie apart; its " +
+			"sink of datagrams sleeps in each receive, where udp-rate's asks for some 20 µs before it sleeps",
 	}
 }
 
@@ -80,7 +82,10 @@ func (d Driver) Open(s workload.Spec) (traffic.Endpoint, error) {
 	case workload.Sink:
 		r.Listens = "tcp" // the control connection
 		r.Args = func(int) []string {
-			return []string{"--server", "--one-off", "--json", "--interval", interval, "--bind", local.Addr().String(), "--port", driver.Port(local)}
+			return []string{
+				"--server", "--one-off", "--json", "--interval", interval, "--bind", local.Addr().String(), "--port",
+				driver.Port(local),
+			}
 		}
 		r.Read = readServer(s)
 		return r.Open()
@@ -91,7 +96,8 @@ func (d Driver) Open(s workload.Spec) (traffic.Endpoint, error) {
 		}
 		r.Args = func(seconds int) []string {
 			args := []string{
-				"--client", remote.Addr().String(), "--port", driver.Port(remote), "--bind", local.Addr().String(), "--json", "--interval", interval,
+				"--client", remote.Addr().String(), "--port", driver.Port(remote), "--bind", local.Addr().String(), "--json",
+				"--interval", interval,
 				"--time", strconv.Itoa(seconds), "--length", strconv.Itoa(s.Params.Size(size(stream))),
 			}
 			switch {

@@ -70,8 +70,10 @@ func read(r io.Reader) (output, error) {
 	var before, bytes, packets float64
 	for _, i := range o.Intervals {
 		s := i.Sum
-		if s.Start < before || s.End < s.Start || s.End > longest || s.Bytes < 0 || s.Bytes > most || s.Packets < 0 || s.Packets > most {
-			return output{}, fmt.Errorf("tells of an interval from %g to %g s with %g bytes and %g packets, after one to %g s", s.Start, s.End, s.Bytes, s.Packets, before)
+		if s.Start < before || s.End < s.Start || s.End > longest || s.Bytes < 0 || s.Bytes > most || s.Packets < 0 ||
+			s.Packets > most {
+			return output{}, fmt.Errorf("tells of an interval from %g to %g s with %g bytes and %g packets, after one to %g s",
+				s.Start, s.End, s.Bytes, s.Packets, before)
 		}
 		before = s.End
 		bytes += s.Bytes

@@ -73,17 +73,22 @@ func TestRecorded(t *testing.T) {
 	if diff := cmp.Diff(traffic.Sample{Bytes: 4516478976, Window: 1e9, Span: 1e9}, tcp); diff != "" {
 		t.Errorf("stream's receiver (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(traffic.Sample{Counts: traffic.Counts{traffic.CountResent: 1}, Span: 1000060000}, read("tcp-client.json", stream(), true)); diff != "" {
+	if diff := cmp.Diff(traffic.Sample{Counts: traffic.Counts{traffic.CountResent: 1}, Span: 1000060000},
+		read("tcp-client.json", stream(), true)); diff != "" {
 		t.Errorf("stream's sender (-want +got):\n%s", diff)
 	}
 	udp := read("udp-server.json", datagrams(), false)
 	if want := int64(said("udp-server.json").End.Received.Bytes / 64); udp.Received != want {
 		t.Errorf("%d datagrams came, iperf3 says %d", udp.Received, want)
 	}
-	if diff := cmp.Diff(traffic.Sample{Received: 288066, Total: 288066, Bytes: 18436224, Window: 1000103000, Span: 1000103000}, udp); diff != "" {
+	if diff := cmp.Diff(traffic.Sample{
+		Received: 288066, Total: 288066, Bytes: 18436224, Window: 1000103000, Span: 1000103000,
+	}, udp); diff != "" {
 		t.Errorf("datagrams' receiver (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(traffic.Sample{Sent: 430250, Total: 430250, Span: 1000021000}, read("udp-client.json", datagrams(), true)); diff != "" {
+	if diff := cmp.Diff(traffic.Sample{
+		Sent: 430250, Total: 430250, Span: 1000021000,
+	}, read("udp-client.json", datagrams(), true)); diff != "" {
 		t.Errorf("datagrams' sender (-want +got):\n%s", diff)
 	}
 }
@@ -133,7 +138,8 @@ func FuzzRead(f *testing.F) {
 			if err := read(program.Said{Seconds: 1, Stdout: bytes.NewReader(text)}, &s, nil); err != nil {
 				continue
 			}
-			if s.Sent < 0 || s.Received < 0 || s.Total < 0 || s.Bytes < 0 || s.Counts[traffic.CountResent] < 0 || s.Window < 0 || s.Span < 0 || name != "client" && s.Window == 0 {
+			if s.Sent < 0 || s.Received < 0 || s.Total < 0 || s.Bytes < 0 || s.Counts[traffic.CountResent] < 0 || s.Window < 0 ||
+				s.Span < 0 || name != "client" && s.Window == 0 {
 				t.Errorf("%s: %+v", name, s)
 			}
 			for i := range len(s.Series[traffic.SeriesDelivered]) - 1 {
@@ -155,7 +161,11 @@ func TestServes(t *testing.T) {
 		{"tcp-stream", part.Params{"message": "1048576"}, ""},
 		{"udp-rate", part.Params{"payload": "24", "mode": "single"}, ""},
 		{"udp-rate", part.Params{"payload": "15", "mode": "single"}, "cannot send 15 bytes (it can send 16 to 65507)"},
-		{"udp-rate", part.Params{"payload": "64", "mode": "batched"}, `cannot drive udp-rate with mode "batched" (it can with mode single)`},
+		{
+			"udp-rate",
+			part.Params{"payload": "64", "mode": "batched"},
+			`cannot drive udp-rate with mode "batched" (it can with mode single)`,
+		},
 		{"tcp-stream", part.Params{"message": "2000000"}, "cannot write 2000000 bytes at once (it can write 1 to 1048576)"},
 		{"udp-rr", part.Params{}, `cannot drive workload "udp-rr" (it can drive tcp-stream, udp-rate)`},
 	} {

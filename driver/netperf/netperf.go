@@ -27,8 +27,9 @@ const (
 	longest = 1 << 20 // bytes of a write
 )
 
-// end is how long a client may take to fetch the server's results: some ms where the CPU is theirs alone, a second where ten pairs take turns (see iperf3's).
-// Where the last, shorter datagram of UDP_STREAM is lost the receiver waits for another 4 s (PAD_TIME, src/netlib.h), and after TCP_CRR always.
+// end is how long a client may take to fetch the server's results: some ms where the CPU is theirs alone, a second
+// where ten pairs take turns (see iperf3's). Where the last, shorter datagram of UDP_STREAM is lost the receiver waits
+// for another 4 s (PAD_TIME, src/netlib.h), and after TCP_CRR always.
 func end(workload string) time.Duration {
 	const results, pad = 1450 * time.Millisecond, 4 * time.Second
 	if workload == "udp-rate" || workload == "tcp-crr" {
@@ -40,9 +41,12 @@ func end(workload string) time.Duration {
 // Describe implements [driver.Driver].
 func (Driver) Describe() driver.Description {
 	return driver.Description{
-		Name: "netperf", Program: "netperf", Server: "netserver", Package: "netperf (Debian: component non-free)", AskVersion: []string{"-V"},
-		Summary: "netperf of Hewlett-Packard: UDP_STREAM for udp-rate, TCP_STREAM for tcp-stream, UDP_RR, TCP_RR and TCP_CRR for round trips and connections",
-		Differs: "it has no warm-up; it tells a stream as a whole, slow start included, and of latencies mean and median, the median in whole µs; it connects to one port of the sink, where tcp-crr connects to eight in turn",
+		Name: "netperf", Program: "netperf", Server: "netserver", Package: "netperf (Debian: component non-free)",
+		AskVersion: []string{"-V"},
+		Summary: "netperf of Hewlett-Packard: UDP_STREAM for udp-rate, TCP_STREAM for tcp-stream, UDP_RR, TCP_RR and " +
+			"TCP_CRR for round trips and connections",
+		Differs: "it has no warm-up; it tells a stream as a whole, slow start included, and of latencies mean and median, " +
+			"the median in whole µs; it connects to one port of the sink, where tcp-crr connects to eight in turn",
 	}
 }
 
@@ -65,13 +69,16 @@ func (d Driver) Serves(w workload.Description, p part.Params) error {
 			return fmt.Errorf("driver netperf cannot write %d bytes at once (it can write 1 to %d)", n, longest)
 		}
 		if p["direction"] == "both" {
-			return fmt.Errorf("driver netperf cannot drive tcp-stream with direction %q (it can with direction forward, reverse)", p["direction"])
+			return fmt.Errorf("driver netperf cannot drive tcp-stream with direction %q (it can with direction forward, "+
+				"reverse)", p["direction"])
 		}
 		return d.Describe().Understands(w, p, "message", "congestion", "direction", "nodelay")
 	default:
-		return fmt.Errorf("driver netperf cannot drive workload %q (it can drive udp-rate, tcp-stream, udp-rr, tcp-rr, tcp-crr)", w.Name)
+		return fmt.Errorf("driver netperf cannot drive workload %q (it can drive udp-rate, tcp-stream, udp-rr, tcp-rr, "+
+			"tcp-crr)", w.Name)
 	}
-	if n := max(p.Size("payload"), response(p)); strings.HasPrefix(w.Name, "udp") && (p.Size("payload") < 1 || n > largest) {
+	if n := max(p.Size("payload"), response(p)); strings.HasPrefix(w.Name, "udp") &&
+		(p.Size("payload") < 1 || n > largest) {
 		return fmt.Errorf("driver netperf cannot send %d bytes (it can send 1 to %d)", n, largest)
 	}
 	return d.Describe().Understands(w, p, append(known, "congestion")...)
@@ -105,7 +112,8 @@ func (d Driver) Open(s workload.Spec) (traffic.Endpoint, error) {
 	local, remote := s.Local.Addr().String(), s.Remote.Addr().String()
 	switch s.Side {
 	case workload.Sink:
-		// It serves the tests one by one itself (-f): children would be left behind, and their CPU time nobody's. What it has counted the client is told.
+		// It serves the tests one by one itself (-f): children would be left behind, and their CPU time nobody's. What it has
+		// counted the client is told.
 		r.Listens, r.Stop = "tcp", program.Killed
 		r.Args = func(int) []string { return []string{"-D", "-f", "-" + family, "-L", local, "-p", driver.Port(s.Local)} }
 		return r.Open()
@@ -135,8 +143,8 @@ type test struct {
 // testOf returns the test that does what a workload does.
 func testOf(s workload.Spec) test {
 	payload := strconv.Itoa(s.Params.Size("payload"))
-	// netserver listens for the test's own connection at another port than for the one by which the two agree: that one is taken, and it would leave the choice to the kernel, to a port
-	// that no filter lets through.
+	// netserver listens for the test's own connection at another port than for the one by which the two agree: that one is
+	// taken, and it would leave the choice to the kernel, to a port that no filter lets through.
 	remote := s.Remote.Port()
 	if s.RemotePorts > 1 {
 		remote++
@@ -148,7 +156,10 @@ func testOf(s workload.Spec) test {
 	if congestion != "" {
 		ports = append(ports, "-K", congestion+","+congestion)
 	}
-	latency := []string{"ELAPSED_TIME", "TRANSACTION_RATE", "LOCAL_SEND_CALLS", "LOCAL_RECV_CALLS", "MEAN_LATENCY", "P50_LATENCY"}
+	latency := []string{
+		"ELAPSED_TIME", "TRANSACTION_RATE", "LOCAL_SEND_CALLS", "LOCAL_RECV_CALLS", "MEAN_LATENCY",
+		"P50_LATENCY",
+	}
 	// Ours is a connected socket (-n, -N), too.
 	connected := []string{"-n", "-N"}
 	switch s.Workload {
@@ -157,28 +168,44 @@ func testOf(s workload.Spec) test {
 			name: "UDP_STREAM", read: readDatagrams,
 			// Without -R it would set SO_DONTROUTE, and reach nobody beyond its own subnet.
 			options: slices.Concat(ports, connected, []string{"-R", "1", "-m", payload}),
-			asks:    []string{"ELAPSED_TIME", "LOCAL_SEND_THROUGHPUT", "LOCAL_SEND_CALLS", "LOCAL_BYTES_SENT", "REMOTE_RECV_CALLS", "REMOTE_BYTES_RECVD"},
+			asks: []string{
+				"ELAPSED_TIME", "LOCAL_SEND_THROUGHPUT", "LOCAL_SEND_CALLS", "LOCAL_BYTES_SENT",
+				"REMOTE_RECV_CALLS", "REMOTE_BYTES_RECVD",
+			},
 		}
 	case "udp-rr":
 		return test{name: "UDP_RR", read: readUDP, options: slices.Concat(ports, connected, roundTrip), asks: latency}
 	case "tcp-rr":
-		return test{name: "TCP_RR", read: readRoundTrips, options: slices.Concat(ports, roundTrip, []string{"-D"}), asks: latency}
+		return test{
+			name: "TCP_RR", read: readRoundTrips, options: slices.Concat(ports, roundTrip, []string{"-D"}),
+			asks: latency,
+		}
 	case "tcp-crr":
 		ports[1] = to
 		if n := s.LocalPorts; n > 1 {
 			ports = append(ports, "-p", driver.Port(s.Local)+","+strconv.Itoa(int(s.Local.Port())+n-1))
 		}
-		return test{name: "TCP_CRR", read: readRoundTrips, options: slices.Concat(ports, roundTrip, []string{"-D"}), asks: latency}
+		return test{
+			name: "TCP_CRR", read: readRoundTrips, options: slices.Concat(ports, roundTrip, []string{"-D"}),
+			asks: latency,
+		}
 	}
 	message := strconv.Itoa(s.Params.Size("message"))
 	t := test{
-		name: "TCP_STREAM", read: readStream("LOCAL_CONG_CONTROL", congestion), options: slices.Concat(ports, []string{"-m", message}),
-		asks: []string{"ELAPSED_TIME", "LOCAL_SEND_THROUGHPUT", "LOCAL_BYTES_SENT", "REMOTE_BYTES_RECVD", "LOCAL_TRANSPORT_RETRANS", "LOCAL_CONG_CONTROL"},
+		name: "TCP_STREAM", read: readStream("LOCAL_CONG_CONTROL", congestion),
+		options: slices.Concat(ports, []string{"-m", message}),
+		asks: []string{
+			"ELAPSED_TIME", "LOCAL_SEND_THROUGHPUT", "LOCAL_BYTES_SENT", "REMOTE_BYTES_RECVD",
+			"LOCAL_TRANSPORT_RETRANS", "LOCAL_CONG_CONTROL",
+		},
 	}
 	if s.Params["direction"] == "reverse" {
 		t.name, t.read = "TCP_MAERTS", readStream("REMOTE_CONG_CONTROL", congestion)
 		t.options = slices.Concat(ports, []string{"-m", "," + message})
-		t.asks = []string{"ELAPSED_TIME", "LOCAL_RECV_THROUGHPUT", "LOCAL_BYTES_RECVD", "REMOTE_BYTES_SENT", "REMOTE_TRANSPORT_RETRANS", "REMOTE_CONG_CONTROL"}
+		t.asks = []string{
+			"ELAPSED_TIME", "LOCAL_RECV_THROUGHPUT", "LOCAL_BYTES_RECVD", "REMOTE_BYTES_SENT",
+			"REMOTE_TRANSPORT_RETRANS", "REMOTE_CONG_CONTROL",
+		}
 	}
 	if s.Params.On("nodelay") {
 		t.options = append(t.options, "-D")

@@ -23,6 +23,9 @@ func TestConformance(t *testing.T) {
 		drivertest.Case{Load: tcprr.Workload{}},
 		drivertest.Case{Load: tcpcrr.Workload{}},
 		drivertest.Case{Load: tcpstream.Workload{}},
-		drivertest.Case{Load: tcpstream.Workload{}, IPv6: true, Given: map[string]string{"direction": "reverse", "message": "1024"}},
+		drivertest.Case{
+			Load: tcpstream.Workload{}, IPv6: true,
+			Given: map[string]string{"direction": "reverse", "message": "1024"},
+		},
 	)
 }

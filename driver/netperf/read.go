@@ -19,17 +19,20 @@ const (
 	most      = 1 << 53 // of anything: what is larger is rubbish
 	longRun   = 1 << 20 // s
 
-	// rough is the figure, of those printed with two or three digits after the point, below which it tells less of the time than the time as printed, in 10 ms.
+	// rough is the figure, of those printed with two or three digits after the point, below which it tells less of the
+	// time than the time as printed, in 10 ms.
 	rough = 10
 
 	// coarse is the median below which the whole µs that it is told in are more than 5 % of it.
 	coarse = 20 * time.Microsecond
 
-	// lostAfter is how much longer than its round trips together a test must last for its last request to count as lost: UDP_RR then waits until its time is up.
+	// lostAfter is how much longer than its round trips together a test must last for its last request to count as lost:
+	// UDP_RR then waits until its time is up.
 	lostAfter = 100 * time.Millisecond
 )
 
-// reason is what netperf and netserver say where they give up; what they say is mostly on standard error, which is quoted in any case.
+// reason is what netperf and netserver say where they give up; what they say is mostly on standard error, which is
+// quoted in any case.
 func reason(stdout io.Reader) string {
 	text, err := io.ReadAll(io.LimitReader(stdout, maxOutput))
 	if err != nil {
@@ -80,8 +83,8 @@ func (s said) numbers(names ...string) ([]float64, error) {
 	return list, nil
 }
 
-// took returns how long a test took, in ns: what was counted by its rate, both as printed, or where the rate tells less the time as printed, in s. Scale is
-// how many counts a unit of the rate is.
+// took returns how long a test took, in ns: what was counted by its rate, both as printed, or where the rate tells less
+// the time as printed, in s. Scale is how many counts a unit of the rate is.
 func took(count, rate, scale, elapsed float64) (int64, error) {
 	seconds := elapsed
 	if rate > rough {
@@ -101,7 +104,8 @@ func readDatagrams(from program.Said, s *traffic.Sample, _ *traffic.Recorder) er
 	if err != nil {
 		return err
 	}
-	n, err := all.numbers("ELAPSED_TIME", "LOCAL_SEND_THROUGHPUT", "LOCAL_BYTES_SENT", "LOCAL_SEND_CALLS", "REMOTE_RECV_CALLS", "REMOTE_BYTES_RECVD")
+	n, err := all.numbers("ELAPSED_TIME", "LOCAL_SEND_THROUGHPUT", "LOCAL_BYTES_SENT", "LOCAL_SEND_CALLS",
+		"REMOTE_RECV_CALLS", "REMOTE_BYTES_RECVD")
 	if err != nil {
 		return err
 	}
@@ -117,8 +121,8 @@ func readDatagrams(from program.Said, s *traffic.Sample, _ *traffic.Recorder) er
 	return nil
 }
 
-// readStream reads what a stream carried. It is told as a whole: the rate counts as steady, and slow start counts. Sender is the selector of the sender's
-// congestion control, which netperf does not insist on.
+// readStream reads what a stream carried. It is told as a whole: the rate counts as steady, and slow start counts.
+// Sender is the selector of the sender's congestion control, which netperf does not insist on.
 func readStream(sender, congestion string) func(program.Said, *traffic.Sample, *traffic.Recorder) error {
 	return func(from program.Said, s *traffic.Sample, _ *traffic.Recorder) error {
 		all, err := parse(from.Stdout)
@@ -129,9 +133,11 @@ func readStream(sender, congestion string) func(program.Said, *traffic.Sample, *
 			return fmt.Errorf("sent with congestion control %.20q instead of %q", got, congestion)
 		}
 		reverse := strings.HasPrefix(sender, "REMOTE")
-		rate, counted, received, resent := "LOCAL_SEND_THROUGHPUT", "LOCAL_BYTES_SENT", "REMOTE_BYTES_RECVD", "LOCAL_TRANSPORT_RETRANS"
+		rate, counted, received, resent := "LOCAL_SEND_THROUGHPUT", "LOCAL_BYTES_SENT", "REMOTE_BYTES_RECVD",
+			"LOCAL_TRANSPORT_RETRANS"
 		if reverse {
-			rate, counted, received, resent = "LOCAL_RECV_THROUGHPUT", "LOCAL_BYTES_RECVD", "LOCAL_BYTES_RECVD", "REMOTE_TRANSPORT_RETRANS"
+			rate, counted, received, resent = "LOCAL_RECV_THROUGHPUT", "LOCAL_BYTES_RECVD", "LOCAL_BYTES_RECVD",
+				"REMOTE_TRANSPORT_RETRANS"
 		}
 		n, err := all.numbers("ELAPSED_TIME", rate, counted, received, resent)
 		if err != nil {

@@ -26,7 +26,8 @@ type reading = func(program.Said, *traffic.Sample, *traffic.Recorder) error
 
 func readings() map[string]reading {
 	return map[string]reading{
-		"datagrams": readDatagrams, "stream": readStream("LOCAL_CONG_CONTROL", "reno"), "maerts": readStream("REMOTE_CONG_CONTROL", ""), "round trips": readUDP, "transactions": readRoundTrips,
+		"datagrams": readDatagrams, "stream": readStream("LOCAL_CONG_CONTROL", "reno"),
+		"maerts": readStream("REMOTE_CONG_CONTROL", ""), "round trips": readUDP, "transactions": readRoundTrips,
 	}
 }
 
@@ -48,32 +49,59 @@ func TestRead(t *testing.T) {
 			Sent: 731848, Total: 731848, Window: 1000069862, Span: 1000069862,
 			Foreign: traffic.Foreign{Peer: &traffic.Sample{Received: 690871, Total: 690871, Bytes: 44215744}},
 		}, ""},
-		{"more came than were sent", "datagrams", change(datagramsSay, "690871", "790871"), traffic.Sample{}, "790871 of 731848 datagrams came"},
-		{"no time", "datagrams", change(datagramsSay, "ELAPSED_TIME=1.00", "ELAPSED_TIME=0.00"), traffic.Sample{}, "took 0 s"},
-		{"another time", "datagrams", change(datagramsSay, "ELAPSED_TIME=1.00", "ELAPSED_TIME=2.00"), traffic.Sample{}, "took 2 s, and by its rate 1.0"},
+		{
+			"more came than were sent", "datagrams", change(datagramsSay, "690871", "790871"),
+			traffic.Sample{},
+			"790871 of 731848 datagrams came",
+		},
+		{
+			"no time", "datagrams", change(datagramsSay, "ELAPSED_TIME=1.00", "ELAPSED_TIME=0.00"),
+			traffic.Sample{},
+			"took 0 s",
+		},
+		{
+			"another time", "datagrams", change(datagramsSay, "ELAPSED_TIME=1.00", "ELAPSED_TIME=2.00"),
+			traffic.Sample{},
+			"took 2 s, and by its rate 1.0",
+		},
 		{"as it is", "stream", streamSays, traffic.Sample{
-			Counts: traffic.Counts{traffic.CountResent: 3}, Window: 1008164796, Span: 1008164796, Foreign: traffic.Foreign{Peer: &traffic.Sample{Bytes: 515375104, Series: delivered(515375104)}},
+			Counts: traffic.Counts{traffic.CountResent: 3}, Window: 1008164796, Span: 1008164796, Foreign: traffic.Foreign{
+				Peer: &traffic.Sample{Bytes: 515375104, Series: delivered(515375104)},
+			},
 		}, ""},
-		{"another congestion control", "stream", change(streamSays, "reno", "bbr"), traffic.Sample{}, `congestion control "bbr" instead of "reno"`},
+		{
+			"another congestion control", "stream", change(streamSays, "reno", "bbr"),
+			traffic.Sample{},
+			`congestion control "bbr" instead of "reno"`,
+		},
 		{"as it is", "maerts", maertsSays, traffic.Sample{
-			Bytes: 8765308928, Series: delivered(8765308928), Window: 1000096004, Span: 1000096004, Foreign: traffic.Foreign{Peer: &traffic.Sample{}},
+			Bytes: 8765308928, Series: delivered(8765308928), Window: 1000096004, Span: 1000096004,
+			Foreign: traffic.Foreign{Peer: &traffic.Sample{}},
 		}, ""},
 		{"as it is", "round trips", roundTripSay, traffic.Sample{
-			Sent: 26587, Received: 26587, Total: 26587, Window: 1000061049, Span: 1000061049, Foreign: traffic.Foreign{Mean: 37570, Median: 25000},
+			Sent: 26587, Received: 26587, Total: 26587, Window: 1000061049, Span: 1000061049,
+			Foreign: traffic.Foreign{Mean: 37570, Median: 25000},
 		}, ""},
 		{"short ones", "round trips", change(roundTripSay, "P50_LATENCY=25", "P50_LATENCY=5"), traffic.Sample{
-			Sent: 26587, Received: 26587, Total: 26587, Window: 1000061049, Span: 1000061049, Foreign: traffic.Foreign{Mean: 37570, Median: 5000},
-			Doubt: "netperf tells the median in whole µs only, which are more than 5 % of it",
+			Sent: 26587, Received: 26587, Total: 26587, Window: 1000061049, Span: 1000061049,
+			Foreign: traffic.Foreign{Mean: 37570, Median: 5000},
+			Doubt:   "netperf tells the median in whole µs only, which are more than 5 % of it",
 		}, ""},
 		{"one was lost", "round trips", change(roundTripSay, "26587", "13293", "26585.377", "13292.377"), traffic.Sample{
-			Sent: 13293, Received: 13292, Total: 13293, Window: 1000046869, Span: 1000046869, Foreign: traffic.Foreign{Mean: 37570, Median: 25000},
-			Doubt: "a response was lost, and netperf waited for it until its time was up",
+			Sent: 13293, Received: 13292, Total: 13293, Window: 1000046869, Span: 1000046869,
+			Foreign: traffic.Foreign{Mean: 37570, Median: 25000},
+			Doubt:   "a response was lost, and netperf waited for it until its time was up",
 		}, ""},
 		{"a pause", "transactions", change(roundTripSay, "26587", "13293", "26585.377", "13292.377"), traffic.Sample{
-			Sent: 13293, Received: 13293, Total: 13293, Window: 1000046869, Span: 1000046869, Foreign: traffic.Foreign{Mean: 37570, Median: 25000},
+			Sent: 13293, Received: 13293, Total: 13293, Window: 1000046869, Span: 1000046869,
+			Foreign: traffic.Foreign{Mean: 37570, Median: 25000},
 		}, ""},
 		{"none", "round trips", change(roundTripSay, "26587", "0"), traffic.Sample{}, "counted no round trip"},
-		{"no number", "round trips", change(roundTripSay, "37.57", "-nan"), traffic.Sample{}, `MEAN_LATENCY="-nan", which is no count`},
+		{
+			"no number", "round trips", change(roundTripSay, "37.57", "-nan"),
+			traffic.Sample{},
+			`MEAN_LATENCY="-nan", which is no count`,
+		},
 		{"nothing", "round trips", "", traffic.Sample{}, "did not say ELAPSED_TIME"},
 		{"cut off", "round trips", roundTripSay[:80], traffic.Sample{}, "did not say MEAN_LATENCY"},
 	} {
@@ -95,7 +123,9 @@ func TestRead(t *testing.T) {
 
 // Whatever a program says, the figures are possible or there is an error.
 func FuzzRead(f *testing.F) {
-	for _, seed := range []string{datagramsSay, streamSays, maertsSays, roundTripSay, "ELAPSED_TIME=1e300\nTRANSACTION_RATE=1e-300\n"} {
+	for _, seed := range []string{
+		datagramsSay, streamSays, maertsSays, roundTripSay, "ELAPSED_TIME=1e300\nTRANSACTION_RATE=1e-300\n",
+	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -104,10 +134,12 @@ func FuzzRead(f *testing.F) {
 			if err := readings()[name](program.Said{Seconds: 1, Stdout: strings.NewReader(text)}, &s, nil); err != nil {
 				continue
 			}
-			if s.Sent < 0 || s.Received < 0 || s.Received > s.Sent || s.Bytes < 0 || s.Counts[traffic.CountResent] < 0 || s.Window <= 0 || s.Span <= 0 || s.Foreign.Median < 0 || s.Foreign.Mean < 0 {
+			if s.Sent < 0 || s.Received < 0 || s.Received > s.Sent || s.Bytes < 0 || s.Counts[traffic.CountResent] < 0 ||
+				s.Window <= 0 || s.Span <= 0 || s.Foreign.Median < 0 || s.Foreign.Mean < 0 {
 				t.Errorf("%s: %+v", name, s)
 			}
-			if p := s.Foreign.Peer; p != nil && (p.Received < 0 || p.Received > s.Sent || p.Bytes < 0 || p.Counts[traffic.CountResent] < 0) {
+			if p := s.Foreign.Peer; p != nil &&
+				(p.Received < 0 || p.Received > s.Sent || p.Bytes < 0 || p.Counts[traffic.CountResent] < 0) {
 				t.Errorf("%s: the other end: %+v", name, p)
 			}
 		}
@@ -125,10 +157,22 @@ func TestServes(t *testing.T) {
 		{"tcp-rr", part.Params{"payload": "100", "response": "200", "mode": "wait"}, ""},
 		{"tcp-crr", part.Params{"payload": "1"}, ""},
 		{"tcp-stream", part.Params{"message": "1048576", "direction": "reverse"}, ""},
-		{"udp-rr", part.Params{"payload": "64", "mode": "spin"}, `cannot drive udp-rr with mode "spin" (it can with mode wait)`},
-		{"udp-rate", part.Params{"payload": "64", "mode": "batched"}, `cannot drive udp-rate with mode "batched" (it can with mode single)`},
+		{
+			"udp-rr",
+			part.Params{"payload": "64", "mode": "spin"},
+			`cannot drive udp-rr with mode "spin" (it can with mode wait)`,
+		},
+		{
+			"udp-rate",
+			part.Params{"payload": "64", "mode": "batched"},
+			`cannot drive udp-rate with mode "batched" (it can with mode single)`,
+		},
 		{"tcp-stream", part.Params{"message": "2000000"}, "cannot write 2000000 bytes at once (it can write 1 to 1048576)"},
-		{"tcp-stream", part.Params{"message": "64", "direction": "both"}, `cannot drive tcp-stream with direction "both" (it can with direction forward, reverse)`},
+		{
+			"tcp-stream",
+			part.Params{"message": "64", "direction": "both"},
+			`cannot drive tcp-stream with direction "both" (it can with direction forward, reverse)`,
+		},
 		{"ping", part.Params{}, `cannot drive workload "ping" (it can drive udp-rate, tcp-stream, udp-rr, tcp-rr, tcp-crr)`},
 	} {
 		err := Driver{}.Serves(workload.Description{Name: tt.workload}, tt.params)

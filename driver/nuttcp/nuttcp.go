@@ -25,9 +25,10 @@ const (
 	longest = 1 << 20 // bytes of a write
 )
 
-// times returns how long a client takes to begin, which is the exchange of options over its control connection, and how long it may take to fetch the server's
-// results and end: some ms for a stream where the CPU is theirs alone, a second where ten pairs take turns (see iperf3's). Of datagrams the first is sent
-// 0.3 s after the start, and four at the end, half a second before each, say that there are no more (as traced: "BOD", "EOD").
+// times returns how long a client takes to begin, which is the exchange of options over its control connection, and how
+// long it may take to fetch the server's results and end: some ms for a stream where the CPU is theirs alone, a second
+// where ten pairs take turns (see iperf3's). Of datagrams the first is sent 0.3 s after the start, and four at the end,
+// half a second before each, say that there are no more (as traced: "BOD", "EOD").
 func times(stream bool) (start, end time.Duration) {
 	if stream {
 		return 50 * time.Millisecond, 1450 * time.Millisecond
@@ -40,7 +41,8 @@ func (Driver) Describe() driver.Description {
 	return driver.Description{
 		Name: "nuttcp", Program: "nuttcp", Package: "nuttcp", AskVersion: []string{"-V"},
 		Summary: "nuttcp: a stream for tcp-stream, -u for udp-rate, as fast as it can or at a rate",
-		Differs: "its streams get their congestion control some ms after they have begun; at a rate it keeps a CPU busy between two datagrams",
+		Differs: "its streams get their congestion control some ms after they have begun; at a rate it keeps a CPU busy " +
+			"between two datagrams",
 	}
 }
 
@@ -52,7 +54,8 @@ func (d Driver) Serves(w workload.Description, p part.Params) error {
 			return fmt.Errorf("driver nuttcp cannot write %d bytes at once (it can write 1 to %d)", n, longest)
 		}
 		if p["direction"] == "both" {
-			return fmt.Errorf("driver nuttcp cannot drive tcp-stream with direction %q (it can with direction forward, reverse)", p["direction"])
+			return fmt.Errorf("driver nuttcp cannot drive tcp-stream with direction %q (it can with direction forward, reverse)",
+				p["direction"])
 		}
 		return d.Describe().Understands(w, p, "message", "congestion", "direction", "nodelay")
 	case "udp-rate":
@@ -63,7 +66,8 @@ func (d Driver) Serves(w workload.Description, p part.Params) error {
 			return fmt.Errorf("driver nuttcp cannot send %d bytes (it can send %d at most)", n, largest)
 		}
 		if r := p.Rate("rate"); r != float64(int64(r)) {
-			return fmt.Errorf("driver nuttcp cannot drive udp-rate at a rate of %s (it can at whole numbers a second)", p["rate"])
+			return fmt.Errorf("driver nuttcp cannot drive udp-rate at a rate of %s (it can at whole numbers a second)",
+				p["rate"])
 		}
 		return d.Describe().Understands(w, p, "payload", "mode", "rate")
 	}
@@ -106,7 +110,10 @@ func (d Driver) Open(s workload.Spec) (traffic.Endpoint, error) {
 		return r.Open()
 	case workload.Source:
 		r.Args = func(seconds int) []string {
-			args := []string{"-fparse", "-v", "-i" + interval, family, "-P", driver.Port(s.Remote), "-p", driver.Port(data(s)), "-T" + strconv.Itoa(seconds)}
+			args := []string{
+				"-fparse", "-v", "-i" + interval, family, "-P", driver.Port(s.Remote), "-p", driver.Port(data(s)),
+				"-T" + strconv.Itoa(seconds),
+			}
 			return append(append(args, options(s, stream)...), s.Remote.Addr().String())
 		}
 		r.Read = readStream(s.Params["direction"] == "reverse")
@@ -118,8 +125,8 @@ func (d Driver) Open(s workload.Spec) (traffic.Endpoint, error) {
 	return nil, fmt.Errorf("open %s by nuttcp: side %q (valid: source or sink)", s.Workload, s.Side)
 }
 
-// data is where the server takes the data connection: at the sink's second port. Where it has but one it is the number of the source's, which nuttcp
-// does not use there.
+// data is where the server takes the data connection: at the sink's second port. Where it has but one it is the number
+// of the source's, which nuttcp does not use there.
 func data(s workload.Spec) netip.AddrPort {
 	if s.RemotePorts > 1 {
 		return netip.AddrPortFrom(s.Remote.Addr(), s.Remote.Port()+1)

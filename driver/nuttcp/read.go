@@ -74,7 +74,8 @@ func parse(r io.Reader) (output, error) {
 	return o, nil
 }
 
-// bytes returns what went through an end, and in which time, in s: the bytes by their rate, which is more exact than the time as printed.
+// bytes returns what went through an end, and in which time, in s: the bytes by their rate, which is more exact than
+// the time as printed.
 func (e figures) bytes(who string) (bytes, seconds float64, err error) {
 	for _, name := range []string{"megabytes", "real_seconds", "rate_KBps"} {
 		if _, ok := e[name]; !ok {
@@ -91,7 +92,8 @@ func (e figures) bytes(who string) (bytes, seconds float64, err error) {
 	return bytes, seconds, nil
 }
 
-// readDatagrams reads what was sent and what came of it. Both are the receiver's counts: the transmitter's last datagrams tell it how many there were.
+// readDatagrams reads what was sent and what came of it. Both are the receiver's counts: the transmitter's last
+// datagrams tell it how many there were.
 func readDatagrams(said program.Said, s *traffic.Sample, _ *traffic.Recorder) error {
 	o, err := parse(said.Stdout)
 	if err != nil {
@@ -113,7 +115,9 @@ func readDatagrams(said program.Said, s *traffic.Sample, _ *traffic.Recorder) er
 	s.Sent, s.Total = int64(packets), int64(packets)
 	s.Window = int64(math.Round(seconds * 1e9))
 	s.Span = s.Window
-	s.Foreign.Peer = &traffic.Sample{Received: int64(packets - dropped), Total: int64(packets - dropped), Bytes: int64(bytes)}
+	s.Foreign.Peer = &traffic.Sample{
+		Received: int64(packets - dropped), Total: int64(packets - dropped), Bytes: int64(bytes),
+	}
 	return nil
 }
 

@@ -45,20 +45,25 @@ func TestRead(t *testing.T) {
 	if err := readDatagrams(program.Said{Seconds: 1, Stdout: strings.NewReader(datagramsSay)}, &got, nil); err != nil {
 		t.Fatal(err)
 	}
-	want := traffic.Sample{Sent: 311306, Total: 311306, Window: 1000054709, Span: 1000054709, Foreign: traffic.Foreign{Peer: &traffic.Sample{Received: 234871, Total: 234871, Bytes: 15031756}}}
+	want := traffic.Sample{
+		Sent: 311306, Total: 311306, Window: 1000054709, Span: 1000054709,
+		Foreign: traffic.Foreign{Peer: &traffic.Sample{Received: 234871, Total: 234871, Bytes: 15031756}},
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("datagrams (-want +got):\n%s", diff)
 	}
 	for _, reverse := range []bool{false, true} {
 		got = traffic.Sample{}
-		if err := readStream(reverse)(program.Said{Seconds: 1, Stdout: strings.NewReader(streamSays)}, &got, nil); err != nil {
+		if err := readStream(reverse)(program.Said{Seconds: 1, Stdout: strings.NewReader(streamSays)}, &got,
+			nil); err != nil {
 			t.Fatal(err)
 		}
 		reader, writer := *got.Foreign.Peer, got
 		if reverse {
 			reader, writer = got, *got.Foreign.Peer
 		}
-		if got.Window != 999699001 || writer.Counts[traffic.CountResent] != 2 || reader.Bytes != 1831731200 || len(reader.Series[traffic.SeriesDelivered]) != traffic.Slices+1 {
+		if got.Window != 999699001 || writer.Counts[traffic.CountResent] != 2 || reader.Bytes != 1831731200 ||
+			len(reader.Series[traffic.SeriesDelivered]) != traffic.Slices+1 {
 			t.Errorf("reverse %t: %+v, peer %+v", reverse, got, got.Foreign.Peer)
 		}
 		// After 0.2 s: the first two intervals.
@@ -76,14 +81,20 @@ func TestRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"":      "did not say megabytes of its transmitter",
 		"<html": "did not say megabytes of its transmitter",
-		change(datagramsSay, "drop=76435 pkt=311306", "drop=76435 pkt=306"):                                          "did not say how many",
-		change(datagramsSay, "drop=76435 pkt=311306", ""):                                                            "did not say how many",
-		change(datagramsSay, "megabytes=19.0006 real_seconds=1.00", "megabytes=-1 real_seconds=1.00"):                `"megabytes=-1", which is no count`,
-		change(datagramsSay, "megabytes=19.0006 real_seconds=1.00", "megabytes=19 real_seconds=3.00"):                "took 3 s, and by its rate 1.00002",
-		change(datagramsSay, "megabytes=19.0006 real_seconds=1.00 rate_KBps=19455.55", "megabytes=0 real_seconds=0"): "did not say rate_KBps",
+		change(datagramsSay, "drop=76435 pkt=311306",
+			"drop=76435 pkt=306"): "did not say how many",
+		change(datagramsSay, "drop=76435 pkt=311306",
+			""): "did not say how many",
+		change(datagramsSay, "megabytes=19.0006 real_seconds=1.00",
+			"megabytes=-1 real_seconds=1.00"): `"megabytes=-1", which is no count`,
+		change(datagramsSay, "megabytes=19.0006 real_seconds=1.00",
+			"megabytes=19 real_seconds=3.00"): "took 3 s, and by its rate 1.00002",
+		change(datagramsSay, "megabytes=19.0006 real_seconds=1.00 rate_KBps=19455.55",
+			"megabytes=0 real_seconds=0"): "did not say rate_KBps",
 	} {
 		var s traffic.Sample
-		if err := readDatagrams(program.Said{Seconds: 1, Stdout: strings.NewReader(text)}, &s, nil); err == nil || !strings.Contains(err.Error(), want) {
+		if err := readDatagrams(program.Said{Seconds: 1, Stdout: strings.NewReader(text)}, &s, nil); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%.60q: error %v, want %q", text, err, want)
 		}
 	}
@@ -107,7 +118,8 @@ func FuzzRead(f *testing.F) {
 				continue
 			}
 			p := s.Foreign.Peer
-			if s.Sent < 0 || s.Bytes < 0 || s.Counts[traffic.CountResent] < 0 || s.Window < 0 || s.Span < 0 || p.Received < 0 || p.Received > s.Sent || p.Bytes < 0 || p.Counts[traffic.CountResent] < 0 {
+			if s.Sent < 0 || s.Bytes < 0 || s.Counts[traffic.CountResent] < 0 || s.Window < 0 || s.Span < 0 || p.Received < 0 ||
+				p.Received > s.Sent || p.Bytes < 0 || p.Counts[traffic.CountResent] < 0 {
 				t.Errorf("%s: %+v, peer %+v", name, s, p)
 			}
 			for _, d := range [][]int64{s.Series[traffic.SeriesDelivered], p.Series[traffic.SeriesDelivered]} {
@@ -130,8 +142,14 @@ func TestServes(t *testing.T) {
 	}{
 		{"tcp-stream", part.Params{"message": "1048576", "direction": "reverse"}, ""},
 		{"udp-rate", part.Params{"payload": "24", "mode": "single", "rate": "10000/s"}, ""},
-		{"udp-rate", part.Params{"payload": "24", "mode": "single", "rate": "0.5/s"}, "at a rate of 0.5/s (it can at whole numbers a second)"},
-		{"udp-rate", part.Params{"payload": "64", "mode": "batched"}, `cannot drive udp-rate with mode "batched" (it can with mode single)`},
+		{"udp-rate", part.Params{
+			"payload": "24", "mode": "single", "rate": "0.5/s",
+		}, "at a rate of 0.5/s (it can at whole numbers a second)"},
+		{
+			"udp-rate",
+			part.Params{"payload": "64", "mode": "batched"},
+			`cannot drive udp-rate with mode "batched" (it can with mode single)`,
+		},
 		{"tcp-stream", part.Params{"message": "2000000"}, "cannot write 2000000 bytes at once (it can write 1 to 1048576)"},
 		{"tcp-stream", part.Params{"message": "64", "direction": "both"}, "(it can with direction forward, reverse)"},
 		{"udp-rr", part.Params{}, `cannot drive workload "udp-rr" (it can drive tcp-stream, udp-rate)`},

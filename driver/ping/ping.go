@@ -34,7 +34,8 @@ func (Driver) Describe() driver.Description {
 	return driver.Description{
 		Name: "ping", Program: "ping", Package: "iputils-ping", AskVersion: []string{"-V"},
 		Summary: "ping of iputils: echo requests for ping, at an interval or each after an answer",
-		Differs: "it tells round trips in whole µs, counted from when a request was sent and not from when it was due; it writes a line for each answer, and sends the next request after that",
+		Differs: "it tells round trips in whole µs, counted from when a request was sent and not from when it was due; it " +
+			"writes a line for each answer, and sends the next request after that",
 	}
 }
 
@@ -47,7 +48,8 @@ func (d Driver) Serves(w workload.Description, p part.Params) error {
 		return fmt.Errorf("driver ping cannot send %d bytes (it can send %d at most)", n, largest)
 	}
 	if i := p.Duration("interval"); p["interval"] != flood && (i < time.Millisecond || i%time.Millisecond != 0) {
-		return fmt.Errorf("driver ping cannot drive ping at an interval of %s (it can at whole milliseconds, or flood)", p["interval"])
+		return fmt.Errorf("driver ping cannot drive ping at an interval of %s (it can at whole milliseconds, or flood)",
+			p["interval"])
 	}
 	return d.Describe().Understands(w, p, "payload", "interval")
 }
@@ -74,7 +76,8 @@ func (d Driver) Open(s workload.Spec) (traffic.Endpoint, error) {
 			when = []string{"-i", strconv.FormatFloat(i.Seconds(), 'f', 3, 64)}
 		}
 		r.Args = func(seconds int) []string {
-			return append(when, "-U", "-n", "-s", strconv.Itoa(s.Params.Size("payload")), "-w", strconv.Itoa(seconds), "-I", s.Local.Addr().String(), s.Remote.Addr().String())
+			return append(when, "-U", "-n", "-s", strconv.Itoa(s.Params.Size("payload")), "-w", strconv.Itoa(seconds), "-I",
+				s.Local.Addr().String(), s.Remote.Addr().String())
 		}
 		r.Records, r.Read = true, read
 		return r.Open()

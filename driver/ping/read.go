@@ -24,7 +24,8 @@ const (
 	coarse = 20 * time.Microsecond
 )
 
-// reason is what ping says where it cannot do what it was told; it is mostly on standard error, which is quoted in any case.
+// reason is what ping says where it cannot do what it was told; it is mostly on standard error, which is quoted in any
+// case.
 func reason(stdout io.Reader) string {
 	text, err := io.ReadAll(io.LimitReader(stdout, maxLine))
 	if err != nil {

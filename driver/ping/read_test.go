@@ -31,14 +31,28 @@ func TestRead(t *testing.T) {
 		err        string
 	}{
 		{"as it is", says, traffic.Sample{Sent: 3, Received: 3, Total: 3, Window: 1e9, Span: 1e9}, ""},
-		{"one on its way", change("3 packets", "4 packets"), traffic.Sample{Sent: 3, Received: 3, Total: 4, Window: 1e9, Span: 1e9}, ""},
-		{"two lost", change("3 packets", "5 packets"), traffic.Sample{Sent: 5, Received: 3, Total: 5, Window: 1e9, Span: 1e9}, ""},
-		{"a copy", change("time=3.20 ms\n", "time=3.20 ms\n64 bytes from 10.0.0.2: icmp_seq=101 ttl=64 time=3.40 ms (DUP!)\n"), traffic.Sample{Sent: 3, Received: 3, Total: 3, Window: 1e9, Span: 1e9}, ""},
+		{"one on its way", change("3 packets", "4 packets"), traffic.Sample{
+			Sent: 3, Received: 3, Total: 4, Window: 1e9, Span: 1e9,
+		}, ""},
+		{
+			"two lost", change("3 packets", "5 packets"),
+			traffic.Sample{Sent: 5, Received: 3, Total: 5, Window: 1e9, Span: 1e9},
+			"",
+		},
+		{"a copy", change("time=3.20 ms\n",
+			"time=3.20 ms\n64 bytes from 10.0.0.2: icmp_seq=101 ttl=64 time=3.40 ms (DUP!)\n"), traffic.Sample{
+			Sent: 3, Received: 3, Total: 3, Window: 1e9, Span: 1e9,
+		}, ""},
 		{"short ones", change("0.026", "0.006", "0.020", "0.005"), traffic.Sample{
-			Sent: 3, Received: 3, Total: 3, Window: 1e9, Span: 1e9, Doubt: "ping tells round trips in whole µs only, which are more than 5 % of most",
+			Sent: 3, Received: 3, Total: 3, Window: 1e9, Span: 1e9,
+			Doubt: "ping tells round trips in whole µs only, which are more than 5 % of most",
 		}, ""},
 		{"more answers than requests", change("3 received", "4 received"), traffic.Sample{}, "4 of 3 requests"},
-		{"an answer that is not told", change("64 bytes from 10.0.0.2: icmp_seq=99 ttl=64 time=0.026 ms\n", ""), traffic.Sample{}, "3 of 3 requests were answered, and 2 answers"},
+		{
+			"an answer that is not told", change("64 bytes from 10.0.0.2: icmp_seq=99 ttl=64 time=0.026 ms\n", ""),
+			traffic.Sample{},
+			"3 of 3 requests were answered, and 2 answers",
+		},
 		{"cut off", says[:strings.Index(says, "3.20")+2], traffic.Sample{}, "no time in ms"},
 		{"no summary", says[:strings.Index(says, "---")], traffic.Sample{}, "did not say how many"},
 		{"no number", change("0.020", "-nan"), traffic.Sample{}, "no time in ms"},
@@ -93,8 +107,16 @@ func TestServes(t *testing.T) {
 	}{
 		{"ping", part.Params{"payload": "56", "interval": "10ms"}, ""},
 		{"ping", part.Params{"payload": "24", "interval": "flood"}, ""},
-		{"ping", part.Params{"payload": "56", "interval": "1.5ms"}, "at an interval of 1.5ms (it can at whole milliseconds, or flood)"},
-		{"ping", part.Params{"payload": "56", "interval": "20µs"}, "at an interval of 20µs (it can at whole milliseconds, or flood)"},
+		{
+			"ping",
+			part.Params{"payload": "56", "interval": "1.5ms"},
+			"at an interval of 1.5ms (it can at whole milliseconds, or flood)",
+		},
+		{
+			"ping",
+			part.Params{"payload": "56", "interval": "20µs"},
+			"at an interval of 20µs (it can at whole milliseconds, or flood)",
+		},
 		{"udp-rr", part.Params{}, `cannot drive workload "udp-rr" (it can drive ping)`},
 	} {
 		err := Driver{}.Serves(workload.Description{Name: tt.workload}, tt.params)

@@ -26,7 +26,8 @@ const (
 	slowest = 60e3 // ms
 )
 
-// aReport is what it says every 250 ms, and the first time 1 ms after its beginning (showThroughput, benchmark). "nan" is then in place of what it does not know.
+// aReport is what it says every 250 ms, and the first time 1 ms after its beginning (showThroughput, benchmark). "nan"
+// is then in place of what it does not know.
 const aReport = `(?:GET|SET): rps=([0-9.]{1,16}) \(overall: ([0-9.]{1,16}|-?nan)\) avg_msec=(?:[0-9.]{1,16}|-?nan) \(overall: ([0-9.]{1,16}|-?nan)\)\r`
 
 // anError is what it says of an answer that begins with "-", once a second (readHandler).
@@ -84,7 +85,8 @@ func read(said program.Said, s *traffic.Sample, _ *traffic.Recorder) error {
 	}
 	s.Window = int64(said.Seconds) * int64(time.Second)
 	s.Span = max(s.Window, int64(len(reports))*int64(time.Second)/perSecond)
-	s.Sent, s.Received, s.Total = int64(count[0]), int64(count[0]), int64(max(count[0], count[1])) // the last report may be later than its number says
+	// the last report may be later than its number says
+	s.Sent, s.Received, s.Total = int64(count[0]), int64(count[0]), int64(max(count[0], count[1]))
 	s.Foreign.Mean = mean * 1e6
 	return nil
 }

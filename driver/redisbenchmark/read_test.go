@@ -15,14 +15,22 @@ import (
 
 // What redis-benchmark 7.0.15 said with -q until it was ended, 1.3 s after its start.
 const said = " \rGET: rps=0.0 (overall: -nan) avg_msec=-nan (overall: -nan)\r" +
-	"                                                           \rGET: rps=125597.6 (overall: 125597.6) avg_msec=0.246 (overall: 0.246)\r" +
-	"                                                                      \rGET: rps=31140.0 (overall: 78463.1) avg_msec=1.192 (overall: 0.433)\r" +
-	"                                                                    \rGET: rps=45322.7 (overall: 67401.6) avg_msec=0.521 (overall: 0.453)\r" +
-	"                                                                    \rGET: rps=41488.0 (overall: 60936.1) avg_msec=0.904 (overall: 0.530)\r" +
-	"                                                                    \rGET: rps=45244.0 (overall: 57802.7) avg_msec=0.645 (overall: 0.548)\r"
+	"                                                           \rGET: rps=125597.6 (overall: 125597.6) avg_msec=0.246 " +
+	"(overall: 0.246)\r" +
+	"                                                                      \rGET: rps=31140.0 (overall: 78463.1) " +
+	"avg_msec=1.192 (overall: 0.433)\r" +
+	"                                                                    \rGET: rps=45322.7 (overall: 67401.6) " +
+	"avg_msec=0.521 (overall: 0.453)\r" +
+	"                                                                    \rGET: rps=41488.0 (overall: 60936.1) " +
+	"avg_msec=0.904 (overall: 0.530)\r" +
+	"                                                                    \rGET: rps=45244.0 (overall: 57802.7) " +
+	"avg_msec=0.645 (overall: 0.548)\r"
 
 func TestRead(t *testing.T) {
-	good := traffic.Sample{Sent: 60936, Received: 60936, Total: 72253, Window: 1e9, Span: 1.25e9, Foreign: traffic.Foreign{Mean: 530000}}
+	good := traffic.Sample{
+		Sent: 60936, Received: 60936, Total: 72253, Window: 1e9, Span: 1.25e9,
+		Foreign: traffic.Foreign{Mean: 530000},
+	}
 	change := func(pairs ...string) string { return strings.NewReplacer(pairs...).Replace(said) }
 	for _, tt := range []struct {
 		name, text string
@@ -32,18 +40,32 @@ func TestRead(t *testing.T) {
 	}{
 		{"as it is", said, 1, good, ""},
 		{"sets", change("GET", "SET"), 1, good, ""},
-		{"its first report has figures", change("rps=0.0 (overall: -nan) avg_msec=-nan (overall: -nan)", "rps=3000.0 (overall: 3000.0) avg_msec=0.100 (overall: 0.100)"), 1, good, ""},
+		{
+			"its first report has figures",
+			change("rps=0.0 (overall: -nan) avg_msec=-nan (overall: -nan)",
+				"rps=3000.0 (overall: 3000.0) avg_msec=0.100 (overall: 0.100)"), 1, good, "",
+		},
 		{"a longer trial", said, 3, traffic.Sample{}, "made 5 reports in its trial, want one every 250 ms, 12"},
-		{"some are late", said[:strings.Index(said, "GET: rps=41488.0")], 1, traffic.Sample{Sent: 67402, Received: 67402, Total: 67402, Window: 1e9, Span: 1e9, Foreign: traffic.Foreign{Mean: 453000}}, ""},
+		{"some are late", said[:strings.Index(said, "GET: rps=41488.0")], 1, traffic.Sample{
+			Sent: 67402, Received: 67402, Total: 67402, Window: 1e9, Span: 1e9, Foreign: traffic.Foreign{Mean: 453000},
+		}, ""},
 		{"cut off", said[:len(said)/3], 1, traffic.Sample{}, "made 1 reports"},
 		{"nothing", "", 1, traffic.Sample{}, "made 0 reports"},
 		{"one report without an answer", change("rps=45244.0", "rps=0.0"), 1, good, ""},
-		{"the server hangs", change("rps=45244.0", "rps=0.0", "rps=41488.0", "rps=0.0"), 1, traffic.Sample{}, "had no answer in the last 500 ms"},
+		{
+			"the server hangs", change("rps=45244.0", "rps=0.0", "rps=41488.0", "rps=0.0"), 1,
+			traffic.Sample{},
+			"had no answer in the last 500 ms",
+		},
 		{"no answers", change("60936.1", "0.0", "0.530", "-nan"), 1, traffic.Sample{}, `"-nan", which is no figure`},
 		{"none in the end", change("60936.1", "0.0", "0.530", "0.000"), 1, traffic.Sample{}, "had 0 answers"},
 		{"too many", change("60936.1", "9999999999999.1"), 1, traffic.Sample{}, "which is no figure"},
 		{"no number", change("60936.1", "6.0936.1"), 1, traffic.Sample{}, `"6.0936.1", which is no figure`},
-		{"errors", said + "Error from server: OOM command not allowed when used memory > 'maxmemory'.\n", 1, traffic.Sample{}, "OOM command not allowed"},
+		{
+			"errors", said + "Error from server: OOM command not allowed when used memory > 'maxmemory'.\n", 1,
+			traffic.Sample{},
+			"OOM command not allowed",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var got traffic.Sample
@@ -71,7 +93,8 @@ func FuzzRead(f *testing.F) {
 		if err := read(program.Said{Seconds: seconds, Stdout: strings.NewReader(text)}, &s, nil); err != nil {
 			return
 		}
-		if s.Received < 1 || s.Sent != s.Received || s.Total < s.Sent || s.Window <= 0 || s.Span < s.Window || !(s.Foreign.Mean > 0) {
+		if s.Received < 1 || s.Sent != s.Received || s.Total < s.Sent || s.Window <= 0 || s.Span < s.Window ||
+			!(s.Foreign.Mean > 0) {
 			t.Errorf("%+v", s)
 		}
 		reason(strings.NewReader(text))
@@ -93,7 +116,10 @@ func TestServes(t *testing.T) {
 		given part.Params
 		want  string
 	}{
-		{part.Params{"payload": "524288", "operation": "set", "clients": "1", "pipeline": "10", "keys": "7", "server": "redis"}, ""},
+		{part.Params{
+			"payload": "524288", "operation": "set", "clients": "1", "pipeline": "10", "keys": "7",
+			"server": "redis",
+		}, ""},
 		{part.Params{"operation": "mixed"}, "it can with operation get, set"},
 		{part.Params{"clients": "1"}, "it can with clients or pipeline from 2 on"},
 		{part.Params{"rate": "10/s"}, "it can with rate closed"},

@@ -20,7 +20,8 @@ var _ driver.Driver = Driver{}
 const (
 	// start is until its first request: its start, a question for the server's configuration, and connecting.
 	start = 100 * time.Millisecond
-	// end is how long it goes on until it is told to end, so that a report which comes late is there, and until it has ended.
+	// end is how long it goes on until it is told to end, so that a report which comes late is there, and until it has
+	// ended.
 	end = 400 * time.Millisecond
 
 	requests = 2_000_000_000 // more than it can make in a trial; it counts in an int
@@ -30,9 +31,12 @@ const (
 func (Driver) Describe() driver.Description {
 	return driver.Description{
 		Name: "redis-benchmark", Program: "redis-benchmark", Package: "redis-tools", SourceOnly: true,
-		Summary: "redis-benchmark: values that are set or got, as fast as answers come, for kv, against the workload's own server",
-		Differs: "a latency ends when the first bytes of the answers have come, where those of nettoll's own engine end with the last one; of a pipeline all requests are written at once, when all " +
-			"answers to those before have come; values are letters, and keys another order; it has no time limit and is ended, so that it tells rate and mean latency, and no percentiles",
+		Summary: "redis-benchmark: values that are set or got, as fast as answers come, for kv, against the workload's own " +
+			"server",
+		Differs: "a latency ends when the first bytes of the answers have come, where those of nettoll's own engine end " +
+			"with the last one; of a pipeline all requests are written at once, when all " +
+			"answers to those before have come; values are letters, and keys another order; it has no time limit and is " +
+			"ended, so that it tells rate and mean latency, and no percentiles",
 	}
 }
 
@@ -45,7 +49,8 @@ func (d Driver) Serves(w workload.Description, p part.Params) error {
 		return fmt.Errorf("driver redis-benchmark cannot drive kv with operation %q (it can with operation get, set)", op)
 	}
 	if p.Count("clients") == 1 && p.Count("pipeline") == 1 {
-		return fmt.Errorf("driver redis-benchmark cannot drive kv with one request on the way: what counts is the median of its latencies, which it does not tell before an end of its own " +
+		return fmt.Errorf("driver redis-benchmark cannot drive kv with one request on the way: what counts is the median " +
+			"of its latencies, which it does not tell before an end of its own " +
 			"(it can with clients or pipeline from 2 on)")
 	}
 	return d.Describe().Understands(w, p, "payload", "operation", "clients", "pipeline", "keys", "server", "congestion")
@@ -73,8 +78,10 @@ func (d Driver) Open(s workload.Spec) (traffic.Endpoint, error) {
 	}
 	r.Args = func(int) []string {
 		return []string{
-			"-h", s.Remote.Addr().String(), "-p", driver.Port(s.Remote), "-t", s.Params["operation"], "-n", strconv.Itoa(requests), "-q",
-			"-c", s.Params["clients"], "-P", s.Params["pipeline"], "-d", s.Params["payload"], "-r", strconv.Itoa(workload.Keys(s.Params)),
+			"-h", s.Remote.Addr().String(), "-p", driver.Port(s.Remote), "-t", s.Params["operation"], "-n",
+			strconv.Itoa(requests), "-q",
+			"-c", s.Params["clients"], "-P", s.Params["pipeline"], "-d", s.Params["payload"], "-r",
+			strconv.Itoa(workload.Keys(s.Params)),
 		}
 	}
 	return r.Open()

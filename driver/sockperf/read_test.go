@@ -48,7 +48,11 @@ func TestReadPingPong(t *testing.T) {
 		want      traffic.Sample
 		err       string
 	}{
-		{"as it is", pingPongSays, traffic.Sample{Sent: 4, Received: 4, Total: 24456, Window: 550364475, Span: 1001000000}, ""},
+		{
+			"as it is", pingPongSays,
+			traffic.Sample{Sent: 4, Received: 4, Total: 24456, Window: 550364475, Span: 1001000000},
+			"",
+		},
 		{
 			"the last answer did not come", stalled,
 			traffic.Sample{
@@ -58,10 +62,26 @@ func TestReadPingPong(t *testing.T) {
 			"",
 		},
 		{"empty", "", traffic.Sample{}, "logged no round trip"},
-		{"no answer", "------------------------------\nNo messages were received from the server. Is the server down?\n", traffic.Sample{}, "logged no round trip"},
-		{"cut off in a number", pingPongSays[:strings.LastIndex(pingPongSays, "2.9600")+4] + "\n", traffic.Sample{}, "columns"},
-		{"answered before it was sent", strings.Replace(pingPongSays, "2.409764992", "1.409764992", 1), traffic.Sample{}, "received before it was sent"},
-		{"a time that is none", strings.Replace(pingPongSays, "2.409764992", "NaN", 1), traffic.Sample{}, "no time in seconds"},
+		{
+			"no answer", "------------------------------\nNo messages were received from the server. Is the server down?\n",
+			traffic.Sample{},
+			"logged no round trip",
+		},
+		{
+			"cut off in a number", pingPongSays[:strings.LastIndex(pingPongSays, "2.9600")+4] + "\n",
+			traffic.Sample{},
+			"columns",
+		},
+		{
+			"answered before it was sent", strings.Replace(pingPongSays, "2.409764992", "1.409764992", 1),
+			traffic.Sample{},
+			"received before it was sent",
+		},
+		{
+			"a time that is none", strings.Replace(pingPongSays, "2.409764992", "NaN", 1),
+			traffic.Sample{},
+			"no time in seconds",
+		},
 		{"no total", strings.Replace(pingPongSays, "SentMessages=24456; ", "", 1), traffic.Sample{}, "no SentMessages"},
 		{"another program", "#!/bin/sh\n", traffic.Sample{}, "logged no round trip"},
 	} {
@@ -103,9 +123,15 @@ func TestReadThroughput(t *testing.T) {
 		err        string
 	}{
 		{"as it is", throughputSays, traffic.Sample{Sent: 675507, Total: 675507, Window: 1000476906, Span: 1000476906}, ""},
-		{"few", "Total of 3 messages sent in 1.002 sec\nSummary: Message Rate is 3 [msg/sec]", traffic.Sample{Sent: 3, Total: 3, Window: 1002000000, Span: 1002000000}, ""},
+		{"few", "Total of 3 messages sent in 1.002 sec\nSummary: Message Rate is 3 [msg/sec]", traffic.Sample{
+			Sent: 3, Total: 3, Window: 1002000000, Span: 1002000000,
+		}, ""},
 		{"none", "sockperf: No messages were sent\n", traffic.Sample{}, "did not say what it sent"},
-		{"in no time", "Total of 3 messages sent in 0.000 sec\nSummary: Message Rate is 3 [msg/sec]", traffic.Sample{}, "sent for 0 s"},
+		{
+			"in no time", "Total of 3 messages sent in 0.000 sec\nSummary: Message Rate is 3 [msg/sec]",
+			traffic.Sample{},
+			"sent for 0 s",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var got traffic.Sample
@@ -142,9 +168,11 @@ func TestReadServer(t *testing.T) {
 
 func TestReason(t *testing.T) {
 	for text, want := range map[string]string{
-		"sockperf: == version #3.7-no.git ==\nsockperf: ERROR: [fd=3] Can`t bind socket, IP to bind: 127.0.0.1:5001\n (errno=98 Address already in use)\nsockperf: cleanupAfterLoop() exit\n": "ERROR: [fd=3] Can`t bind socket, IP to bind: 127.0.0.1:5001\n (errno=98 Address already in use)",
-		"sockperf: '-m' Invalid message size: 13 (min: 14)\nping-pong (pp): Run sockperf client\n":                                                                                            "'-m' Invalid message size: 13 (min: 14)",
-		"sockperf: Test ended\nsockperf: No messages were received from the server. Is the server down?\n":                                                                                    "No messages were received from the server. Is the server down?",
+		"sockperf: == version #3.7-no.git ==\nsockperf: ERROR: [fd=3] Can`t bind socket, IP to bind: 127.0.0.1:5001\n " +
+			"(errno=98 Address already in use)\nsockperf: cleanupAfterLoop() exit\n": "ERROR: [fd=3] Can`t bind socket, IP to " +
+			"bind: 127.0.0.1:5001\n (errno=98 Address already in use)",
+		"sockperf: '-m' Invalid message size: 13 (min: 14)\nping-pong (pp): Run sockperf client\n":         "'-m' Invalid message size: 13 (min: 14)",
+		"sockperf: Test ended\nsockperf: No messages were received from the server. Is the server down?\n": "No messages were received from the server. Is the server down?",
 		"sockperf: Test ended\n": "",
 	} {
 		if got := reason(strings.NewReader(text)); got != want {
@@ -170,7 +198,8 @@ func TestAgrees(t *testing.T) {
 	}()
 	time.Sleep(200 * time.Millisecond)
 	log := filepath.Join(t.TempDir(), "log")
-	out, err := exec.Command(path, "ping-pong", "-i", "127.0.0.1", "-p", port, "--msg-size", "64", "--mps", "max", "--time", "1", "--full-log", log).Output()
+	out, err := exec.Command(path, "ping-pong", "-i", "127.0.0.1", "-p", port, "--msg-size", "64", "--mps", "max",
+		"--time", "1", "--full-log", log).Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,14 +248,19 @@ func TestAgrees(t *testing.T) {
 
 // Whatever a program says, the figures are possible or there is an error.
 func FuzzRead(f *testing.F) {
-	for _, seed := range []string{pingPongSays, throughputSays, "Total 5 messages received", "", "packet, txTime(sec), rxTime(sec)\n1, 1e300, 2e300, 3\n"} {
+	for _, seed := range []string{
+		pingPongSays, throughputSays, "Total 5 messages received", "",
+		"packet, txTime(sec), rxTime(sec)\n1, 1e300, 2e300, 3\n",
+	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		for name, read := range map[string]func(program.Said, *traffic.Sample, *traffic.Recorder) error{
-			"ping-pong":  readPingPong,
-			"throughput": func(said program.Said, s *traffic.Sample, _ *traffic.Recorder) error { return readThroughput(said, s) },
-			"server":     readServer,
+			"ping-pong": readPingPong,
+			"throughput": func(said program.Said, s *traffic.Sample, _ *traffic.Recorder) error {
+				return readThroughput(said, s)
+			},
+			"server": readServer,
 		} {
 			var s traffic.Sample
 			said := program.Said{Seconds: 1, Stdout: strings.NewReader(text), Log: strings.NewReader(text)}
@@ -250,7 +284,11 @@ func TestServes(t *testing.T) {
 		{"udp-rr", part.Params{"payload": "14", "mode": "wait"}, ""},
 		{"udp-rr", part.Params{"payload": "65507", "mode": "spin"}, ""},
 		{"udp-rate", part.Params{"payload": "64", "mode": "single"}, ""},
-		{"udp-rate", part.Params{"payload": "64", "mode": "batched"}, `cannot drive udp-rate with mode "batched" (it can with mode single)`},
+		{
+			"udp-rate",
+			part.Params{"payload": "64", "mode": "batched"},
+			`cannot drive udp-rate with mode "batched" (it can with mode single)`,
+		},
 		{"udp-rr", part.Params{"payload": "13", "mode": "wait"}, "cannot send 13 bytes (it can send 14 to 65507)"},
 		{"tcp-stream", part.Params{}, `cannot drive workload "tcp-stream" (it can drive udp-rr, udp-rate)`},
 	} {

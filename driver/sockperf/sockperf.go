@@ -20,10 +20,11 @@ var _ driver.Driver = Driver{}
 
 // Times of sockperf (src/client.cpp, src/defs.h).
 const (
-	// start is how long a client takes to begin: 0.1 s to measure its clock, 2 s of sleep after the dummies that warm up the path
-	// (initBeforeLoop), and its start.
+	// start is how long a client takes to begin: 0.1 s to measure its clock, 2 s of sleep after the dummies that warm up
+	// the path (initBeforeLoop), and its start.
 	start = 2150 * time.Millisecond
-	// end is how long it may take to end: 0.1 s for stragglers (cleanupAfterLoop), then its log: 0.1 s for 100,000 packets.
+	// end is how long it may take to end: 0.1 s for stragglers (cleanupAfterLoop), then its log: 0.1 s for 100,000
+	// packets.
 	end = 650 * time.Millisecond
 
 	// warm and cool are what a ping-pong leaves out at both ends (TEST_START_WARMUP_MSEC, TEST_END_COOLDOWN_MSEC).
@@ -39,7 +40,8 @@ func (Driver) Describe() driver.Description {
 	return driver.Description{
 		Name: "sockperf", Program: "sockperf", Package: "sockperf", IPv4Only: true,
 		Summary: "sockperf of Mellanox: ping-pong for udp-rr, throughput for udp-rate",
-		Differs: "its ping-pong leaves out its first 0.4 s and counts half a round trip, which is doubled here; its sink sleeps in each receive, where udp-rate's asks for some 20 µs before it sleeps",
+		Differs: "its ping-pong leaves out its first 0.4 s and counts half a round trip, which is doubled here; its sink " +
+			"sleeps in each receive, where udp-rate's asks for some 20 µs before it sleeps",
 	}
 }
 
@@ -64,7 +66,10 @@ func (Driver) Trial(workload.Description, part.Params) time.Duration {
 // Open implements [driver.Driver].
 func (d Driver) Open(s workload.Spec) (traffic.Endpoint, error) {
 	if s.Local.Addr().Is6() {
-		return nil, &linux.UnsupportedError{What: fmt.Sprintf("drive %s at %s by sockperf", s.Workload, s.Local), Missing: "IPv6 in sockperf", Hint: "use IPv4, or another driver"}
+		return nil, &linux.UnsupportedError{
+			What: fmt.Sprintf("drive %s at %s by sockperf", s.Workload, s.Local), Missing: "IPv6 in sockperf",
+			Hint: "use IPv4, or another driver",
+		}
 	}
 	granted, err := driver.Grants(s, false)
 	if err != nil {
@@ -100,7 +105,8 @@ func (d Driver) Open(s workload.Spec) (traffic.Endpoint, error) {
 		}
 		r.Args = func(seconds int) []string {
 			return append([]string{
-				mode, "-i", s.Remote.Addr().String(), "-p", driver.Port(s.Remote), "--client_ip", s.Local.Addr().String(), "--client_port", driver.Port(s.Local),
+				mode, "-i", s.Remote.Addr().String(), "-p", driver.Port(s.Remote), "--client_ip", s.Local.Addr().String(),
+				"--client_port", driver.Port(s.Local),
 				"--msg-size", strconv.Itoa(s.Params.Size("payload")), "--mps", "max", "--time", strconv.Itoa(seconds),
 			}, common...)
 		}

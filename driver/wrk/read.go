@@ -19,7 +19,8 @@ const (
 	most    = 1 << 53
 	longest = 1 << 53
 
-	// answers is how much of a trial must have answers. It says nothing of requests that have none, and leaves out the 100 ms without.
+	// answers is how much of a trial must have answers. It says nothing of requests that have none, and leaves out the 100
+	// ms without.
 	answers = 2. / 3
 )
 
@@ -37,7 +38,8 @@ type said struct {
 func parse(text string) (said, error) {
 	var s said
 	var err error
-	if s.requests, err = count(text, `(?m)^  ([0-9]{1,16}) requests in [0-9.]+[a-z]+, [0-9.]+[KMGTP]?B read$`, "requests"); err != nil {
+	if s.requests, err = count(text, `(?m)^  ([0-9]{1,16}) requests in [0-9.]+[a-z]+, [0-9.]+[KMGTP]?B read$`,
+		"requests"); err != nil {
 		return s, err
 	}
 	rate, err := find(text, `(?m)^Requests/sec: +([0-9]{1,16}\.[0-9]{2})$`, "rate")
@@ -47,13 +49,16 @@ func parse(text string) (said, error) {
 	if s.rate, err = strconv.ParseFloat(rate[1], 64); err != nil {
 		return s, fmt.Errorf("said a rate that is no number: %w", err)
 	}
-	if s.answered, err = number(text, `(?m)^    Req/Sec +([0-9]{1,9}\.[0-9]{2})([kMGTP]?) `, "rate of 100 ms", metrics()); err != nil {
+	if s.answered, err = number(text, `(?m)^    Req/Sec +([0-9]{1,9}\.[0-9]{2})([kMGTP]?) `, "rate of 100 ms",
+		metrics()); err != nil {
 		return s, err
 	}
-	if s.mean, err = number(text, `(?m)^    Latency +([0-9]{1,9}\.[0-9]{2})(us|ms|s|m|h) `, "mean latency", durations()); err != nil {
+	if s.mean, err = number(text, `(?m)^    Latency +([0-9]{1,9}\.[0-9]{2})(us|ms|s|m|h) `, "mean latency",
+		durations()); err != nil {
 		return s, err
 	}
-	if s.median, err = number(text, `(?m)^     50% +([0-9]{1,9}\.[0-9]{2})(us|ms|s|m|h)$`, "median latency", durations()); err != nil {
+	if s.median, err = number(text, `(?m)^     50% +([0-9]{1,9}\.[0-9]{2})(us|ms|s|m|h)$`, "median latency",
+		durations()); err != nil {
 		return s, err
 	}
 	if m := regexp.MustCompile(`(?m)^  Socket errors: (connect [0-9]{1,10}, read [0-9]{1,10}, write [0-9]{1,10}), timeout ([0-9]{1,10})$`).FindStringSubmatch(text); m != nil {
@@ -133,7 +138,8 @@ func read(out program.Said, s *traffic.Sample, _ *traffic.Recorder) error {
 		return fmt.Errorf("had %d answers, all of them with status 400 or above", run.requests)
 	}
 	if run.rate < answers*run.answered {
-		return fmt.Errorf("was answered %.0f times a second where it was answered at all, and %.0f times over its trial: the server stood still", run.answered, run.rate)
+		return fmt.Errorf("was answered %.0f times a second where it was answered at all, and %.0f times over its trial: "+
+			"the server stood still", run.answered, run.rate)
 	}
 	took := float64(run.requests) / run.rate * 1e9
 	if !(took > 0 && took < longest) {

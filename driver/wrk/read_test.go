@@ -80,7 +80,10 @@ Transfer/sec:       0.00B
 `
 
 func TestRead(t *testing.T) {
-	one := traffic.Sample{Sent: 130702, Received: 130702, Total: 130702, Window: 1000531031, Span: 1000531031, Foreign: traffic.Foreign{Mean: 376850, Median: 373000}}
+	one := traffic.Sample{
+		Sent: 130702, Received: 130702, Total: 130702, Window: 1000531031, Span: 1000531031,
+		Foreign: traffic.Foreign{Mean: 376850, Median: 373000},
+	}
 	some := one
 	some.Received, some.Errors = 130700, 2
 	slow := one
@@ -95,10 +98,16 @@ func TestRead(t *testing.T) {
 		{"a page", page, one, ""},
 		{"some errors", strings.Replace(page, "Requests/sec", "  Non-2xx or 3xx responses: 2\nRequests/sec", 1), some, ""},
 		{"a slow one", strings.NewReplacer("376.85us ", "  1.20s ", "373.00us", "  1.50m").Replace(page), slow, ""},
-		{"late answers", strings.Replace(page, "Requests/sec", "  Socket errors: connect 0, read 0, write 0, timeout 3\nRequests/sec", 1), late, ""},
+		{"late answers", strings.Replace(page, "Requests/sec",
+			"  Socket errors: connect 0, read 0, write 0, timeout 3\nRequests/sec", 1), late, ""},
 		{"errors alone", missing, traffic.Sample{}, "all of them with status 400 or above"},
 		{"killed", killed, traffic.Sample{}, "had errors of its connections: connect 0, read 5, write 31845"},
-		{"the server hangs after a while", strings.Replace(page, "131.89k", "196.89k", 1), traffic.Sample{}, "was answered 196890 times a second where it was answered at all, and 130633 times over its trial: the server stood still"},
+		{
+			"the server hangs after a while", strings.Replace(page, "131.89k", "196.89k", 1),
+			traffic.Sample{},
+			"was answered 196890 times a second where it was answered at all, and 130633 times over its trial: the server " +
+				"stood still",
+		},
 		{"the server hangs for a while", strings.Replace(page, "131.89k", "191.89k", 1), one, ""},
 		{"another unit of rates", strings.Replace(page, "131.89k", "131.89x", 1), traffic.Sample{}, "said no rate of 100 ms"},
 		{"silent", silent, traffic.Sample{}, "had no answer"},
@@ -108,8 +117,17 @@ func TestRead(t *testing.T) {
 		{"without --latency", strings.Replace(page, "     50%  373.00us\n", "", 1), traffic.Sample{}, "said no median"},
 		{"another unit", strings.Replace(page, "373.00us", "373.00ns", 1), traffic.Sample{}, "said no median"},
 		{"no number", strings.Replace(page, "376.85us", "-nanus", 1), traffic.Sample{}, "said no mean"},
-		{"more errors than requests", strings.Replace(page, "Requests/sec", "  Non-2xx or 3xx responses: 130703\nRequests/sec", 1), traffic.Sample{}, "of 130702 requests failed"},
-		{"errors of no number", strings.Replace(page, "Requests/sec", "  Non-2xx or 3xx responses: many\nRequests/sec", 1), traffic.Sample{}, "said no failed requests"},
+		{
+			"more errors than requests",
+			strings.Replace(page, "Requests/sec", "  Non-2xx or 3xx responses: 130703\nRequests/sec", 1),
+			traffic.Sample{},
+			"of 130702 requests failed",
+		},
+		{
+			"errors of no number", strings.Replace(page, "Requests/sec", "  Non-2xx or 3xx responses: many\nRequests/sec", 1),
+			traffic.Sample{},
+			"said no failed requests",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var got traffic.Sample
@@ -139,7 +157,8 @@ func FuzzRead(f *testing.F) {
 		if read(program.Said{Stdout: strings.NewReader(text)}, &s, nil) != nil {
 			return
 		}
-		if s.Sent < 1 || s.Received < 1 || s.Errors < 0 || s.Received+s.Errors != s.Sent || s.Window < 1 || !(s.Foreign.Mean >= 0) || !(s.Foreign.Median >= 0) {
+		if s.Sent < 1 || s.Received < 1 || s.Errors < 0 || s.Received+s.Errors != s.Sent || s.Window < 1 ||
+			!(s.Foreign.Mean >= 0) || !(s.Foreign.Median >= 0) {
 			t.Errorf("%q: %+v", text, s)
 		}
 	})
@@ -148,7 +167,11 @@ func FuzzRead(f *testing.F) {
 // What wrk cannot do is refused, with what it can.
 func TestServes(t *testing.T) {
 	w := workload.Description{Name: "http", Params: part.List{
-		{Name: "payload", Default: "615"}, {Name: "connection", Default: "keep-alive"}, {Name: "clients", Default: "50"}, {Name: "server", Default: "embedded"}, {Name: "rate", Default: "closed"},
+		{Name: "payload", Default: "615"},
+		{Name: "connection", Default: "keep-alive"},
+		{Name: "clients", Default: "50"},
+		{Name: "server", Default: "embedded"},
+		{Name: "rate", Default: "closed"},
 	}}
 	for _, tt := range []struct {
 		given part.Params

@@ -20,7 +20,8 @@ var _ driver.Driver = Driver{}
 const (
 	// start is until its first request: its start, and connecting.
 	start = 150 * time.Millisecond
-	// end is how long it goes on when its time is up, which each thread sees every 100 ms (RECORD_INTERVAL_MS, src/wrk.h), and until it has ended.
+	// end is how long it goes on when its time is up, which each thread sees every 100 ms (RECORD_INTERVAL_MS, src/wrk.h),
+	// and until it has ended.
 	end = 500 * time.Millisecond
 
 	pagePath = "/page" // workload/http
@@ -31,8 +32,10 @@ func (Driver) Describe() driver.Description {
 	return driver.Description{
 		Name: "wrk", Program: "wrk", Package: "wrk", AskVersion: []string{"-v"}, SourceOnly: true,
 		Summary: "wrk: pages on connections that last, as fast as they come, for http, against the workload's own server",
-		Differs: "it counts from before it has connected; a latency begins when its request is written, in whole µs, and ends when the page was parsed, where those of nettoll's own engine end when " +
-			"its last byte was received; where one is longer than twice the mean it adds those of the requests that would have been sent meanwhile (its way to make up for coordinated omission), " +
+		Differs: "it counts from before it has connected; a latency begins when its request is written, in whole µs, and " +
+			"ends when the page was parsed, where those of nettoll's own engine end when " +
+			"its last byte was received; where one is longer than twice the mean it adds those of the requests that would " +
+			"have been sent meanwhile (its way to make up for coordinated omission), " +
 			"which its mean and median contain",
 	}
 }
@@ -67,7 +70,8 @@ func (d Driver) Open(s workload.Spec) (traffic.Endpoint, error) {
 		r.Before = func() error { return program.Unpace(congestion) }
 	}
 	r.Args = func(seconds int) []string {
-		return []string{"-t1", "-c" + strconv.Itoa(clients), "-d" + strconv.Itoa(seconds) + "s", "--latency", "http://" + s.Remote.String() + pagePath}
+		return []string{"-t1", "-c" + strconv.Itoa(clients), "-d" + strconv.Itoa(seconds) + "s", "--latency", "http://" +
+			s.Remote.String() + pagePath}
 	}
 	return r.Open()
 }

@@ -13,7 +13,10 @@ func TestMain(m *testing.M) { testnet.Main(m) }
 
 func TestConformance(t *testing.T) {
 	drivertest.Conformance(t, wrk.Driver{},
-		drivertest.Case{Load: http.Workload{}, Given: map[string]string{"server": "nginx"}, Server: "nginx", Taken: "Address already in use"},
+		drivertest.Case{
+			Load: http.Workload{}, Given: map[string]string{"server": "nginx"}, Server: "nginx",
+			Taken: "Address already in use",
+		},
 		drivertest.Case{Load: http.Workload{}, Pairs: 2, Given: map[string]string{"clients": "5"}},
 		drivertest.Case{Load: http.Workload{}, IPv6: true, Given: map[string]string{"server": "nginx"}, Server: "nginx"},
 	)

@@ -1,27 +1,37 @@
-// Package ebpf is the filter "ebpf": an eBPF program on tcx, at the ingress of the host's end of each container's link, and of the host's uplink for what comes from other hosts.
-// It comes before a program that forwards on the same hook (network ebpf), and before the host's stack or bridge.
+// Package ebpf is the filter "ebpf": an eBPF program on tcx, at the ingress of the host's end of each container's link,
+// and of the host's uplink for what comes from other hosts. It comes before a program that forwards on the same hook
+// (network ebpf), and before the host's stack or bridge.
 //
 // The list is looked into in one of three ways:
 //
 //	hash     a hash of source and sink to the ranges of the sink's ports: one look, however long the list is
-//	lpm      a trie of the sources, as with a policy of address ranges, to a number, and a hash of that number and the sink
-//	program  instructions: the source is compared with one after another, then the sink with those of that source, then the port
+//	lpm      a trie of the sources, as with a policy of address ranges, to a number, and a hash of that number and the
+//	         sink
+//	program  instructions: the source is compared with one after another, then the sink with those of that source, then
+//	         the port
 //
-// In hash and lpm rules have no order, and the parameter "fillers" says nothing. Both are changed by writing one entry. A program is compiled anew and takes the place of the
-// old one, link by link; every packet is decided by the one or the other.
+// In hash and lpm rules have no order, and the parameter "fillers" says nothing. Both are changed by writing one entry.
+// A program is compiled anew and takes the place of the old one, link by link; every packet is decided by the one or
+// the other.
 //
-// Stateful, the program has a table of its own of the flows that it let pass: what answers one passes, and its other packets pass once it was answered. The table has room for
-// 65,536 flows, and forgets those that are quiet after as long as the kernel's own does; when it is full the one that was quiet for longest goes.
+// Stateful, the program has a table of its own of the flows that it let pass: what answers one passes, and its other
+// packets pass once it was answered. The table has room for 65,536 flows, and forgets those that are quiet after as
+// long as the kernel's own does; when it is full the one that was quiet for longest goes.
 //
-// A packet between containers of one host is decided once, where its source has sent it. What the host itself sends to a container is decided nowhere: no filter refuses it,
-// and bpf_redirect_peer passes the egress of the container's link. For what comes from another host that would be too late or no place at all, so it is decided
-// at the uplink, again: the list of both hosts has its pair. What is for the host itself passes at the uplink only, from other hosts, as these let nothing pass that their containers send there.
+// A packet between containers of one host is decided once, where its source has sent it. What the host itself sends to
+// a container is decided nowhere: no filter refuses it, and bpf_redirect_peer passes the egress of the container's
+// link. For what comes from another host that would be too late or no place at all, so it is decided at the uplink,
+// again: the list of both hosts has its pair. What is for the host itself passes at the uplink only, from other hosts,
+// as these let nothing pass that their containers send there.
 //
-// A program comes to a link and goes from it in a grace period of RCU, some 8 ms at HZ=250 (see internal/linux/bpf), in which nobody else configures a network: a filter of a
-// thousand containers takes 8 s to come, and as long to go. Its list is loaded in one system call for each map.
+// A program comes to a link and goes from it in a grace period of RCU, some 8 ms at HZ=250 (see internal/linux/bpf), in
+// which nobody else configures a network: a filter of a thousand containers takes 8 s to come, and as long to go. Its
+// list is loaded in one system call for each map.
 //
-// A program for 10,000 rules of each family is as large as the kernel still tells of; more are refused. Changing one rule of it compiles all.
+// A program for 10,000 rules of each family is as large as the kernel still tells of; more are refused. Changing one
+// rule of it compiles all.
 //
-// Fragments behind the first of their packet hold no ports and pass where any packet from their source to their sink may, or an answer. Errors of ICMP are refused.
-// Neighbour discovery passes where it stays on its link: to groups and to addresses of a link, to the host, and between the ports of a bridge.
+// Fragments behind the first of their packet hold no ports and pass where any packet from their source to their sink
+// may, or an answer. Errors of ICMP are refused. Neighbour discovery passes where it stays on its link: to groups and
+// to addresses of a link, to the host, and between the ports of a bridge.
 package ebpf

@@ -25,7 +25,8 @@ func (Filter) Describe() filter.Description {
 			Implementation: "ebpf",
 			Params: append(filter.Params(), part.Param{
 				Name: match, Default: allow.Hash, Values: allow.Ways(),
-				Summary: "what a packet is looked up in: a hash of source and sink; a trie of sources and a hash behind it (in both, where fillers stand means nothing); or a program that compares it with one source after another",
+				Summary: "what a packet is looked up in: a hash of source and sink; a trie of sources and a hash behind it (in " +
+					"both, where fillers stand means nothing); or a program that compares it with one source after another",
 			}),
 		},
 		Fragments:  func(part.Params) filter.Fragments { return filter.ByAddress },
@@ -39,13 +40,16 @@ func (Filter) Describe() filter.Description {
 func (Filter) Refuse(w filter.Where, p part.Params) string {
 	switch {
 	case w.Point == network.InContainer:
-		return fmt.Sprintf("on tcx it would stand at the host's links to containers, and under %s there are none (filters nftables and iptables stand inside the container)", w.Network)
+		return fmt.Sprintf("on tcx it would stand at the host's links to containers, and under %s there are none (filters "+
+			"nftables and iptables stand inside the container)", w.Network)
 	case w.Point == network.AtOpenFlow:
-		return "what Open vSwitch forwards in userspace does not come by tcx in every datapath (filter ovs decides by OpenFlow)"
+		return "what Open vSwitch forwards in userspace does not come by tcx in every datapath (filter ovs decides by " +
+			"OpenFlow)"
 	case w.Translated:
 		return "on tcx packets have not yet the addresses that they are translated to (filter nftables decides behind that)"
 	case p[match] == allow.Program && p.Count(filter.Rules) > allow.MaxCompiled:
-		return fmt.Sprintf("a program of more than %d rules has more instructions than the kernel takes (match=hash and match=lpm have no such limit)", allow.MaxCompiled)
+		return fmt.Sprintf("a program of more than %d rules has more instructions than the kernel takes (match=hash and "+
+			"match=lpm have no such limit)", allow.MaxCompiled)
 	}
 	return ""
 }

@@ -89,7 +89,9 @@ func subject() filtertest.Subject {
 			}},
 			{Text: "put another program in its place", Do: func(k *host.Kernel, s filter.Site) error {
 				return with(k, s, func(p *bpf.Program) error {
-					return hooked(p, s, func(l link.Link) error { return pass(-1, func(other *ebpf.Program) error { return l.Update(other) }) })
+					return hooked(p, s, func(l link.Link) error {
+						return pass(-1, func(other *ebpf.Program) error { return l.Update(other) })
+					})
 				})
 			}},
 			{Text: "make a container's address the host's", Do: func(k *host.Kernel, s filter.Site) error {
@@ -190,7 +192,8 @@ func TestConformance(t *testing.T) {
 		}
 		return networks
 	}
-	redirect, bridged, routes := filtertest.On{Network: networkebpf.Network{}}, filtertest.On{Network: bridge.Network{}}, filtertest.On{Network: routed.Network{}}
+	redirect, bridged, routes := filtertest.On{Network: networkebpf.Network{}}, filtertest.On{Network: bridge.Network{}},
+		filtertest.On{Network: routed.Network{}}
 	for _, c := range []struct {
 		subject filtertest.Subject
 		on      []filtertest.On
@@ -200,7 +203,9 @@ func TestConformance(t *testing.T) {
 		{few, on(2, redirect), map[string]string{filter.Stateful: "true"}},
 		{few, on(1, bridged), map[string]string{match: allow.LPM}},
 		{all, on(2, bridged), map[string]string{filter.Antispoof: "true"}},
-		{all, on(1, filtertest.On{Network: networkebpf.Network{}}), map[string]string{match: allow.Program, filter.Stateful: "true", filter.Antispoof: "true"}},
+		{all, on(1, filtertest.On{Network: networkebpf.Network{}}), map[string]string{
+			match: allow.Program, filter.Stateful: "true", filter.Antispoof: "true",
+		}},
 		{few, on(1, redirect), map[string]string{match: allow.Program, filter.Stateful: "true"}},
 		{few, on(2, bridged), map[string]string{match: allow.Program}},
 		{few, on(2, routes), map[string]string{match: allow.LPM, filter.Stateful: "true"}},
@@ -222,12 +227,28 @@ func TestRefuse(t *testing.T) {
 	}{
 		{filter.Where{Network: "ebpf", Point: network.AtTCX, Hosts: 2}, nil, ""},
 		{filter.Where{Network: "nat", Point: network.AtForward, Hosts: 1}, nil, ""},
-		{filter.Where{Network: "nat", Point: network.AtForward, Hosts: 2, Translated: true}, nil, "have not yet the addresses"},
+		{
+			filter.Where{Network: "nat", Point: network.AtForward, Hosts: 2, Translated: true},
+			nil,
+			"have not yet the addresses",
+		},
 		{filter.Where{Network: "macvlan", Point: network.InContainer, Hosts: 1}, nil, "under macvlan there are none"},
 		{filter.Where{Network: "ovs", Point: network.AtOpenFlow, Hosts: 1}, nil, "filter ovs"},
-		{filter.Where{Network: "bridge", Point: network.AtBridge, Hosts: 1}, map[string]string{match: allow.Program, filter.Rules: "10000"}, ""},
-		{filter.Where{Network: "bridge", Point: network.AtBridge, Hosts: 1}, map[string]string{match: allow.Program, filter.Rules: "10001"}, "match=hash"},
-		{filter.Where{Network: "bridge", Point: network.AtBridge, Hosts: 1}, map[string]string{match: allow.LPM, filter.Rules: "100000"}, ""},
+		{
+			filter.Where{Network: "bridge", Point: network.AtBridge, Hosts: 1},
+			map[string]string{match: allow.Program, filter.Rules: "10000"},
+			"",
+		},
+		{
+			filter.Where{Network: "bridge", Point: network.AtBridge, Hosts: 1},
+			map[string]string{match: allow.Program, filter.Rules: "10001"},
+			"match=hash",
+		},
+		{
+			filter.Where{Network: "bridge", Point: network.AtBridge, Hosts: 1},
+			map[string]string{match: allow.LPM, filter.Rules: "100000"},
+			"",
+		},
 	} {
 		params, err := Filter{}.Describe().Params.Resolve("filter ebpf", c.params)
 		if err != nil {

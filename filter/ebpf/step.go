@@ -43,7 +43,8 @@ func (l Listing) String() string {
 	if len(l.Links) > 0 {
 		where += fmt.Sprintf(" (%s to %s)", l.Links[0], l.Links[len(l.Links)-1])
 	}
-	return fmt.Sprintf("filter by eBPF (%s, %s) on tcx at %s: %d pairs' rules and %d fillers, of %v", l.Match, traits, where, len(l.List.Allowed), l.List.Fillers, l.List.Families)
+	return fmt.Sprintf("filter by eBPF (%s, %s) on tcx at %s: %d pairs' rules and %d fillers, of %v", l.Match, traits,
+		where, len(l.List.Allowed), l.List.Fillers, l.List.Families)
 }
 
 // Listed returns the list.
@@ -51,7 +52,10 @@ func (l Listing) Listed() filter.List { return l.List }
 
 // asked is a rule as the program has it.
 func asked(r filter.Rule) allow.Rule {
-	return allow.Rule{Source: r.Source, Sink: r.Sink, First: r.First, Last: r.Last, SourceFirst: r.SourceFirst, SourceLast: r.SourceLast}
+	return allow.Rule{
+		Source: r.Source, Sink: r.Sink, First: r.First, Last: r.Last, SourceFirst: r.SourceFirst,
+		SourceLast: r.SourceLast,
+	}
 }
 
 // list is what the program is asked for.
@@ -136,7 +140,9 @@ func (l Listing) Verify(k *host.Kernel) error {
 	drift := &host.DriftError{Step: l.String()}
 	for i, d := range found {
 		if i == maxDrifts {
-			drift.Drifts = append(drift.Drifts, host.Drift{What: "differences", Want: "none", Got: fmt.Sprintf("%d more", len(found)-i)})
+			drift.Drifts = append(drift.Drifts, host.Drift{
+				What: "differences", Want: "none", Got: fmt.Sprintf("%d more", len(found)-i),
+			})
 			break
 		}
 		drift.Drifts = append(drift.Drifts, host.Drift(d))

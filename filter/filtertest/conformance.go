@@ -23,11 +23,11 @@ import (
 // A Subject is a filter and what the suite must know of it.
 type Subject struct {
 	Filter filter.Filter
-	// State says what the filter's kind of thing is in a namespace of a host ("" is the host's own), without counters and handles: "iptables-save" without its figures.
-	// Before the filter is applied and after it was undone it is the same.
+	// State says what the filter's kind of thing is in a namespace of a host ("" is the host's own), without counters and
+	// handles: "iptables-save" without its figures. Before the filter is applied and after it was undone it is the same.
 	State func(k *host.Kernel, ns string) (string, error)
-	// Tampers change what stands behind the back of the plan; at least one takes a rule away, and the others are all that the part knows of that lets packets pass beside its rules.
-	// Verify has to notice each.
+	// Tampers change what stands behind the back of the plan; at least one takes a rule away, and the others are all that
+	// the part knows of that lets packets pass beside its rules. Verify has to notice each.
 	Tampers []Tamper
 }
 
@@ -36,12 +36,14 @@ type On struct {
 	Network network.Network
 	Params  map[string]string
 	Hosts   int // 0: one
-	// Floods says that a switch hands ARP and neighbour discovery on to all of its ports, as a bridge of the kernel does anyway.
+	// Floods says that a switch hands ARP and neighbour discovery on to all of its ports, as a bridge of the kernel does
+	// anyway.
 	Floods bool
 }
 
-// Conformance runs the suite on a filter on each of the networks, once with each of the parameters given. A network on which it is refused with some of them is left out
-// with those; on one at least it is not. All tampers are tried on the first, and two of them on the others. The package's TestMain calls [testnet.Main].
+// Conformance runs the suite on a filter on each of the networks, once with each of the parameters given. A network on
+// which it is refused with some of them is left out with those; on one at least it is not. All tampers are tried on the
+// first, and two of them on the others. The package's TestMain calls [testnet.Main].
 func Conformance(t *testing.T, s Subject, on []On, variants ...map[string]string) {
 	d := s.Filter.Describe()
 	if len(variants) == 0 {
@@ -80,7 +82,8 @@ func Conformance(t *testing.T, s Subject, on []On, variants ...map[string]string
 	}
 }
 
-// Check runs the checks of the suite that have these names on a filter with the parameters given, on one network: for a guest, which is slow and has only one thing to show.
+// Check runs the checks of the suite that have these names on a filter with the parameters given, on one network: for a
+// guest, which is slow and has only one thing to show.
 func Check(t *testing.T, s Subject, on On, given map[string]string, names ...string) {
 	d := s.Filter.Describe()
 	params, err := d.Params.Resolve("filter "+d.Name, given)
@@ -129,13 +132,16 @@ func (s Subject) description() error {
 	if len(s.Tampers) == 0 || s.State == nil {
 		return errors.New("the suite was not told how to tamper with it, or how to look at it")
 	}
-	for _, point := range []network.Point{network.AtBridge, network.AtForward, network.InContainer, network.AtOpenFlow, network.AtTCX} {
+	for _, point := range []network.Point{
+		network.AtBridge, network.AtForward, network.InContainer, network.AtOpenFlow, network.AtTCX,
+	} {
 		params, err := d.Params.Resolve("filter "+d.Name, nil)
 		if err != nil {
 			return err
 		}
 		reason := s.Filter.Refuse(filter.Where{Network: "x", Point: point, Hosts: 1}, params)
-		if reason != "" && (!strings.Contains(reason, " ") || strings.HasSuffix(reason, ".") || strings.ContainsAny(reason, "\n\t")) {
+		if reason != "" && (!strings.Contains(reason, " ") || strings.HasSuffix(reason, ".") ||
+			strings.ContainsAny(reason, "\n\t")) {
 			return fmt.Errorf("it is refused %s because %q, want a sentence without its full stop", point, reason)
 		}
 	}
@@ -162,7 +168,10 @@ type trial struct {
 func newCase(s Subject, on On, params part.Params) (*trial, error) {
 	on.Hosts = max(1, on.Hosts)
 	says := s.Filter.Describe()
-	c := &trial{Subject: s, on: on, pairs: pairs, params: params, fragments: says.Fragments(params), errors: says.Errors(params), extensions: says.Extensions(params)}
+	c := &trial{
+		Subject: s, on: on, pairs: pairs, params: params, fragments: says.Fragments(params),
+		errors: says.Errors(params), extensions: says.Extensions(params),
+	}
 	d := on.Network.Describe()
 	var err error
 	if c.network, err = d.Params.Resolve("network "+d.Name, on.Params); err != nil {
@@ -199,7 +208,9 @@ type check struct {
 func (c *trial) checks() []check {
 	list := []check{{"plan", c.plan}}
 	for _, families := range [][]string{{"ipv4", "ipv6"}, {"ipv4"}} {
-		list = append(list, check{"packets, " + strings.Join(families, " and "), func(t testing.TB) error { return c.packets(t, families) }})
+		list = append(list, check{
+			"packets, " + strings.Join(families, " and "), func(t testing.TB) error { return c.packets(t, families) },
+		})
 	}
 	return append(list, check{"change", c.change}, check{"spoofing", c.spoofing}, check{"tampering", c.tampering},
 		check{"undo", c.undo}, check{"undo from data", c.fromData})
@@ -222,7 +233,8 @@ func Lab(hosts, pairs int) network.Lab {
 		for i := range h.Containers {
 			first := uint16(firstPort + i*portsEach)
 			behind := first + portsEach - ephemeral
-			h.Containers[i].Ports, h.Containers[i].Ephemeral = network.Ports{First: first, Last: behind - 1}, network.Ports{First: behind, Last: first + portsEach - 1}
+			h.Containers[i].Ports, h.Containers[i].Ephemeral = network.Ports{First: first, Last: behind - 1},
+				network.Ports{First: behind, Last: first + portsEach - 1}
 		}
 	}
 	return lab
@@ -264,7 +276,11 @@ func (c *trial) build(t testing.TB, families []string) (*stand, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &stand{Bed: bed, pairs: pairs, sites: filter.Sites(&network.Site{Lab: lab, Endpoints: bed.Ends, Pairs: pairs, Families: families}, c.where.Point, c.bridge, c.params)}
+	s := &stand{
+		Bed: bed, pairs: pairs,
+		sites: filter.Sites(&network.Site{Lab: lab, Endpoints: bed.Ends, Pairs: pairs, Families: families}, c.where.Point,
+			c.bridge, c.params),
+	}
 	for h, site := range s.sites {
 		steps, err := c.Filter.Build(site)
 		if err != nil {
@@ -319,7 +335,8 @@ func (c *trial) state(s *stand) (map[string]string, error) {
 	}
 	for what, text := range all { // addresses of link scope come when they come
 		if fields := strings.Fields(text); strings.Contains(what, "link ") {
-			all[what] = strings.Join(slices.DeleteFunc(fields, func(f string) bool { return strings.HasPrefix(f, "fe80::") }), " ")
+			all[what] = strings.Join(slices.DeleteFunc(fields, func(f string) bool { return strings.HasPrefix(f, "fe80::") }),
+				" ")
 		}
 	}
 	for h, m := range s.Hosts {
@@ -353,7 +370,9 @@ func (c *trial) plan(t testing.TB) error {
 	}
 	kinds := host.Steps()
 	maps.Copy(kinds, c.Filter.Describe().Steps)
-	for _, site := range filter.Sites(&network.Site{Lab: lab, Endpoints: ends, Pairs: pairs, Families: []string{"ipv4", "ipv6"}}, c.where.Point, c.bridge, c.params) {
+	for _, site := range filter.Sites(&network.Site{
+		Lab: lab, Endpoints: ends, Pairs: pairs, Families: []string{"ipv4", "ipv6"},
+	}, c.where.Point, c.bridge, c.params) {
 		var texts []string
 		for range 2 {
 			steps, err := c.Filter.Build(site)
@@ -376,7 +395,8 @@ func (c *trial) plan(t testing.TB) error {
 				return fmt.Errorf("written and read again it is another plan:\n%s", diff)
 			}
 			for i, step := range steps {
-				if before, after := step.String(), read.Steps[i].String(); before != after || before == "" || strings.Contains(before, "\n") {
+				if before, after := step.String(), read.Steps[i].String(); before != after || before == "" ||
+					strings.Contains(before, "\n") {
 					return fmt.Errorf("step %d says %q, and %q when it was read again", i+1, before, after)
 				}
 			}
@@ -389,7 +409,8 @@ func (c *trial) plan(t testing.TB) error {
 	return nil
 }
 
-// change wants a rule that is added to let its flow pass and no other, established flows to survive that, and the figures of it.
+// change wants a rule that is added to let its flow pass and no other, established flows to survive that, and the
+// figures of it.
 func (c *trial) change(t testing.TB) (err error) {
 	s, err := c.raise(t, []string{"ipv4", "ipv6"})
 	if err != nil {
@@ -434,7 +455,8 @@ func (c *trial) change(t testing.TB) (err error) {
 	return nil
 }
 
-// undo wants everything as it was before, after one Undo and after another, and a second Apply to change nothing of what stands.
+// undo wants everything as it was before, after one Undo and after another, and a second Apply to change nothing of
+// what stands.
 func (c *trial) undo(t testing.TB) error {
 	s, err := c.build(t, []string{"ipv4", "ipv6"})
 	if err != nil {

@@ -22,14 +22,17 @@ import (
 	"github.com/nettoll/nettoll/part"
 )
 
-// script is a filter made of a script for nft(8) in each container: what the suite is tried with. Its flaw is what the suite has to find.
+// script is a filter made of a script for nft(8) in each container: what the suite is tried with. Its flaw is what the
+// suite has to find.
 type script struct{ flaw string }
 
 func (s script) Describe() filter.Description {
 	return filter.Description{
-		Description: part.Description{Name: "script", Summary: "a script for nft in each container", Implementation: "kernel", Params: filter.Params()},
-		Fragments:   func(part.Params) filter.Fragments { return filter.Reassembled },
-		Errors:      filter.Tracked, Extensions: filter.Follows,
+		Description: part.Description{
+			Name: "script", Summary: "a script for nft in each container", Implementation: "kernel", Params: filter.Params(),
+		},
+		Fragments: func(part.Params) filter.Fragments { return filter.Reassembled },
+		Errors:    filter.Tracked, Extensions: filter.Follows,
 		Steps: map[string]func() host.Step{"script": func() host.Step { return new(scriptStep) }},
 	}
 }
@@ -63,7 +66,8 @@ func (s scriptStep) rule(r filter.Rule) string {
 	if r.Sink.Is6() {
 		ip, echo = "ip6", "icmpv6 type"
 	}
-	there, back := fmt.Sprintf("%s saddr %s %s daddr %s", ip, r.Source, ip, r.Sink), fmt.Sprintf("%s saddr %s %s daddr %s", ip, r.Sink, ip, r.Source)
+	there, back := fmt.Sprintf("%s saddr %s %s daddr %s", ip, r.Source, ip, r.Sink),
+		fmt.Sprintf("%s saddr %s %s daddr %s", ip, r.Sink, ip, r.Source)
 	ports, own := fmt.Sprintf("%d-%d", r.First, r.Last), fmt.Sprintf("%d-%d", r.SourceFirst, r.SourceLast)
 	sends, answers := own, own
 	if s.Flaw == "any source port" {
@@ -72,10 +76,12 @@ func (s scriptStep) rule(r filter.Rule) string {
 	if s.Flaw == "answers to any port" {
 		answers = "0-65535"
 	}
-	text := fmt.Sprintf("%s udp sport %s udp dport %s counter accept\n%s tcp sport %s tcp dport %s counter accept\n", there, sends, ports, there, sends, ports)
+	text := fmt.Sprintf("%s udp sport %s udp dport %s counter accept\n%s tcp sport %s tcp dport %s counter accept\n",
+		there, sends, ports, there, sends, ports)
 	text += fmt.Sprintf("%s %s echo-request counter accept\n%s %s echo-reply counter accept\n", there, echo, back, echo)
 	if !s.List.Stateful {
-		text += fmt.Sprintf("%s udp sport %s udp dport %s counter accept\n%s tcp sport %s tcp dport %s tcp flags & (syn|ack) != syn counter accept\n", back, ports, answers, back, ports, answers)
+		text += fmt.Sprintf("%s udp sport %s udp dport %s counter accept\n%s tcp sport %s tcp dport %s tcp flags & "+
+			"(syn|ack) != syn counter accept\n", back, ports, answers, back, ports, answers)
 	}
 	if !s.List.Stateful && r.Sink.Is6() { // a container's input is filtered before it puts fragments of IPv6 together
 		text += there + " frag frag-off != 0 counter accept\n" + back + " frag frag-off != 0 counter accept\n"
@@ -88,7 +94,8 @@ func (s scriptStep) rule(r filter.Rule) string {
 
 func (s scriptStep) text() string {
 	var b strings.Builder
-	b.WriteString("table inet nettoll {\n chain rules {\n icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } ip6 hoplimit 255 accept\n")
+	b.WriteString("table inet nettoll {\n chain rules {\n icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } ip6 " +
+		"hoplimit 255 accept\n")
 	if s.List.Stateful {
 		b.WriteString("ct state established,related counter accept\n")
 	}
@@ -106,7 +113,8 @@ func (s scriptStep) text() string {
 	}
 	b.WriteString("}\n")
 	for _, hook := range []string{"input", "output"} {
-		fmt.Fprintf(&b, "chain %s { type filter hook %s priority 0; policy drop; jump rules; counter name refused; }\n", hook, hook)
+		fmt.Fprintf(&b, "chain %s { type filter hook %s priority 0; policy drop; jump rules; counter name refused; }\n", hook,
+			hook)
 	}
 	b.WriteString("counter refused { }\n}\n")
 	return b.String()
@@ -170,8 +178,11 @@ func (s scriptStep) Verify(k *host.Kernel) error {
 	if s.List.Stateful {
 		each = 2
 	}
-	if got, want := strings.Count(out, "dport"), each*(len(s.List.Allowed)+s.List.Fillers*len(s.List.Families)); got != want {
-		return &host.DriftError{Step: s.String(), Drifts: []host.Drift{{What: "rules", Want: fmt.Sprint(want), Got: fmt.Sprint(got)}}}
+	if got, want := strings.Count(out, "dport"),
+		each*(len(s.List.Allowed)+s.List.Fillers*len(s.List.Families)); got != want {
+		return &host.DriftError{Step: s.String(), Drifts: []host.Drift{
+			{What: "rules", Want: fmt.Sprint(want), Got: fmt.Sprint(got)},
+		}}
 	}
 	return nil
 }
@@ -180,7 +191,8 @@ func (s scriptStep) Listed() filter.List { return s.List }
 
 func (s scriptStep) Change(k *host.Kernel, r filter.Rule, allow bool) error {
 	for _, ns := range s.NS {
-		text := strings.ReplaceAll("add rule inet nettoll rules "+strings.TrimSpace(s.rule(r)), "\n", "\nadd rule inet nettoll rules ")
+		text := strings.ReplaceAll("add rule inet nettoll rules "+strings.TrimSpace(s.rule(r)), "\n",
+			"\nadd rule inet nettoll rules ")
 		if !allow {
 			text = "delete table inet nettoll\n" + s.text()
 		}
@@ -234,10 +246,12 @@ func subject(flaw string) Subject {
 
 func TestConformance(t *testing.T) {
 	testnet.Program(t, "nft", "nftables")
-	Conformance(t, subject(""), []On{{Network: macvlan.Network{}}}, map[string]string{"stateful": "true"}, map[string]string{"rules": "3"})
+	Conformance(t, subject(""), []On{{Network: macvlan.Network{}}}, map[string]string{"stateful": "true"},
+		map[string]string{"rules": "3"})
 }
 
-// TestHosts wants what is tried on hosts to reach them where there is no filter: else it would show nothing where there is one.
+// TestHosts wants what is tried on hosts to reach them where there is no filter: else it would show nothing where there
+// is one.
 func TestHosts(t *testing.T) {
 	s := subject("")
 	params, err := s.Filter.Describe().Params.Resolve("filter script", nil)
@@ -306,7 +320,10 @@ func TestFlaws(t *testing.T) {
 		want  string
 	}{
 		{"any port", packets, "passes, and must not"},
-		{"any source port", packets, "a packet from a port that is none of the pair's (protocol 17, flags 0x0) from port 22 to port"},
+		{
+			"any source port", packets,
+			"a packet from a port that is none of the pair's (protocol 17, flags 0x0) from port 22 to port",
+		},
 		{"answers to any port", packets, "an answer to a port that is none of the pair's (protocol 6, flags 0x10) from port"},
 		{"ipv6", packets, "udp ipv6 from src0#0 to"},
 		{"options", packets, "a datagram behind hop-by-hop options, ipv6 from src0 to snk1 passes, and must not"},

@@ -56,7 +56,9 @@ func (e *ears) listen(at end, family string, port uint16) error {
 	}
 	e.closers = append(e.closers, in.Close)
 	e.group.Go(func() { e.hear(func(b []byte) (int, error) { return first(in.ReadFromUDPAddrPort(b)) }) })
-	l, err := inside(at, func() (*net.TCPListener, error) { return net.ListenTCP("tcp", net.TCPAddrFromAddrPort(address)) })
+	l, err := inside(at, func() (*net.TCPListener, error) {
+		return net.ListenTCP("tcp", net.TCPAddrFromAddrPort(address))
+	})
 	if err != nil {
 		return err
 	}
@@ -109,7 +111,8 @@ func (e *ears) hear(read func([]byte) (int, error)) {
 // forwarded is behind a key where the packet of a frame has fewer hops to go than at first.
 const forwarded = " forwarded"
 
-// find hears what has a key between other bytes, see [way.key]. What a container has sent itself may come back to it, in an error of its host's.
+// find hears what has a key between other bytes, see [way.key]. What a container has sent itself may come back to it,
+// in an error of its host's.
 func (e *ears) find(at end, read func([]byte) (int, error)) {
 	buf := make([]byte, 1<<16)
 	for {
@@ -132,7 +135,8 @@ func (e *ears) find(at end, read func([]byte) (int, error)) {
 	}
 }
 
-// messages hears the packets that a container's own filter lets in, by protocol: those of ICMP, and those of UDP and TCP whatever their ports.
+// messages hears the packets that a container's own filter lets in, by protocol: those of ICMP, and those of UDP and
+// TCP whatever their ports.
 func (e *ears) messages(at end) error {
 	for _, c := range []struct{ network, family string }{
 		{"ip4:icmp", "ipv4"},
@@ -167,13 +171,15 @@ func (e *ears) fragment(from, to end, family string, target netip.Addr) {
 	e.stray = append(e.stray, stray{from, to, family, target})
 }
 
-// fragments sends a fragment that is not the first of its packet, which holds no ports, from each container to each other, one after another. A filter that lets such
-// fragments pass by their addresses lets pass those of pairs, both ways where it knows no connections; one that puts packets together lets none pass. What
-// reaches a container is in its own count of fragments to be put together (ReasmReqds, RFC 4293).
+// fragments sends a fragment that is not the first of its packet, which holds no ports, from each container to each
+// other, one after another. A filter that lets such fragments pass by their addresses lets pass those of pairs, both
+// ways where it knows no connections; one that puts packets together lets none pass. What reaches a container is in its
+// own count of fragments to be put together (ReasmReqds, RFC 4293).
 func (e *ears) fragments(c *trial, listed func(string) bool, paired func(a, b end) bool) error {
 	for _, s := range e.stray {
 		if c.fragments == filter.ByAddress && listed(s.family) && paired(s.to, s.from) {
-			continue // it may be one of an answer: some tell, some cannot. If it were sent it could come while the next is waited for
+			// it may be one of an answer: some tell, some cannot. If it were sent it could come while the next is waited for
+			continue
 		}
 		before, err := reassembling(s.to, s.family)
 		if err != nil {
@@ -198,7 +204,8 @@ func (e *ears) fragments(c *trial, listed func(string) bool, paired func(a, b en
 			}
 		}
 		if got != may {
-			return fmt.Errorf("a fragment without the first of its packet, %s from %s to %s: it passes: %t, want %t (fragments: %s)", s.family, s.from.name, s.target, got, may, c.fragments)
+			return fmt.Errorf("a fragment without the first of its packet, %s from %s to %s: it passes: %t, want %t "+
+				"(fragments: %s)", s.family, s.from.name, s.target, got, may, c.fragments)
 		}
 	}
 	return nil

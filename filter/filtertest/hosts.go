@@ -31,7 +31,10 @@ type located struct {
 func (s *stand) keepers(heard *ears) ([]keeper, error) {
 	var list []keeper
 	for h := range s.Lab.Hosts {
-		k := keeper{end: end{name: fmt.Sprintf("host%d", h+1), kernel: s.Hosts[h].Kernel, spot: network.Spot{Host: h, Container: -1}}}
+		k := keeper{end: end{
+			name: fmt.Sprintf("host%d", h+1), kernel: s.Hosts[h].Kernel,
+			spot: network.Spot{Host: h, Container: -1},
+		}}
 		k.IPv4, k.IPv6 = netip.IPv4Unspecified(), netip.IPv6Unspecified()
 		links, err := k.kernel.Links("")
 		if err != nil {
@@ -60,7 +63,8 @@ func (s *stand) keepers(heard *ears) ([]keeper, error) {
 	return list, nil
 }
 
-// host hears what reaches the stack of a host: packets of UDP, TCP, ICMP and a protocol that nobody has, and connections to a service.
+// host hears what reaches the stack of a host: packets of UDP, TCP, ICMP and a protocol that nobody has, and
+// connections to a service.
 func (e *ears) host(k keeper) error {
 	if err := e.messages(k.end); err != nil {
 		return err
@@ -89,12 +93,15 @@ func groups(family string) []netip.Addr {
 	return []netip.Addr{netip.AddrFrom4([4]byte{255, 255, 255, 255}), netip.AddrFrom4([4]byte{224, 0, 0, 1})}
 }
 
-// toHosts tries to reach each address of each host from a container, over every protocol, by sockets and by frames: those go to the host's links and, as nobody binds an address
-// to a link, to the other containers.
+// toHosts tries to reach each address of each host from a container, over every protocol, by sockets and by frames:
+// those go to the host's links and, as nobody binds an address to a link, to the other containers.
 func (m *smuggler) toHosts(from end, sender addresses, others []net.HardwareAddr, hosts []keeper) {
 	for _, k := range hosts {
 		for _, family := range []string{"ipv4", "ipv6"} {
-			w := way{smuggler: m, from: from, to: k.end, family: family, own: sender.own, macs: append(slices.Clone(sender.host), others...)}
+			w := way{
+				smuggler: m, from: from, to: k.end, family: family, own: sender.own,
+				macs: append(slices.Clone(sender.host), others...),
+			}
 			own := k.spot.Host == from.spot.Host
 			var targets []netip.Addr
 			for _, a := range k.addresses {
@@ -130,7 +137,8 @@ func (w way) framesToHost(to netip.Addr) {
 		return packet.IP(from, to, packet.UDP, packet.Hops, packet.Datagram(at, service, key))
 	})
 	send("a datagram from a port of the container", func(key string) []byte {
-		return packet.IP(from, to, packet.UDP, packet.Hops, packet.Datagram(netip.AddrPortFrom(from, w.from.ports.First), netip.AddrPortFrom(to, nobodys), key))
+		return packet.IP(from, to, packet.UDP, packet.Hops,
+			packet.Datagram(netip.AddrPortFrom(from, w.from.ports.First), netip.AddrPortFrom(to, nobodys), key))
 	})
 	for _, flags := range []byte{packet.SYN, packet.ACK} {
 		send(fmt.Sprintf("a segment (flags %#x)", flags), func(key string) []byte {
@@ -148,16 +156,19 @@ func (w way) framesToHost(to netip.Addr) {
 	send("an echo request", func(key string) []byte {
 		return packet.IP(from, to, packet.ICMPOf(to), packet.Hops, packet.Message(from, to, request, 0, 7<<16|1, []byte(key)))
 	})
-	send(fmt.Sprintf("protocol %d", experimental), func(key string) []byte { return packet.IP(from, to, experimental, packet.Hops, []byte(key)) })
-	key := w.key()
-	w.try(fmt.Sprintf("a datagram in fragments for %s of the host", to), false, key, func(mac net.HardwareAddr) (list [][]byte) {
-		w.number++
-		payload := packet.Datagram(at, service, string(bytes.Repeat([]byte{' '}, 16))+key)
-		for _, p := range packet.Fragments(from, to, packet.UDP, payload, 16, uint16(w.number)) {
-			list = append(list, packet.Frame(mac, w.own, packet.TypeOf(to), p))
-		}
-		return list
+	send(fmt.Sprintf("protocol %d", experimental), func(key string) []byte {
+		return packet.IP(from, to, experimental, packet.Hops, []byte(key))
 	})
+	key := w.key()
+	w.try(fmt.Sprintf("a datagram in fragments for %s of the host", to), false, key,
+		func(mac net.HardwareAddr) (list [][]byte) {
+			w.number++
+			payload := packet.Datagram(at, service, string(bytes.Repeat([]byte{' '}, 16))+key)
+			for _, p := range packet.Fragments(from, to, packet.UDP, payload, 16, uint16(w.number)) {
+				list = append(list, packet.Frame(mac, w.own, packet.TypeOf(to), p))
+			}
+			return list
+		})
 }
 
 // socketsToHost tries what any program of the container can.
@@ -200,7 +211,8 @@ func (w way) socketsToHost(to netip.Addr) {
 	}
 }
 
-// fromHosts adds what a host itself sends to a container, which nobody refuses unless the filter stands inside the container. It is answered where connections are known.
+// fromHosts adds what a host itself sends to a container, which nobody refuses unless the filter stands inside the
+// container. It is answered where connections are known.
 func (m *smuggler) fromHosts(to end, hosts []keeper) {
 	if m.c.where.Point == network.InContainer {
 		return
@@ -209,7 +221,8 @@ func (m *smuggler) fromHosts(to end, hosts []keeper) {
 	for _, family := range []string{"ipv4", "ipv6"} {
 		w := way{smuggler: m, from: from.end, to: to, family: family}
 		key, target := w.key(), to.Bind(family)
-		w.list = append(w.list, attempt{text: fmt.Sprintf("a datagram of the host, %s from %s to %s", family, from.name, to.name), want: true, key: key, try: func() error {
+		w.list = append(w.list, attempt{text: fmt.Sprintf("a datagram of the host, %s from %s to %s", family, from.name,
+			to.name), want: true, key: key, try: func() error {
 			c, err := udp(from.end, netip.AddrPortFrom(from.Bind(family), 0))
 			if err != nil {
 				return err
@@ -220,7 +233,8 @@ func (m *smuggler) fromHosts(to end, hosts []keeper) {
 		}})
 		echoed := w.key()
 		answered := m.c.params.On(filter.Stateful) && m.c.errors == filter.ByConnection
-		w.list = append(w.list, attempt{text: fmt.Sprintf("the answer to an echo of the host, %s from %s to %s", family, to.name, from.name), want: answered, key: echoed, try: func() error {
+		w.list = append(w.list, attempt{text: fmt.Sprintf("the answer to an echo of the host, %s from %s to %s", family,
+			to.name, from.name), want: answered, key: echoed, try: func() error {
 			w.dials.Go(func() {
 				if ok, err := echo(from.end, target, 56, settle); err == nil && ok {
 					w.heard.note(echoed)

@@ -49,7 +49,11 @@ func (s *stand) ends() []end {
 	var list []end
 	for h, of := range s.Lab.Hosts {
 		for i, c := range of.Containers {
-			list = append(list, end{c.Name, s.Hosts[h].Kernel, c.Ports, c.Sending(), network.Spot{Host: h, Container: i}, s.Ends[h][i]})
+			list = append(list, end{
+				c.Name, s.Hosts[h].Kernel, c.Ports, c.Sending(),
+				network.Spot{Host: h, Container: i},
+				s.Ends[h][i],
+			})
 		}
 	}
 	return list
@@ -66,7 +70,9 @@ func (s *stand) end(spot network.Spot) end {
 
 // paired says whether a source may talk to a sink.
 func (s *stand) paired(source, sink end) bool {
-	return slices.ContainsFunc(s.pairs, func(p network.Pair) bool { return p.Source == source.spot && p.Sink == sink.spot })
+	return slices.ContainsFunc(s.pairs, func(p network.Pair) bool {
+		return p.Source == source.spot && p.Sink == sink.spot
+	})
 }
 
 // inside opens a socket in the namespace of an end.
@@ -108,7 +114,8 @@ func (c *trial) packets(t testing.TB, families []string) (err error) {
 		return err
 	}
 	if least := uint64(len(s.pairs) * len(families)); between.Allowed < before.Allowed+least {
-		return fmt.Errorf("it has counted %d allowed packets, and %d before: want %d more at least", between.Allowed, before.Allowed, least)
+		return fmt.Errorf("it has counted %d allowed packets, and %d before: want %d more at least", between.Allowed,
+			before.Allowed, least)
 	}
 	if err := c.refusals(s, families); err != nil {
 		return err
@@ -118,7 +125,8 @@ func (c *trial) packets(t testing.TB, families []string) (err error) {
 		return err
 	}
 	if after.Refused < between.Refused+uint64(len(s.pairs)) {
-		return fmt.Errorf("it has counted %d refused packets, and %d before: want %d more at least", after.Refused, between.Refused, len(s.pairs))
+		return fmt.Errorf("it has counted %d refused packets, and %d before: want %d more at least", after.Refused,
+			between.Refused, len(s.pairs))
 	}
 	return s.Verify(t)
 }
@@ -326,7 +334,9 @@ func echo(from end, to netip.Addr, size int, within time.Duration) (bool, error)
 	}
 	defer c.Close()
 	id := int(to.As16()[15])<<8 | int(from.Bind(family).As16()[15])
-	message := icmp.Message{Type: kind, Body: &icmp.Echo{ID: id, Seq: size & 0xffff, Data: bytes.Repeat([]byte{'e'}, size)}}
+	message := icmp.Message{Type: kind, Body: &icmp.Echo{
+		ID: id, Seq: size & 0xffff, Data: bytes.Repeat([]byte{'e'}, size),
+	}}
 	var pseudo []byte // that of IPv4 has none in its checksum
 	if to.Is6() {
 		pseudo = icmp.IPv6PseudoHeader(from.Bind(family).AsSlice(), to.AsSlice())
@@ -352,7 +362,8 @@ func echo(from end, to netip.Addr, size int, within time.Duration) (bool, error)
 			continue
 		}
 		answer, ok := m.Body.(*icmp.Echo)
-		if ok && m.Type == reply && answer.ID == id && answer.Seq == size&0xffff && len(answer.Data) == size && sender.IP.Equal(to.AsSlice()) {
+		if ok && m.Type == reply && answer.ID == id && answer.Seq == size&0xffff && len(answer.Data) == size &&
+			sender.IP.Equal(to.AsSlice()) {
 			return true, nil
 		}
 	}

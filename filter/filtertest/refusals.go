@@ -23,7 +23,8 @@ type attempt struct {
 	key  string       // what arrives says this
 }
 
-// refusals sends what is not allowed from every container to every other, all at once, and some that is: over UDP, TCP, ICMP and a protocol that nobody has.
+// refusals sends what is not allowed from every container to every other, all at once, and some that is: over UDP, TCP,
+// ICMP and a protocol that nobody has.
 func (c *trial) refusals(s *stand, listed []string) error {
 	ends := s.ends()
 	list := func(family string) bool { return slices.Contains(listed, family) }
@@ -64,7 +65,8 @@ func (c *trial) refusals(s *stand, listed []string) error {
 				for way, target := range targets {
 					for _, port := range []uint16{to.ports.First, to.ports.Last} {
 						may := list(family) && way == 0 && s.paired(from, to) && port == to.ports.First
-						answer := list(family) && way == 0 && !c.params.On(filter.Stateful) && s.paired(to, from) // a datagram that looks like one
+						// a datagram that looks like one
+						answer := list(family) && way == 0 && !c.params.On(filter.Stateful) && s.paired(to, from)
 						for i, out := range outs {
 							key := fmt.Sprintf("udp %s from %s#%d to %s:%d", family, from.name, i, netip.AddrPortFrom(target, port), way)
 							attempts = append(attempts, attempt{text: key, want: (may || answer) && i == 0, key: key, try: func() error {
@@ -87,16 +89,19 @@ func (c *trial) refusals(s *stand, listed []string) error {
 						continue // what has no ports is for the host itself
 					}
 					key := fmt.Sprintf("icmp %s from %s to %s", family, from.name, target)
-					attempts = append(attempts, attempt{text: key, want: list(family) && s.paired(from, to), key: key, try: func() error {
-						dials.Go(func() {
-							if ok, err := echo(from, target, 56, settle); err == nil && ok {
-								heard.note(key)
-							}
-						})
-						return nil
-					}})
+					attempts = append(attempts,
+						attempt{text: key, want: list(family) && s.paired(from, to), key: key, try: func() error {
+							dials.Go(func() {
+								if ok, err := echo(from, target, 56, settle); err == nil && ok {
+									heard.note(key)
+								}
+							})
+							return nil
+						}})
 					raw := fmt.Sprintf("protocol %d, %s from %s to %s", experimental, family, from.name, target)
-					attempts = append(attempts, attempt{text: raw, key: raw, try: func() error { return shout(from, family, target, raw) }})
+					attempts = append(attempts, attempt{
+						text: raw, key: raw, try: func() error { return shout(from, family, target, raw) },
+					})
 					if c.where.Point != network.InContainer { // whose stack puts fragments together before it filters
 						heard.fragment(from, to, family, target)
 					}
@@ -145,7 +150,9 @@ func (c *trial) refusals(s *stand, listed []string) error {
 
 // refusedAtOnce says whether the sender was told that its packet is not let through, or that there is no way.
 func refusedAtOnce(err error) bool {
-	for _, no := range []error{syscall.EPERM, syscall.EACCES, syscall.ECONNREFUSED, syscall.EHOSTUNREACH, syscall.ENETUNREACH} {
+	for _, no := range []error{
+		syscall.EPERM, syscall.EACCES, syscall.ECONNREFUSED, syscall.EHOSTUNREACH, syscall.ENETUNREACH,
+	} {
 		if errors.Is(err, no) {
 			return true
 		}

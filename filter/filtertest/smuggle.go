@@ -16,7 +16,8 @@ import (
 	"github.com/nettoll/nettoll/proof/packet"
 )
 
-// A smuggler makes packets that no socket sends, from inside of a container whose root means no good, past whatever filters the container has itself.
+// A smuggler makes packets that no socket sends, from inside of a container whose root means no good, past whatever
+// filters the container has itself.
 type smuggler struct {
 	c       *trial
 	s       *stand
@@ -29,7 +30,9 @@ type smuggler struct {
 }
 
 // smuggle returns what is tried: frames from each container to each other.
-func (c *trial) smuggle(s *stand, heard *ears, listed func(family string) bool, dials *sync.WaitGroup) ([]attempt, error) {
+func (c *trial) smuggle(s *stand, heard *ears, listed func(family string) bool, dials *sync.WaitGroup) ([]attempt,
+	error,
+) {
 	m := &smuggler{c: c, s: s, heard: heard, listed: listed, sockets: map[string]*os.File{}, dials: dials}
 	ends := s.ends()
 	known := map[string]addresses{}
@@ -142,7 +145,8 @@ func (w way) try(what string, want bool, key string, made func(to net.HardwareAd
 		for _, mac := range w.macs {
 			for _, frame := range made(mac) {
 				// A queue that is full drops the frame: what may pass is tried again.
-				if _, err := w.sockets[w.from.name].Write(frame); err != nil && !refusedAtOnce(err) && !errors.Is(err, syscall.ENOBUFS) {
+				if _, err := w.sockets[w.from.name].Write(frame); err != nil && !refusedAtOnce(err) &&
+					!errors.Is(err, syscall.ENOBUFS) {
 					return err
 				}
 			}
@@ -177,7 +181,8 @@ func (w way) refused(from, to netip.Addr, payload string) []byte {
 	return packet.Datagram(netip.AddrPortFrom(from, nobodys), netip.AddrPortFrom(to, w.to.ports.Last), payload)
 }
 
-// may says whether a datagram from here to the first port of the other container is one of the list, by addresses that stay what they are.
+// may says whether a datagram from here to the first port of the other container is one of the list, by addresses that
+// stay what they are.
 func (w way) may() bool {
 	return !w.c.translated && w.listed(w.family) && w.s.paired(w.from, w.to)
 }
@@ -187,7 +192,8 @@ func (w way) allowed(from, to netip.Addr, payload string) []byte {
 	return packet.Datagram(netip.AddrPortFrom(from, w.from.ports.Last), netip.AddrPortFrom(to, w.to.ports.First), payload)
 }
 
-// frames hides a refused packet in frames that are none of IP. An allowed one that is not hidden passes, or nothing here shows anything.
+// frames hides a refused packet in frames that are none of IP. An allowed one that is not hidden passes, or nothing
+// here shows anything.
 func (w way) frames(from, to netip.Addr) {
 	if w.may() {
 		key := w.key()
@@ -220,12 +226,16 @@ func (w way) frames(from, to netip.Addr) {
 			return packet.Frame(mac, w.own, packet.TypePPPoE, packet.Session(to, p))
 		}},
 		{"in a session of PPPoE in no VLAN", func(mac net.HardwareAddr, p []byte) []byte {
-			return packet.Tagged(packet.Frame(mac, w.own, packet.TypePPPoE, packet.Session(to, p)), [2]uint16{packet.TypeVLAN, 0})
+			return packet.Tagged(packet.Frame(mac, w.own, packet.TypePPPoE, packet.Session(to, p)),
+				[2]uint16{packet.TypeVLAN, 0})
 		}},
 		{"in a frame of SNAP", func(mac net.HardwareAddr, p []byte) []byte { // RFC 1042
-			return packet.Frame(mac, w.own, uint16(8+len(p)), append([]byte{0xaa, 0xaa, 3, 0, 0, 0, byte(packet.TypeOf(to) >> 8), byte(packet.TypeOf(to) & 0xff)}, p...))
+			return packet.Frame(mac, w.own, uint16(8+len(p)),
+				append([]byte{0xaa, 0xaa, 3, 0, 0, 0, byte(packet.TypeOf(to) >> 8), byte(packet.TypeOf(to) & 0xff)}, p...))
 		}},
-		{"in a frame of no known type", func(mac net.HardwareAddr, p []byte) []byte { return packet.Frame(mac, w.own, packet.TypeOwn, p) }},
+		{"in a frame of no known type", func(mac net.HardwareAddr, p []byte) []byte {
+			return packet.Frame(mac, w.own, packet.TypeOwn, p)
+		}},
 	} {
 		key := w.key()
 		p := packet.IP(from, to, packet.UDP, packet.Hops, w.refused(from, to, key))
@@ -233,27 +243,34 @@ func (w way) frames(from, to netip.Addr) {
 	}
 }
 
-// portZero sends packets from port 0 and to port 0, which no socket can: no list has it, and in a key it must not stand for what has no ports.
+// portZero sends packets from port 0 and to port 0, which no socket can: no list has it, and in a key it must not stand
+// for what has no ports.
 func (w way) portZero(from netip.Addr) {
 	targets := []netip.Addr{w.to.Bind(w.family)}
 	if public := w.to.Public(w.family); public != targets[0] {
 		targets = append(targets, public)
 	}
 	for _, to := range targets {
-		for _, c := range []struct{ from, to uint16 }{{nobodys, 0}, {w.from.ports.First, 0}, {0, 0}, {0, w.to.ports.First}, {0, w.to.ports.Last}, {0, nobodys}} {
+		for _, c := range []struct {
+			from, to uint16
+		}{{nobodys, 0}, {w.from.ports.First, 0}, {0, 0}, {0, w.to.ports.First}, {0, w.to.ports.Last}, {0, nobodys}} {
 			a, b := netip.AddrPortFrom(from, c.from), netip.AddrPortFrom(to, c.to)
 			key := w.key()
-			w.send(fmt.Sprintf("a datagram from port %d to port %d of %s", c.from, c.to, to), false, key, packet.IP(from, to, packet.UDP, packet.Hops, packet.Datagram(a, b, key)))
+			w.send(fmt.Sprintf("a datagram from port %d to port %d of %s", c.from, c.to, to), false, key,
+				packet.IP(from, to, packet.UDP, packet.Hops, packet.Datagram(a, b, key)))
 			for _, flags := range []byte{packet.SYN, packet.ACK, packet.SYN | packet.ACK, packet.RST} {
 				key := w.key()
-				w.send(fmt.Sprintf("a segment (flags %#x) from port %d to port %d of %s", flags, c.from, c.to, to), false, key, packet.IP(from, to, packet.TCP, packet.Hops, packet.Segment(a, b, flags, key)))
+				w.send(fmt.Sprintf("a segment (flags %#x) from port %d to port %d of %s", flags, c.from, c.to, to), false, key,
+					packet.IP(from, to, packet.TCP, packet.Hops, packet.Segment(a, b, flags, key)))
 			}
 		}
 	}
 }
 
-// sourcePorts sends from the service port of a sink to its source, as if it answered: with connections nothing passes that answers nothing, and without them what is for the source's own
-// ports, from the first of which to the last of the ephemeral ones, and for no other. And it sends from a source to the service port, which passes from the source's own ports only.
+// sourcePorts sends from the service port of a sink to its source, as if it answered: with connections nothing passes
+// that answers nothing, and without them what is for the source's own ports, from the first of which to the last of the
+// ephemeral ones, and for no other. And it sends from a source to the service port, which passes from the source's own
+// ports only.
 func (w way) sourcePorts(from, to netip.Addr) {
 	if w.c.translated { // who sends and to whom is not to be seen in the addresses
 		return
@@ -266,12 +283,15 @@ func (w way) sourcePorts(from, to netip.Addr) {
 		if protocol == packet.TCP {
 			body = packet.Segment(at, dest, flags, key)
 		}
-		w.send(fmt.Sprintf("%s (protocol %d, flags %#x) from port %d to port %d", what, protocol, flags, a, b), want, key, packet.IP(from, to, protocol, packet.Hops, body))
+		w.send(fmt.Sprintf("%s (protocol %d, flags %#x) from port %d to port %d", what, protocol, flags, a, b), want, key,
+			packet.IP(from, to, protocol, packet.Hops, body))
 	}
 	each := func(what string, want func(syn bool) bool, ports [][2]uint16) {
 		for _, p := range ports {
 			send(what, want(false), packet.UDP, 0, p[0], p[1])
-			for _, flags := range []byte{packet.SYN, packet.ACK, packet.SYN | packet.ACK, packet.RST | packet.ACK, packet.FIN | packet.PSH | packet.ACK} {
+			for _, flags := range []byte{
+				packet.SYN, packet.ACK, packet.SYN | packet.ACK, packet.RST | packet.ACK, packet.FIN | packet.PSH | packet.ACK,
+			} {
 				if w.c.params.On(filter.Stateful) && flags != packet.SYN && want(false) {
 					continue // what opens nothing and is of no connection: some take it up, some do not
 				}
@@ -292,11 +312,17 @@ func (w way) sourcePorts(from, to netip.Addr) {
 		for _, port := range others(w.to.sending) {
 			outside = append(outside, [2]uint16{service, port})
 		}
-		each("an answer that nobody has asked for", func(syn bool) bool { return listed && !syn && !w.c.params.On(filter.Stateful) }, inside)
+		each("an answer that nobody has asked for", func(syn bool) bool {
+			return listed && !syn && !w.c.params.On(filter.Stateful)
+		}, inside)
 		each("an answer to a port that is none of the pair's", never, outside)
 	case w.s.paired(w.from, w.to):
 		service := w.to.ports.First
-		inside := [][2]uint16{{w.from.sending.First, service}, {w.from.sending.First + 4, service}, {w.from.sending.Last, service}}
+		inside := [][2]uint16{
+			{w.from.sending.First, service},
+			{w.from.sending.First + 4, service},
+			{w.from.sending.Last, service},
+		}
 		var outside [][2]uint16
 		for _, port := range others(w.from.sending) {
 			outside = append(outside, [2]uint16{port, service})
@@ -306,7 +332,8 @@ func (w way) sourcePorts(from, to netip.Addr) {
 	}
 }
 
-// messages sends those of ICMP that a network needs on one link, or nobody needs: neighbour discovery that comes from elsewhere, routers that are none, and what only looks like that.
+// messages sends those of ICMP that a network needs on one link, or nobody needs: neighbour discovery that comes from
+// elsewhere, routers that are none, and what only looks like that.
 func (w way) messages(from, to netip.Addr) {
 	send := func(what string, kind, hops byte) {
 		key := w.key()
@@ -318,7 +345,8 @@ func (w way) messages(from, to netip.Addr) {
 		send("a router's advertisement", 9, packet.Hops)
 		send("a question for the time", 13, packet.Hops)
 		key := w.key()
-		w.send("neighbour discovery over IPv4", false, key, packet.IP(from, to, packet.ICMPv6, packet.NDHops, packet.Message(from, to, 135, 0, 0, append(to.AsSlice(), key...))))
+		w.send("neighbour discovery over IPv4", false, key,
+			packet.IP(from, to, packet.ICMPv6, packet.NDHops, packet.Message(from, to, 135, 0, 0, append(to.AsSlice(), key...))))
 		return
 	}
 	send("a neighbour's solicitation that was forwarded", 135, packet.Hops)
@@ -327,13 +355,17 @@ func (w way) messages(from, to netip.Addr) {
 	send("a router's advertisement", 134, packet.NDHops)
 	send("a redirect", 137, packet.NDHops)
 	key := w.key()
-	w.send("an echo of ICMP over IPv6", false, key, packet.IP(from, to, packet.ICMP, packet.Hops, packet.Message(from, to, 8, 0, 0, []byte(key))))
+	w.send("an echo of ICMP over IPv6", false, key,
+		packet.IP(from, to, packet.ICMP, packet.Hops, packet.Message(from, to, 8, 0, 0, []byte(key))))
 	if w.c.where.Point == network.InContainer {
 		return // nobody forwards
 	}
-	for _, kind := range []byte{135, 136} { // on one link they are needed; forwarded beyond it they are a way to tell somebody something
+	// on one link they are needed; forwarded beyond it they are a way to tell somebody something
+	for _, kind := range []byte{135, 136} {
 		key := w.key()
-		w.send(fmt.Sprintf("neighbour discovery (%d) that is forwarded", kind), false, key+forwarded, packet.IP(from, to, packet.ICMPv6, packet.NDHops, packet.Message(from, to, kind, 0, 0, append(to.AsSlice(), key...))))
+		w.send(fmt.Sprintf("neighbour discovery (%d) that is forwarded", kind), false, key+forwarded,
+			packet.IP(from, to, packet.ICMPv6, packet.NDHops,
+				packet.Message(from, to, kind, 0, 0, append(to.AsSlice(), key...))))
 	}
 }
 
@@ -345,7 +377,8 @@ func (w way) errors(from, to netip.Addr) {
 	about := func(what string, want bool, a, b netip.AddrPort) {
 		key := w.key()
 		quoted := packet.IP(a.Addr(), b.Addr(), packet.UDP, packet.Hops, packet.Datagram(a, b, key))
-		w.send("an error about "+what, want, key, packet.IP(from, to, packet.ICMPOf(to), packet.Hops, packet.TooBig(from, to, w.s.Lab.MTU, quoted)))
+		w.send("an error about "+what, want, key,
+			packet.IP(from, to, packet.ICMPOf(to), packet.Hops, packet.TooBig(from, to, w.s.Lab.MTU, quoted)))
 	}
 	about("a flow that is none", false, netip.AddrPortFrom(to, nobodys), netip.AddrPortFrom(from, nobodys))
 	for _, p := range w.s.pairs {
@@ -354,7 +387,8 @@ func (w way) errors(from, to netip.Addr) {
 			continue
 		}
 		// The flow is one that the suite has opened by a socket, see refusals.
-		a, b := netip.AddrPortFrom(source.Bind(w.family), source.ports.First+2), netip.AddrPortFrom(sink.Bind(w.family), sink.ports.First)
+		a, b := netip.AddrPortFrom(source.Bind(w.family), source.ports.First+2),
+			netip.AddrPortFrom(sink.Bind(w.family), sink.ports.First)
 		if w.to.spot == p.Source {
 			about("a flow that is allowed", w.listed(w.family) && w.c.errors == filter.ByConnection, a, b)
 		} else {
@@ -376,7 +410,9 @@ func (w way) options(from, to netip.Addr) {
 		{"options for both", []byte{packet.HopByHop, packet.Destinations}, true},
 		{"a route that has ended", []byte{packet.Routing}, false},
 		{"a fragment that is the whole", []byte{packet.Fragment}, false},
-		{"options before and behind a fragment that is the whole", []byte{packet.HopByHop, packet.Fragment, packet.Destinations}, false},
+		{"options before and behind a fragment that is the whole", []byte{
+			packet.HopByHop, packet.Fragment, packet.Destinations,
+		}, false},
 		{"options eight times", many, false},
 	} {
 		key := w.key()
@@ -387,11 +423,13 @@ func (w way) options(from, to netip.Addr) {
 		}
 		key = w.key()
 		next, payload = packet.Behind(c.headers, packet.UDP, w.allowed(from, to, key))
-		w.send("an allowed datagram behind "+c.what, w.c.extensions == filter.Followed, key, packet.IP(from, to, next, packet.Hops, payload))
+		w.send("an allowed datagram behind "+c.what, w.c.extensions == filter.Followed, key,
+			packet.IP(from, to, next, packet.Hops, payload))
 	}
 }
 
-// fragments cuts a refused datagram: behind its ports, and in IPv6 before them, behind options. The key is in both halves, so that only the whole tells it.
+// fragments cuts a refused datagram: behind its ports, and in IPv6 before them, behind options. The key is in both
+// halves, so that only the whole tells it.
 func (w way) fragments(from, to netip.Addr) {
 	cut := func(what string, made func(key string) (next byte, payload []byte, at int)) {
 		key := w.key()
@@ -407,7 +445,9 @@ func (w way) fragments(from, to netip.Addr) {
 			return list
 		})
 	}
-	cut("a datagram in fragments", func(key string) (byte, []byte, int) { return packet.UDP, w.refused(from, to, key), 16 })
+	cut("a datagram in fragments", func(key string) (byte, []byte, int) {
+		return packet.UDP, w.refused(from, to, key), 16
+	})
 	if !to.Is6() {
 		return
 	}

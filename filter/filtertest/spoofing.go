@@ -16,8 +16,10 @@ import (
 	"github.com/nettoll/nettoll/proof/packet"
 )
 
-// spoofing has another container of its host use the addresses of the first pair's source, and take them over. With antispoof=true nothing of that arrives, no neighbour and no bridge learns anything, all of it is counted, and allowed
-// traffic goes on. Without, what the documents say that nothing protects against has to succeed, or the checks would show nothing.
+// spoofing has another container of its host use the addresses of the first pair's source, and take them over. With
+// antispoof=true nothing of that arrives, no neighbour and no bridge learns anything, all of it is counted, and allowed
+// traffic goes on. Without, what the documents say that nothing protects against has to succeed, or the checks would
+// show nothing.
 func (c *trial) spoofing(t testing.TB) error {
 	if c.where.Point == network.InContainer {
 		return nil // its root sends what it likes
@@ -59,7 +61,10 @@ func (c *trial) spoof(t testing.TB) (err error) {
 	}
 	heard := &ears{came: map[string]int{}}
 	defer heard.close()
-	f := &forger{smuggler: smuggler{c: c, s: s, heard: heard, sockets: map[string]*os.File{}}, victim: s.end(s.pairs[0].Source), sink: s.end(s.pairs[0].Sink)}
+	f := &forger{
+		smuggler: smuggler{c: c, s: s, heard: heard, sockets: map[string]*os.File{}},
+		victim:   s.end(s.pairs[0].Source), sink: s.end(s.pairs[0].Sink),
+	}
 	for _, e := range s.ends() {
 		if e.spot.Host == f.victim.spot.Host { // its last neighbour
 			f.attacker = e
@@ -101,9 +106,12 @@ func (c *trial) spoof(t testing.TB) (err error) {
 	for _, what := range []string{"ipv4", "ipv6", "mac"} {
 		switch where := taken[what]; {
 		case on && where != "":
-			wrong = append(wrong, fmt.Sprintf("%s took the address of %s over (%s): %s", f.attacker.name, f.victim.name, what, where))
-		case !on && f.bridged && where == "" && (what != "mac" || c.where.Point != network.AtOpenFlow): // whose table is asked elsewhere
-			wrong = append(wrong, fmt.Sprintf("%s did not take the address of %s over (%s), and nothing protects against it", f.attacker.name, f.victim.name, what))
+			wrong = append(wrong, fmt.Sprintf("%s took the address of %s over (%s): %s", f.attacker.name, f.victim.name, what,
+				where))
+		case !on && f.bridged && where == "" && (what != "mac" || c.where.Point != network.AtOpenFlow):
+			// whose table is asked elsewhere
+			wrong = append(wrong, fmt.Sprintf("%s did not take the address of %s over (%s), and nothing protects against it",
+				f.attacker.name, f.victim.name, what))
 		}
 	}
 	if len(wrong) > 0 {
@@ -118,7 +126,8 @@ func (c *trial) spoof(t testing.TB) (err error) {
 		return err
 	}
 	if after.Refused < before.Refused+uint64(f.frames) {
-		return fmt.Errorf("it has counted %d refused packets, and %d before: want %d more at least", after.Refused, before.Refused, f.frames)
+		return fmt.Errorf("it has counted %d refused packets, and %d before: want %d more at least", after.Refused,
+			before.Refused, f.frames)
 	}
 	return errors.Join(talk("after much was spoofed"), s.Verify(t))
 }
@@ -158,17 +167,20 @@ func (f *forger) prepare(families []string) error {
 
 // add adds an attempt: frames to each of those who might take them.
 func (f *forger) add(what string, want bool, key string, made ...func(to net.HardwareAddr) []byte) {
-	f.list = append(f.list, attempt{text: fmt.Sprintf("%s, from %s", what, f.attacker.name), want: want, key: key, try: func() error {
-		for _, to := range f.ways {
-			for _, frame := range made {
-				f.frames++
-				if _, err := f.sockets[f.attacker.name].Write(frame(to)); err != nil {
-					return err
+	f.list = append(f.list, attempt{
+		text: fmt.Sprintf("%s, from %s", what, f.attacker.name), want: want, key: key,
+		try: func() error {
+			for _, to := range f.ways {
+				for _, frame := range made {
+					f.frames++
+					if _, err := f.sockets[f.attacker.name].Write(frame(to)); err != nil {
+						return err
+					}
 				}
 			}
-		}
-		return nil
-	}})
+			return nil
+		},
+	})
 }
 
 func (f *forger) key() string {
@@ -186,27 +198,41 @@ func (f *forger) sources(family string) {
 		return func(to net.HardwareAddr) []byte { return packet.Frame(to, mac, packet.TypeOf(from), p) }
 	}
 	key := f.key()
-	f.add("a datagram with the victim's "+family+" address", true, key, frame(f.own, packet.IP(from, to, packet.UDP, packet.Hops, datagram(from, f.victim.ports.First, key))))
+	f.add("a datagram with the victim's "+family+" address", true, key,
+		frame(f.own, packet.IP(from, to, packet.UDP, packet.Hops, datagram(from, f.victim.ports.First, key))))
 	key = f.key()
-	f.add("a datagram with the victim's MAC and "+family+" address", false, key, frame(f.theirs, packet.IP(from, to, packet.UDP, packet.Hops, datagram(from, f.victim.ports.First, key))))
-	for _, tags := range [][][2]uint16{{{packet.TypeVLAN, 0}}, {{packet.TypeVLAN, 7}}, {{packet.TypeService, 0}, {packet.TypeVLAN, 0}}, {{packet.TypeVLAN, 0}, {packet.TypeVLAN, 0}}} {
+	f.add("a datagram with the victim's MAC and "+family+" address", false, key,
+		frame(f.theirs, packet.IP(from, to, packet.UDP, packet.Hops, datagram(from, f.victim.ports.First, key))))
+	for _, tags := range [][][2]uint16{
+		{{packet.TypeVLAN, 0}},
+		{{packet.TypeVLAN, 7}},
+		{{packet.TypeService, 0}, {packet.TypeVLAN, 0}},
+		{{packet.TypeVLAN, 0}, {packet.TypeVLAN, 0}},
+	} {
 		key = f.key()
 		made := frame(f.own, packet.IP(from, to, packet.UDP, packet.Hops, datagram(from, f.victim.ports.First, key)))
-		f.add(fmt.Sprintf("the same over %s behind tags %v", family, tags), false, key, func(to net.HardwareAddr) []byte { return packet.Tagged(made(to), tags...) })
+		f.add(fmt.Sprintf("the same over %s behind tags %v", family, tags), false, key, func(to net.HardwareAddr) []byte {
+			return packet.Tagged(made(to), tags...)
+		})
 	}
 	server := map[string]uint16{"ipv4": 67, "ipv6": 547}[family]
 	key = f.key()
-	f.add("a DHCP server's message over "+family, false, key, frame(f.own, packet.IP(own, to, packet.UDP, packet.Hops, datagram(own, server, key))))
+	f.add("a DHCP server's message over "+family, false, key,
+		frame(f.own, packet.IP(own, to, packet.UDP, packet.Hops, datagram(own, server, key))))
 	if family == "ipv6" {
-		for _, headers := range [][]byte{{packet.HopByHop}, {packet.Destinations}, {packet.Routing}, slices.Repeat([]byte{packet.Destinations}, 8)} {
+		for _, headers := range [][]byte{
+			{packet.HopByHop}, {packet.Destinations}, {packet.Routing}, slices.Repeat([]byte{packet.Destinations}, 8),
+		} {
 			key = f.key()
 			next, payload := packet.Behind(headers, packet.UDP, datagram(from, f.victim.ports.First, key))
-			f.add(fmt.Sprintf("the same over %s behind headers %v", family, headers), false, key, frame(f.own, packet.IP(from, to, next, packet.Hops, payload)))
+			f.add(fmt.Sprintf("the same over %s behind headers %v", family, headers), false, key,
+				frame(f.own, packet.IP(from, to, next, packet.Hops, payload)))
 		}
 		return
 	}
 	key = f.key()
-	p := packet.IP(from, to, packet.UDP, packet.Hops, append([]byte{1, 1, 1, 0}, datagram(from, f.victim.ports.First, key)...))
+	p := packet.IP(from, to, packet.UDP, packet.Hops,
+		append([]byte{1, 1, 1, 0}, datagram(from, f.victim.ports.First, key)...))
 	p[0], p[10], p[11] = 0x46, 0, 0 // four bytes of options, that pad
 	sum := ^packet.Sum(p[:24])
 	p[10], p[11] = byte(sum>>8), byte(sum)
@@ -231,7 +257,8 @@ func (f *forger) arp() {
 	}
 }
 
-// discovery says the same by neighbour discovery, also where the option that says it stands behind another, and speaks as routers do.
+// discovery says the same by neighbour discovery, also where the option that says it stands behind another, and speaks
+// as routers do.
 func (f *forger) discovery() {
 	all := netip.MustParseAddr("ff02::1")
 	group := net.HardwareAddr{0x33, 0x33, 0, 0, 0, 1}
@@ -249,16 +276,40 @@ func (f *forger) discovery() {
 		headers []byte
 	}{
 		// The first, for the victim answers it.
-		{what: "duplicate address detection of the victim's address", kind: 135, from: netip.IPv6Unspecified(), target: victim, behind: nonce},
-		{what: "an advertisement of the victim's address", kind: 136, from: own, rest: override, target: victim, behind: option(2)},
-		{what: "an advertisement with the victim's address", kind: 136, from: victim, rest: override, target: victim, behind: option(2)},
+		{
+			what: "duplicate address detection of the victim's address", kind: 135, from: netip.IPv6Unspecified(),
+			target: victim, behind: nonce,
+		},
+		{
+			what: "an advertisement of the victim's address", kind: 136, from: own, rest: override, target: victim,
+			behind: option(2),
+		},
+		{
+			what: "an advertisement with the victim's address", kind: 136, from: victim, rest: override, target: victim,
+			behind: option(2),
+		},
 		{what: "an advertisement without an option", kind: 136, from: own, rest: override, target: victim},
-		{what: "an advertisement of another's MAC address", kind: 136, from: own, rest: override, target: own, behind: append([]byte{2, 1}, f.theirs...)},
-		{what: "an advertisement behind options", kind: 136, from: own, rest: override, target: victim, behind: option(2), headers: []byte{packet.Destinations}},
-		{what: "an advertisement behind eight headers", kind: 136, from: own, rest: override, target: victim, behind: option(2), headers: slices.Repeat([]byte{packet.Destinations}, 8)},
+		{
+			what: "an advertisement of another's MAC address", kind: 136, from: own, rest: override, target: own,
+			behind: append([]byte{2, 1}, f.theirs...),
+		},
+		{
+			what: "an advertisement behind options", kind: 136, from: own, rest: override, target: victim, behind: option(2),
+			headers: []byte{packet.Destinations},
+		},
+		{
+			what: "an advertisement behind eight headers", kind: 136, from: own, rest: override, target: victim,
+			behind: option(2), headers: slices.Repeat([]byte{packet.Destinations}, 8),
+		},
 		{what: "a solicitation with the victim's address", kind: 135, from: victim, target: sink, behind: option(1)},
-		{what: "a solicitation whose option is the second", kind: 135, from: victim, target: sink, behind: append(slices.Clone(nonce), option(1)...)},
-		{what: "a solicitation of another's MAC address", kind: 135, from: own, target: sink, behind: append([]byte{1, 1}, f.theirs...)},
+		{
+			what: "a solicitation whose option is the second", kind: 135, from: victim, target: sink,
+			behind: append(slices.Clone(nonce), option(1)...),
+		},
+		{
+			what: "a solicitation of another's MAC address", kind: 135, from: own, target: sink,
+			behind: append([]byte{1, 1}, f.theirs...),
+		},
 		{what: "a redirect", kind: 137, from: own, target: victim, behind: victim.AsSlice()},
 	} {
 		for _, to := range []netip.Addr{all, sink} {
@@ -274,17 +325,24 @@ func (f *forger) discovery() {
 		}
 	}
 	// RFC 4861, section 4.2: a router for half an hour, which tells nothing else.
-	router := packet.IP(own, all, packet.ICMPv6, packet.NDHops, packet.Message(own, all, 134, 0, 0x40000708, make([]byte, 8)))
-	f.add("a router's advertisement", false, "", func(net.HardwareAddr) []byte { return packet.Frame(group, f.own, packet.TypeIPv6, router) })
+	router := packet.IP(own, all, packet.ICMPv6, packet.NDHops,
+		packet.Message(own, all, 134, 0, 0x40000708, make([]byte, 8)))
+	f.add("a router's advertisement", false, "", func(net.HardwareAddr) []byte {
+		return packet.Frame(group, f.own, packet.TypeIPv6, router)
+	})
 }
 
-// learned sends frames from the victim's MAC address, also to a group that no bridge forwards but learns from (IEEE 802.1D, section 7.12.6; br_handle_frame, net/bridge/br_input.c), and says what the bridge then knows of it at
-// the attacker's port. It forgets that when the victim says something.
+// learned sends frames from the victim's MAC address, also to a group that no bridge forwards but learns from (IEEE
+// 802.1D, section 7.12.6; br_handle_frame, net/bridge/br_input.c), and says what the bridge then knows of it at the
+// attacker's port. It forgets that when the victim says something.
 func (f *forger) learned() (text string, err error) {
-	p := packet.IP(f.attacker.IPv4, f.sink.IPv4, packet.UDP, packet.Hops, packet.Datagram(netip.AddrPortFrom(f.attacker.IPv4, nobodys), netip.AddrPortFrom(f.sink.IPv4, nobodys), "frame"))
+	p := packet.IP(f.attacker.IPv4, f.sink.IPv4, packet.UDP, packet.Hops,
+		packet.Datagram(netip.AddrPortFrom(f.attacker.IPv4, nobodys), netip.AddrPortFrom(f.sink.IPv4, nobodys), "frame"))
 	arp := packet.ARP(packet.Request, f.theirs, f.attacker.IPv4, make(net.HardwareAddr, 6), f.sink.IPv4)
 	for _, to := range []net.HardwareAddr{packet.Broadcast(), {0x01, 0x80, 0xc2, 0, 0, 0x0e}} {
-		for _, frame := range [][]byte{packet.Frame(to, f.theirs, packet.TypeIPv4, p), packet.Frame(to, f.theirs, packet.TypeARP, arp)} {
+		for _, frame := range [][]byte{
+			packet.Frame(to, f.theirs, packet.TypeIPv4, p), packet.Frame(to, f.theirs, packet.TypeARP, arp),
+		} {
 			f.frames++
 			if _, err := f.sockets[f.attacker.name].Write(frame); err != nil {
 				return "", err

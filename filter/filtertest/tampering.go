@@ -38,7 +38,8 @@ func Run(k *host.Kernel, ns string, args ...string) (out string, err error) {
 	return out, err
 }
 
-// Hook is where rules of iptables stand: a namespace, and the built-in chain through which packets of its first container come.
+// Hook is where rules of iptables stand: a namespace, and the built-in chain through which packets of its first
+// container come.
 func Hook(s filter.Site) (ns, hook string) {
 	if s.Point == network.InContainer {
 		return s.Containers[0].Namespace, "OUTPUT"
@@ -49,9 +50,12 @@ func Hook(s filter.Site) (ns, hook string) {
 // HookTampers change the rules of iptables, of a variant, that a filter asks by chains of its own.
 func HookTampers(variant string) []Tamper {
 	lines := []string{
-		"iptables-VARIANT -D nettoll-own 1", "ip6tables-VARIANT -D nettoll-own 1", "ip6tables-VARIANT -F nettoll-own", "iptables-VARIANT -I nettoll-own -j ACCEPT",
-		"iptables-VARIANT -F INPUT", "ip6tables-VARIANT -P INPUT ACCEPT", "iptables-VARIANT -I INPUT -p tcp --dport 22 -j ACCEPT",
-		"iptables-VARIANT -I HOOK -j ACCEPT", "ip6tables-VARIANT -P HOOK ACCEPT", "iptables-VARIANT -D HOOK -j nettoll-own", "ip6tables-VARIANT -D HOOK -j DROP", "iptables-VARIANT -F",
+		"iptables-VARIANT -D nettoll-own 1", "ip6tables-VARIANT -D nettoll-own 1", "ip6tables-VARIANT -F nettoll-own",
+		"iptables-VARIANT -I nettoll-own -j ACCEPT",
+		"iptables-VARIANT -F INPUT", "ip6tables-VARIANT -P INPUT ACCEPT",
+		"iptables-VARIANT -I INPUT -p tcp --dport 22 -j ACCEPT",
+		"iptables-VARIANT -I HOOK -j ACCEPT", "ip6tables-VARIANT -P HOOK ACCEPT", "iptables-VARIANT -D HOOK -j nettoll-own",
+		"ip6tables-VARIANT -D HOOK -j DROP", "iptables-VARIANT -F",
 	}
 	var list []Tamper
 	for _, line := range lines {
@@ -65,10 +69,14 @@ func HookTampers(variant string) []Tamper {
 
 // Dormant puts tables of the variant nft to sleep.
 func Dormant() []Tamper {
-	return []Tamper{Command("nft add table ip filter { flags dormant ; }"), Command("nft add table ip6 filter { flags dormant ; }")}
+	return []Tamper{
+		Command("nft add table ip filter { flags dormant ; }"),
+		Command("nft add table ip6 filter { flags dormant ; }"),
+	}
 }
 
-// Command is a tamper by a program, where rules of iptables stand: HOOK is the built-in chain, and own the same in small letters.
+// Command is a tamper by a program, where rules of iptables stand: HOOK is the built-in chain, and own the same in
+// small letters.
 func Command(line string) Tamper {
 	return Tamper{Text: line, Do: func(k *host.Kernel, s filter.Site) error {
 		ns, hook := Hook(s)
@@ -97,13 +105,16 @@ func (c *trial) tampers(p host.Plan) []Tamper {
 		case filter.Bound:
 			const table = "netdev nettoll-antispoof"
 			for _, line := range []string{
-				"delete table " + table, "flush set " + table + " ipv4", "flush chain " + table + " bound", "insert rule " + table + " from-ipv6 accept", "flush chain " + table + " ingress-" + step.Bindings[0].Link,
+				"delete table " + table, "flush set " + table + " ipv4", "flush chain " + table + " bound", "insert rule " + table +
+					" from-ipv6 accept", "flush chain " + table + " ingress-" + step.Bindings[0].Link,
 				"delete chain " + table + " ingress-" + step.Bindings[1].Link,
 			} {
 				list = append(list, Command("nft "+line))
 			}
 		case filter.Frames:
-			for _, line := range []string{"nft delete table bridge nettoll-frames", "nft add table bridge nettoll-frames { flags dormant ; }"} {
+			for _, line := range []string{
+				"nft delete table bridge nettoll-frames", "nft add table bridge nettoll-frames { flags dormant ; }",
+			} {
 				list = append(list, Command(line))
 			}
 		}

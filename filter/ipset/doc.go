@@ -1,5 +1,5 @@
-// Package ipset is the filter "ipset": a hash of the kernel holds who may talk to whom at which port, and one rule of iptables for each direction
-// asks it, however long the list is.
+// Package ipset is the filter "ipset": a hash of the kernel holds who may talk to whom at which port, and one rule of
+// iptables for each direction asks it, however long the list is.
 //
 //	nettoll4, nettoll6   hash:ip,port,ip
 //	    source, udp:PORT, sink            each port of a pair by itself
@@ -18,8 +18,9 @@
 //	nettoll-answering
 //	    UDP and TCP: source, its ports                  ACCEPT   for each source, as destination
 //
-// The last two are rules, because no type of set holds a range of ports beside addresses. They are as many as the pairs, and not as the entries.
+// The last two are rules, because no type of set holds a range of ports beside addresses. They are as many as the
+// pairs, and not as the entries.
 //
-// The rest is as in the filter iptables: where the rules stand, that all else is dropped, and that fragments without ports pass by the addresses of
-// the pairs where connections are not known, a rule for each.
+// The rest is as in the filter iptables: where the rules stand, that all else is dropped, and that fragments without
+// ports pass by the addresses of the pairs where connections are not known, a rule for each.
 package ipset

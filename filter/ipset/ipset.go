@@ -18,15 +18,19 @@ const variant = "variant"
 // Filter is the filter "ipset".
 type Filter struct{}
 
-// Describe says what it is. The default is the variant that the command iptables stands for in Debian (update-alternatives) and most others today.
+// Describe says what it is. The default is the variant that the command iptables stands for in Debian
+// (update-alternatives) and most others today.
 func (Filter) Describe() filter.Description {
 	return filter.Description{
 		Description: part.Description{
-			Name:           "ipset",
-			Summary:        "a hash of addresses and ports, which a rule of iptables asks for each direction: where the host forwards, at its bridge by br_netfilter, or inside each container",
+			Name: "ipset",
+			Summary: "a hash of addresses and ports, which a rule of iptables asks for each direction: where the host " +
+				"forwards, at its bridge by br_netfilter, or inside each container",
 			Implementation: "kernel",
 			Params: append(filter.Params(), part.Param{
-				Name: variant, Default: iptables.NFT, Summary: "which of the kernel's two tables its rules of iptables are in, nf_tables or ip_tables", Values: []string{iptables.NFT, iptables.Legacy},
+				Name: variant, Default: iptables.NFT,
+				Summary: "which of the kernel's two tables its rules of iptables are in, nf_tables or ip_tables",
+				Values:  []string{iptables.NFT, iptables.Legacy},
 			}),
 		},
 		Fragments: filter.Netfilter, Errors: filter.Tracked, Extensions: filter.Follows,

@@ -45,7 +45,9 @@ func state(variant string) func(k *host.Kernel, ns string) (string, error) {
 func tampers(variant string) []filtertest.Tamper {
 	swap := filtertest.Tamper{Text: "swap a set for another", Do: func(k *host.Kernel, s filter.Site) error {
 		ns, _ := filtertest.Hook(s)
-		for _, args := range []string{"-exist create other hash:ip,port,ip", "-exist add other 10.0.0.1,udp:7,10.0.0.2", "swap nettoll4 other"} {
+		for _, args := range []string{
+			"-exist create other hash:ip,port,ip", "-exist add other 10.0.0.1,udp:7,10.0.0.2", "swap nettoll4 other",
+		} {
 			if _, err := filtertest.Run(k, ns, append([]string{"ipset"}, strings.Fields(args)...)...); err != nil {
 				return err
 			}
@@ -86,7 +88,8 @@ func TestConformance(t *testing.T) {
 			if c.with["stateful"] != "" { // all of them once for each variant
 				tampers = tampers[:2]
 			}
-			filtertest.Conformance(t, filtertest.Subject{Filter: ipset.Filter{}, State: state(c.variant), Tampers: tampers}, c.on, with)
+			filtertest.Conformance(t, filtertest.Subject{Filter: ipset.Filter{}, State: state(c.variant), Tampers: tampers},
+				c.on, with)
 		})
 	}
 }
@@ -101,7 +104,10 @@ func TestRefuse(t *testing.T) {
 		{network.AtForward, "before", ""},
 		{network.InContainer, "before", ""},
 		{network.InContainer, "after", "the entries of a set have no order, and fillers=after is fillers=before"},
-		{network.AtTCX, "before", "under x packets do not pass iptables: they are forwarded on tcx at the host's end of each container's link"},
+		{
+			network.AtTCX, "before",
+			"under x packets do not pass iptables: they are forwarded on tcx at the host's end of each container's link",
+		},
 	} {
 		params := map[string]string{filter.Fillers: c.fillers}
 		if got := (ipset.Filter{}).Refuse(filter.Where{Network: "x", Point: c.at, Hosts: 1}, params); got != c.want {

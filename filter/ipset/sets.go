@@ -98,12 +98,14 @@ func (s Sets) table(p filter.Place) iptables.Table {
 		rules = []string{asks("-m conntrack --ctstate NEW ", "src,dst,dst", sending)}
 	default:
 		rules = []string{
-			asks("", "src,dst,dst", sending), asks("-p udp ", "dst,src,src", answering), asks("-p tcp -m tcp ! --tcp-flags SYN,ACK SYN ", "dst,src,src", answering),
+			asks("", "src,dst,dst", sending), asks("-p udp ", "dst,src,src", answering),
+			asks("-p tcp -m tcp ! --tcp-flags SYN,ACK SYN ", "dst,src,src", answering),
 		}
 	}
 	if len(rules) > 0 {
 		icmp := map[bool]string{false: "icmp", true: "ipv6-icmp"}[p.V6]
-		forth, back := iptables.Chain{Name: sending, Rules: []string{"-p " + icmp + " -j ACCEPT"}}, iptables.Chain{Name: answering}
+		forth, back := iptables.Chain{Name: sending, Rules: []string{"-p " + icmp + " -j ACCEPT"}},
+			iptables.Chain{Name: answering}
 		seen := map[sender]bool{}
 		for _, r := range s.allowed(p) {
 			if of := senderOf(r); !seen[of] {
@@ -131,8 +133,8 @@ func (s Sets) table(p filter.Place) iptables.Table {
 	return a.Table()
 }
 
-// The chains with the ports of sources, for what the set has let through from a source and to it: an entry has one port, and a type of sets that holds ranges of ports beside addresses
-// there is not.
+// The chains with the ports of sources, for what the set has let through from a source and to it: an entry has one
+// port, and a type of sets that holds ranges of ports beside addresses there is not.
 const (
 	sending   = "nettoll-sending"
 	answering = "nettoll-answering"
@@ -157,7 +159,8 @@ func (s sender) rules(address, port string) []string {
 	}
 	var list []string
 	for _, protocol := range []string{"udp", "tcp"} {
-		list = append(list, fmt.Sprintf("%s %s -p %s -m %[3]s %s %s -j ACCEPT", address, netip.PrefixFrom(s.address, s.address.BitLen()), protocol, port, span))
+		list = append(list, fmt.Sprintf("%s %s -p %s -m %[3]s %s %s -j ACCEPT", address,
+			netip.PrefixFrom(s.address, s.address.BitLen()), protocol, port, span))
 	}
 	return list
 }

@@ -12,7 +12,9 @@ import (
 
 func TestSet(t *testing.T) {
 	a := netip.MustParseAddr
-	s := Sets{Hooked: filter.Hooked{Point: network.InContainer, Inside: []filter.Inside{{NS: "src0", IPv4: a("10.0.0.1"), IPv6: a("fd00::1")}}, List: filter.List{
+	s := Sets{Hooked: filter.Hooked{Point: network.InContainer, Inside: []filter.Inside{
+		{NS: "src0", IPv4: a("10.0.0.1"), IPv6: a("fd00::1")},
+	}, List: filter.List{
 		Families: []string{"ipv4", "ipv6"}, Fillers: 2,
 		Allowed: []filter.Rule{
 			{Source: a("10.0.0.1"), Sink: a("10.0.0.2"), First: 7, Last: 8, SourceFirst: 30, SourceLast: 39},
@@ -29,7 +31,8 @@ func TestSet(t *testing.T) {
 		},
 		{
 			"2001:db8:1::1,udp:1024,2001:db8:2::1", "2001:db8:1::2,tcp:1025,2001:db8:2::2",
-			"fd00::1,udp:7,fd00::2", "fd00::1,tcp:7,fd00::2", "fd00::1,icmpv6:echo-request,fd00::2", "fd00::2,icmpv6:echo-reply,fd00::1",
+			"fd00::1,udp:7,fd00::2", "fd00::1,tcp:7,fd00::2", "fd00::1,icmpv6:echo-request,fd00::2",
+			"fd00::2,icmpv6:echo-reply,fd00::1",
 		},
 	}
 	places := s.Places()
@@ -50,7 +53,8 @@ func TestSet(t *testing.T) {
 		t.Errorf("rules (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{
-		"-p icmp -j ACCEPT", "-s 10.0.0.1/32 -p udp -m udp --sport 30:39 -j ACCEPT", "-s 10.0.0.1/32 -p tcp -m tcp --sport 30:39 -j ACCEPT",
+		"-p icmp -j ACCEPT", "-s 10.0.0.1/32 -p udp -m udp --sport 30:39 -j ACCEPT",
+		"-s 10.0.0.1/32 -p tcp -m tcp --sport 30:39 -j ACCEPT",
 	}, rules["nettoll-sending"]); diff != "" {
 		t.Errorf("rules for what sources send (-want +got):\n%s", diff)
 	}
@@ -60,7 +64,8 @@ func TestSet(t *testing.T) {
 		t.Errorf("rules for answers (-want +got):\n%s", diff)
 	}
 	s.List.Stateful = true
-	if got := s.table(places[0]).Chains[2].Rules; len(got) != 1 || got[0] != "-m conntrack --ctstate NEW -m set --match-set nettoll4 src,dst,dst -j nettoll-sending" {
+	if got := s.table(places[0]).Chains[2].Rules; len(got) != 1 ||
+		got[0] != "-m conntrack --ctstate NEW -m set --match-set nettoll4 src,dst,dst -j nettoll-sending" {
 		t.Errorf("stateful, the rules are %q", got)
 	}
 	s.List.Families = []string{"ipv6"}

@@ -108,7 +108,8 @@ func (s Sets) Verify(k *host.Kernel) error {
 	})
 }
 
-// Change adds the entries of a rule, or takes away those that the list does not have as well. Inside containers the sink is changed first.
+// Change adds the entries of a rule, or takes away those that the list does not have as well. Inside containers the
+// sink is changed first.
 func (s Sets) Change(k *host.Kernel, rule filter.Rule, allow bool) error {
 	verb, rules := "add", "-A "
 	if !allow {
@@ -148,7 +149,9 @@ func (s Sets) Change(k *host.Kernel, rule filter.Rule, allow bool) error {
 				}
 			}
 		}
-		if err := k.Do(p.NS, func() error { return errors.Join(ipset.Change(entries), s.tool(p).Change(others)) }); err != nil {
+		if err := k.Do(p.NS, func() error {
+			return errors.Join(ipset.Change(entries), s.tool(p).Change(others))
+		}); err != nil {
 			return err
 		}
 	}

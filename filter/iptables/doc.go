@@ -1,5 +1,5 @@
-// Package iptables is the filter "iptables": one rule after another, for both families, loaded in one go by the programs of either variant, which
-// speak to ip_tables (legacy) or to nf_tables (nft).
+// Package iptables is the filter "iptables": one rule after another, for both families, loaded in one go by the
+// programs of either variant, which speak to ip_tables (legacy) or to nf_tables (nft).
 //
 //	FORWARD        policy DROP
 //	               packets of known connections        ACCEPT   (stateful)
@@ -22,6 +22,7 @@
 //	               neighbour discovery                 ACCEPT   (IPv6)
 //	               DROP
 //
-// At a bridge br_netfilter hands bridged packets to FORWARD, which is where packets for other hosts come along too; frames that it does not hand on are dropped (filter.Frames). Inside a container INPUT and
-// OUTPUT stand for FORWARD, each with those rules that are about the container.
+// At a bridge br_netfilter hands bridged packets to FORWARD, which is where packets for other hosts come along too;
+// frames that it does not hand on are dropped (filter.Frames). Inside a container INPUT and OUTPUT stand for FORWARD,
+// each with those rules that are about the container.
 package iptables

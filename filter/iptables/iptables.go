@@ -17,15 +17,19 @@ const variant = "variant"
 // Filter is the filter "iptables".
 type Filter struct{}
 
-// Describe says what it is. The default is the variant that the command iptables stands for in Debian (update-alternatives) and most others today.
+// Describe says what it is. The default is the variant that the command iptables stands for in Debian
+// (update-alternatives) and most others today.
 func (Filter) Describe() filter.Description {
 	return filter.Description{
 		Description: part.Description{
-			Name:           "iptables",
-			Summary:        "rules of iptables, one after another: where the host forwards, at its bridge by br_netfilter, or inside each container",
+			Name: "iptables",
+			Summary: "rules of iptables, one after another: where the host forwards, at its bridge by br_netfilter, or " +
+				"inside each container",
 			Implementation: "kernel",
 			Params: append(filter.Params(), part.Param{
-				Name: variant, Default: iptables.NFT, Summary: "which of the kernel's two tables it speaks to, nf_tables or ip_tables", Values: []string{iptables.NFT, iptables.Legacy},
+				Name: variant, Default: iptables.NFT,
+				Summary: "which of the kernel's two tables it speaks to, nf_tables or ip_tables",
+				Values:  []string{iptables.NFT, iptables.Legacy},
 			}),
 		},
 		Fragments: filter.Netfilter, Errors: filter.Tracked, Extensions: filter.Follows,

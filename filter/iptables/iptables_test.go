@@ -38,7 +38,9 @@ func state(variant string) func(k *host.Kernel, ns string) (string, error) {
 }
 
 func TestConformance(t *testing.T) {
-	stateless, stateful := map[string]string{"rules": "3"}, map[string]string{"stateful": "true", "rules": "2", "fillers": "after"}
+	stateless, stateful := map[string]string{"rules": "3"}, map[string]string{
+		"stateful": "true", "rules": "2", "fillers": "after",
+	}
 	for _, c := range []struct {
 		variant string
 		on      []filtertest.On
@@ -46,7 +48,11 @@ func TestConformance(t *testing.T) {
 	}{
 		{"nft", []filtertest.On{{Network: bridge.Network{}}, {Network: routed.Network{}}}, stateless},
 		{"nft", []filtertest.On{{Network: macvlan.Network{}}, {Network: nat.Network{}, Hosts: 2}}, stateful},
-		{"nft", []filtertest.On{{Network: nat.Network{}, Hosts: 2}, {Network: bridge.Network{}}}, map[string]string{"stateful": "true", "antispoof": "true"}},
+		{
+			"nft",
+			[]filtertest.On{{Network: nat.Network{}, Hosts: 2}, {Network: bridge.Network{}}},
+			map[string]string{"stateful": "true", "antispoof": "true"},
+		},
 		{"legacy", []filtertest.On{{Network: macvlan.Network{}}}, stateless},
 		{"legacy", []filtertest.On{{Network: bridge.Network{}}}, stateful},
 	} {
@@ -58,7 +64,8 @@ func TestConformance(t *testing.T) {
 			if c.with["stateful"] != "" { // all of them once for each variant
 				tampers = tampers[:2]
 			}
-			filtertest.Conformance(t, filtertest.Subject{Filter: iptables.Filter{}, State: state(c.variant), Tampers: tampers}, c.on, with)
+			filtertest.Conformance(t, filtertest.Subject{Filter: iptables.Filter{}, State: state(c.variant), Tampers: tampers},
+				c.on, with)
 		})
 	}
 }
@@ -72,8 +79,12 @@ func TestRefuse(t *testing.T) {
 		{"bridge", network.AtBridge, ""},
 		{"nat", network.AtForward, ""},
 		{"macvlan", network.InContainer, ""},
-		{"ovs", network.AtOpenFlow, "under ovs packets do not pass iptables: they are forwarded by OpenFlow in the host's Open vSwitch"},
-		{"ebpf", network.AtTCX, "under ebpf packets do not pass iptables: they are forwarded on tcx at the host's end of each container's link"},
+		{
+			"ovs", network.AtOpenFlow,
+			"under ovs packets do not pass iptables: they are forwarded by OpenFlow in the host's Open vSwitch",
+		},
+		{"ebpf", network.AtTCX, "under ebpf packets do not pass iptables: they are forwarded on tcx at the host's end of " +
+			"each container's link"},
 	} {
 		if got := (iptables.Filter{}).Refuse(filter.Where{Network: c.network, Point: c.at, Hosts: 1}, nil); got != c.want {
 			t.Errorf("Refuse %s = %q, want %q", c.at, got, c.want)
@@ -87,7 +98,9 @@ func TestRefuseTranslated(t *testing.T) {
 		stateful string
 		refused  bool
 	}{{1, "false", false}, {2, "true", false}, {2, "false", true}} {
-		reason := iptables.Filter{}.Refuse(filter.Where{Network: "nat", Point: network.AtForward, Hosts: c.hosts, Translated: true}, part.Params{filter.Stateful: c.stateful})
+		reason := iptables.Filter{}.Refuse(filter.Where{
+			Network: "nat", Point: network.AtForward, Hosts: c.hosts, Translated: true,
+		}, part.Params{filter.Stateful: c.stateful})
 		if (reason != "") != c.refused {
 			t.Errorf("%d hosts, stateful %s: refused because %q, want %t", c.hosts, c.stateful, reason, c.refused)
 		}

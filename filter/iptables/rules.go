@@ -76,7 +76,8 @@ func (r Rules) ports(p filter.Place, hook string, rule filter.Rule) []string {
 		rules = append(rules, forth(rule, "udp")+r.opening(), forth(rule, "tcp")+r.opening())
 	}
 	if comes && !r.List.Stateful {
-		rules = append(rules, back(rule, "udp", "")+" -j ACCEPT", back(rule, "tcp", " ! --tcp-flags SYN,ACK SYN")+" -j ACCEPT")
+		rules = append(rules, back(rule, "udp", "")+" -j ACCEPT", back(rule, "tcp", " ! --tcp-flags SYN,ACK SYN")+
+			" -j ACCEPT")
 	}
 	return rules
 }
@@ -93,10 +94,12 @@ func (r Rules) echoes(p filter.Place, hook string, rule filter.Rule) []string {
 	}
 	var rules []string
 	if goes {
-		rules = append(rules, fmt.Sprintf("-s %s -d %s %s %d%s", whole(rule.Source), whole(rule.Sink), protocol, request, r.opening()))
+		rules = append(rules, fmt.Sprintf("-s %s -d %s %s %d%s", whole(rule.Source), whole(rule.Sink), protocol, request,
+			r.opening()))
 	}
 	if comes && !r.List.Stateful {
-		rules = append(rules, fmt.Sprintf("-s %s -d %s %s %d -j ACCEPT", whole(rule.Sink), whole(rule.Source), protocol, reply))
+		rules = append(rules, fmt.Sprintf("-s %s -d %s %s %d -j ACCEPT", whole(rule.Sink), whole(rule.Source), protocol,
+			reply))
 	}
 	return rules
 }
@@ -112,11 +115,13 @@ func forth(r filter.Rule, protocol string) string {
 	if !r.FromAnyPort() { // as fillers, which are no dearer than they were
 		from = " --sport " + span(r.SourceFirst, r.SourceLast)
 	}
-	return fmt.Sprintf("-s %s -d %s -p %s -m %[3]s%s --dport %s", whole(r.Source), whole(r.Sink), protocol, from, span(r.First, r.Last))
+	return fmt.Sprintf("-s %s -d %s -p %s -m %[3]s%s --dport %s", whole(r.Source), whole(r.Sink), protocol, from,
+		span(r.First, r.Last))
 }
 
 func back(r filter.Rule, protocol, flags string) string {
-	return fmt.Sprintf("-s %s -d %s -p %s -m %[3]s --sport %s --dport %s%s", whole(r.Sink), whole(r.Source), protocol, span(r.First, r.Last), span(r.SourceFirst, r.SourceLast), flags)
+	return fmt.Sprintf("-s %s -d %s -p %s -m %[3]s --sport %s --dport %s%s", whole(r.Sink), whole(r.Source), protocol,
+		span(r.First, r.Last), span(r.SourceFirst, r.SourceLast), flags)
 }
 
 // whole is an address as rules have it.

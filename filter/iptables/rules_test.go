@@ -23,7 +23,9 @@ func site(point network.Point, change func(*filter.List)) Rules {
 		},
 	}}}
 	if point == network.InContainer {
-		r.Inside = []filter.Inside{{NS: "src0", IPv4: a("10.0.0.1"), IPv6: a("fd00::1")}, {NS: "snk0", IPv4: a("10.0.0.2"), IPv6: a("fd00::2")}}
+		r.Inside = []filter.Inside{
+			{NS: "src0", IPv4: a("10.0.0.1"), IPv6: a("fd00::1")}, {NS: "snk0", IPv4: a("10.0.0.2"), IPv6: a("fd00::2")},
+		}
 	}
 	if change != nil {
 		change(&r.List)
@@ -38,7 +40,8 @@ func own(r Rules) string {
 		for _, c := range r.table(p).Chains {
 			for _, rule := range c.Rules {
 				if c.Policy == "" {
-					fmt.Fprintf(&b, "%s %s %s\n", p.NS, strings.TrimPrefix(c.Name, "nettoll-"), strings.NewReplacer(" -m udp", "", " -m tcp", "", " -j ACCEPT", "").Replace(rule))
+					fmt.Fprintf(&b, "%s %s %s\n", p.NS, strings.TrimPrefix(c.Name, "nettoll-"),
+						strings.NewReplacer(" -m udp", "", " -m tcp", "", " -j ACCEPT", "").Replace(rule))
 				}
 			}
 		}
@@ -51,8 +54,18 @@ func TestRules(t *testing.T) {
 		name string
 		r    Rules
 	}{
-		{"forward, stateless, fillers before", site(network.AtForward, func(l *filter.List) { l.Families, l.Allowed, l.Fillers = []string{"ipv4"}, l.Allowed[:2], 2 })},
-		{"bridge, stateful, fillers after", site(network.AtBridge, func(l *filter.List) { l.Allowed, l.Stateful, l.Fillers, l.After = l.Allowed[2:], true, 1, true })},
+		{
+			"forward, stateless, fillers before",
+			site(network.AtForward, func(l *filter.List) {
+				l.Families, l.Allowed, l.Fillers = []string{"ipv4"}, l.Allowed[:2], 2
+			}),
+		},
+		{
+			"bridge, stateful, fillers after",
+			site(network.AtBridge, func(l *filter.List) {
+				l.Allowed, l.Stateful, l.Fillers, l.After = l.Allowed[2:], true, 1, true
+			}),
+		},
 		{"container, stateless", site(network.InContainer, func(l *filter.List) { l.Allowed = l.Allowed[1:] })},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -89,7 +89,8 @@ func (r Rules) Verify(k *host.Kernel) error {
 	})
 }
 
-// Change adds a rule behind those that stand, or before all where the fillers stand behind, or takes it away. Inside containers the sink is changed first.
+// Change adds a rule behind those that stand, or before all where the fillers stand behind, or takes it away. Inside
+// containers the sink is changed first.
 func (r Rules) Change(k *host.Kernel, rule filter.Rule, allow bool) error {
 	verb := "-A "
 	switch {
@@ -98,7 +99,9 @@ func (r Rules) Change(k *host.Kernel, rule filter.Rule, allow bool) error {
 	case r.List.After:
 		verb = "-I "
 	}
-	known := slices.ContainsFunc(r.List.Allowed, func(a filter.Rule) bool { return a.Source == rule.Source && a.Sink == rule.Sink })
+	known := slices.ContainsFunc(r.List.Allowed, func(a filter.Rule) bool {
+		return a.Source == rule.Source && a.Sink == rule.Sink
+	})
 	for _, p := range r.Changed(rule) {
 		var lines []string
 		for _, hook := range p.Hooks {

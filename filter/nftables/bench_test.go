@@ -11,8 +11,8 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 )
 
-// BenchmarkLoad loads lists of one family with so many fillers in a namespace, reads them back, changes one rule, and removes them, and prints the medians. The aim: 10,000
-// rules or elements in half a second.
+// BenchmarkLoad loads lists of one family with so many fillers in a namespace, reads them back, changes one rule, and
+// removes them, and prints the medians. The aim: 10,000 rules or elements in half a second.
 func BenchmarkLoad(b *testing.B) {
 	for _, m := range []string{linear, set, chains} {
 		for _, fillers := range []int{0, 10_000, 100_000} {
@@ -25,7 +25,10 @@ func BenchmarkLoad(b *testing.B) {
 
 func load(b *testing.B, match string, fillers int, family string) {
 	k := machine(b)
-	r := filter.Rule{Source: netip.MustParseAddr("10.1.1.0"), Sink: netip.MustParseAddr("10.1.1.1"), First: 20_000, Last: 20_062}
+	r := filter.Rule{
+		Source: netip.MustParseAddr("10.1.1.0"), Sink: netip.MustParseAddr("10.1.1.1"), First: 20_000,
+		Last: 20_062,
+	}
 	if family == "ipv6" {
 		r.Source, r.Sink = netip.MustParseAddr("fd00:10:1::1:0"), netip.MustParseAddr("fd00:10:1::1:1")
 	}

@@ -50,7 +50,8 @@ func (c *change) write(match string, r filter.Rule) error {
 	return nil
 }
 
-// set changes what is looked up, the ports of the source among it: first what leads elsewhere is taken away, and last it is added.
+// set changes what is looked up, the ports of the source among it: first what leads elsewhere is taken away, and last
+// it is added.
 func (c *change) set(v version, r filter.Rule, whole bool) error {
 	lookups := func() {
 		if whole {

@@ -38,11 +38,13 @@ func (Filter) Describe() filter.Description {
 			Params: append(filter.Params(),
 				part.Param{
 					Name: match, Default: linear, Values: []string{linear, set, chains},
-					Summary: "what a packet is compared with: a rule for each pair and protocol, a set of source, sink and port, or a verdict map of source and sink to a chain for the pair",
+					Summary: "what a packet is compared with: a rule for each pair and protocol, a set of source, sink and port, or " +
+						"a verdict map of source and sink to a chain for the pair",
 				},
 				part.Param{
 					Name: table, Default: auto, Values: []string{auto, inet, bridge, netdev}, Quiet: true,
-					Summary: "the family of the table: inet, bridge (only at a bridge), netdev (ingress of the host's links); auto is bridge at a bridge if it is not stateful, else inet",
+					Summary: "the family of the table: inet, bridge (only at a bridge), netdev (ingress of the host's links); auto " +
+						"is bridge at a bridge if it is not stateful, else inet",
 				},
 			),
 		},
@@ -83,21 +85,26 @@ func (Filter) Refuse(w filter.Where, p part.Params) string {
 	case w.Unbound(p) != "":
 		return w.Unbound(p)
 	case f == bridge && w.Point != network.AtBridge:
-		return fmt.Sprintf("a table of the family bridge sees what a bridge forwards, and under %s none does (table=inet is possible)", w.Network)
+		return fmt.Sprintf("a table of the family bridge sees what a bridge forwards, and under %s none does (table=inet "+
+			"is possible)", w.Network)
 	case f == netdev && w.Point == network.InContainer:
-		return fmt.Sprintf("a table of the family netdev stands at the host's links to containers, and under %s there are none (table=inet is possible)", w.Network)
+		return fmt.Sprintf("a table of the family netdev stands at the host's links to containers, and under %s there are "+
+			"none (table=inet is possible)", w.Network)
 	case w.Hides(p) != "":
 		return w.Hides(p)
 	case f == netdev && w.Point == network.AtBridge && w.Hosts > 1:
-		return "at ingress of a bridge's port neighbour discovery for the host, which forwards it to others, looks like that for a neighbour (table=inet is possible)"
+		return "at ingress of a bridge's port neighbour discovery for the host, which forwards it to others, looks like " +
+			"that for a neighbour (table=inet is possible)"
 	case f == netdev && w.Translated:
 		return "at ingress packets have not yet the addresses that they are translated to (table=inet is possible)"
 	case f == netdev && w.Hosts > 1:
-		return "at ingress of the host's links to containers nothing is seen of what comes from other hosts (table=inet is possible)"
+		return "at ingress of the host's links to containers nothing is seen of what comes from other hosts (table=inet is " +
+			"possible)"
 	case f == netdev && p.On(filter.Stateful):
 		return "connections are not yet known at ingress (table=inet is possible, or stateful=false)"
 	case f == bridge && p.On(filter.Stateful):
-		return "connections are not known in the family bridge unless a kernel has nf_conntrack_bridge (table=inet is possible, by br_netfilter, or stateful=false)"
+		return "connections are not known in the family bridge unless a kernel has nf_conntrack_bridge (table=inet is " +
+			"possible, by br_netfilter, or stateful=false)"
 	}
 	return ""
 }
@@ -145,7 +152,8 @@ func (f Filter) Build(s filter.Site) ([]host.Step, error) {
 	case s.Point == network.AtBridge:
 		forward.Bridged = true
 		// The table stands before packets come to it.
-		return slices.Concat([]host.Step{Tables{Match: step.Match, List: step.List, Places: []Place{forward}}}, filter.Bridged(), bound), nil
+		return slices.Concat([]host.Step{Tables{Match: step.Match, List: step.List, Places: []Place{forward}}},
+			filter.Bridged(), bound), nil
 	default:
 		step.Places = append(step.Places, forward)
 	}

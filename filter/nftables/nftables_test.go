@@ -86,7 +86,8 @@ func subject() filtertest.Subject {
 					return errors.ErrUnsupported
 				}
 				r := t.List.Allowed[0]
-				_, err := command(k, p.NS, "add", "element", p.Family, name, versionOf(r.Sink.Is6()).set(), fmt.Sprintf("{ %s . %s . 0 }", r.Source, r.Sink))
+				_, err := command(k, p.NS, "add", "element", p.Family, name, versionOf(r.Sink.Is6()).set(),
+					fmt.Sprintf("{ %s . %s . 0 }", r.Source, r.Sink))
 				return err
 			}},
 			{Text: "the host is reached", Do: func(k *host.Kernel, s filter.Site) error {
@@ -130,7 +131,8 @@ func subject() filtertest.Subject {
 	}
 }
 
-// TestConformance runs the suite on every way of matching in every family of table, both with connections and without where that is possible. Two of them run at a time.
+// TestConformance runs the suite on every way of matching in every family of table, both with connections and without
+// where that is possible. Two of them run at a time.
 func TestConformance(t *testing.T) {
 	subject := subject()
 	over := filtertest.On{Network: bridgenetwork.Network{}}

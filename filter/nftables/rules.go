@@ -21,8 +21,8 @@ const (
 	chainHost     = "host"     // where packets for the host itself come
 )
 
-// Numbers of protocols (IANA), of families (NFPROTO_…, include/uapi/linux/netfilter.h), of types of frames (include/uapi/linux/if_ether.h), and the index of every namespace's
-// first link (LOOPBACK_IFINDEX).
+// Numbers of protocols (IANA), of families (NFPROTO_…, include/uapi/linux/netfilter.h), of types of frames
+// (include/uapi/linux/if_ether.h), and the index of every namespace's first link (LOOPBACK_IFINDEX).
 const (
 	protocolTCP    = 6
 	protocolUDP    = 17
@@ -34,8 +34,9 @@ const (
 
 // version is what differs between IPv4 and IPv6.
 type version struct {
-	v6                     bool
-	source, sink, length   uint32           // where addresses are, and their length: RFC 791 section 3.1, RFC 8200 section 3
+	v6 bool
+	// where addresses are, and their length: RFC 791 section 3.1, RFC 8200 section 3
+	source, sink, length   uint32
 	secondWord, portWord   ruleset.Register // of a key, behind the first address
 	field                  ruleset.Field
 	icmp, request, reply   byte // RFC 792, RFC 4443
@@ -46,8 +47,9 @@ type version struct {
 func versionOf(v6 bool) version {
 	if v6 {
 		return version{
-			v6: true, source: 8, sink: 24, length: 16, secondWord: ruleset.Word(4), portWord: ruleset.Word(8), field: ruleset.IPv6,
-			icmp: protocolICMPv6, request: 128, reply: 129, family: 10, ether0: 0x86, ether1: 0xdd, mask0: 0xff, mask1: 0xf8,
+			v6: true, source: 8, sink: 24, length: 16, secondWord: ruleset.Word(4), portWord: ruleset.Word(8),
+			field: ruleset.IPv6,
+			icmp:  protocolICMPv6, request: 128, reply: 129, family: 10, ether0: 0x86, ether1: 0xdd, mask0: 0xff, mask1: 0xf8,
 		}
 	}
 	return version{
@@ -70,7 +72,8 @@ func (v version) set() string { return "allowed-" + v.name() }
 // sending is the name of the map from a source and its sink to the chain with the source's ports.
 func (v version) sending() string { return "sending-" + v.name() }
 
-// pairs is the name of the set of the addresses between which something without ports passes. A key of the other set with port 0 in their place would stand for that port, too.
+// pairs is the name of the set of the addresses between which something without ports passes. A key of the other set
+// with port 0 in their place would stand for that port, too.
 func (v version) pairs() string { return "pairs-" + v.name() }
 
 // Where ports are, RFC 768 and RFC 9293 section 3.1.
@@ -82,8 +85,9 @@ const (
 	syn        = 0x02
 )
 
-// between begins a rule for packets from one address to another. The source comes first: fillers are left after it. The kernel reads and compares the four bytes of IPv4
-// without an indirect call (nft_do_chain, net/netfilter/nf_tables_core.c); the sixteen of IPv6 it reads by one.
+// between begins a rule for packets from one address to another. The source comes first: fillers are left after it. The
+// kernel reads and compares the four bytes of IPv4 without an indirect call (nft_do_chain,
+// net/netfilter/nf_tables_core.c); the sixteen of IPv6 it reads by one.
 func (v version) between(b ruleset.Rule, from, to netip.Addr) ruleset.Rule {
 	w := ruleset.Word(0)
 	b = b.Load(w, ruleset.NetworkHeader, v.source, v.length)
@@ -145,7 +149,8 @@ func (v version) fragment() ruleset.Rule {
 	return b.Mask(w, v.mask0, v.mask1).Differ(w, 0, 0)
 }
 
-// forth are the questions to packets from the source to the sink, behind those for addresses. whole asks for what has no ports, too.
+// forth are the questions to packets from the source to the sink, behind those for addresses. whole asks for what has
+// no ports, too.
 func (v version) forth(r filter.Rule, stateful, whole bool) []ruleset.Rule {
 	list := []ruleset.Rule{ports(nil, protocolUDP, sinkPort, r), ports(nil, protocolTCP, sinkPort, r)}
 	whole = whole && !r.Published
@@ -243,9 +248,11 @@ func senders(r filter.Rule) string { return r.Source.String() + "-" + r.Sink.Str
 // senderRules are those of the chain for the source's ports of a rule: packets that the source sends, and answers.
 func (v version) senderRules(r filter.Rule, stateful bool) []ruleset.Rule {
 	w := ruleset.Word(0)
-	list := []ruleset.Rule{sending(v.equal(ruleset.Rule(nil).Load(w, ruleset.NetworkHeader, v.source, v.length), w, r.Source), sinkPort, r).Goto(chainAccepted)}
+	list := []ruleset.Rule{sending(v.equal(ruleset.Rule(nil).Load(w, ruleset.NetworkHeader, v.source, v.length), w,
+		r.Source), sinkPort, r).Goto(chainAccepted)}
 	if !stateful {
-		list = append(list, sending(v.equal(ruleset.Rule(nil).Load(w, ruleset.NetworkHeader, v.sink, v.length), w, r.Source), sourcePort, r).Goto(chainAccepted))
+		list = append(list, sending(v.equal(ruleset.Rule(nil).Load(w, ruleset.NetworkHeader, v.sink, v.length), w, r.Source),
+			sourcePort, r).Goto(chainAccepted))
 	}
 	return list
 }
@@ -254,19 +261,22 @@ func one(e ruleset.Element) iter.Seq[ruleset.Element] {
 	return func(yield func(ruleset.Element) bool) { yield(e) }
 }
 
-// load puts a key's addresses where they are looked up: of the packet's source and destination, or the other way round for answers.
+// load puts a key's addresses where they are looked up: of the packet's source and destination, or the other way round
+// for answers.
 func (v version) load(b ruleset.Rule, answer bool) ruleset.Rule {
 	from, to := v.source, v.sink
 	if answer {
 		from, to = to, from
 	}
-	return b.Load(ruleset.Word(0), ruleset.NetworkHeader, from, v.length).Load(v.secondWord, ruleset.NetworkHeader, to, v.length)
+	return b.Load(ruleset.Word(0), ruleset.NetworkHeader, from, v.length).Load(v.secondWord, ruleset.NetworkHeader, to,
+		v.length)
 }
 
 // lookups are the rules that look into a set.
 func (v version) lookups(stateful bool) []ruleset.Rule {
 	port := func(b ruleset.Rule, offset uint32) ruleset.Rule {
-		return v.load(b, offset == sourcePort).Load(v.portWord, ruleset.TransportHeader, offset, 2).In(v.set(), ruleset.Word(0)).Map(v.sending(), ruleset.Word(0))
+		return v.load(b, offset == sourcePort).Load(v.portWord, ruleset.TransportHeader, offset, 2).In(v.set(),
+			ruleset.Word(0)).Map(v.sending(), ruleset.Word(0))
 	}
 	none := func(b ruleset.Rule, answer bool) ruleset.Rule {
 		return v.load(b, answer).In(v.pairs(), ruleset.Word(0)).Goto(chainAccepted)
@@ -281,8 +291,9 @@ func (v version) lookups(stateful bool) []ruleset.Rule {
 		none(v.fragment(), false), none(v.fragment(), true))
 }
 
-// neighbours lets neighbour discovery pass: nobody has forwarded what still has 255 hops to go (RFC 4861, section 7.1). Where it comes to a host that forwards, ahead is set: it passes
-// there if it is for addresses that nobody forwards to (RFC 4291, sections 2.5.6 and 2.7).
+// neighbours lets neighbour discovery pass: nobody has forwarded what still has 255 hops to go (RFC 4861, section 7.1).
+// Where it comes to a host that forwards, ahead is set: it passes there if it is for addresses that nobody forwards to
+// (RFC 4291, sections 2.5.6 and 2.7).
 func neighbours(ahead bool) []ruleset.Rule {
 	const solicitation, advertisement = 135, 136
 	w, v := ruleset.Word(0), versionOf(true)
@@ -293,8 +304,12 @@ func neighbours(ahead bool) []ruleset.Rule {
 			list = append(list, rule.Accept())
 			continue
 		}
-		for _, to := range []struct{ mask, value [2]byte }{{[2]byte{0xff, 0}, [2]byte{0xff, 0}}, {[2]byte{0xff, 0xc0}, [2]byte{0xfe, 0x80}}} { // groups, and those of a link
-			list = append(list, slices.Clone(rule).Load(w, ruleset.NetworkHeader, v.sink, 2).Mask(w, to.mask[:]...).Equal(w, to.value[:]...).Accept())
+		// groups, and those of a link
+		for _, to := range []struct {
+			mask, value [2]byte
+		}{{[2]byte{0xff, 0}, [2]byte{0xff, 0}}, {[2]byte{0xff, 0xc0}, [2]byte{0xfe, 0x80}}} {
+			list = append(list, slices.Clone(rule).Load(w, ruleset.NetworkHeader, v.sink, 2).Mask(w, to.mask[:]...).Equal(w,
+				to.value[:]...).Accept())
 		}
 	}
 	return list

@@ -36,7 +36,8 @@ type Place struct {
 	Routed bool `json:"routed,omitempty"`
 	// Bridged says that bridged packets come by br_netfilter.
 	Bridged bool `json:"bridged,omitempty"`
-	// Host says that what is for the host itself is decided there, too, of which nothing is on the list. Uplink is the name of its link to other hosts, whose packets are none of containers.
+	// Host says that what is for the host itself is decided there, too, of which nothing is on the list. Uplink is the
+	// name of its link to other hosts, whose packets are none of containers.
 	Host   bool   `json:"host,omitempty"`
 	Uplink string `json:"uplink,omitempty"`
 	// Of are the addresses whose pairs it knows, of a container; nil: all.
@@ -72,7 +73,8 @@ func (t Tables) String() string {
 	if t.List.Stateful {
 		traits = "stateful"
 	}
-	return fmt.Sprintf("nftables (%s, %s) at %s: %d pairs' rules and %d fillers, of %s", t.Match, traits, strings.Join(where, ", "), len(t.List.Allowed), t.List.Fillers, strings.Join(t.List.Families, " and "))
+	return fmt.Sprintf("nftables (%s, %s) at %s: %d pairs' rules and %d fillers, of %s", t.Match, traits,
+		strings.Join(where, ", "), len(t.List.Allowed), t.List.Fillers, strings.Join(t.List.Families, " and "))
 }
 
 func few(list []string) string {
@@ -164,7 +166,9 @@ func (t Tables) implementation() string {
 
 // Verify reads the tables back.
 func (t Tables) Verify(k *host.Kernel) error {
-	return filter.Verify(k, t.String(), t.Places, func(p Place) string { return p.NS }, func(p Place, add func(what, want, got string)) error {
+	return filter.Verify(k, t.String(), t.Places, func(p Place) string {
+		return p.NS
+	}, func(p Place, add func(what, want, got string)) error {
 		list, err := ruleset.Compare(t.table(p))
 		for _, d := range list {
 			add(d.What, d.Want, d.Got)
@@ -173,8 +177,8 @@ func (t Tables) Verify(k *host.Kernel) error {
 	})
 }
 
-// Measure measures what changing a rule costs. Rules that are added are taken away by the numbers that they were given: to find those among a hundred thousand takes the kernel
-// seconds.
+// Measure measures what changing a rule costs. Rules that are added are taken away by the numbers that they were given:
+// to find those among a hundred thousand takes the kernel seconds.
 func (t Tables) Measure(ctx context.Context, k *host.Kernel) error {
 	return filter.Measure(ctx, k, remembering{t, map[int][]ruleset.Placed{}})
 }

@@ -97,7 +97,8 @@ func known() ruleset.Rule {
 	return ruleset.Rule(nil).LoadState(w).Mask(w, state...).Differ(w, 0, 0, 0, 0)
 }
 
-// host is the chain of what is for the host itself: it drops whatever containers send, but neighbour discovery, and answers where connections are known.
+// host is the chain of what is for the host itself: it drops whatever containers send, but neighbour discovery, and
+// answers where connections are known.
 func (t Tables) host(p Place) ruleset.Chain {
 	w := ruleset.Word(0)
 	var rules []ruleset.Rule
@@ -106,7 +107,8 @@ func (t Tables) host(p Place) ruleset.Chain {
 		copy(name, p.Uplink)
 		rules = append(rules, ruleset.Rule(nil).LoadMeta(w, ruleset.InName).Equal(w, name...).Accept())
 	}
-	rules = append(rules, ruleset.Rule(nil).LoadMeta(w, ruleset.InLink).Equal(w, binary.NativeEndian.AppendUint32(nil, loopback)...).Accept())
+	rules = append(rules, ruleset.Rule(nil).LoadMeta(w, ruleset.InLink).Equal(w,
+		binary.NativeEndian.AppendUint32(nil, loopback)...).Accept())
 	if t.List.Stateful {
 		rules = append(rules, known().Accept())
 	}
@@ -123,7 +125,8 @@ func (p Place) besides() []ruleset.Rule {
 		list = append(list, ruleset.Rule(nil).LoadMeta(w, ruleset.EtherType).Equal(w, 0x08, 0x06).Accept()) // ARP
 	case p.Hooks[0] == hookInput:
 		index := binary.NativeEndian.AppendUint32(nil, loopback)
-		list = append(list, ruleset.Rule(nil).LoadMeta(w, ruleset.InLink).Equal(w, index...).Accept(), ruleset.Rule(nil).LoadMeta(w, ruleset.OutLink).Equal(w, index...).Accept())
+		list = append(list, ruleset.Rule(nil).LoadMeta(w, ruleset.InLink).Equal(w, index...).Accept(),
+			ruleset.Rule(nil).LoadMeta(w, ruleset.OutLink).Equal(w, index...).Accept())
 	}
 	return list
 }
@@ -138,8 +141,14 @@ func (v version) fill(t *ruleset.Table, match string, l filter.List) {
 		chain.Rules = ruleset.All(v.lookups(l.Stateful)...)
 		t.Sets = append(t.Sets,
 			sized(v.set(), ruleset.Set{Fields: []ruleset.Field{v.field, v.field, ruleset.Port}, Elements: v.all(l)}),
-			sized(v.pairs(), ruleset.Set{Fields: []ruleset.Field{v.field, v.field}, Elements: v.allPairs(l, v.pair, func(r filter.Rule) bool { return !r.Published })}),
-			sized(v.sending(), ruleset.Set{Map: true, Fields: []ruleset.Field{v.field, v.field}, Elements: v.allPairs(l, v.sender, func(filter.Rule) bool { return true })}))
+			sized(v.pairs(), ruleset.Set{
+				Fields:   []ruleset.Field{v.field, v.field},
+				Elements: v.allPairs(l, v.pair, func(r filter.Rule) bool { return !r.Published }),
+			}),
+			sized(v.sending(), ruleset.Set{
+				Map: true, Fields: []ruleset.Field{v.field, v.field},
+				Elements: v.allPairs(l, v.sender, func(filter.Rule) bool { return true }),
+			}))
 		t.Chains = append(t.Chains, v.senderChains(l)...)
 	case chains:
 		chain.Rules = ruleset.All(v.load(nil, false).Map(v.set(), ruleset.Word(0)))
@@ -148,7 +157,9 @@ func (v version) fill(t *ruleset.Table, match string, l filter.List) {
 			t.Chains = append(t.Chains, ruleset.Chain{Name: w.chain(), Rules: ruleset.All(w.rules...)})
 		}
 		t.Chains = append(t.Chains, v.fillerChains(l)...)
-		t.Sets = append(t.Sets, sized(v.set(), ruleset.Set{Map: true, Fields: []ruleset.Field{v.field, v.field}, Elements: v.led(l, ways)}))
+		t.Sets = append(t.Sets, sized(v.set(), ruleset.Set{
+			Map: true, Fields: []ruleset.Field{v.field, v.field}, Elements: v.led(l, ways),
+		}))
 	}
 	t.Chains = append(t.Chains, chain)
 }
@@ -240,7 +251,9 @@ func (v version) all(l filter.List) iter.Seq[ruleset.Element] {
 }
 
 // allPairs are the elements of a set or map that has one for each pair of some.
-func (v version) allPairs(l filter.List, element func(filter.Rule) ruleset.Element, of func(filter.Rule) bool) iter.Seq[ruleset.Element] {
+func (v version) allPairs(l filter.List, element func(filter.Rule) ruleset.Element,
+	of func(filter.Rule) bool,
+) iter.Seq[ruleset.Element] {
 	return func(yield func(ruleset.Element) bool) {
 		for r, whole := range v.allowed(l) {
 			if whole && of(r) && !yield(element(r)) {
@@ -317,7 +330,9 @@ func (v version) fillerChains(l filter.List) []ruleset.Chain {
 			continue
 		}
 		seen[r.First] = true
-		list = append(list, ruleset.Chain{Name: v.fillerChain(r), Rules: func(yield func(ruleset.Rule) bool) { yield(v.filler(nil, i, r)) }})
+		list = append(list, ruleset.Chain{
+			Name: v.fillerChain(r), Rules: func(yield func(ruleset.Rule) bool) { yield(v.filler(nil, i, r)) },
+		})
 	}
 	return list
 }

@@ -18,13 +18,17 @@ import (
 )
 
 func rule(source, sink string, first, last uint16) filter.Rule {
-	return filter.Rule{Source: netip.MustParseAddr(source), Sink: netip.MustParseAddr(sink), First: first, Last: last, SourceFirst: 30_000, SourceLast: 30_063}
+	return filter.Rule{
+		Source: netip.MustParseAddr(source), Sink: netip.MustParseAddr(sink), First: first, Last: last,
+		SourceFirst: 30_000, SourceLast: 30_063,
+	}
 }
 
 // listed has two pairs of IPv4, one of which has a port more, and one of IPv6.
 func listed(fillers int, stateful bool) filter.List {
 	return filter.List{Families: []string{"ipv4", "ipv6"}, Fillers: fillers, Stateful: stateful, Allowed: []filter.Rule{
-		rule("10.1.1.0", "10.1.1.1", 20_000, 20_008), rule("fd00::1", "fd00::2", 20_000, 20_008), rule("10.1.1.0", "10.1.1.1", 53, 53), rule("10.1.1.2", "10.1.1.3", 20_010, 20_010),
+		rule("10.1.1.0", "10.1.1.1", 20_000, 20_008), rule("fd00::1", "fd00::2", 20_000, 20_008),
+		rule("10.1.1.0", "10.1.1.1", 53, 53), rule("10.1.1.2", "10.1.1.3", 20_010, 20_010),
 	}}
 }
 
@@ -55,12 +59,25 @@ func TestRefuse(t *testing.T) {
 		{network.InContainer, 1, false, map[string]string{table: bridge}, "under x none does (table=inet is possible)"},
 		{network.InContainer, 1, false, map[string]string{table: netdev}, "under x there are none (table=inet is possible)"},
 		{network.AtForward, 1, true, map[string]string{table: netdev}, "not yet the addresses that they are translated to"},
-		{network.AtForward, 2, false, map[string]string{table: netdev}, "nothing is seen of what comes from other hosts (table=inet is possible)"},
-		{network.AtBridge, 1, false, map[string]string{table: netdev, filter.Stateful: "true"}, "connections are not yet known at ingress"},
-		{network.AtBridge, 1, false, map[string]string{table: bridge, filter.Stateful: "true"}, "table=inet is possible, by br_netfilter"},
+		{
+			network.AtForward, 2, false,
+			map[string]string{table: netdev},
+			"nothing is seen of what comes from other hosts (table=inet is possible)",
+		},
+		{
+			network.AtBridge, 1, false,
+			map[string]string{table: netdev, filter.Stateful: "true"},
+			"connections are not yet known at ingress",
+		},
+		{
+			network.AtBridge, 1, false,
+			map[string]string{table: bridge, filter.Stateful: "true"},
+			"table=inet is possible, by br_netfilter",
+		},
 		{network.AtBridge, 1, false, map[string]string{filter.Stateful: "true"}, ""},
 	} {
-		got := Filter{}.Refuse(filter.Where{Network: "x", Point: c.at, Hosts: c.hosts, Translated: c.nat}, resolve(t, c.params))
+		got := Filter{}.Refuse(filter.Where{Network: "x", Point: c.at, Hosts: c.hosts, Translated: c.nat},
+			resolve(t, c.params))
 		if (c.want == "") != (got == "") || !strings.Contains(got, c.want) {
 			t.Errorf("Refuse %s, %d hosts, %v = %q, want %q", c.at, c.hosts, c.params, got, c.want)
 		}
@@ -70,8 +87,12 @@ func TestRefuse(t *testing.T) {
 // TestPlan says where tables stand.
 func TestPlan(t *testing.T) {
 	containers := []filter.Container{
-		{Name: "src0", Endpoint: network.Endpoint{Namespace: "src0", Link: "vsrc0", IPv4: netip.MustParseAddr("10.1.1.0"), IPv6: netip.MustParseAddr("fd00::1")}},
-		{Name: "snk0", Endpoint: network.Endpoint{Namespace: "snk0", Link: "vsnk0", IPv4: netip.MustParseAddr("10.1.1.1"), IPv6: netip.MustParseAddr("fd00::2")}},
+		{Name: "src0", Endpoint: network.Endpoint{
+			Namespace: "src0", Link: "vsrc0", IPv4: netip.MustParseAddr("10.1.1.0"), IPv6: netip.MustParseAddr("fd00::1"),
+		}},
+		{Name: "snk0", Endpoint: network.Endpoint{
+			Namespace: "snk0", Link: "vsnk0", IPv4: netip.MustParseAddr("10.1.1.1"), IPv6: netip.MustParseAddr("fd00::2"),
+		}},
 	}
 	for _, c := range []struct {
 		at     network.Point
@@ -80,15 +101,35 @@ func TestPlan(t *testing.T) {
 		want   string
 	}{
 		{network.AtBridge, 1, nil, "nftables (linear, stateless) at bridge forward, inet input: "},
-		{network.AtBridge, 2, map[string]string{match: set}, "nftables (set, stateless) at bridge forward, inet forward and input: "},
-		{network.AtBridge, 1, map[string]string{filter.Stateful: "true"}, "nftables (linear, stateful) at inet forward and input: REST\n" +
-			"sysctl net.bridge.bridge-nf-call-iptables=1, if this kernel has it\nsysctl net.bridge.bridge-nf-call-ip6tables=1, if this kernel has it\n" +
-			"sysctl net.bridge.bridge-nf-filter-vlan-tagged=1, if this kernel has it\nnftables at bridges: drop frames that hold neither IPv4, IPv6 nor ARP"},
+		{
+			network.AtBridge, 2,
+			map[string]string{match: set},
+			"nftables (set, stateless) at bridge forward, inet forward and input: ",
+		},
+		{
+			network.AtBridge, 1,
+			map[string]string{filter.Stateful: "true"},
+			"nftables (linear, stateful) at inet forward and input: REST\n" +
+				"sysctl net.bridge.bridge-nf-call-iptables=1, if this kernel has it\nsysctl " +
+				"net.bridge.bridge-nf-call-ip6tables=1, if this kernel has it\n" +
+				"sysctl net.bridge.bridge-nf-filter-vlan-tagged=1, if this kernel has it\nnftables at bridges: drop frames that " +
+				"hold neither IPv4, IPv6 nor ARP",
+		},
 		{network.AtForward, 2, map[string]string{match: chains}, "nftables (map, stateless) at inet forward and input: "},
-		{network.AtForward, 1, map[string]string{table: netdev}, "nftables (linear, stateless) at netdev ingress of vsrc0, vsnk0: "},
-		{network.InContainer, 1, nil, "nftables (linear, stateless) at inet input and output in src0, inet input and output in snk0: "},
+		{
+			network.AtForward, 1,
+			map[string]string{table: netdev},
+			"nftables (linear, stateless) at netdev ingress of vsrc0, vsnk0: ",
+		},
+		{
+			network.InContainer, 1, nil,
+			"nftables (linear, stateless) at inet input and output in src0, inet input and output in snk0: ",
+		},
 	} {
-		site := filter.Site{Point: c.at, Host: 1, Hosts: c.hosts, Containers: containers, Params: resolve(t, c.params), List: listed(7, c.params[filter.Stateful] == "true")}
+		site := filter.Site{
+			Point: c.at, Host: 1, Hosts: c.hosts, Containers: containers, Params: resolve(t, c.params),
+			List: listed(7, c.params[filter.Stateful] == "true"),
+		}
 		steps, err := Filter{}.Build(site)
 		if err != nil {
 			t.Errorf("%s: %v", c.at, err)
@@ -107,10 +148,15 @@ func TestPlan(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", c.at, diff)
 		}
 	}
-	if _, err := (Filter{}).Build(filter.Site{Point: network.AtTCX, Host: 1, Hosts: 1, Params: resolve(t, nil)}); err == nil {
+	if _, err := (Filter{}).Build(filter.Site{
+		Point: network.AtTCX, Host: 1, Hosts: 1, Params: resolve(t, nil),
+	}); err == nil {
 		t.Error("it is built where it is refused")
 	}
-	if _, err := (Filter{}).Build(filter.Site{Point: network.AtForward, Host: 1, Hosts: 1, Params: resolve(t, map[string]string{table: netdev}), Containers: make([]filter.Container, 1)}); err == nil {
+	if _, err := (Filter{}).Build(filter.Site{
+		Point: network.AtForward, Host: 1, Hosts: 1, Params: resolve(t, map[string]string{table: netdev}),
+		Containers: make([]filter.Container, 1),
+	}); err == nil {
 		t.Error("it is built at a link that is none")
 	}
 }
@@ -199,7 +245,10 @@ func TestChange(t *testing.T) {
 			t.Run(fmt.Sprint(match, stateful), func(t *testing.T) {
 				k := machine(t)
 				tables := Tables{Match: match, List: listed(20, stateful), Places: []Place{
-					{Family: inet, Hooks: []string{hookForward}}, {Family: bridge, Hooks: []string{hookForward}, Of: []netip.Addr{netip.MustParseAddr("10.1.1.0"), netip.MustParseAddr("fd00::7")}},
+					{Family: inet, Hooks: []string{hookForward}},
+					{Family: bridge, Hooks: []string{hookForward}, Of: []netip.Addr{
+						netip.MustParseAddr("10.1.1.0"), netip.MustParseAddr("fd00::7"),
+					}},
 				}}
 				if stateful { // a bridge does not know connections
 					tables.Places = tables.Places[:1]
@@ -213,7 +262,8 @@ func TestChange(t *testing.T) {
 					t.Errorf("who does the work: %q, want %q", got, want)
 				}
 				for _, r := range []filter.Rule{
-					rule("10.1.1.0", "10.1.1.1", 20_009, 20_009), rule("10.1.1.0", "10.1.1.1", 20_007, 20_012), rule("10.1.1.7", "10.1.1.8", 1, 3), rule("fd00::7", "fd00::8", 1, 1),
+					rule("10.1.1.0", "10.1.1.1", 20_009, 20_009), rule("10.1.1.0", "10.1.1.1", 20_007, 20_012),
+					rule("10.1.1.7", "10.1.1.8", 1, 3), rule("fd00::7", "fd00::8", 1, 1),
 				} {
 					if err := tables.Change(k, r, true); err != nil {
 						t.Fatalf("add %v: %v", r, err)
@@ -247,7 +297,9 @@ func TestChange(t *testing.T) {
 // TestApplyFails wants nothing to stay of what was made before one failed.
 func TestApplyFails(t *testing.T) {
 	k := machine(t)
-	tables := Tables{Match: linear, List: listed(1, false), Places: []Place{{Family: bridge, Hooks: []string{hookForward}}, {NS: "none", Family: inet, Hooks: []string{hookForward}}}}
+	tables := Tables{Match: linear, List: listed(1, false), Places: []Place{
+		{Family: bridge, Hooks: []string{hookForward}}, {NS: "none", Family: inet, Hooks: []string{hookForward}},
+	}}
 	if err := tables.Apply(t.Context(), k); err == nil || !strings.Contains(err.Error(), "nftables in none: ") {
 		t.Errorf("Apply where there is no namespace = %v", err)
 	}

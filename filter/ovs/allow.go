@@ -42,7 +42,8 @@ func (a Allow) String() string {
 	if a.Bound != nil {
 		how += fmt.Sprintf(", addresses bound to %d ports", len(a.Bound))
 	}
-	return fmt.Sprintf("flows of %s: %d allowed, %d fillers %s them, %s, %s; all else is dropped", a.Bridge, len(a.List.Allowed), a.List.Fillers, where, how, strings.Join(a.List.Families, " and "))
+	return fmt.Sprintf("flows of %s: %d allowed, %d fillers %s them, %s, %s; all else is dropped", a.Bridge,
+		len(a.List.Allowed), a.List.Fillers, where, how, strings.Join(a.List.Families, " and "))
 }
 
 // Listed returns the list.
@@ -152,7 +153,8 @@ func (a Allow) remove(k *host.Kernel, was allowWas) error {
 		return err
 	}
 	defer c.Close()
-	err = errors.Join(c.Change(ovs.Change{DeleteAll: []ovs.Owner{ovs.Filter()}}), c.MatchFragments(false), i.ForgetDecisions())
+	err = errors.Join(c.Change(ovs.Change{DeleteAll: []ovs.Owner{ovs.Filter()}}), c.MatchFragments(false),
+		i.ForgetDecisions())
 	if a.List.Stateful {
 		err = errors.Join(err, i.ForgetAll())
 		if was.Datapath == ovs.Userspace {
@@ -173,7 +175,9 @@ func datapath(k *host.Kernel) string {
 // Verify compares all flows. One that is nobody's may let packets pass beside them.
 func (a Allow) Verify(k *host.Kernel) error {
 	if !running(k) {
-		return &host.DriftError{Step: a.String(), Drifts: []host.Drift{{What: "flows", Want: "present", Got: "absent, and " + ovs.Daemon + " with them"}}}
+		return &host.DriftError{Step: a.String(), Drifts: []host.Drift{
+			{What: "flows", Want: "present", Got: "absent, and " + ovs.Daemon + " with them"},
+		}}
 	}
 	flows, err := a.flows(datapath(k))
 	if err != nil {
@@ -209,8 +213,10 @@ func (a Allow) Verify(k *host.Kernel) error {
 	return nil
 }
 
-// Change adds the flows of a rule at once, or deletes them and forgets the connections that they let in. What they have decided is forgotten before: a packet in between would else commit its
-// connection once more, which then passed for ever. A rule that is added gets to decide when the daemon has looked through decisions by itself, which is what is measured.
+// Change adds the flows of a rule at once, or deletes them and forgets the connections that they let in. What they have
+// decided is forgotten before: a packet in between would else commit its connection once more, which then passed for
+// ever. A rule that is added gets to decide when the daemon has looked through decisions by itself, which is what is
+// measured.
 func (a Allow) Change(k *host.Kernel, r filter.Rule, allow bool) error {
 	c, i, err := a.connect(k)
 	if err != nil {
@@ -275,12 +281,15 @@ func (a Allow) Measure(ctx context.Context, k *host.Kernel) error {
 	}
 	c.Close()
 	probe := a.List.Probe
-	took, ok, err := i.FirstPacket(func(f func() error) error { return k.Do(probe.SourceNS, f) }, probe.Source.Addr(), probe.Sink.Addr())
+	took, ok, err := i.FirstPacket(func(f func() error) error {
+		return k.Do(probe.SourceNS, f)
+	}, probe.Source.Addr(), probe.Sink.Addr())
 	if err != nil {
 		return err
 	}
 	if !ok {
-		return fmt.Errorf("measure the first packet: an echo from %s to %s, which is allowed, is not answered", probe.Source.Addr(), probe.Sink.Addr())
+		return fmt.Errorf("measure the first packet: an echo from %s to %s, which is allowed, is not answered",
+			probe.Source.Addr(), probe.Sink.Addr())
 	}
 	k.Metric("first_packet_latency", took.Seconds())
 	return nil

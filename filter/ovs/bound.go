@@ -8,7 +8,8 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/ovs"
 )
 
-// Priorities in the tables that bind addresses to ports (parameter antispoof): table 0 compares a packet's source with its port, tableFrom what some protocols say besides.
+// Priorities in the tables that bind addresses to ports (parameter antispoof): table 0 compares a packet's source with
+// its port, tableFrom what some protocols say besides.
 const (
 	boundNever   = 400 // dropped whatever the port
 	boundInvalid = 300
@@ -32,7 +33,8 @@ func (a Allow) placed(f ovs.Flow) ovs.Flow {
 	return f
 }
 
-// bound are the flows that bind addresses to ports, none if that was not asked for. The switch reads the options of neighbour discovery; a message with several or malformed ones has no target for it (parse_icmpv6, lib/flow.c).
+// bound are the flows that bind addresses to ports, none if that was not asked for. The switch reads the options of
+// neighbour discovery; a message with several or malformed ones has no target for it (parse_icmpv6, lib/flow.c).
 func (a Allow) bound() ([]ovs.Flow, error) {
 	if a.Bound == nil {
 		return nil, nil
@@ -58,7 +60,8 @@ func (a Allow) bound() ([]ovs.Flow, error) {
 		invalid.Target = netip.IPv6Unspecified()
 		drop(tableFrom, boundInvalid, invalid)
 	}
-	for _, kind := range []int{1, 2, 3, 4, echoRequest6, echoReply6, 131, 132, 143} { // errors and echoes (RFC 4443), members of groups (RFC 2710, RFC 3810)
+	// errors and echoes (RFC 4443), members of groups (RFC 2710, RFC 3810)
+	for _, kind := range []int{1, 2, 3, 4, echoRequest6, echoReply6, 131, 132, 143} {
 		pass(tableFrom, boundPort, message(kind), tableList)
 	}
 	pass(tableFrom, boundPort, ovs.Match{Ether: ovs.IPv6, Protocol: ovs.ICMPv6, Fragment: ovs.Later}, tableList)
@@ -78,7 +81,9 @@ func (a Allow) bound() ([]ovs.Flow, error) {
 }
 
 // port calls pass with the flows of a port.
-func (Allow) port(number uint32, mac [6]byte, b filter.Binding, pass func(table uint8, priority uint16, m ovs.Match, to uint8)) {
+func (Allow) port(number uint32, mac [6]byte, b filter.Binding,
+	pass func(table uint8, priority uint16, m ovs.Match, to uint8),
+) {
 	from := ovs.Match{InPort: number, EtherFrom: mac}
 	arp := from
 	arp.Ether, arp.From, arp.Sender = ovs.ARP, whole(b.IPv4), mac

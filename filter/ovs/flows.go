@@ -55,7 +55,9 @@ func (a Allow) base() ([]ovs.Flow, error) {
 		}
 		// What is for the host is on no list. What it says passes, and where connections are known what answers it.
 		list = append(list, ovs.Flow{
-			Cookie: ovs.CookieBase, Priority: priorityBase - 1, Match: ovs.Match{Ether: ether(own), From: whole(own), InPort: ovs.Local}, Commit: a.List.Stateful, Goto: ovs.TableForward,
+			Cookie: ovs.CookieBase, Priority: priorityBase - 1, Match: ovs.Match{
+				Ether: ether(own), From: whole(own), InPort: ovs.Local,
+			}, Commit: a.List.Stateful, Goto: ovs.TableForward,
 		})
 	}
 	if a.List.Stateful {
@@ -64,7 +66,8 @@ func (a Allow) base() ([]ovs.Flow, error) {
 				ovs.Flow{Cookie: ovs.CookieBase, Priority: priorityIP, Match: ovs.Match{Ether: e}, Track: tableTracked},
 				ovs.Flow{
 					Cookie: ovs.CookieAllowed, Table: tableTracked, Priority: priorityBase,
-					Match: ovs.Match{Ether: e, Tracking: ovs.Flags(ovs.Tracked|ovs.Established, ovs.New|ovs.Invalid)}, Goto: ovs.TableForward,
+					Match: ovs.Match{Ether: e, Tracking: ovs.Flags(ovs.Tracked|ovs.Established, ovs.New|ovs.Invalid)},
+					Goto:  ovs.TableForward,
 				},
 				ovs.Flow{ // errors of connections that are known
 					Cookie: ovs.CookieAllowed, Table: tableTracked, Priority: priorityBase - 1,
@@ -155,7 +158,10 @@ func (a Allow) family(v6 bool, of string) iter.Seq[ovs.Flow] {
 		w := way{cookie: ovs.CookieAllowed, priority: priority, tracked: a.List.Stateful}
 		for i := range a.List.Fillers {
 			r := filter.Filler(i, v6)
-			m := ovs.Match{Ether: ether(r.Sink), Protocol: [...]uint8{ovs.UDP, ovs.TCP}[i%2], From: whole(r.Source), To: whole(r.Sink), ToPort: ovs.Exactly(r.First)}
+			m := ovs.Match{
+				Ether: ether(r.Sink), Protocol: [...]uint8{ovs.UDP, ovs.TCP}[i%2], From: whole(r.Source),
+				To: whole(r.Sink), ToPort: ovs.Exactly(r.First),
+			}
 			if !yield(w.pass(m)) {
 				return
 			}
@@ -173,7 +179,8 @@ type way struct {
 	fragment uint8
 }
 
-// ways are how the flows of a rule let packets through: by their connection or not, and in the userspace datapath without it where they are fragments.
+// ways are how the flows of a rule let packets through: by their connection or not, and in the userspace datapath
+// without it where they are fragments.
 func (a Allow) ways(cookie uint64, priority uint16, of string) []way {
 	switch {
 	case !a.List.Stateful:
@@ -181,7 +188,10 @@ func (a Allow) ways(cookie uint64, priority uint16, of string) []way {
 	case of == ovs.Kernel:
 		return []way{{cookie: cookie, priority: priority, tracked: true}}
 	}
-	return []way{{cookie: cookie, priority: priority, tracked: true}, {cookie: cookie, priority: priority + aboveIP, fragment: ovs.First}}
+	return []way{
+		{cookie: cookie, priority: priority, tracked: true},
+		{cookie: cookie, priority: priority + aboveIP, fragment: ovs.First},
+	}
 }
 
 // pass is a flow that lets packets through.
@@ -211,14 +221,19 @@ func (w way) at(table uint8, m ovs.Match) ovs.Flow {
 	return f
 }
 
-// senders are the flows of a rule that match its source's ports. In one flow with the sink's they would be as many as the product of the masks of both.
+// senders are the flows of a rule that match its source's ports. In one flow with the sink's they would be as many as
+// the product of the masks of both.
 func (w way) senders(r filter.Rule) []ovs.Flow {
 	var list []ovs.Flow
 	for _, ports := range ovs.Between(r.SourceFirst, r.SourceLast) {
 		for _, protocol := range []uint8{ovs.UDP, ovs.TCP} {
-			list = append(list, w.at(tableSending, ovs.Match{Ether: ether(r.Sink), Protocol: protocol, From: whole(r.Source), To: whole(r.Sink), FromPort: ports}))
+			list = append(list, w.at(tableSending, ovs.Match{
+				Ether: ether(r.Sink), Protocol: protocol, From: whole(r.Source), To: whole(r.Sink), FromPort: ports,
+			}))
 			if !w.tracked {
-				list = append(list, w.at(tableAnswering, ovs.Match{Ether: ether(r.Sink), Protocol: protocol, From: whole(r.Sink), To: whole(r.Source), ToPort: ports}))
+				list = append(list, w.at(tableAnswering, ovs.Match{
+					Ether: ether(r.Sink), Protocol: protocol, From: whole(r.Sink), To: whole(r.Source), ToPort: ports,
+				}))
 			}
 		}
 	}
@@ -230,11 +245,16 @@ func (w way) ports(r filter.Rule) []ovs.Flow {
 	var list []ovs.Flow
 	for _, ports := range ovs.Between(r.First, r.Last) {
 		for _, protocol := range []uint8{ovs.UDP, ovs.TCP} {
-			list = append(list, w.on(ovs.Match{Ether: ether(r.Sink), Protocol: protocol, From: whole(r.Source), To: whole(r.Sink), ToPort: ports}, tableSending))
+			list = append(list, w.on(ovs.Match{
+				Ether: ether(r.Sink), Protocol: protocol, From: whole(r.Source), To: whole(r.Sink), ToPort: ports,
+			}, tableSending))
 			if w.tracked {
 				continue
 			}
-			back := ovs.Match{Ether: ether(r.Sink), Protocol: protocol, From: whole(r.Sink), To: whole(r.Source), FromPort: ports}
+			back := ovs.Match{
+				Ether: ether(r.Sink), Protocol: protocol, From: whole(r.Sink), To: whole(r.Source),
+				FromPort: ports,
+			}
 			if protocol == ovs.UDP {
 				list = append(list, w.on(back, tableAnswering))
 				continue
@@ -248,7 +268,8 @@ func (w way) ports(r filter.Rule) []ovs.Flow {
 	return list
 }
 
-// addresses are the flows of a pair that match its addresses alone: echoes, and fragments that are not the first of their packet.
+// addresses are the flows of a pair that match its addresses alone: echoes, and fragments that are not the first of
+// their packet.
 func (w way) addresses(r filter.Rule) []ovs.Flow {
 	protocol, request, reply := uint8(ovs.ICMP), echoRequest4, echoReply4
 	if r.Sink.Is6() {

@@ -47,7 +47,8 @@ func bare(t *testing.T, given map[string]string) (*networktest.Machine, filter.S
 		testnet.Skip(t, err)
 	}
 	pair := parent.Pair{Source: parent.Spot{Container: 0}, Sink: parent.Spot{Container: 1}}
-	site := filter.Sites(&parent.Site{Lab: lab, Endpoints: b.Ends, Pairs: []parent.Pair{pair}, Families: []string{"ipv4"}}, parent.AtOpenFlow, parent.Bridge, params)[0]
+	site := filter.Sites(&parent.Site{Lab: lab, Endpoints: b.Ends, Pairs: []parent.Pair{pair}, Families: []string{"ipv4"}},
+		parent.AtOpenFlow, parent.Bridge, params)[0]
 	steps, err := ovs.Filter{}.Build(site)
 	if err != nil {
 		t.Fatal(err)
@@ -58,11 +59,13 @@ func bare(t *testing.T, given map[string]string) (*networktest.Machine, filter.S
 // As many fillers as there can be are loaded, and one that is deleted is missed.
 func TestMany(t *testing.T) {
 	testnet.NotInGuest(t, "it shows what it has shown on the machine")
-	for _, rules := range []int{10_000} { // of the most there can be it takes a quarter of a minute: once by hand, with filter.MaxRules
+	// of the most there can be it takes a quarter of a minute: once by hand, with filter.MaxRules
+	for _, rules := range []int{10_000} {
 		t.Run(fmt.Sprint(rules), func(t *testing.T) {
 			m, _, step := raise(t, map[string]string{"rules": fmt.Sprint(rules)})
 			told := m.Kernel.Told()
-			t.Logf("loaded in %.3f s, %.0f bytes each", told.Metrics["rules_load_time"], told.Metrics["rules_memory"]/float64(rules))
+			t.Logf("loaded in %.3f s, %.0f bytes each", told.Metrics["rules_load_time"],
+				told.Metrics["rules_memory"]/float64(rules))
 			if err := m.Stack.Verify(t.Context(), m.Kernel); err != nil {
 				t.Fatal(err)
 			}
@@ -92,7 +95,8 @@ func TestPlace(t *testing.T) {
 		}
 		found := false
 		for line := range strings.Lines(flows) {
-			found = found || strings.Contains(line, "nw_src="+filter.Filler(0, false).Source.String()+",") && strings.Contains(line, want)
+			found = found || strings.Contains(line, "nw_src="+filter.Filler(0, false).Source.String()+",") &&
+				strings.Contains(line, want)
 		}
 		if !found {
 			t.Errorf("fillers=%s: no filler with %s among\n%s", place, want, flows)
@@ -119,7 +123,9 @@ func isDrift(err error) bool {
 }
 
 func TestRefuse(t *testing.T) {
-	for _, at := range []parent.Point{parent.AtBridge, parent.AtForward, parent.InContainer, parent.AtTCX, parent.AtOpenFlow} {
+	for _, at := range []parent.Point{
+		parent.AtBridge, parent.AtForward, parent.InContainer, parent.AtTCX, parent.AtOpenFlow,
+	} {
 		reason := ovs.Filter{}.Refuse(filter.Where{Network: "bridge", Point: at, Hosts: 1}, nil)
 		if (reason == "") != (at == parent.AtOpenFlow) {
 			t.Errorf("%s it is refused because %q", at, reason)

@@ -34,9 +34,13 @@ func TestConformance(t *testing.T) {
 			}},
 			{Text: "let containers reach the host", Do: func(k *host.Kernel, s filter.Site) error {
 				gateway, _ := network.Gateway(s.Host)
-				return ofctl(k, "add-flow", fmt.Sprintf("cookie=%#x,table=0,priority=901,ip,nw_dst=%s,actions=goto_table:10", driver.CookieAllowed, gateway.Addr()))
+				return ofctl(k, "add-flow",
+					fmt.Sprintf("cookie=%#x,table=0,priority=901,ip,nw_dst=%s,actions=goto_table:10", driver.CookieAllowed,
+						gateway.Addr()))
 			}},
-			{Text: "match no fragments", Do: func(k *host.Kernel, _ filter.Site) error { return ofctl(k, "set-frags", "normal") }},
+			{Text: "match no fragments", Do: func(k *host.Kernel, _ filter.Site) error {
+				return ofctl(k, "set-frags", "normal")
+			}},
 			{Text: "let everything pass", Do: func(k *host.Kernel, _ filter.Site) error { // the last, for it stays
 				return ofctl(k, "add-flow", "table=0,priority=60000,actions=NORMAL")
 			}},
@@ -48,19 +52,30 @@ func TestConformance(t *testing.T) {
 		}
 		subject.Filter = reassembling{}
 		on := filtertest.On{Network: switched.Network{}, Params: map[string]string{"datapath": "kernel"}}
-		filtertest.Check(t, subject, on, map[string]string{"stateful": "true", "rules": "3"}, "packets, ipv4 and ipv6", "change")
+		filtertest.Check(t, subject, on, map[string]string{"stateful": "true", "rules": "3"}, "packets, ipv4 and ipv6",
+			"change")
 		return
 	}
 	explicit := map[string]string{"flows": "explicit"}
-	filtertest.Conformance(t, subject, []filtertest.On{{Network: switched.Network{}, Floods: true}, {Network: switched.Network{}, Params: explicit, Hosts: 2}}, map[string]string{"rules": "3", "fillers": "after"})
+	filtertest.Conformance(t, subject, []filtertest.On{
+		{Network: switched.Network{}, Floods: true}, {Network: switched.Network{}, Params: explicit, Hosts: 2},
+	}, map[string]string{"rules": "3", "fillers": "after"})
 	stateful, userspace := map[string]string{"stateful": "true", "rules": "3"}, map[string]string{"datapath": "userspace"}
-	filtertest.Conformance(t, subject, []filtertest.On{{Network: switched.Network{}, Params: userspace, Hosts: 2, Floods: true}}, stateful)
+	filtertest.Conformance(t, subject, []filtertest.On{
+		{Network: switched.Network{}, Params: userspace, Hosts: 2, Floods: true},
+	}, stateful)
 	bound := subject
 	bound.Tampers = slices.Insert(slices.Clone(subject.Tampers), 2,
-		filtertest.Tamper{Text: "silence a port", Do: func(k *host.Kernel, _ filter.Site) error { return ofctl(k, "del-flows", "table=0,in_port=1") }},
-		filtertest.Tamper{Text: "let advertisements pass", Do: func(k *host.Kernel, _ filter.Site) error { return ofctl(k, "del-flows", "table=1,icmp6") }})
+		filtertest.Tamper{Text: "silence a port", Do: func(k *host.Kernel, _ filter.Site) error {
+			return ofctl(k, "del-flows", "table=0,in_port=1")
+		}},
+		filtertest.Tamper{Text: "let advertisements pass", Do: func(k *host.Kernel, _ filter.Site) error {
+			return ofctl(k, "del-flows", "table=1,icmp6")
+		}})
 	for _, params := range []map[string]string{{"antispoof": "true"}, {"antispoof": "true", "stateful": "true"}} {
-		filtertest.Conformance(t, bound, []filtertest.On{{Network: switched.Network{}}, {Network: switched.Network{}, Params: explicit, Hosts: 2}}, params)
+		filtertest.Conformance(t, bound, []filtertest.On{
+			{Network: switched.Network{}}, {Network: switched.Network{}, Params: explicit, Hosts: 2},
+		}, params)
 	}
 }
 
@@ -79,7 +94,9 @@ func tool(k *host.Kernel, before []string, after ...string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	args := slices.Concat([]string{"-O", "OpenFlow14"}, before, []string{"unix:" + driver.Instance{Dir: dir}.Bridge("br0")}, after)
+	args := slices.Concat([]string{"-O", "OpenFlow14"}, before, []string{
+		"unix:" + driver.Instance{Dir: dir}.Bridge("br0"),
+	}, after)
 	out, err := exec.Command("ovs-ofctl", args...).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("ovs-ofctl %s: %w: %s", strings.Join(args, " "), err, out)

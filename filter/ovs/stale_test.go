@@ -15,7 +15,8 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 )
 
-// within is what opening a connection may take on a busy machine. Where its first packet or the answer is lost it takes a second (RFC 6298, section 2.1).
+// within is what opening a connection may take on a busy machine. Where its first packet or the answer is lost it takes
+// a second (RFC 6298, section 2.1).
 const within = 900 * time.Millisecond
 
 // answering lets everyone connect at the port of a sink, until the test ends.
@@ -40,8 +41,9 @@ func answering(t *testing.T, k *host.Kernel, ns string, at netip.AddrPort) {
 	}()
 }
 
-// What the datapath remembers of the time before a filter does not decide any more when its step has been applied, nor after it was undone: no packet of a connection is lost that is opened
-// at once. It would be: the first packet passes by what is remembered and is not tracked, and its answer is refused by what is new.
+// What the datapath remembers of the time before a filter does not decide any more when its step has been applied, nor
+// after it was undone: no packet of a connection is lost that is opened at once. It would be: the first packet passes
+// by what is remembered and is not tracked, and its answer is refused by what is new.
 func TestRemembered(t *testing.T) {
 	testnet.NotInGuest(t, "it shows what it has shown on the machine")
 	for _, stateful := range []string{"true", "false"} {
@@ -83,7 +85,8 @@ func TestRemembered(t *testing.T) {
 	}
 }
 
-// A conversation whose rule is taken back while packets of it are sent is at an end: what the datapath remembers of the rule does not commit it once more.
+// A conversation whose rule is taken back while packets of it are sent is at an end: what the datapath remembers of the
+// rule does not commit it once more.
 func TestTakenBack(t *testing.T) {
 	testnet.NotInGuest(t, "it shows what it has shown on the machine")
 	m, site, step := raise(t, map[string]string{"stateful": "true"})
@@ -134,7 +137,8 @@ func TestTakenBack(t *testing.T) {
 		if !arrives(5 * time.Second) {
 			t.Fatalf("%d: no packet passes that is allowed", n)
 		}
-		// The daemon looks through what is remembered at once, and then not for 5 ms (udpif_revalidator in ofproto-dpif-upcall.c).
+		// The daemon looks through what is remembered at once, and then not for 5 ms (udpif_revalidator in
+		// ofproto-dpif-upcall.c).
 		if err := step.Change(k, other, n%2 == 0); err != nil {
 			t.Fatal(err)
 		}

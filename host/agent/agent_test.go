@@ -112,7 +112,9 @@ func work(args []string) error {
 			os.Exit(code[0])
 			return nil, nil
 		}),
-		"stop":  protocol.Method(func(context.Context, struct{}) (any, error) { return nil, syscall.Kill(os.Getpid(), syscall.SIGSTOP) }),
+		"stop": protocol.Method(func(context.Context, struct{}) (any, error) {
+			return nil, syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+		}),
 		"mute":  protocol.Method(func(context.Context, struct{}) (any, error) { return nil, os.Stdout.Close() }),
 		"close": protocol.Method(func(context.Context, struct{}) (any, error) { return nil, os.Stdin.Close() }),
 	})
@@ -222,14 +224,16 @@ func TestWorker(t *testing.T) {
 	if err := w.Call(t.Context(), "fail", nil, nil); text(err) != `worker "source@h1": open socket: no` {
 		t.Errorf("fail: got %v", err)
 	}
-	if err := w.Call(t.Context(), "none", nil, nil); text(err) != `worker "source@h1": call "none": the peer does not know this method` {
+	if err := w.Call(t.Context(), "none", nil,
+		nil); text(err) != `worker "source@h1": call "none": the peer does not know this method` {
 		t.Errorf("none: got %v", err)
 	}
 	err := w.Call(t.Context(), "unsupported", nil, nil)
 	if u, ok := errors.AsType[*linux.UnsupportedError](err); !ok || u.Missing != "it" || u.Hint != "get it" {
 		t.Errorf("unsupported: got %#v", err)
 	}
-	if _, err := h.Start(t.Context(), host.WorkerSpec{ID: "source@h1"}); text(err) != `host "h1": start worker "source@h1": there is one already: "source@h1", number 1` {
+	if _, err := h.Start(t.Context(),
+		host.WorkerSpec{ID: "source@h1"}); text(err) != `host "h1": start worker "source@h1": there is one already: "source@h1", number 1` {
 		t.Errorf("started twice: got %v", err)
 	}
 	if err := w.Err(); err != nil {
@@ -257,13 +261,20 @@ func TestWorkerThatDoesNotStart(t *testing.T) {
 		spec host.WorkerSpec
 		want string
 	}{
-		{host.WorkerSpec{ID: "does-not-start"}, "host \"h1\": worker \"does-not-start\" died: exit status 1; its last lines:\n\tworker: this one does not start"},
+		{host.WorkerSpec{ID: "does-not-start"}, "host \"h1\": worker \"does-not-start\" died: exit status 1; its last " +
+			"lines:\n\tworker: this one does not start"},
 		{
 			host.WorkerSpec{ID: "says-rubbish"},
 			`host "h1": worker "says-rubbish" died: signal: killed (the connection ended: read frame: length 1214606444: want 1 to 67108864)`,
 		},
-		{host.WorkerSpec{ID: "a", CPUs: []int{1, 1000}}, `host "h1": start worker "a": set the affinity of thread 0 to CPUs [1 1000]: the kernel grants [1] only`},
-		{host.WorkerSpec{ID: "a", CPUs: []int{-1}}, `host "h1": start worker "a": set the affinity of thread 0: no CPU -1: want 0 to 1023`},
+		{
+			host.WorkerSpec{ID: "a", CPUs: []int{1, 1000}},
+			`host "h1": start worker "a": set the affinity of thread 0 to CPUs [1 1000]: the kernel grants [1] only`,
+		},
+		{
+			host.WorkerSpec{ID: "a", CPUs: []int{-1}},
+			`host "h1": start worker "a": set the affinity of thread 0: no CPU -1: want 0 to 1023`,
+		},
 	} {
 		w, err := h.Start(t.Context(), tt.spec)
 		if text(err) != tt.want {
@@ -282,7 +293,8 @@ func TestWorkerThatDoesNotStart(t *testing.T) {
 	eventually(t, "the silent worker is gone", func() bool { return len(children(t)) == 0 })
 
 	none := connect(t, Config{Executable: "/nowhere/nettoll"})
-	if _, err := none.Start(t.Context(), host.WorkerSpec{ID: "a"}); !errors.Is(err, os.ErrNotExist) && !strings.Contains(text(err), `start worker "a": fork/exec /nowhere/nettoll: no such file`) {
+	if _, err := none.Start(t.Context(), host.WorkerSpec{ID: "a"}); !errors.Is(err, os.ErrNotExist) &&
+		!strings.Contains(text(err), `start worker "a": fork/exec /nowhere/nettoll: no such file`) {
 		t.Errorf("no executable: got %v", err)
 	}
 }
@@ -382,7 +394,10 @@ func TestWorkerHangs(t *testing.T) {
 
 func TestExec(t *testing.T) {
 	h := connect(t, Config{Steps: host.Steps()})
-	got, err := h.Exec(t.Context(), host.Command{Args: []string{"sh", "-c", "echo out; echo err >&2; grep Cpus_allowed_list /proc/self/status; exit 3"}, CPUs: []int{1}})
+	got, err := h.Exec(t.Context(), host.Command{
+		Args: []string{"sh", "-c", "echo out; echo err >&2; grep Cpus_allowed_list /proc/self/status; exit 3"},
+		CPUs: []int{1},
+	})
 	want := host.Output{Stdout: []byte("out\nCpus_allowed_list:\t1\n"), Stderr: []byte("err\n"), Exit: 3}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
@@ -401,13 +416,15 @@ func TestExec(t *testing.T) {
 	if _, err = h.Exec(t.Context(), host.Command{Namespace: "none", Args: []string{"true"}}); err == nil {
 		t.Error("ran in a namespace that is none")
 	}
-	if _, err = h.Exec(t.Context(), host.Command{Args: []string{"yes"}}); text(err) != `host "h1": exec "yes": it said more than 16777216 bytes` {
+	if _, err = h.Exec(t.Context(),
+		host.Command{Args: []string{"yes"}}); text(err) != `host "h1": exec "yes": it said more than 16777216 bytes` {
 		t.Errorf("endless output: got %v", err)
 	}
 	// The end of the context ends the command with its children.
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if _, err = h.Exec(ctx, host.Command{Args: []string{"sh", "-c", "sleep 99 & sleep 98; true"}}); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err = h.Exec(ctx, host.Command{Args: []string{"sh", "-c", "sleep 99 & sleep 98; true"}}); !errors.Is(err,
+		context.DeadlineExceeded) {
 		t.Errorf("sleep: got %v", err)
 	}
 	eventually(t, "sleep is gone", func() bool { return len(children(t)) == 0 })
@@ -440,7 +457,8 @@ func TestApplyAndExecInside(t *testing.T) {
 		t.Error(err)
 	}
 	few := connect(t, Config{Steps: map[string]func() host.Step{"veth": host.Steps()["veth"]}})
-	if err := few.Apply(t.Context(), plan); text(err) != `host "h1": decode plan: step 1: unknown kind "namespace" (known: veth)` {
+	if err := few.Apply(t.Context(),
+		plan); text(err) != `host "h1": decode plan: step 1: unknown kind "namespace" (known: veth)` {
 		t.Errorf("unknown step: got %v", err)
 	}
 }
@@ -448,7 +466,9 @@ func TestApplyAndExecInside(t *testing.T) {
 // What an agent has applied that is gone another one undoes, from what the first had told.
 func TestRemovedByAnotherAgent(t *testing.T) {
 	containers := connect(t, Config{Steps: host.Steps()})
-	if err := containers.Apply(t.Context(), host.Plan{Steps: []host.Step{host.Namespace{Name: "src0"}, host.Namespace{Name: "snk0"}}}); err != nil {
+	if err := containers.Apply(t.Context(), host.Plan{
+		Steps: []host.Step{host.Namespace{Name: "src0"}, host.Namespace{Name: "snk0"}},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -459,7 +479,11 @@ func TestRemovedByAnotherAgent(t *testing.T) {
 	look := func() (state string) {
 		t.Helper()
 		for _, ns := range []string{"src0", "snk0"} {
-			out, err := containers.Exec(t.Context(), host.Command{Namespace: ns, Args: []string{"sh", "-c", "cut -d: -f1 /proc/self/net/dev; cat /proc/sys/net/ipv4/ip_forward /proc/self/net/route"}})
+			out, err := containers.Exec(t.Context(), host.Command{
+				Namespace: ns, Args: []string{
+					"sh", "-c", "cut -d: -f1 /proc/self/net/dev; cat /proc/sys/net/ipv4/ip_forward /proc/self/net/route",
+				},
+			})
 			if err != nil || out.Exit != 0 {
 				t.Fatalf("%v: %s", err, out.Stderr)
 			}
@@ -470,7 +494,10 @@ func TestRemovedByAnotherAgent(t *testing.T) {
 	before := look()
 	first := connect(t, Config{Steps: host.Steps()})
 	if err := first.Apply(t.Context(), host.Plan{Steps: []host.Step{
-		host.Veth{NS: "src0", Name: "eth0", Addresses: []string{"10.9.0.1/24"}, PeerNS: "snk0", PeerName: "eth0", PeerAddresses: []string{"10.9.0.2/24"}},
+		host.Veth{
+			NS: "src0", Name: "eth0", Addresses: []string{"10.9.0.1/24"}, PeerNS: "snk0", PeerName: "eth0",
+			PeerAddresses: []string{"10.9.0.2/24"},
+		},
 		host.Route{NS: "src0", To: "192.0.2.0/24", Via: "10.9.0.2"},
 		host.Sysctl{NS: "snk0", Key: "net.ipv4.ip_forward", Value: "1"},
 	}}); err != nil {
@@ -505,7 +532,9 @@ func TestAgentEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- Serve(ctx, theirIn, theirOut, Config{}) }()
-	h, err := Connect(t.Context(), duplex{in, out}, Options{Name: "h1", Why: func() error { return errors.New("signal: killed") }})
+	h, err := Connect(t.Context(), duplex{in, out}, Options{
+		Name: "h1", Why: func() error { return errors.New("signal: killed") },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -542,7 +571,9 @@ func TestConnectToNoAgent(t *testing.T) {
 	in, theirOut := pipe(t)
 	_ = theirIn.Close()
 	_ = theirOut.Close()
-	_, err := Connect(t.Context(), duplex{in, out}, Options{Name: "h1", Why: func() error { return errors.New("exit status 2; its last lines:\n\tno") }})
+	_, err := Connect(t.Context(), duplex{in, out}, Options{
+		Name: "h1", Why: func() error { return errors.New("exit status 2; its last lines:\n\tno") },
+	})
 	if want := "host \"h1\" ended: exit status 2; its last lines:\n\tno"; text(err) != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
@@ -573,7 +604,8 @@ func TestArgs(t *testing.T) {
 // children lists the children of this process that are alive.
 func children(t *testing.T) []string {
 	t.Helper()
-	out, err := exec.Command("sh", "-c", `for p in /proc/[0-9]*; do read -r pid name state ppid rest < $p/stat 2>/dev/null; [ "$ppid" = $PPID ] && [ $pid != $$ ] && echo $pid$name; done; true`).Output()
+	out, err := exec.Command("sh", "-c",
+		`for p in /proc/[0-9]*; do read -r pid name state ppid rest < $p/stat 2>/dev/null; [ "$ppid" = $PPID ] && [ $pid != $$ ] && echo $pid$name; done; true`).Output()
 	if err != nil {
 		t.Fatal(err)
 	}

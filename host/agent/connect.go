@@ -23,7 +23,8 @@ type Options struct {
 	// Why, if it is not nil, is called once when the connection has ended without [Host.Close], and says how
 	// the agent ended: "signal: killed", with its last words. It does not take long.
 	Why func() error
-	// Stopped, if it is not nil, says which process is stopped, "" if none is: the agent's, or that of the worker of this ID unless it is "".
+	// Stopped, if it is not nil, says which process is stopped, "" if none is: the agent's, or that of the worker of this
+	// ID unless it is "".
 	Stopped func(worker string) string
 }
 

@@ -41,8 +41,8 @@ type Config struct {
 	Executable string
 }
 
-// Serve is the life of an agent: it answers calls until its input or ctx ends, then kills its workers and returns. An end of
-// the input is no error. What was applied is not undone: it ends with the host's namespaces.
+// Serve is the life of an agent: it answers calls until its input or ctx ends, then kills its workers and returns. An
+// end of the input is no error. What was applied is not undone: it ends with the host's namespaces.
 func Serve(ctx context.Context, in io.Reader, out io.WriteCloser, c Config) error {
 	self, err := protocol.Self()
 	if err != nil {
@@ -167,7 +167,8 @@ func (a *server) remove(ctx context.Context, kept json.RawMessage) (none, error)
 	return none{}, stack.Undo(ctx, a.kernel)
 }
 
-// exec runs a command. Its thread is inside the namespace and stays until the command has ended, as the command dies with it.
+// exec runs a command. Its thread is inside the namespace and stays until the command has ended, as the command dies
+// with it.
 func (a *server) exec(ctx context.Context, c host.Command) (host.Output, error) {
 	if len(c.Args) == 0 {
 		return host.Output{}, errors.New("exec: no program given")

@@ -61,8 +61,8 @@ type death struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// Args reads the arguments that host-init, agents and workers are started with: "--name NAME", and "--file NAME=FD" for each file
-// that is inherited; [process.Inherited] opens those.
+// Args reads the arguments that host-init, agents and workers are started with: "--name NAME", and "--file NAME=FD" for
+// each file that is inherited; [process.Inherited] opens those.
 func Args(args []string) (name string, files []string, err error) {
 	for rest := range slices.Chunk(args, 2) {
 		if len(rest) < 2 {

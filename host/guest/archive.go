@@ -20,8 +20,8 @@ const (
 	isLink = 0o120000
 )
 
-// An Archive is a file tree that a guest has in its memory. The zero value is empty. Names are without a leading slash; what a name needs for parents is
-// made with it. Files are read when the archive is written.
+// An Archive is a file tree that a guest has in its memory. The zero value is empty. Names are without a leading slash;
+// what a name needs for parents is made with it. Files are read when the archive is written.
 type Archive struct {
 	entries map[string]entry
 }
@@ -144,7 +144,8 @@ func (c *cpio) add(name string, mode uint32, size int64, content io.Reader) erro
 		return fmt.Errorf("%q has %d bytes, and a file in the memory of a guest at most %d", name, size, int64(limit))
 	}
 	c.ino++
-	// c_magic, c_ino, c_mode, c_uid, c_gid, c_nlink, c_mtime, c_filesize, c_maj, c_min, c_rmaj, c_rmin, c_namesize, c_chksum.
+	// c_magic, c_ino, c_mode, c_uid, c_gid, c_nlink, c_mtime, c_filesize, c_maj, c_min, c_rmaj, c_rmin, c_namesize,
+	// c_chksum.
 	head, err := fmt.Fprintf(c.w, "070701%08X%08X%08X%08X%08X%08X%08X%08X%08X%08X%08X%08X%08X%s\x00",
 		c.ino, mode, 0, 0, 1, 0, size, 0, 0, 0, 0, len(name)+1, 0, name)
 	if err != nil {

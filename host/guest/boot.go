@@ -49,8 +49,8 @@ type Machine struct {
 	release func() error // lets the next guest start
 }
 
-// Boot starts a guest, which ends with ctx or with this process, and returns before it is up. It waits while another guest runs here. Wait must be called. Where there is no emulator the error is
-// a [linux.UnsupportedError].
+// Boot starts a guest, which ends with ctx or with this process, and returns before it is up. It waits while another
+// guest runs here. Wait must be called. Where there is no emulator the error is a [linux.UnsupportedError].
 func Boot(ctx context.Context, spec Spec) (*Machine, error) {
 	m, err := boot(ctx, spec)
 	if err != nil {
@@ -109,16 +109,19 @@ func arguments(spec Spec) []string {
 		"-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
 		// The older of the two boards boots in half the time. tb-size is the memory for translated code, in MiB.
 		//
-		// One thread takes turns for all processors: with one each (thread=multi) the kernel panics now and then, here in one of five runs, when it changes its
-		// own code as it does for each netfilter hook and each packet socket ("int3: 0000", bugzilla.redhat.com 2216496). On busy machines one is not slower.
+		// One thread takes turns for all processors: with one each (thread=multi) the kernel panics now and then, here in one
+		// of five runs, when it changes its own code as it does for each netfilter hook and each packet socket ("int3: 0000",
+		// bugzilla.redhat.com 2216496). On busy machines one is not slower.
 		"-machine", "pc", "-accel", "tcg,thread=single,tb-size=512", "-cpu", "max",
 		"-smp", strconv.Itoa(spec.CPUs), "-m", strconv.FormatUint(spec.Memory>>20, 10),
 		"-serial", "stdio", // the console
 		// The output has a port of its own, so that nothing the kernel says gets into it; in the guest it is /dev/vport0p1.
-		"-device", "virtio-serial-pci", "-chardev", "file,id=output,path=/proc/self/fd/3", "-device", "virtserialport,chardev=output",
+		"-device", "virtio-serial-pci", "-chardev", "file,id=output,path=/proc/self/fd/3", "-device",
+		"virtserialport,chardev=output",
 		"-kernel", spec.Image.Kernel, "-initrd", "/proc/self/fd/4",
 		// A panic ends the emulator (panic=-1, -no-reboot). Warnings and what is worse are shown (loglevel=5).
-		"-append", "console=ttyS0 loglevel=5 panic=-1 rdinit=/init mitigations=off nokaslr random.trust_cpu=on no_timer_check nowatchdog audit=0",
+		"-append", "console=ttyS0 loglevel=5 panic=-1 rdinit=/init mitigations=off nokaslr random.trust_cpu=on " +
+			"no_timer_check nowatchdog audit=0",
 	}
 }
 
@@ -154,8 +157,9 @@ func assemble(spec Spec) (_ *os.File, err error) {
 	return f, script.Write(f)
 }
 
-// alone takes a lock of this machine's, and calls wait once if somebody else has it. The lock is an abstract socket of that name, which is gone with the
-// process that has it (unix(7)). Two guests would take each other's processors until both are too slow.
+// alone takes a lock of this machine's, and calls wait once if somebody else has it. The lock is an abstract socket of
+// that name, which is gone with the process that has it (unix(7)). Two guests would take each other's processors until
+// both are too slow.
 func alone(ctx context.Context, name string, wait func()) (release func() error, err error) {
 	for try := 0; ; try++ {
 		var listen net.ListenConfig
@@ -180,8 +184,9 @@ func (m *Machine) Up() <-chan struct{} { return m.console.up() }
 // Console returns the last lines of the guest's console.
 func (m *Machine) Console() string { return m.console.String() }
 
-// Wait waits until the guest has ended and all of its output has arrived, and returns the exit status of the script. A guest that ends without one, in a panic
-// of its kernel or because its context did, is an error with the last lines of its console.
+// Wait waits until the guest has ended and all of its output has arrived, and returns the exit status of the script. A
+// guest that ends without one, in a panic of its kernel or because its context did, is an error with the last lines of
+// its console.
 func (m *Machine) Wait() (int, error) {
 	ended := m.cmd.Wait()
 	m.output.Wait()

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// A console is what a guest's kernel says: an io.Writer that keeps the last lines and looks for those of init.sh. The zero value has heard nothing. It is safe for use by several
-// goroutines.
+// A console is what a guest's kernel says: an io.Writer that keeps the last lines and looks for those of init.sh. The
+// zero value has heard nothing. It is safe for use by several goroutines.
 type console struct {
 	mu       sync.Mutex
 	lines    []string

@@ -14,26 +14,31 @@ import (
 	"strings"
 )
 
-// packages are those whose files a guest has, where they are installed here. It cannot do without one of the first two, dash and kmod.
+// packages are those whose files a guest has, where they are installed here. It cannot do without one of the first two,
+// dash and kmod.
 func packages() []string {
 	return []string{
-		"busybox-static", "busybox", "dash", "kmod", "netbase", "iproute2", "iputils-ping", "ethtool", "nftables", "iptables", "ebtables", "ipset", "conntrack",
+		"busybox-static", "busybox", "dash", "kmod", "netbase", "iproute2", "iputils-ping", "ethtool", "nftables", "iptables",
+		"ebtables", "ipset", "conntrack",
 		"openvswitch-switch", "openvswitch-common", "tcpdump", "iperf3", "wireguard-tools",
 	}
 }
 
-// useless matches files of packages that no guest reads: those for people, for package managers and for service managers.
+// useless matches files of packages that no guest reads: those for people, for package managers and for service
+// managers.
 const useless = `^/usr/share/(doc|man|info|locale|bash-completion|lintian|bug|python3|initramfs-tools)/|^/etc/(init\.d|default|cron[^/]*|logrotate\.d)/|^(/usr)?/lib/systemd/`
 
 // moduleFolders are those of the kernel's modules that networks may need, below kernel/.
 func moduleFolders() []string {
 	return []string{
-		"net", "crypto", "arch/x86/crypto", "lib", "fs/overlayfs", "drivers/net/bonding", "drivers/net/ipvlan", "drivers/net/team", "drivers/net/vxlan",
+		"net", "crypto", "arch/x86/crypto", "lib", "fs/overlayfs", "drivers/net/bonding", "drivers/net/ipvlan",
+		"drivers/net/team", "drivers/net/vxlan",
 		"drivers/net/wireguard", "drivers/net/netdevsim", "drivers/net",
 	}
 }
 
-// addModules adds modules of a kernel whose package is unpacked in tree. They are taken out of their compression here: that is slow in a guest.
+// addModules adds modules of a kernel whose package is unpacked in tree. They are taken out of their compression here:
+// that is slow in a guest.
 func addModules(ctx context.Context, root *Archive, tree, release string) error {
 	own := filepath.Join("lib", "modules", release)
 	from := filepath.Join(tree, own)
@@ -86,7 +91,8 @@ func addModules(ctx context.Context, root *Archive, tree, release string) error 
 	return root.Tree(filepath.Join("usr", own), filepath.Join(kept, own))
 }
 
-// addPrograms adds the files of the packages and the libraries that their programs load, under the names that they have here.
+// addPrograms adds the files of the packages and the libraries that their programs load, under the names that they have
+// here.
 func addPrograms(ctx context.Context, root *Archive) error {
 	// What Debian has merged is a link, so that each file has one name.
 	for _, dir := range []string{"bin", "sbin", "lib", "lib64"} {
@@ -133,15 +139,16 @@ func addPrograms(ctx context.Context, root *Archive) error {
 			applet = filepath.Join("usr", applet)
 		}
 		// It may be a program in the other of the two directories.
-		if !root.Has(filepath.Join("usr/bin", filepath.Base(applet))) && !root.Has(filepath.Join("usr/sbin", filepath.Base(applet))) {
+		if !root.Has(filepath.Join("usr/bin", filepath.Base(applet))) &&
+			!root.Has(filepath.Join("usr/sbin", filepath.Base(applet))) {
 			root.Link(applet, "/usr/bin/busybox")
 		}
 	}
 	return nil
 }
 
-// addInstalled adds a file of this machine under the name that it has here. Links in its path are followed, and one at its end becomes a link. It tells whether
-// it is a program or library that others may be loaded for.
+// addInstalled adds a file of this machine under the name that it has here. Links in its path are followed, and one at
+// its end becomes a link. It tells whether it is a program or library that others may be loaded for.
 func addInstalled(root *Archive, name string) (binary bool, err error) {
 	info, err := os.Stat(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -208,7 +215,8 @@ func libraries(ldd string) []string {
 	return found
 }
 
-// addAliases adds what no package lists: the links that update-alternatives(1) made to programs that are there, iptables among them.
+// addAliases adds what no package lists: the links that update-alternatives(1) made to programs that are there,
+// iptables among them.
 func addAliases(root *Archive) error {
 	for _, dir := range []string{"/usr/sbin", "/usr/bin"} {
 		entries, err := os.ReadDir(dir)

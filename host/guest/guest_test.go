@@ -23,12 +23,20 @@ func TestChoose(t *testing.T) {
 		{"none", "linux-image-6.1.0-40-cloud-amd64\nlinux-image-amd64\n", ""},
 		{"no name", "", ""},
 		{"one", "linux-image-6.12.9+deb12-cloud-amd64", "linux-image-6.12.9+deb12-cloud-amd64"},
-		{"by number, not by letter", "linux-image-6.12.117+deb12-cloud-amd64 linux-image-6.12.9+deb12-cloud-amd64\nlinux-image-6.12.43+deb13-cloud-amd64", "linux-image-6.12.117+deb12-cloud-amd64"},
 		{
-			"others", "linux-image-6.12-cloud-amd64 linux-image-6.12.200+deb12-amd64 linux-image-6.12.201+deb12-cloud-amd64-dbg linux-image-6.12.202+deb12-cloud-amd64-unsigned " +
+			"by number, not by letter", "linux-image-6.12.117+deb12-cloud-amd64 " +
+				"linux-image-6.12.9+deb12-cloud-amd64\nlinux-image-6.12.43+deb13-cloud-amd64",
+			"linux-image-6.12.117+deb12-cloud-amd64",
+		},
+		{
+			"others", "linux-image-6.12-cloud-amd64 linux-image-6.12.200+deb12-amd64 " +
+				"linux-image-6.12.201+deb12-cloud-amd64-dbg linux-image-6.12.202+deb12-cloud-amd64-unsigned " +
 				"linux-image-6.12.203+deb12-cloud-arm64 linux-image-6.12.5-cloud-amd64", "linux-image-6.12.5-cloud-amd64",
 		},
-		{"no number", "linux-image-6.12.99999999999999999999-cloud-amd64 linux-image-6.12.1-cloud-amd64", "linux-image-6.12.1-cloud-amd64"},
+		{
+			"no number", "linux-image-6.12.99999999999999999999-cloud-amd64 linux-image-6.12.1-cloud-amd64",
+			"linux-image-6.12.1-cloud-amd64",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := choose(c.names); got != c.want {
@@ -39,8 +47,10 @@ func TestChoose(t *testing.T) {
 }
 
 func TestLibraries(t *testing.T) {
-	got := libraries("/usr/bin/a:\n\tlinux-vdso.so.1 (0x00007ffc)\n\tlibmnl.so.0 => /lib/x86_64-linux-gnu/libmnl.so.0 (0x00007f)\n" +
-		"\t/lib64/ld-linux-x86-64.so.2 (0x00007f)\n\tlibgone.so => not found\n/usr/bin/busybox:\n\tnot a dynamic executable\n\tlib b.so => /opt/a b/lib b.so (0x01)\n")
+	got := libraries("/usr/bin/a:\n\tlinux-vdso.so.1 (0x00007ffc)\n\tlibmnl.so.0 => /lib/x86_64-linux-gnu/libmnl.so.0 " +
+		"(0x00007f)\n" +
+		"\t/lib64/ld-linux-x86-64.so.2 (0x00007f)\n\tlibgone.so => not found\n/usr/bin/busybox:\n\tnot a dynamic " +
+		"executable\n\tlib b.so => /opt/a b/lib b.so (0x01)\n")
 	want := []string{"/lib/x86_64-linux-gnu/libmnl.so.0", "/lib64/ld-linux-x86-64.so.2", "/opt/a b/lib b.so"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -74,13 +84,25 @@ func TestConsole(t *testing.T) {
 		{"twice", up + up, true, false, 0, ""},
 		{"well", up + "[   11.2] nettoll-guest: exit 0\r\n", true, true, 0, ""},
 		{"not well", up + "[   11.2] nettoll-guest: exit 143\r\n", true, true, 143, ""},
-		{"the first status holds", up + "[   11.2] nettoll-guest: exit 3\n[   11.3] nettoll-guest: exit 0\n", true, true, 3, ""},
+		{
+			"the first status holds", up + "[   11.2] nettoll-guest: exit 3\n[   11.3] nettoll-guest: exit 0\n", true, true, 3,
+			"",
+		},
 		{"half a status", up + "[   11.2] nettoll-guest: exit 1", true, false, 0, ""},
-		{"no status", up + "[   11.2] nettoll-guest: exit 300\n[   11.3] nettoll-guest: exit\n[   11.3] nettoll-guest: exit -1\n", true, false, 0, ""},
+		{"no status", up + "[   11.2] nettoll-guest: exit 300\n[   11.3] nettoll-guest: exit\n[   11.3] nettoll-guest: " +
+			"exit -1\n", true, false, 0, ""},
 		{"a status too early", "[    1.2] nettoll-guest: exit 0\n", false, false, 0, ""},
-		{"a program says so", up + "nettoll-guest: exit 0\nKernel panic - not syncing: no\nx [1.0] nettoll-guest: exit 0\n", true, false, 0, ""},
-		{"panic", up + "[   48.0] Kernel panic - not syncing: Fatal exception in interrupt\r\n[   48.1] Kernel Offset: disabled\r\n", true, false, 0, "Fatal exception in interrupt"},
-		{"panic after the end", up + "[   11.2] nettoll-guest: exit 0\n[   11.3] Kernel panic - not syncing: sysrq triggered crash\n", true, true, 0, "sysrq triggered crash"},
+		{
+			"a program says so", up + "nettoll-guest: exit 0\nKernel panic - not syncing: no\nx [1.0] nettoll-guest: exit 0\n",
+			true, false, 0, "",
+		},
+		{"panic", up + "[   48.0] Kernel panic - not syncing: Fatal exception in interrupt\r\n[   48.1] Kernel Offset: " +
+			"disabled\r\n", true, false, 0, "Fatal exception in interrupt"},
+		{
+			"panic after the end", up +
+				"[   11.2] nettoll-guest: exit 0\n[   11.3] Kernel panic - not syncing: sysrq triggered crash\n", true, true, 0,
+			"sysrq triggered crash",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var whole, torn console
@@ -122,7 +144,8 @@ func TestConsoleForgets(t *testing.T) {
 }
 
 func FuzzConsole(f *testing.F) {
-	f.Add([]byte("[    6.887941] nettoll-guest: up\r\n[    7.0] nettoll-guest: exit 3\r\n[    8.0] Kernel panic - not syncing: x\n"))
+	f.Add([]byte("[    6.887941] nettoll-guest: up\r\n[    7.0] nettoll-guest: exit 3\r\n[    8.0] Kernel panic - not " +
+		"syncing: x\n"))
 	f.Fuzz(func(t *testing.T, said []byte) {
 		var c console
 		if n, err := c.Write(said); n != len(said) || err != nil {
@@ -140,8 +163,11 @@ func FuzzConsole(f *testing.F) {
 // What the kernel unpacks another implementation of the format can.
 func TestArchive(t *testing.T) {
 	from := t.TempDir()
-	for name, content := range map[string]string{"program": "#!/bin/sh\n", "data/one": "1", "data/deep/two": "22", "data/empty": ""} {
-		if err := errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(from, name)), 0o755), os.WriteFile(filepath.Join(from, name), []byte(content), 0o644)); err != nil {
+	for name, content := range map[string]string{
+		"program": "#!/bin/sh\n", "data/one": "1", "data/deep/two": "22", "data/empty": "",
+	} {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(from, name)), 0o755),
+			os.WriteFile(filepath.Join(from, name), []byte(content), 0o644)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -153,7 +179,8 @@ func TestArchive(t *testing.T) {
 	a.Data("etc/hosts", 0o644, "127.0.0.1 localhost\n")
 	a.Link("bin", "usr/bin")
 	a.Link("bin", "elsewhere")
-	if err := errors.Join(a.File("usr/bin/program", filepath.Join(from, "program")), a.Tree("src", filepath.Join(from, "data"))); err != nil {
+	if err := errors.Join(a.File("usr/bin/program", filepath.Join(from, "program")),
+		a.Tree("src", filepath.Join(from, "data"))); err != nil {
 		t.Fatal(err)
 	}
 	if err := a.File("usr/bin", from); err == nil {
@@ -205,9 +232,11 @@ func TestArchive(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]string{
-		"tmp": "drwx------", "etc": "drwxr-xr-x", "etc/hosts": "-rw-r--r-- 127.0.0.1 localhost\n", "bin": "Lrwxrwxrwx usr/bin",
+		"tmp": "drwx------", "etc": "drwxr-xr-x", "etc/hosts": "-rw-r--r-- 127.0.0.1 localhost\n",
+		"bin": "Lrwxrwxrwx usr/bin",
 		"usr": "drwxr-xr-x", "usr/bin": "drwxr-xr-x", "usr/bin/program": "-rwxr-xr-x #!/bin/sh\n",
-		"src": "drwxr-xr-x", "src/one": "-rw-r--r-- 1", "src/empty": "-rw-r--r-- ", "src/deep": "drwxr-xr-x", "src/deep/two": "-rw-r--r-- 22",
+		"src": "drwxr-xr-x", "src/one": "-rw-r--r-- 1", "src/empty": "-rw-r--r-- ", "src/deep": "drwxr-xr-x",
+		"src/deep/two": "-rw-r--r-- 22",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

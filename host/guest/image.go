@@ -37,8 +37,9 @@ var initScript string
 // format is changed when what Prepare makes of the same packages changes.
 const format = 1
 
-// Prepare makes the image, or finds the one that was made of the same packages, in a directory of its own below dir, which is made if need be. Say is
-// told what takes seconds. Where programs are missing that make it the error is a [linux.UnsupportedError].
+// Prepare makes the image, or finds the one that was made of the same packages, in a directory of its own below dir,
+// which is made if need be. Say is told what takes seconds. Where programs are missing that make it the error is a
+// [linux.UnsupportedError].
 func Prepare(ctx context.Context, dir string, say func(string)) (Image, error) {
 	image, err := prepare(ctx, dir, say)
 	if err != nil {
@@ -66,7 +67,9 @@ func prepare(ctx context.Context, dir string, say func(string)) (Image, error) {
 	if _, err := os.Stat(made); err == nil {
 		return image, nil
 	}
-	release, err := alone(ctx, "@nettoll-guest-image", func() { say("another process makes the image: waiting for its end") })
+	release, err := alone(ctx, "@nettoll-guest-image", func() {
+		say("another process makes the image: waiting for its end")
+	})
 	if err != nil {
 		return Image{}, err
 	}
@@ -127,7 +130,8 @@ func makeImage(ctx context.Context, pkg, release, work string, say func(string))
 	if err := os.Mkdir(filepath.Join(work, "image"), 0o755); err != nil {
 		return err
 	}
-	if err := os.Rename(filepath.Join(tree, "boot", "vmlinuz-"+release), filepath.Join(work, "image", "vmlinuz")); err != nil {
+	if err := os.Rename(filepath.Join(tree, "boot", "vmlinuz-"+release),
+		filepath.Join(work, "image", "vmlinuz")); err != nil {
 		return err
 	}
 	f, err := os.Create(filepath.Join(work, "image", "root.cpio"))
@@ -140,7 +144,9 @@ func makeImage(ctx context.Context, pkg, release, work string, say func(string))
 // furnish adds what belongs to no package.
 func furnish(root *Archive) {
 	root.Data("init", 0o755, initScript)
-	for _, dir := range []string{"proc", "sys", "dev", "run", "tmp", "root", "var/lib/openvswitch", "var/log/openvswitch", "etc/openvswitch"} {
+	for _, dir := range []string{
+		"proc", "sys", "dev", "run", "tmp", "root", "var/lib/openvswitch", "var/log/openvswitch", "etc/openvswitch",
+	} {
 		root.Dir(dir, 0o755)
 	}
 	root.Link("var/run", "/run")
@@ -206,7 +212,8 @@ func choose(names string) string {
 	}).name
 }
 
-// fetch downloads a package to a directory; apt checks it. Where the lists of packages are older than what the archive has, they are fetched once.
+// fetch downloads a package to a directory; apt checks it. Where the lists of packages are older than what the archive
+// has, they are fetched once.
 func fetch(ctx context.Context, pkg, dir string, say func(string)) error {
 	get := func() error {
 		cmd := exec.CommandContext(ctx, "apt-get", "-q", "-o", "APT::Sandbox::User=", "download", pkg)
@@ -253,7 +260,8 @@ func outputOf(cmd *exec.Cmd) ([]byte, error) {
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w: %s", strings.Join(cmd.Args[:min(len(cmd.Args), 4)], " "), err, bytes.TrimSpace(stderr.Bytes()))
+		return nil, fmt.Errorf("%s: %w: %s", strings.Join(cmd.Args[:min(len(cmd.Args), 4)], " "), err,
+			bytes.TrimSpace(stderr.Bytes()))
 	}
 	return out, nil
 }

@@ -83,7 +83,9 @@ func run(ctx context.Context, at, dir, spaces string) error {
 	if err != nil {
 		return err
 	}
-	k, err := host.NewKernel(host.KernelConfig{Dir: spaces, Run: spaces, Files: map[string]*os.File{"netns:machine": machine}, Journal: paused{j.Lab("a"), at}})
+	k, err := host.NewKernel(host.KernelConfig{
+		Dir: spaces, Run: spaces, Files: map[string]*os.File{"netns:machine": machine}, Journal: paused{j.Lab("a"), at},
+	})
 	if err != nil {
 		return err
 	}
@@ -110,7 +112,9 @@ type bench struct {
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	b := &bench{Machine: testnet.New(t), place: journal.Place{Dir: filepath.Join(t.TempDir(), "nettoll", "journals"), Steps: host.Steps()}}
+	b := &bench{Machine: testnet.New(t), place: journal.Place{
+		Dir: filepath.Join(t.TempDir(), "nettoll", "journals"), Steps: host.Steps(),
+	}}
 	testnet.Skip(t, b.Do(func() (err error) {
 		b.links, err = link.Open()
 		return err
@@ -125,7 +129,9 @@ func (b *bench) card(t *testing.T, mac string, up bool) {
 	t.Helper()
 	k := b.kernel(t, nil)
 	var s host.Stack
-	if err := s.Apply(t.Context(), k, host.Plan{Steps: []host.Step{host.Veth{Name: "nic0", MAC: mac, MTU: 1500, PeerName: "wire0"}}}); err != nil {
+	if err := s.Apply(t.Context(), k, host.Plan{
+		Steps: []host.Step{host.Veth{Name: "nic0", MAC: mac, MTU: 1500, PeerName: "wire0"}},
+	}); err != nil {
 		testnet.Skip(t, err)
 	}
 	if !up {
@@ -143,7 +149,9 @@ func (b *bench) kernel(t *testing.T, j host.Journal) *host.Kernel {
 	t.Helper()
 	var k *host.Kernel
 	if err := b.Do(func() (err error) {
-		k, err = host.NewKernel(host.KernelConfig{Dir: b.Dir, Run: t.TempDir(), Files: map[string]*os.File{"netns:machine": b.NS}, Journal: j})
+		k, err = host.NewKernel(host.KernelConfig{
+			Dir: b.Dir, Run: t.TempDir(), Files: map[string]*os.File{"netns:machine": b.NS}, Journal: j,
+		})
 		return err
 	}); err != nil {
 		t.Fatal(err)
@@ -273,7 +281,8 @@ func TestKilled(t *testing.T) {
 				}
 			}
 			if diff := cmp.Diff(during, b.state(t)); diff != "" || len(b.files(t)) != 1 {
-				t.Errorf("while it lives, cleaning up changes something (-before +after), and the journals are %q:\n%s", b.files(t), diff)
+				t.Errorf("while it lives, cleaning up changes something (-before +after), and the journals are %q:\n%s", b.files(t),
+					diff)
 			}
 			b.kill(t, cmd)
 			if changed := cmp.Diff(before, b.state(t)) != ""; changed != c.moved {
@@ -440,10 +449,12 @@ func TestJournalStays(t *testing.T) {
 	if err := j.Lab("a").Write(host.Note{ID: "1", Step: []byte(`{"kind":"moon"}`)}); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Do(func() error { return j.Recover(t.Context(), "a") }); err == nil || !strings.Contains(err.Error(), `unknown kind "moon"`) {
+	if err := b.Do(func() error { return j.Recover(t.Context(), "a") }); err == nil ||
+		!strings.Contains(err.Error(), `unknown kind "moon"`) {
 		t.Errorf("Recover = %v", err)
 	}
-	if err := j.Close(); err == nil || !strings.Contains(err.Error(), `not given back: {"kind":"moon"} (hint: nettoll clean)`) {
+	if err := j.Close(); err == nil ||
+		!strings.Contains(err.Error(), `not given back: {"kind":"moon"} (hint: nettoll clean)`) {
 		t.Errorf("Close = %v", err)
 	}
 	left := b.files(t)
@@ -457,7 +468,8 @@ func TestJournalStays(t *testing.T) {
 	if _, err := io.WriteString(j.File(), `{"lab":"a","id":"2","step":{"kind":"mo`); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(j.Lab("a").Write(host.Note{ID: "3", Step: []byte(`{"kind":"link","name":"none"}`)}), j.Lab("a").Write(host.Note{ID: "3", Removed: true})); err != nil {
+	if err := errors.Join(j.Lab("a").Write(host.Note{ID: "3", Step: []byte(`{"kind":"link","name":"none"}`)}),
+		j.Lab("a").Write(host.Note{ID: "3", Removed: true})); err != nil {
 		t.Fatal(err)
 	}
 	if err := j.Close(); err != nil {
@@ -472,8 +484,14 @@ func TestElsewhere(t *testing.T) {
 		left           string
 	}{
 		{"another boot", `"boot":"`, `"boot":"other-`, ""},
-		{"another PID namespace", `"pids":"pid:[`, `"pids":"pid:[1`, "its process is in another PID namespace: clean up from there"},
-		{"another network namespace", `"net":"net:[`, `"net":"net:[1`, "it was started in another network namespace: clean up from there"},
+		{
+			"another PID namespace", `"pids":"pid:[`, `"pids":"pid:[1`,
+			"its process is in another PID namespace: clean up from there",
+		},
+		{
+			"another network namespace", `"net":"net:[`, `"net":"net:[1`,
+			"it was started in another network namespace: clean up from there",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBench(t)
@@ -541,7 +559,8 @@ func TestStrangers(t *testing.T) {
 	need(unix.Flock(int(f.Fd()), unix.LOCK_EX))
 	before := b.state(t)
 	results = b.clean(t)
-	if len(results) != 1 || results[0].Err == nil || !strings.Contains(results[0].Err.Error(), "another process has its journal open") {
+	if len(results) != 1 || results[0].Err == nil ||
+		!strings.Contains(results[0].Err.Error(), "another process has its journal open") {
 		t.Errorf("while an agent lives: %+v", results)
 	}
 	if diff := cmp.Diff(before, b.state(t)); diff != "" {

@@ -11,8 +11,8 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/process"
 )
 
-// Namespace opens a network namespace of the host by its name, "" for the host's own. It lives on while the file is open. The file is the caller's
-// to close.
+// Namespace opens a network namespace of the host by its name, "" for the host's own. It lives on while the file is
+// open. The file is the caller's to close.
 func (h *Host) Namespace(name string) (*os.File, error) {
 	if name == "" {
 		return h.NetNS()
@@ -31,8 +31,9 @@ func (h *Host) Namespace(name string) (*os.File, error) {
 	return f, nil
 }
 
-// Run runs a command to its end on the host: among its processes, with its mounts and its name, and in one of its network namespaces, "" for its own.
-// Where the host does not have its directory that is the root. See [process.RunInside].
+// Run runs a command to its end on the host: among its processes, with its mounts and its name, and in one of its
+// network namespaces, "" for its own. Where the host does not have its directory that is the root. See
+// [process.RunInside].
 func (h *Host) Run(cmd *exec.Cmd, namespace string, terminal bool, started func(*os.Process)) error {
 	inside, err := process.OpenNamespaces(h.PID())
 	if err != nil {

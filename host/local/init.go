@@ -18,9 +18,9 @@ const (
 	exitUsage = 2
 )
 
-// Init is the life of a host's PID 1, the command "host-init": it makes its namespaces a host, starts the agent with the
-// arguments it was given, which [agent.Args] reads, reaps orphans, and returns the agent's exit status. What goes wrong is
-// said on stderr.
+// Init is the life of a host's PID 1, the command "host-init": it makes its namespaces a host, starts the agent with
+// the arguments it was given, which [agent.Args] reads, reaps orphans, and returns the agent's exit status. What goes
+// wrong is said on stderr.
 func Init(args []string, stderr io.Writer) int {
 	name, _, err := agent.Args(args)
 	if err != nil {
@@ -51,8 +51,8 @@ func Init(args []string, stderr io.Writer) int {
 // argv0 is how the processes of a host are called in a list of processes.
 const argv0 = "nettoll"
 
-// environ returns the environment of a host. One thread that runs Go is enough for PID 1 and for the agent; the agent does
-// not pass this on.
+// environ returns the environment of a host. One thread that runs Go is enough for PID 1 and for the agent; the agent
+// does not pass this on.
 func environ(base []string) []string {
 	env := make([]string, 0, len(base)+1)
 	for _, e := range base {

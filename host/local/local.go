@@ -106,7 +106,9 @@ func start(ctx context.Context, o Options) (*Host, error) {
 		_ = h.cmd.Wait() // the state says more
 		close(h.exited)
 	}()
-	h.Host, err = agent.Connect(ctx, conn{in, out}, agent.Options{Name: o.Name, Why: h.why, Stopped: func(worker string) string { return h.whatStopped(o.Name, worker) }})
+	h.Host, err = agent.Connect(ctx, conn{in, out}, agent.Options{
+		Name: o.Name, Why: h.why, Stopped: func(worker string) string { return h.whatStopped(o.Name, worker) },
+	})
 	if err != nil {
 		h.end()
 		if h.cmd.ProcessState.ExitCode() == exitUnsupported {
@@ -176,7 +178,8 @@ func (h *Host) whatStopped(name, worker string) string {
 // PID is the number of the host's PID 1 out here.
 func (h *Host) PID() int { return h.cmd.Process.Pid }
 
-// NetNS opens the network namespace of the host, which lives on while the file is open. The file is the caller's to close.
+// NetNS opens the network namespace of the host, which lives on while the file is open. The file is the caller's to
+// close.
 func (h *Host) NetNS() (*os.File, error) {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", h.PID()))
 	select {

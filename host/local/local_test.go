@@ -157,14 +157,21 @@ func TestHostIsIsolated(t *testing.T) {
 		{"links by proc", "sed -n 3,9p /proc/net/dev | cut -d: -f1 | tr -d ' '", "lo"},
 		{"cgroups", "ls /sys/fs/cgroup", ""},
 		{"run", "find /run", "/run\n/run/netns"},
-		{"devices", "ls /dev | grep -vE '^(vhost-net|net|ppp|fuse|kvm)$' | tr '\\n' ' '", "fd full null ptmx pts random shm stderr stdin stdout tty urandom zero"},
+		{
+			"devices", "ls /dev | grep -vE '^(vhost-net|net|ppp|fuse|kvm)$' | tr '\\n' ' '",
+			"fd full null ptmx pts random shm stderr stdin stdout tty urandom zero",
+		},
 		{"block devices", "find /dev -type b | wc -l", "0"},
 		{"shared memory", "ls -A /dev/shm; echo x > /dev/shm/x; cat /dev/shm/x", "x"},
 		{"null", "echo x > /dev/null; head -c 1 /dev/zero | wc -c", "1"},
-		{"settings of the machine", "for f in /proc/sys/kernel/core_pattern /proc/sys/vm/swappiness /proc/sys/fs/file-max /sys/module/*/parameters/* /sys/kernel/mm/transparent_hugepage/enabled; do " +
+		{"settings of the machine", "for f in /proc/sys/kernel/core_pattern /proc/sys/vm/swappiness /proc/sys/fs/file-max " +
+			"/sys/module/*/parameters/* /sys/kernel/mm/transparent_hugepage/enabled; do " +
 			"(cat $f > $f) 2>/dev/null && echo $f; done; true", ""},
 		{"sysrq", "(echo h > /proc/sysrq-trigger) 2>/dev/null || echo refused", "refused"},
-		{"settings of the network", "for f in /proc/sys/net/ipv4/ip_forward /sys/class/net/lo/tx_queue_len; do echo 1 > $f && cat $f; done", "1\n1"},
+		{
+			"settings of the network",
+			"for f in /proc/sys/net/ipv4/ip_forward /sys/class/net/lo/tx_queue_len; do echo 1 > $f && cat $f; done", "1\n1",
+		},
 		{"PID 1", "tr '\\0' ' ' < /proc/1/cmdline", "nettoll host-init --name host1"},
 		{"agent", "tr '\\0' ' ' < /proc/$PPID/cmdline", "nettoll agent --name host1"},
 		{"mounts are private", "grep -c shared: /proc/self/mountinfo || true", "0"},
@@ -356,7 +363,8 @@ func TestAgentDoesNotStart(t *testing.T) {
 
 func TestInitIsForPID1(t *testing.T) {
 	var said strings.Builder
-	if got := Init([]string{"--name", "h"}, &said); got != exitUsage || !strings.Contains(said.String(), "only for PID 1") {
+	if got := Init([]string{"--name", "h"}, &said); got != exitUsage ||
+		!strings.Contains(said.String(), "only for PID 1") {
 		t.Errorf("exit %d: %s", got, &said)
 	}
 	if got := Init([]string{"--what"}, &said); got != exitUsage {
@@ -441,7 +449,8 @@ func named(args ...string) []int {
 		if err != nil || !strings.HasPrefix(string(line), strings.Join(args, "\x00")+"\x00") {
 			continue
 		}
-		if env, err := os.ReadFile(filepath.Join(filepath.Dir(f), "environ")); err != nil || !strings.Contains(string(env), os.Getenv("NETTOLL_TESTNET")) {
+		if env, err := os.ReadFile(filepath.Join(filepath.Dir(f), "environ")); err != nil ||
+			!strings.Contains(string(env), os.Getenv("NETTOLL_TESTNET")) {
 			continue
 		}
 		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(f))); err == nil {
@@ -512,8 +521,8 @@ func spent(pid int) (time.Duration, error) {
 	return sum, nil
 }
 
-// BenchmarkStart reports what a host costs until its agent has answered: the CPU time of PID 1, of the agent and of this process, which
-// pays for making the namespaces, in ms.
+// BenchmarkStart reports what a host costs until its agent has answered: the CPU time of PID 1, of the agent and of
+// this process, which pays for making the namespaces, in ms.
 func BenchmarkStart(b *testing.B) {
 	testnet.Root(b)
 	var init, agents, own time.Duration
@@ -630,7 +639,10 @@ func TestStopped(t *testing.T) {
 		ofHost, ofWorker string
 	}{
 		{worker, "", fmt.Sprintf("worker w (process %d) is stopped (SIGSTOP)", worker)},
-		{served, fmt.Sprintf("agent of h (process %d) is stopped (SIGSTOP)", served), fmt.Sprintf("agent of h (process %d) is stopped (SIGSTOP)", served)},
+		{
+			served, fmt.Sprintf("agent of h (process %d) is stopped (SIGSTOP)", served),
+			fmt.Sprintf("agent of h (process %d) is stopped (SIGSTOP)", served),
+		},
 	} {
 		if err := syscall.Kill(c.pid, syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
@@ -639,7 +651,8 @@ func TestStopped(t *testing.T) {
 		if err := syscall.Kill(c.pid, syscall.SIGCONT); err != nil {
 			t.Fatal(err)
 		}
-		if (ofHost != nil) != (c.ofHost != "") || !strings.HasSuffix(text(ofHost), c.ofHost) || !strings.HasSuffix(text(ofWorker), c.ofWorker) || !errors.Is(ofWorker, context.DeadlineExceeded) {
+		if (ofHost != nil) != (c.ofHost != "") || !strings.HasSuffix(text(ofHost), c.ofHost) ||
+			!strings.HasSuffix(text(ofWorker), c.ofWorker) || !errors.Is(ofWorker, context.DeadlineExceeded) {
 			t.Errorf("with process %d stopped: host: %v; worker: %v", c.pid, ofHost, ofWorker)
 		}
 		ofHost, ofWorker = calls()

@@ -17,9 +17,9 @@ type Client struct {
 	err  error // set before done is closed
 }
 
-// Dial returns a client over two streams. It says nothing yet; see [Client.Hello]. Notify, if it is not nil, gets the server's
-// notifications one after the other; it must neither block nor use the client. Close closes both streams,
-// if they can be.
+// Dial returns a client over two streams. It says nothing yet; see [Client.Hello]. Notify, if it is not nil, gets the
+// server's notifications one after the other; it must neither block nor use the client. Close closes both streams, if
+// they can be.
 func Dial(in io.Reader, out io.WriteCloser, notify func(method string, params json.RawMessage)) *Client {
 	c := &Client{done: make(chan struct{})}
 	o := &jrpc2.ClientOptions{
@@ -50,8 +50,8 @@ func Dial(in io.Reader, out io.WriteCloser, notify func(method string, params js
 // errStopped is the text of the error jrpc2 has after its client's Close; the value is not exported.
 const errStopped = "the client has been stopped"
 
-// Call calls a method and waits for the answer, the end of ctx or the end of the connection ([ErrEnded]), whatever is first.
-// Params are encoded as a JSON object or array, or are nil. The answer is decoded into result; nil discards it.
+// Call calls a method and waits for the answer, the end of ctx or the end of the connection ([ErrEnded]), whatever is
+// first. Params are encoded as a JSON object or array, or are nil. The answer is decoded into result; nil discards it.
 // An error of the method itself is an [Error].
 func (c *Client) Call(ctx context.Context, method string, params, result any) error {
 	rsp, err := c.rpc.Call(ctx, method, params)

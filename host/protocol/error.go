@@ -15,8 +15,8 @@ var ErrEnded = errors.New("the connection ended")
 // codeUnsupported marks an error that carries a linux.UnsupportedError as data.
 const codeUnsupported = 1
 
-// An Error is what the peer's handler answered instead of a result. A handler that returns one decides about code and data
-// itself. An error that was a [linux.UnsupportedError] there is one here.
+// An Error is what the peer's handler answered instead of a result. A handler that returns one decides about code and
+// data itself. An error that was a [linux.UnsupportedError] there is one here.
 type Error struct {
 	// Code is 0 unless the handler set it; users of the protocol have codes from 100.
 	Code int

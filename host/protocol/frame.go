@@ -195,8 +195,8 @@ func (c *frames) write() {
 	}
 }
 
-// Close ends the channel at once for its users. What was sent before still goes out if the peer reads within a second; then
-// the streams are closed. It is idempotent.
+// Close ends the channel at once for its users. What was sent before still goes out if the peer reads within a second;
+// then the streams are closed. It is idempotent.
 func (c *frames) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -43,7 +43,8 @@ func Self() (Identity, error) {
 	return Identity{Version: Version, Build: id}, nil
 }
 
-// buildID reads the note of the Go linker (cmd/internal/buildid): sizes of name and text, type 4, the name "Go", the text.
+// buildID reads the note of the Go linker (cmd/internal/buildid): sizes of name and text, type 4, the name "Go", the
+// text.
 func buildID(path string) (string, error) {
 	f, err := elf.Open(path)
 	if err != nil {

@@ -89,7 +89,8 @@ func TestCall(t *testing.T) {
 		{"swap", 5, "[-32600] invalid parameters: array or object required"},
 		{"large", []int{Limit}, "encode result: 67108866 bytes: want at most 67107840"},
 	} {
-		if err := c.Call(ctx, tt.method, tt.params, nil); text(err) != tt.want && text(err) != strings.TrimPrefix(tt.want, "[-32600] ") {
+		if err := c.Call(ctx, tt.method, tt.params, nil); text(err) != tt.want &&
+			text(err) != strings.TrimPrefix(tt.want, "[-32600] ") {
 			t.Errorf("%s(%v): got %q, want %q", tt.method, tt.params, text(err), tt.want)
 		}
 	}
@@ -128,7 +129,8 @@ func TestHelloNamesBoth(t *testing.T) {
 		t.Errorf("build id %q", self.Build)
 	}
 	err = c.Hello(t.Context(), Identity{Version: 7, Build: "other"})
-	want := fmt.Sprintf("hello: the peer is another program: it is build %q with protocol %d, this is build \"other\" with protocol 7", self.Build, Version)
+	want := fmt.Sprintf("hello: the peer is another program: it is build %q with protocol %d, this is build \"other\" "+
+		"with protocol 7", self.Build, Version)
 	if text(err) != want {
 		t.Errorf("got %q, want %q", err, want)
 	}
@@ -267,7 +269,9 @@ func TestServeEnds(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 		defer cancel()
 		within(t, 2*time.Second, func() {
-			err := Serve(ctx, r, out, Methods{"block": func(context.Context, json.RawMessage) (any, error) { <-block; return nil, nil }})
+			err := Serve(ctx, r, out, Methods{
+				"block": func(context.Context, json.RawMessage) (any, error) { <-block; return nil, nil },
+			})
 			if !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("got %v, want %v", err, context.DeadlineExceeded)
 			}
@@ -279,7 +283,9 @@ func TestServeEnds(t *testing.T) {
 		_, out := pipe(t)
 		in := strings.NewReader(encode(`{"jsonrpc":"2.0","id":1,"method":"block"}`))
 		within(t, 2*time.Second, func() {
-			if err := Serve(t.Context(), in, out, Methods{"block": func(context.Context, json.RawMessage) (any, error) { <-block; return nil, nil }}); err != nil {
+			if err := Serve(t.Context(), in, out, Methods{
+				"block": func(context.Context, json.RawMessage) (any, error) { <-block; return nil, nil },
+			}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -304,7 +310,8 @@ func TestServeEnds(t *testing.T) {
 func FuzzServe(f *testing.F) {
 	f.Add([]byte(encode(`{"jsonrpc":"2.0","id":1,"method":"hello"}`)))
 	f.Add([]byte(encode(`[{"jsonrpc":"2.0","id":1,"method":"raw"},{"jsonrpc":"2.0","id":1,"method":"raw","params":[1]}]`)))
-	f.Add([]byte(encode(`{"jsonrpc":"2.0","method":"cancel","params":["1"]}`) + encode(`{"jsonrpc":"2.0","id":"a","method":"wait"}`)))
+	f.Add([]byte(encode(`{"jsonrpc":"2.0","method":"cancel","params":["1"]}`) +
+		encode(`{"jsonrpc":"2.0","id":"a","method":"wait"}`)))
 	f.Add([]byte(encode(`{"jsonrpc":"2.0","id":1,"result":{}}`) + encode(`[]`) + encode(`5`) + encode(`[null,{}]`)))
 	f.Add([]byte("\x00\x00\x00\x05{}"))
 	f.Add([]byte(encode(`{"jsonrpc":"2.0","1d":1,"method":"hello"}`))) // jrpc2 v1.3.6 panics on it

@@ -52,9 +52,9 @@ func NewServer(in io.Reader, out io.WriteCloser, methods Methods) *Server {
 	return s
 }
 
-// requests are frames of which each is a valid request, notification or batch of them. A peer that sends anything else has
-// broken the protocol. Besides, jrpc2 v1.3.6 panics on a malformed notification that is the last frame: it answers on the
-// channel that it has let go of (Server.deliver).
+// requests are frames of which each is a valid request, notification or batch of them. A peer that sends anything else
+// has broken the protocol. Besides, jrpc2 v1.3.6 panics on a malformed notification that is the last frame: it answers
+// on the channel that it has let go of (Server.deliver).
 type requests struct{ *frames }
 
 func (r requests) Recv() ([]byte, error) {

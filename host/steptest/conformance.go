@@ -66,7 +66,8 @@ func (s Subject) undone(t testing.TB, step host.Step, p host.Plan) (err error) {
 		return err
 	}
 	kinds := maps.Clone(s.Kinds)
-	kinds[step.Kind()] = func() host.Step { return reflect.New(reflect.TypeOf(step)).Interface().(host.Step) } //nolint:forcetypeassert // it is one
+	//nolint:forcetypeassert // it is one
+	kinds[step.Kind()] = func() host.Step { return reflect.New(reflect.TypeOf(step)).Interface().(host.Step) }
 	for n, moment := range []string{"removed from what was kept", "removed once more"} {
 		if err := s.remove(t, host.Decoder{Kinds: kinds}, data); err != nil {
 			return fmt.Errorf("%s (%s): %w", moment, data, err)

@@ -18,7 +18,10 @@ func TestUnsupportedError(t *testing.T) {
 		{"bare", &linux.UnsupportedError{What: "attach"}, "attach: not supported here"},
 		{
 			"full",
-			&linux.UnsupportedError{What: `make bridge "br0"`, Missing: `link type "bridge"`, Hint: "load its module", Err: fs.ErrPermission},
+			&linux.UnsupportedError{
+				What: `make bridge "br0"`, Missing: `link type "bridge"`, Hint: "load its module",
+				Err: fs.ErrPermission,
+			},
 			`make bridge "br0": not supported here: missing link type "bridge": permission denied (hint: load its module)`,
 		},
 	} {

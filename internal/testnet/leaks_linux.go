@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// settle is how long things that are on their way out are given: processes that were killed, namespaces that the kernel takes down in
-// the background.
+// settle is how long things that are on their way out are given: processes that were killed, namespaces that the kernel
+// takes down in the background.
 const settle = 2 * time.Second
 
 // wait looks again and again until nothing is left that was not there before, and returns what is after that time.
@@ -41,9 +41,12 @@ func wait(token string, before map[string]bool) ([]string, error) {
 // look lists everything that this process and what it started can be said to own, one line each.
 func look(token string) (map[string]bool, error) {
 	found := map[string]bool{}
-	for _, f := range []func(map[string]bool) error{mounts, links, namespaces, temporary, func(found map[string]bool) error {
-		return processes(token, found)
-	}} {
+	for _, f := range []func(map[string]bool) error{
+		mounts, links, namespaces, temporary,
+		func(found map[string]bool) error {
+			return processes(token, found)
+		},
+	} {
 		if err := f(found); err != nil {
 			return nil, err
 		}
@@ -51,8 +54,8 @@ func look(token string) (map[string]bool, error) {
 	return found, nil
 }
 
-// mounts lists the mounts of this mount namespace, the named network namespaces among them: proc(5), the fifth field is the
-// place, and
+// mounts lists the mounts of this mount namespace, the named network namespaces among them: proc(5), the fifth field is
+// the place, and
 func mounts(found map[string]bool) error {
 	data, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -125,8 +128,8 @@ func temporary(found map[string]bool) error {
 	return nil
 }
 
-// processes lists the children of this process, and whatever else has its mark in the environment. Zombies count only as children:
-// those of others wait for their own parents.
+// processes lists the children of this process, and whatever else has its mark in the environment. Zombies count only
+// as children: those of others wait for their own parents.
 func processes(token string, found map[string]bool) error {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {

@@ -14,10 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Main runs the tests of a package and exits. They run in a second process, which has mount and network namespaces, a tmpfs on /run
-// and a directory of temporary files of its own. If they pass and leave something behind (a namespace, a mount, a link, a process, a
-// thread in another namespace, a temporary file) the run fails. Without the privilege for that they run as they are, and those that need a
-// machine skip.
+// Main runs the tests of a package and exits. They run in a second process, which has mount and network namespaces, a
+// tmpfs on /run and a directory of temporary files of its own. If they pass and leave something behind (a namespace, a
+// mount, a link, a process, a thread in another namespace, a temporary file) the run fails. Without the privilege for
+// that they run as they are, and those that need a machine skip.
 //
 // A process that a test starts from the same binary is not taken inside once more.
 func Main(m *testing.M) {
@@ -47,9 +47,10 @@ func enter() (int, error) {
 		return 0, err
 	}
 	defer os.RemoveAll(dir)
-	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)              //nolint:forbidigo // it is the main function of a test binary
-	cmd.Args[0] = os.Args[0]                                           //nolint:forbidigo // it is the main function of a test binary
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr //nolint:forbidigo // it is the main function of a test binary
+	cmd := exec.Command("/proc/self/exe", os.Args[1:]...) //nolint:forbidigo // it is the main function of a test binary
+	cmd.Args[0] = os.Args[0]                              //nolint:forbidigo // it is the main function of a test binary
+	//nolint:forbidigo // it is the main function of a test binary
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s%d", mark, insideMark, os.Getpid()), "TMPDIR="+dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{ //nolint:forbidigo // testnet makes the namespaces of tests
 		Cloneflags:   unix.CLONE_NEWNET,
@@ -98,7 +99,8 @@ func gate(m *testing.M, token string) int {
 		return 1
 	}
 	if len(leaks) > 0 {
-		fmt.Fprintf(os.Stderr, "testnet: the tests left behind:\n\t%s\n", strings.Join(leaks, "\n\t")) //nolint:forbidigo // it is the main function of a test binary
+		//nolint:forbidigo // it is the main function of a test binary
+		fmt.Fprintf(os.Stderr, "testnet: the tests left behind:\n\t%s\n", strings.Join(leaks, "\n\t"))
 		return 1
 	}
 	return 0

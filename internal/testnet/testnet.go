@@ -27,7 +27,8 @@ type Machine struct {
 func New(t testing.TB) *Machine {
 	t.Helper()
 	Root(t)
-	dir, err := os.MkdirTemp(directory(), "machine-") //nolint:usetesting // namespaces stand in it, and are to be gone before it is removed
+	//nolint:usetesting // namespaces stand in it, and are to be gone before it is removed
+	dir, err := os.MkdirTemp(directory(), "machine-")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,8 +62,8 @@ func directory() string {
 	return os.TempDir()
 }
 
-// mark is the variable that the process which [Main] runs the tests in, and all that it starts, have in their environment.
-// Its value begins with insideMark.
+// mark is the variable that the process which [Main] runs the tests in, and all that it starts, have in their
+// environment. Its value begins with insideMark.
 const (
 	mark       = "NETTOLL_TESTNET"
 	insideMark = "inside:"
@@ -85,13 +86,14 @@ func Root(t testing.TB) {
 const (
 	// noSkip is the variable that makes skips fail: CI sets it.
 	noSkip = "NETTOLL_NOSKIP"
-	// without is the variable that lists the programs that were hidden from the tests on purpose, with spaces between them: scripts/without sets it.
+	// without is the variable that lists the programs that were hidden from the tests on purpose, with spaces between
+	// them: scripts/without sets it.
 	without = "NETTOLL_WITHOUT"
 )
 
-// Skip does nothing if err is nil. It skips the test if err is errors.ErrUnsupported and says what is missing; with NETTOLL_NOSKIP=1 it
-// fails it instead, unless what is missing is on the list of what the machine is known to lack, or a program that NETTOLL_WITHOUT lists as hidden.
-// On any other error it fails the test.
+// Skip does nothing if err is nil. It skips the test if err is errors.ErrUnsupported and says what is missing; with
+// NETTOLL_NOSKIP=1 it fails it instead, unless what is missing is on the list of what the machine is known to lack, or
+// a program that NETTOLL_WITHOUT lists as hidden. On any other error it fails the test.
 func Skip(t testing.TB, err error) {
 	t.Helper()
 	if err == nil {
@@ -101,7 +103,8 @@ func Skip(t testing.TB, err error) {
 		t.Fatal(err)
 	}
 	if !Excused(err) {
-		t.Fatalf("%v\n%s=1, and %q is not on the list of what this machine is known to lack (testnet.Lacking)", err, noSkip, missing(err))
+		t.Fatalf("%v\n%s=1, and %q is not on the list of what this machine is known to lack (testnet.Lacking)", err, noSkip,
+			missing(err))
 	}
 	t.Skipf("%v", err)
 }
@@ -118,11 +121,15 @@ func missing(err error) string {
 	return ""
 }
 
-// Locate returns the path of a program that only tests start, or a [linux.UnsupportedError] that names it and its Debian package.
+// Locate returns the path of a program that only tests start, or a [linux.UnsupportedError] that names it and its
+// Debian package.
 func Locate(program, pkg string) (string, error) {
 	path, err := exec.LookPath(program)
 	if err != nil {
-		return "", &linux.UnsupportedError{What: "let " + program + " show it, too", Missing: fmt.Sprintf("program %q", program), Hint: "apt-get install " + pkg, Err: err}
+		return "", &linux.UnsupportedError{
+			What: "let " + program + " show it, too", Missing: fmt.Sprintf("program %q", program), Hint: "apt-get install " +
+				pkg, Err: err,
+		}
 	}
 	return path, nil
 }
@@ -135,8 +142,8 @@ func Program(t testing.TB, program, pkg string) string {
 	return path
 }
 
-// Lacking lists what the machine of a test run is known to lack, as in [linux.UnsupportedError].Missing: a CI machine or a guest, and the programs that were
-// hidden from the tests.
+// Lacking lists what the machine of a test run is known to lack, as in [linux.UnsupportedError].Missing: a CI machine
+// or a guest, and the programs that were hidden from the tests.
 func Lacking() []string {
 	list := ciLacking()
 	if Guest() {
@@ -148,14 +155,16 @@ func Lacking() []string {
 	return list
 }
 
-// ciLacking is for the CI machines: their kernel, 6.18 without modules, tried link type by link type; and a program that is no part of Debian's main, where
-// scripts/needs could not get it. "guest" is for tests that are about the guest itself.
+// ciLacking is for the CI machines: their kernel, 6.18 without modules, tried link type by link type; and a program
+// that is no part of Debian's main, where scripts/needs could not get it. "guest" is for tests that are about the guest
+// itself.
 func ciLacking() []string {
 	return append(linkTypes("dummy ipip gre ipvlan geneve wireguard vlan bond netkit vrf macsec sit ip6tnl vti xfrm "+
 		"nlmon bareudp team vcan gtp netdevsim l2tp hsr amt ipoib"), `program "netperf"`, "guest")
 }
 
-// guestLacking is for guests: Debian's kernel 6.12 for clouds with its modules for networks, tried link type by link type.
+// guestLacking is for guests: Debian's kernel 6.12 for clouds with its modules for networks, tried link type by link
+// type.
 func guestLacking() []string {
 	return linkTypes("bareudp vcan vxcan gtp netdevsim hsr amt ipoib")
 }
@@ -174,8 +183,9 @@ const guestEnv = "NETTOLL_GUEST"
 // Guest tells whether the tests run in a virtual machine of make test-guest.
 func Guest() bool { return os.Getenv(guestEnv) == "1" }
 
-// NotInGuest skips a test in a guest. Why says what is so on the machine and not there: it would only show again, slowly, what it has shown on the machine; it
-// needs time to pass as on real processors; it needs the source of other packages.
+// NotInGuest skips a test in a guest. Why says what is so on the machine and not there: it would only show again,
+// slowly, what it has shown on the machine; it needs time to pass as on real processors; it needs the source of other
+// packages.
 func NotInGuest(t testing.TB, why string) {
 	t.Helper()
 	if Guest() {

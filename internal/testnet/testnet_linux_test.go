@@ -80,7 +80,9 @@ func TestLeak(t *testing.T) {
 
 func TestMainFails(t *testing.T) {
 	testnet.Root(t)
-	for _, kind := range []string{"", "namespace", "open file of namespace", "thread in", "mount", "link left", "process", "file"} {
+	for _, kind := range []string{
+		"", "namespace", "open file of namespace", "thread in", "mount", "link left", "process", "file",
+	} {
 		t.Run("leak of "+kind, func(t *testing.T) {
 			t.Parallel() // each waits for two seconds
 			cmd := exec.Command("/proc/self/exe", "-test.run=^TestLeak$")
@@ -156,12 +158,18 @@ func TestSkip(t *testing.T) {
 		want   string
 	}{
 		{"a program that is hidden", "1", hidden, "skip: start it: not supported here: missing program \"hidden\""},
-		{"a program that is not", "1", absent, "fail: start it: not supported here: missing program \"hid\"\nNETTOLL_NOSKIP=1"},
+		{
+			"a program that is not", "1", absent,
+			"fail: start it: not supported here: missing program \"hid\"\nNETTOLL_NOSKIP=1",
+		},
 		{"nothing", "", nil, ""},
 		{"another error", "", errors.New("broken"), "fail: broken"},
 		{"unsupported", "", fmt.Errorf("apply: %w", ebpf), "skip: apply: attach: not supported here: missing eBPF"},
 		{"known to be missing in CI", "1", dummy, `skip: make link "x": not supported here: missing link type "dummy"`},
-		{"missing in CI", "1", ebpf, "fail: attach: not supported here: missing eBPF\nNETTOLL_NOSKIP=1, and \"eBPF\" is not on the list"},
+		{
+			"missing in CI", "1", ebpf,
+			"fail: attach: not supported here: missing eBPF\nNETTOLL_NOSKIP=1, and \"eBPF\" is not on the list",
+		},
 		{"without a type", "1", errors.ErrUnsupported, "fail: unsupported operation"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -19,7 +19,10 @@ import (
 
 func TestConformance(t *testing.T) {
 	networktest.Conformance(t, bridge.Network{}, nil,
-		map[string]string{"txqueuelen": "1000", "rps": "all", "rfs": "256", "gro": "on", "checksum": "off", "hairpin": "on", "bridge-nf": "on"})
+		map[string]string{
+			"txqueuelen": "1000", "rps": "all", "rfs": "256", "gro": "on", "checksum": "off", "hairpin": "on",
+			"bridge-nf": "on",
+		})
 }
 
 // Packets that pass another bridge are counted, but by ports of that one.
@@ -53,7 +56,8 @@ func TestAnotherBridge(t *testing.T) {
 	if err != nil || next != nil {
 		t.Fatalf("by another bridge: %v, %v", err, next)
 	}
-	if counted == nil || !strings.Contains(counted.Error(), "host1 does not count packets received by vsrc0, port of br0") {
+	if counted == nil || !strings.Contains(counted.Error(),
+		"host1 does not count packets received by vsrc0, port of br0") {
 		t.Errorf("counted: %v, want that no port of br0 has counted", counted)
 	}
 }
@@ -67,8 +71,14 @@ func TestPlan(t *testing.T) {
 	mac := func(name ...string) string { return network.MAC(lab.Seed, name...) }
 	golden.Compare(t, "plan", plans[0].String())
 	wantEnds := [][]network.Endpoint{
-		{{Namespace: "src0", Link: "vsrc0", Inner: "eth0", MAC: mac("host1", "src0", "eth0"), IPv4: netip.MustParseAddr("10.1.1.0"), IPv6: netip.MustParseAddr("fd00:10:1::1:0")}},
-		{{Namespace: "snk0", Link: "vsnk0", Inner: "eth0", MAC: mac("host2", "snk0", "eth0"), IPv4: netip.MustParseAddr("10.2.1.0"), IPv6: netip.MustParseAddr("fd00:10:2::1:0")}},
+		{{
+			Namespace: "src0", Link: "vsrc0", Inner: "eth0", MAC: mac("host1", "src0", "eth0"),
+			IPv4: netip.MustParseAddr("10.1.1.0"), IPv6: netip.MustParseAddr("fd00:10:1::1:0"),
+		}},
+		{{
+			Namespace: "snk0", Link: "vsnk0", Inner: "eth0", MAC: mac("host2", "snk0", "eth0"),
+			IPv4: netip.MustParseAddr("10.2.1.0"), IPv6: netip.MustParseAddr("fd00:10:2::1:0"),
+		}},
 	}
 	if diff := cmp.Diff(wantEnds, ends, cmpopts.EquateComparable(network.Endpoint{})); diff != "" {
 		t.Errorf("endpoints (-want +got):\n%s", diff)

@@ -17,7 +17,8 @@ import (
 	"github.com/nettoll/nettoll/network/networktest"
 )
 
-// What the program does not forward is the stack's: a container and its host talk both ways, and a container and another host.
+// What the program does not forward is the stack's: a container and its host talk both ways, and a container and
+// another host.
 func TestTheStackDoesTheRest(t *testing.T) {
 	for _, attach := range []string{"tcx", "tc", "xdp", "netkit"} {
 		t.Run(attach, func(t *testing.T) {
@@ -44,7 +45,8 @@ func TestTheStackDoesTheRest(t *testing.T) {
 	}
 }
 
-// A program before the one that forwards decides first: on the link of the source, and on the uplink for what comes from another host.
+// A program before the one that forwards decides first: on the link of the source, and on the uplink for what comes
+// from another host.
 func TestFiltersComeFirst(t *testing.T) {
 	for _, attach := range []string{"tcx", "tc"} {
 		for _, hosts := range []int{1, 2} {
@@ -63,10 +65,13 @@ func TestFiltersComeFirst(t *testing.T) {
 					want    error
 				}{{next, 2 * time.Second, nil}, {drop, 50 * time.Millisecond, os.ErrDeadlineExceeded}} {
 					if err := last.Do(func() error {
-						p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "verdict", Type: ebpf.SchedCLS, License: "Apache-2.0", Instructions: asm.Instructions{
-							asm.Mov.Imm(asm.R0, c.verdict),
-							asm.Return(),
-						}})
+						p, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+							Name: "verdict", Type: ebpf.SchedCLS, License: "Apache-2.0",
+							Instructions: asm.Instructions{
+								asm.Mov.Imm(asm.R0, c.verdict),
+								asm.Return(),
+							},
+						})
 						if err != nil {
 							return err
 						}

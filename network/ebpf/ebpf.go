@@ -23,12 +23,14 @@ type Network struct{}
 // Describe says what it is.
 func (Network) Describe() network.Description {
 	return network.Description{
-		Name:           "ebpf",
-		Summary:        "a veth or netkit to every container, and an eBPF program that forwards past the host's stack, as with Cilium",
+		Name: "ebpf",
+		Summary: "a veth or netkit to every container, and an eBPF program that forwards past the host's stack, as " +
+			"with Cilium",
 		Implementation: "ebpf",
 		Params: append(part.List{{
 			Name: attach, Default: auto, Values: append([]string{auto}, forward.Ways()...),
-			Summary: "where the program is: tcx, tc: where the host receives from a veth; xdp: the same in the driver, on one host; netkit: where a container sends; auto: tcx, or tc in labs of more than 200 containers and before Linux 6.6",
+			Summary: "where the program is: tcx, tc: where the host receives from a veth; xdp: the same in the driver, on one " +
+				"host; netkit: where a container sends; auto: tcx, or tc in labs of more than 200 containers and before Linux 6.6",
 		}}, network.LinkParams()...),
 	}
 }
@@ -72,11 +74,12 @@ func (Network) Steps() map[string]func() host.Step {
 	}
 }
 
-// Trace says that each container gives its packets to the host's end of its link, where the program takes them: the host's network stack, which would forward them as
-// well, forwards none. The program counts nothing itself.
+// Trace says that each container gives its packets to the host's end of its link, where the program takes them: the
+// host's network stack, which would forward them as well, forwards none. The program counts nothing itself.
 func (Network) Trace(t network.Trip) network.Way {
 	var w network.Way
-	w.Leave(t, t.Pick(network.Gateway(t.From.Host.Index)), network.MAC(t.Lab.Seed, t.From.Host.Name(), t.From.Endpoint.Link))
+	w.Leave(t, t.Pick(network.Gateway(t.From.Host.Index)),
+		network.MAC(t.Lab.Seed, t.From.Host.Name(), t.From.Endpoint.Link))
 	if t.Lab.Params[attach] == forward.Netkit { // the program is in front of the host's end
 		w.Sent(t.From.Host, t.From.Endpoint.Namespace, t.From.Endpoint.Inner, "")
 	} else {
@@ -112,7 +115,10 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 				return nil, nil, err
 			}
 			v4, v6 := network.ContainerAddr(h.Index, c.Index)
-			ends[i][j] = network.Endpoint{Namespace: c.Name, IPv4: v4.Addr(), IPv6: v6.Addr(), Link: outer, Inner: network.Inner, MAC: network.MAC(lab.Seed, h.Name(), c.Name, network.Inner)}
+			ends[i][j] = network.Endpoint{
+				Namespace: c.Name, IPv4: v4.Addr(), IPv6: v6.Addr(), Link: outer, Inner: network.Inner,
+				MAC: network.MAC(lab.Seed, h.Name(), c.Name, network.Inner),
+			}
 			member := Member{
 				Link: outer, LinkMAC: network.MAC(lab.Seed, h.Name(), outer), MAC: ends[i][j].MAC,
 				Addresses: []string{v4.Addr().String(), v6.Addr().String()},
@@ -129,7 +135,9 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 			}
 			their4, their6 := network.Gateway(other.Index)
 			via4, via6 := other.Underlay()
-			for _, r := range []Range{{their4.Masked().String(), via4.Addr().String()}, {their6.Masked().String(), via6.Addr().String()}} {
+			for _, r := range []Range{
+				{their4.Masked().String(), via4.Addr().String()}, {their6.Masked().String(), via6.Addr().String()},
+			} {
 				f.Ranges = append(f.Ranges, r)
 				steps = append(steps, host.Route{To: r.To, Via: r.Via, Dev: h.Uplink})
 			}
@@ -143,14 +151,16 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 func chosen(lab network.Lab) (string, error) {
 	switch way := lab.Params[attach]; way {
 	case "", auto:
-		// As long as tcx takes no more than a second or two to come and to go: see doc.go. Many is the same many that has permanent neighbours.
+		// As long as tcx takes no more than a second or two to come and to go: see doc.go. Many is the same many that has
+		// permanent neighbours.
 		if lab.Permanent() {
 			return forward.TC, nil
 		}
 		return auto, nil
 	case forward.XDP:
 		if lab.Params["checksum"] == "on" || lab.Params["gro"] == "off" {
-			return "", errors.New("attach=xdp goes with checksum=off and gro=on in the containers, and not otherwise: the driver of a veth passes on nothing but the bytes of a frame, to who receives by NAPI")
+			return "", errors.New("attach=xdp goes with checksum=off and gro=on in the containers, and not otherwise: the " +
+				"driver of a veth passes on nothing but the bytes of a frame, to who receives by NAPI")
 		}
 		return way, nil
 	default:
@@ -168,7 +178,8 @@ func links(lab network.Lab, way string, c network.Container, m Member) []host.St
 		}
 	}
 	steps := []host.Step{host.Veth{
-		Name: m.Link, MAC: m.LinkMAC, MTU: lab.MTU, PeerNS: c.Name, PeerName: network.Inner, PeerMAC: m.MAC, PeerAddresses: mine,
+		Name: m.Link, MAC: m.LinkMAC, MTU: lab.MTU, PeerNS: c.Name, PeerName: network.Inner, PeerMAC: m.MAC,
+		PeerAddresses: mine,
 	}}
 	if way == forward.XDP {
 		steps = append(steps, host.Tuning{NS: c.Name, Name: network.Inner, On: []string{"gro"}, Off: []string{"tx"}})
@@ -176,7 +187,8 @@ func links(lab network.Lab, way string, c network.Container, m Member) []host.St
 	return steps
 }
 
-// routes returns the steps that let a container reach its host, and everybody through it, and the host reach the container.
+// routes returns the steps that let a container reach its host, and everybody through it, and the host reach the
+// container.
 func routes(c network.Container, m Member, gates ...netip.Addr) []host.Step {
 	var steps []host.Step
 	var known []string

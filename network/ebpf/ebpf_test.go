@@ -26,7 +26,8 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	networktest.Conformance(t, ebpf.Network{}, nil, part.Params{"attach": "tc", "txqueuelen": "100"}, with("xdp"), with("netkit"))
+	networktest.Conformance(t, ebpf.Network{}, nil, part.Params{"attach": "tc", "txqueuelen": "100"}, with("xdp"),
+		with("netkit"))
 }
 
 func with(attach string) part.Params { return part.Params{"attach": attach} }
@@ -41,7 +42,9 @@ func TestPlan(t *testing.T) {
 				t.Fatal(err)
 			}
 			golden.Compare(t, "plan-"+attach, plans[0].String())
-			wantEnds := [][]network.Endpoint{{end("host1", "src0", "10.1.1.0", "fd00:10:1::1:0")}, {end("host2", "snk0", "10.2.1.0", "fd00:10:2::1:0")}}
+			wantEnds := [][]network.Endpoint{
+				{end("host1", "src0", "10.1.1.0", "fd00:10:1::1:0")}, {end("host2", "snk0", "10.2.1.0", "fd00:10:2::1:0")},
+			}
 			if diff := cmp.Diff(wantEnds, ends, cmpopts.EquateComparable(network.Endpoint{})); diff != "" {
 				t.Errorf("endpoints (-want +got):\n%s", diff)
 			}
@@ -50,7 +53,10 @@ func TestPlan(t *testing.T) {
 }
 
 func end(host, name, v4, v6 string) network.Endpoint {
-	return network.Endpoint{Namespace: name, MAC: network.MAC(networktest.Lab(1, 1).Seed, host, name, "eth0"), IPv4: netip.MustParseAddr(v4), IPv6: netip.MustParseAddr(v6), Link: "v" + name, Inner: "eth0"}
+	return network.Endpoint{
+		Namespace: name, MAC: network.MAC(networktest.Lab(1, 1).Seed, host, name, "eth0"),
+		IPv4: netip.MustParseAddr(v4), IPv6: netip.MustParseAddr(v6), Link: "v" + name, Inner: "eth0",
+	}
 }
 
 func TestExclude(t *testing.T) {
@@ -91,7 +97,10 @@ func TestLimits(t *testing.T) {
 	for _, c := range []struct {
 		lab  network.Lab
 		want string
-	}{{long, `the name "a-long-name-of-c" of a container is too long (1 to 14 bytes)`}, {xdp, "attach=xdp goes with checksum=off and gro=on"}} {
+	}{
+		{long, `the name "a-long-name-of-c" of a container is too long (1 to 14 bytes)`},
+		{xdp, "attach=xdp goes with checksum=off and gro=on"},
+	} {
 		if _, _, err := (ebpf.Network{}).Build(c.lab); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("Build = %v, want %q", err, c.want)
 		}
@@ -146,8 +155,8 @@ func stand(t *testing.T, attach string, lab network.Lab) *networktest.Bed {
 	return b
 }
 
-// It is the program that forwards, and not the stack behind it: hosts that do not forward let everything through all the same. As a router it takes one
-// from the time to live, at each host, and what has none left it does not send on.
+// It is the program that forwards, and not the stack behind it: hosts that do not forward let everything through all
+// the same. As a router it takes one from the time to live, at each host, and what has none left it does not send on.
 func TestTheProgramForwards(t *testing.T) {
 	for _, attach := range []string{"tcx", "tc", "xdp", "netkit"} {
 		for _, hosts := range []int{1, 2} {
@@ -163,7 +172,9 @@ func TestTheProgramForwards(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				source, sink := place{b.Hosts[0].Kernel, b.Ends[0][0]}, place{b.Hosts[hosts-1].Kernel, b.Ends[hosts-1][len(b.Ends[hosts-1])-1]}
+				source, sink := place{b.Hosts[0].Kernel, b.Ends[0][0]}, place{
+					b.Hosts[hosts-1].Kernel, b.Ends[hosts-1][len(b.Ends[hosts-1])-1],
+				}
 				for _, family := range []string{"ipv4", "ipv6"} {
 					for _, hops := range []int{64, hosts + 1} {
 						if got, err := passes(source, sink, family, hops, 2*time.Second); err != nil || got != hops-hosts {
@@ -215,7 +226,8 @@ func passes(from, to place, family string, hops int, within time.Duration) (int,
 	buf := make([]byte, 16)
 	if family == "ipv6" {
 		p := ipv6.NewPacketConn(in)
-		if err := errors.Join(ipv6.NewPacketConn(out).SetHopLimit(hops), p.SetControlMessage(ipv6.FlagHopLimit, true), send()); err != nil {
+		if err := errors.Join(ipv6.NewPacketConn(out).SetHopLimit(hops), p.SetControlMessage(ipv6.FlagHopLimit, true),
+			send()); err != nil {
 			return 0, err
 		}
 		_, cm, _, err := p.ReadFrom(buf)
@@ -225,7 +237,8 @@ func passes(from, to place, family string, hops int, within time.Duration) (int,
 		return cm.HopLimit, nil
 	}
 	p := ipv4.NewPacketConn(in)
-	if err := errors.Join(ipv4.NewPacketConn(out).SetTTL(hops), p.SetControlMessage(ipv4.FlagTTL, true), send()); err != nil {
+	if err := errors.Join(ipv4.NewPacketConn(out).SetTTL(hops), p.SetControlMessage(ipv4.FlagTTL, true),
+		send()); err != nil {
 		return 0, err
 	}
 	_, cm, _, err := p.ReadFrom(buf)

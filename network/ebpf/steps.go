@@ -120,7 +120,9 @@ func (f Forwarding) Verify(k *host.Kernel) error {
 	drift := &host.DriftError{Step: f.String()}
 	for i, d := range found {
 		if i == maxDrifts {
-			drift.Drifts = append(drift.Drifts, host.Drift{What: "differences", Want: "none", Got: fmt.Sprintf("%d more", len(found)-i)})
+			drift.Drifts = append(drift.Drifts, host.Drift{
+				What: "differences", Want: "none", Got: fmt.Sprintf("%d more", len(found)-i),
+			})
 			break
 		}
 		drift.Drifts = append(drift.Drifts, host.Drift(d))
@@ -163,7 +165,8 @@ func (f Forwarding) table() (forward.Table, error) {
 	return t, nil
 }
 
-// A Netkit makes a pair of netkit links in mode l2. The near end is up; the peer is made directly in its namespace, where a later step sets it up.
+// A Netkit makes a pair of netkit links in mode l2. The near end is up; the peer is made directly in its namespace,
+// where a later step sets it up.
 type Netkit struct {
 	// Name and MAC are those of the near end, on the host.
 	Name string `json:"name"`
@@ -180,7 +183,8 @@ func (Netkit) Kind() string { return "netkit" }
 
 // String says the step as a person would.
 func (n Netkit) String() string {
-	return fmt.Sprintf("netkit %s, mac %s, mtu %d; peer %s in %s, mac %s", n.Name, n.MAC, n.MTU, n.PeerName, n.PeerNS, n.PeerMAC)
+	return fmt.Sprintf("netkit %s, mac %s, mtu %d; peer %s in %s, mac %s", n.Name, n.MAC, n.MTU, n.PeerName, n.PeerNS,
+		n.PeerMAC)
 }
 
 // Apply makes both ends.
@@ -202,7 +206,9 @@ func (n Netkit) Apply(ctx context.Context, k *host.Kernel) error {
 		return err
 	}
 	defer far.Close()
-	index, err := h.AddNetkit(link.Netkit{Name: n.Name, MAC: mac, MTU: n.MTU, PeerName: n.PeerName, PeerMAC: peerMAC, PeerNS: far})
+	index, err := h.AddNetkit(link.Netkit{
+		Name: n.Name, MAC: mac, MTU: n.MTU, PeerName: n.PeerName, PeerMAC: peerMAC, PeerNS: far,
+	})
 	if err != nil {
 		return err
 	}
@@ -226,7 +232,8 @@ func (n Netkit) Remove(ctx context.Context, k *host.Kernel) error {
 }
 
 const (
-	// settle is how long both ends may take to find their carrier, after which packets are not dropped any more (net/core/link_watch.c).
+	// settle is how long both ends may take to find their carrier, after which packets are not dropped any more
+	// (net/core/link_watch.c).
 	settle    = 2 * time.Second
 	pollPause = 2 * time.Millisecond
 )

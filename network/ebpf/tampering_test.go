@@ -63,7 +63,9 @@ func TestTampering(t *testing.T) {
 			do   func(*bpf.Program, *bpf.Links, int) error
 			want string // of Verify
 		}{
-			{"detach the program", func(p *bpf.Program, _ *bpf.Links, index int) error { return detach(attach, p, index) }, "program " + name + " at " + hook.String() + " of vsrc0: want present, got absent"},
+			{"detach the program", func(p *bpf.Program, _ *bpf.Links, index int) error {
+				return detach(attach, p, index)
+			}, "program " + name + " at " + hook.String() + " of vsrc0: want present, got absent"},
 			{"delete an entry", func(p *bpf.Program, _ *bpf.Links, _ int) error {
 				return p.Maps["containers4"].Delete([]byte{10, 1, 1, 1})
 			}, "entry 10.1.1.1 of map containers4: want present, got absent"},
@@ -128,7 +130,8 @@ func TestForwardedByTheStack(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if counted == nil || !strings.Contains(counted.Error(), "forwarded by the host's network stack, and the plan has none") {
+			if counted == nil || !strings.Contains(counted.Error(),
+				"forwarded by the host's network stack, and the plan has none") {
 				t.Errorf("counted: %v, want that the stack has forwarded", counted)
 			}
 		})
@@ -139,7 +142,9 @@ func TestForwardedByTheStack(t *testing.T) {
 func detach(attach string, p *bpf.Program, index int) error {
 	if attach == "tc" {
 		return netlink.QdiscDel(&netlink.GenericQdisc{
-			QdiscAttrs: netlink.QdiscAttrs{LinkIndex: index, Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT}, QdiscType: "clsact",
+			QdiscAttrs: netlink.QdiscAttrs{
+				LinkIndex: index, Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT,
+			}, QdiscType: "clsact",
 		})
 	}
 	all := new(link.Iterator)
@@ -202,7 +207,10 @@ func TestTamperingWithRanges(t *testing.T) {
 	if err := m.Stack.Verify(t.Context(), m.Kernel); !errors.As(err, &drift) {
 		t.Fatalf("Verify says %v, want a drift", err)
 	}
-	want := []host.Drift{{What: "entry 10.9.0.0 of map ranges4", Want: "absent", Got: "present"}, {What: "entry 10.2.0.0 of map ranges4", Want: "present", Got: "absent"}}
+	want := []host.Drift{
+		{What: "entry 10.9.0.0 of map ranges4", Want: "absent", Got: "present"},
+		{What: "entry 10.2.0.0 of map ranges4", Want: "present", Got: "absent"},
+	}
 	if diff := cmp.Diff(want, drift.Drifts); diff != "" {
 		t.Errorf("drifts (-want +got):\n%s", diff)
 	}
@@ -216,9 +224,15 @@ func TestTamperingWithNetkit(t *testing.T) {
 		do   func(*hostlink.Handle, int) error
 		want string
 	}{
-		"down":      {"", "vsrc0", func(h *hostlink.Handle, i int) error { return h.SetUp(i, false) }, "state of vsrc0: want up, got down"},
-		"MTU":       {"", "vsrc0", func(h *hostlink.Handle, i int) error { return h.SetMTU(i, 1300) }, "mtu of vsrc0: want 1440, got 1300"},
-		"peer down": {"src0", "eth0", func(h *hostlink.Handle, i int) error { return h.SetUp(i, false) }, "state of eth0: want up, got down"},
+		"down": {"", "vsrc0", func(h *hostlink.Handle, i int) error {
+			return h.SetUp(i, false)
+		}, "state of vsrc0: want up, got down"},
+		"MTU": {"", "vsrc0", func(h *hostlink.Handle, i int) error {
+			return h.SetMTU(i, 1300)
+		}, "mtu of vsrc0: want 1440, got 1300"},
+		"peer down": {"src0", "eth0", func(h *hostlink.Handle, i int) error {
+			return h.SetUp(i, false)
+		}, "state of eth0: want up, got down"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := stand(t, "netkit", networktest.Lab(1, 1))

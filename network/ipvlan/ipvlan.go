@@ -24,17 +24,20 @@ func (Network) Describe() network.Description {
 		Implementation: "kernel",
 		Params: part.List{{
 			Name: mode, Default: bridged, Values: link.IPVlanModes(),
-			Summary: "l2: containers are neighbours on the underlay; l3: their packets are routed by their host; l3s: and those that come pass its netfilter, too",
+			Summary: "l2: containers are neighbours on the underlay; l3: their packets are routed by their host; l3s: and " +
+				"those that come pass its netfilter, too",
 		}},
 	}
 }
 
-// Guarded says that its packets can be filtered inside the containers only: in no mode does the host see those between them.
+// Guarded says that its packets can be filtered inside the containers only: in no mode does the host see those between
+// them.
 func (Network) Guarded(part.Params) (network.Point, string) { return network.InContainer, "" }
 
 // Check says whether this kernel has such links.
 func (Network) Check(part.Params) error {
-	return link.CheckKind("ipvlan", "load the module ipvlan or use a kernel with CONFIG_IPVLAN; the network macvlan is the nearest to it")
+	return link.CheckKind("ipvlan",
+		"load the module ipvlan or use a kernel with CONFIG_IPVLAN; the network macvlan is the nearest to it")
 }
 
 // Trace says that packets leave and arrive by the containers' own links and, across hosts, pass the uplinks.

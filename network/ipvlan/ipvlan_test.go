@@ -37,7 +37,8 @@ func TestCheck(t *testing.T) {
 	if err == nil {
 		return
 	}
-	if u, ok := errors.AsType[*linux.UnsupportedError](err); !ok || u.Missing != `link type "ipvlan"` || !strings.Contains(u.Hint, "macvlan") {
+	if u, ok := errors.AsType[*linux.UnsupportedError](err); !ok || u.Missing != `link type "ipvlan"` ||
+		!strings.Contains(u.Hint, "macvlan") {
 		t.Errorf("Check = %v, want what is missing and what is nearest", err)
 	}
 	testnet.Skip(t, err)
@@ -66,9 +67,12 @@ func TestPlan(t *testing.T) {
 // TestHosts wants the range of the underlay to limit what is in it, and nothing else.
 func TestHosts(t *testing.T) {
 	lab := networktest.Lab(17, 1)
-	for mode, want := range map[string]string{"l2": "17 hosts, and the range of the underlay has room for the containers of 16", "l3": ""} {
+	for mode, want := range map[string]string{
+		"l2": "17 hosts, and the range of the underlay has room for the containers of 16", "l3": "",
+	} {
 		lab.Params = part.Params{"mode": mode}
-		if _, _, err := (ipvlan.Network{}).Build(lab); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+		if _, _, err := (ipvlan.Network{}).Build(lab); want == "" && err != nil || want != "" &&
+			(err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("mode %s: Build = %v, want %q", mode, err, want)
 		}
 	}

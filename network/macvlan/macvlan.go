@@ -30,7 +30,9 @@ func (Network) Describe() network.Description {
 		Implementation: "kernel",
 		Params: part.List{{
 			Name: mode, Default: bridge, Values: link.MacvlanModes(), Quiet: true,
-			Summary: "bridge: containers of a host reach each other directly; vepa: by a switch outside that sends packets back; private: not at all; passthru: each has a link below for itself, and they reach each other by the switch that those lead to",
+			Summary: "bridge: containers of a host reach each other directly; vepa: by a switch outside that sends packets " +
+				"back; private: not at all; passthru: each has a link below for itself, and they reach each other by the switch " +
+				"that those lead to",
 		}},
 	}
 }
@@ -51,10 +53,12 @@ func (Network) Wired(p part.Params) (wired, moved bool) { return p[mode] == pass
 
 // Check says whether this kernel has such links.
 func (Network) Check(part.Params) error {
-	return link.CheckKind("macvlan", "load the module macvlan or use a kernel with CONFIG_MACVLAN; the network bridge is the nearest to it")
+	return link.CheckKind("macvlan",
+		"load the module macvlan or use a kernel with CONFIG_MACVLAN; the network bridge is the nearest to it")
 }
 
-// Trace says that packets leave and arrive by the containers' own links and, unless both are above the same one in mode bridge, pass the links below.
+// Trace says that packets leave and arrive by the containers' own links and, unless both are above the same one in mode
+// bridge, pass the links below.
 func (Network) Trace(t network.Trip) network.Way {
 	var w network.Way
 	chosen := t.Lab.Params[mode]

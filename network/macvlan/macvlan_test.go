@@ -16,7 +16,8 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	networktest.Conformance(t, macvlan.Network{}, nil, map[string]string{"mode": "private"}, map[string]string{"mode": "vepa"}, map[string]string{"mode": "passthru"})
+	networktest.Conformance(t, macvlan.Network{}, nil, map[string]string{"mode": "private"},
+		map[string]string{"mode": "vepa"}, map[string]string{"mode": "passthru"})
 }
 
 func TestPlan(t *testing.T) {
@@ -26,10 +27,18 @@ func TestPlan(t *testing.T) {
 		hosts int
 		ends  [][]network.Endpoint
 	}{
-		{"across hosts", "bridge", 2, [][]network.Endpoint{{end("src0", "198.18.1.0", "fd00:198:18::1:0")}, {end("snk0", "198.18.2.0", "fd00:198:18::2:0")}}},
-		{"on one host", "bridge", 1, [][]network.Endpoint{{end("src0", "198.18.1.0", "fd00:198:18::1:0"), end("snk0", "198.18.1.1", "fd00:198:18::1:1")}}},
-		{"vepa", "vepa", 1, [][]network.Endpoint{{end("src0", "198.18.1.0", "fd00:198:18::1:0"), end("snk0", "198.18.1.1", "fd00:198:18::1:1")}}},
-		{"passthru", "passthru", 1, [][]network.Endpoint{{end("src0", "198.18.1.0", "fd00:198:18::1:0"), end("snk0", "198.18.1.1", "fd00:198:18::1:1")}}},
+		{"across hosts", "bridge", 2, [][]network.Endpoint{
+			{end("src0", "198.18.1.0", "fd00:198:18::1:0")}, {end("snk0", "198.18.2.0", "fd00:198:18::2:0")},
+		}},
+		{"on one host", "bridge", 1, [][]network.Endpoint{
+			{end("src0", "198.18.1.0", "fd00:198:18::1:0"), end("snk0", "198.18.1.1", "fd00:198:18::1:1")},
+		}},
+		{"vepa", "vepa", 1, [][]network.Endpoint{
+			{end("src0", "198.18.1.0", "fd00:198:18::1:0"), end("snk0", "198.18.1.1", "fd00:198:18::1:1")},
+		}},
+		{"passthru", "passthru", 1, [][]network.Endpoint{
+			{end("src0", "198.18.1.0", "fd00:198:18::1:0"), end("snk0", "198.18.1.1", "fd00:198:18::1:1")},
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			lab := networktest.Lab(c.hosts, 1)

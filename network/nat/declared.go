@@ -6,7 +6,8 @@ import "github.com/nettoll/nettoll/measure"
 func declared() []measure.Metric {
 	return []measure.Metric{
 		{
-			Name: "entries_load_time", Unit: measure.UnitSecond, Better: measure.LowerBetter, Kind: measure.KindTime, Label: "load entries", Order: 780,
+			Name: "entries_load_time", Unit: measure.UnitSecond, Better: measure.LowerBetter, Kind: measure.KindTime,
+			Label: "load entries", Order: 780,
 			Summary: "time to make the entries that fill the translation table",
 		},
 		{
@@ -14,11 +15,13 @@ func declared() []measure.Metric {
 			Summary: "memory of those entries, as rules_memory",
 		},
 		{
-			Name: "memory_per_entry", Unit: measure.UnitByte, Better: measure.LowerBetter, Kind: measure.KindMemory, Label: "per entry", Order: 800,
+			Name: "memory_per_entry", Unit: measure.UnitByte, Better: measure.LowerBetter, Kind: measure.KindMemory,
+			Label: "per entry", Order: 800,
 			Summary: "of entries_memory, what one entry takes, if there are enough of them",
 		},
 		{
-			Name: "translation_rate", Unit: measure.UnitConnection, Better: measure.HigherBetter, Kind: measure.KindRate, Label: "translations", Order: 810,
+			Name: "translation_rate", Unit: measure.UnitConnection, Better: measure.HigherBetter, Kind: measure.KindRate,
+			Label: "translations", Order: 810,
 			Summary: "new translations a second, one packet each, by one sender",
 		},
 	}

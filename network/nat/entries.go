@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	// outside stands for all the places that connections of the filled table lead to: TEST-NET-1, RFC 5737, which no lab has.
+	// outside stands for all the places that connections of the filled table lead to: TEST-NET-1, RFC 5737, which no lab
+	// has.
 	outside = "192.0.2.1"
 	// mark tells the entries of a filled table from those of traffic.
 	mark = 0x746f6c6c
@@ -22,14 +23,15 @@ const (
 	staying = 30 * 24 * time.Hour
 	// measuring is how long new translations are counted.
 	measuring = 200 * time.Millisecond
-	// ahead is how many packets are sent before those that have arrived are counted: they fit into the buffer of a socket (net.core.rmem_default).
+	// ahead is how many packets are sent before those that have arrived are counted: they fit into the buffer of a socket
+	// (net.core.rmem_default).
 	ahead = 32
 	// perEntry is the number of entries below which their memory says nothing: see [host.Kernel.Load].
 	perEntry = 1000
 )
 
-// Entries are translations that no packet uses: they fill the table in which the host looks for those that packets do use. IPv4 and IPv6 have one table. Once they are there
-// it measures how fast further ones can be made.
+// Entries are translations that no packet uses: they fill the table in which the host looks for those that packets do
+// use. IPv4 and IPv6 have one table. Once they are there it measures how fast further ones can be made.
 type Entries struct {
 	// Count is how many there are.
 	Count int `json:"count"`
@@ -94,13 +96,15 @@ func (e Entries) Verify(k *host.Kernel) error {
 		return err
 	}
 	if got != e.Count {
-		return &host.DriftError{Step: e.String(), Drifts: []host.Drift{{What: "entries", Want: strconv.Itoa(e.Count), Got: strconv.Itoa(got)}}}
+		return &host.DriftError{Step: e.String(), Drifts: []host.Drift{
+			{What: "entries", Want: strconv.Itoa(e.Count), Got: strconv.Itoa(got)},
+		}}
 	}
 	return nil
 }
 
-// Measure counts how many new translations the host makes in a second, one packet each, beside those that fill its table. The packets go from a container to a
-// place outside which are there only for that.
+// Measure counts how many new translations the host makes in a second, one packet each, beside those that fill its
+// table. The packets go from a container to a place outside which are there only for that.
 func (e Entries) Measure(ctx context.Context, k *host.Kernel) (err error) {
 	const source, sink = "nat-from", "nat-to"
 	gateway, err := netip.ParsePrefix(e.Gateway)
@@ -115,9 +119,14 @@ func (e Entries) Measure(ctx context.Context, k *host.Kernel) (err error) {
 	if err := s.Apply(ctx, k, host.Plan{Steps: []host.Step{
 		host.Namespace{Name: source},
 		host.Namespace{Name: sink},
-		host.Veth{Name: source, Master: e.Bridge, PeerNS: source, PeerName: network.Inner, PeerAddresses: []string{netip.PrefixFrom(netip.MustParseAddr(e.Source), gateway.Bits()).String()}},
+		host.Veth{Name: source, Master: e.Bridge, PeerNS: source, PeerName: network.Inner, PeerAddresses: []string{
+			netip.PrefixFrom(netip.MustParseAddr(e.Source), gateway.Bits()).String(),
+		}},
 		host.Route{NS: source, To: "0.0.0.0/0", Via: gateway.Addr().String(), Dev: network.Inner},
-		host.Veth{Name: sink, Addresses: []string{next.String()}, PeerNS: sink, PeerName: network.Inner, PeerAddresses: []string{netip.PrefixFrom(at.Addr(), 30).String()}},
+		host.Veth{
+			Name: sink, Addresses: []string{next.String()}, PeerNS: sink, PeerName: network.Inner,
+			PeerAddresses: []string{netip.PrefixFrom(at.Addr(), 30).String()},
+		},
 	}}); err != nil {
 		return err
 	}
@@ -218,9 +227,13 @@ const phantom = 253<<8 + 1
 // fill returns the step that fills the table of a host, for what its translation does.
 func fill(h network.Host, n host.NAT, count int) (Entries, error) {
 	if len(h.Containers) > phantom {
-		return Entries{}, fmt.Errorf("host %d: %d containers, and the address of number %d is what fills its table", h.Index, len(h.Containers), phantom)
+		return Entries{}, fmt.Errorf("host %d: %d containers, and the address of number %d is what fills its table", h.Index,
+			len(h.Containers), phantom)
 	}
 	gateway, _ := network.Gateway(h.Index)
 	source, _ := network.ContainerAddr(h.Index, phantom)
-	return Entries{Count: count, Bridge: network.Bridge, Gateway: gateway.String(), Source: source.Addr().String(), Public: n.Public[0]}, nil
+	return Entries{
+		Count: count, Bridge: network.Bridge, Gateway: gateway.String(), Source: source.Addr().String(),
+		Public: n.Public[0],
+	}, nil
 }

@@ -16,7 +16,8 @@ import (
 	"github.com/nettoll/nettoll/part"
 )
 
-// TestEntries fills the table of a host, measures new translations beside what is in it, and wants it verified, empty and as it was after that.
+// TestEntries fills the table of a host, measures new translations beside what is in it, and wants it verified, empty
+// and as it was after that.
 func TestEntries(t *testing.T) {
 	const count = 20_000
 	lab := networktest.Lab(1, 1)
@@ -109,7 +110,9 @@ func TestRefused(t *testing.T) {
 	testnet.Skip(t, b.Apply(t))
 	m := b.Hosts[0]
 	var closed host.Stack
-	if err := closed.Apply(t.Context(), m.Kernel, host.Plan{Steps: []host.Step{host.Sysctl{Key: "net.ipv4.ip_forward", Value: "0"}}}); err != nil {
+	if err := closed.Apply(t.Context(), m.Kernel, host.Plan{
+		Steps: []host.Step{host.Sysctl{Key: "net.ipv4.ip_forward", Value: "0"}},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	began := time.Now()
@@ -117,7 +120,8 @@ func TestRefused(t *testing.T) {
 		t.Error(err)
 	}
 	told := m.Kernel.Told()
-	if len(told.Doubts) != 1 || !strings.Contains(told.Doubts[0], "nothing arrived") || told.Metrics["translation_rate"] != 0 {
+	if len(told.Doubts) != 1 || !strings.Contains(told.Doubts[0], "nothing arrived") ||
+		told.Metrics["translation_rate"] != 0 {
 		t.Errorf("after %v it tells %+v", time.Since(began), told)
 	}
 	if err := closed.Undo(t.Context(), m.Kernel); err != nil {
@@ -128,7 +132,8 @@ func TestRefused(t *testing.T) {
 func TestEntriesParameter(t *testing.T) {
 	params := nat.Network{}.Describe().Params
 	for _, bad := range []string{"-1", "100001", "many"} {
-		if _, err := params.Resolve("network nat", map[string]string{"entries": bad}); err == nil || !strings.Contains(err.Error(), "0 to 100000") {
+		if _, err := params.Resolve("network nat", map[string]string{"entries": bad}); err == nil ||
+			!strings.Contains(err.Error(), "0 to 100000") {
 			t.Errorf("entries=%s: %v", bad, err)
 		}
 	}

@@ -23,9 +23,10 @@ type Network struct{}
 // Describe says what it is.
 func (Network) Describe() network.Description {
 	return network.Description{
-		Metrics:        declared(),
-		Name:           "nat",
-		Summary:        "a Linux bridge on each host, whose containers are known elsewhere by the host's address and their published ports (nftables)",
+		Metrics: declared(),
+		Name:    "nat",
+		Summary: "a Linux bridge on each host, whose containers are known elsewhere by the host's address and their " +
+			"published ports (nftables)",
 		Implementation: "kernel",
 		Params: append(part.List{
 			part.Switch(hairpin, "translate between containers of the same host too"),
@@ -98,7 +99,8 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 				return nil, nil, err
 			}
 			steps = append(steps, step)
-			for _, e := range theirs { // else containers of one host would reach each other past all translation, and past a filter where the host forwards
+			// else containers of one host would reach each other past all translation, and past a filter where the host forwards
+			for _, e := range theirs {
 				steps = append(steps, host.Tuning{Name: e.Link, Isolated: true})
 			}
 			filled, err := fill(h, step, (Network{}).Tracked(lab.Params))
@@ -112,8 +114,8 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 	return plans, ends, nil
 }
 
-// translate returns the step that translates for the containers of a host, and notes in their endpoints by which addresses they are known:
-// those of the host on the underlay, or those of its bridge where there is none.
+// translate returns the step that translates for the containers of a host, and notes in their endpoints by which
+// addresses they are known: those of the host on the underlay, or those of its bridge where there is none.
 func translate(h network.Host, ends []network.Endpoint) (host.NAT, error) {
 	range4, range6 := network.Gateway(h.Index)
 	public4, public6 := h.Underlay()
@@ -135,10 +137,13 @@ func translate(h network.Host, ends []network.Endpoint) (host.NAT, error) {
 			To: []string{ends[i].IPv4.String(), ends[i].IPv6.String()},
 		})
 	}
-	byPort := slices.SortedFunc(slices.Values(h.Containers), func(a, b network.Container) int { return cmp.Compare(a.Ports.First, b.Ports.First) })
+	byPort := slices.SortedFunc(slices.Values(h.Containers), func(a, b network.Container) int {
+		return cmp.Compare(a.Ports.First, b.Ports.First)
+	})
 	for i := 1; i < len(byPort); i++ {
 		if a, b := byPort[i-1], byPort[i]; a.Ports.Last >= b.Ports.First {
-			return host.NAT{}, fmt.Errorf("host %d: containers %q and %q have port %d both, and behind one address it can be only one's", h.Index, a.Name, b.Name, b.Ports.First)
+			return host.NAT{}, fmt.Errorf("host %d: containers %q and %q have port %d both, and behind one address it can be "+
+				"only one's", h.Index, a.Name, b.Name, b.Ports.First)
 		}
 	}
 	return step, nil

@@ -26,7 +26,9 @@ func TestPlan(t *testing.T) {
 		hairpin string
 		ends    []network.Endpoint
 	}{
-		{"across hosts", 2, "false", []network.Endpoint{end("src0", "10.1.1.0", "fd00:10:1::1:0", "198.18.0.1", "fd00:198:18::1")}},
+		{"across hosts", 2, "false", []network.Endpoint{
+			end("src0", "10.1.1.0", "fd00:10:1::1:0", "198.18.0.1", "fd00:198:18::1"),
+		}},
 		{"hairpin", 1, "true", []network.Endpoint{
 			end("src0", "10.1.1.0", "fd00:10:1::1:0", "10.1.0.1", "fd00:10:1::1"),
 			end("snk0", "10.1.1.1", "fd00:10:1::1:1", "10.1.0.1", "fd00:10:1::1"),
@@ -50,7 +52,10 @@ func TestPlan(t *testing.T) {
 func end(name string, addresses ...string) network.Endpoint {
 	a := netip.MustParseAddr
 	mac := network.MAC(networktest.Lab(1, 1).Seed, "host1", name, "eth0")
-	return network.Endpoint{Namespace: name, Link: "v" + name, Inner: "eth0", MAC: mac, IPv4: a(addresses[0]), IPv6: a(addresses[1]), PublicIPv4: a(addresses[2]), PublicIPv6: a(addresses[3])}
+	return network.Endpoint{
+		Namespace: name, Link: "v" + name, Inner: "eth0", MAC: mac, IPv4: a(addresses[0]),
+		IPv6: a(addresses[1]), PublicIPv4: a(addresses[2]), PublicIPv6: a(addresses[3]),
+	}
 }
 
 func TestExclude(t *testing.T) {
@@ -86,8 +91,12 @@ func TestLimits(t *testing.T) {
 		change func([]network.Container)
 		want   string
 	}{
-		{"no ports", func(c []network.Container) { c[1].Ports = network.Ports{} }, `host 1: container "snk1" has no ports to publish`},
-		{"ports of another", func(c []network.Container) { c[0].Ports.Last = c[1].Ports.First }, `host 1: containers "src0" and "snk1" have port 20010 both, and behind one address it can be only one's`},
+		{"no ports", func(c []network.Container) {
+			c[1].Ports = network.Ports{}
+		}, `host 1: container "snk1" has no ports to publish`},
+		{"ports of another", func(c []network.Container) {
+			c[0].Ports.Last = c[1].Ports.First
+		}, `host 1: containers "src0" and "snk1" have port 20010 both, and behind one address it can be only one's`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			lab := networktest.Lab(2, 3)

@@ -150,8 +150,8 @@ func (b *Bed) Undo() error {
 	return errors.Join(errs...)
 }
 
-// Snapshot says what is in the namespaces of the machines, for comparison: links, addresses, tables of nftables, the variables that a plan sets,
-// and what stands in their directories.
+// Snapshot says what is in the namespaces of the machines, for comparison: links, addresses, tables of nftables, the
+// variables that a plan sets, and what stands in their directories.
 func (b *Bed) Snapshot() (map[string]string, error) {
 	state := map[string]string{}
 	for i, m := range b.all() {
@@ -304,7 +304,8 @@ func twice(t testing.TB, k *host.Kernel, kinds map[string]func() host.Step, p ho
 	for i, data := range again {
 		s := p.Steps[i]
 		of := maps.Clone(kinds)
-		of[s.Kind()] = func() host.Step { return reflect.New(reflect.TypeOf(s)).Interface().(host.Step) } //nolint:forcetypeassert // it is one
+		//nolint:forcetypeassert // it is one
+		of[s.Kind()] = func() host.Step { return reflect.New(reflect.TypeOf(s)).Interface().(host.Step) }
 		stack, err := host.Decoder{Kinds: of}.Stack(data)
 		if err == nil {
 			err = stack.Undo(t.Context(), k)

@@ -17,22 +17,35 @@ import (
 	"github.com/nettoll/nettoll/part"
 )
 
-// BenchmarkSetUp makes labs of 20 pairs, namespaces included, verifies and undoes them, and prints the medians. Hosts are done one
-// after another, where a run does them at once. The aim: all of the first four in less than 2 s.
+// BenchmarkSetUp makes labs of 20 pairs, namespaces included, verifies and undoes them, and prints the medians. Hosts
+// are done one after another, where a run does them at once. The aim: all of the first four in less than 2 s.
 func BenchmarkSetUp(b *testing.B) {
 	const pairs = 20
 	on := variant{nat.Network{}, part.Params{"hairpin": "true"}}
 	for _, c := range []struct {
 		hosts   int
 		network network.Network
-	}{{2, hostnet.Network{}}, {2, bridge.Network{}}, {2, nat.Network{}}, {2, macvlan.Network{}}, {1, bridge.Network{}}, {1, on}, {1, macvlan.Network{}}} {
-		b.Run(fmt.Sprintf("%s/hosts=%d", c.network.Describe().Name, c.hosts), func(b *testing.B) { setUp(b, c.network, Lab(c.hosts, pairs)) })
+	}{
+		{2, hostnet.Network{}},
+		{2, bridge.Network{}},
+		{2, nat.Network{}},
+		{2, macvlan.Network{}},
+		{1, bridge.Network{}},
+		{1, on},
+		{1, macvlan.Network{}},
+	} {
+		b.Run(fmt.Sprintf("%s/hosts=%d", c.network.Describe().Name, c.hosts), func(b *testing.B) {
+			setUp(b, c.network, Lab(c.hosts, pairs))
+		})
 	}
 }
 
-// BenchmarkMany is BenchmarkSetUp with as many pairs as a bridge has ports for: they are to stand, verified, in 8 s, and to be gone in 3 s.
+// BenchmarkMany is BenchmarkSetUp with as many pairs as a bridge has ports for: they are to stand, verified, in 8 s,
+// and to be gone in 3 s.
 func BenchmarkMany(b *testing.B) {
-	for _, n := range []network.Network{bridge.Network{}, ebpf.Network{}, routed.Network{}, variant{nat.Network{}, part.Params{"hairpin": "true"}}} {
+	for _, n := range []network.Network{
+		bridge.Network{}, ebpf.Network{}, routed.Network{}, variant{nat.Network{}, part.Params{"hairpin": "true"}},
+	} {
 		b.Run(n.Describe().Name, func(b *testing.B) { setUp(b, n, Lab(1, 500)) })
 	}
 }

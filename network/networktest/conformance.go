@@ -20,9 +20,10 @@ import (
 	"github.com/nettoll/nettoll/part"
 )
 
-// Conformance runs the suite on a network, once with each of the parameters given, or with their defaults if none are. Labs that the network
-// excludes are not built. The part that is described and built is tested anywhere; the rest applies its plans in private namespaces
-// and sends real packets, and is skipped where that is not possible. The package's TestMain calls [testnet.Main].
+// Conformance runs the suite on a network, once with each of the parameters given, or with their defaults if none are.
+// Labs that the network excludes are not built. The part that is described and built is tested anywhere; the rest
+// applies its plans in private namespaces and sends real packets, and is skipped where that is not possible. The
+// package's TestMain calls [testnet.Main].
 func Conformance(t *testing.T, n network.Network, variants ...map[string]string) {
 	if len(variants) == 0 {
 		variants = []map[string]string{nil}
@@ -52,7 +53,8 @@ func Conformance(t *testing.T, n network.Network, variants ...map[string]string)
 	}
 }
 
-// Check runs the checks of the suite that have these names on a network with the parameters given: for a guest, which is slow and has only one thing to show.
+// Check runs the checks of the suite that have these names on a network with the parameters given: for a guest, which
+// is slow and has only one thing to show.
 func Check(t *testing.T, n network.Network, given map[string]string, names ...string) {
 	d := n.Describe()
 	params, err := d.Params.Resolve("network "+d.Name, given)
@@ -87,7 +89,7 @@ func (v variant) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, erro
 // Trace asks the network about its own parameters.
 func (v variant) Trace(t network.Trip) network.Way {
 	t.Lab.Params = v.params
-	return v.Network.(network.Tracer).Trace(t) //nolint:forcetypeassert // every network that has come to be built is one, see description
+	return v.Network.(network.Tracer).Trace(t) //nolint:forcetypeassert // so is each that was built, see description
 }
 
 // Exclude asks the network about its own parameters.
@@ -126,16 +128,25 @@ func checks(seen map[string]bool) []check {
 	}
 	for _, hosts := range []int{1, 2} {
 		for _, pairs := range []int{1, 3} {
-			list = append(list, check{name: fmt.Sprintf("packets, %d hosts, %d pairs", hosts, pairs), hosts: hosts, run: func(t testing.TB, n network.Network) error {
-				return packets(t, n, possible(n, Lab(hosts, pairs))...)
-			}})
+			list = append(list, check{
+				name: fmt.Sprintf("packets, %d hosts, %d pairs", hosts, pairs), hosts: hosts,
+				run: func(t testing.TB, n network.Network) error {
+					return packets(t, n, possible(n, Lab(hosts, pairs))...)
+				},
+			})
 		}
-		list = append(list, check{name: fmt.Sprintf("path, %d hosts", hosts), hosts: hosts, run: func(t testing.TB, n network.Network) error {
-			return path(t, n, possible(n, Lab(hosts, 2))...)
-		}})
-		list = append(list, check{name: fmt.Sprintf("undo, %d hosts", hosts), hosts: hosts, run: func(t testing.TB, n network.Network) error {
-			return undo(t, n, possible(n, Lab(hosts, 2))...)
-		}})
+		list = append(list, check{
+			name: fmt.Sprintf("path, %d hosts", hosts), hosts: hosts,
+			run: func(t testing.TB, n network.Network) error {
+				return path(t, n, possible(n, Lab(hosts, 2))...)
+			},
+		})
+		list = append(list, check{
+			name: fmt.Sprintf("undo, %d hosts", hosts), hosts: hosts,
+			run: func(t testing.TB, n network.Network) error {
+				return undo(t, n, possible(n, Lab(hosts, 2))...)
+			},
+		})
 		data := func(t testing.TB, n network.Network) error { return fromData(t, n, possible(n, Lab(hosts, 1))...) }
 		list = append(list, check{name: fmt.Sprintf("undo from data, %d hosts", hosts), hosts: hosts, run: data})
 	}
@@ -153,7 +164,8 @@ const (
 	portsEach = 10
 )
 
-// Lab returns a lab of one or two hosts and pairs of containers. Source i is on host 1 + i mod hosts, sink i on the next.
+// Lab returns a lab of one or two hosts and pairs of containers. Source i is on host 1 + i mod hosts, sink i on the
+// next.
 func Lab(hosts, pairs int) network.Lab {
 	lab := network.Lab{MTU: mtu, Seed: 1}
 	for i := range hosts {
@@ -167,7 +179,9 @@ func Lab(hosts, pairs int) network.Lab {
 	add := func(h int, name string) {
 		i := len(lab.Hosts[h].Containers)
 		first := uint16(firstPort + i*portsEach)
-		lab.Hosts[h].Containers = append(lab.Hosts[h].Containers, network.Container{Name: name, Index: i, Ports: network.Ports{First: first, Last: first + portsEach - 1}})
+		lab.Hosts[h].Containers = append(lab.Hosts[h].Containers, network.Container{
+			Name: name, Index: i, Ports: network.Ports{First: first, Last: first + portsEach - 1},
+		})
 	}
 	for i := range pairs {
 		add(i%hosts, fmt.Sprintf("src%d", i))
@@ -210,7 +224,8 @@ func description(_ testing.TB, n network.Network) error {
 	if !slices.Contains(known, d.Implementation) {
 		return fmt.Errorf("the implementation is %q (known: %s)", d.Implementation, strings.Join(known, ", "))
 	}
-	if diff := cmp.Diff(d, n.Describe(), cmpopts.IgnoreFields(part.Param{}, "Check")); diff != "" { // functions cannot be compared
+	// functions cannot be compared
+	if diff := cmp.Diff(d, n.Describe(), cmpopts.IgnoreFields(part.Param{}, "Check")); diff != "" {
 		return fmt.Errorf("it describes itself in two ways:\n%s", diff)
 	}
 	return nil
@@ -289,8 +304,8 @@ func pure(_ testing.TB, n network.Network) error {
 	return nil
 }
 
-// shape wants a plan for each host and, for each container, an endpoint that no other has unless both share their host's
-// namespace. Containers of one host, and only those, may share a public address, as their ports differ.
+// shape wants a plan for each host and, for each container, an endpoint that no other has unless both share their
+// host's namespace. Containers of one host, and only those, may share a public address, as their ports differ.
 func shape(_ testing.TB, n network.Network) error {
 	for _, lab := range labs(n) {
 		b, err := build(n, lab)
@@ -309,10 +324,12 @@ func shape(_ testing.TB, n network.Network) error {
 			for j, e := range b.Ends[i] {
 				c := h.Containers[j]
 				if e.Namespace != "" && e.Namespace != c.Name {
-					return fmt.Errorf("host %d: the namespace of %s is %q, want its own or the host's (%q)", h.Index, c.Name, e.Namespace, "")
+					return fmt.Errorf("host %d: the namespace of %s is %q, want its own or the host's (%q)", h.Index, c.Name,
+						e.Namespace, "")
 				}
 				if !e.IPv4.Is4() || !e.IPv6.Is6() || e.IPv6.Is4In6() {
-					return fmt.Errorf("host %d: the addresses of %s are %q and %q, want one of IPv4 and one of IPv6", h.Index, c.Name, e.IPv4, e.IPv6)
+					return fmt.Errorf("host %d: the addresses of %s are %q and %q, want one of IPv4 and one of IPv6", h.Index, c.Name,
+						e.IPv4, e.IPv6)
 				}
 				place := fmt.Sprintf("host %d, namespace %q", h.Index, e.Namespace)
 				for _, a := range []string{e.IPv4.String(), e.IPv6.String()} {
@@ -325,7 +342,8 @@ func shape(_ testing.TB, n network.Network) error {
 					continue
 				}
 				if !e.PublicIPv4.Is4() || !e.PublicIPv6.Is6() || e.PublicIPv6.Is4In6() {
-					return fmt.Errorf("host %d: the public addresses of %s are %q and %q, want one of IPv4 and one of IPv6, or none", h.Index, c.Name, e.PublicIPv4, e.PublicIPv6)
+					return fmt.Errorf("host %d: the public addresses of %s are %q and %q, want one of IPv4 and one of IPv6, or none",
+						h.Index, c.Name, e.PublicIPv4, e.PublicIPv6)
 				}
 				for _, a := range []string{e.PublicIPv4.String(), e.PublicIPv6.String()} {
 					if other, ok := public[a]; ok && other != h.Index {
@@ -335,7 +353,8 @@ func shape(_ testing.TB, n network.Network) error {
 				}
 			}
 			if text := b.Plans[i].String(); len(b.Plans[i].Steps) > 0 && strings.Count(text, "\n") != len(b.Plans[i].Steps) {
-				return fmt.Errorf("host %d: the plan does not print a line for each of its %d steps:\n%s", h.Index, len(b.Plans[i].Steps), text)
+				return fmt.Errorf("host %d: the plan does not print a line for each of its %d steps:\n%s", h.Index,
+					len(b.Plans[i].Steps), text)
 			}
 		}
 		for a := range public {

@@ -164,12 +164,34 @@ func TestSuiteFails(t *testing.T) {
 		check   string
 		want    string
 	}{
-		{"no name", Fake{Description: network.Description{Summary: "joins nothing", Implementation: "kernel"}}, "description", `the name is ""`},
-		{"no implementation", Fake{Description: network.Description{Name: "x", Summary: "joins nothing"}}, "description", `the implementation is ""`},
-		{"leaves out without a sentence", reason(func(int) string { return "no" }), "exclusions", `labs of 1 hosts are left out because "no", want a sentence`},
-		{"leaves out with a full stop", reason(func(int) string { return "there is none." }), "exclusions", "without its full stop"},
-		{"leaves out for any reason", reason(func(int) string { return fmt.Sprintf("reason %d", calls.Add(1)) }), "exclusions", "and then because"},
-		{"leaves out everything", reason(func(int) string { return "there is none" }), "exclusions", "labs of every number of hosts are left out"},
+		{
+			"no name",
+			Fake{Description: network.Description{Summary: "joins nothing", Implementation: "kernel"}},
+			"description",
+			`the name is ""`,
+		},
+		{
+			"no implementation",
+			Fake{Description: network.Description{Name: "x", Summary: "joins nothing"}},
+			"description",
+			`the implementation is ""`,
+		},
+		{
+			"leaves out without a sentence", reason(func(int) string { return "no" }), "exclusions",
+			`labs of 1 hosts are left out because "no", want a sentence`,
+		},
+		{
+			"leaves out with a full stop", reason(func(int) string { return "there is none." }), "exclusions",
+			"without its full stop",
+		},
+		{
+			"leaves out for any reason", reason(func(int) string { return fmt.Sprintf("reason %d", calls.Add(1)) }),
+			"exclusions", "and then because",
+		},
+		{
+			"leaves out everything", reason(func(int) string { return "there is none" }), "exclusions",
+			"labs of every number of hosts are left out",
+		},
 		{"error", Fake{BuildFunc: func(network.Lab) ([]host.Plan, [][]network.Endpoint, error) {
 			return nil, nil, errors.New("cannot")
 		}}, "pure", "build a lab of 1 hosts: cannot"},
@@ -187,7 +209,9 @@ func TestSuiteFails(t *testing.T) {
 			plans, ends, err := hostnet.Network{}.Build(lab)
 			return append(plans, host.Plan{}), ends, err
 		}}, "shape", "2 plans and 1 lists of endpoints for 1 hosts"},
-		{"no endpoints", spoilt(bridge.Network{}, func(_ network.Lab, _ []host.Plan, ends [][]network.Endpoint) { ends[0] = nil }), "shape", "0 endpoints for 2 containers"},
+		{"no endpoints", spoilt(bridge.Network{}, func(_ network.Lab, _ []host.Plan, ends [][]network.Endpoint) {
+			ends[0] = nil
+		}), "shape", "0 endpoints for 2 containers"},
 		{"no IPv6", spoilt(hostnet.Network{}, func(_ network.Lab, _ []host.Plan, ends [][]network.Endpoint) {
 			for i := range ends[0] {
 				ends[0][i].IPv6 = ends[0][i].IPv4
@@ -203,19 +227,25 @@ func TestSuiteFails(t *testing.T) {
 				ends[0][i].PublicIPv6 = netip.Addr{}
 			}
 		}), "shape", `the public addresses of src0 are "198.18.0.1" and "invalid IP"`},
-		{"public address of another host", spoilt(nat.Network{}, func(_ network.Lab, _ []host.Plan, ends [][]network.Endpoint) {
-			for i := range ends {
-				for j := range ends[i] {
-					ends[i][j].PublicIPv4 = netip.AddrFrom4([4]byte{198, 18, 0, 1})
-					ends[i][j].PublicIPv6 = netip.IPv6Loopback()
+		{
+			"public address of another host",
+			spoilt(nat.Network{}, func(_ network.Lab, _ []host.Plan, ends [][]network.Endpoint) {
+				for i := range ends {
+					for j := range ends[i] {
+						ends[i][j].PublicIPv4 = netip.AddrFrom4([4]byte{198, 18, 0, 1})
+						ends[i][j].PublicIPv6 = netip.IPv6Loopback()
+					}
 				}
-			}
-		}), "shape", "the public address 198.18.0.1 is that of host 1 and of host 2"},
-		{"public address of a container", spoilt(bridge.Network{}, func(_ network.Lab, _ []host.Plan, ends [][]network.Endpoint) {
-			for i := range ends[0] {
-				ends[0][i].PublicIPv4, ends[0][i].PublicIPv6 = ends[0][0].IPv4, ends[0][0].IPv6
-			}
-		}), "shape", "is that of a container"},
+			}), "shape", "the public address 198.18.0.1 is that of host 1 and of host 2",
+		},
+		{
+			"public address of a container",
+			spoilt(bridge.Network{}, func(_ network.Lab, _ []host.Plan, ends [][]network.Endpoint) {
+				for i := range ends[0] {
+					ends[0][i].PublicIPv4, ends[0][i].PublicIPv6 = ends[0][0].IPv4, ends[0][0].IPv6
+				}
+			}), "shape", "is that of a container",
+		},
 		{"lets everything pass", Fake{BuildFunc: func(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error) {
 			return nil, nil, nil
 		}}, "wrong labs", "is built, want an error"},
@@ -302,14 +332,17 @@ func TestSuiteFails(t *testing.T) {
 				}
 			}
 		}), "packets, 2 hosts, 1 pairs", "src0 to snk0, 10.1.1.0 to 10.2.1.0: "},
-		{"translation that is only said", spoilt(bridge.Network{}, func(lab network.Lab, _ []host.Plan, ends [][]network.Endpoint) {
-			for i, h := range lab.Hosts {
-				v4, v6 := network.UnderlayAddr(h.Index)
-				for j := range ends[i] {
-					ends[i][j].PublicIPv4, ends[i][j].PublicIPv6 = v4.Addr(), v6.Addr()
+		{
+			"translation that is only said",
+			spoilt(bridge.Network{}, func(lab network.Lab, _ []host.Plan, ends [][]network.Endpoint) {
+				for i, h := range lab.Hosts {
+					v4, v6 := network.UnderlayAddr(h.Index)
+					for j := range ends[i] {
+						ends[i][j].PublicIPv4, ends[i][j].PublicIPv6 = v4.Addr(), v6.Addr()
+					}
 				}
-			}
-		}), "packets, 2 hosts, 1 pairs", "src0 to snk0, 10.1.1.0 to 198.18.0.2: "},
+			}), "packets, 2 hosts, 1 pairs", "src0 to snk0, 10.1.1.0 to 198.18.0.2: ",
+		},
 		{"containers that do not reach each other", spoilt(macvlan.Network{}, steps(func(s host.Step) host.Step {
 			if m, ok := s.(host.Macvlan); ok {
 				m.Mode = "private"
@@ -317,20 +350,43 @@ func TestSuiteFails(t *testing.T) {
 			}
 			return s
 		})), "packets, 1 hosts, 1 pairs", "src0 to snk0, 198.18.1.0 to 198.18.1.1: "},
-		{"no echoes", inside("1", "net.ipv4.icmp_echo_ignore_all"), "packets, 1 hosts, 1 pairs", "src0 to snk0, 10.1.1.0 to 10.1.1.1: ask for an echo of 28 bytes: "},
-		{"no echoes of IPv6", inside("1", "net.ipv6.icmp.echo_ignore_all"), "packets, 1 hosts, 1 pairs", "src0 to snk0, fd00:10:1::1:0 to fd00:10:1::1:1: ask for an echo of 28 bytes: "},
-		{"no fragments", inside("0", "net.ipv4.ipfrag_low_thresh", "net.ipv4.ipfrag_high_thresh"), "packets, 1 hosts, 1 pairs", "receive datagram 0 of 65507 bytes: "},
-		{"no fragments of IPv6", inside("0", "net.ipv6.ip6frag_low_thresh", "net.ipv6.ip6frag_high_thresh"), "packets, 1 hosts, 1 pairs", "fd00:10:1::1:0 to fd00:10:1::1:1: receive datagram 0 of 65507 bytes: "},
+		{
+			"no echoes", inside("1", "net.ipv4.icmp_echo_ignore_all"), "packets, 1 hosts, 1 pairs",
+			"src0 to snk0, 10.1.1.0 to 10.1.1.1: ask for an echo of 28 bytes: ",
+		},
+		{
+			"no echoes of IPv6", inside("1", "net.ipv6.icmp.echo_ignore_all"), "packets, 1 hosts, 1 pairs",
+			"src0 to snk0, fd00:10:1::1:0 to fd00:10:1::1:1: ask for an echo of 28 bytes: ",
+		},
+		{
+			"no fragments", inside("0", "net.ipv4.ipfrag_low_thresh", "net.ipv4.ipfrag_high_thresh"),
+			"packets, 1 hosts, 1 pairs", "receive datagram 0 of 65507 bytes: ",
+		},
+		{
+			"no fragments of IPv6", inside("0", "net.ipv6.ip6frag_low_thresh", "net.ipv6.ip6frag_high_thresh"),
+			"packets, 1 hosts, 1 pairs", "fd00:10:1::1:0 to fd00:10:1::1:1: receive datagram 0 of 65507 bytes: ",
+		},
 		{"small segments", inside("2", "net.ipv4.tcp_mtu_probing"), "packets, 1 hosts, 1 pairs", "and 1388 fit"},
-		{"verifies every translation", translation(func(n host.NAT) host.Step { return blindNAT{n} }), "tampering", "Verify does not see that someone tampered"},
-		{"leaves its translation", translation(func(n host.NAT) host.Step { return stickyNAT{n} }), "undo, 2 hosts", "nettoll"},
+		{
+			"verifies every translation", translation(func(n host.NAT) host.Step { return blindNAT{n} }), "tampering",
+			"Verify does not see that someone tampered",
+		},
+		{
+			"leaves its translation", translation(func(n host.NAT) host.Step { return stickyNAT{n} }), "undo, 2 hosts",
+			"nettoll",
+		},
 		{"verifies everything", spoilt(bridge.Network{}, steps(func(s host.Step) host.Step {
 			if v, ok := s.(host.Veth); ok {
 				return blind{v}
 			}
 			return s
 		})), "tampering", "Verify does not see that someone tampered (set down a veth)"},
-		{"says no way", tracing{change: func(w *network.Way, _ network.Trip) { *w = network.Way{} }}, "path, 1 hosts", "no counter counts the first trip"},
+		{
+			"says no way",
+			tracing{change: func(w *network.Way, _ network.Trip) { *w = network.Way{} }},
+			"path, 1 hosts",
+			"no counter counts the first trip",
+		},
 		{"says another bridge", tracing{change: func(w *network.Way, t network.Trip) {
 			w.Received(t.From.Host, "", t.From.Endpoint.Link, "br1")
 		}}, "path, 1 hosts", "host1 does not count packets received by vsrc0, port of br1"},

@@ -18,7 +18,8 @@ import (
 // echoHeader is the length of the header of an echo, RFC 792 and RFC 4443 section 4.1.
 const echoHeader = 8
 
-// translated says whether containers of the lab are reached at addresses that are not theirs, where nobody knows whom an echo is for: the host answers.
+// translated says whether containers of the lab are reached at addresses that are not theirs, where nobody knows whom
+// an echo is for: the host answers.
 func translated(n network.Network, lab network.Lab) bool {
 	t, ok := n.(network.Translator)
 	return ok && t.Translates(len(lab.Hosts), lab.Params)
@@ -30,7 +31,8 @@ func (v variant) Translates(hosts int, _ part.Params) bool {
 	return ok && t.Translates(hosts, v.params)
 }
 
-// echoes asks for echoes of these sizes and wants each back, and the sink to have counted them: they are not somebody else's.
+// echoes asks for echoes of these sizes and wants each back, and the sink to have counted them: they are not somebody
+// else's.
 func echoes(source, sink end, family string, sizes ...int) error {
 	ipv6 := family == "ipv6"
 	var counter *sock.Echoes
@@ -64,7 +66,8 @@ func echoes(source, sink end, family string, sizes ...int) error {
 	}
 	after, err := counter.Count()
 	if err == nil && after < before+int64(len(sizes)) {
-		err = fmt.Errorf("%d echoes came back, and their sink has counted %d: somebody else answered", len(sizes), after-before)
+		err = fmt.Errorf("%d echoes came back, and their sink has counted %d: somebody else answered", len(sizes),
+			after-before)
 	}
 	return err
 }

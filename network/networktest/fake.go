@@ -7,8 +7,8 @@ import (
 	"github.com/nettoll/nettoll/network"
 )
 
-// Fake is a network for tests. The zero value touches no kernel: its plans are empty, and all endpoints are those of the loopback
-// link of the host.
+// Fake is a network for tests. The zero value touches no kernel: its plans are empty, and all endpoints are those of
+// the loopback link of the host.
 type Fake struct {
 	// Description is what it says it is; the zero value says "fake".
 	Description network.Description

@@ -25,7 +25,8 @@ const (
 	small = 28
 	// stream is how much is sent over TCP, in bytes.
 	stream = 1 << 20
-	// udpHeader is the length of the header, RFC 768, and tcpHeader that of one with timestamps, RFC 9293 section 3.1 and RFC 7323 section 3.2.
+	// udpHeader is the length of the header, RFC 768, and tcpHeader that of one with timestamps, RFC 9293 section 3.1 and
+	// RFC 7323 section 3.2.
 	udpHeader = 8
 	tcpHeader = 20 + 12
 	// largest is the payload of the largest datagram of IPv4, in bytes: RFC 791 section 3.1.
@@ -71,8 +72,9 @@ func (b *Bed) ends(kind string, i int) end {
 	panic(fmt.Sprintf("networktest: no %s %d", kind, i))
 }
 
-// packets sends between every source and its sink, in both families: datagrams both ways, small, full and the largest there are, which are cut to fragments; a
-// stream in segments of full size; and echoes, unless the network says that it translates.
+// packets sends between every source and its sink, in both families: datagrams both ways, small, full and the largest
+// there are, which are cut to fragments; a stream in segments of full size; and echoes, unless the network says that it
+// translates.
 func packets(t testing.TB, n network.Network, labs ...network.Lab) error {
 	var errs []error
 	for _, lab := range labs {
@@ -163,8 +165,8 @@ func control(c syscall.Conn, f func(sock.Socket) error) error {
 	return errors.Join(err, ferr)
 }
 
-// datagrams sends from one end to the other and has each answered. Both must see the other as its endpoint says it is known: what is not translated
-// as it is, what is translated with its public address, and its own port either way.
+// datagrams sends from one end to the other and has each answered. Both must see the other as its endpoint says it is
+// known: what is not translated as it is, what is translated with its public address, and its own port either way.
 func datagrams(source, sink end, family string, port uint16, fragments bool, sizes ...int) error {
 	out, err := source.udp(source.bind(family, port), fragments)
 	if err != nil {
@@ -224,7 +226,8 @@ func tooLarge(source, sink end, family string, size int) error {
 	case errors.Is(err, syscall.EMSGSIZE):
 		return nil
 	case err != nil:
-		return fmt.Errorf("send a datagram of %d bytes, one more than fits, is refused otherwise than for its size: %w", size, err)
+		return fmt.Errorf("send a datagram of %d bytes, one more than fits, is refused otherwise than for its size: %w", size,
+			err)
 	}
 	return fmt.Errorf("send a datagram of %d bytes, one more than fits: it is sent", size)
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/nettoll/nettoll/network"
 )
 
-// Paths returns the ways of all trips between sources and sinks, there and back, in both families, as the network plans them.
+// Paths returns the ways of all trips between sources and sinks, there and back, in both families, as the network plans
+// them.
 func (b *Bed) Paths(n network.Network) (*network.Paths, error) {
 	tracer, ok := n.(network.Tracer)
 	if !ok {
@@ -20,7 +21,9 @@ func (b *Bed) Paths(n network.Network) (*network.Paths, error) {
 	for i := range b.pairs() {
 		source, sink := b.stop("src", i), b.stop("snk", i)
 		for _, family := range families() {
-			for _, t := range []network.Trip{{Lab: b.Lab, Family: family, From: source, To: sink}, {Lab: b.Lab, Family: family, From: sink, To: source}} {
+			for _, t := range []network.Trip{
+				{Lab: b.Lab, Family: family, From: source, To: sink}, {Lab: b.Lab, Family: family, From: sink, To: source},
+			} {
 				p.Add(fmt.Sprintf("%s to %s, %s", t.From.Container.Name, t.To.Container.Name, family), tracer.Trace(t))
 			}
 		}
@@ -70,14 +73,16 @@ func (b *Bed) Trace(t testing.TB, questions []host.Question) ([]host.Trace, erro
 	return traces, nil
 }
 
-// Carry has every pair exchange a number of datagrams in both families and returns what is wrong with the way they took: where they were given on to (next), and what was
-// counted (counted). The third error says that the rest could not be found out, as when no datagram passes.
+// Carry has every pair exchange a number of datagrams in both families and returns what is wrong with the way they
+// took: where they were given on to (next), and what was counted (counted). The third error says that the rest could
+// not be found out, as when no datagram passes.
 func (b *Bed) Carry(t testing.TB, n network.Network) (next, counted, err error) {
 	p, err := b.Paths(n)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := b.exchange(); err != nil { // so that neighbours are known, and nobody asks for them while packets are counted
+	// so that neighbours are known, and nobody asks for them while packets are counted
+	if err := b.exchange(); err != nil {
 		return nil, nil, err
 	}
 	before, err := b.Trace(t, p.Questions(false))
@@ -156,7 +161,8 @@ func pathOf(t testing.TB, n network.Network, lab network.Lab, d detour) (err err
 	return nil
 }
 
-// blind wants what was found of the way to depend on it: packets that nobody has sent were counted nowhere, and a neighbour at another MAC address is seen.
+// blind wants what was found of the way to depend on it: packets that nobody has sent were counted nowhere, and a
+// neighbour at another MAC address is seen.
 func (b *Bed) blind(t testing.TB, n network.Network) error {
 	p, err := b.Paths(n)
 	if err != nil {
@@ -179,7 +185,9 @@ func (b *Bed) blind(t testing.TB, n network.Network) error {
 				continue
 			}
 			k := b.Hosts[on-1].Kernel
-			elsewhere := host.Neighbour{NS: hop.NS, Dev: next.Link, Addresses: []string{next.Via.String()}, At: "02:00:00:00:00:fe"}
+			elsewhere := host.Neighbour{
+				NS: hop.NS, Dev: next.Link, Addresses: []string{next.Via.String()}, At: "02:00:00:00:00:fe",
+			}
 			if err := elsewhere.Apply(t.Context(), k); err != nil {
 				return err
 			}
@@ -238,7 +246,8 @@ func wireHosts(t testing.TB, b *Bed, n network.Network) (bool, error) {
 	if sink.Endpoint.Link == "" { // its host has no link to it and can deliver nothing that comes by the wire
 		return false, nil
 	}
-	return true, b.wire(t, b.Underlay, "@"+source.Host.Name(), "@"+sink.Host.Name(), b.Hosts[source.Host.Index-1], b.Hosts[sink.Host.Index-1], "", "", source, sink)
+	return true, b.wire(t, b.Underlay, "@"+source.Host.Name(), "@"+sink.Host.Name(), b.Hosts[source.Host.Index-1],
+		b.Hosts[sink.Host.Index-1], "", "", source, sink)
 }
 
 // routes says whether the network has the host of the source send its packets to a neighbour.
@@ -256,7 +265,9 @@ func routes(n network.Network, lab network.Lab, source, sink network.Stop) bool 
 }
 
 // wire makes the link from where it can be made, and routes at both of its ends.
-func (b *Bed) wire(t testing.TB, maker *Machine, from, to string, near, far *Machine, nearNS, farNS string, source, sink network.Stop) error {
+func (b *Bed) wire(t testing.TB, maker *Machine, from, to string, near, far *Machine, nearNS, farNS string, source,
+	sink network.Stop,
+) error {
 	apply := func(m *Machine, steps ...host.Step) error {
 		return m.Stack.Apply(t.Context(), m.Kernel, host.Plan{Steps: steps})
 	}
@@ -265,7 +276,8 @@ func (b *Bed) wire(t testing.TB, maker *Machine, from, to string, near, far *Mac
 		PeerNS: to, PeerName: wireFar, PeerAddresses: []string{wireFar4 + "/30", wireFar6 + "/126"},
 	}
 	const noDAD = "net.ipv6.conf.default.accept_dad"
-	if err := apply(maker, host.Sysctl{NS: from, Key: noDAD, Value: "0"}, host.Sysctl{NS: to, Key: noDAD, Value: "0"}, veth); err != nil {
+	if err := apply(maker, host.Sysctl{NS: from, Key: noDAD, Value: "0"}, host.Sysctl{NS: to, Key: noDAD, Value: "0"},
+		veth); err != nil {
 		return err
 	}
 	if err := veth.Verify(maker.Kernel); err != nil { // it waits until packets can pass

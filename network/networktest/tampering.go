@@ -24,8 +24,9 @@ type tamper struct {
 	do   func() error
 }
 
-// tampering changes the kernel behind the back of the plans, one thing after another on fresh labs, and wants Verify to name it and Undo to
-// succeed all the same. What was tried in one lab, or by other parameters of the network, is not tried in the next.
+// tampering changes the kernel behind the back of the plans, one thing after another on fresh labs, and wants Verify to
+// name it and Undo to succeed all the same. What was tried in one lab, or by other parameters of the network, is not
+// tried in the next.
 func tampering(t testing.TB, n network.Network, seen map[string]bool, labs ...network.Lab) error {
 	for _, lab := range labs {
 		b, err := MakeBed(t, n, lab)
@@ -73,8 +74,8 @@ func (b *Bed) tamper(t testing.TB, c tamper) (err error) {
 	return nil
 }
 
-// tampers lists what can be tampered with in the plans of a lab, each kind of change to each kind of thing once, and less what
-// was seen before.
+// tampers lists what can be tampered with in the plans of a lab, each kind of change to each kind of thing once, and
+// less what was seen before.
 func (b *Bed) tampers(seen map[string]bool) ([]tamper, error) {
 	var list []tamper
 	add := func(m *Machine, kind, text string, do func() error) {
@@ -102,7 +103,8 @@ func (b *Bed) tampers(seen map[string]bool) ([]tamper, error) {
 				add(m, kind, "set down ", on(ns, name, func(h *link.Handle, l link.Link) error { return h.SetUp(l.Index, false) }))
 			}
 			if mtu > 0 {
-				add(m, kind, "change the MTU of ", on(ns, name, func(h *link.Handle, l link.Link) error { return h.SetMTU(l.Index, mtu-1) }))
+				add(m, kind, "change the MTU of ",
+					on(ns, name, func(h *link.Handle, l link.Link) error { return h.SetMTU(l.Index, mtu-1) }))
 			}
 			for _, a := range addresses {
 				p, err := netip.ParsePrefix(a)
@@ -113,7 +115,8 @@ func (b *Bed) tampers(seen map[string]bool) ([]tamper, error) {
 				if p.Addr().Is6() {
 					family = "IPv6"
 				}
-				add(m, kind, "delete the "+family+" address of ", on(ns, name, func(h *link.Handle, l link.Link) error { return h.DeleteAddress(l.Index, p) }))
+				add(m, kind, "delete the "+family+" address of ",
+					on(ns, name, func(h *link.Handle, l link.Link) error { return h.DeleteAddress(l.Index, p) }))
 			}
 			return nil
 		}
@@ -140,9 +143,11 @@ func (b *Bed) tampers(seen map[string]bool) ([]tamper, error) {
 							return h.SetMacvlanMode(l.Index, mode)
 						}))
 					}
-					add(m, "a macvlan", "delete ", on(s.NS, s.Name, func(h *link.Handle, l link.Link) error { return h.Delete(l.Index) }))
+					add(m, "a macvlan", "delete ",
+						on(s.NS, s.Name, func(h *link.Handle, l link.Link) error { return h.Delete(l.Index) }))
 				case host.IPVlan:
-					err = errors.Join(err, links("an ipvlan", s.NS, s.Name, 0, true, s.Addresses)) // the MTU is that of the link below, and cannot be changed
+					// the MTU is that of the link below, and cannot be changed
+					err = errors.Join(err, links("an ipvlan", s.NS, s.Name, 0, true, s.Addresses))
 					add(m, "an ipvlan", "change the mode of ", on(s.NS, s.Name, func(h *link.Handle, l link.Link) error {
 						mode := "l2"
 						if s.Mode == mode {
@@ -150,10 +155,12 @@ func (b *Bed) tampers(seen map[string]bool) ([]tamper, error) {
 						}
 						return h.SetIPVlanMode(l.Index, mode)
 					}))
-					add(m, "an ipvlan", "delete ", on(s.NS, s.Name, func(h *link.Handle, l link.Link) error { return h.Delete(l.Index) }))
+					add(m, "an ipvlan", "delete ",
+						on(s.NS, s.Name, func(h *link.Handle, l link.Link) error { return h.Delete(l.Index) }))
 				case host.Plug:
 					err = errors.Join(err, links("what was plugged in", s.NS, s.Name, s.MTU, true, s.Addresses))
-					add(m, "what was plugged in", "delete ", on(s.NS, s.Name, func(h *link.Handle, l link.Link) error { return h.Delete(l.Index) }))
+					add(m, "what was plugged in", "delete ",
+						on(s.NS, s.Name, func(h *link.Handle, l link.Link) error { return h.Delete(l.Index) }))
 				case host.NAT:
 					for text, change := range map[string]func(*host.NAT){
 						"delete ":                     nil,
@@ -173,7 +180,9 @@ func (b *Bed) tampers(seen map[string]bool) ([]tamper, error) {
 						})
 					}
 				case host.Neighbour:
-					for text, change := range map[string]func(*host.Neighbour){"forget ": nil, "misplace ": func(n *host.Neighbour) { n.At = "02:00:00:00:00:fe" }} {
+					for text, change := range map[string]func(*host.Neighbour){
+						"forget ": nil, "misplace ": func(n *host.Neighbour) { n.At = "02:00:00:00:00:fe" },
+					} {
 						if s.Proxy && change != nil {
 							continue // it has no place
 						}
@@ -211,7 +220,8 @@ func (b *Bed) tampers(seen map[string]bool) ([]tamper, error) {
 					}
 					add(m, s.Key, "change ", func() error {
 						return m.Kernel.Do(s.NS, func() error {
-							value := "100" // a time can be too short to be seen: 1 of proxy_delay is 10 ms, which 250 ticks a second have not
+							// a time can be too short to be seen: 1 of proxy_delay is 10 ms, which 250 ticks a second have not
+							value := "100"
 							if !strings.HasSuffix(s.Key, "_delay") {
 								value = "1"
 							}
@@ -289,7 +299,8 @@ func resettle(k *host.Kernel, n host.Neighbour, change func(*host.Neighbour)) er
 	return n.Apply(context.Background(), k)
 }
 
-// basic turns a step of a basic kind into the type of host, whatever type it is of: what it says it does is what counts.
+// basic turns a step of a basic kind into the type of host, whatever type it is of: what it says it does is what
+// counts.
 func basic(s host.Step) host.Step {
 	data, err := json.Marshal(host.Plan{Steps: []host.Step{s}})
 	if err != nil {

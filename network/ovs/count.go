@@ -13,8 +13,9 @@ const looked = "packets that the datapath of the switch has looked at"
 // taken is the name of the counter of what the switch alone has received from a port.
 func taken(port string) string { return "packets that the switch alone received from port " + port }
 
-// Count returns how many packets the datapath has looked at, and how many each port has received that the host's own stack did not get: those which [Switch.deaf] has dropped behind
-// the daemon's packet sockets or, with the kernel's datapath, all of a port that belongs to it.
+// Count returns how many packets the datapath has looked at, and how many each port has received that the host's own
+// stack did not get: those which [Switch.deaf] has dropped behind the daemon's packet sockets or, with the kernel's
+// datapath, all of a port that belongs to it.
 func (s Switch) Count(k *host.Kernel) (map[string]uint64, error) {
 	dir, err := k.RunDir(ovs.RunDir)
 	if err != nil {

@@ -22,8 +22,9 @@ import (
 	"github.com/nettoll/nettoll/network/ovs"
 )
 
-// The host's own stack takes nothing from the ports of a userspace datapath: it answers no ARP request with the MAC address of a port, and forwards nothing that a container sends
-// there, in either family. Without the rules that keep it out it does both, and Verify reports that they are gone.
+// The host's own stack takes nothing from the ports of a userspace datapath: it answers no ARP request with the MAC
+// address of a port, and forwards nothing that a container sends there, in either family. Without the rules that keep
+// it out it does both, and Verify reports that they are gone.
 func TestDeaf(t *testing.T) {
 	testnet.NotInGuest(t, "its ports are those of the kernel's datapath there")
 	for _, flows := range []string{"normal", "explicit"} {
@@ -70,12 +71,14 @@ func TestDeaf(t *testing.T) {
 			if got := answers(t, k, lab.Hosts[0]); !slices.Contains(got, port) {
 				t.Errorf("without the rules %q answer for the gateway: the test shows nothing unless %s is among them", got, port)
 			}
-			if _, counted, err := b.Carry(t, ovs.Network{}); err == nil && (counted == nil || !strings.Contains(counted.Error(), "received from port vsrc0")) {
+			if _, counted, err := b.Carry(t, ovs.Network{}); err == nil &&
+				(counted == nil || !strings.Contains(counted.Error(), "received from port vsrc0")) {
 				t.Errorf("without the rules counted: %v, want what the switch alone received from the port", counted)
 			}
 			for _, family := range []string{"ipv4", "ipv6"} {
 				if !crosses(t, b, family, port) {
-					t.Errorf("%s: without the rules what src0 sends to the MAC address of its port does not arrive: the test shows nothing", family)
+					t.Errorf("%s: without the rules what src0 sends to the MAC address of its port does not arrive: the test shows "+
+						"nothing", family)
 				}
 			}
 		})
@@ -132,7 +135,8 @@ func answers(t *testing.T, k *host.Kernel, h network.Host) []string {
 			t.Fatal(err)
 		}
 		// RFC 826: an answer (operation 2) whose sender's protocol address is the gateway's.
-		if n >= 42 && binary.BigEndian.Uint16(frame[12:]) == 0x0806 && frame[21] == 2 && bytes.Equal(frame[28:32], gateway.Addr().AsSlice()) {
+		if n >= 42 && binary.BigEndian.Uint16(frame[12:]) == 0x0806 && frame[21] == 2 &&
+			bytes.Equal(frame[28:32], gateway.Addr().AsSlice()) {
 			macs = append(macs, net.HardwareAddr(bytes.Clone(frame[22:28])).String())
 		}
 	}
@@ -140,7 +144,8 @@ func answers(t *testing.T, k *host.Kernel, h network.Host) []string {
 
 // request is an ARP request, RFC 826.
 func request(mac net.HardwareAddr, from, target netip.Addr) []byte {
-	b := slices.Concat(bytes.Repeat([]byte{0xff}, 6), mac, []byte{0x08, 0x06, 0, 1, 0x08, 0, 6, 4, 0, 1}, mac, from.AsSlice(), make([]byte, 6), target.AsSlice())
+	b := slices.Concat(bytes.Repeat([]byte{0xff}, 6), mac, []byte{0x08, 0x06, 0, 1, 0x08, 0, 6, 4, 0, 1}, mac,
+		from.AsSlice(), make([]byte, 6), target.AsSlice())
 	return append(b, make([]byte, 60-len(b))...)
 }
 
@@ -150,7 +155,9 @@ func crosses(t *testing.T, b *networktest.Bed, family, gateway string) bool {
 	source, sink, other := b.Ends[0][0], b.Ends[1][0], b.Hosts[1].Kernel
 	k := b.Hosts[0].Kernel
 	via4, via6 := network.Gateway(1)
-	elsewhere := host.Neighbour{NS: source.Namespace, Dev: source.Inner, Addresses: []string{via4.Addr().String(), via6.Addr().String()}, At: gateway}
+	elsewhere := host.Neighbour{
+		NS: source.Namespace, Dev: source.Inner, Addresses: []string{via4.Addr().String(), via6.Addr().String()}, At: gateway,
+	}
 	if err := elsewhere.Apply(t.Context(), k); err != nil {
 		t.Fatal(err)
 	}

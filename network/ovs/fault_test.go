@@ -117,10 +117,14 @@ func TestTampering(t *testing.T) {
 	i := driver.Instance{Dir: dir}
 	bridge, database := "unix:"+i.Bridge("br0"), "--db=unix:"+i.Database()
 	for _, c := range []struct{ what, want, do, undo string }{
-		{"a flow that is nobody's", "flows that are nobody's", "ovs-ofctl add-flow " + bridge + " table=0,priority=9,actions=drop", "ovs-ofctl --strict del-flows " + bridge + " table=0,priority=9"},
-		{"a flow less", "flow table=10", "ovs-ofctl del-flows " + bridge + " table=10", "ovs-ofctl add-flow " + bridge + fmt.Sprintf(" cookie=%#x,table=10,priority=0,actions=NORMAL", driver.CookieNetwork)},
-		{"a port less", "number of port vsnk0", "ovs-vsctl " + database + " del-port br0 vsnk0", "ovs-vsctl " + database + " add-port br0 vsnk0 -- set interface vsnk0 ofport_request=2"},
-		{"another MTU", "mtu of br0", "ovs-vsctl " + database + " set interface br0 mtu_request=1400", "ovs-vsctl " + database + " set interface br0 mtu_request=1440"},
+		{"a flow that is nobody's", "flows that are nobody's", "ovs-ofctl add-flow " + bridge +
+			" table=0,priority=9,actions=drop", "ovs-ofctl --strict del-flows " + bridge + " table=0,priority=9"},
+		{"a flow less", "flow table=10", "ovs-ofctl del-flows " + bridge + " table=10", "ovs-ofctl add-flow " +
+			bridge + fmt.Sprintf(" cookie=%#x,table=10,priority=0,actions=NORMAL", driver.CookieNetwork)},
+		{"a port less", "number of port vsnk0", "ovs-vsctl " + database + " del-port br0 vsnk0", "ovs-vsctl " + database +
+			" add-port br0 vsnk0 -- set interface vsnk0 ofport_request=2"},
+		{"another MTU", "mtu of br0", "ovs-vsctl " + database + " set interface br0 mtu_request=1400", "ovs-vsctl " +
+			database + " set interface br0 mtu_request=1440"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			run := func(line string) {
@@ -154,7 +158,8 @@ func TestManyPairs(t *testing.T) {
 	if first := told.Metrics["first_packet_latency"]; first <= 0 || first > 1 {
 		t.Errorf("the first packet takes %v s", first)
 	}
-	if who := told.Implementations["network"]; !strings.HasPrefix(who, "ovs (") || !strings.Contains(who, " datapath, max-revalidator ") {
+	if who := told.Implementations["network"]; !strings.HasPrefix(who, "ovs (") ||
+		!strings.Contains(who, " datapath, max-revalidator ") {
 		t.Errorf("the work is done by %q", who)
 	}
 	if len(told.Programs) != 2 {
@@ -164,7 +169,8 @@ func TestManyPairs(t *testing.T) {
 
 // What cannot be built is said before, and Apply leaves nothing behind.
 func TestRefusals(t *testing.T) {
-	if err := (ovs.Network{}).Check(map[string]string{"datapath": "kernel"}); err != nil && (!errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "datapath=userspace")) {
+	if err := (ovs.Network{}).Check(map[string]string{"datapath": "kernel"}); err != nil &&
+		(!errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "datapath=userspace")) {
 		testnet.Skip(t, ovs.Network{}.Check(nil)) // neither would do
 		t.Errorf("Check = %v, want what would do instead", err)
 	}
@@ -186,8 +192,12 @@ func TestWrongPort(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	step := ovs.Switch{Name: "br0", MAC: "02:00:00:00:00:01", MTU: 1440, Datapath: "userspace", Ports: []ovs.Port{{Name: "nothing", Inner: "lo"}}}
-	if err := m.Stack.Apply(t.Context(), m.Kernel, host.Plan{Steps: []host.Step{step}}); err == nil || !strings.Contains(err.Error(), `port "nothing"`) {
+	step := ovs.Switch{
+		Name: "br0", MAC: "02:00:00:00:00:01", MTU: 1440, Datapath: "userspace",
+		Ports: []ovs.Port{{Name: "nothing", Inner: "lo"}},
+	}
+	if err := m.Stack.Apply(t.Context(), m.Kernel, host.Plan{Steps: []host.Step{step}}); err == nil ||
+		!strings.Contains(err.Error(), `port "nothing"`) {
 		testnet.Skip(t, err)
 		t.Errorf("Apply = %v, want the port", err)
 	}

@@ -29,8 +29,13 @@ func (Network) Describe() network.Description {
 		Summary:        "an Open vSwitch on each host with a veth to every container, and direct routes between the hosts",
 		Implementation: "ovs",
 		Params: part.List{
-			{Name: datapath, Default: auto, Values: []string{auto, kernel, userspace}, Summary: "who forwards: the kernel's module openvswitch, the daemon itself, or auto: the module where there is one"},
-			{Name: flows, Default: normal, Values: []string{normal, explicit}, Summary: "normal: the switch learns and floods; explicit: flows by the containers' addresses, and nothing is flooded"},
+			{
+				Name: datapath, Default: auto, Values: []string{auto, kernel, userspace},
+				Summary: "who forwards: the kernel's module openvswitch, the daemon itself, or auto: the module where there is " +
+					"one",
+			},
+			{Name: flows, Default: normal, Values: []string{normal, explicit}, Summary: "normal: the switch learns and " +
+				"floods; explicit: flows by the containers' addresses, and nothing is flooded"},
 		},
 	}
 }
@@ -86,8 +91,8 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 	return plans, ends, nil
 }
 
-// join returns the steps that join the containers of a host by a switch, which has their gateway, and where they are then. The switch comes after all links, so that it
-// is configured once.
+// join returns the steps that join the containers of a host by a switch, which has their gateway, and where they are
+// then. The switch comes after all links, so that it is configured once.
 func join(lab network.Lab, h network.Host) ([]host.Step, []network.Endpoint, error) {
 	name := h.Name()
 	gate4, gate6 := network.Gateway(h.Index)
@@ -96,8 +101,9 @@ func join(lab network.Lab, h network.Host) ([]host.Step, []network.Endpoint, err
 		of = auto
 	}
 	sw := Switch{
-		Name: network.Bridge, MAC: network.MAC(lab.Seed, name, network.Bridge), MTU: lab.MTU, Datapath: of, Explicit: lab.Params[flows] == explicit,
-		Gateway: []string{gate4.Addr().String(), gate6.Addr().String()},
+		Name: network.Bridge, MAC: network.MAC(lab.Seed, name, network.Bridge), MTU: lab.MTU, Datapath: of,
+		Explicit: lab.Params[flows] == explicit,
+		Gateway:  []string{gate4.Addr().String(), gate6.Addr().String()},
 	}
 	var links, rest []host.Step
 	ends := make([]network.Endpoint, len(h.Containers))
@@ -107,19 +113,29 @@ func join(lab network.Lab, h network.Host) ([]host.Step, []network.Endpoint, err
 			return nil, nil, err
 		}
 		v4, v6 := network.ContainerAddr(h.Index, c.Index)
-		ends[i] = network.Endpoint{Namespace: c.Name, IPv4: v4.Addr(), IPv6: v6.Addr(), Link: outer, Inner: network.Inner, MAC: network.MAC(lab.Seed, name, c.Name, network.Inner)}
-		sw.Ports = append(sw.Ports, Port{Name: outer, NS: c.Name, Inner: network.Inner, Addresses: []string{v4.Addr().String(), v6.Addr().String()}})
+		ends[i] = network.Endpoint{
+			Namespace: c.Name, IPv4: v4.Addr(), IPv6: v6.Addr(), Link: outer, Inner: network.Inner,
+			MAC: network.MAC(lab.Seed, name, c.Name, network.Inner),
+		}
+		sw.Ports = append(sw.Ports, Port{
+			Name: outer, NS: c.Name, Inner: network.Inner, Addresses: []string{v4.Addr().String(), v6.Addr().String()},
+		})
 		links = append(links, host.Veth{
 			Name: outer, MAC: network.MAC(lab.Seed, name, outer), MTU: lab.MTU,
 			PeerNS: c.Name, PeerName: network.Inner, PeerMAC: ends[i].MAC,
 			PeerAddresses: []string{v4.String(), v6.String()},
-		}, host.Sysctl{Key: "net.ipv6.conf." + outer + ".disable_ipv6", Value: "1", IfPresent: true}) // the host sends nothing of its own there
+		}, host.Sysctl{
+			Key: "net.ipv6.conf." + outer + ".disable_ipv6", Value: "1",
+			IfPresent: true,
+		}) // the host sends nothing of its own there
 		rest = append(rest,
 			host.Route{NS: c.Name, To: "0.0.0.0/0", Via: gate4.Addr().String(), Dev: network.Inner},
 			host.Route{NS: c.Name, To: "::/0", Via: gate6.Addr().String(), Dev: network.Inner},
 		)
 		rest = append(rest, network.Inside(c)...)
 	}
-	links = append(links, sw, host.Link{Name: network.Bridge, Addresses: []string{gate4.String(), gate6.String()}, Up: true})
+	links = append(links, sw, host.Link{
+		Name: network.Bridge, Addresses: []string{gate4.String(), gate6.String()}, Up: true,
+	})
 	return append(links, rest...), ends, nil
 }

@@ -10,7 +10,8 @@ import (
 
 func TestConformance(t *testing.T) {
 	if testnet.Guest() { // which has the kernel's datapath, and is slow
-		networktest.Check(t, ovs.Network{}, map[string]string{"datapath": "kernel"}, "packets, 1 hosts, 1 pairs", "packets, 2 hosts, 1 pairs", "path, 1 hosts", "path, 2 hosts")
+		networktest.Check(t, ovs.Network{}, map[string]string{"datapath": "kernel"}, "packets, 1 hosts, 1 pairs",
+			"packets, 2 hosts, 1 pairs", "path, 1 hosts", "path, 2 hosts")
 		return
 	}
 	networktest.Conformance(t, ovs.Network{}, nil, map[string]string{"flows": "explicit"})

@@ -16,8 +16,8 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/ovs"
 )
 
-// A Switch is an Open vSwitch in the host's own namespaces: its programs, one bridge with ports, and the flows that forward. Its own link on the host is
-// made with it, and is down.
+// A Switch is an Open vSwitch in the host's own namespaces: its programs, one bridge with ports, and the flows that
+// forward. Its own link on the host is made with it, and is down.
 type Switch struct {
 	// Name is that of the bridge and of its own link.
 	Name string `json:"name"`
@@ -49,7 +49,8 @@ func (Switch) Kind() string { return "ovs-switch" }
 
 // String says the step as a person would.
 func (s Switch) String() string {
-	text := fmt.Sprintf("open vswitch %s, mac %s, mtu %d, %s datapath, %d ports", s.Name, s.MAC, s.MTU, s.Datapath, len(s.Ports))
+	text := fmt.Sprintf("open vswitch %s, mac %s, mtu %d, %s datapath, %d ports", s.Name, s.MAC, s.MTU, s.Datapath,
+		len(s.Ports))
 	if s.Explicit {
 		return text + ", explicit flows"
 	}
@@ -237,7 +238,8 @@ func (s Switch) Remove(_ context.Context, k *host.Kernel) error {
 func (s Switch) remove(k *host.Kernel, was switchWas) error {
 	var errs []error
 	for _, p := range slices.Backward(was.Programs) {
-		errs = append(errs, k.Stop(p, grace)) // links of the daemon stay, as when it has died: "exit --cleanup" takes half a second
+		// links of the daemon stay, as when it has died: "exit --cleanup" takes half a second
+		errs = append(errs, k.Stop(p, grace))
 	}
 	if was.Datapath == ovs.Kernel {
 		errs = append(errs, k.Do("", func() error { return ovs.DeleteKernelDatapath(kernelDatapath) }))
@@ -280,14 +282,17 @@ const (
 	table  = "nettoll-ports"
 )
 
-// deaf returns the rules that keep the host's own network stack from the ports of a userspace datapath. The daemon reads the ports by packet sockets, which take nothing
-// away: the host's stack receives every frame as well. Without the rules it answers ARP requests for the gateway with the MAC address of the port, and forwards what is
-// sent there past the switch. The hook comes after the packet sockets (net/core/dev.c, __netif_receive_skb_core) and before every protocol. The kernel's datapath
-// takes the frames away itself (net/openvswitch/vport-netdev.c, netdev_frame_hook).
+// deaf returns the rules that keep the host's own network stack from the ports of a userspace datapath. The daemon
+// reads the ports by packet sockets, which take nothing away: the host's stack receives every frame as well. Without
+// the rules it answers ARP requests for the gateway with the MAC address of the port, and forwards what is sent there
+// past the switch. The hook comes after the packet sockets (net/core/dev.c, __netif_receive_skb_core) and before every
+// protocol. The kernel's datapath takes the frames away itself (net/openvswitch/vport-netdev.c, netdev_frame_hook).
 func (s Switch) deaf() ruleset.Table {
 	t := ruleset.Table{Family: netdev, Name: table}
 	for _, p := range s.Ports {
-		t.Chains = append(t.Chains, ruleset.Chain{Name: p.Name, Hook: &ruleset.Hook{Name: "ingress", Link: p.Name}, Rules: ruleset.All(ruleset.Rule{}.Count())})
+		t.Chains = append(t.Chains, ruleset.Chain{
+			Name: p.Name, Hook: &ruleset.Hook{Name: "ingress", Link: p.Name}, Rules: ruleset.All(ruleset.Rule{}.Count()),
+		})
 	}
 	return t
 }
@@ -339,7 +344,10 @@ func (s Switch) flows() ([]ovs.Flow, error) {
 		}
 	}
 	for _, ether := range []uint16{ovs.IPv4, ovs.IPv6} { // for other hosts
-		list = append(list, ovs.Flow{Cookie: ovs.CookieNetwork, Table: tableForward, Priority: priorityHost, Match: ovs.Match{Ether: ether}, Output: ovs.Local})
+		list = append(list, ovs.Flow{
+			Cookie: ovs.CookieNetwork, Table: tableForward, Priority: priorityHost, Match: ovs.Match{Ether: ether},
+			Output: ovs.Local,
+		})
 	}
 	return list, nil
 }

@@ -133,8 +133,9 @@ const (
 	idleLimit  = 0.002 // of a core: design.md, "Decisions", 3
 )
 
-// Measure notes how long the first packet of a flow takes (first_packet_latency, s: an echo and its reply, of which both go up to the daemon), between the first two containers or,
-// where there is one, with the host. It doubts a switch that is busy when nothing is sent.
+// Measure notes how long the first packet of a flow takes (first_packet_latency, s: an echo and its reply, of which
+// both go up to the daemon), between the first two containers or, where there is one, with the host. It doubts a switch
+// that is busy when nothing is sent.
 func (s Switch) Measure(ctx context.Context, k *host.Kernel) error {
 	dir, err := k.RunDir(ovs.RunDir)
 	if err != nil {
@@ -155,7 +156,9 @@ func (s Switch) Measure(ctx context.Context, k *host.Kernel) error {
 	if err != nil {
 		return err
 	}
-	took, ok, err := (ovs.Instance{Dir: dir}).FirstPacket(func(f func() error) error { return k.Do(s.Ports[0].NS, f) }, from, target)
+	took, ok, err := (ovs.Instance{Dir: dir}).FirstPacket(func(f func() error) error {
+		return k.Do(s.Ports[0].NS, f)
+	}, from, target)
 	if err != nil {
 		return err
 	}
@@ -165,7 +168,8 @@ func (s Switch) Measure(ctx context.Context, k *host.Kernel) error {
 	return nil
 }
 
-// measureIdle doubts a switch that is busy in times in which no packet passes. Just after it was built there are some: containers solicit routers, and tell which groups they are in.
+// measureIdle doubts a switch that is busy in times in which no packet passes. Just after it was built there are some:
+// containers solicit routers, and tell which groups they are in.
 func (s Switch) measureIdle(ctx context.Context, k *host.Kernel) error {
 	used, passed, err := watch(k)
 	if err != nil {

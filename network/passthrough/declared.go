@@ -6,7 +6,8 @@ import "github.com/nettoll/nettoll/measure"
 func declared() []measure.Metric {
 	return []measure.Metric{
 		{
-			Name: "plug_time", Unit: measure.UnitSecond, Better: measure.LowerBetter, Kind: measure.KindTime, Label: "plug in", Order: 770,
+			Name: "plug_time", Unit: measure.UnitSecond, Better: measure.LowerBetter, Kind: measure.KindTime, Label: "plug in",
+			Order:   770,
 			Summary: "time to move a network card into a container, until packets can pass",
 		},
 	}

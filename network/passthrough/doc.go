@@ -1,5 +1,6 @@
-// Package passthrough is the network "passthrough": each container has a network card of its own, moved into it: LXC's "phys", the "real device" of Lezcano 2007, the multi-NIC
-// containers of Alibaba. Nothing of the host is between the container and the wire.
+// Package passthrough is the network "passthrough": each container has a network card of its own, moved into it: LXC's
+// "phys", the "real device" of Lezcano 2007, the multi-NIC containers of Alibaba. Nothing of the host is between the
+// container and the wire.
 //
 //	src0          src1                      snk0
 //	eth0          eth0     198.18.1.1/16    eth0      198.18.2.0/16
@@ -7,8 +8,9 @@
 //	 up0     │     up0     │                  │
 //	  └──── underlay ──────┴──────────────────┘
 //
-// On local hosts the card is one end of a veth whose other end is a port of the underlay's switch; it appears on the host, and is really moved into the container. A lab of one host has a
-// switch of its own, sw0, in the place of the underlay.
+// On local hosts the card is one end of a veth whose other end is a port of the underlay's switch; it appears on the
+// host, and is really moved into the container. A lab of one host has a switch of its own, sw0, in the place of the
+// underlay.
 //
 // With nic=NAME the card is one of this machine's, and nic=NAME+NAME gives several, one for each container in the
 // order of hosts and containers: for one pair the first is the source's, the second the sink's, and something

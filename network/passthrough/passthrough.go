@@ -32,7 +32,8 @@ func (Network) Describe() network.Description {
 		Implementation: "kernel",
 		Params: part.List{{
 			Name: nic, Default: none, Quiet: true, Check: checkNICs,
-			Summary: "none: a port of the underlay's switch for each container; NAME or NAME+NAME: these NICs of the machine, one for each container, given back afterwards",
+			Summary: "none: a port of the underlay's switch for each container; NAME or NAME+NAME: these NICs of the machine, " +
+				"one for each container, given back afterwards",
 		}},
 	}
 }
@@ -41,7 +42,8 @@ func checkNICs(s string) (string, error) {
 	names := strings.Split(s, separator)
 	for i, name := range names {
 		if name == "" || len(name) > link.MaxName || strings.ContainsAny(name, "/ \t\n:") {
-			return "", fmt.Errorf("invalid name %q of a NIC (valid: %s, or one or several such as eth1%seth2)", name, none, separator)
+			return "", fmt.Errorf("invalid name %q of a NIC (valid: %s, or one or several such as eth1%seth2)", name, none,
+				separator)
 		}
 		if slices.Contains(names[:i], name) {
 			return "", fmt.Errorf("NIC %q is given twice", name)
@@ -61,7 +63,8 @@ func nics(p part.Params) []string {
 // Guarded says that its packets can be filtered inside the containers only.
 func (Network) Guarded(part.Params) (network.Point, string) { return network.InContainer, "" }
 
-// Wired says that each container has a link of its own to the switch, which is moved into it, unless NICs of the machine take their place.
+// Wired says that each container has a link of its own to the switch, which is moved into it, unless NICs of the
+// machine take their place.
 func (Network) Wired(p part.Params) (wired, moved bool) { return nics(p) == nil, true }
 
 // Borrows returns the NICs that it takes from the machine.
@@ -80,7 +83,9 @@ func (Network) Check(p part.Params) error {
 		return nil
 	}
 	if userns.Inside() {
-		return &linux.UnsupportedError{What: fmt.Sprintf("take NIC %q from the machine", names[0]), Missing: "CAP_NET_ADMIN", Hint: "run as root"}
+		return &linux.UnsupportedError{
+			What: fmt.Sprintf("take NIC %q from the machine", names[0]), Missing: "CAP_NET_ADMIN", Hint: "run as root",
+		}
 	}
 	h, err := link.Open()
 	if err != nil {
@@ -95,7 +100,8 @@ func (Network) Check(p part.Params) error {
 	return nil
 }
 
-// Trace says that packets leave and arrive by the containers' own links and, unless those are NICs of the machine, pass the switch between them.
+// Trace says that packets leave and arrive by the containers' own links and, unless those are NICs of the machine, pass
+// the switch between them.
 func (Network) Trace(t network.Trip) network.Way {
 	var w network.Way
 	mac := ""
@@ -123,7 +129,8 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 		all += len(h.Containers)
 	}
 	if given != nil && all != len(given) {
-		return nil, nil, fmt.Errorf("%d containers, and %d NICs for them (%s=%s): each has one of its own", all, len(given), nic, lab.Params[nic])
+		return nil, nil, fmt.Errorf("%d containers, and %d NICs for them (%s=%s): each has one of its own", all, len(given),
+			nic, lab.Params[nic])
 	}
 	if most := network.MaxPorts - len(lab.Hosts); given == nil && len(lab.Hosts) > 1 && all > most {
 		return nil, nil, fmt.Errorf("%d containers, and the switch of the underlay has %d ports for them", all, most)
@@ -150,7 +157,9 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 			}
 			ends[i][j] = network.Endpoint{Namespace: c.Name, IPv4: v4.Addr(), IPv6: v6.Addr(), Inner: inner}
 			steps = append(steps, host.Plug{
-				FromNS: from, From: names[j], NS: c.Name, Name: inner, MTU: lab.MTU, Addresses: []string{v4.String(), v6.String()}, Timed: j == len(h.Containers)-1, // when the other end of a cable can be there
+				// when the other end of a cable can be there
+				FromNS: from, From: names[j], NS: c.Name, Name: inner, MTU: lab.MTU, Addresses: []string{v4.String(), v6.String()},
+				Timed: j == len(h.Containers)-1,
 			})
 			steps = append(steps, network.Inside(c)...)
 		}

@@ -41,7 +41,9 @@ func TestPlan(t *testing.T) {
 	}
 	lab := networktest.Lab(2, 1)
 	text := network.Underlay(passthrough.Network{}, lab).String()
-	if want := "veth host1c0, mac " + mac("underlay", "host1c0") + ", mtu 1440, port of under; peer psrc0 in @host1, mac " + mac("host1", "psrc0") + ", to be moved"; !strings.Contains(text, want) {
+	if want := "veth host1c0, mac " + mac("underlay", "host1c0") +
+		", mtu 1440, port of under; peer psrc0 in @host1, mac " + mac("host1", "psrc0") +
+		", to be moved"; !strings.Contains(text, want) {
 		t.Errorf("the plan of the underlay has not %q:\n%s", want, text)
 	}
 }
@@ -54,7 +56,10 @@ func TestLimits(t *testing.T) {
 		want         string
 	}{
 		{"ports of the host's switch", 1, 512, "none", "host 1: 1024 containers, and a bridge has at most 1023 ports"},
-		{"ports of the underlay's", 2, 511, "none", "1022 containers, and the switch of the underlay has 1021 ports for them"},
+		{
+			"ports of the underlay's", 2, 511, "none",
+			"1022 containers, and the switch of the underlay has 1021 ports for them",
+		},
 		{"too few NICs", 1, 1, "eth1", "2 containers, and 1 NICs for them (nic=eth1): each has one of its own"},
 		{"too many NICs", 1, 1, "eth1+eth2+eth3", "2 containers, and 3 NICs for them"},
 	} {
@@ -73,7 +78,8 @@ func TestLimits(t *testing.T) {
 		"eth1+eth1":         `NIC "eth1" is given twice`,
 		"a-name-too-long-0": `invalid name "a-name-too-long-0" of a NIC`,
 	} {
-		if _, err := (passthrough.Network{}).Describe().Params.Resolve("network passthrough", part.Params{"nic": nic}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := (passthrough.Network{}).Describe().Params.Resolve("network passthrough",
+			part.Params{"nic": nic}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("nic=%q: %v, want %q", nic, err, want)
 		}
 	}
@@ -119,7 +125,8 @@ func TestSpare(t *testing.T) {
 			continue
 		}
 		u, ok := errors.AsType[*linux.UnsupportedError](err)
-		if !ok || !strings.Contains(u.What, want) || u.Missing != "a NIC to spare" || u.Hint != "this machine has none to spare" {
+		if !ok || !strings.Contains(u.What, want) || u.Missing != "a NIC to spare" ||
+			u.Hint != "this machine has none to spare" {
 			t.Errorf("nic=%s: %v, want %q", nic, err, want)
 		}
 	}

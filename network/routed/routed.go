@@ -15,8 +15,8 @@ const (
 	proxyARP  = "proxy-arp"
 )
 
-// Calico's gateways, as in its manual: "Why can't I see the 169.254.1.1 address mentioned above on my host?", and the address that a link with the MAC address
-// ee:ee:ee:ee:ee:ee makes for itself (RFC 4291, appendix A).
+// Calico's gateways, as in its manual: "Why can't I see the 169.254.1.1 address mentioned above on my host?", and the
+// address that a link with the MAC address ee:ee:ee:ee:ee:ee makes for itself (RFC 4291, appendix A).
 const (
 	calico4 = "169.254.1.1"
 	calico6 = "fe80::ecee:eeff:feee:eeee"
@@ -28,12 +28,14 @@ type Network struct{}
 // Describe says what it is.
 func (Network) Describe() network.Description {
 	return network.Description{
-		Name:           "routed",
-		Summary:        "a veth to every container without a bridge, a route on the host to each, and direct routes between the hosts",
+		Name: "routed",
+		Summary: "a veth to every container without a bridge, a route on the host to each, and direct routes " +
+			"between the hosts",
 		Implementation: "kernel",
 		Params: append(part.List{{
 			Name: gateway, Default: linkLocal, Values: []string{linkLocal, proxyARP},
-			Summary: "link-local: 169.254.1.1 and fe80::ecee:eeff:feee:eeee, as with Calico; proxy-arp: the first address of the host's range, for which the host answers by proxy ARP and proxy NDP",
+			Summary: "link-local: 169.254.1.1 and fe80::ecee:eeff:feee:eeee, as with Calico; proxy-arp: the first address of " +
+				"the host's range, for which the host answers by proxy ARP and proxy NDP",
 		}}, network.LinkParams()...),
 	}
 }
@@ -44,7 +46,8 @@ func (Network) Guarded(part.Params) (network.Point, string) { return network.AtF
 // Check says which of the parameters cannot be had here.
 func (Network) Check(p part.Params) error { return network.CheckLinks(p) }
 
-// Trace says that each container gives its packets to the host's end of its link, and that the network stacks of the hosts forward them.
+// Trace says that each container gives its packets to the host's end of its link, and that the network stacks of the
+// hosts forward them.
 func (Network) Trace(t network.Trip) network.Way {
 	var w network.Way
 	mac := func(s network.Stop, link ...string) string {
@@ -77,7 +80,9 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 		steps := append(network.Base(lab, h), network.Forwarding()...)
 		if h.Uplink == "" { // a host has an address of its own, which its ICMP messages come from
 			own4, own6 := network.UnderlayAddr(h.Index)
-			steps = append(steps, host.Link{Name: "lo", MTU: lab.MTU, Addresses: []string{network.Whole(own4), network.Whole(own6)}, Up: true})
+			steps = append(steps, host.Link{
+				Name: "lo", MTU: lab.MTU, Addresses: []string{network.Whole(own4), network.Whole(own6)}, Up: true,
+			})
 		}
 		g := gatesOf(lab, h)
 		steps = append(steps, host.Route{To: g.v4 + "/32", Dev: "lo"})
@@ -126,7 +131,8 @@ func join(lab network.Lab, h network.Host, c network.Container, g gates) ([]host
 	if !g.proxied {
 		veth.Addresses = []string{g.v6 + "/64"}
 	}
-	// Of what is asked for by a broadcast the answer is held back for a time at random, up to 0.8 s (net/core/neighbour.c, pneigh_enqueue).
+	// Of what is asked for by a broadcast the answer is held back for a time at random, up to 0.8 s (net/core/neighbour.c,
+	// pneigh_enqueue).
 	steps := []host.Step{
 		veth,
 		host.Sysctl{Key: "net.ipv4.conf." + outer + ".proxy_arp", Value: "1"},
@@ -155,6 +161,9 @@ func join(lab network.Lab, h network.Host, c network.Container, g gates) ([]host
 			host.Neighbour{NS: c.Name, Dev: network.Inner, Addresses: []string{g.v4, g.v6}, At: veth.MAC},
 		)
 	}
-	end := network.Endpoint{Namespace: c.Name, IPv4: v4.Addr(), IPv6: v6.Addr(), Link: outer, Inner: network.Inner, MAC: veth.PeerMAC}
+	end := network.Endpoint{
+		Namespace: c.Name, IPv4: v4.Addr(), IPv6: v6.Addr(), Link: outer, Inner: network.Inner,
+		MAC: veth.PeerMAC,
+	}
 	return append(steps, network.Inside(c)...), end, nil
 }

@@ -37,7 +37,10 @@ func TestPlan(t *testing.T) {
 				t.Fatal(err)
 			}
 			golden.Compare(t, "plan-"+c.gateway, plans[0].String())
-			want := network.Endpoint{Namespace: "src0", IPv4: netip.MustParseAddr("10.1.1.0"), IPv6: netip.MustParseAddr("fd00:10:1::1:0"), Link: "vsrc0", Inner: "eth0", MAC: mac("host1", "src0", "eth0")}
+			want := network.Endpoint{
+				Namespace: "src0", IPv4: netip.MustParseAddr("10.1.1.0"), IPv6: netip.MustParseAddr("fd00:10:1::1:0"),
+				Link: "vsrc0", Inner: "eth0", MAC: mac("host1", "src0", "eth0"),
+			}
 			if diff := cmp.Diff(want, ends[0][0], cmpopts.EquateComparable(network.Endpoint{})); diff != "" {
 				t.Errorf("endpoint of src0 (-want +got):\n%s", diff)
 			}
@@ -52,7 +55,9 @@ func TestPermanent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, line := range []string{"neighbour 10.1.1.0, fd00:10:1::1:0 at ", "neighbour 169.254.1.1, fe80::ecee:eeff:feee:eeee at "} {
+		for _, line := range []string{
+			"neighbour 10.1.1.0, fd00:10:1::1:0 at ", "neighbour 169.254.1.1, fe80::ecee:eeff:feee:eeee at ",
+		} {
 			if got := strings.Contains(plans[0].String(), line); got != want {
 				t.Errorf("%d pairs: %q is in the plan: %t, want %t", pairs, line, got, want)
 			}

@@ -15,8 +15,8 @@ import (
 
 func number(f *os.File) string { return strconv.Itoa(int(f.Fd())) }
 
-// Conformance shows that a probe says what it is, counts while it is switched on and only then, and adds the metrics that it
-// declares and no others. Busy makes something happen that it counts, on the CPUs given.
+// Conformance shows that a probe says what it is, counts while it is switched on and only then, and adds the metrics
+// that it declares and no others. Busy makes something happen that it counts, on the CPUs given.
 func Conformance(t *testing.T, p probe.Probe, cpus []int, busy func(t *testing.T)) {
 	t.Run("description", func(t *testing.T) { describes(t, p) })
 	t.Run("metrics", func(t *testing.T) { puts(t, p) })
@@ -26,7 +26,8 @@ func Conformance(t *testing.T, p probe.Probe, cpus []int, busy func(t *testing.T
 func describes(t *testing.T, p probe.Probe) {
 	d := p.Describe()
 	for what, text := range map[string]string{
-		"name": d.Name, "summary": d.Summary, "needs": d.Needs, "choice": d.Choice, "implementation": d.Implementation, "switches": d.Switches,
+		"name": d.Name, "summary": d.Summary, "needs": d.Needs, "choice": d.Choice, "implementation": d.Implementation,
+		"switches": d.Switches,
 	} {
 		if text == "" {
 			t.Errorf("the probe has no %s", what)
@@ -51,7 +52,10 @@ func declared(d probe.Description, name string) bool {
 }
 
 func puts(t *testing.T, p probe.Probe) {
-	trial := workload.Trial{Length: 1e9, Sources: []traffic.Sample{{CPU: 1e8, Span: 1e9}}, Sinks: []traffic.Sample{{CPU: 1e8, Span: 1e9}}}
+	trial := workload.Trial{
+		Length: 1e9, Sources: []traffic.Sample{{CPU: 1e8, Span: 1e9}},
+		Sinks: []traffic.Sample{{CPU: 1e8, Span: 1e9}},
+	}
 	metrics := map[string]float64{"cpu_per_packet": 1e-6}
 	p.Put(metrics, trial, 1e6)
 	if len(metrics) == 1 || metrics["cpu_per_packet"] != 1e-6 {

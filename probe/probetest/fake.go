@@ -18,7 +18,8 @@ var _ probe.Probe = Fake{}
 // Describe implements [probe.Probe].
 func (Fake) Describe() probe.Description {
 	return probe.Description{
-		Name: "fake", Summary: "how often it was switched on", Needs: "nothing", Choice: "a counter", Implementation: "userspace", Switches: "a counter",
+		Name: "fake", Summary: "how often it was switched on", Needs: "nothing", Choice: "a counter",
+		Implementation: "userspace", Switches: "a counter",
 		Metrics: []measure.Metric{{
 			Name: "fake_count", Unit: measure.UnitMessage, Better: measure.Neither, Kind: measure.KindCount, Order: 605,
 			Summary: "how often the probe was switched on",

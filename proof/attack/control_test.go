@@ -38,7 +38,8 @@ func stood(t *testing.T, id string) (*control.Standing, attack.Lab) {
 	return s, target
 }
 
-// Without a filter every attack on a bridge succeeds, in both families: what is refused elsewhere is not refused because the attack does not work.
+// Without a filter every attack on a bridge succeeds, in both families: what is refused elsewhere is not refused
+// because the attack does not work.
 func TestControls(t *testing.T) {
 	for _, id := range []string{"bridge/same-host/2", "bridge/cross-host/3"} {
 		t.Run(id, func(t *testing.T) {
@@ -67,7 +68,8 @@ func TestControls(t *testing.T) {
 	}
 }
 
-// A host whose own stack hears what its switch hears answers for the gateway too, and takes packets past the switch: both are noticed. It is what the network ovs did once.
+// A host whose own stack hears what its switch hears answers for the gateway too, and takes packets past the switch:
+// both are noticed. It is what the network ovs did once.
 func TestBypassIsNoticed(t *testing.T) {
 	s, target := stood(t, "ovs(datapath=userspace)/cross-host/2") // the kernel's datapath takes the frames away itself
 	before, err := attack.Run(t.Context(), target, []attack.Attack{attack.Answers, attack.Bypass})

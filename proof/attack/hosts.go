@@ -57,7 +57,8 @@ func (s *stand) toHost(v6 bool) (list []try) {
 	return list
 }
 
-// stray sends to the addresses of hosts in frames for other containers. Where filters stand inside, the containers take the addresses meanwhile: else they would hear nothing of it.
+// stray sends to the addresses of hosts in frames for other containers. Where filters stand inside, the containers take
+// the addresses meanwhile: else they would hear nothing of it.
 func (s *stand) stray(o *Outcome, v6 bool) (err error) {
 	var addresses []netip.Addr
 	for _, m := range s.machines {
@@ -98,7 +99,8 @@ func (s *stand) take(addresses []netip.Addr, change func(h *link.Handle, index i
 	for _, e := range s.ends {
 		errs = append(errs, within(e.ns, func(h *link.Handle) error {
 			for _, a := range addresses {
-				if err := change(h, e.at, netip.PrefixFrom(a, a.BitLen())); err != nil && !errors.Is(err, link.ErrExists) && !errors.Is(err, link.ErrNotFound) {
+				if err := change(h, e.at, netip.PrefixFrom(a, a.BitLen())); err != nil && !errors.Is(err, link.ErrExists) &&
+					!errors.Is(err, link.ErrNotFound) {
 					return err
 				}
 			}
@@ -127,9 +129,13 @@ func (s *stand) fromHost(o *Outcome, v6 bool) error {
 		defer c.Close()
 		for _, e := range s.ends {
 			s.number++
-			list = append(list, try{what: fmt.Sprintf("a datagram of %s for %s", m.name, e.own(v6)), from: &end{Container: Container{Name: m.name}, index: -1}, ports: []uint16{0}, number: s.number})
+			list = append(list, try{
+				what: fmt.Sprintf("a datagram of %s for %s", m.name, e.own(v6)),
+				from: &end{Container: Container{Name: m.name}, index: -1}, ports: []uint16{0}, number: s.number,
+			})
 			for range 2 { // an error of the first may come back with the second
-				_, _ = c.WriteToUDPAddrPort([]byte(s.key(s.number, 0)), netip.AddrPortFrom(e.own(v6), e.First)) // nobody gets there: that is what is asked
+				// nobody gets there: that is what is asked
+				_, _ = c.WriteToUDPAddrPort([]byte(s.key(s.number, 0)), netip.AddrPortFrom(e.own(v6), e.First))
 			}
 		}
 	}

@@ -6,7 +6,8 @@ import (
 	"os"
 )
 
-// ErrShared says that the containers of a lab share the namespace of their host: nobody stands between them, and there is nothing to attack.
+// ErrShared says that the containers of a lab share the namespace of their host: nobody stands between them, and there
+// is nothing to attack.
 var ErrShared = errors.New("containers share the namespace of their host: nothing stands between them")
 
 // A Lab is what is attacked.
@@ -113,7 +114,10 @@ const (
 
 // All lists the attacks.
 func All() []Attack {
-	return []Attack{Answers, Detours, Bypass, Ports, PortZero, Protocols, Types, Options, Wrapped, Fragments, Replies, Stray, ToHost, FromHost, Guise, Router, Takeover}
+	return []Attack{
+		Answers, Detours, Bypass, Ports, PortZero, Protocols, Types, Options, Wrapped, Fragments, Replies,
+		Stray, ToHost, FromHost, Guise, Router, Takeover,
+	}
 }
 
 // An Outcome is what came of an attack in one family.

@@ -31,8 +31,9 @@ import (
 
 // Flags of go test, behind -args: see the target attack of the Makefile.
 var (
-	all     = flag.Bool("all", false, "attack every network, filter and placement that compose, with 2 and 3 pairs")
-	only    = flag.String("only", "", "attack the labs that match this regular expression, and those without a filter of the same networks")
+	all  = flag.Bool("all", false, "attack every network, filter and placement that compose, with 2 and 3 pairs")
+	only = flag.String("only", "",
+		"attack the labs that match this regular expression, and those without a filter of the same networks")
 	which   = flag.String("attacks", "", "make only the attacks that match this regular expression")
 	table   = flag.String("table", "", "write the table to this file")
 	workers = flag.Int("labs", 3, "how many labs are attacked at the same time")
@@ -55,7 +56,9 @@ func start(ctx context.Context, name string, files map[string]*os.File) (control
 }
 
 // variants crosses those parameters of a part that are words, but for some.
-func variants(t *testing.T, kinds stack.Kinds, kind, name string, list part.List, crossed bool, but ...string) stack.Stack {
+func variants(t *testing.T, kinds stack.Kinds, kind, name string, list part.List, crossed bool,
+	but ...string,
+) stack.Stack {
 	t.Helper()
 	all := []part.Params{{}}
 	for _, p := range list {
@@ -206,15 +209,19 @@ func guarded(l experiment.Lab) network.Point {
 func ci() []string {
 	return []string{
 		"host/same-host/2",
-		"bridge+nftables/same-host/2", "bridge+nftables(antispoof=true)/same-host/2", "bridge+nftables(match=set,table=netdev)/same-host/3",
+		"bridge+nftables/same-host/2", "bridge+nftables(antispoof=true)/same-host/2",
+		"bridge+nftables(match=set,table=netdev)/same-host/3",
 		"bridge+ipset/cross-host/2", "bridge+ebpf(match=program)/cross-host/3",
 		"routed+iptables(variant=legacy)/cross-host/2", "routed(gateway=proxy-arp)+nftables(match=map)/same-host/3",
-		"nat(hairpin=true)+ipset(stateful=true,variant=legacy)/same-host/2", "nat+nftables(stateful=true,match=map)/cross-host/3",
+		"nat(hairpin=true)+ipset(stateful=true,variant=legacy)/same-host/2",
+		"nat+nftables(stateful=true,match=map)/cross-host/3",
 		"macvlan+nftables(match=set)/same-host/2", "macvlan(mode=passthru)+iptables/cross-host/2",
 		"ipvlan+nftables/same-host/2",
 		"passthrough+iptables(stateful=true)/cross-host/3",
-		"ovs/cross-host/2", "ovs+ovs/cross-host/3", "ovs+ovs(antispoof=true)/same-host/2", "ovs(flows=explicit)+ovs(stateful=true)/cross-host/2",
-		"ebpf+ebpf/cross-host/2", "ebpf+ebpf(antispoof=true)/same-host/2", "ebpf(attach=tc)+ebpf(stateful=true,match=lpm)/same-host/3", "ebpf(attach=xdp)/same-host/2",
+		"ovs/cross-host/2", "ovs+ovs/cross-host/3", "ovs+ovs(antispoof=true)/same-host/2",
+		"ovs(flows=explicit)+ovs(stateful=true)/cross-host/2",
+		"ebpf+ebpf/cross-host/2", "ebpf+ebpf(antispoof=true)/same-host/2",
+		"ebpf(attach=tc)+ebpf(stateful=true,match=lpm)/same-host/3", "ebpf(attach=xdp)/same-host/2",
 	}
 }
 
@@ -288,7 +295,8 @@ func TestMatrix(t *testing.T) {
 					t.Errorf("%s, %s: allowed, and does not arrive: %s", o.Attack, o.Family, m)
 				}
 				if claimed(r.lab, o.Attack) && o.Arrived > 0 {
-					t.Errorf("%s, %s: %d of %d get through:\n\t%s", o.Attack, o.Family, o.Arrived, o.Sent, strings.Join(o.Holes, "\n\t"))
+					t.Errorf("%s, %s: %d of %d get through:\n\t%s", o.Attack, o.Family, o.Arrived, o.Sent,
+						strings.Join(o.Holes, "\n\t"))
 				}
 			}
 		})

@@ -14,7 +14,8 @@ import (
 	"github.com/nettoll/nettoll/proof/packet"
 )
 
-// answers asks for every neighbour: who has an address answers, or the host for it where it is a router without a bridge, and nobody else. For a gateway one answers.
+// answers asks for every neighbour: who has an address answers, or the host for it where it is a router without a
+// bridge, and nobody else. For a gateway one answers.
 func (s *stand) answers(o *Outcome, v6 bool) error {
 	type question struct {
 		from    *end
@@ -92,7 +93,9 @@ func (s *stand) answers(o *Outcome, v6 bool) error {
 		slices.Sort(said)
 		said = slices.Compact(said) // who was asked twice answers twice
 		bad := ""
-		switch wrong := slices.DeleteFunc(slices.Clone(said), func(mac string) bool { return slices.Contains(q.right, mac) }); {
+		switch wrong := slices.DeleteFunc(slices.Clone(said), func(mac string) bool {
+			return slices.Contains(q.right, mac)
+		}); {
 		case q.gateway && len(said) == 0 && !q.known:
 			bad = "nobody answers"
 		case len(said) > 1:
@@ -108,7 +111,8 @@ func (s *stand) answers(o *Outcome, v6 bool) error {
 	return nil
 }
 
-// gateway is where a gateway is: the link of the host that has its address, or the host's end of the container's link where each such end has it, or none but the loopback link.
+// gateway is where a gateway is: the link of the host that has its address, or the host's end of the container's link
+// where each such end has it, or none but the loopback link.
 func (e *end) gateway(gate netip.Addr) []string {
 	for _, l := range e.machine.links {
 		if l.Type == "device" || l.Name == e.Link {
@@ -129,7 +133,8 @@ type theft struct {
 	frames, undone [][]byte
 }
 
-// takeover says in the name of the sink of the first pair, and of the gateway of its source, that they are elsewhere, and looks who hears what the source sends then.
+// takeover says in the name of the sink of the first pair, and of the gateway of its source, that they are elsewhere,
+// and looks who hears what the source sends then.
 func (s *stand) takeover(o *Outcome, v6 bool) error {
 	if len(s.Pairs) == 0 {
 		return nil
@@ -164,20 +169,24 @@ func (s *stand) takeover(o *Outcome, v6 bool) error {
 		ways := []theft{
 			{
 				"says it has the address of " + sink.Name,
-				from.claim(sink.own(v6), append(s.ways(from, source), source.mac, sink.mac)...), sink.announce(sink.mac, sink.own(v6)),
+				from.claim(sink.own(v6), append(s.ways(from, source), source.mac, sink.mac)...),
+				sink.announce(sink.mac, sink.own(v6)),
 			},
 			{
 				"sends with the MAC address of " + sink.Name,
 				[][]byte{
 					packet.Frame(packet.Broadcast(), sink.mac, packet.TypeOwn, make([]byte, 46)),
-					packet.Frame(packet.Broadcast(), sink.mac, packet.TypeARP, packet.ARP(packet.Request, sink.mac, sink.own(false), make(net.HardwareAddr, 6), sink.own(false))),
+					packet.Frame(packet.Broadcast(), sink.mac, packet.TypeARP,
+						packet.ARP(packet.Request, sink.mac, sink.own(false), make(net.HardwareAddr, 6), sink.own(false))),
 				},
 				sink.announce(sink.mac, sink.own(v6)),
 			},
 		}
 		for _, gate := range source.gates {
 			if mac, err := net.ParseMAC(source.gateway(gate)[0]); err == nil && gate.Is6() == v6 {
-				ways = append(ways, theft{"says it has the address of the gateway " + gate.String(), from.claim(gate, source.mac), sink.announce(mac, gate)})
+				ways = append(ways, theft{
+					"says it has the address of the gateway " + gate.String(), from.claim(gate, source.mac), sink.announce(mac, gate),
+				})
 			}
 		}
 		for _, w := range ways {
@@ -243,7 +252,8 @@ func (s *stand) flow(source, sink *end, v6 bool) (*flow, error) {
 	return f, err
 }
 
-// send sends datagrams until a thief hears one, or the sink does, and says who has. What is heard by nobody is sent some times, as a busy machine is late.
+// send sends datagrams until a thief hears one, or the sink does, and says who has. What is heard by nobody is sent
+// some times, as a busy machine is late.
 func (f *flow) send(thief *end) (stolen, heard bool) {
 	const rounds = 16 // about a second
 	for range rounds {

@@ -27,12 +27,14 @@ func (s *stand) protocols(v6 bool) (list []try) {
 				a, b = netip.AddrPortFrom(from.own(v6), from.First+1), netip.AddrPortFrom(target, to.First+1)
 			}
 			numbers := slices.DeleteFunc(every(), func(n uint16) bool {
-				return n == packet.UDP || n == packet.TCP || n == packet.ICMP || n == packet.ICMPv6 || n == packet.Fragment // other attacks have them
+				// other attacks have them
+				return n == packet.UDP || n == packet.TCP || n == packet.ICMP || n == packet.ICMPv6 || n == packet.Fragment
 			})
 			list = append(list, try{
 				what: fmt.Sprintf("protocols from %s for %s", a, b), from: from, to: to, ports: numbers, each: "protocol",
 				made: func(key string, protocol uint16) [][]byte {
-					return from.in(packet.IP(a.Addr(), b.Addr(), byte(protocol), packet.Hops, packet.Datagram(a, b, key)), s.ways(from, to)...)
+					return from.in(packet.IP(a.Addr(), b.Addr(), byte(protocol), packet.Hops, packet.Datagram(a, b, key)),
+						s.ways(from, to)...)
 				},
 			})
 		}
@@ -48,7 +50,8 @@ const (
 	echoReply6   = 129
 )
 
-// types sends every type of ICMP, with the codes 0 and 1: an echo has none but 0, and no more to say with another. Those of neighbour discovery are as if they had been forwarded (RFC 4861, section 7.1).
+// types sends every type of ICMP, with the codes 0 and 1: an echo has none but 0, and no more to say with another.
+// Those of neighbour discovery are as if they had been forwarded (RFC 4861, section 7.1).
 func (s *stand) types(v6 bool) (list []try) {
 	request, reply := uint16(echoRequest), uint16(echoReply)
 	if v6 {
@@ -58,19 +61,22 @@ func (s *stand) types(v6 bool) (list []try) {
 		for _, target := range to.targets(v6) {
 			for _, code := range []byte{0, 1} {
 				a := from.own(v6)
-				numbers := slices.DeleteFunc(every(), func(n uint16) bool { return quotes(v6, byte(n)) }) // they hold what others have sent
+				// they hold what others have sent
+				numbers := slices.DeleteFunc(every(), func(n uint16) bool { return quotes(v6, byte(n)) })
 				list = append(list, try{
 					what: fmt.Sprintf("ICMP of code %d for %s", code, target), from: from, to: to, ports: numbers, each: "type",
 					counts: func(at int, kind uint16) verdict {
 						// With connection tracking a pair may go on with what its request has begun.
 						there := s.ends[at]
-						if kind == request && s.paired(from, there) || kind == reply && (s.paired(there, from) || s.Stateful && s.paired(from, there)) {
+						if kind == request && s.paired(from, there) || kind == reply &&
+							(s.paired(there, from) || s.Stateful && s.paired(from, there)) {
 							return fine
 						}
 						return hole
 					},
 					made: func(key string, kind uint16) [][]byte {
-						return from.in(packet.IP(a, target, packet.ICMPOf(target), packet.Hops, packet.Message(a, target, byte(kind), code, 1, []byte(key))), s.ways(from, to)...)
+						return from.in(packet.IP(a, target, packet.ICMPOf(target), packet.Hops,
+							packet.Message(a, target, byte(kind), code, 1, []byte(key))), s.ways(from, to)...)
 					},
 				})
 			}
@@ -79,7 +85,8 @@ func (s *stand) types(v6 bool) (list []try) {
 	return list
 }
 
-// optional puts options between the header of IPv4 and what follows: no operations (RFC 791, section 3.1), or, where they are to look like something else, those bytes.
+// optional puts options between the header of IPv4 and what follows: no operations (RFC 791, section 3.1), or, where
+// they are to look like something else, those bytes.
 func optional(p, options []byte) []byte {
 	header, payload := slices.Clone(p[:20]), p[20:]
 	header[0] = 0x40 | byte(5+len(options)/4)
@@ -129,7 +136,8 @@ func (s *stand) options(v6 bool) (list []try) {
 				for _, times := range []int{1, 2, 8} {
 					send(fmt.Sprintf("behind %s, %d times,", header.name, times), func(key string) []byte {
 						next, payload := byte(packet.UDP), packet.Datagram(a, b, key)
-						for range times { // the first two bytes look like the port that the packet comes from, the next two like the one it is for
+						// the first two bytes look like the port that the packet comes from, the next two like the one it is for
+						for range times {
 							one := slices.Concat([]byte{next, 0}, looks, []byte{0, 0})
 							switch header.number {
 							case packet.Fragment:
@@ -184,7 +192,9 @@ func (s *stand) wrapped(v6 bool) (list []try) {
 				kind func(p []byte) uint16
 				wrap func(p []byte) []byte
 			}{
-				{"in a session of PPPoE", func([]byte) uint16 { return packet.TypePPPoE }, func(p []byte) []byte { return packet.Session(target, p) }},
+				{"in a session of PPPoE", func([]byte) uint16 {
+					return packet.TypePPPoE
+				}, func(p []byte) []byte { return packet.Session(target, p) }},
 				{"in a frame of SNAP", func(p []byte) uint16 { return uint16(8 + len(p)) }, func(p []byte) []byte { // RFC 1042
 					return slices.Concat([]byte{0xaa, 0xaa, 3, 0, 0, 0}, binary.BigEndian.AppendUint16(nil, packet.TypeOf(target)), p)
 				}},
@@ -206,8 +216,8 @@ func (s *stand) wrapped(v6 bool) (list []try) {
 	return list
 }
 
-// fragments cuts packets that are refused so that their ports and flags are not in the same piece (RFC 1858, sections 3 and 4). They count where they are put together again: single
-// pieces without ports may pass by their addresses.
+// fragments cuts packets that are refused so that their ports and flags are not in the same piece (RFC 1858, sections 3
+// and 4). They count where they are put together again: single pieces without ports may pass by their addresses.
 func (s *stand) fragments(v6 bool) (list []try) {
 	s.others(func(from, to *end) {
 		for _, target := range to.targets(v6) {
@@ -221,8 +231,14 @@ func (s *stand) fragments(v6 bool) (list []try) {
 			}{
 				{"UDP for a refused port, cut behind the ports", source, netip.AddrPortFrom(target, nobodys), packet.UDP, false, 8},
 				{"TCP for a refused port, cut behind the ports", source, netip.AddrPortFrom(target, nobodys), packet.TCP, false, 8},
-				{"TCP that opens a connection from a service's port, cut behind the ports", source, sink, packet.TCP, s.paired(from, to), 8},
-				{"TCP that opens a connection from a service's port, cut behind the flags", source, sink, packet.TCP, s.paired(from, to), 16},
+				{
+					"TCP that opens a connection from a service's port, cut behind the ports", source, sink, packet.TCP,
+					s.paired(from, to), 8,
+				},
+				{
+					"TCP that opens a connection from a service's port, cut behind the flags", source, sink, packet.TCP,
+					s.paired(from, to), 16,
+				},
 			} {
 				list = append(list, try{
 					what: fmt.Sprintf("%s (%s)", c.what, c.b), from: from, to: to, whole: true,

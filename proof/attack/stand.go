@@ -23,7 +23,8 @@ import (
 const (
 	// settle is how long packets that were sent are waited for.
 	settle = 120 * time.Millisecond
-	// burst is how many frames are sent without a pause: a switch in userspace reads its ports by queues that have room for some hundreds.
+	// burst is how many frames are sent without a pause: a switch in userspace reads its ports by queues that have room
+	// for some hundreds.
 	burst = 32
 	pause = 200 * time.Microsecond
 )
@@ -260,7 +261,9 @@ func linkLocal(mac net.HardwareAddr) (netip.Addr, bool) {
 	if len(mac) != 6 || slices.Equal(mac, make(net.HardwareAddr, 6)) {
 		return netip.Addr{}, false
 	}
-	return netip.AddrFrom16([16]byte{0xfe, 0x80, 8: mac[0] ^ 2, 9: mac[1], 10: mac[2], 11: 0xff, 12: 0xfe, 13: mac[3], 14: mac[4], 15: mac[5]}), true
+	return netip.AddrFrom16([16]byte{
+		0xfe, 0x80, 8: mac[0] ^ 2, 9: mac[1], 10: mac[2], 11: 0xff, 12: 0xfe, 13: mac[3], 14: mac[4], 15: mac[5],
+	}), true
 }
 
 func (s *stand) end(name string) *end {
@@ -298,7 +301,8 @@ func (s *stand) ofFirst(f func(from, to *end)) {
 	})
 }
 
-// ways are the MAC addresses by which a packet of one container could reach another in an honest way: that of the other, and those of its own host that route.
+// ways are the MAC addresses by which a packet of one container could reach another in an honest way: that of the
+// other, and those of its own host that route.
 func (s *stand) ways(from, to *end) []net.HardwareAddr {
 	list := []net.HardwareAddr{to.mac}
 	for _, l := range from.machine.links {
@@ -395,13 +399,17 @@ func (s *stand) try(o *Outcome, list []try) error {
 	return nil
 }
 
-// again sends those that are allowed and did not arrive once more, without haste: on a busy machine a queue may have been full.
+// again sends those that are allowed and did not arrive once more, without haste: on a busy machine a queue may have
+// been full.
 func (s *stand) again(list []try) error {
 	const rounds = 3
 	for range rounds {
 		lost := false
 		for _, t := range list {
-			if t.counts == nil || t.to == nil || slices.ContainsFunc(s.taps.got(s.behind(), t.to.index, t.number), func(port uint16) bool { return t.counts(t.to.index, port) == allowed }) {
+			if t.counts == nil || t.to == nil ||
+				slices.ContainsFunc(s.taps.got(s.behind(), t.to.index, t.number), func(port uint16) bool {
+					return t.counts(t.to.index, port) == allowed
+				}) {
 				continue
 			}
 			for _, port := range t.ports {
@@ -460,7 +468,8 @@ func (s *stand) count(o *Outcome, t try) {
 		for _, port := range s.taps.got(where, at, t.number) {
 			switch verdicts(at, port) {
 			case hole:
-				if where == atLink && t.to != nil && at != t.to.index && verdicts(t.to.index, port) != hole && !slices.Contains(s.taps.got(inside, at, t.number), port) {
+				if where == atLink && t.to != nil && at != t.to.index && verdicts(t.to.index, port) != hole &&
+					!slices.Contains(s.taps.got(inside, at, t.number), port) {
 					continue // what is allowed was flooded, and a container has not taken what is not for it
 				}
 				through = append(through, port)

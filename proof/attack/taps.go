@@ -168,7 +168,8 @@ func read(from func([]byte) (int, error), heard func([]byte)) {
 	}
 }
 
-// quotes says whether a type of ICMP is an error, which quotes what somebody has sent (RFC 1122, section 3.2.2; RFC 4443, section 2.1).
+// quotes says whether a type of ICMP is an error, which quotes what somebody has sent (RFC 1122, section 3.2.2; RFC
+// 4443, section 2.1).
 func quotes(v6 bool, kind byte) bool {
 	if v6 {
 		return kind < 128

@@ -59,7 +59,8 @@ func (s *stand) way(source, sink *end, v6 bool) (net.HardwareAddr, bool) {
 	var found net.HardwareAddr
 	for _, mac := range s.ways(source, sink) {
 		s.number++
-		p := udp(netip.AddrPortFrom(source.own(v6), source.First+1), netip.AddrPortFrom(sink.public(v6), sink.First), s.key(s.number, 0))
+		p := udp(netip.AddrPortFrom(source.own(v6), source.First+1), netip.AddrPortFrom(sink.public(v6), sink.First),
+			s.key(s.number, 0))
 		for range 2 { // the first may have been waiting for a neighbour
 			if send(source.frames, source.in(p, mac)[0]) != nil {
 				break
@@ -115,7 +116,8 @@ func (s *stand) forth(source, sink *end, v6 bool) []net.HardwareAddr {
 	return s.ways(source, sink)
 }
 
-// sweep is every port where the lab asks for that and has a filter, and otherwise some: the ends of every range, and one of so many others.
+// sweep is every port where the lab asks for that and has a filter, and otherwise some: the ends of every range, and
+// one of so many others.
 func (s *stand) sweep(every bool) []uint16 {
 	var list []uint16
 	if s.Filtered && s.Exhaustive && every {
@@ -151,12 +153,15 @@ func (s *stand) detours(v6 bool) (list []try) {
 	return list
 }
 
-// bypass sends what is allowed in frames for the host's end of the container's link, where a switch that is none of the kernel's own should have taken it. A Linux bridge has the addresses
-// of its ports: what is for one of them goes through it like everything else.
+// bypass sends what is allowed in frames for the host's end of the container's link, where a switch that is none of the
+// kernel's own should have taken it. A Linux bridge has the addresses of its ports: what is for one of them goes
+// through it like everything else.
 func (s *stand) bypass(v6 bool) (list []try) {
 	s.pairs(func(source, sink *end) {
 		mac, ok := s.way(source, sink, v6)
-		routes := slices.ContainsFunc(source.gates, func(gate netip.Addr) bool { return slices.Contains(source.gateway(gate), source.outer.String()) })
+		routes := slices.ContainsFunc(source.gates, func(gate netip.Addr) bool {
+			return slices.Contains(source.gateway(gate), source.outer.String())
+		})
 		if !ok || source.outer == nil || slices.Equal(mac, source.outer) || routes || source.bridged() {
 			return
 		}
@@ -208,15 +213,19 @@ func (s *stand) ports(v6 bool) (list []try) {
 					},
 				},
 				try{
-					what: fmt.Sprintf("TCP that opens a connection to %s", target), from: source, to: sink, ports: s.sweep(false), counts: listed,
+					what: fmt.Sprintf("TCP that opens a connection to %s", target), from: source, to: sink, ports: s.sweep(false),
+					counts: listed,
 					made: func(key string, port uint16) [][]byte {
 						return source.in(tcp(a, netip.AddrPortFrom(target, port), packet.SYN, key), ways...)
 					},
 				})
 			b := netip.AddrPortFrom(target, sink.First+1)
-			from := slices.DeleteFunc(s.sweep(false), func(port uint16) bool { return port >= source.First && port <= source.Last })
+			from := slices.DeleteFunc(s.sweep(false), func(port uint16) bool {
+				return port >= source.First && port <= source.Last
+			})
 			list = append(list, try{
-				what: fmt.Sprintf("UDP and TCP that opens a connection from ports that are not the source's for %s", b), from: source, to: sink, ports: from,
+				what: fmt.Sprintf("UDP and TCP that opens a connection from ports that are not the source's for %s", b),
+				from: source, to: sink, ports: from,
 				made: func(key string, port uint16) [][]byte {
 					a := netip.AddrPortFrom(source.own(v6), port)
 					return slices.Concat(source.in(udp(a, b, key), ways...), source.in(tcp(a, b, packet.SYN, key), ways...))
@@ -243,7 +252,8 @@ func (s *stand) portZero(v6 bool) (list []try) {
 						made: func(key string, _ uint16) [][]byte { return from.in(udp(a, b, key), s.ways(from, to)...) },
 					},
 					try{
-						what: fmt.Sprintf("TCP from port %d for %s", ports[0], b), from: from, to: to, ports: combinations, each: "flag combination",
+						what: fmt.Sprintf("TCP from port %d for %s", ports[0], b), from: from, to: to, ports: combinations,
+						each: "flag combination",
 						made: func(key string, with uint16) [][]byte {
 							return from.in(tcp(a, b, byte(with), key), s.ways(from, to)...)
 						},
@@ -254,7 +264,8 @@ func (s *stand) portZero(v6 bool) (list []try) {
 	return list
 }
 
-// replies sends what looks like an answer. Without connection tracking those from a service's port to the ports of its source cannot be told from one, unless they open a connection.
+// replies sends what looks like an answer. Without connection tracking those from a service's port to the ports of its
+// source cannot be told from one, unless they open a connection.
 func (s *stand) replies(v6 bool) (list []try) {
 	combinations := make([]uint16, flags)
 	for i := range combinations {
@@ -278,13 +289,15 @@ func (s *stand) replies(v6 bool) (list []try) {
 			}
 			list = append(list,
 				try{
-					what: fmt.Sprintf("UDP from the service's port %d for %s", service.Port(), target), from: sink, to: source, ports: s.sweep(first), counts: answers,
+					what: fmt.Sprintf("UDP from the service's port %d for %s", service.Port(), target), from: sink, to: source,
+					ports: s.sweep(first), counts: answers,
 					made: func(key string, port uint16) [][]byte {
 						return sink.in(udp(service, netip.AddrPortFrom(target, port), key), ways...)
 					},
 				},
 				try{
-					what: fmt.Sprintf("TCP with ACK from the service's port %d for %s", service.Port(), target), from: sink, to: source, ports: s.sweep(first), counts: answers,
+					what: fmt.Sprintf("TCP with ACK from the service's port %d for %s", service.Port(), target), from: sink,
+					to: source, ports: s.sweep(first), counts: answers,
 					made: func(key string, port uint16) [][]byte {
 						return sink.in(tcp(service, netip.AddrPortFrom(target, port), packet.ACK, key), ways...)
 					},
@@ -292,9 +305,11 @@ func (s *stand) replies(v6 bool) (list []try) {
 			for _, to := range []uint16{source.First, source.First + 3, source.First - 1, nobodys, ssh} {
 				b := netip.AddrPortFrom(target, to)
 				list = append(list, try{
-					what: fmt.Sprintf("TCP from the service's port %d for %s", service.Port(), b), from: sink, to: source, ports: combinations, each: "flag combination",
+					what: fmt.Sprintf("TCP from the service's port %d for %s", service.Port(), b), from: sink, to: source,
+					ports: combinations, each: "flag combination",
 					counts: func(at int, with uint16) verdict {
-						if !s.Stateful && at == source.index && to >= source.First && to <= source.Last && with&(packet.SYN|packet.ACK) != packet.SYN {
+						if !s.Stateful && at == source.index && to >= source.First && to <= source.Last &&
+							with&(packet.SYN|packet.ACK) != packet.SYN {
 							return fine
 						}
 						return hole
@@ -308,8 +323,14 @@ func (s *stand) replies(v6 bool) (list []try) {
 				for _, to := range []uint16{source.First, source.First + 3} {
 					b := netip.AddrPortFrom(target, to)
 					list = append(list,
-						try{what: fmt.Sprintf("UDP from port %d, which is no service's, for %s", from, b), from: sink, made: func(key string, _ uint16) [][]byte { return sink.in(udp(a, b, key), ways...) }},
-						try{what: fmt.Sprintf("TCP with ACK from port %d, which is no service's, for %s", from, b), from: sink, made: func(key string, _ uint16) [][]byte { return sink.in(tcp(a, b, packet.ACK, key), ways...) }},
+						try{
+							what: fmt.Sprintf("UDP from port %d, which is no service's, for %s", from, b), from: sink,
+							made: func(key string, _ uint16) [][]byte { return sink.in(udp(a, b, key), ways...) },
+						},
+						try{
+							what: fmt.Sprintf("TCP with ACK from port %d, which is no service's, for %s", from, b), from: sink,
+							made: func(key string, _ uint16) [][]byte { return sink.in(tcp(a, b, packet.ACK, key), ways...) },
+						},
 					)
 				}
 			}
@@ -321,9 +342,11 @@ func (s *stand) replies(v6 bool) (list []try) {
 			for _, target := range other.targets(v6) {
 				a, b := netip.AddrPortFrom(sink.own(v6), sink.First+1), netip.AddrPortFrom(target, other.First)
 				list = append(list, try{
-					what: fmt.Sprintf("UDP and TCP with ACK from the service's port %d of another pair for %s", a.Port(), b), from: sink,
+					what: fmt.Sprintf("UDP and TCP with ACK from the service's port %d of another pair for %s", a.Port(), b),
+					from: sink,
 					made: func(key string, _ uint16) [][]byte {
-						return slices.Concat(sink.in(udp(a, b, key), s.ways(sink, other)...), sink.in(tcp(a, b, packet.ACK, key), s.ways(sink, other)...))
+						return slices.Concat(sink.in(udp(a, b, key), s.ways(sink, other)...),
+							sink.in(tcp(a, b, packet.ACK, key), s.ways(sink, other)...))
 					},
 				})
 			}
@@ -389,13 +412,16 @@ func (s *stand) guise(v6 bool) (list []try) {
 // announce says to all that an address is at a MAC address.
 func (e *end) announce(mac net.HardwareAddr, of netip.Addr) [][]byte {
 	if of.Is4() {
-		return [][]byte{packet.Frame(packet.Broadcast(), e.mac, packet.TypeARP, packet.ARP(packet.Reply, mac, of, packet.Broadcast(), of))}
+		return [][]byte{packet.Frame(packet.Broadcast(), e.mac, packet.TypeARP,
+			packet.ARP(packet.Reply, mac, of, packet.Broadcast(), of))}
 	}
 	all := netip.AddrFrom16([16]byte{0xff, 2, 15: 1})
-	return [][]byte{packet.Frame(net.HardwareAddr{0x33, 0x33, 0, 0, 0, 1}, e.mac, packet.TypeIPv6, packet.Advertisement(mac, of, all))}
+	return [][]byte{packet.Frame(net.HardwareAddr{0x33, 0x33, 0, 0, 0, 1}, e.mac, packet.TypeIPv6,
+		packet.Advertisement(mac, of, all))}
 }
 
-// router says to all others that here is a router: RFC 4861, section 4.2, with an option that nobody knows (RFC 4727); RFC 1256, section 3.
+// router says to all others that here is a router: RFC 4861, section 4.2, with an option that nobody knows (RFC 4727);
+// RFC 1256, section 3.
 func (s *stand) router(v6 bool) (list []try) {
 	for _, from := range s.ends {
 		local, _ := linkLocal(from.mac)

@@ -30,7 +30,8 @@ const (
 	Destinations = 60
 )
 
-// Hops is the time to live of packets, and NDHops that of neighbour discovery, which nobody has forwarded (RFC 4861, section 7.1).
+// Hops is the time to live of packets, and NDHops that of neighbour discovery, which nobody has forwarded (RFC 4861,
+// section 7.1).
 const (
 	Hops   = 64
 	NDHops = 255
@@ -98,7 +99,8 @@ func Sum(parts ...[]byte) uint16 {
 	return uint16(s)
 }
 
-// summed writes the checksum of a message, which is zero, at an offset: with that of the addresses for all but ICMP of IPv4 (RFC 8200, section 8.1).
+// summed writes the checksum of a message, which is zero, at an offset: with that of the addresses for all but ICMP of
+// IPv4 (RFC 8200, section 8.1).
 func summed(from, to netip.Addr, protocol byte, offset int, message []byte) []byte {
 	var pseudo []byte
 	if protocol != ICMP {
@@ -153,12 +155,14 @@ func ARP(operation uint16, mac net.HardwareAddr, address netip.Addr, ofMAC net.H
 	return slices.Concat(h, mac, address.AsSlice(), ofMAC, of.AsSlice())
 }
 
-// Solicitation asks who has an address of IPv6 (RFC 4861, section 4.3). It goes to the group of that address, and returns where that is.
+// Solicitation asks who has an address of IPv6 (RFC 4861, section 4.3). It goes to the group of that address, and
+// returns where that is.
 func Solicitation(mac net.HardwareAddr, from, of netip.Addr) (to net.HardwareAddr, packet []byte) {
 	a := of.As16()
 	group := netip.AddrFrom16([16]byte{0xff, 2, 11: 1, 12: 0xff, 13: a[13], 14: a[14], 15: a[15]})
 	body := slices.Concat(of.AsSlice(), []byte{1, 1}, mac)
-	return net.HardwareAddr{0x33, 0x33, 0xff, a[13], a[14], a[15]}, IP(from, group, ICMPv6, NDHops, Message(from, group, 135, 0, 0, body))
+	return net.HardwareAddr{0x33, 0x33, 0xff, a[13], a[14], a[15]},
+		IP(from, group, ICMPv6, NDHops, Message(from, group, 135, 0, 0, body))
 }
 
 // Advertisement says who has an address of IPv6, in the place of what others know (RFC 4861, section 4.4, the flag O).
@@ -181,7 +185,8 @@ func Message(from, to netip.Addr, kind, code byte, rest uint32, body []byte) []b
 	return summed(from, to, ICMPOf(to), 2, append(m, body...))
 }
 
-// TooBig quotes a packet that was too big: RFC 792 and RFC 1191, section 4; RFC 4443, section 3.2. The MTU it says is that of the link: nobody takes notice.
+// TooBig quotes a packet that was too big: RFC 792 and RFC 1191, section 4; RFC 4443, section 3.2. The MTU it says is
+// that of the link: nobody takes notice.
 func TooBig(from, to netip.Addr, mtu int, quoted []byte) []byte {
 	if to.Is6() {
 		return Message(from, to, 2, 0, uint32(mtu), quoted)
@@ -189,8 +194,8 @@ func TooBig(from, to netip.Addr, mtu int, quoted []byte) []byte {
 	return Message(from, to, 3, 4, uint32(mtu), quoted)
 }
 
-// Behind puts headers of IPv6 before a payload, each of eight bytes (RFC 8200, sections 4.2 to 4.6): options that pad; a route that has ended; a fragment that is the whole packet. It
-// returns the number of the first.
+// Behind puts headers of IPv6 before a payload, each of eight bytes (RFC 8200, sections 4.2 to 4.6): options that pad;
+// a route that has ended; a fragment that is the whole packet. It returns the number of the first.
 func Behind(headers []byte, next byte, payload []byte) (byte, []byte) {
 	for _, h := range slices.Backward(headers) {
 		one := []byte{next, 0, 1, 4, 0, 0, 0, 0} // PadN
@@ -205,7 +210,8 @@ func Behind(headers []byte, next byte, payload []byte) (byte, []byte) {
 	return next, payload
 }
 
-// Fragments cuts what follows the header of a packet in two, at a multiple of eight bytes. The number is that of the packet.
+// Fragments cuts what follows the header of a packet in two, at a multiple of eight bytes. The number is that of the
+// packet.
 func Fragments(from, to netip.Addr, next byte, payload []byte, at int, number uint16) [][]byte {
 	var list [][]byte
 	for i, part := range [][]byte{payload[:at], payload[at:]} {

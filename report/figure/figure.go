@@ -44,7 +44,8 @@ const inks = 8
 // Series returns the ink of a series; 0 is the baseline's.
 func Series(i int) Ink { return Ink("s" + string(rune('0'+i%inks))) }
 
-// Dashes of a series: drawn and skipped lengths; nil is a solid line. No two of the first 32 series have ink and dashes in common.
+// Dashes of a series: drawn and skipped lengths; nil is a solid line. No two of the first 32 series have ink and dashes
+// in common.
 func Dashes(i int) []float64 {
 	return [][]float64{nil, {7, 3}, {2, 3}, {9, 3, 2, 3}}[(i+i/inks)%4]
 }
@@ -142,8 +143,8 @@ func Breadth(text string, size float64, bold bool) float64 {
 	return n * size
 }
 
-// Shorten returns a text that is at most so broad, with an ellipsis in the middle where something is missing: names of stacks differ
-// at either end.
+// Shorten returns a text that is at most so broad, with an ellipsis in the middle where something is missing: names of
+// stacks differ at either end.
 func Shorten(text string, size float64, bold bool, breadth float64) string {
 	if Breadth(text, size, bold) <= breadth {
 		return text

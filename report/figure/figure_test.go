@@ -35,7 +35,10 @@ func sample() Figure {
 			Symbol{At: Point{60, 90}, Shape: Diamond, Radius: 4, Ink: InkDoubt, Hollow: true},
 			Symbol{At: Point{80, 90}, Shape: Triangle, Radius: 4, Ink: InkText},
 			Symbol{At: Point{100, 90}, Shape: Cross, Radius: 4, Ink: InkText},
-			Text{At: Point{190, 20}, Text: "<5 µs & more>", Ink: InkText, Size: 12, Bold: true, Anchor: End, Whole: "the whole of it"},
+			Text{
+				At: Point{190, 20}, Text: "<5 µs & more>", Ink: InkText, Size: 12, Bold: true, Anchor: End,
+				Whole: "the whole of it",
+			},
 			Text{At: Point{195, 110}, Text: "upward", Ink: InkMuted, Size: 10.5, Up: true},
 			Text{At: Point{100, 115}, Text: "middle", Ink: InkMuted, Size: 10.5, Anchor: Middle},
 		},
@@ -104,7 +107,9 @@ func TestWritePNG(t *testing.T) {
 	if got := hex(at(95, 25)); got == light(InkPaper) || got == light(Series(1)) {
 		t.Errorf("the inside of a rimmed area is %s, want a faint %s", got, light(Series(1)))
 	}
-	for _, box := range []image.Rectangle{image.Rect(220, 20, 380, 42), image.Rect(370, 140, 392, 222), image.Rect(160, 216, 240, 232)} {
+	for _, box := range []image.Rectangle{
+		image.Rect(220, 20, 380, 42), image.Rect(370, 140, 392, 222), image.Rect(160, 216, 240, 232),
+	} {
 		if n := dark(im, box); n < 40 {
 			t.Errorf("no text in %v: %d dark pixels", box, n)
 		}
@@ -274,7 +279,8 @@ func TestShorten(t *testing.T) {
 
 func TestSlug(t *testing.T) {
 	for text, want := range map[string]string{
-		"udp-rr  payload 64, mode wait · same host": "udp-rr-payload-64-mode-wait-same-host", "../../etc/passwd": "etc-passwd", "µs": "s", "": "", "—": "",
+		"udp-rr  payload 64, mode wait · same host": "udp-rr-payload-64-mode-wait-same-host",
+		"../../etc/passwd":                          "etc-passwd", "µs": "s", "": "", "—": "",
 	} {
 		if got := Slug(text); got != want {
 			t.Errorf("Slug(%q) = %q, want %q", text, got, want)

@@ -83,8 +83,8 @@ func newPainter(f Figure, scale float64) (*painter, error) {
 // polygon adds a polygon to what is filled next.
 func (p *painter) polygon(points []Point) { p.polygons = append(p.polygons, points) }
 
-// paint fills the polygons added since the last time, in a raster no larger than they are. All are made to turn the same way round: what
-// overlaps is filled once, not twice or not at all.
+// paint fills the polygons added since the last time, in a raster no larger than they are. All are made to turn the
+// same way round: what overlaps is filled once, not twice or not at all.
 func (p *painter) paint(ink Ink, opacity float64) {
 	x0, y0, x1, y1 := math.Inf(1), math.Inf(1), math.Inf(-1), math.Inf(-1)
 	for _, points := range p.polygons {
@@ -95,7 +95,8 @@ func (p *painter) paint(ink Ink, opacity float64) {
 	}
 	bounds := p.image.Bounds()
 	in := func(x float64, most int) int { return int(min(max(x, 0), float64(most))) }
-	box := image.Rect(in(math.Floor(x0), bounds.Dx()), in(math.Floor(y0), bounds.Dy()), in(math.Ceil(x1)+1, bounds.Dx()), in(math.Ceil(y1)+1, bounds.Dy()))
+	box := image.Rect(in(math.Floor(x0), bounds.Dx()), in(math.Floor(y0), bounds.Dy()), in(math.Ceil(x1)+1, bounds.Dx()),
+		in(math.Ceil(y1)+1, bounds.Dy()))
 	p.fill.Reset(box.Dx(), box.Dy())
 	for _, points := range p.polygons {
 		area := 0.0
@@ -273,7 +274,9 @@ func (p *painter) face(size float64, bold bool) (font.Face, error) {
 		return f, nil
 	}
 	const dpi = 72 // points are pixels
-	f, err := opentype.NewFace(p.fonts[bold], &opentype.FaceOptions{Size: size * p.scale, DPI: dpi, Hinting: font.HintingNone})
+	f, err := opentype.NewFace(p.fonts[bold], &opentype.FaceOptions{
+		Size: size * p.scale, DPI: dpi, Hinting: font.HintingNone,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("make face: %w", err)
 	}

@@ -7,7 +7,8 @@ type Scale struct {
 	Lo, Hi   float64 // values at its ends, Lo < Hi; above 0 if Log
 	From, To float64 // places of Lo and Hi
 	Log      bool
-	// Zero is, of a logarithmic scale, how far Lo is from From where 0 stands, as it has no place among the rest: the axis is broken between them. 0 where 0 is not shown.
+	// Zero is, of a logarithmic scale, how far Lo is from From where 0 stands, as it has no place among the rest: the axis
+	// is broken between them. 0 where 0 is not shown.
 	Zero float64
 }
 

@@ -7,15 +7,16 @@ import (
 	"strings"
 )
 
-// Style is the style sheet of the inks: as CSS variables (--ink-text …), whose values [Light] and [Dark] are. Everything a mark needs
-// beyond its geometry stands here once instead of in every mark.
+// Style is the style sheet of the inks: as CSS variables (--ink-text …), whose values [Light] and [Dark] are.
+// Everything a mark needs beyond its geometry stands here once instead of in every mark.
 func Style() string {
 	var b strings.Builder
 	for _, i := range palette() {
 		fmt.Fprintf(&b, ".k-%s{color:var(--k-%s)}", i.ink, i.ink)
 	}
 	b.WriteString(".k-l{fill:none;stroke:currentColor;stroke-linejoin:round}.k-a,.k-x{fill:currentColor}")
-	b.WriteString(".k-r{fill:currentColor;fill-opacity:.22;stroke:currentColor}.k-h{fill:var(--k-p);stroke:currentColor;stroke-width:1.6}")
+	b.WriteString(".k-r{fill:currentColor;fill-opacity:.22;stroke:currentColor}")
+	b.WriteString(".k-h{fill:var(--k-p);stroke:currentColor;stroke-width:1.6}")
 	return b.String()
 }
 
@@ -38,9 +39,9 @@ type colour struct {
 	light, dark string
 }
 
-// palette is that of M. Okabe and K. Ito (Color Universal Design, 2008), darkened on white and lightened on black until each stands out
-// from its paper by 3:1 or more (WCAG 2.2, 1.4.11), the inks of texts by 4.5:1. Their yellow has become an olive: there is no readable
-// yellow on white.
+// palette is that of M. Okabe and K. Ito (Color Universal Design, 2008), darkened on white and lightened on black until
+// each stands out from its paper by 3:1 or more (WCAG 2.2, 1.4.11), the inks of texts by 4.5:1. Their yellow has become
+// an olive: there is no readable yellow on white.
 func palette() []colour {
 	return []colour{
 		{InkText, "#1b1f24", "#e6e8eb"},
@@ -62,8 +63,8 @@ func palette() []colour {
 	}
 }
 
-// SVG returns a figure as an element to stand in a page that holds [Style] and the variables it needs. The id is that of the element in the
-// page: the title and the description are told apart by it.
+// SVG returns a figure as an element to stand in a page that holds [Style] and the variables it needs. The id is that
+// of the element in the page: the title and the description are told apart by it.
 func (f Figure) SVG(id string) string {
 	var b strings.Builder
 	f.open(&b, id, "")
@@ -75,7 +76,8 @@ func (f Figure) SVG(id string) string {
 func (f Figure) WriteSVG(w io.Writer) error {
 	var b strings.Builder
 	b.WriteString(`<?xml version="1.0" encoding="UTF-8"?>` + "\n")
-	f.open(&b, "figure", fmt.Sprintf(` xmlns="http://www.w3.org/2000/svg" width="%s" height="%s"`, coordinate(f.Width), coordinate(f.Height)))
+	f.open(&b, "figure", fmt.Sprintf(` xmlns="http://www.w3.org/2000/svg" width="%s" height="%s"`, coordinate(f.Width),
+		coordinate(f.Height)))
 	fmt.Fprintf(&b, "<style>:root{%s}svg{font-family:Helvetica,Arial,sans-serif}%s</style>", Light(), Style())
 	rect(0, 0, f.Width, f.Height, InkPaper).svg(&b)
 	f.body(&b)
@@ -160,7 +162,8 @@ func (s Symbol) svg(b *strings.Builder) {
 	}
 	switch s.Shape {
 	case Circle:
-		fmt.Fprintf(b, `<circle class="%s k-%s" cx="%s" cy="%s" r="%s"/>`, class, s.Ink, coordinate(s.At.X), coordinate(s.At.Y), coordinate(s.Radius))
+		fmt.Fprintf(b, `<circle class="%s k-%s" cx="%s" cy="%s" r="%s"/>`, class, s.Ink, coordinate(s.At.X),
+			coordinate(s.At.Y), coordinate(s.Radius))
 	case Cross:
 		for _, l := range s.strokes() {
 			l.svg(b)
@@ -172,7 +175,8 @@ func (s Symbol) svg(b *strings.Builder) {
 }
 
 func (t Text) svg(b *strings.Builder) {
-	fmt.Fprintf(b, `<text class="k-x k-%s" x="%s" y="%s" font-size="%s"`, t.Ink, coordinate(t.At.X), coordinate(t.At.Y), coordinate(t.Size))
+	fmt.Fprintf(b, `<text class="k-x k-%s" x="%s" y="%s" font-size="%s"`, t.Ink, coordinate(t.At.X), coordinate(t.At.Y),
+		coordinate(t.Size))
 	if t.Bold {
 		b.WriteString(` font-weight="600"`)
 	}

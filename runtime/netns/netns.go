@@ -28,7 +28,8 @@ func (Runtime) Containers(containers []runtime.Container) ([]host.Step, error) {
 		case c.Name:
 			steps = append(steps, host.Namespace{Name: c.Name})
 		default:
-			return nil, fmt.Errorf("container %q is to have namespace %q (its own, called like it, or the host's, \"\", are possible)", c.Name, c.Namespace)
+			return nil, fmt.Errorf("container %q is to have namespace %q (its own, called like it, or the host's, \"\", are "+
+				"possible)", c.Name, c.Namespace)
 		}
 	}
 	return steps, nil

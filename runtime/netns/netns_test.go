@@ -24,9 +24,14 @@ func TestContainers(t *testing.T) {
 		err  string
 	}{
 		{name: "none"},
-		{name: "own namespaces", in: []runtime.Container{{Name: "src0", Namespace: "src0"}, {Name: "snk0", Namespace: "snk0"}}, want: []host.Step{host.Namespace{Name: "src0"}, host.Namespace{Name: "snk0"}}},
+		{name: "own namespaces", in: []runtime.Container{
+			{Name: "src0", Namespace: "src0"}, {Name: "snk0", Namespace: "snk0"},
+		}, want: []host.Step{host.Namespace{Name: "src0"}, host.Namespace{Name: "snk0"}}},
 		{name: "the host's namespace", in: []runtime.Container{{Name: "src0"}}},
-		{name: "another's namespace", in: []runtime.Container{{Name: "src0", Namespace: "snk0"}}, err: `container "src0" is to have namespace "snk0" (its own, called like it, or the host's, "", are possible)`},
+		{
+			name: "another's namespace", in: []runtime.Container{{Name: "src0", Namespace: "snk0"}},
+			err: `container "src0" is to have namespace "snk0" (its own, called like it, or the host's, "", are possible)`,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := netns.Runtime{}.Containers(c.in)

@@ -27,8 +27,8 @@ func (Fake) Describe() runtime.Description {
 // Containers returns no steps.
 func (Fake) Containers([]runtime.Container) ([]host.Step, error) { return nil, nil }
 
-// Conformance runs the suite on a runtime. What makes containers is skipped where that is not possible. The package's TestMain calls
-// [testnet.Main].
+// Conformance runs the suite on a runtime. What makes containers is skipped where that is not possible. The package's
+// TestMain calls [testnet.Main].
 func Conformance(t *testing.T, r runtime.Runtime) {
 	for _, c := range checks() {
 		t.Run(c.name, func(t *testing.T) {

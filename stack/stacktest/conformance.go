@@ -7,8 +7,8 @@ import (
 	"github.com/nettoll/nettoll/stack"
 )
 
-// Conformance checks a list of kinds: that names and signs are there and can be told apart, that defaults exist, and that
-// every part, with each value that its parameters list, has an id and a JSON form that are read as what they were.
+// Conformance checks a list of kinds: that names and signs are there and can be told apart, that defaults exist, and
+// that every part, with each value that its parameters list, has an id and a JSON form that are read as what they were.
 func Conformance(t *testing.T, kinds stack.Kinds) {
 	t.Helper()
 	names := map[string]bool{}

@@ -21,11 +21,12 @@ const (
 	// milliseconds; who has not come after this hangs.
 	gateLimit = time.Second
 
-	// watchEvery is how often the controller looks whether the block still moves: seldom, because each look takes a CPU away
-	// from the trial for some microseconds.
+	// watchEvery is how often the controller looks whether the block still moves: seldom, because each look takes a CPU
+	// away from the trial for some microseconds.
 	watchEvery = time.Second
 
-	// interruptLimit is how long an interrupted trial may go on, so that a run can end within a second: one that has longer is left at once.
+	// interruptLimit is how long an interrupted trial may go on, so that a run can end within a second: one that has
+	// longer is left at once.
 	interruptLimit = 500 * time.Millisecond
 
 	// stallLimit is how long after its drain a trial may end before it counts as hanging.
@@ -45,7 +46,8 @@ const (
 	gateShut // for good: the block was given up
 )
 
-// Everything below lies in shared memory: fixed sizes, no pointers. Words that threads wait on have a cache line of their own.
+// Everything below lies in shared memory: fixed sizes, no pointers. Words that threads wait on have a cache line of
+// their own.
 type (
 	boardHeader struct {
 		magic                 uint64
@@ -87,8 +89,8 @@ type (
 	}
 )
 
-// Board is where turns pass: memory that the controller and all workers of a machine share. It is both ends of the turn:
-// [traffic.Turns] in the process that called [New], [traffic.Turn] in one that called [Open].
+// Board is where turns pass: memory that the controller and all workers of a machine share. It is both ends of the
+// turn: [traffic.Turns] in the process that called [New], [traffic.Turn] in one that called [Open].
 type Board struct {
 	meters traffic.Meters // of this process
 	mem    []byte
@@ -138,7 +140,8 @@ func New(l traffic.Layout) (*Board, error) {
 	return b, nil
 }
 
-// Open returns the board that another process has made, from the files that this one has inherited from it ([Board.Files]).
+// Open returns the board that another process has made, from the files that this one has inherited from it
+// ([Board.Files]).
 func Open(files map[string]*os.File, m traffic.Meters) (*Board, error) {
 	f := files[file]
 	if f == nil {
@@ -204,7 +207,10 @@ func (b *Board) SetCell(cell int, p traffic.CellPlan) error {
 		return fmt.Errorf("cell %d has %d workers, at most %d can take one turn", cell, len(p.Workers), maxWorkers)
 	}
 	c := &b.cells[cell]
-	*c = cellSlot{threads: uint32(p.Threads), workers: uint32(len(p.Workers)), warm: int64(p.Warm), length: int64(p.Length)}
+	*c = cellSlot{
+		threads: uint32(p.Threads), workers: uint32(len(p.Workers)), warm: int64(p.Warm),
+		length: int64(p.Length),
+	}
 	for i, w := range p.Workers {
 		c.who[i] = uint32(w)
 	}
@@ -314,7 +320,8 @@ func (b *Board) current() *trialSlot {
 	return nil
 }
 
-// release sends away the threads that wait for others at a gate that will not open: they must not be there when the next block begins.
+// release sends away the threads that wait for others at a gate that will not open: they must not be there when the
+// next block begins.
 func (b *Board) release() {
 	if t := b.current(); t != nil && atomic.CompareAndSwapUint32(&t.gate, gateClosed, gateShut) {
 		futex.Wake(&t.gate, wakeAll)
@@ -406,8 +413,8 @@ func (b *Board) Cell(ticket uint32) (int, bool) {
 	return int(t.cell), true
 }
 
-// trial returns the trial of a ticket, or nil where the ticket is not of the running block: a thread that hung through the end of
-// its block comes back with an old one.
+// trial returns the trial of a ticket, or nil where the ticket is not of the running block: a thread that hung through
+// the end of its block comes back with an old one.
 func (b *Board) trial(ticket uint32) *trialSlot {
 	i := ticket - atomic.LoadUint32(&b.h.first)
 	if i >= atomic.LoadUint32(&b.h.count) {

@@ -14,7 +14,8 @@ import (
 
 func TestMain(m *testing.M) { testnet.Main(m) }
 
-// Both ends have mappings of their own, as in two processes. The threads of a test wait for ever, so nothing is unmapped.
+// Both ends have mappings of their own, as in two processes. The threads of a test wait for ever, so nothing is
+// unmapped.
 func ends(t *testing.T, l traffic.Layout, m traffic.Meters) (*Board, *Board) {
 	t.Helper()
 	turns, err := New(l)

@@ -24,20 +24,22 @@ type ClientSpec struct {
 	Schedule      *traffic.Schedule // when requests are due; nil: the loop is closed. Its sizes mean nothing here
 	Asks          Asks
 
-	// Renew makes a connection for each request: made when the request is due, or when the one before is over, and timed (traffic.Connect). The server closes
-	// it after its answer, as HTTP's do (RFC 9112, section 9.6), so that the port is free again at once; the client waits for that before the next
-	// request, and no latency counts it. Pipeline is 1.
+	// Renew makes a connection for each request: made when the request is due, or when the one before is over, and timed
+	// (traffic.Connect). The server closes it after its answer, as HTTP's do (RFC 9112, section 9.6), so that the port is
+	// free again at once; the client waits for that before the next request, and no latency counts it. Pipeline is 1.
 	Renew bool
 
-	// Fresh says that the server is another one in each trial: connections are made anew in each Prepare, which waits for it to listen.
+	// Fresh says that the server is another one in each trial: connections are made anew in each Prepare, which waits for
+	// it to listen.
 	Fresh bool
 
-	// Load is what a fresh server is asked before its trial, in Prepare: so many requests, none of them timed, whose answers all have to be Good.
+	// Load is what a fresh server is asked before its trial, in Prepare: so many requests, none of them timed, whose
+	// answers all have to be Good.
 	Load  Asks
 	Loads uint64 // a server that lasts is loaded by its own side
 
-	// Farewell, if set, is the request by which the server knows that the trial is over, when everything was answered: it is for servers of our own. Its answer has Leave
-	// bytes, which are not judged.
+	// Farewell, if set, is the request by which the server knows that the trial is over, when everything was answered: it
+	// is for servers of our own. Its answer has Leave bytes, which are not judged.
 	Farewell []byte
 	Leave    int
 }
@@ -45,18 +47,21 @@ type ClientSpec struct {
 const (
 	limit = int64(traffic.DrainLimit) // ns: an answer that is not there by then after the close is not waited for
 
-	// patience is how long a thread sleeps at most: less than the 10 ms after which the Go runtime sends a busy thread a signal. In ns.
+	// patience is how long a thread sleeps at most: less than the 10 ms after which the Go runtime sends a busy thread a
+	// signal. In ns.
 	patience = 8_000_000
 
-	// early is how far off a request must be for the client to sleep, and how much earlier than it is due that ends, in ns: timers come late (the
-	// slack of a thread's is 50 µs, prctl(2)).
+	// early is how far off a request must be for the client to sleep, and how much earlier than it is due that ends, in
+	// ns: timers come late (the slack of a thread's is 50 µs, prctl(2)).
 	early = 150_000
 
-	// prepareLimit is for how long a client connects and loads: it must be at the gate before the others have waited for a second there (gateLimit in
-	// traffic/board.go). Its server listens after 700 ms at the latest (listenLimit in traffic/program).
+	// prepareLimit is for how long a client connects and loads: it must be at the gate before the others have waited for a
+	// second there (gateLimit in traffic/board.go). Its server listens after 700 ms at the latest (listenLimit in
+	// traffic/program).
 	prepareLimit = 900 * time.Millisecond
 
-	// again is how long it waits before it connects again to a server that does not listen yet, and lastTry what it leaves for that to come to something.
+	// again is how long it waits before it connects again to a server that does not listen yet, and lastTry what it leaves
+	// for that to come to something.
 	again   = 2 * time.Millisecond
 	lastTry = 20 * time.Millisecond
 
@@ -78,13 +83,15 @@ const (
 	portless  = "no local port is left: all have a connection that is not over yet (net.ipv4.ip_local_port_range)"
 )
 
-// Client is the source's end of a dialogue: a [traffic.Endpoint] and a [traffic.Collector]. Its samples hold of the requests inside the window: Sent, Received (answers
-// that were Good) and Errors (those that were Bad).
+// Client is the source's end of a dialogue: a [traffic.Endpoint] and a [traffic.Collector]. Its samples hold of the
+// requests inside the window: Sent, Received (answers that were Good) and Errors (those that were Bad).
 //
-// What the kernel has counted for the connections (CountConnections, [traffic.CountResent]) they hold only where these outlast the trial.
+// What the kernel has counted for the connections (CountConnections, [traffic.CountResent]) they hold only where these
+// outlast the trial.
 //
-// On a schedule a request is inside the window if it was due there. In a closed loop it is if its answer came there, or was to come and did not: so the rate is right
-// also where many large answers are on the way when the window closes, and need longer than a drain.
+// On a schedule a request is inside the window if it was due there. In a closed loop it is if its answer came there, or
+// was to come and did not: so the rate is right also where many large answers are on the way when the window closes,
+// and need longer than a drain.
 type Client struct {
 	spec      ClientSpec
 	home      *os.File // the container's namespace, where new sockets are made
@@ -224,7 +231,10 @@ func NewClient(spec ClientSpec) (*Client, error) {
 		deepest = max(deepest, loadDepth)
 	}
 	for i := range c.conns {
-		c.conns[i] = connection{Socket: sock.Socket{FD: -1}, asked: make([]request, 1<<bits.Len(uint(deepest-1))), head: make([]byte, longest)}
+		c.conns[i] = connection{
+			Socket: sock.Socket{FD: -1}, asked: make([]request, 1<<bits.Len(uint(deepest-1))),
+			head: make([]byte, longest),
+		}
 	}
 	c.recorders[traffic.Latency] = traffic.NewRecorder()
 	if spec.Renew {
@@ -320,14 +330,16 @@ func (c *Client) Prepare(uint64) {
 	c.sample, c.backlog = traffic.Sample{Failure: c.sample.Failure}, 0
 }
 
-// load asks what a fresh server is to be asked first, on connections that last meanwhile, and says whether all of it came to good.
+// load asks what a fresh server is to be asked first, on connections that last meanwhile, and says whether all of it
+// came to good.
 func (c *Client) load(deadline int64) bool {
 	renew := c.renew
 	c.renew = false
 	defer func() { c.renew = renew }()
 	c.begin(&c.spec.Load, nil, c.spec.Loads, c.lasting(), deadline)
 	c.depth = loadDepth
-	if c.drive(traffic.Window{Open: clock.Now(), Start: never, Close: deadline}) && c.number == c.spec.Loads && c.bad == 0 {
+	if c.drive(traffic.Window{Open: clock.Now(), Start: never, Close: deadline}) && c.number == c.spec.Loads &&
+		c.bad == 0 {
 		return true
 	}
 	if c.trouble.what == none && c.bad == 0 {
@@ -344,8 +356,8 @@ func (c *Client) lasting() int {
 	return len(c.conns)
 }
 
-// Run implements [traffic.Endpoint]. Where connections are made in a trial the thread is in the container's namespace meanwhile: it goes there before the window
-// opens, and that is the only thing for which anything is allocated.
+// Run implements [traffic.Endpoint]. Where connections are made in a trial the thread is in the container's namespace
+// meanwhile: it goes there before the window opens, and that is the only thing for which anything is allocated.
 func (c *Client) Run(_ uint64, w traffic.Window) {
 	if c.broken || c.sample.Failure != "" {
 		return
@@ -546,7 +558,8 @@ func (c *Client) establishAll(deadline int64) error {
 		var errno sock.Errno
 		if p.Socket, errno = c.maker.Make(0); errno != 0 {
 			if sock.OutOfDescriptors(errno) {
-				return fmt.Errorf("connection %d of %d: %w (hint: raise the limit of open files, ulimit -n)", i+1, c.lasting(), errno)
+				return fmt.Errorf("connection %d of %d: %w (hint: raise the limit of open files, ulimit -n)", i+1, c.lasting(),
+					errno)
 			}
 			return errno
 		}

@@ -19,12 +19,14 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	runtime.GOMAXPROCS(8) // a thread in a loop never gives its P back, and a collection would stop all others until it ends (see the worker)
+	// a thread in a loop never gives its P back, and a collection would stop all others until it ends (see the worker)
+	runtime.GOMAXPROCS(8)
 	debug.SetGCPercent(-1)
 	testnet.Main(m)
 }
 
-// The protocol of these tests: a request is a line "N SIZE\n", its answer a line "N SIZE\n" and so many bytes. The request "bye\n" is answered by "bye\n", "no\n" by "-no\n".
+// The protocol of these tests: a request is a line "N SIZE\n", its answer a line "N SIZE\n" and so many bytes. The
+// request "bye\n" is answered by "bye\n", "no\n" by "-no\n".
 func asks(size int) dialogue.Asks {
 	return dialogue.Asks{Asker: &lines{size: size}, Head: 64}
 }
@@ -112,7 +114,9 @@ func run(c *dialogue.Client, length time.Duration) traffic.Sample {
 
 func schedule(t *testing.T, rate float64) *traffic.Schedule {
 	t.Helper()
-	s, err := traffic.NewSchedule(traffic.ScheduleSpec{Rate: rate, Arrivals: "poisson", Sizes: "constant", Size: 1, Least: 1, Most: 1, Seed: 1})
+	s, err := traffic.NewSchedule(traffic.ScheduleSpec{
+		Rate: rate, Arrivals: "poisson", Sizes: "constant", Size: 1, Least: 1, Most: 1, Seed: 1,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,10 +184,13 @@ func TestWays(t *testing.T) {
 					if farewell && answered == s.Total+1 { // where the drain was over before it could be sent there is none
 						answered--
 					}
-					if s.Sent == 0 || s.Received != s.Sent || s.Sent > s.Total || spec.Schedule != nil && s.Sent < s.Total || answered != s.Total || s.Errors != 0 {
+					if s.Sent == 0 || s.Received != s.Sent || s.Sent > s.Total || spec.Schedule != nil && s.Sent < s.Total ||
+						answered != s.Total || s.Errors != 0 {
 						t.Errorf("%+v, and %d were answered", s, answered)
 					}
-					if mine, its := s.Counts[dialogue.CountConnections], server.Sample().Counts[dialogue.CountConnections]; !spec.Renew && (mine != int64(spec.Connections) || its != mine && !spec.Fresh) || spec.Renew && mine+its > 0 {
+					if mine, its := s.Counts[dialogue.CountConnections],
+						server.Sample().Counts[dialogue.CountConnections]; !spec.Renew &&
+						(mine != int64(spec.Connections) || its != mine && !spec.Fresh) || spec.Renew && mine+its > 0 {
 						t.Errorf("the kernel has counted for %d and %d connections", mine, its)
 					}
 					if n := c.Recorders()[traffic.Latency].Count; n != s.Received {
@@ -263,8 +270,16 @@ func TestMisbehaviour(t *testing.T) {
 		"too much":        {"0 100\n" + strings.Repeat("x", 101), false, dialogue.ClientSpec{}, "what came is no response"},
 		"without end":     {strings.Repeat("x", 1<<16) + "…", false, dialogue.ClientSpec{}, "what came is no response"},
 		"never closes":    {"0 100\n" + strings.Repeat("x", 100), false, dialogue.ClientSpec{Renew: true}, ""},
-		"filled badly":    {"-full\n", false, dialogue.ClientSpec{Fresh: true, Loads: 1}, `the server could not be filled: "-full\n"`},
-		"not filled":      {"", true, dialogue.ClientSpec{Fresh: true, Loads: 3}, `the server could not be filled: the server has closed a connection`},
+		"filled badly": {
+			"-full\n", false,
+			dialogue.ClientSpec{Fresh: true, Loads: 1},
+			`the server could not be filled: "-full\n"`,
+		},
+		"not filled": {
+			"", true,
+			dialogue.ClientSpec{Fresh: true, Loads: 3},
+			`the server could not be filled: the server has closed a connection`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			spec := tt.spec
@@ -288,14 +303,16 @@ func TestMisbehaviour(t *testing.T) {
 	}
 }
 
-// A server that is not there yet is waited for; one that never comes, and a place where connections are lost, are named in time.
+// A server that is not there yet is waited for; one that never comes, and a place where connections are lost, are named
+// in time.
 func TestAbsent(t *testing.T) {
 	workloadtest.Loopback(t)
 	at := netip.AddrPortFrom(loopback, workloadtest.FreePort())
 	spec := dialogue.ClientSpec{Remote: at, Asks: asks(100), Load: asks(10), Loads: 100, Connections: 3, Fresh: true}
 	c := client(t, spec)
 	start := time.Now()
-	if s := run(c, 20*time.Millisecond); !strings.Contains(s.Failure, "there is no connection: connect to "+at.String()) || !strings.Contains(s.Failure, "refused") {
+	if s := run(c, 20*time.Millisecond); !strings.Contains(s.Failure, "there is no connection: connect to "+at.String()) ||
+		!strings.Contains(s.Failure, "refused") {
 		t.Errorf("%q", s.Failure)
 	}
 	if took := time.Since(start); took > time.Second || took < 800*time.Millisecond {
@@ -318,7 +335,8 @@ func TestAbsent(t *testing.T) {
 	spec.Fresh = false
 	spec.Remote = netip.AddrPortFrom(loopback, workloadtest.FreePort())
 	start = time.Now()
-	if s := run(client(t, spec), 20*time.Millisecond); !strings.Contains(s.Failure, "refused") || time.Since(start) > 200*time.Millisecond {
+	if s := run(client(t, spec), 20*time.Millisecond); !strings.Contains(s.Failure, "refused") ||
+		time.Since(start) > 200*time.Millisecond {
 		t.Errorf("%q after %v", s.Failure, time.Since(start))
 	}
 }

@@ -43,7 +43,9 @@ func fewPorts(t *testing.T) *testnet.Machine {
 }
 
 // both runs one trial of a server and a client, and returns their samples.
-func both(t *testing.T, server *dialogue.Server, c *dialogue.Client, length time.Duration) (source, sink traffic.Sample) {
+func both(t *testing.T, server *dialogue.Server, c *dialogue.Client, length time.Duration) (source,
+	sink traffic.Sample,
+) {
 	t.Helper()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -62,8 +64,8 @@ func both(t *testing.T, server *dialogue.Server, c *dialogue.Client, length time
 	return *c.Sample(), *server.Sample()
 }
 
-// More connections than there are ports: that is said, before the trial or in it, where it is over soon. As many as there are come again and again, since it is the
-// server that closes them.
+// More connections than there are ports: that is said, before the trial or in it, where it is over soon. As many as
+// there are come again and again, since it is the server that closes them.
 func TestPortsExhausted(t *testing.T) {
 	m := fewPorts(t)
 	for name, tt := range map[string]struct {
@@ -173,7 +175,9 @@ func TestPieces(t *testing.T) {
 			}
 		}
 	}()
-	c := client(t, dialogue.ClientSpec{Remote: l.Addr().(*net.TCPAddr).AddrPort(), Asks: asks(20), Connections: 1, Pipeline: 3})
+	c := client(t, dialogue.ClientSpec{
+		Remote: l.Addr().(*net.TCPAddr).AddrPort(), Asks: asks(20), Connections: 1, Pipeline: 3,
+	})
 	for range 10 {
 		if s := run(c, 100*time.Millisecond); s.Failure == "" && s.Doubt == "" {
 			if s.Received != s.Sent || s.Received == 0 || s.Errors != 0 {
@@ -217,7 +221,8 @@ func TestServerDies(t *testing.T) {
 			}
 			if want := []string{
 				"the server has closed a connection", "a connection broke: ",
-				"connect to " + at.String() + ": connection refused", "connect to " + at.String() + ": connection reset by peer", // before it was accepted
+				// before it was accepted
+				"connect to " + at.String() + ": connection refused", "connect to " + at.String() + ": connection reset by peer",
 			}; !slices.ContainsFunc(want, func(w string) bool { return strings.HasPrefix(s.Failure, w) }) {
 				t.Errorf("%q, want one of %q", s.Failure, want)
 			}

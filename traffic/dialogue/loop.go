@@ -8,9 +8,9 @@ import (
 	"github.com/nettoll/nettoll/traffic"
 )
 
-// drive asks until the close, or until there is nothing more to ask, and waits for the answers. It returns whether all came. (It is called once for each
-// trial. What it calls is nosplit: without a stack check there is no point at which the Go scheduler takes the thread. No call blocks but the
-// one that waits for all connections.)
+// drive asks until the close, or until there is nothing more to ask, and waits for the answers. It returns whether all
+// came. (It is called once for each trial. What it calls is nosplit: without a stack check there is no point at which
+// the Go scheduler takes the thread. No call blocks but the one that waits for all connections.)
 func (c *Client) drive(w traffic.Window) bool {
 	c.start = w.Start
 	if c.schedule == nil {
@@ -157,7 +157,8 @@ func (c *Client) ask(i int, due, sent int64, w traffic.Window) bool {
 	return c.push(i)
 }
 
-// push sends the requests of a connection that are not sent, as far as the socket takes them: several in one call where they are short.
+// push sends the requests of a connection that are not sent, as far as the socket takes them: several in one call where
+// they are short.
 //
 //go:nosplit
 func (c *Client) push(i int) bool {
@@ -364,7 +365,8 @@ func (c *Client) note(number uint64, at, n int) {
 	c.trouble.size = copy(c.trouble.head, c.in[at:n])
 }
 
-// over is a connection that has ended. That is as it should be where each request has its own and is answered: the next one may follow.
+// over is a connection that has ended. That is as it should be where each request has its own and is answered: the next
+// one may follow.
 //
 //go:nosplit
 func (c *Client) over(i int, errno sock.Errno) bool {

@@ -78,7 +78,10 @@ func NewServer(spec ServerSpec) (*Server, error) {
 	if spec.Longest == 0 {
 		spec.Longest = readSize / 2
 	}
-	s := &Server{spec: spec, plant: traffic.NewDelay(spec.Plant), in: traffic.Buffer(readSize), out: traffic.Buffer(MostGathered)[:0], socket: sock.Socket{FD: -1}}
+	s := &Server{
+		spec: spec, plant: traffic.NewDelay(spec.Plant), in: traffic.Buffer(readSize),
+		out: traffic.Buffer(MostGathered)[:0], socket: sock.Socket{FD: -1},
+	}
 	var err error
 	if s.watcher, err = sock.NewWatcher(); err != nil {
 		return nil, err
@@ -128,7 +131,8 @@ func (s *Server) Close() {
 	s.watcher.Close()
 }
 
-// Prepare implements [traffic.Endpoint]: who has left, or has said something before its trial, is somebody of an earlier one.
+// Prepare implements [traffic.Endpoint]: who has left, or has said something before its trial, is somebody of an
+// earlier one.
 func (s *Server) Prepare(uint64) {
 	s.sample, s.planted, s.tcp = traffic.Sample{}, 0, sock.TCPInfo{}
 	s.over, s.errno = false, 0
@@ -149,7 +153,8 @@ func (s *Server) Prepare(uint64) {
 	s.ended = false
 }
 
-// Run answers until the client takes its leave or, where it does not, until the drain is over, or everybody has left after the close.
+// Run answers until the client takes its leave or, where it does not, until the drain is over, or everybody has left
+// after the close.
 func (s *Server) Run(_ uint64, w traffic.Window) {
 	deadline := w.Close + limit
 	s.open = w.Open
@@ -186,7 +191,8 @@ func (s *Server) Run(_ uint64, w traffic.Window) {
 	}
 }
 
-// Collect implements [traffic.Collector]: it says in words what the loop has noted, and what the kernel has counted for the connections if all of them are still there.
+// Collect implements [traffic.Collector]: it says in words what the loop has noted, and what the kernel has counted for
+// the connections if all of them are still there.
 func (s *Server) Collect() {
 	if s.tcp.Connections == 0 && !s.ended {
 		for i := range s.peers {
@@ -279,7 +285,8 @@ func (s *Server) hear(i int) (in []byte, have int) {
 	return nil, 0
 }
 
-// resume sends what is left of the answers to a connection. It returns whether it is gone, and there are requests to go on with.
+// resume sends what is left of the answers to a connection. It returns whether it is gone, and there are requests to go
+// on with.
 //
 //go:nosplit
 func (s *Server) resume(i int) bool {
@@ -306,7 +313,8 @@ func (s *Server) resume(i int) bool {
 	return p.have > 0
 }
 
-// work answers the requests in the first n bytes of in, which are those of one connection, and keeps what cannot be answered yet.
+// work answers the requests in the first n bytes of in, which are those of one connection, and keeps what cannot be
+// answered yet.
 //
 //go:nosplit
 func (s *Server) work(i int, in []byte, n int) {

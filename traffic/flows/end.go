@@ -20,8 +20,9 @@ const (
 
 	limit = int64(traffic.DrainLimit) // ns: what has not come by then after the close is lost
 
-	// nap is how much earlier than a message is due the thread's sleep ends at most, in ns, since a CPU takes its time to wake. It is a share of the time
-	// that is left, one of napShare, so that a thread with many messages to send does not keep its CPU busy between them.
+	// nap is how much earlier than a message is due the thread's sleep ends at most, in ns, since a CPU takes its time to
+	// wake. It is a share of the time that is left, one of napShare, so that a thread with many messages to send does not
+	// keep its CPU busy between them.
 	nap      = 150_000
 	napShare = 4
 
@@ -40,7 +41,8 @@ const (
 	answer = traffic.Marker - 1 // as number: the marker has come, and what it is to wait for
 )
 
-// A Lane is messages on a schedule: the flows from First on take them in turn, Count of them. A flow has at most one lane.
+// A Lane is messages on a schedule: the flows from First on take them in turn, Count of them. A flow has at most one
+// lane.
 type Lane struct {
 	Schedule     *traffic.Schedule
 	First, Count int
@@ -66,12 +68,13 @@ type Hearer interface {
 	Heard(m *Message)
 }
 
-// An End is one side of the flows of a pair, for one workload. It is a [traffic.Endpoint], a [traffic.Collector] and, with streams, has a Ready method
-// as workload.Readier asks for. The exported fields are set before [End.Init]; flows are called by their place in Sockets. Nothing allocates in a
-// trial.
+// An End is one side of the flows of a pair, for one workload. It is a [traffic.Endpoint], a [traffic.Collector] and,
+// with streams, has a Ready method as workload.Readier asks for. The exported fields are set before [End.Init]; flows
+// are called by their place in Sockets. Nothing allocates in a trial.
 //
-// From one message to the next it sleeps, all but the last quarter of the time, or the last 150 µs; then it asks clock and sockets in turn. At more than
-// some 40,000 messages a second on all lanes it is never asleep. An end that only hears sleeps until something comes.
+// From one message to the next it sleeps, all but the last quarter of the time, or the last 150 µs; then it asks clock
+// and sockets in turn. At more than some 40,000 messages a second on all lanes it is never asleep. An end that only
+// hears sleeps until something comes.
 type End struct {
 	// Sockets are one for each flow: of [Datagrams], or nil where there are Streams.
 	Sockets []sock.Socket
@@ -83,9 +86,11 @@ type End struct {
 	Hears bool
 	// Longest is how many bytes the longest message has, either way.
 	Longest int
-	// FirstApart times the first message of each flow in a trial apart from the others: [traffic.CountFirst], the mean over flows.
+	// FirstApart times the first message of each flow in a trial apart from the others: [traffic.CountFirst], the mean
+	// over flows.
 	FirstApart bool
-	// OwnClock says that the other end has another clock: what lies between both cannot be timed. Jitter, loss and rates are as they are.
+	// OwnClock says that the other end has another clock: what lies between both cannot be timed. Jitter, loss and rates
+	// are as they are.
 	OwnClock bool
 	// Hearer is told of each message of the trial, those before the window included. nil: nobody.
 	Hearer Hearer
@@ -216,7 +221,8 @@ func (e *End) Facts() (sock.Facts, error) { return e.sockets[0].Facts() }
 // Flows returns how many there are.
 func (e *End) Flows() int { return len(e.sockets) }
 
-// Close implements [traffic.Endpoint]. A thread that comes back late finds no sockets: their numbers may be another's by then.
+// Close implements [traffic.Endpoint]. A thread that comes back late finds no sockets: their numbers may be another's
+// by then.
 func (e *End) Close() {
 	e.sweep.Lock()
 	defer e.sweep.Unlock()
@@ -235,7 +241,8 @@ func (e *End) Close() {
 	}
 }
 
-// Prepare implements [traffic.Endpoint]: it takes what an earlier trial has left, and makes connections anew that it has lost.
+// Prepare implements [traffic.Endpoint]: it takes what an earlier trial has left, and makes connections anew that it
+// has lost.
 func (e *End) Prepare(trial uint64) {
 	e.sample, e.counts = traffic.Sample{}, counts{}
 	e.recorders.Reset()
@@ -307,9 +314,9 @@ func (e *End) Run(_ uint64, w traffic.Window) {
 // undrained is what a side says whose streams were not drained.
 const undrained = "not all messages came before the drain was over: streams that held some were connected anew"
 
-// drive sends and hears until the trial is over. (The functions that it calls again and again are nosplit: without a stack check they hold no point at
-// which the Go scheduler takes the thread. Those that are called once a trial, or where something is wrong, are not: a stack of nosplit functions may be
-// no deeper.)
+// drive sends and hears until the trial is over. (The functions that it calls again and again are nosplit: without a
+// stack check they hold no point at which the Go scheduler takes the thread. Those that are called once a trial, or
+// where something is wrong, are not: a stack of nosplit functions may be no deeper.)
 func (e *End) drive() {
 	giveUp := e.window.Close + limit
 	for {

@@ -50,14 +50,17 @@ func place(t *testing.T, local, remote uint16) Place {
 
 func schedule(t *testing.T, rate float64, size int, arrivals string) *traffic.Schedule {
 	t.Helper()
-	s, err := traffic.NewSchedule(traffic.ScheduleSpec{Rate: rate, Arrivals: arrivals, Sizes: "constant", Size: size, Least: DatagramHead, Most: 1 << 20, Seed: 1})
+	s, err := traffic.NewSchedule(traffic.ScheduleSpec{
+		Rate: rate, Arrivals: arrivals, Sizes: "constant", Size: size, Least: DatagramHead, Most: 1 << 20, Seed: 1,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
-// calm keeps collections away: who waits for a loop that holds no point at which it can be stopped would wait for its deadline.
+// calm keeps collections away: who waits for a loop that holds no point at which it can be stopped would wait for its
+// deadline.
 func calm(t *testing.T) {
 	t.Helper()
 	collect := debug.SetGCPercent(-1)
@@ -115,7 +118,8 @@ func start(t *testing.T, e *End, err error) *End {
 	return e
 }
 
-// Of several lanes messages leave in the order in which they are due, and on each flow in the order of their numbers; both ends may send, and hear.
+// Of several lanes messages leave in the order in which they are due, and on each flow in the order of their numbers;
+// both ends may send, and hear.
 func TestLanes(t *testing.T) {
 	calm(t)
 	p := place(t, 10100, 10200)
@@ -132,17 +136,24 @@ func TestLanes(t *testing.T) {
 	got = slices.Grow(got, 1<<12)
 	a := start(t, &End{
 		Sockets: one, Longest: 200, Hears: true,
-		Out: []Lane{{Schedule: schedule(t, 300, 100, "poisson"), First: 0, Count: 1}, {Schedule: schedule(t, 500, 200, "uniform"), First: 1, Count: 2}, {Schedule: schedule(t, 50, 40, "constant"), First: 3, Count: 1}},
+		Out: []Lane{
+			{Schedule: schedule(t, 300, 100, "poisson"), First: 0, Count: 1},
+			{Schedule: schedule(t, 500, 200, "uniform"), First: 1, Count: 2},
+			{Schedule: schedule(t, 50, 40, "constant"), First: 3, Count: 1},
+		},
 	}, nil)
 	b := start(t, &End{
-		Sockets: far, Longest: 200, Hears: true, Out: []Lane{{Schedule: schedule(t, 400, 60, "constant"), First: 0, Count: 4}},
+		Sockets: far, Longest: 200, Hears: true, Out: []Lane{
+			{Schedule: schedule(t, 400, 60, "constant"), First: 0, Count: 4},
+		},
 		Hearer: hears(func(m *Message) { got = append(got, *m) }),
 	}, nil)
 	for trial := range uint64(5) { // a busy machine loses what a buffer does not hold, or stands still for a drain
 		prepare(trialID+trial, a, b)
 		got = got[:0]
 		drive(window(300*time.Millisecond), trialID+trial, a, b)
-		if a.Sample().Doubt == "" && b.Sample().Doubt == "" && a.Sample().Sent == b.Sample().Received && b.Sample().Sent == a.Sample().Received {
+		if a.Sample().Doubt == "" && b.Sample().Doubt == "" && a.Sample().Sent == b.Sample().Received &&
+			b.Sample().Sent == a.Sample().Received {
 			break
 		}
 		t.Logf("trial %d: %+v, %+v", trial, a.sample, b.sample)
@@ -151,8 +162,10 @@ func TestLanes(t *testing.T) {
 	if near.Failure+there.Failure+near.Doubt+there.Doubt != "" {
 		t.Fatalf("%+v, %+v", near, there)
 	}
-	if near.Sent == 0 || near.Sent != there.Received || there.Sent == 0 || there.Sent != near.Received || int64(len(got)) != near.Total {
-		t.Errorf("sent %d and %d, received %d and %d; %d of %d heard", near.Sent, there.Sent, there.Received, near.Received, len(got), near.Total)
+	if near.Sent == 0 || near.Sent != there.Received || there.Sent == 0 || there.Sent != near.Received ||
+		int64(len(got)) != near.Total {
+		t.Errorf("sent %d and %d, received %d and %d; %d of %d heard", near.Sent, there.Sent, there.Received, near.Received,
+			len(got), near.Total)
 	}
 	var next [4]uint64
 	last := int64(0)
@@ -172,14 +185,17 @@ func TestLanes(t *testing.T) {
 	}
 }
 
-// What came once, twice, too late, out of order or not at all counts as that; jitter is the mean difference of one-way times (RFC 3550, 6.4.1).
+// What came once, twice, too late, out of order or not at all counts as that; jitter is the mean difference of one-way
+// times (RFC 3550, 6.4.1).
 func TestCounts(t *testing.T) {
 	p := place(t, 10300, 10400)
 	list, err := Datagrams(p, 2)
 	e := start(t, &End{Sockets: list, Longest: 100, Hears: true}, err)
 	e.Prepare(trialID)
 	now := clock.Now()
-	e.window = traffic.Window{Open: now - int64(time.Second), Start: now - int64(time.Second) + 1000, Close: now + int64(time.Second)}
+	e.window = traffic.Window{
+		Open: now - int64(time.Second), Start: now - int64(time.Second) + 1000, Close: now + int64(time.Second),
+	}
 	e.start = 1000
 	for _, m := range []struct {
 		flow  int
@@ -198,7 +214,8 @@ func TestCounts(t *testing.T) {
 		e.came(m.flow, m.trial, m.seq, m.since, 100)
 	}
 	s := e.Sample()
-	if s.Received != 4 || e.counts.reordered != 1 || e.counts.repeated != 1 || s.Late != 1 || e.counts.flows != 2 || s.Bytes != 400 || e.heard != 5 {
+	if s.Received != 4 || e.counts.reordered != 1 || e.counts.repeated != 1 || s.Late != 1 || e.counts.flows != 2 ||
+		s.Bytes != 400 || e.heard != 5 {
 		t.Errorf("%+v, %d heard", *s, e.heard)
 	}
 	if n := e.Recorders()[traffic.OneWay].Count; n != 4 {
@@ -227,7 +244,8 @@ func TestOwnClock(t *testing.T) {
 	e.window.Open = clock.Now()
 	e.came(0, trialID, 0, 0, 100)
 	e.came(0, trialID, 1, 10, 100)
-	if s := e.Sample(); s.Received != 2 || e.counts.first != 0 || e.counts.jitter == 0 || e.Recorders()[traffic.OneWay] != nil {
+	if s := e.Sample(); s.Received != 2 || e.counts.first != 0 || e.counts.jitter == 0 ||
+		e.Recorders()[traffic.OneWay] != nil {
 		t.Errorf("%+v", *s)
 	}
 }
@@ -246,14 +264,17 @@ func streams(t *testing.T, port uint16, count, size int, rate float64) (source, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	source = start(t, &End{Streams: here, Longest: size, Out: []Lane{{Schedule: schedule(t, rate, size, "constant"), Count: count}}}, nil)
+	source = start(t, &End{Streams: here, Longest: size, Out: []Lane{
+		{Schedule: schedule(t, rate, size, "constant"), Count: count},
+	}}, nil)
 	if err := sink.Ready(time.Second); err != nil {
 		t.Fatal(err)
 	}
 	return source, sink
 }
 
-// A stream that takes nothing holds up its own messages and no others; after the trial it is made anew, and the next trial is as if nothing had been.
+// A stream that takes nothing holds up its own messages and no others; after the trial it is made anew, and the next
+// trial is as if nothing had been.
 func TestBlockedStream(t *testing.T) {
 	calm(t)
 	const size = 8000
@@ -309,7 +330,8 @@ func TestBrokenStream(t *testing.T) {
 	t.Errorf("no sound trial: %+v, %+v", source.sample, sink.sample)
 }
 
-// The end of a connection that was given up, and the one in its place, may come when the next trial was prepared: that trial has them, and does not break.
+// The end of a connection that was given up, and the one in its place, may come when the next trial was prepared: that
+// trial has them, and does not break.
 func TestLateEnd(t *testing.T) {
 	calm(t)
 	source, sink := streams(t, 10900, 4, 500, 2000)
@@ -341,7 +363,10 @@ func frame(trial, seq uint64, since int64, size int) []byte {
 // bare is an end of one stream that has no socket.
 func bare() *End {
 	w, _ := sock.NewWatcher()
-	e := &End{Streams: &Streams{}, Hears: true, Longest: 3000, sockets: []sock.Socket{{FD: -1}}, flows: make([]flow, 1), in: make([]byte, readSize), out: make([]byte, 3000), watcher: w}
+	e := &End{
+		Streams: &Streams{}, Hears: true, Longest: 3000, sockets: []sock.Socket{{FD: -1}}, flows: make([]flow, 1),
+		in: make([]byte, readSize), out: make([]byte, 3000), watcher: w,
+	}
 	e.trial, e.told = trialID, -1
 	return e
 }

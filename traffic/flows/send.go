@@ -36,8 +36,8 @@ func (e *End) sift() {
 	}
 }
 
-// keepUp sends what is due, a turn of it at most, and returns when the next message is due. What is late is sent at once: schedules do not move. What is
-// due on a flow that has no room waits, and no other flow waits for it.
+// keepUp sends what is due, a turn of it at most, and returns when the next message is due. What is late is sent at
+// once: schedules do not move. What is due on a flow that has no room waits, and no other flow waits for it.
 //
 //go:nosplit
 func (e *End) keepUp(now int64) int64 {
@@ -94,8 +94,8 @@ func (e *End) resume(i int) {
 	}
 }
 
-// push sends what is left of the message under way, and says whether that was all. A datagram that the kernel refuses twice is not sent: the first
-// refusal may be what became of an earlier one.
+// push sends what is left of the message under way, and says whether that was all. A datagram that the kernel refuses
+// twice is not sent: the first refusal may be what became of an earlier one.
 //
 //go:nosplit
 func (e *End) push(i int) bool {

@@ -13,12 +13,13 @@ import (
 )
 
 const (
-	// setupLimit is how long all connections may take to be established where an endpoint opens, mendLimit where a trial has lost some.
+	// setupLimit is how long all connections may take to be established where an endpoint opens, mendLimit where a trial
+	// has lost some.
 	setupLimit = 8 * time.Second
 	mendLimit  = 500 * time.Millisecond
 
-	// spread is how many ports connections lead to at most: the queue of each holds net.core.somaxconn of them until they are accepted, 4096, and to each
-	// lead as many as there are ports to connect from, some 28,000.
+	// spread is how many ports connections lead to at most: the queue of each holds net.core.somaxconn of them until they
+	// are accepted, 4096, and to each lead as many as there are ports to connect from, some 28,000.
 	spread = 8
 
 	// patience is how long what blocks may block.
@@ -32,7 +33,8 @@ type Place struct {
 	Options                 sock.Options
 }
 
-// Datagrams opens so many sockets, connected each from a port of its own to another's. Call it inside the network namespace.
+// Datagrams opens so many sockets, connected each from a port of its own to another's. Call it inside the network
+// namespace.
 func Datagrams(p Place, count int) (_ []sock.Socket, err error) {
 	if most := min(p.LocalPorts, p.RemotePorts); count > most {
 		return nil, fmt.Errorf("%d flows, and an end has %d ports here", count, most)
@@ -63,7 +65,8 @@ func next(a netip.AddrPort, i int) netip.AddrPort {
 	return netip.AddrPortFrom(a.Addr(), a.Port()+uint16(i))
 }
 
-// Streams are the connections of an end, and what makes those anew that a trial has lost. Flow i of one end is not flow i of the other.
+// Streams are the connections of an end, and what makes those anew that a trial has lost. Flow i of one end is not flow
+// i of the other.
 type Streams struct {
 	place     Place
 	home      *os.File // the container's namespace, where new sockets are made
@@ -85,7 +88,8 @@ func newStreams(p Place, count int) (*Streams, error) {
 	return s, nil
 }
 
-// Call makes so many connections at once, from ports of the kernel's choice to the remote ports in turn. Call it inside the network namespace.
+// Call makes so many connections at once, from ports of the kernel's choice to the remote ports in turn. Call it inside
+// the network namespace.
 func Call(p Place, count int) (*Streams, error) {
 	s, err := newStreams(p, count)
 	if err != nil {
@@ -104,7 +108,8 @@ func Call(p Place, count int) (*Streams, error) {
 	return s, nil
 }
 
-// Listen waits for so many connections at the local ports. Call it inside the network namespace; they are accepted by [End.Ready].
+// Listen waits for so many connections at the local ports. Call it inside the network namespace; they are accepted by
+// [End.Ready].
 func Listen(p Place, count int) (_ *Streams, err error) {
 	s, err := newStreams(p, count)
 	if err != nil {
@@ -149,7 +154,8 @@ func (s *Streams) connect(which []int, within time.Duration) error {
 			s.sockets[i].Abort()
 			s.sockets[i].FD = -1
 		}
-		return fmt.Errorf("%d of %d connections from %s to %s were made: %w%s", made, len(which), s.place.Local.Addr(), s.place.Remote, err, hint(err))
+		return fmt.Errorf("%d of %d connections from %s to %s were made: %w%s", made, len(which), s.place.Local.Addr(),
+			s.place.Remote, err, hint(err))
 	}
 	maker, _, err := sock.NewMaker(netip.AddrPortFrom(s.place.Local.Addr(), 0), s.place.Options, patience)
 	if err != nil {
@@ -217,7 +223,8 @@ func hint(err error) string {
 	return ""
 }
 
-// accept takes connections for what has none. One that is over already, of an attempt that the caller has given up, is passed over.
+// accept takes connections for what has none. One that is over already, of an attempt that the caller has given up, is
+// passed over.
 func (e *End) accept(which []int, within time.Duration) error {
 	const pause = time.Millisecond
 	deadline := time.Now().Add(within)
@@ -320,7 +327,9 @@ func (e *End) mend() {
 	var err error
 	if len(e.Streams.listeners) > 0 {
 		err = e.accept(which, mendLimit)
-	} else if err = netns.Here(int(e.Streams.home.Fd()), func() error { return e.Streams.connect(which, mendLimit) }); err == nil {
+	} else if err = netns.Here(int(e.Streams.home.Fd()), func() error {
+		return e.Streams.connect(which, mendLimit)
+	}); err == nil {
 		for _, i := range which {
 			if err = e.join(i, e.Streams.sockets[i]); err != nil {
 				break
@@ -332,9 +341,9 @@ func (e *End) mend() {
 	}
 }
 
-// settle takes, when a trial has opened, the ends of connections that the other end has given up after the one before, and those which it has made anew:
-// where a queue holds much they come behind it, too late for Prepare, and would break this trial. The other end connects before its trial opens, and on
-// one path nothing overtakes: by now they are there.
+// settle takes, when a trial has opened, the ends of connections that the other end has given up after the one before,
+// and those which it has made anew: where a queue holds much they come behind it, too late for Prepare, and would break
+// this trial. The other end connects before its trial opens, and on one path nothing overtakes: by now they are there.
 func (e *End) settle() {
 	if e.sample.Failure != "" {
 		return
@@ -344,8 +353,8 @@ func (e *End) settle() {
 	e.replace()
 }
 
-// replace takes the connections that have come although none is missing: the other end has given up as many, and its saying so was lost. They are for flows
-// on which nothing came in the last trial.
+// replace takes the connections that have come although none is missing: the other end has given up as many, and its
+// saying so was lost. They are for flows on which nothing came in the last trial.
 func (e *End) replace() {
 	e.sweep.Lock()
 	defer e.sweep.Unlock()
@@ -379,7 +388,8 @@ func (e *End) drop(i int) {
 	f.broken, f.dead = false, true
 }
 
-// cut ends, after a trial, the connections that broke in it, and those that still hold something of it: it must not run into the next.
+// cut ends, after a trial, the connections that broke in it, and those that still hold something of it: it must not run
+// into the next.
 func (e *End) cut() {
 	e.sweep.Lock()
 	defer e.sweep.Unlock()

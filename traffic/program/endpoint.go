@@ -22,7 +22,8 @@ import (
 )
 
 const (
-	// listenLimit is how long a server may take to listen: less than what the other threads of its trial wait for it at the gate (board.go).
+	// listenLimit is how long a server may take to listen: less than what the other threads of its trial wait for it at
+	// the gate (board.go).
 	listenLimit = 700 * time.Millisecond
 	// listenPoll is how often it is looked for.
 	listenPoll = 2 * time.Millisecond
@@ -40,53 +41,60 @@ const (
 	// surelyGone is how often in a row it must not be found.
 	surelyGone = 3
 
-	// quitAhead is how long before the close of a trial a server that does not end by itself is told to: the traffic is over by then.
+	// quitAhead is how long before the close of a trial a server that does not end by itself is told to: the traffic is
+	// over by then.
 	quitAhead = 200 * time.Millisecond
 
-	// The CPU time of a program is read at these shares of the time in which its traffic flows, so that neither its start nor the writing of
-	// its results counts.
+	// The CPU time of a program is read at these shares of the time in which its traffic flows, so that neither its start
+	// nor the writing of its results counts.
 	busyFrom, busyTo = 0.2, 0.9
 )
 
-// A Role is what one end of a pair runs in each trial. Servers ([Role.Listens]) are started before the trial opens and clients when it has
-// opened; all of them end with it, so that nothing stands, or spins, between two turns.
+// A Role is what one end of a pair runs in each trial. Servers ([Role.Listens]) are started before the trial opens and
+// clients when it has opened; all of them end with it, so that nothing stands, or spins, between two turns.
 type Role struct {
 	// By says who starts it: "driver sockperf", "kv with server redis".
 	By string
-	// Program is what is looked up in PATH, and Package what Debian calls the package that holds it, "" where nobody knows. With Args nil there need be none.
+	// Program is what is looked up in PATH, and Package what Debian calls the package that holds it, "" where nobody
+	// knows. With Args nil there need be none.
 	Program, Package string
 	// Called is what failures call it; "": the program, client or server.
 	Called string
 	// Local is where a server listens.
 	Local netip.AddrPort
-	// Congestion is the congestion control that this end's streams are to have, where the program has no option for it: they get it from outside as soon as
-	// they are there. Streams is how many there are when traffic flows, connections that control the program included.
+	// Congestion is the congestion control that this end's streams are to have, where the program has no option for it:
+	// they get it from outside as soon as they are there. Streams is how many there are when traffic flows, connections
+	// that control the program included.
 	Congestion string
 	Streams    int
-	// Options are those of a server's listening TCP socket, which gets them from outside as soon as it is there: its connections inherit them.
+	// Options are those of a server's listening TCP socket, which gets them from outside as soon as it is there: its
+	// connections inherit them.
 	Options sock.Options
 	// Files are handed to the program, which finds them at [FilePath]. They are closed with the endpoint.
 	Files []*os.File
-	// Listens is the protocol of the socket at Local by which a server is known to be ready: "udp" or "tcp". "" is a client.
+	// Listens is the protocol of the socket at Local by which a server is known to be ready: "udp" or "tcp". "" is a
+	// client.
 	Listens string
 	// Settle is how long a server takes to be ready that has no such socket: less than listenLimit. Else 0.
 	Settle time.Duration
 	// Stop is how the program is brought to its end.
 	Stop Stop
-	// Args are the program's arguments. A client's traffic lasts so many seconds. Where it is nil nothing is started at this end: its kernel
-	// does all there is to do.
+	// Args are the program's arguments. A client's traffic lasts so many seconds. Where it is nil nothing is started at
+	// this end: its kernel does all there is to do.
 	Args func(seconds int) []string
 	// Before, if set, is called in the container's network namespace before each start.
 	Before func() error
-	// Fill, if set, is called in the container's network namespace when a server listens, before its trial opens: it has what it is to serve from there.
+	// Fill, if set, is called in the container's network namespace when a server listens, before its trial opens: it has
+	// what it is to serve from there.
 	Fill func() error
 	// Log is a file that the program writes besides: [LogPath]. It is handed to Read.
 	Log bool
-	// Start is how long the program takes from its start to its traffic, End how long it may take from the end of that to its own: a trial
-	// is over when both ends have ended, so that only a server that does not end by itself makes it last that long.
+	// Start is how long the program takes from its start to its traffic, End how long it may take from the end of that to
+	// its own: a trial is over when both ends have ended, so that only a server that does not end by itself makes it last
+	// that long.
 	Start, End time.Duration
-	// Read fills the sample and the recorder (of a source of a workload that measures latency, else nil) from what the program has said.
-	// Span it sets to the time in ns in which traffic flowed; the endpoint makes CPU of that.
+	// Read fills the sample and the recorder (of a source of a workload that measures latency, else nil) from what the
+	// program has said. Span it sets to the time in ns in which traffic flowed; the endpoint makes CPU of that.
 	Read func(Said, *traffic.Sample, *traffic.Recorder) error
 	// Reason, if set, finds in what the program wrote to its standard output why it gave up, "" if that is not there.
 	Reason func(io.Reader) string
@@ -109,10 +117,11 @@ const (
 	Interrupted
 	// Killed would not end, and has nothing to say: it is not read.
 	Killed
-	// Serves is there for the whole trial, whose traffic is that of somebody else, and is killed when the drain is over. It is not read: Start, End and Read
-	// mean nothing, and its CPU time is that from the opening to the close.
+	// Serves is there for the whole trial, whose traffic is that of somebody else, and is killed when the drain is over.
+	// It is not read: Start, End and Read mean nothing, and its CPU time is that from the opening to the close.
 	Serves
-	// Asked gets SIGINT, and is killed where that does not end it. It is read however it ends then; where there is no Read it is not.
+	// Asked gets SIGINT, and is killed where that does not end it. It is read however it ends then; where there is no Read
+	// it is not.
 	Asked
 )
 
@@ -155,7 +164,8 @@ func (r Role) Open() (traffic.Endpoint, error) {
 	return e, nil
 }
 
-// endpoint runs a program in each trial. Its thread starts it and waits for it in the kernel; what it said is read between blocks.
+// endpoint runs a program in each trial. Its thread starts it and waits for it in the kernel; what it said is read
+// between blocks.
 type endpoint struct {
 	role     Role
 	path     string
@@ -241,7 +251,8 @@ func (e *endpoint) listen(server *process.Child) (overdue string) {
 		case waited > int64(othersLimit) && e.taken(server):
 			return fmt.Sprintf("did not listen at %s, where somebody else does", e.role.Local)
 		case waited > int64(listenLimit):
-			return strings.TrimSuffix(fmt.Sprintf("did not listen at %s within %v: %v", e.role.Local, listenLimit, err), ": <nil>")
+			return strings.TrimSuffix(fmt.Sprintf("did not listen at %s within %v: %v", e.role.Local, listenLimit, err),
+				": <nil>")
 		}
 	}
 }
@@ -275,7 +286,8 @@ func (e *endpoint) start() (child *process.Child, err error) {
 	return child, err
 }
 
-// Run implements [traffic.Endpoint]. It allocates, as one has to who starts programs: what it measures happens elsewhere.
+// Run implements [traffic.Endpoint]. It allocates, as one has to who starts programs: what it measures happens
+// elsewhere.
 func (e *endpoint) Run(_ uint64, w traffic.Window) {
 	if e.sample.Failure != "" {
 		return
@@ -290,7 +302,8 @@ func (e *endpoint) Run(_ uint64, w traffic.Window) {
 	length := time.Duration(w.Close - w.Open)
 	e.seconds = int((length - e.role.Start - e.role.End) / time.Second)
 	if e.seconds < 1 {
-		e.sample.Failure = fmt.Sprintf("a trial of %v is too short for %s (at least %v)", length, e.role.By, e.role.Shortest())
+		e.sample.Failure = fmt.Sprintf("a trial of %v is too short for %s (at least %v)", length, e.role.By,
+			e.role.Shortest())
 		return
 	}
 	child := e.child
@@ -321,10 +334,12 @@ func (e *endpoint) wait(w traffic.Window) {
 	if e.child.Wait(w.Close) {
 		return // what it says is the reason
 	}
-	// Where the CPU is full the thread comes late, and what it has seen stands for all of the trial. After the close there is nothing to serve.
+	// Where the CPU is full the thread comes late, and what it has seen stands for all of the trial. After the close there
+	// is nothing to serve.
 	e.served, e.span = per(e.child.Usage().Minus(before), time.Duration(max(1, w.Close-from))), w.Close-w.Open
 	if w.Close-from < (w.Close-w.Open)/barely {
-		e.overdue = fmt.Sprintf("was not watched: its thread had no CPU for %v of a trial of %v", time.Duration(from-w.Open), time.Duration(w.Close-w.Open))
+		e.overdue = fmt.Sprintf("was not watched: its thread had no CPU for %v of a trial of %v", time.Duration(from-w.Open),
+			time.Duration(w.Close-w.Open))
 	}
 	e.killed = !e.child.Wait(w.Close + int64(traffic.DrainLimit))
 }
@@ -387,8 +402,8 @@ func (e *endpoint) congest(child *process.Child, deadline int64) (overdue string
 	return "began no stream in time"
 }
 
-// serve lets a server run that does not end by itself, until its client's connections are gone or, where it has none or they were not seen while traffic
-// flowed, until the deadline. It says whether it ended all the same.
+// serve lets a server run that does not end by itself, until its client's connections are gone or, where it has none or
+// they were not seen while traffic flowed, until the deadline. It says whether it ended all the same.
 func (e *endpoint) serve(server *process.Child, deadline int64) (ended bool) {
 	connected := func() bool {
 		if e.role.Listens != "tcp" {
@@ -427,10 +442,12 @@ func (e *endpoint) Collect() {
 		return
 	}
 	if e.role.Stop == Serves {
-		e.sample.CPU, e.sample.User, e.sample.Span = int64(e.served.run*float64(e.span)), int64(e.served.user*float64(e.span)), e.span
+		e.sample.CPU, e.sample.User, e.sample.Span = int64(e.served.run*float64(e.span)),
+			int64(e.served.user*float64(e.span)), e.span
 		return
 	}
-	if e.busy.run == 0 || e.role.Lifelong { // or its thread woke up too late to read it: the program's whole run time, start included
+	// or its thread woke up too late to read it: the program's whole run time, start included
+	if e.busy.run == 0 || e.role.Lifelong {
 		e.busy = per(e.child.Usage(), time.Duration(e.seconds)*time.Second)
 	}
 	e.sample.CPU, e.sample.User = int64(e.busy.run*float64(e.sample.Span)), int64(e.busy.user*float64(e.sample.Span))
@@ -487,8 +504,9 @@ const (
 	lastBytes = 300
 )
 
-// lastWords is why the program gave up: the reason that it gives, or the end of what it said on standard error, or where that is nothing on
-// standard output, in one line. Where it did not end by itself what it said last on standard output is no reason.
+// lastWords is why the program gave up: the reason that it gives, or the end of what it said on standard error, or
+// where that is nothing on standard output, in one line. Where it did not end by itself what it said last on standard
+// output is no reason.
 func (e *endpoint) lastWords() string {
 	candidates := []string{quote(e.child.Stderr())}
 	if e.role.Reason != nil {

@@ -18,7 +18,8 @@ func TestQuote(t *testing.T) {
 			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
 	}
-	if got := quote(strings.NewReader(strings.Repeat("ä", 5000))); len(got) > lastBytes+len("…") || !strings.HasPrefix(got, "…ä") {
+	if got := quote(strings.NewReader(strings.Repeat("ä", 5000))); len(got) > lastBytes+len("…") ||
+		!strings.HasPrefix(got, "…ä") {
 		t.Errorf("long: %d bytes, %.20q", len(got), got)
 	}
 }

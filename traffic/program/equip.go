@@ -18,8 +18,9 @@ func FilePath(i int) string { return fmt.Sprintf("/proc/self/fd/%d", firstFile+i
 // firstFile is the number after those of standard input, output and error.
 const firstFile = 3
 
-// ready says whether the server listens: of one that serves, whether it does itself, and not somebody else at its port. A program that goes on trying to get that
-// would not be missed, since a source of ours talks to who is there; others end, and say why.
+// ready says whether the server listens: of one that serves, whether it does itself, and not somebody else at its port.
+// A program that goes on trying to get that would not be missed, since a source of ours talks to who is there; others
+// end, and say why.
 func (e *endpoint) ready(server *process.Child) (bool, error) {
 	if !e.role.streams() {
 		return procfs.Bound(server.PID(), e.role.Listens, e.role.Local)
@@ -60,8 +61,9 @@ func (e *endpoint) fill(server *process.Child) (overdue string) {
 	return ""
 }
 
-// equip gives a server that listens its socket options, and says what it did not take. Connections inherit them from the listening socket; the first may
-// have been quicker, and gets its own a moment later, when the server has accepted it.
+// equip gives a server that listens its socket options, and says what it did not take. Connections inherit them from
+// the listening socket; the first may have been quicker, and gets its own a moment later, when the server has accepted
+// it.
 func (e *endpoint) equip(server *process.Child) (overdue string) {
 	if e.role.Options == (sock.Options{}) {
 		return ""
@@ -89,13 +91,14 @@ func set(sockets func() ([]int, error), options sock.Options) error {
 
 const (
 	congestionKey = "net.ipv4.tcp_congestion_control"
-	// unpaced is the congestion control that every namespace may have as its default (tcp_set_default_congestion_control, net/ipv4/tcp_cong.c).
+	// unpaced is the congestion control that every namespace may have as its default (tcp_set_default_congestion_control,
+	// net/ipv4/tcp_cong.c).
 	unpaced = "reno"
 )
 
-// Unpace sees to it that a stream which begins with the default congestion control of the calling thread's namespace is not paced, which would stay
-// where another is set later (bbr_init, net/ipv4/tcp_bbr.c): iperf3 then sends a quarter. It is for [Role.Before]. Sockets of nettoll's own engine choose theirs
-// before they connect, and do not notice.
+// Unpace sees to it that a stream which begins with the default congestion control of the calling thread's namespace is
+// not paced, which would stay where another is set later (bbr_init, net/ipv4/tcp_bbr.c): iperf3 then sends a quarter.
+// It is for [Role.Before]. Sockets of nettoll's own engine choose theirs before they connect, and do not notice.
 func Unpace(congestion string) error {
 	now, err := sysctl.Read(congestionKey)
 	if err != nil || now != "bbr" || congestion == "" || congestion == "bbr" {

@@ -15,15 +15,18 @@ import (
 type Needed struct {
 	// By says who needs it: "driver sockperf", "kv with server redis".
 	By string
-	// Program is what is looked up in PATH, and Package what Debian calls the package that holds it, "" where nobody knows.
+	// Program is what is looked up in PATH, and Package what Debian calls the package that holds it, "" where nobody
+	// knows.
 	Program, Package string
 	// AskVersion are the arguments with which it says its version; nil: --version.
 	AskVersion []string
-	// Unasked: it may be any program, and nobody knows what it does when it is asked for its version. It is looked up, and not started.
+	// Unasked: it may be any program, and nobody knows what it does when it is asked for its version. It is looked up, and
+	// not started.
 	Unasked bool
 }
 
-// Locate returns the path of a program. Where it is not installed the error is a [linux.UnsupportedError] that names who needs it, and the package.
+// Locate returns the path of a program. Where it is not installed the error is a [linux.UnsupportedError] that names
+// who needs it, and the package.
 func (n Needed) Locate() (string, error) {
 	path, err := exec.LookPath(n.Program)
 	if errors.Is(err, exec.ErrNotFound) {
@@ -42,7 +45,8 @@ func (n Needed) Locate() (string, error) {
 // versionLimit is how long a program may take to say its version.
 const versionLimit = 5 * time.Second
 
-// Version returns a program's version, as it says itself: "3.12"; "" where it is not to be asked. Where it is not installed the error is that of Locate.
+// Version returns a program's version, as it says itself: "3.12"; "" where it is not to be asked. Where it is not
+// installed the error is that of Locate.
 func (n Needed) Version(ctx context.Context) (string, error) {
 	path, err := n.Locate()
 	if err != nil || n.Unasked {
@@ -64,8 +68,8 @@ func (n Needed) Version(ctx context.Context) (string, error) {
 	return "", fmt.Errorf("ask %s for its version: none in %.100q", n.Program, out)
 }
 
-// version finds the first word that looks like a version: "sockperf, version 3.7-no.git", "iperf 3.12 (cJSON 1.7.15)", "nuttcp-6.1.2", "ping from
-// iputils 20221126", "Redis server v=7.0.15", "nginx version: nginx/1.22.1".
+// version finds the first word that looks like a version: "sockperf, version 3.7-no.git", "iperf 3.12 (cJSON 1.7.15)",
+// "nuttcp-6.1.2", "ping from iputils 20221126", "Redis server v=7.0.15", "nginx version: nginx/1.22.1".
 func version(out []byte) (string, bool) {
 	m := regexp.MustCompile(`(?:^|[\s/-])(?:v=?)?([0-9]+\.[0-9][^\s,;]*|20[0-9]{6})`).FindSubmatch(out)
 	if m == nil {

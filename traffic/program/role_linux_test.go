@@ -103,7 +103,8 @@ func role(t *testing.T, how string) Role {
 	defer l.Close()
 	at := l.Addr().(*net.TCPAddr).AddrPort()
 	return Role{
-		By: "test", Program: self, Called: "server", Local: netip.AddrPortFrom(at.Addr().Unmap(), at.Port()), Listens: "tcp", Stop: Serves,
+		By: "test", Program: self, Called: "server", Local: netip.AddrPortFrom(at.Addr().Unmap(), at.Port()), Listens: "tcp",
+		Stop: Serves,
 		Args: func(int) []string { return []string{"serve", at.String(), how} },
 	}
 }
@@ -134,7 +135,8 @@ func opened(t *testing.T, r Role) traffic.Endpoint {
 	return e
 }
 
-// A server is there for its trial, its CPU time is that from the opening to the close, and whatever it does ends the trial in time, with a reason.
+// A server is there for its trial, its CPU time is that from the opening to the close, and whatever it does ends the
+// trial in time, with a reason.
 func TestServes(t *testing.T) {
 	const length = 300 * time.Millisecond
 	for _, tt := range []struct{ how, want string }{
@@ -163,8 +165,10 @@ func TestServes(t *testing.T) {
 				t.Fatal(s.Failure)
 			}
 			busy, most := tt.how == "works", s.Span*5/4+int64(ran-length) // this one works on after the close
-			if s.Span != int64(length) || (s.CPU > s.Span/20) != busy || (s.User > s.Span/20) != busy || s.CPU > most || s.User > most {
-				t.Errorf("run time %v of %v, %v outside the kernel", time.Duration(s.CPU), time.Duration(s.Span), time.Duration(s.User))
+			if s.Span != int64(length) || (s.CPU > s.Span/20) != busy || (s.User > s.Span/20) != busy || s.CPU > most ||
+				s.User > most {
+				t.Errorf("run time %v of %v, %v outside the kernel", time.Duration(s.CPU), time.Duration(s.Span),
+					time.Duration(s.User))
 			}
 			if again, _, _ := trial(t, e, length); again.Failure != "" {
 				t.Errorf("the second trial: %s", again.Failure)
@@ -189,13 +193,15 @@ func TestServesForks(t *testing.T) {
 			t.Fatal(s.Failure)
 		}
 		if s.CPU < s.Span/20 || s.User < s.Span/20 {
-			t.Errorf("run time %v of %v, %v outside the kernel", time.Duration(s.CPU), time.Duration(s.Span), time.Duration(s.User))
+			t.Errorf("run time %v of %v, %v outside the kernel", time.Duration(s.CPU), time.Duration(s.Span),
+				time.Duration(s.User))
 		}
 		pid, err := strconv.Atoi(said)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil && !strings.Contains(string(stat), ") Z ") && !strings.Contains(string(stat), ") X ") {
+		if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil &&
+			!strings.Contains(string(stat), ") Z ") && !strings.Contains(string(stat), ") X ") {
 			t.Errorf("what the server had started runs on: %s", stat)
 		}
 	}

@@ -24,8 +24,8 @@ const (
 // Open makes both ends of a turn. They belong to one another, and may be one value.
 type Open func(t *testing.T, l traffic.Layout) (traffic.Turns, traffic.Turn)
 
-// Conformance shows that a turn passes trials on in their order, opens the gate for all threads at once, names who holds a
-// trial up, and lets itself be interrupted.
+// Conformance shows that a turn passes trials on in their order, opens the gate for all threads at once, names who
+// holds a trial up, and lets itself be interrupted.
 func Conformance(t *testing.T, open Open) {
 	t.Run("order", func(t *testing.T) { order(t, open) })
 	t.Run("missing", func(t *testing.T) { missing(t, open) })
@@ -47,7 +47,9 @@ func (w watched) Leave(ticket uint32, s traffic.Seat) {
 }
 
 // stand makes a turn for some cells of all workers, and threads that drive endpoints through it.
-func stand(t *testing.T, open Open, length time.Duration, left chan traffic.Seat, endpoint func(traffic.Seat) traffic.Endpoint) traffic.Turns {
+func stand(t *testing.T, open Open, length time.Duration, left chan traffic.Seat,
+	endpoint func(traffic.Seat) traffic.Endpoint,
+) traffic.Turns {
 	t.Helper()
 	turns, turn := open(t, traffic.Layout{Workers: workers, Pairs: pairs, Cells: cells})
 	for cell := range cells {

@@ -197,7 +197,8 @@ func (f *Fake) Arrive(ticket uint32, s traffic.Seat) (traffic.Window, error) {
 	if t.opened == 0 {
 		return traffic.Window{}, traffic.ErrGate
 	}
-	return traffic.Window{Open: t.opened, Start: t.opened + int64(t.plan.Warm), Close: t.opened + int64(t.plan.Length)}, nil
+	return traffic.Window{Open: t.opened, Start: t.opened + int64(t.plan.Warm), Close: t.opened + int64(t.plan.Length)},
+		nil
 }
 
 // Leave implements [traffic.Turn].

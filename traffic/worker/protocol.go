@@ -31,7 +31,8 @@ type BeginParams struct {
 	Alone  bool   `json:"alone"`  // no two threads of any cell, of this or another worker, share a CPU
 	// Watched are the CPUs on which a probe counts in trials that are probed.
 	Watched []int `json:"watched,omitempty"`
-	// Programs are processes of the host that carry packets (ovs-vswitchd): their run time counts to the trials of this worker's first pair.
+	// Programs are processes of the host that carry packets (ovs-vswitchd): their run time counts to the trials of this
+	// worker's first pair.
 	Programs []int `json:"programs,omitempty"`
 }
 
@@ -48,9 +49,10 @@ type OpenParams struct {
 
 // EndpointSpec is one endpoint, and where its sockets open.
 type EndpointSpec struct {
-	Cell      int           `json:"cell"`  // whose samples it makes
-	Visit     int           `json:"visit"` // number on the board: of the cell's own visit, or of the mix whose member it is
-	Seat      int           `json:"seat"`  // thread of this worker that drives it
+	Cell int `json:"cell"` // whose samples it makes
+	// number on the board: of the cell's own visit, or of the mix whose member it is
+	Visit     int           `json:"visit"`
+	Seat      int           `json:"seat"` // thread of this worker that drives it
 	Namespace string        `json:"namespace"`
 	Spec      workload.Spec `json:"spec"`
 }
@@ -87,11 +89,12 @@ type CollectParams struct {
 
 // CellSamples is what one cell's trial left in this worker.
 type CellSamples struct {
-	Cell       int                        `json:"cell"`
-	Pairs      []int                      `json:"pairs"`      // the pair of each sample
-	Side       []workload.Side            `json:"side"`       // and its side
-	Samples    []traffic.Sample           `json:"samples"`    //
-	Histograms [traffic.Quantities]string `json:"histograms"` // of all pairs in ns, HdrHistogram V2 compressed, base64; "" for none
+	Cell    int              `json:"cell"`
+	Pairs   []int            `json:"pairs"`   // the pair of each sample
+	Side    []workload.Side  `json:"side"`    // and its side
+	Samples []traffic.Sample `json:"samples"` //
+	// of all pairs in ns, HdrHistogram V2 compressed, base64; "" for none
+	Histograms [traffic.Quantities]string `json:"histograms"`
 }
 
 // readyLimit is how long an endpoint may take to be ready.

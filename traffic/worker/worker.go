@@ -65,9 +65,12 @@ type slot struct {
 	endpoint traffic.Endpoint
 }
 
-// New returns a worker that knows the given workloads and foreign drivers and has inherited the given files: those that the turn is opened with (see [traffic.Turns]),
-// "ksoftirqd:N" are open schedstat files, "softirq" is what the probe of soft interrupts counts in, where there is one.
-func New(workloads []workload.Workload, drivers []driver.Driver, probes []probe.Probe, files map[string]*os.File) *Worker {
+// New returns a worker that knows the given workloads and foreign drivers and has inherited the given files: those that
+// the turn is opened with (see [traffic.Turns]), "ksoftirqd:N" are open schedstat files, "softirq" is what the probe of
+// soft interrupts counts in, where there is one.
+func New(workloads []workload.Workload, drivers []driver.Driver, probes []probe.Probe,
+	files map[string]*os.File,
+) *Worker {
 	w := &Worker{workloads: workloads, drivers: drivers, probes: probes, files: files, OpenTurn: openBoard}
 	w.endpoints.Store(&table{})
 	return w
@@ -273,7 +276,8 @@ func (w *Worker) open(p OpenParams) (nothing, error) {
 		})
 		if err != nil {
 			s.endpoint = nil
-			return nothing{}, fmt.Errorf("open %s of pair %d for %s: %w", spec.Spec.Side, spec.Spec.Pair, spec.Spec.Workload, err)
+			return nothing{}, fmt.Errorf("open %s of pair %d for %s: %w", spec.Spec.Side, spec.Spec.Pair, spec.Spec.Workload,
+				err)
 		}
 	}
 	return nothing{}, nil

@@ -26,20 +26,39 @@ const (
 // Describe implements [workload.Workload].
 func (Workload) Describe() workload.Description {
 	return workload.Description{
-		Name:       "burst",
-		Summary:    "bursts of UDP datagrams that nobody answers, each timed on its one way; rates are over bursts and pauses",
-		Reproduces: "the bursty traffic of SeCoNetBench (paper 004, section V.B.3, figures 5 and 8), which D-ITG made there; how long its pauses were is not published",
-		Primary:    func(part.Params) string { return "oneway_latency_p50" },
-		Why:        "a trial is one burst and one pause: what a network does after a pause and to a burst shows in each, and a shorter one would be all burst",
-		Warm:       0, // a burst begins cold
-		Trial:      func(p part.Params) time.Duration { return p.Duration("on") + p.Duration("off") },
-		Spins:      func(part.Params) bool { return false },
+		Name: "burst",
+		Summary: "bursts of UDP datagrams that nobody answers, each timed on its one way; rates are over bursts and " +
+			"pauses",
+		Reproduces: "the bursty traffic of SeCoNetBench (paper 004, section V.B.3, figures 5 and 8), which D-ITG made " +
+			"there; how long its pauses were is not published",
+		Primary: func(part.Params) string { return "oneway_latency_p50" },
+		Why: "a trial is one burst and one pause: what a network does after a pause and to a burst shows in each, " +
+			"and a shorter one would be all burst",
+		Warm:  0, // a burst begins cold
+		Trial: func(p part.Params) time.Duration { return p.Duration("on") + p.Duration("off") },
+		Spins: func(part.Params) bool { return false },
 		Params: slices.Concat(part.List{
-			{Name: "rate", Default: "500kbit/s", Summary: "payload that a pair sends while a burst lasts", Check: part.BitRateOr("")},
-			{Name: "on", Default: "1s", Quiet: true, Summary: "how long a burst lasts, 1ms to 1m", Check: part.DurationBetween(shortest, longest)},
-			{Name: "off", Default: "1s", Quiet: true, Summary: "how long the pause is that follows it, 0s to 1m", Check: part.DurationBetween(0, longest)},
-			{Name: "payload", Default: "653", Summary: "bytes of a datagram, 24 to 65507", Check: part.SizeBetween(flows.DatagramHead, largest)},
-			{Name: "flows", Default: "1", Quiet: true, Summary: "ports of a pair at each end, 1 to 8, that take the datagrams in turn", Check: part.CountBetween(1, mostFlows)},
+			{
+				Name: "rate", Default: "500kbit/s", Summary: "payload that a pair sends while a burst lasts",
+				Check: part.BitRateOr(""),
+			},
+			{
+				Name: "on", Default: "1s", Quiet: true, Summary: "how long a burst lasts, 1ms to 1m",
+				Check: part.DurationBetween(shortest, longest),
+			},
+			{
+				Name: "off", Default: "1s", Quiet: true, Summary: "how long the pause is that follows it, 0s to 1m",
+				Check: part.DurationBetween(0, longest),
+			},
+			{
+				Name: "payload", Default: "653", Summary: "bytes of a datagram, 24 to 65507",
+				Check: part.SizeBetween(flows.DatagramHead, largest),
+			},
+			{
+				Name: "flows", Default: "1", Quiet: true,
+				Summary: "ports of a pair at each end, 1 to 8, that take the datagrams in turn",
+				Check:   part.CountBetween(1, mostFlows),
+			},
 		}, workload.SocketParams()),
 		Refuse:  refuse,
 		Metrics: workload.MessageMetrics(),
@@ -51,9 +70,11 @@ func refuse(p part.Params) error {
 	const fastest = 1e6 // datagrams a second; udp-rate is for more
 	switch n := rate(p); {
 	case n > fastest:
-		return fmt.Errorf("rate=%s in datagrams of %s bytes are %.0f a second (valid: at most %.0f)", p["rate"], p["payload"], n, fastest)
+		return fmt.Errorf("rate=%s in datagrams of %s bytes are %.0f a second (valid: at most %.0f)", p["rate"], p["payload"],
+			n, fastest)
 	case n*p.Duration("on").Seconds() < 1:
-		return fmt.Errorf("on=%s holds no datagram at rate=%s (valid: at least %v)", p["on"], p["rate"], time.Duration(1e9/n).Round(time.Microsecond))
+		return fmt.Errorf("on=%s holds no datagram at rate=%s (valid: at least %v)", p["on"], p["rate"],
+			time.Duration(1e9/n).Round(time.Microsecond))
 	}
 	return nil
 }

@@ -20,8 +20,9 @@ func TestConformance(t *testing.T) {
 		map[string]string{"rate": "20Mbit/s", "off": "0s", "payload": "100", "flows": "4"})
 }
 
-// A sink that stands still for 5 ms of each 50 delays what comes meanwhile: a tenth of the datagrams wait, from 5 ms down to nothing, and 8 % of all longer than a
-// millisecond. Other work on the machine makes more of them wait, and none less.
+// A sink that stands still for 5 ms of each 50 delays what comes meanwhile: a tenth of the datagrams wait, from 5 ms
+// down to nothing, and 8 % of all longer than a millisecond. Other work on the machine makes more of them wait, and
+// none less.
 func TestStallIsSeen(t *testing.T) {
 	r := workloadtest.NewRig(t, burst.Workload{}, workloadtest.Options{
 		Pairs: 1, Length: 500 * time.Millisecond, Given: map[string]string{"rate": "10Mbit/s", "off": "0s"},
@@ -36,7 +37,8 @@ func TestStallIsSeen(t *testing.T) {
 		}
 	}
 	if share := float64(slow) / float64(h.TotalCount()); share < 0.06 || h.Max() < int64(4*time.Millisecond) {
-		t.Errorf("%.1f %% of %d one-way times are longer than 1 ms, and the longest is %v: want 8 %% and 5 ms", 100*share, h.TotalCount(), time.Duration(h.Max()))
+		t.Errorf("%.1f %% of %d one-way times are longer than 1 ms, and the longest is %v: want 8 %% and 5 ms", 100*share,
+			h.TotalCount(), time.Duration(h.Max()))
 	}
 }
 

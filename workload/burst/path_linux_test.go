@@ -20,8 +20,8 @@ import (
 	"github.com/nettoll/nettoll/workload/workloadtest"
 )
 
-// newPath makes a veth pair between two namespaces that carries nothing but what a test sends. It returns the places of both ends, and what reads
-// the frames and bytes that the source's link has sent and the sink's has received.
+// newPath makes a veth pair between two namespaces that carries nothing but what a test sends. It returns the places of
+// both ends, and what reads the frames and bytes that the source's link has sent and the sink's has received.
 func newPath(t *testing.T) (map[workload.Side]workloadtest.Where, func(workload.Side) (frames, bytes uint64)) {
 	t.Helper()
 	places := map[workload.Side]workloadtest.Where{}
@@ -47,7 +47,9 @@ func newPath(t *testing.T) (map[workload.Side]workloadtest.Where, func(workload.
 				if err != nil {
 					return err
 				}
-				if _, err := h.AddVeth(link.Veth{Name: "eth0", PeerName: "eth0", PeerNS: machines[workload.Sink].NS, MTU: 1500}); err != nil {
+				if _, err := h.AddVeth(link.Veth{
+					Name: "eth0", PeerName: "eth0", PeerNS: machines[workload.Sink].NS, MTU: 1500,
+				}); err != nil {
 					return err
 				}
 			}
@@ -73,13 +75,15 @@ func newPath(t *testing.T) (map[workload.Side]workloadtest.Where, func(workload.
 	}
 }
 
-// What the ends say is what the links between them have carried: every datagram is a frame, what came is what was sent less what was lost, and
-// goodput is no more than the bytes of the frames.
+// What the ends say is what the links between them have carried: every datagram is a frame, what came is what was sent
+// less what was lost, and goodput is no more than the bytes of the frames.
 func TestPhysics(t *testing.T) {
 	const payload, headers = 653, 14 + 20 + 8
 	places, carried := newPath(t)
 	r := workloadtest.NewRig(t, burst.Workload{}, workloadtest.Options{
-		Pairs: 1, Length: 250 * time.Millisecond, Where: places, Given: map[string]string{"rate": "4Mbit/s", "on": "100ms", "off": "25ms", "flows": "4"},
+		Pairs: 1, Length: 250 * time.Millisecond, Where: places, Given: map[string]string{
+			"rate": "4Mbit/s", "on": "100ms", "off": "25ms", "flows": "4",
+		},
 	})
 	r.Trial(t) // neighbours have found each other
 	for range 3 {
@@ -102,16 +106,20 @@ func TestPhysics(t *testing.T) {
 		if math.Abs(float64(source.Sent-sink.Received)-lost) > 1e-6 || sink.Received+sink.Late > source.Total {
 			t.Errorf("sent %d, received %d, late %d, lost %g", source.Sent, sink.Received, sink.Late, lost)
 		}
-		if seconds := trial.Window.Seconds(); result.Metrics["goodput"]*seconds > 8*float64(cameBytes) || result.Metrics["goodput"] != 8*payload*float64(sink.Received)/seconds {
+		if seconds := trial.Window.Seconds(); result.Metrics["goodput"]*seconds > 8*float64(cameBytes) ||
+			result.Metrics["goodput"] != 8*payload*float64(sink.Received)/seconds {
 			t.Errorf("goodput %g of %d bytes in %g s", result.Metrics["goodput"], cameBytes, seconds)
 		}
-		if len(trial.Sinks) != 1 || sink.Counts[flows.CountFlows] != 4 || trial.Histograms[traffic.OneWay].TotalCount() != sink.Received-4 {
-			t.Errorf("%d of %d one-way times recorded, of %d flows: want all but the first of each flow", trial.Histograms[traffic.OneWay].TotalCount(), sink.Received, sink.Counts[flows.CountFlows])
+		if len(trial.Sinks) != 1 || sink.Counts[flows.CountFlows] != 4 ||
+			trial.Histograms[traffic.OneWay].TotalCount() != sink.Received-4 {
+			t.Errorf("%d of %d one-way times recorded, of %d flows: want all but the first of each flow",
+				trial.Histograms[traffic.OneWay].TotalCount(), sink.Received, sink.Counts[flows.CountFlows])
 		}
 	}
 }
 
-// A burst offers its rate to 1 %, for as long as it lasts, and nothing after it: at the default 96 datagrams of 653 bytes in a second.
+// A burst offers its rate to 1 %, for as long as it lasts, and nothing after it: at the default 96 datagrams of 653
+// bytes in a second.
 func TestRate(t *testing.T) {
 	for _, tt := range []struct {
 		given  map[string]string
@@ -120,10 +128,15 @@ func TestRate(t *testing.T) {
 		rate   float64
 	}{
 		{map[string]string{}, 2 * time.Second, time.Second, 500e3},
-		{map[string]string{"rate": "20Mbit/s", "on": "200ms", "off": "300ms", "flows": "3"}, 500 * time.Millisecond, 200 * time.Millisecond, 20e6},
+		{
+			map[string]string{"rate": "20Mbit/s", "on": "200ms", "off": "300ms", "flows": "3"},
+			500 * time.Millisecond,
+			200 * time.Millisecond, 20e6,
+		},
 	} {
 		r := workloadtest.NewRig(t, burst.Workload{}, workloadtest.Options{Pairs: 1, Length: tt.length, Given: tt.given})
-		for try := 1; ; try++ { // on a machine that takes CPUs away for longer than the pause what is due goes later, or not at all
+		// on a machine that takes CPUs away for longer than the pause what is due goes later, or not at all
+		for try := 1; ; try++ {
 			trial, _ := r.Trial(t)
 			source := trial.Sources[0]
 			got := 8 * 653 * float64(source.Sent) / tt.on.Seconds()

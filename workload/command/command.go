@@ -27,7 +27,8 @@ const (
 
 	shortest, longest = time.Second + leastOverhead, time.Minute // of a trial
 
-	// A sink's command may take so long to be ready: the other threads of its trial wait for it no longer (traffic/program).
+	// A sink's command may take so long to be ready: the other threads of its trial wait for it no longer
+	// (traffic/program).
 	fastest, slowest = time.Millisecond, 700 * time.Millisecond
 
 	longestName = 40 // characters
@@ -46,32 +47,56 @@ const (
 func (Workload) Describe() workload.Description {
 	names, means := metrics()
 	return workload.Description{
-		Name:       "command",
-		Summary:    "any pair of commands, and a figure taken from what one of them prints by JSON path or regular expression",
+		Name: "command",
+		Summary: "any pair of commands, and a figure taken from what one of them prints by JSON path or regular " +
+			"expression",
 		Reproduces: "whatever program is named; as it is, the mean round trip of ping of iputils, a request every 10 ms",
 		Primary:    func(p part.Params) string { return p["metric"] },
 		Trial:      trial,
-		Why: "programs count whole seconds, and take some time to start and to end: it is one of theirs and one for that. Longer trials show less of what a " +
+		Why: "programs count whole seconds, and take some time to start and to end: it is one of theirs and one for that. " +
+			"Longer trials show less of what a " +
 			"program does at its start",
 		Whole: true,
 		Spins: func(part.Params) bool { return false },
 		Params: part.List{
 			{Name: "name", Default: auto, Summary: "what ids and tables call it; auto: the source's program", Check: name},
-			{Name: "metric", Default: "latency_mean", Summary: "what the figure is: " + strings.Join(families(names), ", "), Values: names},
-			{Name: "source", Default: pings, Long: true, Summary: "the source's command; {local}, {remote}, {port}, {seconds} and {pair} stand for this end's address, the other's, " +
-				"the sink's port, how many whole seconds it has, and the number of the pair"},
-			{Name: "sink", Long: true, Summary: "the sink's command, started first; none: the kernel of its container answers, or nobody"},
 			{
-				Name: "shell", Default: "false", Long: true, Summary: "true: sh -c runs the commands; false: words are split at spaces as a shell does it, quotes included, and nothing else is done to them",
+				Name: "metric", Default: "latency_mean", Summary: "what the figure is: " + strings.Join(families(names), ", "),
+				Values: names,
+			},
+			{Name: "source", Default: pings, Long: true, Summary: "the source's command; {local}, {remote}, {port}, {seconds} " +
+				"and {pair} stand for this end's address, the other's, " +
+				"the sink's port, how many whole seconds it has, and the number of the pair"},
+			{
+				Name: "sink", Long: true,
+				Summary: "the sink's command, started first; none: the kernel of its container answers, or nobody",
+			},
+			{
+				Name: "shell", Default: "false", Long: true, Summary: "true: sh -c runs the commands; false: words are split at " +
+					"spaces as a shell does it, quotes included, and nothing else is done to them",
 				Values: []string{"true", "false"},
 			},
-			{Name: "figure", Default: pingFigure, Long: true, Check: figureCheck, Summary: "where the number is in what was printed: json:PATH, such as json:end.sum_received.bits_per_second or json:runs[-1]['p 99'] " +
-				"(the singular queries of RFC 9535); or regexp:RE, of whose last match the group called number, or else the only one, is the number, and one called unit its unit"},
-			{Name: "unit", Default: auto, Long: true, Summary: "what the number is in, such as ms, Mbit/s or MiB/s; auto: the base unit of the metric"},
-			{Name: "output", Default: "source", Long: true, Summary: "whose standard output it is", Values: []string{string(workload.Source), string(workload.Sink)}},
-			{Name: "ready", Default: "tcp", Quiet: true, Summary: "when the sink is ready: tcp or udp: it has a socket of that kind at {port}; or so long after its start, 1ms to 700ms", Check: ready},
-			{Name: "overhead", Default: overhead.String(), Quiet: true, Summary: "how long the source's command takes to start and to end, besides what it is told, 100ms to 30s", Check: part.DurationBetween(leastOverhead, mostOverhead)},
-			{Name: "time", Default: auto, Quiet: true, Summary: "length of a trial, 1.1s to 1m; {seconds} is what is left of it without the overhead; auto: one second more than that", Check: length},
+			{Name: "figure", Default: pingFigure, Long: true, Check: figureCheck, Summary: "where the number is in what was " +
+				"printed: json:PATH, such as json:end.sum_received.bits_per_second or json:runs[-1]['p 99'] " +
+				"(the singular queries of RFC 9535); or regexp:RE, of whose last match the group called number, or else the only " +
+				"one, is the number, and one called unit its unit"},
+			{
+				Name: "unit", Default: auto, Long: true,
+				Summary: "what the number is in, such as ms, Mbit/s or MiB/s; auto: the base unit of the metric",
+			},
+			{
+				Name: "output", Default: "source", Long: true, Summary: "whose standard output it is",
+				Values: []string{string(workload.Source), string(workload.Sink)},
+			},
+			{Name: "ready", Default: "tcp", Quiet: true, Summary: "when the sink is ready: tcp or udp: it has a socket of " +
+				"that kind at {port}; or so long after its start, 1ms to 700ms", Check: ready},
+			{
+				Name: "overhead", Default: overhead.String(), Quiet: true,
+				Summary: "how long the source's command takes to start and to end, besides what it is told, 100ms to 30s",
+				Check:   part.DurationBetween(leastOverhead, mostOverhead),
+			},
+			{Name: "time", Default: auto, Quiet: true, Summary: "length of a trial, 1.1s to 1m; {seconds} is what is left of " +
+				"it without the overhead; auto: one second more than that", Check: length},
 		},
 		Derive:   derive,
 		Refuse:   refuse,
@@ -87,8 +112,9 @@ func (Workload) Describe() workload.Description {
 	}
 }
 
-// metrics are what a figure can be: what is compared by ratio, as what governs a run has to be, and is no processor time, which is measured in any case. Means
-// are those of rates that are sums over pairs. They are metrics that any view knows, whatever parts a run has.
+// metrics are what a figure can be: what is compared by ratio, as what governs a run has to be, and is no processor
+// time, which is measured in any case. Means are those of rates that are sums over pairs. They are metrics that any
+// view knows, whatever parts a run has.
 func metrics() (names, means []string) {
 	for _, m := range measure.Version2().All() {
 		switch {
@@ -102,7 +128,8 @@ func metrics() (names, means []string) {
 	return names, means
 }
 
-// families shortens a list of metrics for people: of the percentiles of a latency the mean, which stands before them, is named.
+// families shortens a list of metrics for people: of the percentiles of a latency the mean, which stands before them,
+// is named.
 func families(names []string) []string {
 	var list []string
 	for _, n := range names {
@@ -116,7 +143,8 @@ func families(names []string) []string {
 
 func name(s string) (string, error) {
 	if s == "" || plain(s) != s {
-		return "", fmt.Errorf("invalid name %q (valid: letters, digits, dots, hyphens and underscores, at most %d)", s, longestName)
+		return "", fmt.Errorf("invalid name %q (valid: letters, digits, dots, hyphens and underscores, at most %d)", s,
+			longestName)
 	}
 	return s, nil
 }
@@ -226,7 +254,10 @@ func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := program.Role{By: "command " + s.Params["name"], Called: fmt.Sprintf("the %s's command (%s)", s.Side, s.Params["name"]), Local: s.Local, Granted: granted}
+	r := program.Role{
+		By:     "command " + s.Params["name"],
+		Called: fmt.Sprintf("the %s's command (%s)", s.Side, s.Params["name"]), Local: s.Local, Granted: granted,
+	}
 	if s.Side == workload.Sink && len(c.words) == 0 {
 		return r.Open()
 	}

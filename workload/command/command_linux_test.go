@@ -35,7 +35,9 @@ func length(t *testing.T, w workload.Workload, given map[string]string) time.Dur
 
 func rig(t *testing.T, pairs int, given map[string]string) *workloadtest.Rig {
 	t.Helper()
-	return workloadtest.NewRig(t, command.Workload{}, workloadtest.Options{Pairs: pairs, Length: length(t, command.Workload{}, given), Given: given})
+	return workloadtest.NewRig(t, command.Workload{}, workloadtest.Options{
+		Pairs: pairs, Length: length(t, command.Workload{}, given), Given: given,
+	})
 }
 
 // driven is a workload whose ends a driver opens.
@@ -46,7 +48,8 @@ type driven struct {
 
 func (d driven) Open(s workload.Spec) (traffic.Endpoint, error) { return d.driver.Open(s) }
 
-// What a program says to who asks for its figure is what it says to a driver that knows it, in the same trials and on the same CPUs.
+// What a program says to who asks for its figure is what it says to a driver that knows it, in the same trials and on
+// the same CPUs.
 func TestAgrees(t *testing.T) {
 	for _, tt := range []struct {
 		metric string
@@ -57,7 +60,8 @@ func TestAgrees(t *testing.T) {
 		{
 			"goodput",
 			map[string]string{
-				"source": "iperf3 -c {remote} -B {local} -p {port} -t {seconds} --json", "sink": "iperf3 -s -B {local} -p {port}", // which does not end
+				// which does not end
+				"source": "iperf3 -c {remote} -B {local} -p {port} -t {seconds} --json", "sink": "iperf3 -s -B {local} -p {port}",
 				"metric": "goodput", "figure": "json:end.sum_received.bits_per_second", "overhead": "3s", // on a busy machine
 			},
 			driven{tcpstream.Workload{}, iperf3.Driver{}},
@@ -77,7 +81,9 @@ func TestAgrees(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			theirs := workloadtest.NewRig(t, tt.load, workloadtest.Options{Pairs: 1, Length: tt.load.driver.Trial(d, p), Given: tt.given})
+			theirs := workloadtest.NewRig(t, tt.load, workloadtest.Options{
+				Pairs: 1, Length: tt.load.driver.Trial(d, p), Given: tt.given,
+			})
 			for try := 1; ; try++ {
 				a, ra := ours.Trial(t)
 				b, rb := theirs.Trial(t)
@@ -112,7 +118,9 @@ func TestFaults(t *testing.T) {
 		4) kill -9 $$ ;;
 		5) echo 'figure 0x2q' ;;
 	esac`
-	r := rig(t, 6, map[string]string{"name": "faults", "shell": "true", "source": source, "figure": "regexp:figure (.*)", "metric": "goodput"})
+	r := rig(t, 6, map[string]string{
+		"name": "faults", "shell": "true", "source": source, "figure": "regexp:figure (.*)", "metric": "goodput",
+	})
 	began := time.Now()
 	trial, _ := r.Trial(t)
 	if took := time.Since(began); took > r.Length+time.Second {
@@ -149,11 +157,15 @@ func TestSinkFaults(t *testing.T) {
 		3) trap 'echo figure 3; exit 1' INT; sleep 100 & wait ;;
 	esac`
 	given := map[string]string{
-		"name": "faults", "shell": "true", "source": "echo figure 1", "sink": sink, "output": "sink", "ready": "50ms", "figure": "regexp:figure (.*)", "metric": "goodput",
+		"name": "faults", "shell": "true", "source": "echo figure 1", "sink": sink, "output": "sink", "ready": "50ms",
+		"figure": "regexp:figure (.*)", "metric": "goodput",
 	}
 	r := rig(t, 4, given)
 	trial, _ := r.Trial(t)
-	for pair, want := range []string{"the sink's command (faults) ended with exit status 3: no luck", `the sink's command (faults) printed nothing that matches "figure (.*)"`, "", ""} {
+	for pair, want := range []string{
+		"the sink's command (faults) ended with exit status 3: no luck",
+		`the sink's command (faults) printed nothing that matches "figure (.*)"`, "", "",
+	} {
 		if got := trial.Sinks[pair].Failure; got != want {
 			t.Errorf("pair %d: %q, want %q", pair, got, want)
 		}
@@ -165,7 +177,8 @@ func TestSinkFaults(t *testing.T) {
 	}
 	given["ready"], given["output"] = "tcp", "source"
 	trial, _ = rig(t, 2, given).Trial(t)
-	if got, want := trial.Sinks[1].Failure, "the sink's command (faults) did not listen at 127.0.0.1:"; !strings.HasPrefix(got, want) {
+	if got, want := trial.Sinks[1].Failure,
+		"the sink's command (faults) did not listen at 127.0.0.1:"; !strings.HasPrefix(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
@@ -176,12 +189,23 @@ func TestMetrics(t *testing.T) {
 		metric  string
 		want    float64
 		perPair float64
-	}{{"goodput", 7, 3.5}, {"latency_p99", 3.5, 0}, {"latency_max", 4, 0}, {"memory", 7, 0}, {"transaction_rate", 7, 3.5}, {"setup_time", 3.5, 0}} {
-		trial := workload.Trial{Params: map[string]string{"metric": tt.metric, "output": "sink"}, Length: time.Second, Sinks: []traffic.Sample{
-			{Foreign: traffic.Foreign{Figure: 3}}, {Foreign: traffic.Foreign{Figure: 4}},
-		}, Sources: make([]traffic.Sample, 2)}
+	}{
+		{"goodput", 7, 3.5},
+		{"latency_p99", 3.5, 0},
+		{"latency_max", 4, 0},
+		{"memory", 7, 0},
+		{"transaction_rate", 7, 3.5},
+		{"setup_time", 3.5, 0},
+	} {
+		trial := workload.Trial{
+			Params: map[string]string{"metric": tt.metric, "output": "sink"}, Length: time.Second,
+			Sinks: []traffic.Sample{
+				{Foreign: traffic.Foreign{Figure: 3}}, {Foreign: traffic.Foreign{Figure: 4}},
+			}, Sources: make([]traffic.Sample, 2),
+		}
 		r := command.Workload{}.Metrics(trial)
-		if r.Metrics[tt.metric] != tt.want || r.Metrics[tt.metric+"_per_pair"] != tt.perPair || len(r.PerPair[tt.metric]) != 2 {
+		if r.Metrics[tt.metric] != tt.want || r.Metrics[tt.metric+"_per_pair"] != tt.perPair ||
+			len(r.PerPair[tt.metric]) != 2 {
 			t.Errorf("%s: %+v", tt.metric, r)
 		}
 	}
@@ -193,7 +217,10 @@ func TestRefused(t *testing.T) {
 		want  string
 	}{
 		{map[string]string{"source": " "}, "source: there is no command"},
-		{map[string]string{"source": "iperf3 -c {remote} -J"}, "figure: it is missing, and the default is for the default's ping"},
+		{
+			map[string]string{"source": "iperf3 -c {remote} -J"},
+			"figure: it is missing, and the default is for the default's ping",
+		},
 		{map[string]string{"output": "sink"}, "output=sink: there is no command at the sink"},
 		{map[string]string{"unit": "ms"}, "unit=ms: the regular expression has a group called unit"},
 		{map[string]string{"figure": "json:a", "unit": "Mbit/s"}, `unit: invalid unit "Mbit/s" of latency_mean`},
@@ -207,7 +234,8 @@ func TestRefused(t *testing.T) {
 		{map[string]string{"time": "1s"}, "valid: 1.1s to 1m, with the units ns, us, ms, s, m and h), or auto"},
 		{map[string]string{"time": "3s", "overhead": "2500ms"}, "time=3s: with an overhead of 2.5s there is no second left"},
 	} {
-		if _, err := (command.Workload{}).Describe().Resolve(tt.given); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if _, err := (command.Workload{}).Describe().Resolve(tt.given); err == nil ||
+			!strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%v: %v, want %q", tt.given, err, tt.want)
 		}
 	}
@@ -231,12 +259,16 @@ func TestName(t *testing.T) {
 
 // A program that is not there is a thing that the machine lacks, and is said so before anything is measured.
 func TestMissing(t *testing.T) {
-	p, err := command.Workload{}.Describe().Resolve(map[string]string{"source": "no-such-program {remote}", "figure": "json:a"})
+	p, err := command.Workload{}.Describe().Resolve(map[string]string{
+		"source": "no-such-program {remote}", "figure": "json:a",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	workloadtest.Loopback(t)
-	_, err = command.Workload{}.Open(workload.Spec{Params: p, Side: workload.Source, Local: netip.MustParseAddrPort("127.0.0.1:1")})
+	_, err = command.Workload{}.Open(workload.Spec{
+		Params: p, Side: workload.Source, Local: netip.MustParseAddrPort("127.0.0.1:1"),
+	})
 	if want := `use command no-such-program: not supported here: missing program "no-such-program" (hint: install it, or say where it is)`; err == nil || err.Error() != want {
 		t.Errorf("%v, want %q", err, want)
 	}

@@ -12,7 +12,8 @@ import (
 	"strings"
 )
 
-// A figure is where a number is in what a program has printed: at a path of a JSON document, or in a match of a regular expression.
+// A figure is where a number is in what a program has printed: at a path of a JSON document, or in a match of a regular
+// expression.
 type figure struct {
 	path         []step
 	re           *regexp.Regexp
@@ -172,11 +173,13 @@ func some(m map[string]any) string {
 	return strings.Join(keys, ", ")
 }
 
-// parsePath reads a singular query (RFC 9535, section 2.3.5.1): names behind dots, or in brackets and quotes, and indices in brackets. The $ that it begins with may be
-// left out, and a name behind a dot may have any character but a dot and a bracket.
+// parsePath reads a singular query (RFC 9535, section 2.3.5.1): names behind dots, or in brackets and quotes, and
+// indices in brackets. The $ that it begins with may be left out, and a name behind a dot may have any character but a
+// dot and a bracket.
 func parsePath(s string) ([]step, error) {
 	wrong := func(at int) error {
-		return fmt.Errorf("invalid path %q at %q (valid: names and indices such as end.streams[0].rate or $['p 99'][-1])", s, s[at:])
+		return fmt.Errorf("invalid path %q at %q (valid: names and indices such as end.streams[0].rate or $['p 99'][-1])", s,
+			s[at:])
 	}
 	rest := strings.TrimPrefix(s, "$")
 	var steps []step

@@ -29,7 +29,10 @@ func TestFind(t *testing.T) {
 		{`regexp:time=([0-9.]+) ms`, "latency_mean", "ms", pingSays, 26e-6, ""},
 		{`regexp:(?m)^x ([0-9.]+)$`, "goodput", "Mbit/s", "x 1\nx 2\nx 3\n", 3e6, ""}, // the last
 		{`regexp:(?P<number>\S+) (?P<unit>\S+)`, "goodput", auto, "0.5 Gbits/sec", 5e8, ""},
-		{`regexp:(?P<number>\S+) (?P<unit>\S+)`, "goodput", auto, "0.5 Gparsecs", 0, `printed a unit that does not fit: invalid unit "Gparsecs" of goodput (valid: values such as bit/s, kbit/s, Mbit/s, `},
+		{
+			`regexp:(?P<number>\S+) (?P<unit>\S+)`, "goodput", auto, "0.5 Gparsecs", 0,
+			`printed a unit that does not fit: invalid unit "Gparsecs" of goodput (valid: values such as bit/s, kbit/s, Mbit/s, `,
+		},
 		{`regexp:time=(.*)`, "latency_mean", "ms", pingSays, 0, `printed "0.026 ms" where its figure should be`},
 		{`regexp:nothing (.)`, "latency_mean", "ms", pingSays, 0, `printed nothing that matches "nothing (.)"`},
 		{`regexp:x(.*)`, "goodput", auto, "x-1", 0, `printed "-1" where its figure should be`},

@@ -20,11 +20,34 @@ func stems(base string) []scaled {
 	case measure.UnitSecond:
 		return []scaled{{"s", 1}, {"sec", 1}, {"secs", 1}, {"second", 1}, {"seconds", 1}}
 	case measure.UnitBit:
-		return []scaled{{"bit/s", 1}, {"bits/s", 1}, {"b/s", 1}, {"bps", 1}, {"B/s", 8}, {"byte/s", 8}, {"bytes/s", 8}, {"Byte/s", 8}, {"Bytes/s", 8}, {"Bps", 8}}
+		return []scaled{
+			{"bit/s", 1},
+			{"bits/s", 1},
+			{"b/s", 1},
+			{"bps", 1},
+			{"B/s", 8},
+			{"byte/s", 8},
+			{"bytes/s", 8},
+			{"Byte/s", 8},
+			{"Bytes/s", 8},
+			{"Bps", 8},
+		}
 	case measure.UnitPacket:
 		return []scaled{{"packet/s", 1}, {"packets/s", 1}, {"pkt/s", 1}, {"pkts/s", 1}, {"pps", 1}, {"/s", 1}}
 	case measure.UnitTransaction:
-		return []scaled{{"/s", 1}, {"transaction/s", 1}, {"transactions/s", 1}, {"request/s", 1}, {"requests/s", 1}, {"req/s", 1}, {"op/s", 1}, {"ops/s", 1}, {"tps", 1}, {"rps", 1}, {"qps", 1}}
+		return []scaled{
+			{"/s", 1},
+			{"transaction/s", 1},
+			{"transactions/s", 1},
+			{"request/s", 1},
+			{"requests/s", 1},
+			{"req/s", 1},
+			{"op/s", 1},
+			{"ops/s", 1},
+			{"tps", 1},
+			{"rps", 1},
+			{"qps", 1},
+		}
 	case measure.UnitConnection:
 		return []scaled{{"/s", 1}, {"connection/s", 1}, {"connections/s", 1}, {"conn/s", 1}, {"cps", 1}}
 	case measure.UnitByte:
@@ -33,12 +56,24 @@ func stems(base string) []scaled {
 	return []scaled{{base, 1}}
 }
 
-// prefixes are what may stand before a stem: fractions of a second, or multiples of anything else. (SI Brochure, table 7; IEC 80000-13, clause 4.)
+// prefixes are what may stand before a stem: fractions of a second, or multiples of anything else. (SI Brochure, table
+// 7; IEC 80000-13, clause 4.)
 func prefixes(base string) []scaled {
 	if base == measure.UnitSecond {
 		return []scaled{{"", 1}, {"m", 1e-3}, {"u", 1e-6}, {"µ", 1e-6}, {"μ", 1e-6}, {"n", 1e-9}} // micro sign and Greek mu
 	}
-	return []scaled{{"", 1}, {"k", 1e3}, {"K", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12}, {"Ki", 1 << 10}, {"Mi", 1 << 20}, {"Gi", 1 << 30}, {"Ti", 1 << 40}}
+	return []scaled{
+		{"", 1},
+		{"k", 1e3},
+		{"K", 1e3},
+		{"M", 1e6},
+		{"G", 1e9},
+		{"T", 1e12},
+		{"Ki", 1 << 10},
+		{"Mi", 1 << 20},
+		{"Gi", 1 << 30},
+		{"Ti", 1 << 40},
+	}
 }
 
 // unitFactor returns how many base units of a metric one of a unit is.

@@ -98,8 +98,8 @@ const (
 	blanks    = " \t\n\r"
 )
 
-// split cuts a line into words as a shell does: a backslash or single quotes take a character as it is, double quotes all but \", \\, \$ and \`. What a
-// shell would act on has to stand in quotes, so that nobody takes this for one.
+// split cuts a line into words as a shell does: a backslash or single quotes take a character as it is, double quotes
+// all but \", \\, \$ and \`. What a shell would act on has to stand in quotes, so that nobody takes this for one.
 func split(s string) ([]string, error) {
 	var words []string
 	var word strings.Builder

@@ -51,11 +51,20 @@ func TestSplit(t *testing.T) {
 }
 
 func TestFill(t *testing.T) {
-	at := places{local: netip.MustParseAddr("10.0.0.1"), remote: netip.MustParseAddr("fd00::2"), port: 7000, seconds: 3, pair: 4}
+	at := places{
+		local: netip.MustParseAddr("10.0.0.1"), remote: netip.MustParseAddr("fd00::2"), port: 7000, seconds: 3,
+		pair: 4,
+	}
 	for text, want := range map[string][]string{
-		"a -B {local} {remote}:{port} http://[{remote}]:{port}/": {"a", "-B", "10.0.0.1", "fd00::2:7000", "http://[fd00::2]:7000/"},
-		"a '{seconds}' x{pair}x":                                 {"a", "3", "x4x"},
-		"curl -w %{time_total} ${local} {} {a,b} '{print $1}'":   {"curl", "-w", "%{time_total}", "${local}", "{}", "{a,b}", "{print $1}"},
+		"a -B {local} {remote}:{port} http://[{remote}]:{port}/": {
+			"a", "-B", "10.0.0.1", "fd00::2:7000",
+			"http://[fd00::2]:7000/",
+		},
+		"a '{seconds}' x{pair}x": {"a", "3", "x4x"},
+		"curl -w %{time_total} ${local} {} {a,b} '{print $1}'": {
+			"curl", "-w", "%{time_total}", "${local}", "{}", "{a,b}",
+			"{print $1}",
+		},
 		`{port}`: {"7000"},
 	} {
 		l, err := parse(part.Params{"source": text}, "source")
@@ -73,7 +82,8 @@ func TestFill(t *testing.T) {
 	}
 	for _, tt := range []struct{ side, text, want string }{
 		{"source", "a {host}", "unknown placeholder {host} (known: {local}, {remote}, {port}, {pair}, {seconds})"},
-		{"sink", "a {seconds}", "unknown placeholder {seconds} (known: {local}, {remote}, {port}, {pair}): a sink is there before its trial begins"},
+		{"sink", "a {seconds}", "unknown placeholder {seconds} (known: {local}, {remote}, {port}, {pair}): a sink is there " +
+			"before its trial begins"},
 		{"sink", "a \x00", "NUL"},
 	} {
 		if _, err := parse(part.Params{tt.side: tt.text}, tt.side); err == nil || !strings.Contains(err.Error(), tt.want) {

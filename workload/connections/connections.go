@@ -31,21 +31,30 @@ const (
 // Describe implements [workload.Workload].
 func (Workload) Describe() workload.Description {
 	return workload.Description{
-		Name:       "connections",
-		Summary:    "many TCP connections at once, each with a little traffic that nobody answers, each message timed on its one way",
-		Reproduces: "the 100 TCP connections of SeCoNetBench (paper 004, section V.B.4, figure 5), which D-ITG made there, and which crashed often (section V.D.2)",
-		Primary:    func(part.Params) string { return "oneway_latency_p50" },
-		Why:        "its messages and wake-ups are those of tcp-rr at a rate, whose ratios have settled by then; with many connections each is to have two messages",
-		Warm:       warm,
-		Trial:      trial,
-		Spins:      func(part.Params) bool { return false },
+		Name: "connections",
+		Summary: "many TCP connections at once, each with a little traffic that nobody answers, each message timed on " +
+			"its one way",
+		Reproduces: "the 100 TCP connections of SeCoNetBench (paper 004, section V.B.4, figure 5), which D-ITG made there, " +
+			"and which crashed often (section V.D.2)",
+		Primary: func(part.Params) string { return "oneway_latency_p50" },
+		Why: "its messages and wake-ups are those of tcp-rr at a rate, whose ratios have settled by then; with many " +
+			"connections each is to have two messages",
+		Warm:  warm,
+		Trial: trial,
+		Spins: func(part.Params) bool { return false },
 		Params: slices.Concat(part.List{
-			{Name: "connections", Default: "100", Summary: "of a pair, all at once, 1 to 10000", Check: part.CountBetween(1, most)},
+			{
+				Name: "connections", Default: "100", Summary: "of a pair, all at once, 1 to 10000",
+				Check: part.CountBetween(1, most),
+			},
 			{
 				Name: "rate", Default: auto, Quiet: true, Check: part.BitRateOr(auto),
 				Summary: "payload of all connections of a pair together; auto: 500 kbit/s of each, and 50 Mbit/s of all at most",
 			},
-			{Name: "payload", Default: "653", Summary: "bytes of a message, 28 to 1MiB", Check: part.SizeBetween(flows.StreamHead, largest)},
+			{
+				Name: "payload", Default: "653", Summary: "bytes of a message, 28 to 1MiB",
+				Check: part.SizeBetween(flows.StreamHead, largest),
+			},
 		}, workload.StreamParams()),
 		Refuse:   refuse,
 		Declares: declared(),
@@ -65,14 +74,16 @@ func rate(p part.Params) float64 {
 // trial is long enough for two messages of each connection inside the window, so that each has a jitter.
 func trial(p part.Params) time.Duration {
 	const messages = 2.1 / (1 - warm)
-	return min(max(settled, time.Duration(messages*float64(p.Count("connections"))/rate(p)*1e9).Round(time.Millisecond)), longest)
+	return min(max(settled, time.Duration(messages*float64(p.Count("connections"))/rate(p)*1e9).Round(time.Millisecond)),
+		longest)
 }
 
 // refuse says which parameters cannot go together.
 func refuse(p part.Params) error {
 	const fastest = 1e6 // messages a second
 	if n := rate(p); n > fastest {
-		return fmt.Errorf("rate=%s in messages of %s bytes are %.0f a second (valid: at most %.0f)", p["rate"], p["payload"], n, fastest)
+		return fmt.Errorf("rate=%s in messages of %s bytes are %.0f a second (valid: at most %.0f)", p["rate"], p["payload"],
+			n, fastest)
 	}
 	return nil
 }
@@ -80,7 +91,10 @@ func refuse(p part.Params) error {
 // Open implements [workload.Workload].
 func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
 	p := s.Params
-	place := flows.Place{Local: s.Local, Remote: s.Remote, LocalPorts: s.LocalPorts, RemotePorts: s.RemotePorts, Options: s.SocketOptions()}
+	place := flows.Place{
+		Local: s.Local, Remote: s.Remote, LocalPorts: s.LocalPorts, RemotePorts: s.RemotePorts,
+		Options: s.SocketOptions(),
+	}
 	place.Options.NoDelay = true
 	e := &flows.End{
 		Longest: p.Size("payload"), OwnClock: s.OwnClock,
@@ -92,7 +106,8 @@ func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
 	case workload.Source:
 		var schedule *traffic.Schedule
 		if schedule, err = traffic.NewSchedule(traffic.ScheduleSpec{
-			Rate: rate(p), Arrivals: "constant", Sizes: "constant", Size: e.Longest, Least: flows.StreamHead, Most: largest, Seed: s.Seed,
+			Rate: rate(p), Arrivals: "constant", Sizes: "constant", Size: e.Longest, Least: flows.StreamHead, Most: largest,
+			Seed: s.Seed,
 		}); err != nil {
 			return nil, err
 		}

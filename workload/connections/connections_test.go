@@ -35,13 +35,16 @@ func TestRate(t *testing.T) {
 		{map[string]string{"connections": "800"}, 800, 50e6},
 		{map[string]string{"connections": "50", "rate": "5Mbit/s", "payload": "1000"}, 50, 5e6},
 	} {
-		r := workloadtest.NewRig(t, connections.Workload{}, workloadtest.Options{Pairs: 1, Length: 400 * time.Millisecond, Given: tt.given})
+		r := workloadtest.NewRig(t, connections.Workload{}, workloadtest.Options{
+			Pairs: 1, Length: 400 * time.Millisecond, Given: tt.given,
+		})
 		payload := float64(r.Params.Size("payload"))
 		for try := 1; ; try++ { // on a machine that takes CPUs away messages are late
 			trial, result := r.Trial(t)
 			got := 8 * payload * float64(trial.Sources[0].Sent) / trial.Window.Seconds()
 			carried, m := trial.Sinks[0].Counts[flows.CountFlows], result.Metrics
-			if math.Abs(got/tt.rate-1) < 0.01 && carried == tt.count && m["connections"] == float64(tt.count) && m["loss"] == 0 && m["setup_time"] > 0 {
+			if math.Abs(got/tt.rate-1) < 0.01 && carried == tt.count && m["connections"] == float64(tt.count) &&
+				m["loss"] == 0 && m["setup_time"] > 0 {
 				break
 			}
 			if try == 5 {
@@ -68,12 +71,16 @@ func TestPortsRunOut(t *testing.T) {
 				return err
 			}
 			here, there := netip.AddrPortFrom(local, workloadtest.FreePort()), netip.AddrPortFrom(local, 20000)
-			sink, err := connections.Workload{}.Open(workload.Spec{Params: params, Side: workload.Sink, Local: there, Remote: here, LocalPorts: 8, RemotePorts: 8})
+			sink, err := connections.Workload{}.Open(workload.Spec{
+				Params: params, Side: workload.Sink, Local: there, Remote: here, LocalPorts: 8, RemotePorts: 8,
+			})
 			if err != nil {
 				return err
 			}
 			start := time.Now()
-			source, err := connections.Workload{}.Open(workload.Spec{Params: params, Side: workload.Source, Local: here, Remote: there, LocalPorts: 8, RemotePorts: 8})
+			source, err := connections.Workload{}.Open(workload.Spec{
+				Params: params, Side: workload.Source, Local: here, Remote: there, LocalPorts: 8, RemotePorts: 8,
+			})
 			if took := time.Since(start); took > 3*time.Second {
 				t.Errorf("%s connections: it took %v", count, took)
 			}
@@ -90,7 +97,10 @@ func TestPortsRunOut(t *testing.T) {
 	if lines[0] != "made" { // 50 ports to each of 8
 		t.Errorf("100 connections from 50 ports to 8: %s", lines[0])
 	}
-	for _, want := range []string{"of 1000 connections from 127.0.0.1 to 127.0.0.1:20000 were made", "the kernel has no port left to connect from", "ip_local_port_range"} {
+	for _, want := range []string{
+		"of 1000 connections from 127.0.0.1 to 127.0.0.1:20000 were made", "the kernel has no port left to connect from",
+		"ip_local_port_range",
+	} {
 		if !strings.Contains(lines[1], want) {
 			t.Errorf("1000 connections from 50 ports to 8: %q, want %q in it", lines[1], want)
 		}
@@ -108,7 +118,9 @@ func TestNobodyCalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), workloadtest.FreePort())
-	e, err := connections.Workload{}.Open(workload.Spec{Params: params, Side: workload.Sink, Local: at, Remote: at, LocalPorts: 1, RemotePorts: 1})
+	e, err := connections.Workload{}.Open(workload.Spec{
+		Params: params, Side: workload.Sink, Local: at, Remote: at, LocalPorts: 1, RemotePorts: 1,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,9 +7,9 @@ import (
 
 // asker makes queries and knows the answers to them.
 //
-// A query carries no more than any other: which one an answer belongs to is said by its id of 16 bits, with which the first query of each trial is another,
-// and by the name, which has to be that which was asked for. An answer of an earlier trial, or to a query that was given up, passes for another only if both
-// are the same.
+// A query carries no more than any other: which one an answer belongs to is said by its id of 16 bits, with which the
+// first query of each trial is another, and by the name, which has to be that which was asked for. An answer of an
+// earlier trial, or to a query that was given up, passes for another only if both are the same.
 type asker struct {
 	queries   []byte // of all names, each size bytes
 	size      int
@@ -22,9 +22,13 @@ type asker struct {
 	next      uint64 // the number after the highest one that was asked
 }
 
-// newAsker makes one. The order of names follows from the seed. Announced is how many bytes of an answer it says that it takes, if it is not 0.
+// newAsker makes one. The order of names follows from the seed. Announced is how many bytes of an answer it says that
+// it takes, if it is not 0.
 func newAsker(names, addresses int, kind uint16, announced int, seed uint64) (*asker, error) {
-	a := &asker{kind: kind, addresses: addresses, most: answerSize(kind, addresses, announced > 0), order: make([]uint16, names)}
+	a := &asker{
+		kind: kind, addresses: addresses, most: answerSize(kind, addresses, announced > 0),
+		order: make([]uint16, names),
+	}
 	for i, n := range workload.Services(names, seed) {
 		a.order[i] = uint16(n)
 	}
@@ -42,7 +46,8 @@ func newAsker(names, addresses int, kind uint16, announced int, seed uint64) (*a
 // begin forgets the last trial.
 func (a *asker) begin(trial uint64) {
 	putMarker(&a.marker, trial)
-	a.first, a.next = uint16(trial*40503), 0 // 2^16 divided by the golden ratio: ids of trials after one another lie far apart
+	// 2^16 divided by the golden ratio: ids of trials after one another lie far apart
+	a.first, a.next = uint16(trial*40503), 0
 }
 
 // Put implements [traffic.Codec]: it writes the query of a number and returns its length.
@@ -59,8 +64,8 @@ func (a *asker) Put(out []byte, seq uint64) int {
 	return n
 }
 
-// Read implements [traffic.Codec]: it returns the number of the query that a message answers: of those with its id the last that was asked. It says whether it answers one, by its id and its
-// question, and whether it says what it should.
+// Read implements [traffic.Codec]: it returns the number of the query that a message answers: of those with its id the
+// last that was asked. It says whether it answers one, by its id and its question, and whether it says what it should.
 //
 //go:nosplit
 func (a *asker) Read(m []byte) (seq uint64, answers, right bool) {
@@ -83,7 +88,8 @@ func (a *asker) Read(m []byte) (seq uint64, answers, right bool) {
 	return seq, a.answers(m, service), a.right(m, service)
 }
 
-// answers says whether a message is an answer to the query for a service, by its question. One that says that the server did not understand need not have it.
+// answers says whether a message is an answer to the query for a service, by its question. One that says that the
+// server did not understand need not have it.
 //
 //go:nosplit
 func (a *asker) answers(m []byte, service int) bool {
@@ -93,7 +99,8 @@ func (a *asker) answers(m []byte, service int) bool {
 	return same(m, a.queries[service*a.size:][:a.size])
 }
 
-// same says whether the question of a message is that of a query: cases of letters too, which servers send back as they are.
+// same says whether the question of a message is that of a query: cases of letters too, which servers send back as they
+// are.
 //
 //go:nosplit
 func same(m, query []byte) bool {
@@ -109,7 +116,8 @@ func same(m, query []byte) bool {
 	return true
 }
 
-// right says whether the answer to the query for a service is whole, without an error, and has all of its addresses, in order.
+// right says whether the answer to the query for a service is whole, without an error, and has all of its addresses, in
+// order.
 //
 //go:nosplit
 func (a *asker) right(m []byte, service int) bool {

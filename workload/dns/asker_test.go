@@ -23,7 +23,8 @@ func anAsker(t testing.TB, kind uint16, addresses, announced int) (*asker, *zone
 	return a, &zone{names: names, addresses: addresses}
 }
 
-// Each query of a trial has its answer, which has the length that was expected and says which query it is, also when there have been more than 65536.
+// Each query of a trial has its answer, which has the length that was expected and says which query it is, also when
+// there have been more than 65536.
 func TestRoundTrips(t *testing.T) {
 	for _, tt := range []struct {
 		kind                 uint16
@@ -43,7 +44,8 @@ func TestRoundTrips(t *testing.T) {
 			}
 			m := in[:z.answer(in, q, false)]
 			if got, answers, right := a.Read(m); got != seq || !answers || !right || len(m) != a.most {
-				t.Fatalf("%+v: answer %x to query %d: %d, %t, %t; %d bytes, want %d", tt, m, seq, got, answers, right, len(m), a.most)
+				t.Fatalf("%+v: answer %x to query %d: %d, %t, %t; %d bytes, want %d", tt, m, seq, got, answers, right, len(m),
+					a.most)
 			}
 		}
 		if len(seen) != len(a.order) {
@@ -137,7 +139,9 @@ func TestSeed(t *testing.T) {
 // Addresses are a service's own.
 func TestAddresses(t *testing.T) {
 	seen := map[netip.Addr]bool{}
-	cluster := map[uint16]netip.Prefix{typeA: netip.MustParsePrefix("10.96.0.0/12"), typeAAAA: netip.MustParsePrefix("fd00:10:96::/96")}
+	cluster := map[uint16]netip.Prefix{
+		typeA: netip.MustParsePrefix("10.96.0.0/12"), typeAAAA: netip.MustParsePrefix("fd00:10:96::/96"),
+	}
 	for _, kind := range []uint16{typeA, typeAAAA} {
 		for name := 0; name < workload.MostServices; name += 7 {
 			for number := range mostAddresses {

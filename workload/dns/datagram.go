@@ -35,7 +35,8 @@ type source struct {
 func (s side) source() (traffic.Endpoint, error) {
 	clients := s.Params.Count("clients")
 	if clients > s.LocalPorts {
-		return nil, fmt.Errorf("open dns: %d clients, and there are %d ports from %s on (hint: transport=tcp, whose ports are the kernel's choice)", clients, s.LocalPorts, s.Local)
+		return nil, fmt.Errorf("open dns: %d clients, and there are %d ports from %s on (hint: transport=tcp, whose ports "+
+			"are the kernel's choice)", clients, s.LocalPorts, s.Local)
 	}
 	a, err := s.newAsker()
 	if err != nil {
@@ -105,7 +106,8 @@ func (s side) sink() (traffic.Endpoint, error) {
 		return nil, err
 	}
 	return &sink{
-		sock: sk, zone: s.zone(), in: traffic.Buffer(ednsLimit), out: traffic.Buffer(messageMax), foreign: s.Driver != "", stall: s.Stall, plant: traffic.NewDelay(s.Plant),
+		sock: sk, zone: s.zone(), in: traffic.Buffer(ednsLimit), out: traffic.Buffer(messageMax), foreign: s.Driver != "",
+		stall: s.Stall, plant: traffic.NewDelay(s.Plant),
 	}, nil
 }
 

@@ -33,33 +33,60 @@ func (Workload) Describe() workload.Description {
 	return workload.Description{
 		Name:    "dns",
 		Summary: "names of a cluster's services, asked for over UDP or TCP, every answer checked and timed (dnsperf)",
-		Reproduces: "none of the papers; dnsperf with one name server of nettoll's own, whose clients ask for svc-0017.default.svc.cluster.local. Over UDP an answer that is " +
-			"not there after 200 ms is lost: resolvers wait 5 s before they ask again (resolv.conf(5)), which no latency here has",
+		Reproduces: "none of the papers; dnsperf with one name server of nettoll's own, whose clients ask for " +
+			"svc-0017.default.svc.cluster.local. Over UDP an answer that is " +
+			"not there after 200 ms is lost: resolvers wait 5 s before they ask again (resolv.conf(5)), which no latency here " +
+			"has",
 		Primary: func(p part.Params) string {
 			if !workload.Scheduled(p) && outstanding(p) > 1 { // latency is a figure of the queue that they make
 				return "transaction_rate"
 			}
 			return "latency_p50"
 		},
-		Why:   "its packets and its wake-ups are those of udp-rr and tcp-rr, and so is the length; at a rate, a median needs 200 queries",
+		Why: "its packets and its wake-ups are those of udp-rr and tcp-rr, and so is the length; at a rate, a median " +
+			"needs 200 queries",
 		Warm:  workload.TransactionWarm,
 		Trial: func(p part.Params) time.Duration { return workload.TransactionTrial(p, settled) },
 		Spins: func(part.Params) bool { return false },
 		Params: slices.Concat(part.List{
 			{Name: "transport", Default: udp, Summary: "udp, or tcp: connections that last", Values: []string{udp, tcp}},
-			{Name: "type", Default: "A", Quiet: true, Summary: "A: addresses of IPv4; AAAA: of IPv6", Values: []string{"A", "AAAA"}},
-			{Name: "clients", Default: "1", Quiet: true, Summary: "ports (udp) or connections (tcp) of a pair, 1 to 128; one thread drives them all", Check: part.CountBetween(1, mostClients)},
-			{Name: "in-flight", Default: "1", Quiet: true, Summary: "queries of a client that wait for their answers, 1 to 1024: 1 asks for latency, more for the rate that path and server carry", Check: part.CountBetween(1, mostInFlight)},
-			{Name: "names", Default: "100", Quiet: true, Summary: "services there are, 1 to 10000, all asked for in turn in an order of the seed's", Check: part.CountBetween(1, workload.MostServices)},
-			{Name: "addresses", Default: "1", Quiet: true, Summary: "addresses of a service, 1 to 64: more than one is a headless service", Check: part.CountBetween(1, mostAddresses)},
-			{Name: "edns", Default: none, Quiet: true, Summary: "bytes of an answer over UDP that clients say they take (EDNS0), 512 to 4096, such as 1232; none: nothing is said, and it is 512", Check: ednsOr()},
-			{Name: "rate", Default: closed, Quiet: true, Summary: "queries that a pair sends: closed: one for each answer, or so many a second, such as 10k/s, whatever is in flight", Check: part.RateOr(closed)},
+			{
+				Name: "type", Default: "A", Quiet: true, Summary: "A: addresses of IPv4; AAAA: of IPv6",
+				Values: []string{"A", "AAAA"},
+			},
+			{
+				Name: "clients", Default: "1", Quiet: true,
+				Summary: "ports (udp) or connections (tcp) of a pair, 1 to 128; one thread drives them all",
+				Check:   part.CountBetween(1, mostClients),
+			},
+			{
+				Name: "in-flight", Default: "1", Quiet: true, Summary: "queries of a client that wait for their answers, 1 to " +
+					"1024: 1 asks for latency, more for the rate that path and server carry",
+				Check: part.CountBetween(1, mostInFlight),
+			},
+			{
+				Name: "names", Default: "100", Quiet: true,
+				Summary: "services there are, 1 to 10000, all asked for in turn in an order of the seed's",
+				Check:   part.CountBetween(1, workload.MostServices),
+			},
+			{
+				Name: "addresses", Default: "1", Quiet: true,
+				Summary: "addresses of a service, 1 to 64: more than one is a headless service",
+				Check:   part.CountBetween(1, mostAddresses),
+			},
+			{Name: "edns", Default: none, Quiet: true, Summary: "bytes of an answer over UDP that clients say they take " +
+				"(EDNS0), 512 to 4096, such as 1232; none: nothing is said, and it is 512", Check: ednsOr()},
+			{Name: "rate", Default: closed, Quiet: true, Summary: "queries that a pair sends: closed: one for each answer, or " +
+				"so many a second, such as 10k/s, whatever is in flight", Check: part.RateOr(closed)},
 			arrivals(),
 		}, workload.StreamParams()),
 		Refuse: refuse,
 		Memory: func(p part.Params) int64 { return workload.DialogueMemory(p, 0, messageMax) },
 		Metrics: slices.Concat(
-			[]string{"transaction_rate", "transaction_rate_per_pair", "loss", "errors", "cpu_per_packet", "cpu_per_transaction", "retransmits", "backlog", "planted"},
+			[]string{
+				"transaction_rate", "transaction_rate_per_pair", "loss", "errors", "cpu_per_packet", "cpu_per_transaction",
+				"retransmits", "backlog", "planted",
+			},
 			workload.DurationMetrics(traffic.Latency, traffic.Service, traffic.Departure),
 			workload.CPUMetrics(),
 		),
@@ -116,7 +143,8 @@ func refuse(p part.Params) error {
 	size := answerSize(kind(p), p.Count("addresses"), edns)
 	switch {
 	case p["transport"] == udp && size > most:
-		return fmt.Errorf("an answer with addresses=%s has %d bytes, and %d fit into its datagram (hint: edns=1232 or more, fewer addresses, or transport=tcp)", p["addresses"], size, most)
+		return fmt.Errorf("an answer with addresses=%s has %d bytes, and %d fit into its datagram (hint: edns=1232 or "+
+			"more, fewer addresses, or transport=tcp)", p["addresses"], size, most)
 	case p["transport"] == tcp && edns:
 		return fmt.Errorf("edns=%s over tcp, whose answers are as long as they are", p["edns"])
 	case p["transport"] == udp && p["congestion"] != "auto":
@@ -144,7 +172,8 @@ func (s side) schedule(size int) (*traffic.Schedule, error) {
 		return nil, nil //nolint:nilnil // no rate, no schedule
 	}
 	return traffic.NewSchedule(traffic.ScheduleSpec{
-		Rate: s.Params.Rate("rate"), Arrivals: s.Params["arrivals"], Sizes: "constant", Size: size, Least: size, Most: size, Seed: s.Seed,
+		Rate: s.Params.Rate("rate"), Arrivals: s.Params["arrivals"], Sizes: "constant", Size: size, Least: size, Most: size,
+		Seed: s.Seed,
 	})
 }
 

@@ -33,12 +33,15 @@ func TestWays(t *testing.T) {
 	for _, address := range []string{"127.0.0.1", "::1"} {
 		at := workloadtest.Where{Address: netip.MustParseAddr(address), Do: func(f func() error) error { return f() }}
 		for _, given := range []string{
-			"", "type=AAAA", "in-flight=8", "clients=4,in-flight=2", "names=1", "names=10000,edns=1232", "addresses=64,edns=4096,type=AAAA,in-flight=4", "rate=2k/s,clients=8", "rate=2k/s,arrivals=poisson",
-			"transport=tcp", "transport=tcp,in-flight=8,clients=9,type=AAAA", "transport=tcp,addresses=64,type=AAAA,clients=4", "transport=tcp,rate=2k/s,clients=3",
+			"", "type=AAAA", "in-flight=8", "clients=4,in-flight=2", "names=1", "names=10000,edns=1232",
+			"addresses=64,edns=4096,type=AAAA,in-flight=4", "rate=2k/s,clients=8", "rate=2k/s,arrivals=poisson",
+			"transport=tcp", "transport=tcp,in-flight=8,clients=9,type=AAAA", "transport=tcp,addresses=64,type=AAAA,clients=4",
+			"transport=tcp,rate=2k/s,clients=3",
 		} {
 			t.Run(address+" "+given, func(t *testing.T) {
 				r := workloadtest.NewRig(t, dns.Workload{}, workloadtest.Options{
-					Pairs: 1, Length: 50 * time.Millisecond, Given: params(given), Where: map[workload.Side]workloadtest.Where{workload.Source: at, workload.Sink: at},
+					Pairs: 1, Length: 50 * time.Millisecond, Given: params(given),
+					Where: map[workload.Side]workloadtest.Where{workload.Source: at, workload.Sink: at},
 				})
 				const tries = 20 // until one in which neither side was without a CPU for longer than a drain
 				for range tries {
@@ -73,7 +76,8 @@ func params(s string) map[string]string {
 	return given
 }
 
-// A server that knows fewer names than are asked for, or other addresses, is found out: what it says is no answer that counts.
+// A server that knows fewer names than are asked for, or other addresses, is found out: what it says is no answer that
+// counts.
 func TestErrors(t *testing.T) {
 	for _, tt := range []struct{ source, sink string }{
 		{"names=10", "names=5"},
@@ -86,7 +90,11 @@ func TestErrors(t *testing.T) {
 		t.Run(tt.source+" of "+tt.sink, func(t *testing.T) {
 			workloadtest.Loopback(t)
 			loopback := netip.MustParseAddr("127.0.0.1")
-			spec := workload.Spec{Workload: "dns", LocalPorts: 8, RemotePorts: 8, Local: netip.AddrPortFrom(loopback, workloadtest.FreePort()), Remote: netip.AddrPortFrom(loopback, workloadtest.FreePort())}
+			spec := workload.Spec{
+				Workload: "dns", LocalPorts: 8, RemotePorts: 8,
+				Local:  netip.AddrPortFrom(loopback, workloadtest.FreePort()),
+				Remote: netip.AddrPortFrom(loopback, workloadtest.FreePort()),
+			}
 			defer serve(t, spec.Remote, tt.sink)()
 			spec.Side = workload.Source
 			spec.Params = resolve(t, tt.source)
@@ -105,7 +113,10 @@ func TestErrors(t *testing.T) {
 			if !few && !strings.HasPrefix(s.Failure, "all ") {
 				t.Errorf("failure %q, want that all of them", s.Failure)
 			}
-			trial := workload.Trial{Params: spec.Params, Window: 54e6, Length: 60e6, Sources: []traffic.Sample{*s}, Sinks: []traffic.Sample{{}}}
+			trial := workload.Trial{
+				Params: spec.Params, Window: 54e6, Length: 60e6, Sources: []traffic.Sample{*s},
+				Sinks: []traffic.Sample{{}},
+			}
 			result := dns.Workload{}.Metrics(trial)
 			if got := result.Metrics["errors"]; few && (got < 0.3 || got > 0.7) || !few && got != 1 {
 				t.Errorf("a share of %g, with %+v", got, s)
@@ -139,7 +150,10 @@ func run(e traffic.Endpoint, trial uint64, length time.Duration) {
 // serve has a sink at an address until stop is called.
 func serve(t *testing.T, at netip.AddrPort, given string) (stop func()) {
 	t.Helper()
-	sink, err := dns.Workload{}.Open(workload.Spec{Workload: "dns", Params: resolve(t, given), Side: workload.Sink, Local: at, LocalPorts: 8, RemotePorts: 8, Driver: "dig"})
+	sink, err := dns.Workload{}.Open(workload.Spec{
+		Workload: "dns", Params: resolve(t, given), Side: workload.Sink, Local: at, LocalPorts: 8, RemotePorts: 8,
+		Driver: "dig",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,18 +192,29 @@ func TestDig(t *testing.T) {
 		ask  string
 		want []string
 	}{
-		{"svc-0017.default.svc.cluster.local A +noedns +ignore", []string{"status: NOERROR", "flags: qr aa tc rd;", "ANSWER: 0"}},
-		{"svc-0017.default.svc.cluster.local A +noedns", []string{"retrying in TCP mode", "status: NOERROR", "flags: qr aa rd;", "ANSWER: 40"}},
-		{"svc-0017.default.svc.cluster.local AAAA +tcp", []string{"status: NOERROR", "flags: qr aa rd;", "ANSWER: 40", "fd00:10:96::27:11"}},
-		{"svc-0017.default.svc.cluster.local A", []string{"status: NOERROR", "flags: qr aa rd;", "ANSWER: 40", "10.96.0.17", "10.105.192.17", "udp: 4096"}},
-		{"svc-0017.default.svc.cluster.local AAAA +bufsize=4096", []string{"status: NOERROR", "ANSWER: 40", "fd00:10:96::11", "fd00:10:96::27:11"}},
+		{"svc-0017.default.svc.cluster.local A +noedns +ignore", []string{
+			"status: NOERROR", "flags: qr aa tc rd;", "ANSWER: 0",
+		}},
+		{"svc-0017.default.svc.cluster.local A +noedns", []string{
+			"retrying in TCP mode", "status: NOERROR", "flags: qr aa rd;", "ANSWER: 40",
+		}},
+		{"svc-0017.default.svc.cluster.local AAAA +tcp", []string{
+			"status: NOERROR", "flags: qr aa rd;", "ANSWER: 40", "fd00:10:96::27:11",
+		}},
+		{"svc-0017.default.svc.cluster.local A", []string{
+			"status: NOERROR", "flags: qr aa rd;", "ANSWER: 40", "10.96.0.17", "10.105.192.17", "udp: 4096",
+		}},
+		{"svc-0017.default.svc.cluster.local AAAA +bufsize=4096", []string{
+			"status: NOERROR", "ANSWER: 40", "fd00:10:96::11", "fd00:10:96::27:11",
+		}},
 		{"svc-0017.default.svc.cluster.local MX", []string{"status: NOERROR", "flags: qr aa rd;", "ANSWER: 0"}},
 		{"svc-1000.default.svc.cluster.local A", []string{"status: NXDOMAIN", "flags: qr aa rd;"}},
 		{"example.org A", []string{"status: REFUSED", "flags: qr rd;"}},
 		{"svc-0017.default.svc.cluster.local A +edns=1 +noednsneg", []string{"status: BADVERS", "ANSWER: 0"}},
 		{"svc-0017.default.svc.cluster.local A +opcode=notify", []string{"status: NOTIMP"}},
 	} {
-		args := append([]string{"@" + at.Addr().String(), "-p", fmt.Sprint(at.Port()), "+tries=5", "+time=1"}, strings.Fields(tt.ask)...)
+		args := append([]string{"@" + at.Addr().String(), "-p", fmt.Sprint(at.Port()), "+tries=5", "+time=1"},
+			strings.Fields(tt.ask)...)
 		out, err := exec.CommandContext(t.Context(), dig, args...).CombinedOutput()
 		for _, want := range tt.want {
 			if !strings.Contains(string(out), want) {
@@ -208,7 +233,9 @@ func TestAbsent(t *testing.T) {
 	loopback := netip.MustParseAddr("127.0.0.1")
 	for _, given := range []string{"", "in-flight=4", "rate=4k/s"} {
 		e, err := dns.Workload{}.Open(workload.Spec{
-			Params: resolve(t, given), Side: workload.Source, LocalPorts: 1, Local: netip.AddrPortFrom(loopback, workloadtest.FreePort()), Remote: netip.AddrPortFrom(loopback, workloadtest.FreePort()),
+			Params: resolve(t, given), Side: workload.Source, LocalPorts: 1,
+			Local:  netip.AddrPortFrom(loopback, workloadtest.FreePort()),
+			Remote: netip.AddrPortFrom(loopback, workloadtest.FreePort()),
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -249,17 +276,21 @@ func TestRefuse(t *testing.T) {
 // More clients than there are ports are refused by name.
 func TestPorts(t *testing.T) {
 	at := netip.MustParseAddrPort("127.0.0.1:10000")
-	_, err := dns.Workload{}.Open(workload.Spec{Params: resolve(t, "clients=9"), Side: workload.Source, Local: at, Remote: at, LocalPorts: 8})
+	_, err := dns.Workload{}.Open(workload.Spec{
+		Params: resolve(t, "clients=9"), Side: workload.Source, Local: at, Remote: at, LocalPorts: 8,
+	})
 	if err == nil || !strings.Contains(err.Error(), "9 clients, and there are 8 ports") {
 		t.Errorf("%v", err)
 	}
 }
 
-// A server that stands still for the first 30 ms of a trial keeps those waiting that are due meanwhile, from when they were due.
+// A server that stands still for the first 30 ms of a trial keeps those waiting that are due meanwhile, from when they
+// were due.
 func TestStall(t *testing.T) {
 	for _, given := range []string{"rate=4k/s", "transport=tcp,rate=4k/s"} {
 		r := workloadtest.NewRig(t, dns.Workload{}, workloadtest.Options{
-			Pairs: 1, Length: 100 * time.Millisecond, Given: params(given), Stall: workload.Stall{Every: time.Hour, For: 30 * time.Millisecond},
+			Pairs: 1, Length: 100 * time.Millisecond, Given: params(given),
+			Stall: workload.Stall{Every: time.Hour, For: 30 * time.Millisecond},
 		})
 		waited := false
 		for range 10 { // until both sides had a CPU
@@ -277,7 +308,9 @@ func TestStall(t *testing.T) {
 
 // What is planted is found again.
 func TestPlanted(t *testing.T) {
-	r := workloadtest.NewRig(t, dns.Workload{}, workloadtest.Options{Pairs: 1, Length: 50 * time.Millisecond, Plant: 20 * time.Microsecond})
+	r := workloadtest.NewRig(t, dns.Workload{}, workloadtest.Options{
+		Pairs: 1, Length: 50 * time.Millisecond, Plant: 20 * time.Microsecond,
+	})
 	_, result := r.Trial(t)
 	if got := result.Metrics["planted"]; got < 20e-6 || got > 1e-3 {
 		t.Errorf("planted %g s, want 20 µs", got)
@@ -287,7 +320,8 @@ func TestPlanted(t *testing.T) {
 func TestPrimary(t *testing.T) {
 	d := dns.Workload{}.Describe()
 	for given, want := range map[string]string{
-		"": "latency_p50", "in-flight=2": "transaction_rate", "clients=2": "transaction_rate", "clients=2,rate=1k/s": "latency_p50", "transport=tcp,clients=2": "transaction_rate",
+		"": "latency_p50", "in-flight=2": "transaction_rate", "clients=2": "transaction_rate",
+		"clients=2,rate=1k/s": "latency_p50", "transport=tcp,clients=2": "transaction_rate",
 	} {
 		if got := d.Primary(resolve(t, given)); got != want {
 			t.Errorf("%s: %s, want %s", given, got, want)

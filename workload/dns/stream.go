@@ -11,7 +11,8 @@ import (
 
 // A stream's messages have their length before them (RFC 1035, section 4.2.2).
 
-// farewell is the query that ends a trial over TCP. Its connections are the trial's own, or those of one that was drained, so that it needs no number.
+// farewell is the query that ends a trial over TCP. Its connections are the trial's own, or those of one that was
+// drained, so that it needs no number.
 func farewell() (query []byte, reply int) {
 	var marker [markerSize]byte
 	putMarker(&marker, 0)
@@ -30,7 +31,8 @@ func (s side) streamSource() (traffic.Endpoint, error) {
 	}
 	bye, reply := farewell()
 	c, err := dialogue.NewClient(dialogue.ClientSpec{
-		Local: s.Local, Remote: s.Remote, Options: s.SocketOptions(), Connections: s.Params.Count("clients"), Pipeline: s.Params.Count("in-flight"),
+		Local: s.Local, Remote: s.Remote, Options: s.SocketOptions(), Connections: s.Params.Count("clients"),
+		Pipeline: s.Params.Count("in-flight"),
 		Schedule: schedule, Farewell: bye, Leave: reply,
 		Asks: dialogue.Asks{Asker: &framed{a, traffic.Buffer(frame + a.size)}, Head: frame + a.most, Explain: explain},
 	})
@@ -80,7 +82,8 @@ func (f *framed) Answer(number uint64, head []byte) (size int, v dialogue.Verdic
 	m := head[frame:min(size, len(head))]
 	service := int(f.order[number%uint64(len(f.order))])
 	switch {
-	case len(m) < headerSize || get16(m, 0) != f.first+uint16(number) || get16(m, 2)&(flagResponse|opcodeMask) != flagResponse || !f.answers(m, service):
+	case len(m) < headerSize || get16(m, 0) != f.first+uint16(number) ||
+		get16(m, 2)&(flagResponse|opcodeMask) != flagResponse || !f.answers(m, service):
 		return size, dialogue.Alien
 	case !f.right(m, service):
 		return size, dialogue.Bad
@@ -111,7 +114,8 @@ func (s side) streamSink() (traffic.Endpoint, error) {
 	a := &answerer{zone: s.zone(), out: traffic.Buffer(messageMax)}
 	putMarker(&a.marker, 0)
 	return dialogue.NewServer(dialogue.ServerSpec{
-		Local: s.Local, Options: s.SocketOptions(), Answerer: a, StallEvery: s.Stall.Every, StallFor: s.Stall.For, Plant: s.Plant,
+		Local: s.Local, Options: s.SocketOptions(), Answerer: a, StallEvery: s.Stall.Every, StallFor: s.Stall.For,
+		Plant: s.Plant,
 	})
 }
 

@@ -7,7 +7,8 @@ import (
 	"github.com/nettoll/nettoll/traffic/dialogue"
 )
 
-// A stream's queries are answered when they are whole, one after another; what is no query ends it, and the marker the trial.
+// A stream's queries are answered when they are whole, one after another; what is no query ends it, and the marker the
+// trial.
 func TestStream(t *testing.T) {
 	a, z := anAsker(t, typeAAAA, 64, 0)
 	f := &framed{a, make([]byte, frame+a.size)}
@@ -15,7 +16,8 @@ func TestStream(t *testing.T) {
 	putMarker(&s.marker, 0)
 	two := append(bytes.Clone(f.Request(0)), f.Request(1)...)
 	for n := range frame + a.size {
-		if taken, reply, then := s.Serve(two[:n], nil); then != dialogue.Wait || len(reply) > 0 || n >= frame && taken != frame+a.size {
+		if taken, reply, then := s.Serve(two[:n], nil); then != dialogue.Wait || len(reply) > 0 || n >= frame &&
+			taken != frame+a.size {
 			t.Errorf("%d bytes of a query: %d taken, %x, %d", n, taken, reply, then)
 		}
 	}
@@ -37,11 +39,13 @@ func TestStream(t *testing.T) {
 	}
 	wrong := bytes.Clone(reply)
 	wrong[frame+3] |= nxDomain
-	if size, v := f.Answer(0, wrong); v != dialogue.Bad || size != len(reply) || explain(0, wrong) != "the server says NameError" {
+	if size, v := f.Answer(0, wrong); v != dialogue.Bad || size != len(reply) ||
+		explain(0, wrong) != "the server says NameError" {
 		t.Errorf("a denial: %d, %d, %q", size, v, explain(0, wrong))
 	}
 	long := append([]byte{0xff, 0xff}, reply[frame:]...)
-	if size, v := f.Answer(0, long); size != frame+0xffff || v != dialogue.Good { // what is behind an answer is skipped, as far as its length goes
+	// what is behind an answer is skipped, as far as its length goes
+	if size, v := f.Answer(0, long); size != frame+0xffff || v != dialogue.Good {
 		t.Errorf("an answer with more behind it: %d, %d", size, v)
 	}
 	if _, _, then := s.Serve(reply, nil); then != dialogue.HangUp {

@@ -12,8 +12,9 @@ const (
 	fixedSize  = 10  // bytes of a record behind its name: type, class, time to live, length
 	longest    = 255 // bytes of a name (RFC 1035, section 2.3.4)
 
-	plainLimit = 512  // bytes of an answer over UDP to who announces no more (RFC 1035, section 4.2.1)
-	ednsLimit  = 4096 // the most that the server sends to who does; more than the 1232 that common servers send since DNS flag day 2020
+	plainLimit = 512 // bytes of an answer over UDP to who announces no more (RFC 1035, section 4.2.1)
+	// the most that the server sends to who does; more than the 1232 that common servers send since DNS flag day 2020
+	ednsLimit  = 4096
 	messageMax = 1 << 16
 
 	typeA, typeAAAA, typeOPT, typeAny = 1, 28, 41, 255
@@ -49,8 +50,8 @@ func put16(b []byte, at int, v uint16) { b[at], b[at+1] = byte(v>>8), byte(v) }
 //go:nosplit
 func get16(b []byte, at int) uint16 { return uint16(b[at])<<8 | uint16(b[at+1]) }
 
-// address writes an address of a service, which is what its name and the number of the address make it, and returns its length: 10.96.0.0/12 is where kubeadm's
-// clusters have their services; fd00:10:96::/96 is its like in IPv6.
+// address writes an address of a service, which is what its name and the number of the address make it, and returns its
+// length: 10.96.0.0/12 is where kubeadm's clusters have their services; fd00:10:96::/96 is its like in IPv6.
 //
 //go:nosplit
 func address(b []byte, kind uint16, name, number int) int {
@@ -64,7 +65,8 @@ func address(b []byte, kind uint16, name, number int) int {
 	return 4
 }
 
-// query makes the message that asks for a name. Size, where it is not 0, is how many bytes of an answer the client announces that it takes (EDNS).
+// query makes the message that asks for a name. Size, where it is not 0, is how many bytes of an answer the client
+// announces that it takes (EDNS).
 func query(name string, kind uint16, size int) ([]byte, error) {
 	n, err := dnsmessage.NewName(name)
 	if err != nil {
@@ -84,7 +86,8 @@ func query(name string, kind uint16, size int) ([]byte, error) {
 	return m.Pack()
 }
 
-// A marker is a query that says that a trial is over: for a name that cannot exist (RFC 6761, section 6.4), with the trial's id in it. Any server denies it.
+// A marker is a query that says that a trial is over: for a name that cannot exist (RFC 6761, section 6.4), with the
+// trial's id in it. Any server denies it.
 const (
 	markerLabel = 16 // hexadecimal digits
 	markerTail  = "\x07nettoll\x07invalid\x00"

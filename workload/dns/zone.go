@@ -18,8 +18,8 @@ type asked struct {
 	size    int // of an answer over UDP that the client takes
 }
 
-// answer writes the answer to a query into out, which has room for [messageMax] bytes, and returns its length; 0: there is none, since what came is no query.
-// Over a stream it is as long as it is.
+// answer writes the answer to a query into out, which has room for [messageMax] bytes, and returns its length; 0: there
+// is none, since what came is no query. Over a stream it is as long as it is.
 //
 //go:nosplit
 func (z *zone) answer(out, in []byte, stream bool) int {
@@ -122,7 +122,8 @@ func (q *asked) optSize() int {
 //
 //go:nosplit
 func (z *zone) parse(q *asked, in []byte) bool {
-	if get16(in, 4) != 1 || get16(in, 6) != 0 || get16(in, 8) != 0 { // one question (RFC 9619), nothing that only answers have
+	// one question (RFC 9619), nothing that only answers have
+	if get16(in, 4) != 1 || get16(in, 6) != 0 || get16(in, 8) != 0 {
 		return false
 	}
 	at := headerSize

@@ -54,18 +54,42 @@ func TestAnswers(t *testing.T) {
 		{"local.", typeA, nil, "Refused rd:"},
 		{".", typeA, nil, "Refused rd:"},
 		{"nettoll.invalid.", typeA, nil, "Refused rd:"},
-		{"svc-0017.default.svc.cluster.local.", typeA, func(q []byte) []byte { q[2] = 0; return q }, "Success aa: 10.96.0.17 10.96.64.17"},
-		{"svc-0017.default.svc.cluster.local.", typeA, func(q []byte) []byte { q[len(q)-1] = 3; return q }, "Refused rd:"},          // class CH
-		{"svc-0017.default.svc.cluster.local.", typeA, func(q []byte) []byte { q[2] |= 0x28; return q }, "NotImplemented rd:"},      // update
-		{"svc-0017.default.svc.cluster.local.", typeA, func(q []byte) []byte { q[5] = 2; return q }, "FormatError rd:"},             // two questions
-		{"svc-0017.default.svc.cluster.local.", typeA, func(q []byte) []byte { q[5] = 0; return q }, "FormatError rd:"},             // none
-		{"svc-0017.default.svc.cluster.local.", typeA, func(q []byte) []byte { return append(q, 0) }, "FormatError rd:"},            // more than that
-		{"svc-0017.default.svc.cluster.local.", typeA, func(q []byte) []byte { return q[:len(q)-1] }, "FormatError rd:"},            // less
-		{"svc-0017.default.svc.cluster.local.", typeA, func(q []byte) []byte { return q[:headerSize] }, "FormatError rd:"},          //
-		{"svc-0017.default.svc.cluster.local.", typeA, func(q []byte) []byte { q[11] = 1; return q }, "FormatError rd:"},            // a record that is not there
-		{"svc-0017.default.svc.cluster.local.", typeA, func(q []byte) []byte { q[headerSize] = 0xc0; return q }, "FormatError rd:"}, // a pointer
-		{"svc-0017.default.svc.cluster.local.", typeA, func(q []byte) []byte { q[headerSize] = 0x40; return q }, "FormatError rd:"}, // a label of 64
-		{strings.Repeat("a123456789.", 22) + "cluster.local.", typeA, func(q []byte) []byte { return q }, "FormatError rd:"},        // 257 bytes
+		{"svc-0017.default.svc.cluster.local.", typeA, func(q []byte) []byte {
+			q[2] = 0
+			return q
+		}, "Success aa: 10.96.0.17 10.96.64.17"},
+		// class CH
+		{"svc-0017.default.svc.cluster.local.", typeA, func(q []byte) []byte { q[len(q)-1] = 3; return q }, "Refused rd:"},
+		// update
+		{"svc-0017.default.svc.cluster.local.", typeA, func(q []byte) []byte {
+			q[2] |= 0x28
+			return q
+		}, "NotImplemented rd:"},
+		// two questions
+		{"svc-0017.default.svc.cluster.local.", typeA, func(q []byte) []byte { q[5] = 2; return q }, "FormatError rd:"},
+		// none
+		{"svc-0017.default.svc.cluster.local.", typeA, func(q []byte) []byte { q[5] = 0; return q }, "FormatError rd:"},
+		// more than that
+		{"svc-0017.default.svc.cluster.local.", typeA, func(q []byte) []byte { return append(q, 0) }, "FormatError rd:"},
+		// less
+		{"svc-0017.default.svc.cluster.local.", typeA, func(q []byte) []byte { return q[:len(q)-1] }, "FormatError rd:"},
+		{"svc-0017.default.svc.cluster.local.", typeA, func(q []byte) []byte {
+			return q[:headerSize]
+		}, "FormatError rd:"}, //
+		// a record that is not there
+		{"svc-0017.default.svc.cluster.local.", typeA, func(q []byte) []byte { q[11] = 1; return q }, "FormatError rd:"},
+		// a pointer
+		{"svc-0017.default.svc.cluster.local.", typeA, func(q []byte) []byte {
+			q[headerSize] = 0xc0
+			return q
+		}, "FormatError rd:"},
+		// a label of 64
+		{"svc-0017.default.svc.cluster.local.", typeA, func(q []byte) []byte {
+			q[headerSize] = 0x40
+			return q
+		}, "FormatError rd:"},
+		// 257 bytes
+		{strings.Repeat("a123456789.", 22) + "cluster.local.", typeA, func(q []byte) []byte { return q }, "FormatError rd:"},
 	} {
 		t.Run(fmt.Sprintf("%.40s type %d", tt.name, tt.kind), func(t *testing.T) {
 			q := rawQuery(tt.name, tt.kind)
@@ -117,7 +141,8 @@ func shown(m dnsmessage.Message) string {
 	return s
 }
 
-// An answer that does not fit is cut off, all of it, and says so; how much fits the client says, and a stream has no limit.
+// An answer that does not fit is cut off, all of it, and says so; how much fits the client says, and a stream has no
+// limit.
 func TestTruncation(t *testing.T) {
 	z := &zone{names: 10000, addresses: 64} // 1076 bytes of A, 1844 of AAAA
 	for _, tt := range []struct {
@@ -173,7 +198,10 @@ func TestEDNS(t *testing.T) {
 	}{
 		{"as it is", func(q []byte) []byte { return q }, 0, 0},
 		{"two", func(q []byte) []byte { q[11] = 2; return append(q, opt...) }, formErr, 0},
-		{"of a name", func(q []byte) []byte { q[11] = 1; return append(append(q[:len(q)-optSize], 1, 'a'), opt...) }, formErr, 0},
+		{"of a name", func(q []byte) []byte {
+			q[11] = 1
+			return append(append(q[:len(q)-optSize], 1, 'a'), opt...)
+		}, formErr, 0},
 		{"of a version that nobody has", func(q []byte) []byte { q[len(q)-optSize+6] = 1; return q }, 0, badVers >> 4},
 		{"with an option", func(q []byte) []byte { q[len(q)-1] = 4; return append(q, 0, 10, 0, 0) }, 0, 0},
 		{"with less than it says", func(q []byte) []byte { q[len(q)-1] = 5; return append(q, 0, 10, 0, 0) }, formErr, 0},
@@ -202,7 +230,8 @@ func TestSilent(t *testing.T) {
 	}
 }
 
-// Whatever comes, what goes is a message for who sent it, as long as it may be; and only names that exist have addresses.
+// Whatever comes, what goes is a message for who sent it, as long as it may be; and only names that exist have
+// addresses.
 func FuzzAnswer(f *testing.F) {
 	for _, size := range []int{0, 1232} {
 		for _, kind := range []uint16{typeA, typeAAAA, typeAny} {
@@ -233,7 +262,8 @@ func FuzzAnswer(f *testing.F) {
 		}
 		if len(m.Answers) > 0 {
 			var i int
-			if _, err := fmt.Sscanf(strings.ToLower(m.Questions[0].Name.String()), "svc-%04d.default.svc.cluster.local.", &i); err != nil || i >= z.names || len(m.Answers) != z.addresses {
+			if _, err := fmt.Sscanf(strings.ToLower(m.Questions[0].Name.String()), "svc-%04d.default.svc.cluster.local.",
+				&i); err != nil || i >= z.names || len(m.Answers) != z.addresses {
 				t.Errorf("%x: %d addresses of %q", q, len(m.Answers), m.Questions[0].Name)
 			}
 		}

@@ -2,10 +2,12 @@ package http
 
 import "bytes"
 
-// headLimit is how long the head of a message may be, in bytes: as nginx has it for requests (large_client_header_buffers).
+// headLimit is how long the head of a message may be, in bytes: as nginx has it for requests
+// (large_client_header_buffers).
 const headLimit = 8 << 10
 
-// end is where the head of a message ends, and lineEnd its lines. A line that ends otherwise, which RFC 9112, section 2.2, leaves to the recipient, is refused.
+// end is where the head of a message ends, and lineEnd its lines. A line that ends otherwise, which RFC 9112, section
+// 2.2, leaves to the recipient, is refused.
 const (
 	lineEnd = "\r\n"
 	headEnd = lineEnd + lineEnd
@@ -23,7 +25,8 @@ type fields struct {
 // mostDigits are those of the longest Content-Length that is understood.
 const mostDigits = 15
 
-// parseFields reads header fields, each with its line end. It is strict: what RFC 9112 allows a recipient to forgive is not forgiven.
+// parseFields reads header fields, each with its line end. It is strict: what RFC 9112 allows a recipient to forgive is
+// not forgiven.
 func parseFields(b []byte) (f fields, ok bool) {
 	f.length = -1
 	for len(b) > 0 {
@@ -119,7 +122,8 @@ func token(b []byte) bool {
 	return len(b) > 0
 }
 
-// text says whether b is made of what values are made of: anything visible, spaces, tabs and what is not ASCII (RFC 9110, section 5.5).
+// text says whether b is made of what values are made of: anything visible, spaces, tabs and what is not ASCII (RFC
+// 9110, section 5.5).
 func text(b []byte) bool {
 	for _, c := range b {
 		if c < ' ' && c != '\t' || c == 0x7f {

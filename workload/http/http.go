@@ -19,8 +19,9 @@ type Workload struct{}
 var _ workload.Workload = Workload{}
 
 const (
-	largest     = 1 << 20 // bytes
-	mostClients = 1000    // nginx has 1024 descriptors where the machine is as Debian makes it (RLIMIT_NOFILE), some of them for itself
+	largest = 1 << 20 // bytes
+	// nginx has 1024 descriptors where the machine is as Debian makes it (RLIMIT_NOFILE), some of them for itself
+	mostClients = 1000
 	closed      = "closed"
 	embedded    = "embedded"
 	keepAlive   = "keep-alive"
@@ -31,10 +32,12 @@ const (
 	// slowly is how many bytes of pages a second are counted on in choosing the length of a trial.
 	slowly = 1e9
 
-	// mostWaiting is how many bytes of pages the embedded server may have to keep, while it waits for room to send them, for all clients together.
+	// mostWaiting is how many bytes of pages the embedded server may have to keep, while it waits for room to send them,
+	// for all clients together.
 	mostWaiting = 256 << 20
 
-	// pageSize is how long the page is that nginx 1.22 and later have to welcome who installed it, in bytes: the small page of whoever tries a server.
+	// pageSize is how long the page is that nginx 1.22 and later have to welcome who installed it, in bytes: the small
+	// page of whoever tries a server.
 	pageSize = "615"
 )
 
@@ -43,7 +46,8 @@ func (Workload) Describe() workload.Description {
 	return workload.Description{
 		Name:    "http",
 		Summary: "a web page asked for by many clients at once, on connections that last or on new ones (wrk, ab)",
-		Reproduces: "the requests a second of Alibaba's small page on nginx (paper 003, which says neither its size nor how many clients ask for it; with server=nginx); its sizes with a list: " +
+		Reproduces: "the requests a second of Alibaba's small page on nginx (paper 003, which says neither its size nor " +
+			"how many clients ask for it; with server=nginx); its sizes with a list: " +
 			"payload=[1KiB, 16KiB, 256KiB]",
 		Primary: func(p part.Params) string {
 			if !workload.Scheduled(p) && p.Count("clients") > 1 { // latency is a figure of the queue that they make
@@ -51,17 +55,34 @@ func (Workload) Describe() workload.Description {
 			}
 			return "latency_p50"
 		},
-		Why:   "that of tcp-crr: no study of its own yet; a trial has room for 250 pages at 1 GB a second; at a rate, a median needs 200 requests",
+		Why: "that of tcp-crr: no study of its own yet; a trial has room for 250 pages at 1 GB a second; at a rate, a " +
+			"median needs 200 requests",
 		Warm:  workload.TransactionWarm,
 		Trial: func(p part.Params) time.Duration { return workload.TransactionTrial(p, shortest(p)) },
 		Spins: func(part.Params) bool { return false },
 		Params: slices.Concat(part.List{
-			{Name: "payload", Default: pageSize, Summary: "bytes of the page, 0 to 1MiB; 615 are the page with which nginx welcomes", Check: part.SizeBetween(0, largest)},
-			{Name: "connection", Default: keepAlive, Summary: "keep-alive: connections last; new: each request has one of its own, which the server closes", Values: []string{keepAlive, renewed}},
-			{Name: "clients", Default: "50", Quiet: true, Summary: "connections of a pair at once, 1 to 1000, each with one request on the way", Check: part.CountBetween(1, mostClients)},
-			{Name: "server", Default: embedded, Quiet: true, Summary: "who answers: nettoll's own server, or the real nginx", Values: []string{embedded, nginx}},
+			{
+				Name: "payload", Default: pageSize,
+				Summary: "bytes of the page, 0 to 1MiB; 615 are the page with which nginx welcomes",
+				Check:   part.SizeBetween(0, largest),
+			},
+			{
+				Name: "connection", Default: keepAlive,
+				Summary: "keep-alive: connections last; new: each request has one of its own, which the server closes",
+				Values:  []string{keepAlive, renewed},
+			},
+			{
+				Name: "clients", Default: "50", Quiet: true,
+				Summary: "connections of a pair at once, 1 to 1000, each with one request on the way",
+				Check:   part.CountBetween(1, mostClients),
+			},
+			{
+				Name: "server", Default: embedded, Quiet: true, Summary: "who answers: nettoll's own server, or the real nginx",
+				Values: []string{embedded, nginx},
+			},
 		},
-			workload.ScheduleParams(closed, "requests a second of a pair, sent when they are due or, where all clients have one on the way, when one has none; closed: each follows a response"),
+			workload.ScheduleParams(closed, "requests a second of a pair, sent when they are due or, where all clients have "+
+				"one on the way, when one has none; closed: each follows a response"),
 			workload.StreamParams()),
 		Refuse: refuse,
 		Programs: func(p part.Params) []program.Needed {
@@ -91,7 +112,8 @@ func refuse(p part.Params) error {
 		return fmt.Errorf("sizes=%s: there is one page, of the payload's size (valid: constant)", p["sizes"])
 	}
 	if size := p.Size("payload"); p["server"] == embedded && p.Count("clients")*size > mostWaiting {
-		return fmt.Errorf("clients=%s: with pages of %s bytes the embedded server could have to keep more than %d bytes (valid: %d clients at most)",
+		return fmt.Errorf("clients=%s: with pages of %s bytes the embedded server could have to keep more than %d bytes "+
+			"(valid: %d clients at most)",
 			p["clients"], p["payload"], mostWaiting, mostWaiting/size)
 	}
 	return nil
@@ -121,9 +143,10 @@ func newSource(s workload.Spec) (traffic.Endpoint, error) {
 	renew := s.Params["connection"] == renewed
 	c := &client{request: ask("GET", pagePath, s.Remote, renew), want: s.Params.Size("payload")}
 	spec := dialogue.ClientSpec{
-		Local: s.Local, Remote: s.Remote, Options: s.SocketOptions(), Connections: s.Params.Count("clients"), Schedule: schedule,
-		Asks:  dialogue.Asks{Asker: c, Explain: c.explain, Head: headLimit},
-		Renew: renew, Fresh: s.Params["server"] == nginx,
+		Local: s.Local, Remote: s.Remote, Options: s.SocketOptions(), Connections: s.Params.Count("clients"),
+		Schedule: schedule,
+		Asks:     dialogue.Asks{Asker: c, Explain: c.explain, Head: headLimit},
+		Renew:    renew, Fresh: s.Params["server"] == nginx,
 	}
 	if s.Params["server"] == embedded {
 		spec.Farewell, spec.Leave = ask("POST", farewellPath, s.Remote, false), len(farewell)

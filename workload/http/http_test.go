@@ -24,7 +24,8 @@ func TestConformance(t *testing.T) {
 func TestPlanted(t *testing.T) {
 	const planted, still = 50 * time.Microsecond, 10 * time.Millisecond
 	r := workloadtest.NewRig(t, Workload{}, workloadtest.Options{
-		Pairs: 1, Length: 150 * time.Millisecond, Plant: planted, Stall: workload.Stall{Every: 50 * time.Millisecond, For: still}, Given: map[string]string{"rate": "2k/s"},
+		Pairs: 1, Length: 150 * time.Millisecond, Plant: planted,
+		Stall: workload.Stall{Every: 50 * time.Millisecond, For: still}, Given: map[string]string{"rate": "2k/s"},
 	})
 	trial, result := sound(t, r)
 	if got := result.Metrics["planted"]; got < planted.Seconds() {

@@ -23,13 +23,14 @@ func nginxNeeded() program.Needed {
 const (
 	configFile = iota
 	pageFile
-	// scratchFile is whatever nginx insists on having: the file that it writes its process number to, and the directories of what it does not do, which it
-	// makes where they are not there, and takes what is there for.
+	// scratchFile is whatever nginx insists on having: the file that it writes its process number to, and the directories
+	// of what it does not do, which it makes where they are not there, and takes what is there for.
 	scratchFile
 )
 
-// configuration is what nginx reads (https://nginx.org/en/docs/dirindex.html): one process, which serves one file. It ends connections that wait for a request when
-// it has less than a sixteenth of worker_connections left (ngx_drain_connections, src/core/ngx_connection.c).
+// configuration is what nginx reads (https://nginx.org/en/docs/dirindex.html): one process, which serves one file. It
+// ends connections that wait for a request when it has less than a sixteenth of worker_connections left
+// (ngx_drain_connections, src/core/ngx_connection.c).
 func configuration(at netip.AddrPort) string {
 	scratch := program.FilePath(scratchFile)
 	return fmt.Sprintf(`daemon off;
@@ -72,9 +73,10 @@ http {
 func newNginx(s workload.Spec) (_ traffic.Endpoint, err error) {
 	needed := nginxNeeded()
 	r := program.Role{
-		By: needed.By, Program: needed.Program, Package: needed.Package, Local: s.Local, Listens: "tcp", Stop: program.Serves, Options: s.SocketOptions(),
-		Args:   func(int) []string { return []string{"-c", program.FilePath(configFile)} },
-		Before: func() error { return program.Unpace(s.SocketOptions().Congestion) },
+		By: needed.By, Program: needed.Program, Package: needed.Package, Local: s.Local, Listens: "tcp", Stop: program.Serves,
+		Options: s.SocketOptions(),
+		Args:    func(int) []string { return []string{"-c", program.FilePath(configFile)} },
+		Before:  func() error { return program.Unpace(s.SocketOptions().Congestion) },
 	}
 	defer func() {
 		for _, f := range r.Files {
@@ -86,7 +88,10 @@ func newNginx(s workload.Spec) (_ traffic.Endpoint, err error) {
 	if r.Granted, err = sock.Grants(s.Local.Addr(), true, s.SocketOptions()); err != nil {
 		return nil, err
 	}
-	contents := [][]byte{configFile: []byte(configuration(s.Local)), pageFile: traffic.Payload(s.Params.Size("payload")), scratchFile: nil}
+	contents := [][]byte{
+		configFile: []byte(configuration(s.Local)), pageFile: traffic.Payload(s.Params.Size("payload")),
+		scratchFile: nil,
+	}
 	for i, name := range []string{"nginx.conf", "page", "scratch"} {
 		var f *os.File
 		if f, err = process.Memory(name); err != nil {

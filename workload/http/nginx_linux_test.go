@@ -45,21 +45,29 @@ func with(more map[string]string) map[string]string {
 func TestNginx(t *testing.T) {
 	needNginx(t)
 	for _, given := range []map[string]string{
-		{}, {"connection": "new"}, {"payload": "0", "clients": "1"}, {"payload": "1MiB", "clients": "2"}, {"rate": "2k/s", "arrivals": "poisson"}, {"clients": "1000"},
+		{},
+		{"connection": "new"},
+		{"payload": "0", "clients": "1"},
+		{"payload": "1MiB", "clients": "2"},
+		{"rate": "2k/s", "arrivals": "poisson"},
+		{"clients": "1000"},
 	} {
 		params, err := Workload{}.Describe().Resolve(with(given))
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Run(Workload{}.Describe().ID(params), func(t *testing.T) {
-			r := workloadtest.NewRig(t, Workload{}, workloadtest.Options{Pairs: 1, Length: 200 * time.Millisecond, Given: with(given)})
+			r := workloadtest.NewRig(t, Workload{}, workloadtest.Options{
+				Pairs: 1, Length: 200 * time.Millisecond, Given: with(given),
+			})
 			for range 2 {
 				trial, result := sound(t, r)
 				source, sink := trial.Sources[0], trial.Sinks[0]
 				if source.Errors > 0 || source.Received > source.Sent {
 					t.Errorf("%d sent, %d received, %d errors", source.Sent, source.Received, source.Errors)
 				}
-				if sink.CPU <= 0 || sink.Span < int64(r.Length) { // what of it was outside the kernel is counted in ticks, which are long
+				// what of it was outside the kernel is counted in ticks, which are long
+				if sink.CPU <= 0 || sink.Span < int64(r.Length) {
 					t.Errorf("run time %d ns of %d", sink.CPU, sink.Span)
 				}
 				if want := float64(source.Received) * float64(8*params.Size("payload")) / trial.Window.Seconds(); result.Metrics["goodput"] != want {
@@ -76,14 +84,19 @@ func TestNginx(t *testing.T) {
 }
 
 // open makes the endpoint of a sink at a free port and, where there is one, an address.
-func openSink(t *testing.T, given map[string]string, at netip.Addr, congestion string) (traffic.Endpoint, netip.AddrPort) {
+func openSink(t *testing.T, given map[string]string, at netip.Addr, congestion string) (traffic.Endpoint,
+	netip.AddrPort,
+) {
 	t.Helper()
 	workloadtest.Loopback(t)
 	params, err := Workload{}.Describe().Resolve(given)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := workload.Spec{Workload: "http", Params: params, Side: workload.Sink, Local: netip.AddrPortFrom(at, workloadtest.FreePort()), LocalPorts: 1, Congestion: congestion}
+	s := workload.Spec{
+		Workload: "http", Params: params, Side: workload.Sink,
+		Local: netip.AddrPortFrom(at, workloadtest.FreePort()), LocalPorts: 1, Congestion: congestion,
+	}
 	e, err := Workload{}.Open(s)
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +105,8 @@ func openSink(t *testing.T, given map[string]string, at netip.Addr, congestion s
 	return e, s.Local
 }
 
-// nginx has the page that it is to have, its connections have the options that were asked for, and when it is closed nothing is left.
+// nginx has the page that it is to have, its connections have the options that were asked for, and when it is closed
+// nothing is left.
 func TestNginxPage(t *testing.T) {
 	needNginx(t)
 	runtime.LockOSThread() // what it starts ends with it
@@ -106,7 +120,8 @@ func TestNginxPage(t *testing.T) {
 		if got := fetch(t, &client, "GET", address, pagePath); !bytes.Equal(got, traffic.Payload(100<<10)) {
 			t.Errorf("a page of %d bytes, which is not the one", len(got))
 		}
-		out, err := exec.CommandContext(t.Context(), testnet.Program(t, "ss", "iproute2"), "-Htin", "sport", "=", fmt.Sprint(":", address.Port())).CombinedOutput()
+		out, err := exec.CommandContext(t.Context(), testnet.Program(t, "ss", "iproute2"), "-Htin", "sport", "=",
+			fmt.Sprint(":", address.Port())).CombinedOutput()
 		if err != nil || !strings.Contains(string(out), " reno ") {
 			t.Errorf("the connection has %s (%v), want congestion control reno", out, err)
 		}
@@ -195,7 +210,8 @@ func TestNginxFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	fails("port taken", 3*time.Second, "nginx server did not listen at "+sink.String()+", where somebody else does", "Address already in use")
+	fails("port taken", 3*time.Second, "nginx server did not listen at "+sink.String()+", where somebody else does",
+		"Address already in use")
 	_ = taken.Close()
 	sound(t, r)
 }
@@ -221,7 +237,9 @@ func TestNginxMissing(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := testnet.Descriptors(t)
-	_, err = Workload{}.Open(workload.Spec{Workload: "http", Params: params, Side: workload.Sink, Local: netip.MustParseAddrPort("127.0.0.1:1")})
+	_, err = Workload{}.Open(workload.Spec{
+		Workload: "http", Params: params, Side: workload.Sink, Local: netip.MustParseAddrPort("127.0.0.1:1"),
+	})
 	u, unsupported := errors.AsType[*linux.UnsupportedError](err)
 	if !unsupported || u.Missing != `program "nginx"` || !strings.Contains(u.Hint, "nginx-light") {
 		t.Errorf("%v, want a linux.UnsupportedError that names nginx and its package", err)

@@ -64,13 +64,17 @@ func TestGoServer(t *testing.T) {
 		errors  bool
 	}{
 		{"kept alive", nil, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(page) }, "", false},
-		{"renewed", map[string]string{"connection": "new"}, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(page) }, "", false},
+		{"renewed", map[string]string{"connection": "new"}, func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write(page)
+		}, "", false},
 		{"not there", nil, http.NotFound, "all responses are errors: status 404", false},
 		{"in chunks", nil, func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = w.Write(page)
 			w.(http.Flusher).Flush()
 		}, "what came is no response: it comes in chunks", false},
-		{"too short", nil, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(page[1:]) }, "a page of 614 bytes, where one of 615 was asked for", false},
+		{"too short", nil, func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write(page[1:])
+		}, "a page of 614 bytes, where one of 615 was asked for", false},
 		{"now and then an error", map[string]string{"clients": "1"}, func(w http.ResponseWriter, _ *http.Request) {
 			if answered++; answered%10 == 0 {
 				w.WriteHeader(http.StatusServiceUnavailable)
@@ -80,11 +84,13 @@ func TestGoServer(t *testing.T) {
 		}, "", true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			given := map[string]string{"server": nginx, "clients": "4"} // a server that is not ours is not told when a trial is over
+			// a server that is not ours is not told when a trial is over
+			given := map[string]string{"server": nginx, "clients": "4"}
 			maps.Copy(given, tt.given)
 			server := &http.Server{Handler: tt.handle, ReadHeaderTimeout: time.Minute}
 			defer server.Close()
-			r := workloadtest.NewRig(t, elsewhere{serve: func(l net.Listener) { _ = server.Serve(l) }}, workloadtest.Options{Pairs: 1, Length: 150 * time.Millisecond, Given: given})
+			r := workloadtest.NewRig(t, elsewhere{serve: func(l net.Listener) { _ = server.Serve(l) }},
+				workloadtest.Options{Pairs: 1, Length: 150 * time.Millisecond, Given: given})
 			if tt.failure != "" {
 				if trial, _ := r.Trial(t); !strings.Contains(trial.Failure(), tt.failure) {
 					t.Errorf("the trial failed with %q, want %q", trial.Failure(), tt.failure)
@@ -101,7 +107,8 @@ func TestGoServer(t *testing.T) {
 			if share := result.Metrics["errors"]; tt.errors != (share > 0) || tt.errors && (share < 0.08 || share > 0.12) {
 				t.Errorf("%g of the answers are errors: %v", share, result.Warnings)
 			}
-			if told := strings.Contains(strings.Join(result.Warnings, "\n"), "some responses are errors: status 503"); told != tt.errors {
+			if told := strings.Contains(strings.Join(result.Warnings, "\n"),
+				"some responses are errors: status 503"); told != tt.errors {
 				t.Errorf("warnings %q", result.Warnings)
 			}
 		})
@@ -119,8 +126,14 @@ func TestStrangeServers(t *testing.T) {
 		want       string
 	}{
 		{"another protocol", "220 mail.example.org ESMTP\r\n", false, "no response"},
-		{"half an answer, and the end", "HTTP/1.1 200 OK\r\nContent-Length: 615\r\n\r\nhalf", true, "the server has closed a connection in the middle of a response"},
-		{"half a head, and the end", "HTTP/1.1 200 OK\r\nContent-Le", true, "the server has closed a connection in the middle of a response"},
+		{
+			"half an answer, and the end", "HTTP/1.1 200 OK\r\nContent-Length: 615\r\n\r\nhalf", true,
+			"the server has closed a connection in the middle of a response",
+		},
+		{
+			"half a head, and the end", "HTTP/1.1 200 OK\r\nContent-Le", true,
+			"the server has closed a connection in the middle of a response",
+		},
 		{"half an answer", "HTTP/1.1 200 OK\r\nContent-Length: 615\r\n\r\nhalf", false, silent},
 		{"nothing", "", false, silent},
 		{"the end", "", true, "the server has closed a connection"},
@@ -147,7 +160,9 @@ func TestStrangeServers(t *testing.T) {
 					}()
 				}
 			}
-			r := workloadtest.NewRig(t, elsewhere{serve: serve}, workloadtest.Options{Pairs: 1, Length: length, Given: map[string]string{"server": nginx, "clients": "2"}})
+			r := workloadtest.NewRig(t, elsewhere{serve: serve}, workloadtest.Options{
+				Pairs: 1, Length: length, Given: map[string]string{"server": nginx, "clients": "2"},
+			})
 			began := time.Now()
 			trial, _ := r.Trial(t)
 			if !strings.Contains(trial.Failure(), tt.want) {
@@ -161,8 +176,8 @@ func TestStrangeServers(t *testing.T) {
 	}
 }
 
-// The embedded server answers whoever asks, for as long as its trial lasts, whether it takes its leave or not: Go's own client, and one that asks many times
-// without waiting.
+// The embedded server answers whoever asks, for as long as its trial lasts, whether it takes its leave or not: Go's own
+// client, and one that asks many times without waiting.
 func TestGoClient(t *testing.T) {
 	const lasts = time.Second
 	// As in a worker: nothing of the runtime may wait for the loop, and everybody else for that.

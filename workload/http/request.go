@@ -24,8 +24,8 @@ type request struct {
 	keep   bool   // the connection lasts
 }
 
-// parseRequest reads the request that b begins with (RFC 9112, section 3). Status is that of the answer where it is no request that can be answered
-// otherwise, 0 where it is; whole says that no more of it has to come to know that.
+// parseRequest reads the request that b begins with (RFC 9112, section 3). Status is that of the answer where it is no
+// request that can be answered otherwise, 0 where it is; whole says that no more of it has to come to know that.
 func parseRequest(b []byte) (r request, status int, whole bool) {
 	if len(b) >= len(lineEnd) && string(b[:len(lineEnd)]) == lineEnd { // section 2.2
 		b = b[len(lineEnd):]
@@ -40,7 +40,8 @@ func parseRequest(b []byte) (r request, status int, whole bool) {
 	method, rest, _ := bytes.Cut(line, []byte(" "))
 	target, version, _ := bytes.Cut(rest, []byte(" "))
 	switch {
-	case !token(method), len(target) == 0, !visible(target), len(version) != len("HTTP/1.1"), string(version[:5]) != "HTTP/",
+	case !token(method), len(target) == 0, !visible(target), len(version) != len("HTTP/1.1"),
+		string(version[:5]) != "HTTP/",
 		!digit(version[5]), version[6] != '.', !digit(version[7]):
 		return r, badRequest, true
 	case version[5] != '1':

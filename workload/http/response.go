@@ -45,7 +45,8 @@ func parseResponse(b []byte) (response, flaw) {
 	}
 	r := response{head: end + len(headEnd)}
 	line := b[:bytes.Index(b, []byte(lineEnd))]
-	if len(line) < len(version+rest) || line[7] < '0' || line[7] > '9' || line[8] != ' ' || line[12] != ' ' || !text(line[13:]) {
+	if len(line) < len(version+rest) || line[7] < '0' || line[7] > '9' || line[8] != ' ' || line[12] != ' ' ||
+		!text(line[13:]) {
 		return r, malformed
 	}
 	for _, c := range line[9:12] {
@@ -76,7 +77,8 @@ type client struct {
 	request []byte
 	want    int // bytes of the page
 
-	// The head of the last page, and its length: the same bytes say the same again. A server's clock changes them once a second.
+	// The head of the last page, and its length: the same bytes say the same again. A server's clock changes them once a
+	// second.
 	seen     [headLimit]byte
 	seenSize int
 }

@@ -84,7 +84,8 @@ func TestJudge(t *testing.T) {
 				t.Errorf("a page after %q: %d bytes, verdict %d", tt.in, size, v)
 			}
 		}
-		if because := c.explain(0, []byte(tt.in)); tt.want != dialogue.Good && tt.want != dialogue.Partial && !strings.Contains(because, tt.because) {
+		if because := c.explain(0, []byte(tt.in)); tt.want != dialogue.Good && tt.want != dialogue.Partial &&
+			!strings.Contains(because, tt.because) {
 			t.Errorf("%q: %q, want %q", tt.in, because, tt.because)
 		}
 	}
@@ -92,7 +93,10 @@ func TestJudge(t *testing.T) {
 
 // Whatever is taken for a response is one for Go's own client, of the same length.
 func FuzzParseResponse(f *testing.F) {
-	for _, s := range []string{page, page[:30], "HTTP/1.1 204 No Content\r\n\r\n", "HTTP/1.1 304 \r\nContent-Length: 5\r\n\r\n", "HTTP/1.0 500 x\r\nConnection: a, close\r\nContent-Length: 0\r\n\r\n"} {
+	for _, s := range []string{
+		page, page[:30], "HTTP/1.1 204 No Content\r\n\r\n", "HTTP/1.1 304 \r\nContent-Length: 5\r\n\r\n",
+		"HTTP/1.0 500 x\r\nConnection: a, close\r\nContent-Length: 0\r\n\r\n",
+	} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -109,7 +113,8 @@ func FuzzParseResponse(f *testing.F) {
 			t.Fatalf("Go's client refuses %q: %v", b[:got.head], err)
 		}
 		defer theirs.Body.Close()
-		if theirs.StatusCode != got.status || got.status != 204 && got.status != 304 && theirs.ContentLength != int64(got.body) {
+		if theirs.StatusCode != got.status || got.status != 204 && got.status != 304 &&
+			theirs.ContentLength != int64(got.body) {
 			t.Errorf("%q: %+v, Go has status %d, length %d", b[:got.head], got, theirs.StatusCode, theirs.ContentLength)
 		}
 	})

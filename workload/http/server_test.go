@@ -69,7 +69,8 @@ func TestHandle(t *testing.T) {
 				return
 			}
 			r := answer(t, tt.in, out)
-			if r.StatusCode != tt.status || r.Close != (tt.then == dialogue.HangUp) || r.Header.Get("Date") == "" && tt.status != noContent {
+			if r.StatusCode != tt.status || r.Close != (tt.then == dialogue.HangUp) || r.Header.Get("Date") == "" &&
+				tt.status != noContent {
 				t.Errorf("%q, want status %d", out, tt.status)
 			}
 		})
@@ -86,7 +87,8 @@ func answer(t testing.TB, in string, out []byte) *http.Response {
 		t.Fatalf("%q: %v", out, err)
 	}
 	defer r.Body.Close()
-	if n, err := io.Copy(io.Discard, r.Body); err != nil || r.ContentLength > 0 && n != r.ContentLength && method != "HEAD" {
+	if n, err := io.Copy(io.Discard, r.Body); err != nil || r.ContentLength > 0 && n != r.ContentLength &&
+		method != "HEAD" {
 		t.Errorf("%q: a body of %d bytes, %v", out, n, err)
 	}
 	if left, err := io.ReadAll(from); err != nil || len(left) > 0 {
@@ -108,7 +110,10 @@ func TestBothEnds(t *testing.T) {
 
 // Whatever comes has one answer that Go's own client understands, or waits for more.
 func FuzzHandle(f *testing.F) {
-	for _, s := range []string{get, get + get, post, get[:10], "\r\n\r\n", "HEAD / HTTP/1.0\r\n\r\n", "GET http://a/page?x HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"} {
+	for _, s := range []string{
+		get, get + get, post, get[:10], "\r\n\r\n", "HEAD / HTTP/1.0\r\n\r\n",
+		"GET http://a/page?x HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+	} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -68,7 +68,8 @@ func (m *message) about(key uint64) []byte {
 	return m.bytes
 }
 
-// isSet says whether the operation of a number is a set. They come as evenly as they can: of so many operations their share is met to one.
+// isSet says whether the operation of a number is a set. They come as evenly as they can: of so many operations their
+// share is met to one.
 //
 //go:nosplit
 func (a *asker) isSet(number uint64) bool { return (number+1)*a.sets>>32 != number*a.sets>>32 }

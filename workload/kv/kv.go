@@ -28,12 +28,12 @@ const (
 	// mostValues is how many bytes of values the keys that are asked for may have.
 	mostValues = 64 << 20
 
-	// mostFilled is how many keys a server has at most that is filled before each trial. So many took redis-server 0.3 to 0.6 s on a machine with much else to
-	// do, of the 0.9 s that there are (prepareLimit in traffic/dialogue).
+	// mostFilled is how many keys a server has at most that is filled before each trial. So many took redis-server 0.3 to
+	// 0.6 s on a machine with much else to do, of the 0.9 s that there are (prepareLimit in traffic/dialogue).
 	mostFilled = 100_000
 
-	// mostWaiting is how many bytes of values all clients together may have on the way: a server keeps them while it waits for the rest of them, or for room to
-	// send them.
+	// mostWaiting is how many bytes of values all clients together may have on the way: a server keeps them while it waits
+	// for the rest of them, or for room to send them.
 	mostWaiting = 256 << 20
 
 	closed   = "closed"
@@ -55,28 +55,45 @@ func (Workload) Describe() workload.Description {
 	return workload.Description{
 		Name:    "kv",
 		Summary: "values of a key-value store set and got by many clients at once (RESP, as Redis speaks; redis-benchmark)",
-		Reproduces: "the table of Alibaba's TBase (paper 003): QPS (transaction_rate), mean and 99th percentile of response times, CPU by mode (cpu_user, cpu_system, and cpu_softirq where it is " +
-			"probed), for values of 1 KB to 512 KB: operation=[get, set], payload=[1KiB, 64KiB, 128KiB, 256KiB, 512KiB]. TBase itself is Ant's own",
+		Reproduces: "the table of Alibaba's TBase (paper 003): QPS (transaction_rate), mean and 99th percentile of " +
+			"response times, CPU by mode (cpu_user, cpu_system, and cpu_softirq where it is " +
+			"probed), for values of 1 KB to 512 KB: operation=[get, set], payload=[1KiB, 64KiB, 128KiB, 256KiB, 512KiB]. " +
+			"TBase itself is Ant's own",
 		Primary: func(p part.Params) string {
-			if !workload.Scheduled(p) && (p.Count("clients") > 1 || p.Count("pipeline") > 1) { // latency is a figure of the queue that they make
+			// latency is a figure of the queue that they make
+			if !workload.Scheduled(p) && (p.Count("clients") > 1 || p.Count("pipeline") > 1) {
 				return "transaction_rate"
 			}
 			return "latency_p50"
 		},
-		Why:   "its packets and its wake-ups are those of tcp-rr, and so is the length; a trial has room for 250 values at 1 GB a second; at a rate, a median needs 200 requests",
+		Why: "its packets and its wake-ups are those of tcp-rr, and so is the length; a trial has room for 250 values at " +
+			"1 GB a second; at a rate, a median needs 200 requests",
 		Warm:  workload.TransactionWarm,
 		Trial: func(p part.Params) time.Duration { return workload.TransactionTrial(p, shortest(p)) },
 		Spins: func(part.Params) bool { return false },
 		Params: slices.Concat(part.List{
 			{Name: "payload", Default: "1024", Summary: "bytes of a value, 1 to 1MiB", Check: part.SizeBetween(1, largest)},
-			{Name: "operation", Default: opGet, Summary: "what is asked for: get, set, or mixed, both", Values: []string{opGet, opSet, opMixed}},
-			{Name: "sets", Default: "50%", Quiet: true, Summary: "share of sets among mixed operations (50%: workload A of YCSB, Cooper et al. 2010, table 2; 5%: workload B)", Check: part.ShareBetween(0, 1)},
-			{Name: "clients", Default: "50", Summary: "connections of a pair, 1 to 1000; one thread drives them all", Check: part.CountBetween(1, mostClients)},
-			{Name: "pipeline", Default: "1", Quiet: true, Summary: "requests on the way on a connection, 1 to 1000", Check: part.CountBetween(1, mostAhead)},
-			{Name: "keys", Default: auto, Quiet: true, Summary: "keys in the store, 1 to 1000000, with 64MiB of values at most; auto: 1000, or as many as 16MiB of values have", Check: keysOrAuto},
-			{Name: "server", Default: embedded, Quiet: true, Summary: "who answers: nettoll's own server, or the real redis-server, started anew for each trial and filled before it", Values: servers()},
+			{
+				Name: "operation", Default: opGet, Summary: "what is asked for: get, set, or mixed, both",
+				Values: []string{opGet, opSet, opMixed},
+			},
+			{Name: "sets", Default: "50%", Quiet: true, Summary: "share of sets among mixed operations (50%: workload A of " +
+				"YCSB, Cooper et al. 2010, table 2; 5%: workload B)", Check: part.ShareBetween(0, 1)},
+			{
+				Name: "clients", Default: "50", Summary: "connections of a pair, 1 to 1000; one thread drives them all",
+				Check: part.CountBetween(1, mostClients),
+			},
+			{
+				Name: "pipeline", Default: "1", Quiet: true, Summary: "requests on the way on a connection, 1 to 1000",
+				Check: part.CountBetween(1, mostAhead),
+			},
+			{Name: "keys", Default: auto, Quiet: true, Summary: "keys in the store, 1 to 1000000, with 64MiB of values at " +
+				"most; auto: 1000, or as many as 16MiB of values have", Check: keysOrAuto},
+			{Name: "server", Default: embedded, Quiet: true, Summary: "who answers: nettoll's own server, or the real " +
+				"redis-server, started anew for each trial and filled before it", Values: servers()},
 		},
-			workload.ScheduleParams(closed, "requests a second of a pair, sent when they are due or, where all clients have as many on the way as they may, when one has room; closed: each follows a response"),
+			workload.ScheduleParams(closed, "requests a second of a pair, sent when they are due or, where all clients have "+
+				"as many on the way as they may, when one has room; closed: each follows a response"),
 			workload.StreamParams()),
 		Refuse: refuse,
 		Programs: func(p part.Params) []program.Needed {
@@ -97,8 +114,8 @@ func shortest(p part.Params) time.Duration {
 	return max(settled, time.Duration(values*float64(p.Size("payload"))/slowly*1e9))
 }
 
-// storeMemory is what the embedded server holds: each value, and the noise that it was made of; the table, of which half is empty at least, and which was copied when
-// it grew; and what its clients send and receive.
+// storeMemory is what the embedded server holds: each value, and the noise that it was made of; the table, of which
+// half is empty at least, and which was copied when it grew; and what its clients send and receive.
 func storeMemory(p part.Params) int64 {
 	const perKey = 8*unsafe.Sizeof(slot{}) + 64 // with the key itself
 	payload := p.Size("payload")
@@ -125,9 +142,11 @@ func refuse(p part.Params) error {
 	case p["sizes"] != "constant":
 		return fmt.Errorf("sizes=%s: all values have as many bytes as the payload (valid: constant)", p["sizes"])
 	case workload.Keys(p) > 1 && workload.Keys(p)*p.Size("payload") > mostValues:
-		return fmt.Errorf("keys=%s: with %s bytes each they have more than %d bytes of values (valid: %d keys at most)", p["keys"], p["payload"], mostValues, mostValues/p.Size("payload"))
+		return fmt.Errorf("keys=%s: with %s bytes each they have more than %d bytes of values (valid: %d keys at most)",
+			p["keys"], p["payload"], mostValues, mostValues/p.Size("payload"))
 	case p["server"] != embedded && workload.Keys(p) > mostFilled:
-		return fmt.Errorf("keys=%s: server %s is filled before each trial (valid: %d keys at most)", p["keys"], p["server"], mostFilled)
+		return fmt.Errorf("keys=%s: server %s is filled before each trial (valid: %d keys at most)", p["keys"], p["server"],
+			mostFilled)
 	case p.Count("clients")*p.Size("payload") > mostWaiting:
 		return fmt.Errorf("clients=%s: with %s bytes each they can wait for more than %d bytes (valid: %d clients at most)",
 			p["clients"], p["payload"], mostWaiting, mostWaiting/p.Size("payload"))

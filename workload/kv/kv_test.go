@@ -45,7 +45,9 @@ func TestWays(t *testing.T) {
 		{"clients": "1000"},
 	} {
 		t.Run(fmt.Sprint(given), func(t *testing.T) {
-			r := workloadtest.NewRig(t, kv.Workload{}, workloadtest.Options{Pairs: 1, Length: 80 * time.Millisecond, Given: given})
+			r := workloadtest.NewRig(t, kv.Workload{}, workloadtest.Options{
+				Pairs: 1, Length: 80 * time.Millisecond, Given: given,
+			})
 			const tries = 20
 			for range tries {
 				trial, result := r.Trial(t)
@@ -57,7 +59,8 @@ func TestWays(t *testing.T) {
 				if why := trial.Failure(); why != "" {
 					t.Fatal(why)
 				}
-				if s.Received != s.Sent || s.Sent == 0 || s.Errors > 0 || answered != s.Total && answered != s.Total+1 { // the farewell, if there was time for it
+				// the farewell, if there was time for it
+				if s.Received != s.Sent || s.Sent == 0 || s.Errors > 0 || answered != s.Total && answered != s.Total+1 {
 					t.Errorf("%+v; %d were answered", s, answered)
 				}
 				want := result.Metrics["transaction_rate"] * 8 * float64(r.Params.Size("payload"))
@@ -74,7 +77,8 @@ func TestWays(t *testing.T) {
 func TestIPv6(t *testing.T) {
 	here := workloadtest.Where{Address: netip.IPv6Loopback(), Do: func(f func() error) error { return f() }}
 	r := workloadtest.NewRig(t, kv.Workload{}, workloadtest.Options{
-		Pairs: 1, Length: 50 * time.Millisecond, Where: map[workload.Side]workloadtest.Where{workload.Source: here, workload.Sink: here},
+		Pairs: 1, Length: 50 * time.Millisecond,
+		Where: map[workload.Side]workloadtest.Where{workload.Source: here, workload.Sink: here},
 	})
 	if trial, result := r.Trial(t); trial.Failure() != "" || result.Metrics["transaction_rate"] <= 0 {
 		t.Errorf("%q, %v", trial.Failure(), result.Metrics)
@@ -84,11 +88,14 @@ func TestIPv6(t *testing.T) {
 // On a schedule a stall is seen, and in a closed loop it is not: see [workloadtest.Stalls].
 func TestStalls(t *testing.T) {
 	rig := func(given map[string]string, stall workload.Stall) *workloadtest.Rig {
-		return workloadtest.NewRig(t, kv.Workload{}, workloadtest.Options{Pairs: 1, Length: workloadtest.StallLength, Given: given, Stall: stall})
+		return workloadtest.NewRig(t, kv.Workload{}, workloadtest.Options{
+			Pairs: 1, Length: workloadtest.StallLength, Given: given, Stall: stall,
+		})
 	}
 	still := workload.Stall{Every: workloadtest.StallEvery, For: workloadtest.StallFor}
 	schedule := map[string]string{"rate": "5k/s"}
-	workloadtest.Stalls(t, rig(schedule, still), rig(schedule, workload.Stall{}), rig(map[string]string{"clients": "1"}, still))
+	workloadtest.Stalls(t, rig(schedule, still), rig(schedule, workload.Stall{}),
+		rig(map[string]string{"clients": "1"}, still))
 }
 
 // What a server can do wrong ends a trial by its deadline, and is named.
@@ -122,7 +129,9 @@ func TestMisbehaviour(t *testing.T) {
 			defer runtime.GOMAXPROCS(before)
 			go answerAll(l, tt.answer, tt.hangUp)
 			at := l.Addr().(*net.TCPAddr).AddrPort()
-			e, err := kv.Workload{}.Open(workload.Spec{Params: params, Side: workload.Source, Local: netip.AddrPortFrom(at.Addr(), 0), Remote: at})
+			e, err := kv.Workload{}.Open(workload.Spec{
+				Params: params, Side: workload.Source, Local: netip.AddrPortFrom(at.Addr(), 0), Remote: at,
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -228,7 +237,10 @@ func TestStore(t *testing.T) {
 		{"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$3\r\na\r\n\r\n*2\r\n$3\r\nGET\r\n$1\r\nk\r\n", "+OK\r\n$3\r\na\r\n\r\n"},
 		{"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$0\r\n\r\n*2\r\n$3\r\nGET\r\n$1\r\nk\r\n", "+OK\r\n$0\r\n\r\n"},
 		{set + "*2\r\n$3\r\nGET\r\n$1\r\nk\r\n", fmt.Sprintf("+OK\r\n$%d\r\n%s\r\n", len(long), long)},
-		{"*5\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n$2\r\nEX\r\n$1\r\n1\r\n", "-ERR syntax error: options of SET are not known here\r\n"},
+		{
+			"*5\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n$2\r\nEX\r\n$1\r\n1\r\n",
+			"-ERR syntax error: options of SET are not known here\r\n",
+		},
 		{"*1\r\n$3\r\nGET\r\n", "-ERR wrong number of arguments for 'get' command\r\n"},
 		{"*3\r\n$6\r\nCONFIG\r\n$3\r\nGET\r\n$4\r\nsave\r\n", "-ERR unknown command \"CONFIG\"\r\n"},
 		{"*1\r\n$3\r\n\"\r\n\r\n", "-ERR unknown command \"\\\"\\r\\n\"\r\n"},
@@ -272,7 +284,8 @@ func TestStore(t *testing.T) {
 func TestProtocolErrors(t *testing.T) {
 	at := serve(t, map[string]string{"clients": "1"})
 	for _, ask := range []string{
-		"GET k\r\n", "*0\r\n", "*-1\r\n", "*2000\r\n", "*01\r\n", "*1\r\nGET\r\n", "*1\r\n$x\r\n", "*1\r\n$999999999\r\n", "*1\r\n$9999999999\r\n", "*1\r\n$4\r\nPINGxx", "*1\r$", "*1\n",
+		"GET k\r\n", "*0\r\n", "*-1\r\n", "*2000\r\n", "*01\r\n", "*1\r\nGET\r\n", "*1\r\n$x\r\n", "*1\r\n$999999999\r\n",
+		"*1\r\n$9999999999\r\n", "*1\r\n$4\r\nPINGxx", "*1\r$", "*1\n",
 	} {
 		conn, err := net.Dial("tcp", at.String())
 		if err != nil {
@@ -283,7 +296,8 @@ func TestProtocolErrors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := io.ReadAll(conn); err != nil || !bytes.HasPrefix(got, []byte("-ERR Protocol error: ")) || !bytes.HasSuffix(got, []byte("\r\n")) {
+		if got, err := io.ReadAll(conn); err != nil || !bytes.HasPrefix(got, []byte("-ERR Protocol error: ")) ||
+			!bytes.HasSuffix(got, []byte("\r\n")) {
 			t.Errorf("%q: %q, %v", ask, got, err)
 		}
 		_ = conn.Close()
@@ -370,7 +384,8 @@ func TestRefuse(t *testing.T) {
 func TestPrimary(t *testing.T) {
 	d := kv.Workload{}.Describe()
 	for given, want := range map[string]string{
-		"kv": "transaction_rate", "kv(clients=1)": "latency_p50", "kv(clients=1,pipeline=2)": "transaction_rate", "kv(rate=1k/s)": "latency_p50",
+		"kv": "transaction_rate", "kv(clients=1)": "latency_p50", "kv(clients=1,pipeline=2)": "transaction_rate",
+		"kv(rate=1k/s)": "latency_p50",
 	} {
 		_, params, err := part.Parse("workload", given)
 		if err != nil {

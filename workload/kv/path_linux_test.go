@@ -41,7 +41,9 @@ func TestCarried(t *testing.T) {
 		t.Run(operation, func(t *testing.T) {
 			where := workloadtest.Veth(t)
 			r := workloadtest.NewRig(t, kv.Workload{}, workloadtest.Options{
-				Pairs: 1, Length: 80 * time.Millisecond, Given: map[string]string{"operation": operation, "payload": "10000", "clients": "4"}, Where: where,
+				Pairs: 1, Length: 80 * time.Millisecond, Given: map[string]string{
+					"operation": operation, "payload": "10000", "clients": "4",
+				}, Where: where,
 			})
 			to, back := where[workload.Source], where[workload.Sink]
 			if operation == "set" {
@@ -54,12 +56,13 @@ func TestCarried(t *testing.T) {
 				trial, _ := r.Trial(t)
 				got, gotBack := carried(t, to)-before, carried(t, back)-beforeBack
 				s := trial.Sources[0]
-				if trial.Failure() != "" || s.Doubt != "" || s.Counts[traffic.CountResent] > 0 || trial.Sinks[0].Counts[traffic.CountResent] > 0 {
+				if trial.Failure() != "" || s.Doubt != "" || s.Counts[traffic.CountResent] > 0 ||
+					trial.Sinks[0].Counts[traffic.CountResent] > 0 {
 					t.Logf("%q, %+v", trial.Failure(), s)
 					continue
 				}
-				// Headers of Ethernet, IPv4 and TCP with timestamps are 66 bytes of 1448, where the link counts each packet, and of up to 64 KiB where it counts what is
-				// cut later. Short messages go the other way, and acknowledgements.
+				// Headers of Ethernet, IPv4 and TCP with timestamps are 66 bytes of 1448, where the link counts each packet, and of
+				// up to 64 KiB where it counts what is cut later. Short messages go the other way, and acknowledgements.
 				values := s.Total * 10000
 				if got < values || float64(got) > 1.08*float64(values) {
 					t.Errorf("%d values have %d bytes, and the link has carried %d", s.Total, values, got)

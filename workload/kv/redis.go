@@ -20,8 +20,9 @@ func redisNeeded() program.Needed {
 }
 
 const (
-	// memory is what redis-server may take besides values and requests, in bytes: some 50 for each of a million keys and their entries, and some 30 KB for
-	// each of a thousand clients (redis.io, "Memory optimization", "Redis client handling").
+	// memory is what redis-server may take besides values and requests, in bytes: some 50 for each of a million keys and
+	// their entries, and some 30 KB for each of a thousand clients (redis.io, "Memory optimization", "Redis client
+	// handling").
 	memory = 256 << 20
 
 	backlog = 1024 // connections that are made at once: as many as there can be clients
@@ -29,18 +30,20 @@ const (
 	fillers = 16 // requests on the way while a server is filled
 )
 
-// newRedis makes a sink that is redis-server: without a file of its own to read or write, so that nothing of it is left and nothing that a machine has
-// configured counts. All else is as its authors set it.
+// newRedis makes a sink that is redis-server: without a file of its own to read or write, so that nothing of it is left
+// and nothing that a machine has configured counts. All else is as its authors set it.
 func newRedis(s workload.Spec) (traffic.Endpoint, error) {
 	if s.Stall != (workload.Stall{}) || s.Plant > 0 {
 		return nil, errors.New("open kv with server redis: it does not stand still or spin on purpose (server=embedded does)")
 	}
 	n := redisNeeded()
 	r := program.Role{
-		By: n.By, Program: n.Program, Package: n.Package, Local: s.Local, Listens: "tcp", Stop: program.Serves, Options: s.SocketOptions(),
+		By: n.By, Program: n.Program, Package: n.Package, Local: s.Local, Listens: "tcp", Stop: program.Serves,
+		Options: s.SocketOptions(),
 		Args: func(int) []string {
 			return []string{
-				"--bind", s.Local.Addr().String(), "--port", strconv.Itoa(int(s.Local.Port())), "--protected-mode", "no", "--tcp-backlog", strconv.Itoa(backlog),
+				"--bind", s.Local.Addr().String(), "--port", strconv.Itoa(int(s.Local.Port())), "--protected-mode", "no",
+				"--tcp-backlog", strconv.Itoa(backlog),
 				"--save", "", "--appendonly", "no", "--dir", "/", "--daemonize", "no",
 				"--maxmemory", strconv.Itoa(bound(s)), "--maxmemory-policy", "noeviction",
 			}
@@ -57,8 +60,9 @@ func newRedis(s workload.Spec) (traffic.Endpoint, error) {
 	return r.Open()
 }
 
-// bound is how much memory a server may take: twice the values, since a value that is set is there beside the one before, and twice the requests on the way,
-// which are read whole. More is an error, and not a machine that runs out of it.
+// bound is how much memory a server may take: twice the values, since a value that is set is there beside the one
+// before, and twice the requests on the way, which are read whole. More is an error, and not a machine that runs out of
+// it.
 func bound(s workload.Spec) int {
 	payload := s.Params.Size("payload")
 	return memory + 2*payload*(workload.Keys(s.Params)+s.Params.Count("clients")*s.Params.Count("pipeline"))

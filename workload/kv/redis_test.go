@@ -83,8 +83,10 @@ func soundRedis(t *testing.T, r *workloadtest.Rig) {
 		if s.Received != s.Sent || s.Sent == 0 || s.Errors > 0 {
 			t.Errorf("%+v", s)
 		}
-		if server.Span != int64(r.Length) || server.CPU < s.Received*200 || float64(server.CPU) > 1.2*float64(server.Span) || server.User < 0 || float64(server.User) > 1.2*float64(server.CPU) {
-			t.Errorf("run time %v of %v, %v outside the kernel", time.Duration(server.CPU), time.Duration(server.Span), time.Duration(server.User))
+		if server.Span != int64(r.Length) || server.CPU < s.Received*200 || float64(server.CPU) > 1.2*float64(server.Span) ||
+			server.User < 0 || float64(server.User) > 1.2*float64(server.CPU) {
+			t.Errorf("run time %v of %v, %v outside the kernel", time.Duration(server.CPU), time.Duration(server.Span),
+				time.Duration(server.User))
 		}
 		t.Logf("%v", result.Metrics)
 		return
@@ -101,7 +103,9 @@ func TestRedis(t *testing.T) {
 		{"rate": "2k/s", "clients": "3"},
 	} {
 		t.Run(fmt.Sprint(given), func(t *testing.T) {
-			r := workloadtest.NewRig(t, kv.Workload{}, workloadtest.Options{Pairs: 1, Length: 300 * time.Millisecond, Given: withRedis(t, given)})
+			r := workloadtest.NewRig(t, kv.Workload{}, workloadtest.Options{
+				Pairs: 1, Length: 300 * time.Millisecond, Given: withRedis(t, given),
+			})
 			soundRedis(t, r)
 			if f, err := r.Sinks[0].Facts(); err != nil || f.SendBuffer <= 0 {
 				t.Errorf("facts %+v, %v", f, err)
@@ -189,7 +193,8 @@ func TestRedisFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	trial, _ := r.Trial(t)
-	if why := trial.Failure(); !strings.Contains(why, "redis-server server ended with exit status 1") || !strings.Contains(why, "Address already in use") {
+	if why := trial.Failure(); !strings.Contains(why, "redis-server server ended with exit status 1") ||
+		!strings.Contains(why, "Address already in use") {
 		t.Errorf("the port is taken: %q", why)
 	}
 	if err := l.Close(); err != nil {
@@ -201,13 +206,17 @@ func TestRedisFaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := workload.Spec{Params: params, Side: workload.Sink, Local: at, Stall: workload.Stall{Every: time.Second, For: time.Millisecond}}
+	s := workload.Spec{
+		Params: params, Side: workload.Sink, Local: at,
+		Stall: workload.Stall{Every: time.Second, For: time.Millisecond},
+	}
 	if _, err := (kv.Workload{}).Open(s); err == nil || !strings.Contains(err.Error(), "does not stand still") {
 		t.Errorf("a stall: %v", err)
 	}
 	t.Setenv("PATH", t.TempDir())
 	s.Stall = workload.Stall{}
-	if _, err := (kv.Workload{}).Open(s); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "apt-get install redis-server") {
+	if _, err := (kv.Workload{}).Open(s); !errors.Is(err, errors.ErrUnsupported) ||
+		!strings.Contains(err.Error(), "apt-get install redis-server") {
 		t.Errorf("without the program: %v, want errors.ErrUnsupported that names its package", err)
 	}
 }
@@ -249,7 +258,9 @@ func TestRedisFilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	for request, want := range map[string]string{"DBSIZE": ":500\r\n", "STRLEN key:000000000499": ":2048\r\n", "STRLEN key:000000000500": ":0\r\n"} {
+	for request, want := range map[string]string{
+		"DBSIZE": ":500\r\n", "STRLEN key:000000000499": ":2048\r\n", "STRLEN key:000000000500": ":0\r\n",
+	} {
 		if _, err := fmt.Fprintf(c, "%s\r\n", request); err != nil {
 			t.Fatal(err)
 		}

@@ -15,8 +15,9 @@ const (
 	missing = "$-1\r\n" // there is no value
 )
 
-// number reads the decimal number that a line holds from b[at] on, as lengths are written: without a sign and without zeros in front. It returns where the next
-// line begins: 0 where this one is not whole yet, and -1 where it is no number.
+// number reads the decimal number that a line holds from b[at] on, as lengths are written: without a sign and without
+// zeros in front. It returns where the next line begins: 0 where this one is not whole yet, and -1 where it is no
+// number.
 //
 //go:nosplit
 func number(b []byte, at int) (n, next int) {
@@ -40,7 +41,8 @@ func number(b []byte, at int) (n, next int) {
 	return n, i + 2
 }
 
-// line returns how many bytes the line has that b begins with, its end included: 0 where it is not whole yet, and -1 where it has bytes that no line has.
+// line returns how many bytes the line has that b begins with, its end included: 0 where it is not whole yet, and -1
+// where it has bytes that no line has.
 //
 //go:nosplit
 func line(b []byte) int {
@@ -100,7 +102,8 @@ func judgeOK(head []byte) (int, dialogue.Verdict) {
 	return len(ok), dialogue.Good
 }
 
-// judgeValue judges the answer to a get of a value that has so many bytes. Where it has another number the answer is alien, and that is returned.
+// judgeValue judges the answer to a get of a value that has so many bytes. Where it has another number the answer is
+// alien, and that is returned.
 //
 //go:nosplit
 func judgeValue(head []byte, payload int) (int, dialogue.Verdict) {

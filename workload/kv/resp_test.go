@@ -35,7 +35,10 @@ func answer(t testing.TB, s *store, request []byte) []byte {
 
 // What is asked is answered as it should be, and a value that was set is the one that is got.
 func TestAsked(t *testing.T) {
-	for _, given := range []string{"operation=get", "operation=set", "operation=mixed", "operation=mixed,sets=5%,keys=3", "operation=mixed,payload=1", "payload=1MiB,operation=mixed"} {
+	for _, given := range []string{
+		"operation=get", "operation=set", "operation=mixed", "operation=mixed,sets=5%,keys=3", "operation=mixed,payload=1",
+		"payload=1MiB,operation=mixed",
+	} {
 		a := asked(t, given)
 		s := newStore(int(a.keys), a.payload)
 		noise := a.set.bytes[len(a.set.bytes)-len("\r\n")-a.payload:][:a.payload]
@@ -136,8 +139,10 @@ func TestJudge(t *testing.T) {
 		{set, "$5\r\n", 0, dialogue.Alien, ""},
 	} {
 		size, verdict := tt.asker.Answer(0, []byte(tt.head))
-		if size != tt.size || verdict != tt.verdict || verdict == dialogue.Alien && tt.asker == get && tt.asker.explain(0, []byte(tt.head)) != tt.why {
-			t.Errorf("%q: %d, %d, %q; want %d, %d, %q", tt.head, size, verdict, tt.asker.explain(0, []byte(tt.head)), tt.size, tt.verdict, tt.why)
+		if size != tt.size || verdict != tt.verdict || verdict == dialogue.Alien && tt.asker == get &&
+			tt.asker.explain(0, []byte(tt.head)) != tt.why {
+			t.Errorf("%q: %d, %d, %q; want %d, %d, %q", tt.head, size, verdict, tt.asker.explain(0, []byte(tt.head)), tt.size,
+				tt.verdict, tt.why)
 		}
 	}
 }
@@ -156,18 +161,23 @@ func TestFull(t *testing.T) {
 
 // FuzzJudge: a judgement of some bytes stands when more of them come, and is what a simple reader of the protocol says.
 func FuzzJudge(f *testing.F) {
-	for _, s := range []string{"$5\r\nhello\r\n", "$-1\r\n", "-ERR no\r\n", "+OK\r\n", "$0\r\n\r\n", "$05\r\n", "-\r\n", "$999999999\r\n"} {
+	for _, s := range []string{
+		"$5\r\nhello\r\n", "$-1\r\n", "-ERR no\r\n", "+OK\r\n", "$0\r\n\r\n", "$05\r\n", "-\r\n", "$999999999\r\n",
+	} {
 		f.Add([]byte(s), 5)
 	}
 	f.Fuzz(func(t *testing.T, answer []byte, payload int) {
 		if len(answer) == 0 || payload < 0 {
 			return
 		}
-		for _, judge := range []func([]byte) (int, dialogue.Verdict){judgeOK, func(b []byte) (int, dialogue.Verdict) { return judgeValue(b, payload) }} {
+		for _, judge := range []func([]byte) (int, dialogue.Verdict){
+			judgeOK, func(b []byte) (int, dialogue.Verdict) { return judgeValue(b, payload) },
+		} {
 			size, verdict := judge(answer)
 			for n := 1; n < len(answer); n++ {
 				s, v := judge(answer[:n])
-				if v == dialogue.Alien && verdict != dialogue.Alien || (v == dialogue.Good || v == dialogue.Bad) && (v != verdict || s != size) {
+				if v == dialogue.Alien && verdict != dialogue.Alien || (v == dialogue.Good || v == dialogue.Bad) &&
+					(v != verdict || s != size) {
 					t.Fatalf("%q: %d, %d; and of %d bytes: %d, %d", answer, size, verdict, n, s, v)
 				}
 			}
@@ -175,18 +185,20 @@ func FuzzJudge(f *testing.F) {
 			switch {
 			case verdict == dialogue.Bad && (!whole || size != len(first)+2 || first[0] != '-' && first != "$-1"):
 				t.Fatalf("%q is an error of %d bytes", answer, size)
-			case verdict == dialogue.Good && (!whole || first != "+OK" && (first != "$"+strconv.Itoa(payload) || size != len(first)+2+payload+2)):
+			case verdict == dialogue.Good &&
+				(!whole || first != "+OK" && (first != "$"+strconv.Itoa(payload) || size != len(first)+2+payload+2)):
 				t.Fatalf("%q is good and has %d bytes", answer, size)
 			}
 		}
 	})
 }
 
-// FuzzCommand: what a store takes for a command is one when it is written again, is not whole before its last byte has come, and what it asks to wait for
-// is more than there is.
+// FuzzCommand: what a store takes for a command is one when it is written again, is not whole before its last byte has
+// come, and what it asks to wait for is more than there is.
 func FuzzCommand(f *testing.F) {
 	for _, s := range []string{
-		"*1\r\n$4\r\nPING\r\n", "*2\r\n$3\r\nGET\r\n$1\r\nk\r\n", "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$0\r\n\r\n", "*5\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n$1\r\nd\r\n$1\r\ne\r\n", "*0\r\n", "*2\r\n$3\r\nGET\r\n$9",
+		"*1\r\n$4\r\nPING\r\n", "*2\r\n$3\r\nGET\r\n$1\r\nk\r\n", "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$0\r\n\r\n",
+		"*5\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n$1\r\nd\r\n$1\r\ne\r\n", "*0\r\n", "*2\r\n$3\r\nGET\r\n$9",
 	} {
 		f.Add([]byte(s))
 	}
@@ -198,7 +210,8 @@ func FuzzCommand(f *testing.F) {
 		args, n, wrong := s.parse(in)
 		switch {
 		case wrong != "":
-			if _, out, then := s.Serve(in, nil); then != dialogue.HangUp || !bytes.HasSuffix(out, []byte("\r\n")) || bytes.Count(out, []byte("\r\n")) != 1 {
+			if _, out, then := s.Serve(in, nil); then != dialogue.HangUp || !bytes.HasSuffix(out, []byte("\r\n")) ||
+				bytes.Count(out, []byte("\r\n")) != 1 {
 				t.Fatalf("%q is answered by %q", in, out)
 			}
 			return

@@ -12,8 +12,8 @@ import (
 // servers are who can answer.
 func servers() []string { return []string{embedded, redis} }
 
-// newServer makes the sink. All but the embedded one are started for each trial, and are told the values before it opens: by the source or, where that is
-// another program, by the sink.
+// newServer makes the sink. All but the embedded one are started for each trial, and are told the values before it
+// opens: by the source or, where that is another program, by the sink.
 func newServer(s workload.Spec) (traffic.Endpoint, error) {
 	switch s.Params["server"] {
 	case embedded:

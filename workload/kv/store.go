@@ -12,17 +12,20 @@ const (
 	mostArgs = 1024
 	keptArgs = 4
 
-	// longestCommand is how many bytes a command has at most: a set of the longest value, with a key of the length of its choice.
+	// longestCommand is how many bytes a command has at most: a set of the longest value, with a key of the length of its
+	// choice.
 	longestCommand = largest + 64<<10
 
 	// mostMemory is how many bytes of keys and values the store takes.
 	mostMemory = 256 << 20
 
-	// farewell is the command by which the source says that its trial is over. Its name is one that no command of Redis has.
+	// farewell is the command by which the source says that its trial is over. Its name is one that no command of Redis
+	// has.
 	farewell = "*1\r\n$12\r\nNETTOLL.OVER\r\n"
 )
 
-// store is the embedded server: the values of keys, each as it is answered, a bulk string with its length. What its hot loop calls is nosplit.
+// store is the embedded server: the values of keys, each as it is answered, a bulk string with its length. What its hot
+// loop calls is nosplit.
 type store struct {
 	values table
 	memory int
@@ -92,8 +95,9 @@ func (s *store) Serve(in, out []byte) (int, []byte, dialogue.Then) {
 	return n, out, then
 }
 
-// parse reads the command that in begins with. It returns how many arguments the command has, of which the first few are kept, and how many bytes; where it is not whole it has
-// no arguments, and so many bytes at least; where it is none it says why.
+// parse reads the command that in begins with. It returns how many arguments the command has, of which the first few
+// are kept, and how many bytes; where it is not whole it has no arguments, and so many bytes at least; where it is none
+// it says why.
 //
 //go:nosplit
 func (s *store) parse(in []byte) (args, n int, wrong string) {

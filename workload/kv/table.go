@@ -2,8 +2,9 @@ package kv
 
 import "bytes"
 
-// table finds values by their keys: open addressing with linear probing (Knuth, The Art of Computer Programming, volume 3, section 6.4, algorithm L). Go's
-// map would do, but for its stack checks: in each the Go scheduler may take the thread.
+// table finds values by their keys: open addressing with linear probing (Knuth, The Art of Computer Programming, volume
+// 3, section 6.4, algorithm L). Go's map would do, but for its stack checks: in each the Go scheduler may take the
+// thread.
 type table struct {
 	slots []slot // a power of two of them, of which half are empty at least
 	used  int

@@ -31,8 +31,8 @@ const (
 	everybody = "0 2147483647"
 )
 
-// Both families and both kinds of sockets, flooding and not: what was sent is what the kernel says it has answered. Two pairs side by side, which have
-// the same trial ids and numbers, do not take each other's answers.
+// Both families and both kinds of sockets, flooding and not: what was sent is what the kernel says it has answered. Two
+// pairs side by side, which have the same trial ids and numbers, do not take each other's answers.
 func TestWays(t *testing.T) {
 	m := testnet.New(t)
 	if err := m.Do(func() error {
@@ -133,13 +133,16 @@ func answered(t *testing.T, m *testnet.Machine) int64 {
 	return sum
 }
 
-// The kernel that answers cannot be made to stand still, so what stands still is the path: a link behind which this test answers.
+// The kernel that answers cannot be made to stand still, so what stands still is the path: a link behind which this
+// test answers.
 func TestStall(t *testing.T) {
 	near, elsewhere := testnet.New(t), testnet.New(t)
 	network := netip.MustParsePrefix("192.0.2.1/24")
 	far := newFar(t, near, network)
 	// The sink's endpoint only waits, in a namespace that has the address as well.
-	if err := elsewhere.Do(func() error { return address("lo", netip.PrefixFrom(network.Addr().Next(), network.Bits())) }); err != nil {
+	if err := elsewhere.Do(func() error {
+		return address("lo", netip.PrefixFrom(network.Addr().Next(), network.Bits()))
+	}); err != nil {
 		t.Fatal(err)
 	}
 	where := map[workload.Side]workloadtest.Where{
@@ -168,15 +171,19 @@ func TestElsewhere(t *testing.T) {
 	near, elsewhere := testnet.New(t), testnet.New(t)
 	network := netip.MustParsePrefix("192.0.2.1/24")
 	newFar(t, near, network)
-	if err := elsewhere.Do(func() error { return address("lo", netip.PrefixFrom(network.Addr().Next(), network.Bits())) }); err != nil {
+	if err := elsewhere.Do(func() error {
+		return address("lo", netip.PrefixFrom(network.Addr().Next(), network.Bits()))
+	}); err != nil {
 		t.Fatal(err)
 	}
-	r := workloadtest.NewRig(t, ping.Workload{}, workloadtest.Options{Pairs: 1, Length: 10 * time.Millisecond, Where: map[workload.Side]workloadtest.Where{
-		workload.Source: {Address: network.Addr(), Do: near.Do},
-		workload.Sink:   {Address: network.Addr().Next(), Do: elsewhere.Do},
-	}})
+	r := workloadtest.NewRig(t, ping.Workload{},
+		workloadtest.Options{Pairs: 1, Length: 10 * time.Millisecond, Where: map[workload.Side]workloadtest.Where{
+			workload.Source: {Address: network.Addr(), Do: near.Do},
+			workload.Sink:   {Address: network.Addr().Next(), Do: elsewhere.Do},
+		}})
 	trial, _ := r.Trial(t)
-	if got, want := trial.Failure(), "no echo request came to the sink's container"; trial.Sources[0].Total == 0 || !strings.Contains(got, want) {
+	if got, want := trial.Failure(), "no echo request came to the sink's container"; trial.Sources[0].Total == 0 ||
+		!strings.Contains(got, want) {
 		t.Errorf("%q after %d requests, want %q", got, trial.Sources[0].Total, want)
 	}
 }
@@ -243,8 +250,8 @@ func newFar(t *testing.T, m *testnet.Machine, a netip.Prefix) *far {
 	return f
 }
 
-// answer answers echo requests of IPv4 until the test is over, on the CPU of the sinks: on that of a source that waits for its next request to be due it
-// would have to wait, too.
+// answer answers echo requests of IPv4 until the test is over, on the CPU of the sinks: on that of a source that waits
+// for its next request to be due it would have to wait, too.
 func (f *far) answer(fd int) {
 	runtime.LockOSThread() // for good: the thread ends with the function
 	if cpus, err := thread.CPUs(); err == nil {
@@ -258,7 +265,8 @@ func (f *far) answer(fd int) {
 		}
 		n, err := unix.Read(fd, packet)
 		const header, icmp, request = 20, 1, 8
-		if err != nil || n < header+traffic.EchoHeader || packet[0] != 0x45 || packet[9] != icmp || packet[header] != request {
+		if err != nil || n < header+traffic.EchoHeader || packet[0] != 0x45 || packet[9] != icmp ||
+			packet[header] != request {
 			continue
 		}
 		if open := f.open.Load(); open > 0 {

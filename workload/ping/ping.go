@@ -34,7 +34,8 @@ func (Workload) Describe() workload.Description {
 	return workload.Description{
 		Name:    "ping",
 		Summary: "ICMP echo requests that the kernel of the sink answers, from an interval to flood (ping)",
-		Reproduces: "Latency Basic of SeCoNetBench (figures 4a and 7a); ping -i and ping -f. The round trip holds the path both ways and, where the source " +
+		Reproduces: "Latency Basic of SeCoNetBench (figures 4a and 7a); ping -i and ping -f. The round trip holds the path " +
+			"both ways and, where the source " +
 			"has to wait for the answer, its own wake-up; with an interval, both with cold caches",
 		Primary: func(part.Params) string { return "latency_p50" },
 		Why:     "a median needs 200 requests; flooding, it is a closed loop like udp-rr's",
@@ -43,8 +44,12 @@ func (Workload) Describe() workload.Description {
 		Spins:   func(part.Params) bool { return false },
 		Alone:   true,
 		Params: append(part.List{
-			{Name: "payload", Default: "56", Summary: "bytes of ICMP data, 24 to 65507", Check: part.SizeBetween(traffic.HeaderSize, largest)},
-			{Name: "interval", Default: "1ms", Summary: "time from one request to the next, 20µs to 1s, whatever the answers do; or flood: one request for each answer", Check: interval},
+			{
+				Name: "payload", Default: "56", Summary: "bytes of ICMP data, 24 to 65507",
+				Check: part.SizeBetween(traffic.HeaderSize, largest),
+			},
+			{Name: "interval", Default: "1ms", Summary: "time from one request to the next, 20µs to 1s, whatever the answers " +
+				"do; or flood: one request for each answer", Check: interval},
 		}, workload.SocketParams()...),
 		Metrics: slices.Concat(
 			[]string{"transaction_rate", "transaction_rate_per_pair", "loss", "cpu_per_packet", "backlog"},
@@ -104,7 +109,8 @@ func openSource(s workload.Spec) (traffic.Endpoint, error) {
 	if r := rate(s.Params); r > 0 {
 		var err error
 		e.Schedule, err = traffic.NewSchedule(traffic.ScheduleSpec{
-			Rate: r, Arrivals: "constant", Sizes: "constant", Size: payload, Least: traffic.HeaderSize, Most: largest, Seed: s.Seed,
+			Rate: r, Arrivals: "constant", Sizes: "constant", Size: payload, Least: traffic.HeaderSize, Most: largest,
+			Seed: s.Seed,
 		})
 		if err != nil {
 			return nil, err

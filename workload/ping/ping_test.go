@@ -11,5 +11,6 @@ import (
 func TestMain(m *testing.M) { testnet.Main(m) }
 
 func TestConformance(t *testing.T) {
-	workloadtest.Conformance(t, ping.Workload{}, map[string]string{"interval": "200us"}, map[string]string{"interval": "flood"})
+	workloadtest.Conformance(t, ping.Workload{}, map[string]string{"interval": "200us"},
+		map[string]string{"interval": "flood"})
 }

@@ -44,8 +44,8 @@ func (s *sink) Run(_ uint64, w traffic.Window) {
 	}
 }
 
-// Collect implements [traffic.Collector]. Where addresses are translated by port, echo requests do not come to the container, and who answers
-// is the host: that is no trial.
+// Collect implements [traffic.Collector]. Where addresses are translated by port, echo requests do not come to the
+// container, and who answers is the host: that is no trial.
 func (s *sink) Collect() {
 	count, err := s.echoes.Count()
 	switch {

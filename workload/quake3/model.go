@@ -8,11 +8,12 @@ import (
 	"github.com/nettoll/nettoll/traffic"
 )
 
-// What a client sends, as D-ITG 2.8.1 generates it (src/ITGSend/traffic.cpp, QuakeParser; its manual names Lang et al. as the source). Whether the
-// paper's lengths are those of IP packets is not known here: D-ITG takes them for payloads, and so does this workload.
+// What a client sends, as D-ITG 2.8.1 generates it (src/ITGSend/traffic.cpp, QuakeParser; its manual names Lang et al.
+// as the source). Whether the paper's lengths are those of IP packets is not known here: D-ITG takes them for payloads,
+// and so does this workload.
 const (
-	// 60 % of the gaps between two packets are exponential, the others are one length: that of a picture at 93 a second. (D-ITG takes the mean: it sends
-	// 145 packets a second.)
+	// 60 % of the gaps between two packets are exponential, the others are one length: that of a picture at 93 a second.
+	// (D-ITG takes the mean: it sends 145 packets a second.)
 	exponentialShare = 0.6
 	exponentialGap   = 4.29e-3  // s, mean
 	pictureGap       = 10.75e-3 // s
@@ -23,21 +24,22 @@ const (
 
 // What the server sends to each client. D-ITG has no server; these are derived from measurements of the same group.
 const (
-	// tick is from one packet to a client to the next: 20 a second (Pozzobon, CAIA Technical Report 021220A, 2002, "Individual Flow Traffic
-	// Results", client D). A server sends to all clients at once, one after another.
+	// tick is from one packet to a client to the next: 20 a second (Pozzobon, CAIA Technical Report 021220A, 2002,
+	// "Individual Flow Traffic Results", client D). A server sends to all clients at once, one after another.
 	tick = 50e-3 // s
 
-	// There a server sent 12 to 19 kbit/s to a client, in games of 2 to 5 players: 75 to 118.75 bytes a packet. Between, and beyond, the mean is
-	// taken as linear in the number of players.
+	// There a server sent 12 to 19 kbit/s to a client, in games of 2 to 5 players: 75 to 118.75 bytes a packet. Between,
+	// and beyond, the mean is taken as linear in the number of players.
 	lengthOf2 = 12e3 / 8 * tick // bytes
 	lengthOf5 = 19e3 / 8 * tick // bytes
 
-	// spread is the standard deviation of the logarithm of a length. The lengths of Quake II, the game before it, span a factor of 3 but for a few
-	// (80 to 240 bytes: Armitage, "Snapshot of QuakeII Ethernet Frame Sizes", 2000): ln 3 is taken as what 98 % of a log-normal distribution span,
-	// which is 2 × 2.326 standard deviations.
+	// spread is the standard deviation of the logarithm of a length. The lengths of Quake II, the game before it, span a
+	// factor of 3 but for a few (80 to 240 bytes: Armitage, "Snapshot of QuakeII Ethernet Frame Sizes", 2000): ln 3 is
+	// taken as what 98 % of a log-normal distribution span, which is 2 × 2.326 standard deviations.
 	spread = 0.236
 
-	// longest is the longest payload of one packet: the game itself cuts what is longer (Quake III Arena's net_chan.c, FRAGMENT_SIZE).
+	// longest is the longest payload of one packet: the game itself cuts what is longer (Quake III Arena's net_chan.c,
+	// FRAGMENT_SIZE).
 	longest = 1300 // bytes
 )
 
@@ -70,13 +72,15 @@ func serverLengths(players int) distuv.LogNormal {
 // clientSchedule is when a client's packets are due, and how long they are.
 func clientSchedule(seed uint64, player int) (*traffic.Schedule, error) {
 	return traffic.NewSchedule(traffic.ScheduleSpec{
-		Gaps: clientGap, Lengths: clientLengths().Quantile, Least: traffic.HeaderSize, Most: longest, Seed: seed<<8 | uint64(player)<<1,
+		Gaps: clientGap, Lengths: clientLengths().Quantile, Least: traffic.HeaderSize, Most: longest,
+		Seed: seed<<8 | uint64(player)<<1,
 	})
 }
 
 // serverSchedule is when a server's packets to a client are due, and how long they are.
 func serverSchedule(seed uint64, player, players int) (*traffic.Schedule, error) {
 	return traffic.NewSchedule(traffic.ScheduleSpec{
-		Rate: 1 / tick, Arrivals: "constant", Lengths: serverLengths(players).Quantile, Least: traffic.HeaderSize, Most: longest, Seed: seed<<8 | uint64(player)<<1 | 1,
+		Rate: 1 / tick, Arrivals: "constant", Lengths: serverLengths(players).Quantile, Least: traffic.HeaderSize,
+		Most: longest, Seed: seed<<8 | uint64(player)<<1 | 1,
 	})
 }

@@ -51,11 +51,15 @@ func TestSchedulesFit(t *testing.T) {
 				{"client lengths", lengths, workloadtest.Whole(distuv.Normal{Mu: 64.151757, Sigma: 3.2035755}.CDF), true},
 				{"server lengths", answers, workloadtest.Whole(serverLengths(players).CDF), true},
 				{"client gaps without the pictures", gaps, distuv.Exponential{Rate: 1 / 0.006874}.CDF, false},
-				{"client lengths, twice as spread", lengths, workloadtest.Whole(distuv.Normal{Mu: 64.151757, Sigma: 6.407}.CDF), false},
+				{
+					"client lengths, twice as spread", lengths, workloadtest.Whole(distuv.Normal{Mu: 64.151757, Sigma: 6.407}.CDF),
+					false,
+				},
 				{"server lengths of five players", answers, workloadtest.Whole(serverLengths(5).CDF), false},
 			} {
 				if d := workloadtest.Apart(c.sample, c.cdf); (d <= workloadtest.Critical(n)) != c.fits {
-					t.Errorf("player %d, %d %s: %.4f apart, critical value %.4f, want it to fit: %v", player, n, c.name, d, workloadtest.Critical(n), c.fits)
+					t.Errorf("player %d, %d %s: %.4f apart, critical value %.4f, want it to fit: %v", player, n, c.name, d,
+						workloadtest.Critical(n), c.fits)
 				}
 			}
 		}

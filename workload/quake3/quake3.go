@@ -28,20 +28,27 @@ const (
 // Describe implements [workload.Workload].
 func (Workload) Describe() workload.Description {
 	return workload.Description{
-		Name:    "quake3",
-		Summary: "a game of Quake III Arena: UDP datagrams between players and their server, each timed on its one way, both ways together (D-ITG Quake3)",
-		Reproduces: "the Quake 3 workload of SeCoNetBench (four players), which was D-ITG's model of Lang et al. (2004): clients send as D-ITG's do, 145 datagrams a second each, " +
-			"of 64 bytes; D-ITG has no server, and the paper was not at hand, so that what the server sends (20 snapshots a second to each player, log-normal, of 104 bytes on average " +
-			"with four) is derived from measurements by the same group (CAIA Technical Report 021220A; the spread from frames of Quake II): workload/quake3/model.go has the sources",
+		Name: "quake3",
+		Summary: "a game of Quake III Arena: UDP datagrams between players and their server, each timed on its one way, " +
+			"both ways together (D-ITG Quake3)",
+		Reproduces: "the Quake 3 workload of SeCoNetBench (four players), which was D-ITG's model of Lang et al. (2004): " +
+			"clients send as D-ITG's do, 145 datagrams a second each, " +
+			"of 64 bytes; D-ITG has no server, and the paper was not at hand, so that what the server sends (20 snapshots a " +
+			"second to each player, log-normal, of 104 bytes on average " +
+			"with four) is derived from measurements by the same group (CAIA Technical Report 021220A; the spread from frames " +
+			"of Quake II): workload/quake3/model.go has the sources",
 		Primary: func(part.Params) string { return "oneway_latency_p50" },
 		Trial:   trial,
-		Why:     "the game is played in real time: the shortest with 200 datagrams in the window, which a median takes, and with ten snapshots of the server",
-		Warm:    warm,
-		Spins:   func(part.Params) bool { return false },
+		Why: "the game is played in real time: the shortest with 200 datagrams in the window, which a median takes, " +
+			"and with ten snapshots of the server",
+		Warm:  warm,
+		Spins: func(part.Params) bool { return false },
 		Params: append(part.List{
-			{Name: "players", Default: "4", Summary: "clients of the game, in the source's container, 1 to 64; the server, in the sink's, sends longer snapshots to more of them", Check: part.CountBetween(1, mostPlayers)},
+			{Name: "players", Default: "4", Summary: "clients of the game, in the source's container, 1 to 64; the server, in " +
+				"the sink's, sends longer snapshots to more of them", Check: part.CountBetween(1, mostPlayers)},
 		}, workload.SocketParams()...),
-		Memory:  func(p part.Params) int64 { return int64(p.Count("players")) * 256 << 10 }, // a schedule of snapshots for each
+		// a schedule of snapshots for each
+		Memory:  func(p part.Params) int64 { return int64(p.Count("players")) * 256 << 10 },
 		Metrics: metricNames(),
 	}
 }
@@ -88,14 +95,16 @@ func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
 	return e, nil
 }
 
-// open opens a socket for each player. A player has a port of its own as long as there are some, and then shares one, with another port of the server.
+// open opens a socket for each player. A player has a port of its own as long as there are some, and then shares one,
+// with another port of the server.
 func open(s workload.Spec, players int) ([]sock.Socket, error) {
 	clients, servers := s.LocalPorts, s.RemotePorts
 	if s.Side == workload.Sink {
 		clients, servers = servers, clients
 	}
 	if players > clients*servers {
-		return nil, fmt.Errorf("open quake3: players=%d, and there are %d ports for them and %d for the server here", players, clients, servers)
+		return nil, fmt.Errorf("open quake3: players=%d, and there are %d ports for them and %d for the server here", players,
+			clients, servers)
 	}
 	var local, remote []netip.AddrPort
 	for player := range players {

@@ -129,9 +129,10 @@ func game(t *testing.T, r *workloadtest.Rig, p tap) map[flow][]datagram {
 	return p.seen(t, first.Port())
 }
 
-// What crosses fits the source distributions, lengths and when packets are due to the byte and the ns, and when they leave as well as a machine can do
-// it: a gap is told in classes of a ms, of which the one with the pictures' reaches from 10.25 to 11.25 ms. (Kolmogorov–Smirnov at 1 %, fixed seed; of
-// classes it is stricter than that on what is said to fit.)
+// What crosses fits the source distributions, lengths and when packets are due to the byte and the ns, and when they
+// leave as well as a machine can do it: a gap is told in classes of a ms, of which the one with the pictures' reaches
+// from 10.25 to 11.25 ms. (Kolmogorov–Smirnov at 1 %, fixed seed; of classes it is stricter than that on what is said
+// to fit.)
 func TestWireFits(t *testing.T) {
 	const tries = 6
 	places := workloadtest.Veth(t)
@@ -153,13 +154,16 @@ func TestWireFits(t *testing.T) {
 				}
 			}
 		}
-		// Where a busy machine takes the CPU away packets leave late, or not at all before the close: one trial has to be as it should.
+		// Where a busy machine takes the CPU away packets leave late, or not at all before the close: one trial has to be as
+		// it should.
 		const want, ticks = 1.5 * players / 0.006874, 1.5 * players * 20
 		d := apartInClasses(departures)
-		if d <= workloadtest.Critical(len(departures)) && math.Abs(float64(len(lengths))/want-1) < 0.1 && len(answers) == ticks {
+		if d <= workloadtest.Critical(len(departures)) && math.Abs(float64(len(lengths))/want-1) < 0.1 &&
+			len(answers) == ticks {
 			break
 		}
-		t.Logf("%d gaps between departures are %.4f apart from their distribution, critical value %.4f; %d packets of clients, want some %.0f; %d of the server, want %.0f",
+		t.Logf("%d gaps between departures are %.4f apart from their distribution, critical value %.4f; %d packets of "+
+			"clients, want some %.0f; %d of the server, want %.0f",
 			len(departures), d, workloadtest.Critical(len(departures)), len(lengths), want, len(answers), ticks)
 		if try == tries {
 			t.Fatalf("none of %d trials was as it should be", tries)
@@ -170,14 +174,18 @@ func TestWireFits(t *testing.T) {
 		cdf    func(float64) float64
 		fits   bool
 	}{
-		"client gaps":                      {gaps, gapCDF, true},
-		"client lengths":                   {lengths, workloadtest.Whole(distuv.Normal{Mu: 64.151757, Sigma: 3.2035755}.CDF), true},
+		"client gaps": {gaps, gapCDF, true},
+		"client lengths": {
+			lengths, workloadtest.Whole(distuv.Normal{Mu: 64.151757, Sigma: 3.2035755}.CDF),
+			true,
+		},
 		"server lengths":                   {answers, workloadtest.Whole(serverLengths(players).CDF), true},
 		"client gaps without the pictures": {gaps, distuv.Exponential{Rate: 1 / 0.006874}.CDF, false},
 		"server lengths as the clients'":   {answers, workloadtest.Whole(clientLengths().CDF), false},
 	} {
 		if d := workloadtest.Apart(c.sample, c.cdf); (d <= workloadtest.Critical(len(c.sample))) != c.fits {
-			t.Errorf("%d %s: %.4f apart, critical value %.4f, want it to fit: %v", len(c.sample), name, d, workloadtest.Critical(len(c.sample)), c.fits)
+			t.Errorf("%d %s: %.4f apart, critical value %.4f, want it to fit: %v", len(c.sample), name, d,
+				workloadtest.Critical(len(c.sample)), c.fits)
 		}
 	}
 }
@@ -218,7 +226,8 @@ func TestSameOnTwoStacks(t *testing.T) {
 		}
 	}
 	for f, list := range stacks[0][0] {
-		if len(list) > 1 && !f.reverse && slices.EqualFunc(list, stacks[0][1][f], func(x, y datagram) bool { return x.due() == y.due() }) {
+		if len(list) > 1 && !f.reverse &&
+			slices.EqualFunc(list, stacks[0][1][f], func(x, y datagram) bool { return x.due() == y.due() }) {
 			t.Errorf("flow %+v has the same arrivals in each trial", f)
 		}
 	}

@@ -27,7 +27,8 @@ const (
 	aTotal  = `(?m)^Throughput [0-9.e+]+ MB/sec  ([0-9]+) clients  ([0-9]+) procs  max_latency=[0-9.]+ ms$`
 )
 
-// reason is what tbench says on its standard output where a connection breaks. Why there is none it says on standard error, which is quoted in any case.
+// reason is what tbench says on its standard output where a connection breaks. Why there is none it says on standard
+// error, which is quoted in any case.
 func reason(stdout io.Reader) string {
 	text, err := io.ReadAll(io.LimitReader(stdout, maxOutput))
 	if err != nil {
@@ -63,7 +64,8 @@ func read(stdout io.Reader, limit, clients int, sample *traffic.Sample) error {
 	case s.first != 1 || s.last != limit:
 		return fmt.Errorf("reported from second %d to %d instead of 1 to %d", s.first, s.last, limit)
 	case s.operations <= s.lines || s.carried <= s.bytes:
-		return fmt.Errorf("did %.0f operations by its first report and %.0f by its end, %.0f and %.0f bytes: nothing in between", s.lines, s.operations, s.bytes, s.carried)
+		return fmt.Errorf("did %.0f operations by its first report and %.0f by its end, %.0f and %.0f bytes: nothing in "+
+			"between", s.lines, s.operations, s.bytes, s.carried)
 	}
 	sample.Window = int64(s.last-s.first) * int64(time.Second)
 	sample.Span = sample.Window
@@ -109,8 +111,10 @@ func parse(text string) (said, error) {
 		s.operations += number(c[2])
 		s.carried += number(c[3])
 	}
-	if total := totals[0]; int(number(total[1])) != s.clients || int(number(total[2])) != s.clients || int(number(first[1])) != s.clients {
-		return s, fmt.Errorf("had %.20s clients in %.20s processes, of which %.20s ran, and said what %d did", total[1], total[2], first[1], s.clients)
+	if total := totals[0]; int(number(total[1])) != s.clients || int(number(total[2])) != s.clients ||
+		int(number(first[1])) != s.clients {
+		return s, fmt.Errorf("had %.20s clients in %.20s processes, of which %.20s ran, and said what %d did", total[1],
+			total[2], first[1], s.clients)
 	}
 	for _, row := range found(aRow) {
 		s.longest = max(s.longest, number(row[2]))

@@ -30,11 +30,13 @@ func TestRead(t *testing.T) {
 		err            string
 	}{
 		{"two clients", two, 2, 2, traffic.Sample{
-			Window: 1e9, Span: 1e9, Bytes: 1403188062 + 1407297052 - 1284150000, Received: 257180 + 258086 - 2*115610, Sent: 257180 + 258086 - 2*115610, Total: 257180 + 258086,
+			Window: 1e9, Span: 1e9, Bytes: 1403188062 + 1407297052 - 1284150000, Received: 257180 + 258086 - 2*115610,
+			Sent: 257180 + 258086 - 2*115610, Total: 257180 + 258086,
 			Foreign: traffic.Foreign{Max: 5.108e6},
 		}, ""},
 		{"its own warm-up", one, 5, 1, traffic.Sample{
-			Window: 4e9, Span: 4e9, Bytes: 2424883007 - 338450000, Received: 508458 - 124770, Sent: 508458 - 124770, Total: 508458,
+			Window: 4e9, Span: 4e9, Bytes: 2424883007 - 338450000, Received: 508458 - 124770, Sent: 508458 - 124770,
+			Total:   508458,
 			Foreign: traffic.Foreign{Max: 59.346e6},
 		}, ""},
 		{"nothing", "", 2, 2, traffic.Sample{}, "did not say its throughput"},
@@ -42,9 +44,21 @@ func TestRead(t *testing.T) {
 		{"other clients", two, 2, 3, traffic.Sample{}, "what 2 clients did, and there are 3"},
 		{"another time", two, 3, 2, traffic.Sample{}, "second 1 to 2 instead of 1 to 3"},
 		{"no report", change(two, "execute", "warmup"), 2, 2, traffic.Sample{}, "made no report"},
-		{"a late report", change(two, "execute   1 sec", "execute   2 sec"), 2, 2, traffic.Sample{}, "second 2 to 2 instead of 1 to 2"},
-		{"a client is missing", change(two, "Client 0 did", "Client 0 does"), 2, 2, traffic.Sample{}, "client 1 did in place of 0"},
-		{"the last is missing", change(two, "Client 1 did", "Client 1 does"), 2, 1, traffic.Sample{}, "had 2 clients in 2 processes, of which 2 ran, and said what 1 did"},
+		{
+			"a late report", change(two, "execute   1 sec", "execute   2 sec"), 2, 2,
+			traffic.Sample{},
+			"second 2 to 2 instead of 1 to 2",
+		},
+		{
+			"a client is missing", change(two, "Client 0 did", "Client 0 does"), 2, 2,
+			traffic.Sample{},
+			"client 1 did in place of 0",
+		},
+		{
+			"the last is missing", change(two, "Client 1 did", "Client 1 does"), 2, 1,
+			traffic.Sample{},
+			"had 2 clients in 2 processes, of which 2 ran, and said what 1 did",
+		},
 		{"one has ended", change(two, "   2    115610", "   1    115610"), 2, 2, traffic.Sample{}, "of which 1 ran"},
 		{"it stands", change(two, "   2    115610", "   2    257633"), 2, 2, traffic.Sample{}, "nothing in between"},
 		{"no number", change(two, "1284.15", "1.2.3"), 2, 2, traffic.Sample{}, `said "1.2.3", which is no count`},
@@ -77,7 +91,8 @@ func FuzzRead(f *testing.F) {
 		if err := read(strings.NewReader(text), limit, clients, &s); err != nil {
 			return
 		}
-		if s.Bytes < 0 || s.Received < 0 || s.Received > s.Total || s.Window <= 0 || s.Span < s.Window || !(s.Foreign.Max >= 0) {
+		if s.Bytes < 0 || s.Received < 0 || s.Received > s.Total || s.Window <= 0 || s.Span < s.Window ||
+			!(s.Foreign.Max >= 0) {
 			t.Errorf("%+v", s)
 		}
 		reason(strings.NewReader(text))

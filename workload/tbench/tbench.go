@@ -21,16 +21,18 @@ type Workload struct{}
 var _ workload.Workload = Workload{}
 
 const (
-	// Port is where tbench_srv listens, at all addresses of IPv4, and nowhere else (dbench.h, TCP_PORT; socklib.c, open_socket_in).
+	// Port is where tbench_srv listens, at all addresses of IPv4, and nowhere else (dbench.h, TCP_PORT; socklib.c,
+	// open_socket_in).
 	Port = 7003
 
 	loadFile = "/usr/share/dbench/client.txt" // of Debian's package
 
 	mostClients = 64
 
-	// launch is how long the processes take to be there, which is looked at each 100 ms (dbench.c, create_procs). The first second that they run is no part of
-	// the window. Their end is a last operation of each client, and the writing of results: some ms where the CPU is theirs alone. Ten pairs on two CPUs take
-	// turns at that and at the launch, and need a second. A trial is over when both ends are, so that one pair loses nothing by it.
+	// launch is how long the processes take to be there, which is looked at each 100 ms (dbench.c, create_procs). The
+	// first second that they run is no part of the window. Their end is a last operation of each client, and the writing
+	// of results: some ms where the CPU is theirs alone. Ten pairs on two CPUs take turns at that and at the launch, and
+	// need a second. A trial is over when both ends are, so that one pair loses nothing by it.
 	launch    = 100 * time.Millisecond
 	leftOut   = time.Second
 	end       = 1400 * time.Millisecond
@@ -40,12 +42,16 @@ const (
 // Describe implements [workload.Workload].
 func (Workload) Describe() workload.Description {
 	return workload.Description{
-		Name:    "tbench",
-		Summary: "what clients of a file server send and get over TCP, without files: the real tbench and tbench_srv (Debian's package dbench)",
-		Reproduces: "the tbench tables of Lezcano 2007: throughput in MB/s of 10^6 bytes is goodput / 8,000,000, which that paper reports without the CPU beside it; " +
-			"tbench's own Throughput has its first second in it as well, in which it writes four times as many bytes with each operation",
+		Name: "tbench",
+		Summary: "what clients of a file server send and get over TCP, without files: the real tbench and tbench_srv " +
+			"(Debian's package dbench)",
+		Reproduces: "the tbench tables of Lezcano 2007: throughput in MB/s of 10^6 bytes is goodput / 8,000,000, which " +
+			"that paper reports without the CPU beside it; " +
+			"tbench's own Throughput has its first second in it as well, in which it writes four times as many bytes with " +
+			"each operation",
 		Primary: func(part.Params) string { return "goodput" },
-		Why: "tbench counts whole seconds, and the first is left out; where operations are few, longer trials see more of its load file, " +
+		Why: "tbench counts whole seconds, and the first is left out; where operations are few, longer trials see more of " +
+			"its load file, " +
 			"whose bytes for each operation differ by 3 % between parts of 20,000",
 		Whole:    true,
 		Trial:    func(part.Params) time.Duration { return role(workload.Spec{}).Shortest() },
@@ -53,11 +59,18 @@ func (Workload) Describe() workload.Description {
 		Port:     Port,
 		IPv4Only: true,
 		Params: part.List{
-			{Name: "clients", Default: "1", Summary: "processes of a source, each with a connection and one operation under way, 1 to 64", Check: part.CountBetween(1, mostClients)},
+			{
+				Name: "clients", Default: "1",
+				Summary: "processes of a source, each with a connection and one operation under way, 1 to 64",
+				Check:   part.CountBetween(1, mostClients),
+			},
 		},
 		Programs: func(part.Params) []program.Needed { return []program.Needed{needed(workload.Source)} },
 		Metrics: slices.Concat(
-			[]string{"goodput", "goodput_per_pair", "transaction_rate", "transaction_rate_per_pair", "latency_max", "service_demand", "cpu_per_transaction"},
+			[]string{
+				"goodput", "goodput_per_pair", "transaction_rate", "transaction_rate_per_pair", "latency_max",
+				"service_demand", "cpu_per_transaction",
+			},
 			workload.CPUMetrics(),
 		),
 	}
@@ -80,7 +93,8 @@ func role(s workload.Spec) program.Role {
 	}
 }
 
-// limit is the option -t of a run whose window has so many seconds: its own warm-up and the second that is left out come before.
+// limit is the option -t of a run whose window has so many seconds: its own warm-up and the second that is left out
+// come before.
 func limit(window int) (seconds int) {
 	for seconds = window + 1; seconds+seconds/warmShare > window+1; seconds-- {
 	}
@@ -90,7 +104,9 @@ func limit(window int) (seconds int) {
 // Open implements [workload.Workload].
 func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
 	if !s.Local.Addr().Is4() {
-		return nil, &linux.UnsupportedError{What: "open tbench at " + s.Local.Addr().String(), Missing: "IPv6 in tbench", Hint: "family: ipv4"}
+		return nil, &linux.UnsupportedError{
+			What: "open tbench at " + s.Local.Addr().String(), Missing: "IPv6 in tbench", Hint: "family: ipv4",
+		}
 	}
 	r := role(s)
 	var err error
@@ -107,7 +123,10 @@ func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
 		r.Congestion, r.Streams = s.Congestion, clients
 		r.Before = func() error { return program.Unpace(s.Congestion) }
 		r.Args = func(seconds int) []string {
-			return []string{"-t", strconv.Itoa(limit(seconds)), "-c", loadFile, "--per-client-results", strconv.Itoa(clients), s.Remote.Addr().String()}
+			return []string{
+				"-t", strconv.Itoa(limit(seconds)), "-c", loadFile, "--per-client-results", strconv.Itoa(clients),
+				s.Remote.Addr().String(),
+			}
 		}
 		r.Read = func(said program.Said, sample *traffic.Sample, _ *traffic.Recorder) error {
 			return read(said.Stdout, limit(said.Seconds), clients, sample)

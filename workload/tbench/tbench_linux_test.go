@@ -32,17 +32,22 @@ func needed(t *testing.T) {
 	testnet.Skip(t, err)
 }
 
-// soundLimit is how many trials may pass until one is sound: where other work takes the CPUs, programs do not end in time.
+// soundLimit is how many trials may pass until one is sound: where other work takes the CPUs, programs do not end in
+// time.
 const soundLimit = 5
 
-func rig(t *testing.T, given map[string]string, wrap func(workload.Side, int, traffic.Endpoint) traffic.Endpoint) *workloadtest.Rig {
+func rig(t *testing.T, given map[string]string,
+	wrap func(workload.Side, int, traffic.Endpoint) traffic.Endpoint,
+) *workloadtest.Rig {
 	t.Helper()
 	d := tbench.Workload{}.Describe()
 	params, err := d.Resolve(given)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return workloadtest.NewRig(t, tbench.Workload{}, workloadtest.Options{Pairs: 1, Length: d.Trial(params), Given: given, Wrap: wrap})
+	return workloadtest.NewRig(t, tbench.Workload{}, workloadtest.Options{
+		Pairs: 1, Length: d.Trial(params), Given: given, Wrap: wrap,
+	})
 }
 
 // sound makes trials until one has figures, and checks those.
@@ -57,7 +62,8 @@ func sound(t *testing.T, r *workloadtest.Rig) {
 			continue
 		}
 		for name, v := range result.Metrics {
-			if _, known := r.Load.Describe().Vocabulary().Lookup(name); !known || !slices.Contains(r.Load.Describe().Metrics, name) {
+			if _, known := r.Load.Describe().Vocabulary().Lookup(name); !known ||
+				!slices.Contains(r.Load.Describe().Metrics, name) {
 				t.Errorf("metric %q is not declared and the description", name)
 			}
 			if v < 0 || v == 0 && name != "cpu_softirqd" && name != "cpu_user" {
@@ -69,13 +75,16 @@ func sound(t *testing.T, r *workloadtest.Rig) {
 		}
 		for side, s := range map[string]traffic.Sample{"source": trial.Sources[0], "sink": trial.Sinks[0]} {
 			// What it has started does all the work: each operation takes some µs of both ends. They have one CPU.
-			if s.CPU < trial.Sources[0].Received*int64(time.Microsecond) || float64(s.CPU) > 1.2*float64(s.Span) || s.User < 0 || float64(s.User) > 1.1*float64(s.CPU) {
-				t.Errorf("%s: run time %v of %v, %v outside the kernel", side, time.Duration(s.CPU), time.Duration(s.Span), time.Duration(s.User))
+			if s.CPU < trial.Sources[0].Received*int64(time.Microsecond) || float64(s.CPU) > 1.2*float64(s.Span) || s.User < 0 ||
+				float64(s.User) > 1.1*float64(s.CPU) {
+				t.Errorf("%s: run time %v of %v, %v outside the kernel", side, time.Duration(s.CPU), time.Duration(s.Span),
+					time.Duration(s.User))
 			}
 		}
 		// The interface has carried the window's bytes, those of the second before it and all headers.
 		s := trial.Sources[0]
-		if got := received(t) - before; got < s.Bytes || float64(got) > 1.2*float64(s.Bytes)*float64(s.Total)/float64(s.Received)+64<<20 {
+		if got := received(t) - before; got < s.Bytes ||
+			float64(got) > 1.2*float64(s.Bytes)*float64(s.Total)/float64(s.Received)+64<<20 {
 			t.Errorf("tbench counted %d bytes in its window, and lo %d in all", s.Bytes, got)
 		}
 		t.Logf("%v", result.Metrics)
@@ -194,7 +203,10 @@ func TestDisturbed(t *testing.T) {
 		next func()
 		want string
 	}{
-		{"a server that dies", all(syscall.SIGKILL, "tbench_srv"), "tbench client ended with exit status 1: error reading header"},
+		{
+			"a server that dies", all(syscall.SIGKILL, "tbench_srv"),
+			"tbench client ended with exit status 1: error reading header",
+		},
 		{"clients that die", all(syscall.SIGKILL, "tbench"), "tbench client ended with signal: killed"},
 		{"clients that hang", all(syscall.SIGSTOP, "tbench"), "tbench client did not end within its trial of 3.5s"},
 	} {
@@ -238,7 +250,8 @@ func TestFaults(t *testing.T) {
 		now := clock.Now()
 		traffic.Drive(r.Sinks[0], 1, traffic.Window{Open: now, Start: now, Close: now + int64(r.Length)})
 		r.Sinks[0].(traffic.Collector).Collect()
-		if got, want := r.Sinks[0].Sample().Failure, "tbench_srv server ended with exit status 1: listen failed"; got != want {
+		if got, want := r.Sinks[0].Sample().Failure,
+			"tbench_srv server ended with exit status 1: listen failed"; got != want {
 			t.Errorf("failed with %q, want %q", got, want)
 		}
 		nothingLeft(t)
@@ -254,7 +267,8 @@ func TestFaults(t *testing.T) {
 	t.Run("nonsense", func(t *testing.T) {
 		dir := t.TempDir()
 		for _, name := range []string{"tbench", "tbench_srv"} {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\necho 'Throughput NaN MB/sec'\n"), 0o755); err != nil {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\necho 'Throughput NaN MB/sec'\n"),
+				0o755); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -277,7 +291,10 @@ func TestUnsupported(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := workload.Spec{Workload: "tbench", Params: params, Side: workload.Sink, Local: netip.MustParseAddrPort("[::1]:5000"), Remote: netip.MustParseAddrPort("[::1]:5001")}
+	s := workload.Spec{
+		Workload: "tbench", Params: params, Side: workload.Sink,
+		Local: netip.MustParseAddrPort("[::1]:5000"), Remote: netip.MustParseAddrPort("[::1]:5001"),
+	}
 	if _, err := (tbench.Workload{}).Open(s); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("opening at an address of IPv6: %v, want errors.ErrUnsupported", err)
 	}
@@ -287,7 +304,8 @@ func TestUnsupported(t *testing.T) {
 	for side, program := range map[workload.Side]string{workload.Sink: `"tbench_srv"`, workload.Source: `"tbench"`} {
 		s.Side = side
 		_, err := tbench.Workload{}.Open(s)
-		if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), program) || !strings.Contains(err.Error(), "dbench") {
+		if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), program) ||
+			!strings.Contains(err.Error(), "dbench") {
 			t.Errorf("%s without the program: %v, want errors.ErrUnsupported that names it and its package", side, err)
 		}
 	}

@@ -12,14 +12,15 @@ import (
 const (
 	limit = int64(traffic.DrainLimit) // ns: a transaction that is not over by then after the close is given up
 
-	// patience is how long a socket blocks at most, two ticks at HZ=250. It is less than the 10 ms after which the Go runtime sends a busy thread a
-	// signal.
+	// patience is how long a socket blocks at most, two ticks at HZ=250. It is less than the 10 ms after which the Go
+	// runtime sends a busy thread a signal.
 	patience = 8 * time.Millisecond
 
 	readSize = 64 << 10 // bytes of one recv of a source
 
-	// mostPairs is how many pairs of ports a source goes round at most: of ten pairs of containers on one host no more connections stay behind than
-	// kernels keep by default, 131,072 in TIME_WAIT (tcp_max_tw_buckets) and 262,144 in connection tracking (nf_conntrack_max).
+	// mostPairs is how many pairs of ports a source goes round at most: of ten pairs of containers on one host no more
+	// connections stay behind than kernels keep by default, 131,072 in TIME_WAIT (tcp_max_tw_buckets) and 262,144 in
+	// connection tracking (nf_conntrack_max).
 	mostPairs = 8192
 
 	undrained = "the last transaction was not over when the drain was"
@@ -50,7 +51,8 @@ type exchange struct {
 	in, out    []byte
 	sample     traffic.Sample
 
-	// Why the last call that failed did: lost, which is 0 where the other end has closed the connection, or because it was too late.
+	// Why the last call that failed did: lost, which is 0 where the other end has closed the connection, or because it was
+	// too late.
 	lost sock.Errno
 	late bool
 }

@@ -25,8 +25,8 @@ const (
 	length = 100 * time.Millisecond
 )
 
-// pair is two endpoints in a namespace of their own, which has a loopback link and an address that is not one of it: there
-// net.ipv4.tcp_tw_reuse, as it is by default, allows nothing.
+// pair is two endpoints in a namespace of their own, which has a loopback link and an address that is not one of it:
+// there net.ipv4.tcp_tw_reuse, as it is by default, allows nothing.
 type pair struct {
 	t            *testing.T
 	machine      *testnet.Machine
@@ -65,7 +65,8 @@ func open(t *testing.T, address string, sources, sinks int, given map[string]str
 		t.Fatal(err)
 	}
 	s := workload.Spec{
-		Params: params, Side: workload.Sink, Local: netip.AddrPortFrom(at, sinkPort), Remote: netip.AddrPortFrom(at, sourcePort),
+		Params: params, Side: workload.Sink, Local: netip.AddrPortFrom(at, sinkPort),
+		Remote:     netip.AddrPortFrom(at, sourcePort),
 		LocalPorts: sinks, RemotePorts: sources,
 	}
 	p.do(func() (err error) {
@@ -117,7 +118,8 @@ func (p *pair) run() (source, sink traffic.Sample) {
 // shut lets a sink listen no more.
 func shut(e traffic.Endpoint) { e.(*sink).listeners[0].Shutdown() }
 
-// complete makes trials until one was drained: no side was without a CPU for longer than that takes, and an IPv6 address is no longer tentative.
+// complete makes trials until one was drained: no side was without a CPU for longer than that takes, and an IPv6
+// address is no longer tentative.
 func (p *pair) complete() (source, sink traffic.Sample) {
 	p.t.Helper()
 	const tries = 20
@@ -135,7 +137,8 @@ func (p *pair) complete() (source, sink traffic.Sample) {
 	return source, sink
 }
 
-// Pairs of ports come again and again within a trial, and no connection waits for one that is over, whoever has closed it.
+// Pairs of ports come again and again within a trial, and no connection waits for one that is over, whoever has closed
+// it.
 func TestPortsComeAgain(t *testing.T) {
 	for _, address := range []string{"198.18.0.1", "fd00:198:18::1"} {
 		for _, closes := range []string{"sink", "source"} {
@@ -171,8 +174,8 @@ func TestWays(t *testing.T) {
 	}
 }
 
-// Without timestamps a port that the source has closed a connection from is not to be had for a minute: others are tried, and when there is none
-// the trial says so.
+// Without timestamps a port that the source has closed a connection from is not to be had for a minute: others are
+// tried, and when there is none the trial says so.
 func TestPortsRunOut(t *testing.T) {
 	p := open(t, "198.18.0.1", 20, 2, map[string]string{"closes": "source"})
 	p.do(func() error { return sysctl.Write("net.ipv4.tcp_timestamps", "0") })

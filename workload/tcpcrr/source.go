@@ -12,8 +12,8 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// nap is how far off a connection must be for the source to sleep, and how much earlier than it is due that ends, in ns: timers come late (the
-// slack of a thread's is 50 µs, prctl(2)).
+// nap is how far off a connection must be for the source to sleep, and how much earlier than it is due that ends, in
+// ns: timers come late (the slack of a thread's is 50 µs, prctl(2)).
 const nap = 150_000
 
 // countBusy is local ports that a connection was to be made from, and an earlier one still had.
@@ -84,8 +84,8 @@ func (s *source) Prepare(uint64) {
 	s.next, s.round, s.busy, s.backlog, s.errno, s.stage = 0, 0, 0, 0, 0, done
 }
 
-// Run implements [traffic.Endpoint]. The thread is in the container's namespace meanwhile: it goes there before the window opens, and that is the
-// only thing for which anything is allocated.
+// Run implements [traffic.Endpoint]. The thread is in the container's namespace meanwhile: it goes there before the
+// window opens, and that is the only thing for which anything is allocated.
 func (s *source) Run(trial uint64, w traffic.Window) {
 	if err := netns.Here(int(s.home.Fd()), func() error {
 		s.drive(trial, w)
@@ -98,8 +98,8 @@ func (s *source) Run(trial uint64, w traffic.Window) {
 	}
 }
 
-// drive makes connections until the close, then the last one. (The functions of the loop are nosplit: without a stack check they hold no point
-// at which the Go scheduler takes the thread.)
+// drive makes connections until the close, then the last one. (The functions of the loop are nosplit: without a stack
+// check they hold no point at which the Go scheduler takes the thread.)
 //
 //go:nosplit
 func (s *source) drive(trial uint64, w traffic.Window) {
@@ -182,8 +182,8 @@ func (s *source) transact(kind byte, size int, deadline int64) (connected, end i
 	return connected, clock.Now(), true
 }
 
-// connect makes a socket that is connected to the next of the sink's ports, from the first local port that is free, and returns how long
-// connect(2) took.
+// connect makes a socket that is connected to the next of the sink's ports, from the first local port that is free, and
+// returns how long connect(2) took.
 //
 //go:nosplit
 func (s *source) connect(deadline int64) (sock.Socket, int64, bool) {
@@ -199,7 +199,8 @@ func (s *source) connect(deadline int64) (sock.Socket, int64, bool) {
 			return c, 0, s.fail(c, making, errno)
 		}
 		start := clock.Now()
-		for errno = s.establish(c); errno == sock.Interrupted || errno == sock.Connecting || errno == sock.StillConnecting; errno = s.establish(c) {
+		for errno = s.establish(c); errno == sock.Interrupted || errno == sock.Connecting ||
+			errno == sock.StillConnecting; errno = s.establish(c) {
 			if clock.Now() > deadline {
 				return c, 0, s.fail(c, tooLate, 0)
 			}
@@ -238,7 +239,8 @@ func (s *source) port() uint16 {
 	return s.first + uint16(s.cursor)
 }
 
-// fail notes where a transaction ended, closes its socket and returns false. Who has waited until the drain was over has not failed.
+// fail notes where a transaction ended, closes its socket and returns false. Who has waited until the drain was over
+// has not failed.
 //
 //go:nosplit
 func (s *source) fail(c sock.Socket, at stage, errno sock.Errno) bool {

@@ -29,8 +29,9 @@ const (
 // Describe implements [workload.Workload].
 func (Workload) Describe() workload.Description {
 	return workload.Description{
-		Name:       "tcp-crr",
-		Summary:    "TCP connections made, used for one request and its response, and closed, one after the other (netperf TCP_CRR)",
+		Name: "tcp-crr",
+		Summary: "TCP connections made, used for one request and its response, and closed, one after the other (netperf " +
+			"TCP_CRR)",
 		Reproduces: "netperf TCP_CRR",
 		Primary: func(p part.Params) string {
 			if workload.Scheduled(p) { // the rate is what was asked for
@@ -38,32 +39,52 @@ func (Workload) Describe() workload.Description {
 			}
 			return "connection_rate"
 		},
-		Why:   "twice that of udp-rr, since a transaction is some five packets each way; no study of its own yet; at a rate, a median needs 200 connections",
+		Why: "twice that of udp-rr, since a transaction is some five packets each way; no study of its own yet; at a " +
+			"rate, a median needs 200 connections",
 		Warm:  workload.TransactionWarm,
 		Trial: func(p part.Params) time.Duration { return workload.TransactionTrial(p, settled) },
 		Spins: func(part.Params) bool { return false },
 		Params: slices.Concat(part.List{
-			{Name: "payload", Default: "1", Summary: "bytes of a request, 1 to 1MiB", Check: part.SizeBetween(kindSize, largest)},
-			{Name: "response", Default: same, Quiet: true, Summary: "bytes of a response, 1 to 1MiB; same: as many as its request", Check: workload.SameOr(part.SizeBetween(1, largest))},
 			{
-				Name: "closes", Default: string(workload.Sink), Quiet: true, Values: []string{string(workload.Source), string(workload.Sink)},
-				Summary: "who closes a connection first, and has it in TIME_WAIT: sink, as with netperf, when the response is sent; source, when it has come",
+				Name: "payload", Default: "1", Summary: "bytes of a request, 1 to 1MiB",
+				Check: part.SizeBetween(kindSize, largest),
 			},
-			{Name: "ports", Default: "8", Quiet: true, Summary: "listening ports of a sink, 1 to 64, used in turn: as many as it has, at most", Check: part.CountBetween(1, mostPort)},
+			{
+				Name: "response", Default: same, Quiet: true,
+				Summary: "bytes of a response, 1 to 1MiB; same: as many as its request",
+				Check:   workload.SameOr(part.SizeBetween(1, largest)),
+			},
+			{
+				Name: "closes", Default: string(workload.Sink), Quiet: true, Values: []string{
+					string(workload.Source), string(workload.Sink),
+				},
+				Summary: "who closes a connection first, and has it in TIME_WAIT: sink, as with netperf, when the response is " +
+					"sent; source, when it has come",
+			},
+			{
+				Name: "ports", Default: "8", Quiet: true,
+				Summary: "listening ports of a sink, 1 to 64, used in turn: as many as it has, at most",
+				Check:   part.CountBetween(1, mostPort),
+			},
 		},
-			workload.ScheduleParams(closed, "connections a second of a pair, begun when they are due or, where there is one, after the one before; closed: each follows another"),
+			workload.ScheduleParams(closed, "connections a second of a pair, begun when they are due or, where there is one, "+
+				"after the one before; closed: each follows another"),
 			workload.StreamParams()),
 		Refuse:   refuse,
 		Declares: declared(),
-		Metrics: slices.Concat([]string{"connection_rate", "connection_rate_per_pair", "cpu_per_transaction", "ports_busy", "backlog", "planted"},
-			workload.CPUMetrics(), workload.DurationMetrics(traffic.Latency, traffic.Connect, traffic.Service, traffic.Departure)),
+		Metrics: slices.Concat([]string{
+			"connection_rate", "connection_rate_per_pair", "cpu_per_transaction", "ports_busy", "backlog", "planted",
+		},
+			workload.CPUMetrics(), workload.DurationMetrics(traffic.Latency, traffic.Connect, traffic.Service,
+				traffic.Departure)),
 	}
 }
 
 // refuse says which parameters cannot go together.
 func refuse(p part.Params) error {
 	if workload.Scheduled(p) && workload.Varied(p) && p.Size("payload") < lengthSize {
-		return fmt.Errorf("payload=%s: requests of different lengths say theirs in %d bytes (valid: at least that)", p["payload"], lengthSize)
+		return fmt.Errorf("payload=%s: requests of different lengths say theirs in %d bytes (valid: at least that)",
+			p["payload"], lengthSize)
 	}
 	return workload.Unscheduled(p)
 }

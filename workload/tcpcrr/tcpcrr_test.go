@@ -19,18 +19,21 @@ func TestConformance(t *testing.T) {
 	workloadtest.Conformance(t, tcpcrr.Workload{},
 		map[string]string{},
 		map[string]string{"closes": "source", "payload": "100", "response": "200"},
-		map[string]string{"rate": "6k/s"}, // of a trial of the suite a busy machine has time for a half, and a median needs 200
+		// of a trial of the suite a busy machine has time for a half, and a median needs 200
+		map[string]string{"rate": "6k/s"},
 	)
 }
 
-// A stall of 1 ms every 50 ms is 2 % of the time. Of connections that are due every 200 µs five are due during a stall, and wait for 1 ms down to
-// 0.2 ms; and since there is one connection at a time, those that have waited still follow each other when it is over, some 100 µs each, and hold
-// up one or two more. So 2 to 4 % of the transactions on a schedule take longer than 0.3 ms, and the 99th percentile sees it; what is due after
-// that is on time again. In a closed loop nothing is due while the sink stands still: each stall is one slow transaction, of the several hundred
+// A stall of 1 ms every 50 ms is 2 % of the time. Of connections that are due every 200 µs five are due during a stall,
+// and wait for 1 ms down to 0.2 ms; and since there is one connection at a time, those that have waited still follow
+// each other when it is over, some 100 µs each, and hold up one or two more. So 2 to 4 % of the transactions on a
+// schedule take longer than 0.3 ms, and the 99th percentile sees it; what is due after that is on time again. In a
+// closed loop nothing is due while the sink stands still: each stall is one slow transaction, of the several hundred
 // between two stalls.
 //
-// Other work on the machine makes transactions slower, and none faster: fewer slow ones than the stalls make are wrong in any trial. How many there
-// are is told by a round in which the same schedule without stalls shows that nothing else happened.
+// Other work on the machine makes transactions slower, and none faster: fewer slow ones than the stalls make are wrong
+// in any trial. How many there are is told by a round in which the same schedule without stalls shows that nothing else
+// happened.
 func TestStalls(t *testing.T) {
 	const (
 		slow     = 300 * time.Microsecond
@@ -38,7 +41,9 @@ func TestStalls(t *testing.T) {
 		few      = 5 // quiet rounds: what happens next may happen in another trial of one
 	)
 	rig := func(given map[string]string, stall workload.Stall) *workloadtest.Rig {
-		return workloadtest.NewRig(t, tcpcrr.Workload{}, workloadtest.Options{Pairs: 1, Length: workloadtest.StallLength, Given: given, Stall: stall})
+		return workloadtest.NewRig(t, tcpcrr.Workload{}, workloadtest.Options{
+			Pairs: 1, Length: workloadtest.StallLength, Given: given, Stall: stall,
+		})
 	}
 	still := workload.Stall{Every: workloadtest.StallEvery, For: workloadtest.StallFor}
 	schedule := map[string]string{"rate": "5k/s"}
@@ -79,15 +84,19 @@ func TestStalls(t *testing.T) {
 	switch {
 	case right && unseen:
 	case quiet > few:
-		t.Errorf("in none of %d quiet rounds is it as it should be (on a schedule: %t, in a closed loop: %t)", quiet, right, unseen)
+		t.Errorf("in none of %d quiet rounds is it as it should be (on a schedule: %t, in a closed loop: %t)", quiet, right,
+			unseen)
 	default:
-		t.Logf("the machine was not quiet for long enough in %v (on a schedule: %t, in a closed loop: %t)", patience, right, unseen)
+		t.Logf("the machine was not quiet for long enough in %v (on a schedule: %t, in a closed loop: %t)", patience, right,
+			unseen)
 	}
 }
 
 // What is planted is found again.
 func TestPlanted(t *testing.T) {
-	r := workloadtest.NewRig(t, tcpcrr.Workload{}, workloadtest.Options{Pairs: 1, Length: 50 * time.Millisecond, Plant: 20 * time.Microsecond})
+	r := workloadtest.NewRig(t, tcpcrr.Workload{}, workloadtest.Options{
+		Pairs: 1, Length: 50 * time.Millisecond, Plant: 20 * time.Microsecond,
+	})
 	_, result := r.Trial(t)
 	if got := result.Metrics["planted"]; got < 20e-6 || got > 1e-3 {
 		t.Errorf("planted %g s, want 20 µs", got)

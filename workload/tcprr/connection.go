@@ -17,8 +17,8 @@ import (
 const (
 	limit = int64(traffic.DrainLimit) // ns: a response that is not there by then after the close is not waited for
 
-	// patience is how long send and recv block at most, two ticks at HZ=250. It is less than the 10 ms after which the Go runtime sends a busy
-	// thread a signal.
+	// patience is how long send and recv block at most, two ticks at HZ=250. It is less than the 10 ms after which the Go
+	// runtime sends a busy thread a signal.
 	patience = 8 * time.Millisecond
 
 	// reconnectLimit is how long both sides try to get their connections again after a trial has lost them.
@@ -33,7 +33,8 @@ const (
 	hungUp    = "the other end has closed the connection"
 )
 
-// What a request begins with: whether it is the last of its trial, in one byte, or in the lowest of four of which the others are its length.
+// What a request begins with: whether it is the last of its trial, in one byte, or in the lowest of four of which the
+// others are its length.
 const (
 	more = 0
 	last = 1
@@ -233,8 +234,8 @@ func (s *source) Prepare(uint64) {
 	}
 }
 
-// Ready implements [workload.Readier]: it accepts the source's connections. One that is over already, of an attempt that the source has given up,
-// is passed over.
+// Ready implements [workload.Readier]: it accepts the source's connections. One that is over already, of an attempt
+// that the source has given up, is passed over.
 func (s *sink) Ready(timeout time.Duration) error {
 	deadline := time.Now().Add(timeout)
 	for i := 0; i < len(s.conns); {

@@ -71,7 +71,8 @@ func (s *sink) serve(w traffic.Window) bool {
 				return s.lost(errno)
 			}
 		}
-		if (!s.spin && (quiet || !alone) || looks%looksPerClock == 0) && clock.Now() > w.Close+limit { // also where requests do not end
+		// also where requests do not end
+		if (!s.spin && (quiet || !alone) || looks%looksPerClock == 0) && clock.Now() > w.Close+limit {
 			return false
 		}
 	}

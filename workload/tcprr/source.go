@@ -9,11 +9,12 @@ import (
 )
 
 const (
-	// outstanding is how many requests a flow can have without their responses on a schedule. What is due beyond them waits: it is backlog.
+	// outstanding is how many requests a flow can have without their responses on a schedule. What is due beyond them
+	// waits: it is backlog.
 	outstanding = 4096
 
-	// nap is how far off a request must be for the source to sleep, and how much earlier than it is due that ends, in ns: timers come late (the
-	// slack of a thread's is 50 µs, prctl(2)).
+	// nap is how far off a request must be for the source to sleep, and how much earlier than it is due that ends, in ns:
+	// timers come late (the slack of a thread's is 50 µs, prctl(2)).
 	nap = 150_000
 )
 
@@ -94,8 +95,9 @@ func (s *source) Collect() {
 	s.endpoint.Collect()
 }
 
-// single sends a request, waits for its response, and so on. The end of one round trip is the beginning of the next: one clock read each.
-// (The functions of the loops are nosplit: without a stack check they hold no point at which the Go scheduler takes the thread.)
+// single sends a request, waits for its response, and so on. The end of one round trip is the beginning of the next:
+// one clock read each. (The functions of the loops are nosplit: without a stack check they hold no point at which the
+// Go scheduler takes the thread.)
 //
 //go:nosplit
 func (s *source) single(w traffic.Window) bool {
@@ -173,7 +175,8 @@ func (e *endpoint) answer(request int) int {
 	return request
 }
 
-// several drives flows with several requests in flight, or on a schedule. No call of it blocks but the one that waits for them all.
+// several drives flows with several requests in flight, or on a schedule. No call of it blocks but the one that waits
+// for them all.
 //
 //go:nosplit
 func (s *source) several(w traffic.Window) bool {
@@ -305,7 +308,8 @@ func (s *source) push(i int) bool {
 	return true
 }
 
-// await takes the responses there are. Where there are none it waits for them until shortly before the next request, where it may.
+// await takes the responses there are. Where there are none it waits for them until shortly before the next request,
+// where it may.
 //
 //go:nosplit
 func (s *source) await(now, next int64, w traffic.Window) bool {

@@ -29,30 +29,54 @@ const (
 // Describe implements [workload.Workload].
 func (Workload) Describe() workload.Description {
 	return workload.Description{
-		Name:       "tcp-rr",
-		Summary:    "requests and responses on TCP connections that last, timed one by one (netperf TCP_RR)",
-		Reproduces: "netperf TCP_RR, and its bursts with in-flight; the IBM report's latency of 100 bytes out and 200 back (payload 100, response 200)",
+		Name:    "tcp-rr",
+		Summary: "requests and responses on TCP connections that last, timed one by one (netperf TCP_RR)",
+		Reproduces: "netperf TCP_RR, and its bursts with in-flight; the IBM report's latency of 100 bytes out and 200 back " +
+			"(payload 100, response 200)",
 		Primary: func(p part.Params) string {
-			if !workload.Scheduled(p) && (p.Count("in-flight") > 1 || p.Count("flows") > 1) { // latency is a figure of the queue that they make
+			// latency is a figure of the queue that they make
+			if !workload.Scheduled(p) && (p.Count("in-flight") > 1 || p.Count("flows") > 1) {
 				return "transaction_rate"
 			}
 			return "latency_p50"
 		},
-		Why:   "its packets and its wake-ups are those of udp-rr, and so is the length; at a rate, a median needs 200 requests",
+		Why: "its packets and its wake-ups are those of udp-rr, and so is the length; at a rate, a median needs 200 " +
+			"requests",
 		Warm:  workload.TransactionWarm,
 		Trial: func(p part.Params) time.Duration { return workload.TransactionTrial(p, settled) },
 		Spins: func(p part.Params) bool { return p["mode"] == "spin" },
 		Params: slices.Concat(part.List{
-			{Name: "payload", Default: "1", Summary: "bytes of a request, 1 to 1MiB", Check: part.SizeBetween(kindSize, largest)},
-			{Name: "response", Default: same, Quiet: true, Summary: "bytes of a response, 1 to 1MiB; same: as many as its request", Check: workload.SameOr(part.SizeBetween(1, largest))},
-			{Name: "mode", Default: "wait", Summary: "wait: both ends sleep until something comes; spin: both ends keep asking", Values: []string{"wait", "spin"}},
-			{Name: "in-flight", Default: "1", Quiet: true, Summary: "requests on a connection that wait for their responses, 1 to 1024", Check: part.CountBetween(1, mostAhead)},
-			{Name: "flows", Default: "1", Quiet: true, Summary: "connections of a pair, 1 to 128; one thread at each end serves them all", Check: part.CountBetween(1, mostFlows)},
+			{
+				Name: "payload", Default: "1", Summary: "bytes of a request, 1 to 1MiB",
+				Check: part.SizeBetween(kindSize, largest),
+			},
+			{
+				Name: "response", Default: same, Quiet: true,
+				Summary: "bytes of a response, 1 to 1MiB; same: as many as its request",
+				Check:   workload.SameOr(part.SizeBetween(1, largest)),
+			},
+			{
+				Name: "mode", Default: "wait", Summary: "wait: both ends sleep until something comes; spin: both ends keep asking",
+				Values: []string{"wait", "spin"},
+			},
+			{
+				Name: "in-flight", Default: "1", Quiet: true,
+				Summary: "requests on a connection that wait for their responses, 1 to 1024",
+				Check:   part.CountBetween(1, mostAhead),
+			},
+			{
+				Name: "flows", Default: "1", Quiet: true,
+				Summary: "connections of a pair, 1 to 128; one thread at each end serves them all",
+				Check:   part.CountBetween(1, mostFlows),
+			},
 		},
-			workload.ScheduleParams(closed, "requests a second of a pair, sent when they are due, whatever is outstanding; closed: each follows a response"),
+			workload.ScheduleParams(closed, "requests a second of a pair, sent when they are due, whatever is outstanding; "+
+				"closed: each follows a response"),
 			workload.StreamParams()),
 		Refuse: refuse,
-		Metrics: slices.Concat([]string{"transaction_rate", "transaction_rate_per_pair", "cpu_per_transaction", "retransmits", "backlog", "planted"},
+		Metrics: slices.Concat([]string{
+			"transaction_rate", "transaction_rate_per_pair", "cpu_per_transaction", "retransmits", "backlog", "planted",
+		},
 			workload.CPUMetrics(), workload.DurationMetrics(traffic.Latency, traffic.Service, traffic.Departure)),
 	}
 }
@@ -63,7 +87,8 @@ func refuse(p part.Params) error {
 	case workload.Scheduled(p) && p.Count("in-flight") > 1:
 		return fmt.Errorf("in-flight=%s at a rate: requests are sent whatever is in flight", p["in-flight"])
 	case workload.Scheduled(p) && workload.Varied(p) && p.Size("payload") < lengthSize:
-		return fmt.Errorf("payload=%s: requests of different lengths say theirs in %d bytes (valid: at least that)", p["payload"], lengthSize)
+		return fmt.Errorf("payload=%s: requests of different lengths say theirs in %d bytes (valid: at least that)",
+			p["payload"], lengthSize)
 	}
 	return workload.Unscheduled(p)
 }
@@ -83,7 +108,10 @@ func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
 		}
 		return src, nil
 	case workload.Sink:
-		snk := &sink{endpoint: e, streams: make([]stream, len(e.conns)), listener: sock.Socket{FD: -1}, plant: traffic.NewDelay(s.Plant)}
+		snk := &sink{
+			endpoint: e, streams: make([]stream, len(e.conns)), listener: sock.Socket{FD: -1},
+			plant: traffic.NewDelay(s.Plant),
+		}
 		if err := snk.init(); err != nil {
 			snk.Close()
 			return nil, err
@@ -146,7 +174,8 @@ func (Workload) Metrics(t workload.Trial) workload.Result {
 	return r
 }
 
-// Carried implements [workload.Carrier]. On a connection with one request in flight each request and each response is at least one segment; several in flight may share one.
+// Carried implements [workload.Carrier]. On a connection with one request in flight each request and each response is
+// at least one segment; several in flight may share one.
 func (Workload) Carried(t workload.Trial, i int) (there, back int64) {
 	n := t.Sources[i].Received / int64(t.Params.Count("in-flight"))
 	return n, n

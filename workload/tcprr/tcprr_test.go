@@ -24,7 +24,8 @@ func TestConformance(t *testing.T) {
 		map[string]string{},
 		map[string]string{"mode": "spin", "payload": "100", "response": "200"},
 		map[string]string{"in-flight": "8", "flows": "4"},
-		map[string]string{"rate": "4k/s"}, // a trial of the suite has time for 200 requests, which a median needs, from 3k/s on
+		// a trial of the suite has time for 200 requests, which a median needs, from 3k/s on
+		map[string]string{"rate": "4k/s"},
 	)
 }
 
@@ -78,7 +79,8 @@ func TestWays(t *testing.T) {
 			{"mode": "spin"},
 			{"flows": "128"},
 			{"in-flight": "8"},
-			{"payload": "100000", "response": "200000", "in-flight": "8"},      // more than both sockets hold: nobody waits for the other
+			// more than both sockets hold: nobody waits for the other
+			{"payload": "100000", "response": "200000", "in-flight": "8"},
 			{"mode": "spin", "payload": "200", "flows": "9", "in-flight": "3"}, // more flows than the source has ports
 			{"rate": "2k/s", "congestion": "reno", "send-buffer": "64KiB", "dscp": "10"},
 			{"rate": "2k/s", "mode": "spin", "flows": "2", "response": "200"},
@@ -86,7 +88,9 @@ func TestWays(t *testing.T) {
 			{"rate": "5k/s", "sizes": "uniform", "payload": "4", "response": "1"},
 		} {
 			t.Run(fmt.Sprint(address, given), func(t *testing.T) {
-				complete(t, workloadtest.NewRig(t, tcprr.Workload{}, workloadtest.Options{Pairs: 1, Length: 50 * time.Millisecond, Given: given, Where: where}))
+				complete(t, workloadtest.NewRig(t, tcprr.Workload{}, workloadtest.Options{
+					Pairs: 1, Length: 50 * time.Millisecond, Given: given, Where: where,
+				}))
 			})
 		}
 	}
@@ -95,17 +99,22 @@ func TestWays(t *testing.T) {
 // Why a closed loop hides a stall, and a schedule does not, is said at [workloadtest.Stalls].
 func TestStalls(t *testing.T) {
 	rig := func(given map[string]string, stall workload.Stall) *workloadtest.Rig {
-		return workloadtest.NewRig(t, tcprr.Workload{}, workloadtest.Options{Pairs: 1, Length: workloadtest.StallLength, Given: given, Stall: stall})
+		return workloadtest.NewRig(t, tcprr.Workload{}, workloadtest.Options{
+			Pairs: 1, Length: workloadtest.StallLength, Given: given, Stall: stall,
+		})
 	}
 	still := workload.Stall{Every: workloadtest.StallEvery, For: workloadtest.StallFor}
-	// What has waited is answered one by one, some 10 µs each: with five at a time that does not move them over the bounds.
+	// What has waited is answered one by one, some 10 µs each: with five at a time that does not move them over the
+	// bounds.
 	schedule := map[string]string{"rate": "5k/s"}
 	workloadtest.Stalls(t, rig(schedule, still), rig(schedule, workload.Stall{}), rig(nil, still))
 }
 
 // What is planted is found again.
 func TestPlanted(t *testing.T) {
-	r := workloadtest.NewRig(t, tcprr.Workload{}, workloadtest.Options{Pairs: 1, Length: 50 * time.Millisecond, Plant: 20 * time.Microsecond})
+	r := workloadtest.NewRig(t, tcprr.Workload{}, workloadtest.Options{
+		Pairs: 1, Length: 50 * time.Millisecond, Plant: 20 * time.Microsecond,
+	})
 	_, result := r.Trial(t)
 	if got := result.Metrics["planted"]; got < 20e-6 || got > 1e-3 {
 		t.Errorf("planted %g s, want 20 µs", got)
@@ -123,7 +132,8 @@ func TestAbsent(t *testing.T) {
 	before := testnet.Descriptors(t)
 	_, err = tcprr.Workload{}.Open(workload.Spec{
 		Params: params, Side: workload.Source, LocalPorts: 1, RemotePorts: 1,
-		Local: netip.AddrPortFrom(loopback, workloadtest.FreePort()), Remote: netip.AddrPortFrom(loopback, workloadtest.FreePort()),
+		Local:  netip.AddrPortFrom(loopback, workloadtest.FreePort()),
+		Remote: netip.AddrPortFrom(loopback, workloadtest.FreePort()),
 	})
 	if err == nil || !strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("open: %v, want that the connection is refused", err)
@@ -150,8 +160,8 @@ func (s *starving) Prepare(trial uint64) {
 
 func (s *starving) Collect() { s.Endpoint.(traffic.Collector).Collect() }
 
-// Connections that a trial has lost are made anew in the container's namespace, stale ones in the queue passed over; where there is no descriptor
-// for them the trial says so, and the next one works.
+// Connections that a trial has lost are made anew in the container's namespace, stale ones in the queue passed over;
+// where there is no descriptor for them the trial says so, and the next one works.
 func TestConnectsAnew(t *testing.T) {
 	var source *starving
 	r := workloadtest.NewRig(t, tcprr.Workload{}, workloadtest.Options{
@@ -169,7 +179,8 @@ func TestConnectsAnew(t *testing.T) {
 		tcprr.Break(source.Endpoint)
 		source.now = true
 		trial, _ := r.Trial(t)
-		if why := trial.Sources[0].Failure; !strings.Contains(why, "there is no connection") || !strings.Contains(why, "too many open files") {
+		if why := trial.Sources[0].Failure; !strings.Contains(why, "there is no connection") ||
+			!strings.Contains(why, "too many open files") {
 			t.Errorf("without descriptors: %q", why)
 		}
 		source.now = false
@@ -177,11 +188,14 @@ func TestConnectsAnew(t *testing.T) {
 	}
 }
 
-// A sink that is gone in the middle of a trial ends it, long before its close, and both sides name the reason; the next trial works.
+// A sink that is gone in the middle of a trial ends it, long before its close, and both sides name the reason; the next
+// trial works.
 func TestPeerDies(t *testing.T) {
 	for _, given := range []map[string]string{{}, {"in-flight": "8"}, {"rate": "4k/s"}, {"mode": "spin"}} {
 		t.Run(fmt.Sprint(given), func(t *testing.T) {
-			r := workloadtest.NewRig(t, tcprr.Workload{}, workloadtest.Options{Pairs: 1, Length: 120 * time.Millisecond, Given: given})
+			r := workloadtest.NewRig(t, tcprr.Workload{}, workloadtest.Options{
+				Pairs: 1, Length: 120 * time.Millisecond, Given: given,
+			})
 			for try := 1; ; try++ {
 				complete(t, r)
 				shut := make(chan struct{})
@@ -200,7 +214,8 @@ func TestPeerDies(t *testing.T) {
 				for _, e := range []traffic.Endpoint{r.Sources[0], r.Sinks[0]} {
 					e.(traffic.Collector).Collect()
 					why := e.Sample().Failure
-					told = told && (strings.Contains(why, "the other end has closed the connection") || strings.Contains(why, "the connection broke: "))
+					told = told && (strings.Contains(why, "the other end has closed the connection") ||
+						strings.Contains(why, "the connection broke: "))
 					whys = append(whys, why)
 				}
 				if told {
@@ -240,7 +255,8 @@ func TestRefuse(t *testing.T) {
 func TestPrimary(t *testing.T) {
 	d := tcprr.Workload{}.Describe()
 	for given, want := range map[string]string{
-		"tcp-rr": "latency_p50", "tcp-rr(in-flight=2)": "transaction_rate", "tcp-rr(flows=2)": "transaction_rate", "tcp-rr(flows=2,rate=1k/s)": "latency_p50",
+		"tcp-rr": "latency_p50", "tcp-rr(in-flight=2)": "transaction_rate", "tcp-rr(flows=2)": "transaction_rate",
+		"tcp-rr(flows=2,rate=1k/s)": "latency_p50",
 	} {
 		_, params, err := part.Parse("workload", given)
 		if err != nil {

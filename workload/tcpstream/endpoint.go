@@ -26,19 +26,19 @@ const (
 	undrained = "the stream was not drained: connected anew"
 	copied    = "zero copy: the kernel copied all the same"
 
-	// readSize is how many bytes one recv takes at most. Over a veth pair 256 KiB took 4 % less of the sender's CPU for a byte than 128 KiB, which is
-	// what iperf3 reads, and 512 KiB 1 % less again and 5 % less of the reader's; SO_RCVLOWAT changed nothing (medians of 30 interleaved rounds each,
-	// on a busy machine).
+	// readSize is how many bytes one recv takes at most. Over a veth pair 256 KiB took 4 % less of the sender's CPU for a
+	// byte than 128 KiB, which is what iperf3 reads, and 512 KiB 1 % less again and 5 % less of the reader's; SO_RCVLOWAT
+	// changed nothing (medians of 30 interleaved rounds each, on a busy machine).
 	readSize = 512 << 10
 
-	// turnBytes and turnMessages bound what is written between two looks at the clock, or at the other connections: small messages take
-	// less time than either.
+	// turnBytes and turnMessages bound what is written between two looks at the clock, or at the other connections: small
+	// messages take less time than either.
 	turnBytes    = 16 << 10
 	turnMessages = 64
 )
 
-// A stream is a sequence of messages. Each begins with a byte that says whether it is the last of its trial, which the reader
-// finds by counting: no other byte is looked at.
+// A stream is a sequence of messages. Each begins with a byte that says whether it is the last of its trial, which the
+// reader finds by counting: no other byte is looked at.
 const (
 	more = 0
 	last = 1
@@ -60,15 +60,16 @@ type flow struct {
 	received bool // it has come whole
 }
 
-// endpoint is what both sides have. The connections last for the whole generation; a trial that could not be drained breaks them, and
-// both sides make them anew before their next trial.
+// endpoint is what both sides have. The connections last for the whole generation; a trial that could not be drained
+// breaks them, and both sides make them anew before their next trial.
 type endpoint struct {
-	spec           workload.Spec
-	home           *os.File // the container's namespace, where a new socket is made
-	flows          []flow
-	broken         bool
-	writes, reads  bool
-	message, final []byte // that are written: the same but for the first byte, so that none is changed while the kernel may still read it
+	spec          workload.Spec
+	home          *os.File // the container's namespace, where a new socket is made
+	flows         []flow
+	broken        bool
+	writes, reads bool
+	// that are written: the same but for the first byte, so that none is changed while the kernel may still read it
+	message, final []byte
 	turn           int    // messages
 	flags          int    // of send
 	buf            []byte // that is read into
@@ -132,7 +133,8 @@ func (e *endpoint) Close() {
 // inside calls f in the container's namespace: there new sockets are made.
 func (e *endpoint) inside(f func() error) error { return netns.Do(int(e.home.Fd()), f) }
 
-// tune asks for the options of a socket, which connections that come to it have as well (sk_clone_lock, net/core/sock.c).
+// tune asks for the options of a socket, which connections that come to it have as well (sk_clone_lock,
+// net/core/sock.c).
 func (e *endpoint) tune(s sock.Socket) error {
 	options := e.spec.SocketOptions()
 	options.NoDelay = e.spec.Params.On("nodelay")
@@ -258,7 +260,8 @@ func (e *endpoint) why() string {
 
 type source struct{ endpoint }
 
-// connect makes the connections: the first ones from the ports that are this endpoint's, further ones from such as the kernel chooses.
+// connect makes the connections: the first ones from the ports that are this endpoint's, further ones from such as the
+// kernel chooses.
 func (s *source) connect() error {
 	if err := s.inside(s.open); err != nil {
 		return err
@@ -325,7 +328,8 @@ func (s *sink) listen() error {
 	return s.listener.Listen()
 }
 
-// Ready implements [workload.Readier]: it accepts the source's connections, and passes over those that the source has given up.
+// Ready implements [workload.Readier]: it accepts the source's connections, and passes over those that the source has
+// given up.
 func (s *sink) Ready(timeout time.Duration) error {
 	until := time.Now().Add(timeout)
 	for i := 0; i < len(s.flows); {

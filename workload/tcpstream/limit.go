@@ -5,8 +5,9 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// What the limit of a trial is told by. The first two are shares of a thread's time, the others of the time in which connections had something to
-// send. They rest on trials of 200 ms over loopback with cubic (Linux 6.18, two CPUs, one for each end):
+// What the limit of a trial is told by. The first two are shares of a thread's time, the others of the time in which
+// connections had something to send. They rest on trials of 200 ms over loopback with cubic (Linux 6.18, two CPUs, one
+// for each end):
 //
 //	                                   writer awake  reader awake  receive window full
 //	128 KiB messages                   0.96 to 1.00  0.78 to 0.94  0 to 0.68
@@ -16,21 +17,24 @@ import (
 //	receive buffer of 16 KiB           0.51 to 0.55  0.58 to 0.61  1.00
 //	token bucket of 100 Mbit/s         0.02 to 0.35  0.06 to 0.16  0
 //
-// (the third and the last where other work wanted the CPUs: the threads of the last ran for 0.005 and 0.013 of the time).
+// (the third and the last where other work wanted the CPUs: the threads of the last ran for 0.005 and 0.013 of the
+// time).
 const (
-	always   = 0.95 // a thread that was awake for longer never waited: over loopback the side that is the limit is awake for 0.96 to 1.00
-	seldom   = 0.5  // one that was awake for less waited for something most of the time
-	mostly   = 0.5  // of the time something else held the connections up
+	// a thread that was awake for longer never waited: over loopback the side that is the limit is awake for 0.96 to 1.00
+	always   = 0.95
+	seldom   = 0.5 // one that was awake for less waited for something most of the time
+	mostly   = 0.5 // of the time something else held the connections up
 	slightly = 0.05
 )
 
 // limited says what kept the goodput from being higher.
 //
-// A thread that was awake all the time, running or waiting for a CPU, never waited for the other end. On one machine the writer's thread does most
-// of the work of the path and of the receiver's protocol as well, in soft interrupts: where it says sender, what is behind is the CPU of the writing
-// side. What TCP itself waited for is counted by the kernel (tcp_chrono_start, net/ipv4/tcp_output.c): a full receive window means that the reader
-// was behind. A small send buffer is hardly ever counted, even one of 4 KiB (tcp_cwnd_validate wants the writer asleep and everything sent at the moment
-// of a transmission): where one was asked for, that both ends wait says nothing of the path.
+// A thread that was awake all the time, running or waiting for a CPU, never waited for the other end. On one machine
+// the writer's thread does most of the work of the path and of the receiver's protocol as well, in soft interrupts:
+// where it says sender, what is behind is the CPU of the writing side. What TCP itself waited for is counted by the
+// kernel (tcp_chrono_start, net/ipv4/tcp_output.c): a full receive window means that the reader was behind. A small
+// send buffer is hardly ever counted, even one of 4 KiB (tcp_cwnd_validate wants the writer asleep and everything sent
+// at the moment of a transmission): where one was asked for, that both ends wait says nothing of the path.
 func limited(t workload.Trial) workload.Limit {
 	writers, readers := roles(t)
 	tcp := counted(t)

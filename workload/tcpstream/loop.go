@@ -9,7 +9,8 @@ import (
 
 // The functions here are nosplit: without a stack check they hold no point at which the Go scheduler takes the thread.
 
-// write drives one connection that is only written: messages until the close, then the last one. It says whether that was sent.
+// write drives one connection that is only written: messages until the close, then the last one. It says whether that
+// was sent.
 //
 //go:nosplit
 func (e *endpoint) write(w traffic.Window) bool {
@@ -21,7 +22,8 @@ func (e *endpoint) write(w traffic.Window) bool {
 		}
 		switch errno := e.push(f, 0); errno {
 		case 0:
-			if f.at > 0 && clock.Now() > w.Close+limit { // the call has waited, and took a part: the rest may take as long again and again
+			// the call has waited, and took a part: the rest may take as long again and again
+			if f.at > 0 && clock.Now() > w.Close+limit {
 				return false
 			}
 		case sock.Again, sock.Interrupted, sock.NoRoom:
@@ -40,8 +42,8 @@ func (e *endpoint) write(w traffic.Window) bool {
 	return true
 }
 
-// reapEvery is how many sends with zero copy pass before their completions are asked for: a quarter of what may lie in an error queue if the kernel
-// joins none of them (net.core.optmem_max of 128 KiB, 512 bytes each).
+// reapEvery is how many sends with zero copy pass before their completions are asked for: a quarter of what may lie in
+// an error queue if the kernel joins none of them (net.core.optmem_max of 128 KiB, 512 bytes each).
 const reapEvery = 64
 
 // push sends what one call takes of the message that it is the turn of.
@@ -61,7 +63,9 @@ func (e *endpoint) push(f *flow, flags int) sock.Errno {
 		e.sample.Total++
 		if f.ending {
 			f.sent = true
-			f.conn.Nagle(false) // else the last bytes wait for an acknowledgement that the receiver delays by 40 ms (TCP_DELACK_MIN, include/net/tcp.h)
+			// else the last bytes wait for an acknowledgement that the receiver delays by 40 ms (TCP_DELACK_MIN,
+			// include/net/tcp.h)
+			f.conn.Nagle(false)
 		}
 	}
 	if e.reaper != nil {
@@ -140,8 +144,8 @@ func (e *endpoint) tick(now int64) {
 	}
 }
 
-// take looks for the last message in n bytes that were read. It returns false where there is something behind it: then the other side is in another
-// trial.
+// take looks for the last message in n bytes that were read. It returns false where there is something behind it: then
+// the other side is in another trial.
 //
 //go:nosplit
 func (e *endpoint) take(f *flow, n int) bool {
@@ -159,8 +163,8 @@ func (e *endpoint) take(f *flow, n int) bool {
 	return true
 }
 
-// exchange drives several connections, or one both ways: it waits until some are ready, and gives each of those its turn. It says whether the last
-// message of each was sent and has come.
+// exchange drives several connections, or one both ways: it waits until some are ready, and gives each of those its
+// turn. It says whether the last message of each was sent and has come.
 //
 //go:nosplit
 func (e *endpoint) exchange(w traffic.Window) bool {

@@ -67,7 +67,8 @@ func TestLost(t *testing.T) {
 				},
 			})
 			trial, _ := r.Trial(t)
-			if got := trial.Sources[0].Failure; !strings.HasPrefix(got, "the connection was lost in mid-trial: ") || !strings.HasSuffix(got, tt.want) {
+			if got := trial.Sources[0].Failure; !strings.HasPrefix(got, "the connection was lost in mid-trial: ") ||
+				!strings.HasSuffix(got, tt.want) {
 				t.Errorf("the source says %q, want that it was lost: %s", got, tt.want)
 			}
 			for range 20 {
@@ -90,7 +91,8 @@ func TestAbsentSink(t *testing.T) {
 		return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), workloadtest.FreePort())
 	}
 	spec := workload.Spec{Params: params, Side: workload.Source, Local: at(), Remote: at(), LocalPorts: 1}
-	if _, err := (Workload{}).Open(spec); err == nil || !strings.Contains(err.Error(), "connection refused") || !strings.Contains(err.Error(), spec.Remote.String()) {
+	if _, err := (Workload{}).Open(spec); err == nil || !strings.Contains(err.Error(), "connection refused") ||
+		!strings.Contains(err.Error(), spec.Remote.String()) {
 		t.Errorf("nobody listens: %v", err)
 	}
 	// And one that goes away between two trials.
@@ -110,21 +112,27 @@ func TestAbsentSink(t *testing.T) {
 	}
 	listening.Close()
 	src.Prepare(1)
-	if got := src.Sample().Failure; !strings.HasPrefix(got, "the connection of the last trial is lost: ") || !strings.HasSuffix(got, "connection refused") {
+	if got := src.Sample().Failure; !strings.HasPrefix(got, "the connection of the last trial is lost: ") ||
+		!strings.HasSuffix(got, "connection refused") {
 		t.Errorf("nobody listens any more: %q", got)
 	}
-	if _, err := (Workload{}).Open(workload.Spec{Params: params, Side: "middle"}); err == nil || !strings.Contains(err.Error(), `"middle"`) {
+	if _, err := (Workload{}).Open(workload.Spec{Params: params, Side: "middle"}); err == nil ||
+		!strings.Contains(err.Error(), `"middle"`) {
 		t.Errorf("a third side: %v", err)
 	}
 }
 
-// Those that are accepted have the options of the socket that listens, at both ends what was asked for, with either family.
+// Those that are accepted have the options of the socket that listens, at both ends what was asked for, with either
+// family.
 func TestOptions(t *testing.T) {
 	for _, address := range []string{"127.0.0.1", "::1"} {
 		where := workloadtest.Where{Address: netip.MustParseAddr(address), Do: func(f func() error) error { return f() }}
 		r := workloadtest.NewRig(t, Workload{}, workloadtest.Options{
-			Pairs: 1, Length: 30 * time.Millisecond, Where: map[workload.Side]workloadtest.Where{workload.Source: where, workload.Sink: where},
-			Given: map[string]string{"congestion": "reno", "send-buffer": "300000", "recv-buffer": "200000", "dscp": "46", "flows": "2"},
+			Pairs: 1, Length: 30 * time.Millisecond,
+			Where: map[workload.Side]workloadtest.Where{workload.Source: where, workload.Sink: where},
+			Given: map[string]string{
+				"congestion": "reno", "send-buffer": "300000", "recv-buffer": "200000", "dscp": "46", "flows": "2",
+			},
 		})
 		for _, e := range []traffic.Endpoint{r.Sources[0], r.Sinks[0]} {
 			f, err := e.Facts()
@@ -135,7 +143,8 @@ func TestOptions(t *testing.T) {
 		for range 20 {
 			trial, result := r.Trial(t)
 			if tcp := trial.Sources[0].Counts; trial.Failure() == "" && result.Metrics["goodput"] > 0 {
-				if tcp[countConnections] != 2 || tcp[countAcked] <= 0 || tcp[countBusy] <= 0 || tcp[countRTT] <= 0 || tcp[countWindow] <= 0 {
+				if tcp[countConnections] != 2 || tcp[countAcked] <= 0 || tcp[countBusy] <= 0 || tcp[countRTT] <= 0 ||
+					tcp[countWindow] <= 0 {
 					t.Errorf("%s: TCP counts %+v", address, tcp)
 				}
 				break
@@ -200,7 +209,10 @@ func TestLimited(t *testing.T) {
 		{"a busy machine", side(20, 33, 75, 0, 0), reader(15, 72), ""},
 		{"a foreign program", traffic.Sample{CPU: 99, Span: 100}, traffic.Sample{CPU: 99, Span: 100}, ""},
 	} {
-		trial := workload.Trial{Params: part.Params{"direction": forward}, Sources: []traffic.Sample{tt.writer}, Sinks: []traffic.Sample{tt.reader}}
+		trial := workload.Trial{
+			Params: part.Params{"direction": forward}, Sources: []traffic.Sample{tt.writer},
+			Sinks: []traffic.Sample{tt.reader},
+		}
 		if got := limited(trial); got != tt.want {
 			t.Errorf("%s: limit %q, want %q", tt.name, got, tt.want)
 		}
@@ -217,8 +229,10 @@ func TestLimited(t *testing.T) {
 // A sink that stands still is the limit, and a source that has to write 64 bytes at a time is one.
 func TestLimitSeen(t *testing.T) {
 	for want, o := range map[workload.Limit]workloadtest.Options{
-		workload.ByReceiver: {Given: map[string]string{"congestion": "reno"}, Stall: workload.Stall{Every: 21 * time.Millisecond, For: 20 * time.Millisecond}},
-		workload.BySender:   {Given: map[string]string{"congestion": "reno", "message": "64"}},
+		workload.ByReceiver: {Given: map[string]string{"congestion": "reno"}, Stall: workload.Stall{
+			Every: 21 * time.Millisecond, For: 20 * time.Millisecond,
+		}},
+		workload.BySender: {Given: map[string]string{"congestion": "reno", "message": "64"}},
 	} {
 		o.Pairs, o.Length = 1, 100*time.Millisecond
 		r := workloadtest.NewRig(t, Workload{}, o)
@@ -243,13 +257,25 @@ func TestMetrics(t *testing.T) {
 		}
 		return traffic.Series{traffic.SeriesDelivered: d}
 	}
-	tcp := traffic.Counts{traffic.CountResent: 3, countConnections: 2, countRTT: 4000, countMinRTT: 2000, countWindow: 20, countBusy: 1}
+	tcp := traffic.Counts{
+		traffic.CountResent: 3, countConnections: 2, countRTT: 4000, countMinRTT: 2000, countWindow: 20,
+		countBusy: 1,
+	}
 	trial := workload.Trial{
 		Params: part.Params{"direction": forward}, Length: time.Second,
-		Sources: []traffic.Sample{{CPU: 600, Span: 1000, Counts: tcp, Series: delivered(100), Bytes: 2000}, {CPU: 400, Span: 1000, Counts: traffic.Counts{traffic.CountResent: 2}}},
-		Sinks:   []traffic.Sample{{CPU: 200, Span: 1000, Series: delivered(1000), Bytes: 20000}, {CPU: 100, Span: 1000, Series: delivered(2000), Bytes: 40000}},
+		Sources: []traffic.Sample{
+			{CPU: 600, Span: 1000, Counts: tcp, Series: delivered(100), Bytes: 2000},
+			{CPU: 400, Span: 1000, Counts: traffic.Counts{traffic.CountResent: 2}},
+		},
+		Sinks: []traffic.Sample{
+			{CPU: 200, Span: 1000, Series: delivered(1000), Bytes: 20000},
+			{CPU: 100, Span: 1000, Series: delivered(2000), Bytes: 40000},
+		},
 	}
-	cpu := map[string]float64{"cpu_source": 1, "cpu_sink": 0.3, "cpu_user": 0, "cpu_softirqd": 0, "cpu_busy": 1.3, "retransmits": 5, "tcp_rtt": 2e-6, "tcp_min_rtt": 1e-6, "tcp_cwnd": 10}
+	cpu := map[string]float64{
+		"cpu_source": 1, "cpu_sink": 0.3, "cpu_user": 0, "cpu_softirqd": 0, "cpu_busy": 1.3, "retransmits": 5,
+		"tcp_rtt": 2e-6, "tcp_min_rtt": 1e-6, "tcp_cwnd": 10,
+	}
 	check := func(t *testing.T, want map[string]float64, perPair []float64) {
 		t.Helper()
 		maps.Copy(want, cpu)
@@ -258,22 +284,29 @@ func TestMetrics(t *testing.T) {
 		if diff := cmp.Diff(want, got.Metrics, near); diff != "" {
 			t.Errorf("metrics (-want +got):\n%s", diff)
 		}
-		if diff := cmp.Diff(map[string][]float64{"goodput": perPair}, got.PerPair, near); diff != "" || got.Window != time.Second {
+		if diff := cmp.Diff(map[string][]float64{"goodput": perPair}, got.PerPair, near); diff != "" ||
+			got.Window != time.Second {
 			t.Errorf("by pair, in a window of %v (-want +got):\n%s", got.Window, diff)
 		}
 	}
-	check(t, map[string]float64{"goodput": 480e3, "goodput_per_pair": 240e3, "service_demand": 1300e-9 / 60000}, []float64{160e3, 320e3})
+	check(t, map[string]float64{"goodput": 480e3, "goodput_per_pair": 240e3, "service_demand": 1300e-9 / 60000},
+		[]float64{160e3, 320e3})
 	trial.Params["direction"] = both
 	trial.Sources[1].Series = delivered(100)
 	trial.Sources[1].Bytes = 2000
 	check(t, map[string]float64{
-		"goodput": 512e3, "goodput_forward": 480e3, "goodput_reverse": 32e3, "goodput_per_pair": 256e3, "service_demand": 1300e-9 / 64000,
+		"goodput": 512e3, "goodput_forward": 480e3, "goodput_reverse": 32e3, "goodput_per_pair": 256e3,
+		"service_demand": 1300e-9 / 64000,
 	}, []float64{176e3, 336e3})
 	trial.Params["direction"] = reverse
-	check(t, map[string]float64{"goodput": 32e3, "goodput_per_pair": 16e3, "service_demand": 1300e-9 / 4000}, []float64{16e3, 16e3})
+	check(t, map[string]float64{"goodput": 32e3, "goodput_per_pair": 16e3, "service_demand": 1300e-9 / 4000},
+		[]float64{16e3, 16e3})
 
 	for _, direction := range []string{forward, reverse, both} { // of foreign programs that were not there
-		trial := workload.Trial{Params: part.Params{"direction": direction}, Length: time.Second, Sources: make([]traffic.Sample, 2), Sinks: make([]traffic.Sample, 2)}
+		trial := workload.Trial{
+			Params: part.Params{"direction": direction}, Length: time.Second,
+			Sources: make([]traffic.Sample, 2), Sinks: make([]traffic.Sample, 2),
+		}
 		for name, v := range (Workload{}).Metrics(trial).Metrics {
 			if math.IsNaN(v) || math.IsInf(v, 0) {
 				t.Errorf("%s of nothing: %g", name, v)

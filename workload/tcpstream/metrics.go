@@ -71,7 +71,8 @@ func putTCP(t workload.Trial, metrics map[string]float64) {
 	}
 }
 
-// counted adds up the counters of both ends: what the kernel has counted for all connections, at each end that writes to them.
+// counted adds up the counters of both ends: what the kernel has counted for all connections, at each end that writes
+// to them.
 func counted(t workload.Trial) traffic.Counts {
 	sum := traffic.Counts{}
 	for _, side := range [][]traffic.Sample{t.Sources, t.Sinks} {

@@ -112,10 +112,13 @@ func (p *path) link(t *testing.T, side workload.Side) netlink.Link {
 // slow gives the link of a side a token bucket of so many bytes a second.
 func (p *path) slow(t *testing.T, side workload.Side, rate uint64) {
 	t.Helper()
-	const burst, queue = 64 << 10, 128 << 10 // bytes: 5 and 10 ms at 100 Mbit/s, so that a timer that comes late costs nothing
+	// bytes: 5 and 10 ms at 100 Mbit/s, so that a timer that comes late costs nothing
+	const burst, queue = 64 << 10, 128 << 10
 	err := p.links[side].QdiscAdd(&netlink.Tbf{
-		QdiscAttrs: netlink.QdiscAttrs{LinkIndex: p.link(t, side).Attrs().Index, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT},
-		Rate:       rate, Limit: queue, Buffer: netlink.Xmittime(rate, burst),
+		QdiscAttrs: netlink.QdiscAttrs{
+			LinkIndex: p.link(t, side).Attrs().Index, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT,
+		},
+		Rate: rate, Limit: queue, Buffer: netlink.Xmittime(rate, burst),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -128,10 +131,11 @@ func (p *path) carried(t *testing.T, side workload.Side) uint64 {
 	return p.link(t, side).Attrs().Statistics.RxBytes
 }
 
-// A token bucket of 100 Mbit/s counts Ethernet frames without preamble, checksum and gap. Of the 1514 bytes of a full one 1448 are of the stream:
-// 1500 less 20 of IPv4, 20 of TCP and 12 of its timestamps (RFC 7323). So 95.6 Mbit/s are what TCP can get; with IPv6, whose header has 40 bytes, 94.3.
-// 94 to 97 Mbit/s with IPv4 are those less 1.7 % or more 1.4 %, for the bucket's 64 KiB and what lies between two readings of the slices. The path is
-// the limit, and no more was read than the interface has carried.
+// A token bucket of 100 Mbit/s counts Ethernet frames without preamble, checksum and gap. Of the 1514 bytes of a full
+// one 1448 are of the stream: 1500 less 20 of IPv4, 20 of TCP and 12 of its timestamps (RFC 7323). So 95.6 Mbit/s are
+// what TCP can get; with IPv6, whose header has 40 bytes, 94.3. 94 to 97 Mbit/s with IPv4 are those less 1.7 % or more
+// 1.4 %, for the bucket's 64 KiB and what lies between two readings of the slices. The path is the limit, and no more
+// was read than the interface has carried.
 func TestTokenBucket(t *testing.T) {
 	const rate, frame = 100e6, 1514.
 	for network, payload := range map[string]float64{"192.0.2.0/24": 1448, "2001:db8::/64": 1428} {
@@ -146,9 +150,11 @@ func TestTokenBucket(t *testing.T) {
 				before := p.carried(t, workload.Sink)
 				trial, result := r.Trial(t)
 				got, read, carried := result.Metrics["goodput"], trial.Sinks[0].Bytes, int64(p.carried(t, workload.Sink)-before)
-				t.Logf("%.2f Mbit/s of %.2f; %d bytes of %d; source %+v; sink %+v; %q %q", got/1e6, most/1e6, read, carried, trial.Sources[0], trial.Sinks[0], result.Limit, result.Warnings)
+				t.Logf("%.2f Mbit/s of %.2f; %d bytes of %d; source %+v; sink %+v; %q %q", got/1e6, most/1e6, read, carried,
+					trial.Sources[0], trial.Sinks[0], result.Limit, result.Warnings)
 				if got > 1.014*most || read > carried {
-					t.Fatalf("%.2f Mbit/s came through a token bucket of 100; %d bytes were read, and the interface has carried %d", got/1e6, read, carried)
+					t.Fatalf("%.2f Mbit/s came through a token bucket of 100; %d bytes were read, and the interface has carried %d",
+						got/1e6, read, carried)
 				}
 				if got > 0.983*most && result.Limit == workload.ByPath {
 					return
@@ -165,16 +171,22 @@ func TestTokenBucket(t *testing.T) {
 func TestNoRoom(t *testing.T) {
 	p := newPath(t, netip.MustParsePrefix("192.0.2.0/24"))
 	for _, place := range p.places {
-		if err := place.Do(func() error { return sysctl.Write("net.core.optmem_max", "2048") }); err != nil { // four completions
-			testnet.Skip(t, &linux.UnsupportedError{What: "bound the memory of completions", Missing: "net.core.optmem_max of a namespace", Hint: "Linux 6.8 has it"})
+		// four completions
+		if err := place.Do(func() error { return sysctl.Write("net.core.optmem_max", "2048") }); err != nil {
+			testnet.Skip(t, &linux.UnsupportedError{
+				What: "bound the memory of completions", Missing: "net.core.optmem_max of a namespace", Hint: "Linux 6.8 has it",
+			})
 		}
 	}
 	for _, given := range []map[string]string{{}, {"flows": "2", "direction": "both"}} {
 		given["zerocopy"], given["congestion"] = "true", "reno"
-		r := workloadtest.NewRig(t, tcpstream.Workload{}, workloadtest.Options{Pairs: 1, Length: 100 * time.Millisecond, Where: p.places, Given: given})
+		r := workloadtest.NewRig(t, tcpstream.Workload{}, workloadtest.Options{
+			Pairs: 1, Length: 100 * time.Millisecond, Where: p.places, Given: given,
+		})
 		sound := 0
 		for range 20 {
-			if trial, result := r.Trial(t); trial.Failure() == "" && slices.Contains(result.Warnings, "zero copy: the kernel copied all the same") && result.Metrics["goodput"] > 0 {
+			if trial, result := r.Trial(t); trial.Failure() == "" &&
+				slices.Contains(result.Warnings, "zero copy: the kernel copied all the same") && result.Metrics["goodput"] > 0 {
 				if sound++; sound == 2 {
 					break
 				}

@@ -32,10 +32,13 @@ const (
 // Describe implements [workload.Workload].
 func (Workload) Describe() workload.Description {
 	return workload.Description{
-		Name:    "tcp-stream",
-		Summary: "TCP connections that carry as many bytes as they can, counted where they are read (iperf3, netperf TCP_STREAM, nuttcp)",
-		Reproduces: "Throughput Basic of SeCoNetBench (figures 4b and 7b) with message 64, 653 and 1370; goodput with the CPU of both ends as nuttcp prints it; " +
-			"netperf TCP_STREAM and TCP_MAERTS with CPU and service demand; iperf3, with --reverse and --bidir as directions and --parallel as flows",
+		Name: "tcp-stream",
+		Summary: "TCP connections that carry as many bytes as they can, counted where they are read (iperf3, netperf " +
+			"TCP_STREAM, nuttcp)",
+		Reproduces: "Throughput Basic of SeCoNetBench (figures 4b and 7b) with message 64, 653 and 1370; goodput with the " +
+			"CPU of both ends as nuttcp prints it; " +
+			"netperf TCP_STREAM and TCP_MAERTS with CPU and service demand; iperf3, with --reverse and --bidir as directions " +
+			"and --parallel as flows",
 		Primary: func(part.Params) string { return "goodput" },
 		Why:     "the ratio has settled long before, but the twins' interval is smallest at 200 ms",
 		Trial:   trial,
@@ -44,15 +47,25 @@ func (Workload) Describe() workload.Description {
 			{Name: "message", Default: "131072", Summary: "bytes of each write, 1 to 1MiB", Check: part.SizeBetween(1, longest)},
 			{
 				Name: "direction", Default: forward, Quiet: true, Values: []string{forward, reverse, both},
-				Summary: "forward: sources write and sinks read; reverse: the other way round; both: each does both on the same connections, and goodput is the sum",
+				Summary: "forward: sources write and sinks read; reverse: the other way round; both: each does both on the same " +
+					"connections, and goodput is the sum",
 			},
-			{Name: "flows", Default: "1", Quiet: true, Summary: "connections of a pair, 1 to 64; one thread at each end drives them all", Check: part.CountBetween(1, mostFlows)},
-			quiet(part.Switch("nodelay", "switch Nagle's algorithm off (TCP_NODELAY): small writes are not gathered into full segments")),
-			quiet(part.Switch("zerocopy", "send from the program's own memory (MSG_ZEROCOPY); between ends on one machine the kernel copies all the same, and a warning says so")),
+			{
+				Name: "flows", Default: "1", Quiet: true,
+				Summary: "connections of a pair, 1 to 64; one thread at each end drives them all",
+				Check:   part.CountBetween(1, mostFlows),
+			},
+			quiet(part.Switch("nodelay",
+				"switch Nagle's algorithm off (TCP_NODELAY): small writes are not gathered into full segments")),
+			quiet(part.Switch("zerocopy", "send from the program's own memory (MSG_ZEROCOPY); between ends on one machine the "+
+				"kernel copies all the same, and a warning says so")),
 		}, workload.StreamParams()...),
 		Declares: declared(),
 		Metrics: slices.Concat(
-			[]string{"goodput", "goodput_per_pair", "goodput_forward", "goodput_reverse", "service_demand", "retransmits", "tcp_rtt", "tcp_min_rtt", "tcp_cwnd"},
+			[]string{
+				"goodput", "goodput_per_pair", "goodput_forward", "goodput_reverse", "service_demand", "retransmits",
+				"tcp_rtt", "tcp_min_rtt", "tcp_cwnd",
+			},
 			workload.CPUMetrics(),
 		),
 	}
@@ -63,8 +76,8 @@ func quiet(p part.Param) part.Param {
 	return p
 }
 
-// trial is the default length of a trial; docs/method.md has the study behind it: the ratio has settled long before, but the twins'
-// interval is smallest here.
+// trial is the default length of a trial; docs/method.md has the study behind it: the ratio has settled long before,
+// but the twins' interval is smallest here.
 func trial(part.Params) time.Duration { return 200 * time.Millisecond }
 
 // Open implements [workload.Workload].

@@ -10,7 +10,8 @@ import (
 
 func TestMain(m *testing.M) { testnet.Main(m) }
 
-// In experiments the congestion control is cubic or reno where that is possible: what bbr paces may take longer to drain than a trial allows.
+// In experiments the congestion control is cubic or reno where that is possible: what bbr paces may take longer to
+// drain than a trial allows.
 func TestConformance(t *testing.T) {
 	var variants []map[string]string
 	for _, given := range []map[string]string{

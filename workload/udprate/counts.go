@@ -5,7 +5,8 @@ import "github.com/nettoll/nettoll/traffic"
 // Counters of udp-rate, with those of package traffic.
 const (
 	countAwaited traffic.Count = "awaited" // of the datagrams received, those that there was nothing to receive before
-	countDropped traffic.Count = "dropped" // of the whole trial: the kernel threw them away at the sink's full receive buffer
+	// of the whole trial: the kernel threw them away at the sink's full receive buffer
+	countDropped traffic.Count = "dropped"
 	countBlocked traffic.Count = "blocked" // how many times a send had to wait: the path held a whole send buffer
 )
 

@@ -24,15 +24,20 @@ const trialID = 7
 // ends opens an endpoint and a bare socket that is its peer, on loopback.
 func ends(t *testing.T, side workload.Side) (traffic.Endpoint, sock.Socket) {
 	t.Helper()
-	// A loop that waits for its end marker holds no point at which it can be stopped: a collection would wait for it, and who sends the marker for
-	// the collection.
+	// A loop that waits for its end marker holds no point at which it can be stopped: a collection would wait for it, and
+	// who sends the marker for the collection.
 	collect := debug.SetGCPercent(-1)
 	t.Cleanup(func() { debug.SetGCPercent(collect) })
 	runtime.GC() // one that has begun ends first
 	workloadtest.Loopback(t)
 	loopback := netip.AddrFrom4([4]byte{127, 0, 0, 1})
-	at := []netip.AddrPort{netip.AddrPortFrom(loopback, workloadtest.FreePort()), netip.AddrPortFrom(loopback, workloadtest.FreePort())}
-	e, err := Workload{}.Open(workload.Spec{Params: resolve(t, nil), Side: side, Local: at[0], Remote: at[1], LocalPorts: 1, RemotePorts: 1})
+	at := []netip.AddrPort{
+		netip.AddrPortFrom(loopback, workloadtest.FreePort()),
+		netip.AddrPortFrom(loopback, workloadtest.FreePort()),
+	}
+	e, err := Workload{}.Open(workload.Spec{
+		Params: resolve(t, nil), Side: side, Local: at[0], Remote: at[1], LocalPorts: 1, RemotePorts: 1,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +124,8 @@ func TestSinkCounts(t *testing.T) {
 	put(t, peer, trialID, traffic.Marker, 3<<markerNumber|markerOver)
 	var answer [64]byte
 	n, errno := peer.RecvParked(answer[:]) // the scheduler has to know that this waits
-	if trial, seq, number := traffic.Header((*[traffic.HeaderSize]byte)(answer[:])); errno != 0 || n != traffic.HeaderSize || trial != trialID || seq != traffic.Marker || number != 8<<markerNumber|markerOver {
+	if trial, seq, number := traffic.Header((*[traffic.HeaderSize]byte)(answer[:])); errno != 0 ||
+		n != traffic.HeaderSize || trial != trialID || seq != traffic.Marker || number != 8<<markerNumber|markerOver {
 		t.Errorf("answer to the third end marker: %d bytes (%v), trial %d, number %d, %x", n, errno, trial, seq, number)
 	}
 	want := traffic.Sample{
@@ -182,7 +188,8 @@ func TestFullBuffer(t *testing.T) {
 		Params: resolve(t, nil), Window: 20 * time.Millisecond, Length: 20 * time.Millisecond,
 		Sources: []traffic.Sample{source}, Sinks: []traffic.Sample{sink},
 	}
-	if r := (Workload{}).Metrics(trial); !strings.Contains(strings.Join(r.Warnings, "; "), "more than 10 % of the datagrams were lost") {
+	if r := (Workload{}).Metrics(trial); !strings.Contains(strings.Join(r.Warnings, "; "),
+		"more than 10 % of the datagrams were lost") {
 		t.Errorf("warnings of %v: %q", r.Metrics, r.Warnings)
 	}
 }
@@ -201,7 +208,10 @@ func TestRefused(t *testing.T) {
 // Where nothing is sent inside the window there is no trial, and it says why.
 func TestCannotSend(t *testing.T) {
 	nowhere := sock.Socket{FD: -1}
-	e := &source{endpoint: endpoint{sock: nowhere, buf: make([]byte, 64)}, flows: []sock.Socket{nowhere}, size: 64, stride: 64, most: 1}
+	e := &source{
+		endpoint: endpoint{sock: nowhere, buf: make([]byte, 64)}, flows: []sock.Socket{nowhere}, size: 64,
+		stride: 64, most: 1,
+	}
 	now := clock.Now()
 	<-run(e, traffic.Window{Open: now, Start: now, Close: now + 5e6})
 	e.Collect()
@@ -219,7 +229,9 @@ func TestCannotSend(t *testing.T) {
 func TestMetrics(t *testing.T) {
 	trial := workload.Trial{
 		Params: resolve(t, map[string]string{"payload": "100"}), Window: 500 * time.Millisecond, Length: time.Second,
-		Sources: []traffic.Sample{{Sent: 1000, Total: 2000, CPU: 600, Span: 1000}, {Sent: 3000, Total: 6000, CPU: 200, Span: 1000}},
+		Sources: []traffic.Sample{
+			{Sent: 1000, Total: 2000, CPU: 600, Span: 1000}, {Sent: 3000, Total: 6000, CPU: 200, Span: 1000},
+		},
 		Sinks: []traffic.Sample{
 			{Received: 999, Total: 1999, Counts: traffic.Counts{traffic.CountRepeated: 8}, CPU: 100, Span: 1000},
 			{Received: 2999, Total: 5999, Counts: traffic.Counts{traffic.CountReordered: 4}, CPU: 100, Span: 1000},
@@ -231,13 +243,15 @@ func TestMetrics(t *testing.T) {
 			"packet_rate": 7996, "packet_rate_sent": 8000, "goodput": 6.3968e6,
 			"packet_rate_per_pair": 3998, "packet_rate_sent_per_pair": 4000, "goodput_per_pair": 3.1984e6,
 			"loss": 0.0005, "duplicates": 8. / 3998, "reordering": 4. / 3998,
-			"cpu_source": 0.8, "cpu_sink": 0.2, "cpu_user": 0, "cpu_softirqd": 7e-6, "cpu_busy": 1.000007, "cpu_per_packet": 8e-6 / 7998,
+			"cpu_source": 0.8, "cpu_sink": 0.2, "cpu_user": 0, "cpu_softirqd": 7e-6, "cpu_busy": 1.000007,
+			"cpu_per_packet": 8e-6 / 7998,
 		},
 		PerPair: map[string][]float64{"packet_rate": {1998, 5998}, "packet_rate_sent": {2000, 6000}},
 	}
 	near := cmp.Comparer(func(x, y float64) bool { return math.Abs(x-y) <= 1e-9*math.Abs(x+y) })
 	got := Workload{}.Metrics(trial)
-	if diff := cmp.Diff(want, got, near, cmp.FilterValues(func(x, y []string) bool { return len(x)+len(y) == 0 }, cmp.Ignore())); diff != "" {
+	if diff := cmp.Diff(want, got, near,
+		cmp.FilterValues(func(x, y []string) bool { return len(x)+len(y) == 0 }, cmp.Ignore())); diff != "" {
 		t.Errorf("metrics (-want +got):\n%s", diff)
 	}
 	trial.Sinks[0].Received = 900
@@ -258,29 +272,55 @@ func TestLimitOf(t *testing.T) {
 		source, sink traffic.Sample
 		want         workload.Limit
 	}{
-		{"nothing lost, and the sink waited", traffic.Sample{Total: 1000}, traffic.Sample{Total: 1000, Counts: traffic.Counts{countAwaited: 900}}, workload.BySender},
-		{"a datagram in a thousand lost", traffic.Sample{Total: 1000}, traffic.Sample{Total: 999, Counts: traffic.Counts{countAwaited: 900}}, workload.BySender},
-		{"the sink was never done", traffic.Sample{Total: 1000}, traffic.Sample{Total: 1000, Counts: traffic.Counts{countAwaited: 100}}, ""},
-		{"the send buffer was full", traffic.Sample{Total: 1000, Counts: traffic.Counts{countBlocked: 1}}, traffic.Sample{Total: 1000, Counts: traffic.Counts{countAwaited: 900}}, workload.ByPath},
-		{"lost on the way", traffic.Sample{Total: 1000}, traffic.Sample{Total: 900, Counts: traffic.Counts{countDropped: 50}}, workload.ByPath},
-		{"dropped by the sink", traffic.Sample{Total: 1000}, traffic.Sample{Total: 900, Counts: traffic.Counts{countDropped: 51, countAwaited: 900}}, workload.ByReceiver},
+		{"nothing lost, and the sink waited", traffic.Sample{Total: 1000}, traffic.Sample{
+			Total: 1000, Counts: traffic.Counts{countAwaited: 900},
+		}, workload.BySender},
+		{"a datagram in a thousand lost", traffic.Sample{Total: 1000}, traffic.Sample{
+			Total: 999, Counts: traffic.Counts{countAwaited: 900},
+		}, workload.BySender},
+		{"the sink was never done", traffic.Sample{Total: 1000}, traffic.Sample{
+			Total: 1000, Counts: traffic.Counts{countAwaited: 100},
+		}, ""},
+		{
+			"the send buffer was full",
+			traffic.Sample{Total: 1000, Counts: traffic.Counts{countBlocked: 1}},
+			traffic.Sample{Total: 1000, Counts: traffic.Counts{countAwaited: 900}},
+			workload.ByPath,
+		},
+		{
+			"lost on the way",
+			traffic.Sample{Total: 1000},
+			traffic.Sample{Total: 900, Counts: traffic.Counts{countDropped: 50}},
+			workload.ByPath,
+		},
+		{"dropped by the sink", traffic.Sample{Total: 1000}, traffic.Sample{
+			Total: 900, Counts: traffic.Counts{countDropped: 51, countAwaited: 900},
+		}, workload.ByReceiver},
 		{"the sink gave up", traffic.Sample{Total: 1000}, traffic.Sample{Total: 900, Doubt: markerLost}, ""},
-		{"behind a queue", traffic.Sample{Total: 1000, Counts: traffic.Counts{countBlocked: 1}}, traffic.Sample{Total: 900, Doubt: markerLost}, workload.ByPath},
+		{"behind a queue", traffic.Sample{
+			Total: 1000, Counts: traffic.Counts{countBlocked: 1},
+		}, traffic.Sample{Total: 900, Doubt: markerLost}, workload.ByPath},
 		{"a foreign program", traffic.Sample{Total: 1000}, traffic.Sample{Total: 900, Window: 1}, ""},
 		{"nothing sent", traffic.Sample{}, traffic.Sample{}, ""},
 	} {
-		trial := workload.Trial{Params: resolve(t, nil), Sources: []traffic.Sample{tt.source}, Sinks: []traffic.Sample{tt.sink}}
+		trial := workload.Trial{
+			Params: resolve(t, nil), Sources: []traffic.Sample{tt.source},
+			Sinks: []traffic.Sample{tt.sink},
+		}
 		if got := limitOf(trial); got != tt.want {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
 		}
 	}
 	found := workload.Trial{
 		Params: resolve(t, map[string]string{"search": noDrop}), Window: time.Second, Length: time.Second,
-		Sources: []traffic.Sample{{Sent: 100, Received: 99, Window: 5e8, Total: 5000}, {Sent: 300, Received: 300, Window: 5e8, Total: 5000}},
-		Sinks:   []traffic.Sample{{Total: 4000, Counts: traffic.Counts{countDropped: 900}}, {Total: 5000}},
+		Sources: []traffic.Sample{
+			{Sent: 100, Received: 99, Window: 5e8, Total: 5000}, {Sent: 300, Received: 300, Window: 5e8, Total: 5000},
+		},
+		Sinks: []traffic.Sample{{Total: 4000, Counts: traffic.Counts{countDropped: 900}}, {Total: 5000}},
 	}.Settled()
 	r := Workload{}.Metrics(found)
-	if r.Metrics["no_drop_rate"] != 800 || r.Metrics["packet_rate"] != 798 || r.Metrics["loss"] != 0.0025 || r.Limit != workload.ByReceiver {
+	if r.Metrics["no_drop_rate"] != 800 || r.Metrics["packet_rate"] != 798 || r.Metrics["loss"] != 0.0025 ||
+		r.Limit != workload.ByReceiver {
 		t.Errorf("a search: %v, limit %q", r.Metrics, r.Limit)
 	}
 }

@@ -8,29 +8,36 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// Shares of loss above which a trial carries a warning. What is below them all is less than what the edges of a window are known to.
+// Shares of loss above which a trial carries a warning. What is below them all is less than what the edges of a window
+// are known to.
 const (
 	lossSome = 0.001
 	lossMuch = 0.1
 )
 
-// waits is which share of its datagrams a sink has waited for, where it was not the limit: flat out over loopback it is 0.7 to 0.9 (single), 0.8 to
-// 0.9 (batched), 0.3 to 0.7 (segmented); of a sink that stands still for most of the time, 0.1.
+// waits is which share of its datagrams a sink has waited for, where it was not the limit: flat out over loopback it is
+// 0.7 to 0.9 (single), 0.8 to 0.9 (batched), 0.3 to 0.7 (segmented); of a sink that stands still for most of the time,
+// 0.1.
 const waits = 0.2
 
 func metricNames() []string {
 	return append(append([]string{
-		"packet_rate", "packet_rate_per_pair", "packet_rate_sent", "packet_rate_sent_per_pair", "goodput", "goodput_per_pair", "no_drop_rate",
+		"packet_rate", "packet_rate_per_pair", "packet_rate_sent", "packet_rate_sent_per_pair", "goodput", "goodput_per_pair",
+		"no_drop_rate",
 		"loss", "duplicates", "reordering", "cpu_per_packet", "backlog",
 	}, workload.CPUMetrics()...), workload.DurationMetrics(traffic.Departure)...)
 }
 
-// Metrics implements [workload.Workload]. What was sent is the sources' count, what was received the sinks'. Of a search both are of the step that
-// counts, which the sinks have told the sources.
+// Metrics implements [workload.Workload]. What was sent is the sources' count, what was received the sinks'. Of a
+// search both are of the step that counts, which the sinks have told the sources.
 //
-// There is no service demand: it would be cpu_per_packet divided by the payload, which is the same for all cells that are compared.
+// There is no service demand: it would be cpu_per_packet divided by the payload, which is the same for all cells that
+// are compared.
 func (Workload) Metrics(t workload.Trial) workload.Result {
-	r := workload.Result{Metrics: map[string]float64{}, PerPair: map[string][]float64{}, Warnings: t.Doubts(), Limit: limitOf(t)}
+	r := workload.Result{
+		Metrics: map[string]float64{}, PerPair: map[string][]float64{}, Warnings: t.Doubts(),
+		Limit: limitOf(t),
+	}
 	window := t.Window.Seconds()
 	pairs := float64(len(t.Sinks))
 	seeks := t.Params["search"] == noDrop
@@ -103,10 +110,11 @@ func (Workload) Metrics(t workload.Trial) workload.Result {
 
 // limitOf says what kept the rate from being higher.
 //
-// Where datagrams were lost it is who threw them away: the kernel counts what did not fit into the sink's receive buffer, and the rest was lost on the
-// way. (Whether the sink waited does not tell: one that is off its CPU for 4 ms loses what comes meanwhile, and waits for the rest.) Where nothing
-// was lost it is the path that held a whole send buffer and let the source wait, or the source that could send no more to a sink that was waiting.
-// Foreign programs know neither.
+// Where datagrams were lost it is who threw them away: the kernel counts what did not fit into the sink's receive
+// buffer, and the rest was lost on the way. (Whether the sink waited does not tell: one that is off its CPU for 4 ms
+// loses what comes meanwhile, and waits for the rest.) Where nothing was lost it is the path that held a whole send
+// buffer and let the source wait, or the source that could send no more to a sink that was waiting. Foreign programs
+// know neither.
 func limitOf(t workload.Trial) workload.Limit {
 	var sent, received, awaited, dropped, blocked int64
 	for _, s := range t.Sources {
@@ -145,7 +153,8 @@ func limitOf(t workload.Trial) workload.Limit {
 	}
 }
 
-// Carried implements [workload.Carrier]. Of a segmented message all datagrams may have come as one packet. Of a search nothing is said: its sinks count steps.
+// Carried implements [workload.Carrier]. Of a segmented message all datagrams may have come as one packet. Of a search
+// nothing is said: its sinks count steps.
 func (Workload) Carried(t workload.Trial, i int) (there, back int64) {
 	switch {
 	case t.Params["search"] == noDrop:

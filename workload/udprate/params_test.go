@@ -70,7 +70,9 @@ func TestSearchIsPrimary(t *testing.T) {
 // A source needs a port for each flow.
 func TestPorts(t *testing.T) {
 	at := netip.MustParseAddrPort("127.0.0.1:20000")
-	_, err := udprate.Workload{}.Open(workload.Spec{Params: resolve(t, map[string]string{"flows": "3"}), Side: workload.Source, Local: at, Remote: at, LocalPorts: 2})
+	_, err := udprate.Workload{}.Open(workload.Spec{
+		Params: resolve(t, map[string]string{"flows": "3"}), Side: workload.Source, Local: at, Remote: at, LocalPorts: 2,
+	})
 	if err == nil || !strings.Contains(err.Error(), "flows=3, and a source has 2 ports") {
 		t.Errorf("three flows and two ports: %v", err)
 	}
@@ -80,7 +82,9 @@ func TestPorts(t *testing.T) {
 func TestPaced(t *testing.T) {
 	for _, mode := range []string{"single", "batched"} {
 		r := workloadtest.NewRig(t, udprate.Workload{}, workloadtest.Options{
-			Pairs: 1, Length: 100 * time.Millisecond, Given: map[string]string{"rate": "2k/s", "mode": mode, "sizes": "uniform", "payload": "500"},
+			Pairs: 1, Length: 100 * time.Millisecond, Given: map[string]string{
+				"rate": "2k/s", "mode": mode, "sizes": "uniform", "payload": "500",
+			},
 		})
 		trial, result := r.Trial(t)
 		source, sink := trial.Sources[0], trial.Sinks[0]
@@ -94,6 +98,7 @@ func TestPaced(t *testing.T) {
 		if mean := float64(sink.Bytes) / float64(sink.Total); sink.Total > 100 && (mean < 400 || mean > 600) {
 			t.Errorf("%s: %g bytes on average, want 500", mode, mean)
 		}
-		t.Logf("%s: departure error p50 %d ns, p99 %d ns; %+v", mode, h.ValueAtQuantile(50), h.ValueAtQuantile(99), result.Metrics)
+		t.Logf("%s: departure error p50 %d ns, p99 %d ns; %+v", mode, h.ValueAtQuantile(50), h.ValueAtQuantile(99),
+			result.Metrics)
 	}
 }

@@ -57,7 +57,9 @@ func newPath(t *testing.T, network string) *path {
 			}
 			defer h.Close()
 			if side == workload.Source {
-				if _, err := h.AddVeth(link.Veth{Name: "eth0", PeerName: "eth0", PeerNS: machines[workload.Sink].NS, MTU: 1500}); err != nil {
+				if _, err := h.AddVeth(link.Veth{
+					Name: "eth0", PeerName: "eth0", PeerNS: machines[workload.Sink].NS, MTU: 1500,
+				}); err != nil {
 					return err
 				}
 			}
@@ -82,8 +84,10 @@ func (p *path) shape(t *testing.T, rate uint64, burst, queue uint32) {
 		t.Fatal(err)
 	}
 	if err := h.QdiscReplace(&netlink.Tbf{
-		QdiscAttrs: netlink.QdiscAttrs{LinkIndex: l.Attrs().Index, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT},
-		Rate:       rate, Limit: queue, Buffer: netlink.Xmittime(rate, burst),
+		QdiscAttrs: netlink.QdiscAttrs{
+			LinkIndex: l.Attrs().Index, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT,
+		},
+		Rate: rate, Limit: queue, Buffer: netlink.Xmittime(rate, burst),
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -122,8 +126,9 @@ func with(given map[string]string, more ...string) map[string]string {
 	return all
 }
 
-// What is sent is received, lost or late, and the links have carried what source and sink count: to the datagram. A message that the kernel will cut
-// into segments goes over a veth as one packet, with one set of headers: what counts is the payload.
+// What is sent is received, lost or late, and the links have carried what source and sink count: to the datagram. A
+// message that the kernel will cut into segments goes over a veth as one packet, with one set of headers: what counts
+// is the payload.
 func TestCarried(t *testing.T) {
 	const ethernet, ip, udp, payload = 14, 20, 8, 100
 	p := newPath(t, ipv4)
@@ -144,25 +149,31 @@ func TestCarried(t *testing.T) {
 			// The rest is end markers, as many of each flow.
 			markers := carried - source.Total*payload
 			if markers < flows*traffic.HeaderSize || markers%(flows*traffic.HeaderSize) != 0 {
-				t.Errorf("%v: the link carried %d bytes of payload, the source counts %d datagrams: %+v", form, carried, source.Total, source)
+				t.Errorf("%v: the link carried %d bytes of payload, the source counts %d datagrams: %+v", form, carried,
+					source.Total, source)
 			}
 			packets, bytes = p.counters(t, workload.Sink)
 			if came := int64(bytes-gotBytes) - int64(packets-gotPackets)*(ethernet+ip+udp); came != carried {
 				t.Errorf("%v: %d bytes of payload of %d crossed the link", form, came, carried)
 			}
-			if lost := source.Total - sink.Total; lost < 0 || sink.Doubt == "" && form["mode"] != "segmented" && lost > 0 && (sink.Counts["dropped"] < lost || sink.Counts["dropped"] > lost+markers/traffic.HeaderSize) {
-				t.Errorf("%v: %d of %d sent were not received, and the receive buffer dropped %d: %+v", form, lost, source.Total, sink.Counts["dropped"], sink)
+			if lost := source.Total - sink.Total; lost < 0 || sink.Doubt == "" && form["mode"] != "segmented" && lost > 0 &&
+				(sink.Counts["dropped"] < lost || sink.Counts["dropped"] > lost+markers/traffic.HeaderSize) {
+				t.Errorf("%v: %d of %d sent were not received, and the receive buffer dropped %d: %+v", form, lost, source.Total,
+					sink.Counts["dropped"], sink)
 			}
 		}
 	}
 }
 
-// Both families carry every form, flat out: nobody receives what was not sent, and what is missing was dropped by the full buffer.
+// Both families carry every form, flat out: nobody receives what was not sent, and what is missing was dropped by the
+// full buffer.
 func TestFamilies(t *testing.T) {
 	for _, network := range []string{ipv4, ipv6} {
 		p := newPath(t, network)
 		for _, form := range forms() {
-			r := workloadtest.NewRig(t, udprate.Workload{}, workloadtest.Options{Pairs: 1, Length: 30 * time.Millisecond, Where: p.places, Given: form})
+			r := workloadtest.NewRig(t, udprate.Workload{}, workloadtest.Options{
+				Pairs: 1, Length: 30 * time.Millisecond, Where: p.places, Given: form,
+			})
 			for came, tries := 0, 0; came < 3; tries++ {
 				trial, result := r.Trial(t)
 				source, sink := trial.Sources[0], trial.Sinks[0]
@@ -171,19 +182,22 @@ func TestFamilies(t *testing.T) {
 				} else if tries > 100 { // IPv6 finds out for a second whether an address is another's
 					t.Fatalf("%s, %v: nothing came: %+v, %+v", network, form, source, sink)
 				}
-				if sink.Total > source.Total || sink.Received > source.Sent || sink.Counts[traffic.CountRepeated] > 0 || sink.Counts[traffic.CountReordered] > 0 {
+				if sink.Total > source.Total || sink.Received > source.Sent || sink.Counts[traffic.CountRepeated] > 0 ||
+					sink.Counts[traffic.CountReordered] > 0 {
 					t.Errorf("%s, %v: %+v, %+v", network, form, source, sink)
 				}
-				t.Logf("%s, %v: %.0f/s, %d sent, %d received, %d dropped, %d awaited: %s", network, form, result.Metrics["packet_rate"],
+				t.Logf("%s, %v: %.0f/s, %d sent, %d received, %d dropped, %d awaited: %s", network, form,
+					result.Metrics["packet_rate"],
 					source.Total, sink.Total, sink.Counts["dropped"], sink.Counts["awaited"], result.Limit)
 			}
 		}
 	}
 }
 
-// A token bucket of 1 MB/s lets 1000 frames of 1000 bytes through in a second: a search finds that rate. Never more, but for what the bucket and the
-// patience with the last marker are of a step; less, where other work takes the CPUs away for longer than the queue lasts. (At a rate this low the
-// source sleeps between two datagrams, and finds a CPU on a machine that has other work. One that spins does not.)
+// A token bucket of 1 MB/s lets 1000 frames of 1000 bytes through in a second: a search finds that rate. Never more,
+// but for what the bucket and the patience with the last marker are of a step; less, where other work takes the CPUs
+// away for longer than the queue lasts. (At a rate this low the source sleeps between two datagrams, and finds a CPU on
+// a machine that has other work. One that spins does not.)
 func TestSearchFindsTokenBucket(t *testing.T) {
 	const rate, frame, headers = 1e6, 1000, 14 + 20 + 8
 	const want = rate / frame
@@ -198,14 +212,17 @@ func TestSearchFindsTokenBucket(t *testing.T) {
 			p := newPath(t, ipv4)
 			p.shape(t, rate, 2*frame, tt.queue)
 			r := workloadtest.NewRig(t, udprate.Workload{}, workloadtest.Options{
-				Pairs: 1, Length: time.Second, Where: p.places, Given: map[string]string{"search": "no-drop", "payload": fmt.Sprint(frame - headers)},
+				Pairs: 1, Length: time.Second, Where: p.places, Given: map[string]string{
+					"search": "no-drop", "payload": fmt.Sprint(frame - headers),
+				},
 			})
 			const tries = 10
 			for range tries {
 				trial, result := r.Trial(t)
 				got := result.Metrics["no_drop_rate"]
 				t.Logf("%.0f/s, loss %.4f, %s, %q %q", got, result.Metrics["loss"], result.Limit, result.Warnings, trial.Failure())
-				most := 1.04 * want // of the 200 frames of a long step 2 are in the bucket, 3 may be late, and one is the fence post
+				// of the 200 frames of a long step 2 are in the bucket, 3 may be late, and one is the fence post
+				most := 1.04 * want
 				if len(result.Warnings) > 0 {
 					most = 1.12 * want // of the 40 of a short one 2 are in the bucket, 1.4 late, 1 the post
 				}
@@ -242,7 +259,9 @@ func TestLimit(t *testing.T) {
 			given: map[string]string{"rate": "300k/s"}, want: workload.ByReceiver,
 		},
 		{
-			name: "segments for a sink that stands still", stall: workload.Stall{Every: 5 * time.Millisecond, For: 4 * time.Millisecond},
+			name: "segments for a sink that stands still", stall: workload.Stall{
+				Every: 5 * time.Millisecond, For: 4 * time.Millisecond,
+			},
 			given: map[string]string{"mode": "segmented"}, want: workload.ByReceiver,
 		},
 		{
@@ -300,7 +319,8 @@ func TestSmallMTU(t *testing.T) {
 		}
 		return err
 	})
-	if err == nil || !strings.Contains(err.Error(), "segments of 4000 bytes (valid: as many as fit the path's MTU): message too long") {
+	if err == nil || !strings.Contains(err.Error(),
+		"segments of 4000 bytes (valid: as many as fit the path's MTU): message too long") {
 		t.Errorf("segments of 4000 bytes: %v", err)
 	}
 }

@@ -2,10 +2,11 @@ package udprate
 
 import "math"
 
-// How a search goes: RFC 2544, section 26.1, asks for the highest rate at which nothing is lost, found by trials at one rate after another. On
-// machines where the hypervisor or the scheduler takes a CPU away now and then a single bad trial says little: the IETF's MLRsearch
-// (draft-ietf-bmwg-mlrsearch, "Load Classification") lets a goal tolerate a share of them (its exceed ratio), begins with what is received of a flood,
-// uses short trials to find the neighbourhood and long ones for what counts. So does this.
+// How a search goes: RFC 2544, section 26.1, asks for the highest rate at which nothing is lost, found by trials at one
+// rate after another. On machines where the hypervisor or the scheduler takes a CPU away now and then a single bad
+// trial says little: the IETF's MLRsearch (draft-ietf-bmwg-mlrsearch, "Load Classification") lets a goal tolerate a
+// share of them (its exceed ratio), begins with what is received of a flood, uses short trials to find the
+// neighbourhood and long ones for what counts. So does this.
 const (
 	// width is by what share the lowest rate that was too high is above the highest that was not, at the end.
 	width = 0.01
@@ -15,7 +16,8 @@ const (
 	mostFails = 2
 )
 
-// search finds the highest rate at which steps succeed: a function of what was seen, without a clock. Rates have any unit.
+// search finds the highest rate at which steps succeed: a function of what was seen, without a clock. Rates have any
+// unit.
 type search struct {
 	rate      float64 // of the next step
 	low, high float64 // the highest that succeeded (0: none) and the lowest that failed

@@ -10,13 +10,14 @@ import (
 )
 
 const (
-	// A trial has so many short steps, or less and some long ones, each a fifth of it: in a trial of 1 s 40 ms and 200 ms. 40 ms at 25,000 datagrams a
-	// second are the 1000 of which one is a loss of 0.1 %, and ten ticks.
+	// A trial has so many short steps, or less and some long ones, each a fifth of it: in a trial of 1 s 40 ms and 200 ms.
+	// 40 ms at 25,000 datagrams a second are the 1000 of which one is a loss of 0.1 %, and ten ticks.
 	shortSteps = 25
 	longSteps  = 5
 
-	// What is behind its time at the end of a step was more than the path can carry, though its queues held it: the end marker comes back
-	// later by as much. One of an idle path takes up to slack, with two wake-ups; beyond that a step may be late by slackShare of its length.
+	// What is behind its time at the end of a step was more than the path can carry, though its queues held it: the end
+	// marker comes back later by as much. One of an idle path takes up to slack, with two wake-ups; beyond that a step may
+	// be late by slackShare of its length.
 	slack      = 1_000_000 // ns
 	slackShare = 0.01
 
@@ -115,7 +116,8 @@ func (s *source) seek(trial uint64, w traffic.Window) {
 	s.settle(best)
 }
 
-// flood finds out how much is received of as much as the source can send. Where nothing is lost for long, there is nothing to search.
+// flood finds out how much is received of as much as the source can send. Where nothing is lost for long, there is
+// nothing to search.
 func (s *source) flood(trial uint64, short, long int64) (found bool) {
 	k := s.seeker
 	o := s.try(trial, 0, short)

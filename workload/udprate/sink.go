@@ -16,16 +16,19 @@ const (
 	// looksPerClock is how many times a sink receives before it asks the clock whether that should have ended.
 	looksPerClock = 64
 
-	// mostAsks is how many times a sink that has found nothing asks again before it sleeps: some 20 µs. See the package's documentation.
+	// mostAsks is how many times a sink that has found nothing asks again before it sleeps: some 20 µs. See the package's
+	// documentation.
 	mostAsks = 128
 
-	// gather is how long a sink of batches that has taken all there was does nothing, for more to come. Each look at the queue takes its cache line
-	// from the CPU that fills it, and finds one or two datagrams: without it the source needs 8 % more time for each over loopback, with 20 µs the
-	// sink falls behind. At a million datagrams a second the buffer holds fifty times as much. Joined segments are rare enough.
+	// gather is how long a sink of batches that has taken all there was does nothing, for more to come. Each look at the
+	// queue takes its cache line from the CPU that fills it, and finds one or two datagrams: without it the source needs 8
+	// % more time for each over loopback, with 20 µs the sink falls behind. At a million datagrams a second the buffer
+	// holds fifty times as much. Joined segments are rare enough.
 	gather = 5_000 // ns
 
-	// sleepsPerTry is how many times a sink that has stopped asking sleeps before it tries again: where sleeping is right one sleep is worth
-	// hundreds of datagrams, and trying costs 0.2 %; where the source only stood still for some ticks, they are soon over.
+	// sleepsPerTry is how many times a sink that has stopped asking sleeps before it tries again: where sleeping is right
+	// one sleep is worth hundreds of datagrams, and trying costs 0.2 %; where the source only stood still for some ticks,
+	// they are soon over.
 	sleepsPerTry = 32
 
 	// patience is how long send and recv block at most, two ticks at HZ=250.
@@ -99,8 +102,9 @@ func (s *sink) Run(trial uint64, w traffic.Window) {
 	}
 }
 
-// receive takes what there is, one message or a batch. Asking in vain halves the number of times that it asks, and what comes while it asks doubles
-// it (as the kernel's halt polling does, virt/kvm/kvm_main.c): where the source needs this CPU to go on, a sink soon sleeps at once.
+// receive takes what there is, one message or a batch. Asking in vain halves the number of times that it asks, and what
+// comes while it asks doubles it (as the kernel's halt polling does, virt/kvm/kvm_main.c): where the source needs this
+// CPU to go on, a sink soon sleeps at once.
 //
 //go:nosplit
 func (s *sink) receive() (int, sock.Errno) {
@@ -236,11 +240,13 @@ func (s *sink) begin(step uint64) bool {
 	return true
 }
 
-// marker takes an end marker in. It answers that of the flow that ends the step or the trial, and says whether the trial is over. It is not nosplit: it
-// is called once a step, and the loop above it is as deep as a build with fuzzing allows.
+// marker takes an end marker in. It answers that of the flow that ends the step or the trial, and says whether the
+// trial is over. It is not nosplit: it is called once a step, and the loop above it is as deep as a build with fuzzing
+// allows.
 func (s *sink) marker(trial uint64, word int64, from *sock.Address) bool {
 	flow, over := uint64(word)&(1<<markerStep-1), word&markerOver != 0
-	if step := uint64(word) >> markerStep % mostSteps; step != s.step && !s.begin(step) || flow >= uint64(len(s.counters)) {
+	if step := uint64(word) >> markerStep % mostSteps; step != s.step && !s.begin(step) ||
+		flow >= uint64(len(s.counters)) {
 		return false // sent again before it was answered
 	}
 	if flow == 0 {
@@ -254,7 +260,8 @@ func (s *sink) marker(trial uint64, word int64, from *sock.Address) bool {
 		return false
 	}
 	var answer [answerSize]byte
-	traffic.PutHeader((*[traffic.HeaderSize]byte)(answer[:]), trial, traffic.Marker, (s.sample.Total-s.before)<<markerNumber|word&(1<<markerNumber-1))
+	traffic.PutHeader((*[traffic.HeaderSize]byte)(answer[:]), trial, traffic.Marker,
+		(s.sample.Total-s.before)<<markerNumber|word&(1<<markerNumber-1))
 	size := traffic.HeaderSize
 	if s.seeks {
 		binary.LittleEndian.PutUint64(answer[size:], uint64(thread.Delay()-s.delay))

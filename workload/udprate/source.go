@@ -9,19 +9,20 @@ import (
 const (
 	limit = int64(traffic.DrainLimit) // ns: what has not come by then after the close is lost
 
-	// edge is how far off the edges of a window may be, in ns: as many datagrams share one reading of the clock as are sent in that time,
-	// mostShare at most, and one where each takes longer. A reading for each would cost the fastest paths 3 % of their rate (30 ns of 1 µs), this
-	// 0.3 %. Both edges are late by as much on average, and 20 µs are 0.06 % of the shortest window (docs/method.md). What one call sends shares a
-	// time in any case: 64 datagrams take some 40 µs.
+	// edge is how far off the edges of a window may be, in ns: as many datagrams share one reading of the clock as are
+	// sent in that time, mostShare at most, and one where each takes longer. A reading for each would cost the fastest
+	// paths 3 % of their rate (30 ns of 1 µs), this 0.3 %. Both edges are late by as much on average, and 20 µs are 0.06 %
+	// of the shortest window (docs/method.md). What one call sends shares a time in any case: 64 datagrams take some 40
+	// µs.
 	edge      = 20_000
 	mostShare = 16
 
-	// nap is how far off a datagram must be for the source to sleep, and how much earlier than it is due that ends: timers come late (the slack of
-	// a thread's is 50 µs, prctl(2)).
+	// nap is how far off a datagram must be for the source to sleep, and how much earlier than it is due that ends: timers
+	// come late (the slack of a thread's is 50 µs, prctl(2)).
 	nap = 150_000 // ns
 
-	// markerEvery is how long an end marker waits for its answer before the next one is sent, in ns. A sink that is behind has the
-	// hundreds of datagrams that its buffer holds to take first, and what comes meanwhile is dropped.
+	// markerEvery is how long an end marker waits for its answer before the next one is sent, in ns. A sink that is behind
+	// has the hundreds of datagrams that its buffer holds to take first, and what comes meanwhile is dropped.
 	markerEvery = 1_000_000
 )
 
@@ -127,7 +128,8 @@ func (s *source) rest(until int64) {
 	}
 }
 
-// pace sends each datagram when it is due. What is late is sent at once, as many as a call takes: the schedule does not move.
+// pace sends each datagram when it is due. What is late is sent at once, as many as a call takes: the schedule does not
+// move.
 //
 //go:nosplit
 func (s *source) pace(trial uint64, w traffic.Window) {
@@ -169,9 +171,9 @@ func (s *source) pace(trial uint64, w traffic.Window) {
 	s.sample.Total += int64(seq)
 }
 
-// send sends datagrams in batches that share a time: that of the clock before the first of them. By it source and sink tell alike whether a
-// datagram was sent inside the window. (The functions of the loops are nosplit: without a stack check they hold no point at which the
-// Go scheduler takes the thread.)
+// send sends datagrams in batches that share a time: that of the clock before the first of them. By it source and sink
+// tell alike whether a datagram was sent inside the window. (The functions of the loops are nosplit: without a stack
+// check they hold no point at which the Go scheduler takes the thread.)
 //
 //go:nosplit
 func (s *source) send(trial uint64, w traffic.Window) {
@@ -224,9 +226,9 @@ func (s *source) resize(slot, size int) {
 	}
 }
 
-// flush sends the first n slots, in one call, and gives the turn to the next flow. It returns how many were sent. Where it is fewer the buffer was
-// full for too long, a signal came, a packet before this one was refused, a filter does not let it out: the clock says whether there is
-// another try.
+// flush sends the first n slots, in one call, and gives the turn to the next flow. It returns how many were sent. Where
+// it is fewer the buffer was full for too long, a signal came, a packet before this one was refused, a filter does not
+// let it out: the clock says whether there is another try.
 //
 //go:nosplit
 func (s *source) flush(n int) int {
@@ -257,8 +259,8 @@ func (s *source) flush(n int) int {
 	return sent
 }
 
-// end sends end markers until the sink has answered one, or for so many ns. It returns how many datagrams of the step have come. After a step, which
-// may have filled a long queue, markers become rare: they are not to fill it further.
+// end sends end markers until the sink has answered one, or for so many ns. It returns how many datagrams of the step
+// have come. After a step, which may have filled a long queue, markers become rare: they are not to fill it further.
 func (s *source) end(trial uint64, over int, patience int64) (came int64, answered bool) {
 	start, wait := clock.Now(), int64(markerEvery)
 	for number, now := 0, start; now < start+patience; number, now = number+1, clock.Now() {
@@ -298,7 +300,8 @@ func (s *source) answered(trial uint64, marker int, until int64) (came int64, an
 	}
 }
 
-// Collect implements [traffic.Collector]. A source that has sent nothing was refused or had no CPU: no rate of 0, but no trial.
+// Collect implements [traffic.Collector]. A source that has sent nothing was refused or had no CPU: no rate of 0, but
+// no trial.
 func (s *source) Collect() {
 	s.counts.put(&s.sample)
 	if s.sample.Sent > 0 || s.sample.Failure != "" {

@@ -25,12 +25,13 @@ const (
 
 	largest = 65507 // bytes: an IPv4 datagram of 65535 less its headers (RFC 791, RFC 768)
 
-	// defaultBatch is as many as every kernel cuts a message into, and a quarter of what the buffer of a socket holds as long as nobody asks for
-	// more: 256 datagrams of 64 bytes.
+	// defaultBatch is as many as every kernel cuts a message into, and a quarter of what the buffer of a socket holds as
+	// long as nobody asks for more: 256 datagrams of 64 bytes.
 	defaultBatch = sock.MostSegments
 	mostBatch    = sock.MostSegments
 
-	// Room for what a sink with UDP_GRO receives in one call: a message has up to 64 KiB, and several only where a path has cut them.
+	// Room for what a sink with UDP_GRO receives in one call: a message has up to 64 KiB, and several only where a path
+	// has cut them.
 	coalesced   = 1 << 16 // bytes
 	sinkBatches = 8
 )
@@ -43,41 +44,57 @@ func modes() map[string]mode {
 // Describe implements [workload.Workload].
 func (Workload) Describe() workload.Description {
 	return workload.Description{
-		Name:       "udp-rate",
-		Summary:    "UDP datagrams as fast as the source can send, or at a rate, counted at the sink (sockperf throughput, iperf3 -u -b 0)",
-		Reproduces: "sockperf throughput, netperf UDP_STREAM, iperf3 -u; with search=no-drop the throughput of RFC 2544, section 26.1",
-		Primary:    primary,
-		Why:        "the ratio of two paths has settled at 100 ms; a search takes some ten steps of 40 ms and one of 200 ms, which is 1 s",
-		Warm:       0.1,
-		Trial:      trial,
-		Spins:      func(part.Params) bool { return false }, // the source never waits, but the sink does
-		Refuse:     refuse,
-		Params:     params(),
-		Memory:     batchMemory,
-		Declares:   declared(),
-		Metrics:    metricNames(),
+		Name: "udp-rate",
+		Summary: "UDP datagrams as fast as the source can send, or at a rate, counted at the sink (sockperf throughput, " +
+			"iperf3 -u -b 0)",
+		Reproduces: "sockperf throughput, netperf UDP_STREAM, iperf3 -u; with search=no-drop the throughput of RFC 2544, " +
+			"section 26.1",
+		Primary: primary,
+		Why: "the ratio of two paths has settled at 100 ms; a search takes some ten steps of 40 ms and one of 200 " +
+			"ms, which is 1 s",
+		Warm:     0.1,
+		Trial:    trial,
+		Spins:    func(part.Params) bool { return false }, // the source never waits, but the sink does
+		Refuse:   refuse,
+		Params:   params(),
+		Memory:   batchMemory,
+		Declares: declared(),
+		Metrics:  metricNames(),
 	}
 }
 
 func params() part.List {
 	list := part.List{
-		{Name: "payload", Default: "64", Summary: "bytes of a datagram, 24 to 65507", Check: part.SizeBetween(traffic.HeaderSize, largest)},
+		{
+			Name: "payload", Default: "64", Summary: "bytes of a datagram, 24 to 65507",
+			Check: part.SizeBetween(traffic.HeaderSize, largest),
+		},
 		{
 			Name: "mode", Default: "single", Values: []string{"single", "batched", "segmented"},
-			Summary: "datagrams per system call: single: one; batched: many (sendmmsg, recvmmsg); segmented: one message that the kernel cuts into many (UDP_SEGMENT, UDP_GRO)",
+			Summary: "datagrams per system call: single: one; batched: many (sendmmsg, recvmmsg); segmented: one message that " +
+				"the kernel cuts into many (UDP_SEGMENT, UDP_GRO)",
 		},
 		{
 			Name: "batch", Default: strconv.Itoa(defaultBatch), Quiet: true, Check: part.CountBetween(1, mostBatch),
-			Summary: "most datagrams per system call where mode is not single, 1 to 64; segmented: no more than 65507 bytes together",
+			Summary: "most datagrams per system call where mode is not single, 1 to 64; segmented: no more than 65507 bytes " +
+				"together",
 		},
-		{Name: "flows", Default: "1", Quiet: true, Summary: "source ports that a pair sends from in turn, to one port, 1 to 64", Check: part.CountBetween(1, mostFlows)},
+		{
+			Name: "flows", Default: "1", Quiet: true,
+			Summary: "source ports that a pair sends from in turn, to one port, 1 to 64",
+			Check:   part.CountBetween(1, mostFlows),
+		},
 		{
 			Name: "search", Default: "none", Values: []string{"none", noDrop}, Quiet: true,
 			Summary: "no-drop: find the highest rate with a loss below the bound, in each trial and by each pair",
 		},
-		{Name: "bound", Default: "0.1%", Quiet: true, Summary: "highest share of datagrams that a search takes for no loss, 0 to 50%", Check: part.ShareBetween(0, 0.5)},
+		{
+			Name: "bound", Default: "0.1%", Quiet: true,
+			Summary: "highest share of datagrams that a search takes for no loss, 0 to 50%", Check: part.ShareBetween(0, 0.5),
+		},
 	}
-	list = append(list, workload.ScheduleParams(fullRate, "datagrams that a pair sends: max, or so many a second, such as 10k/s")...)
+	list = append(list, workload.ScheduleParams(fullRate,
+		"datagrams that a pair sends: max, or so many a second, such as 10k/s")...)
 	return append(list, workload.SocketParams()...)
 }
 
@@ -88,7 +105,8 @@ func primary(p part.Params) string {
 	return "packet_rate"
 }
 
-// trial is the default length of a trial; docs/method.md has the study behind it. A slow source needs time for its datagrams to be counted.
+// trial is the default length of a trial; docs/method.md has the study behind it. A slow source needs time for its
+// datagrams to be counted.
 func trial(p part.Params) time.Duration {
 	const shortest, datagrams, longest = 100 * time.Millisecond, 1000, 10 * time.Second
 	if p["search"] == noDrop {
@@ -112,7 +130,8 @@ func refuse(p part.Params) error {
 	case p["mode"] == "single" && p["batch"] != list["batch"]:
 		return fmt.Errorf("batch=%s, and mode=single sends one datagram a call (valid: batched or segmented)", p["batch"])
 	case p["mode"] == "segmented" && p.Size("payload") > largest/2:
-		return fmt.Errorf("payload=%s leaves no room for a second segment (valid: up to %d with mode=segmented)", p["payload"], largest/2)
+		return fmt.Errorf("payload=%s leaves no room for a second segment (valid: up to %d with mode=segmented)",
+			p["payload"], largest/2)
 	case p["mode"] == "segmented" && workload.Varied(p):
 		return errors.New("mode=segmented needs datagrams of one size (valid: single or batched)")
 	case !seeks:
@@ -195,7 +214,8 @@ func openSource(s workload.Spec, flows int) (_ *source, err error) {
 	if s.Params["search"] == noDrop {
 		e.seeker = &seeker{bound: s.Params.Share("bound")}
 		e.schedule, err = traffic.NewSchedule(traffic.ScheduleSpec{ // the search sets the rate
-			Rate: 1, Arrivals: s.Params["arrivals"], Sizes: s.Params["sizes"], Size: size, Least: traffic.HeaderSize, Most: largest, Seed: s.Seed,
+			Rate: 1, Arrivals: s.Params["arrivals"], Sizes: s.Params["sizes"], Size: size, Least: traffic.HeaderSize,
+			Most: largest, Seed: s.Seed,
 		})
 	} else {
 		e.schedule, err = s.Schedule(size, traffic.HeaderSize, largest)
@@ -232,7 +252,10 @@ func openSink(s workload.Spec, flows int) (*sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &sink{endpoint: endpoint{sock: sk}, counters: make([]traffic.Counter, flows), seeks: s.Params["search"] == noDrop, stall: s.Stall}
+	e := &sink{
+		endpoint: endpoint{sock: sk}, counters: make([]traffic.Counter, flows), seeks: s.Params["search"] == noDrop,
+		stall: s.Stall,
+	}
 	size := s.Params.Size("payload")
 	if workload.Varied(s.Params) {
 		size = largest

@@ -23,13 +23,16 @@ func TestConformance(t *testing.T) {
 	workloadtest.Conformance(t, udprate.Workload{},
 		map[string]string{},
 		map[string]string{"mode": "segmented", "flows": "2"},
-		map[string]string{"rate": "20k/s", "mode": "batched", "flows": "3", "payload": "1024", "arrivals": "poisson", "sizes": "normal"},
+		map[string]string{
+			"rate": "20k/s", "mode": "batched", "flows": "3", "payload": "1024", "arrivals": "poisson",
+			"sizes": "normal",
+		},
 		map[string]string{"search": "no-drop"},
 	)
 }
 
-// What the sink counts is what the kernel says it has handed out in the sink's namespace, and what the source counts is what went out
-// of its own: all datagrams, the end markers and their answers.
+// What the sink counts is what the kernel says it has handed out in the sink's namespace, and what the source counts is
+// what went out of its own: all datagrams, the end markers and their answers.
 func TestKernelAgrees(t *testing.T) {
 	m := testnet.New(t)
 	var kernel *host.Kernel
@@ -65,7 +68,9 @@ func TestKernelAgrees(t *testing.T) {
 	}}); err != nil {
 		t.Fatal(err)
 	}
-	r := workloadtest.NewRig(t, udprate.Workload{}, workloadtest.Options{Pairs: 1, Length: 100 * time.Millisecond, Where: where})
+	r := workloadtest.NewRig(t, udprate.Workload{}, workloadtest.Options{
+		Pairs: 1, Length: 100 * time.Millisecond, Where: where,
+	})
 	for range 5 {
 		sunk, sent := datagrams(t, where[workload.Sink]), datagrams(t, where[workload.Source])
 		trial, result := r.Trial(t)

@@ -85,8 +85,8 @@ func (s *sink) Run(trial uint64, w traffic.Window) {
 	}
 }
 
-// belongs returns the number of a request of n bytes, and whether it is one of this trial. One without a header does not say: it is, unless it is
-// an end marker that comes before the end.
+// belongs returns the number of a request of n bytes, and whether it is one of this trial. One without a header does
+// not say: it is, unless it is an end marker that comes before the end.
 //
 //go:nosplit
 func (s *sink) belongs(trial uint64, n int, w traffic.Window) (seq uint64, ok bool) {

@@ -27,14 +27,16 @@ const (
 	mostInFlight = 1024
 	mostFlows    = 1024
 
-	// freshPorts is for how many trials a source has ports for flows that nobody knows yet. A generation has some tens of trials of a cell.
+	// freshPorts is for how many trials a source has ports for flows that nobody knows yet. A generation has some tens of
+	// trials of a cell.
 	freshPorts = 256
 
 	// looksPerClock is how many times a sink asks the socket before it asks the clock: who asks may never stop.
 	looksPerClock = 64
 )
 
-// closed is the rate of a source that sends a request when it has an answer; same the length of answers that are as long as their requests.
+// closed is the rate of a source that sends a request when it has an answer; same the length of answers that are as
+// long as their requests.
 const (
 	closed = "closed"
 	same   = "same"
@@ -44,29 +46,54 @@ const (
 func (Workload) Describe() workload.Description {
 	list := part.List{
 		{Name: "payload", Default: "64", Summary: "bytes of a request, 1 to 65507", Check: part.SizeBetween(1, largest)},
-		{Name: "mode", Default: "wait", Summary: "wait: both ends sleep until a datagram comes; spin: both ends keep asking", Values: []string{"wait", "spin"}},
-		{Name: "response", Default: same, Quiet: true, Summary: "bytes of an answer, 1 to 65507, or same: as many as the request has", Check: workload.SameOr(part.SizeBetween(1, largest))},
-		{Name: "in-flight", Default: "1", Quiet: true, Summary: "requests that wait for their answers at a time, 1 to 1024", Check: part.CountBetween(1, mostInFlight)},
-		{Name: "flows", Default: "1", Quiet: true, Summary: "source ports, used in turn, 1 to 1024", Check: part.CountBetween(1, mostFlows)},
-		{Name: "flow", Default: "kept", Quiet: true, Summary: "kept: the same in all trials; fresh: a new source port in each trial, whose first round trip is a figure of its own", Values: []string{"kept", "fresh"}},
-		{Name: "timestamps", Default: "none", Quiet: true, Summary: "software: what lies between the two ends' system calls, drivers and kernels, by the kernel's timestamps", Values: []string{"none", "software"}},
+		{
+			Name: "mode", Default: "wait", Summary: "wait: both ends sleep until a datagram comes; spin: both ends keep asking",
+			Values: []string{"wait", "spin"},
+		},
+		{
+			Name: "response", Default: same, Quiet: true,
+			Summary: "bytes of an answer, 1 to 65507, or same: as many as the request has",
+			Check:   workload.SameOr(part.SizeBetween(1, largest)),
+		},
+		{
+			Name: "in-flight", Default: "1", Quiet: true, Summary: "requests that wait for their answers at a time, 1 to 1024",
+			Check: part.CountBetween(1, mostInFlight),
+		},
+		{
+			Name: "flows", Default: "1", Quiet: true, Summary: "source ports, used in turn, 1 to 1024",
+			Check: part.CountBetween(1, mostFlows),
+		},
+		{Name: "flow", Default: "kept", Quiet: true, Summary: "kept: the same in all trials; fresh: a new source port in " +
+			"each trial, whose first round trip is a figure of its own", Values: []string{"kept", "fresh"}},
+		{
+			Name: "timestamps", Default: "none", Quiet: true,
+			Summary: "software: what lies between the two ends' system calls, drivers and kernels, by the kernel's timestamps",
+			Values:  []string{"none", "software"},
+		},
 	}
-	list = append(list, workload.ScheduleParams(closed, "requests that a pair sends: closed: one for each answer, or so many a second, such as 10k/s, whatever is in flight")...)
+	list = append(list, workload.ScheduleParams(closed, "requests that a pair sends: closed: one for each answer, or so "+
+		"many a second, such as 10k/s, whatever is in flight")...)
 	return workload.Description{
 		Name:    "udp-rr",
 		Summary: "UDP requests and their answers, round trips timed one by one (sockperf ping-pong, netperf UDP_RR)",
-		Reproduces: "latency and packets per second of Ji et al. (2019), which are one measurement (docs/ji2019.md); sockperf ping-pong; netperf UDP_RR, with 1 and 1 byte or " +
+		Reproduces: "latency and packets per second of Ji et al. (2019), which are one measurement (docs/ji2019.md); " +
+			"sockperf ping-pong; netperf UDP_RR, with 1 and 1 byte or " +
 			"with 100 and 200 as in IBM's report; at a rate, sockperf under-load",
 		Primary: primary,
-		Why:     "waiting, the ratio of two paths has settled at 100 ms; spinning, at 10 ms; at a rate, a median needs 200 requests",
-		Warm:    workload.TransactionWarm,
-		Trial:   func(p part.Params) time.Duration { return workload.TransactionTrial(p, settled) },
-		Spins:   func(p part.Params) bool { return p["mode"] == "spin" },
-		Params:  append(list, workload.SocketParams()...),
-		Refuse:  refuse,
+		Why: "waiting, the ratio of two paths has settled at 100 ms; spinning, at 10 ms; at a rate, a median needs 200 " +
+			"requests",
+		Warm:   workload.TransactionWarm,
+		Trial:  func(p part.Params) time.Duration { return workload.TransactionTrial(p, settled) },
+		Spins:  func(p part.Params) bool { return p["mode"] == "spin" },
+		Params: append(list, workload.SocketParams()...),
+		Refuse: refuse,
 		Metrics: slices.Concat(
-			[]string{"transaction_rate", "transaction_rate_per_pair", "loss", "cpu_per_packet", "first_packet_latency", "backlog", "planted"},
-			workload.DurationMetrics(traffic.Latency, traffic.Service, traffic.Departure, traffic.SenderStack, traffic.Wire, traffic.ReceiverStack),
+			[]string{
+				"transaction_rate", "transaction_rate_per_pair", "loss", "cpu_per_packet", "first_packet_latency",
+				"backlog", "planted",
+			},
+			workload.DurationMetrics(traffic.Latency, traffic.Service, traffic.Departure, traffic.SenderStack, traffic.Wire,
+				traffic.ReceiverStack),
 			workload.CPUMetrics(),
 		),
 	}
@@ -75,7 +102,8 @@ func (Workload) Describe() workload.Description {
 // answer is how long answers are, in bytes; 0: as their requests.
 func answer(p part.Params) int { return p.Size("response") }
 
-// shortest is how many bytes the shortest datagram has, if there is no distribution of sizes: no request of one is shorter than a header.
+// shortest is how many bytes the shortest datagram has, if there is no distribution of sizes: no request of one is
+// shorter than a header.
 func shortest(p part.Params) int {
 	if n := answer(p); n > 0 {
 		return min(n, p.Size("payload"))
@@ -93,13 +121,15 @@ func refuse(p part.Params) error {
 	case many && paced:
 		return fmt.Errorf("in-flight %q at a rate: requests are sent whatever is in flight", p["in-flight"])
 	case compact(p) && (many || paced || stamped):
-		return fmt.Errorf("datagrams of %d bytes have no room for a header of %d, without which there is one in flight, no rate and no timestamps", shortest(p), traffic.HeaderSize)
+		return fmt.Errorf("datagrams of %d bytes have no room for a header of %d, without which there is one in flight, no "+
+			"rate and no timestamps", shortest(p), traffic.HeaderSize)
 	case several && fresh:
 		return fmt.Errorf("flows %q and a fresh flow in each trial: that is one", p["flows"])
 	case stamped && (many || paced || several || fresh):
 		return errors.New("timestamps are for one request in flight, of one kept flow, without a rate")
 	case stamped && shortest(p) < traffic.StampsSize:
-		return fmt.Errorf("datagrams of %d bytes have no room for timestamps (valid: at least %d)", shortest(p), traffic.StampsSize)
+		return fmt.Errorf("datagrams of %d bytes have no room for timestamps (valid: at least %d)", shortest(p),
+			traffic.StampsSize)
 	}
 	return workload.Unscheduled(p)
 }
@@ -154,7 +184,8 @@ func openSource(s workload.Spec, flows int, fresh bool) (traffic.Endpoint, error
 	}
 	e := &source{Exchange: traffic.Exchange{
 		Fresh: fresh, Out: traffic.Payload(p.Size("payload")), In: make([]byte, largest),
-		Spin: p["mode"] == "spin", Compact: compact(p), Stamped: p["timestamps"] == "software", InFlight: p.Count("in-flight"), Schedule: schedule,
+		Spin: p["mode"] == "spin", Compact: compact(p), Stamped: p["timestamps"] == "software",
+		InFlight: p.Count("in-flight"), Schedule: schedule,
 	}}
 	if workload.Varied(p) {
 		e.Out = traffic.Payload(largest)
@@ -186,8 +217,9 @@ func openSink(s workload.Spec, anyone bool) (traffic.Endpoint, error) {
 	in := traffic.Buffer(largest)
 	copy(in, traffic.Payload(answer(s.Params))) // what is behind a request in an answer that is longer
 	return &sink{
-		sock: sk, in: in, answer: answer(s.Params), anyone: anyone, spin: s.Params["mode"] == "spin", compact: compact(s.Params),
-		stamps: s.Params["timestamps"] == "software", stall: s.Stall, plant: traffic.NewDelay(s.Plant),
+		sock: sk, in: in, answer: answer(s.Params), anyone: anyone, spin: s.Params["mode"] == "spin",
+		compact: compact(s.Params),
+		stamps:  s.Params["timestamps"] == "software", stall: s.Stall, plant: traffic.NewDelay(s.Plant),
 	}, nil
 }
 

@@ -48,7 +48,8 @@ func TestWays(t *testing.T) {
 		} {
 			t.Run(fmt.Sprint(address, given), func(t *testing.T) {
 				r := workloadtest.NewRig(t, udprr.Workload{}, workloadtest.Options{
-					Pairs: 1, Length: 50 * time.Millisecond, Given: given, Where: map[workload.Side]workloadtest.Where{workload.Source: at, workload.Sink: at},
+					Pairs: 1, Length: 50 * time.Millisecond, Given: given,
+					Where: map[workload.Side]workloadtest.Where{workload.Source: at, workload.Sink: at},
 				})
 				const tries = 20 // until one in which neither side was without a CPU for longer than a drain
 				for range tries {
@@ -76,7 +77,9 @@ func TestAbsent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e, err := udprr.Workload{}.Open(workload.Spec{Params: params, Side: workload.Source, Local: at(), Remote: at(), LocalPorts: 1})
+		e, err := udprr.Workload{}.Open(workload.Spec{
+			Params: params, Side: workload.Source, Local: at(), Remote: at(), LocalPorts: 1,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -122,7 +125,9 @@ func TestRefuse(t *testing.T) {
 
 // The first round trip of a new flow is a figure of its own, as long as there are ports that nobody has used.
 func TestFresh(t *testing.T) {
-	r := workloadtest.NewRig(t, udprr.Workload{}, workloadtest.Options{Pairs: 1, Length: 10 * time.Millisecond, Given: map[string]string{"flow": "fresh"}})
+	r := workloadtest.NewRig(t, udprr.Workload{}, workloadtest.Options{
+		Pairs: 1, Length: 10 * time.Millisecond, Given: map[string]string{"flow": "fresh"},
+	})
 	const ports = 8 // of a rig
 	seen := 0
 	for i := range 2 * ports {
@@ -151,7 +156,9 @@ func TestFresh(t *testing.T) {
 
 // The parts of a round trip are some of it, and there are as many as there are round trips.
 func TestTimestamps(t *testing.T) {
-	r := workloadtest.NewRig(t, udprr.Workload{}, workloadtest.Options{Pairs: 1, Length: 100 * time.Millisecond, Given: map[string]string{"timestamps": "software"}})
+	r := workloadtest.NewRig(t, udprr.Workload{}, workloadtest.Options{
+		Pairs: 1, Length: 100 * time.Millisecond, Given: map[string]string{"timestamps": "software"},
+	})
 	for range 3 {
 		trial, result := r.Trial(t)
 		h := trial.Histograms
@@ -160,11 +167,14 @@ func TestTimestamps(t *testing.T) {
 		}
 		count := float64(h[traffic.Latency].TotalCount())
 		sum := h[traffic.SenderStack].Mean() + 2*h[traffic.Wire].Mean() + h[traffic.ReceiverStack].Mean()
-		t.Logf("mean of %g: latency %.0f ns, sender %.0f, wire %.0f, receiver %.0f", count, h[traffic.Latency].Mean(), h[traffic.SenderStack].Mean(), h[traffic.Wire].Mean(), h[traffic.ReceiverStack].Mean())
+		t.Logf("mean of %g: latency %.0f ns, sender %.0f, wire %.0f, receiver %.0f", count, h[traffic.Latency].Mean(),
+			h[traffic.SenderStack].Mean(), h[traffic.Wire].Mean(), h[traffic.ReceiverStack].Mean())
 		if sum <= 0 || sum >= h[traffic.Latency].Mean() {
 			t.Errorf("parts of %.0f ns of a round trip of %.0f", sum, h[traffic.Latency].Mean())
 		}
-		for q, least := range map[traffic.Quantity]float64{traffic.SenderStack: 0.99, traffic.ReceiverStack: 0.99, traffic.Wire: 0.9} {
+		for q, least := range map[traffic.Quantity]float64{
+			traffic.SenderStack: 0.99, traffic.ReceiverStack: 0.99, traffic.Wire: 0.9,
+		} {
 			if n := float64(h[q].TotalCount()); n < least*count-2 || n > count {
 				t.Errorf("%s: %g of %g round trips", q.Name(), n, count)
 			}
@@ -174,8 +184,12 @@ func TestTimestamps(t *testing.T) {
 
 func TestStall(t *testing.T) {
 	rig := func(given map[string]string, stall workload.Stall) *workloadtest.Rig {
-		return workloadtest.NewRig(t, udprr.Workload{}, workloadtest.Options{Pairs: 1, Length: workloadtest.StallLength, Given: given, Stall: stall})
+		return workloadtest.NewRig(t, udprr.Workload{}, workloadtest.Options{
+			Pairs: 1, Length: workloadtest.StallLength, Given: given, Stall: stall,
+		})
 	}
-	open, stall := map[string]string{"rate": "10k/s"}, workload.Stall{Every: workloadtest.StallEvery, For: workloadtest.StallFor}
+	open, stall := map[string]string{"rate": "10k/s"}, workload.Stall{
+		Every: workloadtest.StallEvery, For: workloadtest.StallFor,
+	}
 	workloadtest.Stalls(t, rig(open, stall), rig(open, workload.Stall{}), rig(nil, stall))
 }

@@ -4,10 +4,11 @@ import "github.com/nettoll/nettoll/traffic"
 
 // Counters of under-load, with those of package traffic.
 const (
-	countCapacity traffic.Count = "capacity" // messages a second that the path can carry, as far as the source has found out
-	countDropped  traffic.Count = "dropped"  // of the load: the kernel threw them away at the sink's full receive buffer
-	countBlocked  traffic.Count = "blocked"  // how many times a datagram could not be sent
-	countAwaited  traffic.Count = "awaited"  // of the datagrams received, those that there was nothing to receive before
+	// messages a second that the path can carry, as far as the source has found out
+	countCapacity traffic.Count = "capacity"
+	countDropped  traffic.Count = "dropped" // of the load: the kernel threw them away at the sink's full receive buffer
+	countBlocked  traffic.Count = "blocked" // how many times a datagram could not be sent
+	countAwaited  traffic.Count = "awaited" // of the datagrams received, those that there was nothing to receive before
 )
 
 // counts are the counters of one trial, of either side.

@@ -8,8 +8,8 @@ import (
 const (
 	limit = int64(traffic.DrainLimit) // ns: what has not come by then after the close is lost
 
-	// markerEvery is how long an end marker waits for its answer before the next one is sent, in ns: a sink that is behind has the hundreds of
-	// datagrams that its buffer holds to take first.
+	// markerEvery is how long an end marker waits for its answer before the next one is sent, in ns: a sink that is behind
+	// has the hundreds of datagrams that its buffer holds to take first.
 	markerEvery = 1_000_000
 
 	// looksPerClock is how many times a loop asks the socket before it asks the clock whether it should have ended.
@@ -21,7 +21,8 @@ const (
 	asked    = uint64(1) << 63 // to be answered
 	flooding = uint64(1) << 62 // of the flood, not of the load
 
-	// floodEnd as sequence number says that the flood is over. The answer has the rate that was delivered in the place of the time.
+	// floodEnd as sequence number says that the flood is over. The answer has the rate that was delivered in the place of
+	// the time.
 	floodEnd = traffic.Marker - 1
 )
 

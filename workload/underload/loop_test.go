@@ -22,14 +22,17 @@ const trialID = 7
 // ends opens an endpoint and a bare socket that is its peer, on loopback.
 func ends(t *testing.T, side workload.Side, given map[string]string) (traffic.Endpoint, sock.Socket) {
 	t.Helper()
-	// A loop that waits for its end marker holds no point at which it can be stopped: a collection would wait for it, and who sends the marker for
-	// the collection.
+	// A loop that waits for its end marker holds no point at which it can be stopped: a collection would wait for it, and
+	// who sends the marker for the collection.
 	collect := debug.SetGCPercent(-1)
 	t.Cleanup(func() { debug.SetGCPercent(collect) })
 	runtime.GC() // one that has begun ends first
 	workloadtest.Loopback(t)
 	loopback := netip.AddrFrom4([4]byte{127, 0, 0, 1})
-	at := []netip.AddrPort{netip.AddrPortFrom(loopback, workloadtest.FreePort()), netip.AddrPortFrom(loopback, workloadtest.FreePort())}
+	at := []netip.AddrPort{
+		netip.AddrPortFrom(loopback, workloadtest.FreePort()),
+		netip.AddrPortFrom(loopback, workloadtest.FreePort()),
+	}
 	params, err := (Workload{}).Describe().Resolve(given)
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +79,8 @@ func put(t *testing.T, s sock.Socket, trial, seq uint64, since int64) {
 func get(t *testing.T, s sock.Socket) (seq uint64, since int64) {
 	t.Helper()
 	var buf [100]byte
-	// The scheduler has to know that this waits: a collection would wait for it, and the sink that is to answer for the collection.
+	// The scheduler has to know that this waits: a collection would wait for it, and the sink that is to answer for the
+	// collection.
 	n, errno := s.RecvParked(buf[:])
 	for errno == sock.Interrupted {
 		n, errno = s.RecvParked(buf[:])
@@ -125,7 +129,9 @@ func TestSink(t *testing.T) {
 			t.Errorf("an answer to %x, want %x", seq, want)
 		}
 	}
-	want := traffic.Sample{Received: 3, Total: flooded + 4, Late: 1, Counts: traffic.Counts{traffic.CountRepeated: 1, traffic.CountReordered: 1}}
+	want := traffic.Sample{Received: 3, Total: flooded + 4, Late: 1, Counts: traffic.Counts{
+		traffic.CountRepeated: 1, traffic.CountReordered: 1,
+	}}
 	got := <-done
 	delete(got.Counts, countAwaited)
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -158,7 +164,8 @@ func TestCapacity(t *testing.T) {
 		s.Prepare(trialID)
 		s.found = c.found
 		if !s.calibrate() || s.counts.capacity != c.want || math.Abs(s.schedule.Rate()/(0.2*float64(c.want))-1) > 1e-9 {
-			t.Errorf("after a flood of %d: a capacity of %d and a load of %g, want %d", c.found, s.counts.capacity, s.schedule.Rate(), c.want)
+			t.Errorf("after a flood of %d: a capacity of %d and a load of %g, want %d", c.found, s.counts.capacity,
+				s.schedule.Rate(), c.want)
 		}
 	}
 	for _, nothing := range []int64{0, -1} {
@@ -176,7 +183,8 @@ func TestCapacity(t *testing.T) {
 	}
 }
 
-// A source that begins too late sends at once what is due: the latency of each counts from when it was due, the service time does not.
+// A source that begins too late sends at once what is due: the latency of each counts from when it was due, the service
+// time does not.
 func TestBehind(t *testing.T) {
 	const behind, rate = int64(20 * time.Millisecond), 10_000
 	e, peer := ends(t, workload.Source, map[string]string{"share": "none", "rate": "10k/s", "answer-every": "1"})
@@ -191,7 +199,8 @@ func TestBehind(t *testing.T) {
 	s.Run(trialID, w)
 	s.Collect()
 	sunk := <-done
-	if s.sample.Failure != "" || s.sample.Sent > rate*int64(30*time.Millisecond)/1e9 || s.sample.Sent < 200 || sunk.Received > s.sample.Sent || s.sample.Received > sunk.Received {
+	if s.sample.Failure != "" || s.sample.Sent > rate*int64(30*time.Millisecond)/1e9 || s.sample.Sent < 200 ||
+		sunk.Received > s.sample.Sent || s.sample.Received > sunk.Received {
 		t.Fatalf("source %+v, sink %+v", s.sample, sunk)
 	}
 	if s.counts.backlog < 199 {
@@ -200,8 +209,10 @@ func TestBehind(t *testing.T) {
 	if s.departure.Max < behind || s.latency.Max < behind {
 		t.Errorf("the first left %d ns late and took %d ns, want more than %d", s.departure.Max, s.latency.Max, behind)
 	}
-	if late := s.latency.Sum - s.service.Sum; s.latency.Count != s.sample.Received || late < 199*behind/3 && s.sample.Received > 199 {
-		t.Errorf("%d latencies of %d answers; they are %d ns more than the service times", s.latency.Count, s.sample.Received, late)
+	if late := s.latency.Sum - s.service.Sum; s.latency.Count != s.sample.Received || late < 199*behind/3 &&
+		s.sample.Received > 199 {
+		t.Errorf("%d latencies of %d answers; they are %d ns more than the service times", s.latency.Count, s.sample.Received,
+			late)
 	}
 }
 
@@ -236,7 +247,8 @@ func TestAnswers(t *testing.T) {
 			s.look(trialID, w)
 		}
 	}
-	if s.awaits != 0 || !s.over || s.sample.Late != 2 || s.sample.Received != 1 || s.counts.repeated != 1 || s.latency.Count != 1 {
+	if s.awaits != 0 || !s.over || s.sample.Late != 2 || s.sample.Received != 1 || s.counts.repeated != 1 ||
+		s.latency.Count != 1 {
 		t.Errorf("awaits %x, over %v, %d latencies, %+v", s.awaits, s.over, s.latency.Count, s.sample)
 	}
 	if got := s.latency.Sum - s.service.Sum; got != 1000 {
@@ -261,7 +273,9 @@ func TestNoCapacity(t *testing.T) {
 	}
 	bad := &source{endpoint: endpoint{sock: sock.Socket{FD: -1}, in: make([]byte, 64)}, out: make([]byte, 64), every: 1}
 	var err error
-	if bad.schedule, err = traffic.NewSchedule(traffic.ScheduleSpec{Rate: 1e4, Arrivals: "constant", Sizes: "constant", Size: 64, Least: 1, Most: 64}); err != nil {
+	if bad.schedule, err = traffic.NewSchedule(traffic.ScheduleSpec{
+		Rate: 1e4, Arrivals: "constant", Sizes: "constant", Size: 64, Least: 1, Most: 64,
+	}); err != nil {
 		t.Fatal(err)
 	}
 	now = clock.Now()
@@ -279,11 +293,20 @@ func TestRefuse(t *testing.T) {
 		{nil, ""},
 		{map[string]string{"share": "0.3"}, ""},
 		{map[string]string{"share": "none", "rate": "20k/s", "arrivals": "bursts:10ms:40ms"}, ""},
-		{map[string]string{"rate": "20k/s"}, "workload under-load: rate 20000/s and share 50% exclude each other (hint: share=none with a rate)"},
+		{
+			map[string]string{"rate": "20k/s"},
+			"workload under-load: rate 20000/s and share 50% exclude each other (hint: share=none with a rate)",
+		},
 		{map[string]string{"share": "none"}, "workload under-load: share none needs a rate, such as rate=20k/s"},
 		{map[string]string{"share": "0%"}, `workload under-load: share: "0%" is out of range (valid: 1% to 120%), or none`},
-		{map[string]string{"share": "121%"}, `workload under-load: share: "121%" is out of range (valid: 1% to 120%), or none`},
-		{map[string]string{"share": "half"}, `workload under-load: share: invalid share "half" (valid: values such as 50% or 0.5), or none`},
+		{
+			map[string]string{"share": "121%"},
+			`workload under-load: share: "121%" is out of range (valid: 1% to 120%), or none`,
+		},
+		{
+			map[string]string{"share": "half"},
+			`workload under-load: share: invalid share "half" (valid: values such as 50% or 0.5), or none`,
+		},
 		{map[string]string{"payload": "23"}, `workload under-load: payload: "23" is out of range (valid: 24 to 65507 bytes)`},
 	} {
 		got := ""
@@ -327,7 +350,15 @@ func TestMetrics(t *testing.T) {
 	}
 	trial := workload.Trial{
 		Params: params, Window: 500 * time.Millisecond, Length: time.Second,
-		Sources: []traffic.Sample{{Sent: 1000, Total: 2000, Counts: traffic.Counts{countCapacity: 2500, traffic.CountBacklog: 3}, CPU: 600, Span: 1000}, {Sent: 3000, Total: 6000, Counts: traffic.Counts{countCapacity: 7500, traffic.CountBacklog: 1}, CPU: 200, Span: 1000}},
+		Sources: []traffic.Sample{
+			{
+				Sent: 1000, Total: 2000, Counts: traffic.Counts{countCapacity: 2500, traffic.CountBacklog: 3}, CPU: 600,
+				Span: 1000,
+			}, {
+				Sent: 3000, Total: 6000, Counts: traffic.Counts{countCapacity: 7500, traffic.CountBacklog: 1},
+				CPU: 200, Span: 1000,
+			},
+		},
 		Sinks: []traffic.Sample{
 			{Received: 999, Total: 1999, Counts: traffic.Counts{traffic.CountRepeated: 8}, CPU: 100, Span: 1000},
 			{Received: 2999, Total: 5999, Counts: traffic.Counts{traffic.CountReordered: 4}, CPU: 100, Span: 1000},
@@ -335,8 +366,9 @@ func TestMetrics(t *testing.T) {
 	}
 	want := workload.Result{
 		Metrics: map[string]float64{
-			"packet_rate": 7996, "packet_rate_sent": 8000, "packet_rate_offered": 8000, "packet_rate_per_pair": 3998, "capacity": 10_000,
-			"loss": 0.0005, "duplicates": 8. / 3998, "reordering": 4. / 3998, "backlog": 3,
+			"packet_rate": 7996, "packet_rate_sent": 8000, "packet_rate_offered": 8000, "packet_rate_per_pair": 3998,
+			"capacity": 10_000,
+			"loss":     0.0005, "duplicates": 8. / 3998, "reordering": 4. / 3998, "backlog": 3,
 			"cpu_source": 0.8, "cpu_sink": 0.2, "cpu_user": 0, "cpu_softirqd": 0, "cpu_busy": 1, "cpu_per_packet": 1e-6 / 7998,
 		},
 		PerPair: map[string][]float64{"packet_rate": {1998, 5998}},
@@ -410,7 +442,8 @@ func TestDropped(t *testing.T) {
 		time.Sleep(time.Duration(2 * soon))
 		put(t, peer, trialID, traffic.Marker, 0)
 		got := <-done
-		if want := many + 1 - got.Total; kind == flooding && got.Counts[countDropped] != 0 || kind == 0 && got.Counts[countDropped] != want {
+		if want := many + 1 - got.Total; kind == flooding && got.Counts[countDropped] != 0 || kind == 0 &&
+			got.Counts[countDropped] != want {
 			t.Errorf("kind %x: %d of %d datagrams came, and %d were dropped", kind, got.Total, many+1, got.Counts[countDropped])
 		}
 	}

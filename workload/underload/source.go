@@ -10,14 +10,16 @@ import (
 )
 
 const (
-	// floodPart is the part of the warm-up that the flood takes; the rest is for its queue to drain and for the load to become steady.
+	// floodPart is the part of the warm-up that the flood takes; the rest is for its queue to drain and for the load to
+	// become steady.
 	floodPart = 4
 
-	// nap is how far off a datagram must be for the source to sleep, and how much earlier than it is due that ends: timers come late (the slack of
-	// a thread's is 50 µs, prctl(2)).
+	// nap is how far off a datagram must be for the source to sleep, and how much earlier than it is due that ends: timers
+	// come late (the slack of a thread's is 50 µs, prctl(2)).
 	nap = 150_000 // ns
 
-	// outstanding is how many datagrams may wait for their answers, a power of two: at 100,000 answers a second those of twice the drain.
+	// outstanding is how many datagrams may wait for their answers, a power of two: at 100,000 answers a second those of
+	// twice the drain.
 	outstanding = 1 << 12
 
 	// mostFloods is how many floods the median is of; later ones would not move it.
@@ -45,12 +47,13 @@ type source struct {
 	latency, service, departure *traffic.Recorder
 
 	// Of the trial.
-	awaits  uint64               // sequence number of the last datagram that is to be answered, 0 when it was
-	asked   int64                // ns: when that was sent
-	open    [outstanding]request // those to be answered, by how many there were before
-	found   int64                // datagrams a second: what the sink says of the flood; 0: nothing yet, -1: too little came
-	over    bool                 // the end marker was answered
-	refused sock.Errno           // why the last datagram that was not sent, or did not arrive, did not
+	awaits uint64               // sequence number of the last datagram that is to be answered, 0 when it was
+	asked  int64                // ns: when that was sent
+	open   [outstanding]request // those to be answered, by how many there were before
+	// datagrams a second: what the sink says of the flood; 0: nothing yet, -1: too little came
+	found   int64
+	over    bool       // the end marker was answered
+	refused sock.Errno // why the last datagram that was not sent, or did not arrive, did not
 }
 
 // request is a datagram that is to be answered. Times are in ns.
@@ -65,8 +68,10 @@ func newSource(s workload.Spec, e endpoint) (traffic.Endpoint, error) {
 		longest = largest
 	}
 	src := &source{
-		endpoint: e, out: traffic.Payload(longest), share: s.Params.Share("share"), every: uint64(s.Params.Count("answer-every")),
-		floods: make([]float64, 0, mostFloods), latency: traffic.NewRecorder(), service: traffic.NewRecorder(), departure: traffic.NewRecorder(),
+		endpoint: e, out: traffic.Payload(longest), share: s.Params.Share("share"),
+		every:  uint64(s.Params.Count("answer-every")),
+		floods: make([]float64, 0, mostFloods), latency: traffic.NewRecorder(), service: traffic.NewRecorder(),
+		departure: traffic.NewRecorder(),
 	}
 	spec := traffic.ScheduleSpec{
 		Rate: s.Params.Rate("rate"), Arrivals: s.Params["arrivals"], Sizes: s.Params["sizes"],
@@ -131,7 +136,8 @@ func (s *source) calibrate() bool {
 	return true
 }
 
-// flood sends as much as it can until a time, and then waits for what the sink says of it: when that has come, all queues are empty.
+// flood sends as much as it can until a time, and then waits for what the sink says of it: when that has come, all
+// queues are empty.
 //
 //go:nosplit
 func (s *source) flood(trial uint64, w traffic.Window, until int64) {
@@ -162,9 +168,9 @@ func (s *source) flood(trial uint64, w traffic.Window, until int64) {
 	}
 }
 
-// load sends each datagram when it is due, and returns the number of the first that it has not sent. What is late is sent at once: the schedule does
-// not move. (The functions of the loops are nosplit: without a
-// stack check they hold no point at which the Go scheduler takes the thread.)
+// load sends each datagram when it is due, and returns the number of the first that it has not sent. What is late is
+// sent at once: the schedule does not move. (The functions of the loops are nosplit: without a stack check they hold no
+// point at which the Go scheduler takes the thread.)
 //
 //go:nosplit
 func (s *source) load(trial uint64, w traffic.Window, begin int64) (number uint64) {
@@ -198,8 +204,9 @@ func (s *source) load(trial uint64, w traffic.Window, begin int64) (number uint6
 	return number
 }
 
-// send sends one datagram, every so many to be answered. It says whether it could. The time in its header is when it is sent, also where it was due
-// earlier: inside the window is what the path carries then, with a load that is more than it can as well.
+// send sends one datagram, every so many to be answered. It says whether it could. The time in its header is when it is
+// sent, also where it was due earlier: inside the window is what the path carries then, with a load that is more than
+// it can as well.
 //
 //go:nosplit
 func (s *source) send(trial uint64, w traffic.Window, number, flags uint64, due, now int64) bool {
@@ -211,8 +218,8 @@ func (s *source) send(trial uint64, w traffic.Window, number, flags uint64, due,
 	}
 	traffic.PutHeader(s.header(), trial, seq, now-w.Open)
 	if _, errno := s.sock.Send(&s.out[0], s.schedule.Size(number), sock.DontWait); errno != 0 {
-		// The buffer is full, a packet before this one was refused, a filter does not let it out: it was not sent, and the clock says whether there
-		// is another try.
+		// The buffer is full, a packet before this one was refused, a filter does not let it out: it was not sent, and the
+		// clock says whether there is another try.
 		if errno != sock.Again {
 			s.refused = errno
 		}
@@ -224,7 +231,8 @@ func (s *source) send(trial uint64, w traffic.Window, number, flags uint64, due,
 	return true
 }
 
-// wait looks for answers until a time, and once at least where one is outstanding. It sleeps where that is far off and no answer is to be expected soon.
+// wait looks for answers until a time, and once at least where one is outstanding. It sleeps where that is far off and
+// no answer is to be expected soon.
 //
 //go:nosplit
 func (s *source) wait(trial uint64, w traffic.Window, until int64) int64 {
@@ -301,7 +309,8 @@ func (s *source) answer(number uint64, inside bool, now int64) {
 	r.sent = 0
 }
 
-// end sends the end marker until the sink has answered it, or for as long as a drain may take. Answers that are late come meanwhile.
+// end sends the end marker until the sink has answered it, or for as long as a drain may take. Answers that are late
+// come meanwhile.
 //
 //go:nosplit
 func (s *source) end(trial uint64, w traffic.Window) {

@@ -29,24 +29,42 @@ const (
 // Describe implements [workload.Workload].
 func (Workload) Describe() workload.Description {
 	return workload.Description{
-		Name:       "under-load",
-		Summary:    "latency of UDP datagrams by an open-loop schedule that takes a share of the path's capacity (sockperf under-load)",
-		Reproduces: "sockperf under-load (--mps, --reply-every), which prints half the round trip; flent's RRUL in its idea only, as the load there is TCP",
-		Primary:    func(part.Params) string { return "latency_p50" }, // a p99 takes 10,000 samples, more than a trial has: it comes from groups of blocks
-		Why:        "the shortest with 200 answers in the window, which a median takes, at a tenth of a capacity of 100,000 datagrams a second",
-		Warm:       0.2,
-		Trial:      trial,
-		Spins:      func(part.Params) bool { return true },
+		Name: "under-load",
+		Summary: "latency of UDP datagrams by an open-loop schedule that takes a share of the path's capacity (sockperf " +
+			"under-load)",
+		Reproduces: "sockperf under-load (--mps, --reply-every), which prints half the round trip; flent's RRUL in its " +
+			"idea only, as the load there is TCP",
+		// a p99 takes 10,000 samples, more than a trial has: it comes from groups of blocks
+		Primary: func(part.Params) string { return "latency_p50" },
+		Why: "the shortest with 200 answers in the window, which a median takes, at a tenth of a capacity of " +
+			"100,000 datagrams a second",
+		Warm:  0.2,
+		Trial: trial,
+		Spins: func(part.Params) bool { return true },
 		Params: slices.Concat(part.List{
-			{Name: "payload", Default: "64", Summary: "bytes of a datagram, 24 to 65507; an answer has 24", Check: part.SizeBetween(traffic.HeaderSize, largest)},
-			{Name: "share", Default: "50%", Summary: "of the capacity that each stack's own path is found to have, so that a faster one carries more, 1% to 120%; or none: the rate says how many", Check: shareOrNone},
-			{Name: "mode", Default: "wait", Summary: "wait: the sink sleeps until a datagram comes; spin: it keeps asking", Values: []string{"wait", "spin"}},
-			{Name: "answer-every", Default: "10", Quiet: true, Summary: "the sink answers one of so many datagrams, 1 to 1000", Check: part.CountBetween(1, 1000)},
-		}, workload.ScheduleParams(byShare, "datagrams that a pair sends where share is none: so many a second, such as 10k/s"), workload.SocketParams()),
+			{
+				Name: "payload", Default: "64", Summary: "bytes of a datagram, 24 to 65507; an answer has 24",
+				Check: part.SizeBetween(traffic.HeaderSize, largest),
+			},
+			{Name: "share", Default: "50%", Summary: "of the capacity that each stack's own path is found to have, so that a " +
+				"faster one carries more, 1% to 120%; or none: the rate says how many", Check: shareOrNone},
+			{
+				Name: "mode", Default: "wait", Summary: "wait: the sink sleeps until a datagram comes; spin: it keeps asking",
+				Values: []string{"wait", "spin"},
+			},
+			{
+				Name: "answer-every", Default: "10", Quiet: true, Summary: "the sink answers one of so many datagrams, 1 to 1000",
+				Check: part.CountBetween(1, 1000),
+			},
+		}, workload.ScheduleParams(byShare,
+			"datagrams that a pair sends where share is none: so many a second, such as 10k/s"), workload.SocketParams()),
 		Refuse:   refuse,
 		Declares: declared(),
 		Metrics: slices.Concat(
-			[]string{"packet_rate", "packet_rate_per_pair", "packet_rate_sent", "packet_rate_offered", "capacity", "loss", "duplicates", "reordering", "backlog", "cpu_per_packet"},
+			[]string{
+				"packet_rate", "packet_rate_per_pair", "packet_rate_sent", "packet_rate_offered", "capacity", "loss",
+				"duplicates", "reordering", "backlog", "cpu_per_packet",
+			},
 			workload.DurationMetrics(traffic.Latency, traffic.Service, traffic.Departure), workload.CPUMetrics(),
 		),
 	}
@@ -75,8 +93,8 @@ func refuse(p part.Params) error {
 	return nil
 }
 
-// trial is the default length of a trial: as many answers in the window as a median takes. Of a share it is not known how many datagrams that will be;
-// a capacity of 100,000 a second is that of a slow veth pair.
+// trial is the default length of a trial: as many answers in the window as a median takes. Of a share it is not known
+// how many datagrams that will be; a capacity of 100,000 a second is that of a slow veth pair.
 func trial(p part.Params) time.Duration {
 	const (
 		shortest, longest = 300 * time.Millisecond, 10 * time.Second
@@ -125,7 +143,8 @@ const (
 	lossSome = 0.001
 )
 
-// Metrics implements [workload.Workload]. What was sent is the sources' count, what was received the sinks'; latencies are the sources'.
+// Metrics implements [workload.Workload]. What was sent is the sources' count, what was received the sinks'; latencies
+// are the sources'.
 func (Workload) Metrics(t workload.Trial) workload.Result {
 	r := workload.Result{Metrics: map[string]float64{}, PerPair: map[string][]float64{}, Warnings: t.Doubts()}
 	window := t.Window.Seconds()
@@ -166,12 +185,14 @@ func (Workload) Metrics(t workload.Trial) workload.Result {
 	lossy := r.Metrics["loss"] > lossSome
 	late := t.Behind(offered / float64(len(t.Sources)))
 	if lossy {
-		r.Warnings = append(r.Warnings, fmt.Sprintf("more than %g %% of the datagrams were lost, and latency is that of the others", 100*lossSome))
+		r.Warnings = append(r.Warnings,
+			fmt.Sprintf("more than %g %% of the datagrams were lost, and latency is that of the others", 100*lossSome))
 	}
 	if late {
 		r.Warnings = append(r.Warnings, workload.FellBehind)
 	}
-	switch { // what kept the load from being carried: who threw datagrams away or, where nobody did, who let the source fall behind
+	// what kept the load from being carried: who threw datagrams away or, where nobody did, who let the source fall behind
+	switch {
 	case lossy && 2*dropped > sent-received:
 		r.Limit = workload.ByReceiver
 	case lossy, late && blocked > 0:

@@ -19,7 +19,10 @@ func TestConformance(t *testing.T) {
 	workloadtest.Conformance(t, underload.Workload{},
 		map[string]string{},
 		map[string]string{"share": "10%", "mode": "spin", "answer-every": "2"},
-		map[string]string{"share": "none", "rate": "20k/s", "answer-every": "2", "arrivals": "poisson", "sizes": "uniform", "payload": "500"},
+		map[string]string{
+			"share": "none", "rate": "20k/s", "answer-every": "2", "arrivals": "poisson", "sizes": "uniform",
+			"payload": "500",
+		},
 	)
 }
 
@@ -54,12 +57,14 @@ func over(trial workload.Trial, limit time.Duration) (share float64, p99 time.Du
 	return float64(n) / float64(h.TotalCount()), time.Duration(h.ValueAtQuantile(99))
 }
 
-// A sink that stands still for 1 ms every 50 ms is seen by 2 % of the datagrams: those that were due meanwhile, which wait as long as it still stands
-// still, from 1 ms down to nothing. So a share of 1 − x of the 2 % waits longer than x ms: 1.5 % longer than 0.25 ms, and 1 %, which is the 99th percentile, longer
-// than 0.5 ms. A closed loop sends nothing while it waits and sees one slow round trip of thousands: its p99 does not move.
+// A sink that stands still for 1 ms every 50 ms is seen by 2 % of the datagrams: those that were due meanwhile, which
+// wait as long as it still stands still, from 1 ms down to nothing. So a share of 1 − x of the 2 % waits longer than x
+// ms: 1.5 % longer than 0.25 ms, and 1 %, which is the 99th percentile, longer than 0.5 ms. A closed loop sends nothing
+// while it waits and sees one slow round trip of thousands: its p99 does not move.
 //
-// What other work does to the CPUs comes on top of that. So in no trial may it be much less, and it must be just that next to a trial in which the same sink,
-// going on, shows that nothing else happened. On a machine that is never as quiet for two tenths of a second only the former can be told.
+// What other work does to the CPUs comes on top of that. So in no trial may it be much less, and it must be just that
+// next to a trial in which the same sink, going on, shows that nothing else happened. On a machine that is never as
+// quiet for two tenths of a second only the former can be told.
 func TestStall(t *testing.T) {
 	const (
 		limit    = 250 * time.Microsecond
@@ -67,7 +72,9 @@ func TestStall(t *testing.T) {
 	)
 	rig := func(stall workload.Stall) *workloadtest.Rig {
 		return workloadtest.NewRig(t, underload.Workload{}, workloadtest.Options{
-			Pairs: 1, Length: 125 * time.Millisecond, Given: map[string]string{"share": "none", "rate": "20k/s", "answer-every": "1"}, Stall: stall,
+			Pairs: 1, Length: 125 * time.Millisecond, Given: map[string]string{
+				"share": "none", "rate": "20k/s", "answer-every": "1",
+			}, Stall: stall,
 		})
 	}
 	still, going := rig(workload.Stall{Every: 50 * time.Millisecond, For: time.Millisecond}), rig(workload.Stall{})
@@ -76,7 +83,8 @@ func TestStall(t *testing.T) {
 		control, _ := going.Trial(t)
 		trial, _ := still.Trial(t)
 		share, p99 := over(trial, limit)
-		if trial.Sinks[0].Received == trial.Sources[0].Sent && share < 0.013 { // of what was lost nobody knows how late it was
+		// of what was lost nobody knows how late it was
+		if trial.Sinks[0].Received == trial.Sources[0].Sent && share < 0.013 {
 			t.Errorf("%.2f %% of the latencies are above %v beside a sink that stands still, want 1.5", 100*share, limit)
 		}
 		if s, p := over(control, limit); !(s < 0.003 && p < limit) {

@@ -6,10 +6,13 @@ import "github.com/nettoll/nettoll/traffic"
 const (
 	countVideos  traffic.Count = "videos"  // how many there were
 	countStarted traffic.Count = "started" // of those, how many showed a picture
-	countDelay   traffic.Count = "startup" // ns from the opening to the first picture, of those that started, added up; 0: unknown
-	countStalls  traffic.Count = "stalls"  // how many times a video that had started stood still
-	countStalled traffic.Count = "stalled" // ns in which they stood still, added up; of one that never started all of the trial
-	countWatched traffic.Count = "watched" // ns from the first picture to the close, added up; of one that never started all of the trial
+	// ns from the opening to the first picture, of those that started, added up; 0: unknown
+	countDelay  traffic.Count = "startup"
+	countStalls traffic.Count = "stalls" // how many times a video that had started stood still
+	// ns in which they stood still, added up; of one that never started all of the trial
+	countStalled traffic.Count = "stalled"
+	// ns from the first picture to the close, added up; of one that never started all of the trial
+	countWatched traffic.Count = "watched"
 )
 
 // playback is the counters of one trial.

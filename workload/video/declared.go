@@ -6,7 +6,8 @@ import "github.com/nettoll/nettoll/measure"
 func declared() []measure.Metric {
 	return []measure.Metric{
 		{
-			Name: "startup_delay", Unit: measure.UnitSecond, Better: measure.LowerBetter, Kind: measure.KindTime, Label: "start-up delay", Order: 670,
+			Name: "startup_delay", Unit: measure.UnitSecond, Better: measure.LowerBetter, Kind: measure.KindTime,
+			Label: "start-up delay", Order: 670,
 			Summary: "from asking for a video to its first picture",
 		},
 		{
@@ -14,7 +15,8 @@ func declared() []measure.Metric {
 			Summary: "how many times a video stood still, of all videos of a trial",
 		},
 		{
-			Name: "stall_share", Unit: measure.UnitShare, Better: measure.LowerBetter, Kind: measure.KindShare, Label: "stood still", Order: 690,
+			Name: "stall_share", Unit: measure.UnitShare, Better: measure.LowerBetter, Kind: measure.KindShare,
+			Label: "stood still", Order: 690,
 			Summary: "of the time in which videos played or stood still, the latter",
 		},
 	}

@@ -10,7 +10,8 @@ import (
 	"github.com/nettoll/nettoll/workload/workloadtest"
 )
 
-// Videos that are drawn have lengths, rates and sizes of their distributions (Kolmogorov–Smirnov, at 1 %, fixed seed), and not of others.
+// Videos that are drawn have lengths, rates and sizes of their distributions (Kolmogorov–Smirnov, at 1 %, fixed seed),
+// and not of others.
 func TestDrawsFit(t *testing.T) {
 	var long, fast, large []float64
 	for round := range uint64(100) {
@@ -36,12 +37,14 @@ func TestDrawsFit(t *testing.T) {
 		{"rates that are too fast by a fifth", fast, distuv.LogNormal{Mu: rates().Mu + 0.2, Sigma: rateSpread}.CDF, false},
 	} {
 		if d := workloadtest.Apart(c.sample, c.cdf); (d <= workloadtest.Critical(len(c.sample))) != c.fits {
-			t.Errorf("%s: %.4f apart, critical value %.4f, want it to fit: %v", c.name, d, workloadtest.Critical(len(c.sample)), c.fits)
+			t.Errorf("%s: %.4f apart, critical value %.4f, want it to fit: %v", c.name, d, workloadtest.Critical(len(c.sample)),
+				c.fits)
 		}
 	}
 }
 
-// Videos that play together have 3 GB an hour each on average, whatever their number, and are the same whenever they are drawn.
+// Videos that play together have 3 GB an hour each on average, whatever their number, and are the same whenever they
+// are drawn.
 func TestDraw(t *testing.T) {
 	for _, n := range []int{1, 2, 10, 100} {
 		for round := range uint64(5) {
@@ -57,7 +60,8 @@ func TestDraw(t *testing.T) {
 			}
 		}
 	}
-	if !slices.Equal(Draw(3, 1, 10), Draw(3, 1, 10)) || slices.Equal(Draw(3, 1, 10), Draw(3, 2, 10)) || slices.Equal(Draw(3, 1, 10), Draw(4, 1, 10)) {
+	if !slices.Equal(Draw(3, 1, 10), Draw(3, 1, 10)) || slices.Equal(Draw(3, 1, 10), Draw(3, 2, 10)) ||
+		slices.Equal(Draw(3, 1, 10), Draw(4, 1, 10)) {
 		t.Error("videos do not follow from seed and round")
 	}
 }

@@ -27,7 +27,8 @@ func TestConformance(t *testing.T) {
 // tries is how often a busy machine may take a CPU away before a trial is as it should be.
 const tries = 15
 
-// Ten videos have 66.7 Mbit/s, to 1 %, and play without a stall over a path that carries 100 Mbit/s; over one that carries 40 they do not.
+// Ten videos have 66.7 Mbit/s, to 1 %, and play without a stall over a path that carries 100 Mbit/s; over one that
+// carries 40 they do not.
 func TestTokenBucket(t *testing.T) {
 	places := workloadtest.Veth(t)
 	r := workloadtest.NewRig(t, Workload{}, workloadtest.Options{Pairs: 1, Length: 700 * time.Millisecond, Where: places})
@@ -39,7 +40,8 @@ func TestTokenBucket(t *testing.T) {
 		{100e6, plays},
 		{40e6, func(result workload.Result) bool {
 			m := result.Metrics
-			return m["goodput"] > 30e6 && m["goodput"] < 40e6*1.02 && m["stalls"] > 0 && m["stall_share"] > 0.05 && slices.Contains(result.Warnings, stoodStill)
+			return m["goodput"] > 30e6 && m["goodput"] < 40e6*1.02 && m["stalls"] > 0 && m["stall_share"] > 0.05 &&
+				slices.Contains(result.Warnings, stoodStill)
 		}},
 		{0, plays}, // what did not come belongs to no other trial
 	} {
@@ -48,7 +50,8 @@ func TestTokenBucket(t *testing.T) {
 		for try := 1; ; try++ {
 			trial, result := r.Trial(t)
 			m := result.Metrics
-			t.Logf("%d Mbit/s: %.2f Mbit/s, %g stalls, %.3f of the time, start after %.3f s, %q, %q", c.rate/1e6, m["goodput"]/1e6, m["stalls"], m["stall_share"],
+			t.Logf("%d Mbit/s: %.2f Mbit/s, %g stalls, %.3f of the time, start after %.3f s, %q, %q", c.rate/1e6,
+				m["goodput"]/1e6, m["stalls"], m["stall_share"],
 				m["startup_delay"], result.Warnings, trial.Failure())
 			if c.right(result) {
 				if right++; right == 2 || c.rate != 40e6 { // and what did not come costs no other trial
@@ -80,8 +83,10 @@ func bucket(t *testing.T, place workloadtest.Where, rate uint64) {
 			return err
 		}
 		q := &netlink.Tbf{
-			QdiscAttrs: netlink.QdiscAttrs{LinkIndex: link.Attrs().Index, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT},
-			Rate:       rate, Limit: queue, Buffer: netlink.Xmittime(max(rate, 1), burst),
+			QdiscAttrs: netlink.QdiscAttrs{
+				LinkIndex: link.Attrs().Index, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT,
+			},
+			Rate: rate, Limit: queue, Buffer: netlink.Xmittime(max(rate, 1), burst),
 		}
 		if rate > 0 {
 			return netlink.QdiscReplace(q)
@@ -106,12 +111,15 @@ type message struct {
 	due  int64
 }
 
-// Two stacks carry the same messages: numbers, lengths, and when they are due, on each connection, trial after trial; and those are what was drawn.
+// Two stacks carry the same messages: numbers, lengths, and when they are due, on each connection, trial after trial;
+// and those are what was drawn.
 func TestSameOnTwoStacks(t *testing.T) {
 	const videos, trials = 10, 2
 	var stacks [2][trials][][]message
 	for i := range stacks {
-		r := workloadtest.NewRig(t, Workload{}, workloadtest.Options{Pairs: 1, Length: 400 * time.Millisecond, Where: workloadtest.Veth(t)})
+		r := workloadtest.NewRig(t, Workload{}, workloadtest.Options{
+			Pairs: 1, Length: 400 * time.Millisecond, Where: workloadtest.Veth(t),
+		})
 		s := r.Sinks[0].(*sink)
 		for trial := range trials {
 			streams := map[int][]message{}
@@ -119,11 +127,14 @@ func TestSameOnTwoStacks(t *testing.T) {
 			if trial, _ := r.Trial(t); trial.Failure() != "" {
 				t.Fatal(trial.Failure())
 			}
-			if len(streams) != videos || slices.ContainsFunc(slices.Collect(maps.Values(streams)), func(list []message) bool { return len(list) < 2 }) {
+			if len(streams) != videos ||
+				slices.ContainsFunc(slices.Collect(maps.Values(streams)), func(list []message) bool { return len(list) < 2 }) {
 				t.Fatalf("trial %d: less than two messages of some video", trial)
 			}
 			// Which connection has which video is another thing on each stack: they are told apart by their rates.
-			stacks[i][trial] = slices.SortedFunc(maps.Values(streams), func(x, y []message) int { return cmp.Compare(x[1].due, y[1].due) })
+			stacks[i][trial] = slices.SortedFunc(maps.Values(streams), func(x, y []message) int {
+				return cmp.Compare(x[1].due, y[1].due)
+			})
 		}
 	}
 	for trial := range trials {
@@ -136,8 +147,10 @@ func TestSameOnTwoStacks(t *testing.T) {
 				t.Errorf("trial %d: two stacks carried other messages of a video: %d and %d", trial, len(one[i]), len(other[i]))
 			}
 			for n, m := range one[i] {
-				if want := float64(n) * payload * 8 / drawn[i].Rate * 1e9; m.seq != uint64(n) || m.size != payload || math.Abs(float64(m.due)-want) > 1 {
-					t.Fatalf("trial %d, video %d: message %d is %+v, want one of %d bytes due after %.0f ns", trial, i, n, m, payload, want)
+				if want := float64(n) * payload * 8 / drawn[i].Rate * 1e9; m.seq != uint64(n) || m.size != payload ||
+					math.Abs(float64(m.due)-want) > 1 {
+					t.Fatalf("trial %d, video %d: message %d is %+v, want one of %d bytes due after %.0f ns", trial, i, n, m, payload,
+						want)
 				}
 			}
 		}
@@ -158,12 +171,15 @@ func TestCannotStart(t *testing.T) {
 		return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), workloadtest.FreePort())
 	}
 	start := time.Now()
-	e, err := Workload{}.Open(workload.Spec{Params: params, Side: workload.Source, Local: at(), Remote: at(), LocalPorts: 1, RemotePorts: 1})
+	e, err := Workload{}.Open(workload.Spec{
+		Params: params, Side: workload.Source, Local: at(), Remote: at(), LocalPorts: 1, RemotePorts: 1,
+	})
 	if err == nil {
 		e.Close()
 		t.Fatal("videos start without anybody to show them")
 	}
-	if !strings.Contains(err.Error(), "no video can start: 0 of 10 connections") || !strings.Contains(err.Error(), "connection refused") {
+	if !strings.Contains(err.Error(), "no video can start: 0 of 10 connections") ||
+		!strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("error %q", err)
 	}
 	if took := time.Since(start); took > time.Second {

@@ -1,10 +1,11 @@
 package video
 
-// A player plays one video. Its messages come in order, and each is due at the sender when its part of the video is: so when a message is due says where
-// in the video it belongs. All times are in ns, those of messages since the sender's opening, the others since the receiver's.
+// A player plays one video. Its messages come in order, and each is due at the sender when its part of the video is: so
+// when a message is due says where in the video it belongs. All times are in ns, those of messages since the sender's
+// opening, the others since the receiver's.
 //
-// Playing begins when a buffer of video has come. From then on the position moves with the clock, and cannot pass a message that has not come: there
-// the video stands still until a buffer has come again.
+// Playing begins when a buffer of video has come. From then on the position moves with the clock, and cannot pass a
+// message that has not come: there the video stands still until a buffer has come again.
 type player struct {
 	buffer int64
 

@@ -26,18 +26,37 @@ func TestPlayer(t *testing.T) {
 		{"less than a buffer came", []message{{0, 10}, {50, 60}}, playback{videos: 1, stalled: 1000, watched: 1000}},
 		// The first picture is shown at 100; from there the message due at 200 is needed at 300.
 		{
-			"a message just in time", append(late(0)[:4], []message{{200, 300}, {250, 300}, {300, 300}, {350, 350}, {400, 400}, {450, 1000}}...),
+			"a message just in time",
+			append(late(0)[:4], []message{{200, 300}, {250, 300}, {300, 300}, {350, 350}, {400, 400}, {450, 1000}}...),
 			// That due at 450 is needed at 550: it stands still from then on.
 			playback{videos: 1, started: 1, delay: 100, watched: 900, stalls: 1, stalled: 450},
 		},
 		{
-			// It comes 1 late: the video stands still at 200 from 300 on, and the buffer is there again when the message due at 300 comes.
-			"a message one too late", append(late(0)[:4], append([]message{{200, 301}, {250, 301}, {300, 310}}, late(0)[7:]...)...),
+			// It comes 1 late: the video stands still at 200 from 300 on, and the buffer is there again when the message due at
+			// 300 comes.
+			"a message one too late",
+			append(late(0)[:4], append([]message{{200, 301}, {250, 301}, {300, 310}}, late(0)[7:]...)...),
 			playback{videos: 1, started: 1, delay: 100, watched: 900, stalls: 1, stalled: 10},
 		},
 		{
 			// After the stall the position lies 10 further behind: what comes 110 later than due is in time, 111 is not.
-			"later, after a stall", append(late(0)[:4], []message{{200, 310}, {250, 310}, {300, 310}, {350, 460}, {400, 511}, {450, 511}, {500, 511}, {550, 560}, {600, 600}, {650, 650}, {700, 700}, {750, 750}, {800, 800}, {850, 850}, {900, 900}}...),
+			"later, after a stall", append(late(0)[:4], []message{
+				{200, 310},
+				{250, 310},
+				{300, 310},
+				{350, 460},
+				{400, 511},
+				{450, 511},
+				{500, 511},
+				{550, 560},
+				{600, 600},
+				{650, 650},
+				{700, 700},
+				{750, 750},
+				{800, 800},
+				{850, 850},
+				{900, 900},
+			}...),
 			playback{videos: 1, started: 1, delay: 100, watched: 900, stalls: 2, stalled: 10 + 1},
 		},
 		{
@@ -47,8 +66,8 @@ func TestPlayer(t *testing.T) {
 				}
 				return list
 			}(),
-			// First picture at 200. The message due at 250 is needed at 450 and comes at 500; the buffer, up to 350, at 700. That due at 500 is needed at 950
-			// and comes at 1000.
+			// First picture at 200. The message due at 250 is needed at 450 and comes at 500; the buffer, up to 350, at 700.
+			// That due at 500 is needed at 950 and comes at 1000.
 			playback{videos: 1, started: 1, delay: 200, watched: 800, stalls: 2, stalled: 250 + 50},
 		},
 	} {

@@ -26,20 +26,29 @@ func (Workload) Describe() workload.Description {
 	return workload.Description{
 		Name:    "video",
 		Summary: "videos that play at once, each a TCP connection in real time: start-up delay, stalls, rate",
-		Reproduces: "the video streaming workload of SeCoNetBench (ten videos, messages of 1370 bytes, 3 GB an hour each on average). Its lengths and sizes are from Abhari and Soraya (2010), a paper " +
-			"that was not at hand: here lengths are log-normal with a mean of 252 s, as 2.5 million videos of YouTube had in the second half of 2009 (Sysomos), and a spread (of the logarithm) of 1.05; rates are log-normal with a spread of " +
-			"0.82, derived from the formats that YouTube had in May 2010; a size is length times rate (workload/video/model.go has the sources)",
+		Reproduces: "the video streaming workload of SeCoNetBench (ten videos, messages of 1370 bytes, 3 GB an hour each " +
+			"on average). Its lengths and sizes are from Abhari and Soraya (2010), a paper " +
+			"that was not at hand: here lengths are log-normal with a mean of 252 s, as 2.5 million videos of YouTube had in " +
+			"the second half of 2009 (Sysomos), and a spread (of the logarithm) of 1.05; rates are log-normal with a spread " +
+			"of " +
+			"0.82, derived from the formats that YouTube had in May 2010; a size is length times rate " +
+			"(workload/video/model.go has the sources)",
 		Primary: func(part.Params) string { return "oneway_latency_p50" },
 		Trial:   func(part.Params) time.Duration { return 2 * time.Second },
-		Why: "videos play in real time: the slowest of ten has 100 messages a second, and a buffer of 100 ms and what follows it are seen ten times over. " +
+		Why: "videos play in real time: the slowest of ten has 100 messages a second, and a buffer of 100 ms and what " +
+			"follows it are seen ten times over. " +
 			"What happens once in minutes is seen only over many trials, and a video that ends hardly ever",
 		Warm:  warm,
 		Spins: func(part.Params) bool { return false },
 		Params: slices.Concat(part.List{
-			{Name: "videos", Default: "10", Summary: "that play at once, a TCP connection each, 1 to 100", Check: part.CountBetween(1, mostVideos)},
+			{
+				Name: "videos", Default: "10", Summary: "that play at once, a TCP connection each, 1 to 100",
+				Check: part.CountBetween(1, mostVideos),
+			},
 			{
 				Name: "buffer", Default: "100ms", Quiet: true, Check: part.DurationBetween(time.Millisecond, time.Minute),
-				Summary: "of video that must have come before a player begins, and after a stall before it goes on. Players hold seconds; with 100ms what a network holds up for longer is a stall, and a trial need not be a minute",
+				Summary: "of video that must have come before a player begins, and after a stall before it goes on. Players hold " +
+					"seconds; with 100ms what a network holds up for longer is a stall, and a trial need not be a minute",
 			},
 		}, workload.StreamParams()),
 		Declares: declared(),
@@ -57,7 +66,10 @@ func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
 	options.NoDelay = true // a message that waits for the acknowledgement of the one before measures a timer (RFC 896)
 	// All are at one port of the sink's.
 	place := flows.Place{Local: s.Local, Remote: s.Remote, LocalPorts: 1, RemotePorts: 1, Options: options}
-	end := &flows.End{Longest: payload, OwnClock: s.OwnClock, StallEvery: int64(s.Stall.Every), StallFor: int64(s.Stall.For)}
+	end := &flows.End{
+		Longest: payload, OwnClock: s.OwnClock, StallEvery: int64(s.Stall.Every),
+		StallFor: int64(s.Stall.For),
+	}
 	switch s.Side {
 	case workload.Source:
 		return openSource(s.Seed, videos, place, end)
@@ -67,7 +79,8 @@ func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
 	return nil, fmt.Errorf("open video: side %q (valid: source or sink)", s.Side)
 }
 
-// rounds is how many videos there are for each that plays at once: as many may follow one another in a trial, which is more than two hours.
+// rounds is how many videos there are for each that plays at once: as many may follow one another in a trial, which is
+// more than two hours.
 const rounds = 32
 
 // source sends videos.
@@ -86,7 +99,8 @@ func openSource(seed uint64, videos int, place flows.Place, end *flows.End) (tra
 	}
 	for i := range videos {
 		schedule, err := traffic.NewSchedule(traffic.ScheduleSpec{
-			Rate: s.draws[0][i].Rate / 8 / payload, Arrivals: "constant", Sizes: "constant", Size: payload, Least: payload, Most: payload,
+			Rate: s.draws[0][i].Rate / 8 / payload, Arrivals: "constant", Sizes: "constant", Size: payload, Least: payload,
+			Most: payload,
 		})
 		if err != nil {
 			return nil, err
@@ -103,7 +117,8 @@ func openSource(seed uint64, videos int, place flows.Place, end *flows.End) (tra
 	return s, nil
 }
 
-// Prepare implements [traffic.Endpoint]: a trial begins with the videos of its round, which those of the next ones follow.
+// Prepare implements [traffic.Endpoint]: a trial begins with the videos of its round, which those of the next ones
+// follow.
 func (s *source) Prepare(trial uint64) {
 	for i := range s.Out {
 		for k := range rounds {

@@ -17,8 +17,9 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// The ports that tests are given lie below those that the kernel chooses by itself, so that no connection takes one by chance, and are given in
-// turn: one that is asked for long before it is opened, or opened in another namespace, is still nobody else's.
+// The ports that tests are given lie below those that the kernel chooses by itself, so that no connection takes one by
+// chance, and are given in turn: one that is asked for long before it is opened, or opened in another namespace, is
+// still nobody else's.
 const lowestPort, ports = 10000, 20000
 
 var portsGiven atomic.Uint32
@@ -36,7 +37,8 @@ func freePorts(n int) uint16 {
 	}
 }
 
-// Conformance checks what every workload promises. Variants are the parameters under which it is run, {} for the defaults.
+// Conformance checks what every workload promises. Variants are the parameters under which it is run, {} for the
+// defaults.
 func Conformance(t *testing.T, load workload.Workload, variants ...map[string]string) {
 	d := load.Describe()
 	t.Run("description", func(t *testing.T) { description(t, d) })
@@ -63,7 +65,8 @@ func Conformance(t *testing.T, load workload.Workload, variants ...map[string]st
 func Described(t *testing.T, load workload.Workload) { description(t, load.Describe()) }
 
 func description(t *testing.T, d workload.Description) {
-	if d.Name == "" || d.Summary == "" || d.Reproduces == "" || d.Why == "" || d.Primary == nil || d.Trial == nil || d.Spins == nil {
+	if d.Name == "" || d.Summary == "" || d.Reproduces == "" || d.Why == "" || d.Primary == nil || d.Trial == nil ||
+		d.Spins == nil {
 		t.Errorf("incomplete: %+v", d)
 	}
 	p, err := d.Resolve(nil)
@@ -88,8 +91,8 @@ func description(t *testing.T, d workload.Description) {
 	}
 }
 
-// soundLimit is how many trials may pass until one is sound. On a machine of their own the first is; where other work takes the CPUs
-// away for longer than a drain, requests are late and markers lost, which is what the figures then say.
+// soundLimit is how many trials may pass until one is sound. On a machine of their own the first is; where other work
+// takes the CPUs away for longer than a drain, requests are late and markers lost, which is what the figures then say.
 const soundLimit = 40
 
 // sound makes trials until one has the workload's primary metric, and returns that.
@@ -136,8 +139,8 @@ func trials(t *testing.T, load workload.Workload, given map[string]string) {
 	}
 }
 
-// counts: nothing comes of what was not sent, and loss is the rest. What came of it is counted by the side that got it: by the source
-// where there are responses, else by the sink; where both sides send messages of their own, by both.
+// counts: nothing comes of what was not sent, and loss is the rest. What came of it is counted by the side that got it:
+// by the source where there are responses, else by the sink; where both sides send messages of their own, by both.
 func counts(t *testing.T, trial workload.Trial, result workload.Result) {
 	t.Helper()
 	var sent, received int64
@@ -186,8 +189,9 @@ func noAllocation(t *testing.T, load workload.Workload, given map[string]string)
 	t.Errorf("%d allocations in a trial of %v, want only the controller's few", n, r.Length)
 }
 
-// silentPeer: a trial whose other side says nothing ends by its deadline, and soon there is a sound one again. (Not the very next:
-// where bytes of the silent trial are still on the way, it is the next trial that finds them and makes the connection anew.)
+// silentPeer: a trial whose other side says nothing ends by its deadline, and soon there is a sound one again. (Not the
+// very next: where bytes of the silent trial are still on the way, it is the next trial that finds them and makes the
+// connection anew.)
 func silentPeer(t *testing.T, load workload.Workload, given map[string]string) {
 	for _, side := range []workload.Side{workload.Source, workload.Sink} {
 		quiet := true
@@ -300,7 +304,8 @@ func hangingPeer(t *testing.T, load workload.Workload, given map[string]string) 
 	start := time.Now()
 	_, err := r.Block(context.Background())
 	var stalled *traffic.StalledError
-	if !errors.As(err, &stalled) || len(stalled.Missing) != 1 || stalled.Missing[0] != (traffic.Seat{Worker: SinkWorker}) || stalled.Opened {
+	if !errors.As(err, &stalled) || len(stalled.Missing) != 1 ||
+		stalled.Missing[0] != (traffic.Seat{Worker: SinkWorker}) || stalled.Opened {
 		t.Fatalf("hanging sink: %v (%+v), want the sink's seat named", err, stalled)
 	}
 	if took := time.Since(start); took > 3*time.Second {

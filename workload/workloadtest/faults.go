@@ -23,7 +23,8 @@ func spec(t *testing.T, load workload.Workload, side workload.Side, given map[st
 	}
 	at := func() netip.AddrPort { return netip.AddrPortFrom(loopback, freePorts(rigPorts)) }
 	return workload.Spec{
-		Workload: load.Describe().Name, Params: params, Side: side, Local: at(), Remote: at(), LocalPorts: rigPorts, RemotePorts: rigPorts,
+		Workload: load.Describe().Name, Params: params, Side: side, Local: at(), Remote: at(), LocalPorts: rigPorts,
+		RemotePorts: rigPorts,
 	}
 }
 
@@ -43,7 +44,8 @@ func portTaken(t *testing.T, load workload.Workload, given map[string]string) {
 		second.Close()
 		t.Fatal("a second sink opened the same port")
 	}
-	if port := fmt.Sprint(s.Local.Port()); !strings.Contains(err.Error(), port) || !strings.Contains(err.Error(), "in use") {
+	if port := fmt.Sprint(s.Local.Port()); !strings.Contains(err.Error(), port) ||
+		!strings.Contains(err.Error(), "in use") {
 		t.Errorf("error %q, want one that says that port %s is in use", err, port)
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Apart is the Kolmogorov–Smirnov statistic of a sample against a distribution, of which both may have steps: how far their distribution functions are
-// apart, at most.
+// Apart is the Kolmogorov–Smirnov statistic of a sample against a distribution, of which both may have steps: how far
+// their distribution functions are apart, at most.
 func Apart(sample []float64, cdf func(float64) float64) float64 {
 	sample = slices.Sorted(slices.Values(sample))
 	d, n := 0.0, float64(len(sample))
@@ -20,8 +20,8 @@ func Apart(sample []float64, cdf func(float64) float64) float64 {
 	return d
 }
 
-// Critical is what the statistic of n independent values exceeds in one case of a hundred, and less often where a distribution has steps
-// (Smirnov 1948: √(−ln(0.01/2)/2)/√n).
+// Critical is what the statistic of n independent values exceeds in one case of a hundred, and less often where a
+// distribution has steps (Smirnov 1948: √(−ln(0.01/2)/2)/√n).
 func Critical(n int) float64 { return math.Sqrt(-math.Log(0.01/2)/2) / math.Sqrt(float64(n)) }
 
 // Whole is the distribution of what is rounded to whole numbers.

@@ -7,7 +7,8 @@ import (
 	"github.com/nettoll/nettoll/workload/workloadtest"
 )
 
-// A sample at the middles of equal shares is half a share off its distribution, one with a step as far as the step is missing.
+// A sample at the middles of equal shares is half a share off its distribution, one with a step as far as the step is
+// missing.
 func TestApart(t *testing.T) {
 	uniform := func(x float64) float64 { return min(max(x, 0), 1) }
 	if got := workloadtest.Apart([]float64{0.875, 0.125, 0.625, 0.375}, uniform); math.Abs(got-0.125) > 1e-12 {
@@ -25,7 +26,8 @@ func TestApart(t *testing.T) {
 	if got := workloadtest.Apart([]float64{0.5, 0.5, 0.5}, step); got != 0 {
 		t.Errorf("a step against itself: %g", got)
 	}
-	if got := workloadtest.Apart([]float64{1, 2, 2, 3}, workloadtest.Whole(func(x float64) float64 { return min(max((x-0.5)/4, 0), 1) })); got != 0.25 {
+	if got := workloadtest.Apart([]float64{1, 2, 2, 3},
+		workloadtest.Whole(func(x float64) float64 { return min(max((x-0.5)/4, 0), 1) })); got != 0.25 {
 		t.Errorf("whole numbers: %g, want 0.25", got)
 	}
 	if got := workloadtest.Critical(100); math.Abs(got-0.1628) > 1e-4 { // tables: 1.628/√n

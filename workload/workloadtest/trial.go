@@ -18,8 +18,8 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// Rig drives pairs of endpoints of one workload over loopback, with the threads, the board and the turn of a real worker, in the
-// test's own process.
+// Rig drives pairs of endpoints of one workload over loopback, with the threads, the board and the turn of a real
+// worker, in the test's own process.
 type Rig struct {
 	Turns   traffic.Turns
 	Load    workload.Workload
@@ -68,7 +68,8 @@ const rigPorts = 8
 
 var loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 
-// Loopback sees to it that 127.0.0.1 can be reached: in the namespace that testnet.Main gives to tests, lo is down at first.
+// Loopback sees to it that 127.0.0.1 can be reached: in the namespace that testnet.Main gives to tests, lo is down at
+// first.
 func Loopback(t testing.TB) {
 	t.Helper()
 	h, err := link.Open()
@@ -101,18 +102,25 @@ func NewRig(t testing.TB, load workload.Workload, o Options) *Rig {
 	for _, f := range turns.Files() {
 		_ = f.Close() // the mapping holds the memory
 	}
-	r := &Rig{Turns: turns, Load: load, Params: params, Length: o.Length, Warm: time.Duration(load.Describe().Warm * float64(o.Length)), threads: 2 * o.Pairs}
-	err = turns.SetCell(0, traffic.CellPlan{Workers: []int{SourceWorker, SinkWorker}, Threads: r.threads, Warm: r.Warm, Length: r.Length})
+	r := &Rig{
+		Turns: turns, Load: load, Params: params, Length: o.Length,
+		Warm: time.Duration(load.Describe().Warm * float64(o.Length)), threads: 2 * o.Pairs,
+	}
+	err = turns.SetCell(0, traffic.CellPlan{
+		Workers: []int{SourceWorker, SinkWorker}, Threads: r.threads, Warm: r.Warm, Length: r.Length,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for pair := range o.Pairs {
 		from, to := o.where(workload.Source), o.where(workload.Sink)
-		source, sink := netip.AddrPortFrom(from.Address, freePorts(rigPorts)), netip.AddrPortFrom(to.Address, freePorts(rigPorts))
+		source, sink := netip.AddrPortFrom(from.Address, freePorts(rigPorts)),
+			netip.AddrPortFrom(to.Address, freePorts(rigPorts))
 		open := func(side workload.Side, local, remote netip.AddrPort) (e traffic.Endpoint) {
 			err := o.where(side).Do(func() (err error) {
 				e, err = load.Open(workload.Spec{
-					Workload: load.Describe().Name, Params: params, Side: side, Pair: pair, Local: local, Remote: remote, LocalPorts: rigPorts, RemotePorts: rigPorts,
+					Workload: load.Describe().Name, Params: params, Side: side, Pair: pair, Local: local, Remote: remote,
+					LocalPorts: rigPorts, RemotePorts: rigPorts,
 					Seed: uint64(pair), Plant: o.Plant, Stall: o.Stall,
 				})
 				return err
@@ -133,8 +141,8 @@ func NewRig(t testing.TB, load workload.Workload, o Options) *Rig {
 		}
 		r.Sources, r.Sinks = append(r.Sources, src), append(r.Sinks, snk)
 	}
-	// A thread in a loop never gives its P back, and a collection would stop the other side of its pair until it has ended (see the
-	// worker).
+	// A thread in a loop never gives its P back, and a collection would stop the other side of its pair until it has ended
+	// (see the worker).
 	before, collect := runtime.GOMAXPROCS(r.threads+2), debug.SetGCPercent(-1)
 	t.Cleanup(func() {
 		runtime.GOMAXPROCS(before)

@@ -12,7 +12,8 @@ import (
 // VethName is what the links of [Veth] are called.
 const VethName = "eth0"
 
-// Veth returns two places, each a network namespace of its own, that a veth pair of MTU 1500 joins: 192.0.2.1 is the source's and 192.0.2.2 the sink's.
+// Veth returns two places, each a network namespace of its own, that a veth pair of MTU 1500 joins: 192.0.2.1 is the
+// source's and 192.0.2.2 the sink's.
 func Veth(t *testing.T) map[workload.Side]Where {
 	t.Helper()
 	places := map[workload.Side]Where{}

@@ -19,11 +19,13 @@ type Hook int
 
 // The hooks. On one link the programs of TCXIngress run before that of Classifier (net/core/dev.c, sch_handle_ingress).
 const (
-	// TCXIngress and TCXEgress hold several programs in order, Linux 6.6 and newer. The kernel waits a grace period of RCU for each program that comes or
-	// goes (kernel/bpf/tcx.c, tcx_entry_sync) and holds the lock of all configuration meanwhile: some 8 ms at HZ=250, however many ask.
+	// TCXIngress and TCXEgress hold several programs in order, Linux 6.6 and newer. The kernel waits a grace period of RCU
+	// for each program that comes or goes (kernel/bpf/tcx.c, tcx_entry_sync) and holds the lock of all configuration
+	// meanwhile: some 8 ms at HZ=250, however many ask.
 	TCXIngress Hook = iota
 	TCXEgress
-	// Classifier is the older way to where TCXIngress is: a classifier of tc that decides at once, on a queueing discipline of type clsact. Nobody waits for it.
+	// Classifier is the older way to where TCXIngress is: a classifier of tc that decides at once, on a queueing
+	// discipline of type clsact. Nobody waits for it.
 	Classifier
 	// XDP is where the driver receives; there is one program.
 	XDP
@@ -37,7 +39,9 @@ func (h Hook) String() string {
 }
 
 func (h Hook) attachType() ebpf.AttachType {
-	return map[Hook]ebpf.AttachType{TCXIngress: ebpf.AttachTCXIngress, TCXEgress: ebpf.AttachTCXEgress, NetkitPeer: ebpf.AttachNetkitPeer}[h]
+	return map[Hook]ebpf.AttachType{
+		TCXIngress: ebpf.AttachTCXIngress, TCXEgress: ebpf.AttachTCXEgress, NetkitPeer: ebpf.AttachNetkitPeer,
+	}[h]
 }
 
 // Links is the links of a namespace and what is hooked to them. It can be used from any thread.
@@ -83,8 +87,9 @@ func (l *Links) Close() { l.h.Close() }
 // Index returns the index of the link of this name, 0 where there is none.
 func (l *Links) Index(name string) int { return l.index[name] }
 
-// Attach hooks a program to a link: before all others that are there, or behind them. It stays until the Closer is closed, its process ends or the link is gone; a
-// Classifier stays until one of the first and the last. Closing when the link is gone succeeds. The calling thread is in the namespace of the links.
+// Attach hooks a program to a link: before all others that are there, or behind them. It stays until the Closer is
+// closed, its process ends or the link is gone; a Classifier stays until one of the first and the last. Closing when
+// the link is gone succeeds. The calling thread is in the namespace of the links.
 func (l *Links) Attach(p *ebpf.Program, h Hook, index int, first bool) (io.Closer, error) {
 	what := fmt.Sprintf("attach a program to link %d, %s", index, h)
 	anchor := link.Tail()
@@ -116,7 +121,8 @@ func (l *Links) Attach(p *ebpf.Program, h Hook, index int, first bool) (io.Close
 // attached is a program on a link.
 type attached struct{ link link.Link }
 
-// Close detaches the program before it closes the descriptor: a child that was forked and has not executed its program yet holds a copy of that, and with it the program would stay.
+// Close detaches the program before it closes the descriptor: a child that was forked and has not executed its program
+// yet holds a copy of that, and with it the program would stay.
 func (a attached) Close() error { return errors.Join(a.link.Detach(), a.link.Close()) }
 
 // classifier is the queueing discipline under a program: with it the program goes.
@@ -133,8 +139,10 @@ func (l *Links) classify(p *ebpf.Program, index int) (io.Closer, error) {
 	info, err := p.Info()
 	if err == nil {
 		err = l.h.FilterAdd(&netlink.BpfFilter{
-			FilterAttrs: netlink.FilterAttrs{LinkIndex: index, Parent: netlink.HANDLE_MIN_INGRESS, Handle: 1, Priority: 1, Protocol: unix.ETH_P_ALL},
-			Fd:          p.FD(), Name: info.Name, DirectAction: true,
+			FilterAttrs: netlink.FilterAttrs{
+				LinkIndex: index, Parent: netlink.HANDLE_MIN_INGRESS, Handle: 1, Priority: 1, Protocol: unix.ETH_P_ALL,
+			},
+			Fd: p.FD(), Name: info.Name, DirectAction: true,
 		})
 	}
 	if err != nil {
@@ -145,8 +153,10 @@ func (l *Links) classify(p *ebpf.Program, index int) (io.Closer, error) {
 
 func clsact(index int) netlink.Qdisc {
 	return &netlink.GenericQdisc{
-		QdiscAttrs: netlink.QdiscAttrs{LinkIndex: index, Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT},
-		QdiscType:  "clsact",
+		QdiscAttrs: netlink.QdiscAttrs{
+			LinkIndex: index, Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT,
+		},
+		QdiscType: "clsact",
 	}
 }
 
@@ -159,7 +169,8 @@ func (c classifier) Close() error {
 	return err
 }
 
-// Attached returns the IDs of the programs at a hook of a link in the order in which they run. The calling thread is in the namespace of the links.
+// Attached returns the IDs of the programs at a hook of a link in the order in which they run. The calling thread is in
+// the namespace of the links.
 func (l *Links) Attached(h Hook, index int) ([]ebpf.ProgramID, error) {
 	switch h {
 	case XDP:
@@ -202,8 +213,8 @@ type Program struct {
 	Maps map[string]*ebpf.Map // by name
 }
 
-// Memory is what the kernel says that the program and its maps take, in bytes: memlock of their descriptors in /proc/PID/fdinfo, which since Linux 6.4 is what maps have
-// allocated, and the machine's instructions.
+// Memory is what the kernel says that the program and its maps take, in bytes: memlock of their descriptors in
+// /proc/PID/fdinfo, which since Linux 6.4 is what maps have allocated, and the machine's instructions.
 func (p *Program) Memory() (int64, error) {
 	n, ok := p.Info.Memlock()
 	if !ok {
@@ -283,20 +294,24 @@ func Explain(what string, h Hook, err error) error {
 	u := &linux.UnsupportedError{What: what, Err: err}
 	switch {
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
-		u.Missing, u.Hint = "CAP_BPF and CAP_NET_ADMIN outside of any user namespace", "run as root; a container needs --privileged"
+		u.Missing, u.Hint = "CAP_BPF and CAP_NET_ADMIN outside of any user namespace",
+			"run as root; a container needs --privileged"
 		u.Err = unix.EPERM // the loader guesses at a limit of locked memory, which there has not been since Linux 5.11
 	case errors.Is(err, unix.ENOSYS):
 		u.Missing, u.Hint = "eBPF", "a kernel with CONFIG_BPF_SYSCALL"
-	case errors.Is(err, ebpf.ErrNotSupported), errors.Is(err, unix.EOPNOTSUPP), h == Classifier && errors.Is(err, unix.ENOENT):
+	case errors.Is(err, ebpf.ErrNotSupported), errors.Is(err, unix.EOPNOTSUPP), h == Classifier &&
+		errors.Is(err, unix.ENOENT):
 		switch h {
 		case TCXIngress, TCXEgress:
 			u.Missing, u.Hint = "tcx", "Linux 6.6 or newer; attach=tc does the same on older kernels"
 		case NetkitPeer:
 			u.Missing, u.Hint = "eBPF on netkit", "Linux 6.7 or newer with CONFIG_NETKIT; attach=tcx is the same with veth"
 		case XDP:
-			u.Missing, u.Hint = "XDP in the driver of the link", "a kernel whose veth has it (Linux 4.19), and an MTU that fits; attach=tcx has no such limits"
+			u.Missing, u.Hint = "XDP in the driver of the link",
+				"a kernel whose veth has it (Linux 4.19), and an MTU that fits; attach=tcx has no such limits"
 		case Classifier:
-			u.Missing, u.Hint = "classifiers of tc in eBPF", "CONFIG_NET_SCH_INGRESS and CONFIG_NET_CLS_BPF; attach=tcx does without"
+			u.Missing, u.Hint = "classifiers of tc in eBPF",
+				"CONFIG_NET_SCH_INGRESS and CONFIG_NET_CLS_BPF; attach=tcx does without"
 		}
 	default:
 		return fmt.Errorf("%s: %w", what, err)

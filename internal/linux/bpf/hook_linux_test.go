@@ -15,7 +15,8 @@ import (
 
 func TestMain(m *testing.M) { testnet.Main(m) }
 
-// Programs stand at a hook in the order that was asked for, are found by name with their maps, and go when they are closed, the link there or not.
+// Programs stand at a hook in the order that was asked for, are found by name with their maps, and go when they are
+// closed, the link there or not.
 func TestHooks(t *testing.T) {
 	for _, c := range []struct {
 		hook    bpf.Hook
@@ -136,14 +137,17 @@ func program(name string, kind ebpf.ProgramType, pass int32) (*ebpf.Program, err
 		return nil, bpf.Explain("make a map", bpf.TCXIngress, err)
 	}
 	defer m.Close() // the program holds it
-	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: name, Type: kind, License: "Apache-2.0", Instructions: asm.Instructions{
-		asm.StoreImm(asm.RFP, -4, 0, asm.Word),
-		asm.Mov.Reg(asm.R2, asm.RFP),
-		asm.Add.Imm(asm.R2, -4),
-		asm.LoadMapPtr(asm.R1, m.FD()),
-		asm.FnMapLookupElem.Call(),
-		asm.Mov.Imm(asm.R0, pass),
-		asm.Return(),
-	}})
+	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+		Name: name, Type: kind, License: "Apache-2.0",
+		Instructions: asm.Instructions{
+			asm.StoreImm(asm.RFP, -4, 0, asm.Word),
+			asm.Mov.Reg(asm.R2, asm.RFP),
+			asm.Add.Imm(asm.R2, -4),
+			asm.LoadMapPtr(asm.R1, m.FD()),
+			asm.FnMapLookupElem.Call(),
+			asm.Mov.Imm(asm.R0, pass),
+			asm.Return(),
+		},
+	})
 	return p, bpf.Explain("load a program", bpf.TCXIngress, err)
 }

@@ -1,2 +1,3 @@
-// Package clock reads the kernel's monotonic clock the cheapest way there is, for hot loops and for times that processes share.
+// Package clock reads the kernel's monotonic clock the cheapest way there is, for hot loops and for times that
+// processes share.
 package clock

@@ -10,7 +10,8 @@ import (
 
 // A Filling is many translated connections of UDP from one address to another. They differ by their ports.
 type Filling struct {
-	// Source is where they come from, Destination where they go, and Public the address they are known by there. All are of IPv4.
+	// Source is where they come from, Destination where they go, and Public the address they are known by there. All are
+	// of IPv4.
 	Source, Destination, Public netip.Addr
 	// Count is how many there are.
 	Count int

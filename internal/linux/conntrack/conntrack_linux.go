@@ -14,7 +14,8 @@ import (
 	"github.com/nettoll/nettoll/internal/linux"
 )
 
-// Attributes that the library has no names for, and states of a connection (include/uapi/linux/netfilter/nfnetlink_conntrack.h, nf_conntrack_common.h).
+// Attributes that the library has no names for, and states of a connection
+// (include/uapi/linux/netfilter/nfnetlink_conntrack.h, nf_conntrack_common.h).
 const (
 	ctaStatus   = 3
 	ctaNATSrc   = 6
@@ -110,7 +111,8 @@ func tuple(b []byte, kind uint16, from, to [4]byte, source, destination uint16) 
 	return nested(b, whole)
 }
 
-// Fill makes the connections. They are translated as by a rule: the kernel chooses the answer's ports. An error leaves those that were made: [Flush] them.
+// Fill makes the connections. They are translated as by a rule: the kernel chooses the answer's ports. An error leaves
+// those that were made: [Flush] them.
 func Fill(f Filling) error {
 	what := fmt.Sprintf("track %d connections", f.Count)
 	if err := f.Check(); err != nil {
@@ -175,7 +177,8 @@ func Count(mark uint32) (int, error) {
 	return n, explain("count tracked connections", err)
 }
 
-// exchange sends messages and reads to the answer of the last of them, or to an error. It returns how many connections were told of.
+// exchange sends messages and reads to the answer of the last of them, or to an error. It returns how many connections
+// were told of.
 func (c *conn) exchange(messages []byte) (connections int, err error) {
 	if err := unix.Sendto(c.fd, messages, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		return 0, err
@@ -219,7 +222,10 @@ func explain(what string, err error) error {
 	case errors.Is(err, unix.EPERM):
 		return &linux.UnsupportedError{What: what, Missing: "CAP_NET_ADMIN", Hint: "run it as root", Err: err}
 	case errors.Is(err, unix.EPROTONOSUPPORT), errors.Is(err, unix.EINVAL), errors.Is(err, unix.EOPNOTSUPP):
-		return &linux.UnsupportedError{What: what, Missing: "conntrack by netlink", Hint: "use a kernel with CONFIG_NF_CT_NETLINK, CONFIG_NF_CONNTRACK_MARK and CONFIG_NF_NAT", Err: err}
+		return &linux.UnsupportedError{
+			What: what, Missing: "conntrack by netlink",
+			Hint: "use a kernel with CONFIG_NF_CT_NETLINK, CONFIG_NF_CONNTRACK_MARK and CONFIG_NF_NAT", Err: err,
+		}
 	case errors.Is(err, unix.ENOMEM):
 		return fmt.Errorf("%s: %w (hint: net.netfilter.nf_conntrack_max is how many there can be)", what, err)
 	case errors.Is(err, unix.EEXIST):

@@ -20,7 +20,10 @@ const mark = 0x6e74
 
 func filling(count int) conntrack.Filling {
 	a := netip.MustParseAddr
-	return conntrack.Filling{Source: a("10.1.254.1"), Destination: a("192.0.2.1"), Public: a("198.18.0.1"), Count: count, Timeout: time.Hour, Mark: mark}
+	return conntrack.Filling{
+		Source: a("10.1.254.1"), Destination: a("192.0.2.1"), Public: a("198.18.0.1"), Count: count, Timeout: time.Hour,
+		Mark: mark,
+	}
 }
 
 // TestFill fills a table with more connections than there are ports, looks at how they are translated, and empties it.
@@ -58,7 +61,8 @@ func TestFill(t *testing.T) {
 			return err
 		}
 		text, err := os.ReadFile("/proc/thread-self/net/nf_conntrack")
-		if err == nil && (!strings.Contains(string(text), "src=10.1.254.1 dst=192.0.2.1 sport=1024 dport=1 src=192.0.2.1 dst=198.18.0.1 sport=1 dport=1024 [ASSURED]")) {
+		if err == nil && (!strings.Contains(string(text),
+			"src=10.1.254.1 dst=192.0.2.1 sport=1024 dport=1 src=192.0.2.1 dst=198.18.0.1 sport=1 dport=1024 [ASSURED]")) {
 			t.Errorf("it is %s", text)
 		}
 		return conntrack.Flush(mark)

@@ -19,7 +19,8 @@ type command struct{ get, set uint32 }
 func commands() map[Offload]command {
 	return map[Offload]command{
 		TX: {unix.ETHTOOL_GTXCSUM, unix.ETHTOOL_STXCSUM}, RX: {unix.ETHTOOL_GRXCSUM, unix.ETHTOOL_SRXCSUM},
-		TSO: {unix.ETHTOOL_GTSO, unix.ETHTOOL_STSO}, GSO: {unix.ETHTOOL_GGSO, unix.ETHTOOL_SGSO}, GRO: {unix.ETHTOOL_GGRO, unix.ETHTOOL_SGRO},
+		TSO: {unix.ETHTOOL_GTSO, unix.ETHTOOL_STSO}, GSO: {unix.ETHTOOL_GGSO, unix.ETHTOOL_SGSO},
+		GRO: {unix.ETHTOOL_GGRO, unix.ETHTOOL_SGRO},
 	}
 }
 
@@ -42,7 +43,8 @@ func Get(link string, o Offload) (bool, error) {
 	return v.data != 0, nil
 }
 
-// Set switches an offload of a link. One that the link cannot have, or cannot be without, is a [linux.UnsupportedError].
+// Set switches an offload of a link. One that the link cannot have, or cannot be without, is a
+// [linux.UnsupportedError].
 func Set(link string, o Offload, on bool) error {
 	v := value{command: commands()[o].set}
 	state := "off"
@@ -53,11 +55,15 @@ func Set(link string, o Offload, on bool) error {
 	if err := call(what, link, &v); err != nil {
 		return err
 	}
-	// The kernel leaves out what does not go together without a word: there is no TSO without checksums (net/core/dev.c, netdev_fix_features).
+	// The kernel leaves out what does not go together without a word: there is no TSO without checksums (net/core/dev.c,
+	// netdev_fix_features).
 	if is, err := Get(link, o); err != nil {
 		return err
 	} else if is != on {
-		return &linux.UnsupportedError{What: what, Missing: fmt.Sprintf("offload %q as asked for", o), Hint: "it goes only with others: TSO and GSO want checksums on"}
+		return &linux.UnsupportedError{
+			What: what, Missing: fmt.Sprintf("offload %q as asked for", o),
+			Hint: "it goes only with others: TSO and GSO want checksums on",
+		}
 	}
 	return nil
 }
@@ -82,7 +88,10 @@ func call(what, link string, v *value) error {
 	case errno == 0:
 		return nil
 	case errors.Is(errno, unix.EOPNOTSUPP), errors.Is(errno, unix.EINVAL):
-		return &linux.UnsupportedError{What: what, Missing: "an offload of this link that can be switched", Hint: "ethtool -k shows which are fixed", Err: errno}
+		return &linux.UnsupportedError{
+			What: what, Missing: "an offload of this link that can be switched", Hint: "ethtool -k shows which are fixed",
+			Err: errno,
+		}
 	case errors.Is(errno, unix.ENODEV):
 		return fmt.Errorf("%s: %w", what, fs.ErrNotExist)
 	case errors.Is(errno, unix.EPERM):

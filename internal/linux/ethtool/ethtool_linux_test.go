@@ -41,13 +41,17 @@ func TestOffloads(t *testing.T) {
 		if err := errors.Join(ethtool.Set("a", ethtool.TSO, false), ethtool.Set("a", ethtool.TX, false)); err != nil {
 			return err
 		}
-		if err := ethtool.Set("a", ethtool.TSO, true); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "checksums") {
+		if err := ethtool.Set("a", ethtool.TSO, true); !errors.Is(err, errors.ErrUnsupported) ||
+			!strings.Contains(err.Error(), "checksums") {
 			t.Errorf("TSO without checksums: %v", err)
 		}
 		if err := ethtool.Set("lo", ethtool.TX, false); !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("lo without checksums: %v", err)
 		}
-		for _, err := range []error{ethtool.Set("none", ethtool.TX, true), ethtool.Set(strings.Repeat("x", 16), ethtool.TX, true), ethtool.Set("a", "wings", true)} {
+		for _, err := range []error{
+			ethtool.Set("none", ethtool.TX, true), ethtool.Set(strings.Repeat("x", 16), ethtool.TX, true),
+			ethtool.Set("a", "wings", true),
+		} {
 			if err == nil || errors.Is(err, errors.ErrUnsupported) {
 				t.Errorf("an error was to be: %v", err)
 			}

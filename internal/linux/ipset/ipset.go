@@ -41,7 +41,8 @@ const (
 func Check() error {
 	if _, err := exec.LookPath("ipset"); err != nil {
 		return &linux.UnsupportedError{
-			What: "use ipset", Missing: `program "ipset"`, Hint: "install the package ipset, or use the filter nftables, which has sets of its own", Err: err,
+			What: "use ipset", Missing: `program "ipset"`,
+			Hint: "install the package ipset, or use the filter nftables, which has sets of its own", Err: err,
 		}
 	}
 	return nil
@@ -54,9 +55,9 @@ func (s Set) family() string {
 	return "inet"
 }
 
-// Sizes of sets: that of the hash table is in buckets, from its default on (IPSET_DEFAULT_HASHSIZE, include/linux/netfilter/ipset/ip_set_hash.h) to
-// one an entry, so that it need not grow while it is loaded; the most entries that a set may have (IPSET_DEFAULT_MAXELEM), and how many can be added
-// to a full list at least.
+// Sizes of sets: that of the hash table is in buckets, from its default on (IPSET_DEFAULT_HASHSIZE,
+// include/linux/netfilter/ipset/ip_set_hash.h) to one an entry, so that it need not grow while it is loaded; the most
+// entries that a set may have (IPSET_DEFAULT_MAXELEM), and how many can be added to a full list at least.
 const (
 	leastBuckets = 1024
 	mostEntries  = 65536
@@ -69,7 +70,8 @@ func text(sets []Set) string {
 	for _, s := range sets {
 		n := len(s.Entries)
 		buckets := max(leastBuckets, 1<<bits.Len(uint(max(1, n)-1)))
-		fmt.Fprintf(&b, "create %s %s family %s hashsize %d maxelem %d\n", s.Name, Type, s.family(), buckets, max(mostEntries, n+room))
+		fmt.Fprintf(&b, "create %s %s family %s hashsize %d maxelem %d\n", s.Name, Type, s.family(), buckets,
+			max(mostEntries, n+room))
 	}
 	for _, s := range sets {
 		for _, e := range s.Entries {
@@ -107,7 +109,8 @@ func normal(entry string) string {
 	return strings.Join(f, ",")
 }
 
-// Parse reads what "ipset save" prints of one set, entries as [normal] writes them. The kind is its type and family: "hash:ip,port,ip inet".
+// Parse reads what "ipset save" prints of one set, entries as [normal] writes them. The kind is its type and family:
+// "hash:ip,port,ip inet".
 func Parse(r io.Reader, name string) (kind string, entries []string, err error) {
 	s := bufio.NewScanner(r)
 	for n := 1; s.Scan(); n++ {
@@ -137,8 +140,8 @@ func Parse(r io.Reader, name string) (kind string, entries []string, err error) 
 // pointer is the size of one in the kernel, in bytes.
 const pointer = bits.UintSize / 8
 
-// parseMemory reads what "ipset list -terse" prints of one set. Its size in memory is that of the entries: the hash table has a pointer to each bucket besides (struct htable,
-// net/netfilter/ipset/ip_set_hash_gen.h).
+// parseMemory reads what "ipset list -terse" prints of one set. Its size in memory is that of the entries: the hash
+// table has a pointer to each bucket besides (struct htable, net/netfilter/ipset/ip_set_hash_gen.h).
 func parseMemory(out string) (size int64, err error) {
 	f := strings.Fields(out)
 	buckets := int64(0)

@@ -9,8 +9,13 @@ import (
 
 func sets() []Set {
 	return []Set{
-		{Name: "four", Entries: []string{"10.0.0.1,udp:7,10.0.0.2", "10.0.0.1,tcp:7,10.0.0.2", "10.0.0.1,icmp:echo-request,10.0.0.2", "10.0.0.2,icmp:echo-reply,10.0.0.1"}},
-		{Name: "six", V6: true, Entries: []string{"fd00::1,udp:7,fd00::2", "fd00::1,icmpv6:echo-request,fd00::2", "fd00::2,icmpv6:echo-reply,fd00::1"}},
+		{Name: "four", Entries: []string{
+			"10.0.0.1,udp:7,10.0.0.2", "10.0.0.1,tcp:7,10.0.0.2", "10.0.0.1,icmp:echo-request,10.0.0.2",
+			"10.0.0.2,icmp:echo-reply,10.0.0.1",
+		}},
+		{Name: "six", V6: true, Entries: []string{
+			"fd00::1,udp:7,fd00::2", "fd00::1,icmpv6:echo-request,fd00::2", "fd00::2,icmpv6:echo-reply,fd00::1",
+		}},
 		{Name: "none"},
 	}
 }
@@ -31,17 +36,21 @@ add six fd00::2,icmpv6:echo-reply,fd00::1
 	if diff := cmp.Diff(want, text(sets())); diff != "" {
 		t.Errorf("text (-want +got):\n%s", diff)
 	}
-	if got, _, _ := strings.Cut(text([]Set{many}), "\n"); got != "create many hash:ip,port,ip family inet hashsize 131072 maxelem 104096" {
+	if got, _, _ := strings.Cut(text([]Set{many}),
+		"\n"); got != "create many hash:ip,port,ip family inet hashsize 131072 maxelem 104096" {
 		t.Errorf("a large set begins with %q", got)
 	}
 }
 
 func TestParseMemory(t *testing.T) {
-	const out = "Name: a\nType: hash:ip,port,ip\nRevision: 6\nHeader: family inet hashsize 1024 maxelem 65536\nSize in memory: 264\nReferences: 0\nNumber of entries: 1\n"
+	const out = "Name: a\nType: hash:ip,port,ip\nRevision: 6\nHeader: family inet hashsize 1024 maxelem 65536\nSize in " +
+		"memory: 264\nReferences: 0\nNumber of entries: 1\n"
 	if n, err := parseMemory(out); err != nil || n != 264+1024*pointer {
 		t.Errorf("parseMemory = %d, %v", n, err)
 	}
-	for _, bad := range []string{"", "Size in memory:", "Size in memory: 264", "hashsize 1024 Size in memory: x", "hashsize"} {
+	for _, bad := range []string{
+		"", "Size in memory:", "Size in memory: 264", "hashsize 1024 Size in memory: x", "hashsize",
+	} {
 		if n, err := parseMemory(bad); err == nil {
 			t.Errorf("parseMemory(%q) = %d, want an error", bad, n)
 		}

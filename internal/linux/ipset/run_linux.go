@@ -14,8 +14,8 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/process"
 )
 
-// Create makes sets with their entries; one that is there already is an error, and nothing is made. What the kernel does not have is a
-// [linux.UnsupportedError].
+// Create makes sets with their entries; one that is there already is an error, and nothing is made. What the kernel
+// does not have is a [linux.UnsupportedError].
 func Create(sets ...Set) error {
 	there, err := names()
 	if err != nil {
@@ -62,7 +62,8 @@ func Compare(want Set) ([]Difference, error) {
 	return want.compare(kind, entries), nil
 }
 
-// Memory returns what the kernel says that a set takes with all its entries, in bytes: the "Size in memory" of ipset(8), and its hash table.
+// Memory returns what the kernel says that a set takes with all its entries, in bytes: the "Size in memory" of
+// ipset(8), and its hash table.
 func Memory(set string) (int64, error) {
 	out, err := run("", "list", "-terse", set)
 	if err == nil {
@@ -74,8 +75,8 @@ func Memory(set string) (int64, error) {
 	return 0, fmt.Errorf("read the memory of set %s: %w", set, err)
 }
 
-// release is how long a rule may hold on to its set after it was removed: nf_tables frees rules in the background (nf_tables_trans_destroy_work,
-// net/netfilter/nf_tables_api.c).
+// release is how long a rule may hold on to its set after it was removed: nf_tables frees rules in the background
+// (nf_tables_trans_destroy_work, net/netfilter/nf_tables_api.c).
 const release = 2 * time.Second
 
 // Destroy removes sets, which no rule has any more. One that is gone is no error.
@@ -123,7 +124,8 @@ func run(input string, args ...string) ([]byte, error) {
 	var stdout, stderr bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), &stdout, &stderr
 	if err := process.RunHere(cmd, process.Options{}); err != nil {
-		return nil, fmt.Errorf("ipset %s: %w: %s", args[0], err, strings.ReplaceAll(strings.TrimSpace(stderr.String()), "\n", "; "))
+		return nil, fmt.Errorf("ipset %s: %w: %s", args[0], err,
+			strings.ReplaceAll(strings.TrimSpace(stderr.String()), "\n", "; "))
 	}
 	return stdout.Bytes(), nil
 }
@@ -139,9 +141,11 @@ func explain(err error) error {
 			What: "make sets", Missing: "sets of the type " + Type + " (CONFIG_IP_SET_HASH_IPPORTIP)",
 			Hint: "load the kernel's module for it, or use the filter nftables", Err: err,
 		}
-	case strings.Contains(said, "Cannot open session"), strings.Contains(said, "Invalid argument"), strings.Contains(said, "not supported"):
+	case strings.Contains(said, "Cannot open session"), strings.Contains(said, "Invalid argument"),
+		strings.Contains(said, "not supported"):
 		return &linux.UnsupportedError{
-			What: "make sets", Missing: "sets of addresses (CONFIG_IP_SET)", Hint: "load the kernel's module ip_set, or use the filter nftables", Err: err,
+			What: "make sets", Missing: "sets of addresses (CONFIG_IP_SET)",
+			Hint: "load the kernel's module ip_set, or use the filter nftables", Err: err,
 		}
 	case strings.Contains(said, "Operation not permitted"):
 		return &linux.UnsupportedError{What: "make sets", Missing: "CAP_NET_ADMIN", Hint: "run it as root", Err: err}

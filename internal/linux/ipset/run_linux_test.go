@@ -51,13 +51,16 @@ entries of set none: 0, 1`)
 		if err := errors.Join(Destroy("six"), Create(Set{Name: "six"})); err != nil {
 			return err
 		}
-		if diff, err := Compare(sets()[1]); err != nil || len(diff) == 0 || diff[0] != (Difference{"type of set six", "hash:ip,port,ip inet6", "hash:ip,port,ip inet"}) {
+		if diff, err := Compare(sets()[1]); err != nil || len(diff) == 0 ||
+			diff[0] != (Difference{"type of set six", "hash:ip,port,ip inet6", "hash:ip,port,ip inet"}) {
 			t.Errorf("of another family: %v, %v", diff, err)
 		}
-		if err := Create(Set{Name: "new"}, Set{Name: "wrong", Entries: []string{"nonsense"}}); err == nil || !strings.Contains(err.Error(), "nonsense") {
+		if err := Create(Set{Name: "new"}, Set{Name: "wrong", Entries: []string{"nonsense"}}); err == nil ||
+			!strings.Contains(err.Error(), "nonsense") {
 			t.Errorf("make a set of nonsense: %v", err)
 		}
-		if diff, err := Compare(Set{Name: "new"}); err != nil || len(diff) != 1 || diff[0] != (Difference{"set new", "present", "absent"}) {
+		if diff, err := Compare(Set{Name: "new"}); err != nil || len(diff) != 1 ||
+			diff[0] != (Difference{"set new", "present", "absent"}) {
 			t.Errorf("what failed has left: %v, %v", diff, err)
 		}
 		return errors.Join(Destroy(names...), Destroy(names...))

@@ -23,8 +23,8 @@ const (
 	none    = "none"
 )
 
-// Parse reads what iptables-save(8) prints of the table "filter". Of other tables it reads nothing, and without the table it returns an empty one.
-// Rules are as [normal] writes them.
+// Parse reads what iptables-save(8) prints of the table "filter". Of other tables it reads nothing, and without the
+// table it returns an empty one. Rules are as [normal] writes them.
 func Parse(r io.Reader) (Table, error) {
 	var t Table
 	places := map[string]int{}
@@ -67,8 +67,8 @@ func Parse(r io.Reader) (Table, error) {
 	return t, s.Err()
 }
 
-// normal writes a rule in one way of several: without the matches that a protocol brings along, with the protocols' names and the shortest form of
-// addresses, and with states in order. Versions and variants differ in these.
+// normal writes a rule in one way of several: without the matches that a protocol brings along, with the protocols'
+// names and the shortest form of addresses, and with states in order. Versions and variants differ in these.
 func normal(rule string) string {
 	f := strings.Fields(rule)
 	out := f[:0]
@@ -171,8 +171,8 @@ func (c Chain) compare(got Chain) []Difference {
 // Counters are what a hook has let pass and what it has dropped, in packets.
 type Counters struct{ Allowed, Refused uint64 }
 
-// ParseCounters reads what "iptables -S HOOK -v" prints of a hook of an [Allowlist]: allowed are packets of known connections, and those that were
-// asked about and not dropped in the end.
+// ParseCounters reads what "iptables -S HOOK -v" prints of a hook of an [Allowlist]: allowed are packets of known
+// connections, and those that were asked about and not dropped in the end.
 func ParseCounters(r io.Reader, hook string) (Counters, error) {
 	var passed, asked, dropped uint64
 	found := 0

@@ -55,7 +55,8 @@ func Check(variant string) error {
 				}
 				return &linux.UnsupportedError{
 					What: "use iptables", Missing: fmt.Sprintf("program %q", program),
-					Hint: fmt.Sprintf("install the package iptables, or use its variant %s or the filter nftables, where these are", other), Err: err,
+					Hint: fmt.Sprintf("install the package iptables, or use its variant %s or the filter nftables, where these are",
+						other), Err: err,
 				}
 			}
 		}
@@ -63,7 +64,8 @@ func Check(variant string) error {
 	return nil
 }
 
-// Bridged wants a kernel whose bridges can ask iptables about the packets they forward: net.bridge.bridge-nf-call-iptables.
+// Bridged wants a kernel whose bridges can ask iptables about the packets they forward:
+// net.bridge.bridge-nf-call-iptables.
 func Bridged() error {
 	_, err := sysctl.Read("net.bridge.bridge-nf-call-iptables")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -81,7 +83,8 @@ type Table struct{ Chains []Chain }
 // A Chain is a list of rules.
 type Chain struct {
 	Name string
-	// Policy is what becomes of packets at the end of a built-in chain, "ACCEPT" or "DROP"; "" where the chain is none of those.
+	// Policy is what becomes of packets at the end of a built-in chain, "ACCEPT" or "DROP"; "" where the chain is none of
+	// those.
 	Policy string
 	// Rules are written as iptables-save(8) does, without the "-A" and the name of the chain.
 	Rules []string
@@ -116,8 +119,9 @@ type Allowlist struct {
 	Neighbours bool
 	// Hooks are the built-in chains that it guards.
 	Hooks []Hook
-	// Pairs are those between which, either way, fragments pass that are not the first of their packet: where nothing puts packets together, these
-	// have no ports to be decided by. With Stateful there are none: connection tracking puts packets together.
+	// Pairs are those between which, either way, fragments pass that are not the first of their packet: where nothing puts
+	// packets together, these have no ports to be decided by. With Stateful there are none: connection tracking puts
+	// packets together.
 	Pairs []Pair
 	// Chains are those to which rules of hooks lead.
 	Chains []Chain
@@ -128,7 +132,8 @@ type Hook struct {
 	// Name is "FORWARD", "INPUT" or "OUTPUT".
 	Name  string
 	Rules []string
-	// Host says that its packets are for the host itself, of which those from its loopback link and its uplink, "" if it has none, pass before all rules.
+	// Host says that its packets are for the host itself, of which those from its loopback link and its uplink, "" if it
+	// has none, pass before all rules.
 	Host   bool
 	Uplink string
 }
@@ -166,7 +171,8 @@ func (a Allowlist) Table() Table {
 			c.Rules = append(c.Rules, "-o lo -j ACCEPT")
 		}
 		if (a.Neighbours || h.Host) && a.V6 { // ICMPv6 types 135 and 136, RFC 4861 section 4.3 and 4.4
-			for _, kind := range []int{135, 136} { // and from the same link: no router forwards what still has 255 hops to go (section 7.1)
+			// and from the same link: no router forwards what still has 255 hops to go (section 7.1)
+			for _, kind := range []int{135, 136} {
 				c.Rules = append(c.Rules, fmt.Sprintf("-p ipv6-icmp -m icmp6 --icmpv6-type %d -m hl --hl-eq 255 -j ACCEPT", kind))
 			}
 		}

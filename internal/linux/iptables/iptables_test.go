@@ -16,7 +16,9 @@ func stateless() Table {
 		V6: true, Neighbours: true,
 		Hooks: []Hook{
 			{Name: "INPUT", Rules: []string{"-s fd00::1/128 -d fd00::2/128 -p udp -m udp --dport 7:9 -j ACCEPT"}},
-			{Name: "OUTPUT", Rules: []string{"-s fd00::2/128 -d fd00::1/128 -p tcp -m tcp --sport 7:9 ! --tcp-flags SYN,ACK SYN -j ACCEPT"}},
+			{Name: "OUTPUT", Rules: []string{
+				"-s fd00::2/128 -d fd00::1/128 -p tcp -m tcp --sport 7:9 ! --tcp-flags SYN,ACK SYN -j ACCEPT",
+			}},
 		},
 		Pairs: []Pair{{"fd00::1/128", "fd00::2/128"}},
 	}.Table()
@@ -91,7 +93,10 @@ COMMIT
 
 func TestNormal(t *testing.T) {
 	for _, c := range []struct{ rule, want string }{
-		{"-s 10.0.0.1/32 -d 10.0.0.2/32 -p udp -m udp --dport 7 -j ACCEPT", "-s 10.0.0.1 -d 10.0.0.2 -p udp --dport 7 -j ACCEPT"},
+		{
+			"-s 10.0.0.1/32 -d 10.0.0.2/32 -p udp -m udp --dport 7 -j ACCEPT",
+			"-s 10.0.0.1 -d 10.0.0.2 -p udp --dport 7 -j ACCEPT",
+		},
 		{"-p 17 -j X", "-p udp -j X"},
 		{"-p icmpv6 -m icmp6 --icmpv6-type 135 -j ACCEPT", "-p ipv6-icmp --icmpv6-type 135 -j ACCEPT"},
 		{"-s fd00::1/128 -d fd00::/32", "-s fd00::1 -d fd00::/32"},

@@ -11,15 +11,17 @@ import (
 	"github.com/nettoll/nettoll/internal/linux"
 )
 
-// What is asked of ip_tables and ip6_tables: IPT_SO_GET_INFO and IP6T_SO_GET_INFO, include/uapi/linux/netfilter_ipv4/ip_tables.h, and where a struct ipt_getinfo has its name, which
-// goes in, and its size, which comes back.
+// What is asked of ip_tables and ip6_tables: IPT_SO_GET_INFO and IP6T_SO_GET_INFO,
+// include/uapi/linux/netfilter_ipv4/ip_tables.h, and where a struct ipt_getinfo has its name, which goes in, and its
+// size, which comes back.
 const (
 	getInfo    = 64
 	infoLength = 84
 	infoSize   = 80
 )
 
-// Memory returns how long the table is that the kernel walks along, in bytes: all rules with their matches and targets, without their counters (struct xt_table_info). nf_tables does not tell.
+// Memory returns how long the table is that the kernel walks along, in bytes: all rules with their matches and targets,
+// without their counters (struct xt_table_info). nf_tables does not tell.
 func (t Tool) Memory() (int64, error) {
 	what := "read the memory of " + t.what()
 	if t.Variant != Legacy {
@@ -36,7 +38,8 @@ func (t Tool) Memory() (int64, error) {
 	var info [infoLength]byte
 	copy(info[:], name)
 	length := uint32(len(info))
-	_, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, uintptr(fd), uintptr(level), getInfo, uintptr(unsafe.Pointer(&info)), uintptr(unsafe.Pointer(&length)), 0)
+	_, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, uintptr(fd), uintptr(level), getInfo, uintptr(unsafe.Pointer(&info)),
+		uintptr(unsafe.Pointer(&length)), 0)
 	if errno != 0 {
 		err = errno
 	}

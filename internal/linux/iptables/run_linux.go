@@ -19,8 +19,8 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/process"
 )
 
-// Load puts a table into a namespace whose own is empty, in one transaction: all of it or nothing. What the kernel does not have is a
-// [linux.UnsupportedError].
+// Load puts a table into a namespace whose own is empty, in one transaction: all of it or nothing. What the kernel does
+// not have is a [linux.UnsupportedError].
 func (t Tool) Load(want Table) error {
 	there, err := t.there()
 	if err == nil && there {
@@ -43,8 +43,9 @@ func (t Tool) Load(want Table) error {
 	return nil
 }
 
-// piece is how many rules go into a message of a process that may not have a larger buffer, which is for root of the first user namespace
-// (SO_SNDBUFFORCE, socket(7)): of IPv4 without connection tracking about 300 fit into the default, net.core.wmem_default.
+// piece is how many rules go into a message of a process that may not have a larger buffer, which is for root of the
+// first user namespace (SO_SNDBUFFORCE, socket(7)): of IPv4 without connection tracking about 300 fit into the default,
+// net.core.wmem_default.
 const piece = 250
 
 // pieces loads a table in several transactions. All is dropped from the first on.
@@ -85,12 +86,14 @@ func (t Tool) parts(lines []string) error {
 	return err
 }
 
-// Change adds and deletes rules, in one transaction. Lines are those of iptables-restore(8): "-A CHAIN RULE", "-I CHAIN RULE", "-D CHAIN RULE".
+// Change adds and deletes rules, in one transaction. Lines are those of iptables-restore(8): "-A CHAIN RULE", "-I CHAIN
+// RULE", "-D CHAIN RULE".
 func (t Tool) Change(lines []string) error {
 	if len(lines) == 0 {
 		return nil
 	}
-	if _, err := t.run("restore", "*"+name+"\n"+strings.Join(lines, "\n")+"\nCOMMIT\n", "--wait", "--noflush"); err != nil {
+	if _, err := t.run("restore", "*"+name+"\n"+strings.Join(lines, "\n")+"\nCOMMIT\n", "--wait",
+		"--noflush"); err != nil {
 		return fmt.Errorf("change %s: %w", t.what(), err)
 	}
 	return nil
@@ -154,7 +157,8 @@ func (t Tool) Version() (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// dormant says whether the table is one whose chains no packet comes to, which its programs do not tell (NFT_TABLE_F_DORMANT, include/uapi/linux/netfilter/nf_tables.h).
+// dormant says whether the table is one whose chains no packet comes to, which its programs do not tell
+// (NFT_TABLE_F_DORMANT, include/uapi/linux/netfilter/nf_tables.h).
 func (t Tool) dormant() (bool, error) {
 	if t.Variant != NFT {
 		return false, nil
@@ -173,7 +177,9 @@ func (t Tool) table() (*nftables.Table, error) {
 	}
 	tables, err := c.ListTablesOfFamily(t.family())
 	if errors.Is(err, unix.EPROTONOSUPPORT) || errors.Is(err, unix.EAFNOSUPPORT) {
-		return nil, &linux.UnsupportedError{What: "use " + t.program(""), Missing: "nftables (CONFIG_NF_TABLES)", Hint: "use the variant legacy", Err: err}
+		return nil, &linux.UnsupportedError{
+			What: "use " + t.program(""), Missing: "nftables (CONFIG_NF_TABLES)", Hint: "use the variant legacy", Err: err,
+		}
 	}
 	for _, table := range tables {
 		if table.Name == name {
@@ -227,7 +233,9 @@ func (t Tool) run(does, input string, args ...string) ([]byte, error) {
 	program := t.program(does)
 	path, err := exec.LookPath(program)
 	if err != nil {
-		return nil, &linux.UnsupportedError{What: "run " + program, Missing: fmt.Sprintf("program %q", program), Hint: "install the package iptables", Err: err}
+		return nil, &linux.UnsupportedError{
+			What: "run " + program, Missing: fmt.Sprintf("program %q", program), Hint: "install the package iptables", Err: err,
+		}
 	}
 	cmd := exec.Command(path, args...)
 	cmd.Args[0] = program
@@ -258,7 +266,8 @@ func (t Tool) explain(err error, text string) error {
 		missing, hint = "CAP_NET_ADMIN", "run it as root"
 	case has("an't initialize"):
 		missing, hint = t.what(), "load the kernel's modules for it, or use the other variant or the filter nftables"
-	case has("No chain/target/match", "ouldn't load match", "ot supported", "No such file or directory", "missing kernel module", "nvalid argument"):
+	case has("No chain/target/match", "ouldn't load match", "ot supported", "No such file or directory",
+		"missing kernel module", "nvalid argument"):
 		missing, hint = lacking(said, text), "load the kernel's modules for it, or use the filter nftables"
 	default:
 		return err

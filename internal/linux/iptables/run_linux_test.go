@@ -23,7 +23,10 @@ func TestLacking(t *testing.T) {
 	text := stateful().text()
 	for _, c := range []struct{ said, want string }{
 		{"iptables-restore: line 7 failed", "one of the matches of iptables conntrack, udp"},
-		{"line 9: RULE_APPEND failed (No such file or directory): rule in chain FORWARD", "one of the matches of iptables conntrack, icmp, udp"},
+		{
+			"line 9: RULE_APPEND failed (No such file or directory): rule in chain FORWARD",
+			"one of the matches of iptables conntrack, icmp, udp",
+		},
 		{"Error occurred at line: 4", "one of the matches of iptables conntrack"},
 		{"", "one of the matches of iptables conntrack, icmp, udp"},
 	} {
@@ -35,7 +38,8 @@ func TestLacking(t *testing.T) {
 	if err := (Tool{Variant: Legacy}).explain(absent, text); !errors.Is(err, absent) {
 		t.Errorf("a program that is missing is explained as %v", err)
 	}
-	err := Tool{Variant: Legacy}.explain(errors.New("can't initialize iptables table `filter': Table does not exist"), text)
+	err := Tool{Variant: Legacy}.explain(errors.New("can't initialize iptables table `filter': Table does not exist"),
+		text)
 	if u, ok := errors.AsType[*linux.UnsupportedError](err); !ok || u.Missing != `table "filter" of iptables-legacy` {
 		t.Errorf("explain = %v, want that the table is missing", err)
 	}
@@ -109,7 +113,8 @@ func TestTable(t *testing.T) {
 		if c, err := tool.Counters(want.Chains[0].Name); err != nil || c != (Counters{}) {
 			t.Errorf("Counters = %v, %v, want none yet", c, err)
 		}
-		return errors.Join(tool.Unload(), tool.Unload(), tool.expect(Table{}, ""), tool.expect(want, "chain "+own+": present, absent"), tool.Load(want), tool.Unload())
+		return errors.Join(tool.Unload(), tool.Unload(), tool.expect(Table{}, ""),
+			tool.expect(want, "chain "+own+": present, absent"), tool.Load(want), tool.Unload())
 	})
 }
 
@@ -177,7 +182,8 @@ func TestAsUser(t *testing.T) {
 	tool, want := Tool{NFT, true}, stateless()
 	own := &want.Chains[2]
 	for len(own.Rules) < 1000 {
-		own.Rules = append(own.Rules, "-s fd00::1/128 -d fd00::2/128 -p tcp -m tcp --sport 7:9 ! --tcp-flags SYN,ACK SYN -m conntrack --ctstate NEW -j ACCEPT")
+		own.Rules = append(own.Rules, "-s fd00::1/128 -d fd00::2/128 -p tcp -m tcp --sport 7:9 ! --tcp-flags SYN,ACK SYN "+
+			"-m conntrack --ctstate NEW -j ACCEPT")
 	}
 	if os.Getenv(asUser) != "" {
 		runtime.LockOSThread()

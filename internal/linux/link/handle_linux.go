@@ -17,13 +17,15 @@ import (
 	"github.com/nettoll/nettoll/internal/linux"
 )
 
-// timeout bounds the wait for an answer of the kernel, which answers in milliseconds; a lost one must not hang an agent.
+// timeout bounds the wait for an answer of the kernel, which answers in milliseconds; a lost one must not hang an
+// agent.
 const timeout = 30 * time.Second
 
 // A Handle is a rtnetlink socket in one namespace. It can be used from any thread and by several goroutines.
 type Handle struct {
-	h      *netlink.Handle
-	strict *nl.NetlinkSocket // a listing asked for by it has what was asked for, where the other's has all (NETLINK_GET_STRICT_CHK)
+	h *netlink.Handle
+	// a listing asked for by it has what was asked for, where the other's has all (NETLINK_GET_STRICT_CHK)
+	strict *nl.NetlinkSocket
 }
 
 // Open opens a handle in the network namespace of the calling thread.
@@ -50,7 +52,8 @@ func strictSocket() (*nl.NetlinkSocket, error) {
 		return nil, err
 	}
 	wait := unix.NsecToTimeval(int64(timeout))
-	if err := errors.Join(s.SetSendTimeout(&wait), s.SetReceiveTimeout(&wait), unix.SetsockoptInt(s.GetFd(), unix.SOL_NETLINK, unix.NETLINK_GET_STRICT_CHK, 1)); err != nil {
+	if err := errors.Join(s.SetSendTimeout(&wait), s.SetReceiveTimeout(&wait),
+		unix.SetsockoptInt(s.GetFd(), unix.SOL_NETLINK, unix.NETLINK_GET_STRICT_CHK, 1)); err != nil {
 		s.Close()
 		return nil, err
 	}
@@ -79,7 +82,8 @@ func (h *Handle) AddBridge(b Bridge) (int, error) {
 	}
 	index, err := h.index(b.Name, bridge.Index)
 	if err == nil && b.MTU != 0 {
-		// Not at its creation: a bridge takes the MTU of its ports until it is told one afterwards (net/bridge/br_device.c, br_change_mtu).
+		// Not at its creation: a bridge takes the MTU of its ports until it is told one afterwards (net/bridge/br_device.c,
+		// br_change_mtu).
 		err = h.SetMTU(index, b.MTU)
 	}
 	if err == nil {
@@ -91,8 +95,8 @@ func (h *Handle) AddBridge(b Bridge) (int, error) {
 	return index, nil
 }
 
-// AddVeth makes a pair of veth links. The near end is set up and its index returned; the peer is made in its namespace, where it is
-// still down.
+// AddVeth makes a pair of veth links. The near end is set up and its index returned; the peer is made in its namespace,
+// where it is still down.
 func (h *Handle) AddVeth(v Veth) (int, error) {
 	what := fmt.Sprintf("make veth %q", v.Name)
 	for _, name := range []string{v.Name, v.PeerName} {
@@ -225,23 +229,25 @@ func (h *Handle) SetMAC(index int, mac net.HardwareAddr) error {
 	return explain(fmt.Sprintf("set address of link %d to %q", index, mac), h.h.LinkSetHardwareAddr(by(index), mac), "")
 }
 
-// AddAddress adds an address. One of IPv6 can be used at once: duplicates are not looked for. One that is there already is
-// [ErrExists].
+// AddAddress adds an address. One of IPv6 can be used at once: duplicates are not looked for. One that is there already
+// is [ErrExists].
 func (h *Handle) AddAddress(index int, address netip.Prefix) error {
 	a := addr(address)
 	if address.Addr().Is6() {
 		a.Flags = unix.IFA_F_NODAD // include/uapi/linux/if_addr.h
 	}
-	return explain(fmt.Sprintf("add address %q to link %d", address, index), h.h.AddrAdd(by(index), a), family(address.Addr()))
+	return explain(fmt.Sprintf("add address %q to link %d", address, index), h.h.AddrAdd(by(index), a),
+		family(address.Addr()))
 }
 
 // DeleteAddress removes an address. One that is gone already is [ErrNotFound].
 func (h *Handle) DeleteAddress(index int, address netip.Prefix) error {
-	return explain(fmt.Sprintf("remove address %q from link %d", address, index), h.h.AddrDel(by(index), addr(address)), "")
+	return explain(fmt.Sprintf("remove address %q from link %d", address, index), h.h.AddrDel(by(index), addr(address)),
+		"")
 }
 
-// Addresses reads the addresses of a link that are usable, of both families. The kernel looks at that link alone, where a listing of all would have to be
-// gone through for each of a thousand.
+// Addresses reads the addresses of a link that are usable, of both families. The kernel looks at that link alone, where
+// a listing of all would have to be gone through for each of a thousand.
 func (h *Handle) Addresses(index int) ([]netip.Prefix, error) {
 	found, err := dump(func() ([][]byte, error) {
 		req := nl.NewNetlinkRequest(unix.RTM_GETADDR, unix.NLM_F_DUMP)
@@ -267,8 +273,8 @@ func (h *Handle) Addresses(index int) ([]netip.Prefix, error) {
 	return list, nil
 }
 
-// address reads one address and its flags (include/uapi/linux/if_addr.h): of IPv4 it is the local one, of IPv6 too where there is one, which there is at an end of
-// a tunnel.
+// address reads one address and its flags (include/uapi/linux/if_addr.h): of IPv4 it is the local one, of IPv6 too
+// where there is one, which there is at an end of a tunnel.
 func address(message []byte) (a netip.Prefix, flags uint32, err error) {
 	msg := nl.DeserializeIfAddrmsg(message)
 	attrs, err := nl.ParseRouteAttrAsMap(message[msg.Len():])
@@ -289,8 +295,9 @@ func address(message []byte) (a netip.Prefix, flags uint32, err error) {
 	return netip.PrefixFrom(ip, int(msg.Prefixlen)), flags, nil
 }
 
-// Local says whether packets to the address are taken in here. For one of IPv6 that comes after the address itself, from a work queue even
-// where duplicates are not looked for (net/ipv6/addrconf.c, addrconf_dad_work); packets are dropped before.
+// Local says whether packets to the address are taken in here. For one of IPv6 that comes after the address itself,
+// from a work queue even where duplicates are not looked for (net/ipv6/addrconf.c, addrconf_dad_work); packets are
+// dropped before.
 func (h *Handle) Local(a netip.Addr) (bool, error) {
 	found, err := h.h.RouteGet(a.AsSlice())
 	if errors.Is(err, unix.ENETUNREACH) || errors.Is(err, unix.EHOSTUNREACH) {
@@ -322,7 +329,8 @@ func (h *Handle) Routes(to netip.Prefix) ([]Route, error) {
 		f = netlink.FAMILY_V6
 	}
 	found, err := dump(func() ([]netlink.Route, error) {
-		return h.h.RouteListFiltered(f, &netlink.Route{Table: unix.RT_TABLE_MAIN, Dst: ipnet(to)}, netlink.RT_FILTER_TABLE|netlink.RT_FILTER_DST)
+		return h.h.RouteListFiltered(f, &netlink.Route{Table: unix.RT_TABLE_MAIN, Dst: ipnet(to)},
+			netlink.RT_FILTER_TABLE|netlink.RT_FILTER_DST)
 	})
 	if err != nil {
 		return nil, explain("read routes to "+to.String(), err, "")
@@ -335,22 +343,23 @@ func (h *Handle) Routes(to netip.Prefix) ([]Route, error) {
 	return list, nil
 }
 
-// matched asks for the route that packets to one address take, and returns it if it leads to that address alone: the whole table, which a listing is, holds
-// thousands of those on a host of many containers. Another answer says nothing.
+// matched asks for the route that packets to one address take, and returns it if it leads to that address alone: the
+// whole table, which a listing is, holds thousands of those on a host of many containers. Another answer says nothing.
 func (h *Handle) matched(to netip.Prefix) ([]Route, bool) {
 	if !to.IsSingleIP() {
 		return nil, false
 	}
 	found, err := h.h.RouteGetWithOptions(to.Addr().AsSlice(), &netlink.RouteGetOptions{FIBMatch: true})
-	if err != nil || len(found) != 1 || found[0].Table != unix.RT_TABLE_MAIN || found[0].Dst == nil || prefix(found[0].Dst) != to {
+	if err != nil || len(found) != 1 || found[0].Table != unix.RT_TABLE_MAIN || found[0].Dst == nil ||
+		prefix(found[0].Dst) != to {
 		return nil, false
 	}
 	via, _ := netip.AddrFromSlice(found[0].Gw)
 	return []Route{{To: to, Via: via.Unmap(), Link: found[0].LinkIndex}}, true
 }
 
-// maxDumps bounds how often a listing is begun again. The kernel marks one during which something changed (NLM_F_DUMP_INTR,
-// include/uapi/linux/netlink.h), as when it is taking down namespaces in the background.
+// maxDumps bounds how often a listing is begun again. The kernel marks one during which something changed
+// (NLM_F_DUMP_INTR, include/uapi/linux/netlink.h), as when it is taking down namespaces in the background.
 const maxDumps = 100
 
 func dump[T any](list func() ([]T, error)) (found []T, err error) {
@@ -442,16 +451,23 @@ func explain(what string, err error, missing string) error {
 	}
 	var absent netlink.LinkNotFoundError
 	switch {
-	case errors.As(err, &absent), errors.Is(err, unix.ENODEV), errors.Is(err, unix.EADDRNOTAVAIL), errors.Is(err, unix.ESRCH):
+	case errors.As(err, &absent), errors.Is(err, unix.ENODEV), errors.Is(err, unix.EADDRNOTAVAIL),
+		errors.Is(err, unix.ESRCH):
 		return fmt.Errorf("%s: %w", what, ErrNotFound)
 	case errors.Is(err, unix.EEXIST):
 		return fmt.Errorf("%s: %w", what, ErrExists)
 	case errors.Is(err, unix.EPERM):
 		return &linux.UnsupportedError{What: what, Missing: "CAP_NET_ADMIN", Hint: "run it as root", Err: err}
 	case errors.Is(err, unix.EOPNOTSUPP) && missing != "":
-		return &linux.UnsupportedError{What: what, Missing: missing, Hint: "load the kernel's module for it, or use a kernel that has it", Err: err}
+		return &linux.UnsupportedError{
+			What: what, Missing: missing, Hint: "load the kernel's module for it, or use a kernel that has it", Err: err,
+		}
 	case errors.Is(err, unix.EACCES) && missing == "IPv6":
-		return &linux.UnsupportedError{What: what, Missing: missing, Hint: "it is disabled on this link: see net.ipv6.conf.all.disable_ipv6, and an MTU below 1280 disables it too", Err: err}
+		return &linux.UnsupportedError{
+			What: what, Missing: missing,
+			Hint: "it is disabled on this link: see net.ipv6.conf.all.disable_ipv6, and an MTU below 1280 disables it too",
+			Err:  err,
+		}
 	}
 	return fmt.Errorf("%s: %w", what, err)
 }

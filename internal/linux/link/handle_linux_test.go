@@ -21,13 +21,21 @@ func TestExplain(t *testing.T) {
 		want    string
 	}{
 		{"nothing", nil, "x", nil, ""},
-		{"link type", unix.EOPNOTSUPP, `link type "veth"`, errors.ErrUnsupported, `make it: not supported here: missing link type "veth": operation not supported (hint: load the kernel's module for it, or use a kernel that has it)`},
+		{
+			"link type", unix.EOPNOTSUPP, `link type "veth"`, errors.ErrUnsupported,
+			`make it: not supported here: missing link type "veth": operation not supported (hint: load the kernel's module for it, or use a kernel that has it)`,
+		},
 		{"operation", unix.EOPNOTSUPP, "", unix.EOPNOTSUPP, "make it: operation not supported"},
-		{"privilege", unix.EPERM, "", errors.ErrUnsupported, "make it: not supported here: missing CAP_NET_ADMIN: operation not permitted (hint: run it as root)"},
+		{
+			"privilege", unix.EPERM, "", errors.ErrUnsupported,
+			"make it: not supported here: missing CAP_NET_ADMIN: operation not permitted (hint: run it as root)",
+		},
 		{"gone", unix.ENODEV, "", ErrNotFound, "make it: not found"},
 		{"there", unix.EEXIST, "", ErrExists, "make it: exists already"},
 		{"other", unix.ENETUNREACH, "IPv4", unix.ENETUNREACH, "make it: network is unreachable"},
-		{"IPv6 off", unix.EACCES, "IPv6", errors.ErrUnsupported, "make it: not supported here: missing IPv6: permission denied (hint: it is disabled on this link: see net.ipv6.conf.all.disable_ipv6, and an MTU below 1280 disables it too)"},
+		{"IPv6 off", unix.EACCES, "IPv6", errors.ErrUnsupported, "make it: not supported here: missing IPv6: permission " +
+			"denied (hint: it is disabled on this link: see net.ipv6.conf.all.disable_ipv6, and an MTU below 1280 disables it " +
+			"too)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			err := explain("make it", c.err, c.missing)
@@ -57,7 +65,10 @@ func TestHandle(t *testing.T) {
 	defer h.Close()
 	br, err := h.AddBridge(Bridge{Name: "br0", MTU: 9000, MAC: []byte{2, 0, 0, 0, 0, 1}})
 	testnet.Skip(t, err)
-	near, err := h.AddVeth(Veth{Name: "a", PeerName: "b", PeerNS: m.NS, MTU: 9000, Master: br, MAC: []byte{2, 0, 0, 0, 0, 2}, PeerMAC: []byte{2, 0, 0, 0, 0, 3}})
+	near, err := h.AddVeth(Veth{
+		Name: "a", PeerName: "b", PeerNS: m.NS, MTU: 9000, Master: br, MAC: []byte{2, 0, 0, 0, 0, 2},
+		PeerMAC: []byte{2, 0, 0, 0, 0, 3},
+	})
 	testnet.Skip(t, err)
 	a, err := h.ByIndex(near)
 	if err != nil {
@@ -67,10 +78,12 @@ func TestHandle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a.Type != "veth" || !a.Up || a.MTU != 9000 || a.Master != br || a.MAC.String() != "02:00:00:00:00:02" || a.Peer != b.Index {
+	if a.Type != "veth" || !a.Up || a.MTU != 9000 || a.Master != br || a.MAC.String() != "02:00:00:00:00:02" ||
+		a.Peer != b.Index {
 		t.Errorf("the near end is %+v", a)
 	}
-	if b.Type != "veth" || b.Up || b.MTU != 9000 || b.Master != 0 || b.MAC.String() != "02:00:00:00:00:03" || b.Peer != a.Index {
+	if b.Type != "veth" || b.Up || b.MTU != 9000 || b.Master != 0 || b.MAC.String() != "02:00:00:00:00:03" ||
+		b.Peer != a.Index {
 		t.Errorf("the far end is %+v", b)
 	}
 	if l, err := h.ByIndex(br); err != nil || l.MTU != 9000 || l.MAC.String() != "02:00:00:00:00:01" || l.Snooping {
@@ -100,7 +113,9 @@ func TestHandle(t *testing.T) {
 	if err := errors.Join(h.AddAddress(br, none), h.DeleteAddress(br, none), h.AddAddress(br, none)); err != nil {
 		t.Error(err)
 	}
-	for a, want := range map[string]bool{"192.0.2.1": true, "192.0.2.2": false, "203.0.113.1": false, "2001:db8::1": false} {
+	for a, want := range map[string]bool{
+		"192.0.2.1": true, "192.0.2.2": false, "203.0.113.1": false, "2001:db8::1": false,
+	} {
 		if got, err := h.Local(netip.MustParseAddr(a)); got != want || err != nil {
 			t.Errorf("Local(%s) = %t, %v, want %t", a, got, err, want)
 		}
@@ -130,7 +145,9 @@ func TestMacvlan(t *testing.T) {
 	testnet.Skip(t, err)
 	for _, mode := range MacvlanModes() {
 		name := "m" + mode
-		err := h.AddMacvlan(Macvlan{Name: name, NS: inside.NS, Lower: lower, Mode: mode, MAC: []byte{2, 0, 0, 0, 0, 9}, MTU: 8000})
+		err := h.AddMacvlan(Macvlan{
+			Name: name, NS: inside.NS, Lower: lower, Mode: mode, MAC: []byte{2, 0, 0, 0, 0, 9}, MTU: 8000,
+		})
 		testnet.Skip(t, err)
 		l, err := there.ByName(name)
 		if err != nil {

@@ -15,6 +15,7 @@ type IPVlan struct {
 	MTU int
 }
 
-// IPVlanModes are the modes of an ipvlan as ip-link(8) calls them: in mode l2 it is a neighbour of all on the segment, in mode l3 its packets are routed by the namespace of
-// the link below, and in mode l3s those that come pass netfilter there, too.
+// IPVlanModes are the modes of an ipvlan as ip-link(8) calls them: in mode l2 it is a neighbour of all on the segment,
+// in mode l3 its packets are routed by the namespace of the link below, and in mode l3s those that come pass netfilter
+// there, too.
 func IPVlanModes() []string { return []string{"l2", "l3", "l3s"} }

@@ -31,7 +31,9 @@ func (h *Handle) AddIPVlan(i IPVlan) error {
 	attrs.ParentIndex, attrs.Namespace = i.Lower, netlink.NsFd(i.NS.Fd())
 	err = h.h.LinkAdd(&netlink.IPVlan{LinkAttrs: attrs, Mode: mode})
 	if errors.Is(err, notSupported) {
-		return &linux.UnsupportedError{What: what, Missing: "mode l3s of ipvlan", Hint: "use mode l3, or a kernel with CONFIG_IPVLAN_L3S", Err: err}
+		return &linux.UnsupportedError{
+			What: what, Missing: "mode l3s of ipvlan", Hint: "use mode l3, or a kernel with CONFIG_IPVLAN_L3S", Err: err,
+		}
 	}
 	return explain(what, err, `link type "ipvlan"`)
 }

@@ -13,11 +13,14 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/procfs"
 )
 
-// CheckKind says whether links of a kind that stand on others ("macvlan", "ipvlan") can be made, with a hint for where they cannot. It asks, in a namespace of its own, for one that stands on
-// nothing: what the kernel says to that shows whether it knows the kind, for which it loads its module, and nothing is made. Without the right to ask, it is
-// the kernel's configuration that counts.
+// CheckKind says whether links of a kind that stand on others ("macvlan", "ipvlan") can be made, with a hint for where
+// they cannot. It asks, in a namespace of its own, for one that stands on nothing: what the kernel says to that shows
+// whether it knows the kind, for which it loads its module, and nothing is made. Without the right to ask, it is the
+// kernel's configuration that counts.
 func CheckKind(kind, hint string) error {
-	missing := &linux.UnsupportedError{What: fmt.Sprintf("make links of type %q", kind), Missing: fmt.Sprintf("link type %q", kind), Hint: hint}
+	missing := &linux.UnsupportedError{
+		What: fmt.Sprintf("make links of type %q", kind), Missing: fmt.Sprintf("link type %q", kind), Hint: hint,
+	}
 	err := alone(func() error {
 		// Not by the library, which would not ask.
 		req := nl.NewNetlinkRequest(unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL|unix.NLM_F_ACK)

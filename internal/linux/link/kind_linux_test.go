@@ -14,7 +14,8 @@ func TestCheckKind(t *testing.T) {
 		testnet.Skip(t, err)
 	}
 	err := CheckKind("nettoll", "use another")
-	if u, ok := errors.AsType[*linux.UnsupportedError](err); !ok || u.Missing != `link type "nettoll"` || u.Hint != "use another" {
+	if u, ok := errors.AsType[*linux.UnsupportedError](err); !ok || u.Missing != `link type "nettoll"` ||
+		u.Hint != "use another" {
 		t.Errorf("CheckKind of no kind = %v", err)
 	}
 }

@@ -80,8 +80,9 @@ type Macvlan struct {
 	MTU int
 }
 
-// MacvlanModes are the modes of a macvlan as ip-link(8) calls them: in mode bridge those above one link reach each other directly, in mode vepa only by
-// a switch behind the link that sends packets back, in mode private not at all, and in mode passthru there is only one.
+// MacvlanModes are the modes of a macvlan as ip-link(8) calls them: in mode bridge those above one link reach each
+// other directly, in mode vepa only by a switch behind the link that sends packets back, in mode private not at all,
+// and in mode passthru there is only one.
 func MacvlanModes() []string { return []string{"bridge", "private", "vepa", "passthru"} }
 
 // A Route is a route of the main table.

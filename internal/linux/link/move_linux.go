@@ -42,8 +42,9 @@ func (h *Handle) InUse(name string) (string, error) {
 	return "", fmt.Errorf("read link %q: %w", name, ErrNotFound)
 }
 
-// Spare says, as a [linux.UnsupportedError], why a link of the namespace cannot be given to a container: it is not there, it is needed, or it would be lost. The kernel removes a virtual link with
-// the last namespace that it was moved to, and gives any other back to the machine's first one (net/core/dev.c, default_device_exit_net).
+// Spare says, as a [linux.UnsupportedError], why a link of the namespace cannot be given to a container: it is not
+// there, it is needed, or it would be lost. The kernel removes a virtual link with the last namespace that it was moved
+// to, and gives any other back to the machine's first one (net/core/dev.c, default_device_exit_net).
 func (h *Handle) Spare(name string) error {
 	u, err := h.uses()
 	if err != nil {
@@ -70,7 +71,9 @@ func (h *Handle) Spare(name string) error {
 	if len(spare) == 0 {
 		hint = "this machine has none to spare"
 	}
-	return &linux.UnsupportedError{What: fmt.Sprintf("give NIC %q to a container (%s)", name, why), Missing: "a NIC to spare", Hint: hint}
+	return &linux.UnsupportedError{
+		What: fmt.Sprintf("give NIC %q to a container (%s)", name, why), Missing: "a NIC to spare", Hint: hint,
+	}
 }
 
 // physical is the library's name for the type of links that have none.

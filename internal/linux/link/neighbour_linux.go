@@ -28,8 +28,9 @@ func neighbour(n Neighbour) *netlink.Neigh {
 	return r
 }
 
-// Permanent reads a permanent entry in the namespace of the calling thread, for which it opens a socket of its own: the library can only list all entries of a table,
-// and a table can have thousands. One that is not there, or was learnt, is [ErrNotFound].
+// Permanent reads a permanent entry in the namespace of the calling thread, for which it opens a socket of its own: the
+// library can only list all entries of a table, and a table can have thousands. One that is not there, or was learnt,
+// is [ErrNotFound].
 func Permanent(index int, a netip.Addr, proxy bool) (Neighbour, error) {
 	what := fmt.Sprintf("read neighbour %q of link %d", a, index)
 	found, err := askForNeighbour(index, a, proxy).Execute(unix.NETLINK_ROUTE, unix.RTM_NEWNEIGH)
@@ -64,7 +65,8 @@ func askForNeighbour(index int, a netip.Addr, proxy bool) *nl.NetlinkRequest {
 	return req
 }
 
-// absent is what the kernel's answer about a neighbour that is not there means (net/core/neighbour.c, neigh_get and neigh_delete).
+// absent is what the kernel's answer about a neighbour that is not there means (net/core/neighbour.c, neigh_get and
+// neigh_delete).
 func absent(err error) error {
 	if err == unix.ENOENT { //nolint:errorlint // the library returns the number itself
 		return unix.ESRCH

@@ -5,8 +5,8 @@ import (
 	"os"
 )
 
-// A Netkit is a pair of netkit links of mode l2 to make: as a veth, but what its far end sends goes through the eBPF programs that its near end has for it
-// (drivers/net/netkit.c, Linux 6.7).
+// A Netkit is a pair of netkit links of mode l2 to make: as a veth, but what its far end sends goes through the eBPF
+// programs that its near end has for it (drivers/net/netkit.c, Linux 6.7).
 type Netkit struct {
 	Name string
 	// MAC and PeerMAC are nil for addresses the kernel chooses.

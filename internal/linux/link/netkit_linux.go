@@ -18,8 +18,9 @@ func (h *Handle) AddNetkit(n Netkit) (int, error) {
 	attrs.Name, attrs.HardwareAddr, attrs.MTU = n.Name, n.MAC, n.MTU
 	peer.Name, peer.HardwareAddr, peer.MTU, peer.Namespace = n.PeerName, n.PeerMAC, n.MTU, netlink.NsFd(n.PeerNS.Fd())
 	netkit := &netlink.Netkit{
-		LinkAttrs: attrs, Mode: netlink.NETKIT_MODE_L2, Policy: netlink.NETKIT_POLICY_FORWARD, PeerPolicy: netlink.NETKIT_POLICY_FORWARD,
-		Scrub: netlink.NETKIT_SCRUB_DEFAULT, PeerScrub: netlink.NETKIT_SCRUB_DEFAULT,
+		LinkAttrs: attrs, Mode: netlink.NETKIT_MODE_L2, Policy: netlink.NETKIT_POLICY_FORWARD,
+		PeerPolicy: netlink.NETKIT_POLICY_FORWARD,
+		Scrub:      netlink.NETKIT_SCRUB_DEFAULT, PeerScrub: netlink.NETKIT_SCRUB_DEFAULT,
 	}
 	netkit.SetPeerAttrs(&peer)
 	if err := h.h.LinkAdd(netkit); err != nil {

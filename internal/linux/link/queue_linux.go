@@ -34,8 +34,9 @@ func (h *Handle) Queue(index int) (Queue, error) {
 	return q, nil
 }
 
-// SetQueue gives a link a queue of so many packets (pfifo_fast), or none where it is 0 (noqueue). To set the length alone does nothing to a link like
-// veth: it has a length of 1,000 and no queue since Linux 4.3 (IFF_NO_QUEUE; net/sched/sch_generic.c, attach_one_default_qdisc).
+// SetQueue gives a link a queue of so many packets (pfifo_fast), or none where it is 0 (noqueue). To set the length
+// alone does nothing to a link like veth: it has a length of 1,000 and no queue since Linux 4.3 (IFF_NO_QUEUE;
+// net/sched/sch_generic.c, attach_one_default_qdisc).
 func (h *Handle) SetQueue(index, length int) error {
 	kind := noQueue
 	if length > 0 {
@@ -50,15 +51,17 @@ func (h *Handle) PutQueue(index int, q Queue) error {
 	if err := h.h.LinkSetTxQLen(by(index), q.Length); err != nil { // first: a queue takes its length when it is made
 		return explain(what, err, "")
 	}
-	// Anew: one of the same kind that is there keeps the length it was made with. What is at the root by default cannot be removed, which the kernel says in
-	// more than one way (net/sched/sch_api.c, tc_get_qdisc).
+	// Anew: one of the same kind that is there keeps the length it was made with. What is at the root by default cannot be
+	// removed, which the kernel says in more than one way (net/sched/sch_api.c, tc_get_qdisc).
 	root := netlink.QdiscAttrs{LinkIndex: index, Parent: netlink.HANDLE_ROOT}
-	if err := h.h.QdiscDel(&netlink.GenericQdisc{QdiscAttrs: root}); err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EINVAL) {
+	if err := h.h.QdiscDel(&netlink.GenericQdisc{QdiscAttrs: root}); err != nil && !errors.Is(err, unix.ENOENT) &&
+		!errors.Is(err, unix.EINVAL) {
 		return explain(what, err, "")
 	}
 	if q.Kind == noQueue {
 		return nil
 	}
 	root.Handle = netlink.MakeHandle(1, 0)
-	return explain(what, h.h.QdiscAdd(&netlink.GenericQdisc{QdiscAttrs: root, QdiscType: q.Kind}), fmt.Sprintf("queueing discipline %q", q.Kind))
+	return explain(what, h.h.QdiscAdd(&netlink.GenericQdisc{QdiscAttrs: root, QdiscType: q.Kind}),
+		fmt.Sprintf("queueing discipline %q", q.Kind))
 }

@@ -23,7 +23,12 @@ func TestQueue(t *testing.T) {
 	for _, c := range []struct {
 		length int
 		want   Queue
-	}{{0, Queue{"noqueue", 0}}, {1000, Queue{"pfifo_fast", 1000}}, {20, Queue{"pfifo_fast", 20}}, {0, Queue{"noqueue", 0}}} {
+	}{
+		{0, Queue{"noqueue", 0}},
+		{1000, Queue{"pfifo_fast", 1000}},
+		{20, Queue{"pfifo_fast", 20}},
+		{0, Queue{"noqueue", 0}},
+	} {
 		testnet.Skip(t, h.SetQueue(a, c.length))
 		if got, err := h.Queue(a); got != c.want || err != nil {
 			t.Errorf("set to %d it is %+v (%v), want %+v", c.length, got, err, c.want)

@@ -30,7 +30,9 @@ func (h *Handle) Survey() (Survey, error) {
 	var s Survey
 	for _, l := range links {
 		a := l.Attrs()
-		s.Links = append(s.Links, Surveyed{Link: read(l), Other: a.ParentIndex, There: a.NetNsID, Addresses: addresses[a.Index]})
+		s.Links = append(s.Links, Surveyed{
+			Link: read(l), Other: a.ParentIndex, There: a.NetNsID, Addresses: addresses[a.Index],
+		})
 	}
 	s.Routes, err = h.routes()
 	return s, err
@@ -67,12 +69,14 @@ func (h *Handle) routes() ([]SurveyedRoute, error) {
 		routes = append(routes, one)
 	}
 	slices.SortStableFunc(routes, func(a, b SurveyedRoute) int {
-		return cmp.Or(cmp.Compare(a.To.Addr().BitLen(), b.To.Addr().BitLen()), cmp.Compare(a.To.Bits(), b.To.Bits()), a.To.Addr().Compare(b.To.Addr()))
+		return cmp.Or(cmp.Compare(a.To.Addr().BitLen(), b.To.Addr().BitLen()), cmp.Compare(a.To.Bits(), b.To.Bits()),
+			a.To.Addr().Compare(b.To.Addr()))
 	})
 	return routes, nil
 }
 
-// bits is the length of a prefix. The library says the default route of IPv4 with an address of 16 bytes and a mask of 4.
+// bits is the length of a prefix. The library says the default route of IPv4 with an address of 16 bytes and a mask of
+// 4.
 func bits(n *net.IPNet) int {
 	ones, _ := n.Mask.Size()
 	return ones

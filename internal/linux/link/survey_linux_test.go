@@ -27,7 +27,8 @@ func TestSurvey(t *testing.T) {
 	veth, err := h.AddVeth(Veth{Name: "a", PeerName: "b", PeerNS: other})
 	testnet.Skip(t, err)
 	for _, step := range []error{
-		h.AddAddress(veth, netip.MustParsePrefix("10.9.0.1/24")), h.AddAddress(veth, netip.MustParsePrefix("fd00:9::1/64")), h.SetUp(veth, true),
+		h.AddAddress(veth, netip.MustParsePrefix("10.9.0.1/24")), h.AddAddress(veth, netip.MustParsePrefix("fd00:9::1/64")),
+		h.SetUp(veth, true),
 		h.AddRoute(Route{To: netip.MustParsePrefix("0.0.0.0/0"), Via: netip.MustParseAddr("10.9.0.2")}),
 		h.AddRoute(Route{To: netip.MustParsePrefix("::/0"), Via: netip.MustParseAddr("fd00:9::2"), Link: veth}),
 	} {

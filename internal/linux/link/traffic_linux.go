@@ -34,7 +34,8 @@ func (h *Handle) Traffic() ([]Traffic, error) {
 	return list, nil
 }
 
-// Next asks the kernel where packets from an address of the namespace to another address leave it for. An invalid from is any.
+// Next asks the kernel where packets from an address of the namespace to another address leave it for. An invalid from
+// is any.
 func (h *Handle) Next(from, to netip.Addr) (Next, error) {
 	what := fmt.Sprintf("read how packets go to %q", to)
 	options := &netlink.RouteGetOptions{}

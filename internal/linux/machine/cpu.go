@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// readCPUInfo takes from /proc/cpuinfo the name of the CPU and whether a hypervisor runs it. x86 has both (the flag "hypervisor",
-// arch/x86/include/asm/cpufeatures.h), others mostly neither.
+// readCPUInfo takes from /proc/cpuinfo the name of the CPU and whether a hypervisor runs it. x86 has both (the flag
+// "hypervisor", arch/x86/include/asm/cpufeatures.h), others mostly neither.
 func (m *machine) readCPUInfo() {
 	for line := range strings.Lines(m.read("proc/cpuinfo")) {
 		key, value, _ := strings.Cut(line, ":")
@@ -124,7 +124,10 @@ func (m *machine) smt() Finding {
 	}
 	if most == 1 {
 		if m.virtual == yes {
-			return Finding{Name: name, Value: "not known: the virtual machine shows 1 thread per core, and hides whether two of them share a real one"}
+			return Finding{
+				Name:  name,
+				Value: "not known: the virtual machine shows 1 thread per core, and hides whether two of them share a real one",
+			}
 		}
 		if m.virtual == unknown {
 			return found(name, "off, as far as the kernel is told")
@@ -269,7 +272,8 @@ func (m *machine) idleStates() Finding {
 		names = append(names, fmt.Sprintf("%s %d µs", state, latency))
 	}
 	if len(names) == 0 {
-		if entries, err := fs.ReadDir(m.root, strings.TrimSuffix(fmt.Sprintf("%scpu%d/cpuidle", cpuDir, first), "/")); err == nil && len(entries) > 0 {
+		if entries, err := fs.ReadDir(m.root,
+			strings.TrimSuffix(fmt.Sprintf("%scpu%d/cpuidle", cpuDir, first), "/")); err == nil && len(entries) > 0 {
 			return found(name, "none")
 		}
 		return m.hidden(name)
@@ -288,7 +292,8 @@ func (m *machine) clocksource() Finding {
 		return m.hidden(name)
 	}
 	f := found(name, now)
-	// Those that user space cannot read without a system call to a slow device (arch/x86/kernel/hpet.c, drivers/clocksource/acpi_pm.c).
+	// Those that user space cannot read without a system call to a slow device (arch/x86/kernel/hpet.c,
+	// drivers/clocksource/acpi_pm.c).
 	if slices.Contains([]string{"hpet", "acpi_pm", "jiffies", "refined-jiffies", "xen"}, now) {
 		f.Advice = "reading the time is slow"
 		if available := strings.Fields(m.read(dir + "available_clocksource")); slices.Contains(available, "tsc") {
@@ -301,9 +306,11 @@ func (m *machine) clocksource() Finding {
 }
 
 const (
-	// stealLimit is how much of a core a hypervisor may take away before results suffer from it; control warns from there on, too.
+	// stealLimit is how much of a core a hypervisor may take away before results suffer from it; control warns from there
+	// on, too.
 	stealLimit = 0.02
-	// busyLimit is how many cores others may keep busy: above, they share a CPU with sources and sinks more often than not.
+	// busyLimit is how many cores others may keep busy: above, they share a CPU with sources and sinks more often than
+	// not.
 	busyLimit = 0.25
 )
 

@@ -48,11 +48,14 @@ const (
 // limits are what many containers would run into.
 func (m *machine) limits() []Finding {
 	return []Finding{
-		m.limit("neighbours", "net.ipv4.neigh.default.gc_thresh3", wantNeighbours, 8192, "many containers on one link forget each other"),
-		m.limit("tracked_connections", "net.netfilter.nf_conntrack_max", wantTracked, 262144, "connections above it are dropped"),
+		m.limit("neighbours", "net.ipv4.neigh.default.gc_thresh3", wantNeighbours, 8192,
+			"many containers on one link forget each other"),
+		m.limit("tracked_connections", "net.netfilter.nf_conntrack_max", wantTracked, 262144,
+			"connections above it are dropped"),
 		m.threads(),
 		m.files(),
-		m.limit("network_namespaces", "user.max_net_namespaces", wantNamespaces, 10000, "each host and each container takes one"),
+		m.limit("network_namespaces", "user.max_net_namespaces", wantNamespaces, 10000,
+			"each host and each container takes one"),
 		m.userNamespaces(),
 	}
 }
@@ -76,7 +79,11 @@ func (m *machine) userNamespaces() Finding {
 func (m *machine) limit(name, key string, least, better int, why string) Finding {
 	n, ok := m.number(sysctlDir + strings.ReplaceAll(key, ".", "/"))
 	if !ok {
-		return Finding{Name: name, Value: fmt.Sprintf("not known: there is no sysctl %s (not loaded, not in this kernel or not in this namespace)", key)}
+		return Finding{
+			Name: name,
+			Value: fmt.Sprintf("not known: there is no sysctl %s (not loaded, not in this kernel or not in this namespace)",
+				key),
+		}
 	}
 	f := found(name, fmt.Sprintf("at most %d", n))
 	if n < least {

@@ -90,7 +90,8 @@ func (m *machine) hidden(name string) Finding {
 
 func found(name, value string) Finding { return Finding{Name: name, Value: value, Known: true} }
 
-// parseList reads a list of numbers as the kernel writes it: "0-3,8" (cpulist, Documentation/admin-guide/cputopology.rst).
+// parseList reads a list of numbers as the kernel writes it: "0-3,8" (cpulist,
+// Documentation/admin-guide/cputopology.rst).
 func parseList(s string) ([]int, bool) {
 	var list []int
 	for part := range strings.SplitSeq(s, ",") {

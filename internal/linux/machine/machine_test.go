@@ -21,29 +21,33 @@ func root(files map[string]string) fstest.MapFS {
 // laptop is a machine of its own with everything that makes results scatter.
 func laptop() map[string]string {
 	files := map[string]string{
-		"proc/cpuinfo":                                                      "processor\t: 0\nmodel name\t: Some CPU @ 3 GHz\nflags\t\t: fpu tsc\nprocessor\t: 1\nmodel name\t: Some CPU @ 3 GHz\nflags\t\t: fpu tsc",
-		"proc/loadavg":                                                      "3.25 1.00 0.50 1/200 4242",
-		cpuDir + "online":                                                   "0-3",
-		"sys/devices/system/node/online":                                    "0",
-		cpuDir + "intel_pstate/no_turbo":                                    "0",
-		cpuDir + "cpu0/cpuidle/state0/name":                                 "POLL",
-		cpuDir + "cpu0/cpuidle/state0/latency":                              "0",
-		cpuDir + "cpu0/cpuidle/state1/name":                                 "C1",
-		cpuDir + "cpu0/cpuidle/state1/latency":                              "2",
-		cpuDir + "cpu0/cpuidle/state2/name":                                 "C6",
-		cpuDir + "cpu0/cpuidle/state2/latency":                              "133",
-		cpuDir + "vulnerabilities/meltdown":                                 "Mitigation: PTI",
-		cpuDir + "vulnerabilities/mds":                                      "Vulnerable: Clear CPU buffers attempted, no microcode",
-		cpuDir + "vulnerabilities/l1tf":                                     "Not affected",
-		"proc/sys/kernel/osrelease":                                         "6.18.0",
-		"proc/sys/net/ipv4/tcp_congestion_control":                          "cubic",
-		"proc/sys/net/ipv4/tcp_available_congestion_control":                "reno cubic",
-		"proc/sys/net/ipv4/tcp_allowed_congestion_control":                  "reno cubic",
-		"proc/sys/net/ipv4/neigh/default/gc_thresh3":                        "128",
-		"proc/sys/net/netfilter/nf_conntrack_max":                           "262144",
-		"proc/sys/kernel/pid_max":                                           "4194304",
-		"proc/sys/kernel/threads-max":                                       "126000",
-		"proc/self/limits":                                                  "Limit                     Soft Limit           Hard Limit           Units     \nMax processes             63000                63000                processes \nMax open files            1024                 1048576              files     ",
+		"proc/cpuinfo": "processor\t: 0\nmodel name\t: Some CPU @ 3 " +
+			"GHz\nflags\t\t: fpu tsc\nprocessor\t: 1\nmodel name\t: Some CPU @ 3 GHz\nflags\t\t: fpu tsc",
+		"proc/loadavg":                         "3.25 1.00 0.50 1/200 4242",
+		cpuDir + "online":                      "0-3",
+		"sys/devices/system/node/online":       "0",
+		cpuDir + "intel_pstate/no_turbo":       "0",
+		cpuDir + "cpu0/cpuidle/state0/name":    "POLL",
+		cpuDir + "cpu0/cpuidle/state0/latency": "0",
+		cpuDir + "cpu0/cpuidle/state1/name":    "C1",
+		cpuDir + "cpu0/cpuidle/state1/latency": "2",
+		cpuDir + "cpu0/cpuidle/state2/name":    "C6",
+		cpuDir + "cpu0/cpuidle/state2/latency": "133",
+		cpuDir + "vulnerabilities/meltdown":    "Mitigation: PTI",
+		cpuDir + "vulnerabilities/mds": "Vulnerable: Clear CPU buffers attempted, no " +
+			"microcode",
+		cpuDir + "vulnerabilities/l1tf":                      "Not affected",
+		"proc/sys/kernel/osrelease":                          "6.18.0",
+		"proc/sys/net/ipv4/tcp_congestion_control":           "cubic",
+		"proc/sys/net/ipv4/tcp_available_congestion_control": "reno cubic",
+		"proc/sys/net/ipv4/tcp_allowed_congestion_control":   "reno cubic",
+		"proc/sys/net/ipv4/neigh/default/gc_thresh3":         "128",
+		"proc/sys/net/netfilter/nf_conntrack_max":            "262144",
+		"proc/sys/kernel/pid_max":                            "4194304",
+		"proc/sys/kernel/threads-max":                        "126000",
+		"proc/self/limits": "Limit                     Soft Limit         " +
+			"  Hard Limit           Units     \nMax processes             63000                63000                processes " +
+			"\nMax open files            1024                 1048576              files     ",
 		"proc/self/cgroup":                                                  "0::/user.slice/shell",
 		"sys/fs/cgroup/user.slice/pids.max":                                 "500",
 		"sys/fs/cgroup/user.slice/shell/pids.max":                           "max",
@@ -88,29 +92,37 @@ func TestLook(t *testing.T) {
 	}{
 		{
 			"a laptop", laptop(),
-			Options{Sources: []int{0, 1}, Sinks: []int{2, 3}, Modes: map[string]float64{"user": 0.5, "softirq": 0.1, "idle": 3.3, "steal": 0}},
+			Options{Sources: []int{0, 1}, Sinks: []int{2, 3}, Modes: map[string]float64{
+				"user": 0.5, "softirq": 0.1, "idle": 3.3, "steal": 0,
+			}},
 			[]string{
 				"  cpu: Some CPU @ 3 GHz",
 				"  virtual_machine: no",
 				"  topology: 1 socket, 2 cores, 4 CPUs",
 				"  smt: on: 2 threads per core → CPUs 0-1 are threads of one core: what runs on one slows the other; " +
-					"use one thread of each core, taskset --cpu-list 0,2 nettoll run, or switch it off, echo off > /sys/devices/system/cpu/smt/control",
+					"use one thread of each core, taskset --cpu-list 0,2 nettoll run, or switch it off, echo off > " +
+					"/sys/devices/system/cpu/smt/control",
 				"  cpus_used: sources 0-1, sinks 2-3",
 				"  governor: powersave (driver intel_pstate) → the clock follows the load: cpupower frequency-set -g performance",
 				"  turbo: on → the clock follows heat and neighbours: echo 1 > /sys/devices/system/cpu/intel_pstate/no_turbo",
-				"  idle_states: POLL 0 µs, C1 2 µs, C6 133 µs → waking up takes up to 133 µs: cpupower idle-set --disable-by-latency 20",
-				"  clocksource: hpet → reading the time is slow: echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource",
+				"  idle_states: POLL 0 µs, C1 2 µs, C6 133 µs → waking up takes up to 133 µs: cpupower idle-set " +
+					"--disable-by-latency 20",
+				"  clocksource: hpet → reading the time is slow: echo tsc > " +
+					"/sys/devices/system/clocksource/clocksource0/current_clocksource",
 				"  steal: 0 % of a core just now",
 				"  load: 3.25 over the last minute, 0.6 cores busy just now → others use the CPUs: stop what is not needed",
 				"  mitigations: 1 in place (meltdown), 1 open or unknown (mds), 1 not needed",
 				"  kernel: Linux 6.18.0",
 				"  congestion_control: cubic by default; available reno, cubic; allowed to everyone reno, cubic",
-				"  neighbours: at most 128 → many containers on one link forget each other: sysctl -w net.ipv4.neigh.default.gc_thresh3=8192",
+				"  neighbours: at most 128 → many containers on one link forget each other: sysctl -w " +
+					"net.ipv4.neigh.default.gc_thresh3=8192",
 				"  tracked_connections: at most 262144",
-				"  threads: at most 500 (cgroup /user.slice) → many pairs take many threads: a larger pids.max in /sys/fs/cgroup/user.slice",
+				"  threads: at most 500 (cgroup /user.slice) → many pairs take many threads: a larger pids.max in " +
+					"/sys/fs/cgroup/user.slice",
 				"  open_files: at most 1048576 per process",
 				"  network_namespaces: at most 63000",
-				"  user_namespaces: not for ordinary users: sysctl user.max_user_namespaces is 0 → only root can run experiments: sysctl -w user.max_user_namespaces=10000",
+				"  user_namespaces: not for ordinary users: sysctl user.max_user_namespaces is 0 → only root can run " +
+					"experiments: sysctl -w user.max_user_namespaces=10000",
 			},
 		},
 		{
@@ -131,11 +143,14 @@ func TestLook(t *testing.T) {
 				"? mitigations: not known: the kernel does not show it",
 				"? kernel: not known: the kernel does not show it",
 				"? congestion_control: not known: the kernel does not show it",
-				"? neighbours: not known: there is no sysctl net.ipv4.neigh.default.gc_thresh3 (not loaded, not in this kernel or not in this namespace)",
-				"? tracked_connections: not known: there is no sysctl net.netfilter.nf_conntrack_max (not loaded, not in this kernel or not in this namespace)",
+				"? neighbours: not known: there is no sysctl net.ipv4.neigh.default.gc_thresh3 (not loaded, not in this kernel " +
+					"or not in this namespace)",
+				"? tracked_connections: not known: there is no sysctl net.netfilter.nf_conntrack_max (not loaded, not in this " +
+					"kernel or not in this namespace)",
 				"? threads: not known: the kernel does not show it",
 				"? open_files: not known: the kernel does not show it",
-				"? network_namespaces: not known: there is no sysctl user.max_net_namespaces (not loaded, not in this kernel or not in this namespace)",
+				"? network_namespaces: not known: there is no sysctl user.max_net_namespaces (not loaded, not in this kernel or " +
+					"not in this namespace)",
 				"? user_namespaces: not known: the kernel does not show it",
 			},
 		},
@@ -158,33 +173,166 @@ func TestFindings(t *testing.T) {
 		finding string
 		want    string
 	}{
-		{"a guest names its board", map[string]string{"proc/cpuinfo": guest, "sys/class/dmi/id/sys_vendor": "QEMU", "sys/class/dmi/id/product_name": "Standard PC"}, Options{}, "virtual_machine", "  virtual_machine: yes (QEMU Standard PC)"},
-		{"a guest does not", map[string]string{"proc/cpuinfo": guest}, Options{}, "virtual_machine", "  virtual_machine: yes"},
-		{"Xen says so", map[string]string{"proc/cpuinfo": "", "sys/hypervisor/type": "xen"}, Options{}, "virtual_machine", "  virtual_machine: yes (xen)"},
-		{"ARM does not say", map[string]string{"proc/cpuinfo": "Features : fp asimd"}, Options{}, "virtual_machine", "? virtual_machine: not known: the kernel does not show it"},
-		{"a guest's threads", map[string]string{"proc/cpuinfo": guest, cpuDir + "online": "0-1", cpuDir + "cpu0/topology/core_cpus_list": "0", cpuDir + "cpu1/topology/core_cpus_list": "1"}, Options{}, "smt", "? smt: not known: the virtual machine shows 1 thread per core, and hides whether two of them share a real one"},
-		{"no SMT", map[string]string{cpuDir + "online": "0,2"}, Options{Sources: []int{0}, Sinks: []int{2}}, "smt", "  smt: on: 2 threads per core"},
-		{"one core in all", map[string]string{cpuDir + "online": "0-1"}, Options{Sources: []int{0}, Sinks: []int{1}}, "smt", "  smt: on: 2 threads per core → CPUs 0-1 are threads of one core: what runs on one slows the other, or switch it off, echo off > /sys/devices/system/cpu/smt/control"},
-		{"two sockets, two nodes", map[string]string{cpuDir + "cpu2/topology/physical_package_id": "1", cpuDir + "cpu3/topology/physical_package_id": "1", "sys/devices/system/node/online": "0-1"}, Options{}, "topology", "  topology: 2 sockets, 2 cores, 4 CPUs, 2 memory nodes"},
-		{"sockets unknown", map[string]string{cpuDir + "cpu0/topology/physical_package_id": "-1"}, Options{}, "topology", "  topology: 2 cores, 4 CPUs"},
-		{"a list that is none", map[string]string{cpuDir + "online": "0-x"}, Options{}, "topology", "? topology: not known: the kernel does not show it"},
-		{"one CPU", nil, Options{Sources: []int{3}, Sinks: []int{3}}, "cpus_used", "  cpus_used: sources 3, sinks 3 → sources and sinks share the only CPU: give nettoll at least two"},
-		{"performance", map[string]string{cpuDir + "cpu0/cpufreq/scaling_governor": "performance"}, Options{Sources: []int{0}, Sinks: []int{0}}, "governor", "  governor: performance (driver intel_pstate)"},
-		{"one that differs", map[string]string{cpuDir + "cpu0/cpufreq/scaling_governor": "performance"}, Options{}, "governor", "  governor: performance, powersave (driver intel_pstate) → the clock follows the load: cpupower frequency-set -g performance"},
+		{"a guest names its board", map[string]string{
+			"proc/cpuinfo": guest, "sys/class/dmi/id/sys_vendor": "QEMU", "sys/class/dmi/id/product_name": "Standard PC",
+		}, Options{}, "virtual_machine", "  virtual_machine: yes (QEMU Standard PC)"},
+		{
+			"a guest does not",
+			map[string]string{"proc/cpuinfo": guest},
+			Options{},
+			"virtual_machine",
+			"  virtual_machine: yes",
+		},
+		{
+			"Xen says so",
+			map[string]string{"proc/cpuinfo": "", "sys/hypervisor/type": "xen"},
+			Options{},
+			"virtual_machine",
+			"  virtual_machine: yes (xen)",
+		},
+		{
+			"ARM does not say",
+			map[string]string{"proc/cpuinfo": "Features : fp asimd"},
+			Options{},
+			"virtual_machine",
+			"? virtual_machine: not known: the kernel does not show it",
+		},
+		{"a guest's threads", map[string]string{
+			"proc/cpuinfo": guest, cpuDir + "online": "0-1", cpuDir + "cpu0/topology/core_cpus_list": "0", cpuDir +
+				"cpu1/topology/core_cpus_list": "1",
+		}, Options{}, "smt", "? smt: not known: the virtual machine shows 1 thread per core, and hides whether two of them " +
+			"share a real one"},
+		{
+			"no SMT",
+			map[string]string{cpuDir + "online": "0,2"},
+			Options{Sources: []int{0}, Sinks: []int{2}},
+			"smt",
+			"  smt: on: 2 threads per core",
+		},
+		{
+			"one core in all",
+			map[string]string{cpuDir + "online": "0-1"},
+			Options{Sources: []int{0}, Sinks: []int{1}},
+			"smt",
+			"  smt: on: 2 threads per core → CPUs 0-1 are threads of one core: what runs on one slows the other, or switch it " +
+				"off, echo off > /sys/devices/system/cpu/smt/control",
+		},
+		{"two sockets, two nodes", map[string]string{
+			cpuDir + "cpu2/topology/physical_package_id": "1", cpuDir + "cpu3/topology/physical_package_id": "1",
+			"sys/devices/system/node/online": "0-1",
+		}, Options{}, "topology", "  topology: 2 sockets, 2 cores, 4 CPUs, 2 memory nodes"},
+		{
+			"sockets unknown",
+			map[string]string{cpuDir + "cpu0/topology/physical_package_id": "-1"},
+			Options{},
+			"topology",
+			"  topology: 2 cores, 4 CPUs",
+		},
+		{
+			"a list that is none",
+			map[string]string{cpuDir + "online": "0-x"},
+			Options{},
+			"topology",
+			"? topology: not known: the kernel does not show it",
+		},
+		{
+			"one CPU", nil,
+			Options{Sources: []int{3}, Sinks: []int{3}},
+			"cpus_used",
+			"  cpus_used: sources 3, sinks 3 → sources and sinks share the only CPU: give nettoll at least two",
+		},
+		{
+			"performance",
+			map[string]string{cpuDir + "cpu0/cpufreq/scaling_governor": "performance"},
+			Options{Sources: []int{0}, Sinks: []int{0}},
+			"governor", "  governor: performance (driver intel_pstate)",
+		},
+		{
+			"one that differs",
+			map[string]string{cpuDir + "cpu0/cpufreq/scaling_governor": "performance"},
+			Options{},
+			"governor", "  governor: performance, powersave (driver intel_pstate) → the clock follows the load: cpupower " +
+				"frequency-set -g performance",
+		},
 		{"turbo off", map[string]string{cpuDir + "intel_pstate/no_turbo": "1"}, Options{}, "turbo", "  turbo: off"},
-		{"boost on", map[string]string{cpuDir + "intel_pstate/no_turbo": "", cpuDir + "cpufreq/boost": "1"}, Options{}, "turbo", "  turbo: on → the clock follows heat and neighbours: echo 0 > /sys/devices/system/cpu/cpufreq/boost"},
-		{"deep sleep switched off", map[string]string{cpuDir + "cpu0/cpuidle/state2/disable": "1"}, Options{}, "idle_states", "  idle_states: POLL 0 µs, C1 2 µs"},
-		{"a guest's sleep", map[string]string{"proc/cpuinfo": guest, cpuDir + "cpu0/cpuidle/state0/name": ""}, Options{}, "idle_states", "  idle_states: none"},
-		{"a good clock", map[string]string{"sys/devices/system/clocksource/clocksource0/current_clocksource": "kvm-clock"}, Options{}, "clocksource", "  clocksource: kvm-clock"},
-		{"no better clock", map[string]string{"sys/devices/system/clocksource/clocksource0/available_clocksource": "hpet"}, Options{}, "clocksource", "  clocksource: hpet → reading the time is slow: boot with tsc=reliable if the CPU's counter is"},
-		{"stolen from", nil, Options{Modes: map[string]float64{"steal": 0.31}}, "steal", "  steal: 31 % of a core just now → the hypervisor takes CPU time away: a quieter time, or a machine with CPUs of its own"},
-		{"quiet", nil, Options{Modes: map[string]float64{"user": 0.02, "idle": 3}}, "load", "  load: 3.25 over the last minute, 0.0 cores busy just now"},
-		{"few files", map[string]string{"proc/self/limits": "Max open files            1024                 1024                 files"}, Options{}, "open_files", "  open_files: at most 1024 per process → a process holds the sockets of all pairs: ulimit -Hn 65536"},
-		{"files without end", map[string]string{"proc/self/limits": "Max open files            unlimited            unlimited            files"}, Options{}, "open_files", "  open_files: unlimited"},
-		{"the group itself", map[string]string{"sys/fs/cgroup/user.slice/shell/pids.max": "100"}, Options{}, "threads", "  threads: at most 100 (cgroup /user.slice/shell) → many pairs take many threads: a larger pids.max in /sys/fs/cgroup/user.slice/shell"},
-		{"cgroups of old", map[string]string{"proc/self/cgroup": "3:pids:/user.slice\n1:name=systemd:/"}, Options{}, "threads", "  threads: at most 63000 (ulimit -u)"},
-		{"users may", map[string]string{"proc/sys/user/max_user_namespaces": "5000"}, Options{}, "user_namespaces", "  user_namespaces: at most 5000 per user"},
-		{"Ubuntu", map[string]string{"proc/sys/user/max_user_namespaces": "5000", "proc/sys/kernel/apparmor_restrict_unprivileged_userns": "1"}, Options{}, "user_namespaces", "  user_namespaces: not for ordinary users: sysctl kernel.apparmor_restrict_unprivileged_userns is 1 → only root can run experiments: sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"},
+		{
+			"boost on",
+			map[string]string{cpuDir + "intel_pstate/no_turbo": "", cpuDir + "cpufreq/boost": "1"},
+			Options{},
+			"turbo", "  turbo: on → the clock follows heat and neighbours: echo 0 > /sys/devices/system/cpu/cpufreq/boost",
+		},
+		{
+			"deep sleep switched off",
+			map[string]string{cpuDir + "cpu0/cpuidle/state2/disable": "1"},
+			Options{},
+			"idle_states",
+			"  idle_states: POLL 0 µs, C1 2 µs",
+		},
+		{
+			"a guest's sleep",
+			map[string]string{"proc/cpuinfo": guest, cpuDir + "cpu0/cpuidle/state0/name": ""},
+			Options{},
+			"idle_states", "  idle_states: none",
+		},
+		{
+			"a good clock",
+			map[string]string{"sys/devices/system/clocksource/clocksource0/current_clocksource": "kvm-clock"},
+			Options{},
+			"clocksource", "  clocksource: kvm-clock",
+		},
+		{
+			"no better clock",
+			map[string]string{"sys/devices/system/clocksource/clocksource0/available_clocksource": "hpet"},
+			Options{},
+			"clocksource",
+			"  clocksource: hpet → reading the time is slow: boot with tsc=reliable if the CPU's counter is",
+		},
+		{"stolen from", nil, Options{Modes: map[string]float64{"steal": 0.31}}, "steal", "  steal: 31 % of a core just now " +
+			"→ the hypervisor takes CPU time away: a quieter time, or a machine with CPUs of its own"},
+		{
+			"quiet", nil,
+			Options{Modes: map[string]float64{"user": 0.02, "idle": 3}},
+			"load",
+			"  load: 3.25 over the last minute, 0.0 cores busy just now",
+		},
+		{
+			"few files",
+			map[string]string{
+				"proc/self/limits": "Max open files            1024                 1024                 files",
+			},
+			Options{},
+			"open_files",
+			"  open_files: at most 1024 per process → a process holds the sockets of all pairs: ulimit -Hn 65536",
+		},
+		{"files without end", map[string]string{
+			"proc/self/limits": "Max open files            unlimited            unlimited            files",
+		}, Options{}, "open_files", "  open_files: unlimited"},
+		{
+			"the group itself",
+			map[string]string{"sys/fs/cgroup/user.slice/shell/pids.max": "100"},
+			Options{},
+			"threads",
+			"  threads: at most 100 (cgroup /user.slice/shell) → many pairs take many threads: a larger pids.max in " +
+				"/sys/fs/cgroup/user.slice/shell",
+		},
+		{
+			"cgroups of old",
+			map[string]string{"proc/self/cgroup": "3:pids:/user.slice\n1:name=systemd:/"},
+			Options{},
+			"threads", "  threads: at most 63000 (ulimit -u)",
+		},
+		{
+			"users may",
+			map[string]string{"proc/sys/user/max_user_namespaces": "5000"},
+			Options{},
+			"user_namespaces",
+			"  user_namespaces: at most 5000 per user",
+		},
+		{"Ubuntu", map[string]string{
+			"proc/sys/user/max_user_namespaces": "5000", "proc/sys/kernel/apparmor_restrict_unprivileged_userns": "1",
+		}, Options{}, "user_namespaces", "  user_namespaces: not for ordinary users: sysctl " +
+			"kernel.apparmor_restrict_unprivileged_userns is 1 → only root can run experiments: sysctl -w " +
+			"kernel.apparmor_restrict_unprivileged_userns=0"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			files := laptop()

@@ -26,8 +26,8 @@ func Current() (*os.File, error) {
 }
 
 // New makes a network namespace that lives as long as the file, or as what it is bound to ([Bind]). All it holds is a
-// loopback link that is down. A function inside, if it is not nil, is called in it as by [Do]. Without CAP_SYS_ADMIN the error is a
-// [linux.UnsupportedError].
+// loopback link that is down. A function inside, if it is not nil, is called in it as by [Do]. Without CAP_SYS_ADMIN
+// the error is a [linux.UnsupportedError].
 func New(inside func() error) (*os.File, error) {
 	var f *os.File
 	err := away(func() error {
@@ -49,9 +49,9 @@ func New(inside func() error) (*os.File, error) {
 	return f, nil
 }
 
-// Do calls f on a thread inside the network namespace that fd refers to and returns its error. What f opens there (a socket, a
-// netlink handle, a file below /proc/sys/net) stays in that namespace; goroutines that f starts are not in it. f must not
-// end its goroutine (t.FailNow). Who is there already needs no privilege.
+// Do calls f on a thread inside the network namespace that fd refers to and returns its error. What f opens there (a
+// socket, a netlink handle, a file below /proc/sys/net) stays in that namespace; goroutines that f starts are not in
+// it. f must not end its goroutine (t.FailNow). Who is there already needs no privilege.
 func Do(fd int, f func() error) error {
 	if inside(fd) {
 		return f()
@@ -64,17 +64,18 @@ func Do(fd int, f func() error) error {
 	})
 }
 
-// inside says whether the calling thread is in the namespace that fd refers to. A goroutine that is not locked stays there also on another
-// thread: those in other namespaces are locked.
+// inside says whether the calling thread is in the namespace that fd refers to. A goroutine that is not locked stays
+// there also on another thread: those in other namespaces are locked.
 func inside(fd int) bool {
 	var here, there unix.Stat_t
 	err := errors.Join(unix.Stat(own, &here), unix.Fstat(fd, &there))
 	return err == nil && here.Dev == there.Dev && here.Ino == there.Ino
 }
 
-// Here calls f on the calling thread, inside the network namespace that fd refers to: for what that very thread must do, like starting a
-// process that inherits its CPUs and dies with it. The caller has locked the thread. A thread that cannot come back takes the whole
-// process with it, because nothing else may run in the wrong namespace. One that is there already needs no privilege.
+// Here calls f on the calling thread, inside the network namespace that fd refers to: for what that very thread must
+// do, like starting a process that inherits its CPUs and dies with it. The caller has locked the thread. A thread that
+// cannot come back takes the whole process with it, because nothing else may run in the wrong namespace. One that is
+// there already needs no privilege.
 func Here(fd int, f func() error) error {
 	home, err := Current()
 	if err != nil {
@@ -95,8 +96,8 @@ func Here(fd int, f func() error) error {
 	return f()
 }
 
-// Bind makes the namespace stand at path, so that it outlives its file and other processes of this mount namespace can open
-// it there. The path must not exist.
+// Bind makes the namespace stand at path, so that it outlives its file and other processes of this mount namespace can
+// open it there. The path must not exist.
 func Bind(ns *os.File, path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDONLY, 0o444)
 	if err != nil {
@@ -113,7 +114,8 @@ func Bind(ns *os.File, path string) error {
 // Unbind undoes [Bind]. It succeeds if nothing stands at path.
 func Unbind(path string) error {
 	// EINVAL: it is there, but no mount (mount(2)); ENOENT: it is gone.
-	if err := unix.Unmount(path, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
+	if err := unix.Unmount(path, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) &&
+		!errors.Is(err, unix.ENOENT) {
 		return explain(fmt.Sprintf("unbind network namespace from %q", path), err)
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -181,7 +183,9 @@ func explain(what string, err error) error {
 	case errors.Is(err, unix.EPERM):
 		return &linux.UnsupportedError{What: what, Missing: "CAP_SYS_ADMIN", Hint: "run it as root", Err: err}
 	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOSYS):
-		return &linux.UnsupportedError{What: what, Missing: "network namespaces", Hint: "use a kernel with CONFIG_NET_NS", Err: err}
+		return &linux.UnsupportedError{
+			What: what, Missing: "network namespaces", Hint: "use a kernel with CONFIG_NET_NS", Err: err,
+		}
 	case errors.Is(err, unix.ENOSPC):
 		return fmt.Errorf("%s: %w (hint: raise user.max_net_namespaces)", what, err)
 	}

@@ -49,7 +49,8 @@ func TestDo(t *testing.T) {
 	if err := netns.Do(-1, func() error { return nil }); err == nil {
 		t.Error("Do with no file succeeds")
 	}
-	if err := netns.Do(int(ns.Fd()), func() error { runtime.Goexit(); return nil }); err == nil || !strings.Contains(err.Error(), "ended its goroutine") {
+	if err := netns.Do(int(ns.Fd()), func() error { runtime.Goexit(); return nil }); err == nil ||
+		!strings.Contains(err.Error(), "ended its goroutine") {
 		t.Errorf("Do of a function that ends its goroutine returns %v", err)
 	}
 	// No thread has stayed there: Main looks for that, too.

@@ -49,14 +49,15 @@ type Chain struct {
 	Rules    []Rule
 }
 
-// A Rule does something to packets. It has conditions, which must all hold, and one action. An address, in either of them, confines it
-// to packets of its family.
+// A Rule does something to packets. It has conditions, which must all hold, and one action. An address, in either of
+// them, confines it to packets of its family.
 type Rule struct {
 	// Source and Destination are where packets are from and to; the zero value is anywhere.
 	Source, Destination netip.Prefix
 	// Protocol is "udp" or "tcp", or "" for any.
 	Protocol string
-	// DNAT names the map that gives another destination for the port of the packet's; without one the packet is left alone. It needs Protocol.
+	// DNAT names the map that gives another destination for the port of the packet's; without one the packet is left
+	// alone. It needs Protocol.
 	DNAT string
 	// SNAT is another source. The port is kept unless another connection has it.
 	SNAT netip.Addr

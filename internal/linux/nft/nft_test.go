@@ -14,7 +14,9 @@ func translation() Table {
 	return Table{
 		Name: "t",
 		Maps: []Map{
-			{Name: "four", Entries: []Entry{{20000, 20009, a("10.1.1.0")}, {20010, 20019, a("10.1.1.1")}, {1, 1, a("10.1.1.2")}, {65535, 65535, a("10.1.1.3")}}},
+			{Name: "four", Entries: []Entry{
+				{20000, 20009, a("10.1.1.0")}, {20010, 20019, a("10.1.1.1")}, {1, 1, a("10.1.1.2")}, {65535, 65535, a("10.1.1.3")},
+			}},
 			{Name: "six", IPv6: true, Entries: []Entry{{20000, 20009, a("fd00::1")}, {60000, 65535, a("fd00::2")}}},
 			{Name: "none"},
 		},
@@ -62,10 +64,14 @@ func TestCheck(t *testing.T) {
 	}{
 		{"right", func(*Table) {}, ""},
 		{"no name", func(t *Table) { t.Name = "" }, "a table without a name"},
-		{"overlap", func(t *Table) { t.Maps[0].Entries[1].First = 20009 }, `map "four": "20009-20019 : 10.1.1.1" overlaps "20000-20009 : 10.1.1.0"`},
+		{"overlap", func(t *Table) {
+			t.Maps[0].Entries[1].First = 20009
+		}, `map "four": "20009-20019 : 10.1.1.1" overlaps "20000-20009 : 10.1.1.0"`},
 		{"range of none", func(t *Table) { t.Maps[0].Entries[0].Last = 1 }, `"20000-1 : 10.1.1.0" is no range`},
 		{"family of an entry", func(t *Table) { t.Maps[0].Entries[0].To = six }, `"20000-20009 : fd00::1" is no range`},
-		{"two families", func(t *Table) { t.Chains[1].Rules[0].SNAT = six }, `rule "ip saddr 10.1.0.0/16 snat ip6 to fd00::1" of chain "out": addresses of two families`},
+		{"two families", func(t *Table) {
+			t.Chains[1].Rules[0].SNAT = six
+		}, `rule "ip saddr 10.1.0.0/16 snat ip6 to fd00::1" of chain "out": addresses of two families`},
 		{"protocol", func(t *Table) { t.Chains[0].Rules[0].Protocol = "icmp" }, `protocol "icmp" (known: udp, tcp)`},
 		{"no action", func(t *Table) { t.Chains[0].Rules[0].DNAT = "" }, "want one action"},
 		{"two actions", func(t *Table) { t.Chains[1].Rules[0].DNAT = "four" }, "want one action"},

@@ -19,8 +19,8 @@ import (
 	"github.com/nettoll/nettoll/internal/linux"
 )
 
-// Add makes a table with all that is in it, in one transaction: all of it or nothing. A table that is there already is [ErrExists].
-// What the kernel does not have is a [linux.UnsupportedError].
+// Add makes a table with all that is in it, in one transaction: all of it or nothing. A table that is there already is
+// [ErrExists]. What the kernel does not have is a [linux.UnsupportedError].
 func Add(t Table) error {
 	what := fmt.Sprintf("make table %q of nftables", t.Name)
 	if err := t.Check(); err != nil {
@@ -36,13 +36,15 @@ func Add(t Table) error {
 		return &linux.UnsupportedError{What: what, Missing: "CAP_NET_ADMIN", Hint: "run it as root", Err: err}
 	}
 	if missing := lacking(t); missing != "" {
-		return &linux.UnsupportedError{What: what, Missing: missing, Hint: "load the kernel's modules for it, or use a kernel that has it", Err: err}
+		return &linux.UnsupportedError{
+			What: what, Missing: missing, Hint: "load the kernel's modules for it, or use a kernel that has it", Err: err,
+		}
 	}
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// lacking finds out what of a table that cannot be made the kernel does not have, "" if it cannot tell: the smallest part that cannot
-// be made either.
+// lacking finds out what of a table that cannot be made the kernel does not have, "" if it cannot tell: the smallest
+// part that cannot be made either.
 func lacking(t Table) string {
 	tries := []struct {
 		missing string
@@ -88,7 +90,8 @@ const chunk = 256
 // net.core.wmem_max (net/core/sock.c, sock_setsockopt).
 const sendBuffer = 1 << 20
 
-// send makes a table. With dry set the transaction also removes it again, so that nothing is changed and the kernel has its say.
+// send makes a table. With dry set the transaction also removes it again, so that nothing is changed and the kernel has
+// its say.
 func send(t Table, dry bool) error {
 	c, err := nftables.New(nftables.WithSockOptions(func(s *netlink.Conn) error { return s.SetWriteBuffer(sendBuffer) }))
 	if err != nil {
@@ -172,8 +175,8 @@ const (
 	absent  = "absent"
 )
 
-// Compare reads a table back and returns what differs. A table that the kernel does not have is a difference, as is anything in it that it
-// should not have.
+// Compare reads a table back and returns what differs. A table that the kernel does not have is a difference, as is
+// anything in it that it should not have.
 func Compare(want Table) ([]Difference, error) {
 	what := fmt.Sprintf("read table %q of nftables", want.Name)
 	c, err := nftables.New()
@@ -381,8 +384,8 @@ func (m Map) set(table *nftables.Table) *nftables.Set {
 	}
 }
 
-// elements writes entries as the kernel takes intervals: an element where one begins, and an element that is an end behind it, unless it
-// ends with the last port there is (net/netfilter/nft_set_rbtree.c).
+// elements writes entries as the kernel takes intervals: an element where one begins, and an element that is an end
+// behind it, unless it ends with the last port there is (net/netfilter/nft_set_rbtree.c).
 func elements(list []Entry) []nftables.SetElement {
 	var found []nftables.SetElement
 	for _, e := range list {
@@ -462,11 +465,16 @@ func (r Rule) expressions(ids map[string]uint32) []expr.Any {
 			at = p.at6
 		}
 		data := p.prefix.Masked().Addr().AsSlice()[:(p.prefix.Bits()+7)/8]
-		list = append(list, &expr.Payload{OperationType: expr.PayloadLoad, DestRegister: register, Base: expr.PayloadBaseNetworkHeader, Offset: at, Len: uint32(len(data))})
+		list = append(list, &expr.Payload{
+			OperationType: expr.PayloadLoad, DestRegister: register, Base: expr.PayloadBaseNetworkHeader, Offset: at,
+			Len: uint32(len(data)),
+		})
 		if odd := p.prefix.Bits() % 8; odd != 0 {
 			mask := bytes.Repeat([]byte{0xff}, len(data))
 			mask[len(mask)-1] <<= 8 - odd
-			list = append(list, &expr.Bitwise{SourceRegister: register, DestRegister: register, Len: uint32(len(data)), Mask: mask, Xor: make([]byte, len(data))})
+			list = append(list, &expr.Bitwise{
+				SourceRegister: register, DestRegister: register, Len: uint32(len(data)), Mask: mask, Xor: make([]byte, len(data)),
+			})
 		}
 		list = append(list, is(data...))
 	}
@@ -483,8 +491,14 @@ func (r Rule) expressions(ids map[string]uint32) []expr.Any {
 	case r.DNAT != "":
 		nat.Type = expr.NATTypeDestNAT
 		list = append(list,
-			&expr.Payload{OperationType: expr.PayloadLoad, DestRegister: register, Base: expr.PayloadBaseTransportHeader, Offset: destinationPort, Len: 2},
-			&expr.Lookup{SourceRegister: register, DestRegister: register, IsDestRegSet: true, SetName: r.DNAT, SetID: ids[r.DNAT]},
+			&expr.Payload{
+				OperationType: expr.PayloadLoad, DestRegister: register, Base: expr.PayloadBaseTransportHeader,
+				Offset: destinationPort, Len: 2,
+			},
+			&expr.Lookup{
+				SourceRegister: register, DestRegister: register, IsDestRegSet: true, SetName: r.DNAT,
+				SetID: ids[r.DNAT],
+			},
 			nat)
 	case r.SNAT.IsValid():
 		nat.Type = expr.NATTypeSourceNAT

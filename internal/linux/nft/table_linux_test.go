@@ -122,7 +122,8 @@ func TestCompareNames(t *testing.T) {
 			drop := nftables.ChainPolicyDrop
 			c.AddChain(&nftables.Chain{Table: table, Name: "in", Policy: &drop})
 			return nil
-		}, []string{"chain in: want type nat hook prerouting priority -100 policy accept, got type nat hook prerouting priority -100 policy drop"}},
+		}, []string{"chain in: want type nat hook prerouting priority -100 policy accept, got type nat hook prerouting " +
+			"priority -100 policy drop"}},
 		{"chain gone", func(c *nftables.Conn, table *nftables.Table) error {
 			chain := &nftables.Chain{Table: table, Name: "in"}
 			c.FlushChain(chain)
@@ -193,7 +194,8 @@ func TestLarge(t *testing.T) {
 	table := Table{Name: "large", Maps: []Map{{Name: "four"}, {Name: "six", IPv6: true}}}
 	for i := range 1023 {
 		first := uint16(1024 + 60*i)
-		four, six := netip.AddrFrom4([4]byte{10, 1, byte(i >> 8), byte(i)}), netip.AddrFrom16([16]byte{0xfd, 14: byte(i >> 8), 15: byte(i)})
+		four, six := netip.AddrFrom4([4]byte{10, 1, byte(i >> 8), byte(i)}),
+			netip.AddrFrom16([16]byte{0xfd, 14: byte(i >> 8), 15: byte(i)})
 		table.Maps[0].Entries = append(table.Maps[0].Entries, Entry{first, first + 59, four})
 		table.Maps[1].Entries = append(table.Maps[1].Entries, Entry{first, first + 59, six})
 	}
@@ -256,7 +258,8 @@ func setDormant(_ *nftables.Conn, table *nftables.Table) error {
 	}
 	if _, err := c.SendMessages([]netlink.Message{
 		message(unix.NFNL_MSG_BATCH_BEGIN, 0, about(0, unix.NFNL_SUBSYS_NFTABLES)),
-		message(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_NEWTABLE, netlink.Acknowledge, append(about(byte(table.Family), 0), attributes...)),
+		message(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_NEWTABLE, netlink.Acknowledge,
+			append(about(byte(table.Family), 0), attributes...)),
 		message(unix.NFNL_MSG_BATCH_END, 0, about(0, unix.NFNL_SUBSYS_NFTABLES)),
 	}); err != nil {
 		return err

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Types of messages about the configuration of a bridge (OpenFlow 1.4, section 7.3.2), and what is to be done with fragments in it.
+// Types of messages about the configuration of a bridge (OpenFlow 1.4, section 7.3.2), and what is to be done with
+// fragments in it.
 const (
 	typeGetConfig   = 7
 	typeGotConfig   = 8
@@ -19,8 +20,8 @@ const (
 	fragmentMatched = 3 // OFPC_FRAG_NX_MATCH, nicira-ext.h
 )
 
-// MatchFragments says whether flows see the ports of the first fragment of a packet, and of the others that they are such (nx-match in ovs-ofctl(8)). Else they see of no fragment
-// what protocol's ports it has.
+// MatchFragments says whether flows see the ports of the first fragment of a packet, and of the others that they are
+// such (nx-match in ovs-ofctl(8)). Else they see of no fragment what protocol's ports it has.
 func (c *Conn) MatchFragments(on bool) error {
 	if err := c.conn.SetDeadline(time.Now().Add(patience)); err != nil {
 		return err
@@ -29,7 +30,8 @@ func (c *Conn) MatchFragments(on bool) error {
 	if on {
 		flags = fragmentMatched
 	}
-	if _, err := c.conn.Write(append(c.message(typeSetConfig, []byte{0, flags, 0, 128}), c.message(typeBarrier, nil)...)); err != nil {
+	if _, err := c.conn.Write(append(c.message(typeSetConfig, []byte{0, flags, 0, 128}),
+		c.message(typeBarrier, nil)...)); err != nil {
 		return fmt.Errorf("set how fragments are matched: %w", err)
 	}
 	if kind, body, err := c.read(); err != nil {

@@ -77,14 +77,21 @@ func (i Instance) Configure(c Config) error {
 	defer r.close()
 	ports := []any{named("port0")}
 	operations := []any{
-		object{"op": "insert", "table": "Interface", "uuid-name": "link0", "row": object{"name": c.Bridge, "type": "internal", "mtu_request": c.MTU}},
-		object{"op": "insert", "table": "Port", "uuid-name": "port0", "row": object{"name": c.Bridge, "interfaces": named("link0")}},
+		object{"op": "insert", "table": "Interface", "uuid-name": "link0", "row": object{
+			"name": c.Bridge, "type": "internal", "mtu_request": c.MTU,
+		}},
+		object{"op": "insert", "table": "Port", "uuid-name": "port0", "row": object{
+			"name": c.Bridge, "interfaces": named("link0"),
+		}},
 	}
 	for n, name := range c.Ports {
 		link, port := fmt.Sprintf("link%d", n+1), fmt.Sprintf("port%d", n+1)
 		ports = append(ports, named(port))
 		operations = append(operations,
-			object{"op": "insert", "table": "Interface", "uuid-name": link, "row": object{"name": name, "ofport_request": n + 1}},
+			object{
+				"op": "insert", "table": "Interface", "uuid-name": link,
+				"row": object{"name": name, "ofport_request": n + 1},
+			},
 			object{"op": "insert", "table": "Port", "uuid-name": port, "row": object{"name": name, "interfaces": named(link)}},
 		)
 	}
@@ -98,7 +105,9 @@ func (i Instance) Configure(c Config) error {
 			"fail_mode":    "secure", // no flows but ours
 			"other_config": pairs(map[string]string{"hwaddr": c.MAC, "disable-in-band": "true"}),
 		}},
-		object{"op": "insert", "table": database, "row": object{"bridges": named("bridge"), "next_cfg": 1, "other_config": pairs(other)}},
+		object{"op": "insert", "table": database, "row": object{
+			"bridges": named("bridge"), "next_cfg": 1, "other_config": pairs(other),
+		}},
 	)
 	if _, err := r.transact(operations); err != nil {
 		return fmt.Errorf("configure Open vSwitch: %w", err)
@@ -114,7 +123,9 @@ func (i Instance) Configured(gone <-chan struct{}) error {
 	}
 	defer r.close()
 	for deadline := time.Now().Add(patience); ; {
-		results, err := r.transact([]any{object{"op": "select", "table": database, "where": []any{}, "columns": []string{"cur_cfg"}}})
+		results, err := r.transact([]any{
+			object{"op": "select", "table": database, "where": []any{}, "columns": []string{"cur_cfg"}},
+		})
 		if err != nil {
 			return fmt.Errorf("wait for %s: %w", Daemon, err)
 		}
@@ -158,7 +169,9 @@ func (i Instance) Ports() ([]Port, error) {
 		return nil, fmt.Errorf("read the ports of Open vSwitch: %w", err)
 	}
 	defer r.close()
-	results, err := r.transact([]any{object{"op": "select", "table": "Interface", "where": []any{}, "columns": []string{"name", "ofport", "error"}}})
+	results, err := r.transact([]any{
+		object{"op": "select", "table": "Interface", "where": []any{}, "columns": []string{"name", "ofport", "error"}},
+	})
 	if err != nil {
 		return nil, fmt.Errorf("read the ports of Open vSwitch: %w", err)
 	}

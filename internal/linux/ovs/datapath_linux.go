@@ -23,19 +23,24 @@ const (
 	datapathHeader  = 4 // struct ovs_header
 )
 
-// KernelDatapath says whether the kernel has the module openvswitch, which asking for loads where it can be: nil, or what is missing.
+// KernelDatapath says whether the kernel has the module openvswitch, which asking for loads where it can be: nil, or
+// what is missing.
 func KernelDatapath() error {
 	_, err := netlink.GenlFamilyGet(datapathFamily)
 	if err == nil {
 		return nil
 	}
 	if errors.Is(err, unix.ENOENT) {
-		return &linux.UnsupportedError{What: "forward by Open vSwitch in the kernel", Missing: "kernel module openvswitch", Hint: "datapath=userspace does without", Err: err}
+		return &linux.UnsupportedError{
+			What: "forward by Open vSwitch in the kernel", Missing: "kernel module openvswitch",
+			Hint: "datapath=userspace does without", Err: err,
+		}
 	}
 	return fmt.Errorf("ask for the kernel module openvswitch: %w", err)
 }
 
-// UserspaceDatapath says whether the daemon can forward itself: nil, or what is missing. It makes the bridge's own link, and asks for others, by /dev/net/tun.
+// UserspaceDatapath says whether the daemon can forward itself: nil, or what is missing. It makes the bridge's own
+// link, and asks for others, by /dev/net/tun.
 func UserspaceDatapath() error {
 	const device = "/dev/net/tun"
 	f, err := os.OpenFile(device, os.O_RDWR, 0)
@@ -43,14 +48,20 @@ func UserspaceDatapath() error {
 	case err == nil:
 		return f.Close()
 	case errors.Is(err, fs.ErrPermission):
-		return &linux.UnsupportedError{What: "forward by Open vSwitch in userspace", Missing: "access to " + device, Hint: "run as root, or chmod 666 " + device, Err: err}
+		return &linux.UnsupportedError{
+			What: "forward by Open vSwitch in userspace", Missing: "access to " + device, Hint: "run as root, or chmod 666 " +
+				device, Err: err,
+		}
 	case errors.Is(err, fs.ErrNotExist):
-		return &linux.UnsupportedError{What: "forward by Open vSwitch in userspace", Missing: device, Hint: "use a kernel with CONFIG_TUN", Err: err}
+		return &linux.UnsupportedError{
+			What: "forward by Open vSwitch in userspace", Missing: device, Hint: "use a kernel with CONFIG_TUN", Err: err,
+		}
 	}
 	return fmt.Errorf("forward by Open vSwitch in userspace: %w", err)
 }
 
-// DeleteKernelDatapath removes a datapath with its links from the calling thread's namespace. Removing what is gone succeeds.
+// DeleteKernelDatapath removes a datapath with its links from the calling thread's namespace. Removing what is gone
+// succeeds.
 func DeleteKernelDatapath(name string) error {
 	family, err := netlink.GenlFamilyGet(datapathFamily)
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// udpSegments is the feature of a link that takes datagrams which are many (net/ethtool/common.c, netdev_features_strings).
+// udpSegments is the feature of a link that takes datagrams which are many (net/ethtool/common.c,
+// netdev_features_strings).
 const udpSegments = "tx-udp-segmentation"
 
 // Sets of strings and their length (include/uapi/linux/ethtool.h).
@@ -19,8 +20,9 @@ const (
 	maxFeatures    = 256
 )
 
-// SegmentDatagrams lets the kernel cut datagrams that are many (UDP_SEGMENT) before they get to a link of the calling thread's namespace. The userspace datapath takes
-// segments of TCP as they are and drops those of UDP (tried with 3.1: "error sending Ethernet packet: Message too long").
+// SegmentDatagrams lets the kernel cut datagrams that are many (UDP_SEGMENT) before they get to a link of the calling
+// thread's namespace. The userspace datapath takes segments of TCP as they are and drops those of UDP (tried with 3.1:
+// "error sending Ethernet packet: Message too long").
 func SegmentDatagrams(link string) error {
 	s, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -56,7 +58,8 @@ func SegmentDatagrams(link string) error {
 		text                 [maxFeatures * stringLen]byte
 	}
 	if count.length > maxFeatures {
-		return fmt.Errorf("switch off %s of link %q: it has %d features, which is more than anyone knew of", udpSegments, link, count.length)
+		return fmt.Errorf("switch off %s of link %q: it has %d features, which is more than anyone knew of", udpSegments,
+			link, count.length)
 	}
 	names.command, names.set, names.length = unix.ETHTOOL_GSTRINGS, featureStrings, count.length
 	if err := call(unsafe.Pointer(&names)); err != nil {

@@ -18,9 +18,12 @@ const (
 // errLost says that an echo did not come back.
 var errLost = errors.New("no answer")
 
-// FirstPacket returns how long the first echo takes to a place and back after the datapath has forgotten all that it knew of packets, so that each of them goes up to the
-// daemon and through its OpenFlow tables. do calls a function in the namespace that it is asked for from. Where echoes are not answered ok is false.
-func (i Instance) FirstPacket(do func(func() error) error, from, to netip.Addr) (took time.Duration, ok bool, err error) {
+// FirstPacket returns how long the first echo takes to a place and back after the datapath has forgotten all that it
+// knew of packets, so that each of them goes up to the daemon and through its OpenFlow tables. do calls a function in
+// the namespace that it is asked for from. Where echoes are not answered ok is false.
+func (i Instance) FirstPacket(do func(func() error) error, from, to netip.Addr) (took time.Duration, ok bool,
+	err error,
+) {
 	var c *net.IPConn
 	network, request := "ip4:icmp", byte(8) // RFC 792
 	if from.Is6() {
@@ -35,7 +38,8 @@ func (i Instance) FirstPacket(do func(func() error) error, from, to netip.Addr) 
 	defer c.Close()
 	var list []time.Duration
 	for n := range firstTries {
-		if _, err := echo(c, to, request, uint16(2*n)); errors.Is(err, errLost) { // the ends know each other's links after this
+		// the ends know each other's links after this
+		if _, err := echo(c, to, request, uint16(2*n)); errors.Is(err, errLost) {
 			return 0, false, nil
 		} else if err != nil {
 			return 0, false, fmt.Errorf("measure the first packet: %w", err)
@@ -56,7 +60,10 @@ func (i Instance) FirstPacket(do func(func() error) error, from, to netip.Addr) 
 // echo asks for one echo and waits for it.
 func echo(c *net.IPConn, to netip.Addr, request byte, number uint16) (time.Duration, error) {
 	const id = 0x4e54
-	m := []byte{request, 0, 0, 0, id >> 8, id & 0xff, byte(number >> 8), byte(number), 'n', 'e', 't', 't', 'o', 'l', 'l', '!'}
+	m := []byte{
+		request, 0, 0, 0, id >> 8, id & 0xff, byte(number >> 8), byte(number), 'n', 'e', 't', 't', 'o', 'l', 'l',
+		'!',
+	}
 	reply := byte(0)
 	if request == 8 {
 		binary.BigEndian.PutUint16(m[2:], checksum(m))

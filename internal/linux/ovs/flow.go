@@ -217,7 +217,8 @@ func icmp(b []byte, number uint8, kind int) []byte {
 	return field(b, classBasic, number, []byte{byte(max(0, kind))}, nil)
 }
 
-// Lengths and numbers of instructions and actions (OpenFlow 1.4, sections 7.2.4 and 7.2.5; ofp-actions.c, struct nx_action_conntrack).
+// Lengths and numbers of instructions and actions (OpenFlow 1.4, sections 7.2.4 and 7.2.5; ofp-actions.c, struct
+// nx_action_conntrack).
 const (
 	instructionGoto  = 1
 	instructionApply = 4

@@ -7,7 +7,9 @@ import (
 )
 
 func TestBetween(t *testing.T) {
-	for _, c := range []struct{ first, last uint16 }{{0, 0}, {1, 1}, {20000, 20008}, {1, 65534}, {65535, 65535}, {1024, 2047}, {20001, 20063}} {
+	for _, c := range []struct {
+		first, last uint16
+	}{{0, 0}, {1, 1}, {20000, 20008}, {1, 65534}, {65535, 65535}, {1024, 2047}, {20001, 20063}} {
 		masks := Between(c.first, c.last)
 		for port := range 1 << 16 {
 			in := 0
@@ -36,7 +38,10 @@ func TestBetween(t *testing.T) {
 // Flows differ in their keys wherever they differ.
 func TestKey(t *testing.T) {
 	a, b := netip.MustParsePrefix("10.1.1.0/32"), netip.MustParsePrefix("10.1.1.1/32")
-	base := Flow{Cookie: 1, Priority: 5, Match: Match{Ether: IPv4, Protocol: UDP, From: a, To: b, ToPort: Exactly(7)}, Goto: 10}
+	base := Flow{
+		Cookie: 1, Priority: 5, Match: Match{Ether: IPv4, Protocol: UDP, From: a, To: b, ToPort: Exactly(7)},
+		Goto: 10,
+	}
 	seen := map[string]string{base.Key(): "the first"}
 	for what, change := range map[string]func(*Flow){
 		"cookie":         func(f *Flow) { f.Cookie = 2 },

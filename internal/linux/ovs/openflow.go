@@ -112,8 +112,8 @@ func (c *Conn) message(kind byte, body []byte) []byte {
 	return append(b, body...)
 }
 
-// read returns the next message that answers something. A bridge says by itself what happens to its ports, and asks whether we are there (sections 6.1.2 and 6.1.3), which what
-// we ask for shows as well.
+// read returns the next message that answers something. A bridge says by itself what happens to its ports, and asks
+// whether we are there (sections 6.1.2 and 6.1.3), which what we ask for shows as well.
 func (c *Conn) read() (kind byte, body []byte, err error) {
 	for {
 		var header [headerLen]byte
@@ -142,14 +142,18 @@ func refused(kind byte, body []byte) error {
 		return fmt.Errorf("unexpected message of type %d", kind)
 	}
 	number, code := binary.BigEndian.Uint16(body), binary.BigEndian.Uint16(body[2:])
-	what := map[uint16]string{0: "hello failed", 1: "bad request", 2: "bad action", 3: "bad instruction", 4: "bad match", 5: "flow refused", 17: "bundle failed"}[number]
+	what := map[uint16]string{
+		0: "hello failed", 1: "bad request", 2: "bad action", 3: "bad instruction", 4: "bad match", 5: "flow refused",
+		17: "bundle failed",
+	}[number]
 	if what == "" {
 		what = "refused"
 	}
 	return fmt.Errorf("%s (OpenFlow error of type %d, code %d)", what, number, code)
 }
 
-// flowMod is the body of a message that adds or deletes a flow (section 7.3.4.2). The mask is of the cookies of what is deleted.
+// flowMod is the body of a message that adds or deletes a flow (section 7.3.4.2). The mask is of the cookies of what is
+// deleted.
 func flowMod(command byte, f Flow, mask uint64) []byte {
 	fields := f.Match.fields()
 	b := make([]byte, 0, flowModLen+len(fields)+48)
@@ -177,7 +181,8 @@ func appendMatch(b, fields []byte) []byte {
 	return append(b, make([]byte, (8-n%8)%8)...)
 }
 
-// An Owner is whose flows are meant: those whose cookie has the bits of the mask as Cookie has them. The zero value is everyone.
+// An Owner is whose flows are meant: those whose cookie has the bits of the mask as Cookie has them. The zero value is
+// everyone.
 type Owner struct{ Cookie, Mask uint64 }
 
 // Only is who writes one cookie.
@@ -187,7 +192,8 @@ func Only(cookie uint64) Owner { return Owner{cookie, ^uint64(0)} }
 type Change struct {
 	// DeleteAll deletes the flows of these.
 	DeleteAll []Owner
-	// Delete and Add are single flows. Deleting what is not there succeeds; adding a flow puts it in the place of one with the same match and priority.
+	// Delete and Add are single flows. Deleting what is not there succeeds; adding a flow puts it in the place of one with
+	// the same match and priority.
 	Delete, Add iter.Seq[Flow]
 }
 
@@ -233,7 +239,8 @@ func (c *Conn) bundle(ch Change) error {
 	add := func(command byte, f Flow, mask uint64) {
 		inner := c.message(typeFlowMod, flowMod(command, f, mask))
 		c.xid-- // both have the same number
-		write(c.message(typeBundleAdd, append([]byte{0, 0, 0, bundleNumber, 0, 0, 0, bundleAtomic | bundleOrdered}, inner...)))
+		write(c.message(typeBundleAdd,
+			append([]byte{0, 0, 0, bundleNumber, 0, 0, 0, bundleAtomic | bundleOrdered}, inner...)))
 	}
 	control(bundleOpen)
 	for _, o := range ch.DeleteAll {
@@ -283,7 +290,8 @@ func (c *Conn) multipart(kind uint16, body []byte, f func(part []byte) error) er
 		return err
 	}
 	head := binary.BigEndian.AppendUint16(nil, kind)
-	if _, err := c.conn.Write(c.message(typeMultipartRequest, append(append(head, 0, 0, 0, 0, 0, 0), body...))); err != nil {
+	if _, err := c.conn.Write(c.message(typeMultipartRequest,
+		append(append(head, 0, 0, 0, 0, 0, 0), body...))); err != nil {
 		return err
 	}
 	for {
@@ -335,13 +343,15 @@ func entries(part []byte, keys map[string]bool) error {
 		if match < 4 || n > len(part) || end > n {
 			return fmt.Errorf("a flow of %d bytes with a match of %d", n, match)
 		}
-		keys[key(binary.BigEndian.Uint64(part[24:]), part[2], binary.BigEndian.Uint16(part[12:]), part[flowStatsLen+4:flowStatsLen+match], part[end:n])] = true
+		keys[key(binary.BigEndian.Uint64(part[24:]), part[2], binary.BigEndian.Uint16(part[12:]),
+			part[flowStatsLen+4:flowStatsLen+match], part[end:n])] = true
 		part = part[n:]
 	}
 	return nil
 }
 
-// Packets returns how many packets someone's flows have seen, as of some seconds ago (see [Settings], and [Instance.ForgetDecisions]), and how many flows there are.
+// Packets returns how many packets someone's flows have seen, as of some seconds ago (see [Settings], and
+// [Instance.ForgetDecisions]), and how many flows there are.
 func (c *Conn) Packets(o Owner) (packets uint64, flows int, err error) {
 	err = c.multipart(multipartSum, wanted(o), func(part []byte) error {
 		if len(part) < 20 {

@@ -45,7 +45,8 @@ func quiet() []string { return []string{"-vsyslog:off", "-vfile:off", "-vconsole
 
 // ServerArgs is the command line of the server of the database.
 func (i Instance) ServerArgs() []string {
-	return append([]string{Server, i.database(), "--remote=punix:" + i.Database(), "--unixctl=" + i.ServerControl()}, quiet()...)
+	return append([]string{Server, i.database(), "--remote=punix:" + i.Database(), "--unixctl=" + i.ServerControl()},
+		quiet()...)
 }
 
 // DaemonArgs is the command line of the daemon.
@@ -58,8 +59,9 @@ func (i Instance) Env() []string {
 	return []string{"OVS_RUNDIR=" + i.Dir, "OVS_LOGDIR=" + i.Dir, "OVS_DBDIR=" + i.Dir, "OVS_SYSCONFDIR=" + i.Dir}
 }
 
-// Create makes an empty database, and removes what an instance before left in the directory. A database is a log whose first record is the schema: its length, its hash and itself
-// (ovsdb(5), "Standalone and Active-Backup Database Format"). ovsdb-tool(1) writes the same, and is one more program to start.
+// Create makes an empty database, and removes what an instance before left in the directory. A database is a log whose
+// first record is the schema: its length, its hash and itself (ovsdb(5), "Standalone and Active-Backup Database
+// Format"). ovsdb-tool(1) writes the same, and is one more program to start.
 func (i Instance) Create() error {
 	for _, path := range []string{i.Database(), i.ServerControl(), i.DaemonControl()} {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// serve answers the questions at a socket one after another with what it is given, each after an echo of its own and a notice.
+// serve answers the questions at a socket one after another with what it is given, each after an echo of its own and a
+// notice.
 func serve(t *testing.T, answers ...string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "s")
@@ -41,10 +42,12 @@ func serve(t *testing.T, answers ...string) string {
 }
 
 func TestControl(t *testing.T) {
-	if got, err := Control(serve(t, `{"id":1,"result":"all well","error":null}`), "version"); err != nil || got != "all well" {
+	if got, err := Control(serve(t, `{"id":1,"result":"all well","error":null}`), "version"); err != nil ||
+		got != "all well" {
 		t.Errorf("Control = %q, %v", got, err)
 	}
-	if _, err := Control(serve(t, `{"id":1,"result":null,"error":"\"x\" is not a valid command"}`), "x"); err == nil || !strings.Contains(err.Error(), "not a valid command") {
+	if _, err := Control(serve(t, `{"id":1,"result":null,"error":"\"x\" is not a valid command"}`), "x"); err == nil ||
+		!strings.Contains(err.Error(), "not a valid command") {
 		t.Errorf("Control = %v, want what the daemon said", err)
 	}
 	if _, err := Control(serve(t, `{]`), "x"); err == nil {
@@ -62,7 +65,8 @@ func TestTransact(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.close()
-	if _, err := r.transact([]any{object{"op": "insert"}}); err == nil || !strings.Contains(err.Error(), "constraint violation: no such column") {
+	if _, err := r.transact([]any{object{"op": "insert"}}); err == nil ||
+		!strings.Contains(err.Error(), "constraint violation: no such column") {
 		t.Errorf("transact = %v, want what failed", err)
 	}
 }
@@ -85,7 +89,8 @@ func TestPorts(t *testing.T) {
 		`{"ofport":-1,"error":"could not open"}`:         {-1, "could not open"},
 	} {
 		port.Port.value, port.Error.value = 0, ""
-		if err := json.Unmarshal([]byte(text), &port); err != nil || port.Port.value != want.n || port.Error.value != want.err {
+		if err := json.Unmarshal([]byte(text), &port); err != nil || port.Port.value != want.n ||
+			port.Error.value != want.err {
 			t.Errorf("%s: port %d, %q, %v", text, port.Port.value, port.Error.value, err)
 		}
 	}

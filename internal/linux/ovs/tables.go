@@ -19,11 +19,13 @@ type Setting struct{ Name, Value string }
 
 // Settings are those of an instance.
 func Settings(datapath string) []Setting {
-	// The daemon looks through what the datapath remembers twice a second, though nothing has changed: most of what it does when nothing is sent. When flows or addresses change it does
-	// so at once all the same. Counts of packets come later, and what nobody used for 10 s is forgotten so much later at most.
+	// The daemon looks through what the datapath remembers twice a second, though nothing has changed: most of what it
+	// does when nothing is sent. When flows or addresses change it does so at once all the same. Counts of packets come
+	// later, and what nobody used for 10 s is forgotten so much later at most.
 	list := []Setting{{"max-revalidator", "5000"}} // ms
 	if datapath == Userspace {
-		// Segmentation and checksums are left to the receiving end: the daemon would else get packets without checksums from containers, and these drop them.
+		// Segmentation and checksums are left to the receiving end: the daemon would else get packets without checksums from
+		// containers, and these drop them.
 		list = append(list, Setting{"userspace-tso-enable", "true"})
 	}
 	return list
@@ -71,7 +73,8 @@ func (c *Conn) Strangers() (int, error) {
 // maxDiffer is how many differing flows are named.
 const maxDiffer = 5
 
-// Compare calls differ with the flows that someone was to have and has not, and with the number of those that are too many.
+// Compare calls differ with the flows that someone was to have and has not, and with the number of those that are too
+// many.
 func (c *Conn) Compare(o Owner, want iter.Seq[Flow], differ func(what, want, got string)) error {
 	keys, err := c.Keys(o)
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// CPUTime is how long the threads of a process have run, to the nanosecond (/proc/PID/task/TID/schedstat; sched-stats.rst).
+// CPUTime is how long the threads of a process have run, to the nanosecond (/proc/PID/task/TID/schedstat;
+// sched-stats.rst).
 func CPUTime(pid int) (time.Duration, error) {
 	paths, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
 	if err != nil || len(paths) == 0 {
@@ -32,7 +33,8 @@ func CPUTime(pid int) (time.Duration, error) {
 	return sum, nil
 }
 
-// Passed is how many packets the links of the calling thread's namespace have received and sent (/proc/net/dev; proc(5)).
+// Passed is how many packets the links of the calling thread's namespace have received and sent (/proc/net/dev;
+// proc(5)).
 func Passed() (sum uint64, err error) {
 	const received, sent = 1, 9 // fields after a link's name, from 0
 	text, err := os.ReadFile("/proc/thread-self/net/dev")
@@ -74,9 +76,12 @@ func Memory(pid int) (int64, error) {
 	return 0, fmt.Errorf("read the memory of process %d: /proc does not tell", pid)
 }
 
-// ForgetDecisions lets the datapath forget what it has decided of packets, so that the flows of now decide from here on. By itself the daemon looks through decisions when flows change, but not at
-// once, and not more often than every 5 ms (udpif_revalidator in ofproto-dpif-upcall.c): so long they are those of flows that are gone. In userspace the thread that forgets them is the one that
-// forwards; in the kernel's datapath a packet that is with the daemon meanwhile may still be decided by flows that have just gone. What packets were counted is then in the counters of flows.
+// ForgetDecisions lets the datapath forget what it has decided of packets, so that the flows of now decide from here
+// on. By itself the daemon looks through decisions when flows change, but not at once, and not more often than every 5
+// ms (udpif_revalidator in ofproto-dpif-upcall.c): so long they are those of flows that are gone. In userspace the
+// thread that forgets them is the one that forwards; in the kernel's datapath a packet that is with the daemon
+// meanwhile may still be decided by flows that have just gone. What packets were counted is then in the counters of
+// flows.
 func (i Instance) ForgetDecisions() error {
 	if _, err := Control(i.DaemonControl(), "revalidator/purge"); err != nil {
 		return fmt.Errorf("forget what flows have decided: %w", err)
@@ -105,8 +110,9 @@ func (i Instance) ForgetAll() error {
 	return nil
 }
 
-// Reassemble says whether the connection tracking of the userspace datapath puts packets together before it decides. That of 3.1 hands on 32 fragments of a packet, and keeps the others
-// until another packet is tracked (tried; NETDEV_MAX_BURST of lib/dp-packet.h).
+// Reassemble says whether the connection tracking of the userspace datapath puts packets together before it decides.
+// That of 3.1 hands on 32 fragments of a packet, and keeps the others until another packet is tracked (tried;
+// NETDEV_MAX_BURST of lib/dp-packet.h).
 func (i Instance) Reassemble(on bool) error {
 	command := "dpctl/ipf-set-disabled"
 	if on {
@@ -120,8 +126,9 @@ func (i Instance) Reassemble(on bool) error {
 	return nil
 }
 
-// Passages is how many packets the datapath has looked at so far, its own ports' and those of tunnels, whether it had decided about such before or not
-// ("lookups" of dpctl/show, ovs-dpctl(8)). A packet that it looks at more than once, as behind connection tracking, counts each time.
+// Passages is how many packets the datapath has looked at so far, its own ports' and those of tunnels, whether it had
+// decided about such before or not ("lookups" of dpctl/show, ovs-dpctl(8)). A packet that it looks at more than once,
+// as behind connection tracking, counts each time.
 func (i Instance) Passages() (uint64, error) {
 	text, err := Control(i.DaemonControl(), "dpctl/show")
 	if err != nil {

@@ -25,7 +25,8 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("%q %s", e.Path, e.Reason) }
 
-// Mine reports whether the file at a path belongs to the effective user. A symbolic link is not followed. A file that is not there is an error.
+// Mine reports whether the file at a path belongs to the effective user. A symbolic link is not followed. A file that
+// is not there is an error.
 func Mine(path string) (bool, error) {
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -71,15 +72,17 @@ func Runtime(uid int, runtimeDir, temp string) (dir string, refused bool) {
 	return below(runtimeDir), false
 }
 
-// A Dir is an open directory of the effective user, which nobody else may read or change. Its methods do not leave it: paths are below it.
+// A Dir is an open directory of the effective user, which nobody else may read or change. Its methods do not leave it:
+// paths are below it.
 type Dir struct {
 	*os.Root
 	path string
 }
 
-// Open opens a directory of the effective user. Neither it nor a directory above it may be somebody else's to replace: each of those belongs to root or to
-// the user, and is sticky if everyone may write to it; each symbolic link on the way belongs to root or to the user, and the last element is none. What
-// is otherwise is an [Error]; a directory that is not there is an [fs.ErrNotExist].
+// Open opens a directory of the effective user. Neither it nor a directory above it may be somebody else's to replace:
+// each of those belongs to root or to the user, and is sticky if everyone may write to it; each symbolic link on the
+// way belongs to root or to the user, and the last element is none. What is otherwise is an [Error]; a directory that
+// is not there is an [fs.ErrNotExist].
 func Open(path string) (*Dir, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -148,7 +151,8 @@ func checked(root *os.Root, path string, seen fs.FileInfo) (_ *Dir, err error) {
 // maxLinks is how many symbolic links a path may lead through, as for the kernel (MAXSYMLINKS, include/linux/namei.h).
 const maxLinks = 40
 
-// trusted returns an [Error] if somebody else than root and this user could put another directory in the place of this one. What is not there is nobody's.
+// trusted returns an [Error] if somebody else than root and this user could put another directory in the place of this
+// one. What is not there is nobody's.
 func trusted(path string, links int) error {
 	for _, at := range above(path) {
 		info, err := os.Lstat(at)
@@ -159,7 +163,8 @@ func trusted(path string, links int) error {
 			return err
 		}
 		uid := owner(info)
-		// In a user namespace the files of all users but this one belong to the overflow user, root's among them (user_namespaces(7)).
+		// In a user namespace the files of all users but this one belong to the overflow user, root's among them
+		// (user_namespaces(7)).
 		if uid != 0 && uid != os.Geteuid() && (uid != overflow || !userns.Inside()) {
 			return &Error{at, fmt.Sprintf("belongs to user %d", uid)}
 		}
@@ -179,7 +184,8 @@ func trusted(path string, links int) error {
 				return err
 			}
 		case info.Mode().Perm()&0o002 != 0 && info.Mode()&fs.ModeSticky == 0:
-			return &Error{at, fmt.Sprintf("can be written to by every user (mode %04o without the sticky bit)", info.Mode().Perm())}
+			return &Error{at, fmt.Sprintf("can be written to by every user (mode %04o without the sticky bit)",
+				info.Mode().Perm())}
 		}
 	}
 	return nil
@@ -227,7 +233,8 @@ func (d *Dir) MakeDir(name string) (*Dir, error) {
 	return d.Dir(name)
 }
 
-// File opens a file in this directory, with flags and permissions as of [os.OpenFile]. It is a regular file of the user's, and not a symbolic link.
+// File opens a file in this directory, with flags and permissions as of [os.OpenFile]. It is a regular file of the
+// user's, and not a symbolic link.
 func (d *Dir) File(name string, flag int, perm fs.FileMode) (_ *os.File, err error) {
 	path := filepath.Join(d.path, name)
 	if info, err := d.Lstat(name); err == nil {

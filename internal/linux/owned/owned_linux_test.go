@@ -63,7 +63,8 @@ func TestOpenRefuses(t *testing.T) {
 				if err == nil {
 					_ = d.Close()
 				}
-				if _, refused := errors.AsType[*Error](err); err == nil || !refused && name != "a file" || refused && !strings.Contains(err.Error(), c.want) {
+				if _, refused := errors.AsType[*Error](err); err == nil || !refused && name != "a file" || refused &&
+					!strings.Contains(err.Error(), c.want) {
 					t.Errorf("error %v, want %q", err, c.want)
 				}
 			}
@@ -86,7 +87,8 @@ func TestLinksOnTheWay(t *testing.T) {
 		t.Errorf("behind a stranger's link: %v", err)
 	}
 	need(t, os.Remove(link), os.Symlink("link", link))
-	if _, err := Open(filepath.Join(link, "labs")); err == nil || !strings.Contains(err.Error(), "too many symbolic links") {
+	if _, err := Open(filepath.Join(link, "labs")); err == nil ||
+		!strings.Contains(err.Error(), "too many symbolic links") {
 		t.Errorf("behind a link to itself: %v", err)
 	}
 }

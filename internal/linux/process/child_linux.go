@@ -16,20 +16,21 @@ import (
 )
 
 const (
-	// outputLimit is how much a child may write to each of its files, in bytes: they are memory. Beyond it the kernel ends the child
-	// (RLIMIT_FSIZE, setrlimit(2)).
+	// outputLimit is how much a child may write to each of its files, in bytes: they are memory. Beyond it the kernel ends
+	// the child (RLIMIT_FSIZE, setrlimit(2)).
 	outputLimit = 256 << 20
 
 	// killLimit is how long a killed child may take to be gone: it is not, only while the kernel does something for it.
 	killLimit = time.Second
 
-	// groupLimit is how long what it has left behind is waited for, which somebody else has to reap, and groupPoll how often that is looked for.
+	// groupLimit is how long what it has left behind is waited for, which somebody else has to reap, and groupPoll how
+	// often that is looked for.
 	groupLimit = 50 * time.Millisecond
 	groupPoll  = time.Millisecond
 )
 
-// A Child is a program that a measuring thread has started with [Spawn]. Nothing of the Go runtime is needed until it ends: its output goes
-// to memory, and waiting is a system call. Its methods may be called by several goroutines.
+// A Child is a program that a measuring thread has started with [Spawn]. Nothing of the Go runtime is needed until it
+// ends: its output goes to memory, and waiting is a system call. Its methods may be called by several goroutines.
 type Child struct {
 	pid, pidfd     int
 	stdout, stderr *os.File
@@ -40,9 +41,11 @@ type Child struct {
 	usage  Usage // the most of: when it got a signal, and of what was waited for when it ended
 }
 
-// Spawn starts a program on the calling thread, in that thread's namespaces, on its CPUs and with its scheduling policy. The kernel kills it
-// when that thread ends: the caller has locked the thread and stays. It leads a process group of its own, so that what it starts itself gets the signals
-// that it gets, and is killed when it has ended. Files are inherited under the numbers from 3 on. [Child.Close] must be called. Argv begins with the program's name; env is its whole environment.
+// Spawn starts a program on the calling thread, in that thread's namespaces, on its CPUs and with its scheduling
+// policy. The kernel kills it when that thread ends: the caller has locked the thread and stays. It leads a process
+// group of its own, so that what it starts itself gets the signals that it gets, and is killed when it has ended. Files
+// are inherited under the numbers from 3 on. [Child.Close] must be called. Argv begins with the program's name; env is
+// its whole environment.
 func Spawn(path string, argv, env []string, files ...*os.File) (_ *Child, err error) {
 	c := &Child{pidfd: -1}
 	defer func() {
@@ -73,7 +76,9 @@ func Spawn(path string, argv, env []string, files ...*os.File) (_ *Child, err er
 	}
 	c.pid = pid
 	if c.pidfd < 0 {
-		return nil, &linux.UnsupportedError{What: fmt.Sprintf("wait for %q", path), Missing: "pidfd", Hint: "Linux 5.4 or newer"}
+		return nil, &linux.UnsupportedError{
+			What: fmt.Sprintf("wait for %q", path), Missing: "pidfd", Hint: "Linux 5.4 or newer",
+		}
 	}
 	// It may have ended already.
 	limit := unix.Rlimit{Cur: outputLimit, Max: outputLimit}
@@ -95,7 +100,8 @@ func Memory(name string) (*os.File, error) {
 // PID returns the number of the process in the caller's PID namespace.
 func (c *Child) PID() int { return c.pid }
 
-// Wait sleeps until the program has ended, and returns true, or the time is CLOCK_MONOTONIC = deadline in ns, and returns false.
+// Wait sleeps until the program has ended, and returns true, or the time is CLOCK_MONOTONIC = deadline in ns, and
+// returns false.
 func (c *Child) Wait(deadline int64) bool {
 	for {
 		c.mu.Lock()
@@ -115,8 +121,8 @@ func (c *Child) Wait(deadline int64) bool {
 	}
 }
 
-// reap takes the status of a program that has ended. What it has started and left behind ends with it: until it is reaped nobody else has the number of
-// its group.
+// reap takes the status of a program that has ended. What it has started and left behind ends with it: until it is
+// reaped nobody else has the number of its group.
 func (c *Child) reap() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -131,7 +137,8 @@ func (c *Child) reap() {
 			break
 		}
 	}
-	for limit := clock.Now() + int64(groupLimit); unix.Kill(-c.pid, 0) == nil && clock.Now() < limit; { // nearly always none is left
+	// nearly always none is left
+	for limit := clock.Now() + int64(groupLimit); unix.Kill(-c.pid, 0) == nil && clock.Now() < limit; {
 		time.Sleep(groupPoll)
 	}
 	if run := time.Duration(usage.Utime.Nano() + usage.Stime.Nano()); run >= c.usage.Run {
@@ -152,7 +159,8 @@ func (c *Child) Signal(s syscall.Signal) {
 	}
 }
 
-// End says how the program ended: "" if with status 0, else "exit status 1" or "signal: killed". It is "still running" before.
+// End says how the program ended: "" if with status 0, else "exit status 1" or "signal: killed". It is "still running"
+// before.
 func (c *Child) End() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -182,7 +190,8 @@ func (c *Child) Stderr() io.Reader { return content(c.stderr) }
 
 func content(f *os.File) io.Reader { return io.NewSectionReader(f, 0, 1<<62) }
 
-// Close kills the program if it still runs and what it has started, waits for its end and forgets its output. It is idempotent.
+// Close kills the program if it still runs and what it has started, waits for its end and forgets its output. It is
+// idempotent.
 func (c *Child) Close() error {
 	if c.pid != 0 {
 		if c.pidfd >= 0 {

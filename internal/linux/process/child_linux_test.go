@@ -53,7 +53,8 @@ func TestSpawn(t *testing.T) {
 			if !c.Wait(in(5*time.Second)) || !c.Wait(0) {
 				t.Fatal("it does not end")
 			}
-			if out, err, end := said(t, c.Stdout()), said(t, c.Stderr()), c.End(); out != tt.out || err != tt.err || end != tt.end {
+			if out, err, end := said(t, c.Stdout()), said(t, c.Stderr()), c.End(); out != tt.out || err != tt.err ||
+				end != tt.end {
 				t.Errorf("got %q, %q, %q, want %q, %q, %q", out, err, end, tt.out, tt.err, tt.end)
 			}
 			if got := c.Killed(); got != (tt.end == "signal: killed") {
@@ -67,7 +68,8 @@ func TestSpawn(t *testing.T) {
 			}
 		})
 	}
-	if _, err := Spawn("/no/such", []string{"such"}, nil); err == nil || err.Error() != `start "/no/such": no such file or directory` {
+	if _, err := Spawn("/no/such", []string{"such"}, nil); err == nil ||
+		err.Error() != `start "/no/such": no such file or directory` {
 		t.Errorf("a program that is not there: %v", err)
 	}
 }
@@ -87,7 +89,8 @@ func TestSpawnFile(t *testing.T) {
 	}
 }
 
-// What a program starts itself gets the signals that it gets, and is gone when it is closed, also where the program has ended before.
+// What a program starts itself gets the signals that it gets, and is gone when it is closed, also where the program has
+// ended before.
 func TestSpawnGroup(t *testing.T) {
 	for _, tt := range []struct{ name, script string }{
 		{"waited for", "sleep 100; echo $?"},
@@ -167,7 +170,8 @@ func TestUsage(t *testing.T) {
 		{"itself", "while :; do :; done", true},
 		{"in the kernel", "exec dd if=/dev/zero of=/dev/null bs=16M", false},
 		{"started", "sh -c 'while :; do :; done'; :", true},
-		{"waited for", "i=0; while [ $i -lt 20 ]; do sh -c 'i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done'; i=$((i+1)); done; sleep 100", true},
+		{"waited for", "i=0; while [ $i -lt 20 ]; do sh -c 'i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done'; i=$((i+1)); " +
+			"done; sleep 100", true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := spawn(t, tt.script)

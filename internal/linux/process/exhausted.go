@@ -40,12 +40,15 @@ func exhausted(err error) error {
 	return err
 }
 
-// Reached is the limit that a Go program met by the line it crashed with, and what would help; "" if that was no limit. Threads need memory, too (newosproc, runtime/os_linux.go).
+// Reached is the limit that a Go program met by the line it crashed with, and what would help; "" if that was no limit.
+// Threads need memory, too (newosproc, runtime/os_linux.go).
 func Reached(crash string) string {
 	switch {
-	case strings.HasPrefix(crash, "runtime: failed to create new OS thread") && !strings.Contains(crash, fmt.Sprintf("errno=%d)", int(syscall.ENOMEM))):
+	case strings.HasPrefix(crash, "runtime: failed to create new OS thread") &&
+		!strings.Contains(crash, fmt.Sprintf("errno=%d)", int(syscall.ENOMEM))):
 		return tasks()
-	case strings.HasPrefix(crash, "runtime: "), strings.Contains(crash, "out of memory"), strings.Contains(crash, "cannot allocate memory"), strings.Contains(crash, "failed to reserve"):
+	case strings.HasPrefix(crash, "runtime: "), strings.Contains(crash, "out of memory"),
+		strings.Contains(crash, "cannot allocate memory"), strings.Contains(crash, "failed to reserve"):
 		return memory()
 	}
 	return ""
@@ -55,9 +58,11 @@ func Reached(crash string) string {
 func tasks() string {
 	all := procfs.Ceilings(os.DirFS("/"))
 	if len(all) > 0 && all[0].Near() {
-		return fmt.Sprintf("there is no room for more processes and threads: %s (hint: %s, or measure fewer pairs or stacks at once)", all[0], all[0].Help)
+		return fmt.Sprintf("there is no room for more processes and threads: %s (hint: %s, or measure fewer pairs or "+
+			"stacks at once)", all[0], all[0].Help)
 	}
-	return "there is no room for more processes and threads (hint: raise ulimit -u, pids.max of the control group, or the sysctls kernel.threads-max and kernel.pid_max; or measure fewer pairs or stacks at once)"
+	return "there is no room for more processes and threads (hint: raise ulimit -u, pids.max of the control group, or " +
+		"the sysctls kernel.threads-max and kernel.pid_max; or measure fewer pairs or stacks at once)"
 }
 
 // memory says which limit on memory is reached.
@@ -67,9 +72,11 @@ func memory() string {
 		{"Max data size", "ulimit -d (RLIMIT_DATA)", "-d"},
 	} {
 		if n, limited := procfs.Rlimit(os.DirFS("/"), l.name); limited {
-			return fmt.Sprintf("there is no room for more memory: %s is %d MiB (hint: ulimit %s unlimited, or measure fewer pairs or stacks at once)", l.limit, n>>20, l.option)
+			return fmt.Sprintf("there is no room for more memory: %s is %d MiB (hint: ulimit %s unlimited, or measure fewer "+
+				"pairs or stacks at once)", l.limit, n>>20, l.option)
 		}
 	}
-	return fmt.Sprintf("there is no room for more memory: the machine has %d MiB available (hint: close other programs, raise memory.max of the control group, or measure fewer pairs or stacks at once)",
+	return fmt.Sprintf("there is no room for more memory: the machine has %d MiB available (hint: close other programs, "+
+		"raise memory.max of the control group, or measure fewer pairs or stacks at once)",
 		procfs.ReadLimits().Memory>>20)
 }

@@ -25,9 +25,9 @@ func Pass(cmd *exec.Cmd, files map[string]*os.File) {
 	}
 }
 
-// Inherited returns the files that this process was given by "--file" options, whose values are NAME=FD. Neither they nor what
-// else was open when the process started are passed on to children, unless [Pass] does it. It is called once: a file has one
-// owner.
+// Inherited returns the files that this process was given by "--file" options, whose values are NAME=FD. Neither they
+// nor what else was open when the process started are passed on to children, unless [Pass] does it. It is called once:
+// a file has one owner.
 func Inherited(values []string) (map[string]*os.File, error) {
 	files := make(map[string]*os.File, len(values))
 	for _, v := range values {

@@ -58,8 +58,8 @@ func Taken(conn *net.UnixConn) (files []*os.File, err error) {
 	return files, nil
 }
 
-// PeerUser returns the user of the process at the other end of a socket: of the one that connected, or of the one that listened (SO_PEERCRED, unix(7)), by its
-// number in the user namespace of this process.
+// PeerUser returns the user of the process at the other end of a socket: of the one that connected, or of the one that
+// listened (SO_PEERCRED, unix(7)), by its number in the user namespace of this process.
 func PeerUser(conn *net.UnixConn) (int, error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -67,7 +67,9 @@ func PeerUser(conn *net.UnixConn) (int, error) {
 	}
 	var peer *unix.Ucred
 	var failed error
-	if err := raw.Control(func(fd uintptr) { peer, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); err != nil {
+	if err := raw.Control(func(fd uintptr) {
+		peer, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	}); err != nil {
 		return 0, err
 	}
 	if failed != nil {
@@ -76,8 +78,8 @@ func PeerUser(conn *net.UnixConn) (int, error) {
 	return int(peer.Uid), nil
 }
 
-// Lock takes the lock of an open file, which is held until the last process that has inherited the file has closed it or has ended. It returns
-// false if somebody else holds it.
+// Lock takes the lock of an open file, which is held until the last process that has inherited the file has closed it
+// or has ended. It returns false if somebody else holds it.
 func Lock(f *os.File) (bool, error) {
 	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {

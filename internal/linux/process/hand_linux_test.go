@@ -121,7 +121,8 @@ func TestRunInside(t *testing.T) {
 		t.Errorf("exit status %d (%v), want 7", code, err)
 	}
 	text, err := io.ReadAll(io.NewSectionReader(said, 0, 1<<16))
-	if err != nil || !strings.HasPrefix(string(text), "tested\n") || !bytes.Contains(text, []byte("init")) || !bytes.HasSuffix(text, []byte("netns\n")) {
+	if err != nil || !strings.HasPrefix(string(text), "tested\n") || !bytes.Contains(text, []byte("init")) ||
+		!bytes.HasSuffix(text, []byte("netns\n")) {
 		t.Errorf("inside it says %q, %v", text, err)
 	}
 	// A signal reaches what it has started.

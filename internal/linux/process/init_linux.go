@@ -13,9 +13,9 @@ import (
 )
 
 // Isolate makes the namespaces of PID 1, which were made by [Options.Namespaces], a host of their own: mounts are
-// private, /proc and /sys show this PID and this network namespace and no cgroups, settings of the whole machine are read-only there, /run is empty but for
-// /run/netns, /dev has few devices and its own shared memory, and the host has a name. Nothing of it can be seen outside. Where mounts are not allowed the
-// error is a [linux.UnsupportedError].
+// private, /proc and /sys show this PID and this network namespace and no cgroups, settings of the whole machine are
+// read-only there, /run is empty but for /run/netns, /dev has few devices and its own shared memory, and the host has a
+// name. Nothing of it can be seen outside. Where mounts are not allowed the error is a [linux.UnsupportedError].
 func Isolate(hostname string) error {
 	const flags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
 	for _, m := range []struct {
@@ -54,8 +54,8 @@ func Isolate(hostname string) error {
 	return nil
 }
 
-// Supervise is the life of PID 1: it starts one child with this process's standard files, passes SIGTERM and SIGINT on to it, reaps
-// whatever else ends up as its child, and returns the exit status of the one, or 128 + the number of the
+// Supervise is the life of PID 1: it starts one child with this process's standard files, passes SIGTERM and SIGINT on
+// to it, reaps whatever else ends up as its child, and returns the exit status of the one, or 128 + the number of the
 // signal that ended it. Open files that are not close-on-exec are inherited under their numbers. The child's own
 // children are its own to reap.
 func Supervise(path string, argv, env []string) (int, error) {

@@ -13,7 +13,8 @@ import (
 	"github.com/nettoll/nettoll/internal/linux"
 )
 
-// Detach starts cmd in a session of its own. It lives on when this process ends: nothing but a signal ends it, or itself.
+// Detach starts cmd in a session of its own. It lives on when this process ends: nothing but a signal ends it, or
+// itself.
 func Detach(cmd *exec.Cmd) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	return exhausted(cmd.Start())
@@ -53,7 +54,8 @@ type namespace struct {
 	file **os.File
 }
 
-// all lists them in the order in which they are entered. What is left for the last is the one whose /proc the others need.
+// all lists them in the order in which they are entered. What is left for the last is the one whose /proc the others
+// need.
 func (n *Namespaces) all() []namespace {
 	return []namespace{
 		{"pid", unix.CLONE_NEWPID, &n.PID},
@@ -64,16 +66,18 @@ func (n *Namespaces) all() []namespace {
 	}
 }
 
-// RunInside runs cmd to its end in other namespaces and calls started when it runs. Its standard files are files. It leads a process group of its own;
-// with terminal its standard input is one, and it leads a session to which that belongs. It ends with the PID namespace.
+// RunInside runs cmd to its end in other namespaces and calls started when it runs. Its standard files are files. It
+// leads a process group of its own; with terminal its standard input is one, and it leads a session to which that
+// belongs. It ends with the PID namespace.
 func RunInside(cmd *exec.Cmd, n *Namespaces, terminal bool, started func(*os.Process)) error {
 	done := make(chan error)
 	go onThread(func() { done <- runInside(cmd, n, terminal, started) })
 	return <-done
 }
 
-// onThread calls f on a thread that ends with the calling goroutine: one that has left the mounts of the others cannot come back to share them (setns(2)). The first thread of a
-// process never ends, and what is in /proc/self is that thread's: on it, f is called by another goroutine, which cannot be there while this one is.
+// onThread calls f on a thread that ends with the calling goroutine: one that has left the mounts of the others cannot
+// come back to share them (setns(2)). The first thread of a process never ends, and what is in /proc/self is that
+// thread's: on it, f is called by another goroutine, which cannot be there while this one is.
 func onThread(f func()) {
 	runtime.LockOSThread()
 	if unix.Gettid() != unix.Getpid() {
@@ -97,12 +101,16 @@ func runInside(cmd *exec.Cmd, n *Namespaces, terminal bool, started func(*os.Pro
 	}
 	for _, one := range n.all() {
 		if err := unix.Setns(int((*one.file).Fd()), one.kind); errors.Is(err, unix.EPERM) {
-			return &linux.UnsupportedError{What: fmt.Sprintf("enter the %s namespace of a host", one.name), Missing: "CAP_SYS_ADMIN", Hint: "run it as root", Err: err}
+			return &linux.UnsupportedError{
+				What: fmt.Sprintf("enter the %s namespace of a host", one.name), Missing: "CAP_SYS_ADMIN", Hint: "run it as root",
+				Err: err,
+			}
 		} else if err != nil {
 			return fmt.Errorf("enter the %s namespace of a host: %w", one.name, err)
 		}
 	}
-	// No death signal: whose parent is outside of its PID namespace takes it for dead already (syscall.forkAndExecInChild1). It ends with the namespace.
+	// No death signal: whose parent is outside of its PID namespace takes it for dead already
+	// (syscall.forkAndExecInChild1). It ends with the namespace.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: !terminal, Setsid: terminal, Setctty: terminal}
 	if err := cmd.Start(); err != nil {
 		return err

@@ -12,8 +12,8 @@ import (
 )
 
 // KsoftirqdStat opens /proc/PID/schedstat of the kernel thread that works off the soft interrupts of one CPU. The first
-// figure in it is the thread's run time in ns (Documentation/scheduler/sched-stats.rst). The open file goes on working in
-// namespaces where the thread cannot be seen. Where it cannot be seen now, the error is a [linux.UnsupportedError].
+// figure in it is the thread's run time in ns (Documentation/scheduler/sched-stats.rst). The open file goes on working
+// in namespaces where the thread cannot be seen. Where it cannot be seen now, the error is a [linux.UnsupportedError].
 func KsoftirqdStat(cpu int) (*os.File, error) {
 	what := fmt.Sprintf("open the run time of ksoftirqd/%d", cpu)
 	dir, err := os.Open("/proc")
@@ -45,7 +45,9 @@ func KsoftirqdStat(cpu int) (*os.File, error) {
 		}
 		f, err := os.Open(fmt.Sprintf("/proc/%d/schedstat", pid))
 		if errors.Is(err, os.ErrNotExist) {
-			return nil, &linux.UnsupportedError{What: what, Missing: "/proc/PID/schedstat", Hint: "a kernel with CONFIG_SCHED_INFO", Err: err}
+			return nil, &linux.UnsupportedError{
+				What: what, Missing: "/proc/PID/schedstat", Hint: "a kernel with CONFIG_SCHED_INFO", Err: err,
+			}
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", what, err)

@@ -6,8 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// LimitMemory lets this process have so many bytes of memory of its own at most: what the kernel counts as data (RLIMIT_DATA, setrlimit(2); mm/mmap.c:
-// may_expand_vm), which holds the heap and the stacks of a Go program, and no address space that it only reserves. An allocation beyond it is fatal to a Go program.
+// LimitMemory lets this process have so many bytes of memory of its own at most: what the kernel counts as data
+// (RLIMIT_DATA, setrlimit(2); mm/mmap.c: may_expand_vm), which holds the heap and the stacks of a Go program, and no
+// address space that it only reserves. An allocation beyond it is fatal to a Go program.
 func LimitMemory(bytes int64) error {
 	limit := unix.Rlimit{Cur: uint64(bytes), Max: uint64(bytes)}
 	if err := unix.Setrlimit(unix.RLIMIT_DATA, &limit); err != nil {

@@ -61,7 +61,8 @@ func TestMain(m *testing.M) {
 				fmt.Println(err)
 			}
 			groups, _ := os.ReadFile("/proc/self/setgroups")
-			fmt.Printf("uid %d, gid %d, setgroups %s, inside %v, missing %q\n", os.Getuid(), os.Getgid(), strings.TrimSpace(string(groups)), userns.Inside(), missing)
+			fmt.Printf("uid %d, gid %d, setgroups %s, inside %v, missing %q\n", os.Getuid(), os.Getgid(),
+				strings.TrimSpace(string(groups)), userns.Inside(), missing)
 			if err := os.WriteFile(args[0], nil, 0o600); err != nil {
 				fmt.Println(err)
 			}
@@ -101,7 +102,8 @@ func TestMain(m *testing.M) {
 				fmt.Printf("%s %s\n", name, data[:n])
 			}
 			// A child of a child gets none.
-			out, _ := exec.Command("sh", "-c", "for i in 0 1 2 3 4 5 6 7 8 9; do [ -e /proc/$$/fd/$i ] && echo $i; done").Output()
+			out, _ := exec.Command("sh", "-c",
+				"for i in 0 1 2 3 4 5 6 7 8 9; do [ -e /proc/$$/fd/$i ] && echo $i; done").Output()
 			fmt.Println(strings.Join(strings.Fields(string(out)), " "))
 		default:
 			testnet.Main(m)

@@ -10,8 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readOnly lists what a host may read but not change: settings of the kernel that all namespaces share (Documentation/admin-guide/sysctl, kernel.core_pattern
-// among them) and machine-wide controls. Those of the network namespace, /proc/sys/net and the links in /sys, can be written to.
+// readOnly lists what a host may read but not change: settings of the kernel that all namespaces share
+// (Documentation/admin-guide/sysctl, kernel.core_pattern among them) and machine-wide controls. Those of the network
+// namespace, /proc/sys/net and the links in /sys, can be written to.
 func readOnly() []string {
 	return []string{
 		"/proc/sys/kernel", "/proc/sys/vm", "/proc/sys/fs", "/proc/sysrq-trigger", "/proc/irq",
@@ -19,17 +20,20 @@ func readOnly() []string {
 	}
 }
 
-// devices lists what a host has in /dev: files without state, terminals, and what makes network devices. All else is left out, block devices, memory and the
-// kernel's log among it. What the machine lacks the host lacks.
+// devices lists what a host has in /dev: files without state, terminals, and what makes network devices. All else is
+// left out, block devices, memory and the kernel's log among it. What the machine lacks the host lacks.
 func devices() []string {
-	return []string{"null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "net", "vhost-net", "ppp", "fuse", "kvm"}
+	return []string{
+		"null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "net", "vhost-net", "ppp", "fuse",
+		"kvm",
+	}
 }
 
 // Where a host's own /dev is put together.
 const newDev = "/run/dev"
 
-// mask takes from a host, whose mounts are its own, what is the machine's and no network needs. Root in the host can mount it again: this is a guard
-// against accidents, not against root.
+// mask takes from a host, whose mounts are its own, what is the machine's and no network needs. Root in the host can
+// mount it again: this is a guard against accidents, not against root.
 func mask() error {
 	for _, path := range readOnly() {
 		err := unix.Mount(path, path, "", unix.MS_BIND, "")
@@ -37,7 +41,8 @@ func mask() error {
 			continue // not in every kernel
 		}
 		if err == nil {
-			err = unix.Mount("", path, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
+			err = unix.Mount("", path, "",
+				unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
 		}
 		if err != nil {
 			return fmt.Errorf("make %s read-only: %w", path, err)
@@ -78,7 +83,9 @@ func furnishDev() error {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	for name, target := range map[string]string{"fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"} {
+	for name, target := range map[string]string{
+		"fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2",
+	} {
 		if err := os.Symlink(target, filepath.Join(newDev, name)); err != nil {
 			return err
 		}

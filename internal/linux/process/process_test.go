@@ -46,9 +46,20 @@ func TestAffinity(t *testing.T) {
 		{"all, twice and in no order", append(slices.Clone(before), before...), before, ""},
 		{"negative", []int{-1}, before, "set the affinity of thread 0: no CPU -1: want 0 to 1023"},
 		{"too large", []int{1024}, before, "set the affinity of thread 0: no CPU 1024: want 0 to 1023"},
-		{"none", nil, before, fmt.Sprintf("set the affinity of thread 0 to CPUs [] (it may run on %v): invalid argument", before)},
-		{"not there", []int{1023}, before, fmt.Sprintf("set the affinity of thread 0 to CPUs [1023] (it may run on %v): invalid argument", before)},
-		{"partly there", []int{last, 1023}, before, fmt.Sprintf("set the affinity of thread 0 to CPUs [%d 1023]: the kernel grants [%d] only", last, last)},
+		{"none", nil, before, fmt.Sprintf("set the affinity of thread 0 to CPUs [] (it may run on %v): invalid argument",
+			before)},
+		{
+			"not there",
+			[]int{1023},
+			before,
+			fmt.Sprintf("set the affinity of thread 0 to CPUs [1023] (it may run on %v): invalid argument", before),
+		},
+		{
+			"partly there",
+			[]int{last, 1023},
+			before,
+			fmt.Sprintf("set the affinity of thread 0 to CPUs [%d 1023]: the kernel grants [%d] only", last, last),
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			runtime.LockOSThread()
@@ -167,7 +178,8 @@ func TestSupervise(t *testing.T) {
 		{"status", "exit 5", 5},
 		{"signal", "kill -9 $$", 137},
 		{"pid", "[ $PPID = 1 ] && [ $(hostname) = tested ] && [ -d /run/netns ]", 0},
-		{"reaps orphans only", "(sh -c 'exit 9' &); sleep 0.1; sh -c 'exit 4'; a=$?; grep -l '^State:.Z' /proc/[0-9]*/status && exit 99; exit $a", 4},
+		{"reaps orphans only", "(sh -c 'exit 9' &); sleep 0.1; sh -c 'exit 4'; a=$?; grep -l '^State:.Z' " +
+			"/proc/[0-9]*/status && exit 99; exit $a", 4},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			cmd := self("init", "/bin/sh", "-c", tt.script)
@@ -243,7 +255,8 @@ func TestFiles(t *testing.T) {
 	}
 	cmd := self("files")
 	Pass(cmd, map[string]*os.File{"ksoftirqd:0": a, "board": a, "a=b": a})
-	if diff := cmp.Diff([]string{"--file", "a=b=3", "--file", "board=4", "--file", "ksoftirqd:0=5"}, cmd.Args[2:]); diff != "" {
+	if diff := cmp.Diff([]string{"--file", "a=b=3", "--file", "board=4", "--file", "ksoftirqd:0=5"},
+		cmd.Args[2:]); diff != "" {
 		t.Errorf("arguments (-want +got):\n%s", diff)
 	}
 	out, err := cmd.Output()
@@ -305,10 +318,12 @@ func TestTail(t *testing.T) {
 		{"in pieces", []string{"a", "b\nc", "", "d"}, "ab\ncd"},
 		{"many", []string{strings.Join(many, "\n") + "\n"}, strings.Join(many[10:], "\n")},
 		{"many and an open one", []string{strings.Join(many, "\n")}, strings.Join(many[10:], "\n")},
-		{"a panic", []string{"before\n", "panic: planted\n\n" + strings.Join(many, "\n")}, "panic: planted\n\n" + strings.Join(many[:18], "\n")},
+		{"a panic", []string{"before\n", "panic: planted\n\n" + strings.Join(many, "\n")}, "panic: planted\n\n" +
+			strings.Join(many[:18], "\n")},
 		{"a panic that is open", []string{"before\npanic: planted"}, "panic: planted"},
 		{"a panic after a panic", []string{"panic: a\n\tpanic: b\npanic: c\n"}, "panic: a\n\tpanic: b\npanic: c"},
-		{"no thread", []string{"runtime: failed to create new OS thread (have 5 already; errno=11)\nfatal error: newosproc\n"}, "runtime: failed to create new OS thread (have 5 already; errno=11)\nfatal error: newosproc"},
+		{"no thread", []string{"runtime: failed to create new OS thread (have 5 already; errno=11)\nfatal error: " +
+			"newosproc\n"}, "runtime: failed to create new OS thread (have 5 already; errno=11)\nfatal error: newosproc"},
 		{"long", []string{long, long + "\nb"}, long[:tailWidth] + "\nb"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -332,7 +347,8 @@ func TestTail(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	_, _ = tail.Write([]byte("panic: planted\n\ngoroutine 1 [running]:\n"))
-	if got, want := tail.After("signal: aborted"), "signal: aborted: panic: planted\n\t\n\tgoroutine 1 [running]:"; got != want {
+	if got, want := tail.After("signal: aborted"),
+		"signal: aborted: panic: planted\n\t\n\tgoroutine 1 [running]:"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -23,8 +23,8 @@ type Options struct {
 	// Namespaces gives the process mount, PID, UTS, IPC and network namespaces of its own, and a session
 	// of its own, so that a terminal's interrupt does not reach it.
 	Namespaces bool
-	// User gives the process a user namespace of its own, in which it is root and the only user: its IDs stand for those of
-	// this process. It stays in this session, so that a terminal's interrupt reaches both.
+	// User gives the process a user namespace of its own, in which it is root and the only user: its IDs stand for those
+	// of this process. It stays in this session, so that a terminal's interrupt reaches both.
 	User bool
 	// Group gives the process a process group of its own, which [KillGroup] can end.
 	Group bool
@@ -36,7 +36,7 @@ const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWUTS | un
 // forker runs functions on one locked thread that lives as long as the process. The death signal of a child is sent
 // when the *thread* that forked it ends (PR_SET_PDEATHSIG, prctl(2)), and the Go runtime ends threads as it likes.
 //
-//nolint:gochecknoglobals // the operating system ties children to a thread of the process: one is enough, and it never ends
+//nolint:gochecknoglobals // the system ties children to a thread: one is enough for a process, and it never ends
 var forker = sync.OnceValue(func() chan<- func() {
 	todo := make(chan func())
 	go func() {
@@ -56,7 +56,8 @@ func Start(cmd *exec.Cmd, o Options) error {
 	return <-done
 }
 
-// StartIn is [Start] from within what enter enters: a network namespace. Enter is called on a locked thread, and calls its argument there.
+// StartIn is [Start] from within what enter enters: a network namespace. Enter is called on a locked thread, and calls
+// its argument there.
 func StartIn(cmd *exec.Cmd, o Options, enter func(func() error) error) error {
 	done := make(chan error)
 	forker() <- func() { done <- enter(func() error { return start(cmd, o) }) }
@@ -146,11 +147,15 @@ func explain(err error, o Options) error {
 
 // explainUser turns the errors of clone(2) with CLONE_NEWUSER, and of writing the maps, into what is missing.
 func explainUser(err error) error {
-	u := &linux.UnsupportedError{What: "make a user namespace", Missing: "the permission to make user namespaces", Hint: userns.Hint(os.DirFS("/")), Err: err}
+	u := &linux.UnsupportedError{
+		What: "make a user namespace", Missing: "the permission to make user namespaces", Hint: userns.Hint(os.DirFS("/")),
+		Err: err,
+	}
 	switch {
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
 		if os.Geteuid() == 0 {
-			// Root that has lost its capabilities, as in a container. From Linux 5.12 on one maps root only with this one, user_namespaces(7).
+			// Root that has lost its capabilities, as in a container. From Linux 5.12 on one maps root only with this one,
+			// user_namespaces(7).
 			u.Hint = "root takes CAP_SETFCAP for it, an ordinary user does not; in a container, docker run --privileged"
 		}
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EUSERS):

@@ -11,8 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Streams returns copies of the descriptors of those TCP sockets of the program, and of what it has started, that do not listen and are not known yet by
-// their names, such as "socket:[26583]" (proc_pid_fd(5)), and makes them known. Those of MPTCP count, with which Go listens. The caller closes the copies.
+// Streams returns copies of the descriptors of those TCP sockets of the program, and of what it has started, that do
+// not listen and are not known yet by their names, such as "socket:[26583]" (proc_pid_fd(5)), and makes them known.
+// Those of MPTCP count, with which Go listens. The caller closes the copies.
 func (c *Child) Streams(known map[string]bool) (fds []int, err error) { return c.sockets(known, 0) }
 
 // Listening does the same for those that listen.

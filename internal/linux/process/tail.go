@@ -12,8 +12,9 @@ const (
 	tailWidth = 1024 // bytes of a line; what is longer is cut
 )
 
-// A Tail is an io.Writer that keeps the last 20 lines; from the line on by which a Go program says why it crashes it keeps the first 20, as what follows
-// are the stacks of other threads. The zero value is empty. It is safe for use by several goroutines.
+// A Tail is an io.Writer that keeps the last 20 lines; from the line on by which a Go program says why it crashes it
+// keeps the first 20, as what follows are the stacks of other threads. The zero value is empty. It is safe for use by
+// several goroutines.
 type Tail struct {
 	mu      sync.Mutex
 	lines   []string
@@ -21,11 +22,15 @@ type Tail struct {
 	open    []byte // the line that has not ended
 }
 
-// Crash returns the line of a text by which a Go program, or nettoll itself, says why it crashes; "" if there is none. The texts are those of printpanics and
-// fatalthrow (runtime/panic.go), newosproc (runtime/os_linux.go) and mcache.refill and its like (runtime/malloc.go).
+// Crash returns the line of a text by which a Go program, or nettoll itself, says why it crashes; "" if there is none.
+// The texts are those of printpanics and fatalthrow (runtime/panic.go), newosproc (runtime/os_linux.go) and
+// mcache.refill and its like (runtime/malloc.go).
 func Crash(text string) string {
 	for line := range strings.Lines(text) {
-		for _, start := range []string{"panic: ", "fatal error: ", "runtime: failed to create new OS thread", "runtime: out of memory", "runtime: cannot allocate memory", "nettoll: internal error: "} {
+		for _, start := range []string{
+			"panic: ", "fatal error: ", "runtime: failed to create new OS thread", "runtime: out of memory",
+			"runtime: cannot allocate memory", "nettoll: internal error: ",
+		} {
 			if strings.HasPrefix(line, start) {
 				return strings.TrimSuffix(line, "\n")
 			}
@@ -76,7 +81,8 @@ func (t *Tail) String() string {
 	return strings.Join(last.lines, "\n")
 }
 
-// After says what happened to a process, and what it said last. If it crashed, that begins with the reason; if it met a limit, that is all.
+// After says what happened to a process, and what it said last. If it crashed, that begins with the reason; if it met a
+// limit, that is all.
 func (t *Tail) After(what string) string {
 	lines := t.String()
 	if lines == "" {

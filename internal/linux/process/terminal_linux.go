@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Terminal is one end of a pair of pseudo-terminals, pty(7): what is written to it the other end reads as if it were typed.
+// A Terminal is one end of a pair of pseudo-terminals, pty(7): what is written to it the other end reads as if it were
+// typed.
 type Terminal struct {
 	*os.File
 	fd int // without a poller of Go's being told
@@ -46,7 +47,8 @@ func (t *Terminal) Follow(other *os.File) (stop func()) {
 	changed := make(chan os.Signal, 1)
 	signal.Notify(changed, unix.SIGWINCH)
 	set := func() {
-		if size, err := unix.IoctlGetWinsize(int(other.Fd()), unix.TIOCGWINSZ); err == nil { // a terminal without a size is none to follow
+		// a terminal without a size is none to follow
+		if size, err := unix.IoctlGetWinsize(int(other.Fd()), unix.TIOCGWINSZ); err == nil {
 			_ = unix.IoctlSetWinsize(t.fd, unix.TIOCSWINSZ, size)
 		}
 	}

@@ -10,7 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What may not be done on the first thread is done on another one, though it is begun there, and that one ends. Only in a new process is it known who is on the first thread.
+// What may not be done on the first thread is done on another one, though it is begun there, and that one ends. Only in
+// a new process is it known who is on the first thread.
 func TestOnThread(t *testing.T) {
 	out, err := exec.Command("/proc/self/exe", "first-thread").CombinedOutput()
 	if err != nil || string(out) != "on another thread, which has ended\n" {

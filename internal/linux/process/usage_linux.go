@@ -16,8 +16,9 @@ const (
 	tick = 10 * time.Millisecond // of /proc/PID/stat: USER_HZ is 100 on every architecture Go runs on (proc_pid_stat(5))
 )
 
-// Usage returns the CPU time so far of the program and of what it has started, directly or not, that runs or was waited for. When the program has ended it
-// is that of all that was waited for, or what it was when it last got a signal: what was killed with it nobody has waited for.
+// Usage returns the CPU time so far of the program and of what it has started, directly or not, that runs or was waited
+// for. When the program has ended it is that of all that was waited for, or what it was when it last got a signal: what
+// was killed with it nobody has waited for.
 func (c *Child) Usage() Usage {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -30,7 +31,8 @@ func (c *Child) Usage() Usage {
 // RunTime returns the CPU time so far of all threads of a process; 0 of one that is gone.
 func RunTime(pid int) time.Duration {
 	var ts unix.Timespec
-	if err := unix.ClockGettime(int32(^pid<<3|cpuclockSched), &ts); err != nil { // clock_getcpuclockid(3), MAKE_PROCESS_CPUCLOCK
+	// clock_getcpuclockid(3), MAKE_PROCESS_CPUCLOCK
+	if err := unix.ClockGettime(int32(^pid<<3|cpuclockSched), &ts); err != nil {
 		return 0
 	}
 	return time.Duration(ts.Nano())
@@ -40,7 +42,8 @@ func RunTime(pid int) time.Duration {
 func (c *Child) soFar() (sum Usage) {
 	for _, pid := range family(c.pid) {
 		var ts unix.Timespec
-		// The clock of another process: clock_getcpuclockid(3), MAKE_PROCESS_CPUCLOCK. A process that is not reaped yet has it.
+		// The clock of another process: clock_getcpuclockid(3), MAKE_PROCESS_CPUCLOCK. A process that is not reaped yet has
+		// it.
 		if err := unix.ClockGettime(int32(^pid<<3|cpuclockSched), &ts); err != nil {
 			continue // it has ended
 		}
@@ -54,7 +57,8 @@ func (c *Child) soFar() (sum Usage) {
 	return sum
 }
 
-// family returns a process and what it has started, directly or not, that runs. Where the kernel does not tell (CONFIG_PROC_CHILDREN) it is the process.
+// family returns a process and what it has started, directly or not, that runs. Where the kernel does not tell
+// (CONFIG_PROC_CHILDREN) it is the process.
 func family(pid int) []int {
 	pids := []int{pid}
 	for i := 0; i < len(pids); i++ {
@@ -78,7 +82,8 @@ func family(pid int) []int {
 	return pids
 }
 
-// times reads utime, cutime and cstime, fields 14, 16 and 17 of /proc/PID/stat. The second field is a name in parentheses that may hold anything.
+// times reads utime, cutime and cstime, fields 14, 16 and 17 of /proc/PID/stat. The second field is a name in
+// parentheses that may hold anything.
 func times(stat string) (user, waitedUser, waitedSystem time.Duration) {
 	const third = 3
 	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])

@@ -18,7 +18,8 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 )
 
-// In a user namespace of its own a process is root and may make the namespaces of a host; what it writes belongs to the user outside.
+// In a user namespace of its own a process is root and may make the namespaces of a host; what it writes belongs to the
+// user outside.
 func TestStartUser(t *testing.T) {
 	testnet.Root(t)
 	dir := t.TempDir()
@@ -76,8 +77,10 @@ func TestStartUserRefused(t *testing.T) {
 	cmd := self("outer", "limited")
 	cmd.SysProcAttr = ordinary()
 	out, err := cmd.CombinedOutput()
-	want := "make a user namespace: not supported here: missing room for more user namespaces: fork/exec /proc/self/exe: no space left on device " +
-		"(hint: run as root, or let users make user namespaces: sysctl user.max_user_namespaces is 0: sysctl -w user.max_user_namespaces=10000)\n"
+	want := "make a user namespace: not supported here: missing room for more user namespaces: fork/exec " +
+		"/proc/self/exe: no space left on device " +
+		"(hint: run as root, or let users make user namespaces: sysctl user.max_user_namespaces is 0: sysctl -w " +
+		"user.max_user_namespaces=10000)\n"
 	if diff := cmp.Diff(want, string(out)); diff != "" || err == nil {
 		t.Errorf("%v; output (-want +got):\n%s", err, diff)
 	}

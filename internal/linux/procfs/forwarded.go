@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// Forwarded is how many packets the network namespace of the calling thread has forwarded from one link to another, of each family (ForwDatagrams of RFC 4293 in
-// /proc/net/snmp, Ip6OutForwDatagrams in /proc/net/snmp6). A kernel without IPv6 has forwarded none of it.
+// Forwarded is how many packets the network namespace of the calling thread has forwarded from one link to another, of
+// each family (ForwDatagrams of RFC 4293 in /proc/net/snmp, Ip6OutForwDatagrams in /proc/net/snmp6). A kernel without
+// IPv6 has forwarded none of it.
 func Forwarded() (ipv4, ipv6 uint64, err error) {
 	text, err := os.ReadFile("/proc/thread-self/net/snmp")
 	if err != nil {

@@ -3,7 +3,8 @@ package procfs
 import "testing"
 
 func TestForwarded4(t *testing.T) {
-	const text = "Ip: Forwarding DefaultTTL InReceives ForwDatagrams OutRequests\nIp: 1 64 71 23 48\nIcmp: InMsgs\nIcmp: 3\n"
+	const text = "Ip: Forwarding DefaultTTL InReceives ForwDatagrams OutRequests\nIp: 1 64 71 23 48\nIcmp: " +
+		"InMsgs\nIcmp: 3\n"
 	if got, err := forwarded4(text); err != nil || got != 23 {
 		t.Errorf("forwarded4 = %d, %v, want 23", got, err)
 	}

@@ -31,8 +31,8 @@ func ReadLimits() Limits {
 	return l
 }
 
-// Memory returns how many bytes of memory this process may use at most: those of the machine, or fewer where a control group is allowed fewer (cgroup-v2.rst,
-// memory.max). 0 is not known.
+// Memory returns how many bytes of memory this process may use at most: those of the machine, or fewer where a control
+// group is allowed fewer (cgroup-v2.rst, memory.max). 0 is not known.
 func Memory() int64 {
 	most := int64(0)
 	if b, err := os.ReadFile("/proc/meminfo"); err == nil {
@@ -56,8 +56,9 @@ func Memory() int64 {
 	return most
 }
 
-// KernelMemory returns how many bytes the kernel holds in slabs that it cannot give back at will, in vmalloc and in per-CPU areas (proc_meminfo(5)): what rules, sets and maps are made of. It is
-// the whole machine's. It says false where that is not told.
+// KernelMemory returns how many bytes the kernel holds in slabs that it cannot give back at will, in vmalloc and in
+// per-CPU areas (proc_meminfo(5)): what rules, sets and maps are made of. It is the whole machine's. It says false
+// where that is not told.
 func KernelMemory() (int64, bool) {
 	b, err := os.ReadFile("/proc/meminfo")
 	if err != nil {

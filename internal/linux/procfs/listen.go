@@ -11,8 +11,9 @@ import (
 	"strings"
 )
 
-// Bound says whether a socket of the network namespace that a process is in has the given local address and port, and listens if it is one
-// of TCP. Network is "udp" or "tcp". A socket that is bound to no address in particular counts (proc_pid_net(5), udp and tcp).
+// Bound says whether a socket of the network namespace that a process is in has the given local address and port, and
+// listens if it is one of TCP. Network is "udp" or "tcp". A socket that is bound to no address in particular counts
+// (proc_pid_net(5), udp and tcp).
 func Bound(pid int, network string, at netip.AddrPort) (bool, error) {
 	state := "" // any
 	if network == "tcp" {
@@ -21,7 +22,8 @@ func Bound(pid int, network string, at netip.AddrPort) (bool, error) {
 	return found(pid, network, state, at)
 }
 
-// Connected says whether a connection of TCP with the given local address and port stands in the network namespace that a process is in.
+// Connected says whether a connection of TCP with the given local address and port stands in the network namespace that
+// a process is in.
 func Connected(pid int, at netip.AddrPort) (bool, error) { return found(pid, "tcp", stands, at) }
 
 // found looks for a socket in a state.

@@ -73,7 +73,8 @@ func Load1() (float64, error) {
 	return load, nil
 }
 
-// Machine returns facts about kernel, CPU and network defaults that belong to every record. What cannot be read is left out.
+// Machine returns facts about kernel, CPU and network defaults that belong to every record. What cannot be read is left
+// out.
 func Machine() map[string]any {
 	facts := map[string]any{"arch": runtime.GOARCH, "cpus": runtime.NumCPU()}
 	if release, build := uname(); release != "" {

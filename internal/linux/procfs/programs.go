@@ -132,8 +132,8 @@ type User struct {
 	CPUs float64
 }
 
-// Users returns which programs that are not of a family have used CPUs between two readings that lie so many seconds apart, the largest first. Threads of the kernel
-// are left out: who made them work cannot be told.
+// Users returns which programs that are not of a family have used CPUs between two readings that lie so many seconds
+// apart, the largest first. Threads of the kernel are left out: who made them work cannot be told.
 func Users(before, after map[int]Program, family map[int]bool, seconds float64) []User {
 	used := map[string]float64{}
 	inherited := map[int]float64{} // by who has waited for children that have ended: what these had used before
@@ -173,8 +173,8 @@ type Run struct {
 	Command string // its command line
 }
 
-// Runs returns the runs of nettoll among programs that are not of a family, the one that was started first first. There is no file that one user could lock against
-// another: a run is known by its name and its command.
+// Runs returns the runs of nettoll among programs that are not of a family, the one that was started first first. There
+// is no file that one user could lock against another: a run is known by its name and its command.
 func Runs(all map[int]Program, family map[int]bool) []Run {
 	var list []Run
 	for pid, p := range all {
@@ -186,10 +186,13 @@ func Runs(all map[int]Program, family map[int]bool) []Run {
 			continue // it has ended
 		}
 		args := strings.Split(strings.TrimRight(string(text), "\x00"), "\x00")
-		if i := slices.IndexFunc(args[1:], func(a string) bool { return !strings.HasPrefix(a, "-") }); i >= 0 && (args[1+i] == "run" || args[1+i] == "study") {
+		if i := slices.IndexFunc(args[1:], func(a string) bool { return !strings.HasPrefix(a, "-") }); i >= 0 &&
+			(args[1+i] == "run" || args[1+i] == "study") {
 			list = append(list, Run{p, strings.Join(args, " ")})
 		}
 	}
-	slices.SortFunc(list, func(a, b Run) int { return cmp.Or(cmp.Compare(a.Started, b.Started), cmp.Compare(a.PID, b.PID)) })
+	slices.SortFunc(list, func(a, b Run) int {
+		return cmp.Or(cmp.Compare(a.Started, b.Started), cmp.Compare(a.PID, b.PID))
+	})
 	return list
 }

@@ -37,12 +37,16 @@ func TestParseProgram(t *testing.T) {
 func TestUsers(t *testing.T) {
 	before := map[int]Program{
 		1: {PID: 1, Name: "init"}, 2: {PID: 2, Name: "kthreadd", Kernel: true}, 10: {PID: 10, Parent: 1, Name: "sh", CPU: 5},
-		11: {PID: 11, Parent: 10, Name: "nettoll", CPU: 1}, 12: {PID: 12, Parent: 11, Name: "worker", CPU: 1}, 13: {PID: 13, Parent: 12, Name: "wrk"},
-		20: {PID: 20, Parent: 1, Name: "make", CPU: 2}, 21: {PID: 21, Parent: 20, Name: "cc", CPU: 1}, 30: {PID: 30, Parent: 1, Name: "old", CPU: 9, Started: 1},
+		11: {PID: 11, Parent: 10, Name: "nettoll", CPU: 1}, 12: {PID: 12, Parent: 11, Name: "worker", CPU: 1},
+		13: {PID: 13, Parent: 12, Name: "wrk"},
+		20: {PID: 20, Parent: 1, Name: "make", CPU: 2}, 21: {PID: 21, Parent: 20, Name: "cc", CPU: 1},
+		30: {PID: 30, Parent: 1, Name: "old", CPU: 9, Started: 1},
 	}
 	after := map[int]Program{
-		1: {PID: 1, Name: "init"}, 2: {PID: 2, Name: "kthreadd", CPU: 7, Kernel: true}, 10: {PID: 10, Parent: 1, Name: "sh", CPU: 9},
-		11: {PID: 11, Parent: 10, Name: "nettoll", CPU: 3}, 12: {PID: 12, Parent: 11, Name: "worker", CPU: 9}, 13: {PID: 13, Parent: 12, Name: "wrk", CPU: 4},
+		1: {PID: 1, Name: "init"}, 2: {PID: 2, Name: "kthreadd", CPU: 7, Kernel: true},
+		10: {PID: 10, Parent: 1, Name: "sh", CPU: 9},
+		11: {PID: 11, Parent: 10, Name: "nettoll", CPU: 3}, 12: {PID: 12, Parent: 11, Name: "worker", CPU: 9},
+		13: {PID: 13, Parent: 12, Name: "wrk", CPU: 4},
 		20: {PID: 20, Parent: 1, Name: "make", CPU: 5}, 30: {PID: 30, Parent: 1, Name: "new", CPU: 1, Started: 2},
 	}
 	got := Users(before, after, Family(after, 11), 2)

@@ -26,18 +26,21 @@ func (c Ceiling) String() string {
 	return fmt.Sprintf("%s is %d, and %d processes and threads %s run", c.Limit, c.Most, c.Used, c.Whose)
 }
 
-// Near says that a process or thread that could not be started has probably met this limit; what was started before may have ended since.
+// Near says that a process or thread that could not be started has probably met this limit; what was started before may
+// have ended since.
 func (c Ceiling) Near() bool { return c.Left() <= 32 || 2*c.Used > c.Most }
 
-// Capabilities that exempt from RLIMIT_NPROC, in the first user namespace only (kernel/fork.c, copy_process; include/uapi/linux/capability.h).
+// Capabilities that exempt from RLIMIT_NPROC, in the first user namespace only (kernel/fork.c, copy_process;
+// include/uapi/linux/capability.h).
 const (
 	capSysAdmin    = 21
 	capSysResource = 24
 )
 
-// Ceilings returns the limits that hold for this process, the one with the least room first: RLIMIT_NPROC (setrlimit(2)) unless it is exempt, pids.max of its
-// control groups (Documentation/admin-guide/cgroup-v2.rst; cgroup-v1/pids.rst), kernel.threads-max and kernel.pid_max. Root is the root of the file system. Those
-// that cannot be read are left out.
+// Ceilings returns the limits that hold for this process, the one with the least room first: RLIMIT_NPROC
+// (setrlimit(2)) unless it is exempt, pids.max of its control groups (Documentation/admin-guide/cgroup-v2.rst;
+// cgroup-v1/pids.rst), kernel.threads-max and kernel.pid_max. Root is the root of the file system. Those that cannot be
+// read are left out.
 func Ceilings(root fs.FS) []Ceiling {
 	var all []Ceiling
 	if c, ok := perUser(root); ok {
@@ -50,7 +53,9 @@ func Ceilings(root fs.FS) []Ceiling {
 		used, _ := strconv.Atoi(there)
 		for _, name := range []string{"threads-max", "pid_max"} {
 			if most, err := strconv.Atoi(strings.TrimSpace(content(root, "proc/sys/kernel/"+name))); err == nil {
-				all = append(all, Ceiling{Limit: "kernel." + name, Most: most, Used: used, Whose: "of this machine", Help: "raise the sysctl kernel." + name})
+				all = append(all, Ceiling{
+					Limit: "kernel." + name, Most: most, Used: used, Whose: "of this machine", Help: "raise the sysctl kernel." + name,
+				})
 			}
 		}
 	}
@@ -66,7 +71,10 @@ func perUser(root fs.FS) (Ceiling, bool) {
 	if !limited || uid == "" || exempt(root, uid, own["CapEff"]) {
 		return Ceiling{}, false
 	}
-	c := Ceiling{Limit: "ulimit -u (RLIMIT_NPROC)", Most: int(most), Whose: "of this user", Help: "raise it with ulimit -u"}
+	c := Ceiling{
+		Limit: "ulimit -u (RLIMIT_NPROC)", Most: int(most), Whose: "of this user",
+		Help: "raise it with ulimit -u",
+	}
 	entries, _ := fs.ReadDir(root, "proc") // without them nothing seems used
 	for _, e := range entries {
 		if _, err := strconv.Atoi(e.Name()); err != nil {
@@ -128,7 +136,8 @@ func controlled(root fs.FS) []Ceiling {
 		for group := path.Clean(parts[2]); ; group = path.Dir(group) {
 			for _, mount := range mounts {
 				dir := path.Join(mount, strings.TrimPrefix(group, "/"))
-				most, err := strconv.Atoi(strings.TrimSpace(content(root, dir+"/pids.max"))) // "max", or a number; nothing at the root of all
+				// "max", or a number; nothing at the root of all
+				most, err := strconv.Atoi(strings.TrimSpace(content(root, dir+"/pids.max")))
 				used, uerr := strconv.Atoi(strings.TrimSpace(content(root, dir+"/pids.current")))
 				if err == nil && uerr == nil {
 					all = append(all, Ceiling{
@@ -146,7 +155,8 @@ func controlled(root fs.FS) []Ceiling {
 	return all
 }
 
-// Rlimit returns the soft limit of a resource as /proc/self/limits calls it ("Max address space"), false if it is unlimited or not known.
+// Rlimit returns the soft limit of a resource as /proc/self/limits calls it ("Max address space"), false if it is
+// unlimited or not known.
 func Rlimit(root fs.FS, name string) (int64, bool) {
 	for line := range strings.Lines(content(root, "proc/self/limits")) {
 		if rest, ok := strings.CutPrefix(line, name+" "); ok {

@@ -9,9 +9,12 @@ import (
 
 // Each limit on processes is found where it holds, and only for whom it holds.
 func TestCeilings(t *testing.T) {
-	const limits = "Limit                     Soft Limit           Hard Limit           Units     \nMax processes             50                   100                  processes \nMax address space         unlimited            unlimited            bytes     \n"
+	const limits = "Limit                     Soft Limit           Hard Limit           Units     \nMax processes       " +
+		"      50                   100                  processes \nMax address space         unlimited            " +
+		"unlimited            bytes     \n"
 	status := func(uid, threads, capabilities string) string {
-		return "Name:\tsh\nUid:\t" + uid + "\t" + uid + "\t" + uid + "\t" + uid + "\nThreads:\t" + threads + "\nCapEff:\t" + capabilities + "\n"
+		return "Name:\tsh\nUid:\t" + uid + "\t" + uid + "\t" + uid + "\t" + uid + "\nThreads:\t" + threads + "\nCapEff:\t" +
+			capabilities + "\n"
 	}
 	const first, none, all = "0 0 4294967295\n", "0000000000000000", "000001ffffffffff"
 	for _, c := range []struct {
@@ -22,20 +25,31 @@ func TestCeilings(t *testing.T) {
 		{"nothing", nil, nil},
 		{"user", map[string]string{
 			"proc/self/limits": limits, "proc/self/status": status("1000", "3", none), "proc/self/uid_map": first,
-			"proc/7/status": status("1000", "3", none), "proc/8/status": status("1000", "4", none), "proc/9/status": status("0", "4", all),
+			"proc/7/status": status("1000", "3", none), "proc/8/status": status("1000", "4", none),
+			"proc/9/status": status("0", "4", all),
 		}, []string{"ulimit -u (RLIMIT_NPROC) is 50, and 7 processes and threads of this user run"}},
-		{"root", map[string]string{"proc/self/limits": limits, "proc/self/status": status("0", "3", all), "proc/self/uid_map": first}, nil},
-		{"capabilities", map[string]string{"proc/self/limits": limits, "proc/self/status": status("1000", "3", all), "proc/self/uid_map": first}, nil},
+		{"root", map[string]string{
+			"proc/self/limits": limits, "proc/self/status": status("0", "3", all), "proc/self/uid_map": first,
+		}, nil},
+		{"capabilities", map[string]string{
+			"proc/self/limits": limits, "proc/self/status": status("1000", "3", all), "proc/self/uid_map": first,
+		}, nil},
 		{"a user who is root inside", map[string]string{
-			"proc/self/limits": limits, "proc/self/status": status("0", "3", all), "proc/self/uid_map": "0 1000 1\n", "proc/7/status": status("0", "3", all), "proc/8/status": status("65534", "4", none),
+			"proc/self/limits": limits, "proc/self/status": status("0", "3", all), "proc/self/uid_map": "0 1000 1\n",
+			"proc/7/status": status("0", "3", all), "proc/8/status": status("65534", "4", none),
 		}, []string{"ulimit -u (RLIMIT_NPROC) is 50, and 3 processes and threads of this user run"}},
-		{"root who is root inside", map[string]string{"proc/self/limits": limits, "proc/self/status": status("0", "3", all), "proc/self/uid_map": "0 0 1\n"}, nil},
+		{"root who is root inside", map[string]string{
+			"proc/self/limits": limits, "proc/self/status": status("0", "3", all), "proc/self/uid_map": "0 0 1\n",
+		}, nil},
 		{"version 2", map[string]string{
-			"proc/self/cgroup": "0::/a/b\n", "sys/fs/cgroup/a/b/pids.max": "max\n", "sys/fs/cgroup/a/b/pids.current": "3\n", "sys/fs/cgroup/a/pids.max": "40\n", "sys/fs/cgroup/a/pids.current": "5\n",
+			"proc/self/cgroup": "0::/a/b\n", "sys/fs/cgroup/a/b/pids.max": "max\n", "sys/fs/cgroup/a/b/pids.current": "3\n",
+			"sys/fs/cgroup/a/pids.max": "40\n", "sys/fs/cgroup/a/pids.current": "5\n",
 		}, []string{`pids.max of the control group "/a" is 40, and 5 processes and threads in it run`}},
 		{"version 1, and the machine", map[string]string{
-			"proc/self/cgroup": "8:pids:/a\n1:cpu:/c\n0::/\n", "sys/fs/cgroup/pids/a/pids.max": "90\n", "sys/fs/cgroup/pids/a/pids.current": "5\n",
-			"proc/loadavg": "0.20 0.18 0.12 1/80 11206\n", "proc/sys/kernel/threads-max": "120\n", "proc/sys/kernel/pid_max": "1000\n",
+			"proc/self/cgroup": "8:pids:/a\n1:cpu:/c\n0::/\n", "sys/fs/cgroup/pids/a/pids.max": "90\n",
+			"sys/fs/cgroup/pids/a/pids.current": "5\n",
+			"proc/loadavg":                      "0.20 0.18 0.12 1/80 11206\n", "proc/sys/kernel/threads-max": "120\n",
+			"proc/sys/kernel/pid_max": "1000\n",
 		}, []string{
 			"kernel.threads-max is 120, and 80 processes and threads of this machine run",
 			`pids.max of the control group "/a" is 90, and 5 processes and threads in it run`,

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Create makes size bytes of zeroed memory that lives as long as a process holds its file or a mapping of it. Hand the file
-// to a child and [Map] it there.
+// Create makes size bytes of zeroed memory that lives as long as a process holds its file or a mapping of it. Hand the
+// file to a child and [Map] it there.
 func Create(name string, size int) (*os.File, error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {

@@ -13,7 +13,8 @@ import (
 // WaitForOne lets RecvBatch block until there is one message; it then takes what is there.
 const WaitForOne = unix.MSG_WAITFORONE
 
-// A Batch is the messages of one sendmmsg(2) or recvmmsg(2): so many slots in one buffer, each with a length of its own.
+// A Batch is the messages of one sendmmsg(2) or recvmmsg(2): so many slots in one buffer, each with a length of its
+// own.
 type Batch struct {
 	buf     []byte
 	stride  int
@@ -50,7 +51,8 @@ func NewBatch(buf []byte, stride, size int) *Batch {
 	return b
 }
 
-// NewRecvBatch makes one to receive n messages of up to size bytes, with their senders and, where it is asked for, the sizes of their segments.
+// NewRecvBatch makes one to receive n messages of up to size bytes, with their senders and, where it is asked for, the
+// sizes of their segments.
 func NewRecvBatch(n, size int, segments bool) *Batch {
 	b := NewBatch(make([]byte, n*size), size, size)
 	b.from, b.used = make([]Address, n), n
@@ -72,8 +74,8 @@ func NewRecvBatch(n, size int, segments bool) *Batch {
 //go:nosplit
 func (b *Batch) Message(i int) []byte { return b.buf[i*b.stride:][:b.headers[i].len] }
 
-// Segment returns how many bytes each datagram of a slot has, but perhaps the last: the kernel hands out several of one flow as one message
-// (UDP_GRO). 0 if it is a single one.
+// Segment returns how many bytes each datagram of a slot has, but perhaps the last: the kernel hands out several of one
+// flow as one message (UDP_GRO). 0 if it is a single one.
 //
 //go:nosplit
 func (b *Batch) Segment(i int) int {
@@ -99,12 +101,13 @@ func (b *Batch) From(i int) *Address {
 //go:nosplit
 func (b *Batch) SetLen(i, n int) { b.parts[i].SetLen(n) }
 
-// SendBatch sends the first n slots and returns how many of them were sent. The same conditions hold as for Send. An error after some were sent is
-// that of the next call.
+// SendBatch sends the first n slots and returns how many of them were sent. The same conditions hold as for Send. An
+// error after some were sent is that of the next call.
 //
 //go:nosplit
 func (s Socket) SendBatch(b *Batch, n int, flags int) (int, Errno) {
-	r, _, e := unix.RawSyscall6(unix.SYS_SENDMMSG, uintptr(s.FD), uintptr(unsafe.Pointer(&b.headers[0])), uintptr(n), uintptr(flags), 0, 0)
+	r, _, e := unix.RawSyscall6(unix.SYS_SENDMMSG, uintptr(s.FD), uintptr(unsafe.Pointer(&b.headers[0])), uintptr(n),
+		uintptr(flags), 0, 0)
 	if e != 0 {
 		return 0, e
 	}
@@ -122,7 +125,8 @@ func (s Socket) RecvBatch(b *Batch, flags int) (int, Errno) {
 			h.SetControllen(int(unsafe.Sizeof(segmentControl{})))
 		}
 	}
-	r, _, e := unix.RawSyscall6(unix.SYS_RECVMMSG, uintptr(s.FD), uintptr(unsafe.Pointer(&b.headers[0])), uintptr(len(b.headers)), uintptr(flags), 0, 0)
+	r, _, e := unix.RawSyscall6(unix.SYS_RECVMMSG, uintptr(s.FD), uintptr(unsafe.Pointer(&b.headers[0])),
+		uintptr(len(b.headers)), uintptr(flags), 0, 0)
 	if e != 0 {
 		b.used = 1 // it may have begun with the first
 		return 0, e
@@ -150,8 +154,8 @@ func (s Socket) SendTo(p *byte, n int, flags int, to *Address) (int, Errno) {
 	return int(r), e
 }
 
-// Drops returns how many packets the kernel has thrown away since the socket was opened because its receive buffer was full (SO_MEMINFO,
-// sk_drops); false where it does not say. One that is several datagrams counts once (UDP_GRO).
+// Drops returns how many packets the kernel has thrown away since the socket was opened because its receive buffer was
+// full (SO_MEMINFO, sk_drops); false where it does not say. One that is several datagrams counts once (UDP_GRO).
 //
 //go:nosplit
 func (s Socket) Drops() (int64, bool) {
@@ -162,9 +166,10 @@ func (s Socket) Drops() (int64, bool) {
 	return int64(info[unix.SK_MEMINFO_DROPS]), e == 0 && size == uint32(unsafe.Sizeof(info))
 }
 
-// SetSegment lets the kernel cut what is sent into datagrams of so many bytes (UDP_SEGMENT): [MostSegments] at most, the last one perhaps shorter.
-// The socket is connected. Whether its path can do that shows when something is sent (udp_send_skb in net/ipv4/udp.c), so two datagrams of zeros
-// are: one with IPsec in the kernel cannot, and segments are no fragments. That nobody is there yet is no error.
+// SetSegment lets the kernel cut what is sent into datagrams of so many bytes (UDP_SEGMENT): [MostSegments] at most,
+// the last one perhaps shorter. The socket is connected. Whether its path can do that shows when something is sent
+// (udp_send_skb in net/ipv4/udp.c), so two datagrams of zeros are: one with IPsec in the kernel cannot, and segments
+// are no fragments. That nobody is there yet is no error.
 func (s Socket) SetSegment(size int) error {
 	if err := s.setUDP(unix.UDP_SEGMENT, "UDP_SEGMENT", size); err != nil {
 		return err
@@ -172,7 +177,10 @@ func (s Socket) SetSegment(size int) error {
 	zeros := make([]byte, 2*size)
 	switch _, e := s.Send(&zeros[0], len(zeros), DontWait); e {
 	case unix.EIO:
-		return &linux.UnsupportedError{What: "send segments", Missing: "UDP_SEGMENT on this path", Hint: "where the kernel encrypts, send without segments", Err: e}
+		return &linux.UnsupportedError{
+			What: "send segments", Missing: "UDP_SEGMENT on this path", Hint: "where the kernel encrypts, send without segments",
+			Err: e,
+		}
 	case unix.EMSGSIZE, unix.EINVAL:
 		return fmt.Errorf("send segments of %d bytes (valid: as many as fit the path's MTU): %w", size, e)
 	default:
@@ -186,7 +194,9 @@ func (s Socket) SetCoalesce() error { return s.setUDP(unix.UDP_GRO, "UDP_GRO", 1
 func (s Socket) setUDP(option int, name string, value int) error {
 	err := unix.SetsockoptInt(s.FD, unix.SOL_UDP, option, value)
 	if errors.Is(err, unix.ENOPROTOOPT) {
-		return &linux.UnsupportedError{What: "send and receive segments", Missing: name, Hint: "it is there since Linux 5.0", Err: err}
+		return &linux.UnsupportedError{
+			What: "send and receive segments", Missing: name, Hint: "it is there since Linux 5.0", Err: err,
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("set %s to %d: %w", name, value, err)

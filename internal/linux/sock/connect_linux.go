@@ -25,8 +25,9 @@ const (
 	family6 = unix.AF_INET6
 )
 
-// A Maker makes TCP sockets in a loop, all alike, by raw system calls: bound to one address and a port of each call's choice, with options, and
-// with timeouts. What it makes belongs to the network namespace of the thread that calls [Maker.Make].
+// A Maker makes TCP sockets in a loop, all alike, by raw system calls: bound to one address and a port of each call's
+// choice, with options, and with timeouts. What it makes belongs to the network namespace of the thread that calls
+// [Maker.Make].
 type Maker struct {
 	local   Address
 	family  uintptr
@@ -41,11 +42,11 @@ type option struct {
 	value       [16]byte
 }
 
-// NewMaker returns one, and what the kernel grants its sockets. Timeout limits how long they connect, send and receive before they return Again or
-// [Connecting]. Call it inside the network namespace.
+// NewMaker returns one, and what the kernel grants its sockets. Timeout limits how long they connect, send and receive
+// before they return Again or [Connecting]. Call it inside the network namespace.
 //
-// Where no port is asked for the kernel takes one when the socket connects, which then has to be free for that peer only
-// (IP_BIND_ADDRESS_NO_PORT, ip(7)).
+// Where no port is asked for the kernel takes one when the socket connects, which then has to be free for that peer
+// only (IP_BIND_ADDRESS_NO_PORT, ip(7)).
 func NewMaker(local netip.AddrPort, o Options, timeout time.Duration) (*Maker, Facts, error) {
 	m := &Maker{local: NewAddress(local), family: family4, kind: unix.SOCK_STREAM | unix.SOCK_CLOEXEC}
 	if local.Addr().Is6() {
@@ -94,8 +95,8 @@ func NewMaker(local netip.AddrPort, o Options, timeout time.Duration) (*Maker, F
 	return m, facts, err
 }
 
-// NeverBlock makes the sockets from now on such that no call of theirs blocks: one that connects returns [Connecting], and says what came of it when it
-// can be written and is connected again.
+// NeverBlock makes the sockets from now on such that no call of theirs blocks: one that connects returns [Connecting],
+// and says what came of it when it can be written and is connected again.
 func (m *Maker) NeverBlock() { m.kind |= unix.SOCK_NONBLOCK }
 
 // allowed says whether a buffer may be set without regard to the cap.
@@ -127,7 +128,8 @@ func (m *Maker) make() (Socket, Errno) {
 func (m *Maker) set(s Socket) Errno {
 	for i := range m.options {
 		o := &m.options[i]
-		if _, _, errno := unix.RawSyscall6(unix.SYS_SETSOCKOPT, uintptr(s.FD), o.level, o.name, uintptr(unsafe.Pointer(&o.value)), o.size, 0); errno != 0 {
+		if _, _, errno := unix.RawSyscall6(unix.SYS_SETSOCKOPT, uintptr(s.FD), o.level, o.name,
+			uintptr(unsafe.Pointer(&o.value)), o.size, 0); errno != 0 {
 			return errno
 		}
 	}
@@ -144,7 +146,8 @@ func (m *Maker) Make(port uint16) (Socket, Errno) {
 	}
 	if errno = m.set(s); errno == 0 {
 		m.local.SetPort(port)
-		_, _, errno = unix.RawSyscall(unix.SYS_BIND, uintptr(s.FD), uintptr(unsafe.Pointer(&m.local.raw)), uintptr(m.local.len))
+		_, _, errno = unix.RawSyscall(unix.SYS_BIND, uintptr(s.FD), uintptr(unsafe.Pointer(&m.local.raw)),
+			uintptr(m.local.len))
 	}
 	if errno != 0 {
 		s.Drop()
@@ -161,8 +164,8 @@ func (s Socket) ConnectTo(a *Address) Errno {
 	return errno
 }
 
-// AcceptNext is accept4(2), under the conditions of [Socket.Send]. It waits as long as the listening socket's timeout, which what it returns
-// inherits, as it does all other options.
+// AcceptNext is accept4(2), under the conditions of [Socket.Send]. It waits as long as the listening socket's timeout,
+// which what it returns inherits, as it does all other options.
 //
 //go:nosplit
 func (s Socket) AcceptNext() (Socket, Errno) {

@@ -12,7 +12,8 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 )
 
-// patience is shorter than the 10 ms after which the Go runtime sends a thread a signal: that ends a call, and its time begins again.
+// patience is shorter than the 10 ms after which the Go runtime sends a thread a signal: that ends a call, and its time
+// begins again.
 const patience = 4 * time.Millisecond
 
 // inside returns a machine whose loopback link is up.

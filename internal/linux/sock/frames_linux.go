@@ -12,8 +12,9 @@ import (
 // unread is how much a socket of [Frames] holds until it is read, in bytes: a hundred thousand small frames.
 const unread = 64 << 20
 
-// Frames opens a socket at a link of the calling thread's network namespace: a write sends a frame as it is, past all filters of the namespace's own, and a read returns a frame that
-// the link has received, before they have seen it, without the outermost tag of a VLAN (packet(7)). It takes CAP_NET_RAW, and CAP_NET_ADMIN.
+// Frames opens a socket at a link of the calling thread's network namespace: a write sends a frame as it is, past all
+// filters of the namespace's own, and a read returns a frame that the link has received, before they have seen it,
+// without the outermost tag of a VLAN (packet(7)). It takes CAP_NET_RAW, and CAP_NET_ADMIN.
 func Frames(index int) (*os.File, error) {
 	everything := binary.NativeEndian.Uint16(binary.BigEndian.AppendUint16(nil, unix.ETH_P_ALL))
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)

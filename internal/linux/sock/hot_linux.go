@@ -19,12 +19,13 @@ const (
 	NoSignal = unix.MSG_NOSIGNAL // a broken stream is an error, not SIGPIPE
 )
 
-// Send is send(2) on n bytes at p. It does not allocate and has no point at which the Go scheduler could take the thread; the
-// caller's goroutine must be locked to its thread, since the runtime does not know that the call may block.
+// Send is send(2) on n bytes at p. It does not allocate and has no point at which the Go scheduler could take the
+// thread; the caller's goroutine must be locked to its thread, since the runtime does not know that the call may block.
 //
 //go:nosplit
 func (s Socket) Send(p *byte, n int, flags int) (int, Errno) {
-	r, _, e := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(s.FD), uintptr(unsafe.Pointer(p)), uintptr(n), uintptr(flags), 0, 0)
+	r, _, e := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(s.FD), uintptr(unsafe.Pointer(p)), uintptr(n), uintptr(flags), 0,
+		0)
 	return int(r), e
 }
 
@@ -32,12 +33,13 @@ func (s Socket) Send(p *byte, n int, flags int) (int, Errno) {
 //
 //go:nosplit
 func (s Socket) Recv(p *byte, n int, flags int) (int, Errno) {
-	r, _, e := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(s.FD), uintptr(unsafe.Pointer(p)), uintptr(n), uintptr(flags), 0, 0)
+	r, _, e := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(s.FD), uintptr(unsafe.Pointer(p)), uintptr(n), uintptr(flags),
+		0, 0)
 	return int(r), e
 }
 
-// Drain takes what lies in a datagram socket, and returns how many messages there were. An error that an ICMP message has left there comes before
-// them, and is no reason to stop.
+// Drain takes what lies in a datagram socket, and returns how many messages there were. An error that an ICMP message
+// has left there comes before them, and is no reason to stop.
 func (s Socket) Drain() (messages int64) {
 	for {
 		var b [1]byte // the rest of a message is thrown away (recv(2))
@@ -51,9 +53,9 @@ func (s Socket) Drain() (messages int64) {
 	}
 }
 
-// WaitRecv sleeps until there is something to receive, an error of the socket's included, for so many nanoseconds at most: to the
-// microsecond, where the timeout of [Socket.SetTimeout] counts ticks (ppoll(2)). The same conditions hold as for Send; a signal ends it
-// early.
+// WaitRecv sleeps until there is something to receive, an error of the socket's included, for so many nanoseconds at
+// most: to the microsecond, where the timeout of [Socket.SetTimeout] counts ticks (ppoll(2)). The same conditions hold
+// as for Send; a signal ends it early.
 //
 //go:nosplit
 func (s Socket) WaitRecv(ns int64) {
@@ -64,6 +66,7 @@ func (s Socket) WaitRecv(ns int64) {
 
 // RecvParked is Recv for goroutines that are not locked to a thread: the Go scheduler is told that the call may block.
 func (s Socket) RecvParked(buf []byte) (int, Errno) {
-	r, _, e := unix.Syscall6(unix.SYS_RECVFROM, uintptr(s.FD), uintptr(unsafe.Pointer(&buf[0])), uintptr(len(buf)), 0, 0, 0)
+	r, _, e := unix.Syscall6(unix.SYS_RECVFROM, uintptr(s.FD), uintptr(unsafe.Pointer(&buf[0])), uintptr(len(buf)), 0, 0,
+		0)
 	return int(r), e
 }

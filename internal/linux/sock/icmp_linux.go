@@ -21,11 +21,12 @@ const (
 	identifierAt = 4 // bytes from the beginning of an echo reply
 )
 
-// Ping opens a socket for ICMP echo from local to remote, with the port of local as identifier. Call it inside the network namespace.
+// Ping opens a socket for ICMP echo from local to remote, with the port of local as identifier. Call it inside the
+// network namespace.
 //
-// The kernel's own echo sockets come first: they are given the replies to their identifier and nothing else. Without the right to one
-// (net.ipv4.ping_group_range, for both families) it is a raw socket, with filters for the same; raw says so. A raw socket of IPv4 puts no identifier
-// and no checksum in, and receives IP headers.
+// The kernel's own echo sockets come first: they are given the replies to their identifier and nothing else. Without
+// the right to one (net.ipv4.ping_group_range, for both families) it is a raw socket, with filters for the same; raw
+// says so. A raw socket of IPv4 puts no identifier and no checksum in, and receives IP headers.
 func Ping(local, remote netip.AddrPort) (s Socket, raw bool, err error) {
 	s, err = ping(local, remote, unix.SOCK_DGRAM)
 	if err == nil {
@@ -37,7 +38,8 @@ func Ping(local, remote netip.AddrPort) (s Socket, raw bool, err error) {
 	}
 	if errors.Is(rawErr, unix.EPERM) {
 		return s, false, &linux.UnsupportedError{
-			What: "send ICMP echo requests", Missing: "CAP_NET_RAW", Hint: "or a group of yours in net.ipv4.ping_group_range: " + err.Error(),
+			What: "send ICMP echo requests", Missing: "CAP_NET_RAW", Hint: "or a group of yours in net.ipv4.ping_group_range: " +
+				err.Error(),
 		}
 	}
 	return s, false, errors.Join(err, rawErr)
@@ -68,14 +70,16 @@ func ping(local, remote netip.AddrPort, kind int) (Socket, error) {
 	}
 	if err != nil {
 		s.Close()
-		return Socket{FD: -1}, fmt.Errorf("open echo socket from %s with identifier %d to %s: %w", local.Addr(), identifier, remote.Addr(), err)
+		return Socket{FD: -1}, fmt.Errorf("open echo socket from %s with identifier %d to %s: %w", local.Addr(), identifier,
+			remote.Addr(), err)
 	}
 	return s, nil
 }
 
 // filterReplies lets a raw socket receive the echo replies to an identifier alone.
 func (s Socket) filterReplies(ipv6 bool, identifier uint16) error {
-	// Offsets are from the IP header in IPv4, from the ICMP header in IPv6 (raw_rcv, net/ipv4/raw.c; rawv6_rcv, net/ipv6/raw.c).
+	// Offsets are from the IP header in IPv4, from the ICMP header in IPv6 (raw_rcv, net/ipv4/raw.c; rawv6_rcv,
+	// net/ipv6/raw.c).
 	load := []unix.SockFilter{
 		{Code: unix.BPF_LDX | unix.BPF_B | unix.BPF_MSH, K: 0}, // length of the IP header
 		{Code: unix.BPF_LD | unix.BPF_H | unix.BPF_IND, K: identifierAt},
@@ -87,7 +91,8 @@ func (s Socket) filterReplies(ipv6 bool, identifier uint16) error {
 		unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: uint32(identifier), Jf: 1},
 		unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: 1<<32 - 1},
 		unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: 0})
-	err := unix.SetsockoptSockFprog(s.FD, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]})
+	err := unix.SetsockoptSockFprog(s.FD, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER,
+		&unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]})
 	if err != nil {
 		return err
 	}

@@ -6,8 +6,10 @@ import (
 )
 
 func TestEchoes(t *testing.T) {
-	const four = "Ip: Forwarding InReceives\nIp: 1 7\nIcmp: InMsgs InErrors InEchos OutMsgs\nIcmp: 9 1 42 8\nIcmpMsg: InType8 OutType0\nIcmpMsg: 5 5\n"
-	const six = "Ip6InReceives                   \t3\nIcmp6InEchos                    \t11\nIcmp6InEchoReplies              \t12\n"
+	const four = "Ip: Forwarding InReceives\nIp: 1 7\nIcmp: InMsgs InErrors InEchos OutMsgs\nIcmp: 9 1 42 8\nIcmpMsg: " +
+		"InType8 OutType0\nIcmpMsg: 5 5\n"
+	const six = "Ip6InReceives                   \t3\nIcmp6InEchos                    \t11\nIcmp6InEchoReplies          " +
+		"    \t12\n"
 	for _, tt := range []struct {
 		text string
 		ipv6 bool
@@ -20,7 +22,15 @@ func TestEchoes(t *testing.T) {
 	for _, bad := range []struct {
 		text string
 		ipv6 bool
-	}{{"", false}, {"", true}, {six, false}, {four, true}, {"Icmp: InMsgs InEchos\nIcmp: 1\n", false}, {"Icmp: InEchos\nIcmp: x\n", false}, {"Icmp6InEchos -1\n", true}} {
+	}{
+		{"", false},
+		{"", true},
+		{six, false},
+		{four, true},
+		{"Icmp: InMsgs InEchos\nIcmp: 1\n", false},
+		{"Icmp: InEchos\nIcmp: x\n", false},
+		{"Icmp6InEchos -1\n", true},
+	} {
 		if got, err := echoes(bad.text, bad.ipv6); err == nil {
 			t.Errorf("%q: %d and no error", bad.text, got)
 		}

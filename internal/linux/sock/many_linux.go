@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ListenFor is Listen that keeps up to so many connections until they are accepted, as far as net.core.somaxconn lets it, and whose accepts do not
-// wait.
+// ListenFor is Listen that keeps up to so many connections until they are accepted, as far as net.core.somaxconn lets
+// it, and whose accepts do not wait.
 func (s Socket) ListenFor(waiting int) error {
 	if err := unix.SetNonblock(s.FD, true); err != nil {
 		return fmt.Errorf("listen: %w", err)
@@ -19,8 +19,8 @@ func (s Socket) ListenFor(waiting int) error {
 	return nil
 }
 
-// BeginConnect connects a TCP socket and does not wait: when it can be written to, [Socket.Pending] says what came of it. The socket does not block from
-// then on.
+// BeginConnect connects a TCP socket and does not wait: when it can be written to, [Socket.Pending] says what came of
+// it. The socket does not block from then on.
 func (s Socket) BeginConnect(to *Address) error {
 	if err := unix.SetNonblock(s.FD, true); err != nil {
 		return err
@@ -40,9 +40,9 @@ func (s Socket) Pending() error {
 	return err
 }
 
-// Unsent returns how many bytes a TCP socket has been given and not sent for the first time: neither window of the connection had room for them
-// (SIOCOUTQNSD, include/uapi/linux/sockios.h). What was sent and is not acknowledged yet says nothing: acknowledgements wait for 40 ms (TCP_DELACK_MIN,
-// include/net/tcp.h).
+// Unsent returns how many bytes a TCP socket has been given and not sent for the first time: neither window of the
+// connection had room for them (SIOCOUTQNSD, include/uapi/linux/sockios.h). What was sent and is not acknowledged yet
+// says nothing: acknowledgements wait for 40 ms (TCP_DELACK_MIN, include/net/tcp.h).
 func (s Socket) Unsent() int {
 	var n int32
 	if _, _, e := unix.RawSyscall(unix.SYS_IOCTL, uintptr(s.FD), unix.SIOCOUTQNSD, uintptr(unsafe.Pointer(&n))); e != 0 {

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Nagle switches Nagle's algorithm (RFC 896) on or off, in a loop: see [Socket.Send]. Switched off, it lets what it has held back go at once
-// (__tcp_sock_set_nodelay, net/ipv4/tcp.c).
+// Nagle switches Nagle's algorithm (RFC 896) on or off, in a loop: see [Socket.Send]. Switched off, it lets what it has
+// held back go at once (__tcp_sock_set_nodelay, net/ipv4/tcp.c).
 //
 //go:nosplit
 func (s Socket) Nagle(on bool) {
@@ -16,5 +16,6 @@ func (s Socket) Nagle(on bool) {
 		off = 0
 	}
 	// It fails on what is no stream, or no socket any more, which the next call says.
-	_, _, _ = unix.RawSyscall6(unix.SYS_SETSOCKOPT, uintptr(s.FD), unix.IPPROTO_TCP, unix.TCP_NODELAY, uintptr(unsafe.Pointer(&off)), unsafe.Sizeof(off), 0)
+	_, _, _ = unix.RawSyscall6(unix.SYS_SETSOCKOPT, uintptr(s.FD), unix.IPPROTO_TCP, unix.TCP_NODELAY,
+		uintptr(unsafe.Pointer(&off)), unsafe.Sizeof(off), 0)
 }

@@ -18,8 +18,8 @@ func NewPoller(n int) *Poller {
 	return p
 }
 
-// Watch makes socket number i one that is waited for: until it can be read, written, or both, or, with neither, until something is in its error
-// queue.
+// Watch makes socket number i one that is waited for: until it can be read, written, or both, or, with neither, until
+// something is in its error queue.
 //
 //go:nosplit
 func (p *Poller) Watch(i int, s Socket, read, write bool) {
@@ -33,8 +33,8 @@ func (p *Poller) Watch(i int, s Socket, read, write bool) {
 	}
 }
 
-// Wait sleeps until one of the sockets is ready, for so many nanoseconds at most. The same conditions hold as for [Socket.Send]; a signal ends
-// it early.
+// Wait sleeps until one of the sockets is ready, for so many nanoseconds at most. The same conditions hold as for
+// [Socket.Send]; a signal ends it early.
 //
 //go:nosplit
 func (p *Poller) Wait(ns int64) {
@@ -51,8 +51,8 @@ func (p *Poller) Wait(ns int64) {
 	}
 }
 
-// Ready says whether socket number i could be read or written when Wait returned, and whether there was something in its error queue. A connection
-// that is over can be read and written: the call says why not.
+// Ready says whether socket number i could be read or written when Wait returned, and whether there was something in
+// its error queue. A connection that is over can be read and written: the call says why not.
 //
 //go:nosplit
 func (p *Poller) Ready(i int) (read, write, told bool) {

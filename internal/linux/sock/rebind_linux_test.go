@@ -9,7 +9,8 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 )
 
-// An address can be bound again as soon as its socket was closed, also while other threads start processes, which have copies of all sockets for a moment.
+// An address can be bound again as soon as its socket was closed, also while other threads start processes, which have
+// copies of all sockets for a moment.
 func TestRebind(t *testing.T) {
 	var forks sync.WaitGroup
 	stop := make(chan struct{})

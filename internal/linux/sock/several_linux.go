@@ -18,7 +18,8 @@ func NewSeveral(list []Socket) (Several, error) {
 	}
 	s := Several{Socket{FD: fd}}
 	for i, one := range list {
-		if err := unix.EpollCtl(fd, unix.EPOLL_CTL_ADD, one.FD, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(i)}); err != nil {
+		if err := unix.EpollCtl(fd, unix.EPOLL_CTL_ADD, one.FD,
+			&unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(i)}); err != nil {
 			s.Close()
 			return Several{Socket{FD: -1}}, fmt.Errorf("wait for %d sockets: %w", len(list), err)
 		}
@@ -26,7 +27,8 @@ func NewSeveral(list []Socket) (Several, error) {
 	return s, nil
 }
 
-// Next returns the place of a socket that has something to receive, -1 if none has. The same conditions hold as for Send.
+// Next returns the place of a socket that has something to receive, -1 if none has. The same conditions hold as for
+// Send.
 //
 //go:nosplit
 func (s Several) Next() int {
@@ -38,7 +40,8 @@ func (s Several) Next() int {
 	return int(event.Fd)
 }
 
-// Wait sleeps until one of the sockets has something to receive, for so many nanoseconds at most. See [Socket.WaitRecv].
+// Wait sleeps until one of the sockets has something to receive, for so many nanoseconds at most. See
+// [Socket.WaitRecv].
 //
 //go:nosplit
 func (s Several) Wait(ns int64) { s.epoll.WaitRecv(ns) }

@@ -11,7 +11,10 @@ import (
 // Sockets that share an address each get what comes from their own peer, and nobody else can have that address.
 func TestUDPShared(t *testing.T) {
 	one := netip.MustParseAddrPort("127.0.0.1:7101")
-	peers := []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:7102"), netip.MustParseAddrPort("127.0.0.1:7103"), netip.MustParseAddrPort("127.0.0.1:7104")}
+	peers := []netip.AddrPort{
+		netip.MustParseAddrPort("127.0.0.1:7102"), netip.MustParseAddrPort("127.0.0.1:7103"),
+		netip.MustParseAddrPort("127.0.0.1:7104"),
+	}
 	err := inside(t).Do(func() error {
 		ones := []netip.AddrPort{one, one, one}
 		shared, err := sock.UDPShared(ones, peers)

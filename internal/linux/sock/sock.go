@@ -2,8 +2,8 @@ package sock
 
 import "syscall"
 
-// Socket is an open socket. It blocks, is not known to the Go runtime's poller, and belongs for life to the network namespace
-// in which it was made: it may be used from any thread.
+// Socket is an open socket. It blocks, is not known to the Go runtime's poller, and belongs for life to the network
+// namespace in which it was made: it may be used from any thread.
 type Socket struct{ FD int }
 
 // Errno is an error number; 0 is none.
@@ -11,7 +11,8 @@ type Errno = syscall.Errno
 
 // Facts is what the kernel granted a socket.
 type Facts struct {
-	SendBuffer int    `json:"send_buffer"`          // bytes, as the kernel counts (getsockopt SO_SNDBUF: twice what was asked)
+	// bytes, as the kernel counts (getsockopt SO_SNDBUF: twice what was asked)
+	SendBuffer int    `json:"send_buffer"`
 	RecvBuffer int    `json:"recv_buffer"`          // bytes, likewise
 	MSS        int    `json:"mss,omitempty"`        // bytes, TCP only
 	Congestion string `json:"congestion,omitempty"` // TCP only

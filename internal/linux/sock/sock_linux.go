@@ -28,8 +28,8 @@ func UDP(local, remote netip.AddrPort) (Socket, error) {
 	return s, nil
 }
 
-// Stream opens a TCP socket bound to local, with the congestion control already set so that it holds from the first segment.
-// Call it inside the network namespace. An empty congestion leaves the namespace's default.
+// Stream opens a TCP socket bound to local, with the congestion control already set so that it holds from the first
+// segment. Call it inside the network namespace. An empty congestion leaves the namespace's default.
 func Stream(local netip.AddrPort, congestion string) (Socket, error) {
 	s, err := open(local, unix.SOCK_STREAM, true)
 	if err != nil {
@@ -75,8 +75,8 @@ func sockaddr(a netip.AddrPort) unix.Sockaddr {
 	return &unix.SockaddrInet4{Addr: a.Addr().As4(), Port: int(a.Port())}
 }
 
-// scope is the number of the link that a zone names, by its name or that number (RFC 4007, section 11). For one that is not there it is 0, and
-// the kernel refuses the address.
+// scope is the number of the link that a zone names, by its name or that number (RFC 4007, section 11). For one that is
+// not there it is 0, and the kernel refuses the address.
 func scope(zone string) uint32 {
 	if n, err := strconv.ParseUint(zone, 10, 32); err == nil || zone == "" {
 		return uint32(n)
@@ -102,8 +102,8 @@ func (s Socket) Local() (netip.AddrPort, error) {
 	return netip.AddrPort{}, fmt.Errorf("socket has an address of unknown type %T", sa)
 }
 
-// waiting is how many connections a listening socket keeps until they are accepted; one that does not fit is tried again by its peer after a
-// second (TCP_TIMEOUT_INIT, include/net/tcp.h).
+// waiting is how many connections a listening socket keeps until they are accepted; one that does not fit is tried
+// again by its peer after a second (TCP_TIMEOUT_INIT, include/net/tcp.h).
 const waiting = 128
 
 // Listen makes a TCP socket accept connections.
@@ -176,15 +176,18 @@ func (s Socket) Close() {
 	}
 }
 
-// Abort closes a TCP socket and the connection with it at once: what was not sent is thrown away and the peer gets a reset.
+// Abort closes a TCP socket and the connection with it at once: what was not sent is thrown away and the peer gets a
+// reset.
 func (s Socket) Abort() {
 	if s.FD >= 0 {
-		_ = unix.SetsockoptLinger(s.FD, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1, Linger: 0}) // without it, it is a close
+		// without it, it is a close
+		_ = unix.SetsockoptLinger(s.FD, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1, Linger: 0})
 		s.Close()
 	}
 }
 
-// SetTimeout limits how long Send and Recv block; they then return EAGAIN. The kernel rounds up to its tick (4 ms at HZ=250).
+// SetTimeout limits how long Send and Recv block; they then return EAGAIN. The kernel rounds up to its tick (4 ms at
+// HZ=250).
 func (s Socket) SetTimeout(d time.Duration) error {
 	tv := unix.NsecToTimeval(int64(d))
 	for _, opt := range []int{unix.SO_RCVTIMEO, unix.SO_SNDTIMEO} {
@@ -195,7 +198,8 @@ func (s Socket) SetTimeout(d time.Duration) error {
 	return nil
 }
 
-// Set asks for options. Buffers of a stream are to be asked for before it connects or listens: its window scale follows from them (tcp(7)).
+// Set asks for options. Buffers of a stream are to be asked for before it connects or listens: its window scale follows
+// from them (tcp(7)).
 func (s Socket) Set(o Options) error {
 	domain, err := unix.GetsockoptInt(s.FD, unix.SOL_SOCKET, unix.SO_DOMAIN)
 	if err != nil {
@@ -224,7 +228,8 @@ func (s Socket) Set(o Options) error {
 type setting struct {
 	what               string
 	value, level, name int
-	forced             int // the same for those with CAP_NET_ADMIN in the initial user namespace, without a cap; 0: there is none
+	// the same for those with CAP_NET_ADMIN in the initial user namespace, without a cap; 0: there is none
+	forced int
 }
 
 // settings are those that are asked for.
@@ -242,7 +247,8 @@ func (o Options) settings(ipv6 bool) []setting {
 	return slices.DeleteFunc(all, func(s setting) bool { return s.value == 0 })
 }
 
-// SetCongestion sets TCP_CONGESTION. With CAP_NET_ADMIN in the socket's namespace every algorithm the kernel has is allowed.
+// SetCongestion sets TCP_CONGESTION. With CAP_NET_ADMIN in the socket's namespace every algorithm the kernel has is
+// allowed.
 func (s Socket) SetCongestion(name string) error {
 	if err := unix.SetsockoptString(s.FD, unix.IPPROTO_TCP, unix.TCP_CONGESTION, name); err != nil {
 		return fmt.Errorf("set congestion control %q: %w", name, err)
@@ -298,8 +304,8 @@ func (s Socket) Retransmits() (uint64, error) {
 	return uint64(info.Total_retrans), nil
 }
 
-// AnyStream opens an IPv4 TCP socket that is bound to nothing, to ask the kernel what it allows. Call it inside the network
-// namespace.
+// AnyStream opens an IPv4 TCP socket that is bound to nothing, to ask the kernel what it allows. Call it inside the
+// network namespace.
 func AnyStream() (Socket, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -55,14 +55,16 @@ func TestTCPInfo(t *testing.T) {
 		}
 	}
 	var got sock.TCPInfo
-	for end := time.Now().Add(5 * time.Second); got.Delivered != 3 && time.Now().Before(end); { // acknowledged after 40 ms at the latest
+	// acknowledged after 40 ms at the latest
+	for end := time.Now().Add(5 * time.Second); got.Delivered != 3 && time.Now().Before(end); {
 		after, err := near.TCPInfo()
 		if err != nil {
 			t.Fatal(err)
 		}
 		got = after.Since(before)
 	}
-	if got.Connections != 1 || got.Delivered != 3 || got.Resent != 0 || got.RTT <= 0 || got.MinRTT <= 0 || got.Window <= 0 {
+	if got.Connections != 1 || got.Delivered != 3 || got.Resent != 0 || got.RTT <= 0 || got.MinRTT <= 0 ||
+		got.Window <= 0 {
 		t.Errorf("after three segments: %+v", got)
 	}
 	twice := got
@@ -78,7 +80,8 @@ func TestTCPInfo(t *testing.T) {
 	}
 }
 
-// Every send with zero copy is completed once, and over loopback the kernel has copied. Until they are taken the poller says that there are some.
+// Every send with zero copy is completed once, and over loopback the kernel has copied. Until they are taken the poller
+// says that there are some.
 func TestZeroCopy(t *testing.T) {
 	near, far := stream(t)
 	if err := near.SetZeroCopy(); err != nil {

@@ -1,17 +1,21 @@
 package sock
 
-// TCPInfo is what the kernel has counted for TCP connections as the side that sends (struct tcp_info, include/uapi/linux/tcp.h): one
-// connection since it was opened, or several, added up, since some moment. What is no counter is as it was when it was last read.
+// TCPInfo is what the kernel has counted for TCP connections as the side that sends (struct tcp_info,
+// include/uapi/linux/tcp.h): one connection since it was opened, or several, added up, since some moment. What is no
+// counter is as it was when it was last read.
 type TCPInfo struct {
 	Connections int   `json:"connections"`
-	Resent      int64 `json:"resent"`       // segments sent again
-	Delivered   int64 `json:"delivered"`    // segments that the peer has acknowledged
-	RTT         int64 `json:"rtt"`          // ns, smoothed, of all connections together
-	MinRTT      int64 `json:"min_rtt"`      // ns, the shortest of the last five minutes (tcp_min_rtt_wlen), of all connections together
-	Window      int64 `json:"window"`       // segments: the congestion window
-	Busy        int64 `json:"busy"`         // ns in which something was sent and not acknowledged, or waited to be sent
-	PeerLimited int64 `json:"peer_limited"` // of Busy, ns in which the receive window of the peer was full (tcpi_rwnd_limited)
-	SendLimited int64 `json:"send_limited"` // of Busy, ns in which there was too little send buffer to fill the congestion window (tcpi_sndbuf_limited)
+	Resent      int64 `json:"resent"`    // segments sent again
+	Delivered   int64 `json:"delivered"` // segments that the peer has acknowledged
+	RTT         int64 `json:"rtt"`       // ns, smoothed, of all connections together
+	// ns, the shortest of the last five minutes (tcp_min_rtt_wlen), of all connections together
+	MinRTT int64 `json:"min_rtt"`
+	Window int64 `json:"window"` // segments: the congestion window
+	Busy   int64 `json:"busy"`   // ns in which something was sent and not acknowledged, or waited to be sent
+	// of Busy, ns in which the receive window of the peer was full (tcpi_rwnd_limited)
+	PeerLimited int64 `json:"peer_limited"`
+	// of Busy, ns in which there was too little send buffer to fill the congestion window (tcpi_sndbuf_limited)
+	SendLimited int64 `json:"send_limited"`
 }
 
 // Since returns what was counted after an earlier reading.

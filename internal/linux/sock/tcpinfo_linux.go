@@ -13,7 +13,8 @@ func (s Socket) TCPInfo() (TCPInfo, error) {
 	const micro = 1000    // the kernel counts µs
 	var info unix.TCPInfo // a call of unix' own would allocate it
 	size := uint32(unsafe.Sizeof(info))
-	_, _, errno := unix.RawSyscall6(unix.SYS_GETSOCKOPT, uintptr(s.FD), unix.IPPROTO_TCP, unix.TCP_INFO, uintptr(unsafe.Pointer(&info)), uintptr(unsafe.Pointer(&size)), 0)
+	_, _, errno := unix.RawSyscall6(unix.SYS_GETSOCKOPT, uintptr(s.FD), unix.IPPROTO_TCP, unix.TCP_INFO,
+		uintptr(unsafe.Pointer(&info)), uintptr(unsafe.Pointer(&size)), 0)
 	if errno != 0 {
 		return TCPInfo{}, fmt.Errorf("read TCP_INFO: %w", errno)
 	}
@@ -21,7 +22,8 @@ func (s Socket) TCPInfo() (TCPInfo, error) {
 		Connections: 1,
 		Resent:      int64(info.Total_retrans), Delivered: int64(info.Delivered),
 		RTT: int64(info.Rtt) * micro, MinRTT: int64(info.Min_rtt) * micro, Window: int64(info.Snd_cwnd),
-		Busy: int64(info.Busy_time) * micro, PeerLimited: int64(info.Rwnd_limited) * micro, SendLimited: int64(info.Sndbuf_limited) * micro,
+		Busy: int64(info.Busy_time) * micro, PeerLimited: int64(info.Rwnd_limited) * micro,
+		SendLimited: int64(info.Sndbuf_limited) * micro,
 	}
 	if info.Min_rtt == math.MaxUint32 { // none was measured yet (tcp_init_sock, net/ipv4/tcp.c)
 		i.MinRTT = i.RTT

@@ -7,16 +7,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stamps are the three times of a struct scm_timestamping64 (include/uapi/linux/errqueue.h). The first is the kernel's own.
+// stamps are the three times of a struct scm_timestamping64 (include/uapi/linux/errqueue.h). The first is the kernel's
+// own.
 type stamps [3]struct{ Sec, Nsec int64 }
 
-const stampFlags = unix.SOF_TIMESTAMPING_TX_SOFTWARE | unix.SOF_TIMESTAMPING_RX_SOFTWARE | unix.SOF_TIMESTAMPING_SOFTWARE |
-	unix.SOF_TIMESTAMPING_OPT_TSONLY
+const stampFlags = unix.SOF_TIMESTAMPING_TX_SOFTWARE | unix.SOF_TIMESTAMPING_RX_SOFTWARE |
+	unix.SOF_TIMESTAMPING_SOFTWARE | unix.SOF_TIMESTAMPING_OPT_TSONLY
 
-// SetStamps has the kernel note when a datagram of this socket was handed to its device, for [Socket.Departed], and when one came in, for
-// [Socket.RecvStamped] (SO_TIMESTAMPING, Documentation/networking/timestamping.rst). As long as there is such a socket the kernel notes the time of
-// every packet that comes in anywhere on the machine; for the first such socket a worker of the kernel switches that on, a moment later
-// (net_enable_timestamp in net/core/dev.c).
+// SetStamps has the kernel note when a datagram of this socket was handed to its device, for [Socket.Departed], and
+// when one came in, for [Socket.RecvStamped] (SO_TIMESTAMPING, Documentation/networking/timestamping.rst). As long as
+// there is such a socket the kernel notes the time of every packet that comes in anywhere on the machine; for the first
+// such socket a worker of the kernel switches that on, a moment later (net_enable_timestamp in net/core/dev.c).
 func (s Socket) SetStamps() error {
 	if err := unix.SetsockoptInt(s.FD, unix.SOL_SOCKET, unix.SO_TIMESTAMPING_NEW, stampFlags); err != nil {
 		return fmt.Errorf("ask for timestamps: %w", err)
@@ -24,7 +25,8 @@ func (s Socket) SetStamps() error {
 	return nil
 }
 
-// RecvStamped is Recv that also says when the datagram came in, in ns of the clock CLOCK_REALTIME; 0 where the kernel does not say.
+// RecvStamped is Recv that also says when the datagram came in, in ns of the clock CLOCK_REALTIME; 0 where the kernel
+// does not say.
 //
 //go:nosplit
 func (s Socket) RecvStamped(p *byte, n int, flags int, at *int64) (int, Errno) {
@@ -42,11 +44,12 @@ func (s Socket) RecvStamped(p *byte, n int, flags int, at *int64) (int, Errno) {
 	return int(r), e
 }
 
-// Departed returns when what was sent after some time was handed to its device, as the driver says (skb_tx_timestamp), both in ns of the clock
-// CLOCK_REALTIME; 0 where it has not said. It takes all that is in the socket's error queue.
+// Departed returns when what was sent after some time was handed to its device, as the driver says (skb_tx_timestamp),
+// both in ns of the clock CLOCK_REALTIME; 0 where it has not said. It takes all that is in the socket's error queue.
 //
-// A packet that passes several veth links before anybody's IP layer looks at it, such as over a bridge, still belongs to its socket at each, and is stamped
-// there again (skb_scrub_packet leaves the socket since Linux 4.19, ip_rcv_core does not). The first is that of the container's own device.
+// A packet that passes several veth links before anybody's IP layer looks at it, such as over a bridge, still belongs
+// to its socket at each, and is stamped there again (skb_scrub_packet leaves the socket since Linux 4.19, ip_rcv_core
+// does not). The first is that of the container's own device.
 //
 //go:nosplit
 func (s Socket) Departed(after int64) int64 {
@@ -55,7 +58,8 @@ func (s Socket) Departed(after int64) int64 {
 	for {
 		header := unix.Msghdr{Control: &control[0]}
 		header.SetControllen(len(control))
-		if _, _, e := unix.RawSyscall(unix.SYS_RECVMSG, uintptr(s.FD), uintptr(unsafe.Pointer(&header)), unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT); e != 0 {
+		if _, _, e := unix.RawSyscall(unix.SYS_RECVMSG, uintptr(s.FD), uintptr(unsafe.Pointer(&header)),
+			unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT); e != 0 {
 			return first
 		}
 		if at := stampIn(control[:], int(header.Controllen)); first == 0 && at >= after {

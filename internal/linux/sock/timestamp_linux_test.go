@@ -105,6 +105,7 @@ func TestStampIn(t *testing.T) {
 // What might be among control messages is read or passed over, and never read past its end.
 func FuzzStampIn(f *testing.F) {
 	f.Add(message(unix.SOL_SOCKET, unix.SO_TIMESTAMPING_NEW, 64, 3, 4, 0, 0, 0, 0), 64)
-	f.Add(append(message(unix.SOL_IP, unix.IP_RECVERR, 21, 1), message(unix.SOL_SOCKET, unix.SO_TIMESTAMPING_NEW, 64, 3, 4, 0, 0, 0, 0)...), 88)
+	f.Add(append(message(unix.SOL_IP, unix.IP_RECVERR, 21, 1),
+		message(unix.SOL_SOCKET, unix.SO_TIMESTAMPING_NEW, 64, 3, 4, 0, 0, 0, 0)...), 88)
 	f.Fuzz(func(_ *testing.T, control []byte, n int) { stampIn(control, n) })
 }

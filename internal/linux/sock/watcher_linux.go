@@ -10,8 +10,8 @@ import (
 // atOnce is how many sockets that are ready one call of [Watcher.Wait] finds at most.
 const atOnce = 64
 
-// A Watcher waits for many sockets at once (epoll(7)), for input and, where that is asked for, for room to send: what it costs does not grow with
-// their number.
+// A Watcher waits for many sockets at once (epoll(7)), for input and, where that is asked for, for room to send: what
+// it costs does not grow with their number.
 type Watcher struct {
 	epoll  Socket
 	events [atOnce]unix.EpollEvent
@@ -51,12 +51,13 @@ func (w *Watcher) control(op uintptr, number int, s Socket, output bool) Errno {
 	if output {
 		event.Events |= unix.EPOLLOUT
 	}
-	_, _, e := unix.RawSyscall6(unix.SYS_EPOLL_CTL, uintptr(w.epoll.FD), op, uintptr(s.FD), uintptr(unsafe.Pointer(&event)), 0, 0)
+	_, _, e := unix.RawSyscall6(unix.SYS_EPOLL_CTL, uintptr(w.epoll.FD), op, uintptr(s.FD),
+		uintptr(unsafe.Pointer(&event)), 0, 0)
 	return e
 }
 
-// Wait sleeps until a socket is ready, for so many nanoseconds at most, and returns how many are. The conditions are those of [Socket.Send]; a
-// signal ends it early.
+// Wait sleeps until a socket is ready, for so many nanoseconds at most, and returns how many are. The conditions are
+// those of [Socket.Send]; a signal ends it early.
 //
 //go:nosplit
 func (w *Watcher) Wait(ns int64) int {
@@ -70,10 +71,12 @@ func (w *Watcher) Wait(ns int64) int {
 	var n uintptr
 	var e Errno
 	if ns > 0 {
-		n, _, e = unix.RawSyscall6(unix.SYS_EPOLL_PWAIT2, uintptr(w.epoll.FD), uintptr(unsafe.Pointer(&w.events)), atOnce, uintptr(unsafe.Pointer(&limit)), 0, 0)
+		n, _, e = unix.RawSyscall6(unix.SYS_EPOLL_PWAIT2, uintptr(w.epoll.FD), uintptr(unsafe.Pointer(&w.events)), atOnce,
+			uintptr(unsafe.Pointer(&limit)), 0, 0)
 		w.old = e == unix.ENOSYS
 	} else {
-		n, _, e = unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(w.epoll.FD), uintptr(unsafe.Pointer(&w.events)), atOnce, 0, 0, 0)
+		n, _, e = unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(w.epoll.FD), uintptr(unsafe.Pointer(&w.events)), atOnce, 0,
+			0, 0)
 	}
 	if e != 0 {
 		return 0
@@ -81,8 +84,8 @@ func (w *Watcher) Wait(ns int64) int {
 	return int(n)
 }
 
-// Event returns the number of the k-th socket that Wait has found, and what it is ready for. One that is over can be read and written: the call
-// says why not.
+// Event returns the number of the k-th socket that Wait has found, and what it is ready for. One that is over can be
+// read and written: the call says why not.
 //
 //go:nosplit
 func (w *Watcher) Event(k int) (number int, read, write bool) {

@@ -36,8 +36,8 @@ func Path(key string) (string, error) {
 // Normal returns a value as [Read] does: its fields with one space between them.
 func Normal(value string) string { return strings.Join(strings.Fields(value), " ") }
 
-// Read returns the value of a variable, its fields with one space between them. A variable that this kernel does not have is
-// fs.ErrNotExist.
+// Read returns the value of a variable, its fields with one space between them. A variable that this kernel does not
+// have is fs.ErrNotExist.
 func Read(key string) (string, error) {
 	path, err := Path(key)
 	if err != nil {
@@ -56,8 +56,8 @@ func Read(key string) (string, error) {
 	return Normal(b.String()), nil
 }
 
-// Change sets a variable that has another value, and returns the one it had, as [Read] does. One that has the value already need not be
-// writable, and one that this kernel does not have is fs.ErrNotExist.
+// Change sets a variable that has another value, and returns the one it had, as [Read] does. One that has the value
+// already need not be writable, and one that this kernel does not have is fs.ErrNotExist.
 func Change(key, value string) (was string, err error) {
 	path, err := Path(key)
 	if err != nil {
@@ -82,7 +82,8 @@ func Change(key, value string) (was string, err error) {
 	if was = Normal(b.String()); was == Normal(value) {
 		return was, nil
 	}
-	// From its beginning: a write elsewhere is refused (Documentation/admin-guide/sysctl/kernel.rst, sysctl_writes_strict).
+	// From its beginning: a write elsewhere is refused (Documentation/admin-guide/sysctl/kernel.rst,
+	// sysctl_writes_strict).
 	_, err = f.WriteAt([]byte(value), 0)
 	return was, unwritten(key, value, err)
 }
@@ -111,7 +112,8 @@ func unwritten(key, value string, err error) error {
 	}
 	err = reason(err)
 	if errors.Is(err, syscall.EINVAL) {
-		return fmt.Errorf("write %q to sysctl %q: %w (hint: the kernel does not take this value, or not from this network namespace)", value, key, err)
+		return fmt.Errorf("write %q to sysctl %q: %w (hint: the kernel does not take this value, or not from this network "+
+			"namespace)", value, key, err)
 	}
 	return fmt.Errorf("write %q to sysctl %q: %w", value, key, err)
 }

@@ -16,8 +16,9 @@ import (
 // A Links is /sys/class/net of one network namespace.
 type Links struct{ root *os.File }
 
-// Open opens it in the network namespace of the calling thread. A file system of type sysfs shows the links of the namespace in which it was made
-// (fs/sysfs/mount.c, sysfs_init_fs_context): it makes one that is mounted nowhere, which ends with the file. It needs CAP_SYS_ADMIN and Linux 5.2.
+// Open opens it in the network namespace of the calling thread. A file system of type sysfs shows the links of the
+// namespace in which it was made (fs/sysfs/mount.c, sysfs_init_fs_context): it makes one that is mounted nowhere, which
+// ends with the file. It needs CAP_SYS_ADMIN and Linux 5.2.
 func Open() (*Links, error) {
 	const what = "open /sys of the network namespace"
 	context, err := unix.Fsopen("sysfs", unix.FSOPEN_CLOEXEC)
@@ -28,7 +29,8 @@ func Open() (*Links, error) {
 	if err := unix.FsconfigCreate(context); err != nil {
 		return nil, explain(what, err)
 	}
-	fd, err := unix.Fsmount(context, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC)
+	fd, err := unix.Fsmount(context, unix.FSMOUNT_CLOEXEC,
+		unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC)
 	if err != nil {
 		return nil, explain(what, err)
 	}
@@ -50,7 +52,8 @@ func explain(what string, err error) error {
 // Close closes it.
 func (l *Links) Close() { _ = l.root.Close() }
 
-// Read reads an attribute of a link, "queues/rx-0/rps_cpus", without spaces around it. What is not there is fs.ErrNotExist.
+// Read reads an attribute of a link, "queues/rx-0/rps_cpus", without spaces around it. What is not there is
+// fs.ErrNotExist.
 func (l *Links) Read(link, attribute string) (string, error) {
 	f, err := l.open(link, attribute, unix.O_RDONLY)
 	if err != nil {
@@ -102,7 +105,8 @@ func (l *Links) open(link, path string, flags int) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
-// reason drops the path, which the rest of the error says already. A link that goes while its attribute is open is not there.
+// reason drops the path, which the rest of the error says already. A link that goes while its attribute is open is not
+// there.
 func reason(err error) error {
 	if errors.Is(err, unix.ENODEV) {
 		return fs.ErrNotExist

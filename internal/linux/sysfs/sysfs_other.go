@@ -5,7 +5,9 @@ package sysfs
 import "github.com/nettoll/nettoll/internal/linux"
 
 func unsupported() error {
-	return &linux.UnsupportedError{What: "open /sys of the network namespace", Missing: "Linux", Hint: "sysfs exists only there"}
+	return &linux.UnsupportedError{
+		What: "open /sys of the network namespace", Missing: "Linux", Hint: "sysfs exists only there",
+	}
 }
 
 // A Links cannot be opened here.

@@ -6,12 +6,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Delay returns how long the calling thread has been ready to run without having a CPU, in nanoseconds: the second number of its schedstat
-// (Documentation/scheduler/sched-stats.rst). It is 0 where the kernel does not say. It takes some microseconds and allocates nothing.
+// Delay returns how long the calling thread has been ready to run without having a CPU, in nanoseconds: the second
+// number of its schedstat (Documentation/scheduler/sched-stats.rst). It is 0 where the kernel does not say. It takes
+// some microseconds and allocates nothing.
 func Delay() int64 {
 	path := []byte("/proc/thread-self/schedstat\x00")
 	here := unix.AT_FDCWD
-	fd, _, e := unix.RawSyscall6(unix.SYS_OPENAT, uintptr(here), uintptr(unsafe.Pointer(&path[0])), unix.O_RDONLY|unix.O_CLOEXEC, 0, 0, 0)
+	fd, _, e := unix.RawSyscall6(unix.SYS_OPENAT, uintptr(here), uintptr(unsafe.Pointer(&path[0])),
+		unix.O_RDONLY|unix.O_CLOEXEC, 0, 0, 0)
 	if e != 0 {
 		return 0
 	}

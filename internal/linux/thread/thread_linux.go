@@ -50,8 +50,9 @@ func RunTime() int64 {
 	return ts.Sec*1e9 + ts.Nsec
 }
 
-// UserTime returns the part of the calling thread's CPU time that it spent outside the kernel, in nanoseconds. The kernel knows it from its ticks
-// (4 ms at HZ=250): a single trial's is off by some of them, the mean of many is right (getrusage(2), RUSAGE_THREAD).
+// UserTime returns the part of the calling thread's CPU time that it spent outside the kernel, in nanoseconds. The
+// kernel knows it from its ticks (4 ms at HZ=250): a single trial's is off by some of them, the mean of many is right
+// (getrusage(2), RUSAGE_THREAD).
 func UserTime() int64 {
 	var usage unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_THREAD, &usage); err != nil {
@@ -60,13 +61,13 @@ func UserTime() int64 {
 	return usage.Utime.Nano()
 }
 
-// Park gives every thread of this process, except those listed, the scheduling policy SCHED_IDLE (sched(7)): it runs only
-// where nothing else wants the CPU. The Go runtime's own threads (its monitor wakes up every 20 µs while it warms up) then cannot
-// preempt a thread that measures. It can be called again for threads that came later.
+// Park gives every thread of this process, except those listed, the scheduling policy SCHED_IDLE (sched(7)): it runs
+// only where nothing else wants the CPU. The Go runtime's own threads (its monitor wakes up every 20 µs while it warms
+// up) then cannot preempt a thread that measures. It can be called again for threads that came later.
 //
-// It is for threads that measure on a CPU of their own. Where several share one, a thread that wakes up while only parked ones are there is put as
-// far behind as the weight of those is small (kernel/sched/fair.c, place_entity: the lag is inflated by (W+w)/W, here 1027/3), and the
-// others run for hundreds of milliseconds before it.
+// It is for threads that measure on a CPU of their own. Where several share one, a thread that wakes up while only
+// parked ones are there is put as far behind as the weight of those is small (kernel/sched/fair.c, place_entity: the
+// lag is inflated by (W+w)/W, here 1027/3), and the others run for hundreds of milliseconds before it.
 func Park(except map[int]bool) error {
 	entries, err := os.ReadDir("/proc/self/task")
 	if err != nil {

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// Parent returns what this process's user is called in the user namespace around its own: in one made for an ordinary user, the number of that user.
+// Parent returns what this process's user is called in the user namespace around its own: in one made for an ordinary
+// user, the number of that user.
 func Parent() (int, error) {
 	data, err := os.ReadFile("/proc/self/uid_map")
 	if err != nil {
@@ -16,7 +17,8 @@ func Parent() (int, error) {
 	return parent(string(data), os.Geteuid())
 }
 
-// parent looks the user up in a map of IDs, whose lines are: the first inside, the first outside, how many (user_namespaces(7)).
+// parent looks the user up in a map of IDs, whose lines are: the first inside, the first outside, how many
+// (user_namespaces(7)).
 func parent(uidMap string, uid int) (int, error) {
 	for line := range strings.Lines(uidMap) {
 		var n [3]int

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// An Obstacle is a setting of the machine that keeps ordinary users from making user namespaces, or from having any privilege in them.
+// An Obstacle is a setting of the machine that keeps ordinary users from making user namespaces, or from having any
+// privilege in them.
 type Obstacle struct {
 	Sysctl string // "user.max_user_namespaces"
 	Value  string // as it is
@@ -19,7 +20,8 @@ func (o Obstacle) String() string { return fmt.Sprintf("sysctl %s is %s", o.Sysc
 // Help says what would remove it, as root.
 func (o Obstacle) Help() string { return fmt.Sprintf("sysctl -w %s=%s", o.Sysctl, o.Want) }
 
-// Obstacles looks for them below /proc/sys of root, the machine's root directory. A kernel that does not have a setting has no such obstacle.
+// Obstacles looks for them below /proc/sys of root, the machine's root directory. A kernel that does not have a setting
+// has no such obstacle.
 func Obstacles(root fs.FS) []Obstacle {
 	var found []Obstacle
 	for _, o := range []Obstacle{
@@ -42,12 +44,14 @@ func Hint(root fs.FS) string {
 		help = append(help, fmt.Sprintf("%s: %s", o, o.Help()))
 	}
 	if len(help) == 0 {
-		help = []string{"in a container, docker run --privileged; under seccomp or a security module, a profile that allows user namespaces"}
+		help = []string{"in a container, docker run --privileged; under seccomp or a security module, a profile that " +
+			"allows user namespaces"}
 	}
 	return "run as root, or let users make user namespaces: " + strings.Join(help, "; ")
 }
 
-// outer reports whether the ID map of a process is that of the first user namespace: every ID is itself (user_namespaces(7)).
+// outer reports whether the ID map of a process is that of the first user namespace: every ID is itself
+// (user_namespaces(7)).
 func outer(uidMap string) bool {
 	return strings.Join(strings.Fields(uidMap), " ") == "0 0 4294967295"
 }

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Missing lists which of the capabilities that hosts on this machine take this process does not have in its user namespace:
-// "CAP_SYS_ADMIN", "CAP_NET_ADMIN" (capabilities(7)).
+// Missing lists which of the capabilities that hosts on this machine take this process does not have in its user
+// namespace: "CAP_SYS_ADMIN", "CAP_NET_ADMIN" (capabilities(7)).
 func Missing() ([]string, error) {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
@@ -34,8 +34,8 @@ func Inside() bool {
 	return err == nil && !outer(string(data)) // without user namespaces in the kernel there is no such file
 }
 
-// Refused lists what the kernel does not grant this process that root of the machine has, in words; an empty list where it grants all. It tries
-// each.
+// Refused lists what the kernel does not grant this process that root of the machine has, in words; an empty list where
+// it grants all. It tries each.
 func Refused() []string {
 	refused := []string{}
 	if err := forceBuffer(); err != nil {

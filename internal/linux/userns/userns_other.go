@@ -6,7 +6,9 @@ import "github.com/nettoll/nettoll/internal/linux"
 
 // Missing is not supported here.
 func Missing() ([]string, error) {
-	return nil, &linux.UnsupportedError{What: "read own capabilities", Missing: "Linux", Hint: "hosts on this machine exist only there"}
+	return nil, &linux.UnsupportedError{
+		What: "read own capabilities", Missing: "Linux", Hint: "hosts on this machine exist only there",
+	}
 }
 
 // Inside is false here.

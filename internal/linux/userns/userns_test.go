@@ -34,7 +34,8 @@ func TestObstacles(t *testing.T) {
 			"Debian and Ubuntu at once",
 			map[string]string{"kernel/unprivileged_userns_clone": "0\n", "kernel/apparmor_restrict_unprivileged_userns": "1\n"},
 			[]string{"sysctl kernel.unprivileged_userns_clone is 0", "sysctl kernel.apparmor_restrict_unprivileged_userns is 1"},
-			"sysctl -w kernel.unprivileged_userns_clone=1; sysctl kernel.apparmor_restrict_unprivileged_userns is 1: sysctl -w kernel.apparmor_",
+			"sysctl -w kernel.unprivileged_userns_clone=1; sysctl kernel.apparmor_restrict_unprivileged_userns is 1: sysctl " +
+				"-w kernel.apparmor_",
 		},
 		{"nonsense", map[string]string{"user/max_user_namespaces": "many"}, nil, "docker run --privileged"},
 	} {

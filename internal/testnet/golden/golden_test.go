@@ -26,7 +26,8 @@ func TestCompare(t *testing.T) {
 		t.Fatalf("the same text: %q", r.said)
 	}
 	compare(r, dir, "a plan, of host 1", "one\nthree\n", false)
-	if len(r.said) != 1 || !strings.Contains(r.said[0], "a-plan-of-host-1.golden (-want +got)") || !strings.Contains(r.said[0], "three") {
+	if len(r.said) != 1 || !strings.Contains(r.said[0], "a-plan-of-host-1.golden (-want +got)") ||
+		!strings.Contains(r.said[0], "three") {
 		t.Errorf("another text: %q", r.said)
 	}
 	r.said = nil

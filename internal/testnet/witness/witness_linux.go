@@ -17,14 +17,16 @@ import (
 
 // Seen is what a witness saw since it began to watch.
 type Seen struct {
-	// Delay is how long one thread was ready to run and had no CPU, less the time of other threads of the test that can have had its CPUs: that of the
-	// thread for which this is the longest. So threads of a test that share a CPU are no witnesses against each other.
+	// Delay is how long one thread was ready to run and had no CPU, less the time of other threads of the test that can
+	// have had its CPUs: that of the thread for which this is the longest. So threads of a test that share a CPU are no
+	// witnesses against each other.
 	Delay time.Duration
 	// Thread names that thread.
 	Thread string
 	// Steal is what the hypervisor gave to other machines, on all CPUs, in steps of 10 ms.
 	Steal time.Duration
-	// Others is the CPU time of all that is not of the test, on all CPUs, in steps of 10 ms; Share is its share of the CPUs' time.
+	// Others is the CPU time of all that is not of the test, on all CPUs, in steps of 10 ms; Share is its share of the
+	// CPUs' time.
 	Others time.Duration
 	Share  float64
 }
@@ -32,8 +34,9 @@ type Seen struct {
 // Lost is how much time was taken from a thread of the test.
 func (s Seen) Lost() time.Duration { return s.Delay + s.Steal }
 
-// Excuse is by how much something may have taken longer than on a machine of its own, also if programs did it that have ended since. A bound on how long something
-// takes is that much longer, so that it can be asserted in each try, and is strict where nothing else runs.
+// Excuse is by how much something may have taken longer than on a machine of its own, also if programs did it that have
+// ended since. A bound on how long something takes is that much longer, so that it can be asserted in each try, and is
+// strict where nothing else runs.
 func (s Seen) Excuse() time.Duration { return s.Lost() + s.Others }
 
 func (s Seen) String() string {
@@ -41,7 +44,8 @@ func (s Seen) String() string {
 	if s.Thread != "" {
 		thread = " (" + s.Thread + ")"
 	}
-	return fmt.Sprintf("a thread%s waited for %v while other work had its CPU, other machines had the CPUs for %v, and other work ran for %v (%.0f %% of the CPUs)",
+	return fmt.Sprintf("a thread%s waited for %v while other work had its CPU, other machines had the CPUs for %v, and "+
+		"other work ran for %v (%.0f %% of the CPUs)",
 		thread, s.Delay.Round(time.Microsecond), s.Steal, s.Others, 100*s.Share)
 }
 
@@ -49,7 +53,8 @@ func (s Seen) String() string {
 type Limit struct {
 	// Lost bounds [Seen.Lost]. It is for tests whose threads live through the try.
 	Lost time.Duration
-	// Share bounds [Seen.Share]; 0 does not. It is for tests of programs that begin and end within a try: the kernel does not tell how long those waited.
+	// Share bounds [Seen.Share]; 0 does not. It is for tests of programs that begin and end within a try: the kernel does
+	// not tell how long those waited.
 	Share float64
 }
 
@@ -69,7 +74,8 @@ type Watch struct {
 	children bool
 }
 
-// Begin begins to watch the threads of this process and of all processes below it. It fails the test if the kernel keeps no account of them.
+// Begin begins to watch the threads of this process and of all processes below it. It fails the test if the kernel
+// keeps no account of them.
 func Begin(t testing.TB) *Watch {
 	t.Helper()
 	pids := family("/proc", os.Getpid())
@@ -80,8 +86,8 @@ func Begin(t testing.TB) *Watch {
 	return &Watch{before, len(pids) > 1}
 }
 
-// Seen returns what was seen since Begin. A thread that began meanwhile counts, but for those of processes if there was none before. Of one that ended meanwhile only
-// the CPU time is known.
+// Seen returns what was seen since Begin. A thread that began meanwhile counts, but for those of processes if there was
+// none before. Of one that ended meanwhile only the CPU time is known.
 func (w *Watch) Seen(t testing.TB) Seen {
 	t.Helper()
 	pids := []int{os.Getpid()}
@@ -95,8 +101,8 @@ func (w *Watch) Seen(t testing.TB) Seen {
 	return compare(w.before, now)
 }
 
-// compare finds the thread that other work kept from running for the longest, and what the rest of the machine did. Where threads have CPUs of their own, as those
-// of a trial do, the others are not looked at: they wait for these.
+// compare finds the thread that other work kept from running for the longest, and what the rest of the machine did.
+// Where threads have CPUs of their own, as those of a trial do, the others are not looked at: they wait for these.
 func compare(before, now reading) Seen {
 	s := Seen{Steal: now.steal - before.steal, Others: max(0, (now.busy-before.busy)-(now.own-before.own))}
 	if all := now.busy + now.idle + now.steal - before.busy - before.idle - before.steal; all > 0 {
@@ -130,7 +136,8 @@ func compare(before, now reading) Seen {
 // most is how many tries there are for so many that are wanted: at least 20, and at most four of five are repeated.
 func most(want int) int { return max(20, 5*want) }
 
-// calm waits until the machine has CPUs to spare, but not for long: what it sees then is no witness, and only spares tries.
+// calm waits until the machine has CPUs to spare, but not for long: what it sees then is no witness, and only spares
+// tries.
 func calm() {
 	const window, idle, patience = 50 * time.Millisecond, 0.7, time.Second
 	for start := time.Now(); time.Since(start) < patience; {
@@ -140,14 +147,16 @@ func calm() {
 		}
 		time.Sleep(window)
 		now, err := machine()
-		if err != nil || float64(now.idle-before.idle) >= idle*float64(now.idle+now.busy+now.steal-before.idle-before.busy-before.steal) {
+		if err != nil || float64(now.idle-before.idle) >= idle*float64(now.idle+now.busy+
+			now.steal-before.idle-before.busy-before.steal) {
 			return
 		}
 	}
 }
 
-// Undisturbed calls try until one was disturbed by no more than the limit, and returns what that one returned. The witness alone says whether a try is
-// repeated: what it returned is not looked at. If too many tries were disturbed the test fails, and says what was seen.
+// Undisturbed calls try until one was disturbed by no more than the limit, and returns what that one returned. The
+// witness alone says whether a try is repeated: what it returned is not looked at. If too many tries were disturbed the
+// test fails, and says what was seen.
 func Undisturbed[T any](t testing.TB, limit Limit, try func() T) T {
 	t.Helper()
 	return Several(t, limit, 1, try)[0]
@@ -181,7 +190,8 @@ func several[T any](t testing.TB, limit Limit, want int, try func() T, watch fun
 			return sound
 		}
 	}
-	t.Fatalf("%d of %d tries were disturbed (%v), and %d undisturbed ones are needed: this machine is too busy for the test. The witness saw:\n\t%s",
+	t.Fatalf("%d of %d tries were disturbed (%v), and %d undisturbed ones are needed: this machine is too busy for the "+
+		"test. The witness saw:\n\t%s",
 		len(saw), most(want), limit, want, strings.Join(saw, "\n\t"))
 	return nil
 }
@@ -220,8 +230,8 @@ func machine() (reading, error) {
 	return times(string(text))
 }
 
-// read reads what the kernel says of some processes, the first of which is this one. What the threads of this one did is read last, or first: what reading costs is no
-// part of what is watched.
+// read reads what the kernel says of some processes, the first of which is this one. What the threads of this one did
+// is read last, or first: what reading costs is no part of what is watched.
 func read(pids []int, begins bool) (r reading, err error) {
 	threads := map[string]account{}
 	if !begins {
@@ -368,7 +378,10 @@ func times(text string) (reading, error) {
 		return reading{}, fmt.Errorf("/proc/stat begins with %q, want the times of all CPUs", line)
 	}
 	var r reading
-	for column, sum := range map[int]*time.Duration{user: &r.busy, nice: &r.busy, system: &r.busy, idle: &r.idle, iowait: &r.idle, irq: &r.busy, softirq: &r.busy, steal: &r.steal} {
+	for column, sum := range map[int]*time.Duration{
+		user: &r.busy, nice: &r.busy, system: &r.busy, idle: &r.idle, iowait: &r.idle, irq: &r.busy, softirq: &r.busy,
+		steal: &r.steal,
+	} {
 		ticks, err := strconv.ParseInt(fields[column], 10, 64)
 		if err != nil {
 			return reading{}, fmt.Errorf("/proc/stat: %w", err)

@@ -35,7 +35,8 @@ func TestMain(m *testing.M) {
 	testnet.Main(m)
 }
 
-// spin keeps a CPU busy from a thread of its own, which lives as long as the test, and returns when it has done so for long enough.
+// spin keeps a CPU busy from a thread of its own, which lives as long as the test, and returns when it has done so for
+// long enough.
 func spin(t *testing.T, cpu int, lasts time.Duration) {
 	t.Helper()
 	done := make(chan error)
@@ -52,7 +53,8 @@ func spin(t *testing.T, cpu int, lasts time.Duration) {
 	}
 }
 
-// A busy loop of a stranger on the CPU of a thread is seen, by the delay and by what others ran; one of the test's own is not.
+// A busy loop of a stranger on the CPU of a thread is seen, by the delay and by what others ran; one of the test's own
+// is not.
 func TestBusyLoop(t *testing.T) {
 	cpus, err := thread.CPUs()
 	if err != nil {
@@ -119,19 +121,41 @@ func TestCompare(t *testing.T) {
 		{"nothing", map[string]account{"1": on(1, 5*ms, 9*ms)}, map[string]account{"1": on(1, 8*ms, 9*ms)}, 0},
 		{"others", map[string]account{"1": on(1, 5*ms, 9*ms)}, map[string]account{"1": on(1, 8*ms, 16*ms)}, 7 * ms},
 		{"own", map[string]account{}, map[string]account{"1": on(1, 10*ms, 10*ms), "2": on(1, 10*ms, 10*ms)}, 0},
-		{"own and others", map[string]account{}, map[string]account{"1": on(1, 10*ms, 20*ms), "2": on(1, 10*ms, 20*ms)}, 10 * ms},
-		{"own on another CPU", map[string]account{}, map[string]account{"1": on(1, 10*ms, 10*ms), "2": on(2, 10*ms, 0)}, 10 * ms},
+		{
+			"own and others",
+			map[string]account{},
+			map[string]account{"1": on(1, 10*ms, 20*ms), "2": on(1, 10*ms, 20*ms)},
+			10 * ms,
+		},
+		{
+			"own on another CPU",
+			map[string]account{},
+			map[string]account{"1": on(1, 10*ms, 10*ms), "2": on(2, 10*ms, 0)},
+			10 * ms,
+		},
 		{"own on any CPU", map[string]account{}, map[string]account{"1": on(1, 10*ms, 12*ms), "2": on(3, 10*ms, 0)}, 2 * ms},
-		{"one on any CPU waits for those that have theirs", map[string]account{}, map[string]account{"1": on(3, ms, 30*ms), "2": on(1, 5*ms, 2*ms), "3": on(2, 5*ms, 0)}, ms},
-		{"none has a CPU of its own", map[string]account{}, map[string]account{"1": on(3, 10*ms, 30*ms), "2": on(3, 5*ms, 0)}, 25 * ms},
+		{"one on any CPU waits for those that have theirs", map[string]account{}, map[string]account{
+			"1": on(3, ms, 30*ms), "2": on(1, 5*ms, 2*ms), "3": on(2, 5*ms, 0),
+		}, ms},
+		{
+			"none has a CPU of its own",
+			map[string]account{},
+			map[string]account{"1": on(3, 10*ms, 30*ms), "2": on(3, 5*ms, 0)},
+			25 * ms,
+		},
 		{"one that ended", map[string]account{"1": on(1, 0, 0)}, map[string]account{}, 0},
-		{"the longest", map[string]account{}, map[string]account{"1": on(1, 0, 3*ms), "2": on(2, 0, 5*ms), "3": on(4, 0, 4*ms)}, 5 * ms},
+		{"the longest", map[string]account{}, map[string]account{
+			"1": on(1, 0, 3*ms), "2": on(2, 0, 5*ms), "3": on(4, 0, 4*ms),
+		}, 5 * ms},
 	} {
-		if got := compare(reading{threads: tt.before}, reading{threads: tt.now}); got.Delay != tt.want || got.Lost() != tt.want {
+		if got := compare(reading{threads: tt.before}, reading{threads: tt.now}); got.Delay != tt.want ||
+			got.Lost() != tt.want {
 			t.Errorf("%s: %v, want a delay of %v", tt.name, got, tt.want)
 		}
 	}
-	got := compare(reading{busy: 100 * ms, idle: 100 * ms, own: 10 * ms, steal: 10 * ms}, reading{busy: 180 * ms, idle: 200 * ms, own: 40 * ms, steal: 30 * ms})
+	got := compare(reading{busy: 100 * ms, idle: 100 * ms, own: 10 * ms, steal: 10 * ms}, reading{
+		busy: 180 * ms, idle: 200 * ms, own: 40 * ms, steal: 30 * ms,
+	})
 	if got.Others != 50*ms || got.Steal != 20*ms || got.Lost() != 20*ms || got.Share != 0.25 {
 		t.Errorf("the machine: %+v", got)
 	}
@@ -139,7 +163,11 @@ func TestCompare(t *testing.T) {
 
 func TestTimes(t *testing.T) {
 	got, err := times("cpu  1 2 3 40 50 6 7 8 9 10\ncpu0 …\n")
-	if want := (reading{busy: 190 * time.Millisecond, idle: 900 * time.Millisecond, steal: 80 * time.Millisecond}); err != nil || got.busy != want.busy || got.idle != want.idle || got.steal != want.steal {
+	if want := (reading{
+		busy: 190 * time.Millisecond, idle: 900 * time.Millisecond,
+		steal: 80 * time.Millisecond,
+	}); err != nil || got.busy != want.busy || got.idle != want.idle ||
+		got.steal != want.steal {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for _, bad := range []string{"", "cpu 1 2 3", "cpu0 1 2 3 4 5 6 7 8 9", "cpu 1 2 3 4 5 6 7 x 9"} {
@@ -159,7 +187,8 @@ func (r *recorder) Helper()                   {}
 func (r *recorder) Logf(string, ...any)       {}
 func (r *recorder) Fatalf(f string, a ...any) { r.fatal = fmt.Sprintf(f, a...) }
 
-// The witness alone says which tries count, the outcomes have no say, and too many disturbed tries fail the test with what was seen.
+// The witness alone says which tries count, the outcomes have no say, and too many disturbed tries fail the test with
+// what was seen.
 func TestSeveral(t *testing.T) {
 	limit := Limit{Lost: time.Millisecond}
 	for _, tt := range []struct {
@@ -170,8 +199,12 @@ func TestSeveral(t *testing.T) {
 		failed bool
 	}{
 		{"quiet", 1, func(int) Seen { return Seen{Delay: time.Millisecond} }, []int{1}, false},
-		{"disturbed at first", 2, func(try int) Seen { return Seen{Delay: time.Duration(4-try) * time.Millisecond} }, []int{3, 4}, false},
-		{"stolen from at first", 1, func(try int) Seen { return Seen{Steal: time.Duration(3-try) * time.Millisecond} }, []int{2}, false},
+		{"disturbed at first", 2, func(try int) Seen {
+			return Seen{Delay: time.Duration(4-try) * time.Millisecond}
+		}, []int{3, 4}, false},
+		{"stolen from at first", 1, func(try int) Seen {
+			return Seen{Steal: time.Duration(3-try) * time.Millisecond}
+		}, []int{2}, false},
 		{"never quiet", 1, func(int) Seen { return Seen{Delay: time.Second, Thread: "worker 7"} }, nil, true},
 		{"hardly ever quiet", 10, func(try int) Seen { return Seen{Steal: time.Duration(try%6) * time.Second} }, nil, true},
 	} {

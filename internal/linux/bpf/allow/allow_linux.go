@@ -19,7 +19,8 @@ import (
 const (
 	// spare is room for what is added to a list.
 	spare = 64
-	// maxFlows is how many flows are known at a time, of both families; the one that was quiet for longest gives way to a new one.
+	// maxFlows is how many flows are known at a time, of both families; the one that was quiet for longest gives way to a
+	// new one.
 	maxFlows = 1 << 16
 )
 
@@ -111,7 +112,8 @@ func load(l List, bound bindings) (*ebpf.Collection, error) {
 	if err := errors.Join(
 		fill(m[objectMapSources4], v4.sources, v4.numbers), fill(m[objectMapSources6], v6.sources, v6.numbers),
 		fill(m[objectMapRules4], v4.pairs, v4.ports), fill(m[objectMapRules6], v6.pairs, v6.ports),
-		fill(m[objectMapOwn], addresses, make([]byte, len(addresses))), fill(m[objectMapOwnLinks], macs, make([]byte, len(macs))),
+		fill(m[objectMapOwn], addresses, make([]byte, len(addresses))),
+		fill(m[objectMapOwnLinks], macs, make([]byte, len(macs))),
 		fill(m[objectMapBindings], bound.links, bound.values),
 	); err != nil {
 		loaded.Close()
@@ -138,7 +140,8 @@ func specify(l List, more []Rule) (*ebpf.CollectionSpec, error) {
 	}
 	if err := errors.Join(
 		spec.Variables[objectVarUplink].Set(uplink),
-		spec.Variables[objectVarWay].Set(ways[l.Way]), spec.Variables[objectVarStateful].Set(on[l.Stateful]), spec.Variables[objectVarOneLink].Set(on[l.OneLink]),
+		spec.Variables[objectVarWay].Set(ways[l.Way]), spec.Variables[objectVarStateful].Set(on[l.Stateful]),
+		spec.Variables[objectVarOneLink].Set(on[l.OneLink]),
 		spec.Variables[objectVarAntispoof].Set(on[l.Bound != nil]),
 	); err != nil {
 		return nil, err
@@ -235,7 +238,8 @@ func ownKey(a netip.Addr) (k ownAddress) {
 	return k
 }
 
-// find finds the program at the links of a list, and what of it is not where it should be. It is nil where it is nowhere. The caller closes it.
+// find finds the program at the links of a list, and what of it is not where it should be. It is nil where it is
+// nowhere. The caller closes it.
 func find(l List) (found *bpf.Program, missing []Difference, err error) {
 	if err := l.check(); err != nil {
 		return nil, nil, err
@@ -261,7 +265,8 @@ func find(l List) (found *bpf.Program, missing []Difference, err error) {
 			}
 			return nil, nil, err
 		}
-		if what := fmt.Sprintf("program %s, the first at %s of %s", objectProgNettollFilter, bpf.TCXIngress, name); found == nil || !found.Has(ids) {
+		if what := fmt.Sprintf("program %s, the first at %s of %s", objectProgNettollFilter, bpf.TCXIngress,
+			name); found == nil || !found.Has(ids) {
 			missing = append(missing, Difference{what, present, absent})
 		} else if ids[0] != found.ID {
 			missing = append(missing, Difference{what, fmt.Sprintf("number %d", found.ID), fmt.Sprintf("number %d", ids[0])})
@@ -275,7 +280,8 @@ func errNone(what string) error {
 	return fmt.Errorf("%s: no program %s at any link", what, objectProgNettollFilter)
 }
 
-// Compare returns in what the kernel differs from the list: where the program is in the namespace of the calling thread, and the entries of its maps.
+// Compare returns in what the kernel differs from the list: where the program is in the namespace of the calling
+// thread, and the entries of its maps.
 func Compare(l List) ([]Difference, error) {
 	p, list, err := find(l)
 	if err != nil || p == nil {
@@ -395,7 +401,8 @@ func compareOwn(p *bpf.Program) (list []Difference, err error) {
 	return list, nil
 }
 
-// Change adds a rule to those that stand, or takes one that was added away again. Packets are decided by one or by the other.
+// Change adds a rule to those that stand, or takes one that was added away again. Packets are decided by one or by the
+// other.
 func Change(l List, r Rule, allow bool) error {
 	p, _, err := find(l)
 	if err != nil {
@@ -497,10 +504,13 @@ func Read(l List) (c Counters, err error) {
 	return c, nil
 }
 
-// Check tries a way on a pair of links in a namespace of its own, which is gone afterwards. What is missing is a [linux.UnsupportedError].
+// Check tries a way on a pair of links in a namespace of its own, which is gone afterwards. What is missing is a
+// [linux.UnsupportedError].
 func Check(way string, stateful, antispoof bool) error {
 	return bpf.Try(false, func(name string) (io.Closer, error) {
-		l := List{Way: way, Stateful: stateful, Links: []string{name}, Rules: func(bool) iter.Seq[Rule] { return func(func(Rule) bool) {} }}
+		l := List{Way: way, Stateful: stateful, Links: []string{name}, Rules: func(bool) iter.Seq[Rule] {
+			return func(func(Rule) bool) {}
+		}}
 		if antispoof {
 			l.Bound = []Binding{}
 		}

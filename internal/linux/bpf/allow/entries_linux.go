@@ -140,7 +140,8 @@ func newEntries[A address](way string, rules iter.Seq[Rule]) (e entries[A], err 
 }
 
 func tooMany(r Rule) error {
-	return fmt.Errorf("list %s to %s: a pair has more than %d ranges of ports (hint: filter nftables takes more)", r.Source, r.Sink, maxRanges)
+	return fmt.Errorf("list %s to %s: a pair has more than %d ranges of ports (hint: filter nftables takes more)",
+		r.Source, r.Sink, maxRanges)
 }
 
 // fill writes entries to a map.

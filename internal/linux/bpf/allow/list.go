@@ -18,9 +18,11 @@ const (
 // Ways lists them.
 func Ways() []string { return []string{Hash, LPM, Program} }
 
-// MaxCompiled is how many rules of each family a program can hold besides those of the pairs. A rule of IPv4 has some ten instructions, one of IPv6 some twenty-five; the kernel's
-// verifier looks at a million (include/linux/bpf.h, BPF_COMPLEXITY_LIMIT_INSNS), which 28,000 rules of each have not used up. But who asks for a program with more than 4 MiB of
-// instructions is told nothing at all of it (kernel/bpf/syscall.c, bpf_insn_prepare_dump), and could not verify it.
+// MaxCompiled is how many rules of each family a program can hold besides those of the pairs. A rule of IPv4 has some
+// ten instructions, one of IPv6 some twenty-five; the kernel's verifier looks at a million (include/linux/bpf.h,
+// BPF_COMPLEXITY_LIMIT_INSNS), which 28,000 rules of each have not used up. But who asks for a program with more than 4
+// MiB of instructions is told nothing at all of it (kernel/bpf/syscall.c, bpf_insn_prepare_dump), and could not verify
+// it.
 const MaxCompiled = 10_000
 
 // A List is what may pass, and where that is decided.
@@ -49,7 +51,8 @@ type Binding struct {
 	IPv4, IPv6, Local netip.Addr
 }
 
-// A Rule lets a source talk from some of its ports to some ports of a sink, over UDP and TCP, and ask it for ICMP echoes.
+// A Rule lets a source talk from some of its ports to some ports of a sink, over UDP and TCP, and ask it for ICMP
+// echoes.
 type Rule struct {
 	Source, Sink netip.Addr
 	// First and Last are the sink's ports and all between them.

@@ -15,12 +15,14 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/bpf"
 )
 
-// Rules that are compiled make a tree of decisions with a field of the packet at each level: the source, the sink of that source, the ports of that pair. What is at one level
-// is compared one after another, in the order of the rules, so a packet of a late rule is compared with the sources of all before it; behind a field that is equal there is no way back,
-// as nothing else of the list is there. The words of IPv6 addresses that differ most come first.
+// Rules that are compiled make a tree of decisions with a field of the packet at each level: the source, the sink of
+// that source, the ports of that pair. What is at one level is compared one after another, in the order of the rules,
+// so a packet of a late rule is compared with the sources of all before it; behind a field that is equal there is no
+// way back, as nothing else of the list is there. The words of IPv6 addresses that differ most come first.
 //
-// The shape is the verifier's, too. It keeps the other side of every branch until it gets there, 8192 of them at most (kernel/bpf/verifier.c, BPF_COMPLEXITY_LIMIT_JMP_SEQ); here
-// the inside of each branch ends, and one is kept for each level.
+// The shape is the verifier's, too. It keeps the other side of every branch until it gets there, 8192 of them at most
+// (kernel/bpf/verifier.c, BPF_COMPLEXITY_LIMIT_JMP_SEQ); here the inside of each branch ends, and one is kept for each
+// level.
 
 // The names of the functions of allow.c that are replaced, and what they return.
 const (
@@ -39,7 +41,10 @@ type leaf struct {
 // leaf4 reads a rule as match4 gets it: R1 is the source and R2 the sink.
 func leaf4(r Rule) leaf {
 	source, sink := r.Source.As4(), r.Sink.As4()
-	return leaf{[]uint64{uint64(binary.NativeEndian.Uint32(source[:])), uint64(binary.NativeEndian.Uint32(sink[:]))}, r.ports()}
+	return leaf{
+		[]uint64{uint64(binary.NativeEndian.Uint32(source[:])), uint64(binary.NativeEndian.Uint32(sink[:]))},
+		r.ports(),
+	}
 }
 
 // leaf6 reads a rule as match6 loads it.
@@ -63,7 +68,10 @@ func shape4() shape {
 }
 
 func shape6() shape {
-	return shape{fields: []asm.Register{asm.R7, asm.R6, asm.R9, asm.R8}, port: asm.R2, other: asm.R5, free: asm.R4, wide: true}
+	return shape{
+		fields: []asm.Register{asm.R7, asm.R6, asm.R9, asm.R8}, port: asm.R2, other: asm.R5, free: asm.R4,
+		wide: true,
+	}
 }
 
 // prologue6 loads the fields of the pair that R1 is the address of.
@@ -224,7 +232,8 @@ func substitute(list asm.Instructions, name string, instead asm.Instructions) (a
 	return append(append(append(all, list[:first]...), instead...), list[behind:]...), nil
 }
 
-// replace compiles a list with what was added to it, and puts it in the place of the program at all links. Its flows and counters go on.
+// replace compiles a list with what was added to it, and puts it in the place of the program at all links. Its flows
+// and counters go on.
 func replace(p *bpf.Program, l List) error {
 	more4, err := added[[4]byte](p.Maps[objectMapRules4])
 	if err != nil {

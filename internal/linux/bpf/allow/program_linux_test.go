@@ -20,10 +20,14 @@ func rule(source, sink string, first, last uint16) Rule {
 	return Rule{netip.MustParseAddr(source), netip.MustParseAddr(sink), first, last, 0, 65_535}
 }
 
-// A source that is not the packet's is passed over with all that is behind it; inside, there is no way out but an answer.
+// A source that is not the packet's is passed over with all that is behind it; inside, there is no way out but an
+// answer.
 func TestTree(t *testing.T) {
 	var leaves []leaf
-	for _, r := range []Rule{rule("1.0.0.0", "2.0.0.0", 7, 7), rule("3.0.0.0", "2.0.0.0", 9, 9), rule("1.0.0.0", "2.0.0.0", 80, 90), rule("1.0.0.0", "4.0.0.0", 7, 7)} {
+	for _, r := range []Rule{
+		rule("1.0.0.0", "2.0.0.0", 7, 7), rule("3.0.0.0", "2.0.0.0", 9, 9), rule("1.0.0.0", "2.0.0.0", 80, 90),
+		rule("1.0.0.0", "4.0.0.0", 7, 7),
+	} {
 		leaves = append(leaves, leaf4(r))
 	}
 	leaves[2].ports.SourceFirst, leaves[2].ports.SourceLast = 30, 39
@@ -65,27 +69,36 @@ func TestTree(t *testing.T) {
 
 // Keys of maps are as packets have addresses, a pair has one entry for all its ports, and what does not fit is refused.
 func TestEntries(t *testing.T) {
-	rules := []Rule{rule("10.0.0.1", "10.0.0.2", 5, 9), rule("10.0.0.1", "10.0.0.3", 7, 7), rule("10.0.0.1", "10.0.0.2", 80, 80), rule("10.0.0.1", "10.0.0.2", 80, 80)}
+	rules := []Rule{
+		rule("10.0.0.1", "10.0.0.2", 5, 9), rule("10.0.0.1", "10.0.0.3", 7, 7),
+		rule("10.0.0.1", "10.0.0.2", 80, 80), rule("10.0.0.1", "10.0.0.2", 80, 80),
+	}
 	e, err := newEntries[[4]byte](Hash, slices.Values(rules))
 	want := entries[[4]byte]{
 		pairs: []pair[[4]byte]{{[4]byte{10, 0, 0, 1}, [4]byte{10, 0, 0, 2}}, {[4]byte{10, 0, 0, 1}, [4]byte{10, 0, 0, 3}}},
-		ports: []ports{{N: 2, Range: [maxRanges]portRange{{5, 9, 0, 65_535}, {80, 80, 0, 65_535}}}, {N: 1, Range: [maxRanges]portRange{{7, 7, 0, 65_535}}}},
+		ports: []ports{
+			{N: 2, Range: [maxRanges]portRange{{5, 9, 0, 65_535}, {80, 80, 0, 65_535}}},
+			{N: 1, Range: [maxRanges]portRange{{7, 7, 0, 65_535}}},
+		},
 	}
 	if diff := cmp.Diff(want, e, cmp.AllowUnexported(entries[[4]byte]{})); err != nil || diff != "" {
 		t.Errorf("%v, -want +got:\n%s", err, diff)
 	}
-	if e, err = newEntries[[4]byte](LPM, slices.Values(rules)); err != nil || len(e.sources) != 1 || e.sources[0].Bits != 32 || e.pairs[1].Source != numbered[[4]byte](1) {
+	if e, err = newEntries[[4]byte](LPM, slices.Values(rules)); err != nil || len(e.sources) != 1 ||
+		e.sources[0].Bits != 32 || e.pairs[1].Source != numbered[[4]byte](1) {
 		t.Errorf("by a trie: %+v, %v", e, err)
 	}
 	for i := range maxRanges {
 		rules = append(rules, rule("10.0.0.1", "10.0.0.3", uint16(100+i), uint16(100+i)))
 	}
-	if _, err := newEntries[[4]byte](Hash, slices.Values(rules)); err == nil || !strings.Contains(err.Error(), "more than 8 ranges") {
+	if _, err := newEntries[[4]byte](Hash, slices.Values(rules)); err == nil ||
+		!strings.Contains(err.Error(), "more than 8 ranges") {
 		t.Errorf("more ranges than there is room for: %v", err)
 	}
 }
 
-// The kernel takes large lists in every way, the largest program that is promised among them, and tells what it has of them.
+// The kernel takes large lists in every way, the largest program that is promised among them, and tells what it has of
+// them.
 func TestLarge(t *testing.T) {
 	for way, n := range map[string]int{Hash: 100_000, LPM: 20_000, Program: MaxCompiled} {
 		t.Run(way, func(t *testing.T) {
@@ -116,7 +129,8 @@ func TestLarge(t *testing.T) {
 func many(n int, v6 bool) iter.Seq[Rule] {
 	return func(yield func(Rule) bool) {
 		for i := range n {
-			source, sink := netip.AddrFrom4([4]byte{100, byte(64 + i>>16), byte(i >> 8), byte(i)}), netip.AddrFrom4([4]byte{100, byte(96 + i>>16), byte(i >> 8), byte(i)})
+			source, sink := netip.AddrFrom4([4]byte{100, byte(64 + i>>16), byte(i >> 8), byte(i)}),
+				netip.AddrFrom4([4]byte{100, byte(96 + i>>16), byte(i >> 8), byte(i)})
 			if v6 {
 				a, b := source.As16(), sink.As16()
 				a[0], b[0] = 0x20, 0x20

@@ -26,7 +26,8 @@ func program(way string) (string, bpf.Hook) {
 	}
 }
 
-// uplink is the same for the uplink. An XDP program there would have to be the driver's of what is at its other end, too: it is left to the stack.
+// uplink is the same for the uplink. An XDP program there would have to be the driver's of what is at its other end,
+// too: it is left to the stack.
 func uplink(way string) (name string, hook bpf.Hook, none bool) {
 	switch way {
 	case TC:
@@ -119,7 +120,8 @@ func load(way string, entries tables) (*ebpf.Collection, error) {
 	return loaded, nil
 }
 
-// Compare returns in what the kernel differs from the table: what is hooked to the links of the namespace of the calling thread, and the entries of its maps.
+// Compare returns in what the kernel differs from the table: what is hooked to the links of the namespace of the
+// calling thread, and the entries of its maps.
 func Compare(t Table) ([]Difference, error) {
 	if err := t.check(); err != nil {
 		return nil, err
@@ -228,7 +230,8 @@ func address(key []byte) netip.Addr {
 	return a
 }
 
-// Check tries a way on a pair of links in a namespace of its own, which is gone afterwards. What is missing is a [linux.UnsupportedError].
+// Check tries a way on a pair of links in a namespace of its own, which is gone afterwards. What is missing is a
+// [linux.UnsupportedError].
 func Check(way string) error {
 	return bpf.Try(way == Netkit, func(name string) (io.Closer, error) {
 		mac := make(net.HardwareAddr, 6)

@@ -6,7 +6,8 @@ import (
 	"iter"
 )
 
-// A Batch is changes of one table that are done together or not at all. A batch that is larger than what the socket takes is not: see [Add], which takes care of it.
+// A Batch is changes of one table that are done together or not at all. A batch that is larger than what the socket
+// takes is not: see [Add], which takes care of it.
 type Batch struct {
 	// Echo asks for the numbers of rules that are added.
 	Echo   bool

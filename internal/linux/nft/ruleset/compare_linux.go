@@ -38,7 +38,9 @@ func Read(family, table, chain string) ([]Found, error) {
 		list = list[:0]
 		err = s.rules(families()[family], table, chain, func(of, a []byte) {
 			expressions := find(a, ruleExpressions)
-			list = append(list, Found{Chain: word(of), Handle: handle(a), Hash: Rule(expressions).hash(), Packets: packets(expressions)})
+			list = append(list, Found{
+				Chain: word(of), Handle: handle(a), Hash: Rule(expressions).hash(), Packets: packets(expressions),
+			})
 		})
 		if !errors.Is(err, errInterrupted) || tries == 3 {
 			break
@@ -50,8 +52,8 @@ func Read(family, table, chain string) ([]Found, error) {
 	return list, nil
 }
 
-// Compare reads a table back and returns what differs. What is in it that should not be is a difference, too. Of a set and of the rules of a chain up to ten differences are
-// named.
+// Compare reads a table back and returns what differs. What is in it that should not be is a difference, too. Of a set
+// and of the rules of a chain up to ten differences are named.
 func Compare(t Table) ([]nft.Difference, error) {
 	s, err := dial()
 	if err != nil {
@@ -128,7 +130,8 @@ func (c *comparison) chains() error {
 			n, p := find(hook, hookNumber), find(hook, hookPriority)
 			policy := find(a, chainPolicy)
 			if len(n) == 4 && len(p) == 4 && len(policy) == 4 {
-				traits = hooked(binary.BigEndian.Uint32(n), int32(binary.BigEndian.Uint32(p)), word(find(hook, hookLink)), word(find(a, chainType)), binary.BigEndian.Uint32(policy))
+				traits = hooked(binary.BigEndian.Uint32(n), int32(binary.BigEndian.Uint32(p)), word(find(hook, hookLink)),
+					word(find(a, chainType)), binary.BigEndian.Uint32(policy))
 			}
 		}
 		there[word(find(a, attributeThird))] = traits
@@ -244,18 +247,23 @@ func (c *comparison) sets() error {
 	return nil
 }
 
-// compareElements compares the number and the sum of the hashes of elements, whose order means nothing, and looks for those that differ only where one does.
+// compareElements compares the number and the sum of the hashes of elements, whose order means nothing, and looks for
+// those that differ only where one does.
 func (c *comparison) compareElements(s Set) error {
 	var count, total uint64
 	for e := range s.Elements {
 		count, total = count+1, total+e.hash()
 	}
 	read := func(f func(Element)) error {
-		return c.ask(getSetElement, flagDump, c.family, text(text(nil, attributeName, c.table.Name), attributeSecond, s.Name), func(a []byte) {
-			each(find(a, listElements), func(_ uint16, element []byte) {
-				f(Element{Key: find(find(element, elementKey), dataValue), Chain: word(find(find(find(element, elementData), dataVerdict), verdictTo))})
+		return c.ask(getSetElement, flagDump, c.family, text(text(nil, attributeName, c.table.Name), attributeSecond, s.Name),
+			func(a []byte) {
+				each(find(a, listElements), func(_ uint16, element []byte) {
+					f(Element{
+						Key:   find(find(element, elementKey), dataValue),
+						Chain: word(find(find(find(element, elementData), dataVerdict), verdictTo)),
+					})
+				})
 			})
-		})
 	}
 	if err := read(func(e Element) { count, total = count-1, total-e.hash() }); err != nil {
 		return err

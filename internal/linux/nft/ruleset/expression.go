@@ -5,14 +5,16 @@ import (
 	"slices"
 )
 
-// A Rule is the expressions of one rule as the kernel takes them, NFTA_RULE_EXPRESSIONS. Its methods append to it what a packet is asked next: it goes on as long as the
-// answer is yes. The zero value lets every packet through to the next expression.
+// A Rule is the expressions of one rule as the kernel takes them, NFTA_RULE_EXPRESSIONS. Its methods append to it what
+// a packet is asked next: it goes on as long as the answer is yes. The zero value lets every packet through to the next
+// expression.
 type Rule []byte
 
 // A Register holds what was read of a packet. There are 16 of four bytes each, one behind the other.
 type Register uint32
 
-// Word is register n of four bytes, from 0. The kernel says the first of every four by another number (nft_dump_register, net/netfilter/nf_tables_api.c).
+// Word is register n of four bytes, from 0. The kernel says the first of every four by another number
+// (nft_dump_register, net/netfilter/nf_tables_api.c).
 func Word(n int) Register {
 	if n%4 == 0 {
 		return Register(1 + n/4) // NFT_REG_1
@@ -52,7 +54,8 @@ const (
 	Related     uint32 = 1 << 2
 )
 
-// Attributes of expressions, enum nft_list_attributes, nft_expr_attributes, nft_data_attributes, nft_verdict_attributes.
+// Attributes of expressions, enum nft_list_attributes, nft_expr_attributes, nft_data_attributes,
+// nft_verdict_attributes.
 const (
 	listElement = 1
 	exprName    = 1
@@ -83,7 +86,8 @@ func (r Rule) expression(name string, f func([]byte) []byte) Rule {
 	return b
 }
 
-// Load reads so many bytes of the packet. A packet that has not as many, or no such header as fragments that are not the first, is no longer asked.
+// Load reads so many bytes of the packet. A packet that has not as many, or no such header as fragments that are not
+// the first, is no longer asked.
 func (r Rule) Load(to Register, base Base, offset, length uint32) Rule {
 	return r.expression("payload", func(b []byte) []byte {
 		return number(number(number(number(b, 1, uint32(to)), 2, uint32(base)), 3, offset), 4, length)
@@ -111,7 +115,8 @@ func (r Rule) LoadExtension(to Register, header byte, offset, length uint32) Rul
 // Mask keeps some bits of a register.
 func (r Rule) Mask(in Register, mask ...byte) Rule {
 	return r.expression("bitwise", func(b []byte) []byte {
-		b = number(number(number(number(b, 1, uint32(in)), 2, uint32(in)), 3, uint32(len(mask))), 6, 0) // NFT_BITWISE_MASK_XOR
+		// NFT_BITWISE_MASK_XOR
+		b = number(number(number(number(b, 1, uint32(in)), 2, uint32(in)), 3, uint32(len(mask))), 6, 0)
 		var none [16]byte
 		return data(data(b, 4, mask), 5, none[:len(mask)])
 	})
@@ -124,7 +129,9 @@ func (r Rule) Equal(in Register, want ...byte) Rule { return r.compare(in, 0, wa
 func (r Rule) Differ(in Register, want ...byte) Rule { return r.compare(in, 1, want) }
 
 func (r Rule) compare(in Register, operation uint32, want []byte) Rule {
-	return r.expression("cmp", func(b []byte) []byte { return data(number(number(b, 1, uint32(in)), 2, operation), 3, want) })
+	return r.expression("cmp", func(b []byte) []byte {
+		return data(number(number(b, 1, uint32(in)), 2, operation), 3, want)
+	})
 }
 
 // Between asks whether a register holds a number of two bytes in network order from first to last.
@@ -208,10 +215,12 @@ func data(b []byte, kind uint16, value []byte) []byte {
 	return b
 }
 
-// An attribute is a length, a kind and what it holds, up to the next multiple of four bytes: struct nlattr, include/uapi/linux/netlink.h.
+// An attribute is a length, a kind and what it holds, up to the next multiple of four bytes: struct nlattr,
+// include/uapi/linux/netlink.h.
 const (
 	headerLength = 4
-	kindMask     = 1<<14 - 1 // NLA_TYPE_MASK: without the bit that says nested, which old tables of the kernel do not ask for and some set
+	// NLA_TYPE_MASK: without the bit that says nested, which old tables of the kernel do not ask for and some set
+	kindMask = 1<<14 - 1
 )
 
 func attribute(b []byte, kind uint16, value ...byte) []byte {

@@ -21,10 +21,14 @@ func TestHash(t *testing.T) {
 	w := Word(0)
 	all := map[uint64]int{}
 	for i, r := range []Rule{
-		nil, questions(), Rule(nil).Accept(), Rule(nil).Drop(), Rule(nil).Jump("a"), Rule(nil).Goto("a"), Rule(nil).Goto("b"), Rule(nil).Count(), Rule(nil).Count().Accept(),
-		Rule(nil).Equal(w, 1), Rule(nil).Equal(w, 2), Rule(nil).Differ(w, 1), Rule(nil).Equal(Word(1), 1), Rule(nil).Equal(w, 1, 0), Rule(nil).Mask(w, 1),
-		Rule(nil).Between(w, 1, 2), Rule(nil).Between(w, 1, 3), Rule(nil).Between(w, 1, 1), Rule(nil).In("a", w), Rule(nil).In("b", w), Rule(nil).Map("a", w),
-		Rule(nil).LoadState(w), Rule(nil).Load(w, NetworkHeader, 0, 2), Rule(nil).Load(w, TransportHeader, 0, 2), Rule(nil).Load(w, NetworkHeader, 2, 2),
+		nil, questions(), Rule(nil).Accept(), Rule(nil).Drop(), Rule(nil).Jump("a"), Rule(nil).Goto("a"), Rule(nil).Goto("b"),
+		Rule(nil).Count(), Rule(nil).Count().Accept(),
+		Rule(nil).Equal(w, 1), Rule(nil).Equal(w, 2), Rule(nil).Differ(w, 1), Rule(nil).Equal(Word(1), 1),
+		Rule(nil).Equal(w, 1, 0), Rule(nil).Mask(w, 1),
+		Rule(nil).Between(w, 1, 2), Rule(nil).Between(w, 1, 3), Rule(nil).Between(w, 1, 1), Rule(nil).In("a", w),
+		Rule(nil).In("b", w), Rule(nil).Map("a", w),
+		Rule(nil).LoadState(w), Rule(nil).Load(w, NetworkHeader, 0, 2), Rule(nil).Load(w, TransportHeader, 0, 2),
+		Rule(nil).Load(w, NetworkHeader, 2, 2),
 		Rule(nil).Equal(w, 1).Equal(w, 2), Rule(nil).Equal(w, 2).Equal(w, 1),
 	} {
 		if other, same := all[r.Hash()]; same {
@@ -43,11 +47,17 @@ func TestHashOfAnswers(t *testing.T) {
 		"a counter that has counted": {Rule(nil).Count(), ask("counter", func(b []byte) []byte {
 			return attribute(attribute(b, counterPackets, 0, 0, 0, 0, 0, 0, 0, 7), counterBytes, 0, 0, 0, 0, 0, 0, 1, 0)
 		})},
-		"attributes in another order": {Rule(nil).LoadMeta(w, Family), ask("meta", func(b []byte) []byte { return number(number(b, 1, 1), 2, uint32(Family)) })},
+		"attributes in another order": {
+			Rule(nil).LoadMeta(w, Family),
+			ask("meta", func(b []byte) []byte { return number(number(b, 1, 1), 2, uint32(Family)) }),
+		},
 		"a value that says it is nested": {Rule(nil).Equal(w, 1), ask("cmp", func(b []byte) []byte {
 			return attribute(number(number(b, 1, 1), 2, 0), 3|nested, attribute(nil, dataValue|nested, 1)...)
 		})},
-		"the number of a set in its transaction": {Rule(nil).In("a", w), ask("lookup", func(b []byte) []byte { return number(number(number(text(b, 1, "a"), 2, 1), 4, 9), 5, 0) })},
+		"the number of a set in its transaction": {
+			Rule(nil).In("a", w),
+			ask("lookup", func(b []byte) []byte { return number(number(number(text(b, 1, "a"), 2, 1), 4, 9), 5, 0) }),
+		},
 	} {
 		if c[0].Hash() != c[1].Hash() {
 			t.Errorf("%s: another hash", name)

@@ -25,8 +25,8 @@ func (s sum) number(n uint64) sum {
 	return s.bytes(b[:])
 }
 
-// hash says the same of a rule as it was written and as the kernel gives it back, which may put the attributes of an expression into another order, adds what counters have
-// counted, and leaves out numbers that are of a transaction.
+// hash says the same of a rule as it was written and as the kernel gives it back, which may put the attributes of an
+// expression into another order, adds what counters have counted, and leaves out numbers that are of a transaction.
 func (r Rule) hash() uint64 {
 	s := sumBegin
 	each(r, func(_ uint16, element []byte) {
@@ -53,7 +53,8 @@ func (r Rule) hash() uint64 {
 	return uint64(s)
 }
 
-// holdsData says whether an attribute of an expression holds a value or a verdict, whose kind is written with a bit more or less.
+// holdsData says whether an attribute of an expression holds a value or a verdict, whose kind is written with a bit
+// more or less.
 func holdsData(name string, kind uint16) bool {
 	switch name {
 	case "immediate":

@@ -10,14 +10,15 @@ import (
 	"github.com/nettoll/nettoll/internal/linux"
 )
 
-// Limits of what is sent at once. The kernel takes a transaction as one message, copies it and checks it with the table locked.
+// Limits of what is sent at once. The kernel takes a transaction as one message, copies it and checks it with the table
+// locked.
 const (
 	maxTransaction = 256 << 20
 	slack          = 4 << 10 // what the kernel counts besides, and the messages around
 )
 
-// send sends the messages in one transaction, or where the socket has not so much room in several, of which the last begins not before hooked. It says whether some of it was
-// done though not all.
+// send sends the messages in one transaction, or where the socket has not so much room in several, of which the last
+// begins not before hooked. It says whether some of it was done though not all.
 func (b *Batch) send(hooked, most int) (some bool, placed []Placed, err error) {
 	s, err := dial()
 	if err != nil {
@@ -42,7 +43,8 @@ func (b *Batch) send(hooked, most int) (some bool, placed []Placed, err error) {
 			to += length
 		}
 		if to == from {
-			return some, placed, fmt.Errorf("a message of %d bytes, and the socket takes %d", binary.NativeEndian.Uint32(b.buf[from:]), room)
+			return some, placed, fmt.Errorf("a message of %d bytes, and the socket takes %d",
+				binary.NativeEndian.Uint32(b.buf[from:]), room)
 		}
 		more, err := s.transact(b, from, to)
 		if err != nil {
@@ -78,8 +80,9 @@ func dial() (*socket, error) {
 
 func (s *socket) close() { _ = unix.Close(s.fd) }
 
-// room makes place for so many bytes, and returns how many there is place for: a process without privileges in the machine's own user namespace gets no more than
-// net.core.wmem_max (net/core/sock.c, SO_SNDBUFFORCE). The kernel gives twice as much as is asked for, for what it counts besides, and netlink does not.
+// room makes place for so many bytes, and returns how many there is place for: a process without privileges in the
+// machine's own user namespace gets no more than net.core.wmem_max (net/core/sock.c, SO_SNDBUFFORCE). The kernel gives
+// twice as much as is asked for, for what it counts besides, and netlink does not.
 func (s *socket) room(bytes int) (int, error) {
 	if unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, bytes) != nil {
 		if err := unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_SNDBUF, bytes); err != nil {
@@ -90,8 +93,8 @@ func (s *socket) room(bytes int) (int, error) {
 	return granted - slack, err
 }
 
-// transact sends the messages from one place to another as a transaction. Only the last is to be answered; one that fails is anyway, and undoes those before it
-// (nfnetlink_rcv_batch, net/netfilter/nfnetlink.c).
+// transact sends the messages from one place to another as a transaction. Only the last is to be answered; one that
+// fails is anyway, and undoes those before it (nfnetlink_rcv_batch, net/netfilter/nfnetlink.c).
 func (s *socket) transact(b *Batch, from, to int) ([]Placed, error) {
 	last := from
 	for at, n := from, 1; at < to; n++ {
@@ -103,7 +106,8 @@ func (s *socket) transact(b *Batch, from, to int) ([]Placed, error) {
 	number := binary.NativeEndian.Uint32(b.buf[last+8:])
 	begin := message(nil, kindBegin, flagRequest, 0, subsystem)
 	end := message(nil, kindEnd, flagRequest, 0, subsystem)
-	if _, err := unix.SendmsgBuffers(s.fd, [][]byte{begin, b.buf[from:to], end}, nil, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}, 0); err != nil {
+	if _, err := unix.SendmsgBuffers(s.fd, [][]byte{begin, b.buf[from:to], end}, nil,
+		&unix.SockaddrNetlink{Family: unix.AF_NETLINK}, 0); err != nil {
 		return nil, refused("transaction", fmt.Errorf("send a transaction of %d bytes: %w", to-from, err))
 	}
 	var placed []Placed
@@ -157,14 +161,18 @@ func refused(what string, err error) error {
 	case errors.Is(err, unix.EPERM):
 		return &linux.UnsupportedError{What: "change nftables", Missing: "CAP_NET_ADMIN", Hint: "run it as root", Err: err}
 	case what == "table" && errors.Is(err, unix.ENOENT): // of one that is to be removed
-	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.EAFNOSUPPORT), errors.Is(err, unix.EPROTONOSUPPORT):
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.EAFNOSUPPORT),
+		errors.Is(err, unix.EPROTONOSUPPORT):
 		return unsupported("what this "+what+" of nftables needs", err)
 	}
 	return fmt.Errorf("%s: %w", what, err)
 }
 
 func unsupported(missing string, err error) error {
-	return &linux.UnsupportedError{What: "use nftables", Missing: missing, Hint: "load the kernel's modules for it, or use a kernel that has it", Err: err}
+	return &linux.UnsupportedError{
+		What: "use nftables", Missing: missing, Hint: "load the kernel's modules for it, or use a kernel that has it",
+		Err: err,
+	}
 }
 
 func (s *socket) receive() (int, error) {

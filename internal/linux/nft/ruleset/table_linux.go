@@ -9,8 +9,9 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/nft"
 )
 
-// Add makes a table. It decides nothing before all of it stands: packets come to it by a transaction of its own where it is too large for one. A table that is there already
-// is [nft.ErrExists]; what the kernel does not have is a [linux.UnsupportedError].
+// Add makes a table. It decides nothing before all of it stands: packets come to it by a transaction of its own where
+// it is too large for one. A table that is there already is [nft.ErrExists]; what the kernel does not have is a
+// [linux.UnsupportedError].
 func Add(t Table) error { return add(t, maxTransaction) }
 
 func add(t Table, most int) error {
@@ -59,7 +60,8 @@ func add(t Table, most int) error {
 	return nil
 }
 
-// Commit does what the batch says, all of it or nothing, and returns the rules that it has added where [Batch.Echo] was set.
+// Commit does what the batch says, all of it or nothing, and returns the rules that it has added where [Batch.Echo] was
+// set.
 func (b *Batch) Commit() ([]Placed, error) {
 	if len(b.buf) == 0 {
 		return nil, nil

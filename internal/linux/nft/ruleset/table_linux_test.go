@@ -39,7 +39,8 @@ func elements(n int, chain string) iter.Seq[Element] {
 func numbered(n int) iter.Seq[Rule] {
 	return func(yield func(Rule) bool) {
 		for i := range n {
-			if !yield(Rule(nil).Load(Word(0), NetworkHeader, 12, 4).Equal(Word(0), binary.BigEndian.AppendUint32(nil, uint32(i))...).Goto("other")) {
+			if !yield(Rule(nil).Load(Word(0), NetworkHeader, 12, 4).Equal(Word(0),
+				binary.BigEndian.AppendUint32(nil, uint32(i))...).Goto("other")) {
 				return
 			}
 		}
@@ -62,7 +63,9 @@ func table(family string, more int) Table {
 		Sets: []Set{
 			{Name: "set", Fields: []Field{IPv4, IPv4, Port}, Size: 10, Elements: func(func(Element) bool) {}},
 			{Name: "other", Fields: []Field{IPv4, IPv4}, Size: more + 10, Elements: elements(more, "")},
-			{Name: "map", Map: true, Fields: []Field{IPv6}, Size: 10, Elements: func(yield func(Element) bool) { yield(Element{Key: make([]byte, 16), Chain: "other"}) }},
+			{Name: "map", Map: true, Fields: []Field{IPv6}, Size: 10, Elements: func(yield func(Element) bool) {
+				yield(Element{Key: make([]byte, 16), Chain: "other"})
+			}},
 		},
 		Chains: []Chain{
 			{Name: "from", Hook: hook, Rules: All(first, questions(), Rule(nil).Jump("many"), Rule(nil).Count().Drop())},
@@ -83,7 +86,8 @@ func TestTable(t *testing.T) {
 					if err := Delete(family, "t"); !errors.Is(err, nft.ErrNotFound) {
 						t.Errorf("Delete of none = %v, want %v", err, nft.ErrNotFound)
 					}
-					if got, err := Compare(want); err != nil || !cmp.Equal(got, []nft.Difference{{What: "table t", Want: present, Got: absent}}) {
+					if got, err := Compare(want); err != nil ||
+						!cmp.Equal(got, []nft.Difference{{What: "table t", Want: present, Got: absent}}) {
 						t.Errorf("Compare with none = %v, %v", got, err)
 					}
 					if err := add(want, most); err != nil {
@@ -115,9 +119,13 @@ func TestCompareNames(t *testing.T) {
 	}{
 		{"nothing", func(*Batch) {}, ""},
 		{"rule more", func(b *Batch) { b.AddRule("other", Rule(nil).Accept()) }, "rules of chain other: want 1, got 2"},
-		{"rule gone", func(b *Batch) { b.DeleteRule("many", handles(t, "many")[19]) }, "rule 20 of chain many: want present, got absent"},
+		{"rule gone", func(b *Batch) {
+			b.DeleteRule("many", handles(t, "many")[19])
+		}, "rule 20 of chain many: want present, got absent"},
 		{"chain more", chain("x"), "chain x: want absent, got present"},
-		{"element gone", func(b *Batch) { b.DeleteElements("other", elements(1, "")) }, "element 0a01010000000000 of set other: want present, got absent"},
+		{"element gone", func(b *Batch) {
+			b.DeleteElements("other", elements(1, ""))
+		}, "element 0a01010000000000 of set other: want present, got absent"},
 		{"element more", func(b *Batch) {
 			b.AddElements("set", slices.Values([]Element{{Key: []byte{10, 1, 1, 1, 10, 1, 1, 2, 0, 7, 0, 0}}}))
 		}, "element 0a0101010a01010200070000 of set set: want absent, got present"},
@@ -125,7 +133,9 @@ func TestCompareNames(t *testing.T) {
 			b.DeleteElements("map", table("inet", 0).Sets[2].Elements)
 			b.AddElements("map", slices.Values([]Element{{Key: make([]byte, 16), Chain: "many"}}))
 		}, "element 00000000000000000000000000000000 : many of set map: want absent, got present"},
-		{"set more", func(b *Batch) { b.addSet(Set{Name: "x", Fields: []Field{IPv4}, Size: 1}, 9) }, "set x: want absent, got present"},
+		{"set more", func(b *Batch) {
+			b.addSet(Set{Name: "x", Fields: []Field{IPv4}, Size: 1}, 9)
+		}, "set x: want absent, got present"},
 		{"table gone", func(b *Batch) { b.deleteTable() }, "table t: want present, got absent"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -180,7 +190,8 @@ func TestChange(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if len(placed) != 2 || placed[0].Chain != "many" || placed[0].Handle != handles(t, "many")[20] || placed[1].Chain != "other" || placed[1].Handle != handles(t, "other")[1] {
+		if len(placed) != 2 || placed[0].Chain != "many" || placed[0].Handle != handles(t, "many")[20] ||
+			placed[1].Chain != "other" || placed[1].Handle != handles(t, "other")[1] {
 			t.Errorf("placed %v", placed)
 		}
 		back := NewBatch("inet", "t")
@@ -221,7 +232,8 @@ func TestAddFails(t *testing.T) {
 				t.Errorf("Add with an unknown expression = %v", err)
 			}
 		}
-		if err := Add(Table{Family: "none"}); err == nil || !strings.Contains(err.Error(), "unknown family (known: inet, bridge, netdev)") {
+		if err := Add(Table{Family: "none"}); err == nil ||
+			!strings.Contains(err.Error(), "unknown family (known: inet, bridge, netdev)") {
 			t.Errorf("Add of an unknown family = %v", err)
 		}
 		got, err := nft.List()
@@ -266,7 +278,8 @@ func TestRead(t *testing.T) {
 		}
 		for _, want := range []string{
 			"type ipv4_addr . ipv4_addr . inet_service", "type filter hook forward priority filter - 5; policy drop;",
-			"ct state established,related goto other", "ip saddr 10.1.1.0 ip saddr . ip daddr . th dport @set", "th dport 20000-20063 counter",
+			"ct state established,related goto other", "ip saddr 10.1.1.0 ip saddr . ip daddr . th dport @set",
+			"th dport 20000-20063 counter",
 			"counter packets 0 bytes 0 drop", "vmap @map",
 		} {
 			if !strings.Contains(string(out), want) {

@@ -16,8 +16,9 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/softirq"
 )
 
-// Probe is the two programs and the memory that they sum up in. All of it is held by file descriptors of this process, and the memory by those that
-// were given out besides: the kernel removes it with the last of them, however the processes end.
+// Probe is the two programs and the memory that they sum up in. All of it is held by file descriptors of this process,
+// and the memory by those that were given out besides: the kernel removes it with the last of them, however the
+// processes end.
 type Probe struct {
 	times            *ebpf.Map
 	entered, left    *ebpf.Program
@@ -26,11 +27,12 @@ type Probe struct {
 	onEntry, onLeave link.Link // nil while it is off
 }
 
-// Load loads the programs; nothing is traced before [Probe.On]. Where that cannot be done the error is a [linux.UnsupportedError].
+// Load loads the programs; nothing is traced before [Probe.On]. Where that cannot be done the error is a
+// [linux.UnsupportedError].
 //
-// The programs are attached as raw tracepoints (BPF_RAW_TRACEPOINT_OPEN, Linux 4.17), which take names: no tracefs has to be mounted, and
-// each hit costs less than by way of a perf event, which copies the tracepoint's record into a buffer first (kernel/trace/bpf_trace.c,
-// include/trace/perf.h).
+// The programs are attached as raw tracepoints (BPF_RAW_TRACEPOINT_OPEN, Linux 4.17), which take names: no tracefs has
+// to be mounted, and each hit costs less than by way of a perf event, which copies the tracepoint's record into a
+// buffer first (kernel/trace/bpf_trace.c, include/trace/perf.h).
 func Load() (*Probe, error) {
 	p := &Probe{}
 	if err := p.load(); err != nil {
@@ -46,12 +48,14 @@ func (p *Probe) load() (err error) {
 		return err
 	}
 	p.times, err = ebpf.NewMap(&ebpf.MapSpec{
-		Name: "nettoll_softirq", Type: ebpf.Array, KeySize: 4, ValueSize: uint32(softirq.SlotSize), MaxEntries: uint32(cpus), Flags: unix.BPF_F_MMAPABLE,
+		Name: "nettoll_softirq", Type: ebpf.Array, KeySize: 4, ValueSize: uint32(softirq.SlotSize), MaxEntries: uint32(cpus),
+		Flags: unix.BPF_F_MMAPABLE,
 	})
 	if err != nil {
 		return err
 	}
-	if p.mem, err = unix.Mmap(p.times.FD(), 0, cpus*int(softirq.SlotSize), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
+	if p.mem, err = unix.Mmap(p.times.FD(), 0, cpus*int(softirq.SlotSize), unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_SHARED); err != nil {
 		return fmt.Errorf("map it: %w", err)
 	}
 	p.slots = unsafe.Slice((*softirq.Slot)(unsafe.Pointer(&p.mem[0])), cpus)
@@ -63,18 +67,22 @@ func (p *Probe) load() (err error) {
 }
 
 func program(name string, instructions asm.Instructions) (*ebpf.Program, error) {
-	return ebpf.NewProgram(&ebpf.ProgramSpec{Name: name, Type: ebpf.RawTracepoint, License: "Apache-2.0", Instructions: instructions})
+	return ebpf.NewProgram(&ebpf.ProgramSpec{
+		Name: name, Type: ebpf.RawTracepoint, License: "Apache-2.0", Instructions: instructions,
+	})
 }
 
-// explain makes what the kernel refuses a [linux.UnsupportedError]. Without the privilege it is EPERM; a kernel locked down as well refuses with
-// EPERM or EACCES; one without BPF or without the tracepoint has ENOSYS, EINVAL or ENOENT.
+// explain makes what the kernel refuses a [linux.UnsupportedError]. Without the privilege it is EPERM; a kernel locked
+// down as well refuses with EPERM or EACCES; one without BPF or without the tracepoint has ENOSYS, EINVAL or ENOENT.
 func explain(what string, err error) error {
 	var missing, hint string
 	switch {
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
 		missing, hint = "CAP_BPF and CAP_PERFMON outside of any user namespace", "run as root; a container needs --privileged"
-	case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOENT), errors.Is(err, ebpf.ErrNotSupported):
-		missing, hint = "eBPF on raw tracepoints", "a kernel with CONFIG_BPF_SYSCALL, CONFIG_BPF_EVENTS and CONFIG_TRACEPOINTS, Linux 5.5 or newer"
+	case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOENT),
+		errors.Is(err, ebpf.ErrNotSupported):
+		missing, hint = "eBPF on raw tracepoints",
+			"a kernel with CONFIG_BPF_SYSCALL, CONFIG_BPF_EVENTS and CONFIG_TRACEPOINTS, Linux 5.5 or newer"
 	default:
 		return fmt.Errorf("%s: %w", what, err)
 	}
@@ -86,11 +94,15 @@ func (p *Probe) On() (err error) {
 	if p.onEntry != nil {
 		return nil
 	}
-	// What was under way when it was switched off has long ended: its beginning must not be taken for that of the one under way now.
+	// What was under way when it was switched off has long ended: its beginning must not be taken for that of the one
+	// under way now.
 	for i := range p.slots {
 		atomic.StoreUint64(&p.slots[i].Entered, 0)
 	}
-	if p.onEntry, err = link.AttachRawTracepoint(link.RawTracepointOptions{Name: "softirq_entry", Program: p.entered}); err == nil {
+	if p.onEntry, err = link.AttachRawTracepoint(link.RawTracepointOptions{
+		Name:    "softirq_entry",
+		Program: p.entered,
+	}); err == nil {
 		p.onLeave, err = link.AttachRawTracepoint(link.RawTracepointOptions{Name: "softirq_exit", Program: p.left})
 	}
 	if err != nil {
@@ -111,7 +123,8 @@ func (p *Probe) Off() error {
 	return errors.Join(list...)
 }
 
-// File returns the memory as a file for [softirq.Map], here or in a process that inherits it. It is the caller's to close.
+// File returns the memory as a file for [softirq.Map], here or in a process that inherits it. It is the caller's to
+// close.
 func (p *Probe) File() (*os.File, error) {
 	fd, err := unix.FcntlInt(uintptr(p.times.FD()), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {

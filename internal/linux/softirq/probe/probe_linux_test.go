@@ -71,8 +71,8 @@ func probed(t *testing.T) (*Probe, *softirq.Times) {
 	return p, times
 }
 
-// flood sends datagrams over a veth, from a thread on one CPU, until the time is up. It returns how long that took, what the thread ran, and what it
-// waited to run.
+// flood sends datagrams over a veth, from a thread on one CPU, until the time is up. It returns how long that took,
+// what the thread ran, and what it waited to run.
 func flood(t *testing.T, cpu int, length time.Duration) (packets int, wall, ran, waited time.Duration) {
 	t.Helper()
 	m := testnet.New(t)
@@ -173,9 +173,10 @@ func counted(t *testing.T, vector, cpu int) uint64 {
 	return n
 }
 
-// Two ways to count agree: the kernel's own table of how often each vector was run, which is exact, and its ticks of time spent in soft
-// interrupts, which are samples of 4 ms. Both see the whole machine, whatever else it does. A tick that is late, because its CPU had interrupts off or
-// was taken away, is charged to who has the CPU when it comes, and that is often a soft interrupt about to begin: of some floods one must agree.
+// Two ways to count agree: the kernel's own table of how often each vector was run, which is exact, and its ticks of
+// time spent in soft interrupts, which are samples of 4 ms. Both see the whole machine, whatever else it does. A tick
+// that is late, because its CPU had interrupts off or was taken away, is charged to who has the CPU when it comes, and
+// that is often a soft interrupt about to begin: of some floods one must agree.
 func TestAgreesWithKernel(t *testing.T) {
 	p, times := probed(t)
 	if err := p.On(); err != nil {
@@ -183,14 +184,16 @@ func TestAgreesWithKernel(t *testing.T) {
 	}
 	const floods = 4
 	for range floods {
-		if probe, ticks := compare(t, times); ticks > 0.6*probe && ticks < 1.4*probe { // 100 samples: a standard error of a tenth
+		// 100 samples: a standard error of a tenth
+		if probe, ticks := compare(t, times); ticks > 0.6*probe && ticks < 1.4*probe {
 			return
 		}
 	}
 	t.Errorf("the time of soft interrupts by the probe and by /proc/stat differs in %d of %d floods", floods, floods)
 }
 
-// compare floods for a second and returns how long soft interrupts took by the probe and by the ticks of /proc/stat, in seconds.
+// compare floods for a second and returns how long soft interrupts took by the probe and by the ticks of /proc/stat, in
+// seconds.
 func compare(t *testing.T, times *softirq.Times) (probe, ticks float64) {
 	t.Helper()
 	cpus := runtime.NumCPU()
@@ -236,8 +239,8 @@ func compare(t *testing.T, times *softirq.Times) (probe, ticks float64) {
 	return probe, ticks
 }
 
-// A flood over a veth is work for the vector that receives; an idle lab is hardly any. Others may use the network meanwhile: one quiet moment is
-// enough.
+// A flood over a veth is work for the vector that receives; an idle lab is hardly any. Others may use the network
+// meanwhile: one quiet moment is enough.
 func TestFloodAndIdle(t *testing.T) {
 	p, times := probed(t)
 	all := make([]int, runtime.NumCPU())
@@ -281,7 +284,8 @@ func TestFloodAndIdle(t *testing.T) {
 	}
 }
 
-// Switching it on must not take what was under way when it was switched off for what is under way now: that would be all the time in between.
+// Switching it on must not take what was under way when it was switched off for what is under way now: that would be
+// all the time in between.
 func TestSwitching(t *testing.T) {
 	p, times := probed(t)
 	stop := make(chan struct{})
@@ -319,8 +323,8 @@ func TestSwitching(t *testing.T) {
 	}
 }
 
-// Whether a thread's run time has the soft interrupts in it that interrupted it is what CONFIG_IRQ_TIME_ACCOUNTING says (kernel/sched/core.c,
-// update_rq_clock_task): what is missing from wall time is nothing, or just these.
+// Whether a thread's run time has the soft interrupts in it that interrupted it is what CONFIG_IRQ_TIME_ACCOUNTING says
+// (kernel/sched/core.c, update_rq_clock_task): what is missing from wall time is nothing, or just these.
 func TestThreadTime(t *testing.T) {
 	value, known := procfs.KernelOption("CONFIG_IRQ_TIME_ACCOUNTING")
 	if !known {
@@ -334,9 +338,11 @@ func TestThreadTime(t *testing.T) {
 	_, wall, ran, waited := flood(t, 0, 500*time.Millisecond)
 	soft := time.Duration(times.Net([]int{0}) - before)
 	apart := float64(wall-ran-waited) / float64(soft)
-	t.Logf("of %v a thread ran %v and waited %v; soft interrupts of the network took %v: %.2f of them are not in its run time (IRQ_TIME_ACCOUNTING=%s)", wall, ran, waited, soft, apart, value)
+	t.Logf("of %v a thread ran %v and waited %v; soft interrupts of the network took %v: %.2f of them are not in its "+
+		"run time (IRQ_TIME_ACCOUNTING=%s)", wall, ran, waited, soft, apart, value)
 	if (apart > 0.5) != (value == "y") {
-		t.Errorf("%.2f of the soft interrupts are apart from the run time of the thread that they interrupt, and CONFIG_IRQ_TIME_ACCOUNTING is %s", apart, value)
+		t.Errorf("%.2f of the soft interrupts are apart from the run time of the thread that they interrupt, and "+
+			"CONFIG_IRQ_TIME_ACCOUNTING is %s", apart, value)
 	}
 }
 
@@ -352,7 +358,8 @@ func ids(t *testing.T, pid int) map[string]uint32 {
 		b, _ := os.ReadFile(path) // it may be closed by now
 		for line := range strings.Lines(string(b)) {
 			key, value, _ := strings.Cut(strings.TrimSpace(line), ":\t")
-			if id, err := strconv.ParseUint(value, 10, 32); err == nil && (key == "prog_id" || key == "map_id" || key == "link_id") {
+			if id, err := strconv.ParseUint(value, 10, 32); err == nil &&
+				(key == "prog_id" || key == "map_id" || key == "link_id") {
 				held[fmt.Sprintf("%s %d", key, id)] = uint32(id)
 			}
 		}
@@ -400,7 +407,8 @@ func TestKilled(t *testing.T) {
 	t.Logf("all gone after %v", time.Since(began))
 }
 
-// there says whether the kernel still has a program or map. A link is what its program is attached by: it is gone with it.
+// there says whether the kernel still has a program or map. A link is what its program is attached by: it is gone with
+// it.
 func there(name string, id uint32) bool {
 	switch {
 	case strings.HasPrefix(name, "prog_id"):

@@ -17,10 +17,11 @@ func entering(times *ebpf.Map) asm.Instructions {
 	)
 }
 
-// leaving adds the time since then to that of the vector. Without a beginning (the probe was switched on in between) there is nothing to add.
+// leaving adds the time since then to that of the vector. Without a beginning (the probe was switched on in between)
+// there is nothing to add.
 func leaving(times *ebpf.Map) asm.Instructions {
-	// The context of a raw tracepoint is its arguments, 8 bytes each (struct bpf_raw_tracepoint_args, include/uapi/linux/bpf.h); softirq_exit
-	// has one, the vector (include/trace/events/irq.h).
+	// The context of a raw tracepoint is its arguments, 8 bytes each (struct bpf_raw_tracepoint_args,
+	// include/uapi/linux/bpf.h); softirq_exit has one, the vector (include/trace/events/irq.h).
 	list := append(asm.Instructions{asm.LoadMem(asm.R6, asm.R1, 0, asm.DWord)}, slot(times)...)
 	return append(list,
 		asm.LoadMem(asm.R8, asm.R7, int16(softirq.OffEntered), asm.DWord),
