@@ -20,7 +20,8 @@ char licence[] SEC("license") = "Apache-2.0";
 #define NEXT (-1)
 #define DROP 2
 
-// How a list is looked into: set before the program is loaded, and what is not asked for costs nothing (the verifier removes it).
+// How a list is looked into: set before the program is loaded, and what is not asked for costs nothing (the verifier
+// removes it).
 enum { HASH, LPM, PROGRAM };
 volatile const __u8 way = HASH;
 volatile const __u8 stateful = 0;
@@ -61,7 +62,8 @@ struct prefix6 {
 	struct in6_addr address;
 };
 
-// A flow is the same whichever of its ends speaks: a is the lower of the addresses. Those of IPv4 are in the first word, with zeros behind.
+// A flow is the same whichever of its ends speaks: a is the lower of the addresses. Those of IPv4 are in the first
+// word, with zeros behind.
 struct flow_key {
 	struct in6_addr a, b;
 	__u16 port_a, port_b; // both the number of an echo
@@ -196,14 +198,16 @@ static __always_inline int within(const struct ports *p, __u16 port, __u16 other
 	for (int i = 0; i < RANGES; i++) {
 		if (i >= p->n)
 			break;
-		if (port >= p->range[i].first && port <= p->range[i].last && other >= p->range[i].source_first && other <= p->range[i].source_last)
+		if (port >= p->range[i].first && port <= p->range[i].last && other >= p->range[i].source_first &&
+			other <= p->range[i].source_last)
 			return PORT;
 	}
 	return PAIR;
 }
 
 // match looks a packet up by its ends: port is that of the sink, and other that of the source.
-static __always_inline int match(int v6, const struct in6_addr *source, const struct in6_addr *sink, __u16 port, __u16 other)
+static __always_inline int match(int v6, const struct in6_addr *source, const struct in6_addr *sink, __u16 port,
+	__u16 other)
 {
 	if (v6) {
 		struct pair6 pair = {.source = *source, .sink = *sink};
@@ -250,7 +254,8 @@ struct packet {
 	__u8 type;      // of a message of ICMP, 0 where there is none
 };
 
-// How long a flow stands in which nothing is said, in seconds, as in the kernel's own table (net/netfilter/nf_conntrack_proto_udp.c, …_tcp.c).
+// How long a flow stands in which nothing is said, in seconds, as in the kernel's own table
+// (net/netfilter/nf_conntrack_proto_udp.c, …_tcp.c).
 #define UDP_ASKED 30
 #define UDP_REPLIED 120
 #define TCP_ASKED 120
@@ -365,8 +370,9 @@ static __always_inline int itself(struct __sk_buff *skb, int v6, const struct pa
 	return taken(skb) && bpf_map_lookup_elem(&own, &k);
 }
 
-// near says whether a packet of IPv6 stays on its link. The host forwards none to a group or to an address of a link (RFC 4291, sections 2.7 and 2.5.6), and at a bridge none but
-// those that it takes: those would be one hop nearer to a container that they are not for.
+// near says whether a packet of IPv6 stays on its link. The host forwards none to a group or to an address of a link
+// (RFC 4291, sections 2.7 and 2.5.6), and at a bridge none but those that it takes: those would be one hop nearer to a
+// container that they are not for.
 static __always_inline int near(struct __sk_buff *skb, const struct packet *p)
 {
 	__u8 first = p->sink.s6_addr[0];
@@ -476,7 +482,8 @@ static __always_inline int count(__u32 which, int verdict)
 
 static __always_inline int same(const struct in6_addr *a, const struct in6_addr *b)
 {
-	return a->s6_addr32[0] == b->s6_addr32[0] && a->s6_addr32[1] == b->s6_addr32[1] && a->s6_addr32[2] == b->s6_addr32[2] && a->s6_addr32[3] == b->s6_addr32[3];
+	return a->s6_addr32[0] == b->s6_addr32[0] && a->s6_addr32[1] == b->s6_addr32[1] &&
+		a->s6_addr32[2] == b->s6_addr32[2] && a->s6_addr32[3] == b->s6_addr32[3];
 }
 
 static __always_inline int same_mac(const __u8 *a, const __u8 *b)
@@ -494,8 +501,9 @@ static __always_inline int mine(const struct binding *b, const struct in6_addr *
 	return same(a, &b->v6) || same(a, &b->local);
 }
 
-// discovery says whether a message of neighbour discovery is the whole packet, names its link's addresses, and has no option but one with its link's MAC address. Receivers take an option wherever it
-// stands, so no other may come before it (RFC 4861, sections 4.3 and 4.4).
+// discovery says whether a message of neighbour discovery is the whole packet, names its link's addresses, and has no
+// option but one with its link's MAC address. Receivers take an option wherever it stands, so no other may come before
+// it (RFC 4861, sections 4.3 and 4.4).
 static __always_inline int discovery(struct __sk_buff *skb, const struct binding *b, const struct packet *p)
 {
 	struct in6_addr target;
@@ -508,7 +516,8 @@ static __always_inline int discovery(struct __sk_buff *skb, const struct binding
 	} option;
 	int duplicates = !(p->source.s6_addr32[0] | p->source.s6_addr32[1] | p->source.s6_addr32[2] | p->source.s6_addr32[3]);
 
-	if (bpf_skb_load_bytes(skb, ETH_HLEN + offsetof(struct ipv6hdr, payload_len), &ip, 3) || ip.next != IPPROTO_ICMPV6 || (duplicates && p->type != 135))
+	if (bpf_skb_load_bytes(skb, ETH_HLEN + offsetof(struct ipv6hdr, payload_len), &ip, 3) || ip.next != IPPROTO_ICMPV6 ||
+		(duplicates && p->type != 135))
 		return 0;
 	if (bpf_skb_load_bytes(skb, ETH_HLEN + sizeof(struct ipv6hdr) + 8, &target, sizeof(target)))
 		return 0;
@@ -516,7 +525,8 @@ static __always_inline int discovery(struct __sk_buff *skb, const struct binding
 		return 0;
 	if (ip.length == bpf_htons(24))
 		return 1;
-	if (ip.length != bpf_htons(32) || bpf_skb_load_bytes(skb, ETH_HLEN + sizeof(struct ipv6hdr) + 24, &option, sizeof(option)) || option.length != 1)
+	if (ip.length != bpf_htons(32) ||
+		bpf_skb_load_bytes(skb, ETH_HLEN + sizeof(struct ipv6hdr) + 24, &option, sizeof(option)) || option.length != 1)
 		return 0;
 	if (duplicates)
 		return option.type == 14; // a nonce, RFC 7527
@@ -527,7 +537,9 @@ static __always_inline int discovery(struct __sk_buff *skb, const struct binding
 static __always_inline int bound6(struct __sk_buff *skb, const struct binding *b, const struct packet *p)
 {
 	if (!mine(b, &p->source))
-		return p->type == 135 && !(p->source.s6_addr32[0] | p->source.s6_addr32[1] | p->source.s6_addr32[2] | p->source.s6_addr32[3]) && discovery(skb, b, p);
+		return p->type == 135 &&
+			!(p->source.s6_addr32[0] | p->source.s6_addr32[1] | p->source.s6_addr32[2] | p->source.s6_addr32[3]) &&
+			discovery(skb, b, p);
 	if (p->fragment)
 		return 1;
 	switch (p->protocol) {
@@ -541,7 +553,8 @@ static __always_inline int bound6(struct __sk_buff *skb, const struct binding *b
 		return p->from != 547; // of DHCP servers (RFC 8415, section 7.2)
 	case IPPROTO_ICMPV6:
 		// Errors and echoes (RFC 4443), members of groups (RFC 2710, RFC 3810).
-		return (p->type >= 1 && p->type <= 4) || p->type == 128 || p->type == 129 || p->type == 131 || p->type == 132 || p->type == 143 ||
+		return (p->type >= 1 && p->type <= 4) || p->type == 128 || p->type == 129 || p->type == 131 || p->type == 132 ||
+			p->type == 143 ||
 		       ((p->type == 135 || p->type == 136) && discovery(skb, b, p));
 	}
 	return 1;
@@ -569,7 +582,8 @@ static __always_inline int bound_arp(struct __sk_buff *skb, const struct binding
 		__u8 address[4];
 	} arp;
 
-	return !bpf_skb_load_bytes(skb, ETH_HLEN, &arp, 18) && arp.hardware == bpf_htons(1) && arp.protocol == bpf_htons(ETH_P_IP) && arp.lengths[0] == ETH_ALEN && arp.lengths[1] == 4 &&
+	return !bpf_skb_load_bytes(skb, ETH_HLEN, &arp, 18) && arp.hardware == bpf_htons(1) &&
+		arp.protocol == bpf_htons(ETH_P_IP) && arp.lengths[0] == ETH_ALEN && arp.lengths[1] == 4 &&
 	       same_mac(arp.mac, b->mac) && !__builtin_memcmp(arp.address, &b->v4, 4);
 }
 

@@ -16,11 +16,13 @@
 // No helper below is for programs under the GPL alone.
 char licence[] SEC("license") = "Apache-2.0";
 
-// NEXT leaves a packet to whatever program is next on the hook, and at last to the stack: TCX_NEXT on tcx, TC_ACT_UNSPEC of a classifier, NETKIT_NEXT on netkit
-// (include/uapi/linux/bpf.h, linux/pkt_cls.h, linux/if_link.h) are one number.
+// NEXT leaves a packet to whatever program is next on the hook, and at last to the stack: TCX_NEXT on tcx,
+// TC_ACT_UNSPEC of a classifier, NETKIT_NEXT on netkit (include/uapi/linux/bpf.h, linux/pkt_cls.h, linux/if_link.h) are
+// one number.
 #define NEXT (-1)
 
-// ROUTERS_LAST is the time to live that a router forwards no more: it takes one away, and sends nothing on without any (RFC 1812, section 5.3.1).
+// ROUTERS_LAST is the time to live that a router forwards no more: it takes one away, and sends nothing on without any
+// (RFC 1812, section 5.3.1).
 #define ROUTERS_LAST 1
 
 #define AF_INET 2
@@ -92,8 +94,8 @@ static __always_inline void readdress(struct ethhdr *eth, const struct container
 	__builtin_memcpy(eth->h_source, c->from, ETH_ALEN);
 }
 
-// age takes one from the time to live, which is the upper byte of a word of the header, and puts the checksum right: the sum of the words is as much less as the
-// checksum becomes more, with the carry going round (RFC 1141).
+// age takes one from the time to live, which is the upper byte of a word of the header, and puts the checksum right:
+// the sum of the words is as much less as the checksum becomes more, with the carry going round (RFC 1141).
 static __always_inline void age(struct iphdr *ip)
 {
 	__u32 sum = ip->check + bpf_htons(0x0100);
@@ -167,8 +169,8 @@ int nettoll_forward(struct __sk_buff *skb)
 	return forward(skb, 1);
 }
 
-// On the container's end of a netkit, from the side of the host: what is sent there has not arrived anywhere yet, and cannot be moved on to a peer
-// (drivers/net/netkit.c, netkit_xmit).
+// On the container's end of a netkit, from the side of the host: what is sent there has not arrived anywhere yet, and
+// cannot be moved on to a peer (drivers/net/netkit.c, netkit_xmit).
 SEC("netkit/peer")
 int nettoll_netkit(struct __sk_buff *skb)
 {

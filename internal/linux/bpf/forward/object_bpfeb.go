@@ -85,7 +85,8 @@ type objectMapSpecs struct {
 // objectVariableSpecs contains global variables before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
-type objectVariableSpecs struct{}
+type objectVariableSpecs struct {
+}
 
 // objectObjects contains all objects after they have been loaded into the kernel.
 //
@@ -125,7 +126,8 @@ func (m *objectMaps) Close() error {
 // objectVariables contains all global variables after they have been loaded into the kernel.
 //
 // It can be passed to loadObjectObjects or ebpf.CollectionSpec.LoadAndAssign.
-type objectVariables struct{}
+type objectVariables struct {
+}
 
 // objectPrograms contains all programs after they have been loaded into the kernel.
 //
