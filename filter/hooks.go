@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/part"
 )
@@ -150,7 +151,7 @@ func Verify[P any](k *host.Kernel, step string, places []P, in func(P) string,
 ) error {
 	drift := &host.DriftError{Step: step}
 	add := func(what, want, got string) {
-		drift.Drifts = append(drift.Drifts, host.Drift{What: what, Want: want, Got: got})
+		drift.Drifts = append(drift.Drifts, linux.Difference{What: what, Want: want, Got: got})
 	}
 	for _, p := range places {
 		err := k.Do(in(p), func() error { return compare(p, add) })

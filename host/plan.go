@@ -10,6 +10,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/nettoll/nettoll/internal/linux"
 )
 
 // A Plan is what is to be done to a host, in order. It is pure data: the same input gives the same plan,
@@ -177,20 +179,7 @@ type DriftError struct {
 	// Step is the text of the step.
 	Step string
 	// Drifts are the things that differ, at least one.
-	Drifts []Drift
-}
-
-// A Drift is one thing that differs.
-type Drift struct {
-	// What differs: "mtu", "address 10.1.0.1/16", "up".
-	What string
-	// Want is what the step says, Got what the kernel has.
-	Want, Got string
-}
-
-// String says the drift in a few words.
-func (d Drift) String() string {
-	return fmt.Sprintf("%s: want %s, got %s", d.What, d.Want, d.Got)
+	Drifts []linux.Difference
 }
 
 // Error names the step and everything that differs.

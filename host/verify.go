@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/internal/linux/netns"
 	"github.com/nettoll/nettoll/internal/linux/nft"
@@ -19,12 +20,12 @@ import (
 // check collects what differs from a step.
 type check struct {
 	step   Step
-	drifts []Drift
+	drifts []linux.Difference
 }
 
 func (c *check) equal(what, want, got string) {
 	if want != got {
-		c.drifts = append(c.drifts, Drift{What: what, Want: want, Got: got})
+		c.drifts = append(c.drifts, linux.Difference{What: what, Want: want, Got: got})
 	}
 }
 

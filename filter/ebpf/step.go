@@ -9,6 +9,7 @@ import (
 
 	"github.com/nettoll/nettoll/filter"
 	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/internal/linux/bpf"
 	"github.com/nettoll/nettoll/internal/linux/bpf/allow"
 )
@@ -130,7 +131,7 @@ const maxDrifts = 8
 
 // Verify asks the kernel where the program is, and what its list holds.
 func (l Listing) Verify(k *host.Kernel) error {
-	var found []allow.Difference
+	var found []linux.Difference
 	if err := k.Do("", func() (err error) {
 		found, err = allow.Compare(l.list())
 		return err
@@ -140,12 +141,12 @@ func (l Listing) Verify(k *host.Kernel) error {
 	drift := &host.DriftError{Step: l.String()}
 	for i, d := range found {
 		if i == maxDrifts {
-			drift.Drifts = append(drift.Drifts, host.Drift{
+			drift.Drifts = append(drift.Drifts, linux.Difference{
 				What: "differences", Want: "none", Got: fmt.Sprintf("%d more", len(found)-i),
 			})
 			break
 		}
-		drift.Drifts = append(drift.Drifts, host.Drift(d))
+		drift.Drifts = append(drift.Drifts, d)
 	}
 	return drift
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/nettoll/nettoll/filter"
 	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/network/bridge"
@@ -180,7 +181,7 @@ func (s scriptStep) Verify(k *host.Kernel) error {
 	}
 	if got, want := strings.Count(out, "dport"),
 		each*(len(s.List.Allowed)+s.List.Fillers*len(s.List.Families)); got != want {
-		return &host.DriftError{Step: s.String(), Drifts: []host.Drift{
+		return &host.DriftError{Step: s.String(), Drifts: []linux.Difference{
 			{What: "rules", Want: fmt.Sprint(want), Got: fmt.Sprint(got)},
 		}}
 	}

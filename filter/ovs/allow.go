@@ -11,6 +11,7 @@ import (
 
 	"github.com/nettoll/nettoll/filter"
 	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/internal/linux/ovs"
 )
 
@@ -175,7 +176,7 @@ func datapath(k *host.Kernel) string {
 // Verify compares all flows. One that is nobody's may let packets pass beside them.
 func (a Allow) Verify(k *host.Kernel) error {
 	if !running(k) {
-		return &host.DriftError{Step: a.String(), Drifts: []host.Drift{
+		return &host.DriftError{Step: a.String(), Drifts: []linux.Difference{
 			{What: "flows", Want: "present", Got: "absent, and " + ovs.Daemon + " with them"},
 		}}
 	}
@@ -188,10 +189,10 @@ func (a Allow) Verify(k *host.Kernel) error {
 		return err
 	}
 	defer c.Close()
-	var drifts []host.Drift
+	var drifts []linux.Difference
 	differ := func(what, want, got string) {
 		if want != got {
-			drifts = append(drifts, host.Drift{What: what, Want: want, Got: got})
+			drifts = append(drifts, linux.Difference{What: what, Want: want, Got: got})
 		}
 	}
 	if err := c.Compare(ovs.Filter(), flows, differ); err != nil {

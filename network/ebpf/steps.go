@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/internal/linux/bpf"
 	"github.com/nettoll/nettoll/internal/linux/bpf/forward"
 	"github.com/nettoll/nettoll/internal/linux/link"
@@ -107,7 +108,7 @@ func (f Forwarding) Verify(k *host.Kernel) error {
 	if err != nil {
 		return err
 	}
-	var found []forward.Difference
+	var found []linux.Difference
 	if err := possible(f.Attach, func(way string) error {
 		t.Way = way
 		return k.Do("", func() (err error) {
@@ -120,12 +121,12 @@ func (f Forwarding) Verify(k *host.Kernel) error {
 	drift := &host.DriftError{Step: f.String()}
 	for i, d := range found {
 		if i == maxDrifts {
-			drift.Drifts = append(drift.Drifts, host.Drift{
+			drift.Drifts = append(drift.Drifts, linux.Difference{
 				What: "differences", Want: "none", Got: fmt.Sprintf("%d more", len(found)-i),
 			})
 			break
 		}
-		drift.Drifts = append(drift.Drifts, host.Drift(d))
+		drift.Drifts = append(drift.Drifts, d)
 	}
 	return drift
 }
@@ -246,7 +247,7 @@ func (n Netkit) Verify(k *host.Kernel) error {
 			return err
 		}
 		if len(drifts) == 0 && !running && time.Now().After(deadline) {
-			drifts = []host.Drift{{What: "carrier of " + n.Name, Want: "present", Got: "absent"}}
+			drifts = []linux.Difference{{What: "carrier of " + n.Name, Want: "present", Got: "absent"}}
 		}
 		if len(drifts) > 0 {
 			return &host.DriftError{Step: n.String(), Drifts: drifts}
@@ -257,12 +258,12 @@ func (n Netkit) Verify(k *host.Kernel) error {
 	}
 }
 
-func (n Netkit) read(k *host.Kernel) (drifts []host.Drift, running bool, err error) {
+func (n Netkit) read(k *host.Kernel) (drifts []linux.Difference, running bool, err error) {
 	running = true
 	for _, end := range []struct{ ns, name, mac string }{{"", n.Name, n.MAC}, {n.PeerNS, n.PeerName, n.PeerMAC}} {
 		equal := func(what, want, got string) {
 			if want != got {
-				drifts = append(drifts, host.Drift{What: what + " of " + end.name, Want: want, Got: got})
+				drifts = append(drifts, linux.Difference{What: what + " of " + end.name, Want: want, Got: got})
 			}
 		}
 		h, err := k.Links(end.ns)
@@ -271,7 +272,7 @@ func (n Netkit) read(k *host.Kernel) (drifts []host.Drift, running bool, err err
 		}
 		l, err := h.ByName(end.name)
 		if errors.Is(err, link.ErrNotFound) {
-			drifts = append(drifts, host.Drift{What: "link " + end.name, Want: "present", Got: "absent"})
+			drifts = append(drifts, linux.Difference{What: "link " + end.name, Want: "present", Got: "absent"})
 			continue
 		}
 		if err != nil {

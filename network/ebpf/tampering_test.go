@@ -11,6 +11,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/internal/linux/bpf"
 	hostlink "github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/network/ebpf"
@@ -207,7 +208,7 @@ func TestTamperingWithRanges(t *testing.T) {
 	if err := m.Stack.Verify(t.Context(), m.Kernel); !errors.As(err, &drift) {
 		t.Fatalf("Verify says %v, want a drift", err)
 	}
-	want := []host.Drift{
+	want := []linux.Difference{
 		{What: "entry 10.9.0.0 of map ranges4", Want: "absent", Got: "present"},
 		{What: "entry 10.2.0.0 of map ranges4", Want: "present", Got: "absent"},
 	}

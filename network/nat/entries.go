@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/internal/linux/conntrack"
 	"github.com/nettoll/nettoll/network"
 )
@@ -96,7 +97,7 @@ func (e Entries) Verify(k *host.Kernel) error {
 		return err
 	}
 	if got != e.Count {
-		return &host.DriftError{Step: e.String(), Drifts: []host.Drift{
+		return &host.DriftError{Step: e.String(), Drifts: []linux.Difference{
 			{What: "entries", Want: strconv.Itoa(e.Count), Got: strconv.Itoa(got)},
 		}}
 	}

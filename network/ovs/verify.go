@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/internal/linux/nft/ruleset"
 	"github.com/nettoll/nettoll/internal/linux/ovs"
@@ -17,7 +18,7 @@ import (
 // Verify asks whether the programs run, the ports are there and the flows are those of the step and of filters.
 func (s Switch) Verify(k *host.Kernel) error {
 	drift := func(what, want, got string) error {
-		return &host.DriftError{Step: s.String(), Drifts: []host.Drift{{What: what, Want: want, Got: got}}}
+		return &host.DriftError{Step: s.String(), Drifts: []linux.Difference{{What: what, Want: want, Got: got}}}
 	}
 	states := map[string]host.ProgramState{}
 	for _, p := range k.Programs() {
@@ -37,10 +38,10 @@ func (s Switch) Verify(k *host.Kernel) error {
 		return err
 	}
 	instance := ovs.Instance{Dir: dir}
-	var drifts []host.Drift
+	var drifts []linux.Difference
 	differ := func(what, want, got string) {
 		if want != got {
-			drifts = append(drifts, host.Drift{What: what, Want: want, Got: got})
+			drifts = append(drifts, linux.Difference{What: what, Want: want, Got: got})
 		}
 	}
 	if err := s.verifyPorts(instance, differ); err != nil {

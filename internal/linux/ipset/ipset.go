@@ -24,19 +24,6 @@ type Set struct {
 	Entries []string
 }
 
-// A Difference is something that is not in a set as it should be.
-type Difference struct {
-	// What differs: `entry "…" of set a`.
-	What string
-	// Want is what should be, Got what is.
-	Want, Got string
-}
-
-const (
-	present = "present"
-	absent  = "absent"
-)
-
 // Check wants the program.
 func Check() error {
 	if _, err := exec.LookPath("ipset"); err != nil {
@@ -166,10 +153,10 @@ func parseMemory(out string) (size int64, err error) {
 const maxDifferences = 5
 
 // compare returns what differs between a set and what was read of it.
-func (s Set) compare(kind string, entries []string) []Difference {
-	var list []Difference
+func (s Set) compare(kind string, entries []string) []linux.Difference {
+	var list []linux.Difference
 	if want := Type + " " + s.family(); kind != want {
-		list = append(list, Difference{"type of set " + s.Name, want, kind})
+		list = append(list, linux.Difference{What: "type of set " + s.Name, Want: want, Got: kind})
 	}
 	there := make(map[string]bool, len(entries))
 	for _, e := range entries {
@@ -178,7 +165,9 @@ func (s Set) compare(kind string, entries []string) []Difference {
 	for _, e := range s.Entries {
 		e = normal(e)
 		if !there[e] && len(list) < maxDifferences {
-			list = append(list, Difference{fmt.Sprintf("entry %q of set %s", e, s.Name), present, absent})
+			list = append(list, linux.Difference{
+				What: fmt.Sprintf("entry %q of set %s", e, s.Name), Want: linux.Present, Got: linux.Absent,
+			})
 		}
 		delete(there, e)
 	}
@@ -188,10 +177,14 @@ func (s Set) compare(kind string, entries []string) []Difference {
 	}
 	slices.Sort(more)
 	for _, e := range more[:min(len(more), maxDifferences)] {
-		list = append(list, Difference{fmt.Sprintf("entry %q of set %s", e, s.Name), absent, present})
+		list = append(list, linux.Difference{
+			What: fmt.Sprintf("entry %q of set %s", e, s.Name), Want: linux.Absent, Got: linux.Present,
+		})
 	}
 	if len(entries) != len(s.Entries) {
-		list = append(list, Difference{"entries of set " + s.Name, strconv.Itoa(len(s.Entries)), strconv.Itoa(len(entries))})
+		list = append(list, linux.Difference{
+			What: "entries of set " + s.Name, Want: strconv.Itoa(len(s.Entries)), Got: strconv.Itoa(len(entries)),
+		})
 	}
 	return list
 }

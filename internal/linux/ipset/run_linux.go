@@ -43,13 +43,13 @@ func Change(lines []string) error {
 }
 
 // Compare reads a set back and returns what differs.
-func Compare(want Set) ([]Difference, error) {
+func Compare(want Set) ([]linux.Difference, error) {
 	there, err := names()
 	if err != nil {
 		return nil, fmt.Errorf("read set %s: %w", want.Name, err)
 	}
 	if !slices.Contains(there, want.Name) {
-		return []Difference{{"set " + want.Name, present, absent}}, nil
+		return []linux.Difference{{What: "set " + want.Name, Want: linux.Present, Got: linux.Absent}}, nil
 	}
 	out, err := run("", "save", want.Name)
 	if err != nil {

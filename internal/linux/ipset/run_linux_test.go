@@ -52,7 +52,7 @@ entries of set none: 0, 1`)
 			return err
 		}
 		if diff, err := Compare(sets()[1]); err != nil || len(diff) == 0 ||
-			diff[0] != (Difference{"type of set six", "hash:ip,port,ip inet6", "hash:ip,port,ip inet"}) {
+			diff[0] != (linux.Difference{What: "type of set six", Want: "hash:ip,port,ip inet6", Got: "hash:ip,port,ip inet"}) {
 			t.Errorf("of another family: %v, %v", diff, err)
 		}
 		if err := Create(Set{Name: "new"}, Set{Name: "wrong", Entries: []string{"nonsense"}}); err == nil ||
@@ -60,7 +60,7 @@ entries of set none: 0, 1`)
 			t.Errorf("make a set of nonsense: %v", err)
 		}
 		if diff, err := Compare(Set{Name: "new"}); err != nil || len(diff) != 1 ||
-			diff[0] != (Difference{"set new", "present", "absent"}) {
+			diff[0] != (linux.Difference{What: "set new", Want: "present", Got: "absent"}) {
 			t.Errorf("what failed has left: %v, %v", diff, err)
 		}
 		return errors.Join(Destroy(names...), Destroy(names...))

@@ -15,7 +15,7 @@ func Create(...Set) error { return unsupported() }
 func Change([]string) error { return unsupported() }
 
 // Compare is not supported here.
-func Compare(Set) ([]Difference, error) { return nil, unsupported() }
+func Compare(Set) ([]linux.Difference, error) { return nil, unsupported() }
 
 // Destroy is not supported here.
 func Destroy(...string) error { return unsupported() }

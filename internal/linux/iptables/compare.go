@@ -7,20 +7,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/nettoll/nettoll/internal/linux"
 )
 
-// A Difference is something that is not in a table as it should be.
-type Difference struct {
-	// What differs: `rule 3 of chain FORWARD`.
-	What string
-	// Want is what should be, Got what is.
-	Want, Got string
-}
-
 const (
-	present = "present"
-	absent  = "absent"
-	none    = "none"
+	none = "none"
 )
 
 // Parse reads what iptables-save(8) prints of the table "filter". Of other tables it reads nothing, and without the
@@ -116,8 +108,8 @@ func normal(rule string) string {
 }
 
 // compare returns what differs between two tables; of each chain the first rule that does.
-func compare(want, got Table) []Difference {
-	var list []Difference
+func compare(want, got Table) []linux.Difference {
+	var list []linux.Difference
 	rest := map[string]Chain{}
 	for _, c := range got.Chains {
 		rest[c.Name] = c
@@ -126,7 +118,7 @@ func compare(want, got Table) []Difference {
 		there, ok := rest[c.Name]
 		delete(rest, c.Name)
 		if !ok {
-			list = append(list, Difference{"chain " + c.Name, present, absent})
+			list = append(list, linux.Difference{What: "chain " + c.Name, Want: linux.Present, Got: linux.Absent})
 			continue
 		}
 		list = append(list, c.compare(there)...)
@@ -136,7 +128,7 @@ func compare(want, got Table) []Difference {
 			continue
 		}
 		if c.Policy == "" {
-			list = append(list, Difference{"chain " + c.Name, absent, present})
+			list = append(list, linux.Difference{What: "chain " + c.Name, Want: linux.Absent, Got: linux.Present})
 			continue
 		}
 		list = append(list, Chain{Name: c.Name, Policy: "ACCEPT"}.compare(c)...)
@@ -144,10 +136,10 @@ func compare(want, got Table) []Difference {
 	return list
 }
 
-func (c Chain) compare(got Chain) []Difference {
-	var list []Difference
+func (c Chain) compare(got Chain) []linux.Difference {
+	var list []linux.Difference
 	if c.Policy != got.Policy {
-		list = append(list, Difference{"policy of chain " + c.Name, c.Policy, got.Policy})
+		list = append(list, linux.Difference{What: "policy of chain " + c.Name, Want: c.Policy, Got: got.Policy})
 	}
 	for i := range max(len(c.Rules), len(got.Rules)) {
 		w, g := none, none
@@ -158,12 +150,14 @@ func (c Chain) compare(got Chain) []Difference {
 			g = got.Rules[i]
 		}
 		if w != g {
-			list = append(list, Difference{fmt.Sprintf("rule %d of chain %s", i+1, c.Name), w, g})
+			list = append(list, linux.Difference{What: fmt.Sprintf("rule %d of chain %s", i+1, c.Name), Want: w, Got: g})
 			break
 		}
 	}
 	if len(c.Rules) != len(got.Rules) {
-		list = append(list, Difference{"rules of chain " + c.Name, strconv.Itoa(len(c.Rules)), strconv.Itoa(len(got.Rules))})
+		list = append(list, linux.Difference{
+			What: "rules of chain " + c.Name, Want: strconv.Itoa(len(c.Rules)), Got: strconv.Itoa(len(got.Rules)),
+		})
 	}
 	return list
 }

@@ -24,7 +24,7 @@ import (
 func (t Tool) Load(want Table) error {
 	there, err := t.there()
 	if err == nil && there {
-		var list []Difference
+		var list []linux.Difference
 		if list, err = t.Compare(Table{}); err == nil && len(list) > 0 {
 			err = fmt.Errorf("%s: want %s, got %s: %w", list[0].What, list[0].Want, list[0].Got, fs.ErrExist)
 		}
@@ -100,7 +100,7 @@ func (t Tool) Change(lines []string) error {
 }
 
 // Compare reads the table back and returns what differs.
-func (t Tool) Compare(want Table) ([]Difference, error) {
+func (t Tool) Compare(want Table) ([]linux.Difference, error) {
 	sleeps, err := t.dormant()
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", t.what(), err)
@@ -115,7 +115,7 @@ func (t Tool) Compare(want Table) ([]Difference, error) {
 	}
 	list := compare(want, got)
 	if sleeps {
-		list = append(list, Difference{t.what(), "active", "dormant"})
+		list = append(list, linux.Difference{What: t.what(), Want: "active", Got: "dormant"})
 	}
 	return list, nil
 }

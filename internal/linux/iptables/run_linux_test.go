@@ -73,7 +73,7 @@ func (t Tool) expect(want Table, difference string) error {
 		}
 	}
 	if difference != "" || len(diff) > 0 {
-		return errors.New("differences: " + cmp.Diff([]Difference(nil), diff) + ", want " + difference)
+		return errors.New("differences: " + cmp.Diff([]linux.Difference(nil), diff) + ", want " + difference)
 	}
 	return nil
 }

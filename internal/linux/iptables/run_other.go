@@ -15,7 +15,7 @@ func (Tool) Load(Table) error { return unsupported() }
 func (Tool) Change([]string) error { return unsupported() }
 
 // Compare is not supported here.
-func (Tool) Compare(Table) ([]Difference, error) { return nil, unsupported() }
+func (Tool) Compare(Table) ([]linux.Difference, error) { return nil, unsupported() }
 
 // Unload is not supported here.
 func (Tool) Unload() error { return unsupported() }

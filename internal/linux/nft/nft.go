@@ -63,14 +63,6 @@ type Rule struct {
 	SNAT netip.Addr
 }
 
-// A Difference is something that is not in a table as it should be.
-type Difference struct {
-	// What differs: `rule "…" of chain prerouting`.
-	What string
-	// Want is what should be, Got what is.
-	Want, Got string
-}
-
 // String writes the entry as nft(8) does.
 func (e Entry) String() string {
 	if e.First == e.Last {

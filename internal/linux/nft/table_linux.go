@@ -170,14 +170,9 @@ func List() ([]string, error) {
 }
 
 // What a difference says about things that are there or not.
-const (
-	present = "present"
-	absent  = "absent"
-)
-
 // Compare reads a table back and returns what differs. A table that the kernel does not have is a difference, as is
 // anything in it that it should not have.
-func Compare(want Table) ([]Difference, error) {
+func Compare(want Table) ([]linux.Difference, error) {
 	what := fmt.Sprintf("read table %q of nftables", want.Name)
 	c, err := nftables.New()
 	if err != nil {
@@ -185,7 +180,7 @@ func Compare(want Table) ([]Difference, error) {
 	}
 	table, err := c.ListTableOfFamily(want.Name, nftables.TableFamilyINet)
 	if errors.Is(err, unix.ENOENT) {
-		return []Difference{{"table " + want.Name, present, absent}}, nil
+		return []linux.Difference{{What: "table " + want.Name, Want: linux.Present, Got: linux.Absent}}, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
@@ -202,11 +197,11 @@ func Compare(want Table) ([]Difference, error) {
 }
 
 // differences collects them.
-type differences struct{ list []Difference }
+type differences struct{ list []linux.Difference }
 
 func (d *differences) add(what, want, got string) {
 	if want != got {
-		d.list = append(d.list, Difference{what, want, got})
+		d.list = append(d.list, linux.Difference{What: what, Want: want, Got: got})
 	}
 }
 
@@ -224,7 +219,7 @@ func (d *differences) maps(c *nftables.Conn, table *nftables.Table, want []Map) 
 		got, ok := rest[m.Name]
 		delete(rest, m.Name)
 		if !ok {
-			d.add(what, present, absent)
+			d.add(what, linux.Present, linux.Absent)
 			continue
 		}
 		set := m.set(table)
@@ -238,15 +233,15 @@ func (d *differences) maps(c *nftables.Conn, table *nftables.Table, want []Map) 
 			return fmt.Errorf("map %q: %w", m.Name, err)
 		}
 		for _, e := range m.Entries {
-			d.add(fmt.Sprintf("entry %q of %s", e, what), present, presence(there[e]))
+			d.add(fmt.Sprintf("entry %q of %s", e, what), linux.Present, presence(there[e]))
 			delete(there, e)
 		}
 		for _, e := range slices.SortedFunc(maps.Keys(there), func(a, b Entry) int { return cmp.Compare(a.First, b.First) }) {
-			d.add(fmt.Sprintf("entry %q of %s", e, what), absent, present)
+			d.add(fmt.Sprintf("entry %q of %s", e, what), linux.Absent, linux.Present)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(rest)) {
-		d.add("set "+name, absent, present)
+		d.add("set "+name, linux.Absent, linux.Present)
 	}
 	return nil
 }
@@ -257,9 +252,9 @@ func kind(s *nftables.Set) string {
 
 func presence(is bool) string {
 	if is {
-		return present
+		return linux.Present
 	}
-	return absent
+	return linux.Absent
 }
 
 func (d *differences) chains(c *nftables.Conn, table *nftables.Table, want []Chain) error {
@@ -278,7 +273,7 @@ func (d *differences) chains(c *nftables.Conn, table *nftables.Table, want []Cha
 		got, ok := rest[w.Name]
 		delete(rest, w.Name)
 		if !ok {
-			d.add(what, present, absent)
+			d.add(what, linux.Present, linux.Absent)
 			continue
 		}
 		d.add(what, fmt.Sprintf("type %s hook %s priority %d policy accept", w.Type, w.Hook, w.Priority), describe(got))
@@ -291,7 +286,7 @@ func (d *differences) chains(c *nftables.Conn, table *nftables.Table, want []Cha
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(rest)) {
-		d.add("chain "+name, absent, present)
+		d.add("chain "+name, linux.Absent, linux.Present)
 	}
 	return nil
 }
@@ -314,7 +309,7 @@ func (d *differences) rules(chain string, want []Rule, got []*nftables.Rule) err
 		}
 		i := slices.IndexFunc(there, func(t []byte) bool { return bytes.Equal(t, code) })
 		if i < 0 {
-			d.add(fmt.Sprintf("rule %q of %s", w, chain), present, absent)
+			d.add(fmt.Sprintf("rule %q of %s", w, chain), linux.Present, linux.Absent)
 			continue
 		}
 		ordered, last, used[i] = ordered && i > last, i, true

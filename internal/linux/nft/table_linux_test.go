@@ -31,7 +31,8 @@ func TestTable(t *testing.T) {
 		if err := Delete("t"); !errors.Is(err, ErrNotFound) {
 			t.Errorf("Delete of none = %v, want %v", err, ErrNotFound)
 		}
-		if got, err := Compare(translation()); err != nil || !cmp.Equal(got, []Difference{{"table t", present, absent}}) {
+		if got, err := Compare(translation()); err != nil ||
+			!cmp.Equal(got, []linux.Difference{{What: "table t", Want: linux.Present, Got: linux.Absent}}) {
 			t.Errorf("Compare with none = %v, %v", got, err)
 		}
 		if err := Add(translation()); err != nil {

@@ -18,4 +18,4 @@ func Delete(string) error { return unsupported() }
 func List() ([]string, error) { return nil, unsupported() }
 
 // Compare is not supported here.
-func Compare(Table) ([]Difference, error) { return nil, unsupported() }
+func Compare(Table) ([]linux.Difference, error) { return nil, unsupported() }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/internal/linux/bpf"
 	"github.com/nettoll/nettoll/internal/linux/link"
 )
@@ -240,7 +241,7 @@ func ownKey(a netip.Addr) (k ownAddress) {
 
 // find finds the program at the links of a list, and what of it is not where it should be. It is nil where it is
 // nowhere. The caller closes it.
-func find(l List) (found *bpf.Program, missing []Difference, err error) {
+func find(l List) (found *bpf.Program, missing []linux.Difference, err error) {
 	if err := l.check(); err != nil {
 		return nil, nil, err
 	}
@@ -252,7 +253,7 @@ func find(l List) (found *bpf.Program, missing []Difference, err error) {
 	for _, name := range l.Links {
 		index := links.Index(name)
 		if index == 0 {
-			missing = append(missing, Difference{"link " + name, present, absent})
+			missing = append(missing, linux.Difference{What: "link " + name, Want: linux.Present, Got: linux.Absent})
 			continue
 		}
 		ids, err := links.Attached(bpf.TCXIngress, index)
@@ -267,9 +268,11 @@ func find(l List) (found *bpf.Program, missing []Difference, err error) {
 		}
 		if what := fmt.Sprintf("program %s, the first at %s of %s", objectProgNettollFilter, bpf.TCXIngress,
 			name); found == nil || !found.Has(ids) {
-			missing = append(missing, Difference{what, present, absent})
+			missing = append(missing, linux.Difference{What: what, Want: linux.Present, Got: linux.Absent})
 		} else if ids[0] != found.ID {
-			missing = append(missing, Difference{what, fmt.Sprintf("number %d", found.ID), fmt.Sprintf("number %d", ids[0])})
+			missing = append(missing, linux.Difference{
+				What: what, Want: fmt.Sprintf("number %d", found.ID), Got: fmt.Sprintf("number %d", ids[0]),
+			})
 		}
 	}
 	return found, missing, nil
@@ -282,7 +285,7 @@ func errNone(what string) error {
 
 // Compare returns in what the kernel differs from the list: where the program is in the namespace of the calling
 // thread, and the entries of its maps.
-func Compare(l List) ([]Difference, error) {
+func Compare(l List) ([]linux.Difference, error) {
 	p, list, err := find(l)
 	if err != nil || p == nil {
 		return list, err
@@ -294,17 +297,19 @@ func Compare(l List) ([]Difference, error) {
 	}
 	for name := range spec.Maps {
 		if p.Maps[name] == nil {
-			list = append(list, Difference{"map " + name + " of the program", present, absent})
+			list = append(list, linux.Difference{
+				What: "map " + name + " of the program", Want: linux.Present, Got: linux.Absent,
+			})
 		}
 	}
 	if len(list) > 0 { // another program, by the same name
 		return list, nil
 	}
-	for _, compare := range []func() ([]Difference, error){
-		func() ([]Difference, error) { return compareConstants(p, spec) },
-		func() ([]Difference, error) { return compareOwn(p) },
-		func() ([]Difference, error) { return compareLists(p, l) },
-		func() ([]Difference, error) { return compareBound(p, l) },
+	for _, compare := range []func() ([]linux.Difference, error){
+		func() ([]linux.Difference, error) { return compareConstants(p, spec) },
+		func() ([]linux.Difference, error) { return compareOwn(p) },
+		func() ([]linux.Difference, error) { return compareLists(p, l) },
+		func() ([]linux.Difference, error) { return compareBound(p, l) },
 	} {
 		differences, err := compare()
 		if err != nil {
@@ -316,7 +321,7 @@ func Compare(l List) ([]Difference, error) {
 }
 
 // compareConstants compares what was set before the program was loaded, the digest of compiled rules with it.
-func compareConstants(p *bpf.Program, spec *ebpf.CollectionSpec) ([]Difference, error) {
+func compareConstants(p *bpf.Program, spec *ebpf.CollectionSpec) ([]linux.Difference, error) {
 	m := p.Maps[constants]
 	want, got := make([]byte, m.ValueSize()), make([]byte, m.ValueSize())
 	for _, v := range spec.Variables {
@@ -328,7 +333,8 @@ func compareConstants(p *bpf.Program, spec *ebpf.CollectionSpec) ([]Difference, 
 		return nil, fmt.Errorf("read map %q: %w", constants, err)
 	}
 	if !bytes.Equal(want, got) {
-		return []Difference{{"rules of the program", fmt.Sprintf("%x", want), fmt.Sprintf("%x", got)}}, nil
+		return []linux.Difference{{What: "rules of the program", Want: fmt.Sprintf("%x", want), Got: fmt.Sprintf("%x", got)}},
+			nil
 	}
 	return nil, nil
 }
@@ -336,7 +342,7 @@ func compareConstants(p *bpf.Program, spec *ebpf.CollectionSpec) ([]Difference, 
 // constants is the name of the map that the loader makes of them.
 const constants = ".rodata"
 
-func compareLists(p *bpf.Program, l List) ([]Difference, error) {
+func compareLists(p *bpf.Program, l List) ([]linux.Difference, error) {
 	v4, v6, err := l.entries()
 	if err != nil {
 		return nil, err
@@ -349,7 +355,7 @@ func compareLists(p *bpf.Program, l List) ([]Difference, error) {
 	return append(four, six...), err
 }
 
-func (e entries[A]) compare(p *bpf.Program, pairs, sources string) ([]Difference, error) {
+func (e entries[A]) compare(p *bpf.Program, pairs, sources string) ([]linux.Difference, error) {
 	list, err := differ(pairs, p.Maps[pairs], e.pairs, e.ports)
 	if err != nil {
 		return nil, err
@@ -359,7 +365,7 @@ func (e entries[A]) compare(p *bpf.Program, pairs, sources string) ([]Difference
 }
 
 // compareBound compares what is bound to links.
-func compareBound(p *bpf.Program, l List) ([]Difference, error) {
+func compareBound(p *bpf.Program, l List) ([]linux.Difference, error) {
 	links, err := bpf.Open()
 	if err != nil {
 		return nil, err
@@ -373,7 +379,7 @@ func compareBound(p *bpf.Program, l List) ([]Difference, error) {
 }
 
 // compareOwn names addresses that pass as the host's and are not.
-func compareOwn(p *bpf.Program) (list []Difference, err error) {
+func compareOwn(p *bpf.Program) (list []linux.Difference, err error) {
 	addresses, macs, err := itself()
 	if err != nil {
 		return nil, err
@@ -393,10 +399,14 @@ func compareOwn(p *bpf.Program) (list []Difference, err error) {
 		delete(m, own)
 	}
 	for k := range a {
-		list = append(list, Difference{fmt.Sprintf("entry %v of map %s", k, objectMapOwn), absent, present})
+		list = append(list, linux.Difference{
+			What: fmt.Sprintf("entry %v of map %s", k, objectMapOwn), Want: linux.Absent, Got: linux.Present,
+		})
 	}
 	for k := range m {
-		list = append(list, Difference{fmt.Sprintf("entry %v of map %s", k, objectMapOwnLinks), absent, present})
+		list = append(list, linux.Difference{
+			What: fmt.Sprintf("entry %v of map %s", k, objectMapOwnLinks), Want: linux.Absent, Got: linux.Present,
+		})
 	}
 	return list, nil
 }

@@ -17,7 +17,7 @@ func unsupported() error {
 func Add(List) ([]bpf.Attachment, io.Closer, error) { return nil, nil, unsupported() }
 
 // Compare is not supported here.
-func Compare(List) ([]Difference, error) { return nil, unsupported() }
+func Compare(List) ([]linux.Difference, error) { return nil, unsupported() }
 
 // Change is not supported here.
 func Change(List, Rule, bool) error { return unsupported() }

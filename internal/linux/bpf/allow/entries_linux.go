@@ -9,6 +9,8 @@ import (
 	"unsafe"
 
 	"github.com/cilium/ebpf"
+
+	"github.com/nettoll/nettoll/internal/linux"
 )
 
 // An address is one of a family as packets have it.
@@ -184,28 +186,29 @@ func all[K comparable, V any](m *ebpf.Map) (map[K]V, error) {
 }
 
 // differ compares what a map holds with what it should.
-func differ[K comparable, V comparable](name string, m *ebpf.Map, keys []K, values []V) ([]Difference, error) {
+func differ[K comparable, V comparable](name string, m *ebpf.Map, keys []K, values []V) ([]linux.Difference, error) {
 	got, err := all[K, V](m)
 	if err != nil {
 		return nil, fmt.Errorf("read map %q: %w", name, err)
 	}
-	var list []Difference
+	var list []linux.Difference
 	for i, k := range keys {
 		v, ok := got[k]
 		if !ok {
-			list = append(list, Difference{fmt.Sprintf("entry %v of map %s", k, name), present, absent})
+			list = append(list, linux.Difference{
+				What: fmt.Sprintf("entry %v of map %s", k, name), Want: linux.Present, Got: linux.Absent,
+			})
 		} else if v != values[i] {
-			list = append(list, Difference{fmt.Sprintf("entry %v of map %s", k, name), fmt.Sprint(values[i]), fmt.Sprint(v)})
+			list = append(list, linux.Difference{
+				What: fmt.Sprintf("entry %v of map %s", k, name), Want: fmt.Sprint(values[i]), Got: fmt.Sprint(v),
+			})
 		}
 		delete(got, k)
 	}
 	for k := range got {
-		list = append(list, Difference{fmt.Sprintf("entry %v of map %s", k, name), absent, present})
+		list = append(list, linux.Difference{
+			What: fmt.Sprintf("entry %v of map %s", k, name), Want: linux.Absent, Got: linux.Present,
+		})
 	}
 	return list, nil
 }
-
-const (
-	present = "present"
-	absent  = "absent"
-)

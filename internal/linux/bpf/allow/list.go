@@ -64,9 +64,6 @@ type Rule struct {
 // Counters are packets that were decided, those with a rule or by a flow, and the others.
 type Counters struct{ Allowed, Refused uint64 }
 
-// A Difference is one thing in which the kernel differs from a list.
-type Difference struct{ What, Want, Got string }
-
 // check returns what is wrong with the list.
 func (l List) check() error {
 	if !slices.Contains(Ways(), l.Way) {

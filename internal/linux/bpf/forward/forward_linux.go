@@ -9,6 +9,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/internal/linux/bpf"
 )
 
@@ -122,7 +123,7 @@ func load(way string, entries tables) (*ebpf.Collection, error) {
 
 // Compare returns in what the kernel differs from the table: what is hooked to the links of the namespace of the
 // calling thread, and the entries of its maps.
-func Compare(t Table) ([]Difference, error) {
+func Compare(t Table) ([]linux.Difference, error) {
 	if err := t.check(); err != nil {
 		return nil, err
 	}
@@ -131,8 +132,10 @@ func Compare(t Table) ([]Difference, error) {
 		return nil, err
 	}
 	defer links.Close()
-	var differences []Difference
-	differ := func(what, want, got string) { differences = append(differences, Difference{what, want, got}) }
+	var differences []linux.Difference
+	differ := func(what, want, got string) {
+		differences = append(differences, linux.Difference{What: what, Want: want, Got: got})
+	}
 	found := map[string]*bpf.Program{}
 	defer func() {
 		for _, p := range found {
@@ -142,7 +145,7 @@ func Compare(t Table) ([]Difference, error) {
 	for _, h := range t.hookings() {
 		index := links.Index(h.link)
 		if index == 0 {
-			differ("link "+h.link, present, absent)
+			differ("link "+h.link, linux.Present, linux.Absent)
 			continue
 		}
 		ids, err := links.Attached(h.hook, index)
@@ -161,7 +164,7 @@ func Compare(t Table) ([]Difference, error) {
 		}
 		switch {
 		case p == nil:
-			differ(what, present, absent)
+			differ(what, linux.Present, linux.Absent)
 		case !p.Has(ids):
 			differ(what, fmt.Sprintf("number %d", p.ID), fmt.Sprintf("%d others", len(ids)))
 		}
@@ -186,17 +189,12 @@ func Compare(t Table) ([]Difference, error) {
 	return differences, nil
 }
 
-const (
-	present = "present"
-	absent  = "absent"
-)
-
 // compare reads a map and compares it.
-func compare(m *ebpf.Map, name string, want map[string]string) ([]Difference, error) {
+func compare(m *ebpf.Map, name string, want map[string]string) ([]linux.Difference, error) {
 	if m == nil {
 		return nil, nil // the program of this way does not look there
 	}
-	var list []Difference
+	var list []linux.Difference
 	seen := map[string]bool{}
 	key, value := make([]byte, m.KeySize()), make([]byte, m.ValueSize())
 	i := m.Iterate()
@@ -204,9 +202,9 @@ func compare(m *ebpf.Map, name string, want map[string]string) ([]Difference, er
 		seen[string(key)] = true
 		what := fmt.Sprintf("entry %s of map %s", address(key), name)
 		if w, ok := want[string(key)]; !ok {
-			list = append(list, Difference{what, absent, present})
+			list = append(list, linux.Difference{What: what, Want: linux.Absent, Got: linux.Present})
 		} else if w != string(value) {
-			list = append(list, Difference{what, fmt.Sprintf("%x", w), fmt.Sprintf("%x", value)})
+			list = append(list, linux.Difference{What: what, Want: fmt.Sprintf("%x", w), Got: fmt.Sprintf("%x", value)})
 		}
 	}
 	if err := i.Err(); err != nil {
@@ -214,7 +212,9 @@ func compare(m *ebpf.Map, name string, want map[string]string) ([]Difference, er
 	}
 	for k := range want {
 		if !seen[k] {
-			list = append(list, Difference{fmt.Sprintf("entry %s of map %s", address([]byte(k)), name), present, absent})
+			list = append(list, linux.Difference{
+				What: fmt.Sprintf("entry %s of map %s", address([]byte(k)), name), Want: linux.Present, Got: linux.Absent,
+			})
 		}
 	}
 	return list, nil

@@ -17,7 +17,7 @@ func unsupported() error {
 func Add(Table) ([]bpf.Attachment, io.Closer, error) { return nil, nil, unsupported() }
 
 // Compare is not supported here.
-func Compare(Table) ([]Difference, error) { return nil, unsupported() }
+func Compare(Table) ([]linux.Difference, error) { return nil, unsupported() }
 
 // Check is not supported here.
 func Check(string) error { return unsupported() }

@@ -47,9 +47,6 @@ type Range struct {
 	Via netip.Addr
 }
 
-// A Difference is one thing in which the kernel differs from a table.
-type Difference struct{ What, Want, Got string }
-
 // check returns what is wrong with the table.
 func (t Table) check() error {
 	if !slices.Contains(Ways(), t.Way) {

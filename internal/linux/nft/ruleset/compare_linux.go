@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/nettoll/nettoll/internal/linux/nft"
+	"github.com/nettoll/nettoll/internal/linux"
 )
 
 // rules calls f with the chain and the attributes of every rule of a table, or of one of its chains.
@@ -54,7 +54,7 @@ func Read(family, table, chain string) ([]Found, error) {
 
 // Compare reads a table back and returns what differs. What is in it that should not be is a difference, too. Of a set
 // and of the rules of a chain up to ten differences are named.
-func Compare(t Table) ([]nft.Difference, error) {
+func Compare(t Table) ([]linux.Difference, error) {
 	s, err := dial()
 	if err != nil {
 		return nil, err
@@ -78,19 +78,17 @@ type comparison struct {
 	*socket
 	family byte
 	table  Table
-	list   []nft.Difference
+	list   []linux.Difference
 }
 
 // What a difference says about things that are there or not.
 const (
-	present = "present"
-	absent  = "absent"
-	most    = 10 // differences of one chain or set that are named
+	most = 10 // differences of one chain or set that are named
 )
 
 func (c *comparison) add(what, want, got string) {
 	if want != got {
-		c.list = append(c.list, nft.Difference{What: what, Want: want, Got: got})
+		c.list = append(c.list, linux.Difference{What: what, Want: want, Got: got})
 	}
 }
 
@@ -100,7 +98,7 @@ func (c *comparison) all() error {
 		flags = slices.Clone(find(a, tableFlags))
 	})
 	if errors.Is(err, unix.ENOENT) {
-		c.add("table "+c.table.Name, present, absent)
+		c.add("table "+c.table.Name, linux.Present, linux.Absent)
 		return nil
 	}
 	if err != nil {
@@ -146,13 +144,13 @@ func (c *comparison) chains() error {
 		}
 		got, ok := there[w.Name]
 		if !ok {
-			got = absent
+			got = linux.Absent
 		}
 		c.add("chain "+w.Name, want, got)
 		delete(there, w.Name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(there)) {
-		c.add("chain "+name, absent, present)
+		c.add("chain "+name, linux.Absent, linux.Present)
 	}
 	return nil
 }
@@ -190,7 +188,7 @@ func (c *comparison) compareRules() error {
 				if more++; more <= most {
 					// One that is gone moves all behind it: the rest is as it should be, one place before.
 					if n+1 > len(got) {
-						c.add(fmt.Sprintf("rule %d of chain %s", n+1, w.Name), present, absent)
+						c.add(fmt.Sprintf("rule %d of chain %s", n+1, w.Name), linux.Present, linux.Absent)
 					} else {
 						c.add(fmt.Sprintf("rule %d of chain %s", n+1, w.Name), "the plan's", "another")
 					}
@@ -225,7 +223,7 @@ func (c *comparison) sets() error {
 	for _, s := range c.table.Sets {
 		got, ok := there[s.Name]
 		if !ok {
-			c.add("set "+s.Name, present, absent)
+			c.add("set "+s.Name, linux.Present, linux.Absent)
 			continue
 		}
 		delete(there, s.Name)
@@ -242,7 +240,7 @@ func (c *comparison) sets() error {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(there)) {
-		c.add("set "+name, absent, present)
+		c.add("set "+name, linux.Absent, linux.Present)
 	}
 	return nil
 }
@@ -278,7 +276,7 @@ func (c *comparison) compareElements(s Set) error {
 	if err := read(func(e Element) {
 		if !missing[name(e)] {
 			if more++; more <= most {
-				c.add("element "+name(e)+" of set "+s.Name, absent, present)
+				c.add("element "+name(e)+" of set "+s.Name, linux.Absent, linux.Present)
 			}
 		}
 		delete(missing, name(e))
@@ -286,7 +284,7 @@ func (c *comparison) compareElements(s Set) error {
 		return err
 	}
 	for _, n := range slices.Sorted(maps.Keys(missing))[:min(most, len(missing))] {
-		c.add("element "+n+" of set "+s.Name, present, absent)
+		c.add("element "+n+" of set "+s.Name, linux.Present, linux.Absent)
 	}
 	return nil
 }

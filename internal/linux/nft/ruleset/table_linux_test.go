@@ -87,7 +87,7 @@ func TestTable(t *testing.T) {
 						t.Errorf("Delete of none = %v, want %v", err, nft.ErrNotFound)
 					}
 					if got, err := Compare(want); err != nil ||
-						!cmp.Equal(got, []nft.Difference{{What: "table t", Want: present, Got: absent}}) {
+						!cmp.Equal(got, []linux.Difference{{What: "table t", Want: linux.Present, Got: linux.Absent}}) {
 						t.Errorf("Compare with none = %v, %v", got, err)
 					}
 					if err := add(want, most); err != nil {

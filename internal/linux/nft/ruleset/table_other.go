@@ -4,7 +4,6 @@ package ruleset
 
 import (
 	"github.com/nettoll/nettoll/internal/linux"
-	"github.com/nettoll/nettoll/internal/linux/nft"
 )
 
 func unsupported() error {
@@ -24,4 +23,4 @@ func (b *Batch) Commit() ([]Placed, error) { return nil, unsupported() }
 func Read(string, string, string) ([]Found, error) { return nil, unsupported() }
 
 // Compare is not supported here.
-func Compare(Table) ([]nft.Difference, error) { return nil, unsupported() }
+func Compare(Table) ([]linux.Difference, error) { return nil, unsupported() }
