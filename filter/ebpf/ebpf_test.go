@@ -147,18 +147,15 @@ func hooked(p *bpf.Program, s filter.Site, f func(link.Link) error) error {
 	if err != nil {
 		return err
 	}
-	all := new(link.Iterator)
-	defer all.Close()
-	for all.Next() {
-		info, err := all.Link.Info()
-		if err != nil {
-			return err
+	found := errors.New("no such link of a program")
+	err = bpf.EachLink(func(l link.Link) error {
+		info, err := l.Info()
+		if err == nil && info.Program == p.ID && info.TCX() != nil && info.TCX().Ifindex == uint32(index.Index) {
+			found = f(l)
 		}
-		if info.Program == p.ID && info.TCX() != nil && info.TCX().Ifindex == uint32(index.Index) {
-			return f(all.Link)
-		}
-	}
-	return errors.Join(all.Err(), errors.New("no such link of a program"))
+		return err
+	})
+	return errors.Join(err, found)
 }
 
 // pass calls f with a program of the filter's name that says the same of every packet.

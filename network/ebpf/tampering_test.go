@@ -148,15 +148,11 @@ func detach(attach string, p *bpf.Program, index int) error {
 			}, QdiscType: "clsact",
 		})
 	}
-	all := new(link.Iterator)
-	defer all.Close()
-	for all.Next() {
-		info, err := all.Link.Info()
-		if err != nil {
+	done := errors.New("no link holds the program")
+	err := bpf.EachLink(func(l link.Link) error {
+		info, err := l.Info()
+		if err != nil || info.Program != p.ID {
 			return err
-		}
-		if info.Program != p.ID {
-			continue
 		}
 		at := uint32(0)
 		switch {
@@ -168,10 +164,11 @@ func detach(attach string, p *bpf.Program, index int) error {
 			at = info.Netkit().Ifindex
 		}
 		if at == uint32(index) {
-			return all.Link.Detach()
+			done = l.Detach()
 		}
-	}
-	return errors.Join(errors.New("no link holds the program"), all.Err())
+		return nil
+	})
+	return errors.Join(err, done)
 }
 
 // A range of another host that is gone from the trie is named, too, and so is one that was not there.

@@ -146,7 +146,7 @@ func (s *stand) takeover(o *Outcome, v6 bool) error {
 	}
 	defer flow.close()
 	heard := false
-	for range 3 { // a switch that has lost what was said after the attacks before still believes those
+	for range 10 { // seconds: a busy switch may learn late who has an address again after the attacks before
 		for _, e := range []*end{source, sink} {
 			for _, frame := range e.announce(e.mac, e.own(v6)) {
 				if err := send(e.frames, frame); err != nil {

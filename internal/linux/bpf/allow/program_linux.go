@@ -259,21 +259,19 @@ func replace(p *bpf.Program, l List) error {
 		return bpf.Explain("load the changed program", bpf.TCXIngress, err)
 	}
 	defer loaded.Close() // the links hold it
-	hooked := new(link.Iterator)
-	defer hooked.Close()
-	for hooked.Next() {
-		info, err := hooked.Link.Info()
+	return bpf.EachLink(func(hooked link.Link) error {
+		info, err := hooked.Info()
 		if err != nil {
 			return fmt.Errorf("read links of programs: %w", err)
 		}
 		if info.Program != p.ID {
-			continue
+			return nil
 		}
-		if err := hooked.Link.Update(loaded.Programs[objectProgNettollFilter]); err != nil {
+		if err := hooked.Update(loaded.Programs[objectProgNettollFilter]); err != nil {
 			return fmt.Errorf("put a changed program in the place of program %d: %w", p.ID, err)
 		}
-	}
-	return hooked.Err()
+		return nil
+	})
 }
 
 // added are the rules that were added to those that are compiled.
