@@ -114,21 +114,19 @@ func Version2() Vocabulary {
 // version2Probe is what views say of the probe softirq in runs whose run.json does not. It is frozen, as [Version2] is.
 // What a thread's run time holds is known if the kernel says how it was built.
 func version2Probe(facts map[string]any) Probe {
-	apart := "It is not known whether this kernel counts it in the run time of the thread that was interrupted"
+	apart := "It is unknown whether this kernel counts it in the run time of the interrupted thread"
 	switch yes, known := facts["irq_time_accounting"].(bool); {
 	case known && yes:
-		apart = "This kernel keeps it out of the run time of threads, unless ksoftirqd did it: the rest comes on top of " +
-			"what is called CPU above"
+		apart = "This kernel does not count it in the run time of threads, except ksoftirqd's: the rest is not part of " +
+			"the CPU time above"
 	case known:
-		apart = "This kernel counts it in the run time of the thread that was interrupted: it is a part of what is called " +
-			"CPU above, and does not come on top of it"
+		apart = "This kernel counts it in the run time of the thread that was interrupted: it is part of the CPU time above"
 	}
 	return Probe{
 		Name: "softirq", Title: "Softirq time, in probed trials",
-		Switches: "tracepoints switched on at the beginning and the end of each soft interrupt",
-		Meaning: "Given is the time in those of the network, on the CPUs that sources and sinks run on, whoever they " +
-			"interrupted and whosever packets they were. " +
-			apart,
+		Switches: "tracepoints switched on at the beginning and the end of each softirq",
+		Meaning: "The tables show the time in softirqs of the network on the CPUs that sources and sinks run on, whatever " +
+			"they interrupted and whosever packets they handled. " + apart,
 		Metrics: []string{"cpu_softirq", "softirq_per_packet"}, Columns: []string{"CPU softirq", "per packet"},
 	}
 }

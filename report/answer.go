@@ -14,8 +14,8 @@ import (
 func (v *view) where(g *group) string {
 	traits := func(g *group) []string {
 		c := g.one()
-		return append(spoken(c), "in "+printable(c.Workload), pairsOf(c), cmp.Or(beside(c), "alone"), printable(c.Family),
-			"affinity "+printable(c.Affinity))
+		return append(spoken(c), "in "+printable(c.Workload), pairsOf(c), cmp.Or(mixedWith(c), "not mixed"),
+			printable(c.Family), "affinity "+printable(c.Affinity))
 	}
 	list := []string{place(g.one().Placement)}
 	for _, t := range traits(g) {
@@ -70,7 +70,7 @@ func (v *view) onlyBaseline() []string {
 	list := []string{"Only the baseline was measured: there is nothing to compare it with."}
 	for _, g := range v.groups {
 		if m := margin(g.floor(g.primary.Name), g.primary); m != "" {
-			list = append(list, fmt.Sprintf("Two equal cells differ by no more than %s in %s %s.", strings.TrimPrefix(m, "±"),
+			list = append(list, fmt.Sprintf("Two equal stacks differ by at most %s in %s %s.", strings.TrimPrefix(m, "±"),
 				of(g.primary), g.where))
 		}
 	}
@@ -91,7 +91,7 @@ func (v *view) sentence(g *group, c *measure.Cell) string {
 		return fmt.Sprintf("%s failed %s: %s.", who, where, printable(f.Reason))
 	}
 	if r == nil {
-		return fmt.Sprintf("What %s does to %s %s is not known: too few samples.", who, what, g.where)
+		return fmt.Sprintf("%s: no result for %s %s: too few samples.", who, what, g.where)
 	}
 	point, interval := change(r)
 	how := fmt.Sprintf("%s, 95 %% interval %s", point, interval)
@@ -99,19 +99,23 @@ func (v *view) sentence(g *group, c *measure.Cell) string {
 	case measure.Slower, measure.Faster, measure.Higher, measure.Lower:
 		return v.toll(g, c, r)
 	case measure.NoDifference:
-		return fmt.Sprintf("%s makes no difference above the floor (%s) to %s %s.", who, margin(r.Floor, g.primary), what,
-			g.where)
+		m := margin(r.Floor, g.primary)
+		if apart, far := strings.CutPrefix(m, "×"); far {
+			return fmt.Sprintf("%s: too noisy to compare %s %s: two equal stacks may differ by a factor of %s.", who, what,
+				g.where, apart)
+		}
+		return fmt.Sprintf("%s: no difference above the floor (%s) in %s %s.", who, m, what, g.where)
 	default:
 		if point == "" {
-			return fmt.Sprintf("What %s does to %s %s is not known: %s.", who, what, g.where, v.whyNot(g, r))
+			return fmt.Sprintf("%s: no result for %s %s: %s.", who, what, g.where, v.whyNot(g, r))
 		}
 		if r.Verdict == measure.TooFew {
-			return fmt.Sprintf("%s: no verdict on %s %s, which takes %d generations; there are %d (%s).", who, what, g.where,
-				measure.LeastGenerations, r.Generations, how)
+			return fmt.Sprintf("%s: no verdict on %s %s: %d of the %d generations needed (%s).", who, what, g.where,
+				r.Generations, measure.LeastGenerations, how)
 		}
-		text := fmt.Sprintf("What %s does to %s %s is not known precisely enough (%s)", who, what, g.where, how)
+		text := fmt.Sprintf("%s: inconclusive for %s %s (%s)", who, what, g.where, how)
 		if math.IsNaN(r.Floor) {
-			text += ", for want of a floor"
+			text += ": the floor is unknown"
 		}
 		return text + "."
 	}
@@ -127,11 +131,11 @@ func (v *view) whyNot(g *group, r *measure.Row) string {
 	}
 	switch {
 	case r.Generations < 2:
-		return fmt.Sprintf("an interval needs 2 generations, and %d was measured", r.Generations)
+		return fmt.Sprintf("an interval needs 2 generations (measured: %d)", r.Generations)
 	case g.row(g.base, r.Metric) == nil:
-		return "its baseline has no such value"
+		return "its baseline has no value"
 	}
-	return "no ratio could be made"
+	return "no ratio could be computed"
 }
 
 // toll is the sentence about a cell that differs from its baseline.
@@ -159,9 +163,10 @@ func (v *view) toll(g *group, c *measure.Cell, r *measure.Row) string {
 	case ok && up:
 		return fmt.Sprintf("%s adds %s (%s) to %s %s.", who, added, how, what, g.where)
 	case ok:
-		return fmt.Sprintf("%s takes %s (%s) off %s %s.", who, added, how, what, g.where)
+		return fmt.Sprintf("%s shortens %s by %s (%s) %s.", who, what, added, how, g.where)
 	case factor:
-		return fmt.Sprintf("%s makes %s %s as long (95 %% interval %s) %s.", who, what, point, interval, g.where)
+		return fmt.Sprintf("%s: %s take %s times as long (95 %% interval %s) %s.", who, what, strings.TrimPrefix(point, "×"),
+			interval, g.where)
 	case up:
 		return fmt.Sprintf("%s lengthens %s by %s (95 %% interval %s) %s.", who, what, plain, interval, g.where)
 	}

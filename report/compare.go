@@ -100,7 +100,7 @@ func some(ids []string) string {
 	}
 }
 
-// Worse counts the cells that have become slower in their primary metric, or worse in what is no speed.
+// Worse counts the cells whose primary metric got slower, or worse if it is not a speed.
 func (c *Compared) Worse() int { return c.count(measure.Change.Worse) }
 
 // Failed counts the cells of both runs that have failed in one of them.
@@ -118,22 +118,22 @@ func (c *Compared) count(pass func(measure.Change) bool) int {
 	return n
 }
 
-// Doubts says what a reader of the changes has to know beside them: in what the runs differ, which cells only one of
-// them has, what failed, what is too little.
+// Doubts lists what limits a comparison: how the runs differ, which cells only one of them has, what failed, and what
+// is too short.
 func (c *Compared) Doubts() []string {
 	var list []string
 	add := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
 	for _, o := range c.Obstacles {
-		add("compared although the runs are not alike: %s", obstacle(o))
+		add("compared although the runs differ: %s", obstacle(o))
 	}
 	switch {
 	case filepath.Clean(c.OldDir) == filepath.Clean(c.NewDir):
 		add("OLD and NEW are the same directory: nothing can have changed")
 	case c.Old.Run.Started.Equal(c.New.Run.Started) && c.Old.Run.Design.Seed == c.New.Run.Design.Seed &&
 		len(c.Old.Log.Trials) == len(c.New.Log.Trials):
-		add("OLD and NEW were started at the same moment: they are copies of one run")
+		add("OLD and NEW started at the same moment: they are copies of one run")
 	case c.New.Run.Started.Before(c.Old.Run.Started):
-		add("NEW was started before OLD: is it the other way round?")
+		add("NEW started before OLD: swap the arguments?")
 	}
 	if len(c.OnlyOld) > 0 {
 		add("only in OLD: %s", printable(strings.Join(c.OnlyOld, ", ")))
@@ -161,7 +161,7 @@ func (c *Compared) Doubts() []string {
 			}
 		}
 		if broken > 0 {
-			add("%s: proof failed in %d of %d times, the first in %s", s.word, broken, len(a.Proofs), detail)
+			add("%s: %d of %d proofs failed, the first: %s", s.word, broken, len(a.Proofs), detail)
 		}
 		if len(a.Proofs) == 0 {
 			add("%s: no proof was recorded", s.word)
@@ -169,10 +169,10 @@ func (c *Compared) Doubts() []string {
 		if n := a.Generations; n == 0 {
 			add("%s: nothing was measured", s.word)
 		} else if n < measure.LeastGenerations {
-			add("%s has %s only: a verdict takes %d", s.word, count(n, "generation", "generations"), measure.LeastGenerations)
+			add("%s has only %s: a verdict needs %d", s.word, count(n, "generation", "generations"), measure.LeastGenerations)
 		}
 		if n := len(a.Warnings); n > 0 {
-			add("%s carries %s of its own: nettoll report %s", s.word, count(n, "warning", "warnings"), printable(s.dir))
+			add("%s has %s: nettoll report %s shows them", s.word, count(n, "warning", "warnings"), printable(s.dir))
 		}
 	}
 	return list
@@ -245,18 +245,18 @@ func (c *Compared) comparison(o Options) *comparison {
 	return v
 }
 
-// drift says what became of the baseline itself.
+// drift says how the baseline itself has changed.
 func (v *comparison) drift(g *group) string {
 	if g.base == nil {
 		return ""
 	}
 	c := v.changes[g.base.ID][g.primary.Name]
 	if c == nil || c.Verdict == measure.HasFailed {
-		return g.baseAs + " itself is not known in both runs"
+		return g.baseAs + ": no result in at least one run"
 	}
-	text := fmt.Sprintf("%s itself: %s, then %s", g.baseAs, valueOf(c.Old), valueOf(c.New))
+	text := fmt.Sprintf("%s: %s in OLD, %s in NEW", g.baseAs, valueOf(c.Old), valueOf(c.New))
 	if d := drift(c); d != "" {
-		text += " (" + d + "; the machine, which cancels)"
+		text += " (" + d + ", which cancels out)"
 	}
 	return text
 }

@@ -32,7 +32,7 @@ func (v *comparison) grids(g *group) []grid {
 	}
 	if g.base != nil {
 		list = append(list, grid{
-			caption: g.baseAs + ", the baseline: the machine, which cancels", rows: func(bool) [][]field {
+			caption: g.baseAs + ", the baseline: changes of the machine, which cancel out", rows: func(bool) [][]field {
 				return v.baseline(g)
 			},
 		})

@@ -30,7 +30,7 @@ func (v *comparison) sentences() []string {
 		}
 	}
 	if n == 0 {
-		return []string{"The two runs have no more in common than baselines: nothing can be said about any stack."}
+		return []string{"The two runs share only baselines: there is no stack to compare."}
 	}
 	list := []string{headline(n, verdicts)}
 	if n <= mostSentences {
@@ -47,9 +47,9 @@ func (v *comparison) sentences() []string {
 func headline(n int, verdicts map[measure.Verdict]int) string {
 	if verdicts[measure.NoDifference] == n {
 		if n == 1 {
-			return "No difference above the floor between OLD and NEW, in the only comparison."
+			return "No difference above the floor between OLD and NEW in the only comparison."
 		}
-		return fmt.Sprintf("No difference above the floor between OLD and NEW, in any of %d comparisons.", n)
+		return fmt.Sprintf("No difference above the floor between OLD and NEW in any of %d comparisons.", n)
 	}
 	return fmt.Sprintf("NEW against OLD: %s of %s.", outcomes(verdicts), count(n, "comparison", "comparisons"))
 }
@@ -68,7 +68,7 @@ func outcomes(verdicts map[measure.Verdict]int) string {
 	return strings.Join(said, ", ")
 }
 
-// sentence says what has become of a cell in its primary metric, and no more than its verdict does.
+// sentence says how a cell has changed in its primary metric, and no more than its verdict does.
 func (v *comparison) sentence(g *group, c *measure.Change) string {
 	who, what := name(c.Cell), of(c.About)
 	point, interval := change(&c.Row)
@@ -87,8 +87,7 @@ func (v *comparison) sentence(g *group, c *measure.Change) string {
 				}
 			}
 		}
-		return fmt.Sprintf("What became of %s under %s %s is not known: it %s.", what, who, g.where,
-			strings.Join(in, " and "))
+		return fmt.Sprintf("%s: no result for %s %s: it %s.", who, what, g.where, strings.Join(in, " and "))
 	case measure.NoDifference:
 		return fmt.Sprintf("%s: no difference above the floor (%s) in %s %s.", who, margin(c.Floor, g.primary), what, g.where)
 	case measure.Slower, measure.Faster:
@@ -99,15 +98,15 @@ func (v *comparison) sentence(g *group, c *measure.Change) string {
 			g.where, toll(c.Old), toll(c.New), how)
 	}
 	if point == "" {
-		return fmt.Sprintf("What became of %s under %s %s is not known: %s.", what, who, g.where, v.why(g, c))
+		return fmt.Sprintf("%s: no result for %s %s: %s.", who, what, g.where, v.why(g, c))
 	}
 	if c.Verdict == measure.TooFew {
-		return fmt.Sprintf("%s: no verdict on %s %s, which takes %d generations of each run; OLD has %d and NEW has %d (%s).",
+		return fmt.Sprintf("%s: no verdict on %s %s: each run needs %d generations; OLD has %d and NEW has %d (%s).",
 			who, what, g.where, measure.LeastGenerations, c.Old.Generations, c.New.Generations, how)
 	}
-	text := fmt.Sprintf("What became of %s under %s %s is not known precisely enough (%s)", what, who, g.where, how)
+	text := fmt.Sprintf("%s: inconclusive for %s %s (%s)", who, what, g.where, how)
 	if math.IsNaN(c.Floor) {
-		text += ", for want of a floor in both runs"
+		text += ": the floor of a run is unknown"
 	}
 	return text + "."
 }
@@ -140,19 +139,19 @@ func (v *comparison) why(g *group, c *measure.Change) string {
 		}
 		switch {
 		case r == nil:
-			return s.word + " has no such value"
+			return s.word + " has no value"
 		case r.HasRatio || r.HasDifference:
 			continue
 		case r.Generations < 2:
-			return fmt.Sprintf("an interval needs 2 generations, and %s has %d", s.word, r.Generations)
+			return fmt.Sprintf("an interval needs 2 generations; %s has %d", s.word, r.Generations)
 		case slices.ContainsFunc(s.data.Analysis.Failed, func(f measure.FailedCell) bool {
 			return f.Cell == r.Cell.Baseline
 		}):
 			return "its baseline failed in " + s.word
 		}
-		return fmt.Sprintf("%s has no ratio of it to %s", s.word, g.baseAs)
+		return fmt.Sprintf("%s has no ratio to %s", s.word, g.baseAs)
 	}
-	return "no ratio of ratios could be made"
+	return "no ratio of ratios could be computed"
 }
 
 // drift prints by how much a value differs from one run to the other, "" where that cannot be said.
@@ -171,11 +170,11 @@ func (v *comparison) floorNote(g *group) string {
 	for _, cell := range g.compared() {
 		if c := v.changes[cell.ID][g.primary.Name]; c != nil {
 			if m := margin(c.Floor, g.primary); m != "" {
-				return "floor " + m + " (the floors of both runs together)"
+				return "floor " + m + " (the floors of both runs combined)"
 			}
 		}
 	}
-	return "floor unknown (it takes a twin of the baseline with at least 5 generations in both runs)"
+	return "floor unknown (it needs a twin of the baseline with at least 5 generations in both runs)"
 }
 
 // origins says of each run what it is called, when it was measured, how much and where.

@@ -78,7 +78,7 @@ func (v *view) loadCurves() []curve {
 			}
 			rest := slices.Delete(slices.Clone(values), i, i+1)
 			key := strings.Join(append(rest, param, unit, c.Workload, c.Placement, strconv.Itoa(c.Hosts), c.Family, c.Affinity,
-				c.Primary, beside(c)), "\x00")
+				c.Primary, mixedWith(c)), "\x00")
 			at, known := byKey[key]
 			if !known {
 				at = len(list)

@@ -118,8 +118,8 @@ func (v *view) differs() bool {
 func (v *view) sureness() []Block {
 	var list []Block
 	if v.comparisons() > mostSentences && v.differs() {
-		list = []Block{{Text: "Given are the smallest and the largest change of those that differ; each stands below with " +
-			"its interval.", Tone: Quiet}}
+		list = []Block{{Text: "Each range covers only the comparisons that differ. The tables below show each one with its " +
+			"interval.", Tone: Quiet}}
 	}
 	list = append(list, Block{Text: v.measured()})
 	claims := v.claims()
@@ -129,27 +129,23 @@ func (v *view) sureness() []Block {
 	}
 	switch {
 	case len(claims) == 0:
-		list = append(list, Block{Text: "Nothing was proved of the networks that were measured.", Tone: Doubt})
+		list = append(list, Block{Text: "No proof was recorded for the networks that were measured.", Tone: Doubt})
 	case broken > 0:
 		list = append(list, Block{
-			Text: fmt.Sprintf("A proof failed %s: see below what did not hold.", count(broken, "time", "times")), Tone: Bad,
+			Text: fmt.Sprintf("%s failed: see below.", count(broken, "proof", "proofs")), Tone: Bad,
 		})
 	default:
 		list = append(list, Block{
-			Text: fmt.Sprintf("All that was proved of the networks held: %s.", count(len(v.a.Proofs), "proof", "proofs")),
+			Text: count(len(v.a.Proofs), "proof", "proofs") + " made, none failed.",
 		})
 	}
 	if n := len(v.a.Failed); n > 0 {
 		list = append(list, Block{
-			Text: fmt.Sprintf("%s without a result: see below.", count(n, "cell is", "cells are")), Tone: Bad,
+			Text: fmt.Sprintf("%s no result: see below.", count(n, "cell has", "cells have")), Tone: Bad,
 		})
 	}
-	switch n := len(v.warningTexts()); n {
-	case 0:
-	case 1:
-		list = append(list, Block{Text: "There is a doubt: see below.", Tone: Doubt})
-	default:
-		list = append(list, Block{Text: fmt.Sprintf("There are %d doubts: see below.", n), Tone: Doubt})
+	if n := len(v.warningTexts()); n > 0 {
+		list = append(list, Block{Text: fmt.Sprintf("%s: see below.", count(n, "doubt", "doubts")), Tone: Doubt})
 	}
 	return list
 }
@@ -277,8 +273,8 @@ func (v *view) proofPart() part {
 		p.blocks = []Block{{Text: "No proof was recorded.", Tone: Doubt}}
 		return p
 	}
-	p.blocks = []Block{{Text: "Packets were sent through the very networks that were measured, before the first block " +
-		"and after the last of every generation."}}
+	p.blocks = []Block{{Text: "nettoll sent packets through the measured networks before the first block and after the " +
+		"last block of every generation."}}
 	for _, c := range claims {
 		it := item{text: capital(c.text()) + "."}
 		if c.broken != nil {
@@ -352,7 +348,7 @@ func (v *view) environmentPart() part {
 	if left.lists != nil {
 		p.parts = append(p.parts, left)
 	}
-	p.blocks = []Block{{Text: cmp.Or(v.circumstances(), "Nothing is known of the machine.")}}
+	p.blocks = []Block{{Text: cmp.Or(v.circumstances(), "No facts about the machine were recorded.")}}
 	return p
 }
 
@@ -366,7 +362,7 @@ func (v *view) stacksTable() *Table {
 	for _, kind := range v.run.Kinds() {
 		kinds = append(kinds, of{kind, func(c *measure.Cell) string { return c.Part(kind) }})
 	}
-	kinds = append(kinds, of{"done by", func(c *measure.Cell) string {
+	kinds = append(kinds, of{"implementation", func(c *measure.Cell) string {
 		var list []string
 		for _, by := range slices.Sorted(maps.Values(c.Implementation)) {
 			if !slices.Contains(list, by) {
@@ -543,33 +539,33 @@ func (v *view) methodPart() part {
 		asked += ", until the half-width of every interval is " + strconv.FormatFloat(100*d.Precision, 'g', 3, 64) + " %"
 	}
 	p.blocks = []Block{
-		{Text: "All networks stand at the same time. A block visits every cell (a stack under a workload) once, in a fresh " +
-			"random order; one visit is a trial. A ratio compares two trials of the same block, so what drifts more slowly " +
-			"than a block cancels. A generation builds every network, process and socket anew."},
-		{Text: fmt.Sprintf("Asked for: %s; the order, ports and MAC addresses come from the seed %d.", asked, d.Seed)},
+		{Text: "All networks exist at the same time. A block visits every cell (a stack under a workload) once, in a new " +
+			"random order; one visit is a trial. A ratio compares two trials of the same block, so drift that is slower than " +
+			"a block cancels out. Each generation rebuilds every network, process and socket."},
+		{Text: fmt.Sprintf("Requested: %s. The order, ports and MAC addresses come from seed %d.", asked, d.Seed)},
 	}
 	if lengths := v.trialLengths(); lengths != "" {
-		p.blocks = append(p.blocks, Block{Text: "Lengths of a trial: " + lengths + "."})
+		p.blocks = append(p.blocks, Block{Text: "Trial length: " + lengths + "."})
 	}
 	p.tables = []Block{{Table: &Table{
 		Caption: "Words", Columns: []Column{{"word", false}, {"meaning", false}},
 		Rows: [][]Field{
-			{{Text: "baseline"}, {Text: "the cell that all of its group (same workload, placement and pairs) are compared " +
-				"with; “loopback” is the network “host” on one host"}},
-			{{Text: "twin, floor"}, {Text: "the baseline a second time, built and measured like any other cell. The floor is " +
-				"the farther end of its interval: a difference that two equal stacks show, and below which nothing is claimed"}},
+			{{Text: "baseline"}, {Text: "the cell with which its group (same workload, placement and pairs) is compared; " +
+				"“loopback” is the network “host” on one host"}},
+			{{Text: "twin, floor"}, {Text: "a twin is a second copy of the baseline, built and measured like any other cell. " +
+				"The floor is the farther end of its interval: equal stacks differ by that much, so no smaller difference counts"}},
 			{{Text: "change"}, {Text: "the ratio of a cell to its baseline: the median over the blocks of each generation, " +
 				"then the mean over generations, on a logarithmic scale. Shares and counts, which are often 0, are compared by " +
 				"difference"}},
-			{{Text: "95 % interval"}, {Text: "Student's t over generations, which are independent; drawn at 4 % because a run " +
-				"that stops when it looks precise costs a point of coverage"}},
+			{{Text: "95 % interval"}, {Text: "Student's t over generations, which are independent; computed at an error rate " +
+				"of 4 %, because stopping when the result looks precise costs a point of coverage"}},
 			{{Text: "faster, slower, higher, lower"}, {Text: "the interval, widened for the number of comparisons (Holm), " +
 				"excludes no change, and the change is larger than the floor"}},
 			{
 				{Text: "no difference above the floor"},
-				{Text: "the interval leaves no room for a change larger than the floor plus the precision asked for"},
+				{Text: "the interval excludes a change larger than the floor plus the requested precision"},
 			},
-			{{Text: "not precise enough"}, {Text: "neither can be said: measure for longer"}},
+			{{Text: "not precise enough"}, {Text: "inconclusive: the interval allows both; measure for longer"}},
 		},
 	}}}
 	return p
@@ -604,7 +600,7 @@ func (v *view) trialLengths() string {
 	return strings.Join(order, "; ")
 }
 
-// experimentPart is the experiment as given, or as resolved where there was no file.
+// experimentPart is the experiment as given, or as resolved if there was no file.
 func (v *view) experimentPart() part {
 	p := part{title: "The experiment", id: "experiment", folded: true, code: v.run.Source}
 	if p.code == "" && len(v.run.Experiment) > 0 {
@@ -616,7 +612,7 @@ func (v *view) experimentPart() part {
 		}
 	}
 	if p.code == "" {
-		p.folded, p.blocks = false, []Block{{Text: "It was not recorded.", Tone: Doubt}}
+		p.folded, p.blocks = false, []Block{{Text: "The experiment was not recorded.", Tone: Doubt}}
 	}
 	return p
 }

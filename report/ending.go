@@ -156,8 +156,8 @@ func (v *view) warnings() {
 	}
 	for i, text := range texts {
 		if i == mostWarnings && !v.all {
-			v.prose("! ", "  ", fmt.Sprintf("… and %s (with all metrics, all warnings are shown too)",
-				count(len(texts)-i, "warning more", "warnings more")), doubt)
+			v.prose("! ", "  ", fmt.Sprintf("… and %s (nettoll report --all shows them)",
+				count(len(texts)-i, "more warning", "more warnings")), doubt)
 			return
 		}
 		v.prose("! ", "  ", text, doubt)
@@ -288,7 +288,7 @@ func (c claim) text() string {
 	if c.broken == nil {
 		return fmt.Sprintf("%s (%s; %s)", c.claim, c.when, c.extent)
 	}
-	return fmt.Sprintf("failed in %d of %d times: %s (%s)", len(c.broken), c.times, c.claim, c.extent)
+	return fmt.Sprintf("failed %d of %d times: %s (%s)", len(c.broken), c.times, c.claim, c.extent)
 }
 
 // claims sums the proofs up by what they claim.

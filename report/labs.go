@@ -57,7 +57,7 @@ func (v *view) labSection(all bool) (Section, bool) {
 		}
 	}
 	add(figures, "")
-	add(again, ", built once more")
+	add(again, ", rebuilt")
 	return Section{Title: "Building and changing", Blocks: []Block{
 		{Text: labText(figures, cells, all, len(again) > 0), Tone: Quiet}, {Table: t},
 	}}, true
@@ -72,41 +72,40 @@ func labText(figures []measure.LabFigure, cells map[string]*measure.Cell, all, a
 	for _, f := range figures {
 		most = max(most, f.Generations)
 	}
-	text := "What each lab cost to build"
+	text := "Cost of building each lab"
 	switch {
 	case most > 1 && all:
-		text += fmt.Sprintf(": the median over %d generations, and in brackets the smallest and the largest", most)
+		text += fmt.Sprintf(": the median over %d generations, in brackets the smallest and the largest value", most)
 	case most > 1:
 		text += fmt.Sprintf(": the median over %d generations", most)
 	default:
 		text += ", once"
 	}
-	text += ". Set-up is the whole lab with hosts, containers and workers, verified, while others are built beside it."
+	text += ". Set-up includes hosts, containers, workers and verification, while other labs are built at the same time."
 	if some("rule_update_time") {
-		text += " One rule is added among those that stand; it takes effect with the first packet that it lets through, of " +
-			"those sent every 50 µs to 1 ms, counted from the same beginning, which can be before the change has returned."
+		text += " “add one” adds a rule to the loaded ones. “takes effect” ends with the first packet that the rule lets " +
+			"through (one is sent every 50 µs to 1 ms). Both begin together, so a packet can pass before the change returns."
 	}
 	if slices.ContainsFunc(figures, func(f measure.LabFigure) bool {
 		return cells[f.Lab] != nil && cells[f.Lab].Placement == "cross-host"
 	}) {
-		text += " Of several hosts the worst figure is told."
+		text += " With several hosts, the worst value is shown."
 	}
 	if some("translation_rate") {
-		text += " Translations are new ones that one sender makes, beside the entries that are there, by a packet each."
+		text += " “translations” is the rate at which one sender creates new entries, a packet each, besides the loaded ones."
 	}
 	if some("plug_time") {
-		text += " A card is plugged in until packets can pass."
+		text += " “plug in” lasts from the start of moving the network card until packets can pass."
 	}
 	if some("first_packet_latency") {
-		text += " The first packet is an echo, there and back, of which the switch knows nothing yet."
+		text += " “first packet” is the round trip of an echo for which the switch has no flow yet."
 	}
 	if some("rules_memory") || some("entries_memory") {
-		text += " Memory is what the kernel says of sets (ipset), of maps and programs (ebpf) and of tables of ip_tables; " +
-			"of all else it is what the whole machine holds more than before:" +
-			" beside other work a guess, and below 100 kbyte it says nothing."
+		text += " Memory is the kernel's own figure for sets (ipset), maps and programs (ebpf) and tables of ip_tables. " +
+			"Otherwise it is estimated from system-wide growth: unreliable on a busy machine and below 100 kB."
 	}
 	if again {
-		text += " A lab in which a program had died was built once more; that does not count among the others."
+		text += " A lab in which a program died was rebuilt; the medians exclude the rebuilt labs."
 	}
 	return text
 }

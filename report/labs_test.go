@@ -67,7 +67,7 @@ func TestLabs(t *testing.T) {
 		view(func(b *bytes.Buffer) error { return report.HTML(b, m.data(), report.Options{}) }),
 		view(func(b *bytes.Buffer) error { return report.Markdown(b, m.data(), report.Options{}) }),
 	} {
-		if !strings.Contains(strings.ReplaceAll(page, "<wbr/>", ""), "ovs+ovs(rules=10), built once more") {
+		if !strings.Contains(strings.ReplaceAll(page, "<wbr/>", ""), "ovs+ovs(rules=10), rebuilt") {
 			t.Error("a page does not have the lab that was built once more")
 		}
 	}

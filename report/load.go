@@ -59,7 +59,7 @@ func Load(dir string) (*Data, []measure.Problem, error) {
 		log.RunChanged = true
 	case run.V >= 2 && log.Version == 1:
 		log = &measure.Log{Changed: []string{
-			fmt.Sprintf("all of %s has version 1, which has no checksums, and %s has version %d: none of it is used",
+			fmt.Sprintf("%s has version 1 (without checksums), but %s has version %d: no record is used",
 				recordsFile, runFile, run.V),
 		}}
 	}
@@ -99,7 +99,7 @@ func loadRun(dir string) (run measure.Run, sum string, err error) {
 	case err != nil:
 		return run, "", fmt.Errorf("load run: %s in %q cannot be read (%w): %w", runFile, dir, err, ErrNoRun)
 	case run.V < 1 || len(run.Cells) == 0:
-		return run, "", fmt.Errorf("load run: %s in %q names no cell, so nettoll did not write it: %w", runFile, dir,
+		return run, "", fmt.Errorf("load run: %s in %q lists no cells, so nettoll did not write it: %w", runFile, dir,
 			ErrNoRun)
 	}
 	return run, measure.RunSum(text), nil

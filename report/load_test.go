@@ -124,7 +124,7 @@ func TestLoadRefuses(t *testing.T) {
 		{
 			"another program's",
 			map[string]string{"run.json": `{"version": 3, "jobs": []}`, "records.jsonl": ""},
-			report.ErrNoRun, "names no cell",
+			report.ErrNoRun, "lists no cells",
 		},
 		{"newer", map[string]string{"run.json": `{"v": 99}`, "records.jsonl": ""}, measure.ErrVersion, "newer nettoll"},
 	} {

@@ -46,11 +46,11 @@ func TestMix(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		`(?m)^udp-rr  payload 64, mode wait · same host · 3 of 4 pairs · beside tcp-stream\(message=131072\)$`,
-		`(?m)^tcp-stream  message 131072 · same host · 1 of 4 pairs · beside udp-rr\(payload=64,mode=wait\)$`,
+		`(?m)^udp-rr  payload 64, mode wait · same host · 3 of 4 pairs · mixed with tcp-stream\(message=131072\)$`,
+		`(?m)^tcp-stream  message 131072 · same host · 1 of 4 pairs · mixed with udp-rr\(payload=64,mode=wait\)$`,
 		`(?m)^udp-rr  payload 64, mode wait · same host · 3 pairs$`,
-		`to a round trip on one host, 3 of 4 pairs,\s+beside tcp-stream\(message=131072\)`,
-		`to a round trip on one host, 3 pairs,\s+alone`,
+		`to round trips on one host, 3 of 4 pairs,\s+mixed\s+with\s+tcp-stream\(message=131072\)`,
+		`to round trips on one host, 3 pairs,\s+not\s+mixed`,
 	} {
 		if !regexp.MustCompile(want).MatchString(b.String()) {
 			t.Errorf("it does not say %s:\n%s", want, &b)
@@ -77,7 +77,7 @@ func TestMix(t *testing.T) {
 		if err := format(&b); err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(b.String(), "beside tcp-stream(message=131072)") &&
+		if !strings.Contains(b.String(), "mixed with tcp-stream(message=131072)") &&
 			!strings.Contains(b.String(),
 				`"mix":["udp-rr(payload=64,mode=wait)*3","tcp-stream(message=131072)*1"],"lab_pairs":4`) {
 			t.Errorf("nothing of a mix in %.200s", &b)
@@ -91,7 +91,7 @@ func TestMixCurves(t *testing.T) {
 		t.Errorf("curves %q of two points alone and one beside a stream", names)
 	}
 	names, _ := curves(t, beside(t, []int{2, 4, 8}, 1))
-	if want := []string{"curve-01-pairs-udp-rr-payload-64-mode-wait-same-host-beside-tcp-str"}; len(names) != 1 ||
+	if want := []string{"curve-01-pairs-udp-rr-payload-64-mode-wait-same-host-mixed-with-tcp-str"}; len(names) != 1 ||
 		!strings.HasPrefix(names[0], want[0]) {
 		t.Errorf("curves %q, want %q", names, want)
 	}

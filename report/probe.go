@@ -23,10 +23,9 @@ func (v *view) probeSection() (Section, bool) {
 		return s, false
 	}
 	s.Blocks = append([]Block{{
-		Text: "Every cell, but for the twins, was measured once more in each block, with " + p.Switches + ". " + p.Meaning +
-			". The probe costs what the metric of the tables above is worse by than without it, in the same blocks, with its " +
-			"95 % interval. " +
-			"Where there are no twins there is no floor: of the differences nothing is claimed but their intervals.",
+		Text: "In each block every cell except the twins was also measured with " + p.Switches + ". " + p.Meaning +
+			". “the probe costs” is by how much the metric of the tables above is worse with the probe, in the same blocks, " +
+			"with the 95 % interval. Probed cells have no twins and so no floor and no verdict.",
 		Tone: Quiet,
 	}}, s.Blocks...)
 	return s, true

@@ -79,7 +79,7 @@ func TestProbedCells(t *testing.T) {
 		"            CPU softirq  over loopback  95 % interval   the probe costs\n", // a stream has no packets
 		"  loopback  0.723 cores                                 9.6 % [9.3, 9.8]\n",
 		"  bridge    0.713 cores         −0.6 %  −1.7 to +0.6 %  9.7 % [9.2, 10.1]\n",
-		"is a part of what is called CPU above",
+		"is part of the CPU time above",
 	} {
 		if !strings.Contains(oneSpace(section), oneSpace(want)) {
 			t.Errorf("%q is not in\n%s", want, section)
@@ -92,7 +92,7 @@ func TestProbedCells(t *testing.T) {
 		}
 	}
 	d.Run.Facts["irq_time_accounting"] = true
-	if text := said(t, "text", d); !strings.Contains(oneSpace(text), "comes on top of what is called CPU above") {
+	if text := said(t, "text", d); !strings.Contains(oneSpace(text), "is not part of the CPU time above") {
 		t.Errorf("nothing about time apart in\n%s", text)
 	}
 }

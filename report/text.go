@@ -204,7 +204,7 @@ func title(c *measure.Cell, without string) string {
 	if without != pairsParam {
 		text += " · " + pairsOf(c)
 	}
-	if b := beside(c); b != "" {
+	if b := mixedWith(c); b != "" {
 		text += " · " + b
 	}
 	if c.Family != "ipv4" && c.Family != "" {
@@ -316,7 +316,7 @@ func (g *group) floorText() string {
 	case g.twins == 0:
 		return "floor unknown (no twin of the baseline was measured)"
 	}
-	return "floor unknown (too little was measured of the baseline's twin)"
+	return "floor unknown (too few results from the baseline's twin)"
 }
 
 // implementations writes who does the work of a part where that is not the kernel.

@@ -194,13 +194,13 @@ func margin(floor float64, m measure.Metric) string {
 	return "±" + strconv.FormatFloat(x, 'f', decimals(x), 64) + unit
 }
 
-// of names what a verdict of a metric is about: "adds 1.2 µs … to a round trip".
+// of names what a verdict of a metric is about: "adds 1.2 µs … to round trips".
 func of(m measure.Metric) string {
 	switch m.Name {
 	case "latency_p50", "latency_mean":
-		return "a round trip"
+		return "round trips"
 	case "oneway_latency_p50", "oneway_latency_mean":
-		return "a one-way trip"
+		return "one-way trips"
 	}
 	if strings.Contains(m.Name, "latency_p") || strings.Contains(m.Name, "latency_max") {
 		return "the " + labelOf(m)
@@ -254,9 +254,8 @@ func params(c *measure.Cell) []string {
 	return keys
 }
 
-// beside says with what other members of its mix a cell was measured: "beside tcp-stream(message=131072)"; "" where it
-// was alone.
-func beside(c *measure.Cell) string {
+// mixedWith names the other members of a cell's mix: "mixed with tcp-stream(message=131072)"; "" if it was not in one.
+func mixedWith(c *measure.Cell) string {
 	var others []string
 	for _, m := range c.Mix {
 		if at := strings.LastIndexByte(m, '*'); at > 0 {
@@ -270,9 +269,9 @@ func beside(c *measure.Cell) string {
 	case 0:
 		return ""
 	case 1:
-		return "beside " + others[0]
+		return "mixed with " + others[0]
 	default:
-		return "beside " + strings.Join(others[:n-1], ", ") + " and " + others[n-1]
+		return "mixed with " + strings.Join(others[:n-1], ", ") + " and " + others[n-1]
 	}
 }
 
@@ -284,18 +283,19 @@ func pairsOf(c *measure.Cell) string {
 	return count(c.Pairs, "pair", "pairs")
 }
 
-// load is the workload of a cell in a line: "udp-rr payload 64, mode wait, beside tcp-stream(message=131072)".
+// load is the workload of a cell in a line: "udp-rr payload 64, mode wait, mixed with
+// tcp-stream(message=131072)".
 func load(c *measure.Cell) string {
 	text := strings.TrimSpace(printable(c.Workload) + " " + strings.Join(spoken(c), ", "))
-	if b := beside(c); b != "" {
+	if b := mixedWith(c); b != "" {
 		text += ", " + b
 	}
 	return text
 }
 
-// spoken lists the parameters that people are told: without what ids leave out because it is the default, such as "rate
-// closed", or too long, such as a command. (Numbers and payloads are told in any case: "in-flight 1" belongs beside
-// "in-flight 16".)
+// spoken lists the parameters that reports show. It omits what ids leave out because it is the default, such as "rate
+// closed", or too long, such as a command. Numbers and payloads are always shown: "in-flight 1" belongs with "in-flight
+// 16".
 func spoken(c *measure.Cell) []string {
 	return slices.DeleteFunc(params(c), func(p string) bool {
 		name, value, _ := strings.Cut(p, " ")

@@ -159,7 +159,7 @@ func TestCompareRealRuns(t *testing.T) {
 		t.Errorf("compare exits with %d and says %s", said.status, said.stderr)
 	}
 	contains(t, "the comparison", said.stdout, "latency p50 over loopback", "latency p50 over host", "95 % interval",
-		"seed 1", "seed 2", "loopback itself: ")
+		"seed 1", "seed 2", "loopback: ")
 	if strings.Contains(said.stdout, "unlike") || strings.Contains(said.stdout, "failed") {
 		t.Errorf("two equal runs:\n%s", said.stdout)
 	}

@@ -45,7 +45,7 @@ func TestProgramDies(t *testing.T) {
 		t.Errorf("exit status %d, want 0\n%s", status, s.stderr.String())
 	}
 	contains(t, "stdout", oneLine(s.stdout.String()), "ovs-vswitchd", "the lab was built once more",
-		"ovs+ovs(rules=10), built once more")
+		"ovs+ovs(rules=10), rebuilt")
 	log, _ := s.records()
 	told := []string{"setup_time", "rules_load_time", "rule_update_time", "rule_effect_time"}
 	labs, rebuilt := 0, 0

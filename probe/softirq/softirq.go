@@ -43,21 +43,19 @@ func (Probe) Describe() probe.Description {
 // view says in a report what the figures are. What a thread's run time holds is known if the kernel says how it was
 // built.
 func view(facts map[string]any) measure.Probe {
-	apart := "It is not known whether this kernel counts it in the run time of the thread that was interrupted"
+	apart := "It is unknown whether this kernel counts it in the run time of the interrupted thread"
 	switch yes, known := facts["irq_time_accounting"].(bool); {
 	case known && yes:
-		apart = "This kernel keeps it out of the run time of threads, unless ksoftirqd did it: the rest comes on top of " +
-			"what is called CPU above"
+		apart = "This kernel does not count it in the run time of threads, except ksoftirqd's: the rest is not part of " +
+			"the CPU time above"
 	case known:
-		apart = "This kernel counts it in the run time of the thread that was interrupted: it is a part of what is called " +
-			"CPU above, and does not come on top of it"
+		apart = "This kernel counts it in the run time of the thread that was interrupted: it is part of the CPU time above"
 	}
 	return measure.Probe{
 		Name: "softirq", Title: "Softirq time, in probed trials",
-		Switches: "tracepoints switched on at the beginning and the end of each soft interrupt",
-		Meaning: "Given is the time in those of the network, on the CPUs that sources and sinks run on, whoever they " +
-			"interrupted and whosever packets they were. " +
-			apart,
+		Switches: "tracepoints switched on at the beginning and the end of each softirq",
+		Meaning: "The tables show the time in softirqs of the network on the CPUs that sources and sinks run on, whatever " +
+			"they interrupted and whosever packets they handled. " + apart,
 		Metrics: []string{inAll, perPacket}, Columns: []string{"CPU softirq", "per packet"},
 	}
 }
