@@ -21,13 +21,13 @@ func journals(uid int) journal.Place {
 func (a *app) cleanCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "clean",
-		Short: "Give back what runs that were killed had taken from the machine",
-		Long: `Give back what runs that were killed had taken from the machine.
+		Short: "Remove what killed runs left on the machine",
+		Long: `Remove what killed runs left on the machine.
 
-Hosts and containers end with nettoll, however that ends. What outlives them, such as a network card that was moved
-into a container (network passthrough, nic=…), is written to a journal before it is taken. This command reads the
-journals of your runs. What a run that is dead has not given back is given back, and nothing else is touched. Runs and
-labs that live are left alone. A run that takes such things itself does the same before it begins.`,
+Hosts and containers end when nettoll ends, even if it is killed. A few things outlive them, such as a network card
+that was moved into a container (network passthrough, nic=…). nettoll writes each of them to a journal before it takes
+it. This command reads the journals of your runs and gives back what dead runs still hold. It touches nothing else:
+runs and labs that are alive keep what they have. A run that takes such things does the same before it starts.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			uid, err := a.user()
@@ -57,7 +57,7 @@ labs that live are left alone. A run that takes such things itself does the same
 				return status(exitFailed)
 			}
 			if !said {
-				fmt.Fprintln(a.Out, "there is nothing to clean up")
+				fmt.Fprintln(a.Out, "nothing to clean up")
 			}
 			return nil
 		},

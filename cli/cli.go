@@ -37,11 +37,11 @@ func exitStatuses() []exitStatus {
 	return []exitStatus{
 		{exitDone, "done"},
 		{exitFailed, "failed"},
-		{exitUsage, "wrong usage, or an experiment that is wrong: nothing was built"},
-		{exitPartly, "done, but some cells (of source: intervals) failed or are unsupported here"},
-		{exitCrashed, "nettoll itself is at fault: a bug, please report it"},
-		{exitInterrupted, "interrupted (Ctrl-C, SIGTERM, SIGHUP); what was measured until then is reported"},
-		{exitAborted, "nettoll itself is at fault, or the machine ran out of threads or memory"},
+		{exitUsage, "wrong usage or an invalid experiment; nothing was built"},
+		{exitPartly, "done, but some cells (with source: intervals) failed or are unsupported here"},
+		{exitCrashed, "nettoll crashed: a bug, please report it"},
+		{exitInterrupted, "interrupted (Ctrl-C, SIGTERM, SIGHUP); the report shows what was measured"},
+		{exitAborted, "nettoll crashed, or the machine ran out of threads or memory"},
 	}
 }
 
@@ -168,16 +168,16 @@ floor that two equal networks show. The machine's own network is never touched.`
 		Example: `  nettoll doctor                              what works on this machine
   nettoll run                                 the default experiment
   nettoll run --network bridge --time 20s     a shorter one
-  nettoll report DIR                          its table again, or as a page, CSV, JSON lines
+  nettoll report DIR                          show its results again
   nettoll init                                an experiment file to start from
   nettoll plan default.yaml                   what it would do
   nettoll run default.yaml -o after           do it
-  nettoll compare before after                what has become faster or slower
-  nettoll lab up --stack bridge               keep a network standing, and look around in it
-  nettoll clean                               give back what killed runs had taken
-  nettoll sink                                any workload by hand: wait here …
-  nettoll source udp-rr ADDRESS               … and run it from elsewhere
-  nettoll help run                            everything that run can be told`,
+  nettoll compare before after                what got faster or slower
+  nettoll lab up --stack bridge               build a network, and look around in it
+  nettoll clean                               remove what killed runs left
+  nettoll sink                                run a workload by hand: wait here …
+  nettoll source udp-rr ADDRESS               … and start it from another machine
+  nettoll help run                            all flags of run`,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
@@ -200,7 +200,7 @@ floor that two equal networks show. The machine's own network is never touched.`
 	root.SetUsageFunc(usage(root.UsageFunc()))
 	root.Flags().BoolVar(&version, "version", false, "print the version")
 	root.PersistentFlags().BoolVarP(&a.verbose, "verbose", "v", false,
-		"say on standard error what happens, between blocks")
+		"report progress on standard error, between blocks")
 	root.AddCommand(a.runCommand(), a.initCommand(), a.planCommand(), a.schemaCommand(), a.reportCommand(),
 		a.compareCommand(), a.listCommand(), a.doctorCommand(), a.labCommand(), a.cleanCommand(), a.sinkCommand(),
 		a.sourceCommand(), a.versionCommand(), a.studyCommand())

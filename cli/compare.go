@@ -26,16 +26,16 @@ func (a *app) compareCommand() *cobra.Command {
 	var f compareFlags
 	cmd := &cobra.Command{
 		Use:   "compare OLD NEW",
-		Short: "Compare two runs: what has become faster or slower, and how sure that is",
-		Long: `Compares the cells that two run directories have in common. Every run measures its stacks against its own
-baseline; what is compared is these ratios, new over old, so that a machine that is otherwise faster or slower
-than it was cancels. Of 20 pairs of equal runs 19 show no difference in any cell.
+		Short: "Compare two runs: what got faster or slower, with intervals",
+		Long: `Compares the cells that two run directories have in common. Each run measures its stacks against its own
+baseline. The comparison divides these ratios, new by old, so that a change in the speed of the machine cancels out.
+In 19 of 20 pairs of equal runs it shows no difference in any cell.
 
-Runs that differ in what a ratio may depend on (kernel, CPU, MTU, length of trials, congestion control,
-implementations …) are refused with what differs.
+Two runs are refused if they differ in something that a ratio may depend on: kernel, CPU, MTU, trial length,
+congestion control, implementations and so on. The error lists the differences.
 
-Exit status: 0 done; 1 failed, or --fail-on has found something; 2 wrong usage, or runs that cannot be compared;
-3 done, but a cell that both runs have failed in one of them.`,
+Exit status: 0 done; 1 failed, or --fail-on found something; 2 wrong usage, or runs that cannot be compared;
+3 done, but a cell that is in both runs failed in one.`,
 		Example: `  nettoll compare before after
   nettoll compare before after --all
   nettoll compare main pull-request --fail-on slower --format markdown -o comment.md`,
@@ -59,10 +59,10 @@ Exit status: 0 done; 1 failed, or --fail-on has found something; 2 wrong usage, 
 	flags := cmd.Flags()
 	flags.StringVar(&f.format, "format", "text", "one of "+strings.Join(report.CompareFormats(), ", "))
 	flags.StringVarP(&f.file, "output", "o", "", "file to write to (default: standard output)")
-	flags.BoolVar(&f.all, "all", false, "every metric, not the primary ones alone")
-	flags.BoolVar(&f.anyway, "anyway", false, "compare runs that differ in what ratios may depend on, and warn of it")
+	flags.BoolVar(&f.all, "all", false, "show every metric, not only the primary ones")
+	flags.BoolVar(&f.anyway, "anyway", false, "compare runs even if they differ in what ratios depend on, with a warning")
 	flags.StringVar(&f.failOn, "fail-on", "",
-		"slower: exit with status 1 if a primary metric has become slower, or worse in what is no speed")
+		"slower: exit with status 1 if a primary metric got slower, or worse if it is not a speed")
 	return cmd
 }
 
@@ -78,7 +78,7 @@ func (a *app) compare(oldDir, newDir string, f compareFlags) error {
 	c := report.Compare(oldDir, newDir, older, newer)
 	switch err := c.Check(f.anyway); {
 	case errors.Is(err, report.ErrIncomparable):
-		return usageError{fmt.Errorf("%w\n  (--anyway compares them all the same, and warns)", err)}
+		return usageError{fmt.Errorf("%w\n  (--anyway compares them, with a warning)", err)}
 	case err != nil:
 		return usageError{err}
 	}
@@ -94,7 +94,7 @@ func (a *app) compare(oldDir, newDir string, f compareFlags) error {
 	}
 	switch worse := c.Worse(); {
 	case f.failOn != "" && worse > 0:
-		return fmt.Errorf("--fail-on %s: %d of the cells in %q have become worse than in %q", f.failOn, worse, newDir, oldDir)
+		return fmt.Errorf("--fail-on %s: %d of the cells in %q are worse than in %q", f.failOn, worse, newDir, oldDir)
 	case c.Failed() > 0:
 		return status(exitPartly)
 	}

@@ -27,12 +27,12 @@ type shell struct {
 func shells() []shell {
 	return []shell{
 		{
-			"bash", `bash, which needs the package bash-completion:
+			"bash", `bash (needs the package bash-completion):
   nettoll completion bash > ~/.local/share/bash-completion/completions/nettoll`,
 			func(root *cobra.Command, w io.Writer) error { return root.GenBashCompletionV2(w, true) },
 		},
 		{
-			"zsh", `zsh, with "autoload -U compinit; compinit" in ~/.zshrc:
+			"zsh", `zsh (needs "autoload -U compinit; compinit" in ~/.zshrc):
   nettoll completion zsh > "${fpath[1]}/_nettoll"`,
 			func(root *cobra.Command, w io.Writer) error { return root.GenZshCompletion(w) },
 		},
@@ -60,14 +60,14 @@ func (a *app) completionCommand() *cobra.Command {
 	}
 	return &cobra.Command{
 		Use:   "completion SHELL",
-		Short: "Make a shell complete commands, flags, parts and run directories",
+		Short: "Print a script for shell completion",
 		Long: `Prints a script that makes a shell (` + known + `) complete what is typed after nettoll: commands, flags, parts
-and their parameters, experiments, and the directories of runs. It is installed once, and works in every new shell.
+and their parameters, experiments, and run directories. Install it once; it works in every new shell.
 
 ` + strings.Join(installs, "\n\n") + `
 
-In bash and zsh a parenthesis is typed with a backslash before it: --workload udp-rr\(mode=`,
-		Example: `  source <(nettoll completion bash)     for this shell alone`,
+In bash and zsh, type a backslash before a parenthesis: --workload udp-rr\(mode=`,
+		Example: `  source <(nettoll completion bash)     for this shell only`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return usageError{fmt.Errorf("nettoll completion takes one argument, the shell, got %d (known: %s)", len(args),

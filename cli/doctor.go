@@ -66,18 +66,18 @@ func (a *app) doctorCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Say what works on this machine, and what would make its results steadier",
-		Long: `Tries each part of the catalogue, in the smallest lab that there is and in the same way as run: it builds the
-lab, proves that packets of full size pass, has it measured for some milliseconds, and removes it. The probe is
-switched on and off. For each of them it says that it works, and by which implementation, or why not and what would
-help. Then it looks at the machine: its CPUs, what else runs, the limits of its kernel, with advice where something
-makes results scatter. What the machine does not show is said to be not known. It takes a few seconds. As an ordinary
-user it works in a user namespace, as run does.
+		Short: "Check what works on this machine, and what would make results steadier",
+		Long: `Tries each part of the catalogue in the smallest possible lab, in the same way as run. It builds the lab,
+proves that full-size packets pass, measures for some milliseconds, and removes the lab. It also switches the probe
+on and off. For each part the output shows the implementation that works, or why none does and what would help. Then
+doctor checks the machine: its CPUs, other running programs, and the limits of its kernel. It gives advice if
+something makes results scatter. Facts that the machine does not show are listed as not known. It takes a few
+seconds. As an ordinary user it works in a user namespace, as run does.
 
-With --json it is one object:
+With --json it prints one object:
   default_experiment  "can run", "can run in part" or "cannot run"
   user_namespace      whether parts were tried inside a user namespace
-  not_granted         what root of the machine has and this process does not, as sentences
+  not_granted         what the machine's root may do and this process may not, as sentences
   parts               kind, name, implementation, works, and tried: what, works, left_out, reason, missing, hint
   machine             name, value, known, advice
 

@@ -74,7 +74,7 @@ func TestDoctorText(t *testing.T) {
   macvlan)
 
 The default experiment can run in part here.
-All was tried inside a user namespace, as run does without root.
+Everything was tried inside a user namespace, as run does without root.
 Not granted here: this; that.
 
   CPU        Some CPU
@@ -100,7 +100,7 @@ Not granted here: this; that.
 	}
 	for _, want := range []string{
 		"\x1b[32m✓\x1b[0m network   host", "\x1b[33m!\x1b[0m network   bridge", "\x1b[31m✗\x1b[0m network   macvlan",
-		"There is nothing to advise.\n",
+		"No advice.\n",
 	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("with colours it does not hold %q:\n%s", want, b.String())

@@ -22,7 +22,7 @@ func (d *diagnosis) write(w io.Writer, width int, color bool) error {
 	p.problems(d.Parts)
 	fmt.Fprintf(&p.text, "\nThe default experiment %s here.\n", d.Default)
 	if d.UserNamespace {
-		fmt.Fprintln(&p.text, "All was tried inside a user namespace, as run does without root.")
+		fmt.Fprintln(&p.text, "Everything was tried inside a user namespace, as run does without root.")
 	}
 	if len(d.NotGranted) > 0 {
 		p.wrap("", "Not granted here: "+strings.Join(d.NotGranted, "; ")+".")
@@ -215,7 +215,7 @@ func (p *page) advice(findings []aboutThere) {
 		}
 	}
 	if !found {
-		fmt.Fprintln(&p.text, "There is nothing to advise.")
+		fmt.Fprintln(&p.text, "No advice.")
 	}
 }
 

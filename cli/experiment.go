@@ -51,10 +51,10 @@ func (f *experimentFlags) register(flags *pflag.FlagSet, a *app) {
 			continue // there is nothing to choose
 		}
 		one := &partsFlag{kind: d.Name}
-		usage := d.Plural + " to compare with the baseline, with commas between them; NAME or NAME(parameter=value,…) " +
+		usage := d.Plural + " to compare with the baseline, separated by commas; NAME or NAME(parameter=value,…) " +
 			"(known: "
 		if d.Default != "" {
-			usage = d.Plural + " on each of the " + a.catalogue.Kinds[0].Describe().Plural + ", with commas between them; " +
+			usage = d.Plural + " on each of the " + a.catalogue.Kinds[0].Describe().Plural + ", separated by commas; " +
 				d.Default +
 				", NAME or NAME(parameter=value,…) (known: "
 		}
@@ -63,21 +63,21 @@ func (f *experimentFlags) register(flags *pflag.FlagSet, a *app) {
 	}
 	flags.StringArrayVar(&f.workloads, "workload", nil, "workload, as NAME or NAME(parameter=value,…), or several at "+
 		"once as mix(NAME*share,NAME(…)*share,…); may be given more than once (known: "+strings.Join(a.workloads(), ", ")+")")
-	flags.StringSliceVar(&f.placements, "placement", nil, "where the two ends of a pair are: same-host, cross-host")
+	flags.StringSliceVar(&f.placements, "placement", nil, "placement of the two ends of a pair: same-host, cross-host")
 	flags.StringVar(&f.pairs, "pairs", "",
-		"how many pairs talk at the same time; a list such as 1,10 is measured one by one")
+		"number of pairs that communicate at the same time; with a list such as 1,10 each number is measured")
 	for _, v := range []struct{ name, path, usage string }{
-		{"time", "design.time", "time to measure, at most, such as 30s; building and removing come on top"},
-		{"precision", "design.precision", "half-width of the 95 % interval at which a cell needs no more blocks, such as 2%"},
-		{"generations", "design.generations", "how often everything is built anew, at least"},
-		{"trial", "design.trial", "length of a trial, such as 100ms; auto: the shortest sound one of each workload"},
+		{"time", "design.time", "maximum measuring time, such as 30s; building and removing are not included"},
+		{"precision", "design.precision", "stop measuring a cell when its 95 % interval has this half-width, such as 2%"},
+		{"generations", "design.generations", "minimum number of times that everything is rebuilt"},
+		{"trial", "design.trial", "length of a trial, such as 100ms; auto: the shortest sound length for each workload"},
 		{"seed", "design.seed", "seed of the order, the ports and the MAC addresses"},
 		{
 			"probe", "design.probe",
-			"measure every cell once more with a probe, in trials of its own, and print what that costs: " + a.probes() +
+			"also measure every cell with a probe, in separate trials, and report what the probe costs: " + a.probes() +
 				"none",
 		},
-		{"affinity", "factors.affinity", "which CPUs sources and sinks run on: split, same, free"},
+		{"affinity", "factors.affinity", "CPUs that sources and sinks run on: split, same, free"},
 		{
 			"congestion-control", "tune.congestion-control",
 			"TCP congestion control of all cells; auto: the first of cubic, reno, bbr that all can set",
@@ -289,7 +289,7 @@ func (a *app) hint(name string, err error) string {
 	if slices.Contains(suite.Names(), name) {
 		return fmt.Sprintf(" (%s is a suite: nettoll run %s%s)", name, suite.Prefix, name)
 	}
-	return " (give a file, or none for the default experiment; nettoll init writes one to start from)"
+	return " (give a file, or none for the default experiment; nettoll init writes a file to start from)"
 }
 
 // oneExperiment are the arguments of commands that take one.

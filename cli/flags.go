@@ -36,13 +36,13 @@ func wanted(f *pflag.Flag, cause error) string {
 	case "duration":
 		return "want a number with a unit (ns, us, ms, s, m or h), such as 500ms, 30s or 1m30s"
 	case "durationSlice":
-		return "want numbers with a unit (ns, us, ms, s, m or h) and commas between them, such as 50ms,200ms"
+		return "want numbers with a unit (ns, us, ms, s, m or h), separated by commas, such as 50ms,200ms"
 	case "int":
 		return "want a whole number"
 	case "uint64":
 		return "want a whole number, 0 or more"
 	case "intSlice":
-		return "want whole numbers with commas between them, such as 1,10"
+		return "want whole numbers, separated by commas, such as 1,10"
 	}
 	return cause.Error()
 }

@@ -11,9 +11,9 @@ import (
 func helpCommand(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND]",
-		Short: "Say how a command is used",
-		Long: "Says how a command is used, as COMMAND --help does; without a command, what nettoll is and which " +
-			"commands it has.",
+		Short: "Show the help of a command",
+		Long: "Shows the help of a command, as COMMAND --help does. Without a command, it describes nettoll and lists " +
+			"its commands.",
 		Example: "  nettoll help run",
 		ValidArgsFunction: first(1,
 			func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {

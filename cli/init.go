@@ -46,17 +46,16 @@ func (a *app) initCommand() *cobra.Command {
 	}
 	cmd.ValidArgs = append(cmd.ValidArgs, suites()...)
 	if err == nil {
-		cmd.Long = `Writes an experiment with a comment on every line that needs one, to change and to run. A file that
-exists is not overwritten.
+		cmd.Long = `Writes a commented experiment for you to change and run. It does not overwrite a file.
 
 Examples:
 ` + strings.Join(lines, "\n") + `
 
-The experiments of suites can be changed in the same way. They are compared with their paper only as
+You can change the experiments of suites in the same way. They are compared with their paper only as
 ` + strings.Join(suites(), ", ") + `.`
 	}
 	cmd.Example = `  nettoll init                       writes default.yaml
-  nettoll init reference             every key there is, explained
+  nettoll init reference             every key, explained
   nettoll init default -o - | less   to standard output
   nettoll plan default.yaml          what it would do`
 	cmd.Flags().StringVarP(&file, "output", "o", "", "file to write to, - for standard output (default EXAMPLE.yaml)")
@@ -79,7 +78,7 @@ func (a *app) init(e experiment.Example, file string) (err error) {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("write experiment: %w", err)
 	}
-	_, err = fmt.Fprintf(a.Out, "wrote %s; nettoll plan %s says what it would do, nettoll run %s does it\n", file, file,
+	_, err = fmt.Fprintf(a.Out, "wrote %s; nettoll plan %s shows what it would do, nettoll run %s runs it\n", file, file,
 		file)
 	return err
 }

@@ -26,13 +26,13 @@ import (
 func (a *app) labCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lab",
-		Short: "Keep a network standing, and look around in it",
-		Long: `Keeps the hosts and containers of one stack standing without measuring them, so that you can look around: run
-programs in them, see what is joined to what, change something and find out what breaks.
+		Short: "Build a network without measuring it, and look around in it",
+		Long: `Builds the hosts and containers of one stack and keeps them without measuring them, so that you can look
+around: run programs in them, see what is connected to what, change something and find out what breaks.
 
-A lab is owned by a process in the background. It is taken down by nettoll lab down, when its time is over (an hour,
-where --time says nothing else), and when its owner dies, however that dies; nothing is left of it. The machine's own
-network is never touched.`,
+A process in the background owns the lab. The lab ends with nettoll lab down, when its time is over (one hour unless
+--time is given), and when its owner dies, even if it is killed. Nothing is left of it. The machine's own network is
+never touched.`,
 		Example: `  nettoll lab up --stack bridge
   nettoll lab exec h1/src0 -- ping -c 3 10.1.1.1
   nettoll lab exec h1                           a shell on host 1
@@ -118,18 +118,18 @@ func (a *app) labUpCommand() *cobra.Command {
 	var limit time.Duration
 	cmd := &cobra.Command{
 		Use:   "up [EXPERIMENT.yaml | suite:NAME] --stack NAME",
-		Short: "Build a lab of an experiment and keep it standing",
-		Long: `Builds the hosts and containers of one stack of an experiment as run would, has the kernel verify them,
-proves that its pairs pass packets of full size, and keeps them standing in the background. Without an argument the
-experiment is the default one.
+		Short: "Build a lab of an experiment and keep it running",
+		Long: `Builds the hosts and containers of one stack of an experiment as run would, verifies them against the
+kernel, proves that the pairs pass full-size packets, and keeps them running in the background. Without an argument
+it uses the default experiment.
 
-The stack is called as in the cells that nettoll plan lists: bridge, bridge+nftables(rules=1000), or the name the
-experiment gives it. Without an experiment it can be any network, and any filter on it. As an ordinary user it is
-built in a user namespace, as run does.`,
+The name of the stack is that in the cells that nettoll plan lists: bridge, bridge+nftables(rules=1000), or the name
+that the experiment gives it. Without an experiment it can be any network, with any filter. For an ordinary user the
+lab is built in a user namespace, as with run.`,
 		Example: `  nettoll lab up --stack bridge
   nettoll lab up --stack 'routed+nftables(match=set,rules=1000)'
   nettoll lab up my.yaml --stack calico-like --placement cross-host --pairs 4 --time 8h
-  nettoll lab up suite:ji2019 --stack macvlan --name other      a second one beside it`,
+  nettoll lab up suite:ji2019 --stack macvlan --name other      a second lab at the same time`,
 		Args: oneExperiment,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if _, _, err := a.registry(); err != nil { // in a user namespace it is not to be seen what is root's
@@ -139,7 +139,7 @@ built in a user namespace, as run does.`,
 				return err
 			}
 			if limit <= 0 {
-				return usageError{fmt.Errorf("--time %v: want more than 0: a lab is taken down by itself", limit)}
+				return usageError{fmt.Errorf("--time %v: want more than 0 (when the lab ends by itself)", limit)}
 			}
 			f.placements, f.set = []string{placement}, []string{labLoad}
 			resolved, err := a.resolve(cmd, args, f)
@@ -184,14 +184,14 @@ built in a user namespace, as run does.`,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&stack, "stack", "", "the stack, as in the cells of the experiment, or NETWORK+FILTER, each "+
-		"with its parameters, where no experiment is given")
-	cmd.Flags().StringVar(&placement, "placement", "", "where the two ends of a pair are: same-host, cross-host "+
-		"(default: as in the experiment, the first where the stack is)")
+	cmd.Flags().StringVar(&stack, "stack", "", "the stack, as in the cells of the experiment; without an experiment "+
+		"NETWORK+FILTER, each with its parameters")
+	cmd.Flags().StringVar(&placement, "placement", "", "placement of the two ends of a pair: same-host, cross-host "+
+		"(default: the first in the experiment that the stack has)")
 	cmd.Flags().StringVar(&f.pairs, "pairs", "",
-		"how many pairs there are (default: as in the experiment, the first number)")
-	cmd.Flags().DurationVar(&limit, "time", labTime, "how long it stands, at most")
-	cmd.Flags().StringVar(&name, "name", "", "what the lab is called (default: as the stack)")
+		"number of pairs (default: the first number in the experiment)")
+	cmd.Flags().DurationVar(&limit, "time", labTime, "how long the lab runs, at most")
+	cmd.Flags().StringVar(&name, "name", "", "name of the lab (default: the stack)")
 	_ = cmd.RegisterFlagCompletionFunc("stack",
 		func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 			resolved, err := a.resolve(cmd, args, &experimentFlags{set: []string{labLoad}})
@@ -255,8 +255,8 @@ func (a *app) labUp(ctx context.Context, name string, resolved *experiment.Resol
 	for _, line := range [][2]string{
 		{fmt.Sprintf("nettoll lab exec%s %s -- %s %s", which, pair.Source, ping, pair.SinkAddresses[0]), ""},
 		{fmt.Sprintf("nettoll lab exec%s h1", which), "a shell on host 1"},
-		{"nettoll lab graph" + which, "what is joined to what, with routes and rules"},
-		{"nettoll lab down " + lab.Quote(name), "else it is taken down at " + e.Until.Format(time.TimeOnly)},
+		{"nettoll lab graph" + which, "links, addresses, routes and rules"},
+		{"nettoll lab down " + lab.Quote(name), "otherwise it ends at " + e.Until.Format(time.TimeOnly)},
 	} {
 		fmt.Fprintln(a.Out, strings.TrimRight(fmt.Sprintf("  %-50s  %s", line[0], line[1]), " "))
 	}
@@ -285,7 +285,7 @@ func (a *app) ownInterrupts(ctx context.Context) (context.Context, func()) {
 
 // labFlag adds the flag that says which lab is meant.
 func (a *app) labFlag(cmd *cobra.Command, name *string) {
-	cmd.Flags().StringVar(name, "lab", "", "which lab, where more than one stands")
+	cmd.Flags().StringVar(name, "lab", "", "name of the lab, if there are several")
 	_ = cmd.RegisterFlagCompletionFunc("lab", a.labNames)
 }
 
@@ -326,10 +326,9 @@ func (a *app) labGraphCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "graph",
 		Short: "Show what a lab looks like: hosts, links, addresses, routes, rules",
-		Long: `Reads back from the kernel what a lab is made of: the hosts and their containers, the links and where their
-other ends are, addresses, routes, and the rules of packet filters as nft, iptables-save, ipset and bpftool list them,
-where they are installed. Of each host it says whether the kernel still agrees with the plan it was built from, and
-where it does not.`,
+		Long: `Reads from the kernel what a lab consists of: hosts, containers, links and their other ends, addresses,
+routes, and the rules of packet filters as nft, iptables-save, ipset and bpftool list them (if installed). For each
+host it shows whether the kernel still agrees with the plan that the host was built from, and lists the differences.`,
 		Example: `  nettoll lab graph
   nettoll lab graph --format svg -o lab.svg     a picture
   nettoll lab graph --format json | jq '.hosts[].drift'`,
@@ -385,7 +384,7 @@ func (a *app) to(path string, show func(io.Writer) error) error {
 
 func noLabArguments(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usageError{fmt.Errorf("%s takes no argument, got %q (hint: --lab says which lab; see %s --help)",
+		return usageError{fmt.Errorf("%s takes no argument, got %q (hint: --lab names the lab; see %s --help)",
 			cmd.CommandPath(), args[0], cmd.CommandPath())}
 	}
 	return nil
@@ -396,13 +395,12 @@ func (a *app) labDownCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "down [LAB]...",
 		Short: "Take a lab down",
-		Long: "Takes labs down and returns when nothing is left of them. Without an argument it is the only lab that " +
-			"stands.",
+		Long:  "Takes labs down and returns when nothing is left of them. Without an argument, it takes down the only lab.",
 		Example: `  nettoll lab down
   nettoll lab down --all`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if every && len(args) > 0 {
-				return usageError{fmt.Errorf("--all and %q: say either", args[0])}
+				return usageError{fmt.Errorf("--all and %q exclude each other", args[0])}
 			}
 			labs, err := a.labs()
 			if err != nil {
@@ -435,7 +433,7 @@ func (a *app) labDownCommand() *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&every, "all", false, "every lab that stands")
+	cmd.Flags().BoolVar(&every, "all", false, "take down every lab")
 	cmd.ValidArgsFunction = a.labNames
 	return cmd
 }
@@ -444,8 +442,8 @@ func (a *app) labListCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:     "list",
-		Short:   "List the labs that stand",
-		Long:    "Lists the labs that stand, and how long they do. What is left of one whose owner was killed is removed.",
+		Short:   "List the running labs",
+		Long:    "Lists the running labs and when they end. It removes what is left of a lab whose owner was killed.",
 		Example: "  nettoll lab list",
 		Args:    noLabArguments,
 		RunE: func(*cobra.Command, []string) error {
@@ -463,7 +461,7 @@ func (a *app) labListCommand() *cobra.Command {
 				return e.Encode(append([]lab.Entry{}, all...)) // none are []
 			}
 			if len(all) == 0 {
-				fmt.Fprintln(a.Err, "no lab stands (nettoll lab up --stack NAME)")
+				fmt.Fprintln(a.Err, "no lab is running (nettoll lab up --stack NAME starts one)")
 				return nil
 			}
 			w := tabwriter.NewWriter(a.Out, 0, 0, 2, ' ', 0)

@@ -33,12 +33,13 @@ func (a *app) labExecCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "exec PLACE [-- COMMAND [ARGUMENT]...]",
 		Short: "Run a command on a host or in a container of a lab",
-		Long: `Runs a command in a lab: on a host (h1, h2, …), in a container (h1/src0, h2/snk0, or src0 alone), or on the
-underlay that joins the hosts. In a container it sees the container's network and its host's processes and mounts.
-Without a command it is a shell.
+		Long: `Runs a command in a lab: on a host (h1, h2, …), in a container (h1/src0, h2/snk0, or just src0), or on the
+underlay that joins the hosts. In a container the command sees the container's network and the host's processes and
+mounts. Without a command, it starts a shell.
 
-Standard input and output, signals and the exit status are the command's; on a terminal it has one of its own. The
-variables NETTOLL_LAB and NETTOLL_AT tell it where it is. Of your environment it gets only ` + strings.Join(environment(), ", ") + `,
+Standard input and output, signals and the exit status are those of the command. On a terminal the command has a
+terminal of its own. The variables NETTOLL_LAB and NETTOLL_AT name the place. Of your environment
+it gets only ` + strings.Join(environment(), ", ") + `,
 and what --env names.`,
 		Example: `  nettoll lab exec h1/src0 -- ping -c 3 10.1.1.1
   nettoll lab exec h1 -- nft list ruleset
@@ -47,7 +48,8 @@ and what --env names.`,
   nettoll lab exec h2                         a shell`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usageError{errors.New("nettoll lab exec: say where: a host (h1), a container (h1/src0) or underlay")}
+				return usageError{errors.New("nettoll lab exec: missing PLACE (valid: a host such as h1, a container " +
+					"such as h1/src0, underlay)")}
 			}
 			return nil
 		},
@@ -81,7 +83,7 @@ and what --env names.`,
 	}
 	a.labFlag(cmd, &name)
 	cmd.Flags().StringArrayVar(&more, "env", nil,
-		"pass this variable too: NAME, as it is here, or NAME=VALUE (repeatable)")
+		"also pass this variable: NAME with its value here, or NAME=VALUE; may be given more than once")
 	_ = cmd.RegisterFlagCompletionFunc("env", cobra.NoFileCompletions)
 	cmd.ValidArgsFunction = first(1,
 		func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
@@ -143,7 +145,7 @@ func (a *app) labExec(ctx context.Context, of *lab.Lab, c lab.Command) error {
 	out, isFile2 := a.Out.(*os.File)
 	said, isFile3 := a.Err.(*os.File)
 	if !isFile || !isFile2 || !isFile3 {
-		return errors.New("lab exec needs files as its standard input, output and error")
+		return errors.New("lab exec: standard input, output and error must be files")
 	}
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)

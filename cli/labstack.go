@@ -55,11 +55,12 @@ func chooseLab(r *experiment.Resolved, stack, placement string) (*experiment.Res
 	known := strings.Join(names, ", ")
 	for _, o := range r.Omitted {
 		if what, _, _ := strings.Cut(o.What, "/"); what == stack {
-			return nil, usageError{fmt.Errorf("--stack %q: it is left out: %s: %s (known: %s)", stack, o.What, o.Reason, known)}
+			return nil, usageError{fmt.Errorf("--stack %q: the experiment leaves it out: %s: %s (known: %s)", stack, o.What,
+				o.Reason, known)}
 		}
 	}
 	if stack == "" {
-		return nil, usageError{fmt.Errorf("--stack is missing: say which stack of the experiment is to stand (known: %s)",
+		return nil, usageError{fmt.Errorf("missing --stack, the stack to build (known: %s)",
 			known)}
 	}
 	if placement != "" {

@@ -88,13 +88,13 @@ func (a *app) listCommand() *cobra.Command {
 	kinds := a.kinds()
 	cmd := &cobra.Command{
 		Use:   "list [KIND]",
-		Short: "List the parts and their parameters, and the experiments to start from",
-		Long: `Lists what an experiment can be made of: the parts of the catalogue by kind, below each its parameters as
-NAME=DEFAULT (those that many of a kind have are explained once, after them), and the experiments that come with
-nettoll. The kinds are ` + strings.Join(kinds, ", ") + `.
+		Short: "List the parts and their parameters, and the example experiments",
+		Long: `Lists what an experiment can consist of: the parts by kind, each with its parameters as NAME=DEFAULT, and the
+experiments that come with nettoll. Parameters that several parts of a kind share are explained once, after these
+parts. The kinds are ` + strings.Join(kinds, ", ") + `.
 
-With --json it is one list of objects: kind, name, summary, and where there are any implementation and params, each of
-these with name, default, summary, and values where only these are possible.`,
+With --json it prints one list of objects: kind, name, summary, and, if there are any, implementation and params. Each
+parameter has name, default, summary, and values if only these are valid.`,
 		Example: `  nettoll list
   nettoll list workload
   nettoll list --json | jq -r '.[] | select(.kind == "network").name'`,

@@ -83,7 +83,7 @@ func manPage(c *cobra.Command, version string, date time.Time) []byte {
 		p.line(s.meaning)
 	}
 	p.section("ENVIRONMENT")
-	fmt.Fprintf(p, ".TP\n.B NO_COLOR\nWhere it is set and not empty, nothing is coloured.\n")
+	fmt.Fprintf(p, ".TP\n.B NO_COLOR\nIf it is set and not empty, the output has no colours.\n")
 	p.section("SEE ALSO")
 	p.seeAlso(c)
 	return p.Bytes()

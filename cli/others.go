@@ -37,8 +37,8 @@ func (a *app) meet(ctx context.Context, wait bool) error {
 		}
 		first := runs[0]
 		if !wait {
-			fmt.Fprintf(a.Err, "another run of nettoll measures on this machine (process %d, %q): both will be slower (hint: "+
-				"--wait waits for its end)\n", first.PID, first.Command)
+			fmt.Fprintf(a.Err, "another nettoll run measures on this machine (process %d, %q): both will be slower (hint: "+
+				"--wait waits for it to end)\n", first.PID, first.Command)
 			break
 		}
 		if time.Since(said) > sayEvery {

@@ -42,12 +42,12 @@ func (a *app) planCommand() *cobra.Command {
 	var pilot string
 	cmd := &cobra.Command{
 		Use:   "plan [EXPERIMENT.yaml | suite:NAME]",
-		Short: "Say what run would do: cells, blocks, precision to expect, time, memory",
-		Long: `Reads an experiment as run does and says what it is going to measure, what is left out and why, how long it
-takes and how precise it is going to be. It needs no privilege, builds nothing and touches nothing.
+		Short: "Show what run would do: cells, blocks, expected precision, time, memory",
+		Long: `Reads an experiment as run does and shows what it would measure, what it would leave out and why, how long
+it would take and how precise it would be. It needs no privilege, builds nothing and touches nothing.
 
-The precision to expect follows from how much ratios spread between generations. Without a pilot that is a stated
-default; with --pilot DIR it is what an earlier run found.`,
+The expected precision depends on how much ratios vary between generations. Without a pilot this is a default; with
+--pilot DIR it is taken from an earlier run.`,
 		Example: `  nettoll plan my.yaml
   nettoll plan my.yaml --hosts                  with every step on every host
   nettoll plan my.yaml --pilot nettoll-my-…     with the spread of an earlier run
@@ -61,8 +61,8 @@ default; with --pilot DIR it is what an earlier run found.`,
 			}
 			p := planned{
 				Name: resolved.Experiment.Name, Notes: resolved.Notes, Experiment: resolved.Experiment,
-				Assumption: fmt.Sprintf("ratios spread by %.0f %% between generations: a default; --pilot DIR takes what a run "+
-					"found", 100*experiment.DefaultSpread),
+				Assumption: fmt.Sprintf("ratios spread by %.0f %% between generations (the default; --pilot DIR takes it from a "+
+					"run)", 100*experiment.DefaultSpread),
 			}
 			spread := experiment.DefaultSpread
 			if pilot != "" {
@@ -98,13 +98,13 @@ default; with --pilot DIR it is what an earlier run found.`,
 		},
 	}
 	f.register(cmd.Flags(), a)
-	cmd.Flags().BoolVar(&hosts, "hosts", false, "print the plan of every host, too")
-	cmd.Flags().StringVar(&pilot, "pilot", "", "directory of a run whose spread is to be expected")
+	cmd.Flags().BoolVar(&hosts, "hosts", false, "also print the plan of every host")
+	cmd.Flags().StringVar(&pilot, "pilot", "", "directory of a run; expect its spread")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print it as JSON")
 	return cmd
 }
 
-// fits returns an error where the machine is too small for the run.
+// fits returns an error if the machine is too small for the run.
 func (a *app) fits(r *experiment.Resolved) error {
 	l := procfs.ReadLimits()
 	limits := experiment.Limits{Neighbours: l.Neighbours, Conntrack: l.Conntrack, Memory: l.Memory}
@@ -124,7 +124,7 @@ const ownThreads = 16
 // threads.
 func startable() error {
 	if all := procfs.Ceilings(os.DirFS("/")); len(all) > 0 && all[0].Left() < ownThreads {
-		return fmt.Errorf("there is no room for the threads of nettoll, which are about %d: %s (hint: %s)", ownThreads,
+		return fmt.Errorf("too few threads are allowed, nettoll needs about %d: %s (hint: %s)", ownThreads,
 			all[0], all[0].Help)
 	}
 	return nil
@@ -143,7 +143,7 @@ func piloted(dir string) (float64, error) {
 		}
 	}
 	if spread == 0 {
-		return 0, fmt.Errorf("pilot %q has no ratio to take a spread from", dir)
+		return 0, fmt.Errorf("pilot %q has no ratios with a spread", dir)
 	}
 	return spread, nil
 }
@@ -202,20 +202,20 @@ func (p planned) print(out io.Writer, r *experiment.Resolved) error {
 	fmt.Fprintf(out, "\nA block, one trial of each cell, takes %v%s: %s in %s take %v", round(f.Block), probed,
 		several(f.Blocks, "block"), several(f.Generations, "generation"), round(f.Measuring))
 	if f.Measuring > e.Design.Time*11/10 {
-		fmt.Fprintf(out, " (more than the %v asked for: %d generations of a block each are the least)", e.Design.Time,
+		fmt.Fprintf(out, " (more than the requested %v: the minimum is %d generations of one block)", e.Design.Time,
 			e.Design.Generations)
 	}
-	fmt.Fprintf(out, ".\nBuilding everything anew %d times takes about %v more; memory about %d MB.\n", f.Generations,
+	fmt.Fprintf(out, ".\nRebuilding everything %d times takes about %v more; memory about %d MB.\n", f.Generations,
 		round(f.Building), f.Memory/1e6)
 	fmt.Fprintf(out, "Expect 95 %% intervals of ±%s if %s.\n", percent(f.HalfWidth), p.Assumption)
 	switch {
 	case f.Enough == 0:
-		fmt.Fprintf(out, "The precision asked for, ±%s, would take more than a day.\n", percent(e.Design.Precision))
+		fmt.Fprintf(out, "The requested precision, ±%s, would take more than a day.\n", percent(e.Design.Precision))
 	case f.Enough > f.Measuring:
-		fmt.Fprintf(out, "The precision asked for, ±%s, would take about %v of measuring: --time %v.\n",
+		fmt.Fprintf(out, "The requested precision, ±%s, would take about %v of measuring: --time %v.\n",
 			percent(e.Design.Precision), round(f.Enough), f.Enough.Round(10*time.Second))
 	default:
-		fmt.Fprintf(out, "The precision asked for, ±%s, is expected after about %v.\n", percent(e.Design.Precision),
+		fmt.Fprintf(out, "The requested precision, ±%s, is expected after about %v.\n", percent(e.Design.Precision),
 			round(f.Enough))
 	}
 	for _, l := range p.Labs {

@@ -52,7 +52,7 @@ func newProgress(w io.Writer, r *experiment.Resolved) *progress {
 	d, f := r.Experiment.Design, r.Forecast(experiment.DefaultSpread)
 	long := fmt.Sprintf("up to %v", d.Time)
 	if f.Measuring > d.Time*11/10 {
-		long = fmt.Sprintf("about %v instead of %v, as %s are the least", round(f.Measuring), d.Time,
+		long = fmt.Sprintf("about %v instead of %v (minimum: %s)", round(f.Measuring), d.Time,
 			several(d.Generations, "generation"))
 	}
 	long += fmt.Sprintf(", and about %v to build and remove everything %d times", round(f.Building), f.Generations)
@@ -66,7 +66,7 @@ func (p *progress) begin(cells, labs int, long string) {
 	fmt.Fprintf(p.w, "measuring %s in %s for %s\n", several(cells, "cell"), several(labs, "lab"), long)
 }
 
-// observe is told how far the run is.
+// observe reports the progress of the run.
 func (p *progress) observe(at control.Progress) {
 	now := p.now()
 	every := plainEvery

@@ -19,12 +19,12 @@ func (a *app) reportCommand() *cobra.Command {
 	var trials, all bool
 	cmd := &cobra.Command{
 		Use:   "report DIR",
-		Short: "Show a run again: as a table, a page, Markdown, figures, CSV, or JSON lines",
-		Long: `Reads the records of a run and shows them. It measures nothing and needs no privilege. A file that was cut
-short or damaged is reported as far as it can be read; the rest is named.
+		Short: "Show the results of a run: as a table, a page, Markdown, figures, CSV or JSON lines",
+		Long: `Reads the records of a run and shows the results. It measures nothing and needs no privilege. From a damaged or
+truncated file it uses what it can read, and it names the lines that it cannot use.
 
-The page (--format html) is one file that needs nothing else: it can be mailed, put on any server, and printed.
-nettoll run writes it into the directory of the run, as report.html.`,
+The page (--format html) is one file without external references: you can mail it, put it on a server, or print it.
+nettoll run writes it into the run directory as report.html.`,
 		Example: `  nettoll report nettoll-default-20260102-030405
   nettoll report DIR --format html -o page.html
   nettoll report DIR --format markdown          to paste into an issue
@@ -43,14 +43,14 @@ nettoll run writes it into the directory of the run, as report.html.`,
 				return usageError{err}
 			}
 			if trials && format != "csv" {
-				return usageError{fmt.Errorf("--trials goes with --format csv, not %q", format)}
+				return usageError{fmt.Errorf("--trials needs --format csv, got %q", format)}
 			}
 			if !cmd.Flags().Changed("figures") {
 				return a.report(args[0], format, file, trials, all)
 			}
 			for _, other := range []string{"format", "output", "trials", "all"} {
 				if cmd.Flags().Changed(other) {
-					return usageError{fmt.Errorf("--figures writes figures and no report: it does not go with --%s", other)}
+					return usageError{fmt.Errorf("--figures writes figures and no report: it excludes --%s", other)}
 				}
 			}
 			if figures == "" {
@@ -88,7 +88,7 @@ func (a *app) figures(dir, out string) error {
 		fmt.Fprintln(a.Out, filepath.Join(out, name))
 	}
 	if err == nil && len(names) == 0 {
-		fmt.Fprintf(a.Err, "nettoll: nothing was measured that a figure could show\n")
+		fmt.Fprintf(a.Err, "nettoll: there are no measurements to draw\n")
 	}
 	a.problems(dir, problems)
 	return err

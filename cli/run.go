@@ -27,24 +27,24 @@ func (a *app) runCommand() *cobra.Command {
 	f, dir, past, wait := &experimentFlags{}, "", "", false
 	cmd := &cobra.Command{
 		Use:   "run [EXPERIMENT.yaml | suite:NAME]",
-		Short: "Measure: build the networks, drive the traffic, report what each costs",
+		Short: "Measure: build the networks, drive the traffic, report the cost of each",
 		Long: `Builds the networks on private hosts inside this machine, measures them in interleaved blocks, and prints a
-table of what each costs over the baseline. As an ordinary user it does so in a user namespace.
+table of what each costs over the baseline. For an ordinary user it does so in a user namespace.
 
-Without an argument it is the default experiment: a Linux bridge, nat and macvlan against no container network at
-all, UDP round trips on one host and across two, a TCP stream on one host. It takes a minute. An experiment file says
-what else to measure (nettoll init writes one); flags change single values of it. Everything measured is kept in a
-directory, nettoll-NAME-TIME where -o names no other, with the report as a page, report.html.
+Without an argument it runs the default experiment: a Linux bridge, nat and macvlan against no container network, UDP
+round trips on one host and across two, and a TCP stream on one host. It takes a minute. To measure something else,
+give an experiment file (nettoll init writes one) or change single values by flags. All records go into a directory
+(-o, by default nettoll-NAME-TIME), with the report as a page, report.html.
 
-A run that was interrupted, failed or was killed goes on with --resume DIR, by the plan in that directory. Generations
-that were measured to their end count; one that was not is dropped, and a new one takes its place. Another nettoll,
-kernel or machine is refused.`,
+A run that was interrupted, failed or was killed continues with --resume DIR, by the plan in that directory. Complete
+generations count; an incomplete one is dropped and measured again. Another nettoll version, kernel or machine is
+refused.`,
 		Example: `  nettoll run
   nettoll run --network bridge --workload 'udp-rr(payload=1024,mode=spin)' --placement same-host --time 20s
   nettoll run --network routed --filter 'none,nftables(match=map,rules=1000)' --placement same-host
   nettoll run my.yaml --set factors.pairs=[1,10] -o ten-pairs
-  nettoll run suite:ji2019                       a published paper, its figures and claims beside what is measured here
-  nettoll run --workload 'tcp-stream(driver=iperf3)' --workload tcp-stream    with iperf3, and with nettoll's own engine`,
+  nettoll run suite:ji2019                       a published paper: its figures and claims next to the results here
+  nettoll run --workload 'tcp-stream(driver=iperf3)' --workload tcp-stream    with iperf3 and with nettoll itself`,
 		Args: oneExperiment,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if ended, err := a.rootless(); ended {
@@ -65,11 +65,11 @@ kernel or machine is refused.`,
 	}
 	f.register(cmd.Flags(), a)
 	cmd.Flags().BoolVar(&wait, "wait", false,
-		"wait until the runs of nettoll that were started before on this machine have ended")
+		"first wait for the nettoll runs that were started earlier on this machine")
 	cmd.Flags().StringVarP(&dir, "output", "o", "",
-		"directory to keep everything in; new or empty (default nettoll-NAME-TIME)")
+		"run directory, new or empty (default nettoll-NAME-TIME)")
 	cmd.Flags().StringVar(&past, "resume", "",
-		"directory of a run that was interrupted, failed or was killed: go on with it")
+		"continue the run in this directory, which was interrupted, failed or was killed")
 	return cmd
 }
 
@@ -86,7 +86,7 @@ func (a *app) probes() string {
 	var text strings.Builder
 	for _, p := range a.catalogue.Probes {
 		d := p.Describe()
-		fmt.Fprintf(&text, "%s, which is %s and takes %s; ", d.Name, d.Summary, d.Needs)
+		fmt.Fprintf(&text, "%s, which is %s and needs %s; ", d.Name, d.Summary, d.Needs)
 	}
 	return text.String()
 }
@@ -99,7 +99,7 @@ func (a *app) workloads() []string {
 	return names
 }
 
-// resume goes on with the run in a directory.
+// resume continues the run in a directory.
 func (a *app) resume(cmd *cobra.Command, args []string, dir string, wait bool) error {
 	wrong := ""
 	cmd.Flags().Visit(func(f *pflag.Flag) {
@@ -111,7 +111,7 @@ func (a *app) resume(cmd *cobra.Command, args []string, dir string, wait bool) e
 		wrong = strconv.Quote(args[0])
 	}
 	if wrong != "" {
-		return usageError{fmt.Errorf("--resume takes the plan from the directory of the run and does not go with %s", wrong)}
+		return usageError{fmt.Errorf("--resume takes the plan from the run directory and excludes %s", wrong)}
 	}
 	past, err := control.OpenPast(dir)
 	if err != nil {
@@ -231,7 +231,7 @@ func newDirectory(name string) (string, error) {
 func (a *app) conclude(out *control.Outcome, err error, dir string) error {
 	if err != nil {
 		if out != nil && out.Interrupted && errors.Is(err, control.ErrNothingMeasured) {
-			fmt.Fprintf(a.Err, "nettoll: nothing was measured yet (go on with it: nettoll run --resume %s)\n", dir)
+			fmt.Fprintf(a.Err, "nettoll: nothing was measured yet (to continue: nettoll run --resume %s)\n", dir)
 			return status(exitInterrupted)
 		}
 		if out == nil || errors.Is(err, control.ErrNothingMeasured) {
@@ -255,7 +255,7 @@ func (a *app) conclude(out *control.Outcome, err error, dir string) error {
 	if out.End.Why != measure.EndFailed {
 		why = out.End.Detail
 	}
-	fmt.Fprintf(a.Out, "\nIt ended because %s. Everything is in %s (nettoll report %s).\n", why, dir, dir)
+	fmt.Fprintf(a.Out, "\nThe run ended because %s. All records are in %s (nettoll report %s).\n", why, dir, dir)
 	page := filepath.Join(dir, report.PageFile)
 	if pageErr := cmp.Or(loadErr,
 		report.WritePage(page, data, report.Options{
@@ -267,7 +267,7 @@ func (a *app) conclude(out *control.Outcome, err error, dir string) error {
 	}
 	err = errors.Join(err, printErr)
 	if out.End.Why == measure.EndInterrupted {
-		fmt.Fprintf(a.Out, "Go on with it: nettoll run --resume %s\n", dir)
+		fmt.Fprintf(a.Out, "To continue: nettoll run --resume %s\n", dir)
 	}
 	switch {
 	case out.Interrupted:

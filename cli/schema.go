@@ -10,9 +10,9 @@ func (a *app) schemaCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema",
 		Short: "Print the JSON Schema of experiment files, for editors",
-		Long: `Prints the JSON Schema of experiment files: every key, every part and its parameters, with what they mean. An
-editor that knows it completes and checks while one writes. With yaml-language-server (VS Code, Neovim, Helix, …) the
-first line of an experiment names the file it was written to:
+		Long: `Prints the JSON Schema of experiment files: every key, every part and its parameters, with their meaning. An
+editor that knows the schema completes and checks as you write. With yaml-language-server (VS Code, Neovim, Helix, …)
+the first line of an experiment names the schema file:
 
   # yaml-language-server: $schema=nettoll.schema.json`,
 		Example: `  nettoll schema > nettoll.schema.json`,

@@ -32,32 +32,33 @@ func (a *app) sinkCommand() *cobra.Command {
 	port := strconv.Itoa(byhand.Port)
 	cmd := &cobra.Command{
 		Use:   "sink",
-		Short: "Wait for nettoll source and be the other end of its traffic",
+		Short: "Wait for nettoll source and serve its traffic",
 		Long: `Waits for nettoll source, which runs any workload against it by hand, and serves one source after another
-until it is interrupted. What was measured is printed by the source; what happens here is said on standard error.
+until it is interrupted. The source prints the results; the sink reports its own events on standard error.
 
-Sources find it at port ` + port + `, by TCP, over IPv4 and IPv6. The traffic goes to the first free ports after that,
-eight for each pair: where there is a firewall, or a container publishes ports, let ` + port + ` to 8663 pass, by TCP and
+Sources find the sink at port ` + port + `, by TCP, over IPv4 and IPv6. The traffic uses the first free ports after
+that, eight for each pair. If there is a firewall, or a container publishes ports, let
+` + port + ` to 8663 pass, by TCP and
 UDP.
 
-Who may use it. Whoever can reach the port can make this program send and receive traffic, towards the address that
-the request comes from, with as much CPU and network as there is. The traffic is neither encrypted nor authenticated:
-who is on the path can read and forge it, and who can reach its ports can disturb a measurement. So expose a sink to a
-network that you trust, or name whom it serves: --allow lists their addresses, and with --token only those sources are
-served that know the token. The token itself never crosses the network, but it protects nothing after the greeting. Do
-not leave a sink open to the internet without both.
+Access. Anyone who can reach the port can make this program exchange traffic with the address that the request comes
+from, using all of the CPU and the network. The traffic is neither encrypted nor authenticated: anyone on the path can
+read and forge it, and anyone who can reach the ports can disturb a measurement. So run a sink only in a network that
+you trust, or restrict it: --allow lists the addresses that it serves, and with --token it serves only sources that
+know the token. The token itself never crosses the network, but it protects nothing after the greeting. Do not leave a
+sink open to the internet without both.
 
-What a stranger cannot do: read a file, start a program, use more memory than --memory, end the sink, or keep others
-out for long. Each source is served by a process of its own, so that a fault ends that session alone. Each step of a
-session has a deadline of seconds. A source that has to wait is told how many come first; one that is served for
-longer than --time while others wait makes room after its trial. Of one address one source is served at a time, unless
---per-address says more, and four may wait. Who has many addresses can fill the 64 places: --allow helps.`,
+Limits. A stranger cannot read a file, start a program, use more memory than --memory, end the sink, or keep others
+out for long. Each source is served by its own process, so that a fault ends only that session. Each step of a session
+has a deadline of seconds. A source that has to wait sees how many are ahead of it. A source that is served for longer
+than --time while others wait has to leave after its trial. One source per address is served at a time (see
+--per-address), and four may wait. Someone with many addresses can fill the 64 places: --allow helps.`,
 		Example: `  nettoll sink                               then, elsewhere: nettoll source udp-rr THIS-MACHINE
   nettoll sink --listen 10.0.0.2:7000 --once
   nettoll sink --allow 10.0.0.0/24 --allow fd00::/64
   nettoll sink --token @secret               elsewhere: nettoll source udp-rr THIS-MACHINE --token @secret
-  nettoll sink --cpu 1                       its threads on CPU 1 alone
-  nettoll sink --sessions 4 --memory 2GiB    four sources at once, 512 MiB each; they share what they measure
+  nettoll sink --cpu 1                       its threads only on CPU 1
+  nettoll sink --sessions 4 --memory 2GiB    four sources at once, 512 MiB each; they disturb each other
   docker exec -d web nettoll sink            inside a container`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -96,20 +97,20 @@ longer than --time while others wait makes room after its trial. Of one address 
 	}
 	s := &f.sink
 	cmd.Flags().StringVar(&f.listen, "listen", ":"+port,
-		"`ADDRESS:PORT` to wait at; without an address all of this machine's, without a port "+port)
-	cmd.Flags().BoolVar(&s.Once, "once", false, "end after the first source that was served")
-	cmd.Flags().StringArrayVar(&f.allow, "allow", nil, "serve sources of this `CIDR` range or address only, such as "+
-		"10.0.0.0/24; may be given again (default everybody)")
-	cmd.Flags().StringVar(&f.token, "token", "", "serve sources that know this `TEXT` only, 8 bytes or more; @FILE "+
+		"`ADDRESS:PORT` to listen at; without an address all of this machine's, without a port "+port)
+	cmd.Flags().BoolVar(&s.Once, "once", false, "exit after serving one source")
+	cmd.Flags().StringArrayVar(&f.allow, "allow", nil, "serve only sources of this `CIDR` range or address, such as "+
+		"10.0.0.0/24; may be given more than once (default everybody)")
+	cmd.Flags().StringVar(&f.token, "token", "", "serve only sources that know this `TEXT`, 8 bytes or more; @FILE "+
 		"reads it from a file, which keeps it out of ps")
 	cmd.Flags().StringVar(&f.memory, "memory", "", "`SIZE` of memory that all sessions may use together, in equal "+
 		"parts, such as 2GiB (default an eighth of this machine's)")
 	cmd.Flags().IntVar(&s.Sessions, "sessions", 1,
-		"how many sources to serve at once; several disturb each other's figures")
+		"number of sources to serve at once; several disturb each other's results")
 	cmd.Flags().IntVar(&s.PerAddress, "per-address", 1,
-		"how many sources of one address to serve at once, of all --sessions")
-	cmd.Flags().DurationVar(&s.Time, "time", 10*time.Minute, "how long to serve a source at most while others wait")
-	cmd.Flags().IntSliceVar(&s.CPUs, "cpu", nil, "CPUs that its threads run on, in turn (default anywhere)")
+		"number of sources of one address to serve at once, at most --sessions")
+	cmd.Flags().DurationVar(&s.Time, "time", 10*time.Minute, "how long to serve a source while others wait, at most")
+	cmd.Flags().IntSliceVar(&s.CPUs, "cpu", nil, "CPUs for the threads of the sink, used in turn (default any)")
 	numbers(cmd, "listen", "cpu", "allow", "token", "memory", "sessions", "per-address", "time")
 	return cmd
 }
@@ -230,7 +231,7 @@ func onCPUs(wanted []int) error {
 			found = found || m == cpu
 		}
 		if !found {
-			return usageError{fmt.Errorf("--cpu: %d is not possible (here there are %v)", cpu, may)}
+			return usageError{fmt.Errorf("--cpu: invalid CPU %d (valid: %v)", cpu, may)}
 		}
 	}
 	return nil

@@ -33,27 +33,27 @@ func (a *app) sourceCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "source WORKLOAD ADDRESS",
 		Short: "Run a workload against nettoll sink, by hand",
-		Long: `Runs any workload between this machine, or container, and another one on which nettoll sink waits, and prints
-a line of figures for each interval and one for all of them. ADDRESS is an address or a name, with :PORT where the
-sink does not wait at the usual one. No privilege is needed, and nothing is built.
+		Long: `Runs any workload between this machine, or container, and another one on which nettoll sink waits. It prints
+a line of results for each interval and one for all of them. ADDRESS is an address or a name, with :PORT if the sink
+does not use the default port. It needs no privilege and builds nothing.
 
-WORKLOAD is written as for nettoll run, with its parameters in parentheses (nettoll list workload has them all); in a
-shell it wants quotes. ping needs no sink: the kernel of the other machine answers.
+Write WORKLOAD as for nettoll run, with its parameters in parentheses (nettoll list workload shows them); in a shell,
+quote it. ping needs no sink: the kernel of the other machine answers.
 
-Each interval is a trial, with its warm-up, which does not count, its window and the end of what is under way; between
-two of them nothing is sent for some round trips. Over all intervals rates are means, losses are of all that was
-sent, and percentiles are those of all samples. A percentile q is shown where there are 100/(1-q) samples.
+Each interval is a trial: a warm-up, which does not count, a window, and a drain. Between two intervals nothing is sent
+for a few round trips. Over all intervals, rates are means, losses are shares of everything sent, and percentiles are
+those of all samples. A percentile q is shown if there are 100/(1-q) samples.
 
-A sink serves one source after another, as a rule. One that has to wait says how many come first, and goes on by
-itself. A sink that was started with --token wants the same here.
+A sink normally serves one source after another. A source that has to wait shows how many are ahead of it, and starts
+by itself. If the sink was started with --token, give the same token here.
 
-Where the threads run can make a larger difference than the network: --cpu, here and there, binds them. One run by
-hand is one sample; which of two networks costs more is what nettoll run finds out.
+CPU placement can matter more than the network: set --cpu on both ends. One run by hand is one sample; use nettoll run
+to find out which of two networks costs more.
 
-With --json it is one object: workload, params, source, sink, pairs, versions, round_trip, granted, cpus, interval,
-warm_up, intervals (each with start, duration, window, metrics, limit, failure, warnings), metrics, limit and
-warnings, all in base units, and error where it ended with one.`,
-		Example: `  nettoll source udp-rr 10.0.0.2                                round trips, both ends asleep between them
+With --json it prints one object: workload, params, source, sink, pairs, versions, round_trip, granted, cpus, interval,
+warm_up, intervals (each with start, duration, window, metrics, limit, failure, warnings), metrics, limit and warnings,
+all in base units, and error if it ended with one.`,
+		Example: `  nettoll source udp-rr 10.0.0.2                                round trips, both ends sleep in between
   nettoll source 'udp-rr(mode=spin,payload=100)' 10.0.0.2       both ends spinning
   nettoll source tcp-stream server.example --ipv6 --time 30s
   nettoll source 'tcp-stream(direction=reverse,congestion=bbr)' 10.0.0.2
@@ -76,15 +76,15 @@ warnings, all in base units, and error where it ended with one.`,
 	}
 	cmd.Flags().DurationVar(&f.time, "time", 10*time.Second, "how long to measure; whole intervals")
 	cmd.Flags().DurationVar(&f.interval, "interval", 0,
-		"how long each interval is (default 1s, and up to 10s where a sound trial of the workload lasts that long)")
-	cmd.Flags().IntVar(&f.options.Pairs, "pairs", 1, "how many pairs of source and sink at once, a thread each")
+		"length of each interval (default 1s, up to 10s if a sound trial of the workload takes that long)")
+	cmd.Flags().IntVar(&f.options.Pairs, "pairs", 1, "number of pairs of source and sink at once, a thread each")
 	cmd.Flags().IntSliceVar(&f.options.CPUs, "cpu", nil,
-		"CPUs that the source's threads run on, in turn (default anywhere)")
+		"CPUs for the threads of the source, used in turn (default any)")
 	cmd.Flags().Uint64Var(&f.options.Seed, "seed", 1, "seed of arrivals and sizes")
-	cmd.Flags().BoolVar(&f.ipv4, "ipv4", false, "use an address of IPv4 where a name has both")
-	cmd.Flags().BoolVar(&f.ipv6, "ipv6", false, "use an address of IPv6 where a name has both")
+	cmd.Flags().BoolVar(&f.ipv4, "ipv4", false, "use IPv4 if a name has both")
+	cmd.Flags().BoolVar(&f.ipv6, "ipv6", false, "use IPv6 if a name has both")
 	cmd.Flags().StringVar(&f.token, "token", "", "`TEXT` that the sink was started with; @FILE reads it from a file")
-	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object, when all is over")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object at the end")
 	cmd.ValidArgsFunction = first(1, single(a.ownChoices()))
 	numbers(cmd, "interval", "cpu", "token")
 	return cmd
@@ -111,16 +111,16 @@ func numbers(cmd *cobra.Command, flags ...string) {
 func (a *app) complement(f *sourceFlags, args []string) error {
 	o := &f.options
 	if experiment.IsMix(args[0]) {
-		return usageError{errors.New("by hand there is one workload at a time (start a source and a sink for each member " +
-			"of a mix, or let nettoll run have them at once)")}
+		return usageError{errors.New("by hand, one workload runs at a time (start a source and a sink for each member " +
+			"of a mix, or use nettoll run)")}
 	}
 	name, given, err := part.Parse("workload", args[0])
 	if err != nil {
 		return usageError{err}
 	}
 	if d, foreign := given["driver"]; foreign {
-		return usageError{fmt.Errorf("driver=%s: by hand there is nettoll's own engine (start the other program itself, or "+
-			"let nettoll run drive both)", d)}
+		return usageError{fmt.Errorf("driver=%s: by hand, only nettoll's own engine is available (start the program itself, "+
+			"or use nettoll run)", d)}
 	}
 	for _, w := range a.catalogue.Workloads {
 		if w.Describe().Name == name {
@@ -179,11 +179,7 @@ func (a *app) byHand(ctx context.Context, f *sourceFlags) error {
 	}
 	f.options.Begun, f.options.Interval = t.begin, t.interval
 	f.options.Waiting = func(before int) {
-		verb, sources := "come", "sources"
-		if before == 1 {
-			verb, sources = "comes", "source"
-		}
-		fmt.Fprintf(a.Err, "nettoll: waiting: %d other %s %s first\n", before, sources, verb)
+		fmt.Fprintf(a.Err, "nettoll: waiting for %s\n", several(before, "other source"))
 	}
 	if f.json {
 		f.options.Begun, f.options.Interval = func(byhand.Session) {}, func(byhand.Interval) {}
@@ -204,7 +200,7 @@ func (a *app) byHand(ctx context.Context, f *sourceFlags) error {
 		}
 	}
 	if err == nil && failed == len(r.Intervals) {
-		err = fmt.Errorf("no interval can be used: %s", r.Intervals[0].Failure)
+		err = fmt.Errorf("no usable interval: %s", r.Intervals[0].Failure)
 	}
 	if f.json {
 		out := struct {

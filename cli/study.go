@@ -18,7 +18,7 @@ func (a *app) studyCommand() *cobra.Command {
 	o := &study.Options{Parts: a.catalogue.Parts(), Start: startLocal, Out: a.Out, Progress: a.Err}
 	cmd := &cobra.Command{
 		Use:    "study",
-		Short:  "Measure nettoll itself: the evidence behind its defaults",
+		Short:  "Measure nettoll itself: the evidence for its defaults",
 		Hidden: true,
 		Long: `Measures nettoll with nettoll. Its tables are the evidence for the defaults in docs/method.md.
 

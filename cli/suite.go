@@ -58,7 +58,7 @@ func (a *app) reproduced(run measure.Run, log *measure.Log, analysis measure.Ana
 	}
 	s, err := suite.Find(run.Suite, a.catalogue.Parts().Metrics)
 	if err != nil { // of another nettoll: the rest of the report is worth as much as before
-		fmt.Fprintf(a.Err, "nettoll: nothing is said of the claims of a paper: %v\n", err)
+		fmt.Fprintf(a.Err, "nettoll: the claims of the paper were not evaluated: %v\n", err)
 		return nil
 	}
 	return s.Evaluate(run, log, analysis)

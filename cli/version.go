@@ -44,7 +44,7 @@ func (a *app) versionCommand() *cobra.Command {
 		Short: "Print the version",
 		Long: `Prints the version of nettoll, the system and the architecture it was built for, and the Go that compiled it.
 
-With --json it is one object: version, records (the version of the records that run writes and report reads), os,
+With --json it prints one object: version, records (the version of the records that run writes and report reads), os,
 arch, go.`,
 		Example: `  nettoll version
   nettoll version --json | jq -r .version`,

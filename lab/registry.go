@@ -115,9 +115,8 @@ func (e *TakenError) Error() string {
 	if e.Building {
 		return fmt.Sprintf("a lab %q is being built already (hint: --name gives this one another name)", e.Name)
 	}
-	return fmt.Sprintf("a lab %q stands already, since %s (hint: nettoll lab down %s, or --name gives this one another "+
-		"name)",
-		e.Name, e.Since.Format(time.TimeOnly), Quote(e.Name))
+	return fmt.Sprintf("a lab %q is already running, since %s (hint: nettoll lab down %s, or --name gives this one "+
+		"another name)", e.Name, e.Since.Format(time.TimeOnly), Quote(e.Name))
 }
 
 // Quote writes a word as a shell takes it.
@@ -305,13 +304,13 @@ func (r *Registry) Choose(name string) (Entry, error) {
 	i := slices.Index(names, name)
 	switch {
 	case len(all) == 0:
-		return Entry{}, errors.New("no lab stands (hint: nettoll lab up EXPERIMENT --stack NAME)")
+		return Entry{}, errors.New("no lab is running (hint: nettoll lab up --stack NAME starts one)")
 	case name == "" && len(all) == 1:
 		i = 0
 	case name == "":
 		return Entry{}, fmt.Errorf("%d labs stand: say which (%s)", len(all), strings.Join(names, ", "))
 	case i < 0:
-		return Entry{}, fmt.Errorf("no lab %q stands (known: %s)", name, strings.Join(names, ", "))
+		return Entry{}, fmt.Errorf("no lab %q is running (known: %s)", name, strings.Join(names, ", "))
 	}
 	if all[i].Building {
 		return all[i], fmt.Errorf("lab %q is still being built", all[i].Name)

@@ -131,11 +131,11 @@ func (r *Result) here(p *Part, terms []measure.Term, scale float64) {
 	got, err := r.combine.Combine(terms)
 	switch {
 	case errors.Is(err, measure.ErrFewGenerations) && got.Generations == 0:
-		p.Missing = "no block has all of it"
+		p.Missing = "no block measured all of it"
 	case errors.Is(err, measure.ErrFewGenerations):
-		p.Missing = "one generation has no interval"
+		p.Missing = "one generation gives no interval"
 	case errors.Is(err, measure.ErrNotFinite):
-		p.Missing = "half of what was measured is 0"
+		p.Missing = "half of the values are 0"
 	case err != nil:
 		p.Missing = err.Error()
 	case got.Generations < measure.LeastGenerations:

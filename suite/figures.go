@@ -25,14 +25,15 @@ func (s *Suite) figures(text []byte) ([]Figure, error) {
 	coordinates := s.coordinates()
 	want := append(slices.Clone(coordinates), "value", "source")
 	if len(rows) < 2 || !slices.Equal(rows[0], want) {
-		return nil, fmt.Errorf("want the columns %s and a figure at least", strings.Join(want, ","))
+		return nil, fmt.Errorf("missing columns or figures (want the columns %s and at least one figure)",
+			strings.Join(want, ","))
 	}
 	var list []Figure
 	for _, row := range rows[1:] {
 		f := Figure{At: Point{}, Source: row[len(row)-1]}
 		for i, k := range coordinates {
 			if f.At[k] = row[i]; row[i] == "" {
-				return nil, fmt.Errorf("%q has no %s", row, k)
+				return nil, fmt.Errorf("row %q: no value for %s", row, k)
 			}
 			if err := s.checkCoordinate(k, row[i]); err != nil {
 				return nil, err
@@ -40,14 +41,14 @@ func (s *Suite) figures(text []byte) ([]Figure, error) {
 		}
 		x, err := strconv.ParseFloat(row[len(coordinates)], 64)
 		if err != nil || !(x > 0) || math.IsInf(x, 0) {
-			return nil, fmt.Errorf("%q is not a positive number", row[len(coordinates)])
+			return nil, fmt.Errorf("value %q is not a positive number", row[len(coordinates)])
 		}
 		f.Value = rounded(x * s.metric(f.At[metricOf]).Unit)
 		if f.Source == "" {
-			return nil, fmt.Errorf("%q has no source", row)
+			return nil, fmt.Errorf("row %q: no source", row)
 		}
 		if slices.ContainsFunc(list, func(o Figure) bool { return o.At.equal(f.At) }) {
-			return nil, fmt.Errorf("%q is a second figure at the same place", row)
+			return nil, fmt.Errorf("row %q: second figure for the same place", row)
 		}
 		list = append(list, f)
 	}

@@ -205,7 +205,7 @@ func summarised(files fs.FS, name string) (text []byte, line string, err error) 
 	first, _, _ := strings.Cut(string(text), "\n")
 	line, ok := strings.CutPrefix(first, "# ")
 	if !ok || line == "" {
-		return nil, "", fmt.Errorf("experiment.yaml: its first line, %q, is no comment that says what it is", first)
+		return nil, "", fmt.Errorf("experiment.yaml: the first line, %q, is not a comment (want a description)", first)
 	}
 	return text, line, nil
 }
@@ -296,13 +296,13 @@ func (s *Suite) metricNames() []string {
 // coordinates are those of a figure, in the order in which people read them.
 func (s *Suite) coordinates() []string { return append([]string{metricOf, stackOf}, s.Axes...) }
 
-// check says what is wrong with a suite, apart from its figures.
+// check returns what is wrong with a suite, apart from its figures.
 func (s *Suite) check(known measure.Vocabulary) error {
 	switch {
 	case s.Paper.Title == "" || s.Paper.Authors == "" || s.Paper.In == "":
-		return errors.New("authors, title and in of the paper are needed")
+		return errors.New("paper: missing title, authors or in")
 	case len(s.Stacks) == 0 || len(s.Metrics) == 0:
-		return errors.New("stacks and metrics are needed")
+		return errors.New("missing stacks or metrics")
 	}
 	for what, names := range map[string][]string{
 		"stack": s.stackNames(), "metric": s.metricNames(), "coordinate": s.coordinates(),
@@ -315,7 +315,8 @@ func (s *Suite) check(known measure.Vocabulary) error {
 	}
 	for _, x := range s.Stacks {
 		if (len(x.Here) == 0) == (x.Missing == "") {
-			return fmt.Errorf("stack %q has no stack of the experiment (here), and no reason why not (missing), or both", x.Name)
+			return fmt.Errorf("stack %q: give either its stacks in the experiment (here) or why there are none (missing)",
+				x.Name)
 		}
 	}
 	for _, m := range s.Metrics {
@@ -323,10 +324,10 @@ func (s *Suite) check(known measure.Vocabulary) error {
 			return fmt.Errorf("metric %q: %q is not a metric that is compared by ratio", m.Name, m.Here.Metric)
 		}
 		if !(m.Unit > 0) || !(m.Here.Scale > 0) || (m.Here.Workload == "") != m.Here.Lab || m.Title == "" {
-			return fmt.Errorf("metric %q: title, unit, and scale and either workload or lab here are needed", m.Name)
+			return fmt.Errorf("metric %q: give title, unit, here.scale, and either here.workload or here.lab", m.Name)
 		}
 		if m.Of != "" && (m.Unit != 1 || !slices.Contains(s.stackNames(), m.Of)) {
-			return fmt.Errorf("metric %q: of %q with unit %g (valid: a stack, of %s, and unit 1)", m.Name, m.Of, m.Unit,
+			return fmt.Errorf("metric %q: invalid of %q, unit %g (valid: a stack of %s, unit 1)", m.Name, m.Of, m.Unit,
 				strings.Join(s.stackNames(), ", "))
 		}
 	}
@@ -337,7 +338,7 @@ func (s *Suite) check(known measure.Vocabulary) error {
 	}
 	for _, u := range s.unpublished {
 		if u.Reason == "" || len(u.Where) == 0 {
-			return errors.New("unpublished: where and reason are needed")
+			return errors.New("unpublished: missing where or reason")
 		}
 		for k, v := range u.Where {
 			if k == "workload" {
@@ -351,7 +352,7 @@ func (s *Suite) check(known measure.Vocabulary) error {
 	var ids []string
 	for _, c := range slices.Concat(s.Checks, s.Claims) {
 		if c.ID == "" || slices.Contains(ids, c.ID) {
-			return fmt.Errorf("claim %q has no id, or one that another has", c.ID)
+			return fmt.Errorf("claim %q: its id is empty or already used", c.ID)
 		}
 		ids = append(ids, c.ID)
 		if err := s.checkClaim(c); err != nil {
@@ -363,7 +364,7 @@ func (s *Suite) check(known measure.Vocabulary) error {
 
 func (s *Suite) checkClaim(c Claim) error {
 	if c.Title == "" || c.Text == "" || len(c.Ratios) == 0 {
-		return errors.New("title, text and ratios are needed")
+		return errors.New("missing title, text or ratios")
 	}
 	for k, values := range c.Each {
 		for _, v := range values {
@@ -377,13 +378,14 @@ func (s *Suite) checkClaim(c Claim) error {
 		switch {
 		case !(r.Above >= 0) || !(r.Below >= 0) || r.Above == 0 && r.Below == 0 || r.Below != 0 && b.Above >= b.Below ||
 			math.IsInf(r.Above+r.Below, 0):
-			return fmt.Errorf("ratio %d: above %g and below %g are no bounds", i+1, r.Above, r.Below)
+			return fmt.Errorf("ratio %d: invalid bounds above %g and below %g (valid: one, or above less than below)", i+1,
+				r.Above, r.Below)
 		case !(r.Factor >= 0):
-			return fmt.Errorf("ratio %d: factor %g is not positive", i+1, r.Factor)
+			return fmt.Errorf("ratio %d: factor %g is negative", i+1, r.Factor)
 		case len(r.Over) == 0:
-			return fmt.Errorf("ratio %d has nothing over", i+1)
+			return fmt.Errorf("ratio %d: over is empty", i+1)
 		case r.As == "" && (len(r.Over) != 1 || len(r.Under) != 1):
-			return fmt.Errorf("ratio %d is not one figure over another and needs words (as)", i+1)
+			return fmt.Errorf("ratio %d: give a description (as), since it is not one figure over another", i+1)
 		}
 		for _, t := range slices.Concat(r.Over, r.Under) {
 			for k, v := range t {
@@ -393,7 +395,7 @@ func (s *Suite) checkClaim(c Claim) error {
 			}
 			for _, k := range s.coordinates() {
 				if t[k] == "" && len(c.Each[k]) == 0 {
-					return fmt.Errorf("ratio %d: a term has no %s", i+1, k)
+					return fmt.Errorf("ratio %d: a term lacks %s", i+1, k)
 				}
 			}
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/nettoll/nettoll/report"
 )
 
-// Sections are what a run says of the paper, as parts of its report: the claims, the figures side by side, what
+// Sections compare a run with the paper, as parts of its report: the claims, the figures side by side, what
 // differs, and in detail the claims one by one.
 func (r *Result) Sections() []report.Section {
 	return []report.Section{r.claims(), r.sideBySide(), r.differs(), r.oneByOne()}
@@ -20,7 +20,7 @@ func (r *Result) Sections() []report.Section {
 // claims has the answer: which claims hold.
 func (r *Result) claims() report.Section {
 	p := r.Suite.Paper
-	s := report.Section{Title: "What the paper claims, and whether it holds"}
+	s := report.Section{Title: "The paper's claims"}
 	source := fmt.Sprintf("%s: %s. %s", p.Authors, p.Title, p.In)
 	if p.DOI != "" {
 		source += ", doi:" + p.DOI
@@ -31,7 +31,7 @@ func (r *Result) claims() report.Section {
 	for i, c := range r.Claims {
 		if t == nil || c.Group != t.Caption {
 			t = &report.Table{Caption: c.Group, Columns: []report.Column{
-				{Title: "claim"}, {Title: "in its own figures"}, {Title: "here"}, {Title: "decided by"},
+				{Title: "claim"}, {Title: "in the paper's figures"}, {Title: "here"}, {Title: "time to decide"},
 			}}
 			s.Blocks = append(s.Blocks, report.Block{Table: t})
 		}
@@ -48,14 +48,13 @@ func (r *Result) claims() report.Section {
 	}
 	if starred {
 		s.Blocks = append(s.Blocks, report.Block{
-			Text: "* cannot be expected to hold here; see below why.", Tone: report.Quiet,
+			Text: "* cannot be expected to hold here; the reason is below.", Tone: report.Quiet,
 		})
 	}
-	s.Blocks = append(s.Blocks, report.Block{Tone: report.Quiet, Text: "A claim holds if it does at each of its places " +
-		"(in brackets: at how many), and does not hold if it does not at one. Here that takes an " +
-		"interval beyond the claimed bound, with an error rate of 5 % for all claims together, and a distance to it above " +
-		"the floor. " +
-		"Decided by: how long a run would decide it, if the estimates stayed where they are."})
+	s.Blocks = append(s.Blocks, report.Block{Tone: report.Quiet, Text: "A claim holds if it holds at each of its places " +
+		"(in brackets: at how many). It does not hold if it fails at one. Here, both need an interval beyond the claimed " +
+		"bound and a distance to it above the floor; the error rate is 5 % for all claims together. Time to decide: how " +
+		"long a run would decide the claim if the estimates stayed the same."})
 	return s
 }
 
@@ -74,19 +73,32 @@ func (r *Result) summary() string {
 			lost = append(lost, strconv.Itoa(i+1))
 		}
 	}
-	of := "in the paper's own figures"
-	if plots > 0 {
-		of += fmt.Sprintf(", and %d are said or drawn without figures", plots)
+	n := len(r.Claims)
+	text := fmt.Sprintf("%d claims: all undecided here.", n)
+	if open := here[measure.CannotTell]; open < n {
+		text = fmt.Sprintf("%d claims: %s here, %d not, %d undecided.", n, hold(here[measure.Holds]),
+			here[measure.DoesNotHold], open)
 	}
-	text := fmt.Sprintf("Of %d claims %d hold %s. Here %d hold, %d do not, and of %d it cannot be told.",
-		len(r.Claims), there[measure.Holds], of, here[measure.Holds], here[measure.DoesNotHold], here[measure.CannotTell])
+	if plots > 0 {
+		text += fmt.Sprintf(" The paper gives figures for %d of them; by these, %s.", n-plots, hold(there[measure.Holds]))
+	} else {
+		text += fmt.Sprintf(" By the paper's own figures, %s.", hold(there[measure.Holds]))
+	}
 	if len(lost) > 0 {
-		text += " In its figures but not here: " + strings.Join(lost, ", ") + "."
+		text += " By its figures but not here: " + strings.Join(lost, ", ") + "."
 	}
 	return text
 }
 
-// there says what became of a claim in the paper's own figures.
+// hold is "1 holds" or "2 hold".
+func hold(n int) string {
+	if n == 1 {
+		return "1 holds"
+	}
+	return strconv.Itoa(n) + " hold"
+}
+
+// there says whether a claim holds in the paper's own figures.
 func (c Judged) there() report.Field {
 	if c.Plot != "" {
 		return report.Field{Text: "no figures", Tone: report.Quiet}
@@ -94,7 +106,10 @@ func (c Judged) there() report.Field {
 	return finding(c.There, c.Parts, func(p Part) measure.Finding { return p.Finding })
 }
 
-// finding says what became of a claim and at how many of its places it holds.
+// undecided is what people read for [measure.CannotTell].
+const undecided = "undecided"
+
+// finding says whether a claim holds and at how many of its places.
 func finding(f measure.Finding, parts []Part, of func(Part) measure.Finding) report.Field {
 	field := report.Field{Text: string(f)}
 	switch f {
@@ -103,7 +118,7 @@ func finding(f measure.Finding, parts []Part, of func(Part) measure.Finding) rep
 	case measure.DoesNotHold:
 		field.Tone = report.Bad
 	case measure.CannotTell:
-		field.Tone = report.Doubt
+		field.Text, field.Tone = undecided, report.Doubt
 	}
 	counts := map[measure.Finding]int{}
 	for _, p := range parts {
@@ -155,7 +170,7 @@ func howLong(seconds float64) string {
 // sideBySide has every published figure beside what was measured.
 func (r *Result) sideBySide() report.Section {
 	s := report.Section{Title: "Published and here"}
-	text := "Ratios are to " + strings.Join(r.Suite.Reference, ", or where there is no figure of that to ") + "."
+	text := "Ratios are to " + strings.Join(r.Suite.Reference, ", or if that has no figure, to ") + "."
 	s.Blocks = append(s.Blocks, report.Block{Text: text, Tone: report.Quiet})
 	var table *report.Table
 	before := ""
@@ -254,7 +269,7 @@ func fixed(x float64, decimals int) string {
 	return strconv.FormatFloat(x, 'f', decimals, 64)
 }
 
-// differs says what is not as in the paper.
+// differs says what differs from the paper.
 func (r *Result) differs() report.Section {
 	s := report.Section{Title: "What differs from the paper"}
 	for _, text := range r.Suite.Differs {
@@ -276,7 +291,7 @@ func (r *Result) differs() report.Section {
 	}
 	for _, u := range r.Suite.unpublished {
 		s.Blocks = append(s.Blocks, report.Block{
-			Text: fmt.Sprintf("No published figure of %s: %s.", r.Suite.where(u.Where), u.Reason), Tone: report.Quiet,
+			Text: fmt.Sprintf("No published figure for %s: %s.", r.Suite.where(u.Where), u.Reason), Tone: report.Quiet,
 		})
 	}
 	return s
@@ -306,7 +321,7 @@ func (r *Result) oneByOne() report.Section {
 			text += " " + c.Note
 		}
 		if c.Plot != "" {
-			text += " The paper has no figures of it: " + c.Plot + "."
+			text += " The paper has no figures for it: " + c.Plot + "."
 		}
 		if c.Said != "" {
 			text += " (" + strings.ToUpper(c.Said[:1]) + c.Said[1:] + ".)"
@@ -321,7 +336,7 @@ func (r *Result) oneByOne() report.Section {
 				{Title: "95 % interval"},
 				{Title: "floor", Right: true},
 				{Title: ""},
-				{Title: "decided by"},
+				{Title: "time to decide"},
 			}}
 			for _, p := range c.Parts {
 				if p.ratio == j {
@@ -339,7 +354,7 @@ func (r *Result) oneByOne() report.Section {
 		}
 		f := finding(c.There, c.Parts, func(p Part) measure.Finding { return p.Finding })
 		s.Blocks = append(s.Blocks, report.Block{
-			Text: fmt.Sprintf("Of the figures themselves: %s Computed: %s to %s; %s.", c.Text, fixed(lo, 3), fixed(hi, 3),
+			Text: fmt.Sprintf("The published figures checked: %s Computed: %s to %s; %s.", c.Text, fixed(lo, 3), fixed(hi, 3),
 				f.Text),
 		})
 	}
@@ -384,11 +399,9 @@ func (r *Result) part(p Part) []report.Field {
 func brief(f measure.Finding) report.Field {
 	field := finding(f, nil, nil)
 	switch f {
-	case measure.Holds:
+	case measure.Holds, measure.CannotTell:
 	case measure.DoesNotHold:
 		field.Text = "does not"
-	case measure.CannotTell:
-		field.Text = "open"
 	}
 	return field
 }

@@ -214,9 +214,9 @@ func TestByHandWaits(t *testing.T) {
 	first := near.start("nettoll source udp-rr 10.9.0.2 --time 10m --interval 200ms")
 	first.until(t, "–0.2 s")
 	second := near.start("nettoll source udp-rr 10.9.0.2 --time 10m --interval 200ms")
-	second.until(t, "nettoll: waiting: 1 other source comes first\n")
+	second.until(t, "nettoll: waiting for 1 other source\n")
 	third := near.start("nettoll source udp-rr 10.9.0.2 --time 200ms --interval 200ms")
-	third.until(t, "nettoll: waiting: 2 other sources come first\n")
+	third.until(t, "nettoll: waiting for 2 other sources\n")
 	for name, c := range map[string]*typed{"second": second, "first": first} {
 		if err := c.cmd.Process.Signal(syscall.SIGINT); err != nil {
 			t.Fatal(err)

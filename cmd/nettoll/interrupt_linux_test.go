@@ -103,7 +103,7 @@ func interrupted(t *testing.T, args []string, when func(*session), measured bool
 	if again.status != 0 || again.stderr != "" {
 		t.Errorf("report exits with %d: %s", again.status, again.stderr)
 	}
-	if table, _, _ := strings.Cut(s.stdout.String(), "\nIt ended because"); table != again.stdout {
+	if table, _, _ := strings.Cut(s.stdout.String(), "\nThe run ended because"); table != again.stdout {
 		t.Errorf("the interrupted run said\n%s\nits report says\n%s", table, again.stdout)
 	}
 	return took

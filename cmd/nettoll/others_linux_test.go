@@ -64,7 +64,7 @@ func TestTwoRuns(t *testing.T) {
 	if status := second.wait(patience); status != 0 {
 		t.Errorf("exit status %d", status)
 	}
-	contains(t, "stderr", second.stderr.String(), "another run of nettoll measures on this machine (process ",
+	contains(t, "stderr", second.stderr.String(), "another nettoll run measures on this machine (process ",
 		"hint: --wait")
 	contains(t, "stdout", second.stdout.String(), "Another run of nettoll measured at the same time: process ")
 	third := start(t, brief("--time", "1s", "--wait")...)

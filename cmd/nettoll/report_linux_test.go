@@ -35,8 +35,8 @@ func TestViewsAgree(t *testing.T) {
 		t.Errorf("%d trials in %d blocks, want %d", got, len(log.Blocks), want)
 	}
 
-	table, ending, ok := strings.Cut(s.stdout.String(), "\nIt ended because ")
-	if !ok || !strings.Contains(ending, "Everything is in "+s.dir+" (nettoll report "+s.dir+").\n") {
+	table, ending, ok := strings.Cut(s.stdout.String(), "\nThe run ended because ")
+	if !ok || !strings.Contains(ending, "All records are in "+s.dir+" (nettoll report "+s.dir+").\n") {
 		t.Errorf("it ended saying %q", ending)
 	}
 	contains(t, "the table", table, "95 % interval", "verdict", "loopback", "baseline", "floor",

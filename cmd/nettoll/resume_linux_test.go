@@ -43,7 +43,7 @@ func TestResume(t *testing.T) {
 			if status := s.wait(10 * time.Second); status != 130 {
 				t.Fatalf("exit status %d, want 130", status)
 			}
-			if said := strings.TrimSpace(s.stdout.String()); !strings.HasSuffix(said, "Go on with it: nettoll run --resume "+
+			if said := strings.TrimSpace(s.stdout.String()); !strings.HasSuffix(said, "To continue: nettoll run --resume "+
 				s.dir) && s.stdout.Len() > 0 {
 				t.Errorf("its last line does not say how to resume it: %s", said)
 			}
@@ -98,7 +98,7 @@ func TestResume(t *testing.T) {
 	if got := strings.Join(after, " "); got != "killed interrupted killed" {
 		t.Errorf("it was resumed after %s", got)
 	}
-	contains(t, "the report", oneLine(s.stdout.String()), "Resumed 3 times (killed, ", "It ended because")
+	contains(t, "the report", oneLine(s.stdout.String()), "Resumed 3 times (killed, ", "The run ended because")
 	if over := nettoll(t, "run", "--resume", s.dir); over.status != 2 ||
 		!strings.Contains(over.stderr, "it has ended, because") {
 		t.Errorf("a run that ended is resumed: %d, %s", over.status, over.stderr)
