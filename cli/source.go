@@ -383,7 +383,7 @@ func limited(by workload.Limit) string {
 	case workload.ByPath:
 		return "path"
 	case workload.ByReceiver:
-		return "receiver: it was never done"
+		return "receiver: the sink never had to wait"
 	}
 	return string(by)
 }

@@ -131,7 +131,7 @@ func (r *Result) here(p *Part, terms []measure.Term, scale float64) {
 	got, err := r.combine.Combine(terms)
 	switch {
 	case errors.Is(err, measure.ErrFewGenerations) && got.Generations == 0:
-		p.Missing = "no block measured all of it"
+		p.Missing = "no complete block"
 	case errors.Is(err, measure.ErrFewGenerations):
 		p.Missing = "one generation gives no interval"
 	case errors.Is(err, measure.ErrNotFinite):

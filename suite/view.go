@@ -399,9 +399,11 @@ func (r *Result) part(p Part) []report.Field {
 func brief(f measure.Finding) report.Field {
 	field := finding(f, nil, nil)
 	switch f {
-	case measure.Holds, measure.CannotTell:
+	case measure.Holds:
 	case measure.DoesNotHold:
 		field.Text = "does not"
+	case measure.CannotTell:
+		field.Text = "open"
 	}
 	return field
 }
