@@ -37,9 +37,8 @@ func (a *app) sinkCommand() *cobra.Command {
 until it is interrupted. The source prints the results; the sink reports its own events on standard error.
 
 Sources find the sink at port ` + port + `, by TCP, over IPv4 and IPv6. The traffic uses the first free ports after
-that, eight for each pair. If there is a firewall, or a container publishes ports, let
-` + port + ` to 8663 pass, by TCP and
-UDP.
+that, eight for each pair. If there is a firewall, or a container publishes ports, let TCP and UDP pass at ports
+` + port + ` to 8663.
 
 Access. Anyone who can reach the port can make this program exchange traffic with the address that the request comes
 from, using all of the CPU and the network. The traffic is neither encrypted nor authenticated: anyone on the path can
