@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -40,7 +39,7 @@ type lab struct {
 	beneath    host.Plan     // of the underlay
 	told       []host.Told   // by host
 	across     *filter.Probe // what rules of two hosts are tried with; nil on one
-	paths      *paths        // nil if its network does not say which way packets take
+	ways       *proof.Ways   // nil if its network does not say which way packets take
 
 	journal *journal.Journal // of the run, if the lab takes what outlives it
 }
@@ -215,140 +214,74 @@ func (l *lab) granted(ctx context.Context, cells []experiment.Cell) (map[string]
 	return all, nil
 }
 
-// prove probes the allowed pairs with full-size packets, and compares the way that these, and those of trials before,
-// have taken with that of the plan. Workers that do not answer are a fault, and the proof says nothing about the lab.
-func (l *lab) prove(ctx context.Context, mtu int) (measure.Proof, *fault) {
-	result := measure.Proof{
-		Generation: l.generation.number, Lab: l.ID,
-		Claim: fmt.Sprintf("every pair passes packets of %d bytes both ways, unfragmented", mtu), OK: true,
-	}
-	fail := func(format string, args ...any) {
-		result.OK = false
-		if result.Detail == "" {
-			result.Detail = fmt.Sprintf(format, args...)
+// prove tries what the lab claims. Workers that do not answer are a fault, and the proof says nothing about the lab.
+func (l *lab) prove(ctx context.Context, mtu int) ([]measure.Proof, *fault) {
+	p := &player{lab: l, workers: map[string]*labWorker{}, silent: fault{visit: -1}}
+	for _, w := range l.workers {
+		for _, pair := range w.pairs {
+			p.workers[nameOf(w.side, pair)] = w
 		}
 	}
-	silent := &fault{visit: -1}
-	call := func(w *labWorker, method string, params, result any) error {
-		if slices.Contains(silent.workers, w) {
-			return errors.New(silent.reason)
-		}
-		err := w.call(ctx, method, params, result)
-		if err != nil && (w.dead() || errors.Is(err, context.DeadlineExceeded)) {
-			silent.workers = append(silent.workers, w)
-			silent.reason = strings.TrimPrefix(silent.reason+"; "+err.Error(), "; ")
-		}
-		return err
+	list := proof.Play(ctx, l.described(mtu).Claims(l.ways), p)
+	for i := range list {
+		list[i].Generation, list[i].Lab = l.generation.number, l.ID
 	}
-	find := func(side workload.Side, pair int) *labWorker {
-		i := slices.IndexFunc(l.workers, func(w *labWorker) bool { return w.side == side && slices.Contains(w.pairs, pair) })
-		return l.workers[i]
+	if len(p.silent.workers) > 0 {
+		return list, &p.silent
 	}
-	var before []host.Trace
-	var arrived []int64
-	if l.paths != nil {
-		result.Claim += claim
-		before, arrived = l.begin(ctx, fail), l.paths.none()
-	}
-	for pair, at := range l.at {
-		for _, family := range l.families {
-			// A translated container is reached, and seen, at another address than its own.
-			params := worker.ProofParams{
-				Namespace: at.sink.Namespace,
-				Local:     netip.AddrPortFrom(at.sink.Bind(family), at.sinkPorts.First),
-				Remote:    netip.AddrPortFrom(at.source.Public(family), at.sourcePorts.First),
-			}
-			if err := call(find(workload.Sink, pair), worker.ProofOpen, params, nil); err != nil {
-				fail("pair %d, %s: %v", pair, family, err)
-				continue
-			}
-			params = worker.ProofParams{
-				Namespace: at.source.Namespace,
-				Local:     netip.AddrPortFrom(at.source.Bind(family), at.sourcePorts.First),
-				Remote:    netip.AddrPortFrom(at.sink.Public(family), at.sinkPorts.First),
-				Payload:   proof.FullPayload(mtu, family == "ipv6"),
-				More:      counted,
-			}
-			var tried worker.ProofResult
-			if err := call(find(workload.Source, pair), worker.ProofTry, params, &tried); err != nil {
-				fail("pair %d, %s: %v", pair, family, err)
-			} else if !tried.OK {
-				fail("pair %d, %s: %s", pair, family, tried.Detail)
-			} else if tried.Answered == 0 {
-				fail("pair %d, %s: of %d small datagrams none was answered", pair, family, counted)
-			} else if l.paths != nil {
-				arrived[l.paths.trips[trip{pair, family, false}]] = int64(tried.Answered)
-				arrived[l.paths.trips[trip{pair, family, true}]] = int64(tried.Answered)
-			}
-		}
-	}
-	if l.paths != nil {
-		l.end(ctx, before, arrived, fail)
-	}
-	end := func() {
-		for _, w := range l.workers {
-			if w.side == workload.Sink {
-				if err := call(w, worker.ProofClose, nil, nil); err != nil {
-					fail("%v", err)
-				}
-			}
-		}
-	}
-	end()
-	if filtered(l.Lab) {
-		result.Claim += "; a port of its sink that is not on the list, and the sinks of other pairs, do not answer it"
-		l.refuse(call, find, fail)
-		end()
-	}
-	if len(silent.workers) > 0 {
-		return result, silent
-	}
-	return result, nil
+	return list, nil
 }
 
-// refused is how many pairs of a lab with a filter are tried with what must not pass.
-const refused = 8
+// held says whether all claims did.
+func held(list []measure.Proof) bool { return broken(list) == nil }
 
-// refuse adds to the proof of a lab with a filter that what is not allowed does not pass: to a port of the sink that is
-// not on the list, and to the sink of another pair at one that is.
-func (l *lab) refuse(call func(*labWorker, string, any, any) error, find func(workload.Side, int) *labWorker,
-	fail func(string, ...any),
-) {
-	for pair := range min(len(l.at), refused) {
-		others := []int{pair}
-		if len(l.at) > 1 {
-			others = append(others, (pair+1)%len(l.at))
-		}
-		for _, to := range others {
-			source, sink := l.at[pair], l.at[to]
-			port := sink.sinkPorts.Last
-			if to != pair {
-				port = sink.sinkPorts.First
-			}
-			for _, family := range l.families {
-				local := netip.AddrPortFrom(sink.sink.Bind(family), port)
-				from := netip.AddrPortFrom(source.source.Bind(family), source.sourcePorts.First)
-				params := worker.ProofParams{
-					Namespace: sink.sink.Namespace, Local: local,
-					Remote: netip.AddrPortFrom(source.source.Public(family), from.Port()),
-				}
-				if err := call(find(workload.Sink, to), worker.ProofOpen, params, nil); err != nil {
-					fail("pair %d, %s: %v", to, family, err)
-					continue
-				}
-				params = worker.ProofParams{
-					Namespace: source.source.Namespace, Local: from, Remote: netip.AddrPortFrom(sink.sink.Public(family), port),
-					Refused: true,
-				}
-				var tried worker.ProofResult
-				if err := call(find(workload.Source, pair), worker.ProofTry, params, &tried); err != nil {
-					fail("pair %d, %s: %v", pair, family, err)
-				} else if !tried.OK {
-					fail("the filter lets through what it must not: %s", tried.Detail)
-				}
-			}
+// broken is the first claim that did not hold, nil if all did.
+func broken(list []measure.Proof) *measure.Proof {
+	if i := slices.IndexFunc(list, func(p measure.Proof) bool { return !p.OK }); i >= 0 {
+		return &list[i]
+	}
+	return nil
+}
+
+// player has a lab's workers make the tries of a proof.
+type player struct {
+	lab     *lab
+	workers map[string]*labWorker // by the names of containers, whose sockets they have
+	silent  fault                 // those that did not answer
+}
+
+func (p *player) call(ctx context.Context, w *labWorker, method string, params, result any) error {
+	if slices.Contains(p.silent.workers, w) {
+		return errors.New(p.silent.reason)
+	}
+	err := w.call(ctx, method, params, result)
+	if err != nil && (w.dead() || errors.Is(err, context.DeadlineExceeded)) {
+		p.silent.workers = append(p.silent.workers, w)
+		p.silent.reason = strings.TrimPrefix(p.silent.reason+"; "+err.Error(), "; ")
+	}
+	return err
+}
+
+// Open implements [proof.Player].
+func (p *player) Open(ctx context.Context, t proof.Try) error {
+	return p.call(ctx, p.workers[t.To.Container], worker.ProofOpen, t, nil)
+}
+
+// Try implements [proof.Player].
+func (p *player) Try(ctx context.Context, t proof.Try) (seen proof.Seen, err error) {
+	err = p.call(ctx, p.workers[t.From.Container], worker.ProofTry, t, &seen)
+	return seen, err
+}
+
+// Close implements [proof.Player].
+func (p *player) Close(ctx context.Context) error {
+	var errs []error
+	for _, w := range p.lab.workers {
+		if w.side == workload.Sink {
+			errs = append(errs, p.call(ctx, w, worker.ProofClose, nil, nil))
 		}
 	}
+	return errors.Join(errs...)
 }
 
 // dead says whether the worker's process has ended.

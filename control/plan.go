@@ -101,8 +101,8 @@ func (c *configurator) plan(l *lab, seed uint64) (plans []host.Plan, underlay ho
 	}
 	sources, sinks := make([]network.Spot, l.Pairs), make([]network.Spot, l.Pairs)
 	for pair, at := range l.at {
-		sources[pair].Host, sources[pair].Container = where(at.sourceHost, fmt.Sprintf("%s%d", sourceName, pair))
-		sinks[pair].Host, sinks[pair].Container = where(at.sinkHost, fmt.Sprintf("%s%d", sinkName, pair))
+		sources[pair].Host, sources[pair].Container = where(at.sourceHost, nameOf(workload.Source, pair))
+		sinks[pair].Host, sinks[pair].Container = where(at.sinkHost, nameOf(workload.Sink, pair))
 		if at.sourceHost == at.sinkHost {
 			here := spec.Hosts[at.sourceHost-1].Containers
 			source, sink := &here[sources[pair].Container], &here[sinks[pair].Container]
@@ -137,7 +137,7 @@ func (c *configurator) plan(l *lab, seed uint64) (plans []host.Plan, underlay ho
 		}
 		return list
 	}
-	l.paths = newPaths(l, site.Lab, stops(sources), stops(sinks))
+	l.ways = newWays(l, site.Lab, stops(sources), stops(sinks))
 	l.across = across(site.Plans)
 	if l.Hosts > 1 {
 		n, _, _ := stack.PartOf[network.Network](l.Stack)

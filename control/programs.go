@@ -189,8 +189,8 @@ func (c *configurator) again(ctx context.Context, l *lab) error {
 	defer cancel()
 	l.close()
 	l.hosts, l.underlay, l.told = nil, nil, nil
-	if l.paths != nil {
-		l.paths.since, l.paths.carried = nil, nil // its counters are gone
+	if l.ways != nil {
+		l.ways.Forget()
 	}
 	began := time.Now()
 	if err := c.raise(ctx, l, l.plans, l.beneath); err != nil {

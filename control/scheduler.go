@@ -532,7 +532,7 @@ const (
 // prove probes every lab. A lab whose allowed pairs cannot talk is not measured, unless a program of its died: then it
 // is built once more.
 func (s *scheduler) prove(ctx context.Context, g *generation, when string) error {
-	labs, held := 0, 0
+	labs, sound := 0, 0
 	for i, l := range g.labs {
 		if l == nil {
 			continue
@@ -547,7 +547,7 @@ func (s *scheduler) prove(ctx context.Context, g *generation, when string) error
 			}
 			p, _ = l.prove(ctx, s.experiment.Tune.MTU)
 		}
-		if reason := l.perished(ctx, p.OK); reason != "" { // no evidence against the stack
+		if reason := l.perished(ctx, held(p)); reason != "" { // no evidence against the stack
 			if when == afterBlocks {
 				s.records.warn(measure.Warning{
 					Lab: l.ID, Text: reason + "\nit was after the last block, and the lab is not proven again",
@@ -565,16 +565,18 @@ func (s *scheduler) prove(ctx context.Context, g *generation, when string) error
 		if ctx.Err() != nil {
 			return nil // an interruption is no evidence
 		}
-		p.When = when
 		labs++
-		s.records.proof(p)
-		if !p.OK {
-			s.drop(i, fmt.Errorf("proof %s the blocks failed: %s", when, p.Detail))
+		for _, claim := range p {
+			claim.When = when
+			s.records.proof(claim)
+		}
+		if b := broken(p); b != nil {
+			s.drop(i, fmt.Errorf("proof %s the blocks failed: %s", when, b.Detail))
 			continue
 		}
-		held++
+		sound++
 	}
-	s.sayProved(g, when, held, labs)
+	s.sayProved(g, when, sound, labs)
 	return s.baselines()
 }
 
@@ -599,7 +601,7 @@ func (s *scheduler) block(ctx context.Context, g *generation) error {
 	broken := s.broken(ctx, g, trials)
 	for _, t := range trials {
 		if l := g.labs[s.cells[t.cell].Lab]; l != nil && t.failure == "" {
-			l.paths.carry(s.cells[t.cell], t.samples)
+			l.carry(s.cells[t.cell], t.samples)
 		}
 	}
 	s.measured += time.Duration(facts.Duration * float64(time.Second))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/host"
@@ -13,14 +14,15 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/thread"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/workload"
 )
 
 // A Standing is a lab that is not measured: it stands until it is closed.
 type Standing struct {
 	Experiment string // its name
 	Lab        experiment.Lab
-	MTU        int           // bytes
-	Proof      measure.Proof // that its pairs pass
+	MTU        int             // bytes
+	Proofs     []measure.Proof // of its claims, all of which hold
 	Hosts      []StandingHost
 	Pairs      []StandingPair
 
@@ -87,12 +89,12 @@ func Stand(
 	if err := c.raise(ctx, l, plans, underlay); err != nil {
 		return nil, fmt.Errorf("build lab %s: %w", l.ID, err)
 	}
-	proof, silent := l.prove(ctx, r.Experiment.Tune.MTU)
+	proofs, silent := l.prove(ctx, r.Experiment.Tune.MTU)
 	if silent != nil {
 		return nil, fmt.Errorf("lab %s: %w", l.ID, silent)
 	}
-	if !proof.OK {
-		return nil, fmt.Errorf("lab %s: proof failed: %s: %s", l.ID, proof.Claim, proof.Detail)
+	if b := broken(proofs); b != nil {
+		return nil, fmt.Errorf("lab %s: proof failed: %s: %s", l.ID, b.Claim, b.Detail)
 	}
 	for _, w := range l.workers { // they were for the proof
 		if err := w.Kill(); err != nil {
@@ -100,7 +102,7 @@ func Stand(
 		}
 	}
 	s := &Standing{
-		Experiment: r.Experiment.Name, Lab: l.Lab, MTU: r.Experiment.Tune.MTU, Proof: proof, configure: c, generation: g,
+		Experiment: r.Experiment.Name, Lab: l.Lab, MTU: r.Experiment.Tune.MTU, Proofs: proofs, configure: c, generation: g,
 	}
 	return s, s.describe(l, plans, underlay)
 }
@@ -119,7 +121,7 @@ func (s *Standing) describe(l *lab, plans []host.Plan, underlay host.Plan) error
 		s.Hosts = append(s.Hosts, StandingHost{LocalHost: local, Plan: all[i]})
 	}
 	for pair, at := range l.at {
-		source, sink := fmt.Sprintf("src%d", pair), fmt.Sprintf("snk%d", pair)
+		source, sink := nameOf(workload.Source, pair), nameOf(workload.Sink, pair)
 		s.put(at.sourceHost, source, at.source, at.sending)
 		s.put(at.sinkHost, sink, at.sink, at.sinkPorts)
 		s.Pairs = append(s.Pairs, StandingPair{
@@ -146,6 +148,15 @@ func addresses(of func(family string) netip.Addr) []netip.Addr {
 		}
 	}
 	return list
+}
+
+// Claims are what was proved of the lab, in one line.
+func (s *Standing) Claims() string {
+	texts := make([]string, len(s.Proofs))
+	for i, p := range s.Proofs {
+		texts[i] = p.Claim
+	}
+	return strings.Join(texts, "; ")
 }
 
 // Close removes the lab. The error says what of the machine's was not given back.

@@ -2,37 +2,62 @@ package control
 
 import (
 	"fmt"
+	"os"
 
 	"github.com/nettoll/nettoll/filter"
 	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/proof"
 	"github.com/nettoll/nettoll/proof/attack"
+	"github.com/nettoll/nettoll/workload"
 )
+
+// nameOf is what the container of a pair is called: "src0", "snk0".
+func nameOf(side workload.Side, pair int) string {
+	if side == workload.Source {
+		return fmt.Sprintf("%s%d", sourceName, pair)
+	}
+	return fmt.Sprintf("%s%d", sinkName, pair)
+}
+
+// described is the lab as its claims and attacks know it.
+func (l *lab) described(mtu int) proof.Lab {
+	f, params := filter.Of(l.Stack)
+	at, _ := filter.At(l.Stack)
+	d := proof.Lab{
+		Families: l.families, MTU: mtu, Filtered: f != nil, Stateful: f != nil && params.On(filter.Stateful),
+		Inside: f != nil && at == network.InContainer,
+	}
+	for i := range l.Hosts {
+		d.Hosts = append(d.Hosts, proof.Host{Name: network.Host{Index: i + 1}.Name()})
+	}
+	put := func(on int, name string, e network.Endpoint, ports network.Ports) {
+		h := &d.Hosts[on-1]
+		h.Containers = append(h.Containers, proof.Container{
+			Name: name, Namespace: e.Namespace, Link: e.Link, Inner: e.Inner, IPv4: e.IPv4, IPv6: e.IPv6,
+			PublicIPv4: e.Public("ipv4"), PublicIPv6: e.Public("ipv6"), First: ports.First, Last: ports.Last,
+		})
+	}
+	for pair, at := range l.at {
+		p := proof.Pair{Source: nameOf(workload.Source, pair), Sink: nameOf(workload.Sink, pair)}
+		put(at.sourceHost, p.Source, at.source, at.sending)
+		put(at.sinkHost, p.Sink, at.sink, at.sinkPorts)
+		d.Pairs = append(d.Pairs, p)
+	}
+	return d
+}
 
 // Target returns the lab as one that can be attacked. The error is [attack.ErrShared] if nothing in it can be.
 func (s *Standing) Target() (attack.Lab, error) {
-	f, params := filter.Of(s.Lab.Stack)
-	at, _ := filter.At(s.Lab.Stack)
-	l := attack.Lab{Filtered: f != nil, Stateful: f != nil && params.On(filter.Stateful), Inside: f != nil &&
-		at == network.InContainer}
-	for _, h := range s.Hosts[:s.Lab.Hosts] { // what follows is the underlay
-		one := attack.Host{Name: h.Name(), Namespace: h.Namespace}
+	l := attack.Lab{
+		Lab:  s.generation.labs[0].described(s.MTU),
+		Open: func(host int, namespace string) (*os.File, error) { return s.Hosts[host].Namespace(namespace) },
+	}
+	for _, h := range l.Hosts {
 		for _, c := range h.Containers {
 			if c.Namespace == "" {
 				return l, attack.ErrShared
 			}
-			e := c.Endpoint
-			one.Containers = append(one.Containers, attack.Container{
-				Name: c.Name, Namespace: c.Namespace, Link: e.Link, Inner: e.Inner, IPv4: e.IPv4, IPv6: e.IPv6,
-				PublicIPv4: e.Public("ipv4"), PublicIPv6: e.Public("ipv6"),
-				First: c.Ports.First, Last: c.Ports.Last,
-			})
 		}
-		l.Hosts = append(l.Hosts, one)
-	}
-	for pair := range s.Lab.Pairs {
-		l.Pairs = append(l.Pairs, attack.Pair{
-			Source: fmt.Sprintf("%s%d", sourceName, pair), Sink: fmt.Sprintf("%s%d", sinkName, pair),
-		})
 	}
 	return l, nil
 }

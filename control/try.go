@@ -116,8 +116,8 @@ func Try(ctx context.Context, s Sample, start StartHost) (map[string]string, err
 	if silent != nil {
 		return nil, silent
 	}
-	if !p.OK {
-		return nil, fmt.Errorf("proof failed: %s: %s", p.Claim, p.Detail)
+	if b := broken(p); b != nil {
+		return nil, fmt.Errorf("proof failed: %s: %s", b.Claim, b.Detail)
 	}
 	control := &workloadControl{cells: resolved.Cells, visits: resolved.Visits}
 	trials, err := control.run(ctx, g, []int{0})

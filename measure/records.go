@@ -133,16 +133,23 @@ type BlockFacts struct {
 	Others float64            `json:"others,omitempty"` // cores that programs used which are not of the run
 }
 
-// Proof is evidence from a lab that it lets in and keeps out what it claims.
+// Proof is evidence from a lab that one of its claims holds: a record for each claim, before the first block of a
+// generation and after the last.
 type Proof struct {
 	Type       string `json:"type"` // "proof"; set by Writer
 	V          int    `json:"v"`
 	Generation int    `json:"gen"`
 	Lab        string `json:"lab"`
-	Claim      string `json:"claim"`
-	When       string `json:"when"` // "before" the first block or "after" the last
-	OK         bool   `json:"ok"`
-	Detail     string `json:"detail,omitempty"`
+	// Name is that of the claim, "passes". Older records have none, and a sentence that says all claims of the lab.
+	Name  string `json:"name,omitempty"`
+	Claim string `json:"claim"` // a sentence without its full stop
+	When  string `json:"when"`  // "before" the first block or "after" the last
+	// Tried is how many tries were made, by family, and Seen how many of those showed what is expected of each.
+	Tried    map[string]int `json:"tried,omitempty"`
+	Expected string         `json:"expected,omitempty"` // "no answer"
+	Seen     map[string]int `json:"seen,omitempty"`
+	OK       bool           `json:"ok"`
+	Detail   string         `json:"detail,omitempty"` // the first failure, and how many more there are
 }
 
 // Lab is what building a lab and changing what stands in it cost, once a generation, and once more if it had to be

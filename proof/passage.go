@@ -112,15 +112,15 @@ func burst(s sock.Socket, n int) (answered int) {
 // refusalWait is how long an answer that must not come is waited for.
 const refusalWait = 60 * time.Millisecond
 
-// Refusal sends datagrams to a [Mirror] that must not be answered, because something on the way refuses them. Call it
+// refusal sends datagrams to a [Mirror] that must not be answered, because something on the way refuses them. Call it
 // inside the container's network namespace; the returned function may run anywhere. A sender that is told at once that
 // it may not (EPERM) is refused.
-func Refusal(local, remote netip.AddrPort) (func() error, error) {
+func refusal(local, remote netip.AddrPort) (func() (Seen, error), error) {
 	s, err := open(local, remote)
 	if err != nil {
 		return nil, err
 	}
-	return func() error {
+	return func() (Seen, error) {
 		defer s.Close()
 		out, in := []byte("nettoll refusal"), make([]byte, 1<<16)
 		for range tries {
@@ -128,10 +128,10 @@ func Refusal(local, remote netip.AddrPort) (func() error, error) {
 		}
 		for deadline := time.Now().Add(refusalWait); time.Now().Before(deadline); {
 			if n, errno := s.RecvParked(in); errno == 0 && n > 0 {
-				return fmt.Errorf("%s answers %s, and must not be reached from there", remote, local)
+				return Seen{Answered: true}, nil
 			}
 		}
-		return nil
+		return Seen{}, nil
 	}, nil
 }
 

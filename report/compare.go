@@ -150,18 +150,10 @@ func (c *Compared) Doubts() []string {
 				add("%s: %s failed in %s: %s", s.word, printable(f.Cell), ofAll(f.Trials), printable(f.Reason))
 			}
 		}
-		broken := 0
-		detail := ""
-		for _, p := range a.Proofs {
-			if !p.OK {
-				if broken++; broken == 1 {
-					detail = fmt.Sprintf("lab %s, generation %d, %s: %s", printable(p.Lab), p.Generation+1, printable(p.When),
-						printable(p.Claim))
-				}
-			}
-		}
-		if broken > 0 {
-			add("%s: %d of %d proofs failed, the first: %s", s.word, broken, len(a.Proofs), detail)
+		if proofs, broken := proved(a.Proofs); broken > 0 {
+			p := a.Proofs[slices.IndexFunc(a.Proofs, func(p measure.Proof) bool { return !p.OK })]
+			add("%s: %d of %d proofs failed, the first: lab %s, generation %d, %s: %s", s.word, broken, proofs,
+				printable(p.Lab), p.Generation+1, printable(p.When), printable(p.Claim))
 		}
 		if len(a.Proofs) == 0 {
 			add("%s: no proof was recorded", s.word)

@@ -122,13 +122,9 @@ func (v *view) sureness() []Block {
 			"interval.", Tone: Quiet}}
 	}
 	list = append(list, Block{Text: v.measured()})
-	claims := v.claims()
-	broken := 0
-	for _, c := range claims {
-		broken += len(c.broken)
-	}
+	proofs, broken := proved(v.a.Proofs)
 	switch {
-	case len(claims) == 0:
+	case proofs == 0:
 		list = append(list, Block{Text: "No proof was recorded for the networks that were measured.", Tone: Doubt})
 	case broken > 0:
 		list = append(list, Block{
@@ -136,7 +132,7 @@ func (v *view) sureness() []Block {
 		})
 	default:
 		list = append(list, Block{
-			Text: count(len(v.a.Proofs), "proof", "proofs") + " made, none failed.",
+			Text: count(proofs, "proof", "proofs") + " made, none failed.",
 		})
 	}
 	if n := len(v.a.Failed); n > 0 {

@@ -275,12 +275,13 @@ func (v *view) proofs() {
 	}
 }
 
-// claim is what was proved of some labs, before the first block and after the last.
+// claim is what was proved of some labs, before the first block and after the last. Claims that held in the same labs,
+// generations and moments are one.
 type claim struct {
 	claim  string
 	extent string   // how many labs and generations
 	when   string   // "before and after"
-	times  int      // proofs
+	times  int      // how often it was tried
 	broken []string // the times it did not hold: where, when and what was seen; nil if it always held
 }
 
@@ -291,12 +292,32 @@ func (c claim) text() string {
 	return fmt.Sprintf("failed %d of %d times: %s (%s)", len(c.broken), c.times, c.claim, c.extent)
 }
 
+// moment is when a lab was proved.
+type moment struct {
+	lab        string
+	generation int
+	when       string
+}
+
+func at(p measure.Proof) moment { return moment{p.Lab, p.Generation, p.When} }
+
+// proved counts the times that labs were proved, and those at which a claim did not hold.
+func proved(proofs []measure.Proof) (times, broken int) {
+	held := map[moment]bool{}
+	for _, p := range proofs {
+		before, known := held[at(p)]
+		held[at(p)] = p.OK && (before || !known)
+	}
+	for _, ok := range held {
+		if !ok {
+			broken++
+		}
+	}
+	return len(held), broken
+}
+
 // claims sums the proofs up by what they claim.
 func (v *view) claims() []claim {
-	type place struct {
-		lab        string
-		generation int
-	}
 	var names []string
 	byClaim := map[string][]measure.Proof{}
 	for _, p := range v.a.Proofs {
@@ -306,33 +327,48 @@ func (v *view) claims() []claim {
 		byClaim[p.Claim] = append(byClaim[p.Claim], p)
 	}
 	var list []claim
+	var moments [][]moment // of each
 	for _, name := range names {
-		labs, generations, places := map[string]bool{}, map[int]bool{}, map[place]bool{}
-		after := map[place]bool{}
-		c := claim{claim: printable(name), when: "before and after", times: len(byClaim[name])}
+		c := newClaim(byClaim[name])
+		var of []moment
 		for _, p := range byClaim[name] {
-			at := place{p.Lab, p.Generation}
-			labs[p.Lab], generations[p.Generation], places[at] = true, true, true
-			if p.When == "after" {
-				after[at] = true
-			}
-			if p.OK {
-				continue
-			}
-			text := fmt.Sprintf("lab %s, generation %d, %s", printable(p.Lab), p.Generation+1, printable(p.When))
-			if p.Detail != "" {
-				text += ": " + printable(p.Detail)
-			}
-			c.broken = append(c.broken, text)
+			of = append(of, at(p))
 		}
-		c.extent = count(len(labs), "lab", "labs") + ", " + count(len(generations), "generation", "generations")
-		switch {
-		case len(after) == 0:
-			c.when = "before, not after"
-		case len(after) < len(places):
-			c.when = fmt.Sprintf("before, and in %d of %d cases after", len(after), len(places))
+		if i := slices.IndexFunc(moments, func(m []moment) bool { return slices.Equal(m, of) }); i >= 0 &&
+			c.broken == nil && list[i].broken == nil {
+			list[i].claim += "; " + c.claim
+			continue
 		}
-		list = append(list, c)
+		list, moments = append(list, c), append(moments, of)
 	}
 	return list
+}
+
+// newClaim sums the proofs of one claim up.
+func newClaim(proofs []measure.Proof) claim {
+	labs, generations, places, after := map[string]bool{}, map[int]bool{}, map[moment]bool{}, map[moment]bool{}
+	c := claim{claim: printable(proofs[0].Claim), when: "before and after", times: len(proofs)}
+	for _, p := range proofs {
+		place := moment{lab: p.Lab, generation: p.Generation}
+		labs[p.Lab], generations[p.Generation], places[place] = true, true, true
+		if p.When == "after" {
+			after[place] = true
+		}
+		if p.OK {
+			continue
+		}
+		text := fmt.Sprintf("lab %s, generation %d, %s", printable(p.Lab), p.Generation+1, printable(p.When))
+		if p.Detail != "" {
+			text += ": " + printable(p.Detail)
+		}
+		c.broken = append(c.broken, text)
+	}
+	c.extent = count(len(labs), "lab", "labs") + ", " + count(len(generations), "generation", "generations")
+	switch {
+	case len(after) == 0:
+		c.when = "before, not after"
+	case len(after) < len(places):
+		c.when = fmt.Sprintf("before, and in %d of %d cases after", len(after), len(places))
+	}
+	return c
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/internal/linux/netns"
+	"github.com/nettoll/nettoll/proof"
 	"github.com/nettoll/nettoll/proof/packet"
 )
 
@@ -25,7 +26,7 @@ func (m *machine) of(v6 bool) (list []netip.Addr) {
 
 // messages are packets of each protocol that a host would listen to, from a container.
 func (e *end) messages(to netip.Addr, key string) [][]byte {
-	from := e.own(to.Is6())
+	from := e.Own(to.Is6())
 	a, b := netip.AddrPortFrom(from, nobodys), netip.AddrPortFrom(to, ssh)
 	echo := byte(8)
 	if to.Is6() {
@@ -130,12 +131,12 @@ func (s *stand) fromHost(o *Outcome, v6 bool) error {
 		for _, e := range s.ends {
 			s.number++
 			list = append(list, try{
-				what: fmt.Sprintf("a datagram of %s for %s", m.name, e.own(v6)),
-				from: &end{Container: Container{Name: m.name}, index: -1}, ports: []uint16{0}, number: s.number,
+				what: fmt.Sprintf("a datagram of %s for %s", m.name, e.Own(v6)),
+				from: &end{Container: proof.Container{Name: m.name}, index: -1}, ports: []uint16{0}, number: s.number,
 			})
 			for range 2 { // an error of the first may come back with the second
 				// nobody gets there: that is what is asked
-				_, _ = c.WriteToUDPAddrPort([]byte(s.key(s.number, 0)), netip.AddrPortFrom(e.own(v6), e.First))
+				_, _ = c.WriteToUDPAddrPort([]byte(s.key(s.number, 0)), netip.AddrPortFrom(e.Own(v6), e.First))
 			}
 		}
 	}

@@ -2,8 +2,9 @@ package attack
 
 import (
 	"errors"
-	"net/netip"
 	"os"
+
+	"github.com/nettoll/nettoll/proof"
 )
 
 // ErrShared says that the containers of a lab share the namespace of their host: nobody stands between them, and there
@@ -12,64 +13,13 @@ var ErrShared = errors.New("containers share the namespace of their host: nothin
 
 // A Lab is what is attacked.
 type Lab struct {
-	Hosts []Host
-	Pairs []Pair
-	// Filtered says that a filter stands: of what is not allowed nothing may arrive.
-	Filtered bool
-	// Stateful says that answers pass by connection tracking, and that otherwise they pass by rules of their own.
-	Stateful bool
-	// Inside says that the filter stands inside the containers, behind their links.
-	Inside bool
+	proof.Lab
+	// Open opens a network namespace of a host, counted from 0, by its name; "" is the host's own. The file is the
+	// caller's to close.
+	Open func(host int, namespace string) (*os.File, error)
 	// Exhaustive asks for every port of a source, otherwise for some of every range.
 	Exhaustive bool
 }
-
-// A Host is one of a lab's.
-type Host struct {
-	Name string // "host1"
-	// Namespace opens a network namespace by its name, "" for the host's own. The file is the caller's to close.
-	Namespace  func(name string) (*os.File, error)
-	Containers []Container
-}
-
-// A Container is an end that is attacked and that attacks.
-type Container struct {
-	Name      string // "src0": no other container of the lab is called so
-	Namespace string // its network namespace
-	// Link is the name of the host's link to it, "" where there is none, and Inner that of its own.
-	Link, Inner string
-	// IPv4 and IPv6 are its addresses, PublicIPv4 and PublicIPv6 those at which others reach it.
-	IPv4, IPv6, PublicIPv4, PublicIPv6 netip.Addr
-	// First and Last are its ports. The last one of a sink is not on the list.
-	First, Last uint16
-}
-
-// own is its address of a family.
-func (c Container) own(v6 bool) netip.Addr {
-	if v6 {
-		return c.IPv6
-	}
-	return c.IPv4
-}
-
-// public is where others reach it.
-func (c Container) public(v6 bool) netip.Addr {
-	if v6 {
-		return c.PublicIPv6
-	}
-	return c.PublicIPv4
-}
-
-// targets are the addresses that a packet for it can have.
-func (c Container) targets(v6 bool) []netip.Addr {
-	if c.own(v6) == c.public(v6) {
-		return []netip.Addr{c.own(v6)}
-	}
-	return []netip.Addr{c.public(v6), c.own(v6)}
-}
-
-// A Pair is two containers, by name, of which the source may talk to the sink's ports.
-type Pair struct{ Source, Sink string }
 
 // An Attack is a family of tries.
 type Attack string

@@ -54,15 +54,15 @@ func (s *stand) answers(o *Outcome, v6 bool) error {
 					right = append(right, macs...) // it answers for everybody
 				}
 			}
-			list = append(list, question{from: from, of: to.own(v6), right: right})
+			list = append(list, question{from: from, of: to.Own(v6), right: right})
 		}
 	}
 	ask := func(q question) error {
 		if v6 {
-			to, p := packet.Solicitation(q.from.mac, q.from.own(true), q.of)
+			to, p := packet.Solicitation(q.from.mac, q.from.Own(true), q.of)
 			return send(q.from.frames, packet.Frame(to, q.from.mac, packet.TypeIPv6, p))
 		}
-		p := packet.ARP(packet.Request, q.from.mac, q.from.own(false), make(net.HardwareAddr, 6), q.of)
+		p := packet.ARP(packet.Request, q.from.mac, q.from.Own(false), make(net.HardwareAddr, 6), q.of)
 		return send(q.from.frames, packet.Frame(packet.Broadcast(), q.from.mac, packet.TypeARP, p))
 	}
 	for i, q := range list {
@@ -148,7 +148,7 @@ func (s *stand) takeover(o *Outcome, v6 bool) error {
 	heard := false
 	for range 10 { // seconds: a busy switch may learn late who has an address again after the attacks before
 		for _, e := range []*end{source, sink} {
-			for _, frame := range e.announce(e.mac, e.own(v6)) {
+			for _, frame := range e.announce(e.mac, e.Own(v6)) {
 				if err := send(e.frames, frame); err != nil {
 					return err
 				}
@@ -169,17 +169,17 @@ func (s *stand) takeover(o *Outcome, v6 bool) error {
 		ways := []theft{
 			{
 				"says it has the address of " + sink.Name,
-				from.claim(sink.own(v6), append(s.ways(from, source), source.mac, sink.mac)...),
-				sink.announce(sink.mac, sink.own(v6)),
+				from.claim(sink.Own(v6), append(s.ways(from, source), source.mac, sink.mac)...),
+				sink.announce(sink.mac, sink.Own(v6)),
 			},
 			{
 				"sends with the MAC address of " + sink.Name,
 				[][]byte{
 					packet.Frame(packet.Broadcast(), sink.mac, packet.TypeOwn, make([]byte, 46)),
 					packet.Frame(packet.Broadcast(), sink.mac, packet.TypeARP,
-						packet.ARP(packet.Request, sink.mac, sink.own(false), make(net.HardwareAddr, 6), sink.own(false))),
+						packet.ARP(packet.Request, sink.mac, sink.Own(false), make(net.HardwareAddr, 6), sink.Own(false))),
 				},
-				sink.announce(sink.mac, sink.own(v6)),
+				sink.announce(sink.mac, sink.Own(v6)),
 			},
 		}
 		for _, gate := range source.gates {
@@ -205,7 +205,7 @@ func (s *stand) takeover(o *Outcome, v6 bool) error {
 					return err
 				}
 			}
-			_ = send(sink.frames, sink.announce(sink.mac, sink.own(v6))[0])
+			_ = send(sink.frames, sink.announce(sink.mac, sink.Own(v6))[0])
 			if stolen {
 				o.Arrived++
 				cut := "too"
@@ -242,10 +242,10 @@ type flow struct {
 }
 
 func (s *stand) flow(source, sink *end, v6 bool) (*flow, error) {
-	f := &flow{s: s, source: source, sink: sink, to: netip.AddrPortFrom(sink.public(v6), sink.First)}
+	f := &flow{s: s, source: source, sink: sink, to: netip.AddrPortFrom(sink.Public(v6), sink.First)}
 	err := netns.Do(int(source.ns.Fd()), func() error {
 		return sock.Rebind(func() (err error) { // one socket an attack
-			f.socket, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(source.own(v6), source.First+4)))
+			f.socket, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(source.Own(v6), source.First+4)))
 			return err
 		})
 	})

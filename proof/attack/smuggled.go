@@ -21,10 +21,10 @@ func every() []uint16 {
 // protocols sends every protocol, with ports that a pair has for UDP and TCP where it holds any.
 func (s *stand) protocols(v6 bool) (list []try) {
 	s.ofFirst(func(from, to *end) {
-		for _, target := range to.targets(v6) {
-			a, b := netip.AddrPortFrom(from.own(v6), from.First+1), netip.AddrPortFrom(target, to.First)
+		for _, target := range to.Targets(v6) {
+			a, b := netip.AddrPortFrom(from.Own(v6), from.First+1), netip.AddrPortFrom(target, to.First)
 			if s.paired(to, from) { // as an answer
-				a, b = netip.AddrPortFrom(from.own(v6), from.First+1), netip.AddrPortFrom(target, to.First+1)
+				a, b = netip.AddrPortFrom(from.Own(v6), from.First+1), netip.AddrPortFrom(target, to.First+1)
 			}
 			numbers := slices.DeleteFunc(every(), func(n uint16) bool {
 				// other attacks have them
@@ -58,9 +58,9 @@ func (s *stand) types(v6 bool) (list []try) {
 		request, reply = echoRequest6, echoReply6
 	}
 	s.ofFirst(func(from, to *end) {
-		for _, target := range to.targets(v6) {
+		for _, target := range to.Targets(v6) {
 			for _, code := range []byte{0, 1} {
-				a := from.own(v6)
+				a := from.Own(v6)
 				// they hold what others have sent
 				numbers := slices.DeleteFunc(every(), func(n uint16) bool { return quotes(v6, byte(n)) })
 				list = append(list, try{
@@ -100,8 +100,8 @@ func optional(p, options []byte) []byte {
 // options hides ports that are refused behind options and headers that look like ports that are allowed.
 func (s *stand) options(v6 bool) (list []try) {
 	s.others(func(from, to *end) {
-		for _, target := range to.targets(v6) {
-			a, b := netip.AddrPortFrom(from.own(v6), nobodys), netip.AddrPortFrom(target, to.Last)
+		for _, target := range to.Targets(v6) {
+			a, b := netip.AddrPortFrom(from.Own(v6), nobodys), netip.AddrPortFrom(target, to.Last)
 			looks := binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(nil, from.First+1), to.First)
 			send := func(what string, made func(key string) []byte) {
 				list = append(list, try{
@@ -164,8 +164,8 @@ func (s *stand) options(v6 bool) (list []try) {
 func (s *stand) wrapped(v6 bool) (list []try) {
 	type tags = [][2]uint16
 	s.others(func(from, to *end) {
-		for _, target := range to.targets(v6) {
-			a, b := netip.AddrPortFrom(from.own(v6), nobodys), netip.AddrPortFrom(target, to.Last)
+		for _, target := range to.Targets(v6) {
+			a, b := netip.AddrPortFrom(from.Own(v6), nobodys), netip.AddrPortFrom(target, to.Last)
 			for _, t := range []struct {
 				what string
 				tags tags
@@ -220,8 +220,8 @@ func (s *stand) wrapped(v6 bool) (list []try) {
 // and 4). They count where they are put together again: single pieces without ports may pass by their addresses.
 func (s *stand) fragments(v6 bool) (list []try) {
 	s.others(func(from, to *end) {
-		for _, target := range to.targets(v6) {
-			source, sink := netip.AddrPortFrom(from.own(v6), from.First+opened), netip.AddrPortFrom(target, to.First+1)
+		for _, target := range to.Targets(v6) {
+			source, sink := netip.AddrPortFrom(from.Own(v6), from.First+opened), netip.AddrPortFrom(target, to.First+1)
 			for _, c := range []struct {
 				what     string
 				a, b     netip.AddrPort

@@ -17,6 +17,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/internal/linux/netns"
 	"github.com/nettoll/nettoll/internal/linux/sock"
+	"github.com/nettoll/nettoll/proof"
 	"github.com/nettoll/nettoll/proof/packet"
 )
 
@@ -43,7 +44,7 @@ type stand struct {
 
 // An end is a container as it is attacked from.
 type end struct {
-	Container
+	proof.Container
 	index   int // among all
 	machine *machine
 	ns      *os.File
@@ -160,7 +161,7 @@ func (s *stand) open() error {
 		m := &machine{name: h.Name, index: i}
 		s.machines = append(s.machines, m)
 		var err error
-		if m.ns, err = h.Namespace(""); err != nil {
+		if m.ns, err = s.Open(i, ""); err != nil {
 			return err
 		}
 		found, err := survey(m.ns)
@@ -184,7 +185,7 @@ func (s *stand) open() error {
 		for _, c := range h.Containers {
 			e := &end{Container: c, index: len(s.ends), machine: m}
 			s.ends = append(s.ends, e)
-			if e.ns, err = h.Namespace(c.Namespace); err != nil {
+			if e.ns, err = s.Open(i, c.Namespace); err != nil {
 				return err
 			}
 			if err := e.look(); err != nil {
@@ -275,7 +276,7 @@ func (s *stand) end(name string) *end {
 
 // paired says whether a source may talk to a sink.
 func (s *stand) paired(source, sink *end) bool {
-	return slices.Contains(s.Pairs, Pair{source.Name, sink.Name})
+	return slices.Contains(s.Pairs, proof.Pair{Source: source.Name, Sink: sink.Name})
 }
 
 // others yields each ordered two containers.

@@ -59,7 +59,7 @@ func (s *stand) way(source, sink *end, v6 bool) (net.HardwareAddr, bool) {
 	var found net.HardwareAddr
 	for _, mac := range s.ways(source, sink) {
 		s.number++
-		p := udp(netip.AddrPortFrom(source.own(v6), source.First+1), netip.AddrPortFrom(sink.public(v6), sink.First),
+		p := udp(netip.AddrPortFrom(source.Own(v6), source.First+1), netip.AddrPortFrom(sink.Public(v6), sink.First),
 			s.key(s.number, 0))
 		for range 2 { // the first may have been waiting for a neighbour
 			if send(source.frames, source.in(p, mac)[0]) != nil {
@@ -142,8 +142,8 @@ func (s *stand) sweep(every bool) []uint16 {
 // detours sends what no list has in frames for every link.
 func (s *stand) detours(v6 bool) (list []try) {
 	s.others(func(from, to *end) {
-		for _, target := range to.targets(v6) {
-			a, b := netip.AddrPortFrom(from.own(v6), nobodys), netip.AddrPortFrom(target, to.Last)
+		for _, target := range to.Targets(v6) {
+			a, b := netip.AddrPortFrom(from.Own(v6), nobodys), netip.AddrPortFrom(target, to.Last)
 			list = append(list, try{
 				what: fmt.Sprintf("a datagram for %s in frames for every link", b), from: from,
 				made: func(key string, _ uint16) [][]byte { return from.in(udp(a, b, key), s.everywhere(from)...) },
@@ -165,7 +165,7 @@ func (s *stand) bypass(v6 bool) (list []try) {
 		if !ok || source.outer == nil || slices.Equal(mac, source.outer) || routes || source.bridged() {
 			return
 		}
-		a, b := netip.AddrPortFrom(source.own(v6), source.First+1), netip.AddrPortFrom(sink.public(v6), sink.First)
+		a, b := netip.AddrPortFrom(source.Own(v6), source.First+1), netip.AddrPortFrom(sink.Public(v6), sink.First)
 		list = append(list, try{
 			what: fmt.Sprintf("an allowed datagram for %s in a frame for the host's end of the link", b), from: source, to: sink,
 			whole: true, // a switch that does not know the address floods, and no container takes the frame
@@ -194,13 +194,13 @@ func (e *end) bridged() bool {
 func (s *stand) ports(v6 bool) (list []try) {
 	s.pairs(func(source, sink *end) {
 		ways := s.forth(source, sink, v6)
-		for _, target := range sink.targets(v6) {
-			a := netip.AddrPortFrom(source.own(v6), source.First+opened)
+		for _, target := range sink.Targets(v6) {
+			a := netip.AddrPortFrom(source.Own(v6), source.First+opened)
 			listed := func(at int, port uint16) verdict {
 				switch {
 				case at != sink.index || port < sink.First || port >= sink.Last:
 					return hole
-				case target == sink.public(v6):
+				case target == sink.Public(v6):
 					return allowed
 				}
 				return fine
@@ -227,7 +227,7 @@ func (s *stand) ports(v6 bool) (list []try) {
 				what: fmt.Sprintf("UDP and TCP that opens a connection from ports that are not the source's for %s", b),
 				from: source, to: sink, ports: from,
 				made: func(key string, port uint16) [][]byte {
-					a := netip.AddrPortFrom(source.own(v6), port)
+					a := netip.AddrPortFrom(source.Own(v6), port)
 					return slices.Concat(source.in(udp(a, b, key), ways...), source.in(tcp(a, b, packet.SYN, key), ways...))
 				},
 			})
@@ -243,9 +243,9 @@ func (s *stand) portZero(v6 bool) (list []try) {
 		combinations[i] = uint16(i)
 	}
 	s.ofFirst(func(from, to *end) {
-		for _, target := range to.targets(v6) {
+		for _, target := range to.Targets(v6) {
 			for _, ports := range [][2]uint16{{0, 0}, {from.First, 0}, {from.First + 1, 0}, {0, to.First}, {0, to.First + 1}} {
-				a, b := netip.AddrPortFrom(from.own(v6), ports[0]), netip.AddrPortFrom(target, ports[1])
+				a, b := netip.AddrPortFrom(from.Own(v6), ports[0]), netip.AddrPortFrom(target, ports[1])
 				list = append(list,
 					try{
 						what: fmt.Sprintf("UDP from port %d for %s", ports[0], b), from: from, to: to,
@@ -274,15 +274,15 @@ func (s *stand) replies(v6 bool) (list []try) {
 	first := true
 	s.pairs(func(source, sink *end) {
 		ways := s.back(source, sink, v6)
-		for _, target := range source.targets(v6) {
-			service := netip.AddrPortFrom(sink.own(v6), sink.First+1)
+		for _, target := range source.Targets(v6) {
+			service := netip.AddrPortFrom(sink.Own(v6), sink.First+1)
 			answers := func(at int, port uint16) verdict {
 				switch {
 				case s.Stateful && at == source.index && port == source.First+opened:
 					return fine // the source has begun
 				case s.Stateful || at != source.index || port < source.First || port > source.Last:
 					return hole
-				case target == source.public(v6):
+				case target == source.Public(v6):
 					return allowed
 				}
 				return fine
@@ -319,7 +319,7 @@ func (s *stand) replies(v6 bool) (list []try) {
 			}
 			// The sink's last port is no service's, and nobody's service answers from elsewhere.
 			for _, from := range []uint16{sink.Last, nobodys} {
-				a := netip.AddrPortFrom(sink.own(v6), from)
+				a := netip.AddrPortFrom(sink.Own(v6), from)
 				for _, to := range []uint16{source.First, source.First + 3} {
 					b := netip.AddrPortFrom(target, to)
 					list = append(list,
@@ -339,8 +339,8 @@ func (s *stand) replies(v6 bool) (list []try) {
 			if other == source || other == sink || s.paired(other, sink) {
 				continue
 			}
-			for _, target := range other.targets(v6) {
-				a, b := netip.AddrPortFrom(sink.own(v6), sink.First+1), netip.AddrPortFrom(target, other.First)
+			for _, target := range other.Targets(v6) {
+				a, b := netip.AddrPortFrom(sink.Own(v6), sink.First+1), netip.AddrPortFrom(target, other.First)
 				list = append(list, try{
 					what: fmt.Sprintf("UDP and TCP with ACK from the service's port %d of another pair for %s", a.Port(), b),
 					from: sink,
@@ -371,7 +371,7 @@ func (s *stand) guise(v6 bool) (list []try) {
 				{as: sink, to: source, ports: [2]uint16{sink.First + 1, source.First + 1}},
 			} {
 				for _, theirs := range []bool{false, true} {
-					a, b := netip.AddrPortFrom(side.as.own(v6), side.ports[0]), netip.AddrPortFrom(side.to.public(v6), side.ports[1])
+					a, b := netip.AddrPortFrom(side.as.Own(v6), side.ports[0]), netip.AddrPortFrom(side.to.Public(v6), side.ports[1])
 					whose, with := "its own MAC address", from.mac
 					if theirs {
 						whose, with = "its MAC address", side.as.mac
@@ -403,7 +403,7 @@ func (s *stand) guise(v6 bool) (list []try) {
 	for _, e := range s.ends { // it is where it was
 		list = append(list, try{
 			what: "", from: e, to: e, counts: func(int, uint16) verdict { return fine },
-			made: func(string, uint16) [][]byte { return e.announce(e.mac, e.own(v6)) },
+			made: func(string, uint16) [][]byte { return e.announce(e.mac, e.Own(v6)) },
 		})
 	}
 	return list

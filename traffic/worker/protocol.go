@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"net/netip"
 	"time"
 
 	"github.com/nettoll/nettoll/internal/linux/sock"
@@ -16,8 +15,8 @@ const (
 	Open       = "open"        // OpenParams → nothing; the sinks of a cell before its sources
 	Ready      = "ready"       // nothing → nothing: accepts what the sources have connected
 	Facts      = "facts"       // nothing → []EndpointFacts
-	ProofOpen  = "proof.open"  // ProofParams → nothing: answers at Local from now on
-	ProofTry   = "proof.try"   // ProofParams → ProofResult
+	ProofOpen  = "proof.open"  // proof.Try → nothing: answers at its To from now on
+	ProofTry   = "proof.try"   // proof.Try → proof.Seen
 	ProofClose = "proof.close" // nothing → nothing
 	Collect    = "collect"     // CollectParams → []CellSamples
 )
@@ -63,23 +62,6 @@ type EndpointFacts struct {
 	Pair  int           `json:"pair"`
 	Side  workload.Side `json:"side"`
 	Facts sock.Facts    `json:"facts"`
-}
-
-// ProofParams is one probe of passage.
-type ProofParams struct {
-	Namespace string         `json:"namespace"`
-	Local     netip.AddrPort `json:"local"`
-	Remote    netip.AddrPort `json:"remote"`
-	Payload   int            `json:"payload"`           // bytes of UDP payload
-	More      int            `json:"more,omitempty"`    // how many small datagrams are sent when one has passed
-	Refused   bool           `json:"refused,omitempty"` // it must not pass
-}
-
-// ProofResult says whether the probe passed, and if not why.
-type ProofResult struct {
-	OK       bool   `json:"ok"`
-	Answered int    `json:"answered,omitempty"` // how many of ProofParams.More came back
-	Detail   string `json:"detail,omitempty"`
 }
 
 // CollectParams names the visits that had a trial in the last block.

@@ -54,7 +54,7 @@ type Worker struct {
 	seats     int
 	turn      traffic.Turn // nil before there are threads
 	endpoints atomic.Pointer[table]
-	mirrors   []*proof.Mirror
+	tries     proof.Here
 }
 
 // table is the endpoints of all visits, by their number on the board; threads read it, Open replaces it between blocks.
@@ -71,7 +71,10 @@ type slot struct {
 func New(workloads []workload.Workload, drivers []driver.Driver, probes []probe.Probe,
 	files map[string]*os.File,
 ) *Worker {
-	w := &Worker{workloads: workloads, drivers: drivers, probes: probes, files: files, OpenTurn: openBoard}
+	w := &Worker{
+		workloads: workloads, drivers: drivers, probes: probes, files: files, OpenTurn: openBoard,
+		tries: proof.Here{In: func(e proof.End, f func() error) error { return inside(e.Namespace, f) }},
+	}
 	w.endpoints.Store(&table{})
 	return w
 }
@@ -327,43 +330,16 @@ func (w *Worker) facts(nothing) ([]EndpointFacts, error) {
 	return all, err
 }
 
-func (w *Worker) proofOpen(p ProofParams) (nothing, error) {
-	return nothing{}, inside(p.Namespace, func() error {
-		m, err := proof.NewMirror(p.Local, p.Remote)
-		if err == nil {
-			w.mirrors = append(w.mirrors, m)
-		}
-		return err
-	})
+func (w *Worker) proofOpen(t proof.Try) (nothing, error) {
+	return nothing{}, w.tries.Open(context.Background(), t)
 }
 
-func (w *Worker) proofTry(p ProofParams) (ProofResult, error) {
-	var try func() (int, error)
-	err := inside(p.Namespace, func() (err error) {
-		if p.Refused {
-			refusal, err := proof.Refusal(p.Local, p.Remote)
-			try = func() (int, error) { return 0, refusal() }
-			return err
-		}
-		try, err = proof.Passage(p.Local, p.Remote, p.Payload, p.More)
-		return err
-	})
-	if err != nil {
-		return ProofResult{}, err
-	}
-	answered, err := try()
-	if err != nil {
-		return ProofResult{Detail: err.Error()}, nil
-	}
-	return ProofResult{OK: true, Answered: answered}, nil
+func (w *Worker) proofTry(t proof.Try) (proof.Seen, error) {
+	return w.tries.Try(context.Background(), t)
 }
 
 func (w *Worker) proofClose(nothing) (nothing, error) {
-	for _, m := range w.mirrors {
-		m.Close()
-	}
-	w.mirrors = nil
-	return nothing{}, nil
+	return nothing{}, w.tries.Close(context.Background())
 }
 
 func (w *Worker) collect(p CollectParams) ([]CellSamples, error) {

@@ -1,0 +1,130 @@
+package proof
+
+import (
+	"fmt"
+	"net/netip"
+)
+
+// A Claim is something that a lab says of itself, and the tries that would show that it is not so.
+type Claim struct {
+	Name     string // one of [Passes], [Path] and [Refuses]
+	Text     string // a sentence without its full stop: "every pair passes packets of 1500 bytes both ways, unfragmented"
+	Expected string // of each try: "an answer"
+	Tries    []Try
+	// Failure is what a try that came out otherwise is called, before its detail; "" for the name of the try.
+	Failure string
+	// Ways are compared with the plan instead of tries, after those of the claims before this one.
+	Ways *Ways
+}
+
+// Names of claims. Records have them: they do not change.
+const (
+	Passes  = "passes"
+	Path    = "path"
+	Refuses = "refuses"
+)
+
+// A Try is datagrams from one container to another, and whether they are to be answered.
+type Try struct {
+	Name   string `json:"name"` // for a reader: "pair 0, ipv4"
+	Pair   int    `json:"pair"` // that of the sender
+	Family string `json:"family"`
+	From   End    `json:"from"`
+	To     End    `json:"to"`
+	// Payload is the UDP payload in bytes of a datagram that is to be answered.
+	Payload int `json:"payload,omitempty"`
+	// More is how many small datagrams are sent when one was answered.
+	More     int  `json:"more,omitempty"`
+	Answered bool `json:"answered"` // what is expected
+}
+
+// An End is a port of a container.
+type End struct {
+	Container string `json:"container"` // its name in the [Lab]
+	Namespace string `json:"namespace"`
+	// Local is where its socket is bound, Public where others reach it. A container whose address is translated is
+	// reached, and seen, at another address than its own.
+	Local  netip.AddrPort `json:"local"`
+	Public netip.AddrPort `json:"public"`
+}
+
+// End returns a port of a container.
+func (c Container) End(family string, port uint16) End {
+	v6 := family == "ipv6"
+	return End{
+		Container: c.Name, Namespace: c.Namespace,
+		Local: netip.AddrPortFrom(c.Own(v6), port), Public: netip.AddrPortFrom(c.Public(v6), port),
+	}
+}
+
+const (
+	// counted is how many small datagrams are sent each way through a pair: more than what links see besides (neighbour
+	// solicitations, group reports) while a lab is proven.
+	counted = 20
+	// refused is how many pairs of a lab with a filter are tried with what must not pass.
+	refused = 8
+)
+
+// Claims are what a lab says of itself, in the order in which they are tried. Ways may be nil: nobody says which way its
+// packets take.
+func (l Lab) Claims(ways *Ways) []Claim {
+	list := []Claim{l.passes()}
+	if ways != nil {
+		list = append(list, Claim{
+			Name: Path, Expected: "the plan's neighbours, and as many packets at each device as arrived", Ways: ways,
+			Text: "packets go to the neighbours that the plan has, and were counted at every device on their way",
+		})
+	}
+	if l.Filtered {
+		list = append(list, l.refuses())
+	}
+	return list
+}
+
+// passes is that every pair passes packets of full size.
+func (l Lab) passes() Claim {
+	c := Claim{
+		Name: Passes, Expected: "an answer, equal byte by byte",
+		Text: fmt.Sprintf("every pair passes packets of %d bytes both ways, unfragmented", l.MTU),
+	}
+	for pair, p := range l.Pairs {
+		source, sink := l.container(p.Source), l.container(p.Sink)
+		for _, family := range l.Families {
+			c.Tries = append(c.Tries, Try{
+				Name: fmt.Sprintf("pair %d, %s", pair, family), Pair: pair, Family: family,
+				From: source.End(family, source.First), To: sink.End(family, sink.First),
+				Payload: FullPayload(l.MTU, family == "ipv6"), More: counted, Answered: true,
+			})
+		}
+	}
+	return c
+}
+
+// refuses is that what is not allowed does not pass: to a port of the sink that is not on the list, and to the sink of
+// another pair at one that is.
+func (l Lab) refuses() Claim {
+	c := Claim{
+		Name: Refuses, Expected: "no answer", Failure: "the filter lets through what it must not",
+		Text: "no source is answered at a port of its sink that is not on the list, or by the sink of another pair",
+	}
+	for pair := range min(len(l.Pairs), refused) {
+		others := []int{pair}
+		if len(l.Pairs) > 1 {
+			others = append(others, (pair+1)%len(l.Pairs))
+		}
+		for _, to := range others {
+			source, sink := l.container(l.Pairs[pair].Source), l.container(l.Pairs[to].Sink)
+			port, name := sink.Last, fmt.Sprintf("pair %d to a port that is not on the list", pair)
+			if to != pair {
+				port, name = sink.First, fmt.Sprintf("pair %d to the sink of pair %d", pair, to)
+			}
+			for _, family := range l.Families {
+				c.Tries = append(c.Tries, Try{
+					Name: name + ", " + family, Pair: pair, Family: family,
+					From: source.End(family, source.First), To: sink.End(family, port),
+				})
+			}
+		}
+	}
+	return c
+}

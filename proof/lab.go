@@ -1,0 +1,75 @@
+package proof
+
+import "net/netip"
+
+// A Lab is what claims are made of and what is attacked: where its containers are, which of them may talk, and what it
+// has. It knows no network and no filter by name.
+type Lab struct {
+	Hosts    []Host
+	Pairs    []Pair
+	Families []string // "ipv4", "ipv6": those in which its pairs may talk
+	MTU      int      // bytes
+	// Filtered says that a filter stands: of what is not allowed nothing may arrive.
+	Filtered bool
+	// Stateful says that answers pass by connection tracking, and that otherwise they pass by rules of their own.
+	Stateful bool
+	// Inside says that the filter stands inside the containers, behind their links.
+	Inside bool
+}
+
+// A Host is one of a lab's.
+type Host struct {
+	Name       string // "host1"
+	Containers []Container
+}
+
+// A Container is an end that sends and receives.
+type Container struct {
+	Name      string // "src0": no other container of the lab is called so
+	Namespace string // its network namespace, "" where it shares its host's
+	// Link is the name of the host's link to it, "" where there is none, and Inner that of its own.
+	Link, Inner string
+	// IPv4 and IPv6 are its addresses, PublicIPv4 and PublicIPv6 those at which others reach it.
+	IPv4, IPv6, PublicIPv4, PublicIPv6 netip.Addr
+	// First and Last are its ports. The last one of a sink is not on the list.
+	First, Last uint16
+}
+
+// A Pair is two containers, by name, of which the source may talk to the sink's ports.
+type Pair struct{ Source, Sink string }
+
+// Own is its address of a family.
+func (c Container) Own(v6 bool) netip.Addr {
+	if v6 {
+		return c.IPv6
+	}
+	return c.IPv4
+}
+
+// Public is where others reach it.
+func (c Container) Public(v6 bool) netip.Addr {
+	if v6 {
+		return c.PublicIPv6
+	}
+	return c.PublicIPv4
+}
+
+// Targets are the addresses that a packet for it can have.
+func (c Container) Targets(v6 bool) []netip.Addr {
+	if c.Own(v6) == c.Public(v6) {
+		return []netip.Addr{c.Own(v6)}
+	}
+	return []netip.Addr{c.Public(v6), c.Own(v6)}
+}
+
+// container finds one by its name. A lab whose pairs name none that it has is a mistake of its description.
+func (l Lab) container(name string) Container {
+	for _, h := range l.Hosts {
+		for _, c := range h.Containers {
+			if c.Name == name {
+				return c
+			}
+		}
+	}
+	panic("proof: the lab has no container " + name)
+}

@@ -1,0 +1,191 @@
+package proof
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/nettoll/nettoll/measure"
+)
+
+// A Player plays tries where the containers are. [Here] plays them in its own process; control has its workers do so.
+// An error says that a try could not be made, which is no evidence of anything.
+type Player interface {
+	// Open has the receiver of a try answer the sender from now on, until Close.
+	Open(ctx context.Context, t Try) error
+	// Try sends what the try says.
+	Try(ctx context.Context, t Try) (Seen, error)
+	// Close ends everything that was opened.
+	Close(ctx context.Context) error
+}
+
+// Seen is what came of a try.
+type Seen struct {
+	Answered bool   `json:"answered"`
+	More     int    `json:"more,omitempty"`   // how many of [Try.More] were answered, each counted once
+	Detail   string `json:"detail,omitempty"` // what was seen otherwise
+}
+
+// Play tries claims, one after another, and returns a record of each, which lacks where and when that was. A claim of
+// which nothing could be tried has not held.
+func Play(ctx context.Context, claims []Claim, with Player) []measure.Proof {
+	records := make([]record, len(claims))
+	for i, c := range claims {
+		records[i] = newRecord(c)
+		if c.Ways != nil {
+			if err := c.Ways.begin(ctx); err != nil {
+				records[i].fail(err.Error())
+			}
+		}
+	}
+	arrived := map[Trip]int{}
+	list := make([]measure.Proof, len(claims))
+	for i, c := range claims {
+		r := &records[i]
+		if c.Ways != nil {
+			r.compare(ctx, c.Ways, arrived)
+		} else {
+			r.play(ctx, c, with, arrived)
+		}
+		list[i] = r.result()
+	}
+	return list
+}
+
+// A record is that of a claim that is being tried.
+type record struct {
+	measure.Proof
+	failures int
+}
+
+func newRecord(c Claim) record {
+	return record{Proof: measure.Proof{
+		Name: c.Name, Claim: c.Text, Expected: c.Expected, Tried: map[string]int{}, Seen: map[string]int{},
+	}}
+}
+
+func (r *record) fail(detail string) {
+	if r.failures++; r.failures == 1 {
+		r.Detail = detail
+	}
+}
+
+// play makes the tries of a claim, and notes how many packets have gone each way.
+func (r *record) play(ctx context.Context, c Claim, with Player, arrived map[Trip]int) {
+	for _, t := range c.Tries {
+		if err := with.Open(ctx, t); err != nil {
+			r.fail(fmt.Sprintf("%s: not tried: %v", t.Name, err))
+			continue
+		}
+		seen, err := with.Try(ctx, t)
+		if err != nil {
+			r.fail(fmt.Sprintf("%s: not tried: %v", t.Name, err))
+			continue
+		}
+		r.Tried[t.Family]++
+		if detail := t.wrong(seen); detail == "" {
+			r.Seen[t.Family]++
+		} else if c.Failure != "" {
+			r.fail(c.Failure + ": " + detail)
+		} else {
+			r.fail(t.Name + ": " + detail)
+		}
+		if t.Answered && seen.Answered {
+			arrived[Trip{t.Pair, t.Family, false}], arrived[Trip{t.Pair, t.Family, true}] = seen.More, seen.More
+		}
+	}
+	if err := with.Close(ctx); err != nil {
+		r.fail(err.Error())
+	}
+}
+
+// wrong says what was seen instead of what is expected, "" if that was.
+func (t Try) wrong(seen Seen) string {
+	switch {
+	case t.Answered && !seen.Answered:
+		return seen.Detail
+	case t.Answered && t.More > 0 && seen.More == 0:
+		return fmt.Sprintf("of %d small datagrams none was answered", t.More)
+	case !t.Answered && seen.Answered:
+		return fmt.Sprintf("%s answers %s, and must not be reached from there", t.To.Public, t.From.Local)
+	}
+	return ""
+}
+
+// compare compares the ways of what has arrived with the plan.
+func (r *record) compare(ctx context.Context, w *Ways, arrived map[Trip]int) {
+	tried, errs := w.end(ctx, arrived)
+	if tried {
+		for t := range w.trips {
+			r.Tried[t.Family]++
+		}
+	}
+	for _, err := range errs {
+		if err != nil {
+			r.fail(err.Error())
+		}
+	}
+	if r.failures == 0 {
+		r.Seen = r.Tried // which trip a counter of several has missed cannot be told
+	}
+}
+
+func (r *record) result() measure.Proof {
+	if len(r.Tried) == 0 && r.failures == 0 {
+		r.fail("not tried")
+	}
+	if r.OK = r.failures == 0; r.failures > 1 {
+		r.Detail += fmt.Sprintf(" (and %d more)", r.failures-1)
+	}
+	return r.Proof
+}
+
+// Here plays tries in this process.
+type Here struct {
+	// In calls a function in the network namespace of an end.
+	In      func(e End, f func() error) error
+	mirrors []*Mirror
+}
+
+// Open implements [Player].
+func (h *Here) Open(_ context.Context, t Try) error {
+	return h.In(t.To, func() error {
+		m, err := NewMirror(t.To.Local, t.From.Public)
+		if err == nil {
+			h.mirrors = append(h.mirrors, m)
+		}
+		return err
+	})
+}
+
+// Try implements [Player].
+func (h *Here) Try(_ context.Context, t Try) (Seen, error) {
+	var try func() (Seen, error)
+	err := h.In(t.From, func() (err error) {
+		if !t.Answered {
+			try, err = refusal(t.From.Local, t.To.Public)
+			return err
+		}
+		passage, err := Passage(t.From.Local, t.To.Public, t.Payload, t.More)
+		try = func() (Seen, error) {
+			answered, err := passage()
+			if err != nil {
+				return Seen{Detail: err.Error()}, nil
+			}
+			return Seen{Answered: true, More: answered}, nil
+		}
+		return err
+	})
+	if err != nil {
+		return Seen{}, err
+	}
+	return try()
+}
+
+// Close implements [Player].
+func (h *Here) Close(context.Context) error {
+	for _, m := range h.mirrors {
+		m.Close()
+	}
+	h.mirrors = nil
+	return nil
+}

@@ -1,0 +1,257 @@
+package proof_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/proof"
+)
+
+// described is a lab of one host with so many pairs and a filter.
+func described(pairs int) proof.Lab {
+	l := proof.Lab{
+		Hosts: []proof.Host{{Name: "host1"}}, Families: []string{"ipv4", "ipv6"}, MTU: 1500, Filtered: true,
+	}
+	for i := range pairs {
+		for n, name := range []string{fmt.Sprintf("src%d", i), fmt.Sprintf("snk%d", i)} {
+			v4, v6 := netip.AddrFrom4([4]byte{10, 0, byte(i), byte(1 + n)}), netip.AddrFrom16([16]byte{0xfd, 14: byte(i), 15: byte(1 + n)})
+			first := uint16(20_000 + 100*i + 50*n)
+			l.Hosts[0].Containers = append(l.Hosts[0].Containers, proof.Container{
+				Name: name, Namespace: name, IPv4: v4, IPv6: v6, PublicIPv4: v4, PublicIPv6: v6, First: first, Last: first + 49,
+			})
+		}
+		l.Pairs = append(l.Pairs, proof.Pair{Source: fmt.Sprintf("src%d", i), Sink: fmt.Sprintf("snk%d", i)})
+	}
+	return l
+}
+
+// fake is a lab in which nothing is sent: everything is as it should be, but for what leaks and is lost.
+type fake struct {
+	wrong  func(t proof.Try) bool  // it comes out otherwise
+	err    func(t proof.Try) error // it cannot be tried
+	tried  []proof.Try
+	open   map[proof.End]bool
+	closed error
+}
+
+func (f *fake) Open(_ context.Context, t proof.Try) error {
+	if f.open == nil {
+		f.open = map[proof.End]bool{}
+	}
+	f.open[t.To] = true
+	return nil
+}
+
+func (f *fake) Try(_ context.Context, t proof.Try) (proof.Seen, error) {
+	if f.err != nil {
+		if err := f.err(t); err != nil {
+			return proof.Seen{}, err
+		}
+	}
+	if !f.open[t.To] {
+		return proof.Seen{}, errors.New("nobody would answer")
+	}
+	f.tried = append(f.tried, t)
+	if t.Answered != (f.wrong != nil && f.wrong(t)) {
+		return proof.Seen{Answered: true, More: t.More}, nil
+	}
+	return proof.Seen{Detail: "no answer"}, nil
+}
+
+func (f *fake) Close(context.Context) error {
+	f.open = nil
+	return f.closed
+}
+
+// plan is one of ways that finds what it is told to.
+type plan struct{ next, counted error }
+
+func (p plan) Next([]host.Trace) error                             { return p.next }
+func (p plan) Counted(before, after []host.Trace, _ []int64) error { return p.counted }
+
+func ways(p plan, err error) *proof.Ways {
+	var trips []proof.Trip
+	for pair := range 2 {
+		for _, family := range []string{"ipv4", "ipv6"} {
+			trips = append(trips, proof.Trip{Pair: pair, Family: family}, proof.Trip{Pair: pair, Family: family, Back: true})
+		}
+	}
+	return proof.NewWays(p, trips, func(context.Context, bool) ([]host.Trace, error) { return []host.Trace{}, err })
+}
+
+// Each leak and each loss is reported with the claim that it breaks, and with no other.
+func TestPlay(t *testing.T) {
+	both := func(n int) map[string]int { return map[string]int{"ipv4": n, "ipv6": n} }
+	sound := []measure.Proof{
+		{Name: proof.Passes, Tried: both(2), Seen: both(2), OK: true},
+		{Name: proof.Path, Tried: both(4), Seen: both(4), OK: true},
+		{Name: proof.Refuses, Tried: both(4), Seen: both(4), OK: true},
+	}
+	changed := func(i int, change func(p *measure.Proof)) []measure.Proof {
+		list := slices.Clone(sound)
+		change(&list[i])
+		return list
+	}
+	unlisted := func(t proof.Try) bool { return !t.Answered && t.To.Container == "snk1" && t.Pair == 1 }
+	for _, c := range []struct {
+		name string
+		fake fake
+		ways *proof.Ways
+		want []measure.Proof
+	}{
+		{name: "all holds", want: sound},
+		{
+			name: "a pair does not pass", fake: fake{wrong: func(t proof.Try) bool {
+				return t.Answered && t.Pair == 1 && t.Family == "ipv6"
+			}},
+			want: changed(0, func(p *measure.Proof) {
+				p.Seen, p.OK, p.Detail = map[string]int{"ipv4": 2, "ipv6": 1}, false, "pair 1, ipv6: no answer"
+			}),
+		},
+		{
+			name: "a port that is not on the list", fake: fake{wrong: unlisted},
+			want: changed(2, func(p *measure.Proof) {
+				p.Seen, p.OK = both(3), false
+				p.Detail = "the filter lets through what it must not: 10.0.1.2:20199 answers 10.0.1.1:20100, and must not " +
+					"be reached from there (and 1 more)"
+			}),
+		},
+		{
+			name: "the sink of another pair", fake: fake{wrong: func(t proof.Try) bool {
+				return t.Pair == 1 && t.To.Container == "snk0" && t.Family == "ipv4"
+			}},
+			want: changed(2, func(p *measure.Proof) {
+				p.Seen, p.OK = map[string]int{"ipv4": 3, "ipv6": 4}, false
+				p.Detail = "the filter lets through what it must not: 10.0.0.2:20050 answers 10.0.1.1:20100, and must not " +
+					"be reached from there"
+			}),
+		},
+		{
+			name: "packets take another way", ways: ways(plan{counted: errors.New("host1 counted 0 packets")}, nil),
+			want: changed(1, func(p *measure.Proof) {
+				p.Seen, p.OK, p.Detail = map[string]int{}, false, "host1 counted 0 packets"
+			}),
+		},
+		{
+			name: "packets go to another neighbour", ways: ways(plan{next: errors.New("packets go to eth1")}, nil),
+			want: changed(1, func(p *measure.Proof) {
+				p.Seen, p.OK, p.Detail = map[string]int{}, false, "packets go to eth1"
+			}),
+		},
+		{
+			name: "hosts that do not say what they counted", ways: ways(plan{}, errors.New("the host is gone")),
+			want: changed(1, func(p *measure.Proof) {
+				p.Tried, p.Seen, p.OK, p.Detail = map[string]int{}, map[string]int{}, false, "not tried: the host is gone"
+			}),
+		},
+		{
+			name: "a try that never ends", fake: fake{err: func(t proof.Try) error {
+				if t.Answered && t.Pair == 0 && t.Family == "ipv4" {
+					return context.DeadlineExceeded
+				}
+				return nil
+			}},
+			want: changed(0, func(p *measure.Proof) {
+				p.Tried, p.Seen, p.OK = map[string]int{"ipv4": 1, "ipv6": 2}, map[string]int{"ipv4": 1, "ipv6": 2}, false
+				p.Detail = "pair 0, ipv4: not tried: context deadline exceeded"
+			}),
+		},
+		{
+			name: "a claim of which nothing can be tried", fake: fake{err: func(t proof.Try) error {
+				if !t.Answered {
+					return errors.New("the worker is dead")
+				}
+				return nil
+			}},
+			want: changed(2, func(p *measure.Proof) {
+				p.Tried, p.Seen, p.OK = map[string]int{}, map[string]int{}, false
+				p.Detail = "pair 0 to a port that is not on the list, ipv4: not tried: the worker is dead (and 7 more)"
+			}),
+		},
+		{
+			name: "sockets that cannot be closed", fake: fake{closed: errors.New("no answer")},
+			want: []measure.Proof{
+				{Name: proof.Passes, Tried: both(2), Seen: both(2), Detail: "no answer"},
+				sound[1],
+				{Name: proof.Refuses, Tried: both(4), Seen: both(4), Detail: "no answer"},
+			},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.ways == nil {
+				c.ways = ways(plan{}, nil)
+			}
+			got := proof.Play(t.Context(), described(2).Claims(c.ways), &c.fake)
+			for i := range got {
+				if got[i].Claim == "" || got[i].Expected == "" {
+					t.Errorf("claim %q says %q and expects %q, want sentences", got[i].Name, got[i].Claim, got[i].Expected)
+				}
+				got[i].Claim, got[i].Expected = "", ""
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// A claim without tries is not held.
+func TestNotTried(t *testing.T) {
+	got := proof.Play(t.Context(), []proof.Claim{{Name: proof.Passes}}, &fake{})
+	if len(got) != 1 || got[0].OK || got[0].Detail != "not tried" {
+		t.Errorf("%+v, want one that is not tried, and has not held", got)
+	}
+	none := described(1)
+	none.Families = nil
+	for _, p := range proof.Play(t.Context(), none.Claims(nil), &fake{}) {
+		if p.OK || p.Detail != "not tried" {
+			t.Errorf("%s without a family: %+v, want that it is not tried", p.Name, p)
+		}
+	}
+}
+
+// What is tried: every pair in every family, of eight pairs also a port that is not on the list and the next sink.
+func TestClaims(t *testing.T) {
+	tries := func(l proof.Lab) map[string]int {
+		count := map[string]int{}
+		var f fake
+		for _, c := range l.Claims(nil) {
+			count[c.Name] = len(c.Tries)
+		}
+		proof.Play(t.Context(), l.Claims(nil), &f)
+		for _, try := range f.tried {
+			if source := fmt.Sprintf("src%d", try.Pair); try.From.Container != source || try.From.Local.Port() == 0 {
+				t.Errorf("%s is sent by %s, want %s", try.Name, try.From.Container, source)
+			}
+		}
+		return count
+	}
+	open := described(3)
+	open.Filtered = false
+	for _, c := range []struct {
+		lab  proof.Lab
+		want map[string]int
+	}{
+		{described(1), map[string]int{proof.Passes: 2, proof.Refuses: 2}},
+		{described(3), map[string]int{proof.Passes: 6, proof.Refuses: 12}},
+		{described(10), map[string]int{proof.Passes: 20, proof.Refuses: 32}},
+		{open, map[string]int{proof.Passes: 6}},
+	} {
+		if diff := cmp.Diff(c.want, tries(c.lab)); diff != "" {
+			t.Errorf("%d pairs (-want +got):\n%s", len(c.lab.Pairs), diff)
+		}
+	}
+	try := described(2).Claims(nil)[0].Tries[1]
+	if try.Payload != 1452 || !strings.HasPrefix(try.Name, "pair 0, ipv6") || !try.Answered || try.More == 0 {
+		t.Errorf("the second try is %+v, want a full datagram of IPv6 and more", try)
+	}
+}

@@ -1,0 +1,97 @@
+package proof
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/nettoll/nettoll/host"
+)
+
+// A Plan says which way packets of trips take, and is compared with what hosts have counted. Trips are counted from 0.
+// network.Paths is one.
+type Plan interface {
+	// Next says what differs of where packets go on.
+	Next(traces []host.Trace) error
+	// Counted says which counters have not counted, from one trace to the other, what each trip has carried.
+	Counted(before, after []host.Trace, carried []int64) error
+}
+
+// A Trip is one way between the ends of a pair.
+type Trip struct {
+	Pair   int
+	Family string
+	Back   bool // from sink to source
+}
+
+// A Tracer asks all hosts of a lab what its plan wants to know; with hops also where packets go on.
+type Tracer func(ctx context.Context, hops bool) ([]host.Trace, error)
+
+// Ways are the ways that packets of a lab take according to its plan, and what is known of how many have taken them.
+type Ways struct {
+	plan  Plan
+	trips map[Trip]int // their numbers in the plan
+	trace Tracer
+
+	before  []host.Trace // of the hosts when the proof that goes on began
+	since   []host.Trace // of the hosts when the last proof was at its end; nil before
+	carried []int64      // since then, by trip: packets that trials are known to have carried
+}
+
+// NewWays takes the trips of a plan in its order.
+func NewWays(plan Plan, trips []Trip, trace Tracer) *Ways {
+	w := &Ways{plan: plan, trips: map[Trip]int{}, trace: trace}
+	for i, t := range trips {
+		w.trips[t] = i
+	}
+	return w
+}
+
+// Carry notes what was carried between the ends of a pair since the last proof.
+func (w *Ways) Carry(pair int, family string, there, back int64) {
+	if w.carried == nil {
+		return
+	}
+	w.carried[w.trips[Trip{pair, family, false}]] += there
+	w.carried[w.trips[Trip{pair, family, true}]] += back
+}
+
+// Forget is for a lab that was built anew: its counters are gone.
+func (w *Ways) Forget() { w.since, w.carried = nil, nil }
+
+// begin reads the counters before a proof sends packets, and compares them with what trials have carried since the last
+// one.
+func (w *Ways) begin(ctx context.Context) error {
+	var err error
+	if w.before, err = w.trace(ctx, false); err != nil {
+		w.before = nil
+		return fmt.Errorf("not tried: %w", err)
+	}
+	if w.since == nil {
+		return nil
+	}
+	if err := w.plan.Counted(w.since, w.before, w.carried); err != nil {
+		return fmt.Errorf("of the packets of the trials: %w", err)
+	}
+	return nil
+}
+
+// end compares what was counted since begin with what the proof has sent and seen arrive, and asks where packets go on.
+// Nothing was tried where a host did not say what it has counted.
+func (w *Ways) end(ctx context.Context, arrived map[Trip]int) (tried bool, errs []error) {
+	before := w.before
+	w.before = nil
+	w.Forget()
+	if before == nil {
+		return false, nil
+	}
+	after, err := w.trace(ctx, true)
+	if err != nil {
+		return false, []error{fmt.Errorf("not tried: %w", err)}
+	}
+	carried := make([]int64, len(w.trips))
+	for trip, packets := range arrived {
+		carried[w.trips[trip]] = int64(packets)
+	}
+	w.since, w.carried = after, make([]int64, len(w.trips))
+	return true, []error{w.plan.Next(after), w.plan.Counted(before, after, carried)}
+}
