@@ -53,8 +53,9 @@ func TestRecordsRoundTrip(t *testing.T) {
 			},
 		},
 		Proofs: []Proof{{
-			Type: "proof", V: 2, Generation: 1, Lab: "bridge", Claim: "others do not pass", When: "before",
-			OK: true,
+			Type: "proof", V: 2, Generation: 1, Lab: "bridge", Name: "refuses", Claim: "others do not pass", When: "before",
+			Tried: map[string]int{"ipv4": 2}, Expected: "no answer", Seen: map[string]int{"ipv4": 1},
+			Detail: "one was answered",
 		}},
 		Labs: []Lab{{
 			Type: "lab", V: 2, Generation: 1, Lab: "bridge+nftables/same-host/1",

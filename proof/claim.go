@@ -65,8 +65,8 @@ const (
 	refused = 8
 )
 
-// Claims are what a lab says of itself, in the order in which they are tried. Ways may be nil: nobody says which way its
-// packets take.
+// Claims are what a lab says of itself, in the order in which they are tried. Ways may be nil: nobody says which way
+// its packets take.
 func (l Lab) Claims(ways *Ways) []Claim {
 	list := []Claim{l.passes()}
 	if ways != nil {
