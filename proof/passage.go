@@ -115,12 +115,12 @@ const refusalWait = 60 * time.Millisecond
 // refusal sends datagrams to a [Mirror] that must not be answered, because something on the way refuses them. Call it
 // inside the container's network namespace; the returned function may run anywhere. A sender that is told at once that
 // it may not (EPERM) is refused.
-func refusal(local, remote netip.AddrPort) (func() (Seen, error), error) {
+func refusal(local, remote netip.AddrPort) (func() Seen, error) {
 	s, err := open(local, remote)
 	if err != nil {
 		return nil, err
 	}
-	return func() (Seen, error) {
+	return func() Seen {
 		defer s.Close()
 		out, in := []byte("nettoll refusal"), make([]byte, 1<<16)
 		for range tries {
@@ -128,10 +128,10 @@ func refusal(local, remote netip.AddrPort) (func() (Seen, error), error) {
 		}
 		for deadline := time.Now().Add(refusalWait); time.Now().Before(deadline); {
 			if n, errno := s.RecvParked(in); errno == 0 && n > 0 {
-				return Seen{Answered: true}, nil
+				return Seen{Answered: true}
 			}
 		}
-		return Seen{}, nil
+		return Seen{}
 	}, nil
 }
 

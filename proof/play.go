@@ -159,26 +159,26 @@ func (h *Here) Open(_ context.Context, t Try) error {
 
 // Try implements [Player].
 func (h *Here) Try(_ context.Context, t Try) (Seen, error) {
-	var try func() (Seen, error)
+	var try func() Seen
 	err := h.In(t.From, func() (err error) {
 		if !t.Answered {
 			try, err = refusal(t.From.Local, t.To.Public)
 			return err
 		}
 		passage, err := Passage(t.From.Local, t.To.Public, t.Payload, t.More)
-		try = func() (Seen, error) {
+		try = func() Seen {
 			answered, err := passage()
 			if err != nil {
-				return Seen{Detail: err.Error()}, nil
+				return Seen{Detail: err.Error()}
 			}
-			return Seen{Answered: true, More: answered}, nil
+			return Seen{Answered: true, More: answered}
 		}
 		return err
 	})
 	if err != nil {
 		return Seen{}, err
 	}
-	return try()
+	return try(), nil
 }
 
 // Close implements [Player].

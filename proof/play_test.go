@@ -23,7 +23,8 @@ func described(pairs int) proof.Lab {
 	}
 	for i := range pairs {
 		for n, name := range []string{fmt.Sprintf("src%d", i), fmt.Sprintf("snk%d", i)} {
-			v4, v6 := netip.AddrFrom4([4]byte{10, 0, byte(i), byte(1 + n)}), netip.AddrFrom16([16]byte{0xfd, 14: byte(i), 15: byte(1 + n)})
+			v4 := netip.AddrFrom4([4]byte{10, 0, byte(i), byte(1 + n)})
+			v6 := netip.AddrFrom16([16]byte{0xfd, 14: byte(i), 15: byte(1 + n)})
 			first := uint16(20_000 + 100*i + 50*n)
 			l.Hosts[0].Containers = append(l.Hosts[0].Containers, proof.Container{
 				Name: name, Namespace: name, IPv4: v4, IPv6: v6, PublicIPv4: v4, PublicIPv6: v6, First: first, Last: first + 49,

@@ -10,8 +10,8 @@ import (
 	"github.com/nettoll/nettoll/report"
 )
 
-// Claims that held at the same times stand in one line, those of fewer labs in another, and one that did not hold in its
-// own. A lab that was proved once is one proof, however many claims it has.
+// Claims that held at the same times stand in one line, those of fewer labs in another, and one that did not hold in
+// its own. A lab that was proved once is one proof, however many claims it has.
 func TestProofs(t *testing.T) {
 	made := func(change func(log *measure.Log)) *made {
 		m := start(t, []load{udprr("same-host", 1)}, "host", "bridge")

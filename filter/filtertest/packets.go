@@ -90,13 +90,19 @@ func udp(e end, at netip.AddrPort) (*net.UDPConn, error) {
 	return inside(e, func() (*net.UDPConn, error) { return net.ListenUDP("udp", net.UDPAddrFromAddrPort(at)) })
 }
 
-// packets sends everything that may pass, and then everything else at once. Families are those that the list has.
+// packets wants the claims of a lab to hold, and then traffic to pass and be refused. Families are those that the list
+// has.
 func (c *trial) packets(t testing.TB, families []string) (err error) {
 	s, err := c.raise(t, families)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Undo()) }()
+	return errors.Join(c.claims(t, s, families), c.traffic(t, s, families))
+}
+
+// traffic sends what may pass, by sockets and at its largest, and then everything else at once.
+func (c *trial) traffic(t testing.TB, s *stand, families []string) error {
 	before, err := s.counters()
 	if err != nil {
 		return err

@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"slices"
 	"sync"
 	"syscall"
 
@@ -165,20 +164,13 @@ func (w way) send(what string, want bool, key string, sent []byte) {
 // between tries everything one way.
 func (m *smuggler) between(w way) {
 	from, to := w.from.Bind(w.family), w.to.Bind(w.family)
-	w.frames(from, to)
-	w.portZero(from)
+	w.honest(from, to)
 	w.sourcePorts(from, to)
 	w.messages(from, to)
 	w.errors(from, to)
 	if to.Is6() {
 		w.options(from, to)
 	}
-	w.fragments(from, to)
-}
-
-// refused is a datagram to a port of the other container that no list has.
-func (w way) refused(from, to netip.Addr, payload string) []byte {
-	return packet.Datagram(netip.AddrPortFrom(from, nobodys), netip.AddrPortFrom(to, w.to.ports.Last), payload)
 }
 
 // may says whether a datagram from here to the first port of the other container is one of the list, by addresses that
@@ -192,78 +184,12 @@ func (w way) allowed(from, to netip.Addr, payload string) []byte {
 	return packet.Datagram(netip.AddrPortFrom(from, w.from.ports.Last), netip.AddrPortFrom(to, w.to.ports.First), payload)
 }
 
-// frames hides a refused packet in frames that are none of IP. An allowed one that is not hidden passes, or nothing
-// here shows anything.
-func (w way) frames(from, to netip.Addr) {
+// honest sends an allowed datagram in a frame of its own, as the dishonest ones are: if it does not pass, nothing here
+// shows anything.
+func (w way) honest(from, to netip.Addr) {
 	if w.may() {
 		key := w.key()
 		w.send("an allowed datagram", true, key, packet.IP(from, to, packet.UDP, packet.Hops, w.allowed(from, to, key)))
-	}
-	type tags = [][2]uint16
-	for _, c := range []struct {
-		what string
-		tags tags
-	}{
-		{"in no VLAN, by its tag", tags{{packet.TypeVLAN, 0}}},
-		{"in a VLAN", tags{{packet.TypeVLAN, 7}}},
-		{"with a tag of QinQ", tags{{packet.TypeService, 0}}},
-		{"in no VLAN of no VLAN", tags{{packet.TypeService, 0}, {packet.TypeVLAN, 0}}},
-		{"in no VLAN, twice", tags{{packet.TypeVLAN, 0}, {packet.TypeVLAN, 0}}},
-		{"in no VLAN, three times", tags{{packet.TypeVLAN, 0}, {packet.TypeVLAN, 0}, {packet.TypeVLAN, 0}}},
-		{"in a VLAN of a VLAN", tags{{packet.TypeService, 7}, {packet.TypeVLAN, 9}}},
-	} {
-		key := w.key()
-		p := packet.IP(from, to, packet.UDP, packet.Hops, w.refused(from, to, key))
-		w.try("a datagram "+c.what, false, key, func(mac net.HardwareAddr) [][]byte {
-			return [][]byte{packet.Tagged(packet.Frame(mac, w.own, packet.TypeOf(to), p), c.tags...)}
-		})
-	}
-	for _, c := range []struct {
-		what string
-		wrap func(mac net.HardwareAddr, p []byte) []byte
-	}{
-		{"in a session of PPPoE", func(mac net.HardwareAddr, p []byte) []byte {
-			return packet.Frame(mac, w.own, packet.TypePPPoE, packet.Session(to, p))
-		}},
-		{"in a session of PPPoE in no VLAN", func(mac net.HardwareAddr, p []byte) []byte {
-			return packet.Tagged(packet.Frame(mac, w.own, packet.TypePPPoE, packet.Session(to, p)),
-				[2]uint16{packet.TypeVLAN, 0})
-		}},
-		{"in a frame of SNAP", func(mac net.HardwareAddr, p []byte) []byte { // RFC 1042
-			return packet.Frame(mac, w.own, uint16(8+len(p)),
-				append([]byte{0xaa, 0xaa, 3, 0, 0, 0, byte(packet.TypeOf(to) >> 8), byte(packet.TypeOf(to) & 0xff)}, p...))
-		}},
-		{"in a frame of no known type", func(mac net.HardwareAddr, p []byte) []byte {
-			return packet.Frame(mac, w.own, packet.TypeOwn, p)
-		}},
-	} {
-		key := w.key()
-		p := packet.IP(from, to, packet.UDP, packet.Hops, w.refused(from, to, key))
-		w.try("a datagram "+c.what, false, key, func(mac net.HardwareAddr) [][]byte { return [][]byte{c.wrap(mac, p)} })
-	}
-}
-
-// portZero sends packets from port 0 and to port 0, which no socket can: no list has it, and in a key it must not stand
-// for what has no ports.
-func (w way) portZero(from netip.Addr) {
-	targets := []netip.Addr{w.to.Bind(w.family)}
-	if public := w.to.Public(w.family); public != targets[0] {
-		targets = append(targets, public)
-	}
-	for _, to := range targets {
-		for _, c := range []struct {
-			from, to uint16
-		}{{nobodys, 0}, {w.from.ports.First, 0}, {0, 0}, {0, w.to.ports.First}, {0, w.to.ports.Last}, {0, nobodys}} {
-			a, b := netip.AddrPortFrom(from, c.from), netip.AddrPortFrom(to, c.to)
-			key := w.key()
-			w.send(fmt.Sprintf("a datagram from port %d to port %d of %s", c.from, c.to, to), false, key,
-				packet.IP(from, to, packet.UDP, packet.Hops, packet.Datagram(a, b, key)))
-			for _, flags := range []byte{packet.SYN, packet.ACK, packet.SYN | packet.ACK, packet.RST} {
-				key := w.key()
-				w.send(fmt.Sprintf("a segment (flags %#x) from port %d to port %d of %s", flags, c.from, c.to, to), false, key,
-					packet.IP(from, to, packet.TCP, packet.Hops, packet.Segment(a, b, flags, key)))
-			}
-		}
 	}
 }
 
@@ -397,62 +323,23 @@ func (w way) errors(from, to netip.Addr) {
 	}
 }
 
-// options puts headers between that of IPv6 and that with the ports.
+// options puts headers between that of IPv6 and that with the ports of what is allowed: a filter says whether it looks
+// behind them. What is refused is that also behind them ([attack.Options]).
 func (w way) options(from, to netip.Addr) {
-	many := slices.Repeat([]byte{packet.Destinations}, 8)
+	if !w.may() {
+		return
+	}
 	for _, c := range []struct {
 		what    string
 		headers []byte
-		may     bool
 	}{
-		{"hop-by-hop options", []byte{packet.HopByHop}, true},
-		{"options for the destination", []byte{packet.Destinations}, true},
-		{"options for both", []byte{packet.HopByHop, packet.Destinations}, true},
-		{"a route that has ended", []byte{packet.Routing}, false},
-		{"a fragment that is the whole", []byte{packet.Fragment}, false},
-		{"options before and behind a fragment that is the whole", []byte{
-			packet.HopByHop, packet.Fragment, packet.Destinations,
-		}, false},
-		{"options eight times", many, false},
+		{"hop-by-hop options", []byte{packet.HopByHop}},
+		{"options for the destination", []byte{packet.Destinations}},
+		{"options for both", []byte{packet.HopByHop, packet.Destinations}},
 	} {
 		key := w.key()
-		next, payload := packet.Behind(c.headers, packet.UDP, w.refused(from, to, key))
-		w.send("a datagram behind "+c.what, false, key, packet.IP(from, to, next, packet.Hops, payload))
-		if !c.may || !w.may() {
-			continue
-		}
-		key = w.key()
-		next, payload = packet.Behind(c.headers, packet.UDP, w.allowed(from, to, key))
+		next, payload := packet.Behind(c.headers, packet.UDP, w.allowed(from, to, key))
 		w.send("an allowed datagram behind "+c.what, w.c.extensions == filter.Followed, key,
 			packet.IP(from, to, next, packet.Hops, payload))
 	}
-}
-
-// fragments cuts a refused datagram: behind its ports, and in IPv6 before them, behind options. The key is in both
-// halves, so that only the whole tells it.
-func (w way) fragments(from, to netip.Addr) {
-	cut := func(what string, made func(key string) (next byte, payload []byte, at int)) {
-		key := w.key()
-		for len(key) < 16 {
-			key = "<" + key + ">"
-		}
-		next, payload, at := made(key)
-		w.try(what, false, key, func(mac net.HardwareAddr) (list [][]byte) {
-			w.number++
-			for _, p := range packet.Fragments(from, to, next, payload, at, uint16(w.number)) {
-				list = append(list, packet.Frame(mac, w.own, packet.TypeOf(to), p))
-			}
-			return list
-		})
-	}
-	cut("a datagram in fragments", func(key string) (byte, []byte, int) {
-		return packet.UDP, w.refused(from, to, key), 16
-	})
-	if !to.Is6() {
-		return
-	}
-	cut("a datagram whose ports are in the second fragment", func(key string) (byte, []byte, int) {
-		next, payload := packet.Behind([]byte{packet.Destinations}, packet.UDP, w.refused(from, to, key))
-		return next, payload, 8
-	})
 }

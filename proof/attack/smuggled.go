@@ -68,8 +68,8 @@ func (s *stand) types(v6 bool) (list []try) {
 					counts: func(at int, kind uint16) verdict {
 						// With connection tracking a pair may go on with what its request has begun.
 						there := s.ends[at]
-						if kind == request && s.paired(from, there) || kind == reply &&
-							(s.paired(there, from) || s.Stateful && s.paired(from, there)) {
+						if s.listed(v6) && (kind == request && s.paired(from, there) || kind == reply &&
+							(s.paired(there, from) || s.Stateful && s.paired(from, there))) {
 							return fine
 						}
 						return hole
@@ -120,6 +120,20 @@ func (s *stand) options(v6 bool) (list []try) {
 				}
 				continue
 			}
+			for _, several := range []struct {
+				name    string
+				headers []byte
+			}{
+				{"options for both", []byte{packet.HopByHop, packet.Destinations}},
+				{"options before and behind a fragment that is the whole", []byte{
+					packet.HopByHop, packet.Fragment, packet.Destinations,
+				}},
+			} {
+				send("behind "+several.name, func(key string) []byte {
+					next, payload := packet.Behind(several.headers, packet.UDP, packet.Datagram(a, b, key))
+					return packet.IP(a.Addr(), b.Addr(), next, packet.Hops, payload)
+				})
+			}
 			for _, header := range []struct {
 				name   string
 				number byte
@@ -163,6 +177,7 @@ func (s *stand) options(v6 bool) (list []try) {
 // wrapped puts a refused datagram into frames that are none of IP.
 func (s *stand) wrapped(v6 bool) (list []try) {
 	type tags = [][2]uint16
+	session := func([]byte) uint16 { return packet.TypePPPoE }
 	s.others(func(from, to *end) {
 		for _, target := range to.Targets(v6) {
 			a, b := netip.AddrPortFrom(from.Own(v6), nobodys), netip.AddrPortFrom(target, to.Last)
@@ -173,6 +188,7 @@ func (s *stand) wrapped(v6 bool) (list []try) {
 				{"in no VLAN, by its tag", tags{{packet.TypeVLAN, 0}}},
 				{"in a VLAN", tags{{packet.TypeVLAN, 7}}},
 				{"with a tag of QinQ", tags{{packet.TypeService, 0}}},
+				{"in no VLAN of no VLAN", tags{{packet.TypeService, 0}, {packet.TypeVLAN, 0}}},
 				{"in no VLAN, twice", tags{{packet.TypeVLAN, 0}, {packet.TypeVLAN, 0}}},
 				{"in no VLAN, three times", tags{{packet.TypeVLAN, 0}, {packet.TypeVLAN, 0}, {packet.TypeVLAN, 0}}},
 				{"in a VLAN of a VLAN", tags{{packet.TypeService, 7}, {packet.TypeVLAN, 9}}},
@@ -191,21 +207,30 @@ func (s *stand) wrapped(v6 bool) (list []try) {
 				what string
 				kind func(p []byte) uint16
 				wrap func(p []byte) []byte
+				tags tags
 			}{
-				{"in a session of PPPoE", func([]byte) uint16 {
-					return packet.TypePPPoE
-				}, func(p []byte) []byte { return packet.Session(target, p) }},
-				{"in a frame of SNAP", func(p []byte) uint16 { return uint16(8 + len(p)) }, func(p []byte) []byte { // RFC 1042
-					return slices.Concat([]byte{0xaa, 0xaa, 3, 0, 0, 0}, binary.BigEndian.AppendUint16(nil, packet.TypeOf(target)), p)
-				}},
-				{"in a frame of no known type", func([]byte) uint16 { return packet.TypeOwn }, func(p []byte) []byte { return p }},
+				{what: "in a session of PPPoE", kind: session, wrap: func(p []byte) []byte { return packet.Session(target, p) }},
+				{
+					what: "in a session of PPPoE in no VLAN", kind: session, tags: tags{{packet.TypeVLAN, 0}},
+					wrap: func(p []byte) []byte { return packet.Session(target, p) },
+				},
+				{
+					what: "in a frame of SNAP", kind: func(p []byte) uint16 { return uint16(8 + len(p)) },
+					wrap: func(p []byte) []byte { // RFC 1042
+						return slices.Concat([]byte{0xaa, 0xaa, 3, 0, 0, 0}, binary.BigEndian.AppendUint16(nil, packet.TypeOf(target)), p)
+					},
+				},
+				{
+					what: "in a frame of no known type", kind: func([]byte) uint16 { return packet.TypeOwn },
+					wrap: func(p []byte) []byte { return p },
+				},
 			} {
 				list = append(list, try{
 					what: fmt.Sprintf("a datagram %s for %s", t.what, b), from: from,
 					made: func(key string, _ uint16) (frames [][]byte) {
 						p := udp(a, b, key)
 						for _, mac := range s.ways(from, to) {
-							frames = append(frames, packet.Frame(mac, from.mac, t.kind(p), t.wrap(p)))
+							frames = append(frames, packet.Tagged(packet.Frame(mac, from.mac, t.kind(p), t.wrap(p)), t.tags...))
 						}
 						return frames
 					},
@@ -216,46 +241,60 @@ func (s *stand) wrapped(v6 bool) (list []try) {
 	return list
 }
 
+// A cut is a packet in two pieces.
+type cut struct {
+	what     string
+	b        netip.AddrPort // whom it is for
+	behind   []byte         // headers before its ports
+	protocol byte
+	may      bool // it is allowed
+	at       int  // bytes behind the header of IP
+}
+
 // fragments cuts packets that are refused so that their ports and flags are not in the same piece (RFC 1858, sections 3
 // and 4). They count where they are put together again: single pieces without ports may pass by their addresses.
 func (s *stand) fragments(v6 bool) (list []try) {
 	s.others(func(from, to *end) {
 		for _, target := range to.Targets(v6) {
 			source, sink := netip.AddrPortFrom(from.Own(v6), from.First+opened), netip.AddrPortFrom(target, to.First+1)
-			for _, c := range []struct {
-				what     string
-				a, b     netip.AddrPort
-				protocol byte
-				may      bool
-				at       int
-			}{
-				{"UDP for a refused port, cut behind the ports", source, netip.AddrPortFrom(target, nobodys), packet.UDP, false, 8},
-				{"TCP for a refused port, cut behind the ports", source, netip.AddrPortFrom(target, nobodys), packet.TCP, false, 8},
+			refused := netip.AddrPortFrom(target, nobodys)
+			cuts := []cut{
+				{what: "UDP for a refused port, cut behind the ports", b: refused, protocol: packet.UDP, at: 8},
+				{what: "UDP for a refused port, cut behind some of what it says", b: refused, protocol: packet.UDP, at: 16},
+				{what: "TCP for a refused port, cut behind the ports", b: refused, protocol: packet.TCP, at: 8},
 				{
-					"TCP that opens a connection from a service's port, cut behind the ports", source, sink, packet.TCP,
-					s.paired(from, to), 8,
+					what: "TCP that opens a connection from a service's port, cut behind the ports", b: sink,
+					protocol: packet.TCP, may: s.paired(from, to), at: 8,
 				},
 				{
-					"TCP that opens a connection from a service's port, cut behind the flags", source, sink, packet.TCP,
-					s.paired(from, to), 16,
+					what: "TCP that opens a connection from a service's port, cut behind the flags", b: sink,
+					protocol: packet.TCP, may: s.paired(from, to), at: 16,
 				},
-			} {
+			}
+			if v6 {
+				cuts = append(cuts, cut{
+					what: "UDP for a refused port, which is behind options in the second piece", b: refused,
+					behind: []byte{packet.Destinations}, protocol: packet.UDP, at: 8,
+				})
+			}
+			for _, c := range cuts {
 				list = append(list, try{
 					what: fmt.Sprintf("%s (%s)", c.what, c.b), from: from, to: to, whole: true,
 					counts: func(at int, _ uint16) verdict {
-						if c.may && at == to.index {
+						if c.may && s.listed(v6) && at == to.index {
 							return fine
 						}
 						return hole
 					},
 					made: func(key string, _ uint16) (frames [][]byte) {
-						payload := packet.Datagram(c.a, c.b, key)
+						payload := packet.Datagram(source, c.b, key)
 						if c.protocol == packet.TCP {
-							payload = packet.Segment(c.a, c.b, packet.SYN, key)
+							payload = packet.Segment(source, c.b, packet.SYN, key)
 						}
+						next, payload := packet.Behind(c.behind, c.protocol, payload)
 						for _, mac := range s.ways(from, to) {
 							s.pieces++
-							for _, p := range packet.Fragments(c.a.Addr(), c.b.Addr(), c.protocol, payload, c.at, s.pieces) {
+							for _, p := range packet.Fragments(source.Addr(), target, next, payload, c.at, s.pieces) {
 								frames = append(frames, from.in(p, mac)...)
 							}
 						}

@@ -279,6 +279,11 @@ func (s *stand) paired(source, sink *end) bool {
 	return slices.Contains(s.Pairs, proof.Pair{Source: source.Name, Sink: sink.Name})
 }
 
+// listed says whether pairs may talk in a family.
+func (s *stand) listed(v6 bool) bool {
+	return !s.Filtered || slices.Contains(s.Families, map[bool]string{false: "ipv4", true: "ipv6"}[v6])
+}
+
 // others yields each ordered two containers.
 func (s *stand) others(f func(from, to *end)) {
 	for _, from := range s.ends {
@@ -303,11 +308,16 @@ func (s *stand) ofFirst(f func(from, to *end)) {
 }
 
 // ways are the MAC addresses by which a packet of one container could reach another in an honest way: that of the
-// other, and those of its own host that route.
+// other, and those of its own host that route or have its link as a port.
 func (s *stand) ways(from, to *end) []net.HardwareAddr {
-	list := []net.HardwareAddr{to.mac}
+	list, master := []net.HardwareAddr{to.mac}, 0
 	for _, l := range from.machine.links {
-		if l.Type != "device" && len(l.Addresses) > 0 || l.Name == from.Link {
+		if l.Name == from.Link {
+			master = l.Master
+		}
+	}
+	for _, l := range from.machine.links {
+		if l.Type != "device" && len(l.Addresses) > 0 || l.Name == from.Link || master != 0 && l.Index == master {
 			list = append(list, l.MAC)
 		}
 	}

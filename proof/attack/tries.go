@@ -198,7 +198,7 @@ func (s *stand) ports(v6 bool) (list []try) {
 			a := netip.AddrPortFrom(source.Own(v6), source.First+opened)
 			listed := func(at int, port uint16) verdict {
 				switch {
-				case at != sink.index || port < sink.First || port >= sink.Last:
+				case !s.listed(v6) || at != sink.index || port < sink.First || port >= sink.Last:
 					return hole
 				case target == sink.Public(v6):
 					return allowed
@@ -242,9 +242,18 @@ func (s *stand) portZero(v6 bool) (list []try) {
 	for i := range combinations {
 		combinations[i] = uint16(i)
 	}
-	s.ofFirst(func(from, to *end) {
+	s.others(func(from, to *end) {
 		for _, target := range to.Targets(v6) {
-			for _, ports := range [][2]uint16{{0, 0}, {from.First, 0}, {from.First + 1, 0}, {0, to.First}, {0, to.First + 1}} {
+			for _, ports := range [][2]uint16{
+				{0, 0},
+				{from.First, 0},
+				{from.First + 1, 0},
+				{nobodys, 0},
+				{0, to.First},
+				{0, to.First + 1},
+				{0, to.Last},
+				{0, nobodys},
+			} {
 				a, b := netip.AddrPortFrom(from.Own(v6), ports[0]), netip.AddrPortFrom(target, ports[1])
 				list = append(list,
 					try{
@@ -280,7 +289,7 @@ func (s *stand) replies(v6 bool) (list []try) {
 				switch {
 				case s.Stateful && at == source.index && port == source.First+opened:
 					return fine // the source has begun
-				case s.Stateful || at != source.index || port < source.First || port > source.Last:
+				case s.Stateful || !s.listed(v6) || at != source.index || port < source.First || port > source.Last:
 					return hole
 				case target == source.Public(v6):
 					return allowed
@@ -308,7 +317,7 @@ func (s *stand) replies(v6 bool) (list []try) {
 					what: fmt.Sprintf("TCP from the service's port %d for %s", service.Port(), b), from: sink, to: source,
 					ports: combinations, each: "flag combination",
 					counts: func(at int, with uint16) verdict {
-						if !s.Stateful && at == source.index && to >= source.First && to <= source.Last &&
+						if !s.Stateful && s.listed(v6) && at == source.index && to >= source.First && to <= source.Last &&
 							with&(packet.SYN|packet.ACK) != packet.SYN {
 							return fine
 						}
