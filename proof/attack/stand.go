@@ -479,6 +479,12 @@ func (s *stand) count(o *Outcome, t try) {
 		for _, port := range s.taps.got(where, at, t.number) {
 			switch verdicts(at, port) {
 			case hole:
+				// A host that translates may have changed the port of a flow, if another one had it already. What answers
+				// that flow is for the port that it began from.
+				if came := s.taps.port(where, at, t.number, port); t.each == "" && len(t.ports) > 1 && came != port &&
+					came != 0 && verdicts(at, came) != hole {
+					continue
+				}
 				if where == atLink && t.to != nil && at != t.to.index && verdicts(t.to.index, port) != hole &&
 					!slices.Contains(s.taps.got(inside, at, t.number), port) {
 					continue // what is allowed was flooded, and a container has not taken what is not for it

@@ -46,14 +46,14 @@ type answer struct {
 // taps hear what arrives.
 type taps struct {
 	mu      sync.Mutex
-	came    map[receipt]map[uint16]int // by port, how often
-	answers map[answer][]string        // MAC addresses
+	came    map[receipt]map[uint16]uint16 // by port that it was sent to: that for which it arrived, who translates may change it
+	answers map[answer][]string           // MAC addresses
 	closers []io.Closer
 	group   sync.WaitGroup
 }
 
 func newTaps() *taps {
-	return &taps{came: map[receipt]map[uint16]int{}, answers: map[answer][]string{}}
+	return &taps{came: map[receipt]map[uint16]uint16{}, answers: map[answer][]string{}}
 }
 
 func (t *taps) close() error {
@@ -76,6 +76,13 @@ func (t *taps) got(p place, at int, number uint32) []uint16 {
 	return list
 }
 
+// port is that for which a packet of a try arrived, by the one that it was sent to.
+func (t *taps) port(p place, at int, number uint32, sent uint16) uint16 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.came[receipt{p, at, number}][sent]
+}
+
 // answered returns who has said that they have an address.
 func (t *taps) answered(at int, of netip.Addr) []string {
 	t.mu.Lock()
@@ -83,8 +90,8 @@ func (t *taps) answered(at int, of netip.Addr) []string {
 	return t.answers[answer{at, of}]
 }
 
-// note looks for the number of a try in what arrived.
-func (t *taps) note(p place, at int, data, magic []byte) {
+// note looks for the number of a try in what arrived, for a port.
+func (t *taps) note(p place, at int, port uint16, data, magic []byte) {
 	i := bytes.Index(data, magic)
 	if i < 0 || len(data) < i+len(magic)+6 {
 		return
@@ -94,9 +101,9 @@ func (t *taps) note(p place, at int, data, magic []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.came[r] == nil {
-		t.came[r] = map[uint16]int{}
+		t.came[r] = map[uint16]uint16{}
 	}
-	t.came[r][binary.BigEndian.Uint16(key[4:])]++
+	t.came[r][binary.BigEndian.Uint16(key[4:])] = port
 }
 
 // container taps a container: its link, and what is let in behind that and put together.
@@ -107,7 +114,7 @@ func (t *taps) container(e *end, magic []byte) error {
 	t.group.Go(func() {
 		read(e.frames.Read, func(frame []byte) {
 			if !isError(frame) {
-				t.note(atLink, e.index, frame, magic)
+				t.note(atLink, e.index, destination(frame), frame, magic)
 			}
 			t.told(e.index, frame)
 		})
@@ -145,7 +152,7 @@ func (t *taps) raw(ns uintptr, where place, at int, magic []byte) error {
 					return n, err
 				}, func(p []byte) {
 					if !icmp || len(p) > 0 && !quotes(n.network == "ip6", p[0]) {
-						t.note(where, at, p, magic)
+						t.note(where, at, portOf(protocol, p), p, magic)
 					}
 				})
 			})
@@ -175,6 +182,29 @@ func quotes(v6 bool, kind byte) bool {
 		return kind < 128
 	}
 	return kind == 3 || kind == 4 || kind == 5 || kind == 11 || kind == 12
+}
+
+// destination is the port that a frame is for, 0 if it has none, or options before it.
+func destination(frame []byte) uint16 {
+	if len(frame) < 14+20 {
+		return 0
+	}
+	p := frame[14:]
+	switch header := int(p[0]&0xf) * 4; {
+	case binary.BigEndian.Uint16(frame[12:]) == packet.TypeIPv4 && len(p) > header:
+		return portOf(int(p[9]), p[header:])
+	case binary.BigEndian.Uint16(frame[12:]) == packet.TypeIPv6 && len(p) > 40:
+		return portOf(int(p[6]), p[40:])
+	}
+	return 0
+}
+
+// portOf is the port that a datagram or segment is for, 0 if it is of another protocol.
+func portOf(protocol int, p []byte) uint16 {
+	if protocol != packet.UDP && protocol != packet.TCP || len(p) < 4 {
+		return 0
+	}
+	return binary.BigEndian.Uint16(p[2:])
 }
 
 // isError says whether a frame holds an error of ICMP.
