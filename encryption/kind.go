@@ -1,16 +1,39 @@
 package encryption
 
-import "github.com/nettoll/nettoll/stack"
+import (
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/stack"
+)
 
-// Kind is the kind of parts that protect packets between hosts.
-type Kind struct{}
+// name is that of the kind.
+const name = "encryption"
+
+// Kind is the kind of parts that protect packets between hosts: all of them, in the order of help. Stacks without one have the hosts
+// route to each other directly.
+type Kind []Encryption
 
 // Describe says what the kind is.
 func (Kind) Describe() stack.Description {
 	return stack.Description{
-		Name: "encryption", Plural: "encryptions", Summary: "Protects packets between hosts.", Sign: "+", Default: stack.None,
+		Name: name, Plural: name + "s", Summary: "Protects packets between hosts.", Sign: "+", Default: stack.None,
 	}
 }
 
-// Parts lists none: every stack has direct routes between hosts.
-func (Kind) Parts() []stack.Part { return nil }
+// Parts lists the encryptions.
+func (k Kind) Parts() []stack.Part {
+	list := make([]stack.Part, len(k))
+	for i, one := range k {
+		list[i] = stack.Part{Description: one.Describe(), Value: one}
+	}
+	return list
+}
+
+// Steps returns the kinds of steps that encryptions bring.
+func (k Kind) Steps() map[string]func() host.Step { return network.CarrierSteps(k.Parts()) }
+
+// Refuse returns why labs of so many hosts with this stack have no use for its encryption.
+func (Kind) Refuse(s stack.Stack, hosts int) string { return network.RefuseCarrier(name, s, hosts) }
+
+// Check returns why the encryption of a stack cannot be built on this machine.
+func (Kind) Check(s stack.Stack) error { return network.CheckCarrier(name, s) }

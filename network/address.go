@@ -15,6 +15,15 @@ func UnderlayAddr(host int) (v4, v6 netip.Prefix) {
 		netip.PrefixFrom(ipv6(digits(198), digits(18), 0, digits(host)), 48)
 }
 
+// SpanAddr returns the addresses of a host on a span that stands on so many others: 198.19.L.H/24 (of the range of RFC
+// 2544, appendix C.2.2, the half that the underlay leaves) and fd00:198:19:L::H/64.
+func SpanAddr(below, host int) (v4, v6 netip.Prefix) {
+	a := ipv6(digits(198), digits(19), 0, digits(host)).As16()
+	a[7] = byte(below)
+	return netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 19, byte(below), byte(host)}), 24),
+		netip.PrefixFrom(netip.AddrFrom16(a), 64)
+}
+
 // Gateway returns the addresses of a host within the range of its containers, which has their length:
 // 10.H.0.1/16 and fd00:10:H::1/64.
 func Gateway(host int) (v4, v6 netip.Prefix) {

@@ -1,6 +1,8 @@
-// Package network holds the kind of part that joins containers to their host, and hosts to each other: what a network
-// is asked to join ([Lab]), what it answers with (plans for the hosts and the addresses of the containers), and the
-// underlay. Each folder below is one network.
+// Package network holds the kind of part that joins containers to their host: what a network is asked to join ([Lab])
+// and what it answers with (plans for the hosts and the addresses of the containers). Each folder below is one network.
+//
+// It also holds what is between hosts, which no network makes itself: the underlay, the spans that carriers make on it
+// ([Span], [Carrier]), and the routes through the uppermost one to whatever a network serves on each host ([Routes]).
 //
 // Everything here is pure: nothing touches a kernel before a host applies a plan.
 //

@@ -18,7 +18,7 @@ type Kind []Network
 // Describe says what the kind is.
 func (Kind) Describe() stack.Description {
 	return stack.Description{
-		Name: "network", Plural: "networks", Summary: "Joins a container to its host, and hosts to each other.",
+		Name: "network", Plural: "networks", Summary: "Joins a container to its host.",
 	}
 }
 
@@ -72,14 +72,14 @@ func (Kind) Check(s stack.Stack) error {
 	return c.Check(params)
 }
 
-// Build begins a site: the plans of its hosts and the endpoints of its containers.
+// Build begins a site: the plans of its hosts, which reach each other's containers, and the endpoints of these.
 func (Kind) Build(site *Site, s stack.Stack) (err error) {
 	n, params, ok := stack.PartOf[Network](s)
 	if !ok {
 		return errors.New("a stack without a network")
 	}
 	site.Lab.Params = params
-	if site.Plans, site.Endpoints, err = n.Build(site.Lab); err != nil {
+	if site.Plans, site.Endpoints, err = Join(n, site.Lab); err != nil {
 		return fmt.Errorf("network %s: %w", n.Describe().Name, err)
 	}
 	return nil
@@ -91,8 +91,12 @@ type Builder interface {
 	Build(site *Site, s stack.Stack) error
 }
 
-// Build has each kind add the steps of its part of the stack to the plans of a lab.
-func Build(site *Site, s stack.Stack) error {
+// Build composes what is between the hosts of a lab, and has each kind add the steps of its part of the stack to their
+// plans.
+func Build(site *Site, s stack.Stack) (err error) {
+	if site.Lab, err = Compose(site.Lab, s); err != nil {
+		return err
+	}
 	for _, c := range s {
 		if b, ok := c.Kind.(Builder); ok {
 			if err := b.Build(site, s); err != nil {
@@ -105,7 +109,7 @@ func Build(site *Site, s stack.Stack) error {
 
 // A Site is a lab while it is planned.
 type Site struct {
-	// Lab is what was asked for. Its Params are those of the network.
+	// Lab is what was asked for, with the MTU that its containers get. Its Params are those of the network.
 	Lab Lab
 	// Pairs are the containers that exchange packets.
 	Pairs []Pair

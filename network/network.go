@@ -91,12 +91,22 @@ type Guarded interface {
 type Lab struct {
 	// Hosts are the container hosts; the first is host 1. More than one are joined by an underlay.
 	Hosts []Host
-	// MTU in bytes, of every link.
+	// MTU in bytes, of every link but those of the underlay and what stands on it.
 	MTU int
+	// Underlay is what joins the hosts.
+	Underlay Medium
+	// Spans are what packets between hosts are carried by, the underlay first, see [Compose]. Nil means the underlay alone.
+	Spans []Span
 	// Seed is what MAC addresses come from.
 	Seed uint64
 	// Params are the network's own, every one present.
 	Params part.Params
+}
+
+// A Medium says what the links of an underlay are like. The zero value leaves them as the kernel makes them.
+type Medium struct {
+	// MTU in bytes, 0: that of the containers.
+	MTU int `json:"mtu,omitempty"`
 }
 
 // A Host is a container host of a lab.

@@ -14,13 +14,13 @@ const underlayBridge = "under"
 // container, too. The lab has more than one host.
 func Underlay(n Network, lab Lab) host.Plan {
 	steps := append(passes(off), host.Bridge{
-		Name: underlayBridge, MAC: MAC(lab.Seed, "underlay", underlayBridge), MTU: lab.MTU,
+		Name: underlayBridge, MAC: MAC(lab.Seed, "underlay", underlayBridge), MTU: lab.outer(),
 	})
 	own, moved := wired(n, lab.Params)
 	for _, h := range lab.Hosts {
 		name := h.Name()
 		steps = append(steps, withoutDAD("@"+name), host.Veth{
-			Name: name, MAC: MAC(lab.Seed, "underlay", name), MTU: lab.MTU, Master: underlayBridge,
+			Name: name, MAC: MAC(lab.Seed, "underlay", name), MTU: lab.outer(), Master: underlayBridge,
 			PeerNS: "@" + name, PeerName: h.Uplink, PeerMAC: MAC(lab.Seed, name, h.Uplink),
 		})
 		if own {
@@ -30,16 +30,21 @@ func Underlay(n Network, lab Lab) host.Plan {
 	return host.Plan{Steps: steps}
 }
 
-// Base returns the steps that every network begins a host's plan with: the loopback link and the uplink with the lab's
-// MTU, the uplink with the host's addresses on the underlay, no packet filter on bridges but where [BridgeNF] asks for
-// it, and links that can be used at once.
+// Base returns the steps that every network begins a host's plan with: the loopback link with the lab's MTU, the uplink
+// with that of the underlay and the host's addresses there, what carriers make on it, no packet filter on bridges but
+// where [BridgeNF] asks for it, and links that can be used at once.
 func Base(lab Lab, h Host) []host.Step {
 	steps := append(passes(lab.Params[bridgeNF]), withoutDAD(""), host.Link{Name: "lo", MTU: lab.MTU, Up: true})
 	if h.Uplink != "" {
 		v4, v6 := h.Underlay()
 		steps = append(steps, host.Link{
-			Name: h.Uplink, MTU: lab.MTU, Addresses: []string{v4.String(), v6.String()}, Up: true,
+			Name: h.Uplink, MTU: lab.outer(), Addresses: []string{v4.String(), v6.String()}, Up: true,
 		})
+	}
+	for _, s := range lab.Spans {
+		if s.Steps != nil {
+			steps = append(steps, s.Steps[h.Index-1]...)
+		}
 	}
 	return steps
 }

@@ -78,7 +78,7 @@ func jacks(lab Lab, h Host, moved bool) []host.Step {
 	for _, c := range h.Containers {
 		jack, port := fmt.Sprintf(underlayJack, name, c.Index), Plug(c)
 		steps = append(steps, host.Veth{
-			Name: jack, MAC: MAC(lab.Seed, "underlay", jack), MTU: lab.MTU, Master: underlayBridge,
+			Name: jack, MAC: MAC(lab.Seed, "underlay", jack), MTU: lab.outer(), Master: underlayBridge,
 			PeerNS: "@" + name, PeerName: port, PeerMAC: MAC(lab.Seed, name, port), PeerMoves: moved,
 		})
 	}

@@ -6,21 +6,62 @@ import (
 	"github.com/nettoll/nettoll/host"
 )
 
-// Direct returns the routes of a host to the containers of the others, by their hosts on the underlay.
-func Direct(lab Lab, h Host) []host.Step {
-	var steps []host.Step
+// A Server is a network that reaches the containers of other hosts by whatever joins the hosts. A network that is none
+// has its containers on the underlay themselves: nothing is routed to them, and no carrier carries their packets.
+type Server interface {
+	// Serves returns the ranges and addresses, of both families, at which a host of the lab is reached for its containers.
+	// It is empty if the parameters of the lab put the containers on the underlay. It is pure.
+	Serves(lab Lab, h Host) []netip.Prefix
+}
+
+// Ranges returns the ranges of a host's containers, for a [Server] that routes to all of them: see [Gateway].
+func Ranges(h Host) []netip.Prefix {
+	v4, v6 := Gateway(h.Index)
+	return []netip.Prefix{v4.Masked(), v6.Masked()}
+}
+
+// Serves returns what a network serves on a host, nil if it is no [Server].
+func Serves(n Network, lab Lab, h Host) []netip.Prefix {
+	if s, ok := n.(Server); ok {
+		return s.Serves(lab, h)
+	}
+	return nil
+}
+
+// Routes returns how a host reaches what the network serves on the other hosts of the lab: through the uppermost span.
+// An address of a host on that span needs no route.
+func Routes(n Network, lab Lab, h Host) []host.Route {
+	if len(lab.Hosts) < 2 {
+		return nil
+	}
+	var routes []host.Route
+	top := lab.Top()
 	for _, other := range lab.Hosts {
 		if other.Index == h.Index {
 			continue
 		}
-		their4, their6 := Gateway(other.Index)
-		via4, via6 := other.Underlay()
-		steps = append(steps,
-			host.Route{To: their4.Masked().String(), Via: via4.Addr().String(), Dev: h.Uplink},
-			host.Route{To: their6.Masked().String(), Via: via6.Addr().String(), Dev: h.Uplink},
-		)
+		r := top.Reach[h.Index-1][other.Index-1]
+		for _, to := range Serves(n, lab, other) {
+			if via := r.Pick(to.Addr()); to != netip.PrefixFrom(via, via.BitLen()) {
+				routes = append(routes, host.Route{To: to.String(), Via: via.String(), Dev: r.Link})
+			}
+		}
 	}
-	return steps
+	return routes
+}
+
+// Join builds a lab of a network, and adds to the plan of each host the routes to the others.
+func Join(n Network, lab Lab) ([]host.Plan, [][]Endpoint, error) {
+	plans, ends, err := n.Build(lab)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := range min(len(plans), len(lab.Hosts)) {
+		for _, r := range Routes(n, lab, lab.Hosts[i]) {
+			plans[i].Steps = append(plans[i].Steps, r)
+		}
+	}
+	return plans, ends, nil
 }
 
 // Whole is an address without the others of its range.

@@ -3,6 +3,7 @@ package network
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/nettoll/nettoll/host"
 )
@@ -129,13 +130,24 @@ func (w *Way) Switched(from, to string) {
 		Count{0, host.Sent("", to, underlayBridge)})
 }
 
-// Direct adds that the host of the source gives the packets to the other host, by the MAC address of its uplink, as
-// [Direct] routes them.
-func (w *Way) Direct(t Trip) {
+// Carried adds that the host of the source gives the packets to the other host on the uppermost span of the lab, as
+// [Routes] has it, and that each span below carries those of the one above.
+func (w *Way) Carried(t Trip) {
 	from, to := t.From.Host, t.To.Host
-	w.hop(from.Index, host.Hop{To: t.Target()}, host.Next{
-		Link: from.Uplink, Via: t.Pick(to.Underlay()), MAC: MAC(t.Lab.Seed, to.Name(), to.Uplink),
-	})
+	target := t.Target()
+	for i, s := range slices.Backward(t.Lab.spans()) {
+		there, back := s.Reach[from.Index-1][to.Index-1], s.Reach[to.Index-1][from.Index-1]
+		w.hop(from.Index, host.Hop{To: target}, host.Next{Link: there.Link, Via: there.Pick(target), MAC: there.MAC})
+		if i == 0 {
+			break
+		}
+		w.Sent(from, "", there.Link, "")
+		w.Received(to, "", back.Link, "")
+		below := t.Lab.Spans[i-1].Reach[from.Index-1][to.Index-1]
+		if target = below.IPv4; s.Outer == "ipv6" {
+			target = below.IPv6
+		}
+	}
 	w.Across(t)
 }
 
@@ -155,7 +167,7 @@ func (t Trip) Bridged(routed bool) Way {
 		w.NotForwarded(t)
 	}
 	if !t.Same() {
-		w.Direct(t)
+		w.Carried(t)
 	}
 	w.Sent(t.To.Host, "", t.To.Endpoint.Link, Bridge)
 	if routed {

@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"net/netip"
 	"slices"
 
 	"github.com/nettoll/nettoll/host"
@@ -15,7 +16,7 @@ type Network struct{}
 func (Network) Describe() network.Description {
 	return network.Description{
 		Name:           "bridge",
-		Summary:        "a Linux bridge on each host with a veth to every container, and direct routes between the hosts",
+		Summary:        "a Linux bridge on each host with a veth to every container",
 		Implementation: "kernel",
 		Params:         append(part.List{network.BridgeNF(), network.Hairpin()}, network.LinkParams()...),
 	}
@@ -33,7 +34,10 @@ func (Network) Introduces() {}
 // Trace says that packets pass the bridge, and across hosts the network stacks of both.
 func (Network) Trace(t network.Trip) network.Way { return t.Bridged(!t.Same()) }
 
-// Build makes a bridge on each host, with a port for every container, and routes between the hosts.
+// Serves returns the ranges of the host's containers.
+func (Network) Serves(_ network.Lab, h network.Host) []netip.Prefix { return network.Ranges(h) }
+
+// Build makes a bridge on each host, with a port for every container.
 func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error) {
 	if err := lab.Check(); err != nil {
 		return nil, nil, err
@@ -52,7 +56,6 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 			return nil, nil, err
 		}
 		steps, ends[i] = slices.Concat(steps, bridged, network.Tuned(lab.Params, theirs)), theirs
-		steps = append(steps, network.Direct(lab, h)...)
 		plans[i] = host.Plan{Steps: steps}
 	}
 	return plans, ends, nil

@@ -64,7 +64,7 @@ func TestAnotherBridge(t *testing.T) {
 
 func TestPlan(t *testing.T) {
 	lab := networktest.Lab(2, 1)
-	plans, ends, err := bridge.Network{}.Build(lab)
+	plans, ends, err := network.Join(bridge.Network{}, lab)
 	if err != nil {
 		t.Fatal(err)
 	}

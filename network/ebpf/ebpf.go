@@ -86,11 +86,14 @@ func (Network) Trace(t network.Trip) network.Way {
 		w.Received(t.From.Host, "", t.From.Endpoint.Link, "")
 	}
 	if !t.Same() {
-		w.Direct(t)
+		w.Carried(t)
 	}
 	w.NotForwarded(t)
 	return w
 }
+
+// Serves returns the ranges of the host's containers.
+func (Network) Serves(_ network.Lab, h network.Host) []netip.Prefix { return network.Ranges(h) }
 
 // Build makes a link for every container, routes for what the program does not know, and hooks the program to all.
 func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error) {
@@ -107,7 +110,7 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 		gate4, gate6 := network.Gateway(h.Index)
 		steps := append(network.Base(lab, h), network.Forwarding()...)
 		steps = append(steps, host.Link{Name: "lo", MTU: lab.MTU, Addresses: []string{alone(gate4), alone(gate6)}, Up: true})
-		f := Forwarding{Attach: way, Uplink: h.Uplink}
+		f := Forwarding{Attach: way}
 		ends[i] = make([]network.Endpoint, len(h.Containers))
 		for j, c := range h.Containers {
 			outer, err := network.Outer(h, c)
@@ -129,18 +132,11 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 			steps = append(steps, routes(c, member, gate4.Addr(), gate6.Addr())...)
 			steps = append(steps, network.Inside(c)...)
 		}
-		for _, other := range lab.Hosts {
-			if other.Index == h.Index {
-				continue
+		for _, r := range network.Routes(Network{}, lab, h) {
+			if top := lab.Top(); top.Layer != 2 || f.Uplink != "" && f.Uplink != r.Dev {
+				return nil, nil, fmt.Errorf("%s is not one link that carries Ethernet frames, which the program sends", top.Name)
 			}
-			their4, their6 := network.Gateway(other.Index)
-			via4, via6 := other.Underlay()
-			for _, r := range []Range{
-				{their4.Masked().String(), via4.Addr().String()}, {their6.Masked().String(), via6.Addr().String()},
-			} {
-				f.Ranges = append(f.Ranges, r)
-				steps = append(steps, host.Route{To: r.To, Via: r.Via, Dev: h.Uplink})
-			}
+			f.Uplink, f.Ranges = r.Dev, append(f.Ranges, Range{r.To, r.Via})
 		}
 		plans[i] = host.Plan{Steps: append(steps, f)}
 	}

@@ -37,7 +37,7 @@ func TestPlan(t *testing.T) {
 		t.Run(attach, func(t *testing.T) {
 			lab := networktest.Lab(2, 1)
 			lab.Params = with(attach)
-			plans, ends, err := ebpf.Network{}.Build(lab)
+			plans, ends, err := network.Join(ebpf.Network{}, lab)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -35,7 +35,7 @@ func (Network) Label(hosts int) string {
 func (Network) Trace(t network.Trip) network.Way {
 	var w network.Way
 	if !t.Same() {
-		w.Direct(t)
+		w.Carried(t)
 		w.NotForwarded(t)
 		return w
 	}
@@ -50,7 +50,11 @@ func (Network) Trace(t network.Trip) network.Way {
 	return w
 }
 
-// Build gives all containers of a host its address: on the loopback link in a lab of one host, else on the underlay.
+// Serves returns the addresses of the host, which its containers share.
+func (Network) Serves(lab network.Lab, h network.Host) []netip.Prefix { return lab.Own(h) }
+
+// Build gives all containers of a host its address: on the loopback link in a lab of one host, else the one at which
+// other hosts reach it.
 func (Network) Build(lab network.Lab) ([]plan.Plan, [][]network.Endpoint, error) {
 	if err := lab.Check(); err != nil {
 		return nil, nil, err
@@ -59,16 +63,23 @@ func (Network) Build(lab network.Lab) ([]plan.Plan, [][]network.Endpoint, error)
 	ends := make([][]network.Endpoint, len(lab.Hosts))
 	for i, h := range lab.Hosts {
 		steps := append(network.Base(lab, h), network.Sockets("")...)
-		v4, v6 := h.Underlay()
+		var v4, v6 netip.Addr
 		if h.Uplink == "" {
-			v4, v6 = network.Gateway(h.Index)
-			v4, v6 = netip.PrefixFrom(v4.Addr(), v4.Addr().BitLen()), netip.PrefixFrom(v6.Addr(), v6.Addr().BitLen())
-			steps = append(steps, plan.Link{Name: "lo", MTU: lab.MTU, Addresses: []string{v4.String(), v6.String()}, Up: true})
+			gate4, gate6 := network.Gateway(h.Index)
+			v4, v6 = gate4.Addr(), gate6.Addr()
+			steps = append(steps, plan.Link{
+				Name: "lo", MTU: lab.MTU, Addresses: []string{network.Whole(gate4), network.Whole(gate6)}, Up: true,
+			})
+		} else {
+			v4, v6 = lab.Address(h)
+			if top := lab.Top(); lab.MTU < top.MTU { // its containers send there, and no more than those of other networks
+				steps = append(steps, plan.Link{Name: top.Reach[i][i].Link, MTU: lab.MTU, Up: true})
+			}
 		}
 		plans[i] = plan.Plan{Steps: steps}
 		ends[i] = make([]network.Endpoint, len(h.Containers))
 		for j := range h.Containers {
-			ends[i][j] = network.Endpoint{IPv4: v4.Addr(), IPv6: v6.Addr()}
+			ends[i][j] = network.Endpoint{IPv4: v4, IPv6: v6}
 		}
 	}
 	return plans, ends, nil

@@ -1,6 +1,8 @@
 package ipvlan
 
 import (
+	"net/netip"
+
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/network"
@@ -44,7 +46,7 @@ func (Network) Check(part.Params) error {
 func (Network) Trace(t network.Trip) network.Way {
 	var w network.Way
 	mac := ""
-	l2 := t.Lab.Params[mode] == "" || t.Lab.Params[mode] == bridged
+	l2 := bridges(t.Lab)
 	if l2 {
 		lower, _ := network.Below(t.Lab, t.To.Host)
 		mac = network.MAC(t.Lab.Seed, t.To.Host.Name(), lower)
@@ -56,16 +58,27 @@ func (Network) Trace(t network.Trip) network.Way {
 	case l2:
 		w.Across(t)
 	default:
-		w.Direct(t)
+		w.Carried(t)
 	}
 	w.Received(t.To.Host, t.To.Endpoint.Namespace, t.To.Endpoint.Inner, "")
 	w.NotForwarded(t)
 	return w
 }
 
+// Serves returns the ranges of the host's containers, unless they are on the underlay.
+func (Network) Serves(lab network.Lab, h network.Host) []netip.Prefix {
+	if bridges(lab) {
+		return nil
+	}
+	return network.Ranges(h)
+}
+
+// bridges says whether the containers of a lab are neighbours on the underlay.
+func bridges(lab network.Lab) bool { return lab.Params[mode] == "" || lab.Params[mode] == bridged }
+
 // Build makes a link for every container above its host's uplink, or above one of its own in a lab of one host.
 func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error) {
-	l2 := lab.Params[mode] == "" || lab.Params[mode] == bridged
+	l2 := bridges(lab)
 	check := lab.Check
 	if l2 {
 		check = lab.CheckSegment
@@ -100,9 +113,6 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 		if l2 {
 			at := network.MAC(lab.Seed, h.Name(), lower)
 			steps = append(steps, network.Acquainted(lab, h, ends[i], func(network.Container) string { return at })...)
-		}
-		if !l2 {
-			steps = append(steps, network.Direct(lab, h)...)
 		}
 		plans[i] = host.Plan{Steps: steps}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/internal/testnet/golden"
+	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/network/ipvlan"
 	"github.com/nettoll/nettoll/network/networktest"
 	"github.com/nettoll/nettoll/part"
@@ -55,7 +56,7 @@ func TestPlan(t *testing.T) {
 		t.Run(c.mode, func(t *testing.T) {
 			lab := networktest.Lab(c.hosts, 1)
 			lab.Params = part.Params{"mode": c.mode}
-			plans, _, err := ipvlan.Network{}.Build(lab)
+			plans, _, err := network.Join(ipvlan.Network{}, lab)
 			if err != nil {
 				t.Fatal(err)
 			}

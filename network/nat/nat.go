@@ -3,6 +3,7 @@ package nat
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strconv"
 
@@ -75,6 +76,9 @@ func (n Network) Trace(t network.Trip) network.Way {
 	return t.Bridged(n.Translates(len(t.Lab.Hosts), t.Lab.Params))
 }
 
+// Serves returns the addresses of the host, by which its containers are known.
+func (Network) Serves(lab network.Lab, h network.Host) []netip.Prefix { return lab.Own(h) }
+
 // Build makes a bridge on each host, with a port for every container, and the translation.
 func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error) {
 	if err := lab.Check(); err != nil {
@@ -94,7 +98,7 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 		}
 		steps = slices.Concat(steps, bridged, network.Tuned(lab.Params, theirs))
 		if translated {
-			step, err := translate(h, theirs)
+			step, err := translate(lab, h, theirs)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -115,23 +119,23 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 }
 
 // translate returns the step that translates for the containers of a host, and notes in their endpoints by which
-// addresses they are known: those of the host on the underlay, or those of its bridge where there is none.
-func translate(h network.Host, ends []network.Endpoint) (host.NAT, error) {
+// addresses they are known: those at which other hosts reach theirs, or those of its bridge where there is no other.
+func translate(lab network.Lab, h network.Host, ends []network.Endpoint) (host.NAT, error) {
 	range4, range6 := network.Gateway(h.Index)
-	public4, public6 := h.Underlay()
-	if h.Uplink == "" {
-		public4, public6 = range4, range6
+	public4, public6 := range4.Addr(), range6.Addr()
+	if h.Uplink != "" {
+		public4, public6 = lab.Address(h)
 	}
 	step := host.NAT{
 		Table:   table,
-		Public:  []string{public4.Addr().String(), public6.Addr().String()},
+		Public:  []string{public4.String(), public6.String()},
 		Sources: []string{range4.Masked().String(), range6.Masked().String()},
 	}
 	for i, c := range h.Containers {
 		if c.Ports.First == 0 {
 			return host.NAT{}, fmt.Errorf("host %d: container %q has no ports to publish", h.Index, c.Name)
 		}
-		ends[i].PublicIPv4, ends[i].PublicIPv6 = public4.Addr(), public6.Addr()
+		ends[i].PublicIPv4, ends[i].PublicIPv6 = public4, public6
 		step.Published = append(step.Published, host.Publication{
 			First: c.Ports.First, Last: c.Ports.Last,
 			To: []string{ends[i].IPv4.String(), ends[i].IPv6.String()},

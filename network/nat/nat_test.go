@@ -37,7 +37,7 @@ func TestPlan(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			lab := networktest.Lab(c.hosts, 1)
 			lab.Params = part.Params{"hairpin": c.hairpin}
-			plans, ends, err := nat.Network{}.Build(lab)
+			plans, ends, err := network.Join(nat.Network{}, lab)
 			if err != nil {
 				t.Fatal(err)
 			}

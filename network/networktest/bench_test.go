@@ -21,7 +21,7 @@ import (
 // are done one after another, where a run does them at once. The aim: all of the first four in less than 2 s.
 func BenchmarkSetUp(b *testing.B) {
 	const pairs = 20
-	on := variant{nat.Network{}, part.Params{"hairpin": "true"}}
+	on := variant{nat.Network{, nil}, part.Params{"hairpin": "true"}}
 	for _, c := range []struct {
 		hosts   int
 		network network.Network

@@ -18,6 +18,7 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/stack"
 )
 
 // Conformance runs the suite on a network, once with each of the parameters given, or with their defaults if none are.
@@ -37,12 +38,12 @@ func Conformance(t *testing.T, n network.Network, variants ...map[string]string)
 		}
 		t.Run(d.Params.Short(d.Name, params), func(t *testing.T) {
 			for _, c := range checks(seen) {
-				if c.hosts > 0 && excluded(variant{n, params}, c.hosts) != "" {
+				if c.hosts > 0 && excluded(variant{n, params, nil}, c.hosts) != "" {
 					continue
 				}
 				t.Run(c.name, func(t *testing.T) {
 					t.Parallel() // with those of the same variant: each has namespaces of its own, and most of it is waiting
-					if err := c.run(t, variant{n, params}); errors.Is(err, errors.ErrUnsupported) {
+					if err := c.run(t, variant{n, params, nil}); errors.Is(err, errors.ErrUnsupported) {
 						testnet.Skip(t, err)
 					} else if err != nil {
 						t.Error(err)
@@ -61,12 +62,28 @@ func Check(t *testing.T, n network.Network, given map[string]string, names ...st
 	if err != nil {
 		t.Fatal(err)
 	}
+	run(t, variant{n, params, nil}, names)
+}
+
+// CheckCarried runs the checks of the suite that have these names on a network as by default whose packets between hosts
+// are carried by parts of a stack.
+func CheckCarried(t *testing.T, n network.Network, between stack.Stack, names ...string) {
+	d := n.Describe()
+	params, err := d.Params.Resolve("network "+d.Name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, variant{n, params, between}, names)
+}
+
+// run runs the checks that have these names.
+func run(t *testing.T, v variant, names []string) {
 	for _, c := range checks(map[string]bool{}) {
 		if !slices.Contains(names, c.name) {
 			continue
 		}
-		t.Run(d.Params.Short(d.Name, params)+"/"+c.name, func(t *testing.T) {
-			if err := c.run(t, variant{n, params}); errors.Is(err, errors.ErrUnsupported) {
+		t.Run(v.Describe().Params.Short(v.Describe().Name, v.params)+"/"+c.name, func(t *testing.T) {
+			if err := c.run(t, v); errors.Is(err, errors.ErrUnsupported) {
 				testnet.Skip(t, err)
 			} else if err != nil {
 				t.Error(err)
@@ -75,15 +92,22 @@ func Check(t *testing.T, n network.Network, given map[string]string, names ...st
 	}
 }
 
-// variant is a network with parameters that are given to every lab.
+// variant is a network with parameters that are given to every lab, and with what carries its packets between hosts.
 type variant struct {
 	network.Network
-	params part.Params
+	params  part.Params
+	between stack.Stack
 }
 
 func (v variant) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error) {
 	lab.Params = maps.Clone(v.params)
 	return v.Network.Build(lab)
+}
+
+// Serves asks the network about its own parameters.
+func (v variant) Serves(lab network.Lab, h network.Host) []netip.Prefix {
+	lab.Params = v.params
+	return network.Serves(v.Network, lab, h)
 }
 
 // Trace asks the network about its own parameters.
@@ -201,9 +225,23 @@ func labs(n network.Network) []network.Lab {
 	return possible(n, Lab(1, 0), Lab(1, 1), Lab(1, 3), Lab(2, 0), Lab(2, 1), Lab(2, 3), Lab(5, 5), large)
 }
 
-// possible are those of the labs that the network does not exclude.
+// possible are those of the labs that the network does not exclude, with what carries its packets between hosts.
 func possible(n network.Network, labs ...network.Lab) []network.Lab {
-	return slices.DeleteFunc(labs, func(l network.Lab) bool { return excluded(n, len(l.Hosts)) != "" })
+	var list []network.Lab
+	for _, l := range labs {
+		if excluded(n, len(l.Hosts)) != "" {
+			continue
+		}
+		if v, ok := n.(variant); ok {
+			composed, err := network.Compose(l, v.between)
+			if err != nil {
+				panic(fmt.Sprintf("networktest: %v", err)) // the carrier is wrong, and nothing can be shown of it
+			}
+			l = composed
+		}
+		list = append(list, l)
+	}
+	return list
 }
 
 func description(_ testing.TB, n network.Network) error {
@@ -260,7 +298,7 @@ type built struct {
 }
 
 func build(n network.Network, lab network.Lab) (built, error) {
-	plans, ends, err := n.Build(lab)
+	plans, ends, err := network.Join(n, lab)
 	if err != nil {
 		return built{}, fmt.Errorf("build a lab of %d hosts: %w", len(lab.Hosts), err)
 	}
@@ -357,6 +395,9 @@ func shape(_ testing.TB, n network.Network) error {
 					len(b.Plans[i].Steps), text)
 			}
 		}
+		if err := served(n, lab, b.Ends); err != nil {
+			return err
+		}
 		for a := range public {
 			if place, ok := owner[a]; ok {
 				return fmt.Errorf("the public address %s is that of a container (%s)", a, place)
@@ -364,6 +405,49 @@ func shape(_ testing.TB, n network.Network) error {
 		}
 	}
 	return nil
+}
+
+// served wants each host to serve the addresses at which its containers are reached, and no other host to serve them; or
+// those addresses to be on the underlay.
+func served(n network.Network, lab network.Lab, ends [][]network.Endpoint) error {
+	if len(lab.Hosts) < 2 {
+		return nil
+	}
+	for i, h := range lab.Hosts {
+		own := network.Serves(n, lab, h)
+		segment4, segment6 := h.Underlay()
+		segment := []netip.Prefix{segment4.Masked(), segment6.Masked()}
+		for j, e := range ends[i] {
+			for _, family := range families() {
+				a := e.Public(family)
+				at := fmt.Sprintf("host %d: %s is reached at %s, and", h.Index, h.Containers[j].Name, a)
+				switch {
+				case len(own) == 0 && !within(a, segment):
+					return fmt.Errorf("%s that is not on the underlay (%s)", at, listed(segment))
+				case len(own) > 0 && !within(a, own):
+					return fmt.Errorf("%s the host serves %s", at, listed(own))
+				}
+				for _, other := range lab.Hosts {
+					if theirs := network.Serves(n, lab, other); other.Index != h.Index && within(a, theirs) {
+						return fmt.Errorf("%s host %d serves %s as well", at, other.Index, theirs[0])
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func within(a netip.Addr, list []netip.Prefix) bool {
+	return slices.ContainsFunc(list, func(p netip.Prefix) bool { return p.Contains(a) })
+}
+
+func listed(list []netip.Prefix) string {
+	texts := make([]string, len(list))
+	for i, p := range list {
+		texts[i] = p.String()
+	}
+	return strings.Join(texts, ", ")
 }
 
 func wrongLabs(_ testing.TB, n network.Network) error {
@@ -389,6 +473,9 @@ func wrongLabs(_ testing.TB, n network.Network) error {
 func kinds(n network.Network) map[string]func() host.Step {
 	list := host.Steps()
 	if v, ok := n.(variant); ok {
+		for _, c := range v.between {
+			maps.Copy(list, network.CarrierSteps([]stack.Part{c.Part}))
+		}
 		n = v.Network
 	}
 	if own, ok := n.(host.Stepper); ok {

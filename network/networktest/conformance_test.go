@@ -25,7 +25,7 @@ func TestMain(m *testing.M) { testnet.Main(m) }
 
 // spoilt is a network that works, but for what change does to its plans and endpoints.
 func spoilt(n network.Network, change func(network.Lab, []host.Plan, [][]network.Endpoint)) Fake {
-	return Fake{BuildFunc: func(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error) {
+	return Fake{Serving: n, BuildFunc: func(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error) {
 		plans, ends, err := n.Build(lab)
 		if err == nil {
 			change(lab, plans, ends)
@@ -111,6 +111,13 @@ func (e excluding) Exclude(hosts int, _ part.Params) string { return e.reason(ho
 type translating struct{ Fake }
 
 func (translating) Translates(hosts int, _ part.Params) bool { return hosts > 1 }
+
+// serving is a network each of whose hosts serves the containers of all.
+type serving struct{ Fake }
+
+func (serving) Serves(network.Lab, network.Host) []netip.Prefix {
+	return []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/16")}
+}
 
 // tracing is a bridge that says another way than its own.
 type tracing struct {
@@ -276,12 +283,21 @@ func TestSuiteFails(t *testing.T) {
 			}
 			return s
 		})), "packets, 1 hosts, 1 pairs", `read link "none": not found`},
-		{"no route across hosts", spoilt(bridge.Network{}, steps(func(s host.Step) host.Step {
-			if r, ok := s.(host.Route); ok && r.NS == "" {
-				return nil
-			}
-			return s
-		})), "packets, 2 hosts, 1 pairs", "src0 to snk0, 10.1.1.0 to 10.2.1.0: "},
+		{"serves nothing across hosts", Fake{BuildFunc: bridge.Network{}.Build}, "packets, 2 hosts, 1 pairs",
+			"src0 to snk0, 10.1.1.0 to 10.2.1.0: "},
+		{
+			"does not say what it serves", Fake{BuildFunc: bridge.Network{}.Build}, "shape",
+			"host 1: src0 is reached at 10.1.1.0, and that is not on the underlay (198.18.0.0/16, fd00:198:18::/48)",
+		},
+		{
+			"serves other addresses", Fake{BuildFunc: bridge.Network{}.Build, Serving: nat.Network{}}, "shape",
+			"host 1: src0 is reached at 10.1.1.0, and the host serves 198.18.0.1/32, fd00:198:18::1/128",
+		},
+		{
+			"serves what another host serves", serving{spoilt(bridge.Network{}, func(network.Lab, []host.Plan,
+				[][]network.Endpoint) {
+			})}, "shape", "host 1: src0 is reached at 10.1.1.0, and host 2 serves 10.0.0.0/8 as well",
+		},
 		{"no forwarding of IPv6", spoilt(bridge.Network{}, steps(func(s host.Step) host.Step {
 			if y, ok := s.(host.Sysctl); ok && y.Key == "net.ipv6.conf.all.forwarding" {
 				return nil

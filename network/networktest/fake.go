@@ -14,6 +14,8 @@ type Fake struct {
 	Description network.Description
 	// BuildFunc is what Build calls, if it is not nil.
 	BuildFunc func(network.Lab) ([]host.Plan, [][]network.Endpoint, error)
+	// Serving is whose ranges it serves; nil for none.
+	Serving network.Network
 }
 
 // Describe says what it is.
@@ -22,6 +24,14 @@ func (f Fake) Describe() network.Description {
 		return network.Description{Name: "fake", Summary: "joins nothing", Implementation: "kernel"}
 	}
 	return f.Description
+}
+
+// Serves returns what Serving serves.
+func (f Fake) Serves(lab network.Lab, h network.Host) []netip.Prefix {
+	if f.Serving == nil {
+		return nil
+	}
+	return network.Serves(f.Serving, lab, h)
 }
 
 // Trace says nothing about the way.

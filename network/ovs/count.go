@@ -73,7 +73,7 @@ func (Network) Trace(t network.Trip) network.Way {
 	} else {
 		w.Received(t.From.Host, "", network.Bridge, "")
 		w.Forwarded(t)
-		w.Direct(t)
+		w.Carried(t)
 		w.Sent(t.To.Host, "", network.Bridge, "")
 		w.Counted(t.To.Host, looked)
 		w.Arrive(t, network.Bridge, mac(t.To, t.To.Container.Name, network.Inner))

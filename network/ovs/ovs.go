@@ -1,6 +1,8 @@
 package ovs
 
 import (
+	"net/netip"
+
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux/ovs"
 	"github.com/nettoll/nettoll/network"
@@ -26,7 +28,7 @@ type Network struct{}
 func (Network) Describe() network.Description {
 	return network.Description{
 		Name:           "ovs",
-		Summary:        "an Open vSwitch on each host with a veth to every container, and direct routes between the hosts",
+		Summary:        "an Open vSwitch on each host with a veth to every container",
 		Implementation: "ovs",
 		Params: part.List{
 			{
@@ -66,7 +68,10 @@ func (Network) Check(p part.Params) error {
 	return ovs.UserspaceDatapath()
 }
 
-// Build makes a switch on each host, with a port for every container, and routes between the hosts.
+// Serves returns the ranges of the host's containers.
+func (Network) Serves(_ network.Lab, h network.Host) []netip.Prefix { return network.Ranges(h) }
+
+// Build makes a switch on each host, with a port for every container.
 func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error) {
 	if err := lab.Check(); err != nil {
 		return nil, nil, err
@@ -85,7 +90,6 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 			return nil, nil, err
 		}
 		steps, ends[i] = append(steps, switched...), theirs
-		steps = append(steps, network.Direct(lab, h)...)
 		plans[i] = host.Plan{Steps: steps}
 	}
 	return plans, ends, nil

@@ -28,9 +28,8 @@ type Network struct{}
 // Describe says what it is.
 func (Network) Describe() network.Description {
 	return network.Description{
-		Name: "routed",
-		Summary: "a veth to every container without a bridge, a route on the host to each, and direct routes " +
-			"between the hosts",
+		Name:           "routed",
+		Summary:        "a veth to every container without a bridge, and a route on the host to each",
 		Implementation: "kernel",
 		Params: append(part.List{{
 			Name: gateway, Default: linkLocal, Values: []string{linkLocal, proxyARP},
@@ -62,14 +61,17 @@ func (Network) Trace(t network.Trip) network.Way {
 	w.Received(t.From.Host, "", t.From.Endpoint.Link, "")
 	w.Forwarded(t)
 	if !t.Same() {
-		w.Direct(t)
+		w.Carried(t)
 	}
 	w.Sent(t.To.Host, "", t.To.Endpoint.Link, "")
 	w.Arrive(t, t.To.Endpoint.Link, mac(t.To, t.To.Container.Name, network.Inner))
 	return w
 }
 
-// Build makes a veth for every container, and routes on the hosts.
+// Serves returns the ranges of the host's containers.
+func (Network) Serves(_ network.Lab, h network.Host) []netip.Prefix { return network.Ranges(h) }
+
+// Build makes a veth for every container, and a route to it on its host.
 func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error) {
 	if err := lab.Check(); err != nil {
 		return nil, nil, err
@@ -95,7 +97,6 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 			steps, ends[i][j] = append(steps, theirs...), end
 		}
 		steps = append(steps, network.Tuned(lab.Params, ends[i])...)
-		steps = append(steps, network.Direct(lab, h)...)
 		plans[i] = host.Plan{Steps: steps}
 	}
 	return plans, ends, nil

@@ -32,7 +32,7 @@ func TestPlan(t *testing.T) {
 		t.Run(c.gateway, func(t *testing.T) {
 			lab := networktest.Lab(c.hosts, 1)
 			lab.Params = part.Params{"gateway": c.gateway}
-			plans, ends, err := routed.Network{}.Build(lab)
+			plans, ends, err := network.Join(routed.Network{}, lab)
 			if err != nil {
 				t.Fatal(err)
 			}

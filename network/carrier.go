@@ -1,0 +1,57 @@
+package network
+
+import (
+	"fmt"
+	"maps"
+
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/stack"
+)
+
+// A Carrier is a part that carries the packets between hosts on the span below: a tunnel or an encryption. The kinds
+// of carriers share what is in this file. A carrier that brings kinds of steps is a [host.Stepper], and one that not
+// every machine can build is a [Checker].
+type Carrier interface {
+	// Carry returns the span that it makes on the uppermost one of the lab, see [Lab.Above]. It is pure.
+	Carry(lab Lab, p part.Params) (Span, error)
+}
+
+// CarrierSteps returns the kinds of steps that the parts of a kind of carriers bring.
+func CarrierSteps(parts []stack.Part) map[string]func() host.Step {
+	all := map[string]func() host.Step{}
+	for _, p := range parts {
+		if own, ok := p.Value.(host.Stepper); ok {
+			maps.Copy(all, own.Steps())
+		}
+	}
+	return all
+}
+
+// CheckCarrier returns why the carrier of that kind cannot be built on this machine.
+func CheckCarrier(kind string, s stack.Stack) error {
+	c, _ := s.Of(kind)
+	if check, ok := c.Part.Value.(Checker); ok {
+		return check.Check(c.Params)
+	}
+	return nil
+}
+
+// RefuseCarrier returns why labs of so many hosts have no use for the carrier of that kind, "" if they have or there is
+// none.
+func RefuseCarrier(kind string, s stack.Stack, hosts int) string {
+	c, _ := s.Of(kind)
+	n, params, ok := stack.PartOf[Network](s)
+	if c.Part.Value == nil || !ok {
+		return ""
+	}
+	if hosts < 2 {
+		return fmt.Sprintf("%s %s carries packets between hosts, and there is one host", kind, c.Part.Name)
+	}
+	two := Lab{Params: params, Hosts: []Host{{Index: 1, Uplink: "up0"}, {Index: 2, Uplink: "up0"}}}
+	if len(Serves(n, two, two.Hosts[0])) == 0 {
+		return fmt.Sprintf("%s %s carries packets that hosts route, and the containers of network %s are on the underlay "+
+			"themselves", kind, c.Part.Name, n.Describe().Name)
+	}
+	return ""
+}

@@ -1,0 +1,168 @@
+package network
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/stack"
+)
+
+// A Span joins the hosts of a lab: the underlay, or what a [Carrier] makes on the span below. Whatever stands on a span
+// needs to know nothing else of it.
+type Span struct {
+	// Name is "underlay", or the name of the part that makes it: "vxlan".
+	Name string
+	// Layer is 2 if the span carries Ethernet frames, and 3 if it carries IP packets.
+	Layer int
+	// MTU in bytes: the largest IP packet that it carries whole.
+	MTU int
+	// Overhead is by how much that is less than on the span below. The underlay has none.
+	Overhead Overhead
+	// Outer is the family, "ipv4" or "ipv6", of its packets on the span below, "" of the underlay.
+	Outer string
+	// Reach[i][j] says how host i+1 reaches host j+1. Reach[i][i] is host i+1 itself.
+	Reach [][]Reach
+	// Steps make it, by host, on the span below. The underlay has none: [Underlay] and [Base] make it.
+	Steps [][]host.Step
+}
+
+// An Overhead is what a carrier adds to each packet.
+type Overhead struct {
+	Bytes int
+	// Source says what they are and where that stands: "20 IPv4, 8 UDP, 8 VXLAN, 14 Ethernet (RFC 7348, section 5)".
+	Source string
+}
+
+// A Reach is how a host reaches another one on a span.
+type Reach struct {
+	// Link is the link of the host, "" if it has one for each other host and none of its own.
+	Link string
+	// IPv4 and IPv6 are the addresses of the other host on the span: the next hop of what goes to it.
+	IPv4, IPv6 netip.Addr
+	// MAC is that of the other host's link, "" if it has none or nobody knows it beforehand.
+	MAC string
+}
+
+// Pick returns the address that is of the family of another one.
+func (r Reach) Pick(like netip.Addr) netip.Addr {
+	if like.Is4() {
+		return r.IPv4
+	}
+	return r.IPv6
+}
+
+// Above returns a span on the uppermost one of the lab, whose MTU is that of the one below less the overhead. Each host
+// has one link of that name, the addresses of [SpanAddr] and, on layer 2, a MAC address from the seed. The carrier adds
+// the steps, and changes what it has otherwise.
+func (l Lab) Above(name string, layer int, outer, link string, o Overhead) Span {
+	spans := l.spans()
+	s := Span{
+		Name: name, Layer: layer, MTU: l.Top().MTU - o.Bytes, Overhead: o, Outer: outer,
+		Reach: make([][]Reach, len(l.Hosts)), Steps: make([][]host.Step, len(l.Hosts)),
+	}
+	for i := range l.Hosts {
+		for _, h := range l.Hosts {
+			v4, v6 := SpanAddr(len(spans), h.Index)
+			r := Reach{Link: link, IPv4: v4.Addr(), IPv6: v6.Addr()}
+			if layer == 2 {
+				r.MAC = MAC(l.Seed, h.Name(), link)
+			}
+			s.Reach[i] = append(s.Reach[i], r)
+		}
+	}
+	return s
+}
+
+// underlay is the lowest span of a lab.
+func (l Lab) underlay() Span {
+	s := Span{Name: "underlay", Layer: 2, MTU: l.outer(), Reach: make([][]Reach, len(l.Hosts))}
+	at := make([]Reach, len(l.Hosts))
+	for i, h := range l.Hosts {
+		v4, v6 := h.Underlay()
+		at[i] = Reach{IPv4: v4.Addr(), IPv6: v6.Addr(), MAC: MAC(l.Seed, h.Name(), h.Uplink)}
+	}
+	for i, h := range l.Hosts {
+		s.Reach[i] = slices.Clone(at)
+		for j := range at {
+			s.Reach[i][j].Link = h.Uplink
+		}
+	}
+	return s
+}
+
+// outer is the MTU of the underlay.
+func (l Lab) outer() int {
+	switch {
+	case len(l.Spans) > 0:
+		return l.Spans[0].MTU
+	case l.Underlay.MTU > 0:
+		return l.Underlay.MTU
+	}
+	return l.MTU
+}
+
+// spans are what joins the hosts of the lab, the underlay first: that alone in a lab that was not composed.
+func (l Lab) spans() []Span {
+	if len(l.Spans) > 0 {
+		return l.Spans
+	}
+	return []Span{l.underlay()}
+}
+
+// Top is the uppermost span, which packets between hosts are given to. There is one in labs of several hosts.
+func (l Lab) Top() Span {
+	all := l.spans()
+	return all[len(all)-1]
+}
+
+// Address returns the addresses of a host on the uppermost span.
+func (l Lab) Address(h Host) (v4, v6 netip.Addr) {
+	own := l.Top().Reach[h.Index-1][h.Index-1]
+	return own.IPv4, own.IPv6
+}
+
+// Own returns those addresses as ranges, for a [Server] whose containers are reached at them.
+func (l Lab) Own(h Host) []netip.Prefix {
+	v4, v6 := l.Address(h)
+	return []netip.Prefix{netip.PrefixFrom(v4, v4.BitLen()), netip.PrefixFrom(v6, v6.BitLen())}
+}
+
+// Compose returns the lab with the spans that a stack has between hosts: the underlay, and on it the stack's carriers,
+// each on the one that stands behind it in the order of the kinds. So bridge+vxlan+wireguard has VXLAN on WireGuard.
+// The MTU of the lab becomes what is left of the underlay's, if it was more. It is an error if that is too little.
+func Compose(lab Lab, s stack.Stack) (Lab, error) {
+	lab.Spans = nil
+	if len(lab.Hosts) < 2 {
+		return lab, nil
+	}
+	lab.Spans = []Span{lab.underlay()}
+	for _, c := range slices.Backward(s) {
+		carrier, ok := c.Part.Value.(Carrier)
+		if !ok {
+			continue
+		}
+		span, err := carrier.Carry(lab, c.Params)
+		if err != nil {
+			return lab, fmt.Errorf("%s %s: %w", c.Kind.Describe().Name, c.Part.Name, err)
+		}
+		lab.Spans = append(lab.Spans, span)
+	}
+	if lab.MTU = min(lab.MTU, lab.Top().MTU); lab.MTU < MinMTU {
+		missing := MinMTU - lab.Top().MTU
+		return lab, fmt.Errorf("the containers would have an MTU of %d bytes (%s), and the smallest is %d; an underlay with "+
+			"an MTU of %d would do (underlay.mtu)", lab.MTU, sum(lab.Spans), MinMTU, lab.outer()+missing)
+	}
+	return lab, nil
+}
+
+// sum says layer by layer what is left: "underlay 1280, vxlan -50".
+func sum(spans []Span) string {
+	text := []string{fmt.Sprintf("%s %d", spans[0].Name, spans[0].MTU)}
+	for _, s := range spans[1:] {
+		text = append(text, fmt.Sprintf("%s −%d", s.Name, s.Overhead.Bytes))
+	}
+	return strings.Join(text, ", ")
+}
