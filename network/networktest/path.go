@@ -105,11 +105,20 @@ func (b *Bed) Carry(t testing.TB, n network.Network) (next, counted, err error) 
 
 // exchange sends a number of datagrams from every source to its sink and back, in both families.
 func (b *Bed) exchange() error {
+	for _, family := range families() {
+		if err := b.Exchange(family, small); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Exchange sends a number of datagrams, each with so many bytes of payload and whole, from every source to its sink, and
+// has each answered. Byte i of the first payload is i mod 251.
+func (b *Bed) Exchange(family string, size int) error {
 	for i := range b.pairs() {
-		for _, family := range families() {
-			if err := datagrams(b.ends("src", i), b.ends("snk", i), family, portForth, whole, small); err != nil {
-				return fmt.Errorf("src%d to snk%d, %s: %w", i, i, family, err)
-			}
+		if err := datagrams(b.ends("src", i), b.ends("snk", i), family, portForth, whole, size); err != nil {
+			return fmt.Errorf("src%d to snk%d, %s: %w", i, i, family, err)
 		}
 	}
 	return nil

@@ -1,0 +1,2 @@
+// Package tunneltest holds the conformance suite of tunnels.
+package tunneltest
