@@ -18,10 +18,12 @@ import (
 	"github.com/nettoll/nettoll/stack/stacktest"
 )
 
-// TestMain lets the test binary be the hosts, agents and workers of its own runs, by nettoll's real command line.
+// TestMain lets the test binary be the hosts, agents and workers of its own runs, by nettoll's real command line with
+// the steps of the toys.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && slices.Contains([]string{"host-init", "agent", "worker"}, os.Args[1]) {
-		os.Exit(cli.Run(context.Background(), "", cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, os.Args[1:]))
+		streams := cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
+		os.Exit(cli.RunWith(context.Background(), withHose(), "", streams, os.Args[1:]))
 	}
 	testnet.Main(m)
 }

@@ -80,8 +80,8 @@ func Run(ctx context.Context, version string, s Streams, args []string) int {
 	return RunWith(ctx, catalogue.New(), version, s, args)
 }
 
-// RunWith is [Run] with the parts of another catalogue. Their steps must be among those of [catalogue.New]: agents and
-// the owners of labs are started with that.
+// RunWith is [Run] with the parts of another catalogue. The agents that it starts must be given the same one: they know
+// its steps alone.
 func RunWith(ctx context.Context, parts catalogue.Catalogue, version string, s Streams, args []string) int {
 	return guarded(s.Err, func() int { return run(ctx, parts, version, s, args) })
 }
@@ -89,7 +89,7 @@ func RunWith(ctx context.Context, parts catalogue.Catalogue, version string, s S
 func run(ctx context.Context, parts catalogue.Catalogue, version string, s Streams, args []string) int {
 	// a crash outside of this goroutine ends with SIGABRT, not with status 2, which is for wrong usage
 	debug.SetTraceback("crash")
-	if code, ok := child(ctx, args, s.In, s.Out, s.Err); ok {
+	if code, ok := child(ctx, parts, args, s.In, s.Out, s.Err); ok {
 		return code
 	}
 	inner, args, err := insideArguments(args)

@@ -20,7 +20,9 @@ import (
 
 // child runs the commands that nettoll starts itself with. They are looked for before the command line is built,
 // because a worker must be ready within milliseconds. It returns false where args name none of them.
-func child(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (int, bool) {
+func child(
+	ctx context.Context, parts catalogue.Catalogue, args []string, stdin io.Reader, stdout, stderr io.Writer,
+) (int, bool) {
 	if len(args) == 0 {
 		return 0, false
 	}
@@ -29,7 +31,7 @@ func child(ctx context.Context, args []string, stdin io.Reader, stdout, stderr i
 	case "host-init":
 		return local.Init(args[1:], stderr), true
 	case "agent":
-		err = serveAgent(ctx, args[1:], stdin, stdout)
+		err = serveAgent(ctx, parts, args[1:], stdin, stdout)
 	case "worker":
 		err = serveWorker(ctx, args[1:], stdin, stdout)
 	case byhand.SessionCommand:
@@ -54,13 +56,13 @@ func inherited(args []string) (map[string]*os.File, error) {
 	return process.Inherited(values)
 }
 
-func serveAgent(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
+func serveAgent(ctx context.Context, parts catalogue.Catalogue, args []string, in io.Reader, out io.Writer) error {
 	files, err := inherited(args)
 	if err != nil {
 		return err
 	}
 	return agent.Serve(ctx, in, unclosed{out}, agent.Config{
-		Steps: catalogue.New().Steps, Change: filter.Change, Files: files,
+		Steps: parts.Steps, Change: filter.Change, Files: files,
 	})
 }
 

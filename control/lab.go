@@ -35,6 +35,7 @@ type lab struct {
 	waited     time.Duration // meanwhile, for others, and for what was measured of it
 	at         []pairAddresses
 	ports      []uint16 // that programs of its workloads listen at besides those of their containers
+	mtu        int      // of its containers
 	plans      []host.Plan
 	beneath    host.Plan     // of the underlay
 	told       []host.Told   // by host

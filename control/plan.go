@@ -12,11 +12,8 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-const (
-	uplink = "up0" // a host's link to the underlay
-
-	sourceName, sinkName = "src", "snk" // of containers, before their number
-)
+// Names of containers, before their number.
+const sourceName, sinkName = "src", "snk"
 
 // placing says which CPUs sources and sinks run on.
 type placing struct {
@@ -86,14 +83,8 @@ func (c *configurator) sketch(g *generation, spec experiment.Lab) (*lab, error) 
 // plan asks each kind what its part of the stack adds to the plans of the lab's hosts. It is pure but for the seed
 // drawn by the caller.
 func (c *configurator) plan(l *lab, seed uint64) (plans []host.Plan, underlay host.Plan, err error) {
-	spec := network.Lab{MTU: c.resolved.Experiment.Tune.MTU, Seed: seed}
-	for h := 1; h <= l.Hosts; h++ {
-		one := network.Host{Index: h}
-		if l.Hosts > 1 {
-			one.Uplink = uplink
-		}
-		spec.Hosts = append(spec.Hosts, one)
-	}
+	spec := network.NewLab(l.Hosts, c.resolved.Experiment.Tune.MTU)
+	spec.Seed = seed
 	where := func(h int, name string) (int, int) {
 		containers := &spec.Hosts[h-1].Containers
 		*containers = append(*containers, network.Container{Name: name, Index: len(*containers)})
@@ -119,6 +110,7 @@ func (c *configurator) plan(l *lab, seed uint64) (plans []host.Plan, underlay ho
 	if err := network.Build(site, l.Stack); err != nil {
 		return nil, host.Plan{}, fmt.Errorf("plan lab %s: %w", l.ID, err)
 	}
+	l.mtu = site.Lab.MTU
 	for pair := range l.at {
 		source, sink := sources[pair], sinks[pair]
 		l.at[pair].source = site.Endpoints[source.Host][source.Container]

@@ -537,7 +537,7 @@ func (s *scheduler) prove(ctx context.Context, g *generation, when string) error
 		if l == nil {
 			continue
 		}
-		p, f := l.prove(ctx, s.experiment.Tune.MTU)
+		p, f := l.prove(ctx, l.mtu)
 		if f != nil && ctx.Err() == nil {
 			if err := s.mend(ctx, g, f); err != nil {
 				return err
@@ -545,7 +545,7 @@ func (s *scheduler) prove(ctx context.Context, g *generation, when string) error
 			if g.labs[i] == nil {
 				continue
 			}
-			p, _ = l.prove(ctx, s.experiment.Tune.MTU)
+			p, _ = l.prove(ctx, l.mtu)
 		}
 		if reason := l.perished(ctx, held(p)); reason != "" { // no evidence against the stack
 			if when == afterBlocks {
@@ -560,7 +560,7 @@ func (s *scheduler) prove(ctx context.Context, g *generation, when string) error
 			if g.labs[i] == nil {
 				continue
 			}
-			p, _ = l.prove(ctx, s.experiment.Tune.MTU)
+			p, _ = l.prove(ctx, l.mtu)
 		}
 		if ctx.Err() != nil {
 			return nil // an interruption is no evidence

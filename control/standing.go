@@ -89,7 +89,7 @@ func Stand(
 	if err := c.raise(ctx, l, plans, underlay); err != nil {
 		return nil, fmt.Errorf("build lab %s: %w", l.ID, err)
 	}
-	proofs, silent := l.prove(ctx, r.Experiment.Tune.MTU)
+	proofs, silent := l.prove(ctx, l.mtu)
 	if silent != nil {
 		return nil, fmt.Errorf("lab %s: %w", l.ID, silent)
 	}
@@ -102,7 +102,7 @@ func Stand(
 		}
 	}
 	s := &Standing{
-		Experiment: r.Experiment.Name, Lab: l.Lab, MTU: r.Experiment.Tune.MTU, Proofs: proofs, configure: c, generation: g,
+		Experiment: r.Experiment.Name, Lab: l.Lab, MTU: l.mtu, Proofs: proofs, configure: c, generation: g,
 	}
 	return s, s.describe(l, plans, underlay)
 }

@@ -112,7 +112,7 @@ func Try(ctx context.Context, s Sample, start StartHost) (map[string]string, err
 	if len(failed) > 0 {
 		return nil, joined(failed)
 	}
-	p, silent := g.labs[0].prove(ctx, resolved.Experiment.Tune.MTU)
+	p, silent := g.labs[0].prove(ctx, g.labs[0].mtu)
 	if silent != nil {
 		return nil, silent
 	}

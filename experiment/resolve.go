@@ -9,6 +9,7 @@ import (
 
 	"github.com/nettoll/nettoll/driver"
 	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/probe"
 	"github.com/nettoll/nettoll/stack"
@@ -152,6 +153,8 @@ type expansion struct {
 	groups         map[string]bool // of cells
 	labs           map[string]int  // indices into Labs, by id
 	omitted        map[Omission]bool
+	fitted         map[string]bool // by stack and hosts
+	unfit          error           // what is between hosts leaves no room for packets
 }
 
 // Resolve expands an experiment into cells and labs. Cells of one group follow each other: baseline, twin, then the
@@ -164,7 +167,7 @@ func Resolve(e Experiment, parts Parts, cpus int) (*Resolved, error) {
 	r := &expansion{
 		Resolved: &Resolved{Experiment: e, Metrics: parts.Metrics}, parts: parts, cpus: cpus,
 		recordedStacks: map[string]recordedStack{},
-		groups:         map[string]bool{}, labs: map[string]int{}, omitted: map[Omission]bool{},
+		groups:         map[string]bool{}, labs: map[string]int{}, omitted: map[Omission]bool{}, fitted: map[string]bool{},
 	}
 	var err error
 	if r.Probe, err = parts.probe(e.Design.Probe); err != nil {
@@ -210,7 +213,10 @@ func Resolve(e Experiment, parts Parts, cpus int) (*Resolved, error) {
 					}
 					for _, g.family = range e.Factors.Families {
 						for _, g.affinity = range e.Factors.Affinities {
-							if r.add(g); len(r.Cells) > maxCells {
+							if r.add(g); r.unfit != nil {
+								return nil, r.unfit
+							}
+							if len(r.Cells) > maxCells {
 								return nil, fmt.Errorf("too many cells: more than %d: %s; cross fewer factors", maxCells, e.crossed())
 							}
 						}
@@ -339,6 +345,7 @@ func (r *expansion) add(g group) {
 			r.omit(what, "%s", reason)
 			continue
 		}
+		r.fit(s, g)
 		here = append(here, s)
 	}
 	if base := r.stacks[0].id; len(here) == 0 || here[0].id != base {
@@ -375,6 +382,26 @@ func (r *expansion) add(g group) {
 	}
 	if g.mixed() {
 		r.doubtMix(g)
+	}
+}
+
+// fit notes the MTU that containers of different hosts have if it is not that of the experiment, and whether a stack
+// leaves them too little.
+func (r *expansion) fit(s calledStack, g group) {
+	key := fmt.Sprintf("%s/%d", s.id, g.hosts)
+	if r.fitted[key] {
+		return
+	}
+	r.fitted[key] = true
+	lab, err := network.Compose(network.NewLab(g.hosts, r.Experiment.Tune.MTU), s.Parts)
+	switch {
+	case err != nil && r.unfit == nil:
+		r.unfit = fmt.Errorf("%s: %w", s.id, err)
+	case err == nil && lab.MTU < r.Experiment.Tune.MTU:
+		note := fmt.Sprintf("%s: containers of different hosts have an MTU of %d (%s)", s.id, lab.MTU, lab.Layers())
+		if !slices.Contains(r.Notes, note) { // of labs of another number of hosts
+			r.Notes = append(r.Notes, note)
+		}
 	}
 }
 

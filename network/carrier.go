@@ -48,7 +48,8 @@ func RefuseCarrier(kind string, s stack.Stack, hosts int) string {
 	if hosts < 2 {
 		return fmt.Sprintf("%s %s carries packets between hosts, and there is one host", kind, c.Part.Name)
 	}
-	two := Lab{Params: params, Hosts: []Host{{Index: 1, Uplink: "up0"}, {Index: 2, Uplink: "up0"}}}
+	two := NewLab(hosts, MinMTU)
+	two.Params = params
 	if len(Serves(n, two, two.Hosts[0])) == 0 {
 		return fmt.Sprintf("%s %s carries packets that hosts route, and the containers of network %s are on the underlay "+
 			"themselves", kind, c.Part.Name, n.Describe().Name)

@@ -103,6 +103,22 @@ type Lab struct {
 	Params part.Params
 }
 
+// Uplink is the name of a host's link to the underlay in the labs of [NewLab].
+const Uplink = "up0"
+
+// NewLab returns a lab of so many hosts, all on one underlay if there are several, without containers.
+func NewLab(hosts, mtu int) Lab {
+	l := Lab{MTU: mtu}
+	for i := range hosts {
+		h := Host{Index: i + 1}
+		if hosts > 1 {
+			h.Uplink = Uplink
+		}
+		l.Hosts = append(l.Hosts, h)
+	}
+	return l
+}
+
 // A Medium says what the links of an underlay are like. The zero value leaves them as the kernel makes them.
 type Medium struct {
 	// MTU in bytes, 0: that of the containers.

@@ -153,16 +153,20 @@ func Compose(lab Lab, s stack.Stack) (Lab, error) {
 	if lab.MTU = min(lab.MTU, lab.Top().MTU); lab.MTU < MinMTU {
 		missing := MinMTU - lab.Top().MTU
 		return lab, fmt.Errorf("the containers would have an MTU of %d bytes (%s), and the smallest is %d; an underlay with "+
-			"an MTU of %d would do (underlay.mtu)", lab.MTU, sum(lab.Spans), MinMTU, lab.outer()+missing)
+			"an MTU of %d would do (underlay.mtu)", lab.MTU, lab.Layers(), MinMTU, lab.outer()+missing)
 	}
 	return lab, nil
 }
 
-// sum says layer by layer what is left: "underlay 1280, vxlan -50".
-func sum(spans []Span) string {
-	text := []string{fmt.Sprintf("%s %d", spans[0].Name, spans[0].MTU)}
-	for _, s := range spans[1:] {
-		text = append(text, fmt.Sprintf("%s −%d", s.Name, s.Overhead.Bytes))
+// Layers says what each span leaves of the MTU: "underlay 1500, vxlan −50".
+func (l Lab) Layers() string {
+	var text []string
+	for i, s := range l.spans() {
+		if i == 0 {
+			text = append(text, fmt.Sprintf("%s %d", s.Name, s.MTU))
+		} else {
+			text = append(text, fmt.Sprintf("%s −%d", s.Name, s.Overhead.Bytes))
+		}
 	}
 	return strings.Join(text, ", ")
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -24,9 +23,10 @@ import (
 	"github.com/nettoll/nettoll/tunnel"
 )
 
-// Conformance runs the suite on a tunnel with the parameters given, under each of the networks: it describes itself, its
-// spans hold together, and in a lab of two hosts it carries packets of full size in both families, is what they pass,
-// adds to them what it says, refuses or cuts larger ones, notices when somebody tampers, and leaves nothing.
+// Conformance runs the suite on a tunnel with the parameters given, under the first of the networks: it describes itself,
+// its spans hold together, and in a lab of two hosts it carries packets of full size in both families, its devices count
+// them, it adds to them what it says, refuses or cuts larger ones, notices when somebody tampers, and leaves nothing.
+// Under the others it carries and counts packets.
 func Conformance(t *testing.T, one tunnel.Tunnel, given map[string]string, on ...network.Network) {
 	d := one.Describe()
 	if d.Name == "" || d.Summary == "" || strings.HasSuffix(d.Summary, ".") || d.Implementation == "" {
@@ -46,11 +46,15 @@ func Conformance(t *testing.T, one tunnel.Tunnel, given map[string]string, on ..
 			}
 		}
 	})
-	for _, n := range on {
-		t.Run(chosen.ID(), func(t *testing.T) {
-			networktest.CheckCarried(t, n, between, "pure", "shape", "round trip", "MAC addresses", "packets, 2 hosts, 1 pairs",
-				"packets, 2 hosts, 3 pairs", "path, 2 hosts", "undo, 2 hosts", "undo from data, 2 hosts", "tampering")
-		})
+	checks := []string{
+		"packets, 2 hosts, 1 pairs", "path, 2 hosts", "pure", "shape", "round trip", "MAC addresses",
+		"packets, 2 hosts, 3 pairs", "undo, 2 hosts", "undo from data, 2 hosts", "tampering",
+	}
+	for i, n := range on {
+		if i == 1 {
+			checks = checks[:2]
+		}
+		t.Run(chosen.ID(), func(t *testing.T) { networktest.CheckCarried(t, n, between, checks...) })
 	}
 	t.Run(chosen.ID()+"/wire", func(t *testing.T) {
 		if err := wire(t, on[0], between); errors.Is(err, errors.ErrUnsupported) {
@@ -231,9 +235,9 @@ func larger(b *networktest.Bed, family string, size int) error {
 			return fmt.Errorf("a datagram of %d bytes that may be cut: %w", size, err)
 		}
 	}
-	got, err := io.ReadAll(io.LimitReader(in, int64(size)))
-	if len(got) != size {
-		return fmt.Errorf("of a datagram of %d bytes that may be cut %d arrive: %w", size, len(got), err)
+	n, err := in.Read(make([]byte, size+1))
+	if err != nil || n != size {
+		return fmt.Errorf("of a datagram of %d bytes that may be cut %d arrive: %w", size, n, err)
 	}
 	return nil
 }

@@ -1,0 +1,235 @@
+package catalogue_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/nettoll/nettoll/catalogue"
+	"github.com/nettoll/nettoll/cli"
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux/link"
+	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/network/bridge"
+	"github.com/nettoll/nettoll/network/ebpf"
+	hostnetwork "github.com/nettoll/nettoll/network/host"
+	"github.com/nettoll/nettoll/network/nat"
+	"github.com/nettoll/nettoll/network/routed"
+	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/tunnel"
+	"github.com/nettoll/nettoll/tunnel/tunneltest"
+)
+
+// toyTunnel is a tunnel that only these tests know: a VXLAN whose devices know each other's place.
+type toyTunnel struct{}
+
+func (toyTunnel) Describe() part.Description {
+	return part.Description{
+		Name: "hose", Summary: "a VXLAN between all hosts", Implementation: "kernel",
+		Params: part.List{{
+			Name: "outer", Default: "ipv4", Values: []string{"ipv4", "ipv6"}, Summary: "family of the packets on the underlay",
+		}},
+	}
+}
+
+func (toyTunnel) Steps() map[string]func() host.Step {
+	return map[string]func() host.Step{hose{}.Kind(): func() host.Step { return new(hose) }}
+}
+
+func (toyTunnel) Check(part.Params) error { return link.CheckKind("vxlan", "none") }
+
+const hoseLink = "hose0"
+
+// Carry puts a device on each host, and tells it where the others are.
+func (toyTunnel) Carry(lab network.Lab, p part.Params) (network.Span, error) {
+	overhead := network.Overhead{Bytes: 50, Source: "20 IPv4, 8 UDP, 8 VXLAN, 14 Ethernet (RFC 7348, section 5)"}
+	if p["outer"] == "ipv6" {
+		overhead = network.Overhead{Bytes: 70, Source: "40 IPv6, 8 UDP, 8 VXLAN, 14 Ethernet (RFC 7348, section 5)"}
+	}
+	below, top := lab.Top(), lab.Above("hose", 2, p["outer"], hoseLink, overhead)
+	outer := func(r network.Reach) string {
+		if p["outer"] == "ipv6" {
+			return r.IPv6.String()
+		}
+		return r.IPv4.String()
+	}
+	for i, h := range lab.Hosts {
+		step := hose{Name: hoseLink, MTU: top.MTU, MAC: top.Reach[i][i].MAC, Local: outer(below.Reach[i][i])}
+		for j := range lab.Hosts {
+			if j != i {
+				step.Peers = append(step.Peers, peer{MAC: top.Reach[i][j].MAC, At: outer(below.Reach[i][j])})
+			}
+		}
+		v4, v6 := network.SpanAddr(len(lab.Spans), h.Index)
+		top.Steps[i] = []host.Step{step, host.Link{
+			Name: hoseLink, MTU: top.MTU, Addresses: []string{v4.String(), v6.String()}, Up: true,
+		}}
+	}
+	return top, nil
+}
+
+// hose makes a VXLAN device.
+type hose struct {
+	Name  string `json:"name"`
+	MAC   string `json:"mac"`
+	MTU   int    `json:"mtu"`
+	Local string `json:"local"`
+	Peers []peer `json:"peers"`
+}
+
+// peer is a device and the address of its host.
+type peer struct {
+	MAC string `json:"peer_at"`
+	At  string `json:"host"`
+}
+
+func (hose) Kind() string { return "hose" }
+
+func (h hose) String() string {
+	return fmt.Sprintf("hose %s, mac %s, mtu %d, from %s to %d others", h.Name, h.MAC, h.MTU, h.Local, len(h.Peers))
+}
+
+func (h hose) device() *netlink.Vxlan {
+	mac, _ := net.ParseMAC(h.MAC)
+	return &netlink.Vxlan{
+		LinkAttrs: netlink.LinkAttrs{Name: h.Name, MTU: h.MTU, HardwareAddr: mac}, VxlanId: 7, Port: 4789,
+		SrcAddr: net.ParseIP(h.Local), Learning: false, UDP6ZeroCSumTx: true, UDP6ZeroCSumRx: true,
+	}
+}
+
+// Apply makes the device. Frames for all go to each other host.
+func (h hose) Apply(_ context.Context, k *host.Kernel) error {
+	return k.Do("", func() error {
+		d := h.device()
+		if err := netlink.LinkAdd(d); errors.Is(err, unix.EOPNOTSUPP) {
+			return (toyTunnel{}).Check(nil)
+		} else if err != nil {
+			return err
+		}
+		for _, p := range h.Peers {
+			for _, mac := range []string{p.MAC, "00:00:00:00:00:00"} {
+				if err := netlink.NeighAppend(p.entry(d.Index, mac)); err != nil {
+					return errors.Join(fmt.Errorf("%s at %s: %w", mac, p.At, err), netlink.LinkDel(d))
+				}
+			}
+		}
+		return nil
+	})
+}
+
+func (p peer) entry(index int, at string) *netlink.Neigh {
+	mac, _ := net.ParseMAC(at)
+	return &netlink.Neigh{
+		LinkIndex: index, Family: unix.AF_BRIDGE, State: netlink.NUD_PERMANENT, Flags: netlink.NTF_SELF,
+		IP: net.ParseIP(p.At), HardwareAddr: mac,
+	}
+}
+
+func (h hose) Remove(_ context.Context, k *host.Kernel) error {
+	return k.Do("", func() error {
+		d, err := netlink.LinkByName(h.Name)
+		if _, gone := errors.AsType[netlink.LinkNotFoundError](err); gone {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		return netlink.LinkDel(d)
+	})
+}
+
+func (h hose) Verify(k *host.Kernel) error {
+	return k.Do("", func() error {
+		got := "absent"
+		if d, err := netlink.LinkByName(h.Name); err == nil {
+			if v, ok := d.(*netlink.Vxlan); ok {
+				got = fmt.Sprintf("from %s, mac %s", v.SrcAddr, v.HardwareAddr)
+			}
+		}
+		if want := fmt.Sprintf("from %s, mac %s", netip.MustParseAddr(h.Local), h.MAC); got != want {
+			return &host.DriftError{Step: h.String(), Drifts: []host.Drift{{What: h.Name, Want: want, Got: got}}}
+		}
+		return nil
+	})
+}
+
+// withHose is the catalogue with the tunnel: one line.
+func withHose() catalogue.Catalogue {
+	c := catalogue.New()
+	for i, kind := range c.Kinds {
+		if _, ok := kind.(tunnel.Kind); ok {
+			c.Kinds[i] = tunnel.Kind{toyTunnel{}}
+			for name, step := range c.Kinds[i].(tunnel.Kind).Steps() {
+				c.Steps[name] = step
+			}
+		}
+	}
+	return c
+}
+
+func TestTunnel(t *testing.T) {
+	tunneltest.Conformance(t, toyTunnel{}, nil, bridge.Network{}, routed.Network{}, ebpf.Network{}, nat.Network{},
+		hostnetwork.Network{})
+}
+
+func TestTunnelOverIPv6(t *testing.T) {
+	tunneltest.Conformance(t, toyTunnel{}, map[string]string{"outer": "ipv6"}, bridge.Network{})
+}
+
+// A new tunnel is a folder and a line: files, flags, ids, plans, runs, exports and comparisons know it.
+func TestToyTunnel(t *testing.T) {
+	testnet.Root(t)
+	testnet.Skip(t, (toyTunnel{}).Check(nil))
+	c := withHose()
+	dir := t.TempDir()
+	nettoll := func(want int, args ...string) string {
+		t.Helper()
+		var out, errs strings.Builder
+		if code := cli.RunWith(t.Context(), c, "", cli.Streams{In: strings.NewReader(""), Out: &out, Err: &errs},
+			args); code != want {
+			t.Fatalf("nettoll %q: exit status %d, want %d\n%s%s", args, code, want, out.String(), errs.String())
+		}
+		return out.String() + errs.String()
+	}
+	contains := func(text string, want ...string) {
+		t.Helper()
+		for _, w := range want {
+			if !strings.Contains(text, w) {
+				t.Errorf("no %q in:\n%s", w, text)
+			}
+		}
+	}
+	contains(nettoll(0, "list", "tunnel"), "tunnel  hose  a VXLAN between all hosts", "outer=ipv4")
+	file := filepath.Join(dir, "hose.yaml")
+	if err := os.WriteFile(file, []byte("factors: {network: [bridge, macvlan], tunnel: [none, hose]}\nworkloads: [udp-rr, "+
+		"tcp-stream]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	contains(nettoll(0, "plan", "--hosts", file), "bridge+hose/cross-host/1",
+		"tunnel hose carries packets between hosts, and there is one host",
+		"tunnel hose carries packets that hosts route, and the containers of network macvlan are on the underlay themselves",
+		"hose hose0, mac ", "link hose0 with 198.19.1.1/24, fd00:198:19:1::1/64, mtu 1450, up",
+		"route to 10.2.0.0/16 via 198.19.1.2 through hose0", "peer eth0 in src0 with 10.1.1.0/16, fd00:10:1::1:0/64",
+		"bridge+hose: containers of different hosts have an MTU of 1450 (underlay 1500, hose −50)")
+	contains(nettoll(2, "plan", "--mtu", "1300", file), "bridge+hose: the containers would have an MTU of 1250 bytes "+
+		"(underlay 1300, hose −50), and the smallest is 1280; an underlay with an MTU of 1330 would do (underlay.mtu)")
+	for _, run := range []string{"old", "new"} {
+		nettoll(0, "run", file, "--set", "factors.network=bridge", "--placement", "cross-host", "--time", "2s", "-o",
+			filepath.Join(dir, run))
+	}
+	contains(nettoll(0, "report", filepath.Join(dir, "new"), "--format", "csv"),
+		"cell,network,filter,tunnel,encryption,runtime,placement,", "bridge+hose/cross-host/1/",
+		",bridge,none,hose,none,netns,cross-host,")
+	contains(nettoll(0, "report", filepath.Join(dir, "new"), "--format", "html"), "<th scope=\"col\">tunnel</th>", "hose")
+	contains(nettoll(0, "compare", filepath.Join(dir, "old"), filepath.Join(dir, "new"), "--format", "csv"),
+		"cell,network,filter,tunnel,", "bridge+hose/cross-host/1/")
+}

@@ -1,0 +1,102 @@
+package network_test
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/network/networktest"
+	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/stack"
+)
+
+// layer is a carrier that adds so many bytes, and a kind of it alone.
+type layer struct {
+	name  string
+	bytes int
+}
+
+func (l layer) Carry(lab network.Lab, _ part.Params) (network.Span, error) {
+	return lab.Above(l.name, 3, "ipv4", l.name+"0", network.Overhead{Bytes: l.bytes, Source: "test"}), nil
+}
+
+func (l layer) Describe() stack.Description { return stack.Description{Name: l.name} }
+func (layer) Parts() []stack.Part           { return nil }
+
+func layered(layers ...layer) stack.Stack {
+	var s stack.Stack
+	for _, l := range layers {
+		s = append(s, stack.Choice{Kind: l, Part: stack.Part{Description: part.Description{Name: l.name}, Value: l}})
+	}
+	return s
+}
+
+// A part stands on those behind it, and containers have what all of them leave.
+func TestCompose(t *testing.T) {
+	two := layered(layer{"outside", 50}, layer{"inside", 60})
+	for _, c := range []struct {
+		name       string
+		stack      stack.Stack
+		hosts, mtu int
+		outer      int
+		want       string
+		left       int
+	}{
+		{"direct", nil, 2, 1500, 0, "underlay 1500", 1500},
+		{"two layers", two, 2, 1500, 0, "underlay 1500, inside −60, outside −50", 1390},
+		{"a larger underlay", two, 2, 1500, 1610, "underlay 1610, inside −60, outside −50", 1500},
+		{"a smaller underlay", nil, 2, 1500, 1400, "underlay 1400", 1400},
+		{"one host", nil, 1, 1500, 1400, "", 1500},
+	} {
+		lab := network.NewLab(c.hosts, c.mtu)
+		lab.Underlay.MTU = c.outer
+		lab, err := network.Compose(lab, c.stack)
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		if lab.MTU != c.left || c.want != "" && lab.Layers() != c.want {
+			t.Errorf("%s: MTU %d by %s, want %d by %s", c.name, lab.MTU, lab.Layers(), c.left, c.want)
+		}
+	}
+	lab := network.NewLab(2, network.MinMTU)
+	const want = "an MTU of 1170 bytes (underlay 1280, inside −60, outside −50), and the smallest is 1280; an underlay with " +
+		"an MTU of 1390 would do (underlay.mtu)"
+	if _, err := network.Compose(lab, two); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("too little is left: %v, want %q", err, want)
+	}
+}
+
+// Packets are given to the uppermost span, whose packets are given to the one below.
+func TestCarried(t *testing.T) {
+	lab, err := network.Compose(networktest.Lab(2, 1), layered(layer{"outside", 50}, layer{"inside", 60}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := func(h int, v4 string) network.Stop {
+		return network.Stop{Host: lab.Hosts[h], Endpoint: network.Endpoint{IPv4: netip.MustParseAddr(v4)}}
+	}
+	var w network.Way
+	w.Carried(network.Trip{Lab: lab, Family: "ipv4", From: stop(0, "10.1.1.0"), To: stop(1, "10.2.1.0")})
+	hop := func(to, link, via, mac string) network.Hop {
+		return network.Hop{
+			Host: 1, Hop: host.Hop{To: netip.MustParseAddr(to)},
+			Next: host.Next{Link: link, Via: netip.MustParseAddr(via), MAC: mac},
+		}
+	}
+	want := []network.Hop{
+		hop("10.2.1.0", "outside0", "198.19.2.2", ""), hop("198.19.1.2", "inside0", "198.19.1.2", ""),
+		hop("198.18.0.2", "up0", "198.18.0.2", network.MAC(lab.Seed, "host2", "up0")),
+	}
+	if diff := cmp.Diff(want, w.Hops, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
+		t.Errorf("hops (-want +got):\n%s", diff)
+	}
+	if len(w.Counters) != 2+2+4 {
+		t.Errorf("%d counters: %v, want two of each device and the underlay's", len(w.Counters), w.Counters)
+	}
+}
