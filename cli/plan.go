@@ -192,6 +192,9 @@ func (p planned) print(out io.Writer, r *experiment.Resolved) error {
 			fmt.Fprintf(out, "  %s: %s\n", strings.Join(what[reason], ", "), reason)
 		}
 	}
+	if u := e.Underlay.String(); u != "" {
+		fmt.Fprintf(out, "\nUnderlay of cross-host labs: %s\n", u)
+	}
 	for _, n := range p.Notes {
 		fmt.Fprintf(out, "\n! %s\n", n)
 	}

@@ -84,7 +84,7 @@ func (c *configurator) sketch(g *generation, spec experiment.Lab) (*lab, error) 
 // drawn by the caller.
 func (c *configurator) plan(l *lab, seed uint64) (plans []host.Plan, underlay host.Plan, err error) {
 	spec := network.NewLab(l.Hosts, c.resolved.Experiment.Tune.MTU)
-	spec.Seed = seed
+	spec.Seed, spec.Underlay = seed, c.resolved.Experiment.Underlay
 	where := func(h int, name string) (int, int) {
 		containers := &spec.Hosts[h-1].Containers
 		*containers = append(*containers, network.Container{Name: name, Index: len(*containers)})

@@ -257,6 +257,11 @@ func appendTo(path, text string) error {
 // unbuildable drops the labs whose network or filter cannot be built here, before anything is. It is an error where
 // nothing is left to compare.
 func (s *scheduler) unbuildable() error {
+	if slices.ContainsFunc(s.options.Resolved.Labs, func(l experiment.Lab) bool { return l.Hosts > 1 }) {
+		if err := s.experiment.Underlay.Check(); err != nil {
+			return err
+		}
+	}
 	var reasons []error
 	borrowed := map[string]string{} // by what of the machine's: the lab that has it
 	for i, l := range s.options.Resolved.Labs {

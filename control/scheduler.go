@@ -19,6 +19,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/thread"
 	"github.com/nettoll/nettoll/internal/linux/userns"
 	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/probe"
 )
 
@@ -239,6 +240,9 @@ func describe(o Options, cpus []int) (measure.Run, error) {
 		run.Facts["not_granted"] = userns.Refused()
 	}
 	run.Facts["mtu"] = o.Resolved.Experiment.Tune.MTU
+	if underlay := o.Resolved.Experiment.Underlay; underlay != (network.Medium{}) {
+		run.Facts["underlay"] = underlay.String()
+	}
 	if value, known := procfs.KernelOption("CONFIG_IRQ_TIME_ACCOUNTING"); known {
 		// if so, soft interrupts are not in the run time of the thread they interrupt
 		run.Facts["irq_time_accounting"] = value == "y"

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nettoll/nettoll/driver"
 	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/probe"
 	"github.com/nettoll/nettoll/stack"
@@ -73,7 +74,9 @@ type Experiment struct {
 	Workloads []Load  `json:"workloads"`
 	Design    Design  `json:"design"`
 	Tune      Tune    `json:"tune"`
-	Plants    []Plant `json:"plants,omitempty"` // study only
+	// Underlay is what joins the hosts of cross-host labs.
+	Underlay network.Medium `json:"underlay,omitzero"`
+	Plants   []Plant        `json:"plants,omitempty"` // study only
 
 	// Source is the file this was read from with what the command line changed in it, as YAML; "" where there is none.
 	Source string `json:"-"`

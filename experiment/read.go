@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/stack"
 )
@@ -67,6 +68,7 @@ func grammar(e *Experiment, parts Parts) shape {
 			{name: "workloads", required: true, shape: workloads(e, parts)},
 			{name: "design", shape: design(&e.Design, parts)},
 			{name: "tune", shape: tune(&e.Tune)},
+			{name: "underlay", shape: underlay(&e.Underlay)},
 		},
 		done: func(n *node) error { return comparison(e, parts, n) },
 	}
@@ -460,16 +462,54 @@ func tune(t *Tune) shape {
 		}},
 		{name: "mtu", shape: shape{
 			doc: "MTU of every link, loopback included, in bytes.", pattern: `^[0-9]+B?$`, number: true, example: "1500",
-			take: func(s string) error {
-				text, err := part.SizeBetween(minMTU, maxMTU)(s)
-				if err != nil {
-					return err
-				}
-				t.MTU, err = strconv.Atoi(text)
-				return err
-			},
+			take: func(s string) (err error) { t.MTU, err = mtu(s); return err },
 		}},
 	}}
+}
+
+func underlay(m *network.Medium) shape {
+	return shape{doc: "What joins the hosts of cross-host labs; by default links as fast as the kernel makes them.",
+		fields: []field{
+			{name: "rate", shape: shape{
+				doc:     "Rate of each link between hosts, each way, in bits of Ethernet frames per second.",
+				pattern: `^[0-9.]+[kMG]?bit(/s)?$`, example: "1Gbit/s",
+				take: func(s string) error {
+					if strings.HasSuffix(s, "bit") { // as tc(8) writes it
+						s += "/s"
+					}
+					x, err := part.ParseBitRate(s)
+					if err == nil && x < minRate {
+						err = fmt.Errorf("%q is out of range (valid: 64kbit/s to 1000Gbit/s)", s)
+					}
+					m.Rate = int64(x)
+					return err
+				},
+			}},
+			{name: "delay", shape: shape{
+				doc:     "How much later each packet leaves its host; a round trip takes two of it. The kernel needs sch_netem.",
+				pattern: `^[0-9.]+(us|µs|ms|s)$`, example: "1ms",
+				take: func(s string) (err error) { m.Delay, err = parseDuration(s, time.Microsecond, maxDelay); return err },
+			}},
+			{name: "loss", shape: shape{
+				doc:     "Share of packets between hosts that are lost at random. The kernel needs sch_netem.",
+				pattern: `^[0-9.]+%?$`, number: true, example: "0.1%",
+				take: func(s string) (err error) { m.Loss, err = ParseShare(s); return err },
+			}},
+			{name: "mtu", shape: shape{
+				doc: "MTU of the links between hosts, in bytes; by default tune.mtu. Containers of different hosts have what " +
+					"tunnel and encryption leave of it, and at most tune.mtu.", pattern: `^[0-9]+B?$`, number: true, example: "9000",
+				take: func(s string) (err error) { m.MTU, err = mtu(s); return err },
+			}},
+		}}
+}
+
+// mtu reads the MTU of links.
+func mtu(s string) (int, error) {
+	text, err := part.SizeBetween(minMTU, maxMTU)(s)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(text)
 }
 
 // ParseShare reads "2%" or "0.02": more than 0 and less than 1.

@@ -24,7 +24,7 @@ func TestReadErrors(t *testing.T) {
 	}{
 		{
 			"unknown key", head + "workload: udp-rr\n",
-			`f.yaml:4:1: unknown key "workload" (known: name, hosts, baseline, factors, stacks, workloads, design, tune); did you mean workloads?`,
+			`f.yaml:4:1: unknown key "workload" (known: name, hosts, baseline, factors, stacks, workloads, design, tune, underlay); did you mean workloads?`,
 		},
 		{
 			"unknown key within", head + "design:\n  precison: 2%\nworkloads: udp-rr\n",
@@ -211,6 +211,26 @@ func TestReadErrors(t *testing.T) {
 			`f.yaml:5:13: tune.mtu: "100" is out of range (valid: 1280 to 65535 bytes)`,
 		},
 		{
+			"rate of the underlay", head + "workloads: udp-rr\nunderlay: {rate: fast}\n",
+			`f.yaml:5:18: underlay.rate: invalid bit rate "fast" (valid: values such as 500kbit/s, 50Mbit/s or 1Gbit/s)`,
+		},
+		{
+			"slow underlay", head + "workloads: udp-rr\nunderlay: {rate: 1kbit/s}\n",
+			`f.yaml:5:18: underlay.rate: "1kbit/s" is out of range (valid: 64kbit/s to 1000Gbit/s)`,
+		},
+		{
+			"delay of the underlay", head + "workloads: udp-rr\nunderlay: {delay: 1m}\n",
+			`f.yaml:5:19: underlay.delay: "1m" is out of range (valid: 1µs to 10s)`,
+		},
+		{
+			"loss of the underlay", head + "workloads: udp-rr\nunderlay: {loss: 100%}\n",
+			`f.yaml:5:18: underlay.loss: "100%" is out of range`,
+		},
+		{
+			"MTU of the underlay", head + "workloads: udp-rr\nunderlay: {mtu: 100}\n",
+			`f.yaml:5:17: underlay.mtu: "100" is out of range (valid: 1280 to 65535 bytes)`,
+		},
+		{
 			"kind of hosts", head + "workloads: udp-rr\nhosts: {kind: kubernetes, count: 2}\n",
 			`f.yaml:5:15: unknown kind "kubernetes" (known: local)`,
 		},
@@ -269,7 +289,7 @@ func TestReadErrors(t *testing.T) {
 		},
 		{
 			"not a map", "- a\n- b\n",
-			`f.yaml:1:1: an experiment is a list (valid: a map with name, hosts, baseline, factors, stacks, workloads, design, tune)`,
+			`f.yaml:1:1: an experiment is a list (valid: a map with name, hosts, baseline, factors, stacks, workloads, design, tune, underlay)`,
 		},
 		{"a word", "hello\n", `f.yaml:1:1: an experiment is a single value (valid: a map with name`},
 		{
@@ -377,6 +397,7 @@ func TestSettings(t *testing.T) {
 		set("--time", "design.time", `"30s"`), set("--set", "factors.pairs", "[1, 10]"),
 		set("--set", "workloads.0.udp-rr.payload", "1KiB"),
 		set("--set", "tune.mtu", "9000"),
+		set("--set", "underlay", "{rate: 1Gbit, delay: 1ms, loss: 0.5%, mtu: 9050}"),
 	}, catalogue.New().Parts())
 	if err != nil {
 		t.Fatal(err)
@@ -384,6 +405,9 @@ func TestSettings(t *testing.T) {
 	if e.Design.Time != 30*time.Second || cmp.Diff([]int{1, 10}, e.Factors.Pairs) != "" ||
 		e.Workloads[0].Params["payload"] != "1024" || e.Tune.MTU != 9000 {
 		t.Errorf("%+v", e)
+	}
+	if e.Underlay.String() != "1000 Mbit/s, delay 1ms, loss 0.5 %, MTU 9050" {
+		t.Errorf("the underlay is %q", e.Underlay)
 	}
 	if want := "# changed on the command line: factors.pairs: [1, 10]\n"; !strings.HasPrefix(e.Source, text) ||
 		!strings.Contains(e.Source, want) {

@@ -72,6 +72,9 @@ const (
 	// minMTU is what IPv6 asks of every link (RFC 8200, section 5), maxMTU the largest of a veth (ETH_MAX_MTU,
 	// include/uapi/linux/if_ether.h).
 	minMTU, maxMTU = 1280, 65535
+	// minRate of an underlay, in bit/s: one small packet in some milliseconds. maxDelay keeps a round trip within a trial.
+	minRate  = 64e3
+	maxDelay = 10 * time.Second
 	// minGenerations is how many an interval takes that says something (docs/method.md).
 	minGenerations, maxGenerations = measure.LeastGenerations, 1000
 	// maxPairs keeps the containers of a host below the 1023 ports of a bridge (BR_MAX_PORTS, net/bridge/br_private.h).
@@ -393,7 +396,9 @@ func (r *expansion) fit(s calledStack, g group) {
 		return
 	}
 	r.fitted[key] = true
-	lab, err := network.Compose(network.NewLab(g.hosts, r.Experiment.Tune.MTU), s.Parts)
+	lab := network.NewLab(g.hosts, r.Experiment.Tune.MTU)
+	lab.Underlay = r.Experiment.Underlay
+	lab, err := network.Compose(lab, s.Parts)
 	switch {
 	case err != nil && r.unfit == nil:
 		r.unfit = fmt.Errorf("%s: %w", s.id, err)

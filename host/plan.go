@@ -117,6 +117,7 @@ func Steps() map[string]func() Step {
 		Tuning{}.Kind():    func() Step { return new(Tuning) },
 		Neighbour{}.Kind(): func() Step { return new(Neighbour) },
 		Plug{}.Kind():      func() Step { return new(Plug) },
+		Shape{}.Kind():     func() Step { return new(Shape) },
 	}
 }
 

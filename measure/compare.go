@@ -288,6 +288,7 @@ func circumstances() []struct{ key, what string } {
 		{"cpu", "CPU model"},
 		{"cpus", "number of CPUs"},
 		{"mtu", "MTU"},
+		{"underlay", "underlay"},
 		{"congestion_control", "congestion control"},
 		{"mitigations", "mitigations of the CPU's faults"},
 		{"smt", "SMT"},
@@ -318,6 +319,9 @@ func facts(s Side) map[string]string {
 	}
 	for k, x := range s.Run.Facts {
 		m[k] = plainly(x)
+	}
+	if m["underlay"] == "" { // said of those alone that are not as the kernel makes them
+		m["underlay"] = "as the kernel makes it"
 	}
 	return m
 }

@@ -3,6 +3,8 @@ package network
 import (
 	"fmt"
 	"net/netip"
+	"strings"
+	"time"
 
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/measure"
@@ -121,8 +123,52 @@ func NewLab(hosts, mtu int) Lab {
 
 // A Medium says what the links of an underlay are like. The zero value leaves them as the kernel makes them.
 type Medium struct {
+	// Rate in bit/s of Ethernet frames, each way; 0: as fast as they can.
+	Rate int64 `json:"rate,omitempty"`
+	// Delay is how much later each packet leaves its host.
+	Delay time.Duration `json:"delay,omitempty"`
+	// Loss is the share of packets that are lost, from 0 to 1.
+	Loss float64 `json:"loss,omitempty"`
 	// MTU in bytes, 0: that of the containers.
 	MTU int `json:"mtu,omitempty"`
+}
+
+// shape returns the step that has a link of an underlay send as the medium says, none if it leaves that to the kernel.
+func (m Medium) shape(ns, name string, mtu int) []host.Shape {
+	if m.Rate == 0 && m.Delay == 0 && m.Loss == 0 {
+		return nil
+	}
+	return []host.Shape{{NS: ns, Name: name, Rate: m.Rate, Delay: m.Delay, Loss: m.Loss, MTU: mtu}}
+}
+
+// Check says what of it this machine lacks. It is a [linux.UnsupportedError] and changes nothing.
+//
+// [linux.UnsupportedError]: https://pkg.go.dev/github.com/nettoll/nettoll/internal/linux#UnsupportedError
+func (m Medium) Check() error {
+	for _, s := range m.shape("", "", MinMTU) {
+		if err := s.Check(); err != nil {
+			return fmt.Errorf("underlay: %w", err)
+		}
+	}
+	return nil
+}
+
+// String says it in a few words: "1000 Mbit/s, delay 1ms, loss 0.1 %, MTU 9000", "" of the zero value.
+func (m Medium) String() string {
+	var parts []string
+	if m.Rate > 0 {
+		parts = append(parts, fmt.Sprintf("%g Mbit/s", float64(m.Rate)/1e6))
+	}
+	if m.Delay > 0 {
+		parts = append(parts, fmt.Sprintf("delay %v", m.Delay))
+	}
+	if m.Loss > 0 {
+		parts = append(parts, fmt.Sprintf("loss %g %%", 100*m.Loss))
+	}
+	if m.MTU > 0 {
+		parts = append(parts, fmt.Sprintf("MTU %d", m.MTU))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // A Host is a container host of a lab.

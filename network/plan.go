@@ -11,7 +11,8 @@ const underlayBridge = "under"
 
 // Underlay returns the plan of the underlay: a bridge and a veth to each host, whose namespaces it calls "@host1",
 // "@host2", …. The ends in the hosts have no addresses, [Base] adds them. A network that is [Wired] has a link for each
-// container, too. The lab has more than one host.
+// container, too. The links send as the lab's [Medium] says: those of hosts where the hosts send, and those of
+// containers, whose other end may be anywhere, where the switch does. The lab has more than one host.
 func Underlay(n Network, lab Lab) host.Plan {
 	steps := append(passes(off), host.Bridge{
 		Name: underlayBridge, MAC: MAC(lab.Seed, "underlay", underlayBridge), MTU: lab.outer(),
@@ -23,6 +24,9 @@ func Underlay(n Network, lab Lab) host.Plan {
 			Name: name, MAC: MAC(lab.Seed, "underlay", name), MTU: lab.outer(), Master: underlayBridge,
 			PeerNS: "@" + name, PeerName: h.Uplink, PeerMAC: MAC(lab.Seed, name, h.Uplink),
 		})
+		for _, s := range lab.Underlay.shape("@"+name, h.Uplink, lab.outer()) {
+			steps = append(steps, s)
+		}
 		if own {
 			steps = append(steps, jacks(lab, h, moved)...)
 		}

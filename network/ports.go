@@ -81,6 +81,9 @@ func jacks(lab Lab, h Host, moved bool) []host.Step {
 			Name: jack, MAC: MAC(lab.Seed, "underlay", jack), MTU: lab.outer(), Master: underlayBridge,
 			PeerNS: "@" + name, PeerName: port, PeerMAC: MAC(lab.Seed, name, port), PeerMoves: moved,
 		})
+		for _, s := range lab.Underlay.shape("", jack, lab.outer()) {
+			steps = append(steps, s)
+		}
 	}
 	return steps
 }

@@ -394,7 +394,7 @@ func (v *view) stacksTable() *Table {
 // factRank puts first what people look for first.
 func factRank(key string) int {
 	first := []string{
-		"nettoll", "kernel", "kernel_build", "arch", "cpu", "cpus", "cpus_sources", "cpus_sinks", "mtu",
+		"nettoll", "kernel", "kernel_build", "arch", "cpu", "cpus", "cpus_sources", "cpus_sinks", "mtu", "underlay",
 		"congestion_control",
 	}
 	if i := slices.Index(first, key); i >= 0 {

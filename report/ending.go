@@ -95,6 +95,7 @@ func (v *view) circumstances() string {
 	add("affinity ", v.each(func(c *measure.Cell) string { return c.Affinity }))
 	add("", v.each(func(c *measure.Cell) string { return c.Family }))
 	add("MTU ", fact("mtu"))
+	add("underlay ", fact("underlay"))
 	add("TCP ", fact("congestion_control"))
 	add("nettoll ", printable(v.run.Versions["nettoll"]))
 	if p := v.run.Design.Precision; p > 0 {

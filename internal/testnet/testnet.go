@@ -160,7 +160,8 @@ func Lacking() []string {
 // itself.
 func ciLacking() []string {
 	return append(linkTypes("dummy ipip gre ipvlan geneve wireguard vlan bond netkit vrf macsec sit ip6tnl vti xfrm "+
-		"nlmon bareudp team vcan gtp netdevsim l2tp hsr amt ipoib"), `program "netperf"`, "guest")
+		"nlmon bareudp team vcan gtp netdevsim l2tp hsr amt ipoib"), `queueing discipline "netem"`, `program "netperf"`,
+		"guest")
 }
 
 // guestLacking is for guests: Debian's kernel 6.12 for clouds with its modules for networks, tried link type by link

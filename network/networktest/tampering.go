@@ -179,6 +179,10 @@ func (b *Bed) tampers(seen map[string]bool) ([]tamper, error) {
 							return stack.Apply(context.Background(), m.Kernel, host.Plan{Steps: []host.Step{t}})
 						})
 					}
+				case host.Shape:
+					add(m, "a link", "send at full speed by ", on(s.NS, s.Name, func(h *link.Handle, l link.Link) error {
+						return h.SetQueue(l.Index, 100)
+					}))
 				case host.Neighbour:
 					for text, change := range map[string]func(*host.Neighbour){
 						"forget ": nil, "misplace ": func(n *host.Neighbour) { n.At = "02:00:00:00:00:fe" },
