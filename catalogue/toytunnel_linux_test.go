@@ -210,8 +210,8 @@ func TestToyTunnel(t *testing.T) {
 	}
 	contains(nettoll(0, "list", "tunnel"), "tunnel  hose  a VXLAN between all hosts", "outer=ipv4")
 	file := filepath.Join(dir, "hose.yaml")
-	if err := os.WriteFile(file, []byte("factors: {network: [bridge, macvlan], tunnel: [none, hose]}\nworkloads: [udp-rr, "+
-		"tcp-stream]\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("factors: {network: [bridge, macvlan], tunnel: [none, hose]}\nworkloads: [udp-rr,"+
+		" tcp-stream]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	contains(nettoll(0, "plan", "--hosts", file), "bridge+hose/cross-host/1",

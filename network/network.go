@@ -97,7 +97,7 @@ type Lab struct {
 	MTU int
 	// Underlay is what joins the hosts.
 	Underlay Medium
-	// Spans are what packets between hosts are carried by, the underlay first, see [Compose]. Nil means the underlay alone.
+	// Spans are what packets between hosts are carried by, the underlay first, see [Compose]. Nil means that alone.
 	Spans []Span
 	// Seed is what MAC addresses come from.
 	Seed uint64

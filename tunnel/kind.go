@@ -9,8 +9,8 @@ import (
 // name is that of the kind.
 const name = "tunnel"
 
-// Kind is the kind of parts that carry packets between hosts: all of them, in the order of help. Stacks without one have the hosts
-// route to each other directly.
+// Kind is the kind of parts that carry packets between hosts: all of them, in the order of help. The hosts of
+// stacks without one route to each other directly.
 type Kind []Tunnel
 
 // Describe says what the kind is.

@@ -65,8 +65,8 @@ func Check(t *testing.T, n network.Network, given map[string]string, names ...st
 	run(t, variant{n, params, nil}, names)
 }
 
-// CheckCarried runs the checks of the suite that have these names on a network as by default whose packets between hosts
-// are carried by parts of a stack.
+// CheckCarried runs the checks of the suite that have these names on a network as by default whose packets between
+// hosts are carried by parts of a stack.
 func CheckCarried(t *testing.T, n network.Network, between stack.Stack, names ...string) {
 	d := n.Describe()
 	params, err := d.Params.Resolve("network "+d.Name, nil)
@@ -407,7 +407,7 @@ func shape(_ testing.TB, n network.Network) error {
 	return nil
 }
 
-// served wants each host to serve the addresses at which its containers are reached, and no other host to serve them; or
+// served wants each host to serve the addresses at which its containers are reached, and no other host to; or
 // those addresses to be on the underlay.
 func served(n network.Network, lab network.Lab, ends [][]network.Endpoint) error {
 	if len(lab.Hosts) < 2 {

@@ -13,8 +13,8 @@ import (
 	"github.com/nettoll/nettoll/network/passthrough"
 )
 
-// TestUnderlayRate wants what arrives at a container of another host to be as much as the underlay carries, however much
-// is sent.
+// TestUnderlayRate wants what arrives at a container of another host to be as much as the underlay carries, however
+// much is sent.
 func TestUnderlayRate(t *testing.T) {
 	for _, n := range []network.Network{bridge.Network{}, macvlan.Network{}, passthrough.Network{}} {
 		t.Run(n.Describe().Name, func(t *testing.T) {
@@ -49,8 +49,8 @@ func TestUnderlayDelay(t *testing.T) {
 	}
 }
 
-// TestUnderlayUndone wants a shaped underlay to be undone from data, and its queues to be missed when somebody takes them
-// away.
+// TestUnderlayUndone wants a shaped underlay to be undone from data, and its queues to be missed when somebody takes
+// them away.
 func TestUnderlayUndone(t *testing.T) {
 	lab := Lab(2, 1)
 	lab.Underlay.Rate = 1e9
