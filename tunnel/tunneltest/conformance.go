@@ -24,9 +24,9 @@ import (
 )
 
 // Conformance runs the suite on a tunnel with the parameters given, under the first of the networks: it describes
-// itself, its spans hold together, and in a lab of two hosts it carries packets of full size in both families, its devices
-// count them, it adds to them what it says, refuses or cuts larger ones, notices when somebody tampers, and leaves nothing.
-// Under the others it carries and counts packets.
+// itself, its spans hold together, and in a lab of two hosts it carries packets of full size in both families, its
+// devices count them, it adds to them what it says, refuses or cuts larger ones, notices when somebody tampers, and
+// leaves nothing. Under the others it carries and counts packets.
 func Conformance(t *testing.T, one tunnel.Tunnel, given map[string]string, on ...network.Network) {
 	d := one.Describe()
 	if d.Name == "" || d.Summary == "" || strings.HasSuffix(d.Summary, ".") || d.Implementation == "" {
