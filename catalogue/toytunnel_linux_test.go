@@ -17,6 +17,7 @@ import (
 	"github.com/nettoll/nettoll/catalogue"
 	"github.com/nettoll/nettoll/cli"
 	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/network"
@@ -156,7 +157,7 @@ func (h hose) Verify(k *host.Kernel) error {
 			}
 		}
 		if want := fmt.Sprintf("from %s, mac %s", netip.MustParseAddr(h.Local), h.MAC); got != want {
-			return &host.DriftError{Step: h.String(), Drifts: []host.Drift{{What: h.Name, Want: want, Got: got}}}
+			return &host.DriftError{Step: h.String(), Drifts: []linux.Difference{{What: h.Name, Want: want, Got: got}}}
 		}
 		return nil
 	})
