@@ -44,18 +44,18 @@ func TestProofs(t *testing.T) {
 		{"all hold", func(*measure.Log) {}, []string{
 			"proof: every pair passes; packets go that way (before and after; 2 labs, 2 generations)",
 			"proof: nobody else is answered (before and after; 1 lab, 2 generations)",
-		}, "held: 8 proofs."},
+		}, "8 proofs made, none failed."},
 		{"two claims of one time do not", func(log *measure.Log) {
 			for _, i := range []int{3, 4} {
 				log.Proofs[i].OK, log.Proofs[i].Detail = false, "it was seen (and 2 more)"
 			}
 		}, []string{
 			"proof: every pair passes (before and after; 2 labs, 2 generations)",
-			"✗ proof failed in 1 of 8 times: packets go that way (2 labs, 2 generations)",
+			"✗ proof failed 1 of 8 times: packets go that way (2 labs, 2 generations)",
 			"    lab bridge+nftables/same-host/1, generation 1, before: it was seen (and 2 more)",
-			"✗ proof failed in 1 of 4 times: nobody else is answered (1 lab, 2 generations)",
+			"✗ proof failed 1 of 4 times: nobody else is answered (1 lab, 2 generations)",
 			"    lab bridge+nftables/same-host/1, generation 1, before: it was seen (and 2 more)",
-		}, "A proof failed 1 time: see below"},
+		}, "1 proof failed: see below"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := made(c.change)

@@ -45,9 +45,10 @@ type answer struct {
 
 // taps hear what arrives.
 type taps struct {
-	mu      sync.Mutex
-	came    map[receipt]map[uint16]uint16 // by port that it was sent to: that for which it arrived, who translates may change it
-	answers map[answer][]string           // MAC addresses
+	mu sync.Mutex
+	// came has, by the port that a packet was sent to, that for which it arrived: who translates may change it.
+	came    map[receipt]map[uint16]uint16
+	answers map[answer][]string // MAC addresses
 	closers []io.Closer
 	group   sync.WaitGroup
 }
