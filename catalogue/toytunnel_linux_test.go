@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
@@ -169,9 +170,7 @@ func withHose() catalogue.Catalogue {
 	for i, kind := range c.Kinds {
 		if _, ok := kind.(tunnel.Kind); ok {
 			c.Kinds[i] = tunnel.Kind{toyTunnel{}}
-			for name, step := range c.Kinds[i].(tunnel.Kind).Steps() {
-				c.Steps[name] = step
-			}
+			maps.Copy(c.Steps, c.Kinds[i].(tunnel.Kind).Steps())
 		}
 	}
 	return c

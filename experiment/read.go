@@ -468,7 +468,8 @@ func tune(t *Tune) shape {
 }
 
 func underlay(m *network.Medium) shape {
-	return shape{doc: "What joins the hosts of cross-host labs; by default links as fast as the kernel makes them.",
+	return shape{
+		doc: "What joins the hosts of cross-host labs; by default links as fast as the kernel makes them.",
 		fields: []field{
 			{name: "rate", shape: shape{
 				doc:     "Rate of each link between hosts, each way, in bits of Ethernet frames per second.",
@@ -500,7 +501,8 @@ func underlay(m *network.Medium) shape {
 					"tunnel and encryption leave of it, and at most tune.mtu.", pattern: `^[0-9]+B?$`, number: true, example: "9000",
 				take: func(s string) (err error) { m.MTU, err = mtu(s); return err },
 			}},
-		}}
+		},
+	}
 }
 
 // mtu reads the MTU of links.

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/nettoll/nettoll/host"
-	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/part"
 )
@@ -150,13 +149,10 @@ func Verify[P any](k *host.Kernel, step string, places []P, in func(P) string,
 	compare func(p P, add func(what, want, got string)) error,
 ) error {
 	drift := &host.DriftError{Step: step}
-	add := func(what, want, got string) {
-		drift.Drifts = append(drift.Drifts, linux.Difference{What: what, Want: want, Got: got})
-	}
 	for _, p := range places {
-		err := k.Do(in(p), func() error { return compare(p, add) })
+		err := k.Do(in(p), func() error { return compare(p, drift.Add) })
 		if errors.Is(err, fs.ErrNotExist) {
-			add("namespace "+in(p), "present", "absent")
+			drift.Add("namespace "+in(p), "present", "absent")
 		} else if err != nil {
 			return err
 		}

@@ -183,6 +183,11 @@ type DriftError struct {
 	Drifts []linux.Difference
 }
 
+// Add adds one thing that differs.
+func (e *DriftError) Add(what, want, got string) {
+	e.Drifts = append(e.Drifts, linux.Difference{What: what, Want: want, Got: got})
+}
+
 // Error names the step and everything that differs.
 func (e *DriftError) Error() string {
 	parts := make([]string, len(e.Drifts))

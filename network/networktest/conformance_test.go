@@ -283,14 +283,22 @@ func TestSuiteFails(t *testing.T) {
 			}
 			return s
 		})), "packets, 1 hosts, 1 pairs", `read link "none": not found`},
-		{"serves nothing across hosts", Fake{BuildFunc: bridge.Network{}.Build}, "packets, 2 hosts, 1 pairs",
-			"src0 to snk0, 10.1.1.0 to 10.2.1.0: "},
 		{
-			"does not say what it serves", Fake{BuildFunc: bridge.Network{}.Build}, "shape",
+			"serves nothing across hosts",
+			Fake{BuildFunc: bridge.Network{}.Build},
+			"packets, 2 hosts, 1 pairs",
+			"src0 to snk0, 10.1.1.0 to 10.2.1.0: ",
+		},
+		{
+			"does not say what it serves",
+			Fake{BuildFunc: bridge.Network{}.Build},
+			"shape",
 			"host 1: src0 is reached at 10.1.1.0, and that is not on the underlay (198.18.0.0/16, fd00:198:18::/48)",
 		},
 		{
-			"serves other addresses", Fake{BuildFunc: bridge.Network{}.Build, Serving: nat.Network{}}, "shape",
+			"serves other addresses",
+			Fake{BuildFunc: bridge.Network{}.Build, Serving: nat.Network{}},
+			"shape",
 			"host 1: src0 is reached at 10.1.1.0, and the host serves 198.18.0.1/32, fd00:198:18::1/128",
 		},
 		{

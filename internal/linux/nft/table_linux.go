@@ -169,7 +169,6 @@ func List() ([]string, error) {
 	return names, nil
 }
 
-// What a difference says about things that are there or not.
 // Compare reads a table back and returns what differs. A table that the kernel does not have is a difference, as is
 // anything in it that it should not have.
 func Compare(want Table) ([]linux.Difference, error) {
