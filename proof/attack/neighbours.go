@@ -145,8 +145,10 @@ func (s *stand) takeover(o *Outcome, v6 bool) error {
 		return err
 	}
 	defer flow.close()
+	// Open vSwitch learns from what its datapath remembers, and looks there every 5 s (network/ovs). It may take the
+	// last theft of the attacks before for newer than what the sink says now, until it looks again.
 	heard := false
-	for range 10 { // seconds: a busy switch may learn late who has an address again after the attacks before
+	for range 20 { // seconds
 		for _, e := range []*end{source, sink} {
 			for _, frame := range e.announce(e.mac, e.Own(v6)) {
 				if err := send(e.frames, frame); err != nil {
