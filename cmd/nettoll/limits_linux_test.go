@@ -40,7 +40,7 @@ func TestUserLimit(t *testing.T) {
 		status int
 		said   string
 	}{
-		16: {1, "there is no room for the threads of nettoll"},
+		16: {1, "too few threads are allowed"},
 		60: {2, "processes and threads, and there is room for"},
 	} {
 		t.Run(strconv.FormatUint(most, 10), func(t *testing.T) {

@@ -79,6 +79,7 @@ func complain(stderr string) []string {
 		busy := strings.TrimPrefix(strings.ToLower(line), "nettoll: ") // the machine is, as that of tests often
 		if !strings.HasPrefix(line, "measuring ") && !strings.HasPrefix(line, "generation ") &&
 			!strings.HasPrefix(busy, "other programs use") && !strings.HasPrefix(busy, "another run of nettoll ") &&
+			!strings.HasPrefix(busy, "another nettoll run ") &&
 			strings.TrimSpace(line) != "" {
 			lines = append(lines, strings.TrimSpace(line))
 		}

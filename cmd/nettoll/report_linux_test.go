@@ -122,7 +122,7 @@ func TestViewsAgree(t *testing.T) {
 func (s *session) report(args ...string) string {
 	s.t.Helper()
 	said := nettoll(s.t, append([]string{"report", s.dir}, args...)...)
-	if said.status != 0 || said.stderr != "" {
+	if said.status != 0 || len(complain(said.stderr)) > 0 {
 		s.t.Fatalf("report %q exits with %d: %s", args, said.status, said.stderr)
 	}
 	return said.stdout
