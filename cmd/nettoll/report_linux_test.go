@@ -98,7 +98,11 @@ func TestViewsAgree(t *testing.T) {
 		}
 		if row["network"] == "bridge" {
 			verdicts++
-			if !regexp.MustCompile(`(?m)^  bridge .* ` + regexp.QuoteMeta(row["verdict"]) + `$`).MatchString(table) {
+			said := regexp.QuoteMeta(row["verdict"])
+			if row["verdict"] == "too few generations" { // trials of a busy machine may fail; the table counts
+				said = `[0-4] of 5 generations`
+			}
+			if !regexp.MustCompile(`(?m)^  bridge .* ` + said + `$`).MatchString(table) {
 				t.Errorf("%s is %q in CSV; the table says\n%s", row["cell"], row["verdict"], table)
 			}
 		}
