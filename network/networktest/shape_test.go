@@ -31,7 +31,7 @@ func TestUnderlayRate(t *testing.T) {
 	}
 }
 
-// TestUnderlayDelay wants a round trip to take two delays, and some packets to be lost.
+// TestUnderlayDelay wants a round trip to take two delays.
 func TestUnderlayDelay(t *testing.T) {
 	lab := Lab(2, 1)
 	lab.Underlay.Delay = 20 * time.Millisecond

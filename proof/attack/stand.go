@@ -357,8 +357,12 @@ type try struct {
 	counts func(at int, port uint16) verdict // where it was received; nil: it is refused wherever that is
 	hosts  bool                              // it is hosts that count, and no container
 	whole  bool                              // it counts where it was taken for the container's own, and put together
-	each   string                            // what ports are, "" for ports
-	number uint32
+	// answers says that the packets look like answers to a translated container. Its host may have changed the port of a
+	// flow, if another one had it already. What answers that flow is for the port that it began from, so it is judged by
+	// the port that it arrives for.
+	answers bool
+	each    string // what ports are, "" for ports
+	number  uint32
 }
 
 // A verdict is what it means that a packet has arrived.
@@ -479,10 +483,7 @@ func (s *stand) count(o *Outcome, t try) {
 		for _, port := range s.taps.got(where, at, t.number) {
 			switch verdicts(at, port) {
 			case hole:
-				// A host that translates may have changed the port of a flow, if another one had it already. What answers
-				// that flow is for the port that it began from.
-				if came := s.taps.port(where, at, t.number, port); t.each == "" && len(t.ports) > 1 && came != port &&
-					came != 0 && verdicts(at, came) != hole {
+				if came := s.taps.port(where, at, t.number, port); t.answers && came != 0 && verdicts(at, came) != hole {
 					continue
 				}
 				if where == atLink && t.to != nil && at != t.to.index && verdicts(t.to.index, port) != hole &&

@@ -299,14 +299,14 @@ func (s *stand) replies(v6 bool) (list []try) {
 			list = append(list,
 				try{
 					what: fmt.Sprintf("UDP from the service's port %d for %s", service.Port(), target), from: sink, to: source,
-					ports: s.sweep(first), counts: answers,
+					ports: s.sweep(first), counts: answers, answers: target != source.Own(v6),
 					made: func(key string, port uint16) [][]byte {
 						return sink.in(udp(service, netip.AddrPortFrom(target, port), key), ways...)
 					},
 				},
 				try{
 					what: fmt.Sprintf("TCP with ACK from the service's port %d for %s", service.Port(), target), from: sink,
-					to: source, ports: s.sweep(first), counts: answers,
+					to: source, ports: s.sweep(first), counts: answers, answers: target != source.Own(v6),
 					made: func(key string, port uint16) [][]byte {
 						return sink.in(tcp(service, netip.AddrPortFrom(target, port), packet.ACK, key), ways...)
 					},

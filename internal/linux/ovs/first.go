@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	firstTries = 5                      // of which the median counts
-	echoLimit  = 500 * time.Millisecond // after which an echo is lost
+	firstTries = 5               // of which the median counts
+	echoLimit  = 2 * time.Second // after which an echo is lost; a daemon on a slow machine takes its time
 )
 
 // errLost says that an echo did not come back.
