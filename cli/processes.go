@@ -15,7 +15,7 @@ import (
 	"github.com/nettoll/nettoll/host/protocol"
 	"github.com/nettoll/nettoll/internal/linux/process"
 	"github.com/nettoll/nettoll/lab"
-	"github.com/nettoll/nettoll/traffic/worker"
+	"github.com/nettoll/nettoll/worker"
 )
 
 // child runs the commands that nettoll starts itself with. They are looked for before the command line is built,

@@ -25,7 +25,7 @@ import (
 	"github.com/nettoll/nettoll/stack"
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/traffic/board"
-	"github.com/nettoll/nettoll/traffic/worker"
+	"github.com/nettoll/nettoll/worker"
 )
 
 const (

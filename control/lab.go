@@ -18,7 +18,7 @@ import (
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/proof"
-	"github.com/nettoll/nettoll/traffic/worker"
+	"github.com/nettoll/nettoll/worker"
 	"github.com/nettoll/nettoll/workload"
 )
 

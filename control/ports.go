@@ -10,7 +10,7 @@ import (
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/filter"
 	"github.com/nettoll/nettoll/network"
-	"github.com/nettoll/nettoll/traffic/worker"
+	"github.com/nettoll/nettoll/worker"
 	"github.com/nettoll/nettoll/workload"
 )
 

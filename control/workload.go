@@ -15,7 +15,7 @@ import (
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/probe"
 	"github.com/nettoll/nettoll/traffic"
-	"github.com/nettoll/nettoll/traffic/worker"
+	"github.com/nettoll/nettoll/worker"
 	"github.com/nettoll/nettoll/workload"
 )
 
