@@ -2,25 +2,21 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"maps"
 	"net/netip"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/nettoll/nettoll/catalogue"
+	"github.com/nettoll/nettoll/deploy"
+	"github.com/nettoll/nettoll/deploy/local"
 	"github.com/nettoll/nettoll/driver"
 	"github.com/nettoll/nettoll/host"
-	"github.com/nettoll/nettoll/host/local"
-	"github.com/nettoll/nettoll/internal/linux/process"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/stack"
 	"github.com/nettoll/nettoll/traffic"
-	"github.com/nettoll/nettoll/traffic/board"
 	"github.com/nettoll/nettoll/worker"
 	"github.com/nettoll/nettoll/workload"
 )
@@ -39,18 +35,18 @@ const (
 	departure = "departure_error_p99"
 )
 
-// plan returns what network and runtime want of the one host of a lab with so many pairs, sources first, and where the
-// containers are.
-func plan(parts catalogue.Catalogue, pairs int, seed uint64) (host.Plan, []network.Endpoint, error) {
+// wanted is a lab of one host with so many pairs, sources first.
+func wanted(parts catalogue.Catalogue, pairs int, seed uint64) (deploy.Spec, error) {
 	joined, err := parts.Kinds.Choose("network", networkName, nil)
 	if err != nil {
-		return host.Plan{}, nil, err
+		return deploy.Spec{}, err
 	}
-	made, err := parts.Kinds.Complete(stack.Stack{joined})
-	if err != nil {
-		return host.Plan{}, nil, err
+	s := deploy.Spec{ID: networkName, Net: network.NewLab(1, mtu), Families: []string{"ipv4"}}
+	if s.Stack, err = parts.Kinds.Complete(stack.Stack{joined}); err != nil {
+		return deploy.Spec{}, err
 	}
-	one := network.Host{Index: 1}
+	s.Net.Seed = seed
+	one := &s.Net.Hosts[0]
 	for _, side := range []string{"src", "snk"} {
 		for pair := range pairs {
 			one.Containers = append(one.Containers, network.Container{
@@ -58,11 +54,7 @@ func plan(parts catalogue.Catalogue, pairs int, seed uint64) (host.Plan, []netwo
 			})
 		}
 	}
-	site := &network.Site{Lab: network.Lab{Hosts: []network.Host{one}, MTU: mtu, Seed: seed}, Families: []string{"ipv4"}}
-	if err := network.Build(site, made); err != nil {
-		return host.Plan{}, nil, err
-	}
-	return site.Plans[0], site.Endpoints[0], nil
+	return s, nil
 }
 
 // cell is a workload to measure.
@@ -109,21 +101,20 @@ func newCell(parts catalogue.Catalogue, id string, warm, visit time.Duration) (c
 
 // lab is a bridge with one pair of containers, built and driven as control does it.
 type lab struct {
-	host    *local.Host
+	stage   deploy.Generation
+	stands  deploy.Lab
 	ends    []network.Endpoint // of source and sink
 	cpus    [][]int            // likewise
 	workers []host.Worker      // likewise
 	cells   []cell
 	turns   traffic.Turns
-	files   map[string]*os.File
 	ports   []int // blocks of ports that are not used yet
 }
 
 // openLab builds a lab and opens the sockets of all cells.
 func openLab(ctx context.Context, b *bench, cells []cell) (_ *lab, err error) {
 	l := &lab{
-		cells: cells, cpus: [][]int{b.sources, b.sinks}, files: map[string]*os.File{},
-		ports: b.random.Perm((lastPort - firstPort) / portsEach),
+		cells: cells, cpus: [][]int{b.sources, b.sinks}, ports: b.random.Perm((lastPort - firstPort) / portsEach),
 	}
 	defer func() {
 		if err != nil {
@@ -133,22 +124,16 @@ func openLab(ctx context.Context, b *bench, cells []cell) (_ *lab, err error) {
 	if err := l.layOut(); err != nil {
 		return nil, err
 	}
-	if l.host, err = local.Start(ctx, local.Options{Name: "host1", Files: l.files}); err != nil {
-		return nil, err
-	}
-	p, ends, err := plan(b.parts, 1, b.random.Uint64())
+	s, err := wanted(b.parts, 1, b.random.Uint64())
 	if err != nil {
 		return nil, err
 	}
-	l.ends = ends
-	if err := l.host.Apply(ctx, p); err != nil {
+	if l.stands, err = l.stage.Build(ctx, s); err != nil {
 		return nil, err
 	}
-	if err := l.host.Verify(ctx); err != nil {
-		return nil, err
-	}
+	l.ends = l.stands.Site().Endpoints[0]
 	for i, side := range sides() {
-		w, err := l.host.Start(ctx, host.WorkerSpec{ID: string(side), CPUs: l.cpus[i]})
+		w, err := l.stands.Start(ctx, 1, host.WorkerSpec{ID: string(side), CPUs: l.cpus[i]})
 		if err != nil {
 			return nil, err
 		}
@@ -165,31 +150,21 @@ func openLab(ctx context.Context, b *bench, cells []cell) (_ *lab, err error) {
 // sides are source and sink: their places on the board, among the workers and the endpoints.
 func sides() []workload.Side { return []workload.Side{workload.Source, workload.Sink} }
 
-// layOut makes the board.
-func (l *lab) layOut() error {
-	layout := traffic.Layout{Workers: 2, Pairs: 1, Cells: len(l.cells)}
-	turns, err := board.New(layout)
+// layOut makes the turn.
+func (l *lab) layOut() (err error) {
+	l.stage, err = new(local.Deployment).Begin(deploy.Layout{
+		Layout: traffic.Layout{Workers: 2, Pairs: 1, Cells: len(l.cells)},
+	})
 	if err != nil {
 		return err
 	}
-	l.turns = turns
-	maps.Copy(l.files, turns.Files())
+	l.turns = l.stage.Turns()
 	for i, c := range l.cells {
 		if err := l.turns.SetCell(i, traffic.CellPlan{
 			Workers: []int{0, 1}, Threads: 2, Warm: c.warm, Length: c.length,
 		}); err != nil {
 			return err
 		}
-	}
-	for _, cpu := range slices.Compact(slices.Sorted(slices.Values(slices.Concat(l.cpus...)))) {
-		f, err := process.KsoftirqdStat(cpu)
-		if errors.Is(err, errors.ErrUnsupported) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		l.files[fmt.Sprintf("ksoftirqd:%d", cpu)] = f
 	}
 	return nil
 }
@@ -287,13 +262,10 @@ func (l *lab) visit(ctx context.Context, number int) (map[string]float64, error)
 
 // close ends the lab with everything in it.
 func (l *lab) close() {
-	if l.host != nil {
-		_ = l.host.Close() // what is left is killed by the kernel with its PID namespace
+	if l.stands != nil {
+		l.stands.Close()
 	}
-	if l.turns != nil {
-		_ = l.turns.Close()
-	}
-	for _, f := range l.files {
-		_ = f.Close()
+	if l.stage != nil {
+		_ = l.stage.Close() // the rest goes with the process
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/nettoll/nettoll/bench/minimal"
-	"github.com/nettoll/nettoll/host/local"
+	"github.com/nettoll/nettoll/deploy/local"
 	"github.com/nettoll/nettoll/internal/linux/netns"
 	"github.com/nettoll/nettoll/measure"
 )
@@ -110,11 +110,15 @@ func (b *bench) build(ctx context.Context) (t built, err error) {
 
 	seed := b.random.Uint64()
 	began = time.Now()
-	p, _, err := plan(b.parts, setupPairs, seed)
+	wanted, err := wanted(b.parts, setupPairs, seed)
 	if err != nil {
 		return t, err
 	}
-	if err := h.Apply(ctx, p); err != nil {
+	p, err := wanted.Plan()
+	if err != nil {
+		return t, err
+	}
+	if err := h.Apply(ctx, p.Plans[0]); err != nil {
 		return t, err
 	}
 	t.apply = time.Since(began).Seconds()

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/nettoll/nettoll/control"
+	"github.com/nettoll/nettoll/deploy/local"
 	"github.com/nettoll/nettoll/experiment"
-	"github.com/nettoll/nettoll/host/local"
 	"github.com/nettoll/nettoll/internal/linux/thread"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/stack"
@@ -63,10 +63,7 @@ func (b *bench) turns(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	b.say("turns: %d cells, a block takes %v", len(resolved.Cells), block)
 	out, err := control.Run(ctx, control.Options{
-		Resolved: resolved, Dir: dir,
-		Start: func(ctx context.Context, name string, files map[string]*os.File) (control.LocalHost, error) {
-			return local.Start(ctx, local.Options{Name: name, Files: files})
-		},
+		Resolved: resolved, Dir: dir, Deployment: &local.Deployment{},
 	})
 	if err != nil {
 		return err

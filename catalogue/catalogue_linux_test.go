@@ -19,11 +19,11 @@ import (
 )
 
 // TestMain lets the test binary be the hosts, agents and workers of its own runs, by nettoll's real command line with
-// the steps of the toys.
+// the kinds and steps of the toys.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && slices.Contains([]string{"host-init", "agent", "worker"}, os.Args[1]) {
 		streams := cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
-		os.Exit(cli.RunWith(context.Background(), withHose(), "", streams, os.Args[1:]))
+		os.Exit(cli.RunWith(context.Background(), withToys(withHose()), "", streams, os.Args[1:]))
 	}
 	testnet.Main(m)
 }
@@ -77,12 +77,16 @@ func (toys) Refuse(s stack.Stack, _ int) string {
 	return ""
 }
 
+func withToys(c catalogue.Catalogue) catalogue.Catalogue {
+	c.Kinds = slices.Insert(c.Kinds, 2, stack.Kind(toys{})) // behind filters
+	return c
+}
+
 // A new kind is a folder and its place in the list of kinds: files, flags, ids, plans, runs, exports and comparisons
 // know it.
 func TestToyKind(t *testing.T) {
 	testnet.Root(t)
-	c := catalogue.New()
-	c.Kinds = slices.Insert(c.Kinds, 2, stack.Kind(toys{})) // behind filters
+	c := withToys(catalogue.New())
 	stacktest.Conformance(t, c.Kinds)
 	dir := t.TempDir()
 	nettoll := func(want int, args ...string) string {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nettoll/nettoll/control"
+	"github.com/nettoll/nettoll/deploy/local"
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/internal/linux/machine"
@@ -140,7 +141,7 @@ func (a *app) diagnose(ctx context.Context) (*diagnosis, error) {
 	d := &diagnosis{UserNamespace: userns.Inside() && a.refused == nil, NotGranted: userns.Refused()}
 	var options machine.Options
 	options.Modes = modes(ctx) // before anything of ours runs
-	sources, sinks, err := control.CPUs()
+	sources, sinks, err := control.CPUs(&local.Deployment{})
 	if err != nil {
 		return nil, err
 	}

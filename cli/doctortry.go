@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/nettoll/nettoll/control"
+	"github.com/nettoll/nettoll/deploy/local"
 	"github.com/nettoll/nettoll/driver"
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/network"
@@ -110,7 +111,7 @@ func (t *tries) try(ctx context.Context, d *diagnosed, what string, s control.Sa
 		t.mu.Unlock()
 		ctx, cancel := context.WithTimeoutCause(ctx, tryLimit, fmt.Errorf("it took longer than %v", tryLimit))
 		defer cancel()
-		who, err := control.Try(ctx, s, startLocal)
+		who, err := control.Try(ctx, s, &local.Deployment{})
 		result.explain(err)
 		result.By = who[d.Kind]
 		t.mu.Lock()

@@ -100,7 +100,7 @@ func ownLab(ctx context.Context, args []string, log io.Writer) error {
 		if i < 0 {
 			return nil, fmt.Errorf("the experiment has no lab %q", spec.Lab)
 		}
-		return control.Stand(ctx, r.Only(i), startLocal, journals(os.Geteuid()))
+		return control.Stand(ctx, r.Only(i), here(os.Geteuid()))
 	}, log)
 }
 

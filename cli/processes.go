@@ -8,10 +8,10 @@ import (
 
 	"github.com/nettoll/nettoll/byhand"
 	"github.com/nettoll/nettoll/catalogue"
-	"github.com/nettoll/nettoll/control"
+	"github.com/nettoll/nettoll/deploy"
+	"github.com/nettoll/nettoll/deploy/local"
 	"github.com/nettoll/nettoll/filter"
 	"github.com/nettoll/nettoll/host/agent"
-	"github.com/nettoll/nettoll/host/local"
 	"github.com/nettoll/nettoll/host/protocol"
 	"github.com/nettoll/nettoll/internal/linux/process"
 	"github.com/nettoll/nettoll/lab"
@@ -62,7 +62,7 @@ func serveAgent(ctx context.Context, parts catalogue.Catalogue, args []string, i
 		return err
 	}
 	return agent.Serve(ctx, in, unclosed{out}, agent.Config{
-		Steps: parts.Steps, Change: filter.Change, Files: files,
+		Steps: parts.Steps, Change: filter.Change, Check: deploy.Answer(parts.Kinds), Files: files,
 	})
 }
 
@@ -89,11 +89,5 @@ type unclosed struct{ io.Writer }
 
 func (unclosed) Close() error { return nil }
 
-// startLocal starts a local host; it is what control calls [control.StartHost].
-func startLocal(ctx context.Context, name string, files map[string]*os.File) (control.LocalHost, error) {
-	h, err := local.Start(ctx, local.Options{Name: name, Files: files})
-	if err != nil {
-		return nil, err
-	}
-	return h, nil
-}
+// here is the deployment on this machine, for labs of a user's.
+func here(uid int) *local.Deployment { return &local.Deployment{Journals: journals(uid)} }

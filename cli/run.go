@@ -169,7 +169,7 @@ func (a *app) run(cmd *cobra.Command, resolved *experiment.Resolved, dir string,
 		return err
 	}
 	o := control.Options{
-		Resolved: resolved, Dir: dir, Versions: versions, Start: startLocal, Journals: journals(uid), Past: past,
+		Resolved: resolved, Dir: dir, Versions: versions, Deployment: here(uid), Past: past,
 	}
 	if past != nil {
 		if err := past.Fits(o); err != nil {

@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nettoll/nettoll/deploy"
+	"github.com/nettoll/nettoll/deploy/local"
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/internal/linux/thread"
 	"github.com/nettoll/nettoll/measure"
@@ -15,7 +17,10 @@ import (
 
 // studyCommand is hidden from help: it is how nettoll's own defaults are argued, not how networks are compared.
 func (a *app) studyCommand() *cobra.Command {
-	o := &study.Options{Parts: a.catalogue.Parts(), Start: startLocal, Out: a.Out, Progress: a.Err}
+	o := &study.Options{
+		Parts: a.catalogue.Parts(), Open: func() deploy.Deployment { return &local.Deployment{} },
+		Out: a.Out, Progress: a.Err,
+	}
 	cmd := &cobra.Command{
 		Use:    "study",
 		Short:  "Measure nettoll itself: the evidence for its defaults",

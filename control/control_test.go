@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/nettoll/nettoll/deploy/labtest"
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/traffic"
@@ -210,7 +211,7 @@ func TestAggregatorAlone(t *testing.T) {
 }
 
 func TestMonitor(t *testing.T) {
-	m := &monitor{}
+	m := &monitor{watch: (&labtest.Fake{}).Watch}
 	if s := m.stealing(); s != 0 {
 		t.Errorf("nothing watched, %v stolen", s)
 	}

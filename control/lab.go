@@ -6,18 +6,15 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
+	"github.com/nettoll/nettoll/deploy"
 	"github.com/nettoll/nettoll/experiment"
-	"github.com/nettoll/nettoll/filter"
 	"github.com/nettoll/nettoll/host"
-	"github.com/nettoll/nettoll/host/journal"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/proof"
+	"github.com/nettoll/nettoll/runtime"
 	"github.com/nettoll/nettoll/worker"
 	"github.com/nettoll/nettoll/workload"
 )
@@ -26,23 +23,16 @@ import (
 type lab struct {
 	experiment.Lab
 	generation *generation
-	hosts      []host.Host // host 1 first
-	underlay   host.Host   // nil on one host
+	spec       deploy.Spec // what the deployment is asked for
+	stands     deploy.Lab  // nil before it is built
 	workers    []*labWorker
 	families   []string      // that its cells use
 	congestion []string      // what its workers can set
-	took       time.Duration // to build it
-	waited     time.Duration // meanwhile, for others, and for what was measured of it
+	took       time.Duration // to build it, without what it waited for others
 	at         []pairAddresses
-	ports      []uint16 // that programs of its workloads listen at besides those of their containers
-	mtu        int      // of its containers
-	plans      []host.Plan
-	beneath    host.Plan     // of the underlay
-	told       []host.Told   // by host
-	across     *filter.Probe // what rules of two hosts are tried with; nil on one
-	ways       *proof.Ways   // nil if its network does not say which way packets take
-
-	journal *journal.Journal // of the run, if the lab takes what outlives it
+	ports      []uint16    // that programs of its workloads listen at besides those of their containers
+	mtu        int         // of its containers
+	ways       *proof.Ways // nil if its network does not say which way packets take
 }
 
 // pairAddresses is where the two ends of a pair are.
@@ -57,26 +47,43 @@ type pairAddresses struct {
 // labWorker is one worker process of a lab and what must be known to start it again.
 type labWorker struct {
 	host.Worker
-	lab    *lab
-	side   workload.Side
-	host   int // from 1
-	number int // on the board
-	pairs  []int
-	cpus   []int
-	alone  bool // in no lab of the run do threads share a CPU
-	specs  []worker.EndpointSpec
+	lab  *lab
+	side workload.Side
+	host int // from 1
+	// container is the one in which its process runs, "" for a process of the host, which drives all of its side.
+	container string
+	number    int // in the turn
+	pairs     []int
+	cpus      []int
+	alone     bool // in no lab of the run do threads share a CPU
+	specs     []worker.EndpointSpec
 }
 
-func (w *labWorker) name() string {
-	return fmt.Sprintf("%s@host%d of lab %s", w.side, w.host, w.lab.ID)
+// id tells the worker from others of its lab: "source@host1", or "src0@host1" of a container that has one of its own.
+func (w *labWorker) id() string {
+	of := string(w.side)
+	if w.container != "" {
+		of = w.container
+	}
+	return fmt.Sprintf("%s@host%d", of, w.host)
 }
 
-func (l *lab) assign(side workload.Side, host, pair int, cpus []int, alone bool) {
-	i := slices.IndexFunc(l.workers, func(w *labWorker) bool { return w.side == side && w.host == host })
+func (w *labWorker) name() string { return fmt.Sprintf("%s of lab %s", w.id(), w.lab.ID) }
+
+// assign gives an end of a pair to the worker that drives it: that of its side and host, or of its container where
+// containers have processes of their own.
+func (l *lab) assign(side workload.Side, on, pair int, cpus []int, alone bool) {
+	container := ""
+	if runtime.Inside(l.Stack) {
+		container = nameOf(side, pair)
+	}
+	i := slices.IndexFunc(l.workers, func(w *labWorker) bool {
+		return w.side == side && w.host == on && w.container == container
+	})
 	if i < 0 {
 		i = len(l.workers)
 		l.workers = append(l.workers, &labWorker{
-			lab: l, side: side, host: host, number: len(l.generation.seats), cpus: cpus, alone: alone,
+			lab: l, side: side, host: on, container: container, number: len(l.generation.seats), cpus: cpus, alone: alone,
 		})
 		l.generation.seats = append(l.generation.seats, 0)
 	}
@@ -85,35 +92,12 @@ func (l *lab) assign(side workload.Side, host, pair int, cpus []int, alone bool)
 	l.generation.seats[w.number]++
 }
 
-// verify asks the kernels of all hosts, at the same time, whether the lab still is what was planned.
-func (l *lab) verify(ctx context.Context) error {
-	group, ctx := errgroup.WithContext(ctx)
-	for _, h := range l.all() {
-		group.Go(func() error { return h.Verify(ctx) })
-	}
-	return group.Wait()
-}
-
-// all returns the hosts that stand, the underlay last.
-func (l *lab) all() []host.Host {
-	var all []host.Host
-	for _, h := range l.hosts {
-		if h != nil {
-			all = append(all, h)
-		}
-	}
-	if l.underlay != nil {
-		all = append(all, l.underlay)
-	}
-	return all
-}
-
 // start starts the worker's process and its threads.
 func (w *labWorker) start(ctx context.Context) error {
 	startCtx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
-	process, err := w.lab.hosts[w.host-1].Start(startCtx, host.WorkerSpec{
-		ID: fmt.Sprintf("%s@host%d", w.side, w.host), CPUs: w.cpus,
+	process, err := w.lab.stands.Start(startCtx, w.host, host.WorkerSpec{
+		ID: w.id(), CPUs: w.cpus, Container: w.container,
 	})
 	if err != nil {
 		return err
@@ -123,8 +107,8 @@ func (w *labWorker) start(ctx context.Context) error {
 	// they count once
 	if first := slices.IndexFunc(w.lab.workers, func(o *labWorker) bool {
 		return o.host == w.host
-	}); w.lab.workers[first] == w && w.lab.told != nil {
-		for _, p := range w.lab.told[w.host-1].Programs {
+	}); w.lab.workers[first] == w {
+		for _, p := range w.lab.stands.Told()[w.host-1].Programs {
 			programs = append(programs, p.PID)
 		}
 	}
@@ -304,23 +288,10 @@ func (l *lab) restart(ctx context.Context, w *labWorker) error {
 	return l.open(ctx)
 }
 
-// close ends everything in the lab, and gives back what is the machine's.
+// close ends everything in the lab.
 func (l *lab) close() {
-	var group sync.WaitGroup
-	for _, h := range l.all() {
-		group.Go(func() {
-			if len(borrows(l.Lab)) > 0 {
-				ctx, cancel := context.WithTimeout(context.Background(), callLimit) // also where the run was interrupted
-				_ = h.Undo(ctx)                                                     // what cannot be undone is recovered below
-				cancel()
-			}
-			_ = h.Close() // what is left is killed by the kernel with its PID namespace
-		})
-	}
-	group.Wait()
-	if l.journal != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), callLimit)
-		_ = l.journal.Recover(ctx, l.mark()) // what is left is said when the run ends
-		cancel()
+	if l.stands != nil {
+		l.stands.Close()
+		l.stands = nil
 	}
 }

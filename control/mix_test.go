@@ -81,9 +81,14 @@ func TestSpecifyMix(t *testing.T) {
 	}
 	const of = 2 // bridge: after host and its twin
 	l := g.labs[of]
-	if _, _, err := c.plan(l, 1); err != nil {
+	if err := c.describe(l, 1); err != nil {
 		t.Fatal(err)
 	}
+	p, err := l.spec.Plan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.placed(p.Site)
 	if err := c.specify(l, of, all); err != nil {
 		t.Fatal(err)
 	}

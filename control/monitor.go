@@ -2,18 +2,20 @@ package control
 
 import (
 	"cmp"
-	"os"
+	"maps"
 	"slices"
 	"time"
 
+	"github.com/nettoll/nettoll/deploy"
 	"github.com/nettoll/nettoll/internal/linux/clock"
 	"github.com/nettoll/nettoll/internal/linux/procfs"
 	"github.com/nettoll/nettoll/measure"
 )
 
-// monitor watches the machine from block to block. What belongs to a single trial, the run time of threads, is read by
+// monitor watches the machines from block to block. What belongs to a single trial, the run time of threads, is read by
 // the threads themselves.
 type monitor struct {
+	watch   func() (func() []deploy.Load, error)
 	started int64 // ns, CLOCK_MONOTONIC: the run's beginning
 	stolen  float64
 	watched float64            // s
@@ -23,52 +25,36 @@ type monitor struct {
 
 // block starts to watch; the function it returns ends that and makes the record.
 func (m *monitor) block(generation, block int) (func() measure.BlockFacts, error) {
-	before, err := procfs.ReadCPUTime()
+	loads, err := m.watch()
 	if err != nil {
 		return nil, err
 	}
-	programs, err := procfs.ReadPrograms()
-	if err != nil {
-		return nil, err
-	}
-	m.meet(programs)
 	begin := clock.Now()
 	if m.others == nil {
-		m.others = map[string]float64{}
+		m.others, m.runs = map[string]float64{}, map[int]string{}
 	}
 	return func() measure.BlockFacts {
-		end := clock.Now()
-		seconds := time.Duration(end - begin).Seconds()
+		seconds := time.Duration(clock.Now() - begin).Seconds()
 		facts := measure.BlockFacts{
 			Generation: generation, Block: block, Start: float64(begin-m.started) / 1e9, Duration: seconds,
 		}
-		// it could be read a moment ago: a missing column is no reason to lose the block
-		if after, err := procfs.ReadCPUTime(); err == nil {
-			facts.CPU = procfs.Cores(before, after, seconds)
-			m.stolen += facts.CPU["steal"] * seconds
-		}
-		if load, err := procfs.Load1(); err == nil {
-			facts.Load1 = load
-		}
-		if after, err := procfs.ReadPrograms(); err == nil {
-			for _, u := range procfs.Users(programs, after, procfs.Family(after, os.Getpid()), seconds) {
+		for i, l := range loads() {
+			m.stolen += l.CPU["steal"] * seconds
+			one := measure.MachineLoad{Machine: l.Machine, CPU: l.CPU, Load1: l.Load1}
+			for _, u := range l.Programs {
 				m.others[u.Name] += u.CPUs * seconds
-				facts.Others += u.CPUs
+				one.Others += u.CPUs
 			}
+			maps.Copy(m.runs, l.Runs)
+			if i == 0 {
+				facts.CPU, facts.Load1, facts.Others = one.CPU, one.Load1, one.Others
+				continue
+			}
+			facts.Machines = append(facts.Machines, one)
 		}
 		m.watched += seconds
 		return facts
 	}, nil
-}
-
-// meet remembers the other runs of nettoll among programs.
-func (m *monitor) meet(programs map[int]procfs.Program) {
-	if m.runs == nil {
-		m.runs = map[int]string{}
-	}
-	for _, r := range procfs.Runs(programs, procfs.Family(programs, os.Getpid())) {
-		m.runs[r.PID] = r.Command
-	}
 }
 
 // busy says how many CPUs other programs used over all blocks, and names those that used most of them.

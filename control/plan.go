@@ -4,11 +4,10 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/nettoll/nettoll/deploy"
 	"github.com/nettoll/nettoll/experiment"
-	"github.com/nettoll/nettoll/filter"
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/network"
-	"github.com/nettoll/nettoll/stack"
 	"github.com/nettoll/nettoll/workload"
 )
 
@@ -52,12 +51,16 @@ func Plans(r *experiment.Resolved, cpus []int) ([]LabPlan, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := c.describeLabs(g); err != nil {
+		return nil, err
+	}
 	plans := make([]LabPlan, len(g.labs))
 	for i, l := range g.labs {
-		plans[i].Lab = l.ID
-		if plans[i].Hosts, plans[i].Underlay, err = c.plan(l, g.seed.Uint64()); err != nil {
+		p, err := l.spec.Plan()
+		if err != nil {
 			return nil, err
 		}
+		plans[i] = LabPlan{Lab: l.ID, Hosts: p.Plans, Underlay: p.Underlay}
 	}
 	return plans, nil
 }
@@ -80,73 +83,64 @@ func (c *configurator) sketch(g *generation, spec experiment.Lab) (*lab, error) 
 	return l, nil
 }
 
-// plan asks each kind what its part of the stack adds to the plans of the lab's hosts. It is pure but for the seed
-// drawn by the caller.
-func (c *configurator) plan(l *lab, seed uint64) (plans []host.Plan, underlay host.Plan, err error) {
-	spec := network.NewLab(l.Hosts, c.resolved.Experiment.Tune.MTU)
-	spec.Seed, spec.Underlay = seed, c.resolved.Experiment.Underlay
-	where := func(h int, name string) (int, int) {
-		containers := &spec.Hosts[h-1].Containers
-		*containers = append(*containers, network.Container{Name: name, Index: len(*containers)})
-		return h - 1, len(*containers) - 1
-	}
-	sources, sinks := make([]network.Spot, l.Pairs), make([]network.Spot, l.Pairs)
-	for pair, at := range l.at {
-		sources[pair].Host, sources[pair].Container = where(at.sourceHost, nameOf(workload.Source, pair))
-		sinks[pair].Host, sinks[pair].Container = where(at.sinkHost, nameOf(workload.Sink, pair))
-		if at.sourceHost == at.sinkHost {
-			here := spec.Hosts[at.sourceHost-1].Containers
-			source, sink := &here[sources[pair].Container], &here[sinks[pair].Container]
-			source.Peer, sink.Peer = sink.Name, source.Name
+// describeLabs says what labs the deployment is asked for, and draws what differs between generations: their seeds and
+// the ports of their containers. Nothing is built.
+func (c *configurator) describeLabs(g *generation) error {
+	for _, l := range g.labs {
+		if l == nil {
+			continue
 		}
-	}
-	if err := shareOut(spec.Hosts, l.generation.seed, c.most(l)); err != nil {
-		return nil, host.Plan{}, fmt.Errorf("plan lab %s: %w", l.ID, err)
-	}
-	site := &network.Site{Lab: spec, Families: l.families}
-	for pair := range l.Pairs {
-		site.Pairs = append(site.Pairs, network.Pair{Source: sources[pair], Sink: sinks[pair], Ports: l.ports})
-	}
-	if err := network.Build(site, l.Stack); err != nil {
-		return nil, host.Plan{}, fmt.Errorf("plan lab %s: %w", l.ID, err)
-	}
-	l.mtu = site.Lab.MTU
-	for pair := range l.at {
-		source, sink := sources[pair], sinks[pair]
-		l.at[pair].source = site.Endpoints[source.Host][source.Container]
-		l.at[pair].sourcePorts = spec.Hosts[source.Host].Containers[source.Container].Ports
-		l.at[pair].sending = spec.Hosts[source.Host].Containers[source.Container].Sending()
-		l.at[pair].sink = site.Endpoints[sink.Host][sink.Container]
-		l.at[pair].sinkPorts = spec.Hosts[sink.Host].Containers[sink.Container].Ports
-	}
-	stops := func(spots []network.Spot) []network.Stop {
-		list := make([]network.Stop, len(spots))
-		for i, s := range spots {
-			list[i] = network.Stop{
-				Host: spec.Hosts[s.Host], Container: spec.Hosts[s.Host].Containers[s.Container],
-				Endpoint: site.Endpoints[s.Host][s.Container],
-			}
-		}
-		return list
-	}
-	l.ways = newWays(l, site.Lab, stops(sources), stops(sinks))
-	l.across = across(site.Plans)
-	if l.Hosts > 1 {
-		n, _, _ := stack.PartOf[network.Network](l.Stack)
-		underlay = network.Underlay(n, site.Lab)
-	}
-	l.plans, l.beneath = site.Plans, underlay
-	return site.Plans, underlay, nil
-}
-
-// across returns the flow with which the filters of several hosts can be tried together, nil if there is none.
-func across(plans []host.Plan) *filter.Probe {
-	for _, p := range plans {
-		for _, s := range p.Steps {
-			if f, ok := s.(filter.Step); ok && f.Listed().Across != nil {
-				return f.Listed().Across
-			}
+		if err := c.describe(l, g.seed.Uint64()); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+func (c *configurator) describe(l *lab, seed uint64) error {
+	net := network.NewLab(l.Hosts, c.resolved.Experiment.Tune.MTU)
+	net.Seed, net.Underlay = seed, c.resolved.Experiment.Underlay
+	where := func(h int, name string) network.Spot {
+		containers := &net.Hosts[h-1].Containers
+		*containers = append(*containers, network.Container{Name: name, Index: len(*containers)})
+		return network.Spot{Host: h - 1, Container: len(*containers) - 1}
+	}
+	pairs := make([]network.Pair, l.Pairs)
+	for pair := range pairs {
+		p := network.Pair{
+			Source: where(l.SourceHost(pair), nameOf(workload.Source, pair)),
+			Sink:   where(l.SinkHost(pair), nameOf(workload.Sink, pair)), Ports: l.ports,
+		}
+		pairs[pair] = p
+		if p.Source.Host == p.Sink.Host {
+			here := net.Hosts[p.Source.Host].Containers
+			source, sink := &here[p.Source.Container], &here[p.Sink.Container]
+			source.Peer, sink.Peer = sink.Name, source.Name
+		}
+	}
+	if err := shareOut(net.Hosts, l.generation.seed, c.most(l)); err != nil {
+		return fmt.Errorf("plan lab %s: %w", l.ID, err)
+	}
+	l.spec = deploy.Spec{
+		ID: l.ID, Mark: fmt.Sprintf("%d/%s", l.generation.number, l.ID), Stack: l.Stack, Net: net, Pairs: pairs,
+		Families: l.families,
+	}
+	return nil
+}
+
+// placed notes where the containers of a lab are.
+func (l *lab) placed(site *network.Site) {
+	l.mtu = site.Lab.MTU
+	for pair, p := range l.spec.Pairs {
+		source, sink := l.spec.Net.Hosts[p.Source.Host].Containers[p.Source.Container],
+			l.spec.Net.Hosts[p.Sink.Host].Containers[p.Sink.Container]
+		l.at[pair] = pairAddresses{
+			sourceHost: p.Source.Host + 1, sinkHost: p.Sink.Host + 1,
+			source: site.Endpoints[p.Source.Host][p.Source.Container], sink: site.Endpoints[p.Sink.Host][p.Sink.Container],
+			sourcePorts: source.Ports, sending: source.Sending(), sinkPorts: sink.Ports,
+		}
+	}
+	if l.ways == nil {
+		l.ways = newWays(l, site)
+	}
 }

@@ -11,11 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nettoll/nettoll/experiment"
-	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/deploy"
 	"github.com/nettoll/nettoll/measure"
-	"github.com/nettoll/nettoll/network"
-	"github.com/nettoll/nettoll/stack"
 )
 
 // logLimit is how long a host may take to give the logs of its programs.
@@ -38,12 +35,13 @@ func (s *scheduler) tells(l *lab, rebuilt bool) {
 		Generation: l.generation.number, Lab: l.ID, Rebuilt: rebuilt,
 		Metrics: map[string]float64{"setup_time": l.took.Seconds()},
 	}
-	for i, t := range l.told {
+	told := l.stands.Told()
+	for i, t := range told {
 		for name, what := range t.Facts {
 			if record.Facts == nil {
 				record.Facts = map[string]string{}
 			}
-			if len(l.told) > 1 {
+			if len(told) > 1 {
 				name = fmt.Sprintf("%s of host%d", name, i+1)
 			}
 			record.Facts[name] = what
@@ -91,48 +89,12 @@ func worse(m measure.Metric, a, b float64) float64 {
 	return max(a, b)
 }
 
-// died says which host of a lab has ended, or asks the hosts which of their programs are gone, "" for none. Hosts
-// without programs are not asked.
-func (l *lab) died(ctx context.Context) string {
-	for _, h := range l.all() {
-		if mortal, ok := h.(interface{ Done() <-chan struct{} }); ok {
-			select {
-			case <-mortal.Done():
-				return fmt.Sprintf("the agent of %s has ended", h.Name())
-			default:
-			}
-		}
-	}
-	for i, t := range l.told {
-		if len(t.Programs) == 0 {
-			continue
-		}
-		now, err := l.asked(ctx, i)
-		if err != nil {
-			return err.Error()
-		}
-		for _, p := range now.Programs {
-			if p.Died != "" {
-				return fmt.Sprintf("on %s %s", l.hosts[i].Name(), p.Died)
-			}
-		}
-	}
-	return ""
-}
-
-// asked asks a host what its steps have to tell, and does not wait for one that hangs.
-func (l *lab) asked(ctx context.Context, at int) (host.Told, error) {
-	ctx, cancel := context.WithTimeout(ctx, callLimit)
-	defer cancel()
-	return l.hosts[at].Told(ctx)
-}
-
-// perished is [lab.died] where a proof has failed, and "" where it has held.
+// perished says what of the lab has ended by itself where a proof has failed, and "" where it has held.
 func (l *lab) perished(ctx context.Context, held bool) string {
 	if held || ctx.Err() != nil {
 		return ""
 	}
-	return l.died(ctx)
+	return l.stands.Died(ctx)
 }
 
 // broken finds the labs in which a program died during the block, and why. Their trials of the block have failed.
@@ -142,7 +104,7 @@ func (s *scheduler) broken(ctx context.Context, g *generation, trials []trial) m
 		if l == nil || ctx.Err() != nil {
 			continue
 		}
-		if reason := l.died(ctx); reason != "" {
+		if reason := l.stands.Died(ctx); reason != "" {
 			broken[i] = reason
 		}
 	}
@@ -188,15 +150,12 @@ func (c *configurator) again(ctx context.Context, l *lab) error {
 	ctx, cancel := context.WithTimeout(ctx, patience(c.resolved))
 	defer cancel()
 	l.close()
-	l.hosts, l.underlay, l.told = nil, nil, nil
 	if l.ways != nil {
 		l.ways.Forget()
 	}
-	began := time.Now()
-	if err := c.raise(ctx, l, l.plans, l.beneath); err != nil {
+	if err := l.generation.raise(ctx, l); err != nil {
 		return err
 	}
-	l.took = time.Since(began) - l.waited
 	return l.open(ctx)
 }
 
@@ -222,24 +181,18 @@ func (s *scheduler) keepLogs(ctx context.Context, g *generation, l *lab) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logLimit)
 	defer cancel()
-	for i, t := range l.told {
-		if len(t.Programs) == 0 {
-			continue
+	logs, err := l.stands.Logs(ctx)
+	if err != nil {
+		s.records.warn(measure.Warning{Lab: l.ID, Text: fmt.Sprintf("the logs of its programs are lost: %v", err)})
+	}
+	for _, one := range logs {
+		dir := filepath.Join(s.options.Dir, "logs")
+		if err := os.MkdirAll(dir, 0o777); err != nil {
+			return fmt.Errorf("keep the log of %s: %w", one.Program, err)
 		}
-		logs, err := l.hosts[i].Logs(ctx)
-		if err != nil {
-			s.records.warn(measure.Warning{Lab: l.ID, Text: fmt.Sprintf("the logs of its programs are lost: %v", err)})
-			continue
-		}
-		for name, text := range logs {
-			dir := filepath.Join(s.options.Dir, "logs")
-			if err := os.MkdirAll(dir, 0o777); err != nil {
-				return fmt.Errorf("keep the log of %s: %w", name, err)
-			}
-			file := strings.ReplaceAll(fmt.Sprintf("%d-%s-%s-%s.log", g.number+1, l.ID, l.hosts[i].Name(), name), "/", "-")
-			if err := appendTo(filepath.Join(dir, file), text); err != nil {
-				return fmt.Errorf("keep the log of %s: %w", name, err)
-			}
+		file := strings.ReplaceAll(fmt.Sprintf("%d-%s-%s-%s.log", g.number+1, l.ID, one.Host, one.Program), "/", "-")
+		if err := appendTo(filepath.Join(dir, file), one.Text); err != nil {
+			return fmt.Errorf("keep the log of %s: %w", one.Program, err)
 		}
 	}
 	return nil
@@ -254,28 +207,18 @@ func appendTo(path, text string) error {
 	return errors.Join(err, f.Close())
 }
 
-// unbuildable drops the labs whose network or filter cannot be built here, before anything is. It is an error where
-// nothing is left to compare.
-func (s *scheduler) unbuildable() error {
-	if slices.ContainsFunc(s.options.Resolved.Labs, func(l experiment.Lab) bool { return l.Hosts > 1 }) {
-		if err := s.experiment.Underlay.Check(); err != nil {
-			return err
-		}
+// unbuildable drops the labs that cannot stand here, as the hosts say that would do the work, before anything is built.
+// It is an error where nothing is left to compare.
+func (s *scheduler) unbuildable(ctx context.Context) error {
+	answers, err := s.configure.ask(ctx, s.active())
+	if err != nil {
+		return err
 	}
 	var reasons []error
-	borrowed := map[string]string{} // by what of the machine's: the lab that has it
-	for i, l := range s.options.Resolved.Labs {
-		err := l.Stack.Check()
-		for _, thing := range borrows(l) {
-			if other := borrowed[thing]; other != "" && err == nil {
-				err = fmt.Errorf("%s is already used by lab %s, and all labs stand at once (measure one of them alone)", thing,
-					other)
-			}
-			borrowed[thing] = l.ID
-		}
-		if err != nil {
-			reasons = append(reasons, fmt.Errorf("lab %s: %w", l.ID, err))
-			s.drop(i, err)
+	for _, i := range slices.Sorted(maps.Keys(answers)) {
+		if reason := answers[i]; reason != nil {
+			reasons = append(reasons, fmt.Errorf("lab %s: %w", s.options.Resolved.Labs[i].ID, reason))
+			s.drop(i, reason)
 		}
 	}
 	if err := s.baselines(); err != nil {
@@ -287,10 +230,30 @@ func (s *scheduler) unbuildable() error {
 	return nil
 }
 
-// borrows returns what a lab takes from the machine.
-func borrows(l experiment.Lab) []string {
-	if b, params, ok := stack.PartOf[network.Borrower](l.Stack); ok {
-		return b.Borrows(params)
+// ask asks the deployment why the labs of cells cannot stand there: by index into Resolved.Labs, nil for those that
+// can.
+func (c *configurator) ask(ctx context.Context, cells []int) (map[int]error, error) {
+	g, err := c.begin(0, cells)
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	if err := c.describeLabs(g); err != nil {
+		return nil, err
+	}
+	var labs []int
+	var specs []deploy.Spec
+	for i, l := range g.labs {
+		if l != nil {
+			labs, specs = append(labs, i), append(specs, l.spec)
+		}
+	}
+	list, err := c.deployment.Check(ctx, specs)
+	if err != nil {
+		return nil, err
+	}
+	answers := map[int]error{}
+	for k, i := range labs {
+		answers[i] = list[k]
+	}
+	return answers, nil
 }

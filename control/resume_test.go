@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/nettoll/nettoll/deploy/labtest"
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/traffic"
@@ -107,7 +108,7 @@ func play(t *testing.T, r *experiment.Resolved, dir string, m *simulation, again
 	if m.after == nil {
 		m.after = func(int) {}
 	}
-	o := Options{Resolved: r, Dir: dir, perform: m.perform}
+	o := Options{Resolved: r, Dir: dir, Deployment: &labtest.Fake{}, perform: m.perform}
 	if again {
 		past, err := OpenPast(dir)
 		if err != nil {
@@ -220,7 +221,7 @@ func TestResume(t *testing.T) {
 						cancel()
 					}
 				}
-				o := Options{Resolved: r, Dir: dir, perform: often.perform}
+				o := Options{Resolved: r, Dir: dir, Deployment: &labtest.Fake{}, perform: often.perform}
 				if parts > 0 {
 					past, err := OpenPast(dir)
 					if err != nil {
@@ -273,7 +274,7 @@ func TestResumeRefuses(t *testing.T) {
 			}
 		}}
 		if _, err := Run(ctx, Options{
-			Resolved: r, Dir: dir, perform: m.perform, Versions: map[string]string{"nettoll": "v1"},
+			Resolved: r, Dir: dir, Deployment: &labtest.Fake{}, perform: m.perform, Versions: map[string]string{"nettoll": "v1"},
 		}); err != nil {
 			t.Fatal(err)
 		}
@@ -324,12 +325,12 @@ func TestResumeRefuses(t *testing.T) {
 	if d := cmp.Diff(r.Experiment, e, cmpopts.EquateEmpty()); d != "" {
 		t.Errorf("the experiment is read otherwise than it was written:\n%s", d)
 	}
-	if err := p.Fits(Options{Resolved: r, Versions: map[string]string{"nettoll": "v1"}}); err != nil {
+	if err := p.Fits(Options{Resolved: r, Deployment: &labtest.Fake{}, Versions: map[string]string{"nettoll": "v1"}}); err != nil {
 		t.Error(err)
 	}
 	p.Run.Facts["kernel"] = "5.4.0-old"
 	other := simulated(t, 4*time.Second)
-	err = p.Fits(Options{Resolved: other, Versions: map[string]string{"nettoll": "v2"}})
+	err = p.Fits(Options{Resolved: other, Deployment: &labtest.Fake{}, Versions: map[string]string{"nettoll": "v2"}})
 	if !errors.Is(err, ErrNotResumable) {
 		t.Fatal(err)
 	}
@@ -365,7 +366,7 @@ func TestLostLabs(t *testing.T) {
 			for ; ; parts++ {
 				ctx, cancel := context.WithCancel(t.Context())
 				o := Options{
-					Resolved: r, Dir: dir,
+					Resolved: r, Dir: dir, Deployment: &labtest.Fake{},
 					perform: func(of context.Context, s *scheduler, number, blocks int, must bool) error {
 						k := len(s.records.log.Generations)
 						if slices.Contains(tt.lost, k) {

@@ -7,17 +7,12 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"runtime"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/nettoll/nettoll/deploy"
 	"github.com/nettoll/nettoll/experiment"
-	"github.com/nettoll/nettoll/host/journal"
 	"github.com/nettoll/nettoll/internal/linux/clock"
-	"github.com/nettoll/nettoll/internal/linux/procfs"
-	"github.com/nettoll/nettoll/internal/linux/thread"
-	"github.com/nettoll/nettoll/internal/linux/userns"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/probe"
@@ -30,9 +25,9 @@ type Options struct {
 	Versions map[string]string // of nettoll and of the programs it starts
 	Observe  func(Progress)    // is told how far the run is; may be nil
 	Log      func(string)      // is told, between blocks, what happens, a line at a time; may be nil
-	Start    StartHost         // of a local host
-	Journals journal.Place     // for what labs take that outlives them
 	Past     *Past             // the run to go on with, whose directory is Dir; nil begins a new one
+	// Deployment is where the labs stand. The run closes it.
+	Deployment deploy.Deployment
 
 	perform func(context.Context, *scheduler, int, int, bool) error // in the place of generation; nil but in tests
 }
@@ -96,7 +91,7 @@ const precise = "precise"
 // Outcome.Interrupted.
 func Run(ctx context.Context, o Options) (*Outcome, error) {
 	e := o.Resolved.Experiment
-	cpus, err := thread.CPUs()
+	cpus, err := o.Deployment.CPUs()
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +109,7 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 	s := &scheduler{
 		options: o, experiment: e, cells: o.Resolved.Cells,
 		workload: &workloadControl{probe: o.Resolved.Probe, cells: o.Resolved.Cells, visits: o.Resolved.Visits},
-		monitor:  &monitor{started: clock.Now()},
+		monitor:  &monitor{watch: o.Deployment.Watch, started: clock.Now()},
 		lost:     map[int]string{},
 		died:     map[string]int{},
 		missed:   map[int]int{},
@@ -141,18 +136,18 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 		return nil, err
 	}
 	s.records.warned = s.sayWarning
-	s.configure = &configurator{resolved: o.Resolved, cpus: cpus, start: o.Start, probe: loaded, journals: o.Journals}
+	s.configure = &configurator{resolved: o.Resolved, deployment: o.Deployment, cpus: cpus, probe: loaded}
 	if o.Past != nil {
 		s.resume(o.Past)
 	}
 	if slices.Contains(e.Factors.Affinities, "split") && len(cpus) == 1 {
 		s.records.warn(measure.Warning{Text: "there is only one CPU: sources and sinks share it (affinity same)"})
 	}
-	why, err := "", s.unbuildable()
+	why, err := "", s.unbuildable(ctx)
 	if err == nil {
 		why, err = s.generations(ctx)
 	}
-	if left := s.configure.close(); left != nil {
+	if left := o.Deployment.Close(); left != nil {
 		s.records.warn(measure.Warning{Text: left.Error()})
 	}
 	s.doubts()
@@ -219,7 +214,7 @@ func describe(o Options, cpus []int) (measure.Run, error) {
 			Precision: d.Precision, Time: d.Time.Seconds(), Generations: d.Generations, Seed: d.Seed,
 			TrialSeconds: map[string]float64{},
 		},
-		Versions: versions, Facts: procfs.Machine(), Metrics: o.Resolved.Metrics.All(),
+		Versions: versions, Facts: o.Deployment.Facts(), Metrics: o.Resolved.Metrics.All(),
 	}
 	for _, c := range o.Resolved.Cells {
 		run.Cells = append(run.Cells, c.Cell)
@@ -236,16 +231,9 @@ func describe(o Options, cpus []int) (measure.Run, error) {
 		}
 		run.Facts["cpus_sources"+of], run.Facts["cpus_sinks"+of] = p.sources, p.sinks
 	}
-	if run.Facts["user_namespace"] = userns.Inside(); userns.Inside() {
-		run.Facts["not_granted"] = userns.Refused()
-	}
 	run.Facts["mtu"] = o.Resolved.Experiment.Tune.MTU
 	if underlay := o.Resolved.Experiment.Underlay; underlay != (network.Medium{}) {
 		run.Facts["underlay"] = underlay.String()
-	}
-	if value, known := procfs.KernelOption("CONFIG_IRQ_TIME_ACCOUNTING"); known {
-		// if so, soft interrupts are not in the run time of the thread they interrupt
-		run.Facts["irq_time_accounting"] = value == "y"
 	}
 	if o.Resolved.Probe != nil {
 		said := o.Resolved.Probe.Describe().View(run.Facts)
@@ -428,66 +416,13 @@ func (s *scheduler) generation(ctx context.Context, number, blocks int, must boo
 		if l == nil {
 			continue
 		}
-		if err := l.verify(verifying); err != nil {
+		if err := l.stands.Verify(verifying); err != nil {
 			s.records.warn(measure.Warning{
 				Lab: l.ID, Text: "after the last block the kernel differs from the plan: " + err.Error(),
 			})
 		}
 	}
 	return s.finish(number, s.blocks-first, s.measured-measured)
-}
-
-// finish keeps that a generation was measured to its end.
-func (s *scheduler) finish(number, blocks int, measured time.Duration) error {
-	record := measure.Generation{
-		Generation: number, Blocks: blocks, Measured: measured.Seconds(), Deaths: maps.Clone(s.died),
-	}
-	for i, l := range s.options.Resolved.Labs {
-		reason, lost := s.lost[i]
-		if !lost {
-			s.missed[i] = 0
-			continue
-		}
-		if record.Lost == nil {
-			record.Lost = map[string]string{}
-		}
-		record.Lost[l.ID] = reason
-		if s.missed[i]++; s.missed[i] >= maxMissed {
-			s.drop(i, fmt.Errorf("lost in %d generations one after another, the last time because %s", maxMissed, reason))
-		}
-	}
-	known := map[string]bool{}
-	for _, g := range s.records.log.Generations {
-		for id := range g.Dropped {
-			known[id] = true
-		}
-	}
-	for i, reason := range s.gone {
-		if id := s.cells[i].ID; reason != precise && !known[id] {
-			if record.Dropped == nil {
-				record.Dropped = map[string]string{}
-			}
-			record.Dropped[id] = reason
-		}
-	}
-	s.records.generation(record)
-	return s.records.flush(false)
-}
-
-// maxMissed is in how many generations one after another a lab may be lost. What ends it that often is the lab itself.
-const maxMissed = 3
-
-// lose ends a lab for the rest of a generation. The next one builds it anew.
-func (s *scheduler) lose(g *generation, lab int, reason error) {
-	s.lost[lab] = reason.Error()
-	s.records.warn(measure.Warning{
-		Lab:  s.options.Resolved.Labs[lab].ID,
-		Text: fmt.Sprintf("lost in generation %d, built anew in the next: %v", g.number+1, reason),
-	})
-	if l := g.labs[lab]; l != nil {
-		l.close()
-		g.labs[lab] = nil
-	}
 }
 
 // visitable returns the visits of a block: those to labs that stand, together with that of their baseline.
@@ -633,34 +568,6 @@ func (s *scheduler) block(ctx context.Context, g *generation) error {
 	return s.rebuild(ctx, g, broken)
 }
 
-// mend restarts workers that died or hang, once each in a generation; a lab whose worker does it again is lost for its
-// rest.
-func (s *scheduler) mend(ctx context.Context, g *generation, f *fault) error {
-	if f.visit >= 0 {
-		for _, i := range s.workload.visits[f.visit].Cells {
-			s.records.trial(measure.Trial{Generation: g.number, Block: s.blocks - 1, Cell: s.cells[i].ID, Failed: f.reason})
-		}
-	}
-	for _, w := range f.workers {
-		lab := slices.Index(g.labs, w.lab)
-		if lab < 0 {
-			continue // an earlier one of these has cost the lab
-		}
-		s.deaths[w.name()]++
-		s.died[w.lab.ID]++
-		if s.deaths[w.name()] == 1 {
-			err := w.lab.restart(ctx, w)
-			if err == nil {
-				s.records.warn(measure.Warning{Lab: w.lab.ID, Text: f.reason + ": it was started again"})
-				continue
-			}
-			f = &fault{visit: -1, reason: fmt.Sprintf("%s; starting it again failed: %v", f.reason, err)}
-		}
-		s.lose(g, lab, f)
-	}
-	return nil
-}
-
 func (s *scheduler) tell(phase string, generation int) {
 	if s.options.Observe == nil {
 		return
@@ -675,51 +582,4 @@ func (s *scheduler) tell(phase string, generation int) {
 		}
 	}
 	s.options.Observe(p)
-}
-
-// stealLimit is how much of a core a hypervisor may take away before the reader must know.
-const stealLimit = 0.02
-
-// BusyLimit is how many CPUs other programs may use before the reader must know: a twentieth of one, well above what an
-// idle machine's own services take.
-const BusyLimit = 0.05
-
-// Busy says how many CPUs other programs use, and names up to three of them.
-func Busy(cpus float64, most []procfs.User, verb, when string) string {
-	var names []string
-	for _, u := range most[:min(3, len(most))] {
-		if u.CPUs > cpus/10 {
-			names = append(names, fmt.Sprintf("%s %.2g", u.Name, u.CPUs))
-		}
-	}
-	return fmt.Sprintf("other programs %s %.2g of %d CPUs %s (%s)", verb, cpus, runtime.NumCPU(), when,
-		strings.Join(names, ", "))
-}
-
-// doubts adds what the reader should know about the run as a whole.
-func (s *scheduler) doubts() {
-	if steal := s.monitor.stealing(); steal > stealLimit {
-		s.records.warn(measure.Warning{
-			Text: fmt.Sprintf("the hypervisor took away %.1f %% of a core while it was measured", 100*steal),
-		})
-	}
-	if cpus, most := s.monitor.busy(); cpus > BusyLimit {
-		s.records.warn(measure.Warning{Machine: true, Text: Busy(cpus, most, "used", "while it was measured")})
-	}
-	for _, pid := range slices.Sorted(maps.Keys(s.monitor.runs)) {
-		s.records.warn(measure.Warning{
-			Machine: true, Text: fmt.Sprintf("another run of nettoll measured at the same time: process %d, %q", pid,
-				s.monitor.runs[pid]),
-		})
-	}
-	for _, note := range s.options.Resolved.Notes {
-		s.records.warn(measure.Warning{Text: note})
-	}
-	if n := len(s.options.Resolved.Omitted); n > 0 {
-		texts := make([]string, n)
-		for i, o := range s.options.Resolved.Omitted {
-			texts[i] = o.What + " (" + o.Reason + ")"
-		}
-		s.records.warn(measure.Warning{Text: "left out: " + strings.Join(texts, "; ")})
-	}
 }

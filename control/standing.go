@@ -5,13 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 	"strings"
 
+	"github.com/nettoll/nettoll/deploy"
 	"github.com/nettoll/nettoll/experiment"
-	"github.com/nettoll/nettoll/host"
-	"github.com/nettoll/nettoll/host/journal"
-	"github.com/nettoll/nettoll/internal/linux/thread"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/workload"
@@ -32,8 +29,7 @@ type Standing struct {
 
 // A StandingHost is a host of a standing lab, or its underlay, which is the last.
 type StandingHost struct {
-	LocalHost
-	Plan       host.Plan // that was applied to it
+	deploy.Place
 	Containers []StandingContainer
 }
 
@@ -53,42 +49,34 @@ type StandingPair struct {
 }
 
 // Stand builds the only lab of an experiment ([experiment.Resolved.Only]) as a run does, has the kernel verify it, and
-// proves that its pairs pass packets of full size.
-func Stand(
-	ctx context.Context, r *experiment.Resolved, start StartHost, journals journal.Place,
-) (_ *Standing, err error) {
-	ctx, cancel := context.WithTimeout(ctx, patience(r))
-	defer cancel()
-	cpus, err := thread.CPUs()
-	if err != nil {
+// proves that its pairs pass packets of full size. The deployment is closed with it.
+func Stand(ctx context.Context, r *experiment.Resolved, at deploy.Deployment) (_ *Standing, err error) {
+	c := &configurator{resolved: r, deployment: at}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, at.Close())
+		}
+	}()
+	if c.cpus, err = at.CPUs(); err != nil {
 		return nil, err
 	}
 	cells := make([]int, len(r.Cells))
 	for i := range cells {
 		cells[i] = i
 	}
-	c := &configurator{resolved: r, cpus: cpus, start: start, journals: journals}
-	g, err := c.begin(0, cells)
+	g, failed, err := c.raise(ctx, 0, cells)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, joined(failed))
 	}
 	defer func() {
 		if err != nil {
 			g.close()
-			err = errors.Join(err, c.close())
 		}
 	}()
-	if err := c.layOut(g, cells); err != nil {
-		return nil, err
+	if len(failed) > 0 {
+		return nil, joined(failed)
 	}
 	l := g.labs[0]
-	plans, underlay, err := c.plan(l, g.seed.Uint64())
-	if err != nil {
-		return nil, err
-	}
-	if err := c.raise(ctx, l, plans, underlay); err != nil {
-		return nil, fmt.Errorf("build lab %s: %w", l.ID, err)
-	}
 	proofs, silent := l.prove(ctx, l.mtu)
 	if silent != nil {
 		return nil, fmt.Errorf("lab %s: %w", l.ID, silent)
@@ -104,21 +92,17 @@ func Stand(
 	s := &Standing{
 		Experiment: r.Experiment.Name, Lab: l.Lab, MTU: l.mtu, Proofs: proofs, configure: c, generation: g,
 	}
-	return s, s.describe(l, plans, underlay)
+	return s, s.describe(l)
 }
 
 // describe says what is where.
-func (s *Standing) describe(l *lab, plans []host.Plan, underlay host.Plan) error {
-	all := plans
-	if l.underlay != nil {
-		all = append(slices.Clip(plans), underlay)
+func (s *Standing) describe(l *lab) error {
+	open, ok := l.stands.(deploy.Enterable)
+	if !ok {
+		return fmt.Errorf("lab %s: its hosts cannot be entered from here", l.ID)
 	}
-	for i, h := range l.all() {
-		local, ok := h.(LocalHost)
-		if !ok {
-			return fmt.Errorf("host %q is not on this machine", h.Name())
-		}
-		s.Hosts = append(s.Hosts, StandingHost{LocalHost: local, Plan: all[i]})
+	for _, p := range open.Places() {
+		s.Hosts = append(s.Hosts, StandingHost{Place: p})
 	}
 	for pair, at := range l.at {
 		source, sink := nameOf(workload.Source, pair), nameOf(workload.Sink, pair)
@@ -162,5 +146,5 @@ func (s *Standing) Claims() string {
 // Close removes the lab. The error says what of the machine's was not given back.
 func (s *Standing) Close() error {
 	s.generation.close()
-	return s.configure.close()
+	return s.configure.deployment.Close()
 }

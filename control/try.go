@@ -7,9 +7,9 @@ import (
 	"maps"
 	"time"
 
+	"github.com/nettoll/nettoll/deploy"
 	"github.com/nettoll/nettoll/driver"
 	"github.com/nettoll/nettoll/experiment"
-	"github.com/nettoll/nettoll/internal/linux/thread"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/stack"
 	"github.com/nettoll/nettoll/workload"
@@ -90,20 +90,23 @@ func (s Sample) resolve() (*experiment.Resolved, error) {
 // something.
 //
 // [linux.UnsupportedError]: https://pkg.go.dev/github.com/nettoll/nettoll/internal/linux#UnsupportedError
-func Try(ctx context.Context, s Sample, start StartHost) (map[string]string, error) {
+func Try(ctx context.Context, s Sample, at deploy.Deployment) (map[string]string, error) {
 	resolved, err := s.resolve()
 	if err != nil {
 		return nil, err
 	}
-	if err := resolved.Labs[0].Stack.Check(); err != nil {
+	c := &configurator{resolved: resolved, deployment: at}
+	if c.cpus, err = at.CPUs(); err != nil {
 		return nil, err
 	}
-	cpus, err := thread.CPUs()
+	cells := []int{0}
+	answers, err := c.ask(ctx, cells)
 	if err != nil {
 		return nil, err
 	}
-	c := &configurator{resolved: resolved, cpus: cpus, start: start}
-	cells := []int{0}
+	if answers[0] != nil {
+		return nil, answers[0]
+	}
 	g, failed, err := c.build(ctx, 0, cells)
 	if err != nil {
 		return nil, errors.Join(err, joined(failed))
@@ -130,15 +133,15 @@ func Try(ctx context.Context, s Sample, start StartHost) (map[string]string, err
 		return nil, errors.New(trials[0].failure)
 	}
 	who := map[string]string{}
-	for _, t := range g.labs[0].told {
+	for _, t := range g.labs[0].stands.Told() {
 		maps.Copy(who, t.Implementations)
 	}
 	return who, nil
 }
 
-// CPUs returns on which CPUs an experiment has its sources and its sinks by default.
-func CPUs() (sources, sinks []int, err error) {
-	cpus, err := thread.CPUs()
+// CPUs returns on which CPUs of a deployment's hosts an experiment has its sources and its sinks by default.
+func CPUs(at deploy.Deployment) (sources, sinks []int, err error) {
+	cpus, err := at.CPUs()
 	if err != nil {
 		return nil, nil, err
 	}

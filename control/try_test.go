@@ -1,14 +1,13 @@
 package control
 
 import (
-	"context"
 	"errors"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/nettoll/nettoll/deploy/labtest"
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/stack"
@@ -35,9 +34,9 @@ func TestSample(t *testing.T) {
 // What the machine lacks stays what it is on its way to who asked; labs that work are a matter of the tests of doctor.
 func TestTryFails(t *testing.T) {
 	s := Sample{Parts: mixParts(), Stack: stack.Stack{chosen(t, "bridge")}, Workload: udprr.Workload{}, Hosts: 1}
-	_, err := Try(t.Context(), s, func(context.Context, string, map[string]*os.File) (LocalHost, error) {
-		return nil, &linux.UnsupportedError{What: "make namespaces", Missing: "namespaces", Hint: "another kernel"}
-	})
+	_, err := Try(t.Context(), s, &labtest.Fake{Fails: func(string, int) error {
+		return &linux.UnsupportedError{What: "make namespaces", Missing: "namespaces", Hint: "another kernel"}
+	}})
 	u, ok := errors.AsType[*linux.UnsupportedError](err)
 	if !ok || u.Missing != "namespaces" ||
 		!strings.HasPrefix(err.Error(), "build lab bridge/same-host/1: make namespaces: ") {

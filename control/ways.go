@@ -3,7 +3,6 @@ package control
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/host"
@@ -14,22 +13,26 @@ import (
 )
 
 // newWays asks the network which way its packets take. It is nil if that does not say.
-func newWays(l *lab, spec network.Lab, sources, sinks []network.Stop) *proof.Ways {
+func newWays(l *lab, site *network.Site) *proof.Ways {
 	tracer, _, ok := stack.PartOf[network.Tracer](l.Stack)
 	if !ok {
 		return nil
 	}
+	stop := func(s network.Spot) network.Stop {
+		h := l.spec.Net.Hosts[s.Host]
+		return network.Stop{Host: h, Container: h.Containers[s.Container], Endpoint: site.Endpoints[s.Host][s.Container]}
+	}
 	paths, trips := &network.Paths{}, []proof.Trip(nil)
-	for pair := range l.at {
+	for pair, ends := range l.spec.Pairs {
 		for _, family := range l.families {
 			for _, back := range []bool{false, true} {
-				from, to, text := sources[pair], sinks[pair], "pair %d, %s"
+				from, to, text := stop(ends.Source), stop(ends.Sink), "pair %d, %s"
 				if back {
 					from, to, text = to, from, "pair %d, %s, from sink to source"
 				}
 				trips = append(trips, proof.Trip{Pair: pair, Family: family, Back: back})
 				paths.Add(fmt.Sprintf(text, pair, family), tracer.Trace(network.Trip{
-					Lab: spec, Family: family, From: from, To: to,
+					Lab: site.Lab, Family: family, From: from, To: to,
 				}))
 			}
 		}
@@ -56,23 +59,5 @@ func (l *lab) trace(ctx context.Context, questions []host.Question) ([]host.Trac
 	ctx, cancel := context.WithTimeoutCause(ctx, callLimit,
 		fmt.Errorf("the hosts did not say within %v which way packets take", callLimit))
 	defer cancel()
-	traces, errs := make([]host.Trace, len(questions)), make([]error, len(questions))
-	var group sync.WaitGroup
-	for i, q := range questions {
-		h := l.underlay
-		if i > 0 {
-			h = l.hosts[i-1]
-		}
-		if h == nil {
-			continue
-		}
-		group.Go(func() { traces[i], errs[i] = h.Trace(ctx, q) })
-	}
-	group.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return nil, err
-		}
-	}
-	return traces, nil
+	return l.stands.Trace(ctx, questions)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/nettoll/nettoll/deploy"
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/measure"
@@ -21,14 +22,14 @@ import (
 	"github.com/nettoll/nettoll/workload/udprr"
 )
 
-// counting is a host whose counters are what the test says.
+// counting is a lab of one host, whose counters are what the test says.
 type counting struct {
-	host.Host
+	deploy.Lab
 	counts map[string]uint64
 }
 
-func (c counting) Trace(context.Context, host.Question) (host.Trace, error) {
-	return host.Trace{Counts: map[string]map[string]uint64{"": maps.Clone(c.counts)}}, nil
+func (c counting) Trace(context.Context, []host.Question) ([]host.Trace, error) {
+	return []host.Trace{{}, {Counts: map[string]map[string]uint64{"": maps.Clone(c.counts)}}}, nil
 }
 
 // What trials have carried since the last proof must have been counted at every device on the way: each pair's own, and
@@ -52,16 +53,21 @@ func TestPathsOfTrials(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.families = []string{"ipv4"}
-	if _, _, err := c.plan(l, 1); err != nil {
+	if err := c.describe(l, 1); err != nil {
 		t.Fatal(err)
 	}
+	p, err := l.spec.Plan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.placed(p.Site)
 	at := counting{counts: map[string]uint64{host.Forwarded("ipv4").Name: 7}}
 	for pair := range 2 {
 		for _, link := range []string{fmt.Sprintf("vsrc%d", pair), fmt.Sprintf("vsnk%d", pair)} {
 			at.counts[host.Received("", link, "br0").Name], at.counts[host.Sent("", link, "br0").Name] = 1000, 1000
 		}
 	}
-	l.hosts = []host.Host{at}
+	l.stands = at
 	// What is said of the trials since the last time: the fake does not say where packets go on, which comes after that.
 	said := func() string {
 		list := proof.Play(t.Context(), []proof.Claim{{Name: proof.Path, Ways: l.ways}}, nil)

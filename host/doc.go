@@ -2,8 +2,8 @@
 // steps that can be printed, sent as JSON and compared; a [Host] applies a plan, verifies that the
 // kernel still agrees with it, undoes it, and starts the workers that drive traffic in it.
 //
-// The children of this folder are the kinds of host: host/local makes private namespaces on this
-// machine. Only a [Kernel], which lives in the agent of a host, is ever touched by a step.
+// Only a [Kernel], which lives in the agent of a host (host/agent), is ever touched by a step. How a host comes to be
+// is a matter of its deployment (package deploy).
 //
 // # Undoing from data
 //

@@ -40,6 +40,8 @@ type WorkerSpec struct {
 	ID string `json:"id"`
 	// CPUs is the affinity of the process, numbers as in /proc/cpuinfo. Empty means: every CPU.
 	CPUs []int `json:"cpus,omitempty"`
+	// Container is the name of the container in which it runs; "" is beside them, on the host.
+	Container string `json:"container,omitempty"`
 }
 
 // A Worker is a process that drives traffic for containers.

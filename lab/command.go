@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/nettoll/nettoll/control"
+	"github.com/nettoll/nettoll/deploy"
 	"github.com/nettoll/nettoll/internal/linux/process"
 )
 
@@ -117,7 +118,7 @@ func (c *command) signal(ctx context.Context, s sent) (none, error) {
 // place is where something runs.
 type place struct {
 	name      string // "h1/src0"
-	host      control.LocalHost
+	host      deploy.Place
 	namespace string // "" for the host's own
 }
 
@@ -125,9 +126,9 @@ type place struct {
 func places(lab *control.Standing) []place {
 	var hosts, containers []place
 	for _, h := range lab.Hosts {
-		hosts = append(hosts, place{hostName(h), h.LocalHost, ""})
+		hosts = append(hosts, place{hostName(h), h.Place, ""})
 		for _, c := range h.Containers {
-			containers = append(containers, place{hostName(h) + "/" + c.Name, h.LocalHost, c.Namespace})
+			containers = append(containers, place{hostName(h) + "/" + c.Name, h.Place, c.Namespace})
 		}
 	}
 	return append(hosts, containers...)

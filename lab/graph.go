@@ -134,7 +134,7 @@ func (o *owner) graph(ctx context.Context) (*Graph, error) {
 		one := &g.Hosts[i]
 		here, err := survey(h, one)
 		nodes = append(nodes, here)
-		one.Steps = len(h.Plan.Steps)
+		one.Steps = len(h.Plan().Steps)
 		if err != nil { // it may have ended: the others are to be seen all the same
 			one.Drift = []string{err.Error()}
 			continue
@@ -142,7 +142,7 @@ func (o *owner) graph(ctx context.Context) (*Graph, error) {
 		if err := h.Verify(ctx); err != nil {
 			one.Drift = strings.Split(err.Error(), "\n")
 		}
-		filtered := rules(h.Plan, one)
+		filtered := rules(h.Plan(), one)
 		o.filters(ctx, h, "", &one.Own)
 		for j := range one.Containers {
 			c := &one.Containers[j]

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nettoll/nettoll/control"
+	"github.com/nettoll/nettoll/deploy"
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/internal/testnet"
@@ -175,7 +176,7 @@ func TestWrap(t *testing.T) {
 
 // some is a host that is only called something.
 type some struct {
-	control.LocalHost
+	deploy.Place
 	name string
 }
 
@@ -183,11 +184,11 @@ func (s some) Name() string { return s.name }
 
 func TestFind(t *testing.T) {
 	lab := &control.Standing{Hosts: []control.StandingHost{
-		{LocalHost: some{name: "host1"}, Containers: []control.StandingContainer{
+		{Place: some{name: "host1"}, Containers: []control.StandingContainer{
 			{Name: "src0", Namespace: "src0"}, {Name: "snk1"},
 		}},
-		{LocalHost: some{name: "host2"}, Containers: []control.StandingContainer{{Name: "snk0", Namespace: "snk0"}}},
-		{LocalHost: some{name: "underlay"}},
+		{Place: some{name: "host2"}, Containers: []control.StandingContainer{{Name: "snk0", Namespace: "snk0"}}},
+		{Place: some{name: "underlay"}},
 	}}
 	for meant, want := range map[string]string{
 		"h1": "h1", "host2": "h2", "underlay": "underlay", "h1/src0": "h1/src0", "host1/src0": "h1/src0",
@@ -238,7 +239,7 @@ func TestStrangers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	o := &owner{lab: &control.Standing{Hosts: []control.StandingHost{{LocalHost: some{name: "host1"}}}}, log: log}
+	o := &owner{lab: &control.Standing{Hosts: []control.StandingHost{{Place: some{name: "host1"}}}}, log: log}
 	ended := make(chan struct{})
 	go func() {
 		o.serve(t.Context(), l)

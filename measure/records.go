@@ -131,6 +131,16 @@ type BlockFacts struct {
 	CPU    map[string]float64 `json:"cpu"`
 	Load1  float64            `json:"load1"`            // 1-minute load average
 	Others float64            `json:"others,omitempty"` // cores that programs used which are not of the run
+	// Machines are the others, where hosts stand on several.
+	Machines []MachineLoad `json:"machines,omitempty"`
+}
+
+// MachineLoad is how busy one machine was during a block, see [BlockFacts].
+type MachineLoad struct {
+	Machine string             `json:"machine"`
+	CPU     map[string]float64 `json:"cpu"`
+	Load1   float64            `json:"load1"`
+	Others  float64            `json:"others,omitempty"`
 }
 
 // Proof is evidence from a lab that one of its claims holds: a record for each claim, before the first block of a

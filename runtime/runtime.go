@@ -3,6 +3,7 @@ package runtime
 import (
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/stack"
 )
 
 // A Runtime makes containers. What else a runtime may be able to do, such as starting a process within a container, is
@@ -25,4 +26,18 @@ type Container struct {
 	// Namespace is the reference of its network namespace, as in the steps of plans and as the network's endpoint for the
 	// container has it: its own name where it has one of its own, "" where it shares its host's.
 	Namespace string
+}
+
+// A Populated runtime has containers with processes of their own: a worker runs in each of them. Otherwise one worker
+// runs on the host for all sources there, and one for all sinks.
+type Populated interface {
+	Runtime
+	// Populated says so, of containers with these parameters.
+	Populated(p part.Params) bool
+}
+
+// Inside says whether workers run inside the containers of a stack.
+func Inside(s stack.Stack) bool {
+	p, params, ok := stack.PartOf[Populated](s)
+	return ok && p.Populated(params)
 }

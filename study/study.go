@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nettoll/nettoll/control"
+	"github.com/nettoll/nettoll/deploy"
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/part"
@@ -17,10 +18,10 @@ import (
 // Options are what every study needs.
 type Options struct {
 	Parts    experiment.Parts
-	Start    control.StartHost
-	CPUs     int       // that workers may use
-	Out      io.Writer // gets the tables, in Markdown
-	Progress io.Writer // gets a line for each run
+	Open     func() deploy.Deployment // where its runs measure; each has its own
+	CPUs     int                      // that workers may use
+	Out      io.Writer                // gets the tables, in Markdown
+	Progress io.Writer                // gets a line for each run
 	Seed     uint64
 }
 
@@ -35,7 +36,7 @@ func (o *Options) run(ctx context.Context, e experiment.Experiment) (*control.Ou
 	if err != nil {
 		return nil, err
 	}
-	out, err := control.Run(ctx, control.Options{Resolved: resolved, Start: o.Start})
+	out, err := control.Run(ctx, control.Options{Resolved: resolved, Deployment: o.Open()})
 	if err != nil {
 		return nil, err
 	}

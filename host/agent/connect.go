@@ -165,6 +165,12 @@ func (h *Host) call(ctx context.Context, method string, params, result any) erro
 // Name returns the name that was given to [Connect].
 func (h *Host) Name() string { return h.name }
 
+// Check asks what the agent's program answers to a question, which is JSON: why something cannot be built on the host.
+// It changes nothing.
+func (h *Host) Check(ctx context.Context, question any) error {
+	return h.call(ctx, methodCheck, question, nil)
+}
+
 // Apply applies a plan, see [host.Host].
 func (h *Host) Apply(ctx context.Context, p host.Plan) error {
 	plan, err := json.Marshal(p)

@@ -20,6 +20,8 @@ import (
 )
 
 const (
+	// machineFile is the name of the inherited file that is [host.Machine].
+	machineFile = "netns:machine"
 	// outputLimit is the most that a command may say on each of its streams, in bytes. Both fit into a frame.
 	outputLimit = 16 << 20
 	// waitDelay is how long the streams of a process that has ended may be kept open by its children.
@@ -34,6 +36,8 @@ type Config struct {
 	Steps map[string]func() host.Step
 	// Change changes steps of these kinds, see [host.Host.Change]; nil where none can be.
 	Change host.Changer
+	// Check says why something cannot be built on the host, see [Host.Check]; nil where it cannot say.
+	Check func(question json.RawMessage) error
 	// Files are the open files it inherited, by name. Its workers get all but those called "netns:…" and "journal:…".
 	Files map[string]*os.File
 	// Executable is the program of its workers; "" is the agent's own. It is started with the argument
@@ -58,6 +62,7 @@ func Serve(ctx context.Context, in io.Reader, out io.WriteCloser, c Config) erro
 		a.config.Executable = "/proc/self/exe"
 	}
 	a.rpc = protocol.NewServer(in, out, protocol.Methods{
+		methodCheck:       protocol.Method(a.check),
 		methodApply:       protocol.Method(a.apply),
 		methodVerify:      protocol.Method(a.verify),
 		methodMeasure:     protocol.Method(a.measure),
@@ -98,6 +103,18 @@ type server struct {
 }
 
 type none struct{}
+
+// check asks in the namespace of the machine if the host was given it: what is the machine's is looked for there.
+func (a *server) check(_ context.Context, question json.RawMessage) (none, error) {
+	if a.config.Check == nil {
+		return none{}, errors.New("check what can be built: this agent cannot")
+	}
+	in := ""
+	if a.config.Files[machineFile] != nil {
+		in = host.Machine
+	}
+	return none{}, a.kernel.Do(in, func() error { return a.config.Check(question) })
+}
 
 func (a *server) apply(ctx context.Context, p applyParams) (none, error) {
 	plan, err := host.Decoder{Kinds: a.config.Steps}.Decode(p.Plan)

@@ -11,6 +11,7 @@ import (
 // The methods of an agent, besides the protocol's own "hello", and what they carry. There is one
 // notification, "worker.died".
 const (
+	methodCheck       = "check"
 	methodApply       = "apply"
 	methodVerify      = "verify"
 	methodMeasure     = "measure"

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/nettoll/nettoll/control"
+	"github.com/nettoll/nettoll/deploy/local"
 	"github.com/nettoll/nettoll/experiment"
-	"github.com/nettoll/nettoll/host/journal"
 	"github.com/nettoll/nettoll/internal/linux/netns"
 	"github.com/nettoll/nettoll/internal/linux/nft/ruleset"
 	"github.com/nettoll/nettoll/internal/testnet"
@@ -24,7 +24,7 @@ func stood(t *testing.T, id string) (*control.Standing, attack.Lab) {
 		t.Fatalf("there is no lab %s", id)
 	}
 	testnet.Skip(t, labs[i].Labs[0].Stack.Check())
-	s, err := control.Stand(t.Context(), labs[i], start, journal.Place{})
+	s, err := control.Stand(t.Context(), labs[i], &local.Deployment{})
 	testnet.Skip(t, err)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
@@ -82,7 +82,7 @@ func TestBypassIsNoticed(t *testing.T) {
 		}
 	}
 	for _, h := range s.Hosts[:s.Lab.Hosts] {
-		ns, err := h.NetNS()
+		ns, err := h.Namespace("")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,10 +18,9 @@ import (
 	"github.com/nettoll/nettoll/catalogue"
 	"github.com/nettoll/nettoll/cli"
 	"github.com/nettoll/nettoll/control"
+	"github.com/nettoll/nettoll/deploy/local"
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/filter"
-	"github.com/nettoll/nettoll/host/journal"
-	"github.com/nettoll/nettoll/host/local"
 	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/part"
@@ -45,14 +44,6 @@ func TestMain(m *testing.M) {
 		os.Exit(cli.Run(context.Background(), "", cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, os.Args[1:]))
 	}
 	testnet.Main(m)
-}
-
-func start(ctx context.Context, name string, files map[string]*os.File) (control.LocalHost, error) {
-	h, err := local.Start(ctx, local.Options{Name: name, Files: files})
-	if err != nil {
-		return nil, err
-	}
-	return h, nil
 }
 
 // variants crosses those parameters of a part that are words, but for some.
@@ -148,7 +139,7 @@ func attacked(ctx context.Context, r *experiment.Resolved) (row row) {
 		failed(err)
 		return row
 	}
-	s, err := control.Stand(ctx, r, start, journal.Place{})
+	s, err := control.Stand(ctx, r, &local.Deployment{})
 	if err != nil {
 		failed(err)
 		return row

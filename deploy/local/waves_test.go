@@ -1,4 +1,4 @@
-package control
+package local
 
 import (
 	"context"
@@ -9,13 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/host"
 )
 
 // slow is a host whose plans take a moment.
 type slow struct {
-	host.Host
 	name   string
 	record *record
 	fails  error
@@ -36,9 +34,7 @@ func (r *record) note(what string, change int) {
 	r.most = max(r.most, r.now)
 }
 
-func (s slow) Name() string                                   { return s.name }
-func (s slow) Verify(context.Context) error                   { return nil }
-func (s slow) Measure(context.Context) (t host.Told, _ error) { return t, nil }
+func (s slow) Name() string { return s.name }
 
 func (s slow) Apply(ctx context.Context, _ host.Plan) error {
 	s.record.note("begin "+s.name, 1)
@@ -68,7 +64,7 @@ func TestHostsAreBuiltInWaves(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := &record{}
-			l := &lab{Lab: experiment.Lab{}, underlay: slow{name: "underlay", record: r}}
+			var all []configured
 			var plans []host.Plan
 			var underlay host.Plan
 			for i := range hosts {
@@ -76,10 +72,11 @@ func TestHostsAreBuiltInWaves(t *testing.T) {
 				if c.fails && i == 0 {
 					h.fails = failure
 				}
-				l.hosts, plans = append(l.hosts, h), append(plans, host.Plan{})
+				all, plans = append(all, h), append(plans, host.Plan{})
 				underlay.Steps = append(underlay.Steps, host.Veth{Name: "v", PeerNS: "@" + h.name, PeerName: "up0"})
 			}
-			err := l.apply(t.Context(), plans, underlay, c.oneByOne)
+			all, plans = append(all, slow{name: "underlay", record: r}), append(plans, underlay)
+			err := apply(t.Context(), all, plans, c.oneByOne)
 			if c.fails != errors.Is(err, failure) || !c.fails && err != nil {
 				t.Errorf("apply = %v", err)
 			}

@@ -1,4 +1,4 @@
-package control
+package local
 
 import (
 	"context"
@@ -10,6 +10,18 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/netns"
 )
 
+// across returns the flow with which the filters of several hosts can be tried together, nil if there is none.
+func across(plans []host.Plan) *filter.Probe {
+	for _, p := range plans {
+		for _, s := range p.Steps {
+			if f, ok := s.(filter.Step); ok && f.Listed().Across != nil {
+				return f.Listed().Across
+			}
+		}
+	}
+	return nil
+}
+
 // change measures what changing a rule costs in a lab across hosts, where no host has both ends of a pair: on the
 // source's host of the first pair, and then on the sink's, while the other one lets the probe pass. Hosts ask for no
 // more than to be told to change; the packets are sent, and the first of them seen, from here. All hosts of this
@@ -19,10 +31,10 @@ func (l *lab) change(ctx context.Context) error {
 	if l.across == nil {
 		return nil
 	}
-	source, sink := l.at[0].sourceHost-1, l.at[0].sinkHost-1
+	source, sink := l.spec.Pairs[0].Source.Host, l.spec.Pairs[0].Sink.Host
 	ends := filter.Ends{
-		Source: func(f func() error) error { return inside(l.hosts[source], l.across.SourceNS, f) },
-		Sink:   func(f func() error) error { return inside(l.hosts[sink], l.across.SinkNS, f) },
+		Source: func(f func() error) error { return l.hosts[source].inside(l.across.SourceNS, f) },
+		Sink:   func(f func() error) error { return l.hosts[sink].inside(l.across.SinkNS, f) },
 	}
 	for _, turn := range [][2]int{{source, sink}, {sink, source}} {
 		here, there := l.hosts[turn[0]], l.hosts[turn[1]]
@@ -45,13 +57,9 @@ func (l *lab) change(ctx context.Context) error {
 	return nil
 }
 
-// inside calls a function in a network namespace of a host.
-func inside(h host.Host, namespace string, f func() error) error {
-	local, ok := h.(LocalHost)
-	if !ok {
-		return fmt.Errorf("host %q is not on this machine", h.Name())
-	}
-	ns, err := local.Namespace(namespace)
+// inside calls a function in a network namespace of the host.
+func (h *Host) inside(namespace string, f func() error) error {
+	ns, err := h.Namespace(namespace)
 	if err != nil {
 		return err
 	}

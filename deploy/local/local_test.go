@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nettoll/nettoll/deploy"
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/host/agent"
 	"github.com/nettoll/nettoll/host/protocol"
@@ -73,7 +74,8 @@ func serve(ctx context.Context, args []string) error {
 	} else if mode == "hangs" {
 		time.Sleep(time.Hour)
 	}
-	return agent.Serve(ctx, os.Stdin, os.Stdout, agent.Config{Steps: host.Steps(), Files: files})
+	c := agent.Config{Steps: host.Steps(), Files: files, Check: deploy.Answer(kinds())}
+	return agent.Serve(ctx, os.Stdin, os.Stdout, c)
 }
 
 func work(ctx context.Context) error {

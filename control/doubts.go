@@ -1,0 +1,59 @@
+package control
+
+import (
+	"fmt"
+	"maps"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/nettoll/nettoll/internal/linux/procfs"
+	"github.com/nettoll/nettoll/measure"
+)
+
+// stealLimit is how much of a core a hypervisor may take away before the reader must know.
+const stealLimit = 0.02
+
+// BusyLimit is how many CPUs other programs may use before the reader must know: a twentieth of one, well above what an
+// idle machine's own services take.
+const BusyLimit = 0.05
+
+// Busy says how many CPUs other programs use, and names up to three of them.
+func Busy(cpus float64, most []procfs.User, verb, when string) string {
+	var names []string
+	for _, u := range most[:min(3, len(most))] {
+		if u.CPUs > cpus/10 {
+			names = append(names, fmt.Sprintf("%s %.2g", u.Name, u.CPUs))
+		}
+	}
+	return fmt.Sprintf("other programs %s %.2g of %d CPUs %s (%s)", verb, cpus, runtime.NumCPU(), when,
+		strings.Join(names, ", "))
+}
+
+// doubts adds what the reader should know about the run as a whole.
+func (s *scheduler) doubts() {
+	if steal := s.monitor.stealing(); steal > stealLimit {
+		s.records.warn(measure.Warning{
+			Text: fmt.Sprintf("the hypervisor took away %.1f %% of a core while it was measured", 100*steal),
+		})
+	}
+	if cpus, most := s.monitor.busy(); cpus > BusyLimit {
+		s.records.warn(measure.Warning{Machine: true, Text: Busy(cpus, most, "used", "while it was measured")})
+	}
+	for _, pid := range slices.Sorted(maps.Keys(s.monitor.runs)) {
+		s.records.warn(measure.Warning{
+			Machine: true, Text: fmt.Sprintf("another run of nettoll measured at the same time: process %d, %q", pid,
+				s.monitor.runs[pid]),
+		})
+	}
+	for _, note := range s.options.Resolved.Notes {
+		s.records.warn(measure.Warning{Text: note})
+	}
+	if n := len(s.options.Resolved.Omitted); n > 0 {
+		texts := make([]string, n)
+		for i, o := range s.options.Resolved.Omitted {
+			texts[i] = o.What + " (" + o.Reason + ")"
+		}
+		s.records.warn(measure.Warning{Text: "left out: " + strings.Join(texts, "; ")})
+	}
+}

@@ -1,0 +1,292 @@
+package labtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nettoll/nettoll/deploy"
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux/clock"
+	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/traffic"
+)
+
+// Fake is a deployment that touches no kernel. Its labs are plans, its workers answer at once with made-up samples, and
+// a trial takes no time. The zero value has no faults. Set its fields before it is used.
+type Fake struct {
+	// Refuses are the reasons why labs cannot stand, by ID, for [deploy.Deployment.Check].
+	Refuses map[string]error
+	// Fails, if it is not nil, says why a lab is not built the nth time, from 1; nil if it is.
+	Fails func(lab string, n int) error
+	// During, if it is not nil, says what happens during the nth trial of all, from 1.
+	During func(n int) Fault
+	// Machines are the names of the machines, "" for that of this process; nil is that one alone.
+	Machines []string
+
+	mu     sync.Mutex
+	builds map[string]int
+	stand  []*lab
+	trials int
+	began  int // workers that were started, in all labs
+}
+
+// A Fault is what goes wrong during a trial. The zero value is nothing.
+type Fault struct {
+	Lab    string // in which it happens, by ID
+	Worker int    // the number of the lab's worker, in the order in which they were started
+	Kind   FaultKind
+}
+
+// FaultKind is a kind of [Fault].
+type FaultKind int
+
+// Faults.
+const (
+	None    FaultKind = iota
+	Dies              // the worker ends
+	Hangs             // the worker does not come back from the trial
+	HostEnd           // a host of the lab ends, and its workers with it
+)
+
+var _ deploy.Deployment = (*Fake)(nil)
+
+// CPUs are two.
+func (f *Fake) CPUs() ([]int, error) { return []int{0, 1}, nil }
+
+// Facts are few.
+func (f *Fake) Facts() map[string]any { return map[string]any{"kernel": "none", "cpus": 2} }
+
+// Check says what Refuses does.
+func (f *Fake) Check(_ context.Context, labs []deploy.Spec) ([]error, error) {
+	answers := make([]error, len(labs))
+	for i, l := range labs {
+		answers[i] = f.Refuses[l.ID]
+	}
+	return answers, nil
+}
+
+// Watch says that nothing else happens on any machine.
+func (f *Fake) Watch() (func() []deploy.Load, error) {
+	machines := f.Machines
+	if machines == nil {
+		machines = []string{""}
+	}
+	return func() []deploy.Load {
+		loads := make([]deploy.Load, len(machines))
+		for i, name := range machines {
+			loads[i] = deploy.Load{Machine: name, CPU: map[string]float64{"idle": 2}}
+		}
+		return loads
+	}, nil
+}
+
+// Begin begins a generation.
+func (f *Fake) Begin(deploy.Layout) (deploy.Generation, error) { return &generation{fake: f}, nil }
+
+// Close does nothing.
+func (f *Fake) Close() error { return nil }
+
+// Built returns how often each lab was built.
+func (f *Fake) Built() map[string]int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return maps.Clone(f.builds)
+}
+
+// Left returns the labs that still stand.
+func (f *Fake) Left() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var ids []string
+	for _, l := range f.stand {
+		ids = append(ids, l.spec.ID)
+	}
+	return ids
+}
+
+// Workers returns how many workers were started.
+func (f *Fake) Workers() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.began
+}
+
+// generation is labs of one turn, which it is itself.
+type generation struct{ fake *Fake }
+
+// Turns is the turn.
+func (g *generation) Turns() traffic.Turns { return turns{g.fake} }
+
+// Close does nothing.
+func (g *generation) Close() error { return nil }
+
+// Build plans a lab.
+func (g *generation) Build(ctx context.Context, s deploy.Spec) (deploy.Lab, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	plan, err := s.Plan()
+	if err != nil {
+		return nil, err
+	}
+	f := g.fake
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.builds == nil {
+		f.builds = map[string]int{}
+	}
+	f.builds[s.ID]++
+	if f.Fails != nil {
+		if err := f.Fails(s.ID, f.builds[s.ID]); err != nil {
+			return nil, err
+		}
+	}
+	l := &lab{fake: f, spec: s, plan: plan}
+	f.stand = append(f.stand, l)
+	return l, nil
+}
+
+// turns are trials that take no time.
+type turns struct{ fake *Fake }
+
+// SetCell accepts everything.
+func (turns) SetCell(int, traffic.CellPlan) error { return nil }
+
+// Files are none.
+func (turns) Files() map[string]*os.File { return nil }
+
+// Close does nothing.
+func (turns) Close() error { return nil }
+
+// Run has every trial happen, until one has a fault.
+func (t turns) Run(ctx context.Context, order []int, _ func(int) int) ([]traffic.Timing, error) {
+	timings := make([]traffic.Timing, len(order))
+	for i, cell := range order {
+		timings[i].Cell = cell
+	}
+	for i, cell := range order {
+		if err := ctx.Err(); err != nil {
+			return timings, err
+		}
+		fault, w := t.fake.trial()
+		switch fault.Kind {
+		case Dies, HostEnd:
+			<-ctx.Done() // the controller sees that its worker is gone
+			return timings, ctx.Err()
+		case Hangs:
+			return timings, &traffic.StalledError{Cell: cell, Missing: []traffic.Seat{{Worker: w.number}}, Opened: true}
+		case None:
+		}
+		timings[i] = traffic.Timing{Cell: cell, Done: true, Opened: clock.Now(), Dead: time.Microsecond}
+	}
+	return timings, nil
+}
+
+// trial counts a trial and lets what is planned for it happen.
+func (f *Fake) trial() (Fault, *worker) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.trials++
+	if f.During == nil {
+		return Fault{}, nil
+	}
+	fault := f.During(f.trials)
+	if fault.Kind == None {
+		return fault, nil
+	}
+	i := slices.IndexFunc(f.stand, func(l *lab) bool { return l.spec.ID == fault.Lab })
+	if i < 0 {
+		return Fault{}, nil // it does not stand
+	}
+	l := f.stand[i]
+	w := l.workers[fault.Worker]
+	switch fault.Kind {
+	case Dies:
+		w.end(errors.New("signal: killed"))
+	case HostEnd:
+		l.died = "the agent of host1 has ended"
+		for _, w := range l.workers {
+			w.end(errors.New("its host has ended"))
+		}
+	case None, Hangs:
+	}
+	return fault, w
+}
+
+// lab stands in the mind.
+type lab struct {
+	fake    *Fake
+	spec    deploy.Spec
+	plan    deploy.Plan
+	workers []*worker
+	died    string
+	closed  bool
+}
+
+// Site is that of the plan.
+func (l *lab) Site() *network.Site { return l.plan.Site }
+
+// Waited is nothing.
+func (l *lab) Waited() time.Duration { return 0 }
+
+// Told is nothing, by host.
+func (l *lab) Told() []host.Told { return make([]host.Told, len(l.spec.Net.Hosts)) }
+
+// Start starts a worker, anywhere.
+func (l *lab) Start(ctx context.Context, on int, s host.WorkerSpec) (host.Worker, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if on < 1 || on > len(l.spec.Net.Hosts) {
+		return nil, fmt.Errorf("start worker %q: there is no host %d", s.ID, on)
+	}
+	l.fake.mu.Lock()
+	defer l.fake.mu.Unlock()
+	if l.closed {
+		return nil, fmt.Errorf("start worker %q: the lab is closed", s.ID)
+	}
+	w := &worker{id: s.ID, done: make(chan struct{})}
+	// one that is started again takes the place of the one that ended
+	if i := slices.IndexFunc(l.workers, func(o *worker) bool { return o.id == s.ID }); i >= 0 {
+		l.workers[i] = w
+	} else {
+		l.workers = append(l.workers, w)
+	}
+	l.fake.began++
+	return w, nil
+}
+
+// Verify finds no drift.
+func (l *lab) Verify(context.Context) error { return nil }
+
+// Died says what a fault has done.
+func (l *lab) Died(context.Context) string {
+	l.fake.mu.Lock()
+	defer l.fake.mu.Unlock()
+	return l.died
+}
+
+// Logs are none.
+func (l *lab) Logs(context.Context) ([]deploy.Log, error) { return nil, nil }
+
+// Trace has counted nothing.
+func (l *lab) Trace(_ context.Context, q []host.Question) ([]host.Trace, error) {
+	return make([]host.Trace, len(q)), nil
+}
+
+// Close ends the workers.
+func (l *lab) Close() {
+	l.fake.mu.Lock()
+	defer l.fake.mu.Unlock()
+	l.closed = true
+	for _, w := range l.workers {
+		w.end(nil)
+	}
+	l.fake.stand = slices.DeleteFunc(l.fake.stand, func(o *lab) bool { return o == l })
+}

@@ -1,0 +1,28 @@
+package labtest
+
+import (
+	"testing"
+
+	"github.com/nettoll/nettoll/deploy"
+	"github.com/nettoll/nettoll/internal/linux"
+	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/network/networktest"
+	"github.com/nettoll/nettoll/stack"
+)
+
+func TestFake(t *testing.T) {
+	kinds := stack.Kinds{network.Kind{networktest.Fake{}}}
+	s, err := kinds.Parse("fake")
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, two := Lab(s, 1), Lab(s, 2)
+	one.ID, two.ID = "one", "two"
+	bad := Lab(s, 1)
+	bad.ID = "bad"
+	fake := &Fake{Refuses: map[string]error{"bad": &linux.UnsupportedError{What: "stand", Missing: "ground"}}}
+	Conformance(t, func() deploy.Deployment { return fake }, []deploy.Spec{one, two}, bad)
+	if left := fake.Left(); len(left) > 0 {
+		t.Errorf("these labs still stand: %q", left)
+	}
+}

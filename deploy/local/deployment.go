@@ -1,0 +1,216 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"sync"
+
+	"github.com/nettoll/nettoll/deploy"
+	"github.com/nettoll/nettoll/host/journal"
+	"github.com/nettoll/nettoll/host/protocol"
+	"github.com/nettoll/nettoll/internal/linux/clock"
+	"github.com/nettoll/nettoll/internal/linux/netns"
+	"github.com/nettoll/nettoll/internal/linux/process"
+	"github.com/nettoll/nettoll/internal/linux/procfs"
+	"github.com/nettoll/nettoll/internal/linux/thread"
+	"github.com/nettoll/nettoll/internal/linux/userns"
+	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/traffic/board"
+	"github.com/nettoll/nettoll/worker"
+)
+
+// A Deployment has labs stand in namespaces of this machine: a host is a PID 1 in namespaces of its own, the underlay
+// one more, and turns pass in memory that all of them share. Set its fields before it is used.
+type Deployment struct {
+	// Journals is for what labs take that outlives them.
+	Journals journal.Place
+	// Executable and Env are those of [Options].
+	Executable string
+	Env        []string
+
+	mu      sync.Mutex
+	journal *journal.Journal // of this run; nil while no lab takes anything that outlives it
+
+	// alone is held by a lab whose rules or entries are loaded and changed, and shared by all others: of what is told
+	// about them the memory is the whole machine's, and the time is taken on CPUs that others build on.
+	alone sync.RWMutex
+}
+
+var _ deploy.Deployment = (*Deployment)(nil)
+
+// CPUs returns those of this process.
+func (d *Deployment) CPUs() ([]int, error) { return thread.CPUs() }
+
+// Facts returns what there is to know of the machine and of what this process may do.
+func (d *Deployment) Facts() map[string]any {
+	facts := procfs.Machine()
+	if facts["user_namespace"] = userns.Inside(); userns.Inside() {
+		facts["not_granted"] = userns.Refused()
+	}
+	if value, known := procfs.KernelOption("CONFIG_IRQ_TIME_ACCOUNTING"); known {
+		// if so, soft interrupts are not in the run time of the thread they interrupt
+		facts["irq_time_accounting"] = value == "y"
+	}
+	return facts
+}
+
+// Check starts a host and asks it.
+func (d *Deployment) Check(ctx context.Context, labs []deploy.Spec) ([]error, error) {
+	machine, err := netns.Current()
+	if err != nil {
+		return nil, err
+	}
+	defer machine.Close()
+	h, err := d.start(ctx, "host1", map[string]*os.File{machineFile: machine})
+	if err != nil {
+		return nil, err
+	}
+	defer h.Close()
+	answers := make([]error, len(labs))
+	known := map[deploy.Question]error{}
+	borrowed := map[string]string{} // by what of the machine's: the lab that has it
+	for i, l := range labs {
+		q := l.Question()
+		answer, asked := known[q]
+		if !asked {
+			answer = h.Check(ctx, q)
+			if refused, ok := errors.AsType[*protocol.Error](answer); ok {
+				answer = refused
+			} else if answer != nil {
+				return nil, answer
+			}
+			known[q] = answer
+		}
+		for _, thing := range deploy.Borrowed(l.Stack) {
+			if other := borrowed[thing]; other != "" && answer == nil {
+				answer = fmt.Errorf("%s is already used by lab %s, and all labs stand at once (measure one of them alone)",
+					thing, other)
+			}
+			borrowed[thing] = l.ID
+		}
+		answers[i] = answer
+	}
+	return answers, nil
+}
+
+// machineFile is the name of the inherited file that stands for the namespace of the machine, see host.Machine.
+const machineFile = "netns:machine"
+
+// Watch reads how busy this machine is.
+func (d *Deployment) Watch() (func() []deploy.Load, error) {
+	before, err := procfs.ReadCPUTime()
+	if err != nil {
+		return nil, err
+	}
+	programs, err := procfs.ReadPrograms()
+	if err != nil {
+		return nil, err
+	}
+	load := deploy.Load{Runs: map[int]string{}}
+	for _, r := range procfs.Runs(programs, procfs.Family(programs, os.Getpid())) {
+		load.Runs[r.PID] = r.Command
+	}
+	begin := clock.Now()
+	return func() []deploy.Load {
+		seconds := float64(clock.Now()-begin) / 1e9
+		// they could be read a moment ago: a missing column is no reason to lose the block
+		if after, err := procfs.ReadCPUTime(); err == nil {
+			load.CPU = procfs.Cores(before, after, seconds)
+		}
+		if average, err := procfs.Load1(); err == nil {
+			load.Load1 = average
+		}
+		if after, err := procfs.ReadPrograms(); err == nil {
+			load.Programs = procfs.Users(programs, after, procfs.Family(after, os.Getpid()), seconds)
+		}
+		return []deploy.Load{load}
+	}, nil
+}
+
+// generation is labs whose workers share a board.
+type generation struct {
+	*Deployment
+	turns traffic.Turns
+	files map[string]*os.File // passed on to every host
+}
+
+// Begin makes the board and opens the files that every worker inherits.
+func (d *Deployment) Begin(l deploy.Layout) (_ deploy.Generation, err error) {
+	turns, err := board.New(l.Layout)
+	if err != nil {
+		return nil, err
+	}
+	g := &generation{Deployment: d, turns: turns, files: maps.Clone(turns.Files())}
+	defer func() {
+		if err != nil {
+			_ = g.Close()
+		}
+	}()
+	cpus, err := d.CPUs()
+	if err != nil {
+		return nil, err
+	}
+	for _, cpu := range cpus {
+		f, err := process.KsoftirqdStat(cpu)
+		if errors.Is(err, errors.ErrUnsupported) {
+			continue // the record then has no run time of it
+		}
+		if err != nil {
+			return nil, err
+		}
+		g.files[fmt.Sprintf("ksoftirqd:%d", cpu)] = f
+	}
+	if l.Loaded == nil {
+		return g, nil
+	}
+	f, err := l.Loaded.File()
+	if err != nil {
+		return nil, err
+	}
+	g.files[worker.ProbeFile+l.Probe] = f
+	return g, nil
+}
+
+// Turns returns the board.
+func (g *generation) Turns() traffic.Turns { return g.turns }
+
+// Close ends the board.
+func (g *generation) Close() error {
+	_ = g.turns.Close() // nothing waits any more, and the memory goes with the process
+	for _, f := range g.files {
+		_ = f.Close() // those of the turn are closed already
+	}
+	return nil
+}
+
+// begun returns the journal of the run, which it begins for the first lab that wants one.
+func (d *Deployment) begun(ctx context.Context) (*journal.Journal, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.journal != nil {
+		return d.journal, nil
+	}
+	var err error
+	d.journal, err = d.Journals.Begin(ctx)
+	return d.journal, err
+}
+
+// Close ends the journal of the run. The error says what of the machine was not given back.
+func (d *Deployment) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.journal == nil {
+		return nil
+	}
+	err := d.journal.Close()
+	d.journal = nil
+	return err
+}
+
+// start starts a host, which inherits the files.
+func (d *Deployment) start(ctx context.Context, name string, files map[string]*os.File) (*Host, error) {
+	return Start(ctx, Options{Name: name, Files: files, Executable: d.Executable, Env: d.Env})
+}

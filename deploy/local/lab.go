@@ -1,0 +1,316 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/nettoll/nettoll/deploy"
+	"github.com/nettoll/nettoll/filter"
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/host/journal"
+	"github.com/nettoll/nettoll/internal/linux/netns"
+	"github.com/nettoll/nettoll/network"
+)
+
+// callLimit is how long one call to an agent may take where nobody else says so.
+const callLimit = 10 * time.Second
+
+// lab is one whose hosts are on this machine.
+type lab struct {
+	deployment *Deployment
+	spec       deploy.Spec
+	plan       deploy.Plan
+	hosts      []*Host // host 1 first
+	underlay   *Host   // nil on one host
+	told       []host.Told
+	waited     time.Duration
+	across     *filter.Probe // what rules of two hosts are tried with; nil on one
+	journal    *journal.Journal
+}
+
+var _ deploy.Enterable = (*lab)(nil)
+
+// Build starts the hosts of a lab, applies their plans, has them verified and measures what they have to tell.
+func (g *generation) Build(ctx context.Context, s deploy.Spec) (_ deploy.Lab, err error) {
+	l := &lab{deployment: g.Deployment, spec: s}
+	if l.plan, err = s.Plan(); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			l.Close()
+		}
+	}()
+	if err := l.startHosts(ctx, g.files); err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	lock, unlock := g.alone.RLock, g.alone.RUnlock
+	if deploy.Loads(s.Stack) {
+		lock, unlock = g.alone.Lock, g.alone.Unlock
+	}
+	lock()
+	defer unlock()
+	l.waited = time.Since(began)
+	plans, all := l.plan.Plans, make([]configured, 0, len(l.hosts)+1)
+	for _, h := range l.all() {
+		all = append(all, h)
+	}
+	if l.underlay != nil {
+		plans = append(slices.Clip(plans), l.plan.Underlay)
+	}
+	if err := apply(ctx, all, plans, deploy.Loads(s.Stack)); err != nil {
+		return nil, err
+	}
+	if err := l.Verify(ctx); err != nil {
+		return nil, err
+	}
+	began = time.Now()
+	defer func() { l.waited += time.Since(began) }()
+	l.told = make([]host.Told, len(l.hosts))
+	for i, h := range l.hosts {
+		if l.told[i], err = h.Measure(ctx); err != nil {
+			return nil, err
+		}
+	}
+	l.across = across(l.plan.Plans)
+	return l, l.change(ctx)
+}
+
+// startHosts starts the hosts, and the underlay, which reaches into the namespaces of all others.
+func (l *lab) startHosts(ctx context.Context, files map[string]*os.File) error {
+	namespaces := map[string]*os.File{}
+	defer func() {
+		for _, f := range namespaces {
+			_ = f.Close()
+		}
+	}()
+	if len(deploy.Borrowed(l.spec.Stack)) > 0 {
+		machine, err := netns.Current()
+		if err != nil {
+			return err
+		}
+		defer machine.Close()
+		if l.journal, err = l.deployment.begun(ctx); err != nil {
+			return err
+		}
+		files = maps.Clone(files)
+		files[machineFile] = machine
+		files[journal.FilePrefix+l.spec.Mark] = l.journal.File()
+	}
+	many := len(l.plan.Plans) > 1
+	for i := range l.plan.Plans {
+		h, err := l.deployment.start(ctx, network.Host{Index: i + 1}.Name(), files)
+		if err != nil {
+			return err
+		}
+		l.hosts = append(l.hosts, h)
+		if many {
+			if namespaces["netns:"+h.Name()], err = h.NetNS(); err != nil {
+				return err
+			}
+		}
+	}
+	if !many {
+		return nil
+	}
+	var err error
+	l.underlay, err = l.deployment.start(ctx, "underlay", namespaces)
+	return err
+}
+
+// configured is a host to which a plan is applied.
+type configured interface {
+	Name() string
+	Apply(ctx context.Context, p host.Plan) error
+}
+
+// apply applies a plan to each host, in waves. Where one by one is set, no two hosts are at it at the same time: what
+// loading takes is told by each of them, and of memory it is that of the whole machine.
+func apply(ctx context.Context, hosts []configured, plans []host.Plan, oneByOne bool) error {
+	names := make([]string, len(hosts))
+	for i, h := range hosts {
+		names[i] = h.Name()
+	}
+	waves, err := host.Waves(names, plans)
+	if err != nil {
+		return err
+	}
+	for _, wave := range waves {
+		group, ctx := errgroup.WithContext(ctx)
+		if oneByOne {
+			group.SetLimit(1)
+		}
+		for _, i := range wave {
+			group.Go(func() error {
+				if err := ctx.Err(); err != nil { // another one has failed
+					return err
+				}
+				return hosts[i].Apply(ctx, plans[i])
+			})
+		}
+		if err := group.Wait(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// all returns the hosts that stand, the underlay last.
+func (l *lab) all() []*Host {
+	if l.underlay == nil {
+		return l.hosts
+	}
+	return append(slices.Clip(l.hosts), l.underlay)
+}
+
+// Site is where the containers are.
+func (l *lab) Site() *network.Site { return l.plan.Site }
+
+// Waited is for how long others loaded their rules, and for how long this one told of its own.
+func (l *lab) Waited() time.Duration { return l.waited }
+
+// Told is what was told when the lab stood.
+func (l *lab) Told() []host.Told { return l.told }
+
+// Start starts a worker beside the containers of a host: they have no processes of their own here.
+func (l *lab) Start(ctx context.Context, on int, w host.WorkerSpec) (host.Worker, error) {
+	if w.Container != "" {
+		return nil, fmt.Errorf("start worker %q: no process can be started in container %q of %s", w.ID, w.Container,
+			l.hosts[on-1].Name())
+	}
+	return l.hosts[on-1].Start(ctx, w)
+}
+
+// Verify asks the kernel about all hosts at the same time.
+func (l *lab) Verify(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, h := range l.all() {
+		group.Go(func() error { return h.Verify(ctx) })
+	}
+	return group.Wait()
+}
+
+// Died looks at the agents, and asks hosts that have programs.
+func (l *lab) Died(ctx context.Context) string {
+	for _, h := range l.all() {
+		select {
+		case <-h.Done():
+			return fmt.Sprintf("the agent of %s has ended", h.Name())
+		default:
+		}
+	}
+	for i, t := range l.told {
+		if len(t.Programs) == 0 {
+			continue
+		}
+		now, err := l.asked(ctx, l.hosts[i])
+		if err != nil {
+			return err.Error()
+		}
+		for _, p := range now.Programs {
+			if p.Died != "" {
+				return fmt.Sprintf("on %s %s", l.hosts[i].Name(), p.Died)
+			}
+		}
+	}
+	return ""
+}
+
+// asked asks a host what its steps have to tell, and does not wait for one that hangs.
+func (l *lab) asked(ctx context.Context, h *Host) (host.Told, error) {
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	return h.Told(ctx)
+}
+
+// Logs asks the hosts that have programs.
+func (l *lab) Logs(ctx context.Context) ([]deploy.Log, error) {
+	var all []deploy.Log
+	var errs []error
+	for i, t := range l.told {
+		if len(t.Programs) == 0 {
+			continue
+		}
+		logs, err := l.hosts[i].Logs(ctx)
+		errs = append(errs, err)
+		for _, program := range slices.Sorted(maps.Keys(logs)) {
+			all = append(all, deploy.Log{Host: l.hosts[i].Name(), Program: program, Text: logs[program]})
+		}
+	}
+	return all, errors.Join(errs...)
+}
+
+// Trace asks all hosts at the same time.
+func (l *lab) Trace(ctx context.Context, questions []host.Question) ([]host.Trace, error) {
+	traces, errs := make([]host.Trace, len(questions)), make([]error, len(questions))
+	var group sync.WaitGroup
+	for i, q := range questions {
+		h := l.underlay
+		if i > 0 {
+			h = l.hosts[i-1]
+		}
+		if h == nil {
+			continue
+		}
+		group.Go(func() { traces[i], errs[i] = h.Trace(ctx, q) })
+	}
+	group.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+	}
+	return traces, nil
+}
+
+// Close ends the hosts, and gives back what is the machine's.
+func (l *lab) Close() {
+	var group sync.WaitGroup
+	for _, h := range l.all() {
+		group.Go(func() {
+			if l.journal != nil {
+				ctx, cancel := context.WithTimeout(context.Background(), callLimit) // also where the run was interrupted
+				_ = h.Undo(ctx)                                                     // what cannot be undone is recovered below
+				cancel()
+			}
+			_ = h.Close() // what is left is killed by the kernel with its PID namespace
+		})
+	}
+	group.Wait()
+	if l.journal != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), callLimit)
+		_ = l.journal.Recover(ctx, l.spec.Mark) // what is left is said when the run ends
+		cancel()
+	}
+}
+
+// Places are the hosts.
+func (l *lab) Places() []deploy.Place {
+	var places []deploy.Place
+	for i, h := range l.all() {
+		p := place{Host: h, plan: l.plan.Underlay}
+		if i < len(l.hosts) {
+			p.plan = l.plan.Plans[i]
+		}
+		places = append(places, p)
+	}
+	return places
+}
+
+// place is a host with its plan.
+type place struct {
+	*Host
+	plan host.Plan
+}
+
+// Plan is what was applied.
+func (p place) Plan() host.Plan { return p.plan }

@@ -1,0 +1,83 @@
+package deploy
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/nettoll/nettoll/filter"
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/stack"
+)
+
+// A Plan is what the hosts of a lab are told.
+type Plan struct {
+	*network.Site           // with the plans of its hosts
+	Underlay      host.Plan // of what joins them; empty on one host
+}
+
+// Plan has each kind of part add its steps to the plans of the lab's hosts. It is pure.
+func (s Spec) Plan() (Plan, error) {
+	p := Plan{Site: &network.Site{Lab: s.Net, Families: s.Families, Pairs: s.Pairs}}
+	if err := network.Build(p.Site, s.Stack); err != nil {
+		return Plan{}, fmt.Errorf("plan lab %s: %w", s.ID, err)
+	}
+	if len(s.Net.Hosts) > 1 {
+		n, _, _ := stack.PartOf[network.Network](s.Stack)
+		p.Underlay = network.Underlay(n, p.Lab)
+	}
+	return p, nil
+}
+
+// Loads says whether a lab with this stack tells what rules or entries of it cost to load and to change. It has the
+// machine for itself meanwhile.
+func Loads(s stack.Stack) bool {
+	f, _ := filter.Of(s)
+	t, params, ok := stack.PartOf[network.Tracker](s)
+	return f != nil || ok && t.Tracked(params) > 0
+}
+
+// Borrowed returns what a lab with this stack takes from the machine: "NIC eth1".
+func Borrowed(s stack.Stack) []string {
+	if b, params, ok := stack.PartOf[network.Borrower](s); ok {
+		return b.Borrows(params)
+	}
+	return nil
+}
+
+// A Question is what a host is asked before a lab is built.
+type Question struct {
+	Stack    string         `json:"stack"` // its id, with every parameter
+	Underlay network.Medium `json:"underlay"`
+}
+
+// Question returns what a host is to be asked about the lab.
+func (s Spec) Question() Question {
+	kinds := make(stack.Kinds, len(s.Stack))
+	for i, c := range s.Stack {
+		kinds[i] = c.Kind
+	}
+	q := Question{Stack: kinds.ID(s.Stack)}
+	if len(s.Net.Hosts) > 1 {
+		q.Underlay = s.Net.Underlay
+	}
+	return q
+}
+
+// Answer returns what answers a [Question] on the host that is asked: nil if a lab can stand there.
+func Answer(kinds stack.Kinds) func(question json.RawMessage) error {
+	return func(question json.RawMessage) error {
+		var q Question
+		if err := json.Unmarshal(question, &q); err != nil {
+			return fmt.Errorf("read what is asked of the host: %w", err)
+		}
+		if err := q.Underlay.Check(); err != nil {
+			return err
+		}
+		s, err := kinds.Parse(q.Stack)
+		if err != nil {
+			return err
+		}
+		return s.Check()
+	}
+}

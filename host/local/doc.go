@@ -1,3 +1,0 @@
-// Package local makes hosts on this machine: each is a PID 1 in mount, PID, UTS, IPC and network namespaces of its own,
-// and an agent below it. Nothing of them is seen outside, and nothing is left when this process ends, however it does.
-package local
