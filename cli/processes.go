@@ -72,8 +72,9 @@ func serveWorker(ctx context.Context, args []string, in io.Reader, out io.Writer
 		return err
 	}
 	parts := catalogue.New()
-	return protocol.Serve(ctx, in, unclosed{out},
-		worker.New(parts.Workloads, parts.Drivers, parts.Probes, files).Methods())
+	return protocol.Serve(ctx, in, unclosed{out}, worker.New(worker.Config{
+		Workloads: parts.Workloads, Drivers: parts.Drivers, Probes: parts.Probes, Host: local.Worker(files),
+	}).Methods())
 }
 
 func serveSession(ctx context.Context, args []string, in io.Reader, out io.Writer) error {

@@ -211,7 +211,7 @@ func TestAggregatorAlone(t *testing.T) {
 }
 
 func TestMonitor(t *testing.T) {
-	m := &monitor{watch: (&labtest.Fake{}).Watch}
+	m := newMonitor((&labtest.Fake{}).Watch)
 	if s := m.stealing(); s != 0 {
 		t.Errorf("nothing watched, %v stolen", s)
 	}

@@ -23,6 +23,10 @@ type monitor struct {
 	runs    map[int]string     // other runs of nettoll at the same time, and their command lines
 }
 
+func newMonitor(watch func() (func() []deploy.Load, error)) *monitor {
+	return &monitor{watch: watch, started: clock.Now(), others: map[string]float64{}, runs: map[int]string{}}
+}
+
 // block starts to watch; the function it returns ends that and makes the record.
 func (m *monitor) block(generation, block int) (func() measure.BlockFacts, error) {
 	loads, err := m.watch()
@@ -30,9 +34,6 @@ func (m *monitor) block(generation, block int) (func() measure.BlockFacts, error
 		return nil, err
 	}
 	begin := clock.Now()
-	if m.others == nil {
-		m.others, m.runs = map[string]float64{}, map[int]string{}
-	}
 	return func() measure.BlockFacts {
 		seconds := time.Duration(clock.Now() - begin).Seconds()
 		facts := measure.BlockFacts{

@@ -275,9 +275,6 @@ func (s *scheduler) recall(g measure.Generation) {
 		s.monitor.stolen += b.CPU["steal"] * b.Duration
 		s.monitor.watched += b.Duration
 		if b.Others > 0 {
-			if s.monitor.others == nil {
-				s.monitor.others = map[string]float64{}
-			}
 			s.monitor.others["programs before the run was resumed"] += b.Others * b.Duration
 		}
 	}

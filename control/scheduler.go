@@ -109,7 +109,7 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 	s := &scheduler{
 		options: o, experiment: e, cells: o.Resolved.Cells,
 		workload: &workloadControl{probe: o.Resolved.Probe, cells: o.Resolved.Cells, visits: o.Resolved.Visits},
-		monitor:  &monitor{watch: o.Deployment.Watch, started: clock.Now()},
+		monitor:  newMonitor(o.Deployment.Watch),
 		lost:     map[int]string{},
 		died:     map[string]int{},
 		missed:   map[int]int{},

@@ -1,5 +1,5 @@
 // Package host holds layer 3: what is done to a container host. A [Plan] is pure data, a list of
-// steps that can be printed, sent as JSON and compared; a [Host] applies a plan, verifies that the
+// steps that can be printed, sent as JSON and compared; a host applies a plan, verifies that the
 // kernel still agrees with it, undoes it, and starts the workers that drive traffic in it.
 //
 // Only a [Kernel], which lives in the agent of a host (host/agent), is ever touched by a step. How a host comes to be

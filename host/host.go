@@ -2,38 +2,6 @@ package host
 
 import "context"
 
-// A Host is one container host: a place to which plans are applied and in which workers run.
-// Its methods may be called from several goroutines.
-type Host interface {
-	// Name says which host it is: "host1", "underlay".
-	Name() string
-	// Apply applies all steps of p in order, on top of what was applied before. On an error what this
-	// call had applied is undone again, and the error names the number and the text of the step.
-	Apply(ctx context.Context, p Plan) error
-	// Verify asks the kernel whether everything that was applied still stands. The error names what
-	// differs, what was wanted and what was found, see [DriftError].
-	Verify(ctx context.Context) error
-	// Measure asks what stands for what changing it costs, and returns what all steps have to tell: see [Measurer].
-	Measure(ctx context.Context) (Told, error)
-	// Change lets a packet of a kind pass that what stands refuses, or refuses it again: see [Changer].
-	Change(ctx context.Context, allow bool) (Change, error)
-	// Told returns what all steps have to tell so far, and which programs run.
-	Told(ctx context.Context) (Told, error)
-	// Trace asks where packets go on from namespaces of the host, and how many were counted, see [Trace].
-	Trace(ctx context.Context, q Question) (Trace, error)
-	// Logs returns what the programs of the host have said, by name: the last megabyte of each.
-	Logs(ctx context.Context) (map[string]string, error)
-	// Undo removes everything that was applied. Undoing what is gone succeeds.
-	Undo(ctx context.Context) error
-	// Start starts a worker, a process of its own on the host.
-	Start(ctx context.Context, w WorkerSpec) (Worker, error)
-	// Exec runs a program in a namespace of the host to its end. An exit status that is not 0 is no
-	// error; it is in Output.
-	Exec(ctx context.Context, c Command) (Output, error)
-	// Close ends everything on the host: workers, namespaces, the agent. It is idempotent.
-	Close() error
-}
-
 // A WorkerSpec says what worker to start.
 type WorkerSpec struct {
 	// ID names the worker in errors and records: "source@host1".

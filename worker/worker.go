@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -18,7 +17,6 @@ import (
 
 	"github.com/nettoll/nettoll/driver"
 	"github.com/nettoll/nettoll/host/protocol"
-	"github.com/nettoll/nettoll/internal/linux/netns"
 	"github.com/nettoll/nettoll/internal/linux/process"
 	"github.com/nettoll/nettoll/internal/linux/sock"
 	"github.com/nettoll/nettoll/internal/linux/thread"
@@ -26,29 +24,12 @@ import (
 	"github.com/nettoll/nettoll/probe"
 	"github.com/nettoll/nettoll/proof"
 	"github.com/nettoll/nettoll/traffic"
-	"github.com/nettoll/nettoll/traffic/board"
 	"github.com/nettoll/nettoll/workload"
-)
-
-const (
-	namespaceDir = "/run/netns" // see host: where the namespaces of a host's containers stand
-
-	softirqdFiles = "ksoftirqd:" // prefix of names of inherited files
-
-	// ProbeFile begins the name of the inherited file that a probe counts in; the probe's name follows.
-	ProbeFile = "probe:"
 )
 
 // Worker is the state of a worker process.
 type Worker struct {
-	// OpenTurn opens this process's end of the turn, with the files that it has inherited. [New] sets it to the board in
-	// shared memory.
-	OpenTurn func(files map[string]*os.File, m traffic.Meters) (traffic.Turn, error)
-
-	workloads []workload.Workload
-	drivers   []driver.Driver
-	probes    []probe.Probe
-	files     map[string]*os.File
+	Config
 
 	mu        sync.Mutex // of everything below; never held while a block runs
 	seats     int
@@ -65,22 +46,33 @@ type slot struct {
 	endpoint traffic.Endpoint
 }
 
-// New returns a worker that knows the given workloads and foreign drivers and has inherited the given files: those that
-// the turn is opened with (see [traffic.Turns]), "ksoftirqd:N" are open schedstat files, "softirq" is what the probe of
-// soft interrupts counts in, where there is one.
-func New(workloads []workload.Workload, drivers []driver.Driver, probes []probe.Probe,
-	files map[string]*os.File,
-) *Worker {
-	w := &Worker{
-		workloads: workloads, drivers: drivers, probes: probes, files: files, OpenTurn: openBoard,
-		tries: proof.Here{In: func(e proof.End, f func() error) error { return inside(e.Namespace, f) }},
-	}
-	w.endpoints.Store(&table{})
-	return w
+// A Config is what a worker is made of.
+type Config struct {
+	Workloads []workload.Workload
+	Drivers   []driver.Driver
+	Probes    []probe.Probe
+	Host
 }
 
-func openBoard(files map[string]*os.File, m traffic.Meters) (traffic.Turn, error) {
-	return board.Open(files, m)
+// A Host is what a deployment gives a worker on a host.
+type Host struct {
+	// Enter calls f on a thread that is in a network namespace of the host, which is named as in host steps; "" is the
+	// worker's own.
+	Enter func(namespace string, f func() error) error
+	// OpenTurn opens this process's end of the turn.
+	OpenTurn func(traffic.Meters) (traffic.Turn, error)
+	// Softirqd are open schedstat files of the threads ksoftirqd of the CPUs that may be used; none: they are not metered.
+	Softirqd []*os.File
+	// Probed is the file in which a probe counts, by the name of the probe; nil for one that is not loaded.
+	Probed func(name string) *os.File
+}
+
+// New returns a worker that has no threads yet.
+func New(c Config) *Worker {
+	w := &Worker{Config: c}
+	w.tries = proof.Here{In: func(e proof.End, f func() error) error { return c.Enter(e.Namespace, f) }}
+	w.endpoints.Store(&table{})
+	return w
 }
 
 // Methods are what the worker answers to over the protocol.
@@ -118,8 +110,8 @@ func (w *Worker) begin(p BeginParams) (nothing, error) {
 		return nothing{}, errors.New("begin: the threads run already")
 	}
 	var meters traffic.Meters
-	for _, one := range w.probes {
-		file := w.files[ProbeFile+one.Describe().Name]
+	for _, one := range w.Probes {
+		file := w.Probed(one.Describe().Name)
 		if file == nil || len(p.Watched) == 0 {
 			continue
 		}
@@ -129,14 +121,8 @@ func (w *Worker) begin(p BeginParams) (nothing, error) {
 		}
 		meters.Probe = read
 	}
-	var schedstat []*os.File
-	for name, f := range w.files {
-		if strings.HasPrefix(name, softirqdFiles) {
-			schedstat = append(schedstat, f)
-		}
-	}
-	meters.Softirqd = traffic.Softirqd(schedstat)
-	turn, err := w.OpenTurn(w.files, meters)
+	meters.Softirqd = traffic.Softirqd(w.Softirqd)
+	turn, err := w.OpenTurn(meters)
 	if err != nil {
 		return nothing{}, fmt.Errorf("begin: %w", err)
 	}
@@ -190,22 +176,9 @@ func (w *Worker) endpoint(visit, seat int) traffic.Endpoint {
 	return slots[seat].endpoint
 }
 
-// inside calls f with its thread in a namespace of this host.
-func inside(namespace string, f func() error) error {
-	if namespace == "" {
-		return f()
-	}
-	ns, err := netns.Open(filepath.Join(namespaceDir, namespace))
-	if err != nil {
-		return err
-	}
-	defer ns.Close()
-	return netns.Do(int(ns.Fd()), f)
-}
-
 func (w *Worker) congestion(p CongestionParams) ([]string, error) {
 	can := []string{}
-	err := inside(p.Namespace, func() error {
+	err := w.Enter(p.Namespace, func() error {
 		for _, name := range p.Candidates {
 			s, err := sock.AnyStream()
 			if err != nil {
@@ -222,8 +195,8 @@ func (w *Worker) congestion(p CongestionParams) ([]string, error) {
 }
 
 func (w *Worker) workload(name string) (workload.Workload, error) {
-	names := make([]string, len(w.workloads))
-	for i, l := range w.workloads {
+	names := make([]string, len(w.Workloads))
+	for i, l := range w.Workloads {
 		if names[i] = l.Describe().Name; names[i] == name {
 			return l, nil
 		}
@@ -240,8 +213,8 @@ func (w *Worker) opener(s workload.Spec) (func(workload.Spec) (traffic.Endpoint,
 	if s.Driver == "" {
 		return load.Open, nil
 	}
-	names := make([]string, len(w.drivers))
-	for i, d := range w.drivers {
+	names := make([]string, len(w.Drivers))
+	for i, d := range w.Drivers {
 		if names[i] = d.Describe().Name; names[i] == s.Driver {
 			return driver.Opener(d, load, s.Side), nil
 		}
@@ -273,7 +246,7 @@ func (w *Worker) open(p OpenParams) (nothing, error) {
 			s.endpoint.Close()
 		}
 		*s = slot{spec: spec}
-		err = inside(spec.Namespace, func() (err error) {
+		err = w.Enter(spec.Namespace, func() (err error) {
 			s.endpoint, err = open(spec.Spec)
 			return err
 		})

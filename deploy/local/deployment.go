@@ -19,7 +19,6 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/userns"
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/traffic/board"
-	"github.com/nettoll/nettoll/worker"
 )
 
 // A Deployment has labs stand in namespaces of this machine: a host is a PID 1 in namespaces of its own, the underlay
@@ -57,14 +56,19 @@ func (d *Deployment) Facts() map[string]any {
 	return facts
 }
 
-// Check starts a host and asks it.
+// Check starts a host and asks it. It is given the namespace of the machine, to look for what labs take from there,
+// unless this is a user namespace: nothing can be taken then, nor the machine's namespace be entered.
 func (d *Deployment) Check(ctx context.Context, labs []deploy.Spec) ([]error, error) {
-	machine, err := netns.Current()
-	if err != nil {
-		return nil, err
+	files := map[string]*os.File{}
+	if !userns.Inside() {
+		machine, err := netns.Current()
+		if err != nil {
+			return nil, err
+		}
+		defer machine.Close()
+		files[machineFile] = machine
 	}
-	defer machine.Close()
-	h, err := d.start(ctx, "host1", map[string]*os.File{machineFile: machine})
+	h, err := d.start(ctx, "host1", files)
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +165,7 @@ func (d *Deployment) Begin(l deploy.Layout) (_ deploy.Generation, err error) {
 		if err != nil {
 			return nil, err
 		}
-		g.files[fmt.Sprintf("ksoftirqd:%d", cpu)] = f
+		g.files[fmt.Sprintf("%s%d", softirqdFile, cpu)] = f
 	}
 	if l.Loaded == nil {
 		return g, nil
@@ -170,7 +174,7 @@ func (d *Deployment) Begin(l deploy.Layout) (_ deploy.Generation, err error) {
 	if err != nil {
 		return nil, err
 	}
-	g.files[worker.ProbeFile+l.Probe] = f
+	g.files[probeFile+l.Probe] = f
 	return g, nil
 }
 

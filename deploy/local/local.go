@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/host/agent"
 	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/internal/linux/process"
@@ -50,8 +49,6 @@ type Host struct {
 	exited chan struct{} // closed when PID 1 is gone, and everything below it
 	closed sync.Once
 }
-
-var _ host.Host = (*Host)(nil)
 
 // Start starts a host and waits until its agent answers. Several can be started at once. Without the privilege for it
 // the error is a [linux.UnsupportedError].

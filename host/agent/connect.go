@@ -44,9 +44,7 @@ type Host struct {
 }
 
 var (
-	_ host.Host   = (*Host)(nil)
-	_ host.Worker = (*worker)(nil)
-
+	_ host.Worker  = (*worker)(nil)
 	_ host.Stopper = (*Host)(nil)
 	_ host.Stopper = (*worker)(nil)
 )
@@ -171,7 +169,8 @@ func (h *Host) Check(ctx context.Context, question any) error {
 	return h.call(ctx, methodCheck, question, nil)
 }
 
-// Apply applies a plan, see [host.Host].
+// Apply applies all steps of a plan in order, on top of what was applied before. If a step fails, what this call had
+// applied is undone, and the error names the number and the text of the step.
 func (h *Host) Apply(ctx context.Context, p host.Plan) error {
 	plan, err := json.Marshal(p)
 	if err != nil {
@@ -180,40 +179,41 @@ func (h *Host) Apply(ctx context.Context, p host.Plan) error {
 	return h.call(ctx, methodApply, applyParams{plan}, nil)
 }
 
-// Verify compares what was applied with the kernel, see [host.Host].
+// Verify asks the kernel whether everything that was applied still stands. The error names what differs, what was
+// wanted and what was found, see [host.DriftError].
 func (h *Host) Verify(ctx context.Context) error { return h.call(ctx, methodVerify, nil, nil) }
 
-// Measure measures what changing it costs, see [host.Host].
+// Measure measures what changing the rules costs, and returns what all steps report: see [host.Measurer].
 func (h *Host) Measure(ctx context.Context) (told host.Told, err error) {
 	err = h.call(ctx, methodMeasure, nil, &told)
 	return told, err
 }
 
-// Change changes what stands, see [host.Host].
+// Change allows a kind of packet that the rules refuse, or refuses it again: see [host.Changer].
 func (h *Host) Change(ctx context.Context, allow bool) (c host.Change, err error) {
 	err = h.call(ctx, methodChange, changeParams{allow}, &c)
 	return c, err
 }
 
-// Told returns what the steps have to tell, see [host.Host].
+// Told returns what all steps have reported so far, and which programs run.
 func (h *Host) Told(ctx context.Context) (told host.Told, err error) {
 	err = h.call(ctx, methodTold, nil, &told)
 	return told, err
 }
 
-// Trace reads where packets go and counts them, see [host.Host].
+// Trace asks where packets go on from namespaces of the host, and how many were counted, see [host.Trace].
 func (h *Host) Trace(ctx context.Context, q host.Question) (t host.Trace, err error) {
 	err = h.call(ctx, methodTrace, q, &t)
 	return t, err
 }
 
-// Logs returns what the programs have said, see [host.Host].
+// Logs returns what the programs of the host have said, by name: the last megabyte of each.
 func (h *Host) Logs(ctx context.Context) (logs map[string]string, err error) {
 	err = h.call(ctx, methodLogs, nil, &logs)
 	return logs, err
 }
 
-// Undo removes what was applied, see [host.Host].
+// Undo removes everything that was applied. Undoing what is gone succeeds.
 func (h *Host) Undo(ctx context.Context) error { return h.call(ctx, methodUndo, nil, nil) }
 
 // Kept returns, as JSON, what was applied and what its steps have kept: another agent of the host can undo it from
@@ -229,8 +229,11 @@ func (h *Host) Remove(ctx context.Context, kept json.RawMessage) error {
 	return h.call(ctx, methodRemove, kept, nil)
 }
 
-// Exec runs a program to its end, see [host.Host]. It may say up to 16 MiB on each of its streams. A program that is
-// not installed is an unsupported error.
+// Exec runs a program in a namespace of the host to its end. An exit status other than 0 is not an error, but part of
+// the output. A program may write up to 16 MiB to each of its streams. One that is not installed is a
+// [linux.UnsupportedError].
+//
+// [linux.UnsupportedError]: https://pkg.go.dev/github.com/nettoll/nettoll/internal/linux#UnsupportedError
 func (h *Host) Exec(ctx context.Context, c host.Command) (host.Output, error) {
 	var out host.Output
 	err := h.call(ctx, methodExec, c, &out)
@@ -250,7 +253,7 @@ func (h *Host) Close() error {
 	return nil
 }
 
-// Start starts a worker, which has said hello when Start returns, see [host.Host].
+// Start starts a worker, a process of its own on the host. It has said hello when Start returns.
 func (h *Host) Start(ctx context.Context, spec host.WorkerSpec) (host.Worker, error) {
 	w := &worker{id: spec.ID, host: h, done: make(chan struct{})}
 	h.mu.Lock()

@@ -34,7 +34,7 @@ const (
 type Config struct {
 	// Steps are the kinds of steps that it can apply, see [host.Decoder].
 	Steps map[string]func() host.Step
-	// Change changes steps of these kinds, see [host.Host.Change]; nil where none can be.
+	// Change changes steps of these kinds, see [Host.Change]; nil where none can be.
 	Change host.Changer
 	// Check says why something cannot be built on the host, see [Host.Check]; nil where it cannot say.
 	Check func(question json.RawMessage) error

@@ -1,0 +1,47 @@
+package local
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux/netns"
+	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/traffic/board"
+	"github.com/nettoll/nettoll/worker"
+)
+
+// Names of files that workers inherit, besides those of the board. A number or name follows.
+const (
+	softirqdFile = "ksoftirqd:" // schedstat of the thread ksoftirqd of a CPU
+	probeFile    = "probe:"     // what a probe counts in
+)
+
+// Worker returns what a worker is given here, from the files that it has inherited.
+func Worker(files map[string]*os.File) worker.Host {
+	h := worker.Host{
+		Enter:    enter,
+		OpenTurn: func(m traffic.Meters) (traffic.Turn, error) { return board.Open(files, m) },
+		Probed:   func(name string) *os.File { return files[probeFile+name] },
+	}
+	for name, f := range files {
+		if strings.HasPrefix(name, softirqdFile) {
+			h.Softirqd = append(h.Softirqd, f)
+		}
+	}
+	return h
+}
+
+// enter calls f with its thread in a namespace of this process's host.
+func enter(namespace string, f func() error) error {
+	if namespace == "" {
+		return f()
+	}
+	ns, err := netns.Open(filepath.Join(host.DefaultDir, namespace))
+	if err != nil {
+		return err
+	}
+	defer ns.Close()
+	return netns.Do(int(ns.Fd()), f)
+}
