@@ -54,7 +54,7 @@ func chooseLab(r *experiment.Resolved, stack, placement string) (*experiment.Res
 	}
 	known := strings.Join(names, ", ")
 	for _, o := range r.Omitted {
-		if what, _, _ := strings.Cut(o.What, "/"); what == stack {
+		if o.Stack == stack && stack != "" {
 			return nil, usageError{fmt.Errorf("--stack %q: the experiment leaves it out: %s: %s (known: %s)", stack, o.What,
 				o.Reason, known)}
 		}

@@ -136,6 +136,7 @@ func TestResolveWithoutPorts(t *testing.T) {
 	want := experiment.Omission{
 		What:   "nat/cross-host/1/ping(payload=56,interval=1ms)",
 		Reason: "ping has no ports, and ports are what nat translates: its host would answer",
+		Stack:  "nat",
 	}
 	if !slices.Contains(r.Omitted, want) {
 		t.Errorf("left out: %+v, want %+v among it", r.Omitted, want)
@@ -339,13 +340,14 @@ func TestResolveOnePort(t *testing.T) {
 	}
 	for _, want := range []experiment.Omission{
 		{What: "same-host/1/ipv6/tbench(clients=1)", Reason: "tbench cannot use addresses of IPv6"},
-		{What: "host/same-host/3/tbench(clients=1)", Reason: "tbench listens at port 7003 and no other, and under host the " +
+		{What: "host/same-host/3/tbench(clients=1)", Stack: "host", Reason: "tbench listens at port 7003 and no other, and under host the " +
 			"3 pairs share it (hint: another baseline, or a pair for each host)"},
-		{What: "host/cross-host/3/tbench(clients=1)", Reason: "tbench listens at port 7003 and no other, and under host " +
+		{What: "host/cross-host/3/tbench(clients=1)", Stack: "host", Reason: "tbench listens at port 7003 and no other, and under host " +
 			"the 3 pairs share it (hint: another baseline, or a pair for each host)"},
 		{
 			What:   "nat/cross-host/1/tbench(clients=1)",
 			Reason: "tbench listens at port 7003 and no other, and that is none of those which nat lets through",
+			Stack:  "nat",
 		},
 	} {
 		if !slices.Contains(r.Omitted, want) {

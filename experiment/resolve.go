@@ -53,6 +53,7 @@ type Lab struct {
 type Omission struct {
 	What   string `json:"what"`
 	Reason string `json:"reason"`
+	Stack  string `json:"-"` // as the experiment names it; "" if it is not the stack that does not fit
 }
 
 // Resolved is an experiment as it will be run.
@@ -282,7 +283,10 @@ func (r *Resolved) reasons() string {
 
 // omit leaves something out, once.
 func (r *expansion) omit(what, format string, args ...any) {
-	o := Omission{what, fmt.Sprintf(format, args...)}
+	r.leave(Omission{What: what, Reason: fmt.Sprintf(format, args...)})
+}
+
+func (r *expansion) leave(o Omission) {
 	if !r.omitted[o] {
 		r.Omitted, r.omitted[o] = append(r.Omitted, o), true
 	}
@@ -345,7 +349,7 @@ func (r *expansion) add(g group) {
 			continue
 		}
 		if what, reason := s.excluded(s.id, g); reason != "" {
-			r.omit(what, "%s", reason)
+			r.leave(Omission{What: what, Reason: reason, Stack: s.id})
 			continue
 		}
 		r.fit(s, g)
