@@ -105,19 +105,20 @@ type Decoder struct {
 // Steps returns the basic kinds of steps, which every host knows. The map is the caller's to extend.
 func Steps() map[string]func() Step {
 	return map[string]func() Step{
-		Namespace{}.Kind(): func() Step { return new(Namespace) },
-		Bridge{}.Kind():    func() Step { return new(Bridge) },
-		Veth{}.Kind():      func() Step { return new(Veth) },
-		Macvlan{}.Kind():   func() Step { return new(Macvlan) },
-		IPVlan{}.Kind():    func() Step { return new(IPVlan) },
-		Link{}.Kind():      func() Step { return new(Link) },
-		Route{}.Kind():     func() Step { return new(Route) },
-		Sysctl{}.Kind():    func() Step { return new(Sysctl) },
-		NAT{}.Kind():       func() Step { return new(NAT) },
-		Tuning{}.Kind():    func() Step { return new(Tuning) },
-		Neighbour{}.Kind(): func() Step { return new(Neighbour) },
-		Plug{}.Kind():      func() Step { return new(Plug) },
-		Shape{}.Kind():     func() Step { return new(Shape) },
+		Namespace{}.Kind():    func() Step { return new(Namespace) },
+		Bridge{}.Kind():       func() Step { return new(Bridge) },
+		Veth{}.Kind():         func() Step { return new(Veth) },
+		Macvlan{}.Kind():      func() Step { return new(Macvlan) },
+		IPVlan{}.Kind():       func() Step { return new(IPVlan) },
+		Link{}.Kind():         func() Step { return new(Link) },
+		Route{}.Kind():        func() Step { return new(Route) },
+		Sysctl{}.Kind():       func() Step { return new(Sysctl) },
+		NAT{}.Kind():          func() Step { return new(NAT) },
+		LinkSettings{}.Kind(): func() Step { return new(LinkSettings) },
+		Neighbour{}.Kind():    func() Step { return new(Neighbour) },
+		MoveLink{}.Kind():     func() Step { return new(MoveLink) },
+		oldMoveLink:           func() Step { return new(MoveLink) },
+		Shape{}.Kind():        func() Step { return new(Shape) },
 	}
 }
 

@@ -42,7 +42,7 @@ type Veth struct {
 	PeerNS   string `json:"peer_ns,omitempty"`
 	PeerName string `json:"peer_name"`
 	PeerMAC  string `json:"peer_mac,omitempty"`
-	// PeerMoves says that the far end is given to another namespace: only the near one is verified. See [Plug].
+	// PeerMoves says that the far end is given to another namespace: only the near one is verified. See [MoveLink].
 	PeerMoves bool `json:"peer_moves,omitempty"`
 	// Addresses and PeerAddresses are in CIDR notation, of either family.
 	Addresses     []string `json:"addresses,omitempty"`
@@ -235,6 +235,14 @@ func (n NAT) String() string {
 }
 
 func at(name, ns string) string { return name + in(ns) }
+
+// into ends the text of a step that moves something into a namespace.
+func into(ns string) string {
+	if ns == "" {
+		return ""
+	}
+	return " into " + ns
+}
 
 func in(ns string) string {
 	if ns == "" {

@@ -280,7 +280,7 @@ func plain() []string {
 	return []string{
 		host.Namespace{}.Kind(), host.Bridge{}.Kind(), host.Veth{}.Kind(), host.Macvlan{}.Kind(), host.IPVlan{}.Kind(),
 		host.Link{}.Kind(), host.Route{}.Kind(),
-		host.Sysctl{}.Kind(), host.Neighbour{}.Kind(), host.Tuning{}.Kind(), host.Plug{}.Kind(),
+		host.Sysctl{}.Kind(), host.Neighbour{}.Kind(), host.LinkSettings{}.Kind(), host.MoveLink{}.Kind(),
 	}
 }
 

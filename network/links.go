@@ -112,7 +112,7 @@ func checkRPS(s string) (string, error) {
 // Tuned returns the steps that [LinkParams] ask for: one for each end of the link of each container, none where
 // everything is left to the kernel.
 func Tuned(p part.Params, ends []Endpoint) []host.Step {
-	wanted := tuning(p)
+	wanted := settings(p)
 	var steps []host.Step
 	for _, e := range ends {
 		for _, at := range []struct {
@@ -131,19 +131,19 @@ func Tuned(p part.Params, ends []Endpoint) []host.Step {
 }
 
 // idle says whether a step would do nothing.
-func idle(t host.Tuning) bool {
+func idle(t host.LinkSettings) bool {
 	return t.Queue == "" && t.RPS == "" && t.RFS == "" && len(t.On)+len(t.Off) == 0 && !t.Hairpin
 }
 
-// tuning is what the parameters ask for, for no link yet.
-func tuning(p part.Params) host.Tuning {
+// settings returns the settings that the parameters ask for, without a link.
+func settings(p part.Params) host.LinkSettings {
 	given := func(name string) string {
 		if p[name] == left {
 			return ""
 		}
 		return p[name]
 	}
-	t := host.Tuning{Queue: given(txqueuelen), RPS: given(rps), RFS: given(rfs), Hairpin: p[hairpin] == on}
+	t := host.LinkSettings{Queue: given(txqueuelen), RPS: given(rps), RFS: given(rfs), Hairpin: p[hairpin] == on}
 	for _, x := range []struct {
 		name     string
 		offloads []string
@@ -170,5 +170,5 @@ func CheckLinks(p part.Params) error {
 			return err
 		}
 	}
-	return tuning(p).Check()
+	return settings(p).Check()
 }

@@ -20,13 +20,13 @@ func TestTuned(t *testing.T) {
 		{
 			map[string]string{"txqueuelen": "1000", "gro": "on"},
 			"bridge(txqueuelen=1000,gro=on)",
-			"  1 tuning of vsrc0: queue of 1000, gro on\n  2 tuning of eth0 in src0: queue of 1000, gro on\n",
+			"  1 settings of vsrc0: queue of 1000, gro on\n  2 settings of eth0 in src0: queue of 1000, gro on\n",
 		},
-		{map[string]string{"hairpin": "on"}, "bridge(hairpin=on)", "  1 tuning of vsrc0: hairpin\n"},
+		{map[string]string{"hairpin": "on"}, "bridge(hairpin=on)", "  1 settings of vsrc0: hairpin\n"},
 		{
 			map[string]string{"rps": "on", "checksum": "off", "tso": "off", "gso": "off", "rfs": "64"},
 			"bridge(rps=all,rfs=64,gso=off,tso=off,checksum=off)",
-			"  1 tuning of vsrc0: rps all, rfs 64, tx off, rx off, tso off, gso off\n  2 tuning of eth0 in src0: rps all, rfs " +
+			"  1 settings of vsrc0: rps all, rfs 64, tx off, rx off, tso off, gso off\n  2 settings of eth0 in src0: rps all, rfs " +
 				"64, tx off, rx off, tso off, gso off\n",
 		},
 	} {

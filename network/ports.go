@@ -41,8 +41,8 @@ const (
 	underlayJack = "%sc%d"
 )
 
-// Plug is the name, on its host, of a container's link to the switch.
-func Plug(c Container) string { return fmt.Sprintf(portName, c.Name) }
+// SwitchPort is the name, on its host, of a container's link to the switch.
+func SwitchPort(c Container) string { return fmt.Sprintf(portName, c.Name) }
 
 // Plugs returns the names of the links of a host's containers to the switch, and the steps that make them where the
 // host is the only one and has a switch of its own; otherwise the underlay does. moved is as of [Wired].
@@ -76,7 +76,7 @@ func jacks(lab Lab, h Host, moved bool) []host.Step {
 	name := h.Name()
 	var steps []host.Step
 	for _, c := range h.Containers {
-		jack, port := fmt.Sprintf(underlayJack, name, c.Index), Plug(c)
+		jack, port := fmt.Sprintf(underlayJack, name, c.Index), SwitchPort(c)
 		steps = append(steps, host.Veth{
 			Name: jack, MAC: MAC(lab.Seed, "underlay", jack), MTU: lab.outer(), Master: underlayBridge,
 			PeerNS: "@" + name, PeerName: port, PeerMAC: MAC(lab.Seed, name, port), PeerMoves: moved,

@@ -6,7 +6,7 @@
 // lab that it belongs to:
 //
 //	{"run":{"pid":4711,"started":183422,"boot":"…","pids":"pid:[4026531836]","net":"net:[4026531840]"}}
-//	{"lab":"0-3","id":"X4Q…","step":{"kind":"plug","from_ns":"@machine","from":"eth1","ns":"src0","name":"eth1"}}
+//	{"lab":"0-3","id":"X4Q…","step":{"kind":"move-link","from_ns":"@machine","from":"eth1","ns":"src0","name":"eth1"}}
 //	{"lab":"0-3","id":"X4Q…","kept":{"mac":"52:54:00:12:34:56","mtu":1500,"up":true}}
 //	{"lab":"0-3","id":"X4Q…","removed":true}
 //

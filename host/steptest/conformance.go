@@ -187,7 +187,7 @@ func describe(ns string, p host.Plan, state map[string]string) error {
 				return err
 			}
 			state[ns+": "+of.Key] = value
-		case host.Tuning{}.Kind():
+		case host.LinkSettings{}.Kind():
 			for _, o := range slices.Concat(of.On, of.Off) {
 				on, err := ethtool.Get(of.Name, ethtool.Offload(o))
 				state[ns+": "+o+" of "+of.Name] = fmt.Sprint(on, err)

@@ -178,7 +178,7 @@ func links(lab network.Lab, way string, c network.Container, m Member) []host.St
 		PeerAddresses: mine,
 	}}
 	if way == forward.XDP {
-		steps = append(steps, host.Tuning{NS: c.Name, Name: network.Inner, On: []string{"gro"}, Off: []string{"tx"}})
+		steps = append(steps, host.LinkSettings{NS: c.Name, Name: network.Inner, On: []string{"gro"}, Off: []string{"tx"}})
 	}
 	return steps
 }

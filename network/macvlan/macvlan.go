@@ -67,7 +67,7 @@ func (Network) Trace(t network.Trip) network.Way {
 		lower, mac = s.Host.Uplink, network.MAC(t.Lab.Seed, name, s.Container.Name, network.Inner)
 		switch {
 		case chosen == passthru:
-			lower = network.Plug(s.Container)
+			lower = network.SwitchPort(s.Container)
 			mac = network.MAC(t.Lab.Seed, name, lower)
 		case lower == "":
 			lower = network.Lower
@@ -156,7 +156,7 @@ func below(lab network.Lab, h network.Host, chosen string) (lower []string, step
 				Name: relay, MAC: network.MAC(lab.Seed, name, relay), MTU: lab.MTU, Master: network.Switch,
 				PeerName: one, PeerMAC: network.MAC(lab.Seed, name, one),
 			},
-			host.Tuning{Name: relay, Hairpin: true},
+			host.LinkSettings{Name: relay, Hairpin: true},
 		}
 	default:
 		one, steps = network.Below(lab, h)

@@ -105,7 +105,7 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 			steps = append(steps, step)
 			// else containers of one host would reach each other past all translation, and past a filter where the host forwards
 			for _, e := range theirs {
-				steps = append(steps, host.Tuning{Name: e.Link, Isolated: true})
+				steps = append(steps, host.LinkSettings{Name: e.Link, Isolated: true})
 			}
 			filled, err := fill(h, step, (Network{}).Tracked(lab.Params))
 			if err != nil {

@@ -157,9 +157,9 @@ func (b *Bed) tampers(seen map[string]bool) ([]tamper, error) {
 					}))
 					add(m, "an ipvlan", "delete ",
 						on(s.NS, s.Name, func(h *link.Handle, l link.Link) error { return h.Delete(l.Index) }))
-				case host.Plug:
-					err = errors.Join(err, links("what was plugged in", s.NS, s.Name, s.MTU, true, s.Addresses))
-					add(m, "what was plugged in", "delete ",
+				case host.MoveLink:
+					err = errors.Join(err, links("moved link", s.NS, s.Name, s.MTU, true, s.Addresses))
+					add(m, "moved link", "delete ",
 						on(s.NS, s.Name, func(h *link.Handle, l link.Link) error { return h.Delete(l.Index) }))
 				case host.NAT:
 					for text, change := range map[string]func(*host.NAT){
@@ -172,7 +172,7 @@ func (b *Bed) tampers(seen map[string]bool) ([]tamper, error) {
 					}
 				case host.Link:
 					err = errors.Join(err, links(s.Name, s.NS, s.Name, s.MTU, s.Up, s.Addresses))
-				case host.Tuning:
+				case host.LinkSettings:
 					for text, t := range retuned(s) {
 						add(m, "a link", text, func() error {
 							var stack host.Stack // what it finds there is never put back
@@ -256,40 +256,40 @@ func retranslate(k *host.Kernel, n host.NAT, change func(*host.NAT)) error {
 }
 
 // retuned are the ways in which somebody could tune a link otherwise.
-func retuned(t host.Tuning) map[string]host.Tuning {
-	at := host.Tuning{NS: t.NS, Name: t.Name}
-	ways := map[string]host.Tuning{}
-	way := func(text string, change func(*host.Tuning)) {
+func retuned(t host.LinkSettings) map[string]host.LinkSettings {
+	at := host.LinkSettings{NS: t.NS, Name: t.Name}
+	ways := map[string]host.LinkSettings{}
+	way := func(text string, change func(*host.LinkSettings)) {
 		other := at
 		change(&other)
 		ways[text] = other
 	}
 	if t.Queue != "" {
-		way("change the queue of ", func(o *host.Tuning) { o.Queue = "7" })
-		way("take the queue from ", func(o *host.Tuning) { o.Queue = "0" })
+		way("change the queue of ", func(o *host.LinkSettings) { o.Queue = "7" })
+		way("take the queue from ", func(o *host.LinkSettings) { o.Queue = "0" })
 		if t.Queue == "0" {
 			delete(ways, "take the queue from ")
 		}
 	}
 	if t.RPS != "" {
-		way("receive elsewhere from ", func(o *host.Tuning) {
+		way("receive elsewhere from ", func(o *host.LinkSettings) {
 			if o.RPS = "off"; t.RPS == "off" {
 				o.RPS = "all"
 			}
 		})
 	}
 	if t.RFS != "" {
-		way("steer other flows of ", func(o *host.Tuning) {
+		way("steer other flows of ", func(o *host.LinkSettings) {
 			if o.RFS = "0"; t.RFS == "0" {
 				o.RFS = "64"
 			}
 		})
 	}
 	if len(t.On) > 0 {
-		way("switch off "+t.On[0]+" of ", func(o *host.Tuning) { o.Off = t.On[:1] })
+		way("switch off "+t.On[0]+" of ", func(o *host.LinkSettings) { o.Off = t.On[:1] })
 	}
 	if len(t.Off) > 0 {
-		way("switch on "+t.Off[0]+" of ", func(o *host.Tuning) { o.On = t.Off[:1] })
+		way("switch on "+t.Off[0]+" of ", func(o *host.LinkSettings) { o.On = t.Off[:1] })
 	}
 	return ways
 }

@@ -106,7 +106,7 @@ func (Network) Trace(t network.Trip) network.Way {
 	var w network.Way
 	mac := ""
 	if nics(t.Lab.Params) == nil {
-		mac = network.MAC(t.Lab.Seed, t.To.Host.Name(), network.Plug(t.To.Container))
+		mac = network.MAC(t.Lab.Seed, t.To.Host.Name(), network.SwitchPort(t.To.Container))
 	}
 	w.Leave(t, t.Target(), mac)
 	w.Sent(t.From.Host, t.From.Endpoint.Namespace, t.From.Endpoint.Inner, "")
@@ -156,7 +156,7 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 				inner = names[j]
 			}
 			ends[i][j] = network.Endpoint{Namespace: c.Name, IPv4: v4.Addr(), IPv6: v6.Addr(), Inner: inner}
-			steps = append(steps, host.Plug{
+			steps = append(steps, host.MoveLink{
 				// when the other end of a cable can be there
 				FromNS: from, From: names[j], NS: c.Name, Name: inner, MTU: lab.MTU, Addresses: []string{v4.String(), v6.String()},
 				Timed: j == len(h.Containers)-1,

@@ -15,7 +15,7 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 )
 
-// state is what a tuning can change of a link.
+// state is what a LinkSettings can change of a link.
 type state struct {
 	Queue    link.Queue
 	Offloads map[ethtool.Offload]bool
@@ -59,9 +59,9 @@ func stateOf(t *testing.T, k *host.Kernel, ns, name string) state {
 	return s
 }
 
-// TestTuning tunes both ends of a container's link, reads back what became of them, and wants them as they were after
+// TestLinkSettings tunes both ends of a container's link, reads back what became of them, and wants them as they were after
 // that.
-func TestTuning(t *testing.T) {
+func TestLinkSettings(t *testing.T) {
 	k, _ := kernel(t, nil)
 	var under host.Stack
 	testnet.Skip(t, under.Apply(t.Context(), k, lab()))
@@ -72,16 +72,16 @@ func TestTuning(t *testing.T) {
 	}()
 	for _, c := range []struct {
 		text string
-		step host.Tuning
+		step host.LinkSettings
 	}{
 		{
-			"tuning of v0: queue of 500, rps 0, rfs 64, gro on, tx off, rx off, hairpin",
-			host.Tuning{
+			"settings of v0: queue of 500, rps 0, rfs 64, gro on, tx off, rx off, hairpin",
+			host.LinkSettings{
 				Name: "v0", Queue: "500", RPS: "0", RFS: "64", On: []string{"gro"}, Off: []string{"tx", "rx"},
 				Hairpin: true,
 			},
 		},
-		{"tuning of eth0 in c: no queue, rps all, tso off, gso off", host.Tuning{
+		{"settings of eth0 in c: no queue, rps all, tso off, gso off", host.LinkSettings{
 			NS: "c", Name: "eth0", Queue: "0", RPS: "all", Off: []string{"tso", "gso"},
 		}},
 	} {
@@ -136,15 +136,15 @@ func TestTuning(t *testing.T) {
 		t.Errorf("more than the first container is described: %q", facts)
 	}
 	for _, c := range []struct {
-		step host.Tuning
+		step host.LinkSettings
 		want string
 	}{
-		{host.Tuning{Name: "v0", Queue: "many"}, `"many" is no length of a queue`},
-		{host.Tuning{Name: "v0", RPS: "1-0"}, `"1-0" is no list of CPUs`},
-		{host.Tuning{Name: "v0", On: []string{"wings"}}, `there is no offload "wings"`},
-		{host.Tuning{Name: "v0", On: []string{"tx"}, Off: []string{"tx"}}, `offload "tx" is to be on and off`},
-		{host.Tuning{Name: "none", Queue: "0"}, "not found"},
-		{host.Tuning{Name: "lo", Hairpin: true}, "brport/hairpin_mode"},
+		{host.LinkSettings{Name: "v0", Queue: "many"}, `"many" is no length of a queue`},
+		{host.LinkSettings{Name: "v0", RPS: "1-0"}, `"1-0" is no list of CPUs`},
+		{host.LinkSettings{Name: "v0", On: []string{"wings"}}, `there is no offload "wings"`},
+		{host.LinkSettings{Name: "v0", On: []string{"tx"}, Off: []string{"tx"}}, `offload "tx" is to be on and off`},
+		{host.LinkSettings{Name: "none", Queue: "0"}, "not found"},
+		{host.LinkSettings{Name: "lo", Hairpin: true}, "brport/hairpin_mode"},
 	} {
 		before := stateOf(t, k, "", "v0")
 		if err := c.step.Apply(t.Context(), k); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -154,10 +154,10 @@ func TestTuning(t *testing.T) {
 			t.Errorf("%s failed and left something (-before +after):\n%s", c.step, diff)
 		}
 	}
-	if err := (host.Tuning{RFS: "256"}).Check(); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+	if err := (host.LinkSettings{RFS: "256"}).Check(); err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("flows: %v", err)
 	}
-	if err := (host.Tuning{RFS: "0"}).Check(); err != nil {
+	if err := (host.LinkSettings{RFS: "0"}).Check(); err != nil {
 		t.Errorf("no flows: %v", err)
 	}
 }

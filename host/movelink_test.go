@@ -12,8 +12,8 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 )
 
-// TestPlug moves a link of the machine, for which one end of a veth stands, into a container and back.
-func TestPlug(t *testing.T) {
+// TestMoveLink moves a link of the machine, for which one end of a veth stands, into a container and back.
+func TestMoveLink(t *testing.T) {
 	machine := testnet.New(t)
 	k, _ := kernel(t, map[string]*os.File{"netns:machine": machine.NS})
 	ctx := t.Context()
@@ -27,7 +27,7 @@ func TestPlug(t *testing.T) {
 	before := links(t, k, host.Machine)
 	p := host.Plan{Steps: []host.Step{
 		host.Namespace{Name: "c"},
-		host.Plug{
+		host.MoveLink{
 			FromNS: host.Machine, From: "nic0", NS: "c", Name: "eth0", MTU: 1400,
 			Addresses: []string{"198.18.1.0/16", "fd00:198:18::1:0/48"}, Timed: true,
 		},
@@ -70,8 +70,8 @@ func TestPlug(t *testing.T) {
 	}
 }
 
-// TestPlugRefused wants what is needed where it is to stay there.
-func TestPlugRefused(t *testing.T) {
+// TestMoveLinkRefused wants what is needed where it is to stay there.
+func TestMoveLinkRefused(t *testing.T) {
 	machine := testnet.New(t)
 	k, _ := kernel(t, map[string]*os.File{"netns:machine": machine.NS})
 	for _, c := range []struct {
@@ -116,7 +116,7 @@ func TestPlugRefused(t *testing.T) {
 				host.Veth{NS: host.Machine, Name: "nic0", PeerNS: host.Machine, PeerName: "wire0"},
 			}, c.more...)}))
 			err := s.Apply(t.Context(), k, host.Plan{Steps: []host.Step{
-				host.Namespace{Name: "c"}, host.Plug{FromNS: host.Machine, From: c.from, NS: "c", Name: "eth0"},
+				host.Namespace{Name: "c"}, host.MoveLink{FromNS: host.Machine, From: c.from, NS: "c", Name: "eth0"},
 			}})
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("Apply = %v\nwant %q", err, c.want)
@@ -131,14 +131,14 @@ func TestPlugRefused(t *testing.T) {
 	}
 }
 
-// TestPlugLost ends a container behind the back of its plan, with the link in it.
-func TestPlugLost(t *testing.T) {
+// TestMoveLinkLost ends a container behind the back of its plan, with the link in it.
+func TestMoveLinkLost(t *testing.T) {
 	k, _ := kernel(t, nil)
 	var s host.Stack
 	testnet.Skip(t, s.Apply(t.Context(), k, host.Plan{Steps: []host.Step{
 		host.Namespace{Name: "c"},
 		host.Veth{Name: "jack0", PeerName: "nic0", PeerMoves: true},
-		host.Plug{From: "nic0", NS: "c", Name: "eth0"},
+		host.MoveLink{From: "nic0", NS: "c", Name: "eth0"},
 	}}))
 	if err := s.Verify(t.Context(), k); err != nil {
 		t.Error(err)

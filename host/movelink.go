@@ -15,13 +15,12 @@ import (
 // NIC from there.
 const Machine = "@machine"
 
-// A Plug moves a link that is there already into a container, as a cable is plugged in, and sets it up there.
-// Removing it moves it back, with the name, the MTU and the state that it had. What is needed where it is cannot be
-// taken away.
+// A MoveLink moves an existing link into a container and sets it up there. Removing it moves the link back, with the
+// name, the MTU and the state that it had. A link that is in use where it is cannot be moved.
 //
 // A card of the machine ([Machine]) outlives the container: when that ends first, the kernel gives it back to the
 // machine, down and with the MTU of the container. Removing it then puts back MTU and state.
-type Plug struct {
+type MoveLink struct {
 	// FromNS and From are where the link is, and its name there.
 	FromNS string `json:"from_ns,omitempty"`
 	From   string `json:"from"`
@@ -40,10 +39,10 @@ type Plug struct {
 }
 
 const (
-	// plugs is how often a timed link is plugged in.
-	plugs = 3
-	// plugPause is between questions whether it is there.
-	plugPause = 50 * time.Microsecond
+	// moves is how often a timed link is moved.
+	moves = 3
+	// carrierPause is between questions whether it is there.
+	carrierPause = 50 * time.Microsecond
 	// negotiating is how long a real card may take to have its carrier.
 	negotiating = 6 * time.Second
 	// returning is how long a link of the machine is waited for: the kernel gives those of a namespace that has
@@ -53,32 +52,36 @@ const (
 	returned  = 3 * time.Second
 )
 
-// Kind returns "plug".
-func (Plug) Kind() string { return "plug" }
+// Kind returns "move-link".
+func (MoveLink) Kind() string { return "move-link" }
+
+// oldMoveLink is the former kind of [MoveLink]. Journals that an earlier build left may hold it, and 'nettoll clean' reads
+// them.
+const oldMoveLink = "plug"
 
 // String says the step as a person would.
-func (p Plug) String() string {
-	s := "plug " + at(p.From, p.FromNS) + in(p.NS) + " as " + p.Name + traits("", p.MTU, p.Addresses)
+func (p MoveLink) String() string {
+	s := "move " + at(p.From, p.FromNS) + into(p.NS) + " as " + p.Name + traits("", p.MTU, p.Addresses)
 	if p.Timed {
 		s += ", timed"
 	}
 	return s
 }
 
-// UndoneFirst makes Plug a [FirstUndone]: a link that is still in a container when that ends is not given back to where
+// UndoneFirst makes MoveLink a [FirstUndone]: a link that is still in a container when that ends is not given back to where
 // it was.
-func (Plug) UndoneFirst() {}
+func (MoveLink) UndoneFirst() {}
 
 // Outlives says that a card of the machine stays when the container ends.
-func (p Plug) Outlives() Lifetime {
+func (p MoveLink) Outlives() Lifetime {
 	if p.FromNS == Machine {
 		return UntilBoot
 	}
 	return WithNamespaces
 }
 
-// plugWas is what a [Plug] keeps of the link before it is moved.
-type plugWas struct {
+// movedFrom is what a [MoveLink] keeps of the link before it is moved.
+type movedFrom struct {
 	// MAC tells the link from another one of its name.
 	MAC string `json:"mac"`
 	MTU int    `json:"mtu"`
@@ -86,10 +89,10 @@ type plugWas struct {
 }
 
 // is says whether a link is the one that was moved.
-func (w plugWas) is(l link.Link) bool { return l.MAC.String() == w.MAC }
+func (w movedFrom) is(l link.Link) bool { return l.MAC.String() == w.MAC }
 
 // Apply moves the link.
-func (p Plug) Apply(ctx context.Context, k *Kernel) error {
+func (p MoveLink) Apply(ctx context.Context, k *Kernel) error {
 	addresses, err := parseAddresses(p.Addresses)
 	if err != nil {
 		return err
@@ -106,31 +109,31 @@ func (p Plug) Apply(ctx context.Context, k *Kernel) error {
 	if err != nil {
 		return err
 	}
-	was := plugWas{MAC: found.MAC.String(), MTU: found.MTU, Up: found.Up}
+	was := movedFrom{MAC: found.MAC.String(), MTU: found.MTU, Up: found.Up}
 	if err := k.Keep(was); err != nil {
 		return err
 	}
 	rounds := 1
 	if p.Timed && p.FromNS != Machine { // a real card takes seconds to agree with the other end of its cable
-		rounds = plugs
+		rounds = moves
 	}
 	var times []time.Duration
 	for i := range rounds {
 		if i > 0 {
-			if err := p.unplug(k, was); err != nil {
+			if err := p.moveBack(k, was); err != nil {
 				return err
 			}
 		}
 		began := time.Now()
-		ready, err := p.plug(k, h, to, inside, addresses)
+		ready, err := p.move(k, h, to, inside, addresses)
 		if err != nil {
-			return errors.Join(err, p.unplug(k, was))
+			return errors.Join(err, p.moveBack(k, was))
 		}
 		if !p.Timed {
 			return nil
 		}
 		if !ready { // the other end may come later; Verify will say
-			k.Doubt("how long it takes to plug %s in was not measured: it had no carrier %v later", p.From, p.patience())
+			k.Doubt("plug_time of %s was not measured: the link has no carrier after %v", p.From, p.patience())
 			return nil
 		}
 		times = append(times, time.Since(began))
@@ -141,7 +144,7 @@ func (p Plug) Apply(ctx context.Context, k *Kernel) error {
 }
 
 // find reads the link where it is, and refuses one that is needed there.
-func (p Plug) find(ctx context.Context, h *link.Handle) (link.Link, error) {
+func (p MoveLink) find(ctx context.Context, h *link.Handle) (link.Link, error) {
 	l, err := p.await(ctx, h, returning)
 	if err != nil || p.FromNS == "" { // what is on the host was made for this
 		return l, err
@@ -157,7 +160,7 @@ func (p Plug) find(ctx context.Context, h *link.Handle) (link.Link, error) {
 
 // await reads the link where it comes from. One of the machine may be on its way back from a container that has
 // ended.
-func (p Plug) await(ctx context.Context, h *link.Handle, limit time.Duration) (link.Link, error) {
+func (p MoveLink) await(ctx context.Context, h *link.Handle, limit time.Duration) (link.Link, error) {
 	l, err := h.ByName(p.From)
 	if p.FromNS != Machine {
 		return l, err
@@ -172,9 +175,9 @@ func (p Plug) await(ctx context.Context, h *link.Handle, limit time.Duration) (l
 	return l, err
 }
 
-// plug moves the link there and, where it is timed, waits until packets can pass, and says whether they can. What
-// fails leaves it where unplug finds it.
-func (p Plug) plug(
+// move moves the link there and, where it is timed, waits until packets can pass, and says whether they can. What
+// fails leaves it where moveBack finds it.
+func (p MoveLink) move(
 	k *Kernel, h *link.Handle, to *space, inside *link.Handle, addresses []netip.Prefix,
 ) (ready bool, err error) {
 	found, err := h.ByName(p.From)
@@ -212,7 +215,7 @@ func (p Plug) plug(
 }
 
 // patience is how long the link is waited for.
-func (p Plug) patience() time.Duration {
+func (p MoveLink) patience() time.Duration {
 	if p.FromNS == Machine {
 		return negotiating
 	}
@@ -220,8 +223,8 @@ func (p Plug) patience() time.Duration {
 }
 
 // wait waits until packets can pass, and says whether they can.
-func (p Plug) wait(inside *link.Handle, addresses []netip.Prefix) (ready bool, err error) {
-	for deadline := time.Now().Add(p.patience()); ; time.Sleep(plugPause) {
+func (p MoveLink) wait(inside *link.Handle, addresses []netip.Prefix) (ready bool, err error) {
+	for deadline := time.Now().Add(p.patience()); ; time.Sleep(carrierPause) {
 		l, err := inside.ByName(p.Name)
 		if err != nil {
 			return false, err
@@ -242,12 +245,12 @@ func (p Plug) wait(inside *link.Handle, addresses []netip.Prefix) (ready bool, e
 
 // Remove moves the link back. One that is gone, with its container or otherwise, is nobody's; a card of the machine
 // comes back by itself then, and gets back what it had.
-func (p Plug) Remove(ctx context.Context, k *Kernel) error {
-	var was plugWas
+func (p MoveLink) Remove(ctx context.Context, k *Kernel) error {
+	var was movedFrom
 	if ok, err := k.Kept(&was); !ok { // it was not moved yet
 		return err
 	}
-	if err := p.unplug(k, was); err != nil {
+	if err := p.moveBack(k, was); err != nil {
 		return err
 	}
 	if p.FromNS != Machine {
@@ -270,8 +273,8 @@ func (p Plug) Remove(ctx context.Context, k *Kernel) error {
 	return p.putBack(h, l, was)
 }
 
-// unplug moves the link out of the container, if it is there.
-func (p Plug) unplug(k *Kernel, was plugWas) error {
+// moveBack moves the link out of the container, if it is there.
+func (p MoveLink) moveBack(k *Kernel, was movedFrom) error {
 	to, inside, stands, err := k.standing(p.NS)
 	if !stands {
 		return err
@@ -316,7 +319,7 @@ func (p Plug) unplug(k *Kernel, was plugWas) error {
 
 // putBack gives the link what it had where it is from. An MTU that is not the container's was set by somebody else
 // since.
-func (p Plug) putBack(h *link.Handle, l link.Link, was plugWas) error {
+func (p MoveLink) putBack(h *link.Handle, l link.Link, was movedFrom) error {
 	if p.MTU != 0 && l.MTU == p.MTU && l.MTU != was.MTU {
 		if err := h.SetMTU(l.Index, was.MTU); err != nil {
 			return err
@@ -329,7 +332,7 @@ func (p Plug) putBack(h *link.Handle, l link.Link, was plugWas) error {
 }
 
 // Verify reads the link back where it went. It waits for its carrier.
-func (p Plug) Verify(k *Kernel) error {
+func (p MoveLink) Verify(k *Kernel) error {
 	c := check{step: p}
 	for deadline := time.Now().Add(p.patience() - settle); time.Now().Before(deadline) && p.waiting(k); {
 		time.Sleep(pollPause)
@@ -348,7 +351,7 @@ func (p Plug) Verify(k *Kernel) error {
 }
 
 // waiting says whether the link is there and has no carrier yet.
-func (p Plug) waiting(k *Kernel) bool {
+func (p MoveLink) waiting(k *Kernel) bool {
 	h, err := k.Links(p.NS)
 	if err != nil {
 		return false

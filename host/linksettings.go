@@ -17,9 +17,9 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/sysfs"
 )
 
-// A Tuning sets what can be set about a link that is there already, beside its MTU: its queue, who receives from it,
+// A LinkSettings sets what can be set about a link that is there already, beside its MTU: its queue, who receives from it,
 // its offloads. Undoing it puts back what it had found. What is "" is left alone.
-type Tuning struct {
+type LinkSettings struct {
 	NS   string `json:"ns,omitempty"`
 	Name string `json:"name"`
 	// Queue is how many packets wait that the link cannot take at once: a number, "0" for no queue at all. See
@@ -56,11 +56,11 @@ const (
 	rpsFlows    = "rps_flow_cnt"
 )
 
-// Kind returns "tuning".
-func (Tuning) Kind() string { return "tuning" }
+// Kind returns "link-settings".
+func (LinkSettings) Kind() string { return "link-settings" }
 
 // String says the step as a person would.
-func (t Tuning) String() string {
+func (t LinkSettings) String() string {
 	var parts []string
 	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
 	switch t.Queue {
@@ -88,7 +88,7 @@ func (t Tuning) String() string {
 	if t.Isolated {
 		add("isolated")
 	}
-	return "tuning of " + at(t.Name, t.NS) + ": " + strings.Join(parts, ", ")
+	return "settings of " + at(t.Name, t.NS) + ": " + strings.Join(parts, ", ")
 }
 
 // steersFlows is where the machine says how many flows of all links it knows the CPUs of. Namespaces below have no such
@@ -96,7 +96,7 @@ func (t Tuning) String() string {
 const steersFlows = "net.core.rps_sock_flow_entries"
 
 // Check says, in the namespace of the machine, whether flows can be steered. It changes nothing.
-func (t Tuning) Check() error {
+func (t LinkSettings) Check() error {
 	if t.RFS == "" || t.RFS == "0" {
 		return nil
 	}
@@ -115,7 +115,7 @@ func (t Tuning) Check() error {
 }
 
 // parse returns the length of the queue, -1 for none given.
-func (t Tuning) parse() (queue int, err error) {
+func (t LinkSettings) parse() (queue int, err error) {
 	queue = -1
 	if t.Queue != "" {
 		if queue, err = strconv.Atoi(t.Queue); err != nil || queue < 0 {
@@ -172,7 +172,7 @@ func sameMask(a, b string) bool { return bare(a) == bare(b) }
 func bare(m string) string { return strings.TrimLeft(strings.ReplaceAll(m, ",", ""), "0") }
 
 // cpus is what rps_cpus is to hold, "" to leave it.
-func (t Tuning) cpus(l *sysfs.Links) (string, error) {
+func (t LinkSettings) cpus(l *sysfs.Links) (string, error) {
 	switch t.RPS {
 	case "":
 		return "", nil
@@ -189,7 +189,7 @@ func (t Tuning) cpus(l *sysfs.Links) (string, error) {
 }
 
 // attributes are what the step wants of the link below /sys/class/net, in order.
-func (t Tuning) attributes(l *sysfs.Links) ([][2]string, error) {
+func (t LinkSettings) attributes(l *sysfs.Links) ([][2]string, error) {
 	var want [][2]string
 	if t.Hairpin {
 		want = append(want, [2]string{hairpinMode, "1"})
@@ -221,10 +221,10 @@ func (t Tuning) attributes(l *sysfs.Links) ([][2]string, error) {
 }
 
 // files says whether the step needs /sys at all.
-func (t Tuning) files() bool { return t.Hairpin || t.Isolated || t.RPS != "" || t.RFS != "" }
+func (t LinkSettings) files() bool { return t.Hairpin || t.Isolated || t.RPS != "" || t.RFS != "" }
 
-// tuningWas is what a [Tuning] found where it changed it.
-type tuningWas struct {
+// settingsBefore is what a [LinkSettings] found where it changed it.
+type settingsBefore struct {
 	Index int         `json:"index"`
 	Queue *link.Queue `json:"queue,omitempty"`
 	// Offloads and Attributes are in the order in which they were changed.
@@ -244,7 +244,7 @@ type attributeWas struct {
 }
 
 // Apply sets what the step gives, and keeps what was there.
-func (t Tuning) Apply(_ context.Context, k *Kernel) error {
+func (t LinkSettings) Apply(_ context.Context, k *Kernel) error {
 	queue, err := t.parse()
 	if err != nil {
 		return err
@@ -257,7 +257,7 @@ func (t Tuning) Apply(_ context.Context, k *Kernel) error {
 	if err != nil {
 		return err
 	}
-	was := tuningWas{Index: l.Index}
+	was := settingsBefore{Index: l.Index}
 	return k.Do(t.NS, func() error {
 		if err := t.set(h, queue, &was); err != nil {
 			return errors.Join(err, t.restore(h, was))
@@ -267,7 +267,7 @@ func (t Tuning) Apply(_ context.Context, k *Kernel) error {
 }
 
 // set sets everything in the namespace of the calling thread, and notes what was there.
-func (t Tuning) set(h *link.Handle, queue int, was *tuningWas) error {
+func (t LinkSettings) set(h *link.Handle, queue int, was *settingsBefore) error {
 	if queue >= 0 {
 		found, err := h.Queue(was.Index)
 		if err != nil {
@@ -285,8 +285,8 @@ func (t Tuning) set(h *link.Handle, queue int, was *tuningWas) error {
 }
 
 // Remove puts back what was there.
-func (t Tuning) Remove(_ context.Context, k *Kernel) error {
-	var was tuningWas
+func (t LinkSettings) Remove(_ context.Context, k *Kernel) error {
+	var was settingsBefore
 	if ok, err := k.Kept(&was); !ok {
 		return err
 	}
@@ -298,7 +298,7 @@ func (t Tuning) Remove(_ context.Context, k *Kernel) error {
 }
 
 // restore puts back what was there, in the namespace of the calling thread.
-func (t Tuning) restore(h *link.Handle, was tuningWas) error {
+func (t LinkSettings) restore(h *link.Handle, was settingsBefore) error {
 	if l, err := h.ByIndex(was.Index); errors.Is(err, link.ErrNotFound) || err == nil && l.Name != t.Name {
 		return nil // it is gone, and its index another's
 	} else if err != nil {
@@ -331,7 +331,7 @@ func (t Tuning) restore(h *link.Handle, was tuningWas) error {
 
 // switchOffloads switches them in the namespace of the calling thread, checksums first when they come on: others want
 // them.
-func (t Tuning) switchOffloads(was *tuningWas) error {
+func (t LinkSettings) switchOffloads(was *settingsBefore) error {
 	for _, o := range ethtool.Offloads() {
 		on := slices.Contains(t.On, string(o))
 		if !on && !slices.Contains(t.Off, string(o)) {
@@ -352,7 +352,7 @@ func (t Tuning) switchOffloads(was *tuningWas) error {
 }
 
 // write writes attributes in the namespace of the calling thread.
-func (t Tuning) write(was *tuningWas) error {
+func (t LinkSettings) write(was *settingsBefore) error {
 	l, err := sysfs.Open()
 	if err != nil {
 		return err
@@ -376,7 +376,7 @@ func (t Tuning) write(was *tuningWas) error {
 }
 
 // Verify reads everything back.
-func (t Tuning) Verify(k *Kernel) error {
+func (t LinkSettings) Verify(k *Kernel) error {
 	queue, err := t.parse()
 	if err != nil {
 		return err
@@ -403,7 +403,7 @@ func (t Tuning) Verify(k *Kernel) error {
 }
 
 // compare reads back, in the namespace of the calling thread, what netlink does not tell.
-func (t Tuning) compare(c *check) error {
+func (t LinkSettings) compare(c *check) error {
 	for _, list := range []struct {
 		offloads []string
 		want     string
