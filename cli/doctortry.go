@@ -261,7 +261,7 @@ func (t *tries) on(ctx context.Context, d *diagnosed, s control.Sample, networks
 	for _, n := range networks {
 		name := n.Describe().Name
 		joined, ok := t.joined(d, simple[0].Kind.Describe().Name, n)
-		if _, guarded := n.(network.Guarded); !ok || !guarded {
+		if _, filterable := n.(network.Filterable); !ok || !filterable {
 			continue
 		}
 		s.Stack = simple.With(joined)

@@ -184,7 +184,7 @@ func (r *Resolved) Check(l Limits) error {
 			neighbours += 2 * lab.Hosts
 			continue
 		}
-		if _, _, known := stack.PartOf[network.Introducer](lab.Stack); known && network.Many(lab.Pairs) {
+		if _, _, known := stack.PartOf[network.StaticNeighbours](lab.Stack); known && network.Many(lab.Pairs) {
 			neighbours += 2 * lab.Hosts // permanent entries do not count (neigh_alloc, net/core/neighbour.c)
 		} else {
 			neighbours += ends // each knows its peer, or its gateway

@@ -79,7 +79,7 @@ func (w Where) Unbound(p part.Params) string {
 // about hosts: the end of "enforced …".
 func Enforced(f Filter, at network.Point, p part.Params) string {
 	where := at.String()
-	if x, ok := f.(Sited); ok {
+	if x, ok := f.(Placed); ok {
 		where = x.Enforced(at, p)
 	}
 	if p.On(Antispoof) {

@@ -118,7 +118,7 @@ func Params() part.List {
 
 // A Site is what a filter is asked to enforce on one host.
 type Site struct {
-	// Point and Bridge are what the network says of itself: see [network.Guarded].
+	// Point and Bridge are what the network says of itself: see [network.Filterable].
 	Point  network.Point
 	Bridge string
 	// Host counts from 1; Hosts is how many there are.
@@ -214,8 +214,8 @@ type Counting interface {
 // Counters are what a filter has seen.
 type Counters struct{ Allowed, Refused uint64 }
 
-// A Sited is a filter that does not always stand at the network's point.
-type Sited interface {
+// Placed is a filter that is not always enforced at the network's filter point.
+type Placed interface {
 	// Enforced says where it stands: the end of "enforced …".
 	Enforced(at network.Point, p part.Params) string
 }

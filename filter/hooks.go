@@ -14,8 +14,8 @@ import (
 	"github.com/nettoll/nettoll/part"
 )
 
-// Hooked is what a step holds that puts its rules into the hooks of iptables: where, and what may pass.
-type Hooked struct {
+// HookSite is embedded by steps that put their rules into the hooks of iptables: where the hooks are, and what may pass.
+type HookSite struct {
 	Point network.Point `json:"point"`
 	// Uplink is the name of the host's link to other hosts, whose packets for the host are none of containers; "" where
 	// there is none.
@@ -47,9 +47,9 @@ type Place struct {
 // Guards says whether what comes to a hook is for the host itself: none of it is on the list.
 func (p Place) Guards(hook string) bool { return !p.Own.IsValid() && hook == "INPUT" }
 
-// Hooked returns where the hooks of a site are.
-func (s Site) Hooked() Hooked {
-	h := Hooked{Point: s.Point, Uplink: s.Uplink, List: s.List}
+// HookSite returns the hooks of a site and its list.
+func (s Site) HookSite() HookSite {
+	h := HookSite{Point: s.Point, Uplink: s.Uplink, List: s.List}
 	if s.Point == network.InContainer {
 		for _, c := range s.Containers {
 			h.Inside = append(h.Inside, Inside{NS: c.Namespace, IPv4: c.IPv4, IPv6: c.IPv6})
@@ -59,10 +59,10 @@ func (s Site) Hooked() Hooked {
 }
 
 // Listed returns the list.
-func (h Hooked) Listed() List { return h.List }
+func (h HookSite) Listed() List { return h.List }
 
 // Places are where the rules stand, those of IPv4 first.
-func (h Hooked) Places() []Place {
+func (h HookSite) Places() []Place {
 	var list []Place
 	for _, v6 := range []bool{false, true} {
 		if h.Point != network.InContainer {
@@ -81,7 +81,7 @@ func (h Hooked) Places() []Place {
 
 // Changed are the places in the order in which a rule is changed there: a sink lets packets in before its source lets
 // them out.
-func (h Hooked) Changed(r Rule) []Place {
+func (h HookSite) Changed(r Rule) []Place {
 	places := h.Places()
 	slices.SortStableFunc(places, func(a, b Place) int {
 		if a.Own == r.Sink && b.Own != r.Sink {
@@ -106,7 +106,7 @@ func (p Place) Sees(hook string, r Rule) (forth, back bool) {
 }
 
 // Traits end the sentence of a step: where it stands and what passes. fillers says where those are: "before".
-func (h Hooked) Traits(fillers string) string {
+func (h HookSite) Traits(fillers string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: drop all but %d flows of %s", h.Point, len(h.List.Allowed),
 		strings.Join(h.List.Families, " and "))
@@ -125,7 +125,7 @@ func (h Hooked) Traits(fillers string) string {
 }
 
 // Verify calls compare in every place, inside its namespace, and makes what it adds a [host.DriftError] of the step.
-func (h Hooked) Verify(k *host.Kernel, step string,
+func (h HookSite) Verify(k *host.Kernel, step string,
 	compare func(p Place, add func(what, want, got string)) error,
 ) error {
 	return Verify(k, step, h.Places(), func(p Place) string {
@@ -165,7 +165,7 @@ func Verify[P any](k *host.Kernel, step string, places []P, in func(P) string,
 
 // Count adds up what the hooks have counted: inside containers what came in is let through, and what was refused either
 // way is refused. What is for the host itself is only refused.
-func (h Hooked) Count(k *host.Kernel, read func(p Place, hook string) (Counters, error)) (sum Counters, err error) {
+func (h HookSite) Count(k *host.Kernel, read func(p Place, hook string) (Counters, error)) (sum Counters, err error) {
 	for _, p := range h.Places() {
 		for _, hook := range p.Hooks {
 			var c Counters
@@ -186,7 +186,7 @@ func (h Hooked) Count(k *host.Kernel, read func(p Place, hook string) (Counters,
 
 // NoteMemory notes rules_memory where the kernel tells it exactly: the sum of what read finds in each place. Where it
 // does not, what loading rules has noted stays.
-func (h Hooked) NoteMemory(k *host.Kernel, read func(p Place) (int64, error)) error {
+func (h HookSite) NoteMemory(k *host.Kernel, read func(p Place) (int64, error)) error {
 	var sum int64
 	for _, p := range h.Places() {
 		if err := k.Do(p.NS, func() error {
@@ -203,9 +203,9 @@ func (h Hooked) NoteMemory(k *host.Kernel, read func(p Place) (int64, error)) er
 	return nil
 }
 
-// RefuseHooked says where packets do not pass iptables, and where they are translated so that a list says too little,
+// RefuseHooks says where packets do not pass iptables, and where they are translated so that a list says too little,
 // see [Where.Hides].
-func (w Where) RefuseHooked(p part.Params) string {
+func (w Where) RefuseHooks(p part.Params) string {
 	switch w.Point {
 	case network.AtBridge, network.AtForward, network.InContainer:
 		return cmp.Or(w.Unbound(p), w.Hides(p))

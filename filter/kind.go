@@ -55,11 +55,11 @@ func Of(s stack.Stack) (Filter, part.Params) {
 // At returns where the packets of a stack's containers can be filtered, "" if they cannot, and the name of the bridge
 // there.
 func At(s stack.Stack) (at network.Point, bridge string) {
-	g, params, ok := stack.PartOf[network.Guarded](s)
+	g, params, ok := stack.PartOf[network.Filterable](s)
 	if !ok {
 		return "", ""
 	}
-	return g.Guarded(params)
+	return g.FilterPoint(params)
 }
 
 // Refuse returns why the filter of a stack cannot be enforced in labs of so many hosts, "" if it can or there is none.

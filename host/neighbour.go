@@ -122,7 +122,7 @@ func (n Neighbour) Verify(k *Kernel) error {
 	return c.link(k, n.NS, n.Dev, func(l link.Link, _ *link.Handle) error {
 		return k.Do(n.NS, func() error {
 			for _, e := range entries {
-				got, err := link.Permanent(l.Index, e.Address, e.Proxy)
+				got, err := link.StaticNeighbour(l.Index, e.Address, e.Proxy)
 				what := "neighbour " + e.Address.String() + " of " + n.Dev
 				if errors.Is(err, link.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
 					c.equal(what, present, absent)

@@ -9,9 +9,9 @@ import (
 // net/ipv4/arp.c); permanent ones do not count. Each container has two for each family: its own, and its host's for it.
 const learning = 200
 
-// Permanent says whether the containers of the lab and their hosts have permanent entries for each other, see
-// [host.Neighbour].
-func (l Lab) Permanent() bool {
+// StaticNeighbours reports whether the containers of the lab and their hosts have static neighbour entries for each
+// other, see [host.Neighbour].
+func (l Lab) StaticNeighbours() bool {
 	n := 0
 	for _, h := range l.Hosts {
 		n += len(h.Containers)
@@ -22,21 +22,22 @@ func (l Lab) Permanent() bool {
 // Many says whether a lab of so many pairs has more containers than may learn where their neighbours are.
 func Many(pairs int) bool { return 2*pairs > learning }
 
-// An Introducer is a network in whose labs of many containers ([Lab.Permanent]) nobody has to learn where anybody is.
-type Introducer interface {
-	Introduces()
+// StaticNeighbours is a network whose large labs ([Lab.StaticNeighbours]) have static neighbour entries, so that no
+// container has to resolve an address.
+type StaticNeighbours interface {
+	StaticNeighbours()
 }
 
-// introduced returns the steps by which the containers of a bridge know their neighbours for good where the lab asks
-// for it: each its peer and, where packets are routed, its gateway, and the host all of them.
-func introduced(lab Lab, h Host, ends []Endpoint, routed bool) []host.Step {
-	if !lab.Permanent() {
+// bridgeNeighbours returns the steps that give the containers of a bridge static neighbour entries, if the lab has them:
+// each container one for its peer and, if packets are routed, one for its gateway, and the host one for each container.
+func bridgeNeighbours(lab Lab, h Host, ends []Endpoint, routed bool) []host.Step {
+	if !lab.StaticNeighbours() {
 		return nil
 	}
 	name := h.Name()
 	gate4, gate6 := Gateway(h.Index)
 	at := func(c Container) string { return MAC(lab.Seed, name, c.Name, Inner) }
-	steps := Acquainted(lab, h, ends, at)
+	steps := PeerNeighbours(lab, h, ends, at)
 	if !routed {
 		return steps
 	}
@@ -51,10 +52,10 @@ func introduced(lab Lab, h Host, ends []Endpoint, routed bool) []host.Step {
 	return steps
 }
 
-// Acquainted returns the steps by which containers that are neighbours of each other know their peers on the same host
-// for good where the lab asks for it; mac says where a container is.
-func Acquainted(lab Lab, h Host, ends []Endpoint, mac func(Container) string) []host.Step {
-	if !lab.Permanent() {
+// PeerNeighbours returns the steps that give containers on one link static neighbour entries for their peers on the same
+// host, if the lab has them. The function mac returns the MAC address of a container.
+func PeerNeighbours(lab Lab, h Host, ends []Endpoint, mac func(Container) string) []host.Step {
+	if !lab.StaticNeighbours() {
 		return nil
 	}
 	at := make(map[string]int, len(h.Containers))

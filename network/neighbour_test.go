@@ -10,9 +10,9 @@ import (
 	"github.com/nettoll/nettoll/network/networktest"
 )
 
-// TestIntroduced wants permanent neighbours where a lab has many containers, and only then, and wants those whose
+// TestStaticNeighbours wants permanent neighbours where a lab has many containers, and only then, and wants those whose
 // packets there will be.
-func TestIntroduced(t *testing.T) {
+func TestStaticNeighbours(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		lab    network.Lab

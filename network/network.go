@@ -82,11 +82,11 @@ func (p Point) String() string {
 	}[p]
 }
 
-// A Guarded is a network whose packets can be filtered.
-type Guarded interface {
-	// Guarded returns where, "" if they cannot with these parameters, and the name of the bridge that the containers'
-	// links are ports of, "" where there is none.
-	Guarded(p part.Params) (at Point, bridge string)
+// A Filterable is a network whose packets can be filtered.
+type Filterable interface {
+	// FilterPoint returns where packets can be filtered, "" if they cannot with these parameters. It also returns the name
+	// of the bridge that the containers' links are ports of, "" if there is none.
+	FilterPoint(p part.Params) (at Point, bridge string)
 }
 
 // A Lab is what a network is asked to join.

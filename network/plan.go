@@ -104,7 +104,7 @@ func Bridged(lab Lab, h Host, routed bool) ([]host.Step, []Endpoint, error) {
 	name := h.Name()
 	gate4, gate6 := Gateway(h.Index)
 	var steps []host.Step
-	if lab.Permanent() {
+	if lab.StaticNeighbours() {
 		steps = append(steps, unasked(""))
 	}
 	steps = append(steps, host.Bridge{
@@ -123,7 +123,7 @@ func Bridged(lab Lab, h Host, routed bool) ([]host.Step, []Endpoint, error) {
 			Namespace: c.Name, IPv4: v4.Addr(), IPv6: v6.Addr(), Link: outer, Inner: Inner,
 			MAC: MAC(lab.Seed, name, c.Name, Inner),
 		}
-		if lab.Permanent() {
+		if lab.StaticNeighbours() {
 			steps = append(steps, unasked(c.Name))
 		}
 		steps = append(steps,
@@ -137,7 +137,7 @@ func Bridged(lab Lab, h Host, routed bool) ([]host.Step, []Endpoint, error) {
 		)
 		steps = append(steps, Inside(c)...)
 	}
-	return append(steps, introduced(lab, h, ends, routed)...), ends, nil
+	return append(steps, bridgeNeighbours(lab, h, ends, routed)...), ends, nil
 }
 
 // passes lets bridged packets pass the hooks of iptables or, where it is not "on", keeps them out: br_netfilter is on

@@ -177,7 +177,7 @@ func newCase(s Subject, on On, params part.Params) (*trial, error) {
 	if c.network, err = d.Params.Resolve("network "+d.Name, on.Params); err != nil {
 		return nil, err
 	}
-	g, ok := on.Network.(network.Guarded)
+	g, ok := on.Network.(network.Filterable)
 	if !ok {
 		return nil, fmt.Errorf("network %s cannot be filtered", d.Name)
 	}
@@ -189,7 +189,7 @@ func newCase(s Subject, on On, params part.Params) (*trial, error) {
 	if x, ok := on.Network.(network.Translator); ok {
 		c.translated = x.Translates(on.Hosts, c.network)
 	}
-	at, bridge := g.Guarded(c.network)
+	at, bridge := g.FilterPoint(c.network)
 	c.where, c.bridge = filter.Where{Network: d.Name, Point: at, Hosts: on.Hosts, Translated: c.translated}, bridge
 	c.refused = s.Filter.Refuse(c.where, params)
 	return c, nil

@@ -40,7 +40,7 @@ func (Filter) Describe() filter.Description {
 
 // Refuse says where it cannot be enforced, and that a set has no order.
 func (Filter) Refuse(w filter.Where, p part.Params) string {
-	if reason := w.RefuseHooked(p); reason != "" || p[filter.Fillers] != "after" {
+	if reason := w.RefuseHooks(p); reason != "" || p[filter.Fillers] != "after" {
 		return reason
 	}
 	return "the entries of a set have no order, and fillers=after is fillers=before"
@@ -61,7 +61,7 @@ func (Filter) Build(s filter.Site) ([]host.Step, error) {
 	if s.Point == network.AtBridge {
 		steps = filter.Bridged()
 	}
-	return append(append(steps, Sets{Variant: s.Params[variant], Hooked: s.Hooked()}), bound...), nil
+	return append(append(steps, Sets{Variant: s.Params[variant], HookSite: s.HookSite()}), bound...), nil
 }
 
 // Measure notes what a change costs.

@@ -15,7 +15,7 @@ import (
 type Sets struct {
 	// Variant is that of iptables.
 	Variant string `json:"variant"`
-	filter.Hooked
+	filter.HookSite
 }
 
 // concerns says whether packets of a rule come along.

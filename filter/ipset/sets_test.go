@@ -12,7 +12,7 @@ import (
 
 func TestSet(t *testing.T) {
 	a := netip.MustParseAddr
-	s := Sets{Hooked: filter.Hooked{Point: network.InContainer, Inside: []filter.Inside{
+	s := Sets{HookSite: filter.HookSite{Point: network.InContainer, Inside: []filter.Inside{
 		{NS: "src0", IPv4: a("10.0.0.1"), IPv6: a("fd00::1")},
 	}, List: filter.List{
 		Families: []string{"ipv4", "ipv6"}, Fillers: 2,

@@ -92,7 +92,7 @@ func (s Sets) unload(k *host.Kernel, places []filter.Place, loaded int) error {
 
 // Verify reads every set and every table back.
 func (s Sets) Verify(k *host.Kernel) error {
-	return s.Hooked.Verify(k, s.String(), func(p filter.Place, add func(what, want, got string)) error {
+	return s.HookSite.Verify(k, s.String(), func(p filter.Place, add func(what, want, got string)) error {
 		entries, err := ipset.Compare(s.set(p))
 		if err != nil {
 			return err

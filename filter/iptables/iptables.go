@@ -38,7 +38,7 @@ func (Filter) Describe() filter.Description {
 }
 
 // Refuse says where it cannot be enforced.
-func (Filter) Refuse(w filter.Where, p part.Params) string { return w.RefuseHooked(p) }
+func (Filter) Refuse(w filter.Where, p part.Params) string { return w.RefuseHooks(p) }
 
 // Check wants the programs, and nftables where addresses are bound to links.
 func (Filter) Check(p part.Params) error {
@@ -55,7 +55,7 @@ func (Filter) Build(s filter.Site) ([]host.Step, error) {
 	if s.Point == network.AtBridge {
 		steps = filter.Bridged()
 	}
-	return append(append(steps, Rules{Variant: s.Params[variant], Hooked: s.Hooked()}), bound...), nil
+	return append(append(steps, Rules{Variant: s.Params[variant], HookSite: s.HookSite()}), bound...), nil
 }
 
 // Measure notes what a change costs.

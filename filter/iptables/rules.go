@@ -14,7 +14,7 @@ import (
 type Rules struct {
 	// Variant is that of the programs.
 	Variant string `json:"variant"`
-	filter.Hooked
+	filter.HookSite
 }
 
 // table is what stands in a place.

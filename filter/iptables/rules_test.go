@@ -14,7 +14,7 @@ import (
 // site has two pairs, one of each family, the first at two ranges of ports.
 func site(point network.Point, change func(*filter.List)) Rules {
 	a := netip.MustParseAddr
-	r := Rules{Variant: "nft", Hooked: filter.Hooked{Point: point, List: filter.List{
+	r := Rules{Variant: "nft", HookSite: filter.HookSite{Point: point, List: filter.List{
 		Families: []string{"ipv4", "ipv6"},
 		Allowed: []filter.Rule{
 			{Source: a("10.0.0.1"), Sink: a("10.0.0.2"), First: 7, Last: 9, SourceFirst: 30, SourceLast: 39},

@@ -80,7 +80,7 @@ func (r Rules) unload(k *host.Kernel, places []filter.Place) error {
 
 // Verify reads every table back.
 func (r Rules) Verify(k *host.Kernel) error {
-	return r.Hooked.Verify(k, r.String(), func(p filter.Place, add func(what, want, got string)) error {
+	return r.HookSite.Verify(k, r.String(), func(p filter.Place, add func(what, want, got string)) error {
 		list, err := r.tool(p).Compare(r.table(p))
 		for _, d := range list {
 			add(d.What, d.Want, d.Got)

@@ -22,14 +22,14 @@ func (Network) Describe() network.Description {
 	}
 }
 
-// Guarded says that its packets can be filtered at the bridge.
-func (Network) Guarded(part.Params) (network.Point, string) { return network.AtBridge, network.Bridge }
+// FilterPoint says that packets can be filtered at the bridge.
+func (Network) FilterPoint(part.Params) (network.Point, string) { return network.AtBridge, network.Bridge }
 
 // Check says which of the parameters cannot be had here.
 func (Network) Check(p part.Params) error { return network.CheckLinks(p) }
 
-// Introduces says that containers need not ask for each other where there are many.
-func (Network) Introduces() {}
+// StaticNeighbours says that large labs have static neighbour entries.
+func (Network) StaticNeighbours() {}
 
 // Trace says that packets pass the bridge, and across hosts the network stacks of both.
 func (Network) Trace(t network.Trip) network.Way { return t.Bridged(!t.Same()) }

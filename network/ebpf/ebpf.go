@@ -35,8 +35,8 @@ func (Network) Describe() network.Description {
 	}
 }
 
-// Guarded says that its packets can be filtered on tcx, where the program is on the same links.
-func (Network) Guarded(p part.Params) (network.Point, string) {
+// FilterPoint says that packets can be filtered on tcx, where the program is on the same links.
+func (Network) FilterPoint(p part.Params) (network.Point, string) {
 	if p[attach] == forward.XDP || p[attach] == forward.Netkit {
 		return "", ""
 	}
@@ -149,7 +149,7 @@ func chosen(lab network.Lab) (string, error) {
 	case "", auto:
 		// As long as tcx takes no more than a second or two to come and to go: see doc.go. Many is the same many that has
 		// permanent neighbours.
-		if lab.Permanent() {
+		if lab.StaticNeighbours() {
 			return forward.TC, nil
 		}
 		return auto, nil

@@ -32,9 +32,9 @@ func (Network) Describe() network.Description {
 	}
 }
 
-// Guarded says that its packets can be filtered inside the containers only: in no mode does the host see those between
+// FilterPoint says that packets can be filtered inside the containers only: in no mode does the host see those between
 // them.
-func (Network) Guarded(part.Params) (network.Point, string) { return network.InContainer, "" }
+func (Network) FilterPoint(part.Params) (network.Point, string) { return network.InContainer, "" }
 
 // Check says whether this kernel has such links.
 func (Network) Check(part.Params) error {
@@ -112,7 +112,7 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 		}
 		if l2 {
 			at := network.MAC(lab.Seed, h.Name(), lower)
-			steps = append(steps, network.Acquainted(lab, h, ends[i], func(network.Container) string { return at })...)
+			steps = append(steps, network.PeerNeighbours(lab, h, ends[i], func(network.Container) string { return at })...)
 		}
 		plans[i] = host.Plan{Steps: steps}
 	}

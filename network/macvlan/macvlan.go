@@ -37,8 +37,8 @@ func (Network) Describe() network.Description {
 	}
 }
 
-// Guarded says that its packets can be filtered inside the containers only: the host does not see those between them.
-func (Network) Guarded(part.Params) (network.Point, string) { return network.InContainer, "" }
+// FilterPoint says that packets can be filtered inside the containers only: the host does not see those between them.
+func (Network) FilterPoint(part.Params) (network.Point, string) { return network.InContainer, "" }
 
 // Exclude leaves out labs of one host in which no container could reach another.
 func (Network) Exclude(hosts int, p part.Params) string {
@@ -134,7 +134,7 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 			steps = append(steps, step)
 			steps = append(steps, network.Inside(c)...)
 		}
-		plans[i] = host.Plan{Steps: append(steps, network.Acquainted(lab, h, ends[i], mac)...)}
+		plans[i] = host.Plan{Steps: append(steps, network.PeerNeighbours(lab, h, ends[i], mac)...)}
 	}
 	return plans, ends, nil
 }

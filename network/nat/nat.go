@@ -65,11 +65,11 @@ func (Network) Exclude(hosts int, p part.Params) string {
 // Translates says where it does.
 func (Network) Translates(hosts int, p part.Params) bool { return hosts > 1 || p.On(hairpin) }
 
-// Guarded says that its packets can be filtered where the host forwards: what it translates it routes.
-func (Network) Guarded(part.Params) (network.Point, string) { return network.AtForward, "" }
+// FilterPoint says that packets can be filtered where the host forwards: what it translates it routes.
+func (Network) FilterPoint(part.Params) (network.Point, string) { return network.AtForward, "" }
 
-// Introduces says that containers need not ask for each other where there are many.
-func (Network) Introduces() {}
+// StaticNeighbours says that large labs have static neighbour entries.
+func (Network) StaticNeighbours() {}
 
 // Trace says that packets pass the bridge and, if they are translated, the network stack of each host.
 func (n Network) Trace(t network.Trip) network.Way {

@@ -42,8 +42,8 @@ func (Network) Describe() network.Description {
 	}
 }
 
-// Guarded says that its packets can be filtered by OpenFlow.
-func (Network) Guarded(part.Params) (network.Point, string) {
+// FilterPoint says that packets can be filtered by OpenFlow.
+func (Network) FilterPoint(part.Params) (network.Point, string) {
 	return network.AtOpenFlow, network.Bridge
 }
 

@@ -60,8 +60,8 @@ func nics(p part.Params) []string {
 	return strings.Split(p[nic], separator)
 }
 
-// Guarded says that its packets can be filtered inside the containers only.
-func (Network) Guarded(part.Params) (network.Point, string) { return network.InContainer, "" }
+// FilterPoint says that packets can be filtered inside the containers only.
+func (Network) FilterPoint(part.Params) (network.Point, string) { return network.InContainer, "" }
 
 // Wired says that each container has a link of its own to the switch, which is moved into it, unless NICs of the
 // machine take their place.
@@ -164,7 +164,7 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 			steps = append(steps, network.Inside(c)...)
 		}
 		if from == "" {
-			steps = append(steps, network.Acquainted(lab, h, ends[i], func(c network.Container) string {
+			steps = append(steps, network.PeerNeighbours(lab, h, ends[i], func(c network.Container) string {
 				return network.MAC(lab.Seed, h.Name(), names[c.Index])
 			})...)
 		}

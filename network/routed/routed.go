@@ -39,8 +39,8 @@ func (Network) Describe() network.Description {
 	}
 }
 
-// Guarded says that its packets can be filtered where the host forwards.
-func (Network) Guarded(part.Params) (network.Point, string) { return network.AtForward, "" }
+// FilterPoint says that packets can be filtered where the host forwards.
+func (Network) FilterPoint(part.Params) (network.Point, string) { return network.AtForward, "" }
 
 // Check says which of the parameters cannot be had here.
 func (Network) Check(p part.Params) error { return network.CheckLinks(p) }
@@ -156,7 +156,7 @@ func join(lab network.Lab, h network.Host, c network.Container, g gates) ([]host
 		steps = append(steps, host.Route{NS: c.Name, To: g.v6 + "/128", Dev: network.Inner})
 	}
 	steps = append(steps, host.Route{NS: c.Name, To: "::/0", Via: g.v6, Dev: network.Inner})
-	if lab.Permanent() {
+	if lab.StaticNeighbours() {
 		steps = append(steps,
 			host.Neighbour{Dev: outer, Addresses: []string{v4.Addr().String(), v6.Addr().String()}, At: veth.PeerMAC},
 			host.Neighbour{NS: c.Name, Dev: network.Inner, Addresses: []string{g.v4, g.v6}, At: veth.MAC},

@@ -48,8 +48,8 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// TestPermanent wants entries at both ends where a lab is large, and none where it is not.
-func TestPermanent(t *testing.T) {
+// TestStaticNeighbours wants entries at both ends where a lab is large, and none where it is not.
+func TestStaticNeighbours(t *testing.T) {
 	for pairs, want := range map[int]bool{100: false, 101: true} {
 		plans, _, err := routed.Network{}.Build(networktest.Lab(1, pairs))
 		if err != nil {

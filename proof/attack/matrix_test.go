@@ -183,15 +183,15 @@ func claimed(l experiment.Lab, a attack.Attack) bool {
 	case attack.FromHost:
 		return false // no filter claims it
 	case attack.ToHost:
-		return f != nil && guarded(l) != network.InContainer
+		return f != nil && filterPoint(l) != network.InContainer
 	case attack.Guise, attack.Takeover:
 		return f != nil && params.On(filter.Antispoof)
 	}
 	return f != nil
 }
 
-// guarded is where the packets of a lab are filtered.
-func guarded(l experiment.Lab) network.Point {
+// filterPoint is where the packets of a lab are filtered.
+func filterPoint(l experiment.Lab) network.Point {
 	at, _ := filter.At(l.Stack)
 	return at
 }

@@ -31,7 +31,7 @@ func (s *stand) answers(o *Outcome, v6 bool) error {
 			if gate.Is6() == v6 {
 				q := question{from: from, of: gate, right: from.gateway(gate), gateway: true}
 				err := within(from.ns, func(*link.Handle) error {
-					n, err := link.Permanent(from.at, gate, false)
+					n, err := link.StaticNeighbour(from.at, gate, false)
 					q.known = err == nil && slices.Contains(q.right, n.MAC.String())
 					if errors.Is(err, link.ErrNotFound) {
 						return nil

@@ -101,8 +101,8 @@ func (*Handle) SetNeighbour(Neighbour) error { return unsupported() }
 // DeleteNeighbour is not supported here.
 func (*Handle) DeleteNeighbour(Neighbour) error { return unsupported() }
 
-// Permanent is not supported here.
-func Permanent(int, netip.Addr, bool) (Neighbour, error) { return Neighbour{}, unsupported() }
+// StaticNeighbour is not supported here.
+func StaticNeighbour(int, netip.Addr, bool) (Neighbour, error) { return Neighbour{}, unsupported() }
 
 // Routes is not supported here.
 func (*Handle) Routes(netip.Prefix) ([]Route, error) { return nil, unsupported() }
