@@ -28,6 +28,6 @@
 // Errors of ICMP pass only where connection tracking knows the flow that they quote, and options of IPv6 hide nothing:
 // a filter says what it does with both, see [Errors] and [Extensions].
 //
-// Fillers are rules or entries of the same form that never match: they make the list as long as one wants to know the
+// Decoys are rules or entries of the same form that never match: they make the list as long as one wants to know the
 // cost of.
 package filter

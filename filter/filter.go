@@ -85,13 +85,13 @@ type Where struct {
 // Names of the parameters that all filters have.
 const (
 	Rules    = "rules"
-	Fillers  = "fillers"
+	Decoys   = "fillers"
 	Stateful = "stateful"
 	// Antispoof binds each container's addresses to its link, see [Binding].
 	Antispoof = "antispoof"
 )
 
-// MaxRules is the largest number of fillers.
+// MaxRules is the largest number of decoy rules.
 const MaxRules = 100_000
 
 // Params are the parameters that every filter has.
@@ -107,7 +107,7 @@ func Params() part.List {
 		{Name: Rules, Default: "0", Summary: "rules or entries besides those of the pairs, which never match: 0 to 100000, " +
 			"in each family that is measured", Check: part.CountBetween(0, MaxRules)},
 		{
-			Name: Fillers, Default: "before",
+			Name: Decoys, Default: "before",
 			Summary: "where those stand: packets of the pairs meet them before their own rule, or after",
 			Values:  []string{"before", "after"},
 		},
@@ -141,12 +141,13 @@ type Container struct {
 
 // A List is an allow-list, as data that steps hold.
 type List struct {
-	// Families are those whose pairs may talk and whose fillers there are: "ipv4", "ipv6". Of the others nothing may pass.
+	// Families are those whose pairs may talk and whose decoy rules there are: "ipv4", "ipv6". Of the others nothing may
+	// pass.
 	Families []string `json:"families"`
 	// Allowed are the rules of the pairs, of the families listed.
 	Allowed []Rule `json:"allowed,omitempty"`
-	// Fillers is how many rules that never match there are in each family.
-	Fillers int `json:"fillers,omitempty"`
+	// Decoys is how many rules that never match there are in each family.
+	Decoys int `json:"fillers,omitempty"`
 	// After says that they stand behind those of the pairs.
 	After bool `json:"after,omitempty"`
 	// Stateful says that answers pass by connection tracking.

@@ -14,7 +14,8 @@ import (
 	"github.com/nettoll/nettoll/part"
 )
 
-// HookSite is embedded by steps that put their rules into the hooks of iptables: where the hooks are, and what may pass.
+// HookSite is embedded by steps that put their rules into the hooks of iptables: where the hooks are, and what may
+// pass.
 type HookSite struct {
 	Point network.Point `json:"point"`
 	// Uplink is the name of the host's link to other hosts, whose packets for the host are none of containers; "" where
@@ -105,16 +106,16 @@ func (p Place) Sees(hook string, r Rule) (forth, back bool) {
 	return true, true
 }
 
-// Traits end the sentence of a step: where it stands and what passes. fillers says where those are: "before".
-func (h HookSite) Traits(fillers string) string {
+// Traits end the sentence of a step: where it stands and what passes. decoys says where the decoy rules are: "before".
+func (h HookSite) Traits(decoys string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: drop all but %d flows of %s", h.Point, len(h.List.Allowed),
 		strings.Join(h.List.Families, " and "))
 	if h.List.Stateful {
 		b.WriteString(" and their answers")
 	}
-	if h.List.Fillers > 0 {
-		fmt.Fprintf(&b, ", %d fillers %s them", h.List.Fillers, fillers)
+	if h.List.Decoys > 0 {
+		fmt.Fprintf(&b, ", %d decoy rules %s them", h.List.Decoys, decoys)
 	}
 	if len(h.Inside) > 0 {
 		fmt.Fprintf(&b, ", in %d containers", len(h.Inside))

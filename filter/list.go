@@ -13,7 +13,7 @@ import (
 // NewList returns the list that a filter's parameters ask for.
 func NewList(families []string, allowed []Rule, probe *Probe, p part.Params) List {
 	return List{
-		Families: families, Allowed: allowed, Fillers: p.Count(Rules), After: p[Fillers] == "after",
+		Families: families, Allowed: allowed, Decoys: p.Count(Rules), After: p[Decoys] == "after",
 		Stateful: p.On(Stateful), Probe: probe,
 	}
 }
@@ -27,18 +27,18 @@ func (l List) Lists(v6 bool) bool {
 	return slices.Contains(l.Families, family)
 }
 
-// Rules yields all rules of a family in the order in which packets meet them, fillers among them.
+// Rules yields all rules of a family in the order in which packets meet them, decoy rules among them.
 func (l List) Rules(v6 bool) iter.Seq[Rule] {
-	fillers := func(yield func(Rule) bool) bool {
-		for i := range l.Fillers {
-			if !yield(Filler(i, v6)) {
+	decoys := func(yield func(Rule) bool) bool {
+		for i := range l.Decoys {
+			if !yield(Decoy(i, v6)) {
 				return false
 			}
 		}
 		return true
 	}
 	return func(yield func(Rule) bool) {
-		if !l.Lists(v6) || !l.After && !fillers(yield) {
+		if !l.Lists(v6) || !l.After && !decoys(yield) {
 			return
 		}
 		for _, r := range l.Allowed {
@@ -47,7 +47,7 @@ func (l List) Rules(v6 bool) iter.Seq[Rule] {
 			}
 		}
 		if l.After {
-			fillers(yield)
+			decoys(yield)
 		}
 	}
 }
@@ -73,21 +73,22 @@ func Pairs(rules iter.Seq[Rule]) iter.Seq[Rule] {
 	}
 }
 
-// Where fillers have their addresses: shared address space, which no lab uses (RFC 6598), and documentation (RFC 3849).
+// Where decoy rules have their addresses: shared address space, which no lab uses (RFC 6598), and documentation (RFC
+// 3849).
 const (
-	fillerSources4 = 100<<24 | 64<<16
-	fillerSinks4   = 100<<24 | 96<<16
-	fillerPort     = 1024
+	decoySources4 = 100<<24 | 64<<16
+	decoySinks4   = 100<<24 | 96<<16
+	decoyPort     = 1024
 )
 
-// Filler returns a rule that no packet of a lab matches: number i, of one port. No two have the same addresses.
-func Filler(i int, v6 bool) Rule {
-	port := uint16(fillerPort + i%60_000)
+// Decoy returns a rule that no packet of a lab matches: number i, of one port. No two have the same addresses.
+func Decoy(i int, v6 bool) Rule {
+	port := uint16(decoyPort + i%60_000)
 	r := Rule{First: port, Last: port, SourceLast: math.MaxUint16}
 	if !v6 {
 		var source, sink [4]byte
-		binary.BigEndian.PutUint32(source[:], uint32(fillerSources4+i))
-		binary.BigEndian.PutUint32(sink[:], uint32(fillerSinks4+i))
+		binary.BigEndian.PutUint32(source[:], uint32(decoySources4+i))
+		binary.BigEndian.PutUint32(sink[:], uint32(decoySinks4+i))
 		r.Source, r.Sink = netip.AddrFrom4(source), netip.AddrFrom4(sink)
 		return r
 	}

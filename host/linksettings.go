@@ -17,8 +17,8 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/sysfs"
 )
 
-// A LinkSettings sets what can be set about a link that is there already, beside its MTU: its queue, who receives from it,
-// its offloads. Undoing it puts back what it had found. What is "" is left alone.
+// A LinkSettings sets what can be set about a link that is there already, beside its MTU: its queue, who receives from
+// it, its offloads. Undoing it puts back what it had found. What is "" is left alone.
 type LinkSettings struct {
 	NS   string `json:"ns,omitempty"`
 	Name string `json:"name"`

@@ -59,8 +59,8 @@ func stateOf(t *testing.T, k *host.Kernel, ns, name string) state {
 	return s
 }
 
-// TestLinkSettings tunes both ends of a container's link, reads back what became of them, and wants them as they were after
-// that.
+// TestLinkSettings tunes both ends of a container's link, reads back what became of them, and wants them as they were
+// after that.
 func TestLinkSettings(t *testing.T) {
 	k, _ := kernel(t, nil)
 	var under host.Stack

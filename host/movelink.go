@@ -55,8 +55,8 @@ const (
 // Kind returns "move-link".
 func (MoveLink) Kind() string { return "move-link" }
 
-// oldMoveLink is the former kind of [MoveLink]. Journals that an earlier build left may hold it, and 'nettoll clean' reads
-// them.
+// oldMoveLink is the former kind of [MoveLink]. Journals that an earlier build left may hold it, and 'nettoll clean'
+// reads them.
 const oldMoveLink = "plug"
 
 // String says the step as a person would.
@@ -68,8 +68,8 @@ func (p MoveLink) String() string {
 	return s
 }
 
-// UndoneFirst makes MoveLink a [FirstUndone]: a link that is still in a container when that ends is not given back to where
-// it was.
+// UndoneFirst makes MoveLink a [FirstUndone]: a link that is still in a container when that ends is not given back to
+// where it was.
 func (MoveLink) UndoneFirst() {}
 
 // Outlives says that a card of the machine stays when the container ends.

@@ -26,8 +26,8 @@ func TestTuned(t *testing.T) {
 		{
 			map[string]string{"rps": "on", "checksum": "off", "tso": "off", "gso": "off", "rfs": "64"},
 			"bridge(rps=all,rfs=64,gso=off,tso=off,checksum=off)",
-			"  1 settings of vsrc0: rps all, rfs 64, tx off, rx off, tso off, gso off\n  2 settings of eth0 in src0: rps all, rfs " +
-				"64, tx off, rx off, tso off, gso off\n",
+			"  1 settings of vsrc0: rps all, rfs 64, tx off, rx off, tso off, gso off\n" +
+				"  2 settings of eth0 in src0: rps all, rfs 64, tx off, rx off, tso off, gso off\n",
 		},
 	} {
 		p, err := params.Resolve("network bridge", c.given)

@@ -28,8 +28,9 @@ type StaticNeighbours interface {
 	StaticNeighbours()
 }
 
-// bridgeNeighbours returns the steps that give the containers of a bridge static neighbour entries, if the lab has them:
-// each container one for its peer and, if packets are routed, one for its gateway, and the host one for each container.
+// bridgeNeighbours returns the steps that give the containers of a bridge static neighbour entries, if the lab has
+// them: each container one for its peer and, if packets are routed, one for its gateway, and the host one for each
+// container.
 func bridgeNeighbours(lab Lab, h Host, ends []Endpoint, routed bool) []host.Step {
 	if !lab.StaticNeighbours() {
 		return nil
@@ -52,8 +53,8 @@ func bridgeNeighbours(lab Lab, h Host, ends []Endpoint, routed bool) []host.Step
 	return steps
 }
 
-// PeerNeighbours returns the steps that give containers on one link static neighbour entries for their peers on the same
-// host, if the lab has them. The function mac returns the MAC address of a container.
+// PeerNeighbours returns the steps that give containers on one link static neighbour entries for their peers on the
+// same host, if the lab has them. The function mac returns the MAC address of a container.
 func PeerNeighbours(lab Lab, h Host, ends []Endpoint, mac func(Container) string) []host.Step {
 	if !lab.StaticNeighbours() {
 		return nil

@@ -44,8 +44,8 @@ func (l Listing) String() string {
 	if len(l.Links) > 0 {
 		where += fmt.Sprintf(" (%s to %s)", l.Links[0], l.Links[len(l.Links)-1])
 	}
-	return fmt.Sprintf("filter by eBPF (%s, %s) on tcx at %s: %d pairs' rules and %d fillers, of %v", l.Match, traits,
-		where, len(l.List.Allowed), l.List.Fillers, l.List.Families)
+	return fmt.Sprintf("filter by eBPF (%s, %s) on tcx at %s: %d pairs' rules and %d decoy rules, of %v", l.Match, traits,
+		where, len(l.List.Allowed), l.List.Decoys, l.List.Families)
 }
 
 // Listed returns the list.

@@ -180,7 +180,7 @@ func (s scriptStep) Verify(k *host.Kernel) error {
 		each = 2
 	}
 	if got, want := strings.Count(out, "dport"),
-		each*(len(s.List.Allowed)+s.List.Fillers*len(s.List.Families)); got != want {
+		each*(len(s.List.Allowed)+s.List.Decoys*len(s.List.Families)); got != want {
 		return &host.DriftError{Step: s.String(), Drifts: []linux.Difference{
 			{What: "rules", Want: fmt.Sprint(want), Got: fmt.Sprint(got)},
 		}}

@@ -6,7 +6,7 @@
 //	    source, tcp:PORT, sink
 //	    source, icmp:echo-request, sink
 //	    sink, icmp:echo-reply, source     (stateless)
-//	    filler 0 … filler N-1
+//	    decoy rule 0 … decoy rule N-1
 //
 //	nettoll-forward
 //	    source, port of the sink, sink is in the set    nettoll-sending

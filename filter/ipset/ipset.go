@@ -40,7 +40,7 @@ func (Filter) Describe() filter.Description {
 
 // Refuse says where it cannot be enforced, and that a set has no order.
 func (Filter) Refuse(w filter.Where, p part.Params) string {
-	if reason := w.RefuseHooks(p); reason != "" || p[filter.Fillers] != "after" {
+	if reason := w.RefuseHooks(p); reason != "" || p[filter.Decoys] != "after" {
 		return reason
 	}
 	return "the entries of a set have no order, and fillers=after is fillers=before"

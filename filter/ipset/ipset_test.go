@@ -96,9 +96,9 @@ func TestConformance(t *testing.T) {
 
 func TestRefuse(t *testing.T) {
 	for _, c := range []struct {
-		at      network.Point
-		fillers string
-		want    string
+		at     network.Point
+		decoys string
+		want   string
 	}{
 		{network.AtBridge, "before", ""},
 		{network.AtForward, "before", ""},
@@ -109,9 +109,9 @@ func TestRefuse(t *testing.T) {
 			"under x packets do not pass iptables: they are forwarded on tcx at the host's end of each container's link",
 		},
 	} {
-		params := map[string]string{filter.Fillers: c.fillers}
+		params := map[string]string{filter.Decoys: c.decoys}
 		if got := (ipset.Filter{}).Refuse(filter.Where{Network: "x", Point: c.at, Hosts: 1}, params); got != c.want {
-			t.Errorf("Refuse %s, fillers %s = %q, want %q", c.at, c.fillers, got, c.want)
+			t.Errorf("Refuse %s, decoys %s = %q, want %q", c.at, c.decoys, got, c.want)
 		}
 	}
 }

@@ -41,9 +41,9 @@ func name(p filter.Place) string {
 func (s Sets) set(p filter.Place) ipset.Set {
 	set := ipset.Set{Name: name(p), V6: p.V6}
 	if s.List.Lists(p.V6) {
-		set.Entries = make([]string, 0, s.List.Fillers)
-		for i := range s.List.Fillers {
-			f := filter.Filler(i, p.V6)
+		set.Entries = make([]string, 0, s.List.Decoys)
+		for i := range s.List.Decoys {
+			f := filter.Decoy(i, p.V6)
 			set.Entries = append(set.Entries, entry(f.Source, []string{"udp", "tcp"}[i%2], fmt.Sprint(f.First), f.Sink))
 		}
 	}

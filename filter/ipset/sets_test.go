@@ -15,7 +15,7 @@ func TestSet(t *testing.T) {
 	s := Sets{HookSite: filter.HookSite{Point: network.InContainer, Inside: []filter.Inside{
 		{NS: "src0", IPv4: a("10.0.0.1"), IPv6: a("fd00::1")},
 	}, List: filter.List{
-		Families: []string{"ipv4", "ipv6"}, Fillers: 2,
+		Families: []string{"ipv4", "ipv6"}, Decoys: 2,
 		Allowed: []filter.Rule{
 			{Source: a("10.0.0.1"), Sink: a("10.0.0.2"), First: 7, Last: 8, SourceFirst: 30, SourceLast: 39},
 			{Source: a("10.0.0.1"), Sink: a("10.0.0.2"), First: 8, Last: 8, SourceFirst: 30, SourceLast: 39},

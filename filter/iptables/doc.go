@@ -5,7 +5,7 @@
 //	               packets of known connections        ACCEPT   (stateful)
 //	               neighbour discovery                 ACCEPT   (IPv6, at a bridge and in a container)
 //	               nettoll-forward
-//	                 filler 0 … filler N-1             ACCEPT   (none matches; or behind the others)
+//	                 decoy rule 0 … decoy rule N-1     ACCEPT   (none matches; or behind the others)
 //	                 source, sink, UDP, its ports      ACCEPT
 //	                 source, sink, TCP, its ports      ACCEPT
 //	                 and for the answers, stateless:

@@ -29,7 +29,7 @@ func (r Rules) table(p filter.Place) iptables.Table {
 			continue
 		}
 		if listed && !r.List.After {
-			h.Rules = r.fillers(h.Rules, p.V6)
+			h.Rules = r.decoys(h.Rules, p.V6)
 		}
 		for _, rule := range r.List.Allowed {
 			h.Rules = append(h.Rules, r.ports(p, hook, rule)...)
@@ -38,7 +38,7 @@ func (r Rules) table(p filter.Place) iptables.Table {
 			h.Rules = append(h.Rules, r.echoes(p, hook, rule)...)
 		}
 		if listed && r.List.After {
-			h.Rules = r.fillers(h.Rules, p.V6)
+			h.Rules = r.decoys(h.Rules, p.V6)
 		}
 		a.Hooks = append(a.Hooks, h)
 	}
@@ -58,11 +58,11 @@ func (r Rules) opening() string {
 	return " -j ACCEPT"
 }
 
-// fillers appends the fillers of a family: a rule each, of UDP and of TCP in turn.
-func (r Rules) fillers(rules []string, v6 bool) []string {
-	rules = slices.Grow(rules, r.List.Fillers)
-	for i := range r.List.Fillers {
-		f := filter.Filler(i, v6)
+// decoys appends the decoy rules of a family: a rule each, of UDP and of TCP in turn.
+func (r Rules) decoys(rules []string, v6 bool) []string {
+	rules = slices.Grow(rules, r.List.Decoys)
+	for i := range r.List.Decoys {
+		f := filter.Decoy(i, v6)
 		rules = append(rules, forth(f, []string{"udp", "tcp"}[i%2])+r.opening())
 	}
 	return rules
@@ -112,7 +112,7 @@ func (r Rules) fragments(p filter.Place, rule filter.Rule) (iptables.Pair, bool)
 
 func forth(r filter.Rule, protocol string) string {
 	from := ""
-	if !r.FromAnyPort() { // as fillers, which are no dearer than they were
+	if !r.FromAnyPort() { // as decoy rules, which are no dearer than they were
 		from = " --sport " + span(r.SourceFirst, r.SourceLast)
 	}
 	return fmt.Sprintf("-s %s -d %s -p %s -m %[3]s%s --dport %s", whole(r.Source), whole(r.Sink), protocol, from,

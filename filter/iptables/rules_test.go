@@ -55,15 +55,15 @@ func TestRules(t *testing.T) {
 		r    Rules
 	}{
 		{
-			"forward, stateless, fillers before",
+			"forward, stateless, decoy rules before",
 			site(network.AtForward, func(l *filter.List) {
-				l.Families, l.Allowed, l.Fillers = []string{"ipv4"}, l.Allowed[:2], 2
+				l.Families, l.Allowed, l.Decoys = []string{"ipv4"}, l.Allowed[:2], 2
 			}),
 		},
 		{
-			"bridge, stateful, fillers after",
+			"bridge, stateful, decoy rules after",
 			site(network.AtBridge, func(l *filter.List) {
-				l.Allowed, l.Stateful, l.Fillers, l.After = l.Allowed[2:], true, 1, true
+				l.Allowed, l.Stateful, l.Decoys, l.After = l.Allowed[2:], true, 1, true
 			}),
 		},
 		{"container, stateless", site(network.InContainer, func(l *filter.List) { l.Allowed = l.Allowed[1:] })},

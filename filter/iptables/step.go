@@ -18,11 +18,11 @@ func (Rules) Kind() string { return "iptables" }
 
 // String says the step as a person would.
 func (r Rules) String() string {
-	fillers := "before"
+	decoys := "before"
 	if r.List.After {
-		fillers = "behind"
+		decoys = "behind"
 	}
-	return fmt.Sprintf("rules of iptables-%s %s", r.Variant, r.Traits(fillers))
+	return fmt.Sprintf("rules of iptables-%s %s", r.Variant, r.Traits(decoys))
 }
 
 func (r Rules) tool(p filter.Place) iptables.Tool { return iptables.Tool{Variant: r.Variant, V6: p.V6} }
@@ -89,8 +89,8 @@ func (r Rules) Verify(k *host.Kernel) error {
 	})
 }
 
-// Change adds a rule behind those that stand, or before all where the fillers stand behind, or takes it away. Inside
-// containers the sink is changed first.
+// Change adds a rule behind those that stand, or before all where the decoy rules stand behind, or takes it away.
+// Inside containers the sink is changed first.
 func (r Rules) Change(k *host.Kernel, rule filter.Rule, allow bool) error {
 	verb := "-A "
 	switch {

@@ -11,19 +11,19 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 )
 
-// BenchmarkLoad loads lists of one family with so many fillers in a namespace, reads them back, changes one rule, and
-// removes them, and prints the medians. The aim: 10,000 rules or elements in half a second.
+// BenchmarkLoad loads lists of one family with so many decoy rules in a namespace, reads them back, changes one rule,
+// and removes them, and prints the medians. The aim: 10,000 rules or elements in half a second.
 func BenchmarkLoad(b *testing.B) {
 	for _, m := range []string{linear, set, chains} {
-		for _, fillers := range []int{0, 10_000, 100_000} {
+		for _, decoys := range []int{0, 10_000, 100_000} {
 			for _, family := range []string{"ipv4", "ipv6"} {
-				b.Run(fmt.Sprintf("%s/%d/%s", m, fillers, family), func(b *testing.B) { load(b, m, fillers, family) })
+				b.Run(fmt.Sprintf("%s/%d/%s", m, decoys, family), func(b *testing.B) { load(b, m, decoys, family) })
 			}
 		}
 	}
 }
 
-func load(b *testing.B, match string, fillers int, family string) {
+func load(b *testing.B, match string, decoys int, family string) {
 	k := machine(b)
 	r := filter.Rule{
 		Source: netip.MustParseAddr("10.1.1.0"), Sink: netip.MustParseAddr("10.1.1.1"), First: 20_000,
@@ -36,7 +36,7 @@ func load(b *testing.B, match string, fillers int, family string) {
 	more.First, more.Last = 20_063, 20_063
 	t := Tables{
 		Match: match, Places: []Place{{Family: inet, Hooks: []string{hookForward}}},
-		List: filter.List{Families: []string{family}, Allowed: []filter.Rule{r}, Fillers: fillers},
+		List: filter.List{Families: []string{family}, Allowed: []filter.Rule{r}, Decoys: decoys},
 	}
 	took := map[string][]time.Duration{}
 	of := func(what string, f func() error) {

@@ -1,12 +1,13 @@
 // Package nftables is the filter "nftables": a table of nftables that drops what its list does not let pass. The list
 // is written in one of three ways:
 //
-//	linear  a rule for each protocol of a pair, one behind the other; a filler is one such rule, of UDP and of TCP by
+//	linear  a rule for each protocol of a pair, one behind the other; a decoy rule is one such rule, of UDP and of TCP by
 //	        turns
 //	set     one set of source . sink . port, which few rules look into, behind it a map of source . sink to a chain with
-//	        the source's ports, and for what has no ports one set of source . sink; a filler is one element of the first
-//	map     a map of source . sink to a chain of the pair, in which the ports are rules; a filler is one element, and its
-//	        port's chain
+//	        the source's ports, and for what has no ports one set of source . sink; a decoy rule is one element of the
+//	        first
+//	map     a map of source . sink to a chain of the pair, in which the ports are rules; a decoy rule is one element, and
+//	        its port's chain
 //
 // Sets and maps have exact keys, a range of ports as many elements as it has ports: those are hash tables of a fixed
 // size (net/netfilter/nft_set_hash.c), in which every element is found as quickly however many there are. Intervals in
@@ -22,7 +23,7 @@
 //	        another host one in the forward path
 //	netdev  what comes in by the host's link to each container, also what is for the host itself, none of which passes
 //
-// A chain for each family has that family's rules and no others: packets of IPv4 do not meet the fillers of IPv6.
+// A chain for each family has that family's rules and no others: packets of IPv4 do not meet the decoy rules of IPv6.
 // Packets of connections pass before all of that where it is stateful. Neighbour discovery and ARP are asked for behind
 // it, as nobody measures them.
 package nftables

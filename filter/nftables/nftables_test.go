@@ -144,11 +144,11 @@ func TestConformance(t *testing.T) {
 		params map[string]string
 	}{
 		{over, map[string]string{}},
-		{over, map[string]string{match: set, filter.Fillers: "after"}},
+		{over, map[string]string{match: set, filter.Decoys: "after"}},
 		{two, map[string]string{match: chains}},
 		{over, map[string]string{match: chains, filter.Stateful: "true"}},
 		{two, map[string]string{match: set, filter.Stateful: "true", filter.Antispoof: "true"}},
-		{over, map[string]string{match: linear, table: inet, filter.Fillers: "after"}},
+		{over, map[string]string{match: linear, table: inet, filter.Decoys: "after"}},
 		{over, map[string]string{match: chains, table: netdev}},
 		{routes, map[string]string{match: linear, table: netdev}},
 		{over, map[string]string{match: set, filter.Antispoof: "true"}},

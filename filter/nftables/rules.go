@@ -85,8 +85,8 @@ const (
 	syn        = 0x02
 )
 
-// between begins a rule for packets from one address to another. The source comes first: fillers are left after it. The
-// kernel reads and compares the four bytes of IPv4 without an indirect call (nft_do_chain,
+// between begins a rule for packets from one address to another. The source comes first: decoy rules are left after it.
+// The kernel reads and compares the four bytes of IPv4 without an indirect call (nft_do_chain,
 // net/netfilter/nf_tables_core.c); the sixteen of IPv6 it reads by one.
 func (v version) between(b ruleset.Rule, from, to netip.Addr) ruleset.Rule {
 	w := ruleset.Word(0)

@@ -73,8 +73,8 @@ func (t Tables) String() string {
 	if t.List.Stateful {
 		traits = "stateful"
 	}
-	return fmt.Sprintf("nftables (%s, %s) at %s: %d pairs' rules and %d fillers, of %s", t.Match, traits,
-		strings.Join(where, ", "), len(t.List.Allowed), t.List.Fillers, strings.Join(t.List.Families, " and "))
+	return fmt.Sprintf("nftables (%s, %s) at %s: %d pairs' rules and %d decoy rules, of %s", t.Match, traits,
+		strings.Join(where, ", "), len(t.List.Allowed), t.List.Decoys, strings.Join(t.List.Families, " and "))
 }
 
 func few(list []string) string {

@@ -156,7 +156,7 @@ func (v version) fill(t *ruleset.Table, match string, l filter.List) {
 		for _, w := range ways {
 			t.Chains = append(t.Chains, ruleset.Chain{Name: w.chain(), Rules: ruleset.All(w.rules...)})
 		}
-		t.Chains = append(t.Chains, v.fillerChains(l)...)
+		t.Chains = append(t.Chains, v.decoyChains(l)...)
 		t.Sets = append(t.Sets, sized(v.set(), ruleset.Set{
 			Map: true, Fields: []ruleset.Field{v.field, v.field}, Elements: v.led(l, ways),
 		}))
@@ -174,11 +174,11 @@ func sized(name string, s ruleset.Set) ruleset.Set {
 
 // linear are the rules of a list, one behind the other.
 func (v version) linear(l filter.List) iter.Seq[ruleset.Rule] {
-	fillers := func(yield func(ruleset.Rule) bool) bool {
+	decoys := func(yield func(ruleset.Rule) bool) bool {
 		var b ruleset.Rule
-		for i := range l.Fillers {
-			r := filter.Filler(i, v.v6)
-			b = v.filler(v.between(b[:0], r.Source, r.Sink), i, r)
+		for i := range l.Decoys {
+			r := filter.Decoy(i, v.v6)
+			b = v.decoy(v.between(b[:0], r.Source, r.Sink), i, r)
 			if !yield(b) {
 				return false
 			}
@@ -186,7 +186,7 @@ func (v version) linear(l filter.List) iter.Seq[ruleset.Rule] {
 		return true
 	}
 	return func(yield func(ruleset.Rule) bool) {
-		if !l.After && !fillers(yield) {
+		if !l.After && !decoys(yield) {
 			return
 		}
 		for r, whole := range v.allowed(l) {
@@ -197,13 +197,13 @@ func (v version) linear(l filter.List) iter.Seq[ruleset.Rule] {
 			}
 		}
 		if l.After {
-			fillers(yield)
+			decoys(yield)
 		}
 	}
 }
 
-// filler ends the rule of a filler: of UDP and of TCP by turns.
-func (v version) filler(b ruleset.Rule, i int, r filter.Rule) ruleset.Rule {
+// decoy ends a decoy rule: of UDP and of TCP by turns.
+func (v version) decoy(b ruleset.Rule, i int, r filter.Rule) ruleset.Rule {
 	return ports(b, []byte{protocolUDP, protocolTCP}[i%2], sinkPort, r).Goto(chainAccepted)
 }
 
@@ -229,8 +229,8 @@ func (v version) allowed(l filter.List) iter.Seq2[filter.Rule, bool] {
 func (v version) all(l filter.List) iter.Seq[ruleset.Element] {
 	return func(yield func(ruleset.Element) bool) {
 		b := make([]byte, 0, 36)
-		for i := range l.Fillers {
-			r := filter.Filler(i, v.v6)
+		for i := range l.Decoys {
+			r := filter.Decoy(i, v.v6)
 			if !yield(ruleset.Element{Key: append(v.key(b[:0], r.Source, r.Sink), byte(r.First>>8), byte(r.First), 0, 0)}) {
 				return
 			}
@@ -306,9 +306,9 @@ func (v version) merged(l filter.List) []way {
 func (v version) led(l filter.List, ways []way) iter.Seq[ruleset.Element] {
 	return func(yield func(ruleset.Element) bool) {
 		b := make([]byte, 0, 32)
-		for i := range l.Fillers {
-			r := filter.Filler(i, v.v6)
-			if !yield(ruleset.Element{Key: v.key(b[:0], r.Source, r.Sink), Chain: v.fillerChain(r)}) {
+		for i := range l.Decoys {
+			r := filter.Decoy(i, v.v6)
+			if !yield(ruleset.Element{Key: v.key(b[:0], r.Source, r.Sink), Chain: v.decoyChain(r)}) {
 				return
 			}
 		}
@@ -320,24 +320,24 @@ func (v version) led(l filter.List, ways []way) iter.Seq[ruleset.Element] {
 	}
 }
 
-// fillerChains are the chains that a map's fillers lead to, one for each port that they have.
-func (v version) fillerChains(l filter.List) []ruleset.Chain {
+// decoyChains are the chains that a map's decoy rules lead to, one for each port that they have.
+func (v version) decoyChains(l filter.List) []ruleset.Chain {
 	var list []ruleset.Chain
 	seen := map[uint16]bool{}
-	for i := range l.Fillers {
-		r := filter.Filler(i, v.v6)
+	for i := range l.Decoys {
+		r := filter.Decoy(i, v.v6)
 		if seen[r.First] {
 			continue
 		}
 		seen[r.First] = true
 		list = append(list, ruleset.Chain{
-			Name: v.fillerChain(r), Rules: func(yield func(ruleset.Rule) bool) { yield(v.filler(nil, i, r)) },
+			Name: v.decoyChain(r), Rules: func(yield func(ruleset.Rule) bool) { yield(v.decoy(nil, i, r)) },
 		})
 	}
 	return list
 }
 
-// fillerChain is the name of the chain for fillers of a port.
-func (v version) fillerChain(r filter.Rule) string {
+// decoyChain is the name of the chain for decoy rules of a port.
+func (v version) decoyChain(r filter.Rule) string {
 	return v.name() + "-port-" + strconv.Itoa(int(r.First))
 }

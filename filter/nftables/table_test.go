@@ -25,8 +25,8 @@ func rule(source, sink string, first, last uint16) filter.Rule {
 }
 
 // listed has two pairs of IPv4, one of which has a port more, and one of IPv6.
-func listed(fillers int, stateful bool) filter.List {
-	return filter.List{Families: []string{"ipv4", "ipv6"}, Fillers: fillers, Stateful: stateful, Allowed: []filter.Rule{
+func listed(decoys int, stateful bool) filter.List {
+	return filter.List{Families: []string{"ipv4", "ipv6"}, Decoys: decoys, Stateful: stateful, Allowed: []filter.Rule{
 		rule("10.1.1.0", "10.1.1.1", 20_000, 20_008), rule("fd00::1", "fd00::2", 20_000, 20_008),
 		rule("10.1.1.0", "10.1.1.1", 53, 53), rule("10.1.1.2", "10.1.1.3", 20_010, 20_010),
 	}}
@@ -139,7 +139,7 @@ func TestPlan(t *testing.T) {
 		for _, s := range steps {
 			got = append(got, s.String())
 		}
-		const rest = "4 pairs' rules and 7 fillers, of ipv4 and ipv6"
+		const rest = "4 pairs' rules and 7 decoy rules, of ipv4 and ipv6"
 		want := c.want + rest
 		if strings.Contains(c.want, "REST") {
 			want = strings.Replace(c.want, "REST", rest, 1)
@@ -161,7 +161,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// TestSize wants as many rules or elements as there are fillers, and those of the pairs.
+// TestSize wants as many rules or elements as there are decoy rules, and those of the pairs.
 func TestSize(t *testing.T) {
 	for _, c := range []struct {
 		match       string
@@ -201,7 +201,7 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// TestOrder wants fillers before the pairs, or after.
+// TestOrder wants decoy rules before the pairs, or after.
 func TestOrder(t *testing.T) {
 	v := versionOf(false)
 	for _, after := range []bool{false, true} {
@@ -217,7 +217,7 @@ func TestOrder(t *testing.T) {
 			i++
 		}
 		if want := map[bool]int{false: 3, true: 0}[after]; at != want {
-			t.Errorf("fillers after %t: the pair's first rule is number %d, want %d", after, at, want)
+			t.Errorf("decoy rules after %t: the pair's first rule is number %d, want %d", after, at, want)
 		}
 	}
 }

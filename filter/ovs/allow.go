@@ -43,8 +43,8 @@ func (a Allow) String() string {
 	if a.Bound != nil {
 		how += fmt.Sprintf(", addresses bound to %d ports", len(a.Bound))
 	}
-	return fmt.Sprintf("flows of %s: %d allowed, %d fillers %s them, %s, %s; all else is dropped", a.Bridge,
-		len(a.List.Allowed), a.List.Fillers, where, how, strings.Join(a.List.Families, " and "))
+	return fmt.Sprintf("flows of %s: %d allowed, %d decoy rules %s them, %s, %s; all else is dropped", a.Bridge,
+		len(a.List.Allowed), a.List.Decoys, where, how, strings.Join(a.List.Families, " and "))
 }
 
 // Listed returns the list.

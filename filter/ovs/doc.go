@@ -9,7 +9,7 @@
 // them, to whatever MAC address. What the host sends comes from the port LOCAL and passes; with connection tracking it
 // is committed, so that its answers pass.
 //
-// Fillers are one flow each, of UDP and of TCP by turns. OpenFlow has no order but priorities: fillers before the
+// Decoys are one flow each, of UDP and of TCP by turns. OpenFlow has no order but priorities: decoy rules before the
 // pairs' flows have a higher one, those after a lower. Open vSwitch keeps flows of the same form in a hash table and
 // looks into one table for each form, highest priority first, and that only for the first packet of a flow: the
 // datapath remembers what was decided. So neither their number nor their place says much of later packets, which is for

@@ -9,7 +9,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/ovs"
 )
 
-// Priorities of flows. Those of fillers are above or below those of pairs.
+// Priorities of flows. Those of decoy rules are above or below those of pairs.
 const (
 	priorityBase   = 900 // what the network needs, and what is known
 	aboveIP        = 500 // more than otherwise, where it is not to be tracked
@@ -114,14 +114,14 @@ func (a Allow) flows(of string) (iter.Seq[ovs.Flow], error) {
 	}, nil
 }
 
-// family yields the flows of the pairs and fillers of a family.
+// family yields the flows of the pairs and decoy rules of a family.
 func (a Allow) family(v6 bool, of string) iter.Seq[ovs.Flow] {
 	return func(yield func(ovs.Flow) bool) {
 		if !a.List.Lists(v6) {
 			return
 		}
 		pairs := a.List
-		pairs.Fillers = 0
+		pairs.Decoys = 0
 		for _, w := range a.ways(ovs.CookieAllowed, priorityPair, of) {
 			for r := range pairs.Rules(v6) {
 				for _, f := range w.ports(r) {
@@ -156,8 +156,8 @@ func (a Allow) family(v6 bool, of string) iter.Seq[ovs.Flow] {
 			priority = priorityAfter
 		}
 		w := way{cookie: ovs.CookieAllowed, priority: priority, tracked: a.List.Stateful}
-		for i := range a.List.Fillers {
-			r := filter.Filler(i, v6)
+		for i := range a.List.Decoys {
+			r := filter.Decoy(i, v6)
 			m := ovs.Match{
 				Ether: ether(r.Sink), Protocol: [...]uint8{ovs.UDP, ovs.TCP}[i%2], From: whole(r.Source),
 				To: whole(r.Sink), ToPort: ovs.Exactly(r.First),

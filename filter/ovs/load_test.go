@@ -56,7 +56,7 @@ func bare(t *testing.T, given map[string]string) (*networktest.Machine, filter.S
 	return b.Hosts[0], site, steps[0].(filter.Step)
 }
 
-// As many fillers as there can be are loaded, and one that is deleted is missed.
+// As many decoy rules as there can be are loaded, and one that is deleted is missed.
 func TestMany(t *testing.T) {
 	testnet.NotInGuest(t, "it shows what it has shown on the machine")
 	// of the most there can be it takes a quarter of a minute: once by hand, with filter.MaxRules
@@ -69,13 +69,13 @@ func TestMany(t *testing.T) {
 			if err := m.Stack.Verify(t.Context(), m.Kernel); err != nil {
 				t.Fatal(err)
 			}
-			r := filter.Filler(rules/2, false)
+			r := filter.Decoy(rules/2, false)
 			if err := ofctl(m.Kernel, "del-flows", fmt.Sprintf("ip,nw_src=%s,nw_dst=%s", r.Source, r.Sink)); err != nil {
 				t.Fatal(err)
 			}
 			err := m.Stack.Verify(t.Context(), m.Kernel)
 			if _, ok := errors.AsType[*host.DriftError](err); !ok || !strings.Contains(err.Error(), r.Source.String()) {
-				t.Errorf("Verify = %v, want the filler that is gone", err)
+				t.Errorf("Verify = %v, want the missing decoy rule", err)
 			}
 			if _, err := step.Counters(m.Kernel); err != nil {
 				t.Error(err)
@@ -84,7 +84,7 @@ func TestMany(t *testing.T) {
 	}
 }
 
-// Fillers stand above or below the flows of pairs, and the switch keeps to it.
+// Decoys stand above or below the flows of pairs, and the switch keeps to it.
 func TestPlace(t *testing.T) {
 	testnet.NotInGuest(t, "it shows what it has shown on the machine")
 	for place, want := range map[string]string{"before": "priority=300", "after": "priority=100"} {
@@ -95,11 +95,11 @@ func TestPlace(t *testing.T) {
 		}
 		found := false
 		for line := range strings.Lines(flows) {
-			found = found || strings.Contains(line, "nw_src="+filter.Filler(0, false).Source.String()+",") &&
+			found = found || strings.Contains(line, "nw_src="+filter.Decoy(0, false).Source.String()+",") &&
 				strings.Contains(line, want)
 		}
 		if !found {
-			t.Errorf("fillers=%s: no filler with %s among\n%s", place, want, flows)
+			t.Errorf("fillers=%s: no decoy rule with %s among\n%s", place, want, flows)
 		}
 	}
 }

@@ -47,7 +47,9 @@ const (
 func steps() []host.Step {
 	return []host.Step{
 		host.Namespace{Name: "c"},
-		host.MoveLink{FromNS: host.Machine, From: "nic0", NS: "c", Name: "nic0", MTU: 1400, Addresses: []string{"198.18.1.0/16"}},
+		host.MoveLink{
+			FromNS: host.Machine, From: "nic0", NS: "c", Name: "nic0", MTU: 1400, Addresses: []string{"198.18.1.0/16"},
+		},
 	}
 }
 

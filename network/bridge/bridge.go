@@ -23,7 +23,9 @@ func (Network) Describe() network.Description {
 }
 
 // FilterPoint says that packets can be filtered at the bridge.
-func (Network) FilterPoint(part.Params) (network.Point, string) { return network.AtBridge, network.Bridge }
+func (Network) FilterPoint(part.Params) (network.Point, string) {
+	return network.AtBridge, network.Bridge
+}
 
 // Check says which of the parameters cannot be had here.
 func (Network) Check(p part.Params) error { return network.CheckLinks(p) }

@@ -88,7 +88,7 @@ func stacks(t *testing.T) (labs []*experiment.Resolved, omitted []experiment.Omi
 	filters := variants(t, parts.Kinds, "filter", stack.None, nil, false)
 	for _, f := range stack.PartsOf[filter.Filter](parts.Kinds) {
 		d := f.Describe()
-		filters = append(filters, variants(t, parts.Kinds, "filter", d.Name, d.Params, true, filter.Fillers)...)
+		filters = append(filters, variants(t, parts.Kinds, "filter", d.Name, d.Params, true, filter.Decoys)...)
 	}
 	for _, n := range stack.PartsOf[network.Network](parts.Kinds) {
 		d := n.Describe()

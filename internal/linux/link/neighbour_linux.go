@@ -28,9 +28,9 @@ func neighbour(n Neighbour) *netlink.Neigh {
 	return r
 }
 
-// StaticNeighbour reads a static (permanent) entry in the namespace of the calling thread. It opens a socket of its own:
-// the library can only list all entries of a table, and a table can have thousands. The error is [ErrNotFound] if the
-// entry does not exist or was learned.
+// StaticNeighbour reads a static (permanent) entry in the namespace of the calling thread. It opens a socket of its
+// own: the library can only list all entries of a table, and a table can have thousands. The error is [ErrNotFound] if
+// the entry does not exist or was learned.
 func StaticNeighbour(index int, a netip.Addr, proxy bool) (Neighbour, error) {
 	what := fmt.Sprintf("read neighbour %q of link %d", a, index)
 	found, err := askForNeighbour(index, a, proxy).Execute(unix.NETLINK_ROUTE, unix.RTM_NEWNEIGH)
