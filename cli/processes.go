@@ -62,7 +62,7 @@ func serveAgent(ctx context.Context, parts catalogue.Catalogue, args []string, i
 		return err
 	}
 	return agent.Serve(ctx, in, unclosed{out}, agent.Config{
-		Steps: parts.Steps, Change: filter.Change, Check: deploy.Answer(parts.Kinds), Files: files,
+		Steps: parts.Steps, UpdateRule: filter.UpdateRule, Check: deploy.Answer(parts.Kinds), Files: files,
 	})
 }
 

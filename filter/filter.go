@@ -152,11 +152,11 @@ type List struct {
 	After bool `json:"after,omitempty"`
 	// Stateful says that answers pass by connection tracking.
 	Stateful bool `json:"stateful,omitempty"`
-	// Probe is what the filter can be tried with; nil where the host has not both ends of a pair.
-	Probe *Probe `json:"probe,omitempty"`
+	// Proof is what the filter can be tried with; nil where the host has not both ends of a pair.
+	Proof *ProofPacket `json:"probe,omitempty"`
 	// Across is what it can be tried with together with another host, which has the other end; nil elsewhere. Of all hosts
 	// of a lab it is the same flow: each has the rule that lets it through there.
-	Across *Probe `json:"across,omitempty"`
+	Across *ProofPacket `json:"across,omitempty"`
 }
 
 // A Rule lets a source talk from some of its ports to some ports of a sink, over UDP and TCP, and ask it for ICMP
@@ -179,9 +179,9 @@ type Rule struct {
 // FromAnyPort says whether the source may send from all of its ports.
 func (r Rule) FromAnyPort() bool { return r.SourceFirst == 0 && r.SourceLast == math.MaxUint16 }
 
-// A Probe is a flow between the two ends of an allowed pair that the list does not allow: the sink's last port. A
-// change of the list that lets it through can be seen to take effect.
-type Probe struct {
+// A ProofPacket is a flow of packets between the two ends of an allowed pair that the list does not allow: the sink's
+// last port. A change of the list that lets it through can be seen to take effect.
+type ProofPacket struct {
 	// SourceNS and SinkNS are namespace references, as in steps.
 	SourceNS string `json:"source_ns"`
 	SinkNS   string `json:"sink_ns"`
@@ -195,13 +195,13 @@ type Probe struct {
 
 // A Step is a step that enforces a list.
 type Step interface {
-	host.Measurer
+	host.CostMeter
 	// Listed returns the list.
 	Listed() List
-	// Change adds a rule to those that stand, or takes one of those that it has added away again, while packets flow and
-	// without a moment in which others pass or are held up. Undoing the step removes what was added, too. Verify keeps to
-	// what the step says: it calls an added rule a drift.
-	Change(k *host.Kernel, r Rule, allow bool) error
+	// UpdateRule adds a rule to those that stand, or takes one of those that it has added away again, while packets flow
+	// and without a moment in which others pass or are held up. Undoing the step removes what was added, too. Verify keeps
+	// to what the step says: it calls an added rule a drift.
+	UpdateRule(k *host.Kernel, r Rule, allow bool) error
 	Counting
 }
 

@@ -11,10 +11,10 @@ import (
 )
 
 // NewList returns the list that a filter's parameters ask for.
-func NewList(families []string, allowed []Rule, probe *Probe, p part.Params) List {
+func NewList(families []string, allowed []Rule, proof *ProofPacket, p part.Params) List {
 	return List{
 		Families: families, Allowed: allowed, Decoys: p.Count(Rules), After: p[Decoys] == "after",
-		Stateful: p.On(Stateful), Probe: probe,
+		Stateful: p.On(Stateful), Proof: proof,
 	}
 }
 

@@ -24,30 +24,30 @@ const (
 	quiet       = 20 * time.Millisecond // in which nothing must pass
 	// between packets, at least: the runtime waits for timers in epoll_wait, which counts in ms, where nothing else wakes
 	// it
-	probePause   = 10 * time.Microsecond
+	proofPause   = 10 * time.Microsecond
 	closingLimit = 2 * time.Second // until none passes any more: a daemon may look after its flows twice a second
 	sentLeast    = 5               // packets in a time in which none is to pass
 )
 
-// Measure notes what changing one rule among those that stand costs (rule_update_time, s: until the change has
+// MeasureCost notes what changing one rule among those that stand costs (rule_update_time, s: until the change has
 // returned) and how long it is from there, its beginning, to the first packet that the new rule lets through
 // (rule_effect_time, s; packets are sent every 50 µs to 1 ms: what is less than that between the two says nothing).
-// Steps call it from their own Measure. Without a probe it notes nothing: where the ends of a pair are on different
-// hosts, [Try] is called by who can reach both. A probe that passes before it is allowed, or after it was taken back,
-// is an error: the filter filters nothing.
-func Measure(ctx context.Context, k *host.Kernel, s Step) error {
-	probe := s.Listed().Probe
-	if probe == nil {
+// Steps call it from their own MeasureCost. Without a proof packet it notes nothing: where the ends of a pair are on
+// different hosts, [Try] is called by who can reach both. A proof packet that passes before it is allowed, or after it
+// was taken back, is an error: the filter filters nothing.
+func MeasureCost(ctx context.Context, k *host.Kernel, s Step) error {
+	proof := s.Listed().Proof
+	if proof == nil {
 		return nil
 	}
 	ends := Ends{
-		Source: func(f func() error) error { return k.Do(probe.SourceNS, f) },
-		Sink:   func(f func() error) error { return k.Do(probe.SinkNS, f) },
+		Source: func(f func() error) error { return k.Do(proof.SourceNS, f) },
+		Sink:   func(f func() error) error { return k.Do(proof.SinkNS, f) },
 	}
-	took, err := Try(ctx, *probe, ends, func(allow bool) (host.Change, error) {
+	took, err := Try(ctx, *proof, ends, func(allow bool) (host.RuleUpdate, error) {
 		began := clock.Now()
-		err := s.Change(k, probe.Rule, allow)
-		return host.Change{Began: began, Took: time.Duration(clock.Now() - began)}, err
+		err := s.UpdateRule(k, proof.Rule, allow)
+		return host.RuleUpdate{Began: began, Took: time.Duration(clock.Now() - began)}, err
 	})
 	if err != nil {
 		return err
@@ -63,24 +63,25 @@ const (
 	EffectTime = "rule_effect_time"
 )
 
-// Change is a [host.Changer]: it lets the probe of a list pass whose other end is on another host, or refuses it again.
-func Change(k *host.Kernel, step host.Step, allow bool) (known bool, err error) {
+// UpdateRule is a [host.RuleUpdater]: it lets the proof packet of a list pass whose other end is on another host, or
+// refuses it again.
+func UpdateRule(k *host.Kernel, step host.Step, allow bool) (known bool, err error) {
 	s, ok := step.(Step)
 	if !ok || s.Listed().Across == nil {
 		return false, nil
 	}
-	return true, s.Change(k, s.Listed().Across.Rule, allow)
+	return true, s.UpdateRule(k, s.Listed().Across.Rule, allow)
 }
 
-// Ends call a function inside the namespaces of the two ends of a probe.
+// Ends call a function inside the namespaces of the two ends of a proof packet.
 type Ends struct{ Source, Sink func(func() error) error }
 
 // Took is what changes took: medians.
 type Took struct{ Update, Effect time.Duration }
 
-// Try has the rule of a probe added and taken back, several times, while packets of it are sent.
-func Try(ctx context.Context, probe Probe, ends Ends, change func(allow bool) (host.Change, error)) (Took, error) {
-	p, err := openProber(probe, ends)
+// Try has the rule of a proof packet added and taken back, several times, while packets of it are sent.
+func Try(ctx context.Context, proof ProofPacket, ends Ends, change func(allow bool) (host.RuleUpdate, error)) (Took, error) {
+	p, err := openSender(proof, ends)
 	if err != nil {
 		return Took{}, fmt.Errorf("measure a change: %w", err)
 	}
@@ -92,7 +93,7 @@ func Try(ctx context.Context, probe Probe, ends Ends, change func(allow bool) (h
 			return Took{}, ctx.Err()
 		}
 		if i == 0 && !p.closes() { // another try may have just ended, which let it pass here
-			return Took{}, fmt.Errorf("measure a change: a packet to %s passes, and no rule allows it", probe.Public)
+			return Took{}, fmt.Errorf("measure a change: a packet to %s passes, and no rule allows it", proof.Public)
 		}
 		p.first.Store(0)
 		allowed, err := change(true)
@@ -111,7 +112,7 @@ func Try(ctx context.Context, probe Probe, ends Ends, change func(allow bool) (h
 			return Took{}, fmt.Errorf("measure a change: take it back: %w", err)
 		}
 		if !p.closes() {
-			return Took{}, fmt.Errorf("measure a change: packets to %s pass on after their rule was taken back", probe.Public)
+			return Took{}, fmt.Errorf("measure a change: packets to %s pass on after their rule was taken back", proof.Public)
 		}
 		if i > 0 && time.Since(began) > changeLimit {
 			break
@@ -125,8 +126,8 @@ func median(list []time.Duration) time.Duration {
 	return list[len(list)/2]
 }
 
-// prober sends packets all the time and notes when the first arrives.
-type prober struct {
+// sender sends packets all the time and notes when the first arrives.
+type sender struct {
 	source, sink *net.UDPConn
 	sent         atomic.Int64
 	first        atomic.Int64 // ns of CLOCK_MONOTONIC, 0: none has come
@@ -134,10 +135,10 @@ type prober struct {
 	stop         atomic.Bool
 }
 
-func openProber(p Probe, ends Ends) (*prober, error) {
+func openSender(p ProofPacket, ends Ends) (*sender, error) {
 	listen := func(in func(func() error) error, a netip.AddrPort) (c *net.UDPConn, err error) {
 		err = in(func() error {
-			return sock.Rebind(func() (err error) { // a prober before this one had the address, too
+			return sock.Rebind(func() (err error) { // a sender before this one had the address, too
 				c, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(a))
 				return err
 			})
@@ -152,7 +153,7 @@ func openProber(p Probe, ends Ends) (*prober, error) {
 	if err != nil {
 		return nil, errors.Join(err, sink.Close())
 	}
-	r := &prober{source: source, sink: sink, ended: make(chan struct{}, 2)}
+	r := &sender{source: source, sink: sink, ended: make(chan struct{}, 2)}
 	go func() { // ends with the socket
 		defer func() { r.ended <- struct{}{} }()
 		buf := make([]byte, 16)
@@ -168,7 +169,7 @@ func openProber(p Probe, ends Ends) (*prober, error) {
 	}()
 	go func() {
 		defer func() { r.ended <- struct{}{} }()
-		message := []byte("nettoll probe")
+		message := []byte("nettoll proof")
 		for !r.stop.Load() {
 			// refused where the filter stands inside the container: that is its answer
 			_, err := source.WriteToUDPAddrPort(message, p.Public)
@@ -176,13 +177,13 @@ func openProber(p Probe, ends Ends) (*prober, error) {
 				return
 			}
 			r.sent.Add(1)
-			time.Sleep(probePause)
+			time.Sleep(proofPause)
 		}
 	}()
 	return r, nil
 }
 
-func (p *prober) close() {
+func (p *sender) close() {
 	p.stop.Store(true)
 	_ = p.source.Close()
 	_ = p.sink.Close()
@@ -191,7 +192,7 @@ func (p *prober) close() {
 }
 
 // passes says whether a packet comes within a time, in which some are sent: on a busy machine it may take longer.
-func (p *prober) passes(within time.Duration) bool {
+func (p *sender) passes(within time.Duration) bool {
 	p.first.Store(0)
 	sent, deadline := p.sent.Load(), time.Now().Add(closingLimit)
 	time.Sleep(within)
@@ -202,7 +203,7 @@ func (p *prober) passes(within time.Duration) bool {
 }
 
 // closes says whether packets stop coming.
-func (p *prober) closes() bool {
+func (p *sender) closes() bool {
 	deadline := time.Now().Add(closingLimit)
 	for p.passes(quiet) {
 		if time.Now().After(deadline) {
@@ -213,7 +214,7 @@ func (p *prober) closes() bool {
 }
 
 // wait returns when the first packet came, in ns of CLOCK_MONOTONIC.
-func (p *prober) wait() (int64, error) {
+func (p *sender) wait() (int64, error) {
 	deadline := time.Now().Add(effectLimit)
 	for {
 		if first := p.first.Load(); first != 0 {

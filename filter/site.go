@@ -19,7 +19,7 @@ func Sites(site *network.Site, at network.Point, bridge string, p part.Params) [
 			s.Containers = append(s.Containers, Container{Name: c.Name, Endpoint: ends[h][i]})
 		}
 		var allowed []Rule
-		var probe, across *Probe
+		var proof, across *ProofPacket
 		for i, pair := range site.Pairs {
 			if pair.Source.Host != h && pair.Sink.Host != h {
 				continue
@@ -46,21 +46,21 @@ func Sites(site *network.Site, at network.Point, bridge string, p part.Params) [
 				if ports.Last == ports.First {
 					continue
 				}
-				flow := &Probe{
+				flow := &ProofPacket{
 					SourceNS: source.Namespace, SinkNS: sink.Namespace,
 					Source: netip.AddrPortFrom(source.Bind(family), own.Last), Sink: netip.AddrPortFrom(sink.Bind(family), ports.Last),
 					Public: netip.AddrPortFrom(sink.Public(family), ports.Last),
 					Rule:   at(ports.Last),
 				}
 				switch {
-				case pair.Source.Host == pair.Sink.Host && probe == nil:
-					probe = flow
+				case pair.Source.Host == pair.Sink.Host && proof == nil:
+					proof = flow
 				case pair.Source.Host != pair.Sink.Host && i == 0 && across == nil:
 					across = flow
 				}
 			}
 		}
-		s.List = NewList(slices.Clone(site.Families), allowed, probe, p)
+		s.List = NewList(slices.Clone(site.Families), allowed, proof, p)
 		s.List.Across = across
 		sites[h] = s
 	}

@@ -28,24 +28,24 @@ type Told struct {
 	Programs []ProgramState `json:"programs,omitempty"`
 }
 
-// A Measurer is a step that, once everything stands and before traffic flows, measures what changing it costs. What it
+// A CostMeter is a step that, once everything stands and before traffic flows, measures what changing it costs. What it
 // changes it puts back. It notes what it finds by [Kernel.Metric].
-type Measurer interface {
+type CostMeter interface {
 	Step
-	Measure(ctx context.Context, k *Kernel) error
+	MeasureCost(ctx context.Context, k *Kernel) error
 }
 
-// A Change is one change of what stands, see [Host.Change].
-type Change struct {
+// A RuleUpdate is one update of a rule of a filter, see [Host.UpdateRule].
+type RuleUpdate struct {
 	// Began is when it began, ns of CLOCK_MONOTONIC: all hosts of one kernel have the same, and no others.
 	Began int64 `json:"began"`
 	// Took is how long it was until the change had returned.
 	Took time.Duration `json:"took"`
 }
 
-// A Changer lets a step that it knows pass what it refuses otherwise, or refuse it again, and says whether it knows the
-// step.
-type Changer func(k *Kernel, s Step, allow bool) (known bool, err error)
+// A RuleUpdater lets a step that it knows pass what it refuses otherwise, or refuse it again, and says whether it knows
+// the step.
+type RuleUpdater func(k *Kernel, s Step, allow bool) (known bool, err error)
 
 // Metric notes what something cost. Of the same name the later counts.
 func (k *Kernel) Metric(name string, value float64) {
@@ -110,32 +110,32 @@ func (k *Kernel) Load(prefix string, f func() error) error {
 	return nil
 }
 
-// Measure asks every step that can for what changing it costs, in order.
-func (s *Stack) Measure(ctx context.Context, k *Kernel) error {
+// MeasureCost asks every step that can for what changing it costs, in order.
+func (s *Stack) MeasureCost(ctx context.Context, k *Kernel) error {
 	for _, a := range s.applied {
-		m, ok := a.Step.(Measurer)
+		m, ok := a.Step.(CostMeter)
 		if !ok {
 			continue
 		}
-		if err := m.Measure(ctx, k); err != nil {
+		if err := m.MeasureCost(ctx, k); err != nil {
 			return fmt.Errorf("measure step %d (%s): %w", a.Number, a.Step, err)
 		}
 	}
 	return nil
 }
 
-// Change has those of the steps changed that by knows. It is an error where there are none.
-func (s *Stack) Change(k *Kernel, allow bool, by Changer) (Change, error) {
+// UpdateRule has those of the steps changed that by knows. It is an error where there are none.
+func (s *Stack) UpdateRule(k *Kernel, allow bool, by RuleUpdater) (RuleUpdate, error) {
 	began, some := clock.Now(), false
 	for _, a := range s.applied {
 		known, err := by(k, a.Step, allow)
 		if err != nil {
-			return Change{}, fmt.Errorf("change step %d (%s): %w", a.Number, a.Step, err)
+			return RuleUpdate{}, fmt.Errorf("change step %d (%s): %w", a.Number, a.Step, err)
 		}
 		some = some || known
 	}
 	if !some {
-		return Change{}, errors.New("change what stands: no step can be changed so")
+		return RuleUpdate{}, errors.New("change what stands: no step can be changed so")
 	}
-	return Change{Began: began, Took: time.Duration(clock.Now() - began)}, nil
+	return RuleUpdate{Began: began, Took: time.Duration(clock.Now() - began)}, nil
 }

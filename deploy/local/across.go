@@ -11,7 +11,7 @@ import (
 )
 
 // across returns the flow with which the filters of several hosts can be tried together, nil if there is none.
-func across(plans []host.Plan) *filter.Probe {
+func across(plans []host.Plan) *filter.ProofPacket {
 	for _, p := range plans {
 		for _, s := range p.Steps {
 			if f, ok := s.(filter.Step); ok && f.Listed().Across != nil {
@@ -23,8 +23,8 @@ func across(plans []host.Plan) *filter.Probe {
 }
 
 // change measures what changing a rule costs in a lab across hosts, where no host has both ends of a pair: on the
-// source's host of the first pair, and then on the sink's, while the other one lets the probe pass. Hosts ask for no
-// more than to be told to change; the packets are sent, and the first of them seen, from here. All hosts of this
+// source's host of the first pair, and then on the sink's, while the other one lets the proof packet pass. Hosts ask
+// for no more than to be told to change; the packets are sent, and the first of them seen, from here. All hosts of this
 // machine have one CLOCK_MONOTONIC, which says how long it was from the change on one host to the packet on the other.
 // Hosts of other kernels have no clock in common: of them only how long a change itself took could be told.
 func (l *lab) change(ctx context.Context) error {
@@ -38,13 +38,13 @@ func (l *lab) change(ctx context.Context) error {
 	}
 	for _, turn := range [][2]int{{source, sink}, {sink, source}} {
 		here, there := l.hosts[turn[0]], l.hosts[turn[1]]
-		if _, err := there.Change(ctx, true); err != nil {
+		if _, err := there.UpdateRule(ctx, true); err != nil {
 			return err
 		}
-		took, err := filter.Try(ctx, *l.across, ends, func(allow bool) (host.Change, error) {
-			return here.Change(ctx, allow)
+		took, err := filter.Try(ctx, *l.across, ends, func(allow bool) (host.RuleUpdate, error) {
+			return here.UpdateRule(ctx, allow)
 		})
-		_, undo := there.Change(ctx, false)
+		_, undo := there.UpdateRule(ctx, false)
 		if err := errors.Join(err, undo); err != nil {
 			return fmt.Errorf("on %s: %w", here.Name(), err)
 		}

@@ -32,7 +32,7 @@ type lab struct {
 	underlay   *Host   // nil on one host
 	told       []host.Told
 	waited     time.Duration
-	across     *filter.Probe // what rules of two hosts are tried with; nil on one
+	across     *filter.ProofPacket // what rules of two hosts are tried with; nil on one
 	journal    *journal.Journal
 }
 
@@ -77,7 +77,7 @@ func (g *generation) Build(ctx context.Context, s deploy.Spec) (_ deploy.Lab, er
 	defer func() { l.waited += time.Since(began) }()
 	l.told = make([]host.Told, len(l.hosts))
 	for i, h := range l.hosts {
-		if l.told[i], err = h.Measure(ctx); err != nil {
+		if l.told[i], err = h.MeasureCost(ctx); err != nil {
 			return nil, err
 		}
 	}

@@ -84,7 +84,7 @@ func subject() filtertest.Subject {
 				r := s.List.Allowed[0]
 				l := Listing{Match: s.Params[match], List: s.List, Links: []string{s.Containers[0].Link}}
 				return k.Do("", func() error {
-					return allow.Change(l.list(), allow.Rule{Source: r.Sink, Sink: r.Source, First: 1, Last: 65535}, true)
+					return allow.UpdateRule(l.list(), allow.Rule{Source: r.Sink, Sink: r.Source, First: 1, Last: 65535}, true)
 				})
 			}},
 			{Text: "put another program in its place", Do: func(k *host.Kernel, s filter.Site) error {

@@ -151,12 +151,14 @@ func (l Listing) Verify(k *host.Kernel) error {
 	return drift
 }
 
-// Measure measures what changing a rule costs.
-func (l Listing) Measure(ctx context.Context, k *host.Kernel) error { return filter.Measure(ctx, k, l) }
+// MeasureCost measures what changing a rule costs.
+func (l Listing) MeasureCost(ctx context.Context, k *host.Kernel) error {
+	return filter.MeasureCost(ctx, k, l)
+}
 
-// Change adds a rule, or takes one that was added away again.
-func (l Listing) Change(k *host.Kernel, r filter.Rule, allowed bool) error {
-	return k.Do("", func() error { return allow.Change(l.list(), asked(r), allowed) })
+// UpdateRule adds a rule, or takes one that was added away again.
+func (l Listing) UpdateRule(k *host.Kernel, r filter.Rule, allowed bool) error {
+	return k.Do("", func() error { return allow.UpdateRule(l.list(), asked(r), allowed) })
 }
 
 // Counters reads what the program has counted.

@@ -426,7 +426,7 @@ func (c *trial) change(t testing.TB) (err error) {
 		return err
 	}
 	for i, step := range s.steps {
-		if err := step.Measure(t.Context(), s.at[i]); err != nil {
+		if err := step.MeasureCost(t.Context(), s.at[i]); err != nil {
 			return err
 		}
 	}
@@ -446,8 +446,8 @@ func (c *trial) change(t testing.TB) (err error) {
 	}
 	// What was added and never taken back is removed with the step.
 	for i, step := range s.steps {
-		if probe := step.Listed().Probe; probe != nil {
-			if err := step.Change(s.at[i], probe.Rule, true); err != nil {
+		if flow := step.Listed().Proof; flow != nil {
+			if err := step.UpdateRule(s.at[i], flow.Rule, true); err != nil {
 				return err
 			}
 		}

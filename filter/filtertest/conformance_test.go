@@ -190,7 +190,7 @@ func (s scriptStep) Verify(k *host.Kernel) error {
 
 func (s scriptStep) Listed() filter.List { return s.List }
 
-func (s scriptStep) Change(k *host.Kernel, r filter.Rule, allow bool) error {
+func (s scriptStep) UpdateRule(k *host.Kernel, r filter.Rule, allow bool) error {
 	for _, ns := range s.NS {
 		text := strings.ReplaceAll("add rule inet nettoll rules "+strings.TrimSpace(s.rule(r)), "\n",
 			"\nadd rule inet nettoll rules ")
@@ -227,8 +227,8 @@ func (s scriptStep) Counters(k *host.Kernel) (c filter.Counters, err error) {
 	return c, nil
 }
 
-func (s scriptStep) Measure(ctx context.Context, k *host.Kernel) error {
-	return filter.Measure(ctx, k, s)
+func (s scriptStep) MeasureCost(ctx context.Context, k *host.Kernel) error {
+	return filter.MeasureCost(ctx, k, s)
 }
 
 func subject(flaw string) Subject {

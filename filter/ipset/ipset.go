@@ -64,5 +64,7 @@ func (Filter) Build(s filter.Site) ([]host.Step, error) {
 	return append(append(steps, Sets{Variant: s.Params[variant], HookSite: s.HookSite()}), bound...), nil
 }
 
-// Measure notes what a change costs.
-func (s Sets) Measure(ctx context.Context, k *host.Kernel) error { return filter.Measure(ctx, k, s) }
+// MeasureCost notes what a change costs.
+func (s Sets) MeasureCost(ctx context.Context, k *host.Kernel) error {
+	return filter.MeasureCost(ctx, k, s)
+}

@@ -108,9 +108,9 @@ func (s Sets) Verify(k *host.Kernel) error {
 	})
 }
 
-// Change adds the entries of a rule, or takes away those that the list does not have as well. Inside containers the
+// UpdateRule adds the entries of a rule, or takes away those that the list does not have as well. Inside containers the
 // sink is changed first.
-func (s Sets) Change(k *host.Kernel, rule filter.Rule, allow bool) error {
+func (s Sets) UpdateRule(k *host.Kernel, rule filter.Rule, allow bool) error {
 	verb, rules := "add", "-A "
 	if !allow {
 		verb, rules = "del", "-D "

@@ -58,5 +58,7 @@ func (Filter) Build(s filter.Site) ([]host.Step, error) {
 	return append(append(steps, Rules{Variant: s.Params[variant], HookSite: s.HookSite()}), bound...), nil
 }
 
-// Measure notes what a change costs.
-func (r Rules) Measure(ctx context.Context, k *host.Kernel) error { return filter.Measure(ctx, k, r) }
+// MeasureCost notes what a change costs.
+func (r Rules) MeasureCost(ctx context.Context, k *host.Kernel) error {
+	return filter.MeasureCost(ctx, k, r)
+}

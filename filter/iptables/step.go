@@ -89,9 +89,9 @@ func (r Rules) Verify(k *host.Kernel) error {
 	})
 }
 
-// Change adds a rule behind those that stand, or before all where the decoy rules stand behind, or takes it away.
+// UpdateRule adds a rule behind those that stand, or before all where the decoy rules stand behind, or takes it away.
 // Inside containers the sink is changed first.
-func (r Rules) Change(k *host.Kernel, rule filter.Rule, allow bool) error {
+func (r Rules) UpdateRule(k *host.Kernel, rule filter.Rule, allow bool) error {
 	verb := "-A "
 	switch {
 	case !allow:

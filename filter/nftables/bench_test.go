@@ -49,8 +49,8 @@ func load(b *testing.B, match string, decoys int, family string) {
 	for b.Loop() {
 		of("load", func() error { return t.Apply(b.Context(), k) })
 		of("verify", func() error { return t.Verify(k) })
-		of("allow", func() error { return t.Change(k, more, true) })
-		of("forbid", func() error { return t.Change(k, more, false) })
+		of("allow", func() error { return t.UpdateRule(k, more, true) })
+		of("forbid", func() error { return t.UpdateRule(k, more, false) })
 		of("undo", func() error { return t.Remove(b.Context(), k) })
 	}
 	for what, list := range took {

@@ -177,10 +177,10 @@ func (t Tables) Verify(k *host.Kernel) error {
 	})
 }
 
-// Measure measures what changing a rule costs. Rules that are added are taken away by the numbers that they were given:
-// to find those among a hundred thousand takes the kernel seconds.
-func (t Tables) Measure(ctx context.Context, k *host.Kernel) error {
-	return filter.Measure(ctx, k, remembering{t, map[int][]ruleset.Placed{}})
+// MeasureCost measures what changing a rule costs. Rules that are added are taken away by the numbers that they were
+// given: to find those among a hundred thousand takes the kernel seconds.
+func (t Tables) MeasureCost(ctx context.Context, k *host.Kernel) error {
+	return filter.MeasureCost(ctx, k, remembering{t, map[int][]ruleset.Placed{}})
 }
 
 // remembering is the step that knows which rules it has added in each place.
@@ -189,8 +189,8 @@ type remembering struct {
 	placed map[int][]ruleset.Placed
 }
 
-// Change adds or removes a rule.
-func (r remembering) Change(k *host.Kernel, rule filter.Rule, allow bool) error {
+// UpdateRule adds or removes a rule.
+func (r remembering) UpdateRule(k *host.Kernel, rule filter.Rule, allow bool) error {
 	return r.change(k, rule, allow, r.placed)
 }
 
@@ -222,8 +222,8 @@ func (t Tables) Counters(k *host.Kernel) (c filter.Counters, err error) {
 	return c, err
 }
 
-// Change adds or removes a rule in one transaction of each table that it concerns.
-func (t Tables) Change(k *host.Kernel, r filter.Rule, allow bool) error {
+// UpdateRule adds or removes a rule in one transaction of each table that it concerns.
+func (t Tables) UpdateRule(k *host.Kernel, r filter.Rule, allow bool) error {
 	return t.change(k, r, allow, nil)
 }
 

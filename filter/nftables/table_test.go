@@ -265,13 +265,13 @@ func TestChange(t *testing.T) {
 					rule("10.1.1.0", "10.1.1.1", 20_009, 20_009), rule("10.1.1.0", "10.1.1.1", 20_007, 20_012),
 					rule("10.1.1.7", "10.1.1.8", 1, 3), rule("fd00::7", "fd00::8", 1, 1),
 				} {
-					if err := tables.Change(k, r, true); err != nil {
+					if err := tables.UpdateRule(k, r, true); err != nil {
 						t.Fatalf("add %v: %v", r, err)
 					}
 					if _, ok := errors.AsType[*host.DriftError](tables.Verify(k)); !ok {
 						t.Errorf("%v was added, and that is no drift", r)
 					}
-					if err := tables.Change(k, r, false); err != nil {
+					if err := tables.UpdateRule(k, r, false); err != nil {
 						t.Fatalf("remove %v: %v", r, err)
 					}
 					if err := tables.Verify(k); err != nil {
@@ -279,7 +279,7 @@ func TestChange(t *testing.T) {
 					}
 				}
 				if match != set {
-					if err := tables.Change(k, rule("10.1.1.0", "10.1.1.1", 7, 7), false); err == nil {
+					if err := tables.UpdateRule(k, rule("10.1.1.0", "10.1.1.1", 7, 7), false); err == nil {
 						t.Error("a rule was removed that nobody has added")
 					}
 				}

@@ -115,7 +115,7 @@ func (a Allow) put(k *host.Kernel, c *ovs.Conn, i ovs.Instance, was allowWas, fl
 		}
 	}
 	before, known := a.memory(k)
-	if err := k.Load("rules", func() error { return c.Change(ovs.Change{Add: flows}) }); err != nil {
+	if err := k.Load("rules", func() error { return c.Modify(ovs.FlowMod{Add: flows}) }); err != nil {
 		return err
 	}
 	if after, still := a.memory(k); known && still { // flows are in the daemon, not in the kernel
@@ -154,7 +154,7 @@ func (a Allow) remove(k *host.Kernel, was allowWas) error {
 		return err
 	}
 	defer c.Close()
-	err = errors.Join(c.Change(ovs.Change{DeleteAll: []ovs.Owner{ovs.Filter()}}), c.MatchFragments(false),
+	err = errors.Join(c.Modify(ovs.FlowMod{DeleteAll: []ovs.Owner{ovs.Filter()}}), c.MatchFragments(false),
 		i.ForgetDecisions())
 	if a.List.Stateful {
 		err = errors.Join(err, i.ForgetAll())
@@ -214,11 +214,11 @@ func (a Allow) Verify(k *host.Kernel) error {
 	return nil
 }
 
-// Change adds the flows of a rule at once, or deletes them and forgets the connections that they let in. What they have
-// decided is forgotten before: a packet in between would else commit its connection once more, which then passed for
-// ever. A rule that is added gets to decide when the daemon has looked through decisions by itself, which is what is
-// measured.
-func (a Allow) Change(k *host.Kernel, r filter.Rule, allow bool) error {
+// UpdateRule adds the flows of a rule at once, or deletes them and forgets the connections that they let in. What they
+// have decided is forgotten before: a packet in between would else commit its connection once more, which then passed
+// for ever. A rule that is added gets to decide when the daemon has looked through decisions by itself, which is what
+// is measured.
+func (a Allow) UpdateRule(k *host.Kernel, r filter.Rule, allow bool) error {
 	c, i, err := a.connect(k)
 	if err != nil {
 		return err
@@ -231,9 +231,9 @@ func (a Allow) Change(k *host.Kernel, r filter.Rule, allow bool) error {
 		}
 	}
 	if allow {
-		return c.Change(ovs.Change{Add: slices.Values(flows)})
+		return c.Modify(ovs.FlowMod{Add: slices.Values(flows)})
 	}
-	if err := c.Change(ovs.Change{Delete: slices.Values(flows)}); err != nil || !a.List.Stateful {
+	if err := c.Modify(ovs.FlowMod{Delete: slices.Values(flows)}); err != nil || !a.List.Stateful {
 		return err
 	}
 	if err := i.ForgetDecisions(); err != nil {
@@ -271,9 +271,10 @@ func (a Allow) Counters(k *host.Kernel) (filter.Counters, error) {
 	return sum, err
 }
 
-// Measure notes what a change costs, and how long the first packet of an allowed pair takes (first_packet_latency, s).
-func (a Allow) Measure(ctx context.Context, k *host.Kernel) error {
-	if err := filter.Measure(ctx, k, a); err != nil || a.List.Probe == nil {
+// MeasureCost notes what a change costs, and how long the first packet of an allowed pair takes (first_packet_latency,
+// s).
+func (a Allow) MeasureCost(ctx context.Context, k *host.Kernel) error {
+	if err := filter.MeasureCost(ctx, k, a); err != nil || a.List.Proof == nil {
 		return err
 	}
 	c, i, err := a.connect(k)
@@ -281,16 +282,16 @@ func (a Allow) Measure(ctx context.Context, k *host.Kernel) error {
 		return err
 	}
 	c.Close()
-	probe := a.List.Probe
+	proof := a.List.Proof
 	took, ok, err := i.FirstPacket(func(f func() error) error {
-		return k.Do(probe.SourceNS, f)
-	}, probe.Source.Addr(), probe.Sink.Addr())
+		return k.Do(proof.SourceNS, f)
+	}, proof.Source.Addr(), proof.Sink.Addr())
 	if err != nil {
 		return err
 	}
 	if !ok {
 		return fmt.Errorf("measure the first packet: an echo from %s to %s, which is allowed, is not answered",
-			probe.Source.Addr(), probe.Sink.Addr())
+			proof.Source.Addr(), proof.Sink.Addr())
 	}
 	k.Metric("first_packet_latency", took.Seconds())
 	return nil

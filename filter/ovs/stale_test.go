@@ -51,10 +51,10 @@ func TestRemembered(t *testing.T) {
 			m, site, step := bare(t, map[string]string{"stateful": stateful, "rules": "1"})
 			k, r := m.Kernel, site.List.Allowed[0]
 			at := netip.AddrPortFrom(r.Sink, r.First)
-			answering(t, k, site.List.Probe.SinkNS, at)
+			answering(t, k, site.List.Proof.SinkNS, at)
 			open := func(when string) {
 				t.Helper()
-				if err := k.Do(site.List.Probe.SourceNS, func() error {
+				if err := k.Do(site.List.Proof.SourceNS, func() error {
 					c, err := net.DialTimeout("tcp", at.String(), within)
 					if err != nil {
 						return err
@@ -90,18 +90,18 @@ func TestRemembered(t *testing.T) {
 func TestTakenBack(t *testing.T) {
 	testnet.NotInGuest(t, "it shows what it has shown on the machine")
 	m, site, step := raise(t, map[string]string{"stateful": "true"})
-	k, probe := m.Kernel, site.List.Probe
-	r := filter.Rule{Source: probe.Source.Addr(), Sink: probe.Sink.Addr(), First: 9, Last: 9}
+	k, proof := m.Kernel, site.List.Proof
+	r := filter.Rule{Source: proof.Source.Addr(), Sink: proof.Sink.Addr(), First: 9, Last: 9}
 	other := r
 	other.First, other.Last = 10, 10
 	var in *net.UDPConn
 	var out net.Conn
 	if err := errors.Join(
-		k.Do(probe.SinkNS, func() (err error) {
+		k.Do(proof.SinkNS, func() (err error) {
 			in, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(r.Sink, r.First)))
 			return err
 		}),
-		k.Do(probe.SourceNS, func() (err error) {
+		k.Do(proof.SourceNS, func() (err error) {
 			out, err = net.Dial("udp", netip.AddrPortFrom(r.Sink, r.First).String())
 			return err
 		}),
@@ -131,7 +131,7 @@ func TestTakenBack(t *testing.T) {
 		return err == nil
 	}
 	for n := range 10 {
-		if err := step.Change(k, r, true); err != nil {
+		if err := step.UpdateRule(k, r, true); err != nil {
 			t.Fatal(err)
 		}
 		if !arrives(5 * time.Second) {
@@ -139,10 +139,10 @@ func TestTakenBack(t *testing.T) {
 		}
 		// The daemon looks through what is remembered at once, and then not for 5 ms (udpif_revalidator in
 		// ofproto-dpif-upcall.c).
-		if err := step.Change(k, other, n%2 == 0); err != nil {
+		if err := step.UpdateRule(k, other, n%2 == 0); err != nil {
 			t.Fatal(err)
 		}
-		if err := step.Change(k, r, false); err != nil {
+		if err := step.UpdateRule(k, r, false); err != nil {
 			t.Fatal(err)
 		}
 		began := time.Now()

@@ -183,14 +183,14 @@ func (h *Host) Apply(ctx context.Context, p host.Plan) error {
 // wanted and what was found, see [host.DriftError].
 func (h *Host) Verify(ctx context.Context) error { return h.call(ctx, methodVerify, nil, nil) }
 
-// Measure measures what changing the rules costs, and returns what all steps report: see [host.Measurer].
-func (h *Host) Measure(ctx context.Context) (told host.Told, err error) {
+// MeasureCost measures what changing the rules costs, and returns what all steps report: see [host.CostMeter].
+func (h *Host) MeasureCost(ctx context.Context) (told host.Told, err error) {
 	err = h.call(ctx, methodMeasure, nil, &told)
 	return told, err
 }
 
-// Change allows a kind of packet that the rules refuse, or refuses it again: see [host.Changer].
-func (h *Host) Change(ctx context.Context, allow bool) (c host.Change, err error) {
+// UpdateRule allows a kind of packet that the rules refuse, or refuses it again: see [host.RuleUpdater].
+func (h *Host) UpdateRule(ctx context.Context, allow bool) (c host.RuleUpdate, err error) {
 	err = h.call(ctx, methodChange, changeParams{allow}, &c)
 	return c, err
 }

@@ -34,8 +34,8 @@ const (
 type Config struct {
 	// Steps are the kinds of steps that it can apply, see [host.Decoder].
 	Steps map[string]func() host.Step
-	// Change changes steps of these kinds, see [Host.Change]; nil where none can be.
-	Change host.Changer
+	// UpdateRule updates rules of steps of these kinds, see [Host.UpdateRule]; nil where none can be.
+	UpdateRule host.RuleUpdater
 	// Check says why something cannot be built on the host, see [Host.Check]; nil where it cannot say.
 	Check func(question json.RawMessage) error
 	// Files are the open files it inherited, by name. Its workers get all but those called "netns:…" and "journal:…".
@@ -135,7 +135,7 @@ func (a *server) verify(ctx context.Context, _ none) (none, error) {
 func (a *server) measure(ctx context.Context, _ none) (host.Told, error) {
 	a.kernelMu.Lock()
 	defer a.kernelMu.Unlock()
-	if err := a.stack.Measure(ctx, a.kernel); err != nil {
+	if err := a.stack.MeasureCost(ctx, a.kernel); err != nil {
 		return host.Told{}, err
 	}
 	told := a.kernel.Told()
@@ -143,13 +143,13 @@ func (a *server) measure(ctx context.Context, _ none) (host.Told, error) {
 	return told, nil
 }
 
-func (a *server) change(_ context.Context, p changeParams) (host.Change, error) {
-	if a.config.Change == nil {
-		return host.Change{}, errors.New("change what stands: this agent cannot")
+func (a *server) change(_ context.Context, p changeParams) (host.RuleUpdate, error) {
+	if a.config.UpdateRule == nil {
+		return host.RuleUpdate{}, errors.New("change what stands: this agent cannot")
 	}
 	a.kernelMu.Lock()
 	defer a.kernelMu.Unlock()
-	return a.stack.Change(a.kernel, p.Allow, a.config.Change)
+	return a.stack.UpdateRule(a.kernel, p.Allow, a.config.UpdateRule)
 }
 
 func (a *server) told(context.Context, none) (host.Told, error) { return a.kernel.Told(), nil }

@@ -104,9 +104,9 @@ func (e Entries) Verify(k *host.Kernel) error {
 	return nil
 }
 
-// Measure counts how many new translations the host makes in a second, one packet each, beside those that fill its
+// MeasureCost counts how many new translations the host makes in a second, one packet each, beside those that fill its
 // table. The packets go from a container to a place outside which are there only for that.
-func (e Entries) Measure(ctx context.Context, k *host.Kernel) (err error) {
+func (e Entries) MeasureCost(ctx context.Context, k *host.Kernel) (err error) {
 	const source, sink = "nat-from", "nat-to"
 	gateway, err := netip.ParsePrefix(e.Gateway)
 	if err != nil {

@@ -38,7 +38,7 @@ func TestEntries(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	testnet.Skip(t, m.Stack.Measure(t.Context(), m.Kernel))
+	testnet.Skip(t, m.Stack.MeasureCost(t.Context(), m.Kernel))
 	if err := b.Verify(t); err != nil {
 		t.Error(err)
 	}
@@ -116,7 +116,7 @@ func TestRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	if err := m.Stack.Measure(t.Context(), m.Kernel); err != nil {
+	if err := m.Stack.MeasureCost(t.Context(), m.Kernel); err != nil {
 		t.Error(err)
 	}
 	told := m.Kernel.Told()

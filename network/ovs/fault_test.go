@@ -151,7 +151,7 @@ func TestManyPairs(t *testing.T) {
 	testnet.NotInGuest(t, "it shows what it has shown on the machine")
 	b, _ := raise(t, 32)
 	m := b.Hosts[0]
-	if err := m.Stack.Measure(t.Context(), m.Kernel); err != nil {
+	if err := m.Stack.MeasureCost(t.Context(), m.Kernel); err != nil {
 		t.Fatal(err)
 	}
 	told := m.Kernel.Told()

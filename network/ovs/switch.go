@@ -204,7 +204,7 @@ func (r *running) start(flows []ovs.Flow) (err error) {
 		return err
 	}
 	defer conn.Close()
-	if err := conn.Change(ovs.Change{Add: slices.Values(flows)}); err != nil {
+	if err := conn.Modify(ovs.FlowMod{Add: slices.Values(flows)}); err != nil {
 		return err
 	}
 	return r.instance.ForgetDecisions() // to drop packets that came before there were flows

@@ -134,10 +134,10 @@ const (
 	idleLimit  = 0.002 // of a core: design.md, "Decisions", 3
 )
 
-// Measure notes how long the first packet of a flow takes (first_packet_latency, s: an echo and its reply, of which
+// MeasureCost notes how long the first packet of a flow takes (first_packet_latency, s: an echo and its reply, of which
 // both go up to the daemon), between the first two containers or, where there is one, with the host. It doubts a switch
 // that is busy when nothing is sent.
-func (s Switch) Measure(ctx context.Context, k *host.Kernel) error {
+func (s Switch) MeasureCost(ctx context.Context, k *host.Kernel) error {
 	dir, err := k.RunDir(ovs.RunDir)
 	if err != nil {
 		return err

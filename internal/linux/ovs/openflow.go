@@ -188,8 +188,8 @@ type Owner struct{ Cookie, Mask uint64 }
 // Only is who writes one cookie.
 func Only(cookie uint64) Owner { return Owner{cookie, ^uint64(0)} }
 
-// A Change is what is to be done to the flows of a bridge, deletions first.
-type Change struct {
+// A FlowMod changes the flows of a bridge: deletions first, then additions.
+type FlowMod struct {
 	// DeleteAll deletes the flows of these.
 	DeleteAll []Owner
 	// Delete and Add are single flows. Deleting what is not there succeeds; adding a flow puts it in the place of one with
@@ -197,14 +197,15 @@ type Change struct {
 	Delete, Add iter.Seq[Flow]
 }
 
-// Change does all of it at once: packets meet the flows as they were before or as they are after, nothing in between.
-func (c *Conn) Change(ch Change) error {
+// Modify applies a FlowMod at once: packets meet the flows as they were before or as they are after, nothing in
+// between.
+func (c *Conn) Modify(mod FlowMod) error {
 	if err := c.conn.SetDeadline(time.Now().Add(bundleLimit)); err != nil {
 		return err
 	}
 	done := make(chan error, 1)
 	go func() {
-		err := c.bundle(ch)
+		err := c.bundle(mod)
 		if err != nil {
 			_ = c.conn.SetReadDeadline(time.Now().Add(patience)) // an error may be why
 		}
@@ -224,8 +225,8 @@ func (c *Conn) Change(ch Change) error {
 	return nil
 }
 
-// bundle writes all messages of a change.
-func (c *Conn) bundle(ch Change) error {
+// bundle writes all messages of a FlowMod.
+func (c *Conn) bundle(mod FlowMod) error {
 	w := bufio.NewWriterSize(c.conn, 1<<16)
 	var err error
 	write := func(b []byte) {
@@ -243,13 +244,13 @@ func (c *Conn) bundle(ch Change) error {
 			append([]byte{0, 0, 0, bundleNumber, 0, 0, 0, bundleAtomic | bundleOrdered}, inner...)))
 	}
 	control(bundleOpen)
-	for _, o := range ch.DeleteAll {
+	for _, o := range mod.DeleteAll {
 		add(commandDelete, Flow{Cookie: o.Cookie, Table: allTables}, o.Mask)
 	}
 	for _, change := range []struct {
 		command byte
 		flows   iter.Seq[Flow]
-	}{{commandDeleteStrict, ch.Delete}, {commandAdd, ch.Add}} {
+	}{{commandDeleteStrict, mod.Delete}, {commandAdd, mod.Add}} {
 		if change.flows == nil {
 			continue
 		}

@@ -411,9 +411,9 @@ func compareOwn(p *bpf.Program) (list []linux.Difference, err error) {
 	return list, nil
 }
 
-// Change adds a rule to those that stand, or takes one that was added away again. Packets are decided by one or by the
-// other.
-func Change(l List, r Rule, allow bool) error {
+// UpdateRule adds a rule to those that stand, or takes one that was added away again. Packets are decided by one or by
+// the other.
+func UpdateRule(l List, r Rule, allow bool) error {
 	p, _, err := find(l)
 	if err != nil {
 		return err

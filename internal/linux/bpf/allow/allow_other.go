@@ -19,8 +19,8 @@ func Add(List) ([]bpf.Attachment, io.Closer, error) { return nil, nil, unsupport
 // Compare is not supported here.
 func Compare(List) ([]linux.Difference, error) { return nil, unsupported() }
 
-// Change is not supported here.
-func Change(List, Rule, bool) error { return unsupported() }
+// UpdateRule is not supported here.
+func UpdateRule(List, Rule, bool) error { return unsupported() }
 
 // Read is not supported here.
 func Read(List) (Counters, error) { return Counters{}, unsupported() }

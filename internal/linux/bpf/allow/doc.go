@@ -1,6 +1,6 @@
 // Package allow is the program that decides on tcx which packets of containers may pass, with the maps of its list:
-// [Add] loads and hooks it, [Change] changes the list under it, [Compare] says what the kernel has of it, [Read] what
-// it has counted.
+// [Add] loads and hooks it, [UpdateRule] changes the list under it, [Compare] says what the kernel has of it, [Read]
+// what it has counted.
 //
 // One program stands at the ingress of all links of containers and of the uplink, before whatever else is hooked there.
 // What it lets pass it leaves to the next. What it does not decide: ARP, neighbour discovery, and what is sent to an
