@@ -61,7 +61,7 @@ func (b *bench) clients(ctx context.Context) error {
 	})
 	b.table.note("clients: medians of %d labs, one visit of %v and %v each. The generator's own CPU time is that of the "+
 		"source outside the kernel, which counts it in ticks; "+
-		"all is that of source, sink and soft interrupts.", b.groups, crowdVisit, storeVisit)
+		"all is that of source, sink and softirqs.", b.groups, crowdVisit, storeVisit)
 	return nil
 }
 

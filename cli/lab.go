@@ -82,7 +82,7 @@ func (a *app) user() (int, error) {
 func ownLab(ctx context.Context, args []string, log io.Writer) error {
 	ctx, stop := signal.NotifyContext(ctx, ends()...)
 	defer stop()
-	return lab.Own(ctx, args, func(ctx context.Context, spec lab.Spec, text []byte) (*control.Standing, error) {
+	return lab.Own(ctx, args, func(ctx context.Context, spec lab.Spec, text []byte) (*control.LiveLab, error) {
 		parts := catalogue.New().Parts()
 		e, err := experiment.Read("the experiment", text, spec.Settings, parts)
 		if err != nil {

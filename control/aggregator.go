@@ -139,9 +139,9 @@ func (a *aggregator) proof(p measure.Proof) {
 	a.write(p)
 }
 
-func (a *aggregator) lab(l measure.Lab) {
+func (a *aggregator) lab(l measure.LabRecord) {
 	a.log.Labs = append(a.log.Labs, l)
-	a.run.Tell([]measure.Lab{l})
+	a.run.Tell([]measure.LabRecord{l})
 	a.write(l)
 }
 

@@ -39,7 +39,7 @@ type generation struct {
 	turns  traffic.Turns // of all its workers
 	seats  []int         // by number of the worker in the turn: its threads
 
-	watched []int // CPUs whose soft interrupts count; nil: those of none
+	watched []int // CPUs whose softirqs count; nil: those of none
 }
 
 // configurator builds and removes generations.

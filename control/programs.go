@@ -31,7 +31,7 @@ func (s *scheduler) told(g *generation) {
 // know.
 func (s *scheduler) tells(l *lab, rebuilt bool) {
 	vocabulary := s.records.run.Vocabulary()
-	record := measure.Lab{
+	record := measure.LabRecord{
 		Generation: l.generation.number, Lab: l.ID, Rebuilt: rebuilt,
 		Metrics: map[string]float64{"setup_time": l.took.Seconds()},
 	}

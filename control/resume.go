@@ -267,7 +267,7 @@ func (s *scheduler) recall(g measure.Generation) {
 	to.Proofs = append(to.Proofs, only(of.Proofs, func(p measure.Proof) bool { return p.Generation == g.Generation })...)
 	blocks := only(of.Blocks, func(b measure.BlockFacts) bool { return b.Generation == g.Generation })
 	to.Blocks = append(to.Blocks, blocks...)
-	labs := only(of.Labs, func(l measure.Lab) bool { return l.Generation == g.Generation })
+	labs := only(of.Labs, func(l measure.LabRecord) bool { return l.Generation == g.Generation })
 	to.Labs = append(to.Labs, labs...)
 	s.records.run.Tell(labs)
 	to.Generations = append(to.Generations, g)
@@ -281,7 +281,7 @@ func (s *scheduler) recall(g measure.Generation) {
 	s.measured += time.Duration(g.Measured * float64(time.Second))
 	s.blocks += g.Blocks
 	for i, l := range s.options.Resolved.Labs {
-		s.stood[i] = s.stood[i] || slices.ContainsFunc(labs, func(m measure.Lab) bool { return m.Lab == l.ID })
+		s.stood[i] = s.stood[i] || slices.ContainsFunc(labs, func(m measure.LabRecord) bool { return m.Lab == l.ID })
 		if s.missed[i]++; g.Lost[l.ID] == "" {
 			s.missed[i] = 0
 		}

@@ -47,8 +47,8 @@ func (l *lab) described(mtu int) proof.Lab {
 }
 
 // Target returns the lab as one that can be attacked. The error is [attack.ErrShared] if nothing in it can be.
-func (s *Standing) Target() (attack.Lab, error) {
-	l := attack.Lab{
+func (s *LiveLab) Target() (attack.Target, error) {
+	l := attack.Target{
 		Lab:  s.generation.labs[0].described(s.MTU),
 		Open: func(host int, namespace string) (*os.File, error) { return s.Hosts[host].Namespace(namespace) },
 	}

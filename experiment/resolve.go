@@ -416,7 +416,7 @@ func (r *expansion) fit(s calledStack, g group) {
 
 // doubtMix says what cannot be known of a mix.
 func (r *expansion) doubtMix(g group) {
-	const note = "in a mix soft interrupts are charged to whoever they interrupt: the CPU figures of a member hold some " +
+	const note = "in a mix softirqs are charged to whoever they interrupt: the CPU figures of a member hold some " +
 		"of the others', and the run time of ksoftirqd is in none"
 	if !slices.Contains(r.Notes, note) {
 		r.Notes = append(r.Notes, note)

@@ -80,7 +80,9 @@ type Ends struct{ Source, Sink func(func() error) error }
 type Took struct{ Update, Effect time.Duration }
 
 // Try has the rule of a proof packet added and taken back, several times, while packets of it are sent.
-func Try(ctx context.Context, proof ProofPacket, ends Ends, change func(allow bool) (host.RuleUpdate, error)) (Took, error) {
+func Try(
+	ctx context.Context, proof ProofPacket, ends Ends, change func(allow bool) (host.RuleUpdate, error),
+) (Took, error) {
 	p, err := openSender(proof, ends)
 	if err != nil {
 		return Took{}, fmt.Errorf("measure a change: %w", err)

@@ -123,7 +123,7 @@ type place struct {
 }
 
 // places lists all of a lab.
-func places(lab *control.Standing) []place {
+func places(lab *control.LiveLab) []place {
 	var hosts, containers []place
 	for _, h := range lab.Hosts {
 		hosts = append(hosts, place{hostName(h), h.Place, ""})
@@ -139,7 +139,7 @@ const maxPlaces = 12
 
 // find returns the place that is meant: "h1" or "host1", "h1/src0", "h1/snk0" or "h1/sink0", or a container without its
 // host.
-func find(lab *control.Standing, meant string) (place, error) {
+func find(lab *control.LiveLab, meant string) (place, error) {
 	on, container, inside := strings.Cut(meant, "/")
 	if !inside {
 		on, container = "", meant

@@ -175,7 +175,7 @@ func texts[T fmt.Stringer](list []T) []string {
 }
 
 // survey reads what is in the namespaces of a host.
-func survey(h control.StandingHost, into *GraphHost) (nodes []*node, err error) {
+func survey(h control.LiveHost, into *GraphHost) (nodes []*node, err error) {
 	into.Name = hostName(h)
 	into.Containers = make([]GraphContainer, len(h.Containers))
 	open := func(namespace, name string, space *Space) error {
@@ -339,7 +339,7 @@ func listings() [][]string {
 
 // filters asks those programs that are installed. Those that are not, or that this kernel has nothing for, are left
 // out: the plan says what was loaded.
-func (o *owner) filters(ctx context.Context, h control.StandingHost, namespace string, into *Space) {
+func (o *owner) filters(ctx context.Context, h control.LiveHost, namespace string, into *Space) {
 	for _, args := range listings() {
 		asked, cancel := context.WithTimeout(ctx, filterLimit)
 		out, err := h.Exec(asked, host.Command{Namespace: namespace, Args: args})

@@ -183,11 +183,11 @@ type some struct {
 func (s some) Name() string { return s.name }
 
 func TestFind(t *testing.T) {
-	lab := &control.Standing{Hosts: []control.StandingHost{
-		{Place: some{name: "host1"}, Containers: []control.StandingContainer{
+	lab := &control.LiveLab{Hosts: []control.LiveHost{
+		{Place: some{name: "host1"}, Containers: []control.LiveContainer{
 			{Name: "src0", Namespace: "src0"}, {Name: "snk1"},
 		}},
-		{Place: some{name: "host2"}, Containers: []control.StandingContainer{{Name: "snk0", Namespace: "snk0"}}},
+		{Place: some{name: "host2"}, Containers: []control.LiveContainer{{Name: "snk0", Namespace: "snk0"}}},
 		{Place: some{name: "underlay"}},
 	}}
 	for meant, want := range map[string]string{
@@ -239,7 +239,7 @@ func TestStrangers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	o := &owner{lab: &control.Standing{Hosts: []control.StandingHost{{Place: some{name: "host1"}}}}, log: log}
+	o := &owner{lab: &control.LiveLab{Hosts: []control.LiveHost{{Place: some{name: "host1"}}}}, log: log}
 	ended := make(chan struct{})
 	go func() {
 		o.serve(t.Context(), l)

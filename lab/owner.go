@@ -29,14 +29,14 @@ const (
 )
 
 // A Builder builds the lab that a spec and an experiment's text ask for.
-type Builder func(ctx context.Context, spec Spec, experiment []byte) (*control.Standing, error)
+type Builder func(ctx context.Context, spec Spec, experiment []byte) (*control.LiveLab, error)
 
 // owner is the process that a lab stands by.
 type owner struct {
 	name  string
 	dir   *owned.Dir
 	entry Entry
-	lab   *control.Standing
+	lab   *control.LiveLab
 	log   io.Writer
 
 	down   chan string   // why it is to end
@@ -313,7 +313,7 @@ func (o *owner) places(context.Context, none) ([]string, error) {
 }
 
 // hostName is how a host is called: "h1", "underlay".
-func hostName(h control.StandingHost) string {
+func hostName(h control.LiveHost) string {
 	if number, ok := strings.CutPrefix(h.Name(), "host"); ok {
 		return "h" + number
 	}

@@ -33,7 +33,7 @@ func sealed(t testing.TB) []byte {
 		for i := range 2 {
 			block := 2*g + i
 			list := []Record{
-				Lab{Generation: g, Lab: "a", Metrics: map[string]float64{"setup_time": 0.25}},
+				LabRecord{Generation: g, Lab: "a", Metrics: map[string]float64{"setup_time": 0.25}},
 				Proof{Generation: g, Lab: "a", Claim: "it passes", When: "before", OK: true},
 			}
 			if i == 1 {

@@ -325,8 +325,8 @@ func TestCombineLabs(t *testing.T) {
 	run, log := combined(map[string]float64{"one/a": math.Log(2)}, 0, 5, 4)
 	for g := range 5 {
 		log.Labs = append(log.Labs,
-			Lab{Generation: g, Lab: "ovs", Metrics: map[string]float64{"first_packet_latency": 6}},
-			Lab{Generation: g, Lab: "other", Metrics: map[string]float64{"first_packet_latency": 3}})
+			LabRecord{Generation: g, Lab: "ovs", Metrics: map[string]float64{"first_packet_latency": 6}},
+			LabRecord{Generation: g, Lab: "other", Metrics: map[string]float64{"first_packet_latency": 3}})
 	}
 	c := NewCombiner(run, log, Analyze(run, log))
 	first := func(lab string, power float64) Term {

@@ -14,7 +14,7 @@ type LabFigure struct {
 
 // LabFigures sums up the lab records, of labs that were built once more or of all others: lab by lab as they come, each
 // with its metrics in the order of views.
-func LabFigures(known Vocabulary, labs []Lab, rebuilt bool) []LabFigure {
+func LabFigures(known Vocabulary, labs []LabRecord, rebuilt bool) []LabFigure {
 	var order []string
 	values := map[string]map[string][]float64{}
 	for _, l := range labs {

@@ -8,14 +8,16 @@ import (
 
 // A lab that was built once more is no second observation of its generation.
 func TestLabFigures(t *testing.T) {
-	var labs []Lab
+	var labs []LabRecord
 	for g, x := range []float64{3, 1, 2} {
-		labs = append(labs, Lab{
+		labs = append(labs, LabRecord{
 			Generation: g, Lab: "a",
 			Metrics: map[string]float64{"setup_time": x, "rules_load_time": 10 * x},
 		})
 		if g == 1 {
-			labs = append(labs, Lab{Generation: g, Lab: "a", Rebuilt: true, Metrics: map[string]float64{"setup_time": 100}})
+			labs = append(labs, LabRecord{
+				Generation: g, Lab: "a", Rebuilt: true, Metrics: map[string]float64{"setup_time": 100},
+			})
 		}
 	}
 	want := []LabFigure{

@@ -20,7 +20,7 @@ type Log struct {
 	Histograms  []Histograms
 	Blocks      []BlockFacts
 	Proofs      []Proof
-	Labs        []Lab
+	Labs        []LabRecord
 	Warnings    []Warning
 	Facts       []Fact
 	Generations []Generation

@@ -16,8 +16,8 @@ import (
 // checksums and no records Begin, Generation, Resume and End.
 const Version = 2
 
-// Record is one line of records.jsonl: Begin, Trial, Histograms, BlockFacts, Proof, Lab, Warning, Fact, Generation,
-// Resume or End.
+// Record is one line of records.jsonl: Begin, Trial, Histograms, BlockFacts, Proof, LabRecord, Warning, Fact,
+// Generation, Resume or End.
 type Record interface {
 	// appendJSON appends the record as one JSON object without a newline; type and v are set by it, whatever the fields
 	// say.
@@ -162,9 +162,9 @@ type Proof struct {
 	Detail   string         `json:"detail,omitempty"` // the first failure, and how many more there are
 }
 
-// Lab is what building a lab and changing what stands in it cost, once a generation, and once more if it had to be
-// built once more.
-type Lab struct {
+// LabRecord is what building a lab and changing what stands in it cost, once a generation, and once more if it had to
+// be built once more.
+type LabRecord struct {
 	Type       string `json:"type"` // "lab"; set by Writer
 	V          int    `json:"v"`
 	Generation int    `json:"gen"`
@@ -360,7 +360,7 @@ func (p Proof) appendJSON(b []byte) ([]byte, error) {
 	return appendAny(b, p)
 }
 
-func (l Lab) appendJSON(b []byte) ([]byte, error) {
+func (l LabRecord) appendJSON(b []byte) ([]byte, error) {
 	l.Type, l.V = "lab", Version
 	return appendAny(b, l)
 }

@@ -57,7 +57,7 @@ func TestRecordsRoundTrip(t *testing.T) {
 			Tried: map[string]int{"ipv4": 2}, Expected: "no answer", Seen: map[string]int{"ipv4": 1},
 			Detail: "one was answered",
 		}},
-		Labs: []Lab{{
+		Labs: []LabRecord{{
 			Type: "lab", V: 2, Generation: 1, Lab: "bridge+nftables/same-host/1",
 			Metrics: map[string]float64{"setup_time": 0.5}, Implementations: map[string]string{"network": "kernel"},
 		}},

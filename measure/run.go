@@ -165,7 +165,7 @@ func (c *Cell) UnmarshalJSON(b []byte) error {
 func (c *Cell) Governs() bool { return c.Baseline != "" && !c.Twin && c.Probe == "" }
 
 // Tell gives the cells who did the work of their parts, where that was found out when their labs were built.
-func (r *Run) Tell(labs []Lab) {
+func (r *Run) Tell(labs []LabRecord) {
 	for _, l := range labs {
 		if len(l.Implementations) == 0 {
 			continue

@@ -35,7 +35,7 @@ type Loaded interface {
 // Description is what help, schema and views say of a probe.
 type Description struct {
 	Name string // as in experiments and at the end of cell ids
-	// what it tells, for help, such as "the CPU time of soft interrupts"
+	// what it tells, for help, such as "the CPU time of softirqs"
 	Summary        string
 	Needs          string                                   // what it takes, such as "root"
 	Choice         string                                   // what it is, for the schema

@@ -26,7 +26,7 @@ func TestCSVOfForged(t *testing.T) {
 		m.log.Trials[5].Warnings = []string{evil}
 		m.log.Trials[5].Limit = evil
 		m.log.Trials[5].Start = -1.5
-		m.log.Labs = append(m.log.Labs, measure.Lab{Lab: evil, Metrics: map[string]float64{"setup_time": 1, evil: 2}})
+		m.log.Labs = append(m.log.Labs, measure.LabRecord{Lab: evil, Metrics: map[string]float64{"setup_time": 1, evil: 2}})
 		whole := m.whole()
 		for name, write := range map[string]func(*strings.Builder) error{
 			"rows":   func(b *strings.Builder) error { return report.CSV(b, m.run, whole.Analysis) },

@@ -99,7 +99,7 @@ func (s *Suite) even(run measure.Run, by map[string]float64) *measure.Log {
 				if m.Here.Lab {
 					if labs[c.Lab] == nil {
 						labs[c.Lab] = map[string]float64{}
-						log.Labs = append(log.Labs, measure.Lab{Generation: g, Lab: c.Lab, Metrics: labs[c.Lab]})
+						log.Labs = append(log.Labs, measure.LabRecord{Generation: g, Lab: c.Lab, Metrics: labs[c.Lab]})
 					}
 					labs[c.Lab][m.Here.Metric] = value(c.Lab, m.Here.Metric)
 				}

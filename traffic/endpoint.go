@@ -16,15 +16,15 @@ import (
 // workload or engine. "Inside the window" means sent from Window.Start to Window.Close and, where it was received, by
 // the end marker.
 type Sample struct {
-	Sent     int64 `json:"sent"`             // packets or requests inside the window
-	Received int64 `json:"received"`         // of those, packets or responses that arrived, each counted once
-	Errors   int64 `json:"errors,omitempty"` // responses that report a failure or are wrong; not among those received
-	Late     int64 `json:"late,omitempty"`   // of another trial or already given up: not counted as received
-	Unsent   int64 `json:"unsent,omitempty"` // messages that were due inside the window and not sent by its close
-	Total    int64 `json:"total"`            // packets or requests of the whole trial, warm-up included
-	Bytes    int64 `json:"bytes,omitempty"`  // payload of the whole trial; of flows, what was received inside the window
-	CPU      int64 `json:"cpu"`              // ns of run time of the thread from opening to leaving
-	Beside   int64 `json:"beside,omitempty"` // of CPU, ns of programs that carry this thread's packets, such as a switch
+	Sent       int64 `json:"sent"`             // packets or requests inside the window
+	Received   int64 `json:"received"`         // of those, packets or responses that arrived, each counted once
+	Errors     int64 `json:"errors,omitempty"` // responses that report a failure or are wrong; not among those received
+	Late       int64 `json:"late,omitempty"`   // of another trial or already given up: not counted as received
+	Unsent     int64 `json:"unsent,omitempty"` // messages that were due inside the window and not sent by its close
+	Total      int64 `json:"total"`            // packets or requests of the whole trial, warm-up included
+	Bytes      int64 `json:"bytes,omitempty"`  // payload of the whole trial; of flows, what was received inside the window
+	CPU        int64 `json:"cpu"`              // ns of run time of the thread from opening to leaving
+	ProgramCPU int64 `json:"beside,omitempty"` // of CPU, ns of programs that carry this thread's packets, such as a switch
 	// of CPU, ns outside the kernel, which counts them in ticks: a mean over many trials
 	User int64 `json:"user,omitempty"`
 	// ns from opening to leaving; of a foreign program: in which its traffic flowed
@@ -70,9 +70,9 @@ type Thread struct {
 	Run      uint64                  // what makes trial ids of this run differ from those of another
 	Endpoint func(cell int) Endpoint // nil where it has no part
 	// run time so far of what carries this thread's packets besides the kernel; nil: nothing does
-	Beside    func() time.Duration
-	Ready     chan<- error // gets nil and then nothing, or the reason why there will be no thread
-	ThreadIDs chan<- int   // gets the thread's id before Ready
+	ProgramCPU func() time.Duration
+	Ready      chan<- error // gets nil and then nothing, or the reason why there will be no thread
+	ThreadIDs  chan<- int   // gets the thread's id before Ready
 }
 
 // Serve never returns, except where Ready said why. A turn that cannot be waited for ends the process, which the
@@ -116,15 +116,15 @@ func (t *Thread) Serve() {
 
 // drive is Drive, and counts what carries the packets.
 func (t *Thread) drive(e Endpoint, trial uint64, w Window) {
-	if t.Beside == nil {
+	if t.ProgramCPU == nil {
 		Drive(e, trial, w)
 		return
 	}
-	before := t.Beside()
+	before := t.ProgramCPU()
 	Drive(e, trial, w)
 	s := e.Sample()
-	s.Beside = int64(t.Beside() - before)
-	s.CPU += s.Beside
+	s.ProgramCPU = int64(t.ProgramCPU() - before)
+	s.CPU += s.ProgramCPU
 }
 
 // Drive lets an endpoint run its trial, and notes what that took of the calling thread, which is locked.

@@ -138,7 +138,7 @@ func (w *Worker) begin(p BeginParams) (nothing, error) {
 			Ready:    ready, ThreadIDs: ids,
 		}
 		if seat == 0 && len(p.Programs) > 0 {
-			t.Beside = func() (sum time.Duration) {
+			t.ProgramCPU = func() (sum time.Duration) {
 				for _, pid := range p.Programs {
 					sum += process.RunTime(pid)
 				}

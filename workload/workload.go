@@ -237,8 +237,8 @@ func told(side, other []traffic.Sample) []traffic.Sample {
 			continue
 		}
 		own, said := side[i], *other[i].Foreign.Peer
-		said.CPU, said.Beside, said.User, said.Span, said.Failure, said.Doubt, said.Foreign = own.CPU, own.Beside, own.User,
-			own.Span, own.Failure, own.Doubt, own.Foreign
+		said.CPU, said.ProgramCPU, said.User, said.Span, said.Failure, said.Doubt, said.Foreign = own.CPU, own.ProgramCPU,
+			own.User, own.Span, own.Failure, own.Doubt, own.Foreign
 		side = slices.Clone(side)
 		side[i] = said
 	}
@@ -337,8 +337,8 @@ func (t Trial) PutCPU(metrics map[string]float64) (seconds float64) {
 		for _, s := range side {
 			seconds += float64(s.CPU) / 1e9
 			if s.Span > 0 {
-				cores += float64(s.CPU-s.Beside) / float64(s.Span)
-				programs += float64(s.Beside) / float64(s.Span)
+				cores += float64(s.CPU-s.ProgramCPU) / float64(s.Span)
+				programs += float64(s.ProgramCPU) / float64(s.Span)
 				user += float64(s.User) / float64(s.Span)
 			}
 		}

@@ -124,7 +124,7 @@ func TestProbeOfOrdinaryUser(t *testing.T) {
 		t.Errorf("exit status %d, want 1", status)
 	}
 	contains(t, "stderr", oneLine(s.stderr.String()),
-		"load the probe of soft interrupts: not supported here: missing CAP_BPF and CAP_PERFMON", "run as root")
+		"load the softirq probe: not supported here: missing CAP_BPF and CAP_PERFMON", "run as root")
 	if _, err := os.Stat(s.dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("there is a run directory: %v", err)
 	}

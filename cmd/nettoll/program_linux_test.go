@@ -21,7 +21,7 @@ func TestProgramDies(t *testing.T) {
 	s := start(t, "--time", "3s", "--network", "ovs", "--filter", "ovs(rules=10)", "--workload", "udp-rr(mode=spin)",
 		"--placement", "cross-host")
 	again := func(log *measure.Log) bool {
-		return slices.ContainsFunc(log.Labs, func(l measure.Lab) bool { return l.Rebuilt })
+		return slices.ContainsFunc(log.Labs, func(l measure.LabRecord) bool { return l.Rebuilt })
 	}
 	for log := (&measure.Log{}); !again(log); {
 		s.measuring()

@@ -50,7 +50,7 @@ func (d *Deployment) Facts() map[string]any {
 		facts["not_granted"] = userns.Refused()
 	}
 	if value, known := procfs.KernelOption("CONFIG_IRQ_TIME_ACCOUNTING"); known {
-		// if so, soft interrupts are not in the run time of the thread they interrupt
+		// if so, softirqs are not in the run time of the thread they interrupt
 		facts["irq_time_accounting"] = value == "y"
 	}
 	return facts

@@ -25,8 +25,8 @@ func (Filter) Describe() filter.Description {
 			Implementation: "ebpf",
 			Params: append(filter.Params(), part.Param{
 				Name: match, Default: allow.Hash, Values: allow.Ways(),
-				Summary: "how packets are looked up: in a hash of source and sink; in a trie of sources with a hash behind it (in " +
-					"both, the position of decoy rules has no meaning); or by a program that compares one source after another",
+				Summary: "how packets are looked up: in a hash of source and sink; in a trie of sources with a hash behind it " +
+					"(in both, the position of decoy rules has no meaning); or by a program that compares one source after another",
 			}),
 		},
 		Fragments:  func(part.Params) filter.Fragments { return filter.ByAddress },

@@ -56,7 +56,7 @@ func (c *trial) claims(t testing.TB, s *stand, families []string) error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	outcomes, err := attack.Run(t.Context(), attack.Lab{Lab: lab, Open: s.open}, []attack.Attack{
+	outcomes, err := attack.Run(t.Context(), attack.Target{Lab: lab, Open: s.open}, []attack.Attack{
 		attack.Ports, attack.PortZero, attack.Options, attack.Wrapped, attack.Fragments,
 	})
 	if err != nil {

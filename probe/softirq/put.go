@@ -5,11 +5,11 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// Put implements [probe.Probe]. It adds the time spent in soft interrupts of the network: as cores kept busy while
+// Put implements [probe.Probe]. It adds the time spent in softirqs of the network: as cores kept busy while
 // traffic flowed, and for each of the packets that the CPU time is known for.
 //
 // It is no part of cpu_busy, and must not be added to it: most of it is in the run time of the threads that were
-// interrupted, or of ksoftirqd, by whom soft interrupts are worked off as well (docs/method.md, "CPU time").
+// interrupted, or of ksoftirqd, by whom softirqs are worked off as well (docs/method.md, "CPU time").
 func (Probe) Put(metrics map[string]float64, t workload.Trial, counted int64) {
 	spent := float64(counted) / 1e9
 	var span, seconds float64

@@ -23,17 +23,17 @@ const (
 // Describe implements [probe.Probe].
 func (Probe) Describe() probe.Description {
 	return probe.Description{
-		Name: "softirq", Summary: "the CPU time of soft interrupts", Needs: "root",
-		Choice:         "tracepoints that sum up the CPU time of soft interrupts",
+		Name: "softirq", Summary: "the CPU time of softirqs", Needs: "root",
+		Choice:         "tracepoints that sum up the CPU time of softirqs",
 		Implementation: "ebpf", Switches: "tracepoints",
 		Metrics: []measure.Metric{
 			{
 				Name: inAll, Unit: measure.UnitCores, Better: measure.LowerBetter, Kind: measure.KindCPU, Order: 600,
-				Summary: "cores kept busy by soft interrupts of the network, whoever they interrupted; no part of cpu_busy",
+				Summary: "cores kept busy by softirqs of the network, whoever they interrupted; no part of cpu_busy",
 			},
 			{
 				Name: perPacket, Unit: measure.UnitSecondsPacket, Better: measure.LowerBetter, Kind: measure.KindCPU, Order: 620,
-				Summary: "time in soft interrupts of the network for each packet that cpu_per_packet counts",
+				Summary: "time in softirqs of the network for each packet that cpu_per_packet counts",
 			},
 		},
 		View: view,

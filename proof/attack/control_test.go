@@ -15,7 +15,7 @@ import (
 )
 
 // stood builds a lab by its name.
-func stood(t *testing.T, id string) (*control.Standing, attack.Lab) {
+func stood(t *testing.T, id string) (*control.LiveLab, attack.Target) {
 	t.Helper()
 	testnet.Root(t)
 	labs, _ := stacks(t)

@@ -8,5 +8,5 @@
 // there shows nothing elsewhere.
 //
 // The package knows no network and no filter: a lab is where its containers are, which of them may talk, and what is
-// claimed of the rest ([Lab]).
+// claimed of the rest ([Target]).
 package attack

@@ -32,7 +32,7 @@ const (
 
 // A stand is a lab with its taps.
 type stand struct {
-	Lab
+	Target
 	ends     []*end
 	machines []*machine
 	known    map[bool]map[[2]*end]net.HardwareAddr // see way
@@ -65,8 +65,8 @@ type machine struct {
 }
 
 // Run makes the attacks on a lab, one after another, and returns what came of each in each family.
-func Run(ctx context.Context, lab Lab, attacks []Attack) (_ []Outcome, err error) {
-	s := &stand{Lab: lab, taps: newTaps(), known: map[bool]map[[2]*end]net.HardwareAddr{false: {}, true: {}}}
+func Run(ctx context.Context, lab Target, attacks []Attack) (_ []Outcome, err error) {
+	s := &stand{Target: lab, taps: newTaps(), known: map[bool]map[[2]*end]net.HardwareAddr{false: {}, true: {}}}
 	_, _ = rand.Read(s.magic[:]) // it never fails
 	defer func() { err = errors.Join(err, s.close()) }()
 	if err := s.open(); err != nil {

@@ -1,8 +1,8 @@
 // Package ping is the workload ping: ICMP echo requests (RFC 792, RFC 4443) that the kernel of the sink's container
 // answers, one every so often or one for each answer.
 //
-// There is no program at the other end: its kernel answers in the soft interrupt that takes the request. Between
-// containers of one machine that soft interrupt runs inside the source's own send(2), and the answer is there when the
+// There is no program at the other end: its kernel answers in the softirq that takes the request. Between
+// containers of one machine that softirq runs inside the source's own send(2), and the answer is there when the
 // call returns: no second CPU has a part in it and nobody has to be woken up. The figure is the path both ways and two
 // system calls, 2 µs where udp-rr in mode spin has 3. Where packets are handed to another CPU or come from another
 // machine, the source sleeps until the answer comes, and its wake-up is in the figure.

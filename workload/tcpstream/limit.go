@@ -30,7 +30,7 @@ const (
 // limited says what kept the goodput from being higher.
 //
 // A thread that was awake all the time, running or waiting for a CPU, never waited for the other end. On one machine
-// the writer's thread does most of the work of the path and of the receiver's protocol as well, in soft interrupts:
+// the writer's thread does most of the work of the path and of the receiver's protocol as well, in softirqs:
 // where it says sender, what is behind is the CPU of the writing side. What TCP itself waited for is counted by the
 // kernel (tcp_chrono_start, net/ipv4/tcp_output.c): a full receive window means that the reader was behind. A small
 // send buffer is hardly ever counted, even one of 4 KiB (tcp_cwnd_validate wants the writer asleep and everything sent
@@ -72,7 +72,7 @@ func roles(t workload.Trial) (writers, readers []traffic.Sample) {
 func awake(side []traffic.Sample) float64 {
 	var ran, span float64
 	for _, s := range side {
-		ran += float64(s.CPU - s.Beside + s.Counts[countDelayed])
+		ran += float64(s.CPU - s.ProgramCPU + s.Counts[countDelayed])
 		span += float64(s.Span)
 	}
 	if span == 0 {

@@ -1,5 +1,5 @@
 // Package bpf hooks eBPF programs to network links, and finds again what is hooked to them. The programs themselves,
-// with their maps, are in the folders below, a folder for each C source; apart from the probe of soft interrupts these
+// with their maps, are in the folders below, a folder for each C source; apart from the softirq probe these
 // are all that import the loader. `make generate` compiles them by bpf2go into object_bpf… beside the source, which are
 // part of the tree, and `make generate-check` shows that they are what the source makes.
 //

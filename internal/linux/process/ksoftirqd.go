@@ -11,7 +11,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux"
 )
 
-// KsoftirqdStat opens /proc/PID/schedstat of the kernel thread that works off the soft interrupts of one CPU. The first
+// KsoftirqdStat opens /proc/PID/schedstat of the kernel thread that works off the softirqs of one CPU. The first
 // figure in it is the thread's run time in ns (Documentation/scheduler/sched-stats.rst). The open file goes on working
 // in namespaces where the thread cannot be seen. Where it cannot be seen now, the error is a [linux.UnsupportedError].
 func KsoftirqdStat(cpu int) (*os.File, error) {

@@ -11,11 +11,11 @@ import (
 // Map maps the first so many CPUs' slots of the file that the probe gives out. The file may be closed afterwards.
 func Map(f *os.File, cpus int) (*Times, error) {
 	if cpus <= 0 {
-		return nil, fmt.Errorf("map the times of soft interrupts: of %d CPUs", cpus)
+		return nil, fmt.Errorf("map the times of softirqs: of %d CPUs", cpus)
 	}
 	mem, err := unix.Mmap(int(f.Fd()), 0, cpus*int(SlotSize), unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {
-		return nil, fmt.Errorf("map the times of soft interrupts of %d CPUs: %w", cpus, err)
+		return nil, fmt.Errorf("map the times of softirqs of %d CPUs: %w", cpus, err)
 	}
 	return &Times{mem: mem, slots: unsafe.Slice((*Slot)(unsafe.Pointer(&mem[0])), cpus)}, nil
 }

@@ -10,7 +10,7 @@ import (
 
 // Map exists on Linux.
 func Map(*os.File, int) (*Times, error) {
-	return nil, &linux.UnsupportedError{What: "map the times of soft interrupts", Missing: "Linux"}
+	return nil, &linux.UnsupportedError{What: "map the times of softirqs", Missing: "Linux"}
 }
 
 // Close exists on Linux.

@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// Vectors of soft interrupts (include/linux/interrupt.h): the kernel's interface to tracing, /proc/softirqs has their
+// Vectors of softirqs (include/linux/interrupt.h): the kernel's interface to tracing, /proc/softirqs has their
 // names in this order.
 const (
 	NetTX   = 2
@@ -14,7 +14,7 @@ const (
 )
 
 // Slot is what the probe keeps of one CPU. The programs write it, by these offsets; everybody else reads. A CPU works
-// off one soft interrupt at a time, so nothing is ever written by two.
+// off one softirq at a time, so nothing is ever written by two.
 type Slot struct {
 	Entered uint64          // ns, CLOCK_MONOTONIC: since when the one under way is; 0 where none is
 	Time    [Vectors]uint64 // ns spent, by vector
@@ -36,7 +36,7 @@ type Times struct {
 	slots []Slot
 }
 
-// Net returns the nanoseconds that these CPUs have spent in the soft interrupts of the network, sending and receiving.
+// Net returns the nanoseconds that these CPUs have spent in the softirqs of the network, sending and receiving.
 // What is under way is not counted yet. It reads plain memory.
 //
 //go:nosplit

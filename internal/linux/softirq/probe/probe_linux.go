@@ -16,10 +16,10 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/softirq"
 )
 
-// Probe is the two programs and the memory that they sum up in. All of it is held by file descriptors of this process,
-// and the memory by those that were given out besides: the kernel removes it with the last of them, however the
-// processes end.
-type Probe struct {
+// Counter is the two programs and the memory that they sum up in. All of it is held by file descriptors of this
+// process, and the memory by those that were given out besides: the kernel removes it with the last of them, however
+// the processes end.
+type Counter struct {
 	times            *ebpf.Map
 	entered, left    *ebpf.Program
 	slots            []softirq.Slot // writable, unlike what others map
@@ -27,22 +27,22 @@ type Probe struct {
 	onEntry, onLeave link.Link // nil while it is off
 }
 
-// Load loads the programs; nothing is traced before [Probe.On]. Where that cannot be done the error is a
+// Load loads the programs; nothing is traced before [Counter.On]. Where that cannot be done the error is a
 // [linux.UnsupportedError].
 //
 // The programs are attached as raw tracepoints (BPF_RAW_TRACEPOINT_OPEN, Linux 4.17), which take names: no tracefs has
 // to be mounted, and each hit costs less than by way of a perf event, which copies the tracepoint's record into a
 // buffer first (kernel/trace/bpf_trace.c, include/trace/perf.h).
-func Load() (*Probe, error) {
-	p := &Probe{}
+func Load() (*Counter, error) {
+	p := &Counter{}
 	if err := p.load(); err != nil {
 		_ = p.Close()
-		return nil, explain("load the probe of soft interrupts", err)
+		return nil, explain("load the softirq probe", err)
 	}
 	return p, nil
 }
 
-func (p *Probe) load() (err error) {
+func (p *Counter) load() (err error) {
 	cpus, err := ebpf.PossibleCPU()
 	if err != nil {
 		return err
@@ -89,8 +89,8 @@ func explain(what string, err error) error {
 	return &linux.UnsupportedError{What: what, Missing: missing, Hint: hint, Err: err}
 }
 
-// On switches the probe on. From here on every soft interrupt of the machine runs both programs.
-func (p *Probe) On() (err error) {
+// On switches the probe on. From here on every softirq of the machine runs both programs.
+func (p *Counter) On() (err error) {
 	if p.onEntry != nil {
 		return nil
 	}
@@ -106,13 +106,13 @@ func (p *Probe) On() (err error) {
 		p.onLeave, err = link.AttachRawTracepoint(link.RawTracepointOptions{Name: "softirq_exit", Program: p.left})
 	}
 	if err != nil {
-		return errors.Join(explain("switch the probe of soft interrupts on", err), p.Off())
+		return errors.Join(explain("switch the softirq probe on", err), p.Off())
 	}
 	return nil
 }
 
 // Off switches it off; what was summed up stays.
-func (p *Probe) Off() error {
+func (p *Counter) Off() error {
 	var list []error
 	for _, l := range []*link.Link{&p.onEntry, &p.onLeave} {
 		if *l != nil {
@@ -125,16 +125,16 @@ func (p *Probe) Off() error {
 
 // File returns the memory as a file for [softirq.Map], here or in a process that inherits it. It is the caller's to
 // close.
-func (p *Probe) File() (*os.File, error) {
+func (p *Counter) File() (*os.File, error) {
 	fd, err := unix.FcntlInt(uintptr(p.times.FD()), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
-		return nil, fmt.Errorf("pass on the times of soft interrupts: %w", err)
+		return nil, fmt.Errorf("pass on the times of softirqs: %w", err)
 	}
 	return os.NewFile(uintptr(fd), "softirq"), nil
 }
 
 // Close switches the probe off and removes it. It is idempotent.
-func (p *Probe) Close() error {
+func (p *Counter) Close() error {
 	list := []error{p.Off()}
 	if p.mem != nil {
 		list = append(list, unix.Munmap(p.mem))

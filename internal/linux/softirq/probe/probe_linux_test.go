@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 }
 
 // probed loads a probe and maps what it counts.
-func probed(t *testing.T) (*Probe, *softirq.Times) {
+func probed(t *testing.T) (*Counter, *softirq.Times) {
 	t.Helper()
 	testnet.Root(t)
 	p, err := Load()
@@ -174,9 +174,9 @@ func counted(t *testing.T, vector, cpu int) uint64 {
 }
 
 // Two ways to count agree: the kernel's own table of how often each vector was run, which is exact, and its ticks of
-// time spent in soft interrupts, which are samples of 4 ms. Both see the whole machine, whatever else it does. A tick
+// time spent in softirqs, which are samples of 4 ms. Both see the whole machine, whatever else it does. A tick
 // that is late, because its CPU had interrupts off or was taken away, is charged to who has the CPU when it comes, and
-// that is often a soft interrupt about to begin: of some floods one must agree.
+// that is often a softirq about to begin: of some floods one must agree.
 func TestAgreesWithKernel(t *testing.T) {
 	p, times := probed(t)
 	if err := p.On(); err != nil {
@@ -189,10 +189,10 @@ func TestAgreesWithKernel(t *testing.T) {
 			return
 		}
 	}
-	t.Errorf("the time of soft interrupts by the probe and by /proc/stat differs in %d of %d floods", floods, floods)
+	t.Errorf("the time of softirqs by the probe and by /proc/stat differs in %d of %d floods", floods, floods)
 }
 
-// compare floods for a second and returns how long soft interrupts took by the probe and by the ticks of /proc/stat, in
+// compare floods for a second and returns how long softirqs took by the probe and by the ticks of /proc/stat, in
 // seconds.
 func compare(t *testing.T, times *softirq.Times) (probe, ticks float64) {
 	t.Helper()
@@ -235,7 +235,7 @@ func compare(t *testing.T, times *softirq.Times) (probe, ticks float64) {
 		t.Errorf("%d packets over a veth, and %d runs of the vector that receives them", packets, runs)
 	}
 	probe, ticks = float64(after.ns-before.ns)/1e9, after.stat["softirq"]-before.stat["softirq"]
-	t.Logf("soft interrupts in %v: %.3f s by the probe, %.2f s by the ticks of /proc/stat", wall, probe, ticks)
+	t.Logf("softirqs in %v: %.3f s by the probe, %.2f s by the ticks of /proc/stat", wall, probe, ticks)
 	return probe, ticks
 }
 
@@ -260,7 +260,7 @@ func TestFloodAndIdle(t *testing.T) {
 	busy := float64(times.Net(all)-before) / float64(wall)
 	const least, idle = 0.05, 0.01
 	if busy < least || packets == 0 {
-		t.Errorf("a flood of %d packets kept soft interrupts of the network busy for %.4f cores", packets, busy)
+		t.Errorf("a flood of %d packets kept softirqs of the network busy for %.4f cores", packets, busy)
 	}
 	quiet := busy
 	for range 300 {
@@ -270,9 +270,9 @@ func TestFloodAndIdle(t *testing.T) {
 			break
 		}
 	}
-	t.Logf("soft interrupts of the network: %.3f cores under a flood, %.5f without", busy, quiet)
+	t.Logf("softirqs of the network: %.3f cores under a flood, %.5f without", busy, quiet)
 	if quiet >= idle {
-		t.Errorf("without a flood soft interrupts of the network are still busy for %.4f cores", quiet)
+		t.Errorf("without a flood softirqs of the network are still busy for %.4f cores", quiet)
 	}
 	if err := p.Off(); err != nil {
 		t.Fatal(err)
@@ -319,11 +319,11 @@ func TestSwitching(t *testing.T) {
 	close(stop)
 	<-done
 	if counted == 0 || counted > on {
-		t.Errorf("%v in soft interrupts of one CPU during %v", counted, on)
+		t.Errorf("%v in softirqs of one CPU during %v", counted, on)
 	}
 }
 
-// Whether a thread's run time has the soft interrupts in it that interrupted it is what CONFIG_IRQ_TIME_ACCOUNTING says
+// Whether a thread's run time has the softirqs in it that interrupted it is what CONFIG_IRQ_TIME_ACCOUNTING says
 // (kernel/sched/core.c, update_rq_clock_task): what is missing from wall time is nothing, or just these.
 func TestThreadTime(t *testing.T) {
 	value, known := procfs.KernelOption("CONFIG_IRQ_TIME_ACCOUNTING")
@@ -338,10 +338,10 @@ func TestThreadTime(t *testing.T) {
 	_, wall, ran, waited := flood(t, 0, 500*time.Millisecond)
 	soft := time.Duration(times.Net([]int{0}) - before)
 	apart := float64(wall-ran-waited) / float64(soft)
-	t.Logf("of %v a thread ran %v and waited %v; soft interrupts of the network took %v: %.2f of them are not in its "+
+	t.Logf("of %v a thread ran %v and waited %v; softirqs of the network took %v: %.2f of them are not in its "+
 		"run time (IRQ_TIME_ACCOUNTING=%s)", wall, ran, waited, soft, apart, value)
 	if (apart > 0.5) != (value == "y") {
-		t.Errorf("%.2f of the soft interrupts are apart from the run time of the thread that they interrupt, and "+
+		t.Errorf("%.2f of the softirqs are apart from the run time of the thread that they interrupt, and "+
 			"CONFIG_IRQ_TIME_ACCOUNTING is %s", apart, value)
 	}
 }

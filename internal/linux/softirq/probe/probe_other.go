@@ -8,24 +8,24 @@ import (
 	"github.com/nettoll/nettoll/internal/linux"
 )
 
-// Probe exists on Linux.
-type Probe struct{}
+// Counter exists on Linux.
+type Counter struct{}
 
 func unsupported() error {
-	return &linux.UnsupportedError{What: "load the probe of soft interrupts", Missing: "Linux"}
+	return &linux.UnsupportedError{What: "load the softirq probe", Missing: "Linux"}
 }
 
 // Load exists on Linux.
-func Load() (*Probe, error) { return nil, unsupported() }
+func Load() (*Counter, error) { return nil, unsupported() }
 
 // On exists on Linux.
-func (*Probe) On() error { return unsupported() }
+func (*Counter) On() error { return unsupported() }
 
 // Off exists on Linux.
-func (*Probe) Off() error { return nil }
+func (*Counter) Off() error { return nil }
 
 // File exists on Linux.
-func (*Probe) File() (*os.File, error) { return nil, unsupported() }
+func (*Counter) File() (*os.File, error) { return nil, unsupported() }
 
 // Close exists on Linux.
-func (*Probe) Close() error { return nil }
+func (*Counter) Close() error { return nil }

@@ -7,7 +7,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/softirq"
 )
 
-// entering notes when a CPU begins to work off a soft interrupt.
+// entering notes when a CPU begins to work off a softirq.
 func entering(times *ebpf.Map) asm.Instructions {
 	return append(slot(times),
 		asm.FnKtimeGetNs.Call(),
@@ -44,7 +44,7 @@ func leaving(times *ebpf.Map) asm.Instructions {
 	)
 }
 
-// slot puts the address of this CPU's slot into R7. A soft interrupt does not change its CPU.
+// slot puts the address of this CPU's slot into R7. A softirq does not change its CPU.
 func slot(times *ebpf.Map) asm.Instructions {
 	return asm.Instructions{
 		asm.FnGetSmpProcessorId.Call(),

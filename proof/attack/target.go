@@ -11,8 +11,8 @@ import (
 // is nothing to attack.
 var ErrShared = errors.New("containers share the namespace of their host: nothing stands between them")
 
-// A Lab is what is attacked.
-type Lab struct {
+// A Target is a lab that is attacked.
+type Target struct {
 	proof.Lab
 	// Open opens a network namespace of a host, counted from 0, by its name; "" is the host's own. The file is the
 	// caller's to close.

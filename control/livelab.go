@@ -14,27 +14,27 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// A Standing is a lab that is not measured: it stands until it is closed.
-type Standing struct {
+// A LiveLab is a lab that is not measured: it stands until it is closed.
+type LiveLab struct {
 	Experiment string // its name
 	Lab        experiment.Lab
 	MTU        int             // bytes
 	Proofs     []measure.Proof // of its claims, all of which hold
-	Hosts      []StandingHost
-	Pairs      []StandingPair
+	Hosts      []LiveHost
+	Pairs      []LivePair
 
 	configure  *configurator
 	generation *generation
 }
 
-// A StandingHost is a host of a standing lab, or its underlay, which is the last.
-type StandingHost struct {
+// A LiveHost is a host of a standing lab, or its underlay, which is the last.
+type LiveHost struct {
 	deploy.Place
-	Containers []StandingContainer
+	Containers []LiveContainer
 }
 
-// A StandingContainer is a container of a standing lab.
-type StandingContainer struct {
+// A LiveContainer is a container of a standing lab.
+type LiveContainer struct {
 	Name      string // "src0", "snk0"
 	Namespace string // its network namespace, "" where it shares its host's
 	Addresses []netip.Addr
@@ -42,15 +42,15 @@ type StandingContainer struct {
 	Ports     network.Ports // those its sockets have; the last one of a sink is not on the list of a filter
 }
 
-// A StandingPair is where the two ends of a pair are, and at which addresses they know each other.
-type StandingPair struct {
+// A LivePair is where the two ends of a pair are, and at which addresses they know each other.
+type LivePair struct {
 	Source, Sink           string // "h1/src0"
 	SourceAddrs, SinkAddrs []netip.Addr
 }
 
 // Stand builds the only lab of an experiment ([experiment.Resolved.Only]) as a run does, has the kernel verify it, and
 // proves that its pairs pass packets of full size. The deployment is closed with it.
-func Stand(ctx context.Context, r *experiment.Resolved, at deploy.Deployment) (_ *Standing, err error) {
+func Stand(ctx context.Context, r *experiment.Resolved, at deploy.Deployment) (_ *LiveLab, err error) {
 	c := &configurator{resolved: r, deployment: at}
 	defer func() {
 		if err != nil {
@@ -89,26 +89,26 @@ func Stand(ctx context.Context, r *experiment.Resolved, at deploy.Deployment) (_
 			return nil, fmt.Errorf("lab %s: %w", l.ID, err)
 		}
 	}
-	s := &Standing{
+	s := &LiveLab{
 		Experiment: r.Experiment.Name, Lab: l.Lab, MTU: l.mtu, Proofs: proofs, configure: c, generation: g,
 	}
 	return s, s.describe(l)
 }
 
 // describe says what is where.
-func (s *Standing) describe(l *lab) error {
+func (s *LiveLab) describe(l *lab) error {
 	open, ok := l.stands.(deploy.Enterable)
 	if !ok {
 		return fmt.Errorf("lab %s: its hosts cannot be entered from here", l.ID)
 	}
 	for _, p := range open.Places() {
-		s.Hosts = append(s.Hosts, StandingHost{Place: p})
+		s.Hosts = append(s.Hosts, LiveHost{Place: p})
 	}
 	for pair, at := range l.at {
 		source, sink := nameOf(workload.Source, pair), nameOf(workload.Sink, pair)
 		s.put(at.sourceHost, source, at.source, at.sending)
 		s.put(at.sinkHost, sink, at.sink, at.sinkPorts)
-		s.Pairs = append(s.Pairs, StandingPair{
+		s.Pairs = append(s.Pairs, LivePair{
 			Source: fmt.Sprintf("h%d/%s", at.sourceHost, source), SourceAddrs: addresses(at.source.Public),
 			Sink: fmt.Sprintf("h%d/%s", at.sinkHost, sink), SinkAddrs: addresses(at.sink.Public),
 		})
@@ -116,9 +116,9 @@ func (s *Standing) describe(l *lab) error {
 	return nil
 }
 
-func (s *Standing) put(on int, name string, e network.Endpoint, ports network.Ports) {
+func (s *LiveLab) put(on int, name string, e network.Endpoint, ports network.Ports) {
 	h := &s.Hosts[on-1]
-	h.Containers = append(h.Containers, StandingContainer{
+	h.Containers = append(h.Containers, LiveContainer{
 		Name: name, Namespace: e.Namespace, Addresses: addresses(e.Bind), Endpoint: e, Ports: ports,
 	})
 }
@@ -135,7 +135,7 @@ func addresses(of func(family string) netip.Addr) []netip.Addr {
 }
 
 // Claims are what was proved of the lab, in one line.
-func (s *Standing) Claims() string {
+func (s *LiveLab) Claims() string {
 	texts := make([]string, len(s.Proofs))
 	for i, p := range s.Proofs {
 		texts[i] = p.Claim
@@ -144,7 +144,7 @@ func (s *Standing) Claims() string {
 }
 
 // Close removes the lab. The error says what of the machine's was not given back.
-func (s *Standing) Close() error {
+func (s *LiveLab) Close() error {
 	s.generation.close()
 	return s.configure.deployment.Close()
 }
