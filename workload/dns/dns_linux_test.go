@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nettoll/nettoll/internal/testnet/witness"
+
 	"github.com/nettoll/nettoll/internal/linux/clock"
 	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/part"
@@ -292,17 +294,13 @@ func TestStall(t *testing.T) {
 			Pairs: 1, Length: 100 * time.Millisecond, Given: params(given),
 			Stall: workload.Stall{Every: time.Hour, For: 30 * time.Millisecond},
 		})
-		waited := false
-		for range 10 { // until both sides had a CPU
+		witness.Until(t, workloadtest.Borne(), func() error {
 			trial, _ := r.Trial(t)
-			h := trial.Histograms[traffic.Latency]
-			if waited = h != nil && h.Max() > int64(19*time.Millisecond); waited {
-				break
+			if h := trial.Histograms[traffic.Latency]; h == nil || h.Max() <= int64(19*time.Millisecond) {
+				return fmt.Errorf("%s: nobody waited", given)
 			}
-		}
-		if !waited {
-			t.Errorf("%s: nobody waited", given)
-		}
+			return nil
+		})
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 
 	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/part"
-	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/workload"
 	"github.com/nettoll/nettoll/workload/tcpcrr"
 	"github.com/nettoll/nettoll/workload/workloadtest"
@@ -30,16 +29,7 @@ func TestConformance(t *testing.T) {
 // schedule take longer than 0.3 ms, and the 99th percentile sees it; what is due after that is on time again. In a
 // closed loop nothing is due while the sink stands still: each stall is one slow transaction, of the several hundred
 // between two stalls.
-//
-// Other work on the machine makes transactions slower, and none faster: fewer slow ones than the stalls make are wrong
-// in any trial. How many there are is told by a round in which the same schedule without stalls shows that nothing else
-// happened.
 func TestStalls(t *testing.T) {
-	const (
-		slow     = 300 * time.Microsecond
-		patience = 4 * time.Second
-		few      = 5 // quiet rounds: what happens next may happen in another trial of one
-	)
 	rig := func(given map[string]string, stall workload.Stall) *workloadtest.Rig {
 		return workloadtest.NewRig(t, tcpcrr.Workload{}, workloadtest.Options{
 			Pairs: 1, Length: workloadtest.StallLength, Given: given, Stall: stall,
@@ -47,49 +37,7 @@ func TestStalls(t *testing.T) {
 	}
 	still := workload.Stall{Every: workloadtest.StallEvery, For: workloadtest.StallFor}
 	schedule := map[string]string{"rate": "5k/s"}
-	open, going, closed := rig(schedule, still), rig(schedule, workload.Stall{}), rig(nil, still)
-	share := func(r *workloadtest.Rig) (share float64, p99 time.Duration, all bool) {
-		trial, result := r.Trial(t)
-		h := trial.Histograms[traffic.Latency]
-		if h == nil {
-			return 0, 0, false
-		}
-		over := int64(0)
-		for _, bar := range h.Distribution() {
-			if bar.From > int64(slow) {
-				over += bar.Count
-			}
-		}
-		return float64(over) / float64(h.TotalCount()), time.Duration(h.ValueAtQuantile(99)), len(result.Warnings) == 0
-	}
-	quiet, right, unseen := 0, false, false
-	for start := time.Now(); time.Since(start) < patience && !(right && unseen); {
-		if got, p99, all := share(closed); !unseen && all && got < 0.005 && p99 < slow {
-			unseen = true
-			t.Logf("in a closed loop %.2f %% take longer than %v, p99 %v", 100*got, slow, p99)
-		}
-		control, _, whole := share(going)
-		got, p99, all := share(open)
-		if all && (got < 0.015 || p99 < slow) {
-			t.Errorf("on a schedule %.2f %% take longer than %v, p99 %v: fewer than the stalls make", 100*got, slow, p99)
-		}
-		if whole && control < 0.003 {
-			quiet++
-		}
-		if !right && whole && all && control < 0.003 && got < 0.04 {
-			right = true
-			t.Logf("on a schedule %.2f %% take longer than %v, p99 %v", 100*got, slow, p99)
-		}
-	}
-	switch {
-	case right && unseen:
-	case quiet > few:
-		t.Errorf("in none of %d quiet rounds is it as it should be (on a schedule: %t, in a closed loop: %t)", quiet, right,
-			unseen)
-	default:
-		t.Logf("the machine was not quiet for long enough in %v (on a schedule: %t, in a closed loop: %t)", patience, right,
-			unseen)
-	}
+	workloadtest.Stalls(t, 0.015, 0.045, rig(schedule, still), rig(schedule, workload.Stall{}), rig(nil, still))
 }
 
 // What is planted is found again.

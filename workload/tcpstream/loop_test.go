@@ -1,6 +1,7 @@
 package tcpstream
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"net/netip"
@@ -8,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/nettoll/nettoll/internal/testnet/witness"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -71,12 +74,13 @@ func TestLost(t *testing.T) {
 				!strings.HasSuffix(got, tt.want) {
 				t.Errorf("the source says %q, want that it was lost: %s", got, tt.want)
 			}
-			for range 20 {
-				if trial, result := r.Trial(t); trial.Failure() == "" && result.Metrics["goodput"] > 0 {
-					return
+			r.Trial(t) // may find what is left of it
+			witness.Until(t, workloadtest.Borne(), func() error {
+				if trial, result := r.Trial(t); trial.Failure() != "" || result.Metrics["goodput"] <= 0 {
+					return fmt.Errorf("the trial after it: %q, %v", trial.Failure(), result.Metrics)
 				}
-			}
-			t.Error("no trial after it is a sound one")
+				return nil
+			})
 		})
 	}
 }
@@ -140,16 +144,17 @@ func TestOptions(t *testing.T) {
 				t.Errorf("%s: %T was granted %+v (%v)", address, e, f, err)
 			}
 		}
-		for range 20 {
+		witness.Until(t, workloadtest.Borne(), func() error {
 			trial, result := r.Trial(t)
-			if tcp := trial.Sources[0].Counts; trial.Failure() == "" && result.Metrics["goodput"] > 0 {
-				if tcp[countConnections] != 2 || tcp[countAcked] <= 0 || tcp[countBusy] <= 0 || tcp[countRTT] <= 0 ||
-					tcp[countWindow] <= 0 {
-					t.Errorf("%s: TCP counts %+v", address, tcp)
-				}
-				break
+			if trial.Failure() != "" || result.Metrics["goodput"] <= 0 {
+				return fmt.Errorf("%s: %q, %v", address, trial.Failure(), result.Metrics)
 			}
-		}
+			if tcp := trial.Sources[0].Counts; tcp[countConnections] != 2 || tcp[countAcked] <= 0 || tcp[countBusy] <= 0 ||
+				tcp[countRTT] <= 0 || tcp[countWindow] <= 0 {
+				t.Errorf("%s: TCP counts %+v", address, tcp)
+			}
+			return nil
+		})
 	}
 }
 
@@ -174,12 +179,12 @@ func TestFair(t *testing.T) {
 			}
 			return 3*int64(len(shares))*slices.Min(shares) > trial.Sources[0].Counts[countAcked]
 		}
-		tries := 0
-		for !fair() {
-			if tries++; tries == 20 {
-				t.Fatalf("%v: segments of each connection: %v", given, shares)
+		witness.Until(t, workloadtest.Borne(), func() error {
+			if !fair() {
+				return fmt.Errorf("%v: segments of each connection: %v", given, shares)
 			}
-		}
+			return nil
+		})
 	}
 }
 
@@ -236,15 +241,13 @@ func TestLimitSeen(t *testing.T) {
 	} {
 		o.Pairs, o.Length = 1, 100*time.Millisecond
 		r := workloadtest.NewRig(t, Workload{}, o)
-		seen := map[workload.Limit]int{}
-		for range 20 {
-			_, result := r.Trial(t)
-			if seen[result.Limit]++; seen[want] == 2 {
-				break
-			}
-		}
-		if seen[want] < 2 {
-			t.Errorf("limits seen: %v, want %q", seen, want)
+		for range 2 {
+			witness.Until(t, workloadtest.Borne(), func() error {
+				if _, result := r.Trial(t); result.Limit != want {
+					return fmt.Errorf("limit %q, want %q: %v", result.Limit, want, result.Metrics)
+				}
+				return nil
+			})
 		}
 	}
 }

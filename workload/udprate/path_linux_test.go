@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nettoll/nettoll/internal/testnet/witness"
+
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
@@ -281,17 +283,13 @@ func TestLimit(t *testing.T) {
 			r := workloadtest.NewRig(t, udprate.Workload{}, workloadtest.Options{
 				Pairs: 1, Length: 50 * time.Millisecond, Where: p.places, Given: tt.given, Stall: tt.stall,
 			})
-			// Other work on the machine may spoil a trial.
-			seen := []workload.Limit{}
-			for range 20 {
+			witness.Until(t, workloadtest.Borne(), func() error {
 				trial, result := r.Trial(t)
-				seen = append(seen, result.Limit)
-				t.Logf("%s: %+v %+v", result.Limit, trial.Sources, trial.Sinks)
-				if result.Limit == tt.want {
-					return
+				if result.Limit != tt.want {
+					return fmt.Errorf("limit %q, want %q: %+v %+v", result.Limit, tt.want, trial.Sources, trial.Sinks)
 				}
-			}
-			t.Errorf("limits %q, want %q", seen, tt.want)
+				return nil
+			})
 		})
 	}
 }

@@ -3,6 +3,7 @@ package workloadtest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"runtime"
 	"slices"
@@ -10,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/nettoll/nettoll/internal/testnet/witness"
 
 	"github.com/nettoll/nettoll/internal/linux/clock"
 	"github.com/nettoll/nettoll/part"
@@ -91,23 +94,22 @@ func description(t *testing.T, d workload.Description) {
 	}
 }
 
-// soundLimit is how many trials may pass until one is sound. On a machine of their own the first is; where other work
-// takes the CPUs away for longer than a drain, requests are late and markers lost, which is what the figures then say.
-const soundLimit = 40
+// Borne is what may be taken from a trial of which all is expected: half a drain. If other work takes the CPUs away for
+// longer, requests are late and markers lost, which is what the figures then say.
+func Borne() witness.Limit { return witness.Limit{Lost: traffic.DrainLimit / 2} }
 
-// sound makes trials until one has the workload's primary metric, and returns that.
-func sound(t *testing.T, r *Rig) (workload.Trial, workload.Result) {
+// sound makes a trial that has the workload's primary metric, and returns that.
+func sound(t *testing.T, r *Rig) (trial workload.Trial, result workload.Result) {
 	t.Helper()
 	primary := r.Load.Describe().Primary(r.Params)
-	for range soundLimit {
-		trial, result := r.Trial(t)
-		if v := result.Metrics[primary]; v > 0 && !math.IsInf(v, 0) {
-			return trial, result
+	witness.Until(t, Borne(), func() error {
+		trial, result = r.Trial(t)
+		if v := result.Metrics[primary]; !(v > 0) || math.IsInf(v, 0) {
+			return fmt.Errorf("no %s: %+v, %+v", primary, result.Metrics, trial)
 		}
-		t.Logf("no %s yet: %+v, %+v", primary, result.Metrics, trial)
-	}
-	t.Fatalf("none of %d trials has a %s", soundLimit, primary)
-	return workload.Trial{}, workload.Result{}
+		return nil
+	})
+	return trial, result
 }
 
 // trials: several in a row have plausible figures, and none counts what belongs to another.
@@ -180,13 +182,12 @@ func noAllocation(t *testing.T, load workload.Workload, given map[string]string)
 	}
 	// What the controller's side of a block allocates is the same for one long trial and for a short one; thousands of
 	// packets are not.
-	var n uint64
-	for range 20 { // what a trial allocates it allocates in each; on a busy machine some connect anew
-		if n = grow(3) / 3; n <= 40 {
-			return
+	witness.Until(t, Borne(), func() error { // on a busy machine some connect anew
+		if n := grow(3) / 3; n > 40 {
+			return fmt.Errorf("%d allocations in a trial of %v, want only the controller's few", n, r.Length)
 		}
-	}
-	t.Errorf("%d allocations in a trial of %v, want only the controller's few", n, r.Length)
+		return nil
+	})
 }
 
 // silentPeer: a trial whose other side says nothing ends by its deadline, and soon there is a sound one again. (Not the
@@ -204,21 +205,17 @@ func silentPeer(t *testing.T, load workload.Workload, given map[string]string) {
 				return &switchable{Endpoint: e, quiet: &quiet}
 			},
 		})
-		var took time.Duration
-		for range 3 { // what waits too long does so in each; a busy machine does not
-			start := time.Now()
-			timing, err := r.Block(context.Background())
-			if err != nil || !timing.Done {
-				t.Fatalf("silent %s: %v, %+v", side, err, timing)
-			}
-			if took = time.Since(start); took <= r.Length+10*traffic.DrainLimit {
-				break
-			}
+		watch, start := witness.Begin(t), time.Now()
+		timing, err := r.Block(context.Background())
+		if err != nil || !timing.Done {
+			t.Fatalf("silent %s: %v, %+v", side, err, timing)
 		}
-		if took > r.Length+10*traffic.DrainLimit {
-			t.Errorf("silent %s: the trial took %v", side, took)
+		took := time.Since(start)
+		if seen := watch.Seen(t); took > r.Length+10*traffic.DrainLimit+seen.Excuse() {
+			t.Errorf("silent %s: the trial took %v (%v)", side, took, seen)
 		}
 		quiet = false
+		r.Trial(t)
 		sound(t, r)
 	}
 }

@@ -171,6 +171,36 @@ func Several[T any](t testing.TB, limit Limit, want int, try func() T) []T {
 	}, calm)
 }
 
+// Until calls try until it returns nil. A try that fails is repeated only if it was disturbed by more than the limit:
+// otherwise the test fails with what it returned, and with what was seen. It is for what may fail on a busy machine and
+// must not on a quiet one, where [Undisturbed] would wait for a quiet moment to no end.
+func Until(t testing.TB, limit Limit, try func() error) {
+	t.Helper()
+	until(t, limit, try, func() func() Seen {
+		w := Begin(t)
+		return func() Seen { return w.Seen(t) }
+	}, calm)
+}
+
+func until(t testing.TB, limit Limit, try func() error, watch func() func() Seen, rest func()) {
+	t.Helper()
+	for range most(1) {
+		seen := watch()
+		err := try()
+		if err == nil {
+			return
+		}
+		s := seen()
+		if limit.holds(s) {
+			t.Fatalf("%v (%v; the witness saw no more: %v)", err, limit, s)
+			return
+		}
+		t.Logf("to be repeated: %v (%v)", err, s)
+		rest()
+	}
+	t.Fatalf("all of %d tries failed, and each was disturbed (%v): this machine is too busy for the test", most(1), limit)
+}
+
 func several[T any](t testing.TB, limit Limit, want int, try func() T, watch func() func() Seen, rest func()) []T {
 	t.Helper()
 	var sound []T

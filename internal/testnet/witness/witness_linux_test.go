@@ -220,6 +220,31 @@ func TestSeveral(t *testing.T) {
 			}
 		})
 	}
+	for _, tt := range []struct {
+		name  string
+		good  int // the first try that returns nil; 0: none does
+		saw   Seen
+		tries int
+		want  string // of what the test fails with
+	}{
+		{"good at once", 1, Seen{}, 1, ""},
+		{"bad and quiet", 2, Seen{}, 1, "try 1"},
+		{"bad while disturbed", 3, Seen{Delay: time.Second}, 3, ""},
+		{"always bad, always disturbed", 0, Seen{Steal: time.Second}, most(1), "all of 20 tries failed"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r, tries := &recorder{TB: t}, 0
+			until(r, limit, func() error {
+				if tries++; tries == tt.good {
+					return nil
+				}
+				return fmt.Errorf("try %d", tries)
+			}, func() func() Seen { return func() Seen { return tt.saw } }, func() {})
+			if tries != tt.tries || !strings.Contains(r.fatal, tt.want) || (tt.want == "") != (r.fatal == "") {
+				t.Errorf("%d tries, want %d; it failed with %q, want %q", tries, tt.tries, r.fatal, tt.want)
+			}
+		})
+	}
 	if l := (Limit{Share: 0.2}); !l.holds(Seen{Share: 0.2}) || l.holds(Seen{Share: 0.21}) || !limit.holds(Seen{Share: 1}) {
 		t.Error("the share of others is not looked at as the limit says")
 	}
