@@ -10,12 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nettoll/nettoll/internal/testnet/witness"
-
 	"github.com/nettoll/nettoll/internal/linux/clock"
 	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/internal/linux/sysctl"
 	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/internal/testnet/witness"
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/traffic/dialogue"
 	"github.com/nettoll/nettoll/workload/workloadtest"

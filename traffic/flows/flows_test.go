@@ -11,12 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nettoll/nettoll/internal/testnet/witness"
-
 	"github.com/nettoll/nettoll/internal/linux/clock"
 	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/internal/linux/sock"
 	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/internal/testnet/witness"
 	"github.com/nettoll/nettoll/traffic"
 )
 

@@ -10,11 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nettoll/nettoll/internal/testnet/witness"
-
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nettoll/nettoll/internal/linux/sock"
+	"github.com/nettoll/nettoll/internal/testnet/witness"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/workload"

@@ -8,9 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nettoll/nettoll/internal/testnet/witness"
-
 	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/internal/testnet/witness"
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/workload"
 )
