@@ -11,6 +11,7 @@ import (
 
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/report"
+	"github.com/nettoll/nettoll/report/view"
 )
 
 // compareFlags are the flags of `compare`.
@@ -47,7 +48,7 @@ Exit status: 0 done; 1 failed, or --fail-on found something; 2 wrong usage, or r
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := report.CheckCompareFormat(f.format); err != nil {
+			if err := view.CheckCompared(f.format); err != nil {
 				return usageError{err}
 			}
 			if cmd.Flags().Changed("fail-on") && !slices.Contains(gates(), f.failOn) {
@@ -57,7 +58,7 @@ Exit status: 0 done; 1 failed, or --fail-on found something; 2 wrong usage, or r
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.format, "format", "text", "one of "+strings.Join(report.CompareFormats(), ", "))
+	flags.StringVar(&f.format, "format", "text", "one of "+strings.Join(view.CompareFormats(), ", "))
 	flags.StringVarP(&f.file, "output", "o", "", "file to write to (default: standard output)")
 	flags.BoolVar(&f.all, "all", false, "show every metric, not only the primary ones")
 	flags.BoolVar(&f.anyway, "anyway", false, "compare runs even if they differ in what ratios depend on, with a warning")
@@ -117,7 +118,7 @@ func (a *app) write(c *report.Compared, f compareFlags) (err error) {
 		}()
 		out, o.Color = file, false
 	}
-	return c.Write(out, f.format, o)
+	return view.WriteCompared(out, f.format, c, o)
 }
 
 // damaged says what could not be read of the records of a run.

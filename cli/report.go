@@ -12,6 +12,8 @@ import (
 
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/report"
+	"github.com/nettoll/nettoll/report/export"
+	"github.com/nettoll/nettoll/report/view"
 )
 
 func (a *app) reportCommand() *cobra.Command {
@@ -39,7 +41,7 @@ nettoll run writes it into the run directory as report.html.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := report.Check(format); err != nil {
+			if err := view.Check(format); err != nil {
 				return usageError{err}
 			}
 			if trials && format != "csv" {
@@ -59,7 +61,7 @@ nettoll run writes it into the run directory as report.html.`,
 			return a.figures(args[0], figures)
 		},
 	}
-	cmd.Flags().StringVar(&format, "format", "text", "one of "+strings.Join(report.Formats(), ", "))
+	cmd.Flags().StringVar(&format, "format", "text", "one of "+strings.Join(view.Formats(), ", "))
 	cmd.Flags().StringVarP(&file, "output", "o", "", "file to write to (default: standard output)")
 	cmd.Flags().StringVar(&figures, "figures", "",
 		"directory to write every figure to, as SVG and as PNG, instead of a report")
@@ -83,7 +85,7 @@ func (a *app) figures(dir, out string) error {
 		return err
 	}
 	a.standing(data)
-	names, err := report.Figures(out, data)
+	names, err := view.Figures(out, data)
 	for _, name := range names {
 		fmt.Fprintln(a.Out, filepath.Join(out, name))
 	}
@@ -126,7 +128,7 @@ func (a *app) report(dir, format, file string, trials, all bool) (err error) {
 		a.standing(data)
 	}
 	if trials {
-		err = report.Trials(out, data.Run, data.Log)
+		err = export.Trials(out, data)
 	} else {
 		err = a.writeReport(out, format, data, o)
 	}

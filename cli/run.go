@@ -21,6 +21,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/thread"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/report"
+	"github.com/nettoll/nettoll/report/view"
 )
 
 func (a *app) runCommand() *cobra.Command {
@@ -256,9 +257,9 @@ func (a *app) conclude(out *control.Outcome, err error, dir string) error {
 		why = out.End.Detail
 	}
 	fmt.Fprintf(a.Out, "\nThe run ended because %s. All records are in %s (nettoll report %s).\n", why, dir, dir)
-	page := filepath.Join(dir, report.PageFile)
+	page := filepath.Join(dir, view.PageFile)
 	if pageErr := cmp.Or(loadErr,
-		report.WritePage(page, data, report.Options{
+		view.WritePage(page, data, report.Options{
 			Sections: a.sections(data.Run, data.Log, data.Analysis),
 		})); pageErr != nil {
 		err = cmp.Or(err, pageErr) // a disk that was full before is one sentence

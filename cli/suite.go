@@ -8,6 +8,7 @@ import (
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/report"
+	"github.com/nettoll/nettoll/report/view"
 	"github.com/nettoll/nettoll/suite"
 )
 
@@ -79,10 +80,10 @@ func (a *app) writeReport(w io.Writer, format string, d *report.Data, o report.O
 		r = a.reproduced(d.Run, d.Log, d.Analysis)
 	}
 	if r == nil {
-		return report.Write(w, format, d, o)
+		return view.Write(w, format, d, o)
 	}
 	o.Sections = r.Sections()
-	if err := report.Write(w, format, d, o); err != nil || format != "jsonl" {
+	if err := view.Write(w, format, d, o); err != nil || format != "jsonl" {
 		return err
 	}
 	return r.JSONL(w)

@@ -308,7 +308,7 @@ func TestResumeRefuses(t *testing.T) {
 	edit(dir, RunFile, `"precision": 0.02`, `"precision": 0.2`)
 	refused(dir, "run.json was changed")
 	refused(t.TempDir(), "no such file")
-	refused(filepath.Join("..", "report", "testdata", "v1-killed"), "its records have version 1")
+	refused(filepath.Join("..", "report", "view", "testdata", "v1-killed"), "its records have version 1")
 
 	dir = start(true)
 	p, err := OpenPast(dir)

@@ -3,6 +3,7 @@ package measure
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -102,6 +103,19 @@ func NewVocabulary(declared ...Metric) (Vocabulary, error) {
 
 // All returns the metrics in the order of views.
 func (v Vocabulary) All() []Metric { return slices.Clone(v.list) }
+
+// Sorted lists names of metrics in the order of views, unknown ones at the end.
+func (v Vocabulary) Sorted(names iter.Seq[string]) []string {
+	rank := func(name string) int {
+		if i, known := v.at[name]; known {
+			return i
+		}
+		return len(v.list)
+	}
+	return slices.SortedFunc(names, func(x, y string) int {
+		return cmp.Or(cmp.Compare(rank(x), rank(y)), cmp.Compare(x, y))
+	})
+}
 
 // Lookup returns the description of a metric. A quantile that is not declared (latency_p9999) is described like the
 // others of its duration; for any other unknown name ok is false and the description is of KindUnknown.

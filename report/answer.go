@@ -11,16 +11,16 @@ import (
 )
 
 // where says where a group was measured and what tells it from the others of the same placement and metric.
-func (v *view) where(g *group) string {
-	traits := func(g *group) []string {
+func (v *Reading) where(g *Group) string {
+	traits := func(g *Group) []string {
 		c := g.one()
-		return append(spoken(c), "in "+printable(c.Workload), pairsOf(c), cmp.Or(mixedWith(c), "not mixed"),
-			printable(c.Family), "affinity "+printable(c.Affinity))
+		return append(spoken(c), "in "+Printable(c.Workload), pairsOf(c), cmp.Or(mixedWith(c), "not mixed"),
+			Printable(c.Family), "affinity "+Printable(c.Affinity))
 	}
 	list := []string{place(g.one().Placement)}
 	for _, t := range traits(g) {
-		if slices.ContainsFunc(v.groups, func(o *group) bool {
-			return o.primary.Name == g.primary.Name && o.one().Placement == g.one().Placement && !slices.Contains(traits(o), t)
+		if slices.ContainsFunc(v.Groups, func(o *Group) bool {
+			return o.Primary.Name == g.Primary.Name && o.one().Placement == g.one().Placement && !slices.Contains(traits(o), t)
 		}) {
 			list = append(list, t)
 		}
@@ -33,87 +33,80 @@ const (
 	mostStacks    = 12 // how many stacks do; of more, those with the same parts share one
 )
 
-// answer writes what the stacks cost.
-func (v *view) answer() {
-	for _, s := range v.sentences() {
-		v.prose("", "  ", s, bold)
-	}
-}
-
-// sentences say what the stacks cost.
-func (v *view) sentences() []string {
-	switch n := v.comparisons(); {
+// Answer says in sentences what the stacks cost.
+func (v *Reading) Answer() []string {
+	switch n := v.Comparisons(); {
 	case n == 0:
 		return v.onlyBaseline()
 	case n > mostSentences:
-		return v.summary()
+		return v.Summary()
 	}
 	var list []string
-	for _, g := range v.groups {
-		for _, c := range g.compared() {
+	for _, g := range v.Groups {
+		for _, c := range g.Compared() {
 			list = append(list, v.sentence(g, c))
 		}
 	}
 	return list
 }
 
-// comparisons counts the cells that are measured against a baseline.
-func (v *view) comparisons() int {
+// Comparisons counts the cells that are measured against a baseline.
+func (v *Reading) Comparisons() int {
 	n := 0
-	for _, g := range v.groups {
-		n += len(g.compared())
+	for _, g := range v.Groups {
+		n += len(g.Compared())
 	}
 	return n
 }
 
-func (v *view) onlyBaseline() []string {
+func (v *Reading) onlyBaseline() []string {
 	list := []string{"Only the baseline was measured: there is nothing to compare it with."}
-	for _, g := range v.groups {
-		if m := margin(g.floor(g.primary.Name), g.primary); m != "" {
+	for _, g := range v.Groups {
+		if m := margin(g.Floor(g.Primary.Name), g.Primary); m != "" {
 			list = append(list, fmt.Sprintf("Two equal stacks differ by at most %s in %s %s.", strings.TrimPrefix(m, "±"),
-				of(g.primary), g.where))
+				of(g.Primary), g.Where))
 		}
 	}
 	return list
 }
 
 // sentence says what a cell costs, and no more than its verdict does.
-func (v *view) sentence(g *group, c *measure.Cell) string {
-	who, what, r := name(c), of(g.primary), g.row(c, g.primary.Name)
-	if f, ok := v.failed[c.ID]; ok {
-		where := g.where
-		if in := "in " + printable(c.Workload); !strings.Contains(where, in) {
+func (v *Reading) sentence(g *Group, c *measure.Cell) string {
+	who, what, r := StackName(c), of(g.Primary), g.Row(c, g.Primary.Name)
+	if f, ok := v.Failed[c.ID]; ok {
+		where := g.Where
+		if in := "in " + Printable(c.Workload); !strings.Contains(where, in) {
 			where = in + " " + where
 		}
 		if f.Trials == 0 {
 			return fmt.Sprintf("%s was not measured %s.", who, where)
 		}
-		return fmt.Sprintf("%s failed %s: %s.", who, where, printable(f.Reason))
+		return fmt.Sprintf("%s failed %s: %s.", who, where, Printable(f.Reason))
 	}
 	if r == nil {
-		return fmt.Sprintf("%s: no result for %s %s: too few samples.", who, what, g.where)
+		return fmt.Sprintf("%s: no result for %s %s: too few samples.", who, what, g.Where)
 	}
-	point, interval := change(r)
+	point, interval := Change(r)
 	how := fmt.Sprintf("%s, 95 %% interval %s", point, interval)
 	switch r.Verdict {
 	case measure.Slower, measure.Faster, measure.Higher, measure.Lower:
 		return v.toll(g, c, r)
 	case measure.NoDifference:
-		m := margin(r.Floor, g.primary)
+		m := margin(r.Floor, g.Primary)
 		if apart, far := strings.CutPrefix(m, "×"); far {
 			return fmt.Sprintf("%s: too noisy to compare %s %s: two equal stacks may differ by a factor of %s.", who, what,
-				g.where, apart)
+				g.Where, apart)
 		}
-		return fmt.Sprintf("%s: no difference above the floor (%s) in %s %s.", who, m, what, g.where)
+		return fmt.Sprintf("%s: no difference above the floor (%s) in %s %s.", who, m, what, g.Where)
 	default:
 		if point == "" {
-			return fmt.Sprintf("%s: no result for %s %s: %s.", who, what, g.where, v.whyNot(g, r))
+			return fmt.Sprintf("%s: no result for %s %s: %s.", who, what, g.Where, v.whyNot(g, r))
 		}
 		if r.Verdict == measure.TooFew {
-			return fmt.Sprintf("%s: no verdict on %s %s: %d of the %d generations needed (%s).", who, what, g.where,
+			return fmt.Sprintf("%s: no verdict on %s %s: %d of the %d generations needed (%s).", who, what, g.Where,
 				r.Generations, measure.LeastGenerations, how)
 		}
-		text := fmt.Sprintf("%s: inconclusive for %s %s (%s)", who, what, g.where, how)
+		text := fmt.Sprintf("%s: inconclusive for %s %s (%s)", who, what, g.Where, how)
 		if math.IsNaN(r.Floor) {
 			text += ": the floor is unknown"
 		}
@@ -122,31 +115,31 @@ func (v *view) sentence(g *group, c *measure.Cell) string {
 }
 
 // whyNot says why a row has no ratio.
-func (v *view) whyNot(g *group, r *measure.Row) string {
-	if g.base == nil {
+func (v *Reading) whyNot(g *Group, r *measure.Row) string {
+	if g.Base == nil {
 		return "it has no baseline"
 	}
-	if _, failed := v.failed[g.base.ID]; failed {
+	if _, failed := v.Failed[g.Base.ID]; failed {
 		return "its baseline failed"
 	}
 	switch {
 	case r.Generations < 2:
 		return fmt.Sprintf("an interval needs 2 generations (measured: %d)", r.Generations)
-	case g.row(g.base, r.Metric) == nil:
+	case g.Row(g.Base, r.Metric) == nil:
 		return "its baseline has no value"
 	}
 	return "no ratio could be computed"
 }
 
 // toll is the sentence about a cell that differs from its baseline.
-func (v *view) toll(g *group, c *measure.Cell, r *measure.Row) string {
-	who, what := name(c), of(r.About)
-	point, interval := change(r)
-	up := r.Verdict == measure.Higher || (r.Verdict == measure.Slower) == (g.primary.Better == measure.LowerBetter) &&
+func (v *Reading) toll(g *Group, c *measure.Cell, r *measure.Row) string {
+	who, what := StackName(c), of(r.About)
+	point, interval := Change(r)
+	up := r.Verdict == measure.Higher || (r.Verdict == measure.Slower) == (g.Primary.Better == measure.LowerBetter) &&
 		r.Verdict != measure.Lower
 	factor := strings.HasPrefix(point, "×")
 	plain := strings.TrimLeft(point, "+−")
-	if !g.primary.Speed() || g.primary.Better != measure.LowerBetter {
+	if !g.Primary.Speed() || g.Primary.Better != measure.LowerBetter {
 		verb := "lowers"
 		if up {
 			verb = "raises"
@@ -155,29 +148,29 @@ func (v *view) toll(g *group, c *measure.Cell, r *measure.Row) string {
 		if factor {
 			by = "to "
 		}
-		return fmt.Sprintf("%s %s %s %s%s (95 %% interval %s) %s.", who, verb, what, by, plain, interval, g.where)
+		return fmt.Sprintf("%s %s %s %s%s (95 %% interval %s) %s.", who, verb, what, by, plain, interval, g.Where)
 	}
 	how := fmt.Sprintf("%s, 95 %% interval %s", point, interval)
 	added, ok := g.added(r)
 	switch {
 	case ok && up:
-		return fmt.Sprintf("%s adds %s (%s) to %s %s.", who, added, how, what, g.where)
+		return fmt.Sprintf("%s adds %s (%s) to %s %s.", who, added, how, what, g.Where)
 	case ok:
-		return fmt.Sprintf("%s shortens %s by %s (%s) %s.", who, what, added, how, g.where)
+		return fmt.Sprintf("%s shortens %s by %s (%s) %s.", who, what, added, how, g.Where)
 	case factor:
 		return fmt.Sprintf("%s: %s take %s times as long (95 %% interval %s) %s.", who, what, strings.TrimPrefix(point, "×"),
-			interval, g.where)
+			interval, g.Where)
 	case up:
-		return fmt.Sprintf("%s lengthens %s by %s (95 %% interval %s) %s.", who, what, plain, interval, g.where)
+		return fmt.Sprintf("%s lengthens %s by %s (95 %% interval %s) %s.", who, what, plain, interval, g.Where)
 	}
-	return fmt.Sprintf("%s shortens %s by %s (95 %% interval %s) %s.", who, what, plain, interval, g.where)
+	return fmt.Sprintf("%s shortens %s by %s (95 %% interval %s) %s.", who, what, plain, interval, g.Where)
 }
 
 // added is the toll in the metric's unit without its sign, value − baseline value. The ratio comes from blocks in which
 // both were measured and the values from all there are, over which the machine may have drifted: where the difference
 // does not fit the interval of the ratio, there is none.
-func (g *group) added(r *measure.Row) (string, bool) {
-	b := g.row(g.base, r.Metric)
+func (g *Group) added(r *measure.Row) (string, bool) {
+	b := g.Row(g.Base, r.Metric)
 	if b == nil || !r.HasRatio || math.IsNaN(b.Value) {
 		return "", false
 	}
@@ -185,15 +178,15 @@ func (g *group) added(r *measure.Row) (string, bool) {
 	if d < b.Value*(r.Estimate.Lo-1) || d > b.Value*(r.Estimate.Hi-1) {
 		return "", false
 	}
-	return number(math.Abs(d), r.Unit), true
+	return Number(math.Abs(d), r.Unit), true
 }
 
-// summary says in a sentence for each stack, or for those of the same parts, in how many comparisons it differs.
-func (v *view) summary() []string {
+// Summary says in a sentence for each stack, or for those of the same parts, in how many comparisons it differs.
+func (v *Reading) Summary() []string {
 	stacks := map[string]bool{}
-	for _, g := range v.groups {
-		for _, c := range g.compared() {
-			stacks[name(c)] = true
+	for _, g := range v.Groups {
+		for _, c := range g.Compared() {
+			stacks[StackName(c)] = true
 		}
 	}
 	type tally struct {
@@ -205,9 +198,9 @@ func (v *view) summary() []string {
 	}
 	var names []string
 	all := map[string]*tally{}
-	for _, g := range v.groups {
-		for _, c := range g.compared() {
-			who := name(c)
+	for _, g := range v.Groups {
+		for _, c := range g.Compared() {
+			who := StackName(c)
 			if len(stacks) > mostStacks {
 				who = partsOf(who)
 			}
@@ -221,14 +214,14 @@ func (v *view) summary() []string {
 				names = append(names, who)
 			}
 			t.n++
-			t.stacks[name(c)] = true
-			r := g.row(c, g.primary.Name)
+			t.stacks[StackName(c)] = true
+			r := g.Row(c, g.Primary.Name)
 			if r == nil {
 				t.verdicts[measure.NotPrecise]++
 				continue
 			}
 			t.verdicts[r.Verdict]++
-			if !differing(r.Verdict) || !r.HasRatio {
+			if !Differs(r.Verdict) || !r.HasRatio {
 				continue
 			}
 			if t.lo[r.Metric] == nil {
@@ -248,15 +241,15 @@ func (v *view) summary() []string {
 		if n := len(t.stacks); n > 1 {
 			who += fmt.Sprintf(" (%d variants)", n)
 		}
-		text := fmt.Sprintf("%s: %s of %s", who, outcomes(t.verdicts), count(t.n, "comparison", "comparisons"))
+		text := fmt.Sprintf("%s: %s of %s", who, outcomes(t.verdicts), Count(t.n, "comparison", "comparisons"))
 		var ranges []string
 		for _, m := range t.order {
-			from, _ := change(t.lo[m])
-			to, _ := change(t.hi[m])
+			from, _ := Change(t.lo[m])
+			to, _ := Change(t.hi[m])
 			if from != to {
 				from += " to " + to
 			}
-			ranges = append(ranges, labelOf(t.lo[m].About)+" "+from)
+			ranges = append(ranges, Label(t.lo[m].About)+" "+from)
 		}
 		if len(ranges) > 0 {
 			text += " (" + strings.Join(ranges, "; ") + ")"
@@ -266,6 +259,7 @@ func (v *view) summary() []string {
 	return list
 }
 
-func differing(v measure.Verdict) bool {
+// Differs says whether a verdict finds a difference.
+func Differs(v measure.Verdict) bool {
 	return slices.Contains([]measure.Verdict{measure.Faster, measure.Slower, measure.Higher, measure.Lower}, v)
 }

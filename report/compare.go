@@ -3,10 +3,10 @@ package report
 import (
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/nettoll/nettoll/measure"
 )
@@ -76,7 +76,7 @@ func (c *Compared) Check(anyway bool) error {
 func obstacle(o measure.Obstacle) string {
 	const longest = 200
 	short := func(s string) string {
-		if s = printable(s); wide(s) > longest {
+		if s = Printable(s); utf8.RuneCountInString(s) > longest {
 			s = string([]rune(s)[:longest]) + "…"
 		}
 		return s
@@ -94,9 +94,9 @@ func some(ids []string) string {
 	case n < 0:
 		return "no cell"
 	case n == 0:
-		return printable(ids[0])
+		return Printable(ids[0])
 	default:
-		return printable(ids[0]) + " and " + count(n, "more cell", "more cells")
+		return Printable(ids[0]) + " and " + Count(n, "more cell", "more cells")
 	}
 }
 
@@ -136,24 +136,24 @@ func (c *Compared) Doubts() []string {
 		add("NEW started before OLD: swap the arguments?")
 	}
 	if len(c.OnlyOld) > 0 {
-		add("only in OLD: %s", printable(strings.Join(c.OnlyOld, ", ")))
+		add("only in OLD: %s", Printable(strings.Join(c.OnlyOld, ", ")))
 	}
 	if len(c.OnlyNew) > 0 {
-		add("only in NEW: %s", printable(strings.Join(c.OnlyNew, ", ")))
+		add("only in NEW: %s", Printable(strings.Join(c.OnlyNew, ", ")))
 	}
 	for _, s := range c.sides() {
 		a := s.data.Analysis
 		for _, f := range a.Failed {
 			if f.Trials == 0 {
-				add("%s: %s was not measured: %s", s.word, printable(f.Cell), printable(f.Reason))
+				add("%s: %s was not measured: %s", s.word, Printable(f.Cell), Printable(f.Reason))
 			} else {
-				add("%s: %s failed in %s: %s", s.word, printable(f.Cell), ofAll(f.Trials), printable(f.Reason))
+				add("%s: %s failed in %s: %s", s.word, Printable(f.Cell), ofAll(f.Trials), Printable(f.Reason))
 			}
 		}
 		if proofs, broken := proved(a.Proofs); broken > 0 {
 			p := a.Proofs[slices.IndexFunc(a.Proofs, func(p measure.Proof) bool { return !p.OK })]
 			add("%s: %d of %d proofs failed, the first: lab %s, generation %d, %s: %s", s.word, broken, proofs,
-				printable(p.Lab), p.Generation+1, printable(p.When), printable(p.Claim))
+				Printable(p.Lab), p.Generation+1, Printable(p.When), Printable(p.Claim))
 		}
 		if len(a.Proofs) == 0 {
 			add("%s: no proof was recorded", s.word)
@@ -161,10 +161,10 @@ func (c *Compared) Doubts() []string {
 		if n := a.Generations; n == 0 {
 			add("%s: nothing was measured", s.word)
 		} else if n < measure.LeastGenerations {
-			add("%s has only %s: a verdict needs %d", s.word, count(n, "generation", "generations"), measure.LeastGenerations)
+			add("%s has only %s: a verdict needs %d", s.word, Count(n, "generation", "generations"), measure.LeastGenerations)
 		}
 		if n := len(a.Warnings); n > 0 {
-			add("%s has %s: nettoll report %s shows them", s.word, count(n, "warning", "warnings"), printable(s.dir))
+			add("%s has %s: nettoll report %s shows them", s.word, Count(n, "warning", "warnings"), Printable(s.dir))
 		}
 	}
 	return list
@@ -178,80 +178,3 @@ type side struct {
 func (c *Compared) sides() []side {
 	return []side{{"OLD", c.OldDir, c.Old}, {"NEW", c.NewDir, c.New}}
 }
-
-// CompareFormats lists the formats that [Compared.Write] knows, the default first.
-func CompareFormats() []string { return []string{"text", "markdown", "csv", "json"} }
-
-// CheckCompareFormat returns an error that wraps [ErrUnknownFormat] and lists those known, unless the format is one of
-// them.
-func CheckCompareFormat(format string) error {
-	if slices.Contains(CompareFormats(), format) {
-		return nil
-	}
-	return fmt.Errorf("%w %q (known: %s)", ErrUnknownFormat, format, strings.Join(CompareFormats(), ", "))
-}
-
-// Write writes what has changed, in one of the formats: of each cell its primary metric, or all of them if the options
-// say so. Colour and width hold for text alone.
-func (c *Compared) Write(w io.Writer, format string, o Options) error {
-	var text string
-	switch format {
-	case "text":
-		text = c.comparison(o).text()
-	case "markdown":
-		o.Color = false
-		text = c.comparison(o).markdown()
-	case "csv":
-		return c.csv(w, o.All)
-	case "json":
-		return c.json(w, o.All)
-	default:
-		return CheckCompareFormat(format)
-	}
-	if _, err := io.WriteString(w, text); err != nil {
-		return fmt.Errorf("write comparison: %w", err)
-	}
-	return nil
-}
-
-// comparison is a comparison for people, before it is set as text or as Markdown.
-type comparison struct {
-	*view   // of the new run's cells that the old one has too
-	c       *Compared
-	changes map[string]map[string]*measure.Change // by cell and metric
-}
-
-func (c *Compared) comparison(o Options) *comparison {
-	common := c.New.Run
-	common.Cells = slices.DeleteFunc(slices.Clone(common.Cells), func(x measure.Cell) bool {
-		return slices.Contains(c.OnlyNew, x.ID)
-	})
-	v := &comparison{view: newView(common, c.New.Analysis, o), c: c, changes: map[string]map[string]*measure.Change{}}
-	for i := range c.Changes {
-		x := &c.Changes[i]
-		if v.changes[x.Cell.ID] == nil {
-			v.changes[x.Cell.ID] = map[string]*measure.Change{}
-		}
-		v.changes[x.Cell.ID][x.Metric] = x
-	}
-	return v
-}
-
-// drift says how the baseline itself has changed.
-func (v *comparison) drift(g *group) string {
-	if g.base == nil {
-		return ""
-	}
-	c := v.changes[g.base.ID][g.primary.Name]
-	if c == nil || c.Verdict == measure.HasFailed {
-		return g.baseAs + ": no result in at least one run"
-	}
-	text := fmt.Sprintf("%s: %s in OLD, %s in NEW", g.baseAs, valueOf(c.Old), valueOf(c.New))
-	if d := drift(c); d != "" {
-		text += " (" + d + ", which cancels out)"
-	}
-	return text
-}
-
-// topLevel is that of the headings in a comment.
-const topLevel = 3

@@ -13,16 +13,16 @@ import (
 func (v *comparison) sentences() []string {
 	n, verdicts := 0, map[measure.Verdict]int{}
 	var important, rest []string
-	for _, g := range v.groups {
-		for _, cell := range g.compared() {
+	for _, g := range v.Groups {
+		for _, cell := range g.Compared() {
 			n++
-			c := v.changes[cell.ID][g.primary.Name]
+			c := v.changes[cell.ID][g.Primary.Name]
 			if c == nil { // neither run knows anything of it
 				verdicts[measure.NotPrecise]++
 				continue
 			}
 			verdicts[c.Verdict]++
-			if s := v.sentence(g, c); differing(c.Verdict) {
+			if s := v.sentence(g, c); Differs(c.Verdict) {
 				important = append(important, s)
 			} else {
 				rest = append(rest, s)
@@ -38,7 +38,7 @@ func (v *comparison) sentences() []string {
 	}
 	if k := len(important) - mostSentences; k > 0 {
 		important = append(important[:mostSentences],
-			fmt.Sprintf("… and %s more, in the tables below.", count(k, "difference", "differences")))
+			fmt.Sprintf("… and %s more, in the tables below.", Count(k, "difference", "differences")))
 	}
 	return append(list, important...)
 }
@@ -51,7 +51,7 @@ func headline(n int, verdicts map[measure.Verdict]int) string {
 		}
 		return fmt.Sprintf("No difference above the floor between OLD and NEW in any of %d comparisons.", n)
 	}
-	return fmt.Sprintf("NEW against OLD: %s of %s.", outcomes(verdicts), count(n, "comparison", "comparisons"))
+	return fmt.Sprintf("NEW against OLD: %s of %s.", outcomes(verdicts), Count(n, "comparison", "comparisons"))
 }
 
 // outcomes says how many comparisons came out how: "slower in 3, not precise enough in 1".
@@ -69,9 +69,9 @@ func outcomes(verdicts map[measure.Verdict]int) string {
 }
 
 // sentence says how a cell has changed in its primary metric, and no more than its verdict does.
-func (v *comparison) sentence(g *group, c *measure.Change) string {
-	who, what := name(c.Cell), of(c.About)
-	point, interval := change(&c.Row)
+func (v *comparison) sentence(g *Group, c *measure.Change) string {
+	who, what := StackName(c.Cell), of(c.About)
+	point, interval := Change(&c.Row)
 	how := fmt.Sprintf("%s %s, 95 %% interval %s", kind(&c.Row), point, interval)
 	switch c.Verdict {
 	case measure.HasFailed:
@@ -87,24 +87,24 @@ func (v *comparison) sentence(g *group, c *measure.Change) string {
 				}
 			}
 		}
-		return fmt.Sprintf("%s: no result for %s %s: it %s.", who, what, g.where, strings.Join(in, " and "))
+		return fmt.Sprintf("%s: no result for %s %s: it %s.", who, what, g.Where, strings.Join(in, " and "))
 	case measure.NoDifference:
-		return fmt.Sprintf("%s: no difference above the floor (%s) in %s %s.", who, margin(c.Floor, g.primary), what, g.where)
+		return fmt.Sprintf("%s: no difference above the floor (%s) in %s %s.", who, margin(c.Floor, g.Primary), what, g.Where)
 	case measure.Slower, measure.Faster:
-		return fmt.Sprintf("%s is %s in NEW %s: its toll on %s went from %s to %s (%s).", who, c.Verdict, g.where, what,
+		return fmt.Sprintf("%s is %s in NEW %s: its toll on %s went from %s to %s (%s).", who, c.Verdict, g.Where, what,
 			toll(c.Old), toll(c.New), how)
 	case measure.Higher, measure.Lower:
-		return fmt.Sprintf("%s of %s is %s in NEW %s: its toll went from %s to %s (%s).", labelOf(c.About), who, c.Verdict,
-			g.where, toll(c.Old), toll(c.New), how)
+		return fmt.Sprintf("%s of %s is %s in NEW %s: its toll went from %s to %s (%s).", Label(c.About), who, c.Verdict,
+			g.Where, toll(c.Old), toll(c.New), how)
 	}
 	if point == "" {
-		return fmt.Sprintf("%s: no result for %s %s: %s.", who, what, g.where, v.why(g, c))
+		return fmt.Sprintf("%s: no result for %s %s: %s.", who, what, g.Where, v.why(g, c))
 	}
 	if c.Verdict == measure.TooFew {
 		return fmt.Sprintf("%s: no verdict on %s %s: each run needs %d generations; OLD has %d and NEW has %d (%s).",
-			who, what, g.where, measure.LeastGenerations, c.Old.Generations, c.New.Generations, how)
+			who, what, g.Where, measure.LeastGenerations, c.Old.Generations, c.New.Generations, how)
 	}
-	text := fmt.Sprintf("%s: inconclusive for %s %s (%s)", who, what, g.where, how)
+	text := fmt.Sprintf("%s: inconclusive for %s %s (%s)", who, what, g.Where, how)
 	if math.IsNaN(c.Floor) {
 		text += ": the floor of a run is unknown"
 	}
@@ -124,14 +124,14 @@ func toll(r *measure.Row) string {
 	if r == nil {
 		return "–"
 	}
-	if point, _ := change(r); point != "" {
+	if point, _ := Change(r); point != "" {
 		return point
 	}
 	return "–"
 }
 
 // why says why two rows cannot be compared.
-func (v *comparison) why(g *group, c *measure.Change) string {
+func (v *comparison) why(g *Group, c *measure.Change) string {
 	for _, s := range v.c.sides() {
 		r := c.Old
 		if s.word == "NEW" {
@@ -166,10 +166,10 @@ func drift(c *measure.Change) string {
 }
 
 // floorNote says what the floor of the primary metric is.
-func (v *comparison) floorNote(g *group) string {
-	for _, cell := range g.compared() {
-		if c := v.changes[cell.ID][g.primary.Name]; c != nil {
-			if m := margin(c.Floor, g.primary); m != "" {
+func (v *comparison) floorNote(g *Group) string {
+	for _, cell := range g.Compared() {
+		if c := v.changes[cell.ID][g.Primary.Name]; c != nil {
+			if m := margin(c.Floor, g.Primary); m != "" {
 				return "floor " + m + " (the floors of both runs combined)"
 			}
 		}
@@ -182,16 +182,32 @@ func (v *comparison) origins() []string {
 	var list []string
 	for _, s := range v.c.sides() {
 		a := s.data.Analysis
-		text := fmt.Sprintf("%s: %s", s.word, printable(s.dir))
+		text := fmt.Sprintf("%s: %s", s.word, Printable(s.dir))
 		if at := s.data.Run.Started; !at.IsZero() {
 			text += at.UTC().Format(", 2006-01-02 15:04 UTC")
 		}
-		text += fmt.Sprintf(", %s in %s", count(a.Blocks, "block", "blocks"),
-			count(a.Generations, "generation", "generations"))
-		if on := newView(s.data.Run, a, Options{}).circumstances(); on != "" {
+		text += fmt.Sprintf(", %s in %s", Count(a.Blocks, "block", "blocks"),
+			Count(a.Generations, "generation", "generations"))
+		if on := Read(s.data.Run, a).Circumstances(); on != "" {
 			text += " · " + on
 		}
 		list = append(list, text)
 	}
 	return list
+}
+
+// drift says how the baseline itself has changed.
+func (v *comparison) drift(g *Group) string {
+	if g.Base == nil {
+		return ""
+	}
+	c := v.changes[g.Base.ID][g.Primary.Name]
+	if c == nil || c.Verdict == measure.HasFailed {
+		return g.baseAs + ": no result in at least one run"
+	}
+	text := fmt.Sprintf("%s: %s in OLD, %s in NEW", g.baseAs, valueOf(c.Old), valueOf(c.New))
+	if d := drift(c); d != "" {
+		text += " (" + d + ", which cancels out)"
+	}
+	return text
 }

@@ -2,6 +2,7 @@ package report
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -10,29 +11,31 @@ import (
 	"time"
 
 	"github.com/nettoll/nettoll/measure"
-	"github.com/nettoll/nettoll/report/figure"
 )
 
-// A curve is what a parameter does: one of the workload or the number of pairs to every stack, over groups that are
+// A Curve is what a parameter does: one of the workload or the number of pairs to every stack, over groups that are
 // equal in all else, or one of the stacks to those that are equal in all else, within a group.
-type curve struct {
+type Curve struct {
 	param   string // "share", "pairs", "rules"
-	unit    string // of its values, as they are written
-	heading string // what all points have in common
-	points  []curvePoint
-	metrics []measure.Metric // the primary one, and p99 beside a median of latency
-	stacks  []curveStack     // the baseline first
+	Unit    string // of its values, as they are written
+	Heading string // what all points have in common
+	Points  []CurvePoint
+	Metrics []measure.Metric // the primary one, and p99 beside a median of latency
+	Stacks  []CurveStack     // the baseline first
+	Slug    string           // what its figure is called
 }
 
-type curvePoint struct {
-	x float64
-	g *group
+// CurvePoint is a value of the parameter, and the group of the cells that have it.
+type CurvePoint struct {
+	X     float64
+	Group *Group
 }
 
-// curveStack is one line of a curve.
-type curveStack struct {
-	charted
-	cells []*measure.Cell // by point; nil where there is none
+// CurveStack is one line of a curve.
+type CurveStack struct {
+	Name   string
+	Series int             // how it is drawn; 0 is the baseline
+	Cells  []*measure.Cell // by point; nil where there is none
 }
 
 // fewestPoints is how many values a parameter has at least where its curve is drawn: two are a change, which the tables
@@ -42,32 +45,36 @@ const fewestPoints = 3
 // pairsParam is what the number of pairs is called as a parameter.
 const pairsParam = "pairs"
 
-// curves finds all of a run.
-func (v *view) curves() []curve {
+// Curves finds all of a run.
+func (v *Reading) Curves() []Curve {
 	list := v.loadCurves()
-	for _, g := range v.groups {
+	for _, g := range v.Groups {
 		list = append(list, g.stackCurves()...)
 	}
 	for i := range list {
 		c := &list[i]
-		c.metrics = []measure.Metric{c.points[0].g.primary}
-		if prefix, ok := strings.CutSuffix(c.metrics[0].Name, "latency_p50"); ok {
+		c.Metrics = []measure.Metric{c.Points[0].Group.Primary}
+		if prefix, ok := strings.CutSuffix(c.Metrics[0].Name, "latency_p50"); ok {
 			p99, _ := v.known.Lookup(prefix + "latency_p99")
-			c.metrics = append(c.metrics, p99)
+			c.Metrics = append(c.Metrics, p99)
 		}
-		c.stacks = slices.DeleteFunc(c.stacks, func(s curveStack) bool { return !c.has(s, c.metrics[0]) })
-		c.metrics = slices.DeleteFunc(c.metrics, func(m measure.Metric) bool {
-			return !slices.ContainsFunc(c.stacks, func(s curveStack) bool { return c.has(s, m) })
+		c.Stacks = slices.DeleteFunc(c.Stacks, func(s CurveStack) bool { return !c.has(s, c.Metrics[0]) })
+		c.Metrics = slices.DeleteFunc(c.Metrics, func(m measure.Metric) bool {
+			return !slices.ContainsFunc(c.Stacks, func(s CurveStack) bool { return c.has(s, m) })
 		})
 	}
-	return slices.DeleteFunc(list, func(c curve) bool { return len(c.stacks) == 0 })
+	list = slices.DeleteFunc(list, func(c Curve) bool { return len(c.Stacks) == 0 })
+	for i, c := range list {
+		list[i].Slug = fmt.Sprintf("curve-%02d-%.20s-%.60s", i+1, c.param, Slug(c.Heading))
+	}
+	return list
 }
 
 // loadCurves finds those of the workloads' parameters and of the number of pairs, in the order of the groups.
-func (v *view) loadCurves() []curve {
-	var list []curve
+func (v *Reading) loadCurves() []Curve {
+	var list []Curve
 	byKey := map[string]int{}
-	for _, g := range v.groups {
+	for _, g := range v.Groups {
 		c := g.one()
 		values := append([]string{pairsParam + " " + strconv.Itoa(c.Pairs)}, params(c)...)
 		for i, one := range values {
@@ -83,27 +90,27 @@ func (v *view) loadCurves() []curve {
 			if !known {
 				at = len(list)
 				byKey[key] = at
-				list = append(list, curve{param: param, unit: unit, heading: strings.Replace(title(c, param), "  ", ": ", 1)})
+				list = append(list, Curve{param: param, Unit: unit, Heading: strings.Replace(title(c, param), "  ", ": ", 1)})
 			}
-			list[at].points = append(list[at].points, curvePoint{x, g})
+			list[at].Points = append(list[at].Points, CurvePoint{x, g})
 		}
 	}
 	for i := range list {
 		c := &list[i]
 		c.sort()
-		for at, p := range c.points {
-			for j, cell := range p.g.cells {
-				c.put(at, cell, name(cell), j)
+		for at, p := range c.Points {
+			for j, cell := range p.Group.Cells {
+				c.put(at, cell, StackName(cell), j)
 			}
 		}
-		slices.SortStableFunc(c.stacks, func(a, b curveStack) int { return cmp.Compare(a.series, b.series) })
+		slices.SortStableFunc(c.Stacks, func(a, b CurveStack) int { return cmp.Compare(a.Series, b.Series) })
 	}
-	return slices.DeleteFunc(list, func(c curve) bool { return len(c.points) < fewestPoints })
+	return slices.DeleteFunc(list, func(c Curve) bool { return len(c.Points) < fewestPoints })
 }
 
 // stackCurves finds those of the parameters of a group's stacks: "rules" of bridge+nftables(rules=10), (rules=100) and
 // (rules=1000).
-func (g *group) stackCurves() []curve {
+func (g *Group) stackCurves() []Curve {
 	type value struct {
 		x     float64
 		stack string // without the parameter
@@ -117,7 +124,7 @@ func (g *group) stackCurves() []curve {
 		}
 		found[key] = append(found[key], v)
 	}
-	for _, cell := range g.compared() {
+	for _, cell := range g.Compared() {
 		for _, p := range numbers(cell) {
 			if !p.standard {
 				put([2]string{p.name, p.unit}, value{p.x, p.rest, cell})
@@ -125,7 +132,7 @@ func (g *group) stackCurves() []curve {
 		}
 	}
 	for _, key := range order { // what has the default does not say so in its name
-		for _, cell := range g.cells {
+		for _, cell := range g.Cells {
 			for _, p := range numbers(cell) {
 				same := func(f value) bool { return f.stack == p.rest && f.cell != cell }
 				if p.standard && [2]string{p.name, p.unit} == key && !cell.Twin && slices.ContainsFunc(found[key], same) {
@@ -134,30 +141,30 @@ func (g *group) stackCurves() []curve {
 			}
 		}
 	}
-	var list []curve
+	var list []Curve
 	for _, key := range order {
-		c := curve{param: key[0], unit: key[1], heading: g.heading()}
+		c := Curve{param: key[0], Unit: key[1], Heading: g.Heading()}
 		for _, f := range found[key] {
-			c.points = append(c.points, curvePoint{f.x, g})
+			c.Points = append(c.Points, CurvePoint{f.x, g})
 		}
 		c.sort()
 		// which is a point of that
-		if g.base != nil && !slices.ContainsFunc(found[key], func(f value) bool { return f.stack == name(g.base) }) {
-			for at := range c.points {
-				c.put(at, g.base, name(g.base), 0)
+		if g.Base != nil && !slices.ContainsFunc(found[key], func(f value) bool { return f.stack == StackName(g.Base) }) {
+			for at := range c.Points {
+				c.put(at, g.Base, StackName(g.Base), 0)
 			}
 		}
 		for _, f := range found[key] {
-			at := slices.IndexFunc(c.points, func(p curvePoint) bool { return p.x == f.x })
-			c.put(at, f.cell, f.stack, len(c.stacks))
+			at := slices.IndexFunc(c.Points, func(p CurvePoint) bool { return p.X == f.x })
+			c.put(at, f.cell, f.stack, len(c.Stacks))
 		}
-		c.stacks = slices.DeleteFunc(c.stacks, func(s curveStack) bool { // those of other values, too
-			return len(slices.DeleteFunc(slices.Clone(s.cells), func(cell *measure.Cell) bool {
+		c.Stacks = slices.DeleteFunc(c.Stacks, func(s CurveStack) bool { // those of other values, too
+			return len(slices.DeleteFunc(slices.Clone(s.Cells), func(cell *measure.Cell) bool {
 				return cell == nil
 			})) < fewestPoints
 		})
-		if n := len(c.stacks); n > 1 || n == 1 &&
-			slices.ContainsFunc(c.stacks[0].cells, func(cell *measure.Cell) bool { return cell != g.base }) {
+		if n := len(c.Stacks); n > 1 || n == 1 &&
+			slices.ContainsFunc(c.Stacks[0].Cells, func(cell *measure.Cell) bool { return cell != g.Base }) {
 			list = append(list, c)
 		}
 	}
@@ -181,7 +188,7 @@ func numbers(c *measure.Cell) []stackNumber {
 			if !ok || p.Label == "" {
 				continue
 			}
-			n := stackNumber{name: param, unit: unit, x: x, standard: slices.Contains(p.Default, param), rest: name(c)}
+			n := stackNumber{name: param, unit: unit, x: x, standard: slices.Contains(p.Default, param), rest: StackName(c)}
 			if !n.standard {
 				n.rest = unparametrised(c, i, param)
 			}
@@ -212,40 +219,40 @@ func unparametrised(c *measure.Cell, i int, param string) string {
 			}
 		}
 	}
-	return printable(b.String())
+	return Printable(b.String())
 }
 
 // sort orders the points by value, each once.
-func (c *curve) sort() {
-	slices.SortStableFunc(c.points, func(a, b curvePoint) int { return cmp.Compare(a.x, b.x) })
-	c.points = slices.CompactFunc(c.points, func(a, b curvePoint) bool { return a.x == b.x })
+func (c *Curve) sort() {
+	slices.SortStableFunc(c.Points, func(a, b CurvePoint) int { return cmp.Compare(a.X, b.X) })
+	c.Points = slices.CompactFunc(c.Points, func(a, b CurvePoint) bool { return a.X == b.X })
 }
 
 // put puts a cell at a point of a stack's line.
-func (c *curve) put(at int, cell *measure.Cell, stack string, series int) {
-	i := slices.IndexFunc(c.stacks, func(s curveStack) bool { return s.name == stack })
+func (c *Curve) put(at int, cell *measure.Cell, stack string, series int) {
+	i := slices.IndexFunc(c.Stacks, func(s CurveStack) bool { return s.Name == stack })
 	if i < 0 {
-		i = len(c.stacks)
-		c.stacks = append(c.stacks, curveStack{charted{cell, stack, series}, make([]*measure.Cell, len(c.points))})
+		i = len(c.Stacks)
+		c.Stacks = append(c.Stacks, CurveStack{stack, series, make([]*measure.Cell, len(c.Points))})
 	}
-	c.stacks[i].cells[at] = cell
+	c.Stacks[i].Cells[at] = cell
 }
 
-// row is that of a stack at a point, nil where it has no value.
-func (c *curve) row(s curveStack, at int, m measure.Metric) *measure.Row {
-	if s.cells[at] == nil {
+// Row is that of a stack at a point, nil where it has no value.
+func (c *Curve) Row(s CurveStack, at int, m measure.Metric) *measure.Row {
+	if s.Cells[at] == nil {
 		return nil
 	}
-	if r := c.points[at].g.row(s.cells[at], m.Name); r != nil && !math.IsNaN(r.Value) {
+	if r := c.Points[at].Group.Row(s.Cells[at], m.Name); r != nil && !math.IsNaN(r.Value) {
 		return r
 	}
 	return nil
 }
 
 // has says whether a stack has a value anywhere.
-func (c *curve) has(s curveStack, m measure.Metric) bool {
-	for at := range c.points {
-		if c.row(s, at, m) != nil {
+func (c *Curve) has(s CurveStack, m measure.Metric) bool {
+	for at := range c.Points {
+		if c.Row(s, at, m) != nil {
 			return true
 		}
 	}
@@ -267,70 +274,49 @@ func numeric(text string) (x float64, unit string, ok bool) {
 	return 0, "", false
 }
 
-// label writes a value of the parameter.
-func (c *curve) label(x float64) string {
-	switch c.unit {
+// Label writes a value of the parameter.
+func (c *Curve) Label(x float64) string {
+	switch c.Unit {
 	case "%":
-		return plainNumber(x) + " %"
+		return PlainNumber(x) + " %"
 	case measure.UnitSecond:
 		return measure.Format(x, measure.UnitSecond)
 	case "/s":
 		return strings.TrimSpace(measure.Format(x, "/s"))
 	}
-	return plainNumber(x)
+	return PlainNumber(x)
 }
 
-// title names the parameter, with the unit of its values where that is not written with them.
-func (c *curve) title() string {
+// Title names the parameter, with the unit of its values where that is not written with them.
+func (c *Curve) Title() string {
 	switch c.param {
 	case "payload", "response", "message", "send-buffer", "recv-buffer":
 		return c.param + ", bytes"
 	}
-	return printable(c.param)
+	return Printable(c.param)
 }
 
-// name is what it is about.
-func (c *curve) name() string { return capital(labelOf(c.metrics[0])) + " by " + printable(c.param) }
+// Name is what it is about.
+func (c *Curve) Name() string { return Capital(Label(c.Metrics[0])) + " by " + Printable(c.param) }
 
-// shown are the stacks that a figure has room for: those who are far from the baseline anywhere.
-func (c *curve) shown() (list []curveStack, left int) {
-	if len(c.stacks) <= mostCurves {
-		return c.stacks, 0
-	}
-	far := func(s curveStack) float64 {
-		most := -1.0
-		for at, cell := range s.cells {
-			if cell != nil {
-				most = max(most, c.points[at].g.distance(cell))
-			}
-		}
-		return most
-	}
-	by := slices.Clone(c.stacks)
-	slices.SortStableFunc(by, func(a, b curveStack) int { return cmp.Compare(far(b), far(a)) })
-	kept := by[:mostCurves]
-	slices.SortStableFunc(kept, func(a, b curveStack) int { return cmp.Compare(a.series, b.series) })
-	return kept, len(c.stacks) - mostCurves
-}
-
-// tables are what the figure shows, in numbers: one for each metric.
-func (c *curve) tables() []Block {
+// Tables are what the figure shows, in numbers: one for each metric.
+func (c *Curve) Tables() []Block {
 	var list []Block
-	for _, m := range c.metrics {
-		t := &Table{Caption: capital(labelOf(m)), Columns: []Column{{"stack", false}}}
-		for i, p := range c.points {
-			text := c.label(p.x)
+	for _, m := range c.Metrics {
+		t := &Table{Caption: Capital(Label(m)), Columns: []Column{{"stack", false}}}
+		for i, p := range c.Points {
+			text := c.Label(p.X)
 			if i == 0 {
-				text = printable(c.param) + " " + text
+				text = Printable(c.param) + " " + text
 			}
 			t.Columns = append(t.Columns, Column{text, true})
 		}
-		for _, s := range c.stacks {
-			row := []Field{{Text: s.name}}
-			for at := range c.points {
+		for _, s := range c.Stacks {
+			row := []Field{{Text: s.Name}}
+			for at := range c.Points {
 				text := "–"
-				if r := c.row(s, at, m); r != nil {
-					text = number(r.Value, r.Unit)
+				if r := c.Row(s, at, m); r != nil {
+					text = Number(r.Value, r.Unit)
 				}
 				row = append(row, Field{Text: text})
 			}
@@ -342,14 +328,10 @@ func (c *curve) tables() []Block {
 }
 
 // curvesPart has every curve, as a figure where there are figures, and in numbers.
-func (v *view) curvesPart(figures []figure.Figure) (part, bool) {
-	p := part{title: "Curves", id: "curves"}
-	for i, c := range v.curves() {
-		one := part{title: c.name() + ": " + c.heading, tables: c.tables()}
-		if i < len(figures) {
-			one.figures = figures[i : i+1]
-		}
-		p.parts = append(p.parts, one)
+func (v *Reading) curvesPart() (Part, bool) {
+	p := Part{Title: "Curves", ID: "curves"}
+	for _, c := range v.Curves() {
+		p.Parts = append(p.Parts, Part{Title: c.Name() + ": " + c.Heading, Figures: c.Slug, Tables: c.Tables()})
 	}
-	return p, len(p.parts) > 0
+	return p, len(p.Parts) > 0
 }

@@ -11,26 +11,14 @@ import (
 	"github.com/nettoll/nettoll/measure"
 )
 
-// extent writes how much was measured, on what, and how far generations differed.
-func (v *view) extent() {
-	v.blank()
-	v.prose("", "", v.measured(), plain)
-	if v.a.Trials == 0 {
-		return
-	}
-	if on := v.circumstances(); on != "" {
-		v.prose("", "", on, dim)
-	}
-}
-
-// measured says how much was measured and how far generations differed.
-func (v *view) measured() string {
-	a := v.a
+// Measured says how much was measured and how far generations differed.
+func (v *Reading) Measured() string {
+	a := v.Analysis
 	if a.Trials == 0 {
 		return "Nothing was measured."
 	}
-	text := fmt.Sprintf("Measured for %s: %s in %s, %s.", duration(a.Measured), count(a.Blocks, "block", "blocks"),
-		count(a.Generations, "generation", "generations"), count(a.Trials, "trial", "trials"))
+	text := fmt.Sprintf("Measured for %s: %s in %s, %s.", duration(a.Measured), Count(a.Blocks, "block", "blocks"),
+		Count(a.Generations, "generation", "generations"), Count(a.Trials, "trial", "trials"))
 	lo, hi := math.Inf(1), math.Inf(-1)
 	least, most := math.MaxInt, 0
 	for _, r := range a.Rows {
@@ -67,15 +55,15 @@ func spread(lo, hi float64) string {
 	return from + " to " + to + " %"
 }
 
-// circumstances is what a reader needs to know about the machine and the run before comparing with another.
-func (v *view) circumstances() string {
+// Circumstances is what a reader needs to know about the machine and the run before comparing with another.
+func (v *Reading) Circumstances() string {
 	fact := func(key string) string {
-		if x, ok := v.run.Facts[key]; ok {
-			return printable(fmt.Sprint(x))
+		if x, ok := v.Run.Facts[key]; ok {
+			return Printable(fmt.Sprint(x))
 		}
-		for _, f := range v.a.Facts {
+		for _, f := range v.Analysis.Facts {
 			if f.Key == key {
-				return printable(fmt.Sprint(f.Value))
+				return Printable(fmt.Sprint(f.Value))
 			}
 		}
 		return ""
@@ -97,43 +85,34 @@ func (v *view) circumstances() string {
 	add("MTU ", fact("mtu"))
 	add("underlay ", fact("underlay"))
 	add("TCP ", fact("congestion_control"))
-	add("nettoll ", printable(v.run.Versions["nettoll"]))
-	if p := v.run.Design.Precision; p > 0 {
+	add("nettoll ", Printable(v.Run.Versions["nettoll"]))
+	if p := v.Run.Design.Precision; p > 0 {
 		add("precision ", strconv.FormatFloat(100*p, 'g', 3, 64)+" %")
 	}
 	if len(list) > 0 {
-		add("seed ", strconv.FormatUint(v.run.Design.Seed, 10))
+		add("seed ", strconv.FormatUint(v.Run.Design.Seed, 10))
 	}
 	return strings.Join(list, " · ")
 }
 
 // each lists the values that the cells have.
-func (v *view) each(value func(*measure.Cell) string) string {
+func (v *Reading) each(value func(*measure.Cell) string) string {
 	var list []string
-	for i := range v.run.Cells {
-		if x := printable(value(&v.run.Cells[i])); x != "" && !slices.Contains(list, x) {
+	for i := range v.Run.Cells {
+		if x := Printable(value(&v.Run.Cells[i])); x != "" && !slices.Contains(list, x) {
 			list = append(list, x)
 		}
 	}
 	return strings.Join(list, ", ")
 }
 
-func (v *view) failures() {
-	texts := v.failureTexts()
-	if len(texts) > 0 {
-		v.blank()
-	}
-	for _, text := range texts {
-		v.prose("✗ ", "  ", text, bad)
-	}
-}
-
-func (v *view) failureTexts() []string {
+// Failures says of each failed cell why.
+func (v *Reading) Failures() []string {
 	var list []string
-	for _, f := range v.a.Failed {
-		text := printable(f.Cell) + " was not measured: " + printable(f.Reason)
+	for _, f := range v.Analysis.Failed {
+		text := Printable(f.Cell) + " was not measured: " + Printable(f.Reason)
 		if f.Trials > 0 {
-			text = fmt.Sprintf("%s failed in %s: %s", printable(f.Cell), ofAll(f.Trials), printable(f.Reason))
+			text = fmt.Sprintf("%s failed in %s: %s", Printable(f.Cell), ofAll(f.Trials), Printable(f.Reason))
 		}
 		list = append(list, text)
 	}
@@ -145,24 +124,6 @@ func ofAll(trials int) string {
 		return "its only trial"
 	}
 	return fmt.Sprintf("all %d trials", trials)
-}
-
-// mostWarnings is how many warnings are shown unless all are asked for.
-const mostWarnings = 12
-
-func (v *view) warnings() {
-	texts := v.warningTexts()
-	if len(texts) > 0 {
-		v.blank()
-	}
-	for i, text := range texts {
-		if i == mostWarnings && !v.all {
-			v.prose("! ", "  ", fmt.Sprintf("… and %s (nettoll report --all shows them)",
-				count(len(texts)-i, "more warning", "more warnings")), doubt)
-			return
-		}
-		v.prose("! ", "  ", text, doubt)
-	}
 }
 
 // mostNamed is how many cells or labs a warning names.
@@ -177,11 +138,11 @@ type doubtful struct {
 	failed       bool // those trials have failed
 }
 
-// warningTexts has each text once, with what it is about.
-func (v *view) warningTexts() []string {
+// Doubts has each text once, with what it is about.
+func (v *Reading) Doubts() []string {
 	var all []*doubtful
-	for _, w := range v.a.Warnings {
-		d := counted(printable(w.Text))
+	for _, w := range v.Analysis.Warnings {
+		d := counted(Printable(w.Text))
 		i := slices.IndexFunc(all, func(o *doubtful) bool {
 			return o.text == d.text && o.failed == d.failed && (o.trials > 0) == (d.trials > 0)
 		})
@@ -217,9 +178,9 @@ func counted(text string) *doubtful {
 // add adds what another warning of the same text is about.
 func (d *doubtful) add(o *doubtful, w measure.Warning) {
 	d.fewest, d.most, d.trials = min(d.fewest, o.most), max(d.most, o.most), max(d.trials, o.trials)
-	what := printable(w.Cell)
+	what := Printable(w.Cell)
 	if what == "" && w.Lab != "" {
-		what = "lab " + printable(w.Lab)
+		what = "lab " + Printable(w.Lab)
 	}
 	if what != "" && !slices.Contains(d.about, what) {
 		d.about = append(d.about, what)
@@ -252,45 +213,29 @@ func (d *doubtful) String() string {
 	return strings.Join(d.about, ", ") + ": " + text
 }
 
-// proofs writes what was proved: a line for each claim, and one for each time it did not hold.
-func (v *view) proofs() {
-	v.blank()
-	claims := v.claims()
-	if len(claims) == 0 {
-		v.line("proof: none was recorded", doubt)
-		return
-	}
-	for _, c := range claims {
-		if c.broken == nil {
-			v.prose("proof: ", "  ", c.text(), plain)
-			continue
-		}
-		v.prose("✗ ", "  ", "proof "+c.text(), bad)
-		for i, text := range c.broken {
-			if i == mostWarnings && !v.all {
-				v.line("    …", bad)
-				break
-			}
-			v.prose("    ", "      ", text, bad)
-		}
-	}
+// Claim is what was proved of some labs, before the first block and after the last. Claims that held in the same labs,
+// generations and moments are one.
+type Claim struct {
+	Text   string
+	Broken []string // the times it did not hold: where, when and what was seen; nil if it always held
 }
 
-// claim is what was proved of some labs, before the first block and after the last. Claims that held in the same labs,
-// generations and moments are one.
+// claim is what a Claim is made of.
 type claim struct {
 	claim  string
-	extent string   // how many labs and generations
-	when   string   // "before and after"
-	times  int      // how often it was tried
-	broken []string // the times it did not hold: where, when and what was seen; nil if it always held
+	extent string // how many labs and generations
+	when   string // "before and after"
+	times  int    // how often it was tried
+	broken []string
 }
 
-func (c claim) text() string {
+func (c claim) said() Claim {
 	if c.broken == nil {
-		return fmt.Sprintf("%s (%s; %s)", c.claim, c.when, c.extent)
+		return Claim{Text: fmt.Sprintf("%s (%s; %s)", c.claim, c.when, c.extent)}
 	}
-	return fmt.Sprintf("failed %d of %d times: %s (%s)", len(c.broken), c.times, c.claim, c.extent)
+	return Claim{
+		Text: fmt.Sprintf("failed %d of %d times: %s (%s)", len(c.broken), c.times, c.claim, c.extent), Broken: c.broken,
+	}
 }
 
 // moment is when a lab was proved.
@@ -317,11 +262,11 @@ func proved(proofs []measure.Proof) (times, broken int) {
 	return len(held), broken
 }
 
-// claims sums the proofs up by what they claim.
-func (v *view) claims() []claim {
+// Claims sums the proofs up by what they claim.
+func (v *Reading) Claims() []Claim {
 	var names []string
 	byClaim := map[string][]measure.Proof{}
-	for _, p := range v.a.Proofs {
+	for _, p := range v.Analysis.Proofs {
 		if byClaim[p.Claim] == nil {
 			names = append(names, p.Claim)
 		}
@@ -342,13 +287,17 @@ func (v *view) claims() []claim {
 		}
 		list, moments = append(list, c), append(moments, of)
 	}
-	return list
+	said := make([]Claim, len(list))
+	for i, c := range list {
+		said[i] = c.said()
+	}
+	return said
 }
 
 // newClaim sums the proofs of one claim up.
 func newClaim(proofs []measure.Proof) claim {
 	labs, generations, places, after := map[string]bool{}, map[int]bool{}, map[moment]bool{}, map[moment]bool{}
-	c := claim{claim: printable(proofs[0].Claim), when: "before and after", times: len(proofs)}
+	c := claim{claim: Printable(proofs[0].Claim), when: "before and after", times: len(proofs)}
 	for _, p := range proofs {
 		place := moment{lab: p.Lab, generation: p.Generation}
 		labs[p.Lab], generations[p.Generation], places[place] = true, true, true
@@ -358,13 +307,13 @@ func newClaim(proofs []measure.Proof) claim {
 		if p.OK {
 			continue
 		}
-		text := fmt.Sprintf("lab %s, generation %d, %s", printable(p.Lab), p.Generation+1, printable(p.When))
+		text := fmt.Sprintf("lab %s, generation %d, %s", Printable(p.Lab), p.Generation+1, Printable(p.When))
 		if p.Detail != "" {
-			text += ": " + printable(p.Detail)
+			text += ": " + Printable(p.Detail)
 		}
 		c.broken = append(c.broken, text)
 	}
-	c.extent = count(len(labs), "lab", "labs") + ", " + count(len(generations), "generation", "generations")
+	c.extent = Count(len(labs), "lab", "labs") + ", " + Count(len(generations), "generation", "generations")
 	switch {
 	case len(after) == 0:
 		c.when = "before, not after"

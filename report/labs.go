@@ -8,23 +8,23 @@ import (
 	"github.com/nettoll/nettoll/measure"
 )
 
-// labSection has what building the labs cost and, where there are filters or filled tables, what changing them does: of
+// Labs has what building the labs cost and, where there are filters or filled tables, what changing them does: of
 // all labs, or of those that have more to tell than how long they took to build; false where there are none.
-func (v *view) labSection(all bool) (Section, bool) {
+func (v *Reading) Labs(all bool) (Section, bool) {
 	more := map[string]bool{}
-	for _, f := range v.a.Labs {
+	for _, f := range v.Analysis.Labs {
 		more[f.Lab] = more[f.Lab] || f.Metric != setupTime
 	}
 	untold := func(f measure.LabFigure) bool { return !all && !more[f.Lab] }
-	figures := slices.DeleteFunc(slices.Clone(v.a.Labs), untold)
-	again := slices.DeleteFunc(slices.Clone(v.a.Rebuilt), untold)
+	figures := slices.DeleteFunc(slices.Clone(v.Analysis.Labs), untold)
+	again := slices.DeleteFunc(slices.Clone(v.Analysis.Rebuilt), untold)
 	if len(figures) == 0 {
 		return Section{}, false
 	}
 	every := slices.Concat(figures, again)
 	cells := map[string]*measure.Cell{} // one of each lab
-	for i := range v.run.Cells {
-		cells[v.run.Cells[i].Lab] = &v.run.Cells[i]
+	for i := range v.Run.Cells {
+		cells[v.Run.Cells[i].Lab] = &v.Run.Cells[i]
 	}
 	where := common(every, cells)
 	t := &Table{Caption: where, Columns: []Column{{"", false}}}
@@ -32,7 +32,7 @@ func (v *view) labSection(all bool) (Section, bool) {
 	for _, m := range v.known.All() {
 		if slices.ContainsFunc(every, func(f measure.LabFigure) bool { return f.Metric == m.Name }) {
 			metrics = append(metrics, m.Name)
-			t.Columns = append(t.Columns, Column{labelOf(m), true})
+			t.Columns = append(t.Columns, Column{Label(m), true})
 		}
 	}
 	add := func(figures []measure.LabFigure, mark string) {
@@ -47,7 +47,7 @@ func (v *view) labSection(all bool) (Section, bool) {
 				if where == "" && place != "" {
 					id += "/" + place
 				}
-				if id = printable(id); cells[f.Lab] != nil && cells[f.Lab].Twin {
+				if id = Printable(id); cells[f.Lab] != nil && cells[f.Lab].Twin {
 					id += ", twin"
 				}
 				row[0] = Field{Text: id + mark}
@@ -112,9 +112,9 @@ func labText(figures []measure.LabFigure, cells map[string]*measure.Cell, all, a
 
 // labFigure writes a figure, with its range where that is wanted and there is one.
 func labFigure(f measure.LabFigure, ranged bool) string {
-	text := number(f.Value, f.Unit)
+	text := Number(f.Value, f.Unit)
 	if ranged && f.Generations > 1 {
-		least, most := number(f.Least, f.Unit), number(f.Most, f.Unit)
+		least, most := Number(f.Least, f.Unit), Number(f.Most, f.Unit)
 		if number, unit, _ := strings.Cut(least, " "); strings.HasSuffix(most, " "+unit) &&
 			strings.HasSuffix(text, " "+unit) {
 			least, most = number, strings.TrimSuffix(most, " "+unit) // all of one unit, which is said once

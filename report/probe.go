@@ -8,13 +8,13 @@ import (
 	"github.com/nettoll/nettoll/measure"
 )
 
-// probeSection has what probed cells tell beyond the others, and beside it what the probe costs; false where nothing
+// Probes has what probed cells tell beyond the others, and beside it what the probe costs; false where nothing
 // was probed. The cells themselves are in no table: their other figures are those of the cells without a probe, and
 // somewhat off.
-func (v *view) probeSection() (Section, bool) {
-	p := v.run.Probed()
+func (v *Reading) Probes() (Section, bool) {
+	p := v.Run.Probed()
 	s := Section{Title: p.Title}
-	for _, g := range v.groups {
+	for _, g := range v.Groups {
 		if t := v.probeTable(g, p); t != nil {
 			s.Blocks = append(s.Blocks, Block{Table: t})
 		}
@@ -32,42 +32,42 @@ func (v *view) probeSection() (Section, bool) {
 }
 
 // probeTable has the probed cells of a group; nil where there are none.
-func (v *view) probeTable(g *group, probe measure.Probe) *Table {
+func (v *Reading) probeTable(g *Group, probe measure.Probe) *Table {
 	costs := map[string]*measure.ProbeCost{} // by the cell without
-	for i := range v.a.Probes {
-		p := &v.a.Probes[i]
+	for i := range v.Analysis.Probes {
+		p := &v.Analysis.Probes[i]
 		costs[p.Cell.Unprobed] = p
 	}
-	if !slices.ContainsFunc(g.cells, func(c *measure.Cell) bool { return costs[c.ID] != nil }) {
+	if !slices.ContainsFunc(g.Cells, func(c *measure.Cell) bool { return costs[c.ID] != nil }) {
 		return nil
 	}
 	n := len(probe.Metrics)
-	t := &Table{Caption: g.title(), Columns: []Column{{"", false}}}
+	t := &Table{Caption: g.Title(), Columns: []Column{{"", false}}}
 	for i, metric := range probe.Metrics {
 		m, _ := v.known.Lookup(metric)
-		heading := labelOf(m)
+		heading := Label(m)
 		if i < len(probe.Columns) {
-			heading = printable(probe.Columns[i])
+			heading = Printable(probe.Columns[i])
 		}
 		t.Columns = append(t.Columns, Column{heading, true})
 	}
-	t.Columns = append(t.Columns, Column{g.over(), true}, Column{"95 % interval", false}, Column{"the probe costs", false})
-	for _, c := range g.cells {
+	t.Columns = append(t.Columns, Column{g.Over(), true}, Column{"95 % interval", false}, Column{"the probe costs", false})
+	for _, c := range g.Cells {
 		p := costs[c.ID]
 		if p == nil {
 			continue
 		}
-		row := slices.Concat([]Field{{Text: name(c)}}, make([]Field, n), []Field{{}, {}, {"–", Quiet}})
+		row := slices.Concat([]Field{{Text: StackName(c)}}, make([]Field, n), []Field{{}, {}, {"–", Quiet}})
 		if n > 0 {
 			row[1] = Field{"–", Quiet}
 		}
 		for i, metric := range probe.Metrics {
 			if r := v.probed[p.Cell.ID][metric]; r != nil {
-				row[1+i] = Field{Text: number(r.Value, r.Unit)}
-				row[1+n].Text, row[2+n].Text = change(r) // of the last one that there is: per packet, if there are packets
+				row[1+i] = Field{Text: Number(r.Value, r.Unit)}
+				row[1+n].Text, row[2+n].Text = Change(r) // of the last one that there is: per packet, if there are packets
 			}
 		}
-		if cost := costOf(p, g.primary); cost != "" {
+		if cost := costOf(p, g.Primary); cost != "" {
 			row[3+n] = Field{Text: cost}
 		}
 		t.Rows = append(t.Rows, row)

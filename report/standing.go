@@ -19,9 +19,9 @@ func standing(run measure.Run, a measure.Analysis) []string {
 			" was changed after the run began: names, settings and facts may not be those of the run.")
 	}
 	if n := len(s.Changed); n > 0 {
-		text := "The records were changed after the run: " + printable(s.Changed[0])
+		text := "The records were changed after the run: " + Printable(s.Changed[0])
 		if n > 1 {
-			text += fmt.Sprintf("; %s more", count(n-1, "place", "places"))
+			text += fmt.Sprintf("; %s more", Count(n-1, "place", "places"))
 		}
 		list = append(list, text+".")
 	}
@@ -32,11 +32,11 @@ func standing(run measure.Run, a measure.Analysis) []string {
 	case s.End.Why == measure.EndInterrupted:
 		list = append(list, "This run was interrupted. "+extentOf(run, a))
 	case s.End.Why == measure.EndFailed:
-		list = append(list, "This run failed: "+strings.TrimSuffix(printable(s.End.Detail), ".")+". "+extentOf(run, a))
+		list = append(list, "This run failed: "+strings.TrimSuffix(Printable(s.End.Detail), ".")+". "+extentOf(run, a))
 	}
 	for _, w := range a.Warnings {
 		if w.Machine {
-			list = append(list, sentence(printable(w.Text)))
+			list = append(list, sentence(Printable(w.Text)))
 		}
 	}
 	return list
@@ -68,8 +68,8 @@ func extentOf(run measure.Run, a measure.Analysis) string {
 	if a.Trials == 0 {
 		return "Nothing was measured."
 	}
-	text := fmt.Sprintf("It has %s in %s", count(a.Blocks, "block", "blocks"),
-		count(a.Generations, "generation", "generations"))
+	text := fmt.Sprintf("It has %s in %s", Count(a.Blocks, "block", "blocks"),
+		Count(a.Generations, "generation", "generations"))
 	if n := a.Generations - a.Standing.Complete; n > 0 {
 		text += fmt.Sprintf(", %d of them incomplete", n)
 	}
@@ -90,28 +90,10 @@ func resumed(list []measure.Resume) string {
 			measure.EndInterrupted: "interrupted", measure.EndFailed: "failed", measure.Killed: "killed",
 		}[r.After], r.Generation+1))
 	}
-	return fmt.Sprintf("Resumed %s (%s).", count(len(list), "time", "times"), strings.Join(each, "; "))
+	return fmt.Sprintf("Resumed %s (%s).", Count(len(list), "time", "times"), strings.Join(each, "; "))
 }
 
 // TooFew says that a verdict takes more generations.
 func TooFew(generations int) string {
 	return fmt.Sprintf("%d of %d generations", generations, measure.LeastGenerations)
-}
-
-// judged is the verdict of a row in words.
-func judged(r *measure.Row, m measure.Metric, short bool) field {
-	f := verdict(r.Verdict, m, short)
-	if r.Verdict == measure.TooFew {
-		f.text = TooFew(r.Generations)
-	}
-	return f
-}
-
-// judgedChange is the verdict of a change between two runs.
-func judgedChange(c *measure.Change, m measure.Metric, short bool) field {
-	f := verdict(c.Verdict, m, short)
-	if c.Verdict == measure.TooFew {
-		f.text = TooFew(min(c.Old.Generations, c.New.Generations))
-	}
-	return f
 }

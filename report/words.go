@@ -7,24 +7,23 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/nettoll/nettoll/measure"
 )
 
-// Label is what people call a metric, as reports do: "latency p99".
-func Label(m measure.Metric) string { return labelOf(m) }
-
-// labelOf is what people call a metric.
-func labelOf(m measure.Metric) string {
+// Label is what people call a metric: "latency p99".
+func Label(m measure.Metric) string {
 	if m.Label != "" {
-		return printable(m.Label)
+		return Printable(m.Label)
 	}
 	return label(m.Name)
 }
 
 // label is what people call a metric that has no label of its own.
 func label(metric string) string {
-	metric = printable(metric)
+	metric = Printable(metric)
 	if rest, ok := strings.CutSuffix(metric, "_per_pair"); ok {
 		return label(rest) + " per pair"
 	}
@@ -42,12 +41,9 @@ func label(metric string) string {
 	return text
 }
 
-// Number prints a value in a base unit as reports do: 13.0 µs. It is for what a [Section] shows.
-func Number(value float64, unit string) string { return number(value, unit) }
-
-// number prints a value for people, with a unit that does not repeat the metric's label, and with three digits where
+// Number prints a value for people, with a unit that does not repeat the metric's label, and with three digits where
 // these were measured: 13.0 µs, not 13 µs.
-func number(value float64, unit string) string {
+func Number(value float64, unit string) string {
 	switch unit {
 	case measure.UnitSecondsPacket, measure.UnitSecondsTransaction:
 		return digits(measure.Format(value, measure.UnitSecond))
@@ -119,9 +115,9 @@ func signed(x float64, decimals int) string {
 	return "+" + s
 }
 
-// change is a cell against its baseline, in words: "+9.1 %" and "+8.0 to +10.3 %"; "×3.42" and "×3.31 to ×3.50" where
+// Change is a cell against its baseline, in words: "+9.1 %" and "+8.0 to +10.3 %"; "×3.42" and "×3.31 to ×3.50" where
 // percents would be hard to grasp; "+0.4 points" for shares and "+0.4" for counts. Both are "" where there is none.
-func change(r *measure.Row) (point, interval string) {
+func Change(r *measure.Row) (point, interval string) {
 	switch {
 	case r.HasRatio:
 		return ratio(r.Estimate.Ratio, r.Estimate.Lo, r.Estimate.Hi)
@@ -203,9 +199,9 @@ func of(m measure.Metric) string {
 		return "one-way trips"
 	}
 	if strings.Contains(m.Name, "latency_p") || strings.Contains(m.Name, "latency_max") {
-		return "the " + labelOf(m)
+		return "the " + Label(m)
 	}
-	return labelOf(m)
+	return Label(m)
 }
 
 // place says where the two ends of a pair are.
@@ -216,11 +212,11 @@ func place(placement string) string {
 	case "cross-host":
 		return "across hosts"
 	}
-	return printable(placement)
+	return Printable(placement)
 }
 
-// name is what a cell's stack is called in its group.
-func name(c *measure.Cell) string { return printable(cmp.Or(c.Label, c.Stack, c.ID)) }
+// StackName is what a cell's stack is called in its group.
+func StackName(c *measure.Cell) string { return Printable(cmp.Or(c.Label, c.Stack, c.ID)) }
 
 // partsOf is a name without the parameters of its parts: "routed+nftables" of "routed+nftables(rules=100,match=set)".
 func partsOf(name string) string {
@@ -249,7 +245,7 @@ func params(c *measure.Cell) []string {
 		return cmp.Or(cmp.Compare(rank(x), rank(y)), cmp.Compare(x, y))
 	})
 	for i, k := range keys {
-		keys[i] = printable(k + " " + c.Params[k])
+		keys[i] = Printable(k + " " + c.Params[k])
 	}
 	return keys
 }
@@ -262,7 +258,7 @@ func mixedWith(c *measure.Cell) string {
 			m = m[:at] // without its share
 		}
 		if !strings.HasSuffix(strings.TrimSuffix(c.ID, "#2"), ":"+m) {
-			others = append(others, printable(m))
+			others = append(others, Printable(m))
 		}
 	}
 	switch n := len(others); n {
@@ -278,15 +274,15 @@ func mixedWith(c *measure.Cell) string {
 // pairsOf says how many pairs a cell has, and of how many in a mix.
 func pairsOf(c *measure.Cell) string {
 	if c.LabPairs > 0 {
-		return strconv.Itoa(c.Pairs) + " of " + count(c.LabPairs, "pair", "pairs")
+		return strconv.Itoa(c.Pairs) + " of " + Count(c.LabPairs, "pair", "pairs")
 	}
-	return count(c.Pairs, "pair", "pairs")
+	return Count(c.Pairs, "pair", "pairs")
 }
 
 // load is the workload of a cell in a line: "udp-rr payload 64, mode wait, mixed with
 // tcp-stream(message=131072)".
 func load(c *measure.Cell) string {
-	text := strings.TrimSpace(printable(c.Workload) + " " + strings.Join(spoken(c), ", "))
+	text := strings.TrimSpace(Printable(c.Workload) + " " + strings.Join(spoken(c), ", "))
 	if b := mixedWith(c); b != "" {
 		text += ", " + b
 	}
@@ -315,8 +311,8 @@ func rank(param string) int {
 	return 1
 }
 
-// count is a number and what it counts.
-func count(n int, one, many string) string {
+// Count is a number and what it counts.
+func Count(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
 	}
@@ -335,4 +331,65 @@ func duration(s float64) string {
 	default:
 		return fmt.Sprintf("%d h %d min", n/3600, n%3600/60)
 	}
+}
+
+// Capital begins a sentence: a text with its first letter as a capital.
+func Capital(s string) string {
+	if s != "" && s[0] >= 'a' && s[0] <= 'z' {
+		return string(s[0]-'a'+'A') + s[1:]
+	}
+	return s
+}
+
+// PlainNumber prints a number at an axis.
+func PlainNumber(x float64) string {
+	if math.Abs(x) < 1e-12 {
+		return "0"
+	}
+	if a := math.Abs(x); a >= 1e7 || a < 1e-4 {
+		return minus(strconv.FormatFloat(x, 'g', 3, 64))
+	}
+	return minus(strconv.FormatFloat(x, 'f', -1, 64))
+}
+
+// Slug makes the name of a file of a text: lower-case ASCII letters and digits with single hyphens between them.
+func Slug(text string) string {
+	var b strings.Builder
+	for _, r := range strings.ToLower(text) {
+		switch {
+		case r < utf8.RuneSelf && (r >= 'a' && r <= 'z' || r >= '0' && r <= '9'):
+			b.WriteRune(r)
+		case b.Len() > 0 && !strings.HasSuffix(b.String(), "-"):
+			b.WriteByte('-')
+		}
+	}
+	return strings.TrimSuffix(b.String(), "-")
+}
+
+// Words splits a text where a line may be broken: not between a number and its unit or what it counts.
+func Words(text string) []string {
+	var list []string
+	for w := range strings.FieldsSeq(text) {
+		if n := len(list); n > 0 && endsInDigit(list[n-1]) && (strings.HasPrefix(w, "%") || strings.HasSuffix(w, "s")) {
+			list[n-1] += " " + w
+			continue
+		}
+		list = append(list, w)
+	}
+	return list
+}
+
+func endsInDigit(w string) bool { return w != "" && w[len(w)-1] >= '0' && w[len(w)-1] <= '9' }
+
+// Printable replaces what could steer a terminal: names and messages come from files that anyone may have written.
+func Printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return ' '
+		case !unicode.IsPrint(r):
+			return unicode.ReplacementChar
+		}
+		return r
+	}, s)
 }

@@ -55,7 +55,7 @@ func TestNumber(t *testing.T) {
 		{12345, "", "12.3 k"},
 		{5, "", "5"},
 	} {
-		if got := number(tt.value, tt.unit); got != tt.want {
+		if got := Number(tt.value, tt.unit); got != tt.want {
 			t.Errorf("number(%v, %q) = %q, want %q", tt.value, tt.unit, got, tt.want)
 		}
 	}
@@ -95,7 +95,7 @@ func TestLabel(t *testing.T) {
 		"of_tomorrow": "of tomorrow", "latency_p\x1b[31m": "latency p\uFFFD[31m",
 	} {
 		m, _ := measure.Version2().Lookup(metric)
-		if got := labelOf(m); got != want {
+		if got := Label(m); got != want {
 			t.Errorf("label(%q) = %q, want %q", metric, got, want)
 		}
 	}
@@ -105,6 +105,17 @@ func TestDuration(t *testing.T) {
 	for s, want := range map[float64]string{0.42: "0.4 s", 38.4: "38 s", 150: "2 min 30 s", 7500: "2 h 5 min"} {
 		if got := duration(s); got != want {
 			t.Errorf("duration(%v) = %q, want %q", s, got, want)
+		}
+	}
+}
+
+func TestSlug(t *testing.T) {
+	for text, want := range map[string]string{
+		"udp-rr  payload 64, mode wait · same host": "udp-rr-payload-64-mode-wait-same-host",
+		"../../etc/passwd":                          "etc-passwd", "µs": "s", "": "", "—": "",
+	} {
+		if got := Slug(text); got != want {
+			t.Errorf("Slug(%q) = %q, want %q", text, got, want)
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/report"
+	"github.com/nettoll/nettoll/report/view"
 )
 
 // again starts `nettoll run --resume` on the directory of a session.
@@ -103,7 +104,7 @@ func TestResume(t *testing.T) {
 		!strings.Contains(over.stderr, "it has ended, because") {
 		t.Errorf("a run that ended is resumed: %d, %s", over.status, over.stderr)
 	}
-	if _, err := os.Stat(filepath.Join(s.dir, report.PageFile)); err != nil {
+	if _, err := os.Stat(filepath.Join(s.dir, view.PageFile)); err != nil {
 		t.Error(err)
 	}
 }

@@ -2,7 +2,6 @@ package figure
 
 import (
 	"strings"
-	"unicode/utf8"
 )
 
 // Figure is a drawing with what it says in words. Lengths are in CSS pixels, y downward from the upper left corner.
@@ -158,18 +157,4 @@ func Shorten(text string, size float64, bold bool, breadth float64) string {
 		}
 	}
 	return "…"
-}
-
-// Slug makes the name of a file of a text: lower-case ASCII letters and digits with single hyphens between them.
-func Slug(text string) string {
-	var b strings.Builder
-	for _, r := range strings.ToLower(text) {
-		switch {
-		case r < utf8.RuneSelf && (r >= 'a' && r <= 'z' || r >= '0' && r <= '9'):
-			b.WriteRune(r)
-		case b.Len() > 0 && !strings.HasSuffix(b.String(), "-"):
-			b.WriteByte('-')
-		}
-	}
-	return strings.TrimSuffix(b.String(), "-")
 }

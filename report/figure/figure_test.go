@@ -276,14 +276,3 @@ func TestShorten(t *testing.T) {
 		}
 	}
 }
-
-func TestSlug(t *testing.T) {
-	for text, want := range map[string]string{
-		"udp-rr  payload 64, mode wait · same host": "udp-rr-payload-64-mode-wait-same-host",
-		"../../etc/passwd":                          "etc-passwd", "µs": "s", "": "", "—": "",
-	} {
-		if got := Slug(text); got != want {
-			t.Errorf("Slug(%q) = %q, want %q", text, got, want)
-		}
-	}
-}

@@ -1,0 +1,275 @@
+package export
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/report"
+)
+
+// cellColumns are the columns that say which cell a row is about: one for each kind of parts among them.
+func cellColumns(kinds []string) []string {
+	return slices.Concat([]string{"cell"}, kinds, []string{
+		"placement", "pairs", "family", "affinity", "workload", "payload", "mode",
+	})
+}
+
+func cellFields(c *measure.Cell, kinds []string) []string {
+	fields := []string{c.ID}
+	for _, kind := range kinds {
+		fields = append(fields, c.Part(kind))
+	}
+	return append(fields, c.Placement, strconv.Itoa(c.Pairs), c.Family, c.Affinity, c.Workload, c.Params["payload"],
+		c.Params["mode"])
+}
+
+// columns are those of [CSV]. Up to generations they are fixed (design, "Run directory"); new ones are added at the
+// end.
+func columns(kinds []string) []string {
+	return append(cellColumns(kinds),
+		"metric", "unit", "value", "ratio", "ratio_lo", "ratio_hi", "verdict", "blocks", "generations",
+		"difference", "difference_lo", "difference_hi", "adjusted_lo", "adjusted_hi", "floor", "spread", "primary",
+		"baseline", "parameters", "implementation", "limit", "limit_share",
+		"probe", "unprobed", "probe_ratio", "probe_ratio_lo", "probe_ratio_hi", "probe_difference", "probe_difference_lo",
+		"probe_difference_hi",
+		"mix", "lab_pairs", "enforced", "ended")
+}
+
+// A sheet writes rows of CSV that a program for spreadsheets shows and does not obey.
+type sheet struct{ *csv.Writer }
+
+func newSheet(w io.Writer) sheet { return sheet{csv.NewWriter(w)} }
+
+// Write writes a row. A text that such a program takes for a formula has a single quote before it (OWASP, "CSV
+// Injection"), and no text has control characters but ends of lines: names and messages come from files that anyone may
+// have written. Numbers are as they are.
+func (s sheet) Write(fields []string) error {
+	for i, f := range fields {
+		lines := strings.Split(f, "\n") // quoted, an end of a line is part of a field
+		for k, line := range lines {
+			lines[k] = report.Printable(line)
+		}
+		f = strings.Join(lines, "\n")
+		if start := strings.TrimSpace(f); start != "" && strings.ContainsRune("=+-@", rune(start[0])) {
+			if _, err := strconv.ParseFloat(f, 64); err != nil {
+				f = "'" + f
+			}
+		}
+		fields[i] = f
+	}
+	return s.Writer.Write(fields)
+}
+
+// CSV writes a row for each cell and metric, RFC 4180 with a header. Numbers are bare and in base units; what is not
+// known is empty.
+//
+//	ratio, ratio_lo, ratio_hi     cell / baseline and its 95 % interval; empty for shares and counts
+//	difference, …_lo, …_hi        cell − baseline of a share or count, in its unit
+//	adjusted_lo, adjusted_hi      the interval at the level of Holm's procedure, as ratios or as differences
+//	floor, spread                 the noise floor, and the standard deviation between generations: as shares of the value
+//	                              (0.006 = 0.6 %), or in the unit of a difference
+//	primary                       whether the metric is the one that governed stopping: true or false
+//	parameters, implementation    KEY=VALUE, separated by spaces
+//	limit, limit_share            what kept the figure from being higher, and the share of trials that say so
+//	probe, unprobed               what was switched on during the cell's trials, and the same cell without; empty where
+//	                              nothing was
+//	probe_ratio, …                what that costs, in the row of the primary metric: the cell / unprobed, or the cell −
+//	                              unprobed, with its 95 % interval
+//	mix, lab_pairs                in a mix: its members with their shares, separated by spaces, and the pairs of all of
+//	                              them together; else empty
+//	enforced                      where the filter stands, and what it does not see: "in the host's forward path; …";
+//	                              empty without one
+//	ended                         why the run ended: "precise", "time", "interrupted", …; "no" if it did not; empty if
+//	                              its records do not say so (version 1)
+//
+// What building a lab and changing it cost has rows behind those, with the lab as the cell and no workload: the median
+// over generations, without what labs cost that had to be built once more.
+func CSV(w io.Writer, d *report.Data) error {
+	run, a := d.Run, d.Analysis
+	out, kinds := newSheet(w), run.Kinds()
+	if err := out.Write(columns(kinds)); err != nil {
+		return fmt.Errorf("write csv: %w", err)
+	}
+	costs := map[string]measure.ProbeCost{}
+	for _, p := range a.Probes {
+		costs[p.Cell.ID] = p
+	}
+	for _, r := range a.Rows {
+		if err := out.Write(slices.Concat(rowFields(r, kinds), probeFields(r, costs), mixFields(r.Cell),
+			[]string{ended(run, a)})); err != nil {
+			return fmt.Errorf("write csv: %w", err)
+		}
+	}
+	for _, f := range a.Labs {
+		if err := out.Write(labFields(f, ended(run, a), kinds)); err != nil {
+			return fmt.Errorf("write csv: %w", err)
+		}
+	}
+	out.Flush()
+	if err := out.Error(); err != nil {
+		return fmt.Errorf("write csv: %w", err)
+	}
+	return nil
+}
+
+func rowFields(r measure.Row, kinds []string) []string {
+	nan := math.NaN()
+	ratio, difference := [3]float64{nan, nan, nan}, [3]float64{nan, nan, nan}
+	floor, spread := math.Expm1(r.Floor), nan
+	if r.About.Differs() {
+		floor = r.Floor
+	}
+	switch {
+	case r.HasRatio:
+		ratio = [3]float64{r.Estimate.Ratio, r.Estimate.Lo, r.Estimate.Hi}
+		spread = math.Expm1(r.Estimate.Spread)
+	case r.HasDifference:
+		difference = [3]float64{r.Difference.Points, r.Difference.Lo, r.Difference.Hi}
+		spread = r.Difference.Spread
+	}
+	fields := append(cellFields(r.Cell, kinds), r.Metric, r.Unit, bare(r.Value))
+	for _, x := range ratio {
+		fields = append(fields, bare(x))
+	}
+	fields = append(fields, string(r.Verdict), strconv.Itoa(r.Blocks), strconv.Itoa(r.Generations))
+	for _, x := range append(difference[:], r.AdjLo, r.AdjHi, floor, spread) {
+		fields = append(fields, bare(x))
+	}
+	share := ""
+	if r.Limit != "" {
+		share = bare(r.LimitShare)
+	}
+	return append(fields, strconv.FormatBool(r.Metric == r.Cell.Primary), r.Cell.Baseline, pairs(r.Cell.Params),
+		pairs(r.Cell.Implementation), r.Limit, share)
+}
+
+// labFields are a row of what a lab cost.
+func labFields(f measure.LabFigure, ended string, kinds []string) []string {
+	values := map[string]string{
+		"cell": f.Lab, "metric": f.Metric, "unit": f.Unit, "value": bare(f.Value), "generations": strconv.Itoa(f.Generations),
+		"ended": ended,
+	}
+	var fields []string
+	for _, c := range columns(kinds) {
+		fields = append(fields, values[c])
+	}
+	return fields
+}
+
+// ended is why a run ended, in a word.
+func ended(run measure.Run, a measure.Analysis) string {
+	switch s := a.Standing; {
+	case s.Old(run.V):
+		return ""
+	case s.End == nil:
+		return "no"
+	default:
+		return s.End.Why
+	}
+}
+
+// mixFields are the columns of a row behind those of probes.
+func mixFields(c *measure.Cell) []string {
+	if c.Mix == nil {
+		return []string{"", "", c.Enforced}
+	}
+	return []string{strings.Join(c.Mix, " "), strconv.Itoa(c.LabPairs), c.Enforced}
+}
+
+// probeFields are the columns of a row before those.
+func probeFields(r measure.Row, costs map[string]measure.ProbeCost) []string {
+	nan := math.NaN()
+	ratio, difference := [3]float64{nan, nan, nan}, [3]float64{nan, nan, nan}
+	if p, ok := costs[r.Cell.ID]; ok && p.Metric == r.Metric {
+		switch {
+		case p.HasRatio:
+			ratio = [3]float64{p.Estimate.Ratio, p.Estimate.Lo, p.Estimate.Hi}
+		case p.HasDifference:
+			difference = [3]float64{p.Difference.Points, p.Difference.Lo, p.Difference.Hi}
+		}
+	}
+	fields := []string{r.Cell.Probe, r.Cell.Unprobed}
+	for _, x := range append(ratio[:], difference[:]...) {
+		fields = append(fields, bare(x))
+	}
+	return fields
+}
+
+// bare prints a number without a unit such that it reads back the same; "" where it is not finite.
+func bare(x float64) string {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return ""
+	}
+	return strconv.FormatFloat(x, 'g', -1, 64)
+}
+
+func pairs(m map[string]string) string {
+	list := make([]string, 0, len(m))
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		list = append(list, k+"="+m[k])
+	}
+	return strings.Join(list, " ")
+}
+
+// Trials writes a row for each trial, RFC 4180 with a header: the columns of its cell, generation, block, start and
+// length of its window in seconds, gen and block as in the records, from 0, a column for each metric that any trial
+// has, why it failed, its warnings separated by "; ", and what limited it. Of a cell that run.json does not name only
+// the id is known.
+func Trials(w io.Writer, d *report.Data) error {
+	run, log := d.Run, d.Log
+	cells, kinds := make(map[string][]string, len(run.Cells)), run.Kinds()
+	for i := range run.Cells {
+		cells[run.Cells[i].ID] = cellFields(&run.Cells[i], kinds)
+	}
+	metrics := seen(run.Vocabulary(), log)
+	out := newSheet(w)
+	header := append(append(append(cellColumns(kinds), "gen", "block", "start", "dur"), metrics...), "failed", "warn",
+		"limit")
+	if err := out.Write(header); err != nil {
+		return fmt.Errorf("write csv of trials: %w", err)
+	}
+	fields := make([]string, 0, len(header))
+	for i := range log.Trials {
+		t := &log.Trials[i]
+		cell, ok := cells[t.Cell]
+		if !ok {
+			cell = make([]string, len(cellColumns(kinds)))
+			cell[0] = t.Cell
+		}
+		fields = append(fields[:0], cell...)
+		fields = append(fields, strconv.Itoa(t.Generation), strconv.Itoa(t.Block), bare(t.Start), bare(t.Duration))
+		for _, m := range metrics {
+			x, ok := t.Metrics[m]
+			if !ok {
+				x = math.NaN()
+			}
+			fields = append(fields, bare(x))
+		}
+		if err := out.Write(append(fields, t.Failed, strings.Join(t.Warnings, "; "), t.Limit)); err != nil {
+			return fmt.Errorf("write csv of trials: %w", err)
+		}
+	}
+	out.Flush()
+	if err := out.Error(); err != nil {
+		return fmt.Errorf("write csv of trials: %w", err)
+	}
+	return nil
+}
+
+// seen lists the metrics of the trials in the order of reports, unknown ones at the end.
+func seen(known measure.Vocabulary, log *measure.Log) []string {
+	names := map[string]bool{}
+	for i := range log.Trials {
+		for name := range log.Trials[i].Metrics {
+			names[name] = true
+		}
+	}
+	return known.Sorted(maps.Keys(names))
+}

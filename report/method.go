@@ -1,0 +1,101 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nettoll/nettoll/measure"
+)
+
+// methodPart says how the run was measured, and what the words mean.
+func (v *Reading) methodPart() Part {
+	d := v.Run.Design
+	p := Part{Title: "How it was measured", ID: "method"}
+	asked := "at least " + Count(d.Generations, "generation", "generations") + ", at most " + duration(d.Time) +
+		" of measuring"
+	if d.Precision > 0 {
+		asked += ", until the half-width of every interval is " + strconv.FormatFloat(100*d.Precision, 'g', 3, 64) + " %"
+	}
+	p.Blocks = []Block{
+		{Text: "All networks exist at the same time. A block visits every cell (a stack under a workload) once, in a new " +
+			"random order; one visit is a trial. A ratio compares two trials of the same block, so drift that is slower than " +
+			"a block cancels out. Each generation rebuilds every network, process and socket."},
+		{Text: fmt.Sprintf("Requested: %s. The order, ports and MAC addresses come from seed %d.", asked, d.Seed)},
+	}
+	if lengths := v.trialLengths(); lengths != "" {
+		p.Blocks = append(p.Blocks, Block{Text: "Trial length: " + lengths + "."})
+	}
+	p.Tables = []Block{{Table: &Table{
+		Caption: "Words", Columns: []Column{{"word", false}, {"meaning", false}},
+		Rows: [][]Field{
+			{{Text: "baseline"}, {Text: "the cell with which its group (same workload, placement and pairs) is compared; " +
+				"“loopback” is the network “host” on one host"}},
+			{{Text: "twin, floor"}, {Text: "a twin is a second copy of the baseline, built and measured like any other cell. " +
+				"The floor is the farther end of its interval: equal stacks differ by that much, so no smaller difference counts"}},
+			{{Text: "change"}, {Text: "the ratio of a cell to its baseline: the median over the blocks of each generation, " +
+				"then the mean over generations, on a logarithmic scale. Shares and counts, which are often 0, are compared by " +
+				"difference"}},
+			{{Text: "95 % interval"}, {Text: "Student's t over generations, which are independent; computed at an error rate " +
+				"of 4 %, because stopping when the result looks precise costs a point of coverage"}},
+			{{Text: "faster, slower, higher, lower"}, {Text: "the interval, widened for the number of comparisons (Holm), " +
+				"excludes no change, and the change is larger than the floor"}},
+			{
+				{Text: "no difference above the floor"},
+				{Text: "the interval excludes a change larger than the floor plus the requested precision"},
+			},
+			{{Text: "not precise enough"}, {Text: "inconclusive: the interval allows both; measure for longer"}},
+		},
+	}}}
+	return p
+}
+
+// trialLengths lists how long a trial of each workload is.
+func (v *Reading) trialLengths() string {
+	var order []string
+	lengths := map[string][]float64{}
+	for i := range v.Run.Cells {
+		c := &v.Run.Cells[i]
+		s, ok := v.Run.Design.TrialSeconds[c.ID]
+		if !ok || !(s > 0) || math.IsInf(s, 0) {
+			continue
+		}
+		what := load(c)
+		if _, ok := lengths[what]; !ok {
+			order = append(order, what)
+		}
+		if !slices.Contains(lengths[what], s) {
+			lengths[what] = append(lengths[what], s)
+		}
+	}
+	for i, what := range order {
+		slices.Sort(lengths[what])
+		var list []string
+		for _, s := range lengths[what] {
+			list = append(list, measure.Format(s, measure.UnitSecond))
+		}
+		order[i] = what + " " + strings.Join(list, ", ")
+	}
+	return strings.Join(order, "; ")
+}
+
+// experimentPart is the experiment as given, or as resolved if there was no file.
+func (v *Reading) experimentPart() Part {
+	p := Part{Title: "The experiment", ID: "experiment", Folded: true, Code: v.Run.Source}
+	if p.Code == "" && len(v.Run.Experiment) > 0 {
+		var b bytes.Buffer
+		if json.Indent(&b, v.Run.Experiment, "", "  ") == nil {
+			p.Code = b.String()
+		} else {
+			p.Code = string(v.Run.Experiment)
+		}
+	}
+	if p.Code == "" {
+		p.Folded, p.Blocks = false, []Block{{Text: "The experiment was not recorded.", Tone: Doubt}}
+	}
+	return p
+}

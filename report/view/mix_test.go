@@ -1,0 +1,119 @@
+package view_test
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/nettoll/nettoll/report"
+	"github.com/nettoll/nettoll/report/export"
+	"github.com/nettoll/nettoll/report/page"
+	"github.com/nettoll/nettoll/report/text"
+)
+
+// beside is a run of mixes, in labs of so many pairs of which the stream has one, and of the requests alone.
+func beside(t testing.TB, pairs []int, alone ...int) *made {
+	var loads []load
+	for _, n := range pairs {
+		requests, stream := udprr("same-host", n), tcpstream("same-host")
+		mix := fmt.Sprintf("mix(%s*3,%s*1):", requests.id, stream.id)
+		requests.id, stream.id, stream.pairs = mix+requests.id, mix+stream.id, n
+		loads = append(loads, requests, stream)
+	}
+	for _, n := range alone {
+		loads = append(loads, udprr("same-host", n))
+	}
+	m := start(t, loads, "host", "bridge")
+	for i := range m.run.Cells {
+		c := &m.run.Cells[i]
+		if !strings.Contains(c.ID, "mix(") {
+			continue
+		}
+		c.Mix, c.LabPairs = []string{"udp-rr(payload=64,mode=wait)*3", "tcp-stream(message=131072)*1"}, c.Pairs
+		if c.Pairs--; c.Workload == "tcp-stream" {
+			c.Pairs = 1
+		}
+	}
+	m.measure(loads, 5, 8, map[string]map[string]float64{"bridge": bridge()})
+	return m
+}
+
+// Every view says beside what a member of a mix was measured, and on how many of the pairs.
+func TestMix(t *testing.T) {
+	m := beside(t, []int{4}, 3)
+	var b bytes.Buffer
+	if err := text.Write(&b, m.data(), report.Options{Width: 200}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`(?m)^udp-rr  payload 64, mode wait · same host · 3 of 4 pairs · mixed with tcp-stream\(message=131072\)$`,
+		`(?m)^tcp-stream  message 131072 · same host · 1 of 4 pairs · mixed with udp-rr\(payload=64,mode=wait\)$`,
+		`(?m)^udp-rr  payload 64, mode wait · same host · 3 pairs$`,
+		`to round trips on one host, 3 of 4 pairs,\s+mixed\s+with\s+tcp-stream\(message=131072\)`,
+		`to round trips on one host, 3 pairs,\s+not\s+mixed`,
+	} {
+		if !regexp.MustCompile(want).MatchString(b.String()) {
+			t.Errorf("it does not say %s:\n%s", want, &b)
+		}
+	}
+	b.Reset()
+	if err := export.CSV(&b, m.data()); err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range table(t, b.Bytes()) {
+		mix, pairs := "", ""
+		if strings.Contains(row["cell"], "mix(") {
+			mix, pairs = "udp-rr(payload=64,mode=wait)*3 tcp-stream(message=131072)*1", "4"
+		}
+		if row["mix"] != mix || row["lab_pairs"] != pairs {
+			t.Errorf("%s: mix %q, lab_pairs %q", row["cell"], row["mix"], row["lab_pairs"])
+		}
+	}
+	for _, format := range []func(*bytes.Buffer) error{
+		func(b *bytes.Buffer) error { return export.JSONL(b, m.data()) },
+		func(b *bytes.Buffer) error { return page.Write(b, m.data(), report.Options{}) },
+	} {
+		b.Reset()
+		if err := format(&b); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(b.String(), "mixed with tcp-stream(message=131072)") &&
+			!strings.Contains(b.String(),
+				`"mix":["udp-rr(payload=64,mode=wait)*3","tcp-stream(message=131072)*1"],"lab_pairs":4`) {
+			t.Errorf("nothing of a mix in %.200s", &b)
+		}
+	}
+}
+
+// What was measured beside something is on no curve of what was measured alone, and has one of its own.
+func TestMixCurves(t *testing.T) {
+	if names, _ := curves(t, beside(t, []int{4}, 1, 2)); len(names) > 0 {
+		t.Errorf("curves %q of two points alone and one beside a stream", names)
+	}
+	names, _ := curves(t, beside(t, []int{2, 4, 8}, 1))
+	if want := []string{"curve-01-pairs-udp-rr-payload-64-mode-wait-same-host-mixed-with-tcp-str"}; len(names) != 1 ||
+		!strings.HasPrefix(names[0], want[0]) {
+		t.Errorf("curves %q, want %q", names, want)
+	}
+}
+
+// The members of a mix have their windows at the same time: what was measured is counted once.
+func TestMixMeasured(t *testing.T) {
+	m := beside(t, []int{4})
+	for i := range m.log.Trials {
+		x := &m.log.Trials[i]
+		x.Start = float64(x.Block)
+		switch {
+		case strings.HasSuffix(x.Cell, "#2"):
+			x.Start += 0.1
+		case strings.HasPrefix(x.Cell, "bridge"):
+			x.Start += 0.2
+		}
+	}
+	if got, want := m.analysis().Measured, 0.05*float64(len(m.log.Trials))/2; math.Abs(got-want) > 1e-9 {
+		t.Errorf("measured for %v s, want %v", got, want)
+	}
+}

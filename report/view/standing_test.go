@@ -1,0 +1,179 @@
+package view_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/report"
+	"github.com/nettoll/nettoll/report/text"
+	"github.com/nettoll/nettoll/report/view"
+)
+
+// Every view of a run that did not end begins with that, and no view gives a verdict of fewer generations than it
+// takes.
+func TestStanding(t *testing.T) {
+	loads := []load{udprr("same-host", 1)}
+	part := func(generations int, end *measure.End) *report.Data {
+		m := start(t, loads, "host", "bridge")
+		m.measure(loads, generations, 8, map[string]map[string]float64{"bridge": bridge()})
+		m.log.End = end
+		d, problems, err := report.Load(m.save())
+		if err != nil || len(problems) > 0 {
+			t.Fatal(problems, err)
+		}
+		return d
+	}
+	for name, tt := range map[string]struct {
+		data *report.Data
+		says string // "" for nothing
+		few  bool
+	}{
+		"killed": {
+			part(3, nil),
+			"This run did not end: it was killed, or its records are cut short. It has 24 blocks in 3 generations", true,
+		},
+		"killed late": {part(6, nil), "This run did not end", false},
+		"interrupted": {
+			part(3, &measure.End{Why: measure.EndInterrupted}),
+			"This run was interrupted. It has 24 blocks in 3 generations", true,
+		},
+		"failed": {
+			part(6, &measure.End{Why: measure.EndFailed, Detail: "the disk is full"}),
+			"This run failed: the disk is full. ", false,
+		},
+		"whole": {part(6, &measure.End{Why: measure.EndTime}), "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, format := range view.Formats() {
+				var b bytes.Buffer
+				if err := view.Write(&b, format, tt.data, report.Options{Width: 1000}); err != nil {
+					t.Fatal(err)
+				}
+				text := b.String()
+				verdict := strings.Contains(text, "slower")
+				switch format {
+				case "text":
+					if tt.says != "" && !strings.HasPrefix(text, "✗ "+tt.says) || tt.says == "" && strings.HasPrefix(text, "✗") {
+						t.Errorf("the text begins with %.200s", text)
+					}
+				case "csv":
+					want := map[string]string{
+						"killed": ",no\n", "killed late": ",no\n", "interrupted": ",interrupted\n", "failed": ",failed\n",
+						"whole": ",time\n",
+					}[name]
+					if n := strings.Count(text, want); n != strings.Count(text, "\n")-1 {
+						t.Errorf("%d lines end with %q: %s", n, want, text)
+					}
+				default:
+					before, _, found := strings.Cut(text, tt.says)
+					if !found || strings.Contains(before, "The answer") || strings.Contains(before, "bridge adds") ||
+						strings.Contains(before, `"row"`) {
+						t.Errorf("%s does not begin with it: %.3000s", format, text)
+					}
+				}
+				switch format { // they explain the word too
+				case "html":
+					verdict = strings.Contains(text, `data-l="verdict">slower`)
+				case "markdown":
+					verdict = strings.Contains(text, "| **slower** |")
+				}
+				if verdict == tt.few {
+					t.Errorf("%s gives a verdict: %v, though there are too few generations: %v", format, verdict, tt.few)
+				}
+				if missing := strings.Contains(text, "3 of 5 generations") ||
+					strings.Contains(text, "too few generations"); missing != tt.few {
+					t.Errorf("%s says what is missing: %v, want %v", format, missing, tt.few)
+				}
+			}
+			c := report.Compare("a", "b", part(6, &measure.End{Why: measure.EndTime}), tt.data)
+			for _, format := range []string{"text", "markdown"} {
+				var b bytes.Buffer
+				if err := view.WriteCompared(&b, format, c, report.Options{Width: 1000}); err != nil {
+					t.Fatal(err)
+				}
+				if first, _, _ := strings.Cut(b.String(), "\n"); tt.says != "" && !strings.Contains(first, "NEW: "+tt.says) {
+					t.Errorf("the comparison as %s begins with %q", format, first)
+				}
+			}
+		})
+	}
+}
+
+// Runs of version 1, as nettoll wrote them until commit 2937491, are read as they were, and called what they are.
+func TestVersion1(t *testing.T) {
+	for dir, blocks := range map[string]int{"v1-whole": 5, "v1-killed": 9} {
+		d, problems, err := report.Load(filepath.Join("testdata", dir))
+		if err != nil || len(problems) > 0 {
+			t.Fatal(dir, problems, err)
+		}
+		if d.Analysis.Blocks != blocks || d.Analysis.Trials != 3*blocks || len(d.Standing()) > 0 {
+			t.Errorf("%s: %d blocks, %d trials, %v", dir, d.Analysis.Blocks, d.Analysis.Trials, d.Standing())
+		}
+		var b bytes.Buffer
+		if err := text.Write(&b, d, report.Options{Width: 1000}); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(b.String(),
+			"! the records have version 1: they have no checksums and do not say whether the run ended\n") {
+			t.Errorf("%s: the report does not call them so:\n%s", dir, b.String())
+		}
+		if few := strings.Contains(b.String(), "3 of 5 generations"); few != (dir == "v1-killed") {
+			t.Errorf("%s has too few generations: %v\n%s", dir, few, b.String())
+		}
+	}
+}
+
+// A changed run.json is noticed, and so are records whose checksums were taken away.
+func TestRunIsSealed(t *testing.T) {
+	m := usual(t)
+	for name, tt := range map[string]struct {
+		file string
+		from string
+		to   string
+		says string
+	}{
+		"precision": {
+			"run.json", `"precision": 0.02`, `"precision": 0.2`,
+			"run.json was changed after the run began",
+		},
+		"version":           {"run.json", `"v": 2`, `"v": 1`, "run.json was changed after the run began"},
+		"records version 1": {"records.jsonl", `"v":2`, `"v":1`, "The records were changed after the run: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := m.save()
+			path := filepath.Join(dir, tt.file)
+			b, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := strings.ReplaceAll(string(b), tt.from, tt.to)
+			if text == string(b) {
+				t.Fatalf("%s has no %s", tt.file, tt.from)
+			}
+			if tt.file == "records.jsonl" { // as who has no nettoll at hand might do it
+				var kept []string
+				for line := range strings.Lines(text) {
+					if !strings.Contains(line, `"type":"sum"`) && !strings.Contains(line, `"type":"begin"`) {
+						kept = append(kept, line)
+					}
+				}
+				text = strings.Join(kept, "")
+			}
+			write(t, path, text)
+			d, _, err := report.Load(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if said := strings.Join(d.Standing(), "\n"); !strings.Contains(said, tt.says) {
+				t.Errorf("it says %q, want %q", said, tt.says)
+			}
+			if tt.file == "records.jsonl" && d.Analysis.Trials > 0 {
+				t.Errorf("%d trials are used", d.Analysis.Trials)
+			}
+		})
+	}
+}

@@ -1,0 +1,264 @@
+package view_test
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/report"
+	"github.com/nettoll/nettoll/report/text"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// changes of a bridge: a round trip takes 9 % longer, a stream carries 12 % less.
+func bridge() map[string]float64 {
+	return map[string]float64{
+		"latency_p50": 1.09, "latency_mean": 1.1, "transaction_rate": 0.917, "cpu_per_packet": 1.16, "cpu_busy": 1.02,
+		"goodput": 0.88, "service_demand": 1.2, "retransmits": 0.1,
+	}
+}
+
+// usual is the default experiment with a third network.
+func usual(t testing.TB) *made {
+	loads := []load{udprr("same-host", 1), udprr("cross-host", 1), tcpstream("same-host")}
+	m := start(t, loads, "host", "bridge", "routed")
+	m.measure(loads, 5, 8, map[string]map[string]float64{"bridge": bridge()})
+	m.prove(5, "before", "after")
+	m.log.Facts = []measure.Fact{{Key: "congestion_control", Value: "cubic"}}
+	return m
+}
+
+// What stands beside the figure of a workload: of what is not answered, loss, be it none; of a rate, the mean of
+// latencies and CPU time by mode; errors where there are some.
+func TestTextBeside(t *testing.T) {
+	loads := []load{
+		{
+			name: "quake3", id: "quake3(players=4)", placement: "same-host", pairs: 1, primary: "oneway_latency_p50",
+			base: map[string]float64{
+				"oneway_latency_p50": 52e-6, "goodput": 349e3, "loss": 0, "jitter": 180e-6, "cpu_user": 0.01,
+			},
+		},
+		{
+			name: "kv", id: "kv(payload=1024)", placement: "same-host", pairs: 1, primary: "transaction_rate",
+			base: map[string]float64{
+				"transaction_rate": 139e3, "loss": 0, "errors": 0, "latency_mean": 342e-6, "cpu_user": 0.127, "cpu_system": 1.13,
+				"cpu_per_transaction": 8.8e-6,
+			},
+		},
+		{
+			name: "dns", id: "dns(transport=udp)", placement: "same-host", pairs: 1, primary: "latency_p50",
+			base: map[string]float64{"latency_p50": 62e-6, "latency_mean": 85e-6, "errors": 0.01, "cpu_user": 0.021},
+		},
+	}
+	m := start(t, loads, "host", "bridge")
+	m.measure(loads, 5, 8, nil)
+	var said strings.Builder
+	if err := text.Write(&said, m.data(), report.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	groups := strings.Split(said.String(), "same host · 1 pair")
+	if len(groups) != 4 {
+		t.Fatalf("%d groups:\n%s", len(groups)-1, &said)
+	}
+	for i, want := range []struct{ said, unsaid []string }{
+		{[]string{"loss", "jitter", "goodput"}, []string{"CPU user"}},
+		{[]string{"latency mean", "CPU user", "CPU system", "CPU per transaction"}, []string{"loss", "errors"}},
+		{[]string{"errors"}, []string{"latency mean", "CPU user"}},
+	} {
+		for _, word := range want.said {
+			if !strings.Contains(groups[i+1], word) {
+				t.Errorf("group %s has no %q", loads[i].name, word)
+			}
+		}
+		for _, word := range want.unsaid {
+			if strings.Contains(groups[i+1], word) {
+				t.Errorf("group %s has %q", loads[i].name, word)
+			}
+		}
+	}
+}
+
+func TestText(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		make    func(*testing.T) *made
+		options report.Options
+	}{
+		{"usual", func(t *testing.T) *made { return usual(t) }, report.Options{}},
+		{"all", func(t *testing.T) *made {
+			loads := []load{udprr("same-host", 1)}
+			m := start(t, loads, "host", "bridge")
+			m.measure(loads, 5, 8, map[string]map[string]float64{"bridge": bridge()})
+			return m
+		}, report.Options{All: true}},
+		{"color", func(t *testing.T) *made {
+			loads := []load{tcpstream("same-host")}
+			m := start(t, loads, "host", "bridge", "macvlan", "routed")
+			m.measure(loads, 5, 8, map[string]map[string]float64{"bridge": bridge(), "macvlan": {"goodput": 1.2}})
+			return m
+		}, report.Options{Color: true}},
+		{"narrow", func(t *testing.T) *made { return usual(t) }, report.Options{Width: 64}},
+		{"strip", func(t *testing.T) *made { return usual(t) }, report.Options{Width: 32}},
+		{"failed", func(t *testing.T) *made {
+			loads := []load{udprr("same-host", 1), tcpstream("same-host")}
+			m := start(t, loads, "host", "bridge", "macvlan")
+			m.measure(loads, 5, 8, map[string]map[string]float64{"bridge": bridge()})
+			for i := range m.log.Trials {
+				switch x := &m.log.Trials[i]; {
+				case strings.HasPrefix(x.Cell, "macvlan") && strings.Contains(x.Cell, "udp-rr"),
+					x.Cell == "host/same-host/1/tcp-stream(message=131072)":
+					x.Metrics, x.Failed = nil, `no answer within 2 s: worker "sink@host1" died: signal: killed`
+				case strings.HasPrefix(x.Cell, "bridge") && i%11 == 0:
+					x.Warnings = []string{"the delivery rate did not become steady"}
+				}
+			}
+			m.prove(5, "before", "after")
+			last := &m.log.Proofs[len(m.log.Proofs)-1]
+			last.OK, last.Detail = false, "pair 0: no answer from 10.1.1.1:40000 to 3 datagrams of 1472 bytes\x1b[31m"
+			m.log.Warnings = []measure.Warning{
+				{Text: "the hypervisor took away 3.1 % of a core while it was measured"},
+				{
+					Lab:  "bridge/same-host/1",
+					Text: "after the last block the kernel differs from the plan: link \"eth0\" is down, want up",
+				},
+			}
+			return m
+		}, report.Options{}},
+		{"interrupted", func(t *testing.T) *made {
+			loads := []load{udprr("same-host", 1)}
+			m := start(t, loads, "host", "bridge")
+			m.measure(loads, 1, 3, map[string]map[string]float64{"bridge": bridge()})
+			m.prove(1, "before")
+			m.log.Generations, m.log.End = nil, &measure.End{Why: measure.EndInterrupted, Detail: "it was interrupted"}
+			return m
+		}, report.Options{}},
+		{"nothing", func(t *testing.T) *made {
+			return start(t, []load{udprr("same-host", 1)}, "host", "bridge")
+		}, report.Options{}},
+		{"loss", func(t *testing.T) *made {
+			loads := []load{udprate("28"), udprate("1024")}
+			m := start(t, loads, "host", "bridge", "bridge+vxlan")
+			m.measure(loads, 5, 8, map[string]map[string]float64{
+				"bridge": {"loss": 0.0002}, "bridge+vxlan": {"packet_rate": 0.7, "loss": 0.013},
+			})
+			m.prove(5, "before", "after")
+			return m
+		}, report.Options{}},
+		{"lossfirst", func(t *testing.T) *made { // loss as the primary metric
+			loads := []load{udprate("28")}
+			loads[0].primary = "loss"
+			m := start(t, loads, "host", "bridge", "bridge+vxlan")
+			m.measure(loads, 5, 8, map[string]map[string]float64{"bridge+vxlan": {"packet_rate": 0.7, "loss": 0.013}})
+			return m
+		}, report.Options{}},
+		{"twin", func(t *testing.T) *made {
+			loads := []load{udprr("same-host", 1)}
+			m := start(t, loads, "host")
+			m.measure(loads, 5, 8, nil)
+			m.prove(5, "before", "after")
+			return m
+		}, report.Options{}},
+		{"tenpairs", func(t *testing.T) *made {
+			loads := []load{udprr("same-host", 1), udprr("same-host", 10)}
+			m := start(t, loads, "host", "bridge")
+			m.measure(loads, 5, 8, map[string]map[string]float64{"bridge": bridge()})
+			m.prove(4, "before", "after")
+			m.prove(5, "before")
+			return m
+		}, report.Options{}},
+		{"factor", func(t *testing.T) *made { // far from the baseline, both ways
+			loads := []load{udprr("cross-host", 1), tcpstream("cross-host")}
+			m := start(t, loads, "host", "bridge+openvpn", "passthrough")
+			m.measure(loads, 5, 8, map[string]map[string]float64{
+				"bridge+openvpn": {"latency_p50": 7.3, "transaction_rate": 0.13, "goodput": 0.031, "service_demand": 22},
+				"passthrough":    {"latency_p50": 0.31, "transaction_rate": 3.3, "goodput": 1.04, "service_demand": 0.9},
+			})
+			return m
+		}, report.Options{}},
+		{"longnames", func(t *testing.T) *made {
+			loads := []load{udprr("cross-host", 1)}
+			a, b := "bridge+nftables(rules=1000,position=last)+vxlan(checksum=inner)+wireguard(mtu=1420)",
+				"routed+iptables(rules=1000)+ipip"
+			m := start(t, loads, "host", a, b, "bridge")
+			m.measure(loads, 5, 8, map[string]map[string]float64{
+				a: {"latency_p50": 2.4}, b: {"latency_p50": 1.3}, "bridge": bridge(),
+			})
+			return m
+		}, report.Options{Width: 80}},
+		{"many", func(t *testing.T) *made { // more comparisons than sentences
+			loads := []load{
+				udprr("same-host", 1), udprr("same-host", 10), udprr("cross-host", 1), tcpstream("same-host"),
+				tcpstream("cross-host"),
+			}
+			m := start(t, loads, "host", "bridge", "routed", "macvlan")
+			m.measure(loads, 5, 8, map[string]map[string]float64{"bridge": bridge(), "macvlan": {"goodput": 1.1}})
+			return m
+		}, report.Options{}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m := tt.make(t)
+			var b bytes.Buffer
+			if err := text.Write(&b, m.data(), tt.options); err != nil {
+				t.Fatal(err)
+			}
+			golden(t, tt.name+".golden", b.String())
+			tidy(t, b.String(), tt.options)
+		})
+	}
+}
+
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", file)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), got); d != "" {
+		t.Errorf("%s (rewrite it with -update):\n%s", file, d)
+	}
+}
+
+// tidy checks what holds for every report.
+func tidy(t *testing.T, text string, o report.Options) {
+	t.Helper()
+	bare := regexp.MustCompile(`\x1b\[\d+m`).ReplaceAllString(text, "")
+	if !o.Color && bare != text || strings.Contains(bare, "\x1b") {
+		t.Error("an escape sequence that was not asked for")
+	}
+	if !utf8.ValidString(text) || !strings.HasSuffix(text, "\n") || strings.Contains(text, "\n\n\n") {
+		t.Error("not UTF-8, no newline at the end, or two blank lines")
+	}
+	width := o.Width
+	if width == 0 {
+		width = 100
+	}
+	for line := range strings.Lines(bare) {
+		line = strings.TrimSuffix(line, "\n")
+		if strings.TrimRight(line, " ") != line {
+			t.Errorf("ends in a space: %q", line)
+		}
+		// a single word, or a number with its unit, may be wider than the page
+		if n := utf8.RuneCountInString(line); n > width && len(strings.Fields(line)) > 3 {
+			t.Errorf("%d columns, want %d: %q", n, width, line)
+		}
+		if regexp.MustCompile(`NaN|Inf|%!`).MatchString(line) {
+			t.Errorf("not for people: %q", line)
+		}
+	}
+}
