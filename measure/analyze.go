@@ -54,11 +54,8 @@ type Row struct {
 	About  Metric // what Metric means
 	// Value is the median over generations of the medians of their trials, in Unit; means for a share or a count; the
 	// largest of all for a maximum. NaN when the cell failed.
-	Value         float64
-	HasRatio      bool
-	Estimate      Estimate // if HasRatio
-	HasDifference bool
-	Difference    Difference // if HasDifference: shares and counts
+	Value float64
+	Effect
 	// AdjLo and AdjHi are the interval at the level Holm's procedure gives the row: ratios, or Unit if HasDifference. The
 	// family is all cells of the run but baselines and twins, in this metric. Twins have their plain 95 % interval.
 	AdjLo, AdjHi float64

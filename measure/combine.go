@@ -379,7 +379,7 @@ func Verdicts(list []Combined, m Metric, precision float64) []Verdict {
 		if verdicts[i] = TooFew; list[i].Generations < LeastGenerations {
 			continue
 		}
-		r := Row{HasRatio: true, Estimate: list[i].Estimate, Floor: list[i].Floor}
+		r := Row{Effect: Effect{HasRatio: true, Estimate: list[i].Estimate}, Floor: list[i].Floor}
 		r.adjusted(level)
 		verdicts[i] = r.comparison(precision).Decide(m)
 	}

@@ -77,7 +77,8 @@ func (w twoRuns) simulate(r *rand.Rand, old bool) Side {
 				panic(err)
 			}
 			s.Analysis.Rows = append(s.Analysis.Rows, Row{
-				Cell: &s.Run.Cells[g*each+i], Metric: w.metric, About: described(w.metric), Value: 1, HasRatio: true, Estimate: e,
+				Cell: &s.Run.Cells[g*each+i], Metric: w.metric, About: described(w.metric), Value: 1,
+				Effect: Effect{HasRatio: true, Estimate: e},
 				Blocks: e.Blocks, Generations: e.Generations,
 			})
 		}

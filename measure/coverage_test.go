@@ -311,7 +311,7 @@ func TestFalseVerdicts(t *testing.T) {
 			}
 			verdict, holm := false, false
 			for c, level := range Holm(p, drawn) {
-				row := Row{HasRatio: true, Estimate: estimates[c], Floor: Floor(twin)}
+				row := Row{Effect: Effect{HasRatio: true, Estimate: estimates[c]}, Floor: Floor(twin)}
 				row.adjusted(level)
 				v := row.comparison(leaves.precision).Decide(m)
 				words[v]++

@@ -3,13 +3,10 @@ package measure
 // ProbeCost is what a probe changes of a cell: the cell with it against the same cell without, in the primary metric
 // and in the same blocks.
 type ProbeCost struct {
-	Cell          *Cell // with the probe; Cell.Unprobed is the one without
-	Metric        string
-	Unit          string
-	HasRatio      bool
-	Estimate      Estimate // if HasRatio: with / without
-	HasDifference bool
-	Difference    Difference // if HasDifference: with − without
+	Cell   *Cell // with the probe; Cell.Unprobed is the one without
+	Metric string
+	Unit   string
+	Effect // with / without, with − without
 }
 
 // probes finds what the probe costs each cell that has it. A cell of which too little was measured has a cost without

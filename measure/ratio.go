@@ -74,6 +74,15 @@ func (d Difference) Interval(alpha float64) Interval {
 // HalfWidth returns half the width of the 95 % interval.
 func (d Difference) HalfWidth() float64 { return (d.Hi - d.Lo) / 2 }
 
+// Effect is what a cell is against another: a ratio, a difference of shares or counts, or neither where too little was
+// measured.
+type Effect struct {
+	HasRatio      bool
+	Estimate      Estimate // if HasRatio
+	HasDifference bool
+	Difference    Difference // if HasDifference
+}
+
 // LogRatio returns ln(cell/baseline) of one block. A zero cell gives −Inf and a zero baseline +Inf, which a median
 // withstands; 0 to 0 and anything negative or not finite gives NaN, which estimates leave out.
 func LogRatio(cell, baseline float64) float64 {

@@ -11,18 +11,16 @@ import (
 
 // claimLine is a claim at one of its places.
 type claimLine struct {
-	Type        string          `json:"type"` // "claim"
-	Suite       string          `json:"suite"`
-	Claim       string          `json:"claim"`
-	At          string          `json:"at,omitempty"`
-	Ratio       string          `json:"of"` // what over what
-	Above       float64         `json:"above,omitempty"`
-	Below       float64         `json:"below,omitempty"`
-	Published   *float64        `json:"published,omitempty"`
-	There       measure.Finding `json:"published_finding"`
-	Value       *float64        `json:"ratio,omitempty"`
-	Lo          *float64        `json:"ratio_lo,omitempty"`
-	Hi          *float64        `json:"ratio_hi,omitempty"`
+	Type      string          `json:"type"` // "claim"
+	Suite     string          `json:"suite"`
+	Claim     string          `json:"claim"`
+	At        string          `json:"at,omitempty"`
+	Of        string          `json:"of"` // what over what
+	Above     float64         `json:"above,omitempty"`
+	Below     float64         `json:"below,omitempty"`
+	Published *float64        `json:"published,omitempty"`
+	There     measure.Finding `json:"published_finding"`
+	interval
 	Floor       *float64        `json:"floor,omitempty"` // share, as of rows
 	Finding     measure.Finding `json:"finding"`
 	Longer      *float64        `json:"decided_by,omitempty"` // s of measuring that would decide it
@@ -30,21 +28,26 @@ type claimLine struct {
 	Generations int             `json:"generations"`
 }
 
+// interval is a measured ratio with its 95 % interval.
+type interval struct {
+	Ratio *float64 `json:"ratio,omitempty"`
+	Lo    *float64 `json:"ratio_lo,omitempty"`
+	Hi    *float64 `json:"ratio_hi,omitempty"`
+}
+
 // figureLine is a published figure beside what was measured. Values are in base units.
 type figureLine struct {
-	Type      string          `json:"type"` // "figure"
-	Suite     string          `json:"suite"`
-	At        Point           `json:"at"`
-	Source    string          `json:"source"`
-	Published float64         `json:"published"`
-	Cell      string          `json:"cell,omitempty"`
-	Value     *float64        `json:"value,omitempty"`
-	Reference string          `json:"reference,omitempty"`
-	There     *float64        `json:"published_ratio,omitempty"`
-	Ratio     *float64        `json:"ratio,omitempty"`
-	Lo        *float64        `json:"ratio_lo,omitempty"`
-	Hi        *float64        `json:"ratio_hi,omitempty"`
-	Verdict   measure.Verdict `json:"verdict,omitempty"`
+	Type      string   `json:"type"` // "figure"
+	Suite     string   `json:"suite"`
+	At        Point    `json:"at"`
+	Source    string   `json:"source"`
+	Published float64  `json:"published"`
+	Cell      string   `json:"cell,omitempty"`
+	Value     *float64 `json:"value,omitempty"`
+	Reference string   `json:"reference,omitempty"`
+	There     *float64 `json:"published_ratio,omitempty"`
+	interval
+	Verdict measure.Verdict `json:"verdict,omitempty"`
 }
 
 // JSONL writes one JSON object a line: a "claim" for each place of each claim, and a "figure" for each published
@@ -65,14 +68,14 @@ func (r *Result) lines() []any {
 	for _, c := range r.Claims {
 		for _, p := range c.Parts {
 			l := claimLine{
-				Type: "claim", Suite: r.Suite.Name, Claim: c.ID, At: p.At, Ratio: p.Of, Above: p.Bounds.Above,
+				Type: "claim", Suite: r.Suite.Name, Claim: c.ID, At: p.At, Of: p.Of, Above: p.Bounds.Above,
 				Below:     p.Bounds.Below,
 				Published: known(p.There), There: p.Finding, Finding: p.Answer.Finding, Missing: p.Missing,
 				Generations: p.Here.Generations,
 			}
 			if p.Missing == "" {
-				l.Value, l.Lo, l.Hi, l.Floor = known(p.Here.Ratio), known(p.Here.Lo), known(p.Here.Hi),
-					known(math.Expm1(p.Here.Floor))
+				l.interval = interval{known(p.Here.Ratio), known(p.Here.Lo), known(p.Here.Hi)}
+				l.Floor = known(math.Expm1(p.Here.Floor))
 			}
 			if p.Answer.Finding == measure.CannotTell {
 				l.Longer = known(p.Answer.Longer * r.Measured)
@@ -89,7 +92,7 @@ func (r *Result) lines() []any {
 			l.Cell = c.Cell.ID
 		}
 		if c.Here != nil {
-			l.Ratio, l.Lo, l.Hi = known(c.Here.Ratio), known(c.Here.Lo), known(c.Here.Hi)
+			l.interval = interval{known(c.Here.Ratio), known(c.Here.Lo), known(c.Here.Hi)}
 		}
 		list = append(list, l)
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 
 	"github.com/nettoll/nettoll/measure"
@@ -54,25 +55,14 @@ func ComparedCSV(w io.Writer, c *report.Compared, all bool) error {
 
 func changeFields(l changeLine, kinds []string) []string {
 	c := l.cell
-	fields := append(cellFields(c, kinds), l.Metric, l.Unit)
-	number := func(x *float64) {
-		if x == nil {
-			fields = append(fields, "")
-			return
-		}
-		fields = append(fields, bare(*x))
-	}
-	for _, x := range []*float64{l.OldValue, l.NewValue, l.Drift, l.OldRatio, l.NewRatio, l.Ratio, l.RatioLo, l.RatioHi} {
-		number(x)
-	}
-	fields = append(fields, string(l.Verdict), strconv.Itoa(l.OldBlocks), strconv.Itoa(l.NewBlocks),
-		strconv.Itoa(l.OldGenerations), strconv.Itoa(l.NewGenerations))
-	for _, x := range []*float64{
-		l.OldDifference, l.NewDifference, l.Difference, l.DifferenceLo, l.DifferenceHi, l.AdjustedLo, l.AdjustedHi, l.Floor,
-	} {
-		number(x)
-	}
-	return append(fields, strconv.FormatBool(l.Primary), c.Baseline, pairs(c.Params), pairs(c.Implementation))
+	return slices.Concat(cellFields(c, kinds), []string{l.Metric, l.Unit},
+		optional(l.OldValue, l.NewValue, l.Drift, l.OldRatio, l.NewRatio), l.ratios(),
+		[]string{
+			string(l.Verdict), strconv.Itoa(l.OldBlocks), strconv.Itoa(l.NewBlocks), strconv.Itoa(l.OldGenerations),
+			strconv.Itoa(l.NewGenerations),
+		},
+		optional(l.OldDifference, l.NewDifference), l.differences(), optional(l.AdjustedLo, l.AdjustedHi, l.Floor),
+		[]string{strconv.FormatBool(l.Primary), c.Baseline, pairs(c.Params), pairs(c.Implementation)})
 }
 
 // changeLine is a change in JSON: the fields of a row, whose ratio is that of the ratios, and what both runs say.
@@ -110,13 +100,8 @@ func newChangeLine(c *measure.Change) changeLine {
 		if r == nil {
 			return nil, nil, nil, 0, 0
 		}
-		switch {
-		case r.HasRatio:
-			ratio = known(r.Estimate.Ratio)
-		case r.HasDifference:
-			difference = known(r.Difference.Points)
-		}
-		return known(r.Value), ratio, difference, r.Blocks, r.Generations
+		e := newEffect(r.Effect)
+		return known(r.Value), e.Ratio, e.Difference, r.Blocks, r.Generations
 	}
 	l.OldValue, l.OldRatio, l.OldDifference, l.OldBlocks, l.OldGenerations = of(c.Old)
 	l.NewValue, l.NewRatio, l.NewDifference, l.NewBlocks, l.NewGenerations = of(c.New)

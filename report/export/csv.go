@@ -102,7 +102,7 @@ func CSV(w io.Writer, d *report.Data) error {
 		costs[p.Cell.ID] = p
 	}
 	for _, r := range a.Rows {
-		if err := out.Write(slices.Concat(rowFields(r, kinds), probeFields(r, costs), mixFields(r.Cell),
+		if err := out.Write(slices.Concat(rowFields(r.Cell, newRowLine(r), kinds), probeFields(r, costs), mixFields(r.Cell),
 			[]string{ended(run, a)})); err != nil {
 			return fmt.Errorf("write csv: %w", err)
 		}
@@ -119,35 +119,15 @@ func CSV(w io.Writer, d *report.Data) error {
 	return nil
 }
 
-func rowFields(r measure.Row, kinds []string) []string {
-	nan := math.NaN()
-	ratio, difference := [3]float64{nan, nan, nan}, [3]float64{nan, nan, nan}
-	floor, spread := math.Expm1(r.Floor), nan
-	if r.About.Differs() {
-		floor = r.Floor
-	}
-	switch {
-	case r.HasRatio:
-		ratio = [3]float64{r.Estimate.Ratio, r.Estimate.Lo, r.Estimate.Hi}
-		spread = math.Expm1(r.Estimate.Spread)
-	case r.HasDifference:
-		difference = [3]float64{r.Difference.Points, r.Difference.Lo, r.Difference.Hi}
-		spread = r.Difference.Spread
-	}
-	fields := append(cellFields(r.Cell, kinds), r.Metric, r.Unit, bare(r.Value))
-	for _, x := range ratio {
-		fields = append(fields, bare(x))
-	}
-	fields = append(fields, string(r.Verdict), strconv.Itoa(r.Blocks), strconv.Itoa(r.Generations))
-	for _, x := range append(difference[:], r.AdjLo, r.AdjHi, floor, spread) {
-		fields = append(fields, bare(x))
-	}
+func rowFields(c *measure.Cell, l rowLine, kinds []string) []string {
 	share := ""
-	if r.Limit != "" {
-		share = bare(r.LimitShare)
+	if l.Limit != "" {
+		share = bare(l.LimitShare)
 	}
-	return append(fields, strconv.FormatBool(r.Metric == r.Cell.Primary), r.Cell.Baseline, pairs(r.Cell.Params),
-		pairs(r.Cell.Implementation), r.Limit, share)
+	return slices.Concat(cellFields(c, kinds), []string{l.Metric, l.Unit}, optional(l.Value), l.ratios(),
+		[]string{string(l.Verdict), strconv.Itoa(l.Blocks), strconv.Itoa(l.Generations)}, l.differences(),
+		optional(l.AdjustedLo, l.AdjustedHi, l.Floor, l.Spread),
+		[]string{strconv.FormatBool(l.Primary), c.Baseline, pairs(c.Params), pairs(c.Implementation), l.Limit, share})
 }
 
 // labFields are a row of what a lab cost.
@@ -185,19 +165,20 @@ func mixFields(c *measure.Cell) []string {
 
 // probeFields are the columns of a row before those.
 func probeFields(r measure.Row, costs map[string]measure.ProbeCost) []string {
-	nan := math.NaN()
-	ratio, difference := [3]float64{nan, nan, nan}, [3]float64{nan, nan, nan}
+	var e effect
 	if p, ok := costs[r.Cell.ID]; ok && p.Metric == r.Metric {
-		switch {
-		case p.HasRatio:
-			ratio = [3]float64{p.Estimate.Ratio, p.Estimate.Lo, p.Estimate.Hi}
-		case p.HasDifference:
-			difference = [3]float64{p.Difference.Points, p.Difference.Lo, p.Difference.Hi}
-		}
+		e = newEffect(p.Effect)
 	}
-	fields := []string{r.Cell.Probe, r.Cell.Unprobed}
-	for _, x := range append(ratio[:], difference[:]...) {
-		fields = append(fields, bare(x))
+	return slices.Concat([]string{r.Cell.Probe, r.Cell.Unprobed}, e.ratios(), e.differences())
+}
+
+// optional prints numbers as [bare] does, "" where one is nil.
+func optional(numbers ...*float64) []string {
+	fields := make([]string, len(numbers))
+	for i, x := range numbers {
+		if x != nil {
+			fields[i] = bare(*x)
+		}
 	}
 	return fields
 }

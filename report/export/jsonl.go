@@ -51,22 +51,43 @@ type rowLine struct {
 	Unit           string            `json:"unit"`
 	Primary        bool              `json:"primary"`
 	Value          *float64          `json:"value,omitempty"`
-	Ratio          *float64          `json:"ratio,omitempty"`
-	RatioLo        *float64          `json:"ratio_lo,omitempty"`
-	RatioHi        *float64          `json:"ratio_hi,omitempty"`
-	Difference     *float64          `json:"difference,omitempty"`
-	DifferenceLo   *float64          `json:"difference_lo,omitempty"`
-	DifferenceHi   *float64          `json:"difference_hi,omitempty"`
-	AdjustedLo     *float64          `json:"adjusted_lo,omitempty"`
-	AdjustedHi     *float64          `json:"adjusted_hi,omitempty"`
-	Floor          *float64          `json:"floor,omitempty"`
-	Spread         *float64          `json:"spread,omitempty"`
-	Limit          string            `json:"limit,omitempty"`
-	LimitShare     float64           `json:"limit_share,omitempty"`
-	Verdict        measure.Verdict   `json:"verdict"`
-	Blocks         int               `json:"blocks"`
-	Generations    int               `json:"generations"`
+	effect
+	AdjustedLo  *float64        `json:"adjusted_lo,omitempty"`
+	AdjustedHi  *float64        `json:"adjusted_hi,omitempty"`
+	Floor       *float64        `json:"floor,omitempty"`
+	Spread      *float64        `json:"spread,omitempty"`
+	Limit       string          `json:"limit,omitempty"`
+	LimitShare  float64         `json:"limit_share,omitempty"`
+	Verdict     measure.Verdict `json:"verdict"`
+	Blocks      int             `json:"blocks"`
+	Generations int             `json:"generations"`
 }
+
+// effect is what a cell is against another, as JSON and CSV have it: nil is not known.
+type effect struct {
+	Ratio        *float64 `json:"ratio,omitempty"`
+	RatioLo      *float64 `json:"ratio_lo,omitempty"`
+	RatioHi      *float64 `json:"ratio_hi,omitempty"`
+	Difference   *float64 `json:"difference,omitempty"`
+	DifferenceLo *float64 `json:"difference_lo,omitempty"`
+	DifferenceHi *float64 `json:"difference_hi,omitempty"`
+}
+
+func newEffect(e measure.Effect) effect {
+	switch {
+	case e.HasRatio:
+		return effect{Ratio: known(e.Estimate.Ratio), RatioLo: known(e.Estimate.Lo), RatioHi: known(e.Estimate.Hi)}
+	case e.HasDifference:
+		d := e.Difference
+		return effect{Difference: known(d.Points), DifferenceLo: known(d.Lo), DifferenceHi: known(d.Hi)}
+	}
+	return effect{}
+}
+
+// ratios and differences are the columns of CSV.
+func (e effect) ratios() []string { return optional(e.Ratio, e.RatioLo, e.RatioHi) }
+
+func (e effect) differences() []string { return optional(e.Difference, e.DifferenceLo, e.DifferenceHi) }
 
 // plainRow is a row without methods.
 type plainRow rowLine
@@ -98,20 +119,15 @@ func newLabLine(f measure.LabFigure, rebuilt bool) labLine {
 }
 
 type probeLine struct {
-	Type         string   `json:"type"` // "probe"
-	Cell         string   `json:"cell"` // with it
-	Probe        string   `json:"probe"`
-	Unprobed     string   `json:"unprobed"`
-	Metric       string   `json:"metric"`
-	Unit         string   `json:"unit"`
-	Ratio        *float64 `json:"ratio,omitempty"` // with / without
-	RatioLo      *float64 `json:"ratio_lo,omitempty"`
-	RatioHi      *float64 `json:"ratio_hi,omitempty"`
-	Difference   *float64 `json:"difference,omitempty"` // with − without
-	DifferenceLo *float64 `json:"difference_lo,omitempty"`
-	DifferenceHi *float64 `json:"difference_hi,omitempty"`
-	Blocks       int      `json:"blocks"`
-	Generations  int      `json:"generations"`
+	Type        string `json:"type"` // "probe"
+	Cell        string `json:"cell"` // with it
+	Probe       string `json:"probe"`
+	Unprobed    string `json:"unprobed"`
+	Metric      string `json:"metric"`
+	Unit        string `json:"unit"`
+	effect             // with / without, with − without
+	Blocks      int    `json:"blocks"`
+	Generations int    `json:"generations"`
 }
 
 type failedLine struct {
@@ -187,7 +203,8 @@ func newRowLine(r measure.Row) rowLine {
 		parts: c.Parts, Placement: c.Placement, Pairs: c.Pairs, Family: c.Family, Affinity: c.Affinity,
 		Workload: c.Workload, Params: c.Params, Mix: c.Mix, LabPairs: c.LabPairs, Implementation: c.Implementation,
 		Enforced: c.Enforced, Metric: r.Metric, Unit: r.Unit, Primary: r.Metric == c.Primary,
-		Value: known(r.Value), AdjustedLo: known(r.AdjLo), AdjustedHi: known(r.AdjHi), Floor: known(math.Expm1(r.Floor)),
+		Value: known(r.Value), effect: newEffect(r.Effect), AdjustedLo: known(r.AdjLo), AdjustedHi: known(r.AdjHi),
+		Floor: known(math.Expm1(r.Floor)),
 		Limit: r.Limit, LimitShare: r.LimitShare, Verdict: r.Verdict, Blocks: r.Blocks, Generations: r.Generations,
 	}
 	if r.About.Differs() {
@@ -195,13 +212,9 @@ func newRowLine(r measure.Row) rowLine {
 	}
 	switch {
 	case r.HasRatio:
-		e := r.Estimate
-		line.Ratio, line.RatioLo, line.RatioHi, line.Spread = known(e.Ratio), known(e.Lo), known(e.Hi),
-			known(math.Expm1(e.Spread))
+		line.Spread = known(math.Expm1(r.Estimate.Spread))
 	case r.HasDifference:
-		d := r.Difference
-		line.Difference, line.DifferenceLo, line.DifferenceHi, line.Spread = known(d.Points), known(d.Lo), known(d.Hi),
-			known(d.Spread)
+		line.Spread = known(r.Difference.Spread)
 	}
 	return line
 }
@@ -209,17 +222,13 @@ func newRowLine(r measure.Row) rowLine {
 func newProbeLine(p measure.ProbeCost) probeLine {
 	line := probeLine{
 		Type: "probe", Cell: p.Cell.ID, Probe: p.Cell.Probe, Unprobed: p.Cell.Unprobed, Metric: p.Metric,
-		Unit: p.Unit,
+		Unit: p.Unit, effect: newEffect(p.Effect),
 	}
 	switch {
 	case p.HasRatio:
-		e := p.Estimate
-		line.Ratio, line.RatioLo, line.RatioHi, line.Blocks, line.Generations = known(e.Ratio), known(e.Lo), known(e.Hi),
-			e.Blocks, e.Generations
+		line.Blocks, line.Generations = p.Estimate.Blocks, p.Estimate.Generations
 	case p.HasDifference:
-		d := p.Difference
-		line.Difference, line.DifferenceLo, line.DifferenceHi, line.Blocks, line.Generations = known(d.Points), known(d.Lo),
-			known(d.Hi), d.Blocks, d.Generations
+		line.Blocks, line.Generations = p.Difference.Blocks, p.Difference.Generations
 	}
 	return line
 }
