@@ -48,60 +48,73 @@ func (p programs) add(ctx context.Context, c experiment.Cell) error {
 
 // lacking splits an experiment: what can be measured here, and the workloads that take a program which is not
 // installed. These are left out with their reason, and the rest is measured; where there is no rest, the reasons are
-// the error. It is asked before anything is built.
+// the error. It is asked before anything is built. An experiment that lacks nothing is returned as it is.
 func (a *app) lacking(ctx context.Context, r *experiment.Resolved) (can *experiment.Resolved, found programs,
 	lacking []experiment.Omission, err error,
 ) {
 	found = programs{"nettoll": a.versionText()}
-	gone := map[int]bool{} // workloads of the experiment, by their place in it
-	cpus, err := thread.CPUs()
-	if err != nil {
-		return nil, nil, nil, err
-	}
 	var reasons []error
-	for i := range r.Experiment.Workloads {
-		one := r.Experiment
-		one.Workloads = one.Workloads[i : i+1]
-		alone, err := experiment.Resolve(one, a.catalogue.Parts(), len(cpus))
+	for can = r; ; {
+		missing, err := found.missing(ctx, can)
 		if err != nil {
-			continue // it is left out anyway: of the others something is left
+			return nil, nil, nil, err
 		}
-		for _, c := range alone.Cells {
-			err := found.add(ctx, c)
-			if _, missing := errors.AsType[*linux.UnsupportedError](err); !missing && err != nil {
-				return nil, nil, nil, err
-			}
-			if err == nil {
+		if len(missing) == 0 {
+			can.Omitted = append(can.Omitted, lacking...)
+			return can, found, lacking, nil
+		}
+		rest := can.Experiment
+		rest.Workloads = nil
+		for i, load := range can.Experiment.Workloads {
+			m, gone := missing[i]
+			if !gone {
+				rest.Workloads = append(rest.Workloads, load)
 				continue
 			}
-			gone[i] = true
-			if !slices.ContainsFunc(reasons, func(other error) bool { return other.Error() == err.Error() }) {
-				reasons = append(reasons, err)
+			lacking = append(lacking, m.omission)
+			if !slices.ContainsFunc(reasons, func(other error) bool { return other.Error() == m.reason.Error() }) {
+				reasons = append(reasons, m.reason)
 			}
-			what := c.Workload.Describe().ID(c.Params)
-			if len(c.Mix) > 0 {
-				what = "mix(" + strings.Join(c.Mix, ",") + ")"
-			}
-			lacking = append(lacking, experiment.Omission{What: what, Reason: err.Error()})
-			break
+		}
+		if len(rest.Workloads) == 0 {
+			return nil, nil, nil, errors.Join(reasons...)
+		}
+		cpus, err := thread.CPUs()
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		// What is left may have been left out before, as asked for twice: it is looked at again.
+		if can, err = experiment.Resolve(rest, a.catalogue.Parts(), len(cpus)); err != nil {
+			return nil, nil, nil, errors.Join(append(reasons, err)...)
 		}
 	}
-	if len(gone) == 0 {
-		return r, found, nil, nil
-	}
-	rest := r.Experiment
-	rest.Workloads = nil
-	for i, load := range r.Experiment.Workloads {
-		if !gone[i] {
-			rest.Workloads = append(rest.Workloads, load)
+}
+
+// missing is why a workload cannot be measured here.
+type missing struct {
+	omission experiment.Omission
+	reason   error
+}
+
+// missing finds the workloads that take a program which is not installed, by their place in the experiment.
+func (p programs) missing(ctx context.Context, r *experiment.Resolved) (map[int]missing, error) {
+	list := map[int]missing{}
+	for _, c := range r.Cells {
+		if _, gone := list[c.Asked]; gone {
+			continue
 		}
+		err := p.add(ctx, c)
+		if _, lacks := errors.AsType[*linux.UnsupportedError](err); !lacks && err != nil {
+			return nil, err
+		}
+		if err == nil {
+			continue
+		}
+		what := c.Workload.Describe().ID(c.Params)
+		if len(c.Mix) > 0 {
+			what = "mix(" + strings.Join(c.Mix, ",") + ")"
+		}
+		list[c.Asked] = missing{experiment.Omission{What: what, Reason: err.Error()}, err}
 	}
-	if len(rest.Workloads) == 0 {
-		return nil, nil, nil, errors.Join(reasons...)
-	}
-	if can, err = experiment.Resolve(rest, a.catalogue.Parts(), len(cpus)); err != nil {
-		return nil, nil, nil, errors.Join(append(reasons, err)...)
-	}
-	can.Omitted = append(can.Omitted, lacking...)
-	return can, found, lacking, nil
+	return list, nil
 }

@@ -30,6 +30,7 @@ type Cell struct {
 	Load     string // id of its workload, or of the mix that it is a member of
 	Member   string // id of its own workload
 	First    int    // the first of its pairs in its lab; the others follow
+	Asked    int    // index into Experiment.Workloads
 }
 
 // Visit is what has one turn in a block: a cell, or all members of a mix, whose pairs talk at the same time.
@@ -144,6 +145,7 @@ type group struct {
 	family    string
 	affinity  string
 	usual     int // hosts of a cross-host lab where nothing else is said
+	asked     int // index into Experiment.Workloads
 }
 
 // An expansion is a Resolved on its way, with what is there already by name: each step takes the same time, however
@@ -191,8 +193,8 @@ func Resolve(e Experiment, parts Parts, cpus int) (*Resolved, error) {
 	}
 	told := e.told(parts)
 	called := map[string]part.Params{}
-	for _, load := range e.Workloads {
-		g := group{usual: e.Hosts}
+	for asked, load := range e.Workloads {
+		g := group{usual: e.Hosts, asked: asked}
 		if g.members, err = load.resolve(parts); err != nil {
 			return nil, err
 		}
@@ -464,6 +466,7 @@ func (r *expansion) cell(s calledStack, g group, m member, id string) int {
 			Enforced: made.enforced,
 		},
 		Workload: m.workload, Driver: m.driver, Params: m.params, Load: g.load(), Member: m.id,
+		Asked: g.asked,
 	}
 	c.Trial, c.Warm = g.trial(r.Experiment.Design.Trial, r.cpus)
 	if g.mixed() {
