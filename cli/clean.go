@@ -18,7 +18,7 @@ func journals(uid int) journal.Place {
 	return journal.Place{Dir: filepath.Join(dir, "journals"), Steps: catalogue.New().Steps}
 }
 
-func (a *app) cleanCommand() *cobra.Command {
+func cleanCommand(std Streams, rights *privileges) *cobra.Command {
 	return &cobra.Command{
 		Use:   "clean",
 		Short: "Remove what killed runs left on the machine",
@@ -30,7 +30,7 @@ it. This command reads the journals of your runs and gives back what dead runs s
 runs and labs that are alive keep what they have. A run that takes such things does the same before it starts.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			uid, err := a.user()
+			uid, err := rights.user()
 			if err != nil {
 				return err
 			}
@@ -42,22 +42,22 @@ runs and labs that are alive keep what they have. A run that takes such things d
 			for _, r := range results {
 				for _, text := range r.Removed {
 					said = true
-					fmt.Fprintf(a.Out, "removed, of run %d: %s\n", r.PID, text)
+					fmt.Fprintf(std.Out, "removed, of run %d: %s\n", r.PID, text)
 				}
 				switch {
 				case r.Err != nil:
 					failed = true
-					fmt.Fprintf(a.Err, "nettoll: %v\n", r.Err)
+					fmt.Fprintf(std.Err, "nettoll: %v\n", r.Err)
 				case r.Left != "":
 					said = true
-					fmt.Fprintf(a.Out, "left alone, run %d: %s\n", r.PID, r.Left)
+					fmt.Fprintf(std.Out, "left alone, run %d: %s\n", r.PID, r.Left)
 				}
 			}
 			if failed {
 				return status(exitFailed)
 			}
 			if !said {
-				fmt.Fprintln(a.Out, "nothing to clean up")
+				fmt.Fprintln(std.Out, "nothing to clean up")
 			}
 			return nil
 		},

@@ -45,13 +45,6 @@ func exitStatuses() []exitStatus {
 	}
 }
 
-// Streams are what a command reads from and prints to.
-type Streams struct {
-	In  io.Reader
-	Out io.Writer
-	Err io.Writer
-}
-
 // usageError is an error in what the user wrote: exit status 2.
 type usageError struct{ error }
 
@@ -62,17 +55,20 @@ type status int
 
 func (s status) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
 
-// app is what the commands share.
+// app is what the commands are made of. Each takes of it what it needs.
 type app struct {
 	Streams
-	version   string
-	catalogue catalogue.Catalogue
-	verbose   bool // say on standard error what happens
+	build
+	experiments
+	*privileges
+	verbose bool // say on standard error what happens
+}
 
-	args    []string // the command line
-	inner   *inner   // nil outside of a user namespace made for it
-	release func()   // leaves interrupts to somebody else
-	refused error    // why hosts cannot be built here; nil where they can
+func newApp(parts catalogue.Catalogue, version string, s Streams, args []string) *app {
+	return &app{
+		Streams: s, build: build{version}, experiments: experiments{library{parts}, s.In},
+		privileges: &privileges{Streams: s, args: args, release: func() {}},
+	}
 }
 
 // Run executes one command line and returns its exit status. Version is what was linked in, "" if nothing was.
@@ -99,7 +95,8 @@ func run(ctx context.Context, parts catalogue.Catalogue, version string, s Strea
 	}
 	ctx, stop := interruptible(ctx, s.Err, inner.interrupted)
 	defer stop()
-	a := &app{Streams: s, version: version, catalogue: parts, args: args, inner: inner, release: stop}
+	a := newApp(parts, version, s, args)
+	a.inner, a.release = inner, stop
 	root := a.root()
 	root.SetArgs(args)
 	root.SetIn(s.In)
@@ -201,10 +198,24 @@ floor that two equal networks show. The machine's own network is never touched.`
 	root.Flags().BoolVar(&version, "version", false, "print the version")
 	root.PersistentFlags().BoolVarP(&a.verbose, "verbose", "v", false,
 		"report progress on standard error, between blocks")
-	root.AddCommand(a.runCommand(), a.initCommand(), a.planCommand(), a.schemaCommand(), a.reportCommand(),
-		a.compareCommand(), a.listCommand(), a.doctorCommand(), a.labCommand(), a.cleanCommand(), a.sinkCommand(),
-		a.sourceCommand(), a.versionCommand(), a.studyCommand())
-	root.AddCommand(a.completionCommand())
+	std, lib, report := a.Streams, a.library, reporting{a.Streams, a.library}
+	root.AddCommand(
+		running{std, a.experiments, a.build, a.privileges, report, &a.verbose}.command(),
+		initCommand(std, lib),
+		planCommand(std, a.experiments, a.privileges),
+		schemaCommand(std, lib),
+		report.command(),
+		comparing{std}.command(),
+		listCommand(std, lib),
+		doctorCommand(std, lib, a.privileges),
+		labs{std, a.experiments, a.privileges}.command(),
+		cleanCommand(std, a.privileges),
+		sinkCommand(std, a.build, a.privileges),
+		sourceCommand(std, lib, a.build),
+		versionCommand(std, a.build),
+		studyCommand(std, a.experiments, a.privileges),
+		completionCommand(std),
+	)
 	elsewhere(root, runtime.GOOS)
 	a.complete(root)
 	return root

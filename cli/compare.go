@@ -23,7 +23,10 @@ type compareFlags struct {
 // gates are what --fail-on knows.
 func gates() []string { return []string{"slower"} }
 
-func (a *app) compareCommand() *cobra.Command {
+// comparing is `compare`.
+type comparing struct{ Streams }
+
+func (v comparing) command() *cobra.Command {
 	var f compareFlags
 	cmd := &cobra.Command{
 		Use:   "compare OLD NEW",
@@ -54,7 +57,7 @@ Exit status: 0 done; 1 failed, or --fail-on found something; 2 wrong usage, or r
 			if cmd.Flags().Changed("fail-on") && !slices.Contains(gates(), f.failOn) {
 				return usageError{fmt.Errorf("unknown --fail-on %q (known: %s)", f.failOn, strings.Join(gates(), ", "))}
 			}
-			return a.compare(args[0], args[1], f)
+			return v.compare(args[0], args[1], f)
 		},
 	}
 	flags := cmd.Flags()
@@ -67,7 +70,7 @@ Exit status: 0 done; 1 failed, or --fail-on found something; 2 wrong usage, or r
 	return cmd
 }
 
-func (a *app) compare(oldDir, newDir string, f compareFlags) error {
+func (v comparing) compare(oldDir, newDir string, f compareFlags) error {
 	older, oldProblems, err := report.Load(oldDir)
 	if err != nil {
 		return fmt.Errorf("OLD: %w", err)
@@ -83,14 +86,14 @@ func (a *app) compare(oldDir, newDir string, f compareFlags) error {
 	case err != nil:
 		return usageError{err}
 	}
-	if err := a.write(c, f); err != nil {
+	if err := v.write(c, f); err != nil {
 		return err
 	}
-	a.damaged(oldDir, oldProblems)
-	a.damaged(newDir, newProblems)
+	v.damaged(oldDir, oldProblems)
+	v.damaged(newDir, newProblems)
 	if f.format == "csv" { // has no place for them
 		for _, d := range append(c.Standing(), c.Doubts()...) {
-			fmt.Fprintf(a.Err, "nettoll: %s\n", d)
+			fmt.Fprintf(v.Err, "nettoll: %s\n", d)
 		}
 	}
 	switch worse := c.Worse(); {
@@ -103,8 +106,8 @@ func (a *app) compare(oldDir, newDir string, f compareFlags) error {
 }
 
 // write writes a comparison where it belongs.
-func (a *app) write(c *report.Compared, f compareFlags) (err error) {
-	out, o := a.Out, a.textOptions()
+func (v comparing) write(c *report.Compared, f compareFlags) (err error) {
+	out, o := v.Out, v.textOptions()
 	o.All = f.all
 	if f.file != "" {
 		file, err := os.Create(f.file)
@@ -122,7 +125,7 @@ func (a *app) write(c *report.Compared, f compareFlags) (err error) {
 }
 
 // damaged says what could not be read of the records of a run.
-func (a *app) damaged(dir string, problems []measure.Problem) {
+func (v comparing) damaged(dir string, problems []measure.Problem) {
 	if len(problems) == 0 {
 		return
 	}
@@ -130,5 +133,5 @@ func (a *app) damaged(dir string, problems []measure.Problem) {
 	if n := len(problems) - 1; n > 0 {
 		more = fmt.Sprintf(" (and %d more)", n)
 	}
-	fmt.Fprintf(a.Err, "nettoll: records of %s: %v%s\n", dir, problems[0], more)
+	fmt.Fprintf(v.Err, "nettoll: records of %s: %v%s\n", dir, problems[0], more)
 }

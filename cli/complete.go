@@ -52,7 +52,7 @@ func shellNames() []string {
 	return names
 }
 
-func (a *app) completionCommand() *cobra.Command {
+func completionCommand(std Streams) *cobra.Command {
 	known := strings.Join(shellNames(), ", ")
 	var installs []string
 	for _, s := range shells() {
@@ -79,15 +79,15 @@ In bash and zsh, type a backslash before a parenthesis: --workload udp-rr\(mode=
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return shells()[slices.Index(shellNames(), args[0])].script(cmd.Root(), a.Out)
+			return shells()[slices.Index(shellNames(), args[0])].script(cmd.Root(), std.Out)
 		},
 	}
 }
 
 // complete tells every command how its flags and arguments are completed. It goes by their names, so that a flag is
 // completed alike at every command that has it. What a command completes itself is left alone.
-func (a *app) complete(root *cobra.Command) {
-	flags, arguments := a.flagValues(), a.arguments()
+func (l library) complete(root *cobra.Command) {
+	flags, arguments := l.flagValues(), l.arguments()
 	each(root, func(c *cobra.Command) {
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 			values, known := flags[f.Name]
@@ -108,17 +108,17 @@ func (a *app) complete(root *cobra.Command) {
 }
 
 // flagValues says what flags can be set to, by their names. A flag that is not here is completed with names of files.
-func (a *app) flagValues() map[string]cobra.CompletionFunc {
+func (l library) flagValues() map[string]cobra.CompletionFunc {
 	values := map[string]cobra.CompletionFunc{
-		"workload":           mixed(a.workloadChoices(), a.ownChoices()),
+		"workload":           mixed(l.workloadChoices(), l.ownChoices()),
 		"placement":          listed(words(experiment.Placements())),
 		"affinity":           single(words(experiment.Affinities())),
-		"probe":              single(words(a.catalogue.Parts().ProbeNames())),
+		"probe":              single(words(l.catalogue.Parts().ProbeNames())),
 		"pilot":              found(isRun),
 		"fail-on":            single(words(gates())),
 		"congestion-control": single(words(control.CongestionControls())),
 	}
-	for _, kind := range a.catalogue.Kinds {
+	for _, kind := range l.catalogue.Kinds {
 		values[kind.Describe().Name] = listed(partChoices(kind))
 	}
 	for _, number := range []string{"pairs", "time", "precision", "generations", "trial", "seed", "mtu", "set"} {
@@ -128,13 +128,13 @@ func (a *app) flagValues() map[string]cobra.CompletionFunc {
 }
 
 // arguments says what the arguments of commands can be, by the commands' names. A command that is not here takes none.
-func (a *app) arguments() map[string]cobra.CompletionFunc {
+func (l library) arguments() map[string]cobra.CompletionFunc {
 	return map[string]cobra.CompletionFunc{
 		"run":        first(1, suitesOr(found(isExperiment))),
 		"plan":       first(1, suitesOr(found(isExperiment))),
 		"report":     first(1, found(isRun)),
 		"compare":    first(2, found(isRun)),
-		"list":       first(1, single(words(a.kinds()))),
+		"list":       first(1, single(words(l.kinds()))),
 		"completion": first(1, single(words(shellNames()))),
 	}
 }
@@ -162,16 +162,16 @@ func partChoices(kind stack.Kind) []choice {
 	return choices
 }
 
-func (a *app) workloadChoices() []choice {
+func (l library) workloadChoices() []choice {
 	driver := part.Param{
 		Name: "driver", Default: "nettoll", Summary: "whose program drives the traffic",
 		Values: []string{"nettoll"},
 	}
-	for _, d := range a.catalogue.Parts().Drivers {
+	for _, d := range l.catalogue.Parts().Drivers {
 		driver.Values = append(driver.Values, d.Describe().Name)
 	}
 	var choices []choice
-	for _, w := range a.catalogue.Workloads {
+	for _, w := range l.catalogue.Workloads {
 		d := w.Describe()
 		choices = append(choices, choice{d.Name, d.Summary, append(slices.Clip(d.Params), driver)})
 	}

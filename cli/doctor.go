@@ -63,7 +63,7 @@ type aboutThere struct {
 	Advice string `json:"advice,omitempty"`
 }
 
-func (a *app) doctorCommand() *cobra.Command {
+func doctorCommand(std Streams, lib library, rights *privileges) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
@@ -88,18 +88,18 @@ nothing can be measured here.`,
   nettoll doctor --json | jq -r '.parts[] | select(.works | not).name'`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if ended, err := a.rootless(); ended {
+			if ended, err := rights.rootless(); ended {
 				return err
 			}
-			d, err := a.diagnose(cmd.Context())
+			d, err := diagnose(cmd.Context(), std, lib, rights.refused)
 			if err != nil {
 				return err
 			}
 			if asJSON {
-				err = writeJSON(a.Out, d)
+				err = writeJSON(std.Out, d)
 			} else {
-				o := a.textOptions()
-				err = d.write(a.Out, o.Width, o.Color)
+				o := std.textOptions()
+				err = d.write(std.Out, o.Width, o.Color)
 			}
 			switch {
 			case err != nil:
@@ -137,8 +137,8 @@ func modes(ctx context.Context) map[string]float64 {
 	return procfs.Cores(before, after, time.Since(began).Seconds())
 }
 
-func (a *app) diagnose(ctx context.Context) (*diagnosis, error) {
-	d := &diagnosis{UserNamespace: userns.Inside() && a.refused == nil, NotGranted: userns.Refused()}
+func diagnose(ctx context.Context, std Streams, lib library, refused error) (*diagnosis, error) {
+	d := &diagnosis{UserNamespace: userns.Inside() && refused == nil, NotGranted: userns.Refused()}
 	var options machine.Options
 	options.Modes = modes(ctx) // before anything of ours runs
 	sources, sinks, err := control.CPUs(&local.Deployment{})
@@ -146,7 +146,7 @@ func (a *app) diagnose(ctx context.Context) (*diagnosis, error) {
 		return nil, err
 	}
 	options.Sources, options.Sinks = sources, sinks
-	d.Parts = a.tryAll(ctx)
+	d.Parts = tryAll(ctx, std.Err, lib, refused)
 	if ctx.Err() != nil {
 		return nil, status(exitInterrupted)
 	}
@@ -155,7 +155,7 @@ func (a *app) diagnose(ctx context.Context) (*diagnosis, error) {
 	}
 	cpus := slices.Concat(sources, sinks)
 	slices.Sort(cpus)
-	if d.Default, err = d.defaultExperiment(a.catalogue.Parts(), len(slices.Compact(cpus))); err != nil {
+	if d.Default, err = d.defaultExperiment(lib.catalogue.Parts(), len(slices.Compact(cpus))); err != nil {
 		return nil, err
 	}
 	return d, nil

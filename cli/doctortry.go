@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"sync"
 	"time"
@@ -32,10 +33,12 @@ const (
 
 // tries are parts on trial.
 type tries struct {
-	a     *app
-	parts []*diagnosed
-	jobs  []func() // that wait does
-	all   int      // tries there are
+	library
+	stderr  io.Writer // shows how far they are
+	refused error     // why hosts cannot be built here; nil where they can
+	parts   []*diagnosed
+	jobs    []func() // that wait does
+	all     int      // tries there are
 
 	mu    sync.Mutex // of what follows
 	ended int        // of the tries
@@ -68,7 +71,7 @@ func (t *tries) wait() {
 
 // watch shows how far the tries are until they have ended.
 func (t *tries) watch(ended <-chan struct{}) {
-	line := newLine(t.a.Err)
+	line := newLine(t.stderr)
 	defer line.done()
 	every := triedEvery
 	if line.terminal {
@@ -100,8 +103,8 @@ func (t *tries) add(kind, name, implementation string) *diagnosed {
 func (t *tries) try(ctx context.Context, d *diagnosed, what string, s control.Sample) {
 	result := &attempt{What: what}
 	d.Tried = append(d.Tried, result)
-	if t.a.refused != nil {
-		result.explain(t.a.refused)
+	if t.refused != nil {
+		result.explain(t.refused)
 		return
 	}
 	name := fmt.Sprintf("%s %s (%s)", d.Kind, d.Name, what)
@@ -132,9 +135,9 @@ func (t *tries) try(ctx context.Context, d *diagnosed, what string, s control.Sa
 }
 
 // tryAll tries every part.
-func (a *app) tryAll(ctx context.Context) []*diagnosed {
-	parts := a.catalogue.Parts()
-	t := &tries{a: a}
+func tryAll(ctx context.Context, stderr io.Writer, lib library, refused error) []*diagnosed {
+	parts := lib.catalogue.Parts()
+	t := &tries{stderr: stderr, library: lib, refused: refused}
 	simple := control.Sample{
 		Parts: parts, Stack: experiment.Base(parts).Baseline.Parts, Workload: parts.Workloads[0], Hosts: 1,
 	}
@@ -189,7 +192,7 @@ func (a *app) tryAll(ctx context.Context) []*diagnosed {
 		d := t.add("probe", p.Describe().Name, p.Describe().Implementation)
 		probed := &attempt{What: p.Describe().Switches}
 		d.Tried = append(d.Tried, probed)
-		if probed.explain(a.refused); a.refused == nil {
+		if probed.explain(refused); refused == nil {
 			probed.explain(control.TryProbe(p))
 		}
 	}
@@ -202,7 +205,7 @@ func (a *app) tryAll(ctx context.Context) []*diagnosed {
 
 // choose returns a part with some parameters. What is wrong with them is the result of a try.
 func (t *tries) choose(d *diagnosed, kind, name string, given map[string]string) (stack.Choice, bool) {
-	c, err := t.a.catalogue.Kinds.Choose(kind, name, given)
+	c, err := t.catalogue.Kinds.Choose(kind, name, given)
 	if err != nil {
 		result := &attempt{What: name}
 		result.explain(err)
@@ -287,7 +290,7 @@ func (t *tries) joined(d *diagnosed, kind string, n network.Network) (stack.Choi
 	}
 	for _, p := range desc.Params {
 		for _, value := range p.Values {
-			if with, err := t.a.catalogue.Kinds.Choose(kind, desc.Name, map[string]string{p.Name: value}); err == nil &&
+			if with, err := t.catalogue.Kinds.Choose(kind, desc.Name, map[string]string{p.Name: value}); err == nil &&
 				x.Exclude(1, with.Params) == "" {
 				return with, true
 			}

@@ -16,8 +16,7 @@ import (
 func TestElsewhere(t *testing.T) {
 	call := func(args ...string) (string, error) {
 		var out strings.Builder
-		a := &app{Streams: Streams{Out: &out, Err: io.Discard}, version: "v1", catalogue: catalogue.New()}
-		root := a.root()
+		root := newApp(catalogue.New(), "v1", Streams{Out: &out, Err: io.Discard}, nil).root()
 		elsewhere(root, "darwin")
 		root.SetArgs(args)
 		root.SetOut(&out)

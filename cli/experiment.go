@@ -44,8 +44,8 @@ type valueFlag struct {
 	name, path, value string
 }
 
-func (f *experimentFlags) register(flags *pflag.FlagSet, a *app) {
-	for _, kind := range a.catalogue.Kinds {
+func (f *experimentFlags) register(flags *pflag.FlagSet, l library) {
+	for _, kind := range l.catalogue.Kinds {
 		d := kind.Describe()
 		if len(stack.Choices(kind)) < 2 {
 			continue // there is nothing to choose
@@ -54,7 +54,7 @@ func (f *experimentFlags) register(flags *pflag.FlagSet, a *app) {
 		usage := d.Plural + " to compare with the baseline, separated by commas; NAME or NAME(parameter=value,…) " +
 			"(known: "
 		if d.Default != "" {
-			usage = d.Plural + " on each of the " + a.catalogue.Kinds[0].Describe().Plural + ", separated by commas; " +
+			usage = d.Plural + " on each of the " + l.catalogue.Kinds[0].Describe().Plural + ", separated by commas; " +
 				d.Default +
 				", NAME or NAME(parameter=value,…) (known: "
 		}
@@ -62,7 +62,7 @@ func (f *experimentFlags) register(flags *pflag.FlagSet, a *app) {
 		f.parts = append(f.parts, one)
 	}
 	flags.StringArrayVar(&f.workloads, "workload", nil, "workload, as NAME or NAME(parameter=value,…), or several at "+
-		"once as mix(NAME*share,NAME(…)*share,…); may be given more than once (known: "+strings.Join(a.workloads(), ", ")+")")
+		"once as mix(NAME*share,NAME(…)*share,…); may be given more than once (known: "+strings.Join(l.workloads(), ", ")+")")
 	flags.StringSliceVar(&f.placements, "placement", nil, "placement of the two ends of a pair: same-host, cross-host")
 	flags.StringVar(&f.pairs, "pairs", "",
 		"number of pairs that communicate at the same time; with a list such as 1,10 each number is measured")
@@ -74,7 +74,7 @@ func (f *experimentFlags) register(flags *pflag.FlagSet, a *app) {
 		{"seed", "design.seed", "seed of the order, the ports and the MAC addresses"},
 		{
 			"probe", "design.probe",
-			"also measure every cell with a probe, in separate trials, and report what the probe costs: " + a.probes() +
+			"also measure every cell with a probe, in separate trials, and report what the probe costs: " + l.probes() +
 				"none",
 		},
 		{"affinity", "factors.affinity", "CPUs that sources and sinks run on: split, same, free"},
@@ -189,29 +189,35 @@ func quoted(list []string) string {
 	return strings.Join(q, ", ")
 }
 
+// experiments are what can be measured: read from files, from standard input, or from what comes with nettoll.
+type experiments struct {
+	library
+	in io.Reader
+}
+
 // resolve reads the experiment that an argument names (none: the default one), changed by the flags, and expands it for
 // this machine.
-func (a *app) resolve(cmd *cobra.Command, args []string, f *experimentFlags) (*experiment.Resolved, error) {
+func (x experiments) resolve(cmd *cobra.Command, args []string, f *experimentFlags) (*experiment.Resolved, error) {
 	settings, err := f.settings(cmd.Flags())
 	if err != nil {
 		return nil, usageError{err}
 	}
-	name, text, err := a.source(args)
+	name, text, err := x.source(args)
 	if err != nil {
 		return nil, err
 	}
-	e, err := experiment.Read(name, text, settings, a.catalogue.Parts())
+	e, err := experiment.Read(name, text, settings, x.catalogue.Parts())
 	if err != nil {
 		return nil, usageError{err}
 	}
-	if s, err := a.suiteOf(args); err == nil && s != nil {
+	if s, err := x.suiteOf(args); err == nil && s != nil {
 		e.Suite = s.Name
 	}
 	cpus, err := thread.CPUs()
 	if err != nil {
 		return nil, err
 	}
-	resolved, err := experiment.Resolve(e, a.catalogue.Parts(), len(cpus))
+	resolved, err := experiment.Resolve(e, x.catalogue.Parts(), len(cpus))
 	if err != nil {
 		return nil, usageError{fmt.Errorf("%s: %w", name, err)}
 	}
@@ -219,19 +225,19 @@ func (a *app) resolve(cmd *cobra.Command, args []string, f *experimentFlags) (*e
 }
 
 // source returns the text of an experiment and what errors call it.
-func (a *app) source(args []string) (string, []byte, error) {
+func (x experiments) source(args []string) (string, []byte, error) {
 	if len(args) == 0 {
 		e, err := experiment.FindExample(experiment.DefaultExample)
 		return "the default experiment", e.Text, err
 	}
-	if s, err := a.suiteOf(args); err != nil || s != nil {
+	if s, err := x.suiteOf(args); err != nil || s != nil {
 		if err != nil {
 			return "", nil, err
 		}
 		return args[0], s.Experiment, nil
 	}
 	if args[0] == "-" {
-		text, err := io.ReadAll(io.LimitReader(a.In, experiment.MaxSize+1))
+		text, err := io.ReadAll(io.LimitReader(x.in, experiment.MaxSize+1))
 		if err != nil {
 			return "", nil, fmt.Errorf("read experiment from standard input: %w", err)
 		}
@@ -245,7 +251,7 @@ func (a *app) source(args []string) (string, []byte, error) {
 	}
 	f, err := os.Open(args[0])
 	if err != nil {
-		return "", nil, usageError{fmt.Errorf("read experiment: %w%s", err, a.hint(args[0], err))}
+		return "", nil, usageError{fmt.Errorf("read experiment: %w%s", err, hint(args[0], err))}
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, experiment.MaxSize+1))
@@ -279,7 +285,7 @@ func kindOf(m fs.FileMode) string {
 }
 
 // hint says what could have been meant by the name of a file that is not there.
-func (a *app) hint(name string, err error) string {
+func hint(name string, err error) string {
 	if !errors.Is(err, os.ErrNotExist) {
 		return ""
 	}
@@ -290,12 +296,4 @@ func (a *app) hint(name string, err error) string {
 		return fmt.Sprintf(" (%s is a suite: nettoll run %s%s)", name, suite.Prefix, name)
 	}
 	return " (give a file, or none for the default experiment; nettoll init writes a file to start from)"
-}
-
-// oneExperiment are the arguments of commands that take one.
-func oneExperiment(cmd *cobra.Command, args []string) error {
-	if len(args) > 1 {
-		return usageError{fmt.Errorf("nettoll %s takes one experiment, got %q and %q", cmd.Name(), args[0], args[1])}
-	}
-	return nil
 }

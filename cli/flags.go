@@ -57,3 +57,26 @@ func flagNames(cmd *cobra.Command) []string {
 	})
 	return names
 }
+
+func noArguments(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usageError{fmt.Errorf("nettoll %s takes no argument, got %q (see nettoll %s --help)", cmd.Name(), args[0],
+			cmd.Name())}
+	}
+	return nil
+}
+
+// oneExperiment are the arguments of commands that take one.
+func oneExperiment(cmd *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return usageError{fmt.Errorf("nettoll %s takes one experiment, got %q and %q", cmd.Name(), args[0], args[1])}
+	}
+	return nil
+}
+
+// numbers says that the values of flags are nobody's to guess.
+func numbers(cmd *cobra.Command, flags ...string) {
+	for _, name := range flags {
+		_ = cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions) // fails where there is no such flag
+	}
+}

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"strings"
@@ -12,7 +13,7 @@ import (
 	"github.com/nettoll/nettoll/experiment"
 )
 
-func (a *app) initCommand() *cobra.Command {
+func initCommand(std Streams, lib library) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use:   "init [EXAMPLE | suite:NAME]",
@@ -28,14 +29,14 @@ func (a *app) initCommand() *cobra.Command {
 			if len(args) == 1 {
 				name = args[0]
 			}
-			e, err := a.example(name)
+			e, err := lib.example(name)
 			if err != nil {
 				return err
 			}
 			if file == "" {
 				file = e.Name + ".yaml"
 			}
-			return a.init(e, file)
+			return writeExample(std.Out, e, file)
 		},
 	}
 	all, err := experiment.Examples()
@@ -62,9 +63,9 @@ You can change the experiments of suites in the same way. They are compared with
 	return cmd
 }
 
-func (a *app) init(e experiment.Example, file string) (err error) {
+func writeExample(out io.Writer, e experiment.Example, file string) (err error) {
 	if file == "-" {
-		_, err := a.Out.Write(e.Text)
+		_, err := out.Write(e.Text)
 		return err
 	}
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
@@ -78,7 +79,7 @@ func (a *app) init(e experiment.Example, file string) (err error) {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("write experiment: %w", err)
 	}
-	_, err = fmt.Fprintf(a.Out, "wrote %s; nettoll plan %s shows what it would do, nettoll run %s runs it\n", file, file,
+	_, err = fmt.Fprintf(out, "wrote %s; nettoll plan %s shows what it would do, nettoll run %s runs it\n", file, file,
 		file)
 	return err
 }

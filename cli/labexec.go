@@ -27,7 +27,7 @@ const (
 	lastOutput = 100 * time.Millisecond
 )
 
-func (a *app) labExecCommand() *cobra.Command {
+func (l labs) execCommand() *cobra.Command {
 	var name string
 	var more []string
 	cmd := &cobra.Command{
@@ -54,7 +54,7 @@ and what --env names.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			of, err := a.labOf(name)
+			of, err := l.of(name)
 			if err != nil {
 				return err
 			}
@@ -71,23 +71,23 @@ and what --env names.`,
 			}
 			path, err := exec.LookPath(argv[0])
 			if err != nil {
-				fmt.Fprintf(a.Err, "nettoll: %v\n", err)
+				fmt.Fprintf(l.Err, "nettoll: %v\n", err)
 				return status(exitNoProgram)
 			}
 			dir, err := os.Getwd()
 			if err != nil {
 				dir = "/"
 			}
-			return a.labExec(cmd.Context(), of, lab.Command{At: args[0], Path: path, Args: argv, Env: env, Dir: dir})
+			return l.exec(cmd.Context(), of, lab.Command{At: args[0], Path: path, Args: argv, Env: env, Dir: dir})
 		},
 	}
-	a.labFlag(cmd, &name)
+	l.flag(cmd, &name)
 	cmd.Flags().StringArrayVar(&more, "env", nil,
 		"also pass this variable: NAME with its value here, or NAME=VALUE; may be given more than once")
 	_ = cmd.RegisterFlagCompletionFunc("env", cobra.NoFileCompletions)
 	cmd.ValidArgsFunction = first(1,
 		func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-			labs, _, err := a.registry()
+			labs, _, err := l.registry()
 			if err != nil {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
@@ -139,11 +139,11 @@ func environ(all, more []string) ([]string, error) {
 	return append(from, env...), nil
 }
 
-// labExec runs a command to its end.
-func (a *app) labExec(ctx context.Context, of *lab.Lab, c lab.Command) error {
-	in, isFile := a.In.(*os.File)
-	out, isFile2 := a.Out.(*os.File)
-	said, isFile3 := a.Err.(*os.File)
+// exec runs a command to its end.
+func (l labs) exec(ctx context.Context, of *lab.Lab, c lab.Command) error {
+	in, isFile := l.In.(*os.File)
+	out, isFile2 := l.Out.(*os.File)
+	said, isFile3 := l.Err.(*os.File)
 	if !isFile || !isFile2 || !isFile3 {
 		return errors.New("lab exec: standard input, output and error must be files")
 	}
@@ -151,7 +151,7 @@ func (a *app) labExec(ctx context.Context, of *lab.Lab, c lab.Command) error {
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	defer signal.Stop(signals)
 	ctx = context.WithoutCancel(ctx)
-	a.release() // interrupts are for the command
+	l.release() // interrupts are for the command
 	var run *lab.Run
 	var err error
 	restore := func() {}

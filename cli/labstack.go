@@ -13,10 +13,10 @@ import (
 // written returns the changes of the default experiment that make a stack of it which is written as its parts, such as
 // "routed+nftables(rules=1000)". It returns none if not even the first part is known: the text is the name of a stack
 // then.
-func (a *app) written(text string) ([]experiment.Setting, error) {
-	s, err := a.catalogue.Kinds.Parse(text)
+func (l library) written(text string) ([]experiment.Setting, error) {
+	s, err := l.catalogue.Kinds.Parse(text)
 	if unknown, ok := errors.AsType[*part.UnknownError](err); ok {
-		if unknown.Kind == a.catalogue.Kinds[0].Describe().Name {
+		if unknown.Kind == l.catalogue.Kinds[0].Describe().Name {
 			return nil, nil
 		}
 		return nil, fmt.Errorf("--stack: %w%s", err, part.Meant(unknown.Name, unknown.Known))

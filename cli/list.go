@@ -8,84 +8,11 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-
-	"github.com/nettoll/nettoll/experiment"
-	"github.com/nettoll/nettoll/part"
-	"github.com/nettoll/nettoll/suite"
 )
 
-// entry is one thing that an experiment can be made of or start from. Its JSON is what `list --json` prints: keys are
-// added, and never renamed.
-type entry struct {
-	Kind           string       `json:"kind"`
-	Name           string       `json:"name"`
-	Summary        string       `json:"summary"`
-	Implementation string       `json:"implementation,omitempty"`
-	Params         []entryParam `json:"params,omitempty"`
-}
-
-type entryParam struct {
-	Name    string   `json:"name"`
-	Default string   `json:"default"`
-	Values  []string `json:"values,omitempty"` // all there are; absent where the summary says the range
-	Summary string   `json:"summary"`
-}
-
-func newEntry(kind, name, summary, implementation string, params part.List) entry {
-	e := entry{Kind: kind, Name: name, Summary: summary, Implementation: implementation}
-	for _, p := range params {
-		e.Params = append(e.Params, entryParam{p.Name, p.Default, p.Values, p.Summary})
-	}
-	return e
-}
-
-// entries lists everything, kind by kind, in the order of the catalogue. What list, its completion and its help say of
-// kinds comes from here.
-func (a *app) entries() []entry {
-	var all []entry
-	for _, kind := range a.catalogue.Kinds {
-		d := kind.Describe()
-		for _, p := range kind.Parts() {
-			summary := p.Summary
-			if d.Note != "" {
-				summary += "; " + d.Note
-			}
-			all = append(all, newEntry(d.Name, p.Name, summary, p.Implementation, p.Params))
-		}
-	}
-	for _, w := range a.catalogue.Workloads {
-		d := w.Describe()
-		all = append(all, newEntry("workload", d.Name, d.Summary, "", d.Params))
-	}
-	all = append(all, newEntry("workload", experiment.Mix, experiment.MixSummary, "", nil))
-	for _, r := range a.catalogue.Parts().Drivers {
-		d := r.Describe()
-		all = append(all, newEntry("driver", d.Name, d.Summary, "", nil))
-	}
-	for _, name := range suite.Names() {
-		all = append(all, newEntry("suite", name, suite.Summary(name), "", nil))
-	}
-	examples, _ := experiment.Examples() // they are part of the program
-	for _, e := range examples {
-		all = append(all, newEntry("example", e.Name, e.Summary, "", nil))
-	}
-	return all
-}
-
-// kinds lists the kinds of which there is something.
-func (a *app) kinds() []string {
-	var kinds []string
-	for _, e := range a.entries() {
-		if !slices.Contains(kinds, e.Kind) {
-			kinds = append(kinds, e.Kind)
-		}
-	}
-	return kinds
-}
-
-func (a *app) listCommand() *cobra.Command {
+func listCommand(std Streams, lib library) *cobra.Command {
 	var asJSON bool
-	kinds := a.kinds()
+	kinds := lib.kinds()
 	cmd := &cobra.Command{
 		Use:   "list [KIND]",
 		Short: "List the parts and their parameters, and the example experiments",
@@ -109,13 +36,13 @@ parameter has name, default, summary, and values if only these are valid.`,
 			return nil
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
-			list := slices.DeleteFunc(a.entries(), func(e entry) bool { return len(args) == 1 && e.Kind != args[0] })
+			list := slices.DeleteFunc(lib.entries(), func(e entry) bool { return len(args) == 1 && e.Kind != args[0] })
 			if asJSON {
-				return writeJSON(a.Out, list)
+				return writeJSON(std.Out, list)
 			}
 			p := &page{width: listWidth}
 			writeList(p, list)
-			return p.flush(a.Out)
+			return p.flush(std.Out)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON list")

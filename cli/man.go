@@ -17,7 +17,7 @@ import (
 // ("nettoll-run.1"). They are written in the macros of man(7) and in ASCII. The program itself does not use it: cmd/man
 // writes the pages of a release.
 func ManPages(version string, date time.Time) map[string][]byte {
-	a := &app{version: version, catalogue: catalogue.New()}
+	a := newApp(catalogue.New(), version, Streams{}, nil)
 	pages := map[string][]byte{}
 	each(a.root(), func(c *cobra.Command) {
 		if !c.HasParent() || c.IsAvailableCommand() && shown(c) {

@@ -17,7 +17,7 @@ import (
 func TestManPages(t *testing.T) {
 	date := time.Date(2026, 1, 2, 23, 0, 0, 0, time.UTC)
 	pages := ManPages("v1.2.3", date)
-	root := (&app{catalogue: catalogue.New()}).root()
+	root := newApp(catalogue.New(), "", Streams{}, nil).root()
 	for _, name := range commands(root) {
 		if pages["nettoll-"+name+".1"] == nil {
 			t.Errorf("%s has no page", name)

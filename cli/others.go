@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
@@ -20,7 +21,7 @@ const (
 // meet looks for other work on this machine before a run. With wait it returns when the runs of nettoll that were
 // started before this one have ended; else it says on standard error that there are some. Other programs that use its
 // CPUs are named, too.
-func (a *app) meet(ctx context.Context, wait bool) error {
+func meet(ctx context.Context, stderr io.Writer, wait bool) error {
 	said := time.Time{}
 	for {
 		all, err := procfs.ReadPrograms()
@@ -37,13 +38,13 @@ func (a *app) meet(ctx context.Context, wait bool) error {
 		}
 		first := runs[0]
 		if !wait {
-			fmt.Fprintf(a.Err, "another nettoll run measures on this machine (process %d, %q): both will be slower (hint: "+
+			fmt.Fprintf(stderr, "another nettoll run measures on this machine (process %d, %q): both will be slower (hint: "+
 				"--wait waits for it to end)\n", first.PID, first.Command)
 			break
 		}
 		if time.Since(said) > sayEvery {
 			said = time.Now()
-			fmt.Fprintf(a.Err, "waiting for process %d, %q\n", first.PID, first.Command)
+			fmt.Fprintf(stderr, "waiting for process %d, %q\n", first.PID, first.Command)
 		}
 		select {
 		case <-time.After(waitEvery):
@@ -71,7 +72,7 @@ func (a *app) meet(ctx context.Context, wait bool) error {
 		sum += u.CPUs
 	}
 	if sum > control.BusyLimit {
-		fmt.Fprintf(a.Err, "%s: figures will be less precise\n", control.Busy(sum, users, "use", "now"))
+		fmt.Fprintf(stderr, "%s: figures will be less precise\n", control.Busy(sum, users, "use", "now"))
 	}
 	return nil
 }

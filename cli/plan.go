@@ -36,7 +36,7 @@ type plannedCell struct {
 	Trial float64 `json:"trial"` // s
 }
 
-func (a *app) planCommand() *cobra.Command {
+func planCommand(std Streams, from experiments, rights *privileges) *cobra.Command {
 	f := &experimentFlags{}
 	var hosts, asJSON bool
 	var pilot string
@@ -54,8 +54,8 @@ The expected precision depends on how much ratios vary between generations. With
   nettoll plan --json | jq .forecast`,
 		Args: oneExperiment,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			a.release() // nothing is to be undone: an interrupt ends it at once
-			resolved, err := a.resolve(cmd, args, f)
+			rights.release() // nothing is to be undone: an interrupt ends it at once
+			resolved, err := from.resolve(cmd, args, f)
 			if err != nil {
 				return err
 			}
@@ -85,19 +85,19 @@ The expected precision depends on how much ratios vary between generations. With
 				}
 			}
 			if asJSON {
-				e := json.NewEncoder(a.Out)
+				e := json.NewEncoder(std.Out)
 				e.SetIndent("", "  ")
 				err = e.Encode(p)
 			} else {
-				err = p.print(a.Out, resolved)
+				err = p.print(std.Out, resolved)
 			}
 			if err != nil {
 				return err
 			}
-			return a.fits(resolved)
+			return fits(resolved)
 		},
 	}
-	f.register(cmd.Flags(), a)
+	f.register(cmd.Flags(), from.library)
 	cmd.Flags().BoolVar(&hosts, "hosts", false, "also print the plan of every host")
 	cmd.Flags().StringVar(&pilot, "pilot", "", "directory of a run; expect its spread")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print it as JSON")
@@ -105,7 +105,7 @@ The expected precision depends on how much ratios vary between generations. With
 }
 
 // fits returns an error if the machine is too small for the run.
-func (a *app) fits(r *experiment.Resolved) error {
+func fits(r *experiment.Resolved) error {
 	l := procfs.ReadLimits()
 	limits := experiment.Limits{Neighbours: l.Neighbours, Conntrack: l.Conntrack, Memory: l.Memory}
 	if all := procfs.Ceilings(os.DirFS("/")); len(all) > 0 {

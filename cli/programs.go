@@ -49,10 +49,10 @@ func (p programs) add(ctx context.Context, c experiment.Cell) error {
 // lacking splits an experiment: what can be measured here, and the workloads that take a program which is not
 // installed. These are left out with their reason, and the rest is measured; where there is no rest, the reasons are
 // the error. It is asked before anything is built. An experiment that lacks nothing is returned as it is.
-func (a *app) lacking(ctx context.Context, r *experiment.Resolved) (can *experiment.Resolved, found programs,
-	lacking []experiment.Omission, err error,
+func (l library) lacking(ctx context.Context, r *experiment.Resolved, of build) (can *experiment.Resolved,
+	found programs, lacking []experiment.Omission, err error,
 ) {
-	found = programs{"nettoll": a.versionText()}
+	found = programs{"nettoll": of.versionText()}
 	var reasons []error
 	for can = r; ; {
 		missing, err := found.missing(ctx, can)
@@ -84,7 +84,7 @@ func (a *app) lacking(ctx context.Context, r *experiment.Resolved) (can *experim
 			return nil, nil, nil, err
 		}
 		// What is left may have been left out before, as asked for twice: it is looked at again.
-		if can, err = experiment.Resolve(rest, a.catalogue.Parts(), len(cpus)); err != nil {
+		if can, err = experiment.Resolve(rest, l.catalogue.Parts(), len(cpus)); err != nil {
 			return nil, nil, nil, errors.Join(append(reasons, err)...)
 		}
 	}

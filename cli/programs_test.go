@@ -11,28 +11,28 @@ import (
 )
 
 // resolveText resolves an experiment of workloads.
-func resolveText(t *testing.T, workloads ...string) (*app, *experiment.Resolved) {
+func resolveText(t *testing.T, workloads ...string) (library, *experiment.Resolved) {
 	t.Helper()
-	a := &app{catalogue: catalogue.New()}
+	l := library{catalogue.New()}
 	text := "name: some\nbaseline: {network: host}\nfactors: {network: [bridge], placement: [same-host], pairs: " +
 		"[2]}\nworkloads:\n  - " + strings.Join(workloads, "\n  - ") + "\n"
-	e, err := experiment.Read("some", []byte(text), nil, a.catalogue.Parts())
+	e, err := experiment.Read("some", []byte(text), nil, l.catalogue.Parts())
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := experiment.Resolve(e, a.catalogue.Parts(), 2)
+	r, err := experiment.Resolve(e, l.catalogue.Parts(), 2)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return a, r
+	return l, r
 }
 
 // Where programs are missing, what needs none is measured, and what needs one is left out, each by its name.
 func TestLackingPrograms(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	a, r := resolveText(t, "udp-rr", "kv: {server: redis}", "kv", "http: {driver: wrk}", "command",
+	l, r := resolveText(t, "udp-rr", "kv: {server: redis}", "kv", "http: {driver: wrk}", "command",
 		"mix: [{kv: {server: redis}}, {tcp-stream: {}}]")
-	can, found, lacking, err := a.lacking(t.Context(), r)
+	can, found, lacking, err := l.lacking(t.Context(), r, build{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,8 +76,8 @@ func TestNothingButLackingPrograms(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	// tbench has one port for two pairs of the host: nothing is left then, either
 	for _, also := range []string{"http: {driver: wrk}", "tbench"} {
-		a, r := resolveText(t, "kv: {server: redis, payload: [64, 1KiB]}", also)
-		_, _, _, err := a.lacking(t.Context(), r)
+		l, r := resolveText(t, "kv: {server: redis, payload: [64, 1KiB]}", also)
+		_, _, _, err := l.lacking(t.Context(), r, build{})
 		if err == nil || strings.Count(err.Error(), `"redis-server"`) != 1 ||
 			!strings.Contains(err.Error(), strings.Trim(also[len(also)-4:], " }")) {
 			t.Errorf("%v: want redis-server once, and a word of %s", err, also)
@@ -88,8 +88,8 @@ func TestNothingButLackingPrograms(t *testing.T) {
 // What needs no program is what it was.
 func TestLackingNothing(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	a, r := resolveText(t, "udp-rr")
-	can, _, lacking, err := a.lacking(t.Context(), r)
+	l, r := resolveText(t, "udp-rr")
+	can, _, lacking, err := l.lacking(t.Context(), r, build{})
 	if err != nil || can != r || lacking != nil {
 		t.Errorf("%p, left out %v, %v: want %p as it was", can, lacking, err, r)
 	}

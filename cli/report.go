@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -14,9 +15,16 @@ import (
 	"github.com/nettoll/nettoll/report"
 	"github.com/nettoll/nettoll/report/export"
 	"github.com/nettoll/nettoll/report/view"
+	"github.com/nettoll/nettoll/suite"
 )
 
-func (a *app) reportCommand() *cobra.Command {
+// reporting shows what the records of a run say, and what its suite adds to that.
+type reporting struct {
+	Streams
+	library
+}
+
+func (r reporting) command() *cobra.Command {
 	var format, file, figures string
 	var trials, all bool
 	cmd := &cobra.Command{
@@ -48,7 +56,7 @@ nettoll run writes it into the run directory as report.html.`,
 				return usageError{fmt.Errorf("--trials needs --format csv, got %q", format)}
 			}
 			if !cmd.Flags().Changed("figures") {
-				return a.report(args[0], format, file, trials, all)
+				return r.report(args[0], format, file, trials, all)
 			}
 			for _, other := range []string{"format", "output", "trials", "all"} {
 				if cmd.Flags().Changed(other) {
@@ -58,7 +66,7 @@ nettoll run writes it into the run directory as report.html.`,
 			if figures == "" {
 				return usageError{errors.New("--figures needs the name of a directory")}
 			}
-			return a.figures(args[0], figures)
+			return r.figures(args[0], figures)
 		},
 	}
 	cmd.Flags().StringVar(&format, "format", "text", "one of "+strings.Join(view.Formats(), ", "))
@@ -78,39 +86,39 @@ func collectLess() {
 }
 
 // figures writes the figures of a run and lists the files.
-func (a *app) figures(dir, out string) error {
+func (r reporting) figures(dir, out string) error {
 	collectLess()
 	data, problems, err := report.Load(dir)
 	if err != nil {
 		return err
 	}
-	a.standing(data)
+	r.standing(data)
 	names, err := view.Figures(out, data)
 	for _, name := range names {
-		fmt.Fprintln(a.Out, filepath.Join(out, name))
+		fmt.Fprintln(r.Out, filepath.Join(out, name))
 	}
 	if err == nil && len(names) == 0 {
-		fmt.Fprintf(a.Err, "nettoll: there are no measurements to draw\n")
+		fmt.Fprintf(r.Err, "nettoll: there are no measurements to draw\n")
 	}
-	a.problems(dir, problems)
+	r.problems(dir, problems)
 	return err
 }
 
 // standing says on standard error what views for people begin with.
-func (a *app) standing(data *report.Data) {
+func (r reporting) standing(data *report.Data) {
 	for _, s := range data.Standing() {
-		fmt.Fprintf(a.Err, "nettoll: %s\n", s)
+		fmt.Fprintf(r.Err, "nettoll: %s\n", s)
 	}
 }
 
-func (a *app) report(dir, format, file string, trials, all bool) (err error) {
+func (r reporting) report(dir, format, file string, trials, all bool) (err error) {
 	collectLess()
 	data, problems, err := report.Load(dir)
 	if err != nil {
 		return err
 	}
-	out := a.Out
-	o := a.textOptions()
+	out := r.Out
+	o := r.textOptions()
 	o.All = all
 	if file != "" {
 		f, err := os.Create(file)
@@ -125,25 +133,62 @@ func (a *app) report(dir, format, file string, trials, all bool) (err error) {
 		out, o.Color = f, false
 	}
 	if format == "csv" { // has no place for it
-		a.standing(data)
+		r.standing(data)
 	}
 	if trials {
 		err = export.Trials(out, data)
 	} else {
-		err = a.writeReport(out, format, data, o)
+		err = r.writeReport(out, format, data, o)
 	}
-	a.problems(dir, problems)
+	r.problems(dir, problems)
 	return err
 }
 
 // problems names the lines of the records that could not be used.
-func (a *app) problems(dir string, problems []measure.Problem) {
+func (r reporting) problems(dir string, problems []measure.Problem) {
 	const most = 20 // a file that is something else altogether has one with every line
 	for i, p := range problems {
 		if i == most {
-			fmt.Fprintf(a.Err, "nettoll: records of %s: and %d more lines\n", dir, len(problems)-most)
+			fmt.Fprintf(r.Err, "nettoll: records of %s: and %d more lines\n", dir, len(problems)-most)
 			break
 		}
-		fmt.Fprintf(a.Err, "nettoll: records of %s: %v\n", dir, p)
+		fmt.Fprintf(r.Err, "nettoll: records of %s: %v\n", dir, p)
 	}
+}
+
+// reproduced returns what a run says of the paper whose suite it is, nil if it is none's.
+func (r reporting) reproduced(run measure.Run, log *measure.Log, analysis measure.Analysis) *suite.Result {
+	if run.Suite == "" {
+		return nil
+	}
+	s, err := suite.Find(run.Suite, r.catalogue.Parts().Metrics)
+	if err != nil { // of another nettoll: the rest of the report is worth as much as before
+		fmt.Fprintf(r.Err, "nettoll: the claims of the paper were not evaluated: %v\n", err)
+		return nil
+	}
+	return s.Evaluate(run, log, analysis)
+}
+
+// sections are what a suite adds to the report of its runs.
+func (r reporting) sections(run measure.Run, log *measure.Log, analysis measure.Analysis) []report.Section {
+	if paper := r.reproduced(run, log, analysis); paper != nil {
+		return paper.Sections()
+	}
+	return nil
+}
+
+// writeReport writes a run in a format, with what its suite adds to it.
+func (r reporting) writeReport(w io.Writer, format string, d *report.Data, o report.Options) error {
+	var paper *suite.Result
+	if format != "csv" { // has no place for it
+		paper = r.reproduced(d.Run, d.Log, d.Analysis)
+	}
+	if paper == nil {
+		return view.Write(w, format, d, o)
+	}
+	o.Sections = paper.Sections()
+	if err := view.Write(w, format, d, o); err != nil || format != "jsonl" {
+		return err
+	}
+	return paper.JSONL(w)
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -71,30 +72,39 @@ func (i *inner) interrupted() {
 	}
 }
 
+// privileges are what this process may do here, and how it comes by more.
+type privileges struct {
+	Streams
+	args    []string // the command line
+	inner   *inner   // nil outside of a user namespace made for it
+	release func()   // leaves interrupts to somebody else
+	refused error    // why hosts cannot be built here; nil where they can
+}
+
 // rootless runs the command line inside a user namespace where this process lacks the privileges that hosts take, and
-// returns true when that has ended. Where it cannot, the reason is kept in a.refused for when the command line is found
+// returns true when that has ended. Where it cannot, the reason is kept in refused for when the command line is found
 // to be right.
-func (a *app) rootless() (ended bool, err error) {
+func (p *privileges) rootless() (ended bool, err error) {
 	if err := startable(); err != nil {
 		return true, err
 	}
 	missing, err := userns.Missing()
 	switch {
 	case err != nil:
-		a.refused = err
+		p.refused = err
 		return false, nil
 	case len(missing) == 0:
 		return false, nil
-	case a.inner != nil:
-		a.refused = &linux.UnsupportedError{
+	case p.inner != nil:
+		p.refused = &linux.UnsupportedError{
 			What: "build hosts as an ordinary user", Missing: strings.Join(missing, " and ") +
 				" in the user namespace made for it", Hint: userns.Hint(os.DirFS("/")),
 		}
 		return false, nil
 	}
-	code, err := a.again()
+	code, err := p.again()
 	if errors.Is(err, errors.ErrUnsupported) {
-		a.refused = fmt.Errorf("without %s: %w", strings.Join(missing, " and "), err)
+		p.refused = fmt.Errorf("without %s: %w", strings.Join(missing, " and "), err)
 		return false, nil
 	}
 	if err != nil {
@@ -104,7 +114,7 @@ func (a *app) rootless() (ended bool, err error) {
 }
 
 // again runs the command line inside a user namespace and returns its exit status.
-func (a *app) again() (int, error) {
+func (p *privileges) again() (int, error) {
 	outside, alive, err := os.Pipe()
 	if err != nil {
 		return 0, err
@@ -118,11 +128,11 @@ func (a *app) again() (int, error) {
 	defer heard.Close()
 	defer notice.Close()
 	cmd := &exec.Cmd{
-		Path: "/proc/self/exe", Args: []string{"nettoll", userNamespaceCommand}, Stdin: a.In, Stdout: a.Out,
-		Stderr: a.Err,
+		Path: "/proc/self/exe", Args: []string{"nettoll", userNamespaceCommand}, Stdin: p.In, Stdout: p.Out,
+		Stderr: p.Err,
 	}
 	process.Pass(cmd, map[string]*os.File{outsideFile: outside, heardFile: notice})
-	cmd.Args = append(cmd.Args, a.args...)
+	cmd.Args = append(cmd.Args, p.args...)
 
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, ends()...)
@@ -130,7 +140,7 @@ func (a *app) again() (int, error) {
 	if err := process.Start(cmd, process.Options{User: true}); err != nil {
 		return 0, err
 	}
-	a.release() // what interrupts are for is known inside
+	p.release() // what interrupts are for is known inside
 	_ = outside.Close()
 	_ = notice.Close()
 	ended, known := make(chan struct{}), make(chan struct{})
@@ -173,5 +183,33 @@ func pass(to *os.Process, signals <-chan os.Signal, known, ended <-chan struct{}
 		case <-ended:
 			return nil
 		}
+	}
+}
+
+// user is the number of the user who runs this, outside of a user namespace made for it.
+func (p *privileges) user() (int, error) {
+	if p.inner != nil { // root, in there
+		return userns.Parent()
+	}
+	return os.Geteuid(), nil
+}
+
+// ownInterrupts leaves interrupts to the caller: the first one ends the context, and says nothing.
+func (p *privileges) ownInterrupts(ctx context.Context) (context.Context, func()) {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, ends()...)
+	p.release()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	go func() {
+		select {
+		case <-signals:
+			p.inner.interrupted()
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		cancel()
 	}
 }

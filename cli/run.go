@@ -8,13 +8,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/term"
 
 	"github.com/nettoll/nettoll/control"
 	"github.com/nettoll/nettoll/experiment"
@@ -24,7 +22,17 @@ import (
 	"github.com/nettoll/nettoll/report/view"
 )
 
-func (a *app) runCommand() *cobra.Command {
+// running is `run`: it expands an experiment, has it measured, and shows what came out.
+type running struct {
+	Streams
+	experiments
+	build
+	*privileges
+	report  reporting
+	verbose *bool // say on standard error what happens
+}
+
+func (r running) command() *cobra.Command {
 	f, dir, past, wait := &experimentFlags{}, "", "", false
 	cmd := &cobra.Command{
 		Use:   "run [EXPERIMENT.yaml | suite:NAME]",
@@ -48,23 +56,23 @@ refused.`,
   nettoll run --workload 'tcp-stream(driver=iperf3)' --workload tcp-stream    with iperf3 and with nettoll itself`,
 		Args: oneExperiment,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if ended, err := a.rootless(); ended {
+			if ended, err := r.rootless(); ended {
 				return err
 			}
 			if cmd.Flags().Changed("resume") {
-				return a.resume(cmd, args, past, wait)
+				return r.resume(cmd, args, past, wait)
 			}
-			resolved, err := a.resolve(cmd, args, f)
+			resolved, err := r.resolve(cmd, args, f)
 			if err != nil {
 				return err
 			}
-			if err := a.fits(resolved); err != nil {
+			if err := fits(resolved); err != nil {
 				return err
 			}
-			return a.run(cmd, resolved, dir, wait, nil)
+			return r.run(cmd, resolved, dir, wait, nil)
 		},
 	}
-	f.register(cmd.Flags(), a)
+	f.register(cmd.Flags(), r.library)
 	cmd.Flags().BoolVar(&wait, "wait", false,
 		"first wait for the nettoll runs that were started earlier on this machine")
 	cmd.Flags().StringVarP(&dir, "output", "o", "",
@@ -74,34 +82,8 @@ refused.`,
 	return cmd
 }
 
-func noArguments(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return usageError{fmt.Errorf("nettoll %s takes no argument, got %q (see nettoll %s --help)", cmd.Name(), args[0],
-			cmd.Name())}
-	}
-	return nil
-}
-
-// probes says what each probe is, for the help of a flag.
-func (a *app) probes() string {
-	var text strings.Builder
-	for _, p := range a.catalogue.Probes {
-		d := p.Describe()
-		fmt.Fprintf(&text, "%s, which is %s and needs %s; ", d.Name, d.Summary, d.Needs)
-	}
-	return text.String()
-}
-
-func (a *app) workloads() []string {
-	var names []string
-	for _, w := range a.catalogue.Workloads {
-		names = append(names, w.Describe().Name)
-	}
-	return names
-}
-
 // resume continues the run in a directory.
-func (a *app) resume(cmd *cobra.Command, args []string, dir string, wait bool) error {
+func (r running) resume(cmd *cobra.Command, args []string, dir string, wait bool) error {
 	wrong := ""
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if !slices.Contains([]string{"resume", "wait", "verbose"}, f.Name) {
@@ -127,32 +109,34 @@ func (a *app) resume(cmd *cobra.Command, args []string, dir string, wait bool) e
 	if err != nil {
 		return err
 	}
-	resolved, err := experiment.Resolve(e, a.catalogue.Parts(), len(cpus))
+	resolved, err := experiment.Resolve(e, r.catalogue.Parts(), len(cpus))
 	if err != nil {
 		return usageError{fmt.Errorf("--resume: %w", err)}
 	}
-	if err := a.fits(resolved); err != nil {
+	if err := fits(resolved); err != nil {
 		return err
 	}
-	return a.run(cmd, resolved, dir, wait, past)
+	return r.run(cmd, resolved, dir, wait, past)
 }
 
 // run measures an experiment: from the beginning or, with a past, from where that ended.
-func (a *app) run(cmd *cobra.Command, resolved *experiment.Resolved, dir string, wait bool, past *control.Past) error {
+func (r running) run(cmd *cobra.Command, resolved *experiment.Resolved, dir string, wait bool,
+	past *control.Past,
+) error {
 	outlivePipes()
 	if dir != "" && past == nil {
 		if err := checkDirectory(dir); err != nil {
 			return err
 		}
 	}
-	if a.refused != nil {
-		return a.refused
+	if r.refused != nil {
+		return r.refused
 	}
-	resolved, versions, lacking, err := a.lacking(cmd.Context(), resolved)
+	resolved, versions, lacking, err := r.lacking(cmd.Context(), resolved, r.build)
 	if err != nil {
 		return err
 	}
-	if err := a.meet(cmd.Context(), wait); err != nil {
+	if err := meet(cmd.Context(), r.Err, wait); err != nil {
 		return err
 	}
 	if dir == "" {
@@ -163,9 +147,9 @@ func (a *app) run(cmd *cobra.Command, resolved *experiment.Resolved, dir string,
 		defer func() { _ = os.Remove(dir) }() // succeeds only if the run failed before it kept anything
 	}
 	for _, o := range lacking {
-		fmt.Fprintf(a.Err, "left out: %s (%s)\n", o.What, o.Reason)
+		fmt.Fprintf(r.Err, "left out: %s (%s)\n", o.What, o.Reason)
 	}
-	uid, err := a.user()
+	uid, err := r.user()
 	if err != nil {
 		return err
 	}
@@ -177,22 +161,22 @@ func (a *app) run(cmd *cobra.Command, resolved *experiment.Resolved, dir string,
 			return usageError{fmt.Errorf("--resume: %w", err)}
 		}
 	}
-	p := newProgress(a.Err, resolved)
-	o.Observe, o.Log = p.observe, a.logTo(p)
+	p := newProgress(r.Err, resolved)
+	o.Observe, o.Log = p.observe, r.logTo(p)
 	out, err := control.Run(cmd.Context(), o)
 	p.done()
 	if errors.Is(err, control.ErrTaken) {
 		return usageError{err}
 	}
-	if err := a.conclude(out, err, dir); err != nil || len(lacking) == 0 {
+	if err := r.conclude(out, err, dir); err != nil || len(lacking) == 0 {
 		return err
 	}
 	return status(exitPartly)
 }
 
 // logTo returns what tells the user what happens, nil where nobody asked.
-func (a *app) logTo(p *progress) func(string) {
-	if !a.verbose {
+func (r running) logTo(p *progress) func(string) {
+	if !*r.verbose {
 		return nil
 	}
 	return p.log
@@ -229,10 +213,10 @@ func newDirectory(name string) (string, error) {
 }
 
 // conclude prints the result and chooses the exit status.
-func (a *app) conclude(out *control.Outcome, err error, dir string) error {
+func (r running) conclude(out *control.Outcome, err error, dir string) error {
 	if err != nil {
 		if out != nil && out.Interrupted && errors.Is(err, control.ErrNothingMeasured) {
-			fmt.Fprintf(a.Err, "nettoll: nothing was measured yet (to continue: nettoll run --resume %s)\n", dir)
+			fmt.Fprintf(r.Err, "nettoll: nothing was measured yet (to continue: nettoll run --resume %s)\n", dir)
 			return status(exitInterrupted)
 		}
 		if out == nil || errors.Is(err, control.ErrNothingMeasured) {
@@ -248,7 +232,7 @@ func (a *app) conclude(out *control.Outcome, err error, dir string) error {
 	if data.Log.End == nil { // a full disk has no record of it
 		data.Log.End = &out.End
 	}
-	printErr := a.writeReport(a.Out, "text", data, a.textOptions())
+	printErr := r.report.writeReport(r.Out, "text", data, r.textOptions())
 	if errors.Is(printErr, syscall.EPIPE) {
 		printErr = nil // nobody wants to read it any more; it is in the directory
 	}
@@ -256,19 +240,19 @@ func (a *app) conclude(out *control.Outcome, err error, dir string) error {
 	if out.End.Why != measure.EndFailed {
 		why = out.End.Detail
 	}
-	fmt.Fprintf(a.Out, "\nThe run ended because %s. All records are in %s (nettoll report %s).\n", why, dir, dir)
+	fmt.Fprintf(r.Out, "\nThe run ended because %s. All records are in %s (nettoll report %s).\n", why, dir, dir)
 	page := filepath.Join(dir, view.PageFile)
 	if pageErr := cmp.Or(loadErr,
 		view.WritePage(page, data, report.Options{
-			Sections: a.sections(data.Run, data.Log, data.Analysis),
+			Sections: r.report.sections(data.Run, data.Log, data.Analysis),
 		})); pageErr != nil {
 		err = cmp.Or(err, pageErr) // a disk that was full before is one sentence
 	} else {
-		fmt.Fprintf(a.Out, "The report is %s.\n", page)
+		fmt.Fprintf(r.Out, "The report is %s.\n", page)
 	}
 	err = errors.Join(err, printErr)
 	if out.End.Why == measure.EndInterrupted {
-		fmt.Fprintf(a.Out, "To continue: nettoll run --resume %s\n", dir)
+		fmt.Fprintf(r.Out, "To continue: nettoll run --resume %s\n", dir)
 	}
 	switch {
 	case out.Interrupted:
@@ -279,15 +263,4 @@ func (a *app) conclude(out *control.Outcome, err error, dir string) error {
 		return status(exitPartly)
 	}
 	return nil
-}
-
-func (a *app) textOptions() report.Options {
-	o := report.Options{Width: 100}
-	if f, ok := a.Out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		o.Color = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
-		if width, _, err := term.GetSize(int(f.Fd())); err == nil {
-			o.Width = width
-		}
-	}
-	return o
 }

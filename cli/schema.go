@@ -6,7 +6,7 @@ import (
 	"github.com/nettoll/nettoll/experiment"
 )
 
-func (a *app) schemaCommand() *cobra.Command {
+func schemaCommand(std Streams, lib library) *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema",
 		Short: "Print the JSON Schema of experiment files, for editors",
@@ -18,11 +18,11 @@ the first line of an experiment names the schema file:
 		Example: `  nettoll schema > nettoll.schema.json`,
 		Args:    noArguments,
 		RunE: func(*cobra.Command, []string) error {
-			text, err := experiment.Schema(a.catalogue.Parts())
+			text, err := experiment.Schema(lib.catalogue.Parts())
 			if err != nil {
 				return err
 			}
-			_, err = a.Out.Write(text)
+			_, err = std.Out.Write(text)
 			return err
 		},
 	}

@@ -27,8 +27,8 @@ type sinkFlags struct {
 	sink                  byhand.Sink
 }
 
-func (a *app) sinkCommand() *cobra.Command {
-	f := &sinkFlags{sink: byhand.Sink{Version: a.versionText(), Say: func(what string) { fmt.Fprintln(a.Err, what) }}}
+func sinkCommand(std Streams, of build, rights *privileges) *cobra.Command {
+	f := &sinkFlags{sink: byhand.Sink{Version: of.versionText(), Say: func(what string) { fmt.Fprintln(std.Err, what) }}}
 	port := strconv.Itoa(byhand.Port)
 	cmd := &cobra.Command{
 		Use:   "sink",
@@ -75,12 +75,12 @@ than --time while others wait has to leave after its trial. One source per addre
 			// An interrupt is how it ends: there is nothing to report, which is what the message of other commands is about.
 			ctx, stop := signal.NotifyContext(context.WithoutCancel(cmd.Context()), os.Interrupt, syscall.SIGTERM)
 			defer stop()
-			a.release()
+			rights.release()
 			l, err := byhand.Listen(ctx, at)
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(a.Err, "nettoll sink waits at %s\n", l.Addr())
+			fmt.Fprintf(std.Err, "nettoll sink waits at %s\n", l.Addr())
 			done := make(chan error, 1)
 			go func() { done <- s.Serve(ctx, l) }()
 			select {

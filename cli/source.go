@@ -28,7 +28,7 @@ type sourceFlags struct {
 	options        byhand.Options
 }
 
-func (a *app) sourceCommand() *cobra.Command {
+func sourceCommand(std Streams, lib library, of build) *cobra.Command {
 	f := &sourceFlags{}
 	cmd := &cobra.Command{
 		Use:   "source WORKLOAD ADDRESS",
@@ -68,10 +68,10 @@ all in base units, and error if it ended with one.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := a.complement(f, args); err != nil {
+			if err := f.complement(lib, of, args); err != nil {
 				return err
 			}
-			return a.byHand(cmd.Context(), f)
+			return f.byHand(cmd.Context(), std)
 		},
 	}
 	cmd.Flags().DurationVar(&f.time, "time", 10*time.Second, "how long to measure; whole intervals")
@@ -85,30 +85,23 @@ all in base units, and error if it ended with one.`,
 	cmd.Flags().BoolVar(&f.ipv6, "ipv6", false, "use IPv6 if a name has both")
 	cmd.Flags().StringVar(&f.token, "token", "", "`TEXT` that the sink was started with; @FILE reads it from a file")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object at the end")
-	cmd.ValidArgsFunction = first(1, single(a.ownChoices()))
+	cmd.ValidArgsFunction = first(1, single(lib.ownChoices()))
 	numbers(cmd, "interval", "cpu", "token")
 	return cmd
 }
 
 // ownChoices are the workloads as nettoll's own engine runs them.
-func (a *app) ownChoices() []choice {
+func (l library) ownChoices() []choice {
 	var choices []choice
-	for _, w := range a.catalogue.Workloads {
+	for _, w := range l.catalogue.Workloads {
 		d := w.Describe()
 		choices = append(choices, choice{d.Name, d.Summary, d.Params})
 	}
 	return choices
 }
 
-// numbers says that the values of flags are nobody's to guess.
-func numbers(cmd *cobra.Command, flags ...string) {
-	for _, name := range flags {
-		_ = cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions) // fails where there is no such flag
-	}
-}
-
 // complement checks arguments and flags and makes options of them.
-func (a *app) complement(f *sourceFlags, args []string) error {
+func (f *sourceFlags) complement(lib library, of build, args []string) error {
 	o := &f.options
 	if experiment.IsMix(args[0]) {
 		return usageError{errors.New("by hand, one workload runs at a time (start a source and a sink for each member " +
@@ -122,13 +115,13 @@ func (a *app) complement(f *sourceFlags, args []string) error {
 		return usageError{fmt.Errorf("driver=%s: by hand, only nettoll's own engine is available (start the program itself, "+
 			"or use nettoll run)", d)}
 	}
-	for _, w := range a.catalogue.Workloads {
+	for _, w := range lib.catalogue.Workloads {
 		if w.Describe().Name == name {
 			o.Workload = w
 		}
 	}
 	if o.Workload == nil {
-		return usageError{fmt.Errorf("unknown workload %q (known: %s)", name, strings.Join(a.workloads(), ", "))}
+		return usageError{fmt.Errorf("unknown workload %q (known: %s)", name, strings.Join(lib.workloads(), ", "))}
 	}
 	if o.Params, err = o.Workload.Describe().Resolve(given); err != nil {
 		return usageError{err}
@@ -168,18 +161,18 @@ func (a *app) complement(f *sourceFlags, args []string) error {
 	}
 	o.Length = min(f.interval, max(f.time, byhand.ShortestTrial))
 	o.Trials = int((f.time + o.Length - 1) / o.Length)
-	o.Version = a.versionText()
+	o.Version = of.versionText()
 	return onCPUs(o.CPUs)
 }
 
-func (a *app) byHand(ctx context.Context, f *sourceFlags) error {
+func (f *sourceFlags) byHand(ctx context.Context, std Streams) error {
 	t := &byHandTable{
-		app: a, known: f.options.Workload.Describe().Vocabulary(),
+		Streams: std, known: f.options.Workload.Describe().Vocabulary(),
 		primary: byhand.Primary(f.options.Workload, f.options.Params),
 	}
 	f.options.Begun, f.options.Interval = t.begin, t.interval
 	f.options.Waiting = func(before int) {
-		fmt.Fprintf(a.Err, "nettoll: waiting for %s\n", several(before, "other source"))
+		fmt.Fprintf(std.Err, "nettoll: waiting for %s\n", several(before, "other source"))
 	}
 	if f.json {
 		f.options.Begun, f.options.Interval = func(byhand.Session) {}, func(byhand.Interval) {}
@@ -188,7 +181,7 @@ func (a *app) byHand(ctx context.Context, f *sourceFlags) error {
 	interrupted := ctx.Err() != nil
 	if r == nil {
 		if interrupted {
-			fmt.Fprintln(a.Err, "nettoll: nothing was measured yet")
+			fmt.Fprintln(std.Err, "nettoll: nothing was measured yet")
 			return status(exitInterrupted)
 		}
 		return err
@@ -213,7 +206,7 @@ func (a *app) byHand(ctx context.Context, f *sourceFlags) error {
 		if err != nil {
 			out.Error = err.Error()
 		}
-		if err := writeJSON(a.Out, out); err != nil {
+		if err := writeJSON(std.Out, out); err != nil {
 			return err
 		}
 	} else {
@@ -232,7 +225,7 @@ func (a *app) byHand(ctx context.Context, f *sourceFlags) error {
 
 // byHandTable is what people see: a line for each interval, and one for all.
 type byHandTable struct {
-	app     *app
+	Streams
 	known   measure.Vocabulary // of the workload
 	primary string
 	columns []measure.Metric
@@ -243,7 +236,7 @@ type byHandTable struct {
 const spanWidth = 16
 
 func (t *byHandTable) begin(s byhand.Session) {
-	w := t.app.Out
+	w := t.Out
 	fmt.Fprintf(w, "%s  %s → %s", s.Workload, s.Source, s.Sink)
 	if s.Pairs > 1 {
 		fmt.Fprintf(w, "  %d pairs", s.Pairs)
@@ -259,7 +252,7 @@ func (t *byHandTable) begin(s byhand.Session) {
 	}
 	fmt.Fprintln(w)
 	if v := s.Versions; v["sink"] != "" && v["sink"] != v["source"] {
-		fmt.Fprintf(t.app.Err, "nettoll: this source is nettoll %s, and the sink %s\n", v["source"], v["sink"])
+		fmt.Fprintf(t.Err, "nettoll: this source is nettoll %s, and the sink %s\n", v["source"], v["sink"])
 	}
 }
 
@@ -277,7 +270,7 @@ func (t *byHandTable) choose(in byhand.Interval) {
 		wanted = slices.Concat([]string{t.primary}, wanted, durations)
 	}
 	wanted = append(wanted, "loss", "retransmits", "cpu_source", "cpu_sink")
-	fmt.Fprintf(t.app.Out, "%-*s", spanWidth, "")
+	fmt.Fprintf(t.Out, "%-*s", spanWidth, "")
 	for i, name := range wanted {
 		_, has := in.Metrics[name]
 		has = has || i == 0 || latency && slices.Contains(durations, name) // which may come with further samples
@@ -287,9 +280,9 @@ func (t *byHandTable) choose(in byhand.Interval) {
 		m, _ := t.known.Lookup(name)
 		head := report.Label(m)
 		t.columns, t.widths = append(t.columns, m), append(t.widths, max(len(head), columnWidth))
-		fmt.Fprintf(t.app.Out, "  %*s", t.widths[len(t.widths)-1], head)
+		fmt.Fprintf(t.Out, "  %*s", t.widths[len(t.widths)-1], head)
 	}
-	fmt.Fprintln(t.app.Out)
+	fmt.Fprintln(t.Out)
 }
 
 // columnWidth holds "999 kpacket/s".
@@ -297,7 +290,7 @@ const columnWidth = 13
 
 func (t *byHandTable) interval(in byhand.Interval) {
 	if in.Failure != "" {
-		fmt.Fprintf(t.app.Out, "%s  failed: %s\n", span(in.Start, in.Start+in.Duration), in.Failure)
+		fmt.Fprintf(t.Out, "%s  failed: %s\n", span(in.Start, in.Start+in.Duration), in.Failure)
 		return
 	}
 	if t.columns == nil {
@@ -311,20 +304,20 @@ func span(from, to float64) string {
 }
 
 func (t *byHandTable) line(head string, metrics map[string]float64) {
-	fmt.Fprint(t.app.Out, head)
+	fmt.Fprint(t.Out, head)
 	for i, m := range t.columns {
 		value := "–"
 		if v, ok := metrics[m.Name]; ok {
 			value = report.Number(v, m.Unit)
 		}
-		fmt.Fprintf(t.app.Out, "  %*s", t.widths[i], value)
+		fmt.Fprintf(t.Out, "  %*s", t.widths[i], value)
 	}
-	fmt.Fprintln(t.app.Out)
+	fmt.Fprintln(t.Out)
 }
 
 // end prints what came of all intervals, and what should be known of it.
 func (t *byHandTable) end(r *byhand.Result) {
-	w := t.app.Out
+	w := t.Out
 	if t.columns != nil {
 		width := spanWidth
 		for _, n := range t.widths {
@@ -364,14 +357,14 @@ func (t *byHandTable) rest(r *byhand.Result) {
 		case line == "":
 			line = one
 		case utf8.RuneCountInString(line)+utf8.RuneCountInString(one) > width-3:
-			fmt.Fprintln(t.app.Out, line)
+			fmt.Fprintln(t.Out, line)
 			line = one
 		default:
 			line += " · " + one
 		}
 	}
 	if line != "" {
-		fmt.Fprintln(t.app.Out, line)
+		fmt.Fprintln(t.Out, line)
 	}
 }
 

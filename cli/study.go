@@ -16,10 +16,10 @@ import (
 )
 
 // studyCommand is hidden from help: it is how nettoll's own defaults are argued, not how networks are compared.
-func (a *app) studyCommand() *cobra.Command {
+func studyCommand(std Streams, from experiments, rights *privileges) *cobra.Command {
 	o := &study.Options{
-		Parts: a.catalogue.Parts(), Open: func() deploy.Deployment { return &local.Deployment{} },
-		Out: a.Out, Progress: a.Err,
+		Parts: from.catalogue.Parts(), Open: func() deploy.Deployment { return &local.Deployment{} },
+		Out: std.Out, Progress: std.Err,
 	}
 	cmd := &cobra.Command{
 		Use:    "study",
@@ -39,8 +39,8 @@ func (a *app) studyCommand() *cobra.Command {
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		PersistentPreRunE: func(*cobra.Command, []string) error {
-			if ended, err := a.rootless(); ended || a.refused != nil {
-				return errors.Join(err, a.refused)
+			if ended, err := rights.rootless(); ended || rights.refused != nil {
+				return errors.Join(err, rights.refused)
 			}
 			cpus, err := thread.CPUs()
 			o.CPUs = len(cpus)
@@ -89,11 +89,11 @@ func (a *app) studyCommand() *cobra.Command {
 			if runTime > 0 {
 				settings = append(settings, experiment.Setting{Flag: "--time", Path: "design.time", Value: runTime.String()})
 			}
-			name, text, err := a.source(args)
+			name, text, err := from.source(args)
 			if err != nil {
 				return err
 			}
-			e, err := experiment.Read(name, text, settings, a.catalogue.Parts())
+			e, err := experiment.Read(name, text, settings, from.catalogue.Parts())
 			if err != nil {
 				return usageError{err}
 			}

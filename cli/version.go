@@ -11,10 +11,13 @@ import (
 	"github.com/nettoll/nettoll/measure"
 )
 
+// build is the program as it was built.
+type build struct{ version string }
+
 // versionText is the version that was linked in, or what the Go toolchain knows.
-func (a *app) versionText() string {
-	if a.version != "" {
-		return a.version
+func (b build) versionText() string {
+	if b.version != "" {
+		return b.version
 	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" {
@@ -24,8 +27,8 @@ func (a *app) versionText() string {
 }
 
 // versionLine is what `version` prints.
-func (a *app) versionLine() string {
-	return fmt.Sprintf("nettoll %s %s/%s %s\n", a.versionText(), runtime.GOOS, runtime.GOARCH, runtime.Version())
+func (b build) versionLine() string {
+	return fmt.Sprintf("nettoll %s %s/%s %s\n", b.versionText(), runtime.GOOS, runtime.GOARCH, runtime.Version())
 }
 
 // versionInfo is what `version --json` prints. Keys are added, and never renamed.
@@ -37,7 +40,7 @@ type versionInfo struct {
 	Go      string `json:"go"`
 }
 
-func (a *app) versionCommand() *cobra.Command {
+func versionCommand(std Streams, of build) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "version",
@@ -51,11 +54,11 @@ arch, go.`,
 		Args: noArguments,
 		RunE: func(*cobra.Command, []string) error {
 			if asJSON {
-				return json.NewEncoder(a.Out).Encode(versionInfo{
-					a.versionText(), measure.Version, runtime.GOOS, runtime.GOARCH, runtime.Version(),
+				return json.NewEncoder(std.Out).Encode(versionInfo{
+					of.versionText(), measure.Version, runtime.GOOS, runtime.GOARCH, runtime.Version(),
 				})
 			}
-			_, err := fmt.Fprint(a.Out, a.versionLine())
+			_, err := fmt.Fprint(std.Out, of.versionLine())
 			return err
 		},
 	}

@@ -1,0 +1,198 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nettoll/nettoll/catalogue"
+	"github.com/nettoll/nettoll/control"
+	"github.com/nettoll/nettoll/experiment"
+	"github.com/nettoll/nettoll/internal/linux/thread"
+	"github.com/nettoll/nettoll/lab"
+)
+
+// ownLab is the life of a lab's owner.
+func ownLab(ctx context.Context, args []string, log io.Writer) error {
+	ctx, stop := signal.NotifyContext(ctx, ends()...)
+	defer stop()
+	return lab.Own(ctx, args, func(ctx context.Context, spec lab.Spec, text []byte) (*control.LiveLab, error) {
+		parts := catalogue.New().Parts()
+		e, err := experiment.Read("the experiment", text, spec.Settings, parts)
+		if err != nil {
+			return nil, err
+		}
+		cpus, err := thread.CPUs()
+		if err != nil {
+			return nil, err
+		}
+		r, err := experiment.Resolve(e, parts, len(cpus))
+		if err != nil {
+			return nil, err
+		}
+		i := slices.IndexFunc(r.Labs, func(l experiment.Lab) bool { return l.ID == spec.Lab })
+		if i < 0 {
+			return nil, fmt.Errorf("the experiment has no lab %q", spec.Lab)
+		}
+		return control.Stand(ctx, r.Only(i), here(os.Geteuid()))
+	}, log)
+}
+
+const (
+	// labTime is how long a lab stands where nothing else is said.
+	labTime = time.Hour
+	// labLoad stands for the workloads of the experiment, which a lab has none of: it is defined for every stack and
+	// everywhere.
+	labLoad = "workloads=[udp-rr]"
+)
+
+func (l labs) upCommand() *cobra.Command {
+	f := &experimentFlags{}
+	var stack, name, placement string
+	var limit time.Duration
+	cmd := &cobra.Command{
+		Use:   "up [EXPERIMENT.yaml | suite:NAME] --stack NAME",
+		Short: "Build a lab of an experiment and keep it running",
+		Long: `Builds the hosts and containers of one stack of an experiment as run would, verifies them against the
+kernel, proves that the pairs pass full-size packets, and keeps them running in the background. Without an argument
+it uses the default experiment.
+
+The name of the stack is that in the cells that nettoll plan lists: bridge, bridge+nftables(rules=1000), or the name
+that the experiment gives it. Without an experiment it can be any network, with any filter. For an ordinary user the
+lab is built in a user namespace, as with run.`,
+		Example: `  nettoll lab up --stack bridge
+  nettoll lab up --stack 'routed+nftables(match=set,rules=1000)'
+  nettoll lab up my.yaml --stack calico-like --placement cross-host --pairs 4 --time 8h
+  nettoll lab up suite:ji2019 --stack macvlan --name other      a second lab at the same time`,
+		Args: oneExperiment,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if _, _, err := l.registry(); err != nil { // in a user namespace it is not to be seen what is root's
+				return err
+			}
+			if ended, err := l.rootless(); ended {
+				return err
+			}
+			if limit <= 0 {
+				return usageError{fmt.Errorf("--time %v: want more than 0 (when the lab ends by itself)", limit)}
+			}
+			f.placements, f.set = []string{placement}, []string{labLoad}
+			resolved, err := l.resolve(cmd, args, f)
+			if err != nil {
+				return err
+			}
+			if len(args) == 0 && !slices.Contains(stackNames(resolved), stack) {
+				if f.more, err = l.written(stack); err != nil {
+					return usageError{err}
+				}
+			}
+			if f.more != nil {
+				if resolved, err = l.resolve(cmd, args, f); err != nil {
+					return err
+				}
+				if names := stackNames(resolved); len(names) == 2 { // its parameters may be in another order
+					stack = names[1]
+				}
+			}
+			chosen, err := chooseLab(resolved, stack, placement)
+			if err != nil {
+				return err
+			}
+			if name == "" {
+				name = stack
+			}
+			if err := lab.CheckName(name); err != nil {
+				return usageError{err}
+			}
+			if err := fits(chosen); err != nil {
+				return err
+			}
+			if l.refused != nil {
+				return l.refused
+			}
+			settings, err := f.settings(cmd.Flags())
+			if err != nil {
+				return err
+			}
+			return l.up(cmd.Context(), name, chosen, lab.Spec{
+				Lab: chosen.Labs[0].ID, Stack: stack, Settings: settings, Time: limit,
+			})
+		},
+	}
+	cmd.Flags().StringVar(&stack, "stack", "", "the stack, as in the cells of the experiment; without an experiment "+
+		"NETWORK+FILTER, each with its parameters")
+	cmd.Flags().StringVar(&placement, "placement", "", "placement of the two ends of a pair: same-host, cross-host "+
+		"(default: the first in the experiment that the stack has)")
+	cmd.Flags().StringVar(&f.pairs, "pairs", "",
+		"number of pairs (default: the first number in the experiment)")
+	cmd.Flags().DurationVar(&limit, "time", labTime, "how long the lab runs, at most")
+	cmd.Flags().StringVar(&name, "name", "", "name of the lab (default: the stack)")
+	_ = cmd.RegisterFlagCompletionFunc("stack",
+		func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+			resolved, err := l.resolve(cmd, args, &experimentFlags{set: []string{labLoad}})
+			if err != nil {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return plainly(stackNames(resolved))(cmd, args, typed)
+		})
+	_ = cmd.RegisterFlagCompletionFunc("placement", single(words(experiment.Placements())))
+	_ = cmd.RegisterFlagCompletionFunc("name", cobra.NoFileCompletions)
+	cmd.ValidArgsFunction = first(1, suitesOr(found(isExperiment)))
+	return cmd
+}
+
+// up has the lab built, and says what is where.
+func (l labs) up(ctx context.Context, name string, resolved *experiment.Resolved, spec lab.Spec) error {
+	labs, err := l.open()
+	if err != nil {
+		return err
+	}
+	ctx, stop := l.ownInterrupts(ctx)
+	defer stop()
+	if err := labs.Up(ctx, name, spec, []byte(resolved.Experiment.Source)); err != nil {
+		if ctx.Err() != nil {
+			fmt.Fprintf(l.Err, "nettoll: interrupted: lab %q is taken down\n", name)
+			return status(exitInterrupted)
+		}
+		if taken, ok := errors.AsType[*lab.TakenError](err); ok {
+			return taken
+		}
+		return err
+	}
+	e, err := labs.Choose(name)
+	if err != nil {
+		return err
+	}
+	g, err := labs.Lab(e).Graph(ctx)
+	if err != nil {
+		return err
+	}
+	g.Text(l.Out, true)
+	all, err := labs.Entries()
+	if err != nil {
+		return err
+	}
+	which := ""
+	if len(all) > 1 {
+		which = " --lab " + lab.Quote(name)
+	}
+	pair := g.Links[0]
+	ping := "ping -c 3"
+	fmt.Fprintf(l.Out, "\nlook around:\n")
+	for _, line := range [][2]string{
+		{fmt.Sprintf("nettoll lab exec%s %s -- %s %s", which, pair.Source, ping, pair.SinkAddresses[0]), ""},
+		{fmt.Sprintf("nettoll lab exec%s h1", which), "a shell on host 1"},
+		{"nettoll lab graph" + which, "links, addresses, routes and rules"},
+		{"nettoll lab down " + lab.Quote(name), "otherwise it ends at " + e.Until.Format(time.TimeOnly)},
+	} {
+		fmt.Fprintln(l.Out, strings.TrimRight(fmt.Sprintf("  %-50s  %s", line[0], line[1]), " "))
+	}
+	return nil
+}
