@@ -3,14 +3,12 @@ package tcprr
 import (
 	"errors"
 	"fmt"
-	"net/netip"
-	"os"
 	"time"
 
 	"github.com/nettoll/nettoll/internal/linux/clock"
-	"github.com/nettoll/nettoll/internal/linux/netns"
 	"github.com/nettoll/nettoll/internal/linux/sock"
 	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/traffic/lasting"
 	"github.com/nettoll/nettoll/workload"
 )
 
@@ -20,9 +18,6 @@ const (
 	// patience is how long send and recv block at most, two ticks at HZ=250. It is less than the 10 ms after which the Go
 	// runtime sends a busy thread a signal.
 	patience = 8 * time.Millisecond
-
-	// reconnectLimit is how long both sides try to get their connections again after a trial has lost them.
-	reconnectLimit = 500 * time.Millisecond
 
 	// looksPerClock is how many times a spinning loop asks its sockets before it asks the clock.
 	looksPerClock = 64
@@ -45,11 +40,10 @@ const (
 
 // endpoint is what both sides have.
 type endpoint struct {
+	lasting.Connections
+	conns    []sock.Socket // the same
 	spec     workload.Spec
-	home     *os.File // the container's namespace, where new sockets are made
-	conns    []sock.Socket
 	resent   uint64 // up to the last trial, on all connections
-	broken   bool
 	spin     bool
 	header   int // bytes that a request begins with
 	request  int // bytes of a request, on average
@@ -67,22 +61,18 @@ type endpoint struct {
 
 // open makes what both sides have, and no connection. The calling thread is inside the container's namespace.
 func open(s workload.Spec) (endpoint, error) {
-	home, err := netns.Current()
+	held, err := lasting.New(s.Params.Count("flows"))
 	if err != nil {
 		return endpoint{}, err
 	}
 	e := endpoint{
-		spec: s, home: home, broken: true,
-		conns: make([]sock.Socket, s.Params.Count("flows")), poller: sock.NewPoller(s.Params.Count("flows")),
+		Connections: held, conns: held.Sockets, spec: s, poller: sock.NewPoller(len(held.Sockets)),
 		spin: s.Params["mode"] == "spin", header: kindSize,
 		request: s.Params.Size("payload"), response: s.Params.Size("response"),
 		in: make([]byte, readSize),
 	}
 	if workload.Varied(s.Params) {
 		e.header = lengthSize
-	}
-	for i := range e.conns {
-		e.conns[i].FD = -1
 	}
 	return e, nil
 }
@@ -92,37 +82,16 @@ func (e *endpoint) Sample() *traffic.Sample { return &e.sample }
 // Facts implements [traffic.Endpoint]. All connections are alike.
 func (e *endpoint) Facts() (sock.Facts, error) { return e.conns[0].Facts() }
 
-func (e *endpoint) Close() {
-	for _, c := range e.conns {
-		c.Close()
-	}
-	_ = e.home.Close()
-}
-
 // reset forgets the last trial and says whether the connections can carry another.
 func (e *endpoint) reset() bool {
 	e.sample, e.backlog, e.planted = traffic.Sample{}, 0, 0
 	e.closed, e.errno = false, 0
-	for _, c := range e.conns {
-		e.broken = e.broken || !idle(c) // else the peer has closed it, or sent what belongs to no trial
-	}
-	return !e.broken
-}
-
-// idle says whether a connection stands and has nothing to receive.
-func idle(c sock.Socket) bool {
-	var b [1]byte
-	_, errno := c.Recv(&b[0], 1, sock.DontWait)
-	return errno == sock.Again
+	return e.Stand()
 }
 
 // drop ends the connections, for both sides.
 func (e *endpoint) drop() {
-	e.broken = true
-	for i := range e.conns {
-		e.conns[i].Abort()
-		e.conns[i].FD = -1
-	}
+	e.Drop()
 	e.resent = 0
 }
 
@@ -187,32 +156,10 @@ func (e *endpoint) write(c sock.Socket, n int, deadline int64) bool {
 	return true
 }
 
-// connect makes the connections of a source. The calling thread is inside the container's namespace.
+// connect makes the connections of a source.
 func (s *source) connect() error {
-	for i := range s.conns {
-		local := s.spec.Local
-		if i >= max(1, s.spec.LocalPorts) { // a port of the kernel's choice
-			local = netip.AddrPortFrom(local.Addr(), 0)
-		} else {
-			local = netip.AddrPortFrom(local.Addr(), local.Port()+uint16(i))
-		}
-		c, err := sock.Stream(local, "")
-		if err != nil {
-			s.drop()
-			return err
-		}
-		s.conns[i] = c
-		if err := errors.Join(c.Set(options(s.spec)), c.SetTimeout(patience)); err != nil {
-			s.drop()
-			return err
-		}
-		if err := c.Connect(s.spec.Remote, reconnectLimit); err != nil {
-			s.drop()
-			return err
-		}
-	}
-	s.broken = false
-	return nil
+	way := lasting.Way{Local: s.spec.Local, Ports: s.spec.LocalPorts, Remote: s.spec.Remote}
+	return s.Dial(way, func(c sock.Socket) error { return errors.Join(c.Set(options(s.spec)), c.SetTimeout(patience)) })
 }
 
 // options are those of all sockets, listening ones too: connections inherit them.
@@ -229,32 +176,14 @@ func (s *source) Prepare(uint64) {
 		return
 	}
 	s.drop() // its addresses must be free
-	if err := netns.Here(int(s.home.Fd()), s.connect); err != nil {
+	if err := s.connect(); err != nil {
 		s.sample.Failure = fmt.Sprintf("there is no connection: %v", err)
 	}
 }
 
-// Ready implements [workload.Readier]: it accepts the source's connections. One that is over already, of an attempt
-// that the source has given up, is passed over.
+// Ready implements [workload.Readier]: it accepts the source's connections.
 func (s *sink) Ready(timeout time.Duration) error {
-	deadline := time.Now().Add(timeout)
-	for i := 0; i < len(s.conns); {
-		c, err := s.listener.Accept(time.Until(deadline))
-		if err != nil {
-			return err
-		}
-		if !idle(c) {
-			c.Abort()
-			continue
-		}
-		s.conns[i] = c
-		i++
-		if err := c.SetTimeout(patience); err != nil {
-			return err
-		}
-	}
-	s.broken = false
-	return nil
+	return s.Accept(s.listener, timeout, func(c sock.Socket) error { return c.SetTimeout(patience) })
 }
 
 // Prepare implements [traffic.Endpoint].
@@ -265,7 +194,7 @@ func (s *sink) Prepare(uint64) {
 		return
 	}
 	s.drop()
-	if err := s.Ready(reconnectLimit); err != nil {
+	if err := s.Ready(lasting.ReconnectLimit); err != nil {
 		s.sample.Failure = fmt.Sprintf("there is no connection: %v", err)
 	}
 }

@@ -28,7 +28,7 @@ func (s *sink) Recorders() traffic.Recorders { return traffic.Recorders{} }
 
 // Run answers requests until the last of each flow, or until they cannot come any more.
 func (s *sink) Run(_ uint64, w traffic.Window) {
-	if s.broken {
+	if s.Broken {
 		return
 	}
 	if !s.serve(w) {

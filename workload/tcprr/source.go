@@ -66,7 +66,7 @@ func (s *source) Recorders() traffic.Recorders { return s.recorders }
 
 // Run implements [traffic.Endpoint].
 func (s *source) Run(_ uint64, w traffic.Window) {
-	if s.broken {
+	if s.Broken {
 		return
 	}
 	var ok bool

@@ -150,13 +150,8 @@ func (s *sink) init() error {
 	}
 	s.out = traffic.Payload(longest)
 	var err error
-	if s.listener, err = sock.Stream(s.spec.Local, ""); err != nil {
-		return err
-	}
-	if err := s.listener.Set(options(s.spec)); err != nil {
-		return err
-	}
-	return s.listener.Listen()
+	s.listener, err = s.Listen(s.spec.Local, options(s.spec))
+	return err
 }
 
 // Metrics implements [workload.Workload].

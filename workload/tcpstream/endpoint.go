@@ -2,15 +2,13 @@ package tcpstream
 
 import (
 	"fmt"
-	"net/netip"
-	"os"
 	"time"
 
 	"github.com/nettoll/nettoll/internal/linux/clock"
-	"github.com/nettoll/nettoll/internal/linux/netns"
 	"github.com/nettoll/nettoll/internal/linux/sock"
 	"github.com/nettoll/nettoll/internal/linux/thread"
 	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/traffic/lasting"
 	"github.com/nettoll/nettoll/workload"
 )
 
@@ -19,9 +17,6 @@ const (
 
 	// patience is how long send, recv and ppoll block at most: two ticks at HZ=250.
 	patience = 8 * time.Millisecond
-
-	// reconnectLimit is how long both sides try to get their connections again after a trial has lost them.
-	reconnectLimit = 500 * time.Millisecond
 
 	undrained = "the stream was not drained: connected anew"
 	copied    = "zero copy: the kernel copied all the same"
@@ -60,13 +55,11 @@ type flow struct {
 	received bool // it has come whole
 }
 
-// endpoint is what both sides have. The connections last for the whole generation; a trial that could not be drained
-// breaks them, and both sides make them anew before their next trial.
+// endpoint is what both sides have. A trial that could not be drained breaks the connections.
 type endpoint struct {
+	lasting.Connections
 	spec          workload.Spec
-	home          *os.File // the container's namespace, where a new socket is made
 	flows         []flow
-	broken        bool
 	writes, reads bool
 	// that are written: the same but for the first byte, so that none is changed while the kernel may still read it
 	message, final []byte
@@ -89,14 +82,12 @@ type endpoint struct {
 	lostAt int64      // ns
 }
 
-func newEndpoint(s workload.Spec, home *os.File) endpoint {
-	e := endpoint{spec: s, home: home, flows: make([]flow, s.Params.Count("flows")), broken: true, flags: sock.NoSignal}
+func newEndpoint(s workload.Spec, held lasting.Connections) endpoint {
+	e := endpoint{Connections: held, spec: s, flows: make([]flow, len(held.Sockets)), flags: sock.NoSignal}
 	direction := s.Params["direction"]
 	e.writes = direction == both || (direction == forward) == (s.Side == workload.Source)
 	e.reads = direction == both || !e.writes
-	for i := range e.flows {
-		e.flows[i].conn = sock.Socket{FD: -1}
-	}
+	e.start()
 	e.poller = sock.NewPoller(len(e.flows))
 	size := s.Params.Size("message")
 	e.turn = min(max(1, turnBytes/size), turnMessages)
@@ -123,22 +114,18 @@ func (e *endpoint) Sample() *traffic.Sample      { return &e.sample }
 func (e *endpoint) Recorders() traffic.Recorders { return traffic.Recorders{} }
 func (e *endpoint) Facts() (sock.Facts, error)   { return e.flows[0].conn.Facts() }
 
-func (e *endpoint) Close() {
-	for _, f := range e.flows {
-		f.conn.Close()
+// start begins each flow anew, on the connection that there is now.
+func (e *endpoint) start() {
+	for i, c := range e.Sockets {
+		e.flows[i] = flow{conn: c}
 	}
-	_ = e.home.Close()
 }
 
-// inside calls f in the container's namespace: there new sockets are made.
-func (e *endpoint) inside(f func() error) error { return netns.Do(int(e.home.Fd()), f) }
-
-// tune asks for the options of a socket, which connections that come to it have as well (sk_clone_lock,
-// net/core/sock.c).
-func (e *endpoint) tune(s sock.Socket) error {
+// options are those of all sockets.
+func (e *endpoint) options() sock.Options {
 	options := e.spec.SocketOptions()
 	options.NoDelay = e.spec.Params.On("nodelay")
-	return s.Set(options)
+	return options
 }
 
 // ready makes a connection one for the loops.
@@ -151,24 +138,17 @@ func (e *endpoint) ready(conn sock.Socket) error {
 	return conn.SetTimeout(patience)
 }
 
-// idle says whether a connection stands and has nothing to be read.
-func idle(conn sock.Socket) bool {
-	var b [1]byte
-	_, errno := conn.Recv(&b[0], 1, sock.DontWait)
-	return errno == sock.Again // else: the peer has closed it, or sent what belongs to no trial
-}
-
 // reset forgets the last trial and says whether the connections can carry another.
 func (e *endpoint) reset() bool {
 	clear(e.delivered)
 	e.sample, e.delayed, e.tcp = traffic.Sample{}, 0, sock.TCPInfo{}
 	e.lost, e.closed, e.lostAt, e.copied = 0, false, 0, 0
+	if !e.Stand() {
+		return false
+	}
 	for i := range e.flows {
 		f := &e.flows[i]
 		*f = flow{conn: f.conn, sends: f.sends}
-		if e.broken || !idle(f.conn) {
-			return false
-		}
 		f.conn.Nagle(!e.spec.Params.On("nodelay")) // off since the end of the last trial
 	}
 	return true
@@ -190,7 +170,7 @@ func (e *endpoint) Collect() {
 	if e.reads {
 		e.sample.Series = traffic.Series{traffic.SeriesDelivered: e.delivered}
 	}
-	if !e.writes || e.broken {
+	if !e.writes || e.Broken {
 		return
 	}
 	e.tcp = sock.TCPInfo{}
@@ -209,16 +189,13 @@ func (e *endpoint) Collect() {
 
 // drop ends the connections, for both sides.
 func (e *endpoint) drop() {
-	e.broken = true
-	for i := range e.flows {
-		e.flows[i].conn.Abort()
-		e.flows[i].conn = sock.Socket{FD: -1}
-	}
+	e.Drop()
+	e.start()
 }
 
 // Run implements [traffic.Endpoint].
 func (e *endpoint) Run(_ uint64, w traffic.Window) {
-	if e.broken {
+	if e.Broken {
 		return
 	}
 	e.slice = (w.Close - w.Open) / traffic.Slices
@@ -260,39 +237,17 @@ func (e *endpoint) why() string {
 
 type source struct{ endpoint }
 
-// connect makes the connections: the first ones from the ports that are this endpoint's, further ones from such as the
-// kernel chooses.
+// connect makes the connections.
 func (s *source) connect() error {
-	if err := s.inside(s.open); err != nil {
-		return err
-	}
-	for _, f := range s.flows {
-		if err := s.tune(f.conn); err != nil {
+	way := lasting.Way{Local: s.spec.Local, Ports: s.spec.LocalPorts, Remote: s.spec.Remote}
+	err := s.Dial(way, func(c sock.Socket) error {
+		if err := c.Set(s.options()); err != nil {
 			return err
 		}
-		if err := s.ready(f.conn); err != nil {
-			return err
-		}
-		if err := f.conn.Connect(s.spec.Remote, reconnectLimit); err != nil {
-			return err
-		}
-	}
-	s.broken = false
-	return nil
-}
-
-func (s *source) open() (err error) {
-	for i := range s.flows {
-		local := netip.AddrPortFrom(s.spec.Local.Addr(), 0)
-		if i < max(1, s.spec.LocalPorts) {
-			local = netip.AddrPortFrom(local.Addr(), s.spec.Local.Port()+uint16(i))
-		}
-		s.flows[i] = flow{}
-		if s.flows[i].conn, err = sock.Stream(local, ""); err != nil {
-			return err
-		}
-	}
-	return nil
+		return s.ready(c)
+	})
+	s.start()
+	return err
 }
 
 // Prepare implements [traffic.Endpoint].
@@ -313,49 +268,18 @@ type sink struct {
 	listener sock.Socket
 }
 
-// listen opens the socket that connections come to.
-func (s *sink) listen() error {
-	err := s.inside(func() (err error) {
-		s.listener, err = sock.Stream(s.spec.Local, "")
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	if err := s.tune(s.listener); err != nil {
-		return err
-	}
-	return s.listener.Listen()
-}
-
-// Ready implements [workload.Readier]: it accepts the source's connections, and passes over those that the source has
-// given up.
+// Ready implements [workload.Readier]: it accepts the source's connections.
 func (s *sink) Ready(timeout time.Duration) error {
-	until := time.Now().Add(timeout)
-	for i := 0; i < len(s.flows); {
-		conn, err := s.listener.Accept(time.Until(until))
-		if err != nil {
-			return err
-		}
-		if !idle(conn) {
-			conn.Close()
-			continue
-		}
-		s.flows[i] = flow{conn: conn}
-		if err := s.ready(conn); err != nil {
-			return err
-		}
-		i++
-	}
-	s.broken = false
-	return nil
+	err := s.Accept(s.listener, timeout, s.ready)
+	s.start()
+	return err
 }
 
 // Prepare implements [traffic.Endpoint].
 func (s *sink) Prepare(uint64) {
 	if !s.reset() {
 		s.drop()
-		if err := s.Ready(reconnectLimit); err != nil {
+		if err := s.Ready(lasting.ReconnectLimit); err != nil {
 			s.drop()
 			s.sample.Failure = fmt.Sprintf("the connection of the last trial is lost: %v", err)
 			return

@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/nettoll/nettoll/internal/linux/sock"
 	"github.com/nettoll/nettoll/internal/testnet/witness"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/traffic"
@@ -41,10 +40,11 @@ func (d *dying) Run(trial uint64, w traffic.Window) {
 func TestLost(t *testing.T) {
 	leave := func(s *sink) {
 		for i := range s.flows {
-			s.flows[i].conn.Close()
-			s.flows[i].conn = sock.Socket{FD: -1}
+			s.Sockets[i].Close()
+			s.Sockets[i].FD = -1
 		}
-		s.broken = true
+		s.Broken = true
+		s.start()
 	}
 	for _, tt := range []struct {
 		name  string

@@ -5,10 +5,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/nettoll/nettoll/internal/linux/netns"
 	"github.com/nettoll/nettoll/internal/linux/sock"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/traffic/lasting"
 	"github.com/nettoll/nettoll/workload"
 )
 
@@ -85,11 +85,11 @@ func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
 	if s.Side != workload.Source && s.Side != workload.Sink {
 		return nil, fmt.Errorf("open tcp-stream: side %q (valid: source or sink)", s.Side)
 	}
-	home, err := netns.Current()
+	held, err := lasting.New(s.Params.Count("flows"))
 	if err != nil {
 		return nil, err
 	}
-	e := newEndpoint(s, home)
+	e := newEndpoint(s, held)
 	if s.Side == workload.Source {
 		src := &source{endpoint: e}
 		if err := src.connect(); err != nil {
@@ -99,7 +99,7 @@ func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
 		return src, nil
 	}
 	snk := &sink{endpoint: e, listener: sock.Socket{FD: -1}}
-	if err := snk.listen(); err != nil {
+	if snk.listener, err = snk.Listen(s.Local, snk.options()); err != nil {
 		snk.Close()
 		return nil, err
 	}
