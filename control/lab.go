@@ -108,7 +108,7 @@ func (w *labWorker) start(ctx context.Context) error {
 	if first := slices.IndexFunc(w.lab.workers, func(o *labWorker) bool {
 		return o.host == w.host
 	}); w.lab.workers[first] == w {
-		for _, p := range w.lab.stands.Told()[w.host-1].Programs {
+		for _, p := range w.lab.stands.Reports()[w.host-1].Programs {
 			programs = append(programs, p.PID)
 		}
 	}

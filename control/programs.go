@@ -18,30 +18,29 @@ import (
 // logLimit is how long a host may take to give the logs of its programs.
 const logLimit = time.Second
 
-// told keeps what the labs of a generation had to tell when they stood.
-func (s *scheduler) told(g *generation) {
+// recordReports records the reports of all labs of a generation.
+func (s *scheduler) recordReports(g *generation) {
 	for _, l := range g.labs {
 		if l != nil {
-			s.tells(l, false)
+			s.recordReport(l, false)
 		}
 	}
 }
 
-// tells keeps what a lab had to tell when it stood: what building it cost, who does the work, what a reader should
-// know.
-func (s *scheduler) tells(l *lab, rebuilt bool) {
+// recordReport records what building a lab cost, who does its work, and its doubts.
+func (s *scheduler) recordReport(l *lab, rebuilt bool) {
 	vocabulary := s.records.run.Vocabulary()
 	record := measure.LabRecord{
 		Generation: l.generation.number, Lab: l.ID, Rebuilt: rebuilt,
 		Metrics: map[string]float64{"setup_time": l.took.Seconds()},
 	}
-	told := l.stands.Told()
-	for i, t := range told {
+	reports := l.stands.Reports()
+	for i, t := range reports {
 		for name, what := range t.Facts {
 			if record.Facts == nil {
 				record.Facts = map[string]string{}
 			}
-			if len(told) > 1 {
+			if len(reports) > 1 {
 				name = fmt.Sprintf("%s of host%d", name, i+1)
 			}
 			record.Facts[name] = what
@@ -135,7 +134,7 @@ func (s *scheduler) rebuild(ctx context.Context, g *generation, broken map[int]s
 				s.records.warn(measure.Warning{
 					Lab: l.ID, Text: reason + "\nthe lab was built once more; trials of the block in which that happened do not count",
 				})
-				s.tells(l, true)
+				s.recordReport(l, true)
 				continue
 			}
 			reason = fmt.Sprintf("%s; building the lab once more failed: %v", reason, err)

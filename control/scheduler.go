@@ -379,7 +379,7 @@ func (s *scheduler) generation(ctx context.Context, number, blocks int, must boo
 		}
 		s.records.fact("setup_time", time.Duration(clock.Now()-began).Seconds())
 	}
-	s.told(g)
+	s.recordReports(g)
 	if err := s.prove(ctx, g, beforeBlocks); err != nil {
 		return err
 	}

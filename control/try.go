@@ -133,7 +133,7 @@ func Try(ctx context.Context, s Sample, at deploy.Deployment) (map[string]string
 		return nil, errors.New(trials[0].failure)
 	}
 	who := map[string]string{}
-	for _, t := range g.labs[0].stands.Told() {
+	for _, t := range g.labs[0].stands.Reports() {
 		maps.Copy(who, t.Implementations)
 	}
 	return who, nil

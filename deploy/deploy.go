@@ -73,8 +73,8 @@ type Lab interface {
 	Site() *network.Site
 	// Waited is how much of the time that building took was spent on other labs, or on what is told.
 	Waited() time.Duration
-	// Told is what each host had to tell when it stood, host 1 first.
-	Told() []host.Told
+	// Reports are the reports of the hosts after the lab was built, host 1 first.
+	Reports() []host.Report
 	// Start starts a worker on a host, which counts from 1.
 	Start(ctx context.Context, on int, w host.WorkerSpec) (host.Worker, error)
 	// Verify asks the hosts whether the lab still is what was planned, see [host.DriftError].

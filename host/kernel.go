@@ -40,7 +40,7 @@ type opened struct {
 
 	mu       sync.Mutex
 	closed   bool
-	told     Told
+	report   Report
 	programs []*Running
 	spaces   map[string]*space    // by reference
 	gone     map[string]time.Time // namespaces removed so far, by reference, and when

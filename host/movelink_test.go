@@ -46,7 +46,7 @@ func TestMoveLink(t *testing.T) {
 		if got := links(t, k, host.Machine); strings.Contains(got, "nic0") {
 			t.Errorf("on the machine there still is %s", got)
 		}
-		if took := k.Told().Metrics["plug_time"]; took <= 0 || took > 2 {
+		if took := k.Report().Metrics["plug_time"]; took <= 0 || took > 2 {
 			t.Errorf("plug_time is %v s", took)
 		} else {
 			t.Logf("plug_time is %v", time.Duration(took*float64(time.Second)))

@@ -121,8 +121,8 @@ func lives(t *testing.T, d deploy.Deployment, spec deploy.Spec) {
 			t.Errorf("built again its containers are elsewhere (-before +now):\n%s", diff)
 		}
 		before = site.Endpoints
-		if len(l.Told()) != len(spec.Net.Hosts) {
-			t.Errorf("%d hosts have told something, want %d", len(l.Told()), len(spec.Net.Hosts))
+		if len(l.Reports()) != len(spec.Net.Hosts) {
+			t.Errorf("%d hosts have reported, want %d", len(l.Reports()), len(spec.Net.Hosts))
 		}
 		if err := l.Verify(ctx); err != nil {
 			t.Errorf("verify: %v", err)

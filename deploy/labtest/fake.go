@@ -235,8 +235,8 @@ func (l *lab) Site() *network.Site { return l.plan.Site }
 // Waited is nothing.
 func (l *lab) Waited() time.Duration { return 0 }
 
-// Told is nothing, by host.
-func (l *lab) Told() []host.Told { return make([]host.Told, len(l.spec.Net.Hosts)) }
+// Reports returns an empty report for each host.
+func (l *lab) Reports() []host.Report { return make([]host.Report, len(l.spec.Net.Hosts)) }
 
 // Start starts a worker, anywhere.
 func (l *lab) Start(ctx context.Context, on int, s host.WorkerSpec) (host.Worker, error) {

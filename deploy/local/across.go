@@ -48,11 +48,11 @@ func (l *lab) change(ctx context.Context) error {
 		if err := errors.Join(err, undo); err != nil {
 			return fmt.Errorf("on %s: %w", here.Name(), err)
 		}
-		told := &l.told[turn[0]]
-		if told.Metrics == nil {
-			told.Metrics = map[string]float64{}
+		report := &l.reports[turn[0]]
+		if report.Metrics == nil {
+			report.Metrics = map[string]float64{}
 		}
-		told.Metrics[filter.UpdateTime], told.Metrics[filter.EffectTime] = took.Update.Seconds(), took.Effect.Seconds()
+		report.Metrics[filter.UpdateTime], report.Metrics[filter.EffectTime] = took.Update.Seconds(), took.Effect.Seconds()
 	}
 	return nil
 }

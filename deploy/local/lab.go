@@ -30,7 +30,7 @@ type lab struct {
 	plan       deploy.Plan
 	hosts      []*Host // host 1 first
 	underlay   *Host   // nil on one host
-	told       []host.Told
+	reports    []host.Report
 	waited     time.Duration
 	across     *filter.ProofPacket // what rules of two hosts are tried with; nil on one
 	journal    *journal.Journal
@@ -75,9 +75,9 @@ func (g *generation) Build(ctx context.Context, s deploy.Spec) (_ deploy.Lab, er
 	}
 	began = time.Now()
 	defer func() { l.waited += time.Since(began) }()
-	l.told = make([]host.Told, len(l.hosts))
+	l.reports = make([]host.Report, len(l.hosts))
 	for i, h := range l.hosts {
-		if l.told[i], err = h.MeasureCost(ctx); err != nil {
+		if l.reports[i], err = h.MeasureCost(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -178,8 +178,8 @@ func (l *lab) Site() *network.Site { return l.plan.Site }
 // Waited is for how long others loaded their rules, and for how long this one told of its own.
 func (l *lab) Waited() time.Duration { return l.waited }
 
-// Told is what was told when the lab stood.
-func (l *lab) Told() []host.Told { return l.told }
+// Reports returns the reports that the hosts gave when the lab was built.
+func (l *lab) Reports() []host.Report { return l.reports }
 
 // Start starts a worker beside the containers of a host: they have no processes of their own here.
 func (l *lab) Start(ctx context.Context, on int, w host.WorkerSpec) (host.Worker, error) {
@@ -208,7 +208,7 @@ func (l *lab) Died(ctx context.Context) string {
 		default:
 		}
 	}
-	for i, t := range l.told {
+	for i, t := range l.reports {
 		if len(t.Programs) == 0 {
 			continue
 		}
@@ -226,17 +226,17 @@ func (l *lab) Died(ctx context.Context) string {
 }
 
 // asked asks a host what its steps have to tell, and does not wait for one that hangs.
-func (l *lab) asked(ctx context.Context, h *Host) (host.Told, error) {
+func (l *lab) asked(ctx context.Context, h *Host) (host.Report, error) {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
-	return h.Told(ctx)
+	return h.Report(ctx)
 }
 
 // Logs asks the hosts that have programs.
 func (l *lab) Logs(ctx context.Context) ([]deploy.Log, error) {
 	var all []deploy.Log
 	var errs []error
-	for i, t := range l.told {
+	for i, t := range l.reports {
 		if len(t.Programs) == 0 {
 			continue
 		}

@@ -431,9 +431,9 @@ func (c *trial) change(t testing.TB) (err error) {
 		}
 	}
 	if c.on.Hosts == 1 {
-		told := s.at[0].Told()
+		report := s.at[0].Report()
 		for _, name := range []string{"rules_load_time", "rules_memory", "rule_update_time", "rule_effect_time"} {
-			if v, ok := told.Metrics[name]; !ok || v < 0 {
+			if v, ok := report.Metrics[name]; !ok || v < 0 {
 				return fmt.Errorf("it tells %s = %v (%v), want a figure", name, v, ok)
 			}
 		}

@@ -245,13 +245,13 @@ func (f *forger) arp() {
 	for _, operation := range []uint16{packet.Request, packet.Reply} {
 		for _, sender := range []net.HardwareAddr{f.own, f.theirs} {
 			gratuitous := packet.ARP(operation, f.own, address, packet.Broadcast(), address)
-			told := packet.ARP(operation, f.own, address, f.ways[0], sink)
+			reply := packet.ARP(operation, f.own, address, f.ways[0], sink)
 			f.add(fmt.Sprintf("ARP %d for the victim's address", operation), false, "", func(net.HardwareAddr) []byte {
 				return packet.Frame(packet.Broadcast(), sender, packet.TypeARP, gratuitous)
 			},
-				func(to net.HardwareAddr) []byte { return packet.Frame(to, sender, packet.TypeARP, told) },
+				func(to net.HardwareAddr) []byte { return packet.Frame(to, sender, packet.TypeARP, reply) },
 				func(to net.HardwareAddr) []byte {
-					return packet.Tagged(packet.Frame(to, sender, packet.TypeARP, told), [2]uint16{packet.TypeVLAN, 0})
+					return packet.Tagged(packet.Frame(to, sender, packet.TypeARP, reply), [2]uint16{packet.TypeVLAN, 0})
 				})
 		}
 	}

@@ -258,7 +258,7 @@ func TestChange(t *testing.T) {
 				if stateful {
 					want = "kernel (nftables inet)"
 				}
-				if got := k.Told().Implementations["filter"]; got != want {
+				if got := k.Report().Implementations["filter"]; got != want {
 					t.Errorf("who does the work: %q, want %q", got, want)
 				}
 				for _, r := range []filter.Rule{

@@ -167,7 +167,7 @@ func (a Allow) remove(k *host.Kernel, was allowWas) error {
 
 // datapath is who forwards, as the network has found out.
 func datapath(k *host.Kernel) string {
-	if k.Told().Implementations["network"] == ovs.Implementation(ovs.Kernel, ovs.Settings(ovs.Kernel)...) {
+	if k.Report().Implementations["network"] == ovs.Implementation(ovs.Kernel, ovs.Settings(ovs.Kernel)...) {
 		return ovs.Kernel
 	}
 	return ovs.Userspace

@@ -63,9 +63,9 @@ func TestMany(t *testing.T) {
 	for _, rules := range []int{10_000} {
 		t.Run(fmt.Sprint(rules), func(t *testing.T) {
 			m, _, step := raise(t, map[string]string{"rules": fmt.Sprint(rules)})
-			told := m.Kernel.Told()
-			t.Logf("loaded in %.3f s, %.0f bytes each", told.Metrics["rules_load_time"],
-				told.Metrics["rules_memory"]/float64(rules))
+			report := m.Kernel.Report()
+			t.Logf("loaded in %.3f s, %.0f bytes each", report.Metrics["rules_load_time"],
+				report.Metrics["rules_memory"]/float64(rules))
 			if err := m.Stack.Verify(t.Context(), m.Kernel); err != nil {
 				t.Fatal(err)
 			}

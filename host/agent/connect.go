@@ -183,10 +183,10 @@ func (h *Host) Apply(ctx context.Context, p host.Plan) error {
 // wanted and what was found, see [host.DriftError].
 func (h *Host) Verify(ctx context.Context) error { return h.call(ctx, methodVerify, nil, nil) }
 
-// MeasureCost measures what changing the rules costs, and returns what all steps report: see [host.CostMeter].
-func (h *Host) MeasureCost(ctx context.Context) (told host.Told, err error) {
-	err = h.call(ctx, methodMeasure, nil, &told)
-	return told, err
+// MeasureCost measures what rule updates cost, and returns what all steps report: see [host.CostMeter].
+func (h *Host) MeasureCost(ctx context.Context) (report host.Report, err error) {
+	err = h.call(ctx, methodMeasure, nil, &report)
+	return report, err
 }
 
 // UpdateRule allows a kind of packet that the rules refuse, or refuses it again: see [host.RuleUpdater].
@@ -195,10 +195,10 @@ func (h *Host) UpdateRule(ctx context.Context, allow bool) (c host.RuleUpdate, e
 	return c, err
 }
 
-// Told returns what all steps have reported so far, and which programs run.
-func (h *Host) Told(ctx context.Context) (told host.Told, err error) {
-	err = h.call(ctx, methodTold, nil, &told)
-	return told, err
+// Report returns what all steps have reported so far, and which programs run.
+func (h *Host) Report(ctx context.Context) (report host.Report, err error) {
+	err = h.call(ctx, methodReport, nil, &report)
+	return report, err
 }
 
 // Trace asks where packets go on from namespaces of the host, and how many were counted, see [host.Trace].

@@ -67,7 +67,7 @@ func Serve(ctx context.Context, in io.Reader, out io.WriteCloser, c Config) erro
 		methodVerify:      protocol.Method(a.verify),
 		methodMeasure:     protocol.Method(a.measure),
 		methodChange:      protocol.Method(a.change),
-		methodTold:        protocol.Method(a.told),
+		methodReport:      protocol.Method(a.report),
 		methodTrace:       protocol.Method(a.trace),
 		methodLogs:        protocol.Method(a.logs),
 		methodUndo:        protocol.Method(a.undo),
@@ -132,27 +132,27 @@ func (a *server) verify(ctx context.Context, _ none) (none, error) {
 	return none{}, a.stack.Verify(ctx, a.kernel)
 }
 
-func (a *server) measure(ctx context.Context, _ none) (host.Told, error) {
+func (a *server) measure(ctx context.Context, _ none) (host.Report, error) {
 	a.kernelMu.Lock()
 	defer a.kernelMu.Unlock()
 	if err := a.stack.MeasureCost(ctx, a.kernel); err != nil {
-		return host.Told{}, err
+		return host.Report{}, err
 	}
-	told := a.kernel.Told()
-	told.Facts = a.stack.Facts(a.kernel)
-	return told, nil
+	report := a.kernel.Report()
+	report.Facts = a.stack.Facts(a.kernel)
+	return report, nil
 }
 
 func (a *server) change(_ context.Context, p changeParams) (host.RuleUpdate, error) {
 	if a.config.UpdateRule == nil {
-		return host.RuleUpdate{}, errors.New("change what stands: this agent cannot")
+		return host.RuleUpdate{}, errors.New("update rule: this agent cannot update rules")
 	}
 	a.kernelMu.Lock()
 	defer a.kernelMu.Unlock()
 	return a.stack.UpdateRule(a.kernel, p.Allow, a.config.UpdateRule)
 }
 
-func (a *server) told(context.Context, none) (host.Told, error) { return a.kernel.Told(), nil }
+func (a *server) report(context.Context, none) (host.Report, error) { return a.kernel.Report(), nil }
 
 func (a *server) trace(ctx context.Context, q host.Question) (host.Trace, error) {
 	a.kernelMu.Lock()

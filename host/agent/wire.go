@@ -16,7 +16,7 @@ const (
 	methodVerify      = "verify"
 	methodMeasure     = "measure"
 	methodChange      = "change"
-	methodTold        = "told"
+	methodReport      = "report"
 	methodTrace       = "trace"
 	methodLogs        = "logs"
 	methodUndo        = "undo"

@@ -70,7 +70,7 @@ func (e Entries) Apply(ctx context.Context, k *host.Kernel) error {
 	if err := k.Load("entries", func() error { return k.Do("", func() error { return conntrack.Fill(f) }) }); err != nil {
 		return errors.Join(err, e.Remove(ctx, k))
 	}
-	if memory, known := k.Told().Metrics["entries_memory"]; known && e.Count >= perEntry {
+	if memory, known := k.Report().Metrics["entries_memory"]; known && e.Count >= perEntry {
 		k.Metric("memory_per_entry", memory/float64(e.Count))
 	}
 	return nil

@@ -59,17 +59,17 @@ func TestEntries(t *testing.T) {
 	if n := tracked(0); n > 50 { // neighbours' messages of IPv6 may be among them
 		t.Errorf("%d translations that were measured are left", n)
 	}
-	told := m.Kernel.Told()
-	t.Logf("%v %q", told.Metrics, told.Doubts)
+	report := m.Kernel.Report()
+	t.Logf("%v %q", report.Metrics, report.Doubts)
 	for _, name := range []string{"entries_load_time", "translation_rate"} {
-		if told.Metrics[name] <= 0 {
-			t.Errorf("%s is %g", name, told.Metrics[name])
+		if report.Metrics[name] <= 0 {
+			t.Errorf("%s is %g", name, report.Metrics[name])
 		}
 	}
-	if rate := told.Metrics["translation_rate"]; rate > 5e6 {
+	if rate := report.Metrics["translation_rate"]; rate > 5e6 {
 		t.Errorf("%g translations a second", rate)
 	}
-	if x, known := told.Metrics["memory_per_entry"]; known && (x < 0 || x > 1<<16) {
+	if x, known := report.Metrics["memory_per_entry"]; known && (x < 0 || x > 1<<16) {
 		t.Errorf("an entry has %g bytes", x)
 	}
 	// Somebody empties the table.
@@ -119,10 +119,10 @@ func TestRefused(t *testing.T) {
 	if err := m.Stack.MeasureCost(t.Context(), m.Kernel); err != nil {
 		t.Error(err)
 	}
-	told := m.Kernel.Told()
-	if len(told.Doubts) != 1 || !strings.Contains(told.Doubts[0], "nothing arrived") ||
-		told.Metrics["translation_rate"] != 0 {
-		t.Errorf("after %v it tells %+v", time.Since(began), told)
+	report := m.Kernel.Report()
+	if len(report.Doubts) != 1 || !strings.Contains(report.Doubts[0], "nothing arrived") ||
+		report.Metrics["translation_rate"] != 0 {
+		t.Errorf("after %v it reports %+v", time.Since(began), report)
 	}
 	if err := closed.Undo(t.Context(), m.Kernel); err != nil {
 		t.Error(err)

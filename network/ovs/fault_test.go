@@ -154,16 +154,16 @@ func TestManyPairs(t *testing.T) {
 	if err := m.Stack.MeasureCost(t.Context(), m.Kernel); err != nil {
 		t.Fatal(err)
 	}
-	told := m.Kernel.Told()
-	if first := told.Metrics["first_packet_latency"]; first <= 0 || first > 1 {
+	report := m.Kernel.Report()
+	if first := report.Metrics["first_packet_latency"]; first <= 0 || first > 1 {
 		t.Errorf("the first packet takes %v s", first)
 	}
-	if who := told.Implementations["network"]; !strings.HasPrefix(who, "ovs (") ||
+	if who := report.Implementations["network"]; !strings.HasPrefix(who, "ovs (") ||
 		!strings.Contains(who, " datapath, max-revalidator ") {
 		t.Errorf("the work is done by %q", who)
 	}
-	if len(told.Programs) != 2 {
-		t.Errorf("the programs are %+v, want two", told.Programs)
+	if len(report.Programs) != 2 {
+		t.Errorf("the programs are %+v, want two", report.Programs)
 	}
 }
 

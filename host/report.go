@@ -11,25 +11,25 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/procfs"
 )
 
-// Told is what the steps of a host have to tell once they stand.
-type Told struct {
-	// Implementations say who does the work, by kind of part, where that was found out when it was applied: {"network":
-	// "ovs (userspace datapath)"}.
+// A Report is what the steps of a host note while they are applied and measured.
+type Report struct {
+	// Implementations say who does the work, by kind of part, if that was only known after the step was applied:
+	// {"network": "ovs (userspace datapath)"}.
 	Implementations map[string]string `json:"implementations,omitempty"`
 	// Metrics are what building and changing cost, in base units, by the names of package measure: {"rules_load_time":
 	// 0.12}.
 	Metrics map[string]float64 `json:"metrics,omitempty"`
-	// Doubts are what a reader should know.
+	// Doubts are reasons to mistrust a figure.
 	Doubts []string `json:"doubts,omitempty"`
-	// Facts are what the links of the host and of its first container are, see [Stack.Facts]. They are told with what was
-	// measured.
+	// Facts describe the links of the host and of its first container, see [Stack.Facts]. Only [Host.MeasureCost] returns
+	// them.
 	Facts map[string]string `json:"facts,omitempty"`
 	// Programs are those that run.
 	Programs []ProgramState `json:"programs,omitempty"`
 }
 
-// A CostMeter is a step that, once everything stands and before traffic flows, measures what changing it costs. What it
-// changes it puts back. It notes what it finds by [Kernel.Metric].
+// A CostMeter is a step that measures what a change of it costs, after everything is applied and before traffic flows.
+// It takes its changes back and notes the cost by [Kernel.Metric].
 type CostMeter interface {
 	Step
 	MeasureCost(ctx context.Context, k *Kernel) error
@@ -43,11 +43,11 @@ type RuleUpdate struct {
 	Took time.Duration `json:"took"`
 }
 
-// A RuleUpdater lets a step that it knows pass what it refuses otherwise, or refuse it again, and says whether it knows
-// the step.
+// A RuleUpdater makes a step allow one kind of packet that it refuses otherwise, or refuse it again. It returns known
+// == false for steps of a kind that it cannot update.
 type RuleUpdater func(k *Kernel, s Step, allow bool) (known bool, err error)
 
-// Metric notes what something cost. Of the same name the later counts.
+// Metric notes what something cost. It overwrites an earlier value of the same name.
 func (k *Kernel) Metric(name string, value float64) {
 	k.note(name, func(float64) float64 { return value })
 }
@@ -56,37 +56,37 @@ func (k *Kernel) Metric(name string, value float64) {
 func (k *Kernel) note(name string, change func(before float64) float64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.told.Metrics == nil {
-		k.told.Metrics = map[string]float64{}
+	if k.report.Metrics == nil {
+		k.report.Metrics = map[string]float64{}
 	}
-	k.told.Metrics[name] = change(k.told.Metrics[name])
+	k.report.Metrics[name] = change(k.report.Metrics[name])
 }
 
 // Implementation notes who does the work of the part of a kind.
 func (k *Kernel) Implementation(kind, who string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.told.Implementations == nil {
-		k.told.Implementations = map[string]string{}
+	if k.report.Implementations == nil {
+		k.report.Implementations = map[string]string{}
 	}
-	k.told.Implementations[kind] = who
+	k.report.Implementations[kind] = who
 }
 
-// Doubt notes what a reader should know.
+// Doubt notes a reason to mistrust a figure.
 func (k *Kernel) Doubt(format string, args ...any) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.told.Doubts = append(k.told.Doubts, fmt.Sprintf(format, args...))
+	k.report.Doubts = append(k.report.Doubts, fmt.Sprintf(format, args...))
 }
 
-// Told returns what was noted, and the programs that run.
-func (k *Kernel) Told() Told {
+// Report returns what was noted, and the programs that run.
+func (k *Kernel) Report() Report {
 	programs := k.Programs()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return Told{
-		Implementations: maps.Clone(k.told.Implementations), Metrics: maps.Clone(k.told.Metrics),
-		Doubts: append([]string(nil), k.told.Doubts...), Programs: programs,
+	return Report{
+		Implementations: maps.Clone(k.report.Implementations), Metrics: maps.Clone(k.report.Metrics),
+		Doubts: append([]string(nil), k.report.Doubts...), Programs: programs,
 	}
 }
 
@@ -110,7 +110,7 @@ func (k *Kernel) Load(prefix string, f func() error) error {
 	return nil
 }
 
-// MeasureCost asks every step that can for what changing it costs, in order.
+// MeasureCost calls MeasureCost of every step that is a [CostMeter], in order.
 func (s *Stack) MeasureCost(ctx context.Context, k *Kernel) error {
 	for _, a := range s.applied {
 		m, ok := a.Step.(CostMeter)
@@ -118,24 +118,24 @@ func (s *Stack) MeasureCost(ctx context.Context, k *Kernel) error {
 			continue
 		}
 		if err := m.MeasureCost(ctx, k); err != nil {
-			return fmt.Errorf("measure step %d (%s): %w", a.Number, a.Step, err)
+			return fmt.Errorf("measure the cost of step %d (%s): %w", a.Number, a.Step, err)
 		}
 	}
 	return nil
 }
 
-// UpdateRule has those of the steps changed that by knows. It is an error where there are none.
+// UpdateRule calls by for every step. It is an error if by knows none of them.
 func (s *Stack) UpdateRule(k *Kernel, allow bool, by RuleUpdater) (RuleUpdate, error) {
 	began, some := clock.Now(), false
 	for _, a := range s.applied {
 		known, err := by(k, a.Step, allow)
 		if err != nil {
-			return RuleUpdate{}, fmt.Errorf("change step %d (%s): %w", a.Number, a.Step, err)
+			return RuleUpdate{}, fmt.Errorf("update rule of step %d (%s): %w", a.Number, a.Step, err)
 		}
 		some = some || known
 	}
 	if !some {
-		return RuleUpdate{}, errors.New("change what stands: no step can be changed so")
+		return RuleUpdate{}, errors.New("update rule: no step has rules that can be updated")
 	}
 	return RuleUpdate{Began: began, Took: time.Duration(clock.Now() - began)}, nil
 }
