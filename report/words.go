@@ -253,11 +253,15 @@ func params(c *measure.Cell) []string {
 // mixedWith names the other members of a cell's mix: "mixed with tcp-stream(message=131072)"; "" if it was not in one.
 func mixedWith(c *measure.Cell) string {
 	var others []string
+	id := c.ID
+	if c.Twin {
+		id = c.Baseline
+	}
 	for _, m := range c.Mix {
 		if at := strings.LastIndexByte(m, '*'); at > 0 {
 			m = m[:at] // without its share
 		}
-		if !strings.HasSuffix(strings.TrimSuffix(c.ID, "#2"), ":"+m) {
+		if !strings.HasSuffix(id, ":"+m) {
 			others = append(others, Printable(m))
 		}
 	}
