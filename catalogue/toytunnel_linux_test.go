@@ -215,8 +215,8 @@ func TestToyTunnel(t *testing.T) {
 		t.Fatal(err)
 	}
 	contains(nettoll(0, "plan", "--hosts", file), "bridge+hose/cross-host/1",
-		"tunnel hose carries packets between hosts, and there is one host",
-		"tunnel hose carries packets that hosts route, and the containers of network macvlan are on the underlay themselves",
+		"tunnel hose carries packets between hosts, but the lab has only one host",
+		"tunnel hose carries packets that hosts route, but the containers of network macvlan are on the underlay themselves",
 		"hose hose0, mac ", "link hose0 with 198.19.1.1/24, fd00:198:19:1::1/64, mtu 1450, up",
 		"route to 10.2.0.0/16 via 198.19.1.2 through hose0", "peer eth0 in src0 with 10.1.1.0/16, fd00:10:1::1:0/64",
 		"bridge+hose: containers of different hosts have an MTU of 1450 (underlay 1500, hose −50)")

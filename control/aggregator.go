@@ -70,7 +70,7 @@ func newAggregator(dir string, run measure.Run, cells []experiment.Cell) (*aggre
 		return a, nil
 	}
 	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return nil, fmt.Errorf("make run directory: %w%s", err, hint(err))
+		return nil, fmt.Errorf("create run directory: %w%s", err, hint(err))
 	}
 	var text bytes.Buffer
 	if err := measure.WriteRun(&text, run); err != nil {
@@ -82,7 +82,7 @@ func newAggregator(dir string, run measure.Run, cells []experiment.Cell) (*aggre
 	}
 	_, err = f.Write(text.Bytes())
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return nil, fmt.Errorf("keep what is measured: %w%s", err, hint(err))
+		return nil, fmt.Errorf("write records: %w%s", err, hint(err))
 	}
 	if a.file, err = create(dir, RecordsFile); err != nil {
 		return nil, err
@@ -98,7 +98,7 @@ func newAggregator(dir string, run measure.Run, cells []experiment.Cell) (*aggre
 }
 
 // ErrTaken is wrapped by errors about a run directory that another run has written to.
-var ErrTaken = errors.New("another run writes there")
+var ErrTaken = errors.New("another run writes to it")
 
 // create creates a file of a run directory. Of several runs that are started at once on one directory, one succeeds.
 func create(dir, name string) (*os.File, error) {
@@ -107,7 +107,7 @@ func create(dir, name string) (*os.File, error) {
 		return nil, fmt.Errorf("output directory %q already holds %s: %w (name a new directory)", dir, name, ErrTaken)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("make run directory: %w%s", err, hint(err))
+		return nil, fmt.Errorf("create run directory: %w%s", err, hint(err))
 	}
 	return f, nil
 }
@@ -116,9 +116,9 @@ func create(dir, name string) (*os.File, error) {
 func hint(err error) string {
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return " (hint: make room there, or have the run kept in another directory)"
+		return " (hint: free some space, or choose another directory)"
 	case errors.Is(err, syscall.EROFS), errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
-		return " (hint: have the run kept in a directory that you can write to)"
+		return " (hint: choose a directory that you can write to)"
 	}
 	return ""
 }
@@ -249,7 +249,7 @@ func (a *aggregator) flush(now bool) error {
 		return nil
 	}
 	a.told = true
-	return fmt.Errorf("keep records (what was written before is readable): %w%s", a.broken, hint(a.broken))
+	return fmt.Errorf("write records (those written earlier are readable): %w%s", a.broken, hint(a.broken))
 }
 
 // analyze is the view of everything so far.

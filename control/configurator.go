@@ -242,7 +242,7 @@ func (c *configurator) agree(g *generation) error {
 			continue
 		}
 		if c.congestion != "" && c.congestion != choice {
-			return fmt.Errorf("congestion control %q of the first generation cannot be set any more", c.congestion)
+			return fmt.Errorf("congestion control %q, used in the first generation, can no longer be set", c.congestion)
 		}
 		c.congestion = choice
 		return nil

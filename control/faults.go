@@ -26,7 +26,7 @@ func (s *scheduler) finish(number, blocks int, measured time.Duration) error {
 		}
 		record.Lost[l.ID] = reason
 		if s.missed[i]++; s.missed[i] >= maxMissed {
-			s.drop(i, fmt.Errorf("lost in %d generations one after another, the last time because %s", maxMissed, reason))
+			s.drop(i, fmt.Errorf("lost in %d consecutive generations, the last time because %s", maxMissed, reason))
 		}
 	}
 	known := map[string]bool{}
@@ -55,7 +55,7 @@ func (s *scheduler) lose(g *generation, lab int, reason error) {
 	s.lost[lab] = reason.Error()
 	s.records.warn(measure.Warning{
 		Lab:  s.options.Resolved.Labs[lab].ID,
-		Text: fmt.Sprintf("lost in generation %d, built anew in the next: %v", g.number+1, reason),
+		Text: fmt.Sprintf("lost in generation %d, rebuilt in the next one: %v", g.number+1, reason),
 	})
 	if l := g.labs[lab]; l != nil {
 		l.close()

@@ -93,7 +93,7 @@ func TestFaults(t *testing.T) {
 		{
 			name: "a worker hangs", fake: &labtest.Fake{During: during(otherLab, labtest.Hangs, 2)},
 			built: map[string]int{baseLab: 5, otherLab: 5}, deaths: 1,
-			warned: []string{"did not come back from its trial", "it was started again"},
+			warned: []string{"did not finish its trial", "it was started again"},
 		},
 		{
 			name: "a host ends", fake: &labtest.Fake{During: during(otherLab, labtest.HostEnd, 2)},
@@ -112,7 +112,7 @@ func TestFaults(t *testing.T) {
 			},
 			built: map[string]int{baseLab: 5, otherLab: 6}, lost: 1, deaths: 1,
 			warned: []string{
-				"lost in generation 1, built anew in the next: the agent of host1 has ended; building the lab once more failed: " +
+				"lost in generation 1, rebuilt in the next one: the agent of host1 has ended; rebuilding the lab failed: " +
 					"out of luck",
 			},
 		},
@@ -137,11 +137,11 @@ func TestFaults(t *testing.T) {
 			}},
 			built: map[string]int{baseLab: 4, otherLab: 4}, lost: 3,
 			dropped: "lost in 3 generations one after another",
-			warned:  []string{"lost in generation 2, built anew in the next: build lab other/cross-host/2: out of luck"},
+			warned:  []string{"lost in generation 2, rebuilt in the next one: build lab other/cross-host/2: out of luck"},
 		},
 		{
 			name: "a lab cannot stand here", fake: &labtest.Fake{Refuses: map[string]error{otherLab: errors.New("no such thing")}},
-			refused: "nothing is left to compare: lab other/cross-host/2: no such thing",
+			refused: "no cell is left to compare: lab other/cross-host/2: no such thing",
 		},
 		{
 			name: "the baseline cannot stand here", fake: &labtest.Fake{Refuses: map[string]error{baseLab: errors.New("no such thing")}},

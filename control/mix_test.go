@@ -172,7 +172,7 @@ func TestMixTrials(t *testing.T) {
 		t.Errorf("%+v", trials)
 	}
 	if w := strings.Join(trials[0].result.Warnings, "; "); !strings.Contains(w,
-		"the tcp-stream beside it failed: pair 3: it fell over") {
+		"the other end, the tcp-stream, failed: pair 3: it fell over") {
 		t.Errorf("the other's trial says %q", w)
 	}
 	if m := trials[0].result.Metrics; m["cpu_busy"] <= 0 || m["cpu_busy"] >= 1 ||

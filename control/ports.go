@@ -49,7 +49,7 @@ func shareOut(hosts []network.Host, seed *rand.Rand, most int) error {
 		}
 		each := (lastPort - firstPort) / n
 		if each < 2 || each < leastEphemeral && most > 0 {
-			return fmt.Errorf("%d containers on a host, and there are %d ports for them", n, lastPort-firstPort)
+			return fmt.Errorf("%d containers on a host, but only %d ports for them", n, lastPort-firstPort)
 		}
 		isSink := func(c network.Container) bool { return strings.HasPrefix(c.Name, sinkName) }
 		ofSource, ofSink := each, each
@@ -163,8 +163,8 @@ func (c *configurator) seed(generation, pair int) uint64 {
 func draw(p network.Ports, n int, seed *rand.Rand) (first []uint16, each int, err error) {
 	rest := int(p.Last - p.First)
 	if n > rest {
-		return nil, 0, fmt.Errorf("%d visits to one lab, and each container has %d ports for them: measure fewer workloads "+
-			"at once, or fewer pairs", n, rest)
+		return nil, 0, fmt.Errorf("%d visits to one lab, but each container has only %d ports: measure fewer workloads at "+
+			"once, or fewer pairs", n, rest)
 	}
 	first = make([]uint16, n)
 	each = rest / n

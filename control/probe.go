@@ -78,6 +78,6 @@ func probed(r *workload.Result, p probe.Probe, c experiment.Cell, t workload.Tri
 	case c.Probe != "":
 		p.Put(r.Metrics, t, counted)
 	case counted != 0:
-		r.Warnings = append(r.Warnings, fmt.Sprintf("the probe %s was on, and should not have been", p.Describe().Name))
+		r.Warnings = append(r.Warnings, fmt.Sprintf("the probe %s was on in a trial without a probe", p.Describe().Name))
 	}
 }

@@ -132,12 +132,12 @@ func (s *scheduler) rebuild(ctx context.Context, g *generation, broken map[int]s
 			err := s.configure.again(ctx, l)
 			if err == nil {
 				s.records.warn(measure.Warning{
-					Lab: l.ID, Text: reason + "\nthe lab was built once more; trials of the block in which that happened do not count",
+					Lab: l.ID, Text: reason + "\nthe lab was rebuilt; trials of that block do not count",
 				})
 				s.recordReport(l, true)
 				continue
 			}
-			reason = fmt.Sprintf("%s; building the lab once more failed: %v", reason, err)
+			reason = fmt.Sprintf("%s; rebuilding the lab failed: %v", reason, err)
 		}
 		s.lose(g, i, errors.New(reason))
 	}
@@ -182,16 +182,16 @@ func (s *scheduler) keepLogs(ctx context.Context, g *generation, l *lab) error {
 	defer cancel()
 	logs, err := l.stands.Logs(ctx)
 	if err != nil {
-		s.records.warn(measure.Warning{Lab: l.ID, Text: fmt.Sprintf("the logs of its programs are lost: %v", err)})
+		s.records.warn(measure.Warning{Lab: l.ID, Text: fmt.Sprintf("the logs of its programs could not be read: %v", err)})
 	}
 	for _, one := range logs {
 		dir := filepath.Join(s.options.Dir, "logs")
 		if err := os.MkdirAll(dir, 0o777); err != nil {
-			return fmt.Errorf("keep the log of %s: %w", one.Program, err)
+			return fmt.Errorf("write the log of %s: %w", one.Program, err)
 		}
 		file := strings.ReplaceAll(fmt.Sprintf("%d-%s-%s-%s.log", g.number+1, l.ID, one.Host, one.Program), "/", "-")
 		if err := appendTo(filepath.Join(dir, file), one.Text); err != nil {
-			return fmt.Errorf("keep the log of %s: %w", one.Program, err)
+			return fmt.Errorf("write the log of %s: %w", one.Program, err)
 		}
 	}
 	return nil
@@ -224,7 +224,7 @@ func (s *scheduler) unbuildable(ctx context.Context) error {
 		return err
 	}
 	if len(reasons) > 0 && s.remaining() == 0 {
-		return fmt.Errorf("nothing is left to compare: %w", errors.Join(reasons...))
+		return fmt.Errorf("no cell is left to compare: %w", errors.Join(reasons...))
 	}
 	return nil
 }

@@ -66,7 +66,7 @@ func OpenPast(dir string) (_ *Past, err error) {
 	if free, err := process.Lock(p.file); err != nil {
 		return nil, err
 	} else if !free {
-		return nil, fmt.Errorf("run in %q is still going on: %w", dir, ErrTaken)
+		return nil, fmt.Errorf("run in %q is still active: %w", dir, ErrTaken)
 	}
 	if p.log, _, err = measure.Read(p.file); err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func (p *Past) refuse(sum string) string {
 	case len(log.Changed) > 0:
 		return "its records were changed: " + log.Changed[0]
 	case log.Begin == nil:
-		return "its records do not begin"
+		return "its records have no first line"
 	case log.Begin.Run != sum:
 		return RunFile + " was changed after the run began"
 	case log.End != nil && log.End.Why != measure.EndInterrupted && log.End.Why != measure.EndFailed:
@@ -165,7 +165,7 @@ func (p *Past) Fits(o Options) error {
 	if more := len(list) - most; more > 0 {
 		list = append(list[:most], fmt.Sprintf("and %d more", more))
 	}
-	return fmt.Errorf("run in %q %w, because this differs:\n  %s", p.dir, ErrNotResumable, strings.Join(list, "\n  "))
+	return fmt.Errorf("run in %q %w, because these differ:\n  %s", p.dir, ErrNotResumable, strings.Join(list, "\n  "))
 }
 
 // flatten returns the values of run.json by their paths, but for those that may differ between two parts of a run.
@@ -223,7 +223,7 @@ func binarySum() (string, error) {
 func (p *Past) aggregator(cells []experiment.Cell) (*aggregator, error) {
 	at := p.log.Place
 	if err := p.file.Truncate(at.Offset); err != nil {
-		return nil, fmt.Errorf("drop what was not measured to its end: %w", err)
+		return nil, fmt.Errorf("drop the incomplete generation: %w", err)
 	}
 	if _, err := p.file.Seek(at.Offset, io.SeekStart); err != nil {
 		return nil, fmt.Errorf("resume records: %w", err)

@@ -42,7 +42,7 @@ func (s *scheduler) sayProved(g *generation, when string, held, labs int) {
 // sayLook says how precisely each cell is known, and which have left.
 func (s *scheduler) sayLook(generations int, now measure.Analysis) {
 	wanted := s.experiment.Design.Precision
-	s.say("look after %s in %s: %g %% is wanted", count(s.blocks, "block"), count(generations, "generation"), 100*wanted)
+	s.say("look after %s in %s: target %g %%", count(s.blocks, "block"), count(generations, "generation"), 100*wanted)
 	for _, r := range now.Rows {
 		if r.Metric != r.Cell.Primary || !r.Cell.Governs() {
 			continue

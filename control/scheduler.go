@@ -141,7 +141,7 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 		s.resume(o.Past)
 	}
 	if slices.Contains(e.Factors.Affinities, "split") && len(cpus) == 1 {
-		s.records.warn(measure.Warning{Text: "there is only one CPU: sources and sinks share it (affinity same)"})
+		s.records.warn(measure.Warning{Text: "only one CPU is available: sources and sinks share it (affinity same)"})
 	}
 	why, err := "", s.unbuildable(ctx)
 	if err == nil {

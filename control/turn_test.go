@@ -30,8 +30,8 @@ func TestFaultsOfATurn(t *testing.T) {
 		dies bool
 		want string
 	}{
-		{"a worker does not come", false, "worker sink@host1 of lab l did not come to its trial of x"},
-		{"a worker dies", true, "worker sink@host1 of lab l died: it ended by itself"},
+		{"a worker does not come", false, "worker sink@host1 of lab l did not start its trial of x"},
+		{"a worker dies", true, "worker sink@host1 of lab l died: it ended unexpectedly"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			turn := &turntest.Fake{Gate: 200 * time.Millisecond}

@@ -57,7 +57,7 @@ func (l *lab) carry(cell experiment.Cell, t workload.Trial) {
 // trace asks the underlay and all hosts of a lab, a question each.
 func (l *lab) trace(ctx context.Context, questions []host.Question) ([]host.Trace, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, callLimit,
-		fmt.Errorf("the hosts did not say within %v which way packets take", callLimit))
+		fmt.Errorf("the hosts did not report the path of packets within %v", callLimit))
 	defer cancel()
 	return l.stands.Trace(ctx, questions)
 }

@@ -71,7 +71,7 @@ func TestPathsOfTrials(t *testing.T) {
 	// What is said of the trials since the last time: the fake does not say where packets go on, which comes after that.
 	said := func() string {
 		list := proof.Play(t.Context(), []proof.Claim{{Name: proof.Path, Ways: l.ways}}, nil)
-		said, of := strings.CutPrefix(list[0].Detail, "of the packets of the trials: ")
+		said, of := strings.CutPrefix(list[0].Detail, "packets of the trials: ")
 		if !of {
 			return ""
 		}
@@ -94,14 +94,14 @@ func TestPathsOfTrials(t *testing.T) {
 	}{
 		{
 			"nothing was counted", func() {},
-			"pair 1, ipv4: host1 counted 0 packets received by vsrc1, port of br0, of at least 1000 that arrived",
+			"pair 1, ipv4: host1 counted 0 packets received by vsrc1, port of br0, but at least 1000 arrived",
 		},
 		{"the source's port missed some", func() { both(999, 1000) }, "counted 999 packets received by vsrc1"},
 		{"all were counted", func() { both(1000, 1000) }, ""},
 		{"the host forwarded one", func() {
 			both(1000, 1000)
 			at.counts[host.Forwarded("ipv4").Name]++
-		}, "counted 1 packets of ipv4 forwarded by the host's network stack, and the plan has none"},
+		}, "counted 1 packets of ipv4 forwarded by the host's network stack, but the plan expects none"},
 	} {
 		l.carry(cell, one)
 		l.carry(cell, one)

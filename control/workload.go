@@ -91,7 +91,7 @@ func (c *workloadControl) run(ctx context.Context, g *generation, order []int) (
 		limit = interruptLimit
 	}
 	collectCtx, stop := context.WithTimeoutCause(context.WithoutCancel(ctx), limit,
-		fmt.Errorf("it did not give its samples within %v", limit))
+		fmt.Errorf("it did not return its samples within %v", limit))
 	defer stop()
 	var known *fault
 	_ = errors.As(err, &known)
@@ -108,7 +108,7 @@ func watch(w *labWorker, cancel context.CancelCauseFunc) (stop func()) {
 	go func() {
 		select {
 		case <-w.Done():
-			reason := "it ended by itself"
+			reason := "it ended unexpectedly"
 			if err := w.Err(); err != nil {
 				reason = err.Error()
 			}
@@ -145,9 +145,9 @@ func (c *workloadControl) name(g *generation, s *traffic.StalledError) *fault {
 			}
 		}
 	}
-	what := "did not come to its trial"
+	what := "did not start its trial"
 	if s.Opened {
-		what = "did not come back from its trial"
+		what = "did not finish its trial"
 	}
 	for i, w := range f.workers {
 		if i > 0 {
@@ -156,7 +156,7 @@ func (c *workloadControl) name(g *generation, s *traffic.StalledError) *fault {
 		f.reason += fmt.Sprintf("worker %s %s of %s", w.name(), what, c.visits[s.Cell].ID) + w.stopped()
 	}
 	if f.reason == "" {
-		f.reason = fmt.Sprintf("the trial of %s did not end, though all of its workers came back", c.visits[s.Cell].ID)
+		f.reason = fmt.Sprintf("the trial of %s did not end, although all of its workers finished", c.visits[s.Cell].ID)
 	}
 	return f
 }
@@ -286,7 +286,7 @@ func (c *workloadControl) tellBeside(members []trial) {
 		for i := range members {
 			if m := &members[i]; m.cell != failed.cell && m.failure == "" {
 				m.result.Warnings = append(m.result.Warnings,
-					fmt.Sprintf("the %s beside it failed: %s", c.cells[failed.cell].Workload.Describe().Name, failed.failure))
+					fmt.Sprintf("the other end, the %s, failed: %s", c.cells[failed.cell].Workload.Describe().Name, failed.failure))
 			}
 		}
 	}

@@ -69,7 +69,7 @@ func Answer(kinds stack.Kinds) func(question json.RawMessage) error {
 	return func(question json.RawMessage) error {
 		var q Question
 		if err := json.Unmarshal(question, &q); err != nil {
-			return fmt.Errorf("read what is asked of the host: %w", err)
+			return fmt.Errorf("read the request: %w", err)
 		}
 		if err := q.Underlay.Check(); err != nil {
 			return err

@@ -216,7 +216,7 @@ func TestMixChecked(t *testing.T) {
 			l.Mix[0].Choice = experiment.Choice{Name: "tbench"}
 		},
 		"tcp-stream(message=131072) is in the mix twice":          func(l *experiment.Load) { l.Mix[0] = l.Mix[1] },
-		`workload udp-rr has no parameter "size" (it has payload`: func(l *experiment.Load) { l.Mix[0].Params["size"] = "1" },
+		`workload udp-rr has no parameter "size" (valid: payload`: func(l *experiment.Load) { l.Mix[0].Params["size"] = "1" },
 	} {
 		e := read(t, neighbour)
 		change(&e.Workloads[0])

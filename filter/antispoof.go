@@ -37,7 +37,7 @@ func (s Site) Bindings() ([]Binding, error) {
 	list := make([]Binding, len(s.Containers))
 	for i, c := range s.Containers {
 		if c.Link == "" || c.MAC == "" {
-			return nil, fmt.Errorf("host %d: container %q has no link on its host to which addresses could be bound", s.Host,
+			return nil, fmt.Errorf("host %d: container %q has no link on its host to bind addresses to", s.Host,
 				c.Name)
 		}
 		list[i] = Binding{Link: c.Link, MAC: c.MAC, IPv4: c.IPv4, IPv6: c.IPv6}
@@ -68,9 +68,8 @@ func LinkLocal(mac [6]byte) netip.Addr {
 // Unbound says where addresses cannot be bound to links with these parameters.
 func (w Where) Unbound(p part.Params) string {
 	if p.On(Antispoof) && w.Point == network.InContainer {
-		return fmt.Sprintf("under %s nothing on the host sees what containers send, and inside a container its own root "+
-			"could take antispoof=true away (antispoof=false is possible, or a network whose host has a link to each "+
-			"container)", w.Network)
+		return fmt.Sprintf("under %s the host does not see what containers send, and a container's own root could remove "+
+			"the protection (use antispoof=false, or a network with a link on the host for each container)", w.Network)
 	}
 	return ""
 }

@@ -62,8 +62,8 @@ func (Bound) Kind() string { return "bound" }
 
 // String says the step as a person would.
 func (b Bound) String() string {
-	return fmt.Sprintf("nftables at the ingress of %d links to containers: drop packets with source addresses, MAC or "+
-		"IP, that are not the container's", len(b.Bindings))
+	return fmt.Sprintf("nftables at the ingress of %d links to containers: drop packets whose source MAC or IP address "+
+		"is not the container's", len(b.Bindings))
 }
 
 // Names of the table and its chains.

@@ -96,19 +96,18 @@ const MaxRules = 100_000
 
 // Params are the parameters that every filter has.
 func Params() part.List {
-	stateful := part.Switch(Stateful, "let answers through by connection tracking, which packets of known connections "+
-		"pass before all rules; otherwise by rules of their own, for whatever comes from the sink's ports to the source's "+
-		"and opens no connection")
-	antispoof := part.Switch(Antispoof, "bind the MAC and IP addresses of each container to its link on the host: "+
-		"packets, ARP and neighbour discovery with other source addresses are dropped; otherwise any container can take "+
-		"the address of another")
+	stateful := part.Switch(Stateful, "allow answers by connection tracking: packets of known connections pass before "+
+		"all rules; otherwise by separate rules for packets from the sink's ports to the source's that open no connection")
+	antispoof := part.Switch(Antispoof, "bind the MAC and IP addresses of each container to its link on the host, and "+
+		"drop packets, ARP and neighbour discovery with other source addresses; otherwise any container can take the "+
+		"address of another")
 	antispoof.Quiet = true
 	return part.List{
-		{Name: Rules, Default: "0", Summary: "rules or entries besides those of the pairs, which never match: 0 to 100000, " +
-			"in each family that is measured", Check: part.CountBetween(0, MaxRules)},
+		{Name: Rules, Default: "0", Summary: "number of decoy rules or entries, which never match: 0 to 100000 in each " +
+			"measured address family", Check: part.CountBetween(0, MaxRules)},
 		{
 			Name: Decoys, Default: "before",
-			Summary: "where those stand: packets of the pairs meet them before their own rule, or after",
+			Summary: "position of the decoy rules: before or after the rules of the pairs",
 			Values:  []string{"before", "after"},
 		},
 		stateful,
@@ -222,7 +221,7 @@ type Placed interface {
 }
 
 // OfHosts says what every filter does about the hosts of containers: the end of a sentence.
-const OfHosts = "containers reach nothing of their host; what the host itself sends is not filtered"
+const OfHosts = "containers cannot reach their host; packets that the host itself sends are not filtered"
 
 // A Checker is a filter that can say, before anything is built, whether it can be enforced on this machine.
 type Checker interface {

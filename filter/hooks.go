@@ -204,22 +204,22 @@ func (h HookSite) NoteMemory(k *host.Kernel, read func(p Place) (int64, error)) 
 	return nil
 }
 
-// RefuseHooks says where packets do not pass iptables, and where they are translated so that a list says too little,
-// see [Where.Hides].
+// RefuseHooks returns why iptables cannot enforce the list here, "" if it can: packets do not pass it, or see
+// [Where.Hides].
 func (w Where) RefuseHooks(p part.Params) string {
 	switch w.Point {
 	case network.AtBridge, network.AtForward, network.InContainer:
 		return cmp.Or(w.Unbound(p), w.Hides(p))
 	}
-	return "under " + w.Network + " packets do not pass iptables: they are forwarded " + w.Point.String()
+	return "under " + w.Network + " packets do not pass iptables, because they are forwarded " + w.Point.String()
 }
 
-// Hides says where a list without connections would let pass more than it says: who behind the address of another host
-// sends is not seen, and an answer to that address may be for anyone behind it.
+// Hides returns why a stateless list cannot be enforced here: translation hides which container behind the address of
+// another host sends, and an answer to that address may be for any of them. It returns "" if it can be enforced.
 func (w Where) Hides(p part.Params) string {
 	if w.Translated && w.Hosts > 1 && !p.On(Stateful) {
-		return "across hosts " + w.Network + " hides which container sends, and only connection tracking tells its answers " +
-			"from requests (stateful=true has it)"
+		return "across hosts " + w.Network + " hides the source container, so only connection tracking can tell answers " +
+			"from requests (use stateful=true)"
 	}
 	return ""
 }

@@ -72,7 +72,7 @@ func (Kind) Refuse(s stack.Stack, hosts int) string {
 	d := n.Describe()
 	w := Where{Network: d.Name, Hosts: hosts}
 	if w.Point, _ = At(s); w.Point == "" {
-		return fmt.Sprintf("under network %s there is no place where a filter could stand between containers",
+		return fmt.Sprintf("network %s has no point at which packets between containers can be filtered",
 			d.Params.Short(d.Name, ofNetwork))
 	}
 	if t, ok := n.(network.Translator); ok {

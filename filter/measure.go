@@ -85,7 +85,7 @@ func Try(
 ) (Took, error) {
 	p, err := openSender(proof, ends)
 	if err != nil {
-		return Took{}, fmt.Errorf("measure a change: %w", err)
+		return Took{}, fmt.Errorf("measure a rule update: %w", err)
 	}
 	defer p.close()
 	var update, effect []time.Duration
@@ -95,12 +95,12 @@ func Try(
 			return Took{}, ctx.Err()
 		}
 		if i == 0 && !p.closes() { // another try may have just ended, which let it pass here
-			return Took{}, fmt.Errorf("measure a change: a packet to %s passes, and no rule allows it", proof.Public)
+			return Took{}, fmt.Errorf("measure a rule update: a packet to %s passes although no rule allows it", proof.Public)
 		}
 		p.first.Store(0)
 		allowed, err := change(true)
 		if err != nil {
-			return Took{}, fmt.Errorf("measure a change: %w", err)
+			return Took{}, fmt.Errorf("measure a rule update: %w", err)
 		}
 		first, err := p.wait()
 		if err != nil {
@@ -111,10 +111,11 @@ func Try(
 			update, effect = append(update, allowed.Took), append(effect, max(0, time.Duration(first-allowed.Began)))
 		}
 		if _, err := change(false); err != nil {
-			return Took{}, fmt.Errorf("measure a change: take it back: %w", err)
+			return Took{}, fmt.Errorf("measure a rule update: remove the rule: %w", err)
 		}
 		if !p.closes() {
-			return Took{}, fmt.Errorf("measure a change: packets to %s pass on after their rule was taken back", proof.Public)
+			return Took{}, fmt.Errorf("measure a rule update: packets to %s still pass after their rule was "+
+				"removed", proof.Public)
 		}
 		if i > 0 && time.Since(began) > changeLimit {
 			break
@@ -223,7 +224,7 @@ func (p *sender) wait() (int64, error) {
 			return first, nil
 		}
 		if time.Now().After(deadline) {
-			return 0, fmt.Errorf("measure a change: no packet passes %v after its rule was added", effectLimit)
+			return 0, fmt.Errorf("measure a rule update: no packet passes within %v after its rule was added", effectLimit)
 		}
 		time.Sleep(50 * time.Microsecond)
 	}

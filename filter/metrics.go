@@ -12,17 +12,18 @@ func Metrics() []measure.Metric {
 		},
 		{
 			Name: "rules_memory", Unit: measure.UnitByte, Better: measure.LowerBetter, Kind: measure.KindMemory, Order: 740,
-			Summary: "memory that the kernel reports for the rules or, if it reports none, what is in use more than before",
+			Summary: "memory that the kernel reports for the rules, otherwise the growth of kernel memory, which is " +
+				"machine-wide",
 		},
 		{
 			Name: UpdateTime, Unit: measure.UnitSecond, Better: measure.LowerBetter, Kind: measure.KindTime, Label: "add one",
 			Order:   750,
-			Summary: "time to add one rule to those that stand",
+			Summary: "time to add one rule to the loaded rules",
 		},
 		{
 			Name: EffectTime, Unit: measure.UnitSecond, Better: measure.LowerBetter, Kind: measure.KindTime,
 			Label: "takes effect", Order: 760,
-			Summary: "from the beginning of a change to the first packet that the rule lets through",
+			Summary: "time from the beginning of a rule update to the first packet that the rule allows",
 		},
 	}
 }

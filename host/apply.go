@@ -502,7 +502,7 @@ func (n NAT) table() (nft.Table, error) {
 		}
 		a, ok := behind[p.Addr().Is6()]
 		if !ok {
-			return nft.Table{}, fmt.Errorf("sources %q: there is no public address of the family", text)
+			return nft.Table{}, fmt.Errorf("sources %q: no public address of this family", text)
 		}
 		out.Rules = append(out.Rules, nft.Rule{Source: p, SNAT: a})
 	}
@@ -594,7 +594,7 @@ func parseMAC(s string) (net.HardwareAddr, error) {
 	}
 	mac, err := net.ParseMAC(s)
 	if err != nil || len(mac) != 6 {
-		return nil, fmt.Errorf("%q is no MAC address (like \"02:00:00:00:00:01\")", s)
+		return nil, fmt.Errorf("invalid MAC address %q (valid: such as 02:00:00:00:00:01)", s)
 	}
 	return mac, nil
 }
@@ -604,7 +604,7 @@ func parseAddresses(list []string) ([]netip.Prefix, error) {
 	for _, s := range list {
 		p, err := netip.ParsePrefix(s)
 		if err != nil {
-			return nil, fmt.Errorf("%q is no address with a prefix length (like \"10.1.0.1/16\")", s)
+			return nil, fmt.Errorf("invalid address %q (valid: an address with a prefix length, such as 10.1.0.1/16)", s)
 		}
 		prefixes = append(prefixes, p)
 	}

@@ -12,11 +12,11 @@ import (
 // could not put back otherwise. Only a [Stack] has a place for it.
 func (k *Kernel) Keep(found any) error {
 	if k.at == nil {
-		return errors.New("keep what a step has found: it was not applied by a stack")
+		return errors.New("save the state of a step: it was not applied by a stack")
 	}
 	kept, err := json.Marshal(found)
 	if err != nil {
-		return fmt.Errorf("keep what a step has found: %w", err)
+		return fmt.Errorf("save the state of a step: %w", err)
 	}
 	if k.at.Note != "" {
 		if err := k.write(Note{ID: k.at.Note, Kept: kept}); err != nil {
@@ -33,7 +33,7 @@ func (k *Kernel) Kept(found any) (bool, error) {
 		return false, nil
 	}
 	if err := json.Unmarshal(k.at.Kept, found); err != nil {
-		return false, fmt.Errorf("read what the step had kept: %w", err)
+		return false, fmt.Errorf("read the saved state of the step: %w", err)
 	}
 	return true, nil
 }
@@ -43,7 +43,7 @@ func (k *Kernel) Kept(found any) (bool, error) {
 // need it.
 func (k *Kernel) Hold(c io.Closer) error {
 	if k.at == nil {
-		return errors.New("hold what a step has open: it was not applied by a stack")
+		return errors.New("hold the resources of a step: it was not applied by a stack")
 	}
 	k.at.held = append(k.at.held, c)
 	return nil
@@ -102,10 +102,10 @@ type Note struct {
 // write writes to the journal.
 func (k *Kernel) write(n Note) error {
 	if k.journal == nil {
-		return errors.New("what it makes outlives its host, and there is no journal to note that in")
+		return errors.New("what it creates outlives its host, and no journal was given")
 	}
 	if err := k.journal.Write(n); err != nil {
-		return fmt.Errorf("note it in the journal of the run: %w", err)
+		return fmt.Errorf("write it to the journal of the run: %w", err)
 	}
 	return nil
 }

@@ -164,7 +164,7 @@ func TestStackFromData(t *testing.T) {
 		t.Error(err)
 	}
 	for _, c := range []struct{ text, want string }{
-		{"{}", "decode what was applied"},
+		{"{}", "decode applied steps"},
 		{`[{"number":1,"step":{"kind":"moon"}}]`, `unknown kind "moon"`},
 		{`[{"number":1,"step":{"kind":"namespace","name":"c"},"more":1}]`, `unknown field "more"`},
 	} {

@@ -347,7 +347,7 @@ func errClosed(ref string) error {
 func checkNamespace(name string) error {
 	if name == "" || name == "." || name == ".." || len(name) > 255 || strings.HasPrefix(name, "@") ||
 		strings.ContainsAny(name, "/\x00") {
-		return fmt.Errorf("%q is no name of a namespace (like \"src0\")", name)
+		return fmt.Errorf("invalid namespace name %q (valid: such as src0)", name)
 	}
 	return nil
 }

@@ -106,8 +106,8 @@ func (t LinkSettings) Check() error {
 	}
 	if err != nil || entries == "0" {
 		return &linux.UnsupportedError{
-			What: "steer flows to where they are read (rfs=" + t.RFS + ")", Missing: steersFlows + " of the machine",
-			Hint: "it is 0, holds for the whole machine, and nettoll does not set it: sysctl -w " + steersFlows +
+			What: "steer flows to the CPU that reads them (rfs=" + t.RFS + ")", Missing: steersFlows + " of the machine",
+			Hint: "it is 0 and machine-wide, so nettoll does not set it: run sysctl -w " + steersFlows +
 				"=32768, or use rps", Err: err,
 		}
 	}
@@ -119,15 +119,15 @@ func (t LinkSettings) parse() (queue int, err error) {
 	queue = -1
 	if t.Queue != "" {
 		if queue, err = strconv.Atoi(t.Queue); err != nil || queue < 0 {
-			return 0, fmt.Errorf("%q is no length of a queue (a number of packets, 0 for none)", t.Queue)
+			return 0, fmt.Errorf("invalid queue length %q (valid: a number of packets, 0 for no queue)", t.Queue)
 		}
 	}
 	for _, o := range slices.Concat(t.On, t.Off) {
 		if !slices.Contains(ethtool.Offloads(), ethtool.Offload(o)) {
-			return 0, fmt.Errorf("there is no offload %q (known: %q)", o, ethtool.Offloads())
+			return 0, fmt.Errorf("unknown offload %q (known: %q)", o, ethtool.Offloads())
 		}
 		if slices.Contains(t.On, o) && slices.Contains(t.Off, o) {
-			return 0, fmt.Errorf("offload %q is to be on and off", o)
+			return 0, fmt.Errorf("offload %q is both on and off", o)
 		}
 	}
 	return queue, nil
@@ -145,7 +145,7 @@ func mask(list string) (string, error) {
 		a, err := strconv.ParseUint(first, 10, 13)
 		b, err2 := strconv.ParseUint(last, 10, 13)
 		if err != nil || err2 != nil || b < a {
-			return "", fmt.Errorf("%q is no list of CPUs (like \"0-1,3\")", list)
+			return "", fmt.Errorf("invalid list of CPUs %q (valid: such as 0-1,3)", list)
 		}
 		for i := a; i <= b; i++ {
 			set.SetBit(set, int(i), 1)

@@ -153,7 +153,7 @@ func (p MoveLink) find(ctx context.Context, h *link.Handle) (link.Link, error) {
 	case err != nil:
 		return l, err
 	case reason != "":
-		return l, fmt.Errorf("link %q cannot be taken: %s", p.From, reason)
+		return l, fmt.Errorf("link %q cannot be moved: %s", p.From, reason)
 	}
 	return l, nil
 }

@@ -80,7 +80,7 @@ func TestMoveLinkRefused(t *testing.T) {
 		from string
 		want string
 	}{
-		{"loopback link", nil, "lo", `link "lo" cannot be taken: it is the loopback link`},
+		{"loopback link", nil, "lo", `link "lo" cannot be moved: it is the loopback link`},
 		{
 			"with an address",
 			[]host.Step{host.Link{NS: host.Machine, Name: "nic0", Addresses: []string{"192.0.2.1/24"}}},

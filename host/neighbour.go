@@ -45,13 +45,13 @@ func (n Neighbour) parse() ([]link.Neighbour, error) {
 		return nil, err
 	}
 	if n.Proxy == (mac != nil) {
-		return nil, fmt.Errorf("neighbour through %q: it has either a MAC address (at) or is answered for (proxy)", n.Dev)
+		return nil, fmt.Errorf("neighbour through %q: exactly one of a MAC address (at) and proxy is required", n.Dev)
 	}
 	entries := make([]link.Neighbour, len(n.Addresses))
 	for i, text := range n.Addresses {
 		a, err := netip.ParseAddr(text)
 		if err != nil {
-			return nil, fmt.Errorf("%q is no address of a neighbour (like \"10.1.0.1\")", text)
+			return nil, fmt.Errorf("invalid neighbour address %q (valid: such as 10.1.0.1)", text)
 		}
 		entries[i] = link.Neighbour{Address: a, MAC: mac, Proxy: n.Proxy}
 	}

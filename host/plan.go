@@ -84,7 +84,7 @@ func encode(s Step) (json.RawMessage, error) {
 		return nil, err
 	}
 	if len(fields) < 2 || fields[0] != '{' {
-		return nil, fmt.Errorf("it is not an object: %.40q", fields)
+		return nil, fmt.Errorf("it is not a JSON object: %.40q", fields)
 	}
 	var b bytes.Buffer
 	b.WriteString(`{"kind":`)
@@ -148,7 +148,7 @@ func (d Decoder) Step(raw json.RawMessage) (Step, error) {
 	}
 	var kind string
 	if k, ok := fields["kind"]; !ok {
-		return nil, errors.New(`it has no "kind"`)
+		return nil, errors.New(`missing key "kind"`)
 	} else if err := json.Unmarshal(k, &kind); err != nil {
 		return nil, fmt.Errorf("kind: %w", err)
 	}
@@ -195,5 +195,5 @@ func (e *DriftError) Error() string {
 	for i, d := range e.Drifts {
 		parts[i] = d.String()
 	}
-	return fmt.Sprintf("the kernel does not agree with %q: %s", e.Step, strings.Join(parts, "; "))
+	return fmt.Sprintf("the kernel differs from %q: %s", e.Step, strings.Join(parts, "; "))
 }

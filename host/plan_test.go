@@ -59,7 +59,7 @@ func TestPlanString(t *testing.T) {
   6 route to 0.0.0.0/0 via 10.1.0.1 through eth0 in src0
   7 sysctl net.ipv4.ip_forward=1 in src0, if this kernel has it
   8 nat nettoll in @host1 behind 198.18.0.1, fd00:198:18::1, from 10.1.0.0/16; ports 0-9 to 10.1.1.0; ports 100-109 to 10.1.1.1; ports 200-209 to 10.1.1.2; ports 300-309 to 10.1.1.3; ports 400-409 to 10.1.1.4
-  9 nat nettoll behind 198.18.0.1; ports 0-9 to 10.1.1.0; ports 100-109 to 10.1.1.1; ports 200-209 to 10.1.1.2; ports 300-309 to 10.1.1.3; and 2 ranges of ports more
+  9 nat nettoll behind 198.18.0.1; ports 0-9 to 10.1.1.0; ports 100-109 to 10.1.1.1; ports 200-209 to 10.1.1.2; ports 300-309 to 10.1.1.3; and 2 more port ranges
 `
 	if diff := cmp.Diff(want, every().String()); diff != "" {
 		t.Errorf("plan as text (-want +got):\n%s", diff)
@@ -89,13 +89,13 @@ func TestDecodeErrors(t *testing.T) {
 		"no JSON":          {`[{`, "decode plan: "},
 		"no list":          {`{}`, "decode plan: "},
 		"not an object":    {`[3]`, "step 1: "},
-		"no kind":          {`[{"name":"a"}]`, `step 1: it has no "kind"`},
+		"no kind":          {`[{"name":"a"}]`, `step 1: missing key "kind"`},
 		"kind of a number": {`[{"kind":3}]`, "step 1: kind: "},
 		"unknown kind": {`[{"kind":"namespace","name":"a"},{"kind":"vlan"}]`, `step 2: unknown kind "vlan" (known: ` +
 			strings.Join(slices.Sorted(maps.Keys(host.Steps())), ", ") + ")"},
 		"unknown field":       {`[{"kind":"namespace","nome":"a"}]`, `step 1: namespace: json: unknown field "nome"`},
 		"field of wrong type": {`[{"kind":"bridge","mtu":"1500"}]`, "step 1: bridge: "},
-		"null":                {`[null]`, `step 1: it has no "kind"`},
+		"null":                {`[null]`, `step 1: missing key "kind"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := host.Decoder{Kinds: host.Steps()}.Decode([]byte(c.in))

@@ -183,7 +183,7 @@ func (k *Kernel) Stop(p Process, grace time.Duration) error {
 			continue
 		}
 		if kill {
-			return fmt.Errorf("stop %s: process %d does not end", p.Name, p.PID)
+			return fmt.Errorf("stop %s: process %d did not end", p.Name, p.PID)
 		}
 		if err := process.End(p.PID, late); err != nil {
 			return fmt.Errorf("stop %s: %w", p.Name, err)

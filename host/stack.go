@@ -140,7 +140,7 @@ func (s *Stack) Verify(ctx context.Context, k *Kernel) error {
 		}
 	}
 	if more > 0 {
-		errs = append(errs, fmt.Errorf("and %d steps more", more))
+		errs = append(errs, fmt.Errorf("and %d more steps", more))
 	}
 	return errors.Join(errs...)
 }
@@ -200,7 +200,7 @@ func (s Stack) MarshalJSON() ([]byte, error) {
 	for i, a := range s.applied {
 		step, err := encode(a.Step)
 		if err != nil {
-			return nil, fmt.Errorf("encode what was applied: step %d (%s): %w", a.Number, a.Step.Kind(), err)
+			return nil, fmt.Errorf("encode applied steps: step %d (%s): %w", a.Number, a.Step.Kind(), err)
 		}
 		list[i] = wire{Number: a.Number, Step: step, Kept: a.Kept, Note: a.Note}
 	}
@@ -214,13 +214,13 @@ func (d Decoder) Stack(data []byte) (*Stack, error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&list); err != nil {
-		return nil, fmt.Errorf("decode what was applied: %w", err)
+		return nil, fmt.Errorf("decode applied steps: %w", err)
 	}
 	s := &Stack{}
 	for i, w := range list {
 		step, err := d.Step(w.Step)
 		if err != nil {
-			return nil, fmt.Errorf("decode what was applied: step %d of %d: %w", i+1, len(list), err)
+			return nil, fmt.Errorf("decode applied steps: step %d of %d: %w", i+1, len(list), err)
 		}
 		s.applied = append(s.applied, &applied{Number: w.Number, Step: step, Kept: w.Kept, Note: w.Note})
 	}

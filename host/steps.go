@@ -226,7 +226,7 @@ func (n NAT) String() string {
 	}
 	for i, p := range n.Published {
 		if i == maxPublished && len(n.Published) > maxPublished+1 {
-			fmt.Fprintf(&b, "; and %d ranges of ports more", len(n.Published)-i)
+			fmt.Fprintf(&b, "; and %d more port ranges", len(n.Published)-i)
 			break
 		}
 		fmt.Fprintf(&b, "; ports %d-%d to %s", p.First, p.Last, strings.Join(p.To, ", "))

@@ -59,7 +59,8 @@ func Waves(names []string, plans []Plan) ([][]int, error) {
 				circle = append(circle, names[i])
 			}
 			text := strings.Join(circle, ", ")
-			return nil, fmt.Errorf("hosts %s wait for each other: their plans reach into one another", text)
+			return nil, fmt.Errorf("hosts %s wait for each other, because the plan of each needs the namespaces of "+
+				"another", text)
 		}
 		for _, i := range wave {
 			done[i] = true

@@ -46,12 +46,12 @@ func RefuseCarrier(kind string, s stack.Stack, hosts int) string {
 		return ""
 	}
 	if hosts < 2 {
-		return fmt.Sprintf("%s %s carries packets between hosts, and there is one host", kind, c.Part.Name)
+		return fmt.Sprintf("%s %s carries packets between hosts, but the lab has only one host", kind, c.Part.Name)
 	}
 	two := NewLab(hosts, MinMTU)
 	two.Params = params
 	if len(Serves(n, two, two.Hosts[0])) == 0 {
-		return fmt.Sprintf("%s %s carries packets that hosts route, and the containers of network %s are on the underlay "+
+		return fmt.Sprintf("%s %s carries packets that hosts route, but the containers of network %s are on the underlay "+
 			"themselves", kind, c.Part.Name, n.Describe().Name)
 	}
 	return ""

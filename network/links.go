@@ -36,22 +36,22 @@ func LinkParams() part.List {
 	return part.List{
 		{
 			Name: txqueuelen, Default: left, Quiet: true, Check: number(100_000, false),
-			Summary: "packets (0 to 100000) that a queue before each end of the containers' links holds (pfifo_fast), 0 for " +
-				"no queue; the kernel's default is none since Linux 4.3",
+			Summary: "length of the queue (pfifo_fast) at each end of the containers' links, 0 to 100000 packets, 0 for no " +
+				"queue; the kernel's default is no queue since Linux 4.3",
 		},
 		{
 			Name: rps, Default: left, Quiet: true, Check: checkRPS,
-			Summary: "CPUs that go on with packets received from the containers' links: off, all, or a list such as 0-1",
+			Summary: "CPUs that process packets received from the containers' links (RPS): off, all, or a list such as 0-1",
 		},
 		{
 			Name: rfs, Default: left, Quiet: true, Check: number(1<<16, true),
-			Summary: "flows (a power of two up to 65536, or 0) that each end of the containers' links steers to the CPU where " +
-				"they are read; the machine's net.core.rps_sock_flow_entries must not be 0",
+			Summary: "flows that each end of the containers' links steers to the CPU that reads them (RFS): a power of two up " +
+				"to 65536, or 0; the machine's net.core.rps_sock_flow_entries must not be 0",
 		},
-		offload(gro, "received segments are joined (GRO)"),
-		offload(gso, "segments are cut late (GSO)"),
-		offload(tso, "segments of TCP larger than the MTU are taken (TSO)"),
-		offload(checksum, "checksums are left out (tx and rx), as nothing can damage a packet there; off goes with tso=off "+
+		offload(gro, "received segments are merged (GRO)"),
+		offload(gso, "segments are split late (GSO)"),
+		offload(tso, "TCP segments larger than the MTU are accepted (TSO)"),
+		offload(checksum, "checksums are left out (tx and rx), as nothing can damage a packet there; off requires tso=off "+
 			"and gso=off"),
 	}
 }
@@ -61,7 +61,7 @@ func LinkParams() part.List {
 func BridgeNF() part.Param {
 	return part.Param{
 		Name: bridgeNF, Default: off, Values: []string{off, on}, Quiet: true,
-		Summary: "whether bridged packets pass iptables, ip6tables and arptables (net.bridge.bridge-nf-call-*)",
+		Summary: "bridged packets pass iptables, ip6tables and arptables (net.bridge.bridge-nf-call-*)",
 	}
 }
 
@@ -70,7 +70,7 @@ func BridgeNF() part.Param {
 func Hairpin() part.Param {
 	return part.Param{
 		Name: hairpin, Default: off, Values: []string{off, on}, Quiet: true,
-		Summary: "whether the bridge sends packets back through the port that they came from",
+		Summary: "the bridge sends packets back through the port that they came from",
 	}
 }
 

@@ -264,31 +264,31 @@ const (
 // Check returns what is wrong with a lab, nil if a network can be asked to build it.
 func (l Lab) Check() error {
 	if len(l.Hosts) == 0 || len(l.Hosts) > MaxHosts {
-		return fmt.Errorf("lab of %d hosts (1 to %d are possible)", len(l.Hosts), MaxHosts)
+		return fmt.Errorf("lab with %d hosts (valid: 1 to %d)", len(l.Hosts), MaxHosts)
 	}
 	if l.MTU < MinMTU || l.MTU > MaxMTU {
-		return fmt.Errorf("lab with MTU %d (%d to %d are possible)", l.MTU, MinMTU, MaxMTU)
+		return fmt.Errorf("lab with MTU %d (valid: %d to %d)", l.MTU, MinMTU, MaxMTU)
 	}
 	for i, h := range l.Hosts {
 		if h.Index != i+1 {
-			return fmt.Errorf("host %d of the lab has index %d (hosts count from 1, in order)", i+1, h.Index)
+			return fmt.Errorf("host %d of the lab has index %d (indexes count from 1, in order)", i+1, h.Index)
 		}
 		if len(l.Hosts) > 1 && h.Uplink == "" {
 			return fmt.Errorf("host %d of a lab of %d has no uplink to the underlay", h.Index, len(l.Hosts))
 		}
 		if len(l.Hosts) == 1 && h.Uplink != "" {
-			return fmt.Errorf("the only host of a lab has an uplink %q, and there is no underlay", h.Uplink)
+			return fmt.Errorf("the only host of a lab has an uplink %q, but there is no underlay", h.Uplink)
 		}
 		if h.UnderlayAddr.IsValid() && !h.UnderlayAddr.Addr().Is4() {
-			return fmt.Errorf("host %d: underlay address %q is not of IPv4", h.Index, h.UnderlayAddr)
+			return fmt.Errorf("host %d: underlay address %q is not an IPv4 address", h.Index, h.UnderlayAddr)
 		}
 		if len(h.Containers) > MaxContainers {
-			return fmt.Errorf("host %d: %d containers (0 to %d are possible)", h.Index, len(h.Containers), MaxContainers)
+			return fmt.Errorf("host %d: %d containers (valid: 0 to %d)", h.Index, len(h.Containers), MaxContainers)
 		}
 		names := make(map[string]bool, len(h.Containers))
 		for j, c := range h.Containers {
 			if c.Index != j {
-				return fmt.Errorf("host %d: container %q has index %d, want %d (containers count from 0, in order)", h.Index,
+				return fmt.Errorf("host %d: container %q has index %d, not %d (indexes count from 0, in order)", h.Index,
 					c.Name, c.Index, j)
 			}
 			if c.Name == "" || names[c.Name] {
@@ -296,11 +296,11 @@ func (l Lab) Check() error {
 			}
 			names[c.Name] = true
 			if p := c.Ports; p.Last < p.First {
-				return fmt.Errorf("host %d: container %q has the ports %d to %d", h.Index, c.Name, p.First, p.Last)
+				return fmt.Errorf("host %d: container %q has an invalid port range: %d to %d", h.Index, c.Name, p.First, p.Last)
 			}
 			if p := c.Ephemeral; p != (Ports{}) && (p.Last < p.First || p.First != c.Ports.Last+1) {
-				return fmt.Errorf("host %d: container %q has the ephemeral ports %d to %d (they begin behind its other ports, at "+
-					"%d)", h.Index, c.Name, p.First, p.Last, c.Ports.Last+1)
+				return fmt.Errorf("host %d: container %q has invalid ephemeral ports: %d to %d (valid: from %d, after its other "+
+					"ports)", h.Index, c.Name, p.First, p.Last, c.Ports.Last+1)
 			}
 		}
 	}

@@ -129,8 +129,8 @@ func TestCheck(t *testing.T) {
 		want   string
 	}{
 		{"right", func(*network.Lab) {}, ""},
-		{"no hosts", func(l *network.Lab) { l.Hosts = nil }, "lab of 0 hosts (1 to 254 are possible)"},
-		{"small MTU", func(l *network.Lab) { l.MTU = 1279 }, "lab with MTU 1279 (1280 to 65535 are possible)"},
+		{"no hosts", func(l *network.Lab) { l.Hosts = nil }, "lab with 0 hosts (valid: 1 to 254)"},
+		{"small MTU", func(l *network.Lab) { l.MTU = 1279 }, "lab with MTU 1279 (valid: 1280 to 65535)"},
 		{"hosts out of order", func(l *network.Lab) { l.Hosts[0].Index = 2 }, "host 1 of the lab has index 2"},
 		{"no uplink", func(l *network.Lab) { l.Hosts[1].Uplink = "" }, "host 2 of a lab of 2 has no uplink"},
 		{"an uplink to nowhere", func(l *network.Lab) {

@@ -97,7 +97,7 @@ func (p *Paths) Next(traces []host.Trace) error {
 			}
 			name := fmt.Sprintf("%s: on %s%s packets to %s", p.trips[q.trip].name, hostOf(on), inNamespace(q.NS), q.To)
 			if on >= len(traces) || i >= len(traces[on].Next) {
-				errs = append(errs, fmt.Errorf("%s: the host does not say where they go", name))
+				errs = append(errs, fmt.Errorf("%s: the host does not report the next hop", name))
 				continue
 			}
 			got, want := traces[on].Next[i], q.Next
@@ -105,7 +105,7 @@ func (p *Paths) Next(traces []host.Trace) error {
 				got.MAC = ""
 			}
 			if got != want {
-				errs = append(errs, fmt.Errorf("%s go to %s, and the plan has %s", name, got, want))
+				errs = append(errs, fmt.Errorf("%s go to %s, but the plan says %s", name, got, want))
 			}
 		}
 	}
@@ -163,9 +163,9 @@ func (p *Paths) Counted(before, after []host.Trace, carried []int64) error {
 		case !known || !there:
 			errs = append(errs, fmt.Errorf("%s does not count %s", name, c.Counter))
 		case n.still && moved != 0:
-			errs = append(errs, fmt.Errorf("%s counted %d %s, and the plan has none", name, moved, c.Counter))
+			errs = append(errs, fmt.Errorf("%s counted %d %s, but the plan expects none", name, moved, c.Counter))
 		case moved < n.packets:
-			errs = append(errs, fmt.Errorf("%s counted %d %s, of at least %d that arrived", name, moved, c.Counter, n.packets))
+			errs = append(errs, fmt.Errorf("%s counted %d %s, but at least %d arrived", name, moved, c.Counter, n.packets))
 		}
 	}
 	return errors.Join(errs...)

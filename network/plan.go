@@ -98,7 +98,7 @@ func linkName(format string, h Host, c Container) (string, error) {
 // then. With routed, packets go through that.
 func Bridged(lab Lab, h Host, routed bool) ([]host.Step, []Endpoint, error) {
 	if len(h.Containers) > MaxPorts {
-		return nil, nil, fmt.Errorf("host %d: %d containers, and a bridge has at most %d ports", h.Index, len(h.Containers),
+		return nil, nil, fmt.Errorf("host %d: %d containers, but a bridge has at most %d ports", h.Index, len(h.Containers),
 			MaxPorts)
 	}
 	name := h.Name()

@@ -50,7 +50,7 @@ func Plugs(lab Lab, h Host, moved bool) (names []string, steps []host.Step, err 
 	name := h.Name()
 	if h.Uplink == "" {
 		if len(h.Containers) > MaxPorts {
-			return nil, nil, fmt.Errorf("host %d: %d containers, and a bridge has at most %d ports", h.Index, len(h.Containers),
+			return nil, nil, fmt.Errorf("host %d: %d containers, but a bridge has at most %d ports", h.Index, len(h.Containers),
 				MaxPorts)
 		}
 		steps = append(steps, host.Bridge{Name: Switch, MAC: MAC(lab.Seed, name, Switch), MTU: lab.MTU})

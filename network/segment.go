@@ -13,12 +13,12 @@ func (l Lab) CheckSegment() error {
 		return err
 	}
 	if len(l.Hosts) > MaxSegmentHosts {
-		return fmt.Errorf("%d hosts, and the range of the underlay has room for the containers of %d", len(l.Hosts),
+		return fmt.Errorf("%d hosts, but the address range of the underlay has room for the containers of %d", len(l.Hosts),
 			MaxSegmentHosts)
 	}
 	for _, h := range l.Hosts {
 		if len(h.Containers) > MaxSegmentContainers {
-			return fmt.Errorf("host %d: %d containers, and the range of the underlay has room for %d", h.Index,
+			return fmt.Errorf("host %d: %d containers, but the address range of the underlay has room for %d", h.Index,
 				len(h.Containers), MaxSegmentContainers)
 		}
 	}

@@ -152,8 +152,8 @@ func Compose(lab Lab, s stack.Stack) (Lab, error) {
 	}
 	if lab.MTU = min(lab.MTU, lab.Top().MTU); lab.MTU < MinMTU {
 		missing := MinMTU - lab.Top().MTU
-		return lab, fmt.Errorf("the containers would have an MTU of %d bytes (%s), and the smallest is %d; an underlay with "+
-			"an MTU of %d would do (underlay.mtu)", lab.MTU, lab.Layers(), MinMTU, lab.outer()+missing)
+		return lab, fmt.Errorf("the containers would have an MTU of %d bytes (%s), but at least %d are needed (hint: set "+
+			"underlay.mtu to %d or more)", lab.MTU, lab.Layers(), MinMTU, lab.outer()+missing)
 	}
 	return lab, nil
 }

@@ -70,9 +70,9 @@ func (l List) Find(owner, name string) (Param, error) {
 	case i >= 0:
 		return l[i], nil
 	case len(l) == 0:
-		return Param{}, fmt.Errorf("%s has no parameter %q (it has none)", owner, name)
+		return Param{}, fmt.Errorf("%s has no parameter %q (it has no parameters)", owner, name)
 	}
-	return Param{}, fmt.Errorf("%s has no parameter %q (it has %s)", owner, name, strings.Join(l.Names(), ", "))
+	return Param{}, fmt.Errorf("%s has no parameter %q (valid: %s)", owner, name, strings.Join(l.Names(), ", "))
 }
 
 // Names returns the names of all parameters.

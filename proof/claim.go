@@ -104,7 +104,7 @@ func (l Lab) passes() Claim {
 // another pair at one that is.
 func (l Lab) refuses() Claim {
 	c := Claim{
-		Name: Refuses, Expected: "no answer", Failure: "the filter lets through what it must not",
+		Name: Refuses, Expected: "no answer", Failure: "the filter allows packets that it must refuse",
 		Text: "no source is answered at a port of its sink that is not on the list, or by the sink of another pair",
 	}
 	for pair := range min(len(l.Pairs), refused) {

@@ -73,12 +73,12 @@ func (r *record) fail(detail string) {
 func (r *record) play(ctx context.Context, c Claim, with Player, arrived map[Trip]int) {
 	for _, t := range c.Tries {
 		if err := with.Open(ctx, t); err != nil {
-			r.fail(fmt.Sprintf("%s: not tried: %v", t.Name, err))
+			r.fail(fmt.Sprintf("%s: not tested: %v", t.Name, err))
 			continue
 		}
 		seen, err := with.Try(ctx, t)
 		if err != nil {
-			r.fail(fmt.Sprintf("%s: not tried: %v", t.Name, err))
+			r.fail(fmt.Sprintf("%s: not tested: %v", t.Name, err))
 			continue
 		}
 		r.Tried[t.Family]++
@@ -104,9 +104,9 @@ func (t Try) wrong(seen Seen) string {
 	case t.Answered && !seen.Answered:
 		return seen.Detail
 	case t.Answered && t.More > 0 && seen.More == 0:
-		return fmt.Sprintf("of %d small datagrams none was answered", t.More)
+		return fmt.Sprintf("none of %d small datagrams was answered", t.More)
 	case !t.Answered && seen.Answered:
-		return fmt.Sprintf("%s answers %s, and must not be reached from there", t.To.Public, t.From.Local)
+		return fmt.Sprintf("%s answers %s, which must not reach it", t.To.Public, t.From.Local)
 	}
 	return ""
 }

@@ -64,13 +64,13 @@ func (w *Ways) begin(ctx context.Context) error {
 	var err error
 	if w.before, err = w.trace(ctx, false); err != nil {
 		w.before = nil
-		return fmt.Errorf("not tried: %w", err)
+		return fmt.Errorf("not tested: %w", err)
 	}
 	if w.since == nil {
 		return nil
 	}
 	if err := w.plan.Counted(w.since, w.before, w.carried); err != nil {
-		return fmt.Errorf("of the packets of the trials: %w", err)
+		return fmt.Errorf("packets of the trials: %w", err)
 	}
 	return nil
 }
@@ -86,7 +86,7 @@ func (w *Ways) end(ctx context.Context, arrived map[Trip]int) (tried bool, errs 
 	}
 	after, err := w.trace(ctx, true)
 	if err != nil {
-		return false, []error{fmt.Errorf("not tried: %w", err)}
+		return false, []error{fmt.Errorf("not tested: %w", err)}
 	}
 	carried := make([]int64, len(w.trips))
 	for trip, packets := range arrived {

@@ -90,10 +90,10 @@ func (k Kinds) kindOf(last int, p part.Piece) (int, string, error) {
 			_, err := k.Find(kind)
 			return 0, "", err
 		case i <= last:
-			return 0, "", fmt.Errorf("%s %q stands behind a %s (the order is %s)", kind, rest, k[last].Describe().Name,
+			return 0, "", fmt.Errorf("%s %q follows a %s (valid order: %s)", kind, rest, k[last].Describe().Name,
 				k.order())
 		case sign != "" && k[i].Describe().Sign != sign:
-			return 0, "", fmt.Errorf("%s %q stands after %q (valid: %q)", kind, rest, sign, k[i].Describe().Sign)
+			return 0, "", fmt.Errorf("%s %q follows the sign %q (valid: %q)", kind, rest, sign, k[i].Describe().Sign)
 		}
 		return i, strings.TrimPrefix(p.Text, kind+":"), nil
 	}
@@ -123,7 +123,7 @@ func (k Kinds) kindOf(last int, p part.Piece) (int, string, error) {
 		}
 	}
 	if kinds == "" {
-		return 0, "", fmt.Errorf("%q stands behind a part of the last kind (the order is %s)", p.Text, k.order())
+		return 0, "", fmt.Errorf("%q follows a part of the last kind (valid order: %s)", p.Text, k.order())
 	}
 	return 0, "", &part.UnknownError{Kind: kinds, Name: name, Known: known}
 }

@@ -107,7 +107,7 @@ type nothing struct{}
 
 func (w *Worker) begin(p BeginParams) (nothing, error) {
 	if w.seats > 0 {
-		return nothing{}, errors.New("begin: the threads run already")
+		return nothing{}, errors.New("begin: the threads are already running")
 	}
 	var meters traffic.Meters
 	for _, one := range w.Probes {
@@ -230,7 +230,7 @@ func (w *Worker) open(p OpenParams) (nothing, error) {
 	defer func() { w.endpoints.Store(&next) }()
 	for _, spec := range p.Endpoints {
 		if spec.Seat < 0 || spec.Seat >= w.seats {
-			return nothing{}, fmt.Errorf("open endpoint at seat %d: there are %d", spec.Seat, w.seats)
+			return nothing{}, fmt.Errorf("open endpoint at seat %d: there are only %d seats", spec.Seat, w.seats)
 		}
 		open, err := w.opener(spec.Spec)
 		if err != nil {

@@ -47,7 +47,7 @@ func TestRefused(t *testing.T) {
 		},
 		{
 			"disk cannot be written", nil, func(t *testing.T, s *session) { onSmallDisk(t, s, "size=4k,ro") },
-			[]string{"make run directory", "read-only file system"},
+			[]string{"create run directory", "read-only file system"},
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -110,7 +110,7 @@ func start(ctx context.Context, o Options) (*Host, error) {
 		h.end()
 		if h.cmd.ProcessState.ExitCode() == exitUnsupported {
 			return nil, &linux.UnsupportedError{
-				What: "isolate it", Missing: "the privilege to mount /proc, /sys and /run", Err: errors.New(h.tail.String()),
+				What: "isolate it", Missing: "privilege to mount /proc, /sys and /run", Err: errors.New(h.tail.String()),
 				Hint: "run as root, in a container with --privileged",
 			}
 		}
@@ -132,7 +132,7 @@ func (h *Host) why() error {
 	case <-time.After(dying):
 		_ = h.cmd.Process.Kill() // it may be gone
 		<-h.exited
-		return errors.New(h.tail.After("its agent did not talk any more"))
+		return errors.New(h.tail.After("its agent stopped answering"))
 	}
 	return errors.New(h.tail.After(h.cmd.ProcessState.String()))
 }

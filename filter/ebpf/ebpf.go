@@ -40,16 +40,15 @@ func (Filter) Describe() filter.Description {
 func (Filter) Refuse(w filter.Where, p part.Params) string {
 	switch {
 	case w.Point == network.InContainer:
-		return fmt.Sprintf("on tcx it would stand at the host's links to containers, and under %s there are none (filters "+
-			"nftables and iptables stand inside the container)", w.Network)
+		return fmt.Sprintf("filter ebpf needs a link on the host for each container, and %s has none (filters nftables and "+
+			"iptables can filter inside the container)", w.Network)
 	case w.Point == network.AtOpenFlow:
-		return "what Open vSwitch forwards in userspace does not come by tcx in every datapath (filter ovs decides by " +
-			"OpenFlow)"
+		return "packets that Open vSwitch forwards do not pass tcx in every datapath (use filter ovs)"
 	case w.Translated:
-		return "on tcx packets have not yet the addresses that they are translated to (filter nftables decides behind that)"
+		return "on tcx the addresses of packets are not yet translated (use filter nftables)"
 	case p[match] == allow.Program && p.Count(filter.Rules) > allow.MaxCompiled:
-		return fmt.Sprintf("a program of more than %d rules has more instructions than the kernel takes (match=hash and "+
-			"match=lpm have no such limit)", allow.MaxCompiled)
+		return fmt.Sprintf("match=linear with more than %d rules exceeds the kernel's limit of instructions (use "+
+			"match=hash or match=lpm)", allow.MaxCompiled)
 	}
 	return ""
 }

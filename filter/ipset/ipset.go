@@ -24,12 +24,12 @@ func (Filter) Describe() filter.Description {
 	return filter.Description{
 		Description: part.Description{
 			Name: "ipset",
-			Summary: "a hash of addresses and ports, which a rule of iptables asks for each direction: where the host " +
-				"forwards, at its bridge by br_netfilter, or inside each container",
+			Summary: "a hash of addresses and ports with one iptables rule per direction: in the host's forward path, at its " +
+				"bridge by br_netfilter, or inside each container",
 			Implementation: "kernel",
 			Params: append(filter.Params(), part.Param{
 				Name: variant, Default: iptables.NFT,
-				Summary: "which of the kernel's two tables its rules of iptables are in, nf_tables or ip_tables",
+				Summary: "the kernel tables of its iptables rules: nf_tables (nft) or ip_tables (legacy)",
 				Values:  []string{iptables.NFT, iptables.Legacy},
 			}),
 		},
@@ -43,7 +43,7 @@ func (Filter) Refuse(w filter.Where, p part.Params) string {
 	if reason := w.RefuseHooks(p); reason != "" || p[filter.Decoys] != "after" {
 		return reason
 	}
-	return "the entries of a set have no order, and fillers=after is fillers=before"
+	return "the entries of a set have no order, so fillers=after equals fillers=before"
 }
 
 // Check wants the programs, and nftables where addresses are bound to links.

@@ -103,7 +103,7 @@ func TestRefuse(t *testing.T) {
 		{network.AtBridge, "before", ""},
 		{network.AtForward, "before", ""},
 		{network.InContainer, "before", ""},
-		{network.InContainer, "after", "the entries of a set have no order, and fillers=after is fillers=before"},
+		{network.InContainer, "after", "the entries of a set have no order, so fillers=after equals fillers=before"},
 		{
 			network.AtTCX, "before",
 			"under x packets do not pass iptables: they are forwarded on tcx at the host's end of each container's link",

@@ -23,12 +23,12 @@ func (Filter) Describe() filter.Description {
 	return filter.Description{
 		Description: part.Description{
 			Name: "iptables",
-			Summary: "rules of iptables, one after another: where the host forwards, at its bridge by br_netfilter, or " +
-				"inside each container",
+			Summary: "iptables rules, one after another: in the host's forward path, at its bridge by br_netfilter, or inside " +
+				"each container",
 			Implementation: "kernel",
 			Params: append(filter.Params(), part.Param{
 				Name: variant, Default: iptables.NFT,
-				Summary: "which of the kernel's two tables it speaks to, nf_tables or ip_tables",
+				Summary: "the kernel tables that it uses: nf_tables (nft) or ip_tables (legacy)",
 				Values:  []string{iptables.NFT, iptables.Legacy},
 			}),
 		},

@@ -135,7 +135,7 @@ func (c *change) rules(chain string, rules []ruleset.Rule) error {
 		h := r.Hash()
 		i := slices.IndexFunc(there, func(f ruleset.Found) bool { return f.Hash == h })
 		if i < 0 {
-			return fmt.Errorf("a rule that was to be removed from chain %s is not there", chain)
+			return fmt.Errorf("rule to remove not found in chain %s", chain)
 		}
 		c.DeleteRule(chain, there[i].Handle)
 		there = slices.Delete(there, i, i+1)

@@ -33,18 +33,18 @@ func (Filter) Describe() filter.Description {
 	return filter.Description{
 		Description: part.Description{
 			Name:           "nftables",
-			Summary:        "a table of nftables, as rules one behind the other, as a set or as a verdict map",
+			Summary:        "an nftables table: a list of rules, a set or a verdict map",
 			Implementation: "kernel",
 			Params: append(filter.Params(),
 				part.Param{
 					Name: match, Default: linear, Values: []string{linear, set, chains},
-					Summary: "what a packet is compared with: a rule for each pair and protocol, a set of source, sink and port, or " +
-						"a verdict map of source and sink to a chain for the pair",
+					Summary: "how rules are matched: linear: a rule per pair and protocol; set: one set of source, sink and port; " +
+						"map: a verdict map from source and sink to a chain of the pair",
 				},
 				part.Param{
 					Name: table, Default: auto, Values: []string{auto, inet, bridge, netdev}, Quiet: true,
-					Summary: "the family of the table: inet, bridge (only at a bridge), netdev (ingress of the host's links); auto " +
-						"is bridge at a bridge if it is not stateful, else inet",
+					Summary: "family of the table: inet, bridge (only at a bridge) or netdev (ingress of the host's links); auto: " +
+						"bridge at a bridge if not stateful, otherwise inet",
 				},
 			),
 		},
@@ -76,35 +76,33 @@ func (Filter) Enforced(at network.Point, p part.Params) string {
 func (Filter) Refuse(w filter.Where, p part.Params) string {
 	switch w.Point {
 	case network.AtOpenFlow:
-		return "what Open vSwitch forwards does not come to nftables (filter ovs does it by OpenFlow)"
+		return "packets that Open vSwitch forwards do not pass nftables (use filter ovs)"
 	case network.AtTCX:
-		return "what eBPF redirects on tcx does not come to nftables (filter ebpf decides there)"
+		return "packets that eBPF redirects on tcx do not pass nftables (use filter ebpf)"
 	}
 	f := family(w.Point, p)
 	switch {
 	case w.Unbound(p) != "":
 		return w.Unbound(p)
 	case f == bridge && w.Point != network.AtBridge:
-		return fmt.Sprintf("a table of the family bridge sees what a bridge forwards, and under %s none does (table=inet "+
-			"is possible)", w.Network)
+		return fmt.Sprintf("table=bridge filters what a bridge forwards, and %s has no bridge (use table=inet)", w.Network)
 	case f == netdev && w.Point == network.InContainer:
-		return fmt.Sprintf("a table of the family netdev stands at the host's links to containers, and under %s there are "+
-			"none (table=inet is possible)", w.Network)
+		return fmt.Sprintf("table=netdev filters at the host's links to containers, and %s has none (use "+
+			"table=inet)", w.Network)
 	case w.Hides(p) != "":
 		return w.Hides(p)
 	case f == netdev && w.Point == network.AtBridge && w.Hosts > 1:
-		return "at ingress of a bridge's port neighbour discovery for the host, which forwards it to others, looks like " +
-			"that for a neighbour (table=inet is possible)"
+		return "table=netdev cannot tell neighbour discovery for the host from that for other containers at a bridge port " +
+			"(use table=inet)"
 	case f == netdev && w.Translated:
-		return "at ingress packets have not yet the addresses that they are translated to (table=inet is possible)"
+		return "table=netdev filters before addresses are translated (use table=inet)"
 	case f == netdev && w.Hosts > 1:
-		return "at ingress of the host's links to containers nothing is seen of what comes from other hosts (table=inet is " +
-			"possible)"
+		return "table=netdev does not see packets from other hosts (use table=inet)"
 	case f == netdev && p.On(filter.Stateful):
-		return "connections are not yet known at ingress (table=inet is possible, or stateful=false)"
+		return "table=netdev has no connection tracking (use table=inet or stateful=false)"
 	case f == bridge && p.On(filter.Stateful):
-		return "connections are not known in the family bridge unless a kernel has nf_conntrack_bridge (table=inet is " +
-			"possible, by br_netfilter, or stateful=false)"
+		return "table=bridge has no connection tracking without nf_conntrack_bridge (use table=inet, which needs " +
+			"br_netfilter, or stateful=false)"
 	}
 	return ""
 }

@@ -142,8 +142,8 @@ func (p Place) reachable() error {
 	_, err := sysctl.Read(callIPTables)
 	if errors.Is(err, fs.ErrNotExist) {
 		return &linux.UnsupportedError{
-			What: "let bridged packets come to a table inet of nftables", Missing: "br_netfilter (CONFIG_BRIDGE_NETFILTER)",
-			Hint: "load the module br_netfilter, or filter without connections in a table bridge (stateful=false)", Err: err,
+			What: "pass bridged packets to an nftables table of family inet", Missing: "br_netfilter (CONFIG_BRIDGE_NETFILTER)",
+			Hint: "load the module br_netfilter, or use stateful=false", Err: err,
 		}
 	}
 	return err

@@ -92,7 +92,7 @@ func (a Allow) Apply(_ context.Context, k *host.Kernel) error {
 	if _, n, err := c.Packets(ovs.Filter()); err != nil {
 		return err
 	} else if n > 0 {
-		return fmt.Errorf("bridge %q has %d flows of a filter already", a.Bridge, n)
+		return fmt.Errorf("bridge %q already has %d flows of a filter", a.Bridge, n)
 	}
 	if err := k.Keep(was); err != nil {
 		return err
@@ -202,7 +202,7 @@ func (a Allow) Verify(k *host.Kernel) error {
 	if err != nil {
 		return err
 	}
-	differ("flows that are nobody's", "0", strconv.Itoa(strangers))
+	differ("flows of unknown owner", "0", strconv.Itoa(strangers))
 	matched, err := c.MatchesFragments()
 	if err != nil {
 		return err
@@ -290,7 +290,7 @@ func (a Allow) MeasureCost(ctx context.Context, k *host.Kernel) error {
 		return err
 	}
 	if !ok {
-		return fmt.Errorf("measure the first packet: an echo from %s to %s, which is allowed, is not answered",
+		return fmt.Errorf("measure the first packet: no answer to an allowed echo request from %s to %s",
 			proof.Source.Addr(), proof.Sink.Addr())
 	}
 	k.Metric("first_packet_latency", took.Seconds())

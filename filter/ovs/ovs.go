@@ -32,7 +32,7 @@ func (Filter) Describe() filter.Description {
 // Refuse wants an Open vSwitch.
 func (Filter) Refuse(w filter.Where, _ part.Params) string {
 	if w.Point != network.AtOpenFlow {
-		return fmt.Sprintf("network %s has no Open vSwitch in which flows could stand (network ovs has)", w.Network)
+		return fmt.Sprintf("filter ovs needs an Open vSwitch, and network %s has none (use network ovs)", w.Network)
 	}
 	return ""
 }
@@ -43,7 +43,7 @@ func (Filter) Check(part.Params) error { return ovs.Installed() }
 // Build returns the step.
 func (Filter) Build(s filter.Site) ([]host.Step, error) {
 	if s.Point != network.AtOpenFlow || s.Bridge == "" {
-		return nil, fmt.Errorf("filter ovs %s: it needs an Open vSwitch", s.Point)
+		return nil, fmt.Errorf("filter ovs %s: Open vSwitch is required", s.Point)
 	}
 	gate4, gate6 := network.Gateway(s.Host)
 	own := []string{gate4.Addr().String(), gate6.Addr().String()}

@@ -233,7 +233,7 @@ func TestWorker(t *testing.T) {
 		t.Errorf("unsupported: got %#v", err)
 	}
 	if _, err := h.Start(t.Context(),
-		host.WorkerSpec{ID: "source@h1"}); text(err) != `host "h1": start worker "source@h1": there is one already: "source@h1", number 1` {
+		host.WorkerSpec{ID: "source@h1"}); text(err) != `host "h1": start worker "source@h1": worker "source@h1" already runs with number 1` {
 		t.Errorf("started twice: got %v", err)
 	}
 	if err := w.Err(); err != nil {
@@ -265,7 +265,7 @@ func TestWorkerThatDoesNotStart(t *testing.T) {
 			"lines:\n\tworker: this one does not start"},
 		{
 			host.WorkerSpec{ID: "says-rubbish"},
-			`host "h1": worker "says-rubbish" died: signal: killed (the connection ended: read frame: length 1214606444: want 1 to 67108864)`,
+			`host "h1": worker "says-rubbish" died: signal: killed (the connection ended: read frame: invalid length 1214606444 (valid: 1 to 67108864))`,
 		},
 		{
 			host.WorkerSpec{ID: "a", CPUs: []int{1, 1000}},
@@ -417,7 +417,7 @@ func TestExec(t *testing.T) {
 		t.Error("ran in a namespace that is none")
 	}
 	if _, err = h.Exec(t.Context(),
-		host.Command{Args: []string{"yes"}}); text(err) != `host "h1": exec "yes": it said more than 16777216 bytes` {
+		host.Command{Args: []string{"yes"}}); text(err) != `host "h1": exec "yes": its output exceeds 16777216 bytes` {
 		t.Errorf("endless output: got %v", err)
 	}
 	// The end of the context ends the command with its children.
@@ -591,7 +591,7 @@ func TestArgs(t *testing.T) {
 	}{
 		{nil, result{}},
 		{[]string{"--name", "a", "--file", "x=3", "--file", "netns:h=4"}, result{"a", []string{"x=3", "netns:h=4"}, ""}},
-		{[]string{"--name"}, result{Err: `argument "--name": want a value after it`}},
+		{[]string{"--name"}, result{Err: `missing value after argument "--name"`}},
 		{[]string{"--nam", "a"}, result{Err: `unknown argument "--nam" (known: --name NAME, --file NAME=FD)`}},
 	} {
 		name, files, err := Args(tt.args)

@@ -107,7 +107,7 @@ type none struct{}
 // check asks in the namespace of the machine if the host was given it: what is the machine's is looked for there.
 func (a *server) check(_ context.Context, question json.RawMessage) (none, error) {
 	if a.config.Check == nil {
-		return none{}, errors.New("check what can be built: this agent cannot")
+		return none{}, errors.New("check a lab: this agent cannot check labs")
 	}
 	in := ""
 	if a.config.Files[machineFile] != nil {
@@ -213,7 +213,7 @@ func (a *server) exec(ctx context.Context, c host.Command) (host.Output, error) 
 	case ctx.Err() != nil:
 		return host.Output{}, fmt.Errorf("exec %q: %w", c.Args[0], ctx.Err())
 	case stdout.full || stderr.full:
-		return host.Output{}, fmt.Errorf("exec %q: it said more than %d bytes", c.Args[0], outputLimit)
+		return host.Output{}, fmt.Errorf("exec %q: its output exceeds %d bytes", c.Args[0], outputLimit)
 	case err == nil, exited, errors.Is(err, exec.ErrWaitDelay):
 		out.Exit = process.ExitStatus(cmd.ProcessState)
 		return out, nil
@@ -309,11 +309,11 @@ func (a *server) spawn(w *child, cpus []int) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.ended {
-		return errors.New("the agent is ending")
+		return errors.New("the agent is shutting down")
 	}
 	for _, other := range a.workers {
 		if other.id == w.id || other.serial == w.serial {
-			return fmt.Errorf("there is one already: %q, number %d", other.id, other.serial)
+			return fmt.Errorf("worker %q already runs with number %d", other.id, other.serial)
 		}
 	}
 	theirIn, in, err := os.Pipe()
@@ -380,7 +380,7 @@ func (a *server) call(ctx context.Context, p callParams) (json.RawMessage, error
 	w := a.workers[p.Serial]
 	a.mu.Unlock()
 	if w == nil {
-		return nil, &protocol.Error{Code: codeDied, Message: fmt.Sprintf("there is no worker number %d any more", p.Serial)}
+		return nil, &protocol.Error{Code: codeDied, Message: fmt.Sprintf("worker number %d has ended", p.Serial)}
 	}
 	var params any
 	if len(p.Params) > 0 {

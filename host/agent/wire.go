@@ -67,7 +67,7 @@ type death struct {
 func Args(args []string) (name string, files []string, err error) {
 	for rest := range slices.Chunk(args, 2) {
 		if len(rest) < 2 {
-			return "", nil, fmt.Errorf("argument %q: want a value after it", rest[0])
+			return "", nil, fmt.Errorf("missing value after argument %q", rest[0])
 		}
 		switch rest[0] {
 		case "--name":

@@ -66,7 +66,7 @@ func boot(ctx context.Context, spec Spec) (_ *Machine, err error) {
 	if spec.Say == nil {
 		spec.Say = func(string) {}
 	}
-	release, err := alone(ctx, "@nettoll-guest", func() { spec.Say("another guest runs here: waiting for its end") })
+	release, err := alone(ctx, "@nettoll-guest", func() { spec.Say("another guest is running: waiting until it ends") })
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +85,7 @@ func boot(ctx context.Context, spec Spec) (_ *Machine, err error) {
 	if err != nil {
 		return nil, err
 	}
-	m.ctx, m.cancel = context.WithTimeoutCause(ctx, spec.Limit, fmt.Errorf("no end within %v", spec.Limit))
+	m.ctx, m.cancel = context.WithTimeoutCause(ctx, spec.Limit, fmt.Errorf("it did not end within %v", spec.Limit))
 	m.cmd = exec.CommandContext(m.ctx, emulator, arguments(spec)...)
 	m.cmd.ExtraFiles = []*os.File{write, root} // numbers 3 and 4
 	m.cmd.Stdout, m.cmd.Stderr = &m.console, &m.said
@@ -194,7 +194,7 @@ func (m *Machine) Wait() (int, error) {
 	m.cancel()
 	released := m.release()
 	status, done, panicked := m.console.result()
-	what := "it ended without a result"
+	what := "it ended without reporting a result"
 	switch {
 	case panicked != "":
 		what = "its kernel panicked: " + panicked

@@ -68,7 +68,7 @@ func prepare(ctx context.Context, dir string, say func(string)) (Image, error) {
 		return image, nil
 	}
 	release, err := alone(ctx, "@nettoll-guest-image", func() {
-		say("another process makes the image: waiting for its end")
+		say("another process is making the image: waiting until it ends")
 	})
 	if err != nil {
 		return Image{}, err
@@ -112,7 +112,7 @@ func makeImage(ctx context.Context, pkg, release, work string, say func(string))
 		return err
 	}
 	if len(debs) != 1 {
-		return fmt.Errorf("apt-get download %s made %d packages, want 1", pkg, len(debs))
+		return fmt.Errorf("apt-get download %s fetched %d packages instead of 1", pkg, len(debs))
 	}
 	say("unpacking its modules and packing them with the programs of a guest")
 	tree := filepath.Join(work, "tree")

@@ -86,7 +86,7 @@ func (p Place) clean(ctx context.Context, dir *owned.Dir, name string, here Run)
 	}
 	c := read(data)
 	if c.run == nil {
-		return fail(errors.New("it does not say which run it is of"))
+		return fail(errors.New("it names no run"))
 	}
 	r.PID = c.run.PID
 	if r.Left = c.run.left(here); r.Left != "" {
@@ -101,7 +101,8 @@ func (p Place) clean(ctx context.Context, dir *owned.Dir, name string, here Run)
 			break
 		}
 		if time.Now().After(deadline) || ctx.Err() != nil {
-			return fail(fmt.Errorf("run %d is dead, but another process has its journal open: it ends, or cleans up", c.run.PID))
+			return fail(fmt.Errorf("run %d has ended, but another process still has its journal open: wait until it "+
+				"ends", c.run.PID))
 		}
 	}
 	if data, err = dir.Read(name); errors.Is(err, fs.ErrNotExist) {

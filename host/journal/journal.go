@@ -48,7 +48,7 @@ func self() (Run, error) {
 	r := Run{PID: os.Getpid()}
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
-		return r, fmt.Errorf("tell this boot from others: %w", err)
+		return r, fmt.Errorf("read the boot id: %w", err)
 	}
 	r.Boot = strings.TrimSpace(string(boot))
 	if r.PIDs, err = os.Readlink("/proc/self/ns/pid"); err != nil {
@@ -75,7 +75,7 @@ func (r Run) left(here Run) string {
 	if errors.Is(err, fs.ErrNotExist) || err == nil && started != r.Started {
 		return ""
 	}
-	return "its run lives"
+	return "its run is still active"
 }
 
 // line is a line of a journal.
@@ -171,11 +171,11 @@ type Journal struct {
 // would else be found as they left it.
 func (p Place) Begin(ctx context.Context) (_ *Journal, err error) {
 	if p.Dir == "" {
-		return nil, errors.New("begin a journal: there is no directory for it")
+		return nil, errors.New("begin a journal: no directory was given")
 	}
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("begin the journal of what outlives its host: %w", err)
+			err = fmt.Errorf("begin the journal: %w", err)
 		}
 	}()
 	above, err := owned.Make(filepath.Dir(p.Dir))
@@ -263,7 +263,7 @@ func (j *Journal) Close() error {
 	for _, s := range c.steps {
 		left = append(left, j.place.text(s))
 	}
-	return fmt.Errorf("not given back: %s (hint: nettoll clean)", strings.Join(left, "; "))
+	return fmt.Errorf("not returned: %s (hint: run nettoll clean)", strings.Join(left, "; "))
 }
 
 // text says a step as a person would.

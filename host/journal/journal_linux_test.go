@@ -278,7 +278,7 @@ func TestKilled(t *testing.T) {
 				t.Errorf("the card is on the machine: %t: this shows something else than it says", there)
 			}
 			for _, r := range b.clean(t) {
-				if r.Left != "its run lives" || r.Err != nil || r.Removed != nil || r.PID != cmd.Process.Pid {
+				if r.Left != "its run is still active" || r.Err != nil || r.Removed != nil || r.PID != cmd.Process.Pid {
 					t.Errorf("while it lives: %+v", r)
 				}
 			}
@@ -456,7 +456,7 @@ func TestJournalStays(t *testing.T) {
 		t.Errorf("Recover = %v", err)
 	}
 	if err := j.Close(); err == nil ||
-		!strings.Contains(err.Error(), `not given back: {"kind":"moon"} (hint: nettoll clean)`) {
+		!strings.Contains(err.Error(), `not returned: {"kind":"moon"} (hint: run nettoll clean)`) {
 		t.Errorf("Close = %v", err)
 	}
 	left := b.files(t)

@@ -48,7 +48,7 @@ func Dial(in io.Reader, out io.WriteCloser, notify func(method string, params js
 }
 
 // errStopped is the text of the error jrpc2 has after its client's Close; the value is not exported.
-const errStopped = "the client has been stopped"
+const errStopped = "the client was stopped"
 
 // Call calls a method and waits for the answer, the end of ctx or the end of the connection ([ErrEnded]), whatever is
 // first. Params are encoded as a JSON object or array, or are nil. The answer is decoded into result; nil discards it.
@@ -88,7 +88,7 @@ func (c *Client) Hello(ctx context.Context, self Identity) error {
 		return err
 	}
 	if peer != self {
-		return fmt.Errorf("hello: the peer is another program: it is %s, this is %s", peer, self)
+		return fmt.Errorf("hello: the peer is a different program: it is %s, this is %s", peer, self)
 	}
 	return nil
 }

@@ -101,11 +101,11 @@ func readFrame(r io.Reader) ([]byte, error) {
 	if n, err := io.ReadFull(r, head[:]); err == io.EOF {
 		return nil, io.EOF // unwrapped: jrpc2 compares
 	} else if err != nil {
-		return nil, fmt.Errorf("read frame: torn after %d of 4 bytes of its length: %w", n, err)
+		return nil, fmt.Errorf("read frame: incomplete: %d of 4 bytes of its length: %w", n, err)
 	}
 	size := int(binary.BigEndian.Uint32(head[:]))
 	if size == 0 || size > Limit {
-		return nil, fmt.Errorf("read frame: length %d: want 1 to %d", size, Limit)
+		return nil, fmt.Errorf("read frame: invalid length %d (valid: 1 to %d)", size, Limit)
 	}
 	// Room grows with what has arrived, not with what the length claims.
 	body := make([]byte, min(size, step))
@@ -116,7 +116,7 @@ func readFrame(r io.Reader) ([]byte, error) {
 			if err == io.EOF {
 				err = io.ErrUnexpectedEOF
 			}
-			return nil, fmt.Errorf("read frame: torn after %d of %d bytes: %w", have, size, err)
+			return nil, fmt.Errorf("read frame: incomplete: %d of %d bytes: %w", have, size, err)
 		}
 		if have == size {
 			break
@@ -134,7 +134,7 @@ func readFrame(r io.Reader) ([]byte, error) {
 // Send puts a frame into the queue; it does not wait for the peer.
 func (c *frames) Send(body []byte) error {
 	if len(body) == 0 || len(body) > Limit {
-		return fmt.Errorf("send frame: length %d: want 1 to %d", len(body), Limit)
+		return fmt.Errorf("send frame: invalid length %d (valid: 1 to %d)", len(body), Limit)
 	}
 	f := make([]byte, 4+len(body))
 	binary.BigEndian.PutUint32(f, uint32(len(body)))
@@ -148,7 +148,7 @@ func (c *frames) Send(body []byte) error {
 	case c.ended:
 		return errClosed
 	case c.queued+len(f) > c.room:
-		return fmt.Errorf("send frame: the peer does not read: %d bytes wait for it", c.queued)
+		return fmt.Errorf("send frame: the peer does not read; %d bytes are waiting", c.queued)
 	}
 	c.queue = append(c.queue, f)
 	c.queued += len(f)

@@ -27,14 +27,14 @@ func TestReadFrame(t *testing.T) {
 		{"one", encode(`{"a":1}`), `{"a":1}`, ""},
 		{"large", encode(`"` + strings.Repeat("x", 3*step+17) + `"`), `"` + strings.Repeat("x", 3*step+17) + `"`, ""},
 		{"end", "", "", "EOF"},
-		{"torn length", "\x00\x00", "", "read frame: torn after 2 of 4 bytes of its length: unexpected EOF"},
-		{"torn body", encode(`{"a":1}`)[:8], "", "read frame: torn after 4 of 7 bytes: unexpected EOF"},
-		{"no body", encode(`{"a":1}`)[:4], "", "read frame: torn after 0 of 7 bytes: unexpected EOF"},
-		{"empty", "\x00\x00\x00\x00", "", "read frame: length 0: want 1 to 67108864"},
-		{"too large", "\x04\x00\x00\x01x", "", "read frame: length 67108865: want 1 to 67108864"},
-		{"negative", "\xff\xff\xff\xff", "", "read frame: length 4294967295: want 1 to 67108864"},
+		{"torn length", "\x00\x00", "", "read frame: incomplete: 2 of 4 bytes of its length: unexpected EOF"},
+		{"torn body", encode(`{"a":1}`)[:8], "", "read frame: incomplete: 4 of 7 bytes: unexpected EOF"},
+		{"no body", encode(`{"a":1}`)[:4], "", "read frame: incomplete: 0 of 7 bytes: unexpected EOF"},
+		{"empty", "\x00\x00\x00\x00", "", "read frame: invalid length 0 (valid: 1 to 67108864)"},
+		{"too large", "\x04\x00\x00\x01x", "", "read frame: invalid length 67108865 (valid: 1 to 67108864)"},
+		{"negative", "\xff\xff\xff\xff", "", "read frame: invalid length 4294967295 (valid: 1 to 67108864)"},
 		{"not JSON", encode(`{"a":`), "", `read frame: not JSON: "{\"a\":"`},
-		{"text", "GET / HTTP/1.1\r\n", "", "read frame: length 1195725856: want 1 to 67108864"},
+		{"text", "GET / HTTP/1.1\r\n", "", "read frame: invalid length 1195725856 (valid: 1 to 67108864)"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

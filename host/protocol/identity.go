@@ -60,7 +60,7 @@ func buildID(path string) (string, error) {
 		return "", err
 	}
 	if len(note) < 16 {
-		return "", fmt.Errorf("note of %d bytes: want at least 16", len(note))
+		return "", fmt.Errorf("note of %d bytes (at least 16 are needed)", len(note))
 	}
 	size := int(f.ByteOrder.Uint32(note[4:]))
 	if string(note[12:16]) != "Go\x00\x00" || size > len(note)-16 {

@@ -87,7 +87,7 @@ func TestCall(t *testing.T) {
 		{"swap", []string{"a"}, "decode parameters: json: cannot unmarshal array into Go value of type protocol.point"},
 		{"none", nil, `call "none": the peer does not know this method`},
 		{"swap", 5, "[-32600] invalid parameters: array or object required"},
-		{"large", []int{Limit}, "encode result: 67108866 bytes: want at most 67107840"},
+		{"large", []int{Limit}, "encode result: 67108866 bytes (limit 67107840)"},
 	} {
 		if err := c.Call(ctx, tt.method, tt.params, nil); text(err) != tt.want &&
 			text(err) != strings.TrimPrefix(tt.want, "[-32600] ") {
@@ -129,7 +129,7 @@ func TestHelloNamesBoth(t *testing.T) {
 		t.Errorf("build id %q", self.Build)
 	}
 	err = c.Hello(t.Context(), Identity{Version: 7, Build: "other"})
-	want := fmt.Sprintf("hello: the peer is another program: it is build %q with protocol %d, this is build \"other\" "+
+	want := fmt.Sprintf("hello: the peer is a different program: it is build %q with protocol %d, this is build \"other\" "+
 		"with protocol 7", self.Build, Version)
 	if text(err) != want {
 		t.Errorf("got %q, want %q", err, want)
@@ -218,8 +218,8 @@ func TestEnd(t *testing.T) {
 		want string
 	}{
 		{"end", "", `call "x": the connection ended`},
-		{"torn", "\x00\x00\x00\x09{", `call "x": the connection ended: read frame: torn after 1 of 9 bytes: unexpected EOF`},
-		{"empty", "\x00\x00\x00\x00", `call "x": the connection ended: read frame: length 0: want 1 to 67108864`},
+		{"torn", "\x00\x00\x00\x09{", `call "x": the connection ended: read frame: incomplete: 1 of 9 bytes: unexpected EOF`},
+		{"empty", "\x00\x00\x00\x00", `call "x": the connection ended: read frame: invalid length 0 (valid: 1 to 67108864)`},
 		{"not JSON", "\x00\x00\x00\x01{", `call "x": the connection ended: read frame: not JSON: "{"`},
 	}
 	for _, tt := range tests {
@@ -291,7 +291,7 @@ func TestServeEnds(t *testing.T) {
 		})
 	})
 	for in, want := range map[string]string{
-		"\x00\x00\x00\x00": "serve: read frame: length 0: want 1 to 67108864",
+		"\x00\x00\x00\x00": "serve: read frame: invalid length 0 (valid: 1 to 67108864)",
 		encode(`5`):        `serve: read frame: not a request: request is not a JSON object: "5"`,
 		encode(`[]`):       `serve: read frame: not a request: "[]"`,
 		encode(`{"jsonrpc":"2.0","id":1,"result":5}`):       `serve: read frame: not a request: it has no method: "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":5}"`,

@@ -164,7 +164,7 @@ func (a assigner) Assign(_ context.Context, method string) jrpc2.Handler {
 		}
 		// What cannot be sent would leave the caller waiting.
 		if most := Limit - 1024; len(body) > most {
-			return nil, encodeError(fmt.Errorf("encode result: %d bytes: want at most %d", len(body), most))
+			return nil, encodeError(fmt.Errorf("encode result: %d bytes (limit %d)", len(body), most))
 		}
 		return json.RawMessage(body), nil
 	}

@@ -107,7 +107,7 @@ func TestLimits(t *testing.T) {
 		want string
 	}{
 		{"name of a container", long, `the name "a-long-name-of-c" of a container is too long (1 to 14 bytes)`},
-		{"ports", many, `host 1: 1024 containers, and a bridge has at most 1023 ports`},
+		{"ports", many, `host 1: 1024 containers, but a bridge has at most 1023 ports`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if _, _, err := (bridge.Network{}).Build(c.lab); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -24,13 +24,14 @@ type Network struct{}
 func (Network) Describe() network.Description {
 	return network.Description{
 		Name: "ebpf",
-		Summary: "a veth or netkit to every container, and an eBPF program that forwards past the host's stack, as " +
-			"with Cilium",
+		Summary: "a veth or netkit for every container; an eBPF program forwards past the host's network stack, as Cilium " +
+			"does",
 		Implementation: "ebpf",
 		Params: append(part.List{{
 			Name: attach, Default: auto, Values: append([]string{auto}, forward.Ways()...),
-			Summary: "where the program is: tcx, tc: where the host receives from a veth; xdp: the same in the driver, on one " +
-				"host; netkit: where a container sends; auto: tcx, or tc in labs of more than 200 containers and before Linux 6.6",
+			Summary: "hook of the program: tcx or tc: the host's end of each veth; xdp: the same in the driver, on one host; " +
+				"netkit: the container's end of a netkit; auto: tcx, or tc in labs of more than 200 containers and before Linux " +
+				"6.6",
 		}}, network.LinkParams()...),
 	}
 }
@@ -46,7 +47,7 @@ func (Network) FilterPoint(p part.Params) (network.Point, string) {
 // Exclude leaves out what XDP would leave to the stack.
 func (Network) Exclude(hosts int, p part.Params) string {
 	if p[attach] == forward.XDP && hosts > 1 {
-		return "attach=xdp forwards between the containers of one host: across hosts it would be network routed"
+		return "attach=xdp forwards only between containers of one host (across hosts use attach=tcx or network routed)"
 	}
 	return ""
 }
@@ -134,7 +135,8 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 		}
 		for _, r := range network.Routes(Network{}, lab, h) {
 			if top := lab.Top(); top.Layer != 2 || f.Uplink != "" && f.Uplink != r.Dev {
-				return nil, nil, fmt.Errorf("%s is not one link that carries Ethernet frames, which the program sends", top.Name)
+				return nil, nil, fmt.Errorf("%s is not a single link that carries Ethernet frames, which attach=tcx and "+
+					"attach=tc need", top.Name)
 			}
 			f.Uplink, f.Ranges = r.Dev, append(f.Ranges, Range{r.To, r.Via})
 		}
@@ -155,8 +157,8 @@ func chosen(lab network.Lab) (string, error) {
 		return auto, nil
 	case forward.XDP:
 		if lab.Params["checksum"] == "on" || lab.Params["gro"] == "off" {
-			return "", errors.New("attach=xdp goes with checksum=off and gro=on in the containers, and not otherwise: the " +
-				"driver of a veth passes on nothing but the bytes of a frame, to who receives by NAPI")
+			return "", errors.New("attach=xdp needs checksum=off and gro=on: the veth driver passes on only the bytes of a " +
+				"frame, and only to a receiver with NAPI")
 		}
 		return way, nil
 	default:

@@ -51,7 +51,7 @@ func (f Forwarding) String() string {
 	s := fmt.Sprintf("forwarding by eBPF, %s, between %d containers", f.Attach, len(f.Members))
 	for i, r := range f.Ranges {
 		if i == maxRanges && len(f.Ranges) > maxRanges+1 {
-			return s + fmt.Sprintf("; and to %d ranges more", len(f.Ranges)-i)
+			return s + fmt.Sprintf("; and to %d more ranges", len(f.Ranges)-i)
 		}
 		s += fmt.Sprintf("; to %s via %s through %s", r.To, r.Via, f.Uplink)
 	}

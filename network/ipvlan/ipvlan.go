@@ -22,12 +22,12 @@ type Network struct{}
 func (Network) Describe() network.Description {
 	return network.Description{
 		Name:           "ipvlan",
-		Summary:        "an ipvlan link for every container on its host's uplink, whose MAC address all of them share",
+		Summary:        "an ipvlan link for every container on its host's uplink; all of them share the uplink's MAC address",
 		Implementation: "kernel",
 		Params: part.List{{
 			Name: mode, Default: bridged, Values: link.IPVlanModes(),
-			Summary: "l2: containers are neighbours on the underlay; l3: their packets are routed by their host; l3s: and " +
-				"those that come pass its netfilter, too",
+			Summary: "l2: containers are neighbours on the underlay; l3: their host routes their packets; l3s: as l3, and " +
+				"received packets also pass the host's netfilter",
 		}},
 	}
 }
@@ -39,7 +39,7 @@ func (Network) FilterPoint(part.Params) (network.Point, string) { return network
 // Check says whether this kernel has such links.
 func (Network) Check(part.Params) error {
 	return link.CheckKind("ipvlan",
-		"load the module ipvlan or use a kernel with CONFIG_IPVLAN; the network macvlan is the nearest to it")
+		"load the module ipvlan or use a kernel with CONFIG_IPVLAN; the closest alternative is network macvlan")
 }
 
 // Trace says that packets leave and arrive by the containers' own links and, across hosts, pass the uplinks.

@@ -69,7 +69,7 @@ func TestPlan(t *testing.T) {
 func TestHosts(t *testing.T) {
 	lab := networktest.Lab(17, 1)
 	for mode, want := range map[string]string{
-		"l2": "17 hosts, and the range of the underlay has room for the containers of 16", "l3": "",
+		"l2": "17 hosts, but the address range of the underlay has room for the containers of 16", "l3": "",
 	} {
 		lab.Params = part.Params{"mode": mode}
 		if _, _, err := (ipvlan.Network{}).Build(lab); want == "" && err != nil || want != "" &&

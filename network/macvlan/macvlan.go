@@ -26,13 +26,13 @@ type Network struct{}
 func (Network) Describe() network.Description {
 	return network.Description{
 		Name:           "macvlan",
-		Summary:        "a macvlan link for every container, which makes all of them neighbours on the underlay",
+		Summary:        "a macvlan link for every container; all of them are neighbours on the underlay",
 		Implementation: "kernel",
 		Params: part.List{{
 			Name: mode, Default: bridge, Values: link.MacvlanModes(), Quiet: true,
-			Summary: "bridge: containers of a host reach each other directly; vepa: by a switch outside that sends packets " +
-				"back; private: not at all; passthru: each has a link below for itself, and they reach each other by the switch " +
-				"that those lead to",
+			Summary: "bridge: containers of a host reach each other directly; vepa: through an outside switch that sends " +
+				"packets back; private: not at all; passthru: each container has a lower link of its own, and the switch at " +
+				"their other ends joins them",
 		}},
 	}
 }
@@ -43,7 +43,7 @@ func (Network) FilterPoint(part.Params) (network.Point, string) { return network
 // Exclude leaves out labs of one host in which no container could reach another.
 func (Network) Exclude(hosts int, p part.Params) string {
 	if hosts == 1 && p[mode] == private {
-		return "in mode private containers of one host do not reach each other (mode=bridge and mode=vepa let them)"
+		return "with mode=private containers of one host cannot reach each other (valid here: mode=bridge, mode=vepa)"
 	}
 	return ""
 }
@@ -54,7 +54,7 @@ func (Network) Wired(p part.Params) (wired, moved bool) { return p[mode] == pass
 // Check says whether this kernel has such links.
 func (Network) Check(part.Params) error {
 	return link.CheckKind("macvlan",
-		"load the module macvlan or use a kernel with CONFIG_MACVLAN; the network bridge is the nearest to it")
+		"load the module macvlan or use a kernel with CONFIG_MACVLAN; the closest alternative is network bridge")
 }
 
 // Trace says that packets leave and arrive by the containers' own links and, unless both are above the same one in mode

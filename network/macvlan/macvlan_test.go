@@ -66,8 +66,8 @@ func TestLimits(t *testing.T) {
 		lab  network.Lab
 		want string
 	}{
-		{"hosts", networktest.Lab(17, 1), "17 hosts, and the range of the underlay has room for the containers of 16"},
-		{"containers", containers, "host 1: 3842 containers, and the range of the underlay has room for 3840"},
+		{"hosts", networktest.Lab(17, 1), "17 hosts, but the address range of the underlay has room for the containers of 16"},
+		{"containers", containers, "host 1: 3842 containers, but the address range of the underlay has room for 3840"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if _, _, err := (macvlan.Network{}).Build(c.lab); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -94,7 +94,7 @@ func TestExclude(t *testing.T) {
 func TestPorts(t *testing.T) {
 	lab := networktest.Lab(1, 512)
 	lab.Params = part.Params{"mode": "passthru"}
-	const want = "host 1: 1024 containers, and a bridge has at most 1023 ports"
+	const want = "host 1: 1024 containers, but a bridge has at most 1023 ports"
 	if _, _, err := (macvlan.Network{}).Build(lab); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("Build = %v, want %q", err, want)
 	}

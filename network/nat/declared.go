@@ -8,21 +8,21 @@ func declared() []measure.Metric {
 		{
 			Name: "entries_load_time", Unit: measure.UnitSecond, Better: measure.LowerBetter, Kind: measure.KindTime,
 			Label: "load entries", Order: 780,
-			Summary: "time to make the entries that fill the translation table",
+			Summary: "time to create the entries that fill the translation table",
 		},
 		{
 			Name: "entries_memory", Unit: measure.UnitByte, Better: measure.LowerBetter, Kind: measure.KindMemory, Order: 790,
-			Summary: "memory of those entries, as rules_memory",
+			Summary: "memory of those entries, measured as rules_memory",
 		},
 		{
 			Name: "memory_per_entry", Unit: measure.UnitByte, Better: measure.LowerBetter, Kind: measure.KindMemory,
 			Label: "per entry", Order: 800,
-			Summary: "of entries_memory, what one entry takes, if there are enough of them",
+			Summary: "memory of one entry: entries_memory per entry, if there are enough of them",
 		},
 		{
 			Name: "translation_rate", Unit: measure.UnitConnection, Better: measure.HigherBetter, Kind: measure.KindRate,
 			Label: "translations", Order: 810,
-			Summary: "new translations a second, one packet each, by one sender",
+			Summary: "new translations per second: one packet each, from one sender",
 		},
 	}
 }

@@ -158,7 +158,7 @@ func (e Entries) MeasureCost(ctx context.Context, k *host.Kernel) (err error) {
 	}
 	if rate == 0 { // nobody asked for it where the table is not filled
 		if e.Count > 0 {
-			k.Doubt("new translations could not be counted: nothing arrived, as where a filter lets nobody else pass")
+			k.Doubt("new translations could not be counted because no packet arrived; a filter may refuse them")
 		}
 		return nil
 	}
@@ -228,7 +228,8 @@ const phantom = 253<<8 + 1
 // fill returns the step that fills the table of a host, for what its translation does.
 func fill(h network.Host, n host.NAT, count int) (Entries, error) {
 	if len(h.Containers) > phantom {
-		return Entries{}, fmt.Errorf("host %d: %d containers, and the address of number %d is what fills its table", h.Index,
+		return Entries{}, fmt.Errorf("host %d: %d containers, but the address of container %d is needed to fill the "+
+			"translation table", h.Index,
 			len(h.Containers), phantom)
 	}
 	gateway, _ := network.Gateway(h.Index)

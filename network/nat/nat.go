@@ -26,14 +26,14 @@ func (Network) Describe() network.Description {
 	return network.Description{
 		Metrics: declared(),
 		Name:    "nat",
-		Summary: "a Linux bridge on each host, whose containers are known elsewhere by the host's address and their " +
-			"published ports (nftables)",
+		Summary: "a Linux bridge on each host; other hosts reach its containers at the host's address and published ports " +
+			"(nftables)",
 		Implementation: "kernel",
 		Params: append(part.List{
 			part.Switch(hairpin, "translate between containers of the same host too"),
 			{
 				Name: entriesName, Default: "0", Check: checkEntries, Quiet: true,
-				Summary: "translations (0 to 100000) that fill each host's table and that no packet uses",
+				Summary: "unused translations that fill each host's table, 0 to 100000",
 			},
 			network.BridgeNF(),
 		}, network.LinkParams()...),
@@ -59,7 +59,7 @@ func (Network) Exclude(hosts int, p part.Params) string {
 	if (Network{}).Translates(hosts, p) {
 		return ""
 	}
-	return "on one host nat is bridge: containers talk without translation (hairpin=true would translate)"
+	return "on one host nat equals bridge, because containers talk without translation (set hairpin=true to translate)"
 }
 
 // Translates says where it does.
@@ -146,8 +146,8 @@ func translate(lab network.Lab, h network.Host, ends []network.Endpoint) (host.N
 	})
 	for i := 1; i < len(byPort); i++ {
 		if a, b := byPort[i-1], byPort[i]; a.Ports.Last >= b.Ports.First {
-			return host.NAT{}, fmt.Errorf("host %d: containers %q and %q have port %d both, and behind one address it can be "+
-				"only one's", h.Index, a.Name, b.Name, b.Ports.First)
+			return host.NAT{}, fmt.Errorf("host %d: containers %q and %q both have port %d, but share one public "+
+				"address", h.Index, a.Name, b.Name, b.Ports.First)
 		}
 	}
 	return step, nil

@@ -96,7 +96,7 @@ func TestLimits(t *testing.T) {
 		}, `host 1: container "snk1" has no ports to publish`},
 		{"ports of another", func(c []network.Container) {
 			c[0].Ports.Last = c[1].Ports.First
-		}, `host 1: containers "src0" and "snk1" have port 20010 both, and behind one address it can be only one's`},
+		}, `host 1: containers "src0" and "snk1" both have port 20010, but share one public address`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			lab := networktest.Lab(2, 3)

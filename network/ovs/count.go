@@ -8,10 +8,10 @@ import (
 )
 
 // Names of counters.
-const looked = "packets that the datapath of the switch has looked at"
+const looked = "packets that the datapath of the switch has processed"
 
 // taken is the name of the counter of what the switch alone has received from a port.
-func taken(port string) string { return "packets that the switch alone received from port " + port }
+func taken(port string) string { return "packets that only the switch received from port " + port }
 
 // Count returns how many packets the datapath has looked at, and how many each port has received that the host's own
 // stack did not get: those which [Switch.deaf] has dropped behind the daemon's packet sockets or, with the kernel's

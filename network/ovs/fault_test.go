@@ -117,7 +117,7 @@ func TestTampering(t *testing.T) {
 	i := driver.Instance{Dir: dir}
 	bridge, database := "unix:"+i.Bridge("br0"), "--db=unix:"+i.Database()
 	for _, c := range []struct{ what, want, do, undo string }{
-		{"a flow that is nobody's", "flows that are nobody's", "ovs-ofctl add-flow " + bridge +
+		{"a flow that is nobody's", "flows of unknown owner", "ovs-ofctl add-flow " + bridge +
 			" table=0,priority=9,actions=drop", "ovs-ofctl --strict del-flows " + bridge + " table=0,priority=9"},
 		{"a flow less", "flow table=10", "ovs-ofctl del-flows " + bridge + " table=10", "ovs-ofctl add-flow " +
 			bridge + fmt.Sprintf(" cookie=%#x,table=10,priority=0,actions=NORMAL", driver.CookieNetwork)},

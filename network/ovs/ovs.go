@@ -33,11 +33,10 @@ func (Network) Describe() network.Description {
 		Params: part.List{
 			{
 				Name: datapath, Default: auto, Values: []string{auto, kernel, userspace},
-				Summary: "who forwards: the kernel's module openvswitch, the daemon itself, or auto: the module where there is " +
-					"one",
+				Summary: "what forwards: the kernel module openvswitch, the daemon itself, or auto: the module if there is one",
 			},
 			{Name: flows, Default: normal, Values: []string{normal, explicit}, Summary: "normal: the switch learns and " +
-				"floods; explicit: flows by the containers' addresses, and nothing is flooded"},
+				"floods; explicit: one flow per container address, and nothing is flooded"},
 		},
 	}
 }

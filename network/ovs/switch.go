@@ -84,7 +84,7 @@ func (s Switch) Apply(_ context.Context, k *host.Kernel) error {
 	}
 	for _, name := range append(datapathLinks(), s.Name) {
 		if _, err := h.ByName(name); err == nil {
-			return fmt.Errorf("link %q is there already", name)
+			return fmt.Errorf("link %q already exists", name)
 		} else if !errors.Is(err, link.ErrNotFound) {
 			return err
 		}

@@ -124,7 +124,7 @@ func (s Switch) verifyFlows(instance ovs.Instance, differ func(what, want, got s
 		return err
 	}
 	strangers, err := conn.Strangers()
-	differ("flows that are nobody's", "0", strconv.Itoa(strangers))
+	differ("flows of unknown owner", "0", strconv.Itoa(strangers))
 	return err
 }
 
@@ -195,7 +195,7 @@ func (s Switch) measureIdle(ctx context.Context, k *host.Kernel) error {
 		began, used, passed = now, u, p
 	}
 	if busy.Seconds() > idleLimit*idle.Seconds() { // without the figure, so that all labs and generations say the same
-		k.Doubt("Open vSwitch uses more than %g %% of a core while nothing is sent, which other labs pay for", idleLimit*100)
+		k.Doubt("Open vSwitch uses more than %g %% of a core while idle; this slows down other labs", idleLimit*100)
 	}
 	return nil
 }

@@ -28,12 +28,12 @@ func (Network) Describe() network.Description {
 	return network.Description{
 		Metrics:        declared(),
 		Name:           "passthrough",
-		Summary:        "a network card of its own for every container, moved into it",
+		Summary:        "a network card for every container, moved into its namespace",
 		Implementation: "kernel",
 		Params: part.List{{
 			Name: nic, Default: none, Quiet: true, Check: checkNICs,
-			Summary: "none: a port of the underlay's switch for each container; NAME or NAME+NAME: these NICs of the machine, " +
-				"one for each container, given back afterwards",
+			Summary: "none: a port of the underlay's switch for each container; NAME or NAME+NAME: NICs of this machine, one " +
+				"per container, returned afterwards",
 		}},
 	}
 }
@@ -129,11 +129,12 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 		all += len(h.Containers)
 	}
 	if given != nil && all != len(given) {
-		return nil, nil, fmt.Errorf("%d containers, and %d NICs for them (%s=%s): each has one of its own", all, len(given),
+		return nil, nil, fmt.Errorf("%d containers but %d NICs (%s=%s): each container needs a NIC of its "+
+			"own", all, len(given),
 			nic, lab.Params[nic])
 	}
 	if most := network.MaxPorts - len(lab.Hosts); given == nil && len(lab.Hosts) > 1 && all > most {
-		return nil, nil, fmt.Errorf("%d containers, and the switch of the underlay has %d ports for them", all, most)
+		return nil, nil, fmt.Errorf("%d containers, but the switch of the underlay has only %d ports", all, most)
 	}
 	plans := make([]host.Plan, len(lab.Hosts))
 	ends := make([][]network.Endpoint, len(lab.Hosts))

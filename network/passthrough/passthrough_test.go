@@ -55,12 +55,12 @@ func TestLimits(t *testing.T) {
 		nic          string
 		want         string
 	}{
-		{"ports of the host's switch", 1, 512, "none", "host 1: 1024 containers, and a bridge has at most 1023 ports"},
+		{"ports of the host's switch", 1, 512, "none", "host 1: 1024 containers, but a bridge has at most 1023 ports"},
 		{
 			"ports of the underlay's", 2, 511, "none",
-			"1022 containers, and the switch of the underlay has 1021 ports for them",
+			"1022 containers, but the switch of the underlay has only 1021 ports",
 		},
-		{"too few NICs", 1, 1, "eth1", "2 containers, and 1 NICs for them (nic=eth1): each has one of its own"},
+		{"too few NICs", 1, 1, "eth1", "2 containers but 1 NICs (nic=eth1): each container needs a NIC of its own"},
 		{"too many NICs", 1, 1, "eth1+eth2+eth3", "2 containers, and 3 NICs for them"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -29,12 +29,12 @@ type Network struct{}
 func (Network) Describe() network.Description {
 	return network.Description{
 		Name:           "routed",
-		Summary:        "a veth to every container without a bridge, and a route on the host to each",
+		Summary:        "a veth to every container without a bridge, and a route to it on its host",
 		Implementation: "kernel",
 		Params: append(part.List{{
 			Name: gateway, Default: linkLocal, Values: []string{linkLocal, proxyARP},
-			Summary: "link-local: 169.254.1.1 and fe80::ecee:eeff:feee:eeee, as with Calico; proxy-arp: the first address of " +
-				"the host's range, for which the host answers by proxy ARP and proxy NDP",
+			Summary: "gateway of the containers: link-local: 169.254.1.1 and fe80::ecee:eeff:feee:eeee, as with Calico; " +
+				"proxy-arp: the first address of the host's range, which the host answers for by proxy ARP and proxy NDP",
 		}}, network.LinkParams()...),
 	}
 }

@@ -29,11 +29,11 @@ func (Probe) Describe() probe.Description {
 		Metrics: []measure.Metric{
 			{
 				Name: inAll, Unit: measure.UnitCores, Better: measure.LowerBetter, Kind: measure.KindCPU, Order: 600,
-				Summary: "cores kept busy by softirqs of the network, whoever they interrupted; no part of cpu_busy",
+				Summary: "cores kept busy by network softirqs, whatever they interrupted; not part of cpu_busy",
 			},
 			{
 				Name: perPacket, Unit: measure.UnitSecondsPacket, Better: measure.LowerBetter, Kind: measure.KindCPU, Order: 620,
-				Summary: "time in softirqs of the network for each packet that cpu_per_packet counts",
+				Summary: "time in network softirqs per packet that cpu_per_packet counts",
 			},
 		},
 		View: view,
@@ -54,8 +54,8 @@ func view(facts map[string]any) measure.Probe {
 	return measure.Probe{
 		Name: "softirq", Title: "Softirq time, in probed trials",
 		Switches: "tracepoints switched on at the beginning and the end of each softirq",
-		Meaning: "The tables show the time in softirqs of the network on the CPUs that sources and sinks run on, whatever " +
-			"they interrupted and whosever packets they handled. " + apart,
+		Meaning: "The tables show the time in network softirqs on the CPUs of sources and sinks, whatever they " +
+			"interrupted and whoever's packets they handled. " + apart,
 		Metrics: []string{inAll, perPacket}, Columns: []string{"CPU softirq", "per packet"},
 	}
 }

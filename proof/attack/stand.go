@@ -199,7 +199,7 @@ func (s *stand) open() error {
 	for _, p := range s.Pairs {
 		for _, name := range []string{p.Source, p.Sink} {
 			if s.end(name) == nil {
-				return fmt.Errorf("pair %s and %s: there is no container %q", p.Source, p.Sink, name)
+				return fmt.Errorf("pair %s and %s: unknown container %q", p.Source, p.Sink, name)
 			}
 		}
 	}

@@ -9,7 +9,7 @@ import (
 
 // ErrShared says that the containers of a lab share the namespace of their host: nobody stands between them, and there
 // is nothing to attack.
-var ErrShared = errors.New("containers share the namespace of their host: nothing stands between them")
+var ErrShared = errors.New("containers share the namespace of their host, so nothing separates them")
 
 // A Target is a lab that is attacked.
 type Target struct {

@@ -14,7 +14,7 @@ type Runtime struct{}
 func (Runtime) Describe() runtime.Description {
 	return runtime.Description{
 		Name:           "netns",
-		Summary:        "a container is a network namespace and no more",
+		Summary:        "each container is only a network namespace",
 		Implementation: "kernel",
 	}
 }
@@ -28,8 +28,8 @@ func (Runtime) Containers(containers []runtime.Container) ([]host.Step, error) {
 		case c.Name:
 			steps = append(steps, host.Namespace{Name: c.Name})
 		default:
-			return nil, fmt.Errorf("container %q is to have namespace %q (its own, called like it, or the host's, \"\", are "+
-				"possible)", c.Name, c.Namespace)
+			return nil, fmt.Errorf(`container %q has namespace %q (valid: its own name, or "" for the host's `+
+				"namespace)", c.Name, c.Namespace)
 		}
 	}
 	return steps, nil

@@ -30,7 +30,7 @@ func TestContainers(t *testing.T) {
 		{name: "the host's namespace", in: []runtime.Container{{Name: "src0"}}},
 		{
 			name: "another's namespace", in: []runtime.Container{{Name: "src0", Namespace: "snk0"}},
-			err: `container "src0" is to have namespace "snk0" (its own, called like it, or the host's, "", are possible)`,
+			err: `container "src0" has namespace "snk0" (valid: its own name, or "" for the host's namespace)`,
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
