@@ -219,7 +219,7 @@ func TestToyTunnel(t *testing.T) {
 		"tunnel hose carries packets that hosts route, but the containers of network macvlan are on the underlay themselves",
 		"hose hose0, mac ", "link hose0 with 198.19.1.1/24, fd00:198:19:1::1/64, mtu 1450, up",
 		"route to 10.2.0.0/16 via 198.19.1.2 through hose0", "peer eth0 in src0 with 10.1.1.0/16, fd00:10:1::1:0/64",
-		"bridge+hose: containers of different hosts have an MTU of 1450 (underlay 1500, hose −50)")
+		"bridge+hose: containers on different hosts have an MTU of 1450 (underlay 1500, hose −50)")
 	contains(nettoll(2, "plan", "--mtu", "1300", file), "bridge+hose: the containers would have an MTU of 1250 bytes "+
 		"(underlay 1300, hose −50), and the smallest is 1280; an underlay with an MTU of 1330 would do (underlay.mtu)")
 	for _, run := range []string{"old", "new"} {

@@ -43,7 +43,7 @@ func TestLackingPrograms(t *testing.T) {
 		{What: "http(payload=615,connection=keep-alive)", Reason: "use driver wrk: " + missing +
 			`"wrk" (hint: apt-get install wrk)`},
 		{What: "command(name=ping,metric=latency_mean)", Reason: "use command ping: " + missing +
-			`"ping" (hint: install it, or say where it is)`},
+			`"ping" (hint: install it, or name its path)`},
 		{
 			What:   "mix(kv(payload=1024,operation=get,clients=50,server=redis)*1,tcp-stream(message=131072)*1)",
 			Reason: "use kv with server redis: " + missing + `"redis-server" (hint: apt-get install redis-server)`,

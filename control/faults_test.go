@@ -98,7 +98,7 @@ func TestFaults(t *testing.T) {
 		{
 			name: "a host ends", fake: &labtest.Fake{During: during(otherLab, labtest.HostEnd, 2)},
 			built: map[string]int{baseLab: 5, otherLab: 6}, deaths: 1,
-			warned: []string{"the agent of host1 has ended\nthe lab was built once more"},
+			warned: []string{"the agent of host1 has ended\nthe lab was rebuilt"},
 		},
 		{
 			name: "a lab cannot be built again",
@@ -136,7 +136,7 @@ func TestFaults(t *testing.T) {
 				return nil
 			}},
 			built: map[string]int{baseLab: 4, otherLab: 4}, lost: 3,
-			dropped: "lost in 3 generations one after another",
+			dropped: "lost in 3 consecutive generations",
 			warned:  []string{"lost in generation 2, rebuilt in the next one: build lab other/cross-host/2: out of luck"},
 		},
 		{

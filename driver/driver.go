@@ -90,7 +90,7 @@ func (d Description) Role(s workload.Spec) program.Role {
 func (d Description) Understands(w workload.Description, p part.Params, known ...string) error {
 	for _, param := range w.Params {
 		if p[param.Name] != param.Default && !slices.Contains(known, param.Name) {
-			return fmt.Errorf("driver %s cannot drive %s with %s %q (it can with %s %s)", d.Name, w.Name, param.Name,
+			return fmt.Errorf("driver %s cannot drive %s with %s %q (valid: %s %s)", d.Name, w.Name, param.Name,
 				p[param.Name], param.Name, param.Default)
 		}
 	}

@@ -96,7 +96,7 @@ func TestUnderstands(t *testing.T) {
 		t.Error(err)
 	}
 	err := d.Understands(w, part.Params{"payload": "64", "flows": "4"}, "payload")
-	if want := `driver n cannot drive w with flows "4" (it can with flows 1)`; err == nil || err.Error() != want {
+	if want := `driver n cannot drive w with flows "4" (valid: flows 1)`; err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
 }

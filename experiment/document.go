@@ -309,7 +309,7 @@ func (s *source) node(from ast.Node, depth int) (*node, error) {
 	case *ast.TagNode:
 		return nil, n.wrong("tags such as %q are not supported", visible(from.Start.Value))
 	default:
-		return nil, n.wrong("this cannot stand here")
+		return nil, n.wrong("this is not supported here")
 	}
 	for _, r := range n.text { // ids, records and terminals will have it
 		if !unicode.IsPrint(r) && !unicode.Is(unicode.Zs, r) && r != '\n' && r != '\t' {

@@ -135,7 +135,7 @@ func TestResolveWithoutPorts(t *testing.T) {
 	}
 	want := experiment.Omission{
 		What:   "nat/cross-host/1/ping(payload=56,interval=1ms)",
-		Reason: "ping has no ports, and ports are what nat translates: its host would answer",
+		Reason: "ping uses no ports, and nat can only translate ports",
 		Stack:  "nat",
 	}
 	if !slices.Contains(r.Omitted, want) {
@@ -154,7 +154,7 @@ func TestResolveErrors(t *testing.T) {
 		}, `unknown workload "udp" (known: udp-rr, `},
 		{"parameter", func(e *experiment.Experiment) {
 			e.Workloads[0].Params["size"] = "1"
-		}, `workload udp-rr has no parameter "size" (it has payload, mode, `},
+		}, `workload udp-rr has no parameter "size" (valid: payload, mode, `},
 		{"choice", func(e *experiment.Experiment) {
 			e.Workloads[0].Params["mode"] = "sleep"
 		}, `workload udp-rr: mode: invalid value "sleep" (valid: wait, spin)`},
@@ -172,7 +172,7 @@ func TestResolveErrors(t *testing.T) {
 		{"generations", func(e *experiment.Experiment) { e.Design.Generations = 4 }, `generations: 4 (valid: 5 to`},
 		{"pairs", func(e *experiment.Experiment) { e.Factors.Pairs = []int{0} }, `pairs: 0 (valid: 1 to 500`},
 		{"mtu", func(e *experiment.Experiment) { e.Tune.MTU = 100 }, `mtu: 100 (valid: 1280 to 65535)`},
-		{"nothing", func(e *experiment.Experiment) { e.Workloads = nil }, `no workload is asked for`},
+		{"nothing", func(e *experiment.Experiment) { e.Workloads = nil }, "no workload is given"},
 		{"spinners", func(e *experiment.Experiment) {
 			e.Workloads, e.Factors.Pairs = e.Workloads[:1], []int{2}
 		}, `nothing is left to measure (same-host/2/udp-rr(payload=64,mode=spin): 2 pairs spin on 2 CPUs`},
@@ -250,7 +250,7 @@ func TestHostsOfPairs(t *testing.T) {
 func TestTwice(t *testing.T) {
 	r := resolve(t, read(t, "factors: {network: bridge, placement: same-host}\nworkloads: [udp-rr, {udp-rr: {payload: "+
 		"64B}}]\n"), 2)
-	if len(r.Cells) != 3 || len(r.Omitted) != 1 || r.Omitted[0].Reason != "it is asked for twice" {
+	if len(r.Cells) != 3 || len(r.Omitted) != 1 || r.Omitted[0].Reason != "it is given twice" {
 		t.Errorf("%q, left out %+v, want the second of two equal workloads", ids(r), r.Omitted)
 	}
 }
@@ -346,7 +346,7 @@ func TestResolveOnePort(t *testing.T) {
 			"the 3 pairs share it (hint: another baseline, or a pair for each host)"},
 		{
 			What:   "nat/cross-host/1/tbench(clients=1)",
-			Reason: "tbench listens at port 7003 and no other, and that is none of those which nat lets through",
+			Reason: "tbench listens only at port 7003, which nat does not allow",
 			Stack:  "nat",
 		},
 	} {

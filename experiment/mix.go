@@ -18,7 +18,7 @@ import (
 const Mix = "mix"
 
 // MixSummary says what it is, as [workload.Description] says it of a workload.
-const MixSummary = "several workloads at once, each on its share of the pairs and with its own figures: " +
+const MixSummary = "several workloads at once, each on its share of the pairs and with its own figures, such as " +
 	"mix(udp-rr(payload=64)*3,tcp-stream)"
 
 // Limits of a mix. More members than that are more tables than can be held against each other.
@@ -42,7 +42,7 @@ func parseMix(whole string) (Load, error) {
 	l := Load{Choice: Choice{Name: Mix}}
 	list, closed := strings.CutSuffix(strings.TrimPrefix(whole, Mix+"("), ")")
 	if !closed {
-		return Load{}, fmt.Errorf("workload %q: want mix(NAME*share,NAME(parameter=value,…)*share,…)", whole)
+		return Load{}, fmt.Errorf("invalid workload %q (valid: mix(NAME*share,NAME(parameter=value,…)*share,…))", whole)
 	}
 	for _, text := range part.Split(list) {
 		m := Member{Share: 1}
@@ -74,7 +74,8 @@ func mixes(e *Experiment, parts Parts) *shape {
 	p := &partShape{kind: "workload", parts: parts.workloads(), refused: notInMix}
 	p.begin = func() { members, share = append(members, nil), 1 }
 	p.beside = []field{{name: "share", shape: shape{
-		doc: "How many parts of the pairs are this member's, of the sum of all shares.", number: true, pattern: `^[0-9]+$`,
+		doc: "Share of the pairs that this member gets, relative to the sum of all " +
+			"shares.", number: true, pattern: `^[0-9]+$`,
 		example: "3",
 		take:    func(s string) error { return wholeShare(s, &share) },
 	}}}
@@ -157,12 +158,11 @@ func wholeShare(s string, to *int) error { return whole(s, 1, maxShare, to) }
 func notInMix(word string) string {
 	switch word {
 	case Mix:
-		return "a mix cannot be a member of a mix: list its members beside the others"
+		return "a mix cannot be a member of a mix: list its members in the outer mix"
 	case "driver":
-		return "a member of a mix is driven by nettoll's own engine: other programs choose their own time, and the members " +
-			"need one that is common"
+		return "members of a mix need nettoll's own engine, because other programs choose their own measuring time"
 	case "placement":
-		return "all members of a mix are in the same places: the placement belongs beside the mix"
+		return "all members of a mix have the same placement: set placement on the mix"
 	}
 	return ""
 }
@@ -170,8 +170,7 @@ func notInMix(word string) string {
 // apart says why a workload cannot be a member of a mix, "" of one that can.
 func apart(d workload.Description) string {
 	if d.Whole {
-		return fmt.Sprintf("%s cannot be a member of a mix: its programs choose their own time, and the members need one "+
-			"that is common", d.Name)
+		return fmt.Sprintf("%s cannot be a member of a mix, because its programs choose their own measuring time", d.Name)
 	}
 	return ""
 }
@@ -183,7 +182,7 @@ func (l Load) resolve(parts Parts) ([]member, error) {
 		return []member{one}, err
 	}
 	if len(l.Mix) < minMembers || len(l.Mix) > maxMembers {
-		return nil, fmt.Errorf("a mix of %d (valid: %d to %d workloads)", len(l.Mix), minMembers, maxMembers)
+		return nil, fmt.Errorf("a mix of %d workloads (valid: %d to %d)", len(l.Mix), minMembers, maxMembers)
 	}
 	if l.Driver != "" {
 		return nil, errors.New(notInMix("driver"))
@@ -201,7 +200,7 @@ func (l Load) resolve(parts Parts) ([]member, error) {
 			return nil, errors.New(reason)
 		}
 		if slices.ContainsFunc(all, func(o member) bool { return o.id == one.id }) {
-			return nil, fmt.Errorf("%s is in the mix twice: give it one share that is larger", one.id)
+			return nil, fmt.Errorf("%s is in the mix twice: list it once with a larger share", one.id)
 		}
 		all = append(all, one)
 	}
@@ -359,21 +358,24 @@ func (g group) trial(asked time.Duration, cpus int) (length, warm time.Duration)
 // refused says why a group cannot be measured; "" where it can.
 func (g group) refused(cpus int) string {
 	if n := len(g.members); g.pairs < n {
-		return fmt.Sprintf("%d workloads need a pair each, and there are %d (hint: pairs %d or more)", n, g.pairs, n)
+		return fmt.Sprintf("%d workloads need one pair each, but there are only %d (hint: set pairs to %d or "+
+			"more)", n, g.pairs, n)
 	}
 	for _, m := range g.members {
 		d := m.workload.Describe()
 		// Both ends of a pair spin: a CPU that holds two of them lets each wait a tick for the other.
 		if d.Spins(m.params) && threadsPerCPU(g.affinity, g.pairs, cpus) > 1 {
 			if g.mixed() {
-				return fmt.Sprintf("%s spins, and %d pairs on %d CPUs (affinity %s) leave it none of its own", m.id, g.pairs, cpus,
+				return fmt.Sprintf("%s spins and needs a CPU of its own, but %d pairs share %d CPUs (affinity "+
+					"%s)", m.id, g.pairs, cpus,
 					g.affinity)
 			}
 			pairs := "1 pair spins"
 			if g.pairs > 1 {
 				pairs = fmt.Sprintf("%d pairs spin", g.pairs)
 			}
-			return fmt.Sprintf("%s on %d CPUs (affinity %s), and a CPU cannot hold two that do", pairs, cpus, g.affinity)
+			return fmt.Sprintf("%s on %d CPUs (affinity %s), but each spinning pair needs CPUs of its "+
+				"own", pairs, cpus, g.affinity)
 		}
 		if m.driver != nil && m.driver.Describe().IPv4Only && g.family == "ipv6" {
 			return m.driver.Describe().Name + " cannot use addresses of IPv6"
@@ -400,16 +402,16 @@ func (s Stack) excluded(named string, g group) (what, reason string) {
 		d := g.members[i].workload.Describe()
 		switch {
 		case translates && d.Alone:
-			reason = fmt.Sprintf("%s has no ports, and ports are what %s translates: its host would answer", d.Name, named)
+			reason = fmt.Sprintf("%s uses no ports, and %s can only translate ports", d.Name, named)
 		case translates && d.Port != 0:
-			reason = fmt.Sprintf("%s listens at port %d and no other, and that is none of those which %s lets through", d.Name,
+			reason = fmt.Sprintf("%s listens only at port %d, which %s does not allow", d.Name,
 				d.Port, named)
 		case shares && d.Port != 0:
 			for pair := first; pair < first+pairs; pair++ {
 				at := fmt.Sprintf("port %d of host %d", d.Port, Lab{Hosts: g.hosts}.SinkHost(pair))
 				if taken[at] {
-					reason = fmt.Sprintf("%s listens at port %d and no other, and under %s the %d pairs share it (hint: another "+
-						"baseline, or a pair for each host)", d.Name, d.Port, named, g.pairs)
+					reason = fmt.Sprintf("%s listens only at port %d, and under %s the %d pairs share it (hint: use another "+
+						"baseline, or one pair per host)", d.Name, d.Port, named, g.pairs)
 				}
 				taken[at] = true
 			}

@@ -125,7 +125,7 @@ func TestMixOmitted(t *testing.T) {
 	for _, c := range []struct{ text, what, reason string }{
 		{
 			"factors: {network: bridge, placement: same-host, pairs: [2, 1]}\nworkloads: {mix: [udp-rr, tcp-stream]}\n",
-			"same-host/1/mix(", "2 workloads need a pair each, and there are 1 (hint: pairs 2 or more)",
+			"same-host/1/mix(", "2 workloads need one pair each, but there are only 1 (hint: set pairs to 2 or more)",
 		},
 		{
 			"factors: {network: bridge, placement: same-host, pairs: 2}\nworkloads: [{mix: [udp-rr: {mode: spin}, " +
@@ -136,16 +136,16 @@ func TestMixOmitted(t *testing.T) {
 		{
 			"factors: {network: nat, placement: cross-host, pairs: 2}\nbaseline: {network: host}\nworkloads: {mix: [udp-rr, " +
 				"ping]}\n",
-			"nat/cross-host/2/mix(", "ping has no ports, and ports are what nat translates: its host would answer",
+			"nat/cross-host/2/mix(", "ping uses no ports, and nat can only translate ports",
 		},
 		{
 			"factors: {network: bridge, placement: same-host, pairs: 2}\nworkloads: {mix: [udp-rr, tcp-stream]}\ndesign: " +
 				"{probe: softirq}\n",
 			"same-host/2/mix(udp-rr(payload=64,mode=wait)*1,tcp-stream(message=131072)*1)+softirq",
-			"the probe counts for all members of a mix together, and nobody could say for which",
+			"the probe counts all members of a mix together and cannot tell them apart",
 		},
 		{"factors: {network: bridge, placement: same-host, pairs: 2}\nworkloads: [{mix: [udp-rr, tcp-stream]}, {mix: " +
-			"[udp-rr, tcp-stream]}]\n", "same-host/2/mix(", "it is asked for twice"},
+			"[udp-rr, tcp-stream]}]\n", "same-host/2/mix(", "it is given twice"},
 	} {
 		r := resolve(t, read(t, c.text), 2)
 		if len(r.Omitted) != 1 || !strings.HasPrefix(r.Omitted[0].What, c.what) || r.Omitted[0].Reason != c.reason {
@@ -180,14 +180,14 @@ func TestParseMix(t *testing.T) {
 		}
 	}
 	for in, want := range map[string]string{
-		"mix":                        `workload "mix": want mix(NAME*share,NAME(parameter=value,…)*share,…)`,
-		"mix(udp-rr":                 `workload "mix(udp-rr": want mix(NAME*share,NAME(parameter=value,…)*share,…)`,
+		"mix":                        `invalid workload "mix" (valid: mix(NAME*share,NAME(parameter=value,…)*share,…))`,
+		"mix(udp-rr":                 `invalid workload "mix(udp-rr" (valid: mix(NAME*share,NAME(parameter=value,…)*share,…))`,
 		"mix()":                      `workload "mix()": invalid workload "" (valid: NAME or NAME(parameter=value,…))`,
 		"mix(udp-rr*three,ping)":     `workload "mix(udp-rr*three,ping)": share: "three" is not a whole number (valid: 1 to 1000)`,
 		"mix(udp-rr*0,ping)":         `workload "mix(udp-rr*0,ping)": share: 0 is out of range (valid: 1 to 1000)`,
-		"mix(udp-rr,mix(ping,ping))": `workload "mix(udp-rr,mix(ping,ping))": a mix cannot be a member of a mix: list its members beside the others`,
+		"mix(udp-rr,mix(ping,ping))": `workload "mix(udp-rr,mix(ping,ping))": a mix cannot be a member of a mix: list its members in the outer mix`,
 		"mix(udp-rr(payload),ping)":  `workload "mix(udp-rr(payload),ping)": invalid workload "udp-rr(payload)": "payload" is not parameter=value`,
-		"mix(udp-rr,ping)x":          `workload "mix(udp-rr,ping)x": want mix(NAME*share,NAME(parameter=value,…)*share,…)`,
+		"mix(udp-rr,ping)x":          `invalid workload "mix(udp-rr,ping)x" (valid: mix(NAME*share,NAME(parameter=value,…)*share,…))`,
 	} {
 		if _, err := experiment.ParseLoad(in); err == nil || err.Error() != want {
 			t.Errorf("%s: %v, want %s", in, err, want)

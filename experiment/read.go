@@ -52,7 +52,7 @@ func changed(text string, settings []Setting) string {
 // grammar is the shape of an experiment file; reading by it fills e.
 func grammar(e *Experiment, parts Parts) shape {
 	return shape{
-		doc: "An experiment of nettoll: which stacks to compare, with which workloads, how precisely.",
+		doc: "A nettoll experiment: which stacks to compare, with which workloads, and how precisely.",
 		fields: []field{
 			{name: "name", shape: shape{
 				doc: "Name of the experiment; the run directory is named after it.", example: "bridge-or-macvlan",
@@ -60,7 +60,8 @@ func grammar(e *Experiment, parts Parts) shape {
 			}},
 			{name: "hosts", shape: hosts(e)},
 			{name: "baseline", shape: shape{
-				doc:    "The stack that all others are compared with. By default that is the network host: no network at all.",
+				doc: "The stack that all others are compared with. The default is network host, which means no container " +
+					"network.",
 				fields: stackFields(&e.Baseline.Parts, parts),
 			}},
 			{name: "factors", shape: factors(&e.Factors, parts)},
@@ -94,7 +95,7 @@ func comparison(e *Experiment, parts Parts, n *node) error {
 		return at.wrong("%w", err)
 	}
 	if len(stacks) < 2 {
-		return at.wrong("the baseline %s has nothing to be compared with: factors and stacks name no other stack (%s: %s)",
+		return at.wrong("no stack to compare with the baseline %s: factors and stacks name no other (%s: %s)",
 			stacks[0].id, first.Plural, strings.Join(stack.Names(parts.Kinds[0]), ", "))
 	}
 	return nil
@@ -177,8 +178,8 @@ func hosts(e *Experiment) shape {
 			{number: true, pattern: `^[0-9]+$`, example: "2", take: number},
 			{fields: []field{
 				{name: "kind", shape: shape{
-					doc: "Kind of the hosts: local, namespaces of this machine.", values: []choice{
-						{"local", "private namespaces of this machine"},
+					doc: "Kind of the hosts: local means namespaces on this machine.", values: []choice{
+						{"local", "private namespaces on this machine"},
 					},
 				}},
 				{name: "count", required: true, shape: shape{
@@ -262,7 +263,8 @@ func factors(f *Factors, parts Parts) shape {
 			doc: "Number of container hosts of a cross-host lab.", number: true, pattern: `^[0-9]+$`, example: "2",
 		}, func(s string) (n int, err error) { return n, whole(s, minHosts, maxHosts, &n) })},
 		field{name: "pairs", shape: listOf(&f.Pairs, shape{
-			doc: "Number of pairs of containers that talk at the same time.", number: true, pattern: `^[0-9]+$`, example: "1",
+			doc: "Number of pairs of containers that communicate at the same " +
+				"time.", number: true, pattern: `^[0-9]+$`, example: "1",
 		}, func(s string) (n int, err error) { return n, whole(s, 1, maxPairs, &n) })},
 		field{name: "family", shape: listOf(&f.Families, shape{doc: "Address family.", values: choices(Families()...)},
 			same)},
@@ -270,12 +272,12 @@ func factors(f *Factors, parts Parts) shape {
 			doc: "Which CPUs sources and sinks run on.",
 			values: []choice{
 				{"split", "sources on one set of CPUs, sinks on the other"},
-				{"same", "both on the same"},
+				{"same", "both on the same set"},
 				{"free", "the scheduler decides"},
 			},
 		}, same)},
 	)
-	return shape{doc: "What is crossed: each combination is measured.", fields: fields}
+	return shape{doc: "Factors: every combination of their values is measured.", fields: fields}
 }
 
 func same(s string) (string, error) { return s, nil }
@@ -299,7 +301,7 @@ func listOf[T any](to *[]T, one shape, convert func(string) (T, error)) shape {
 
 func placements(to *[]Placement) shape {
 	return listOf(to, shape{
-		doc: "Where the two containers of a pair are.",
+		doc: "Which hosts the two containers of a pair are on.",
 		values: []choice{
 			{string(SameHost), "all pairs on host 1"},
 			{string(CrossHost), "sources on one host, sinks on the next"},
@@ -321,7 +323,7 @@ func namedStacks(e *Experiment, parts Parts) shape {
 	}}}, stackFields(&s.Parts, parts)...)
 	fields = append(fields, field{name: "placement", shape: placements(&s.Placements)})
 	return shape{
-		doc: "Stacks one by one, beside those that the factors make.",
+		doc: "Individual stacks, in addition to those that the factors make.",
 		items: &shape{fields: fields, done: func(n *node) error {
 			name := n.values[n.index("name")]
 			if first, known := lines[s.Name]; known {
@@ -347,7 +349,7 @@ func workloads(e *Experiment, parts Parts) shape {
 	p.begin = func() { drivers, at, pairs = []string{""}, nil, nil }
 	p.own = func(string) []field {
 		return []field{
-			{name: "driver", shape: listOf(&drivers, shape{doc: "Whose program drives the traffic.", values: known},
+			{name: "driver", shape: listOf(&drivers, shape{doc: "Program that drives the traffic.", values: known},
 				func(s string) (string, error) {
 					if s == "nettoll" {
 						s = ""
@@ -356,7 +358,7 @@ func workloads(e *Experiment, parts Parts) shape {
 				})},
 			{name: "placement", shape: placements(&at)},
 			{name: "pairs", shape: listOf(&pairs, shape{
-				doc: "With which numbers of pairs it runs, of those of the experiment.", number: true, pattern: `^[0-9]+$`,
+				doc: "Numbers of pairs to run it with, out of those of the experiment.", number: true, pattern: `^[0-9]+$`,
 				example: "1",
 			}, func(s string) (n int, err error) { return n, whole(s, 1, maxPairs, &n) })},
 		}
@@ -404,22 +406,25 @@ func design(d *Design, parts Parts) shape {
 	number := func(lo, hi int, to *int) func(string) error {
 		return func(s string) error { return whole(s, lo, hi, to) }
 	}
-	return shape{doc: "How precisely to measure.", fields: []field{
+	return shape{doc: "Precision and duration of the measurement.", fields: []field{
 		{name: "precision", shape: shape{
-			doc: "Half-width of the 95 % interval at which a cell needs no more blocks.", pattern: `^[0-9.]+%?$`, number: true,
+			doc: "Half-width of the 95 % interval at which a cell is precise enough.", pattern: `^[0-9.]+%?$`, number: true,
 			example: "2%",
 			take:    func(s string) (err error) { d.Precision, err = ParseShare(s); return err },
 		}},
 		{name: "time", shape: shape{
-			doc: "Time to measure, at most; building and removing come on top.", pattern: `^[0-9.]+(ms|s|m|h)`, example: "60s",
+			doc: "Maximum measuring time, not including the time to build and remove " +
+				"labs.", pattern: `^[0-9.]+(ms|s|m|h)`, example: "60s",
 			take: func(s string) (err error) { d.Time, err = parseDuration(s, time.Millisecond, maxTime); return err },
 		}},
 		{name: "generations", shape: shape{
-			doc: "How often everything is built anew, at least.", pattern: `^[0-9]+$`, number: true, example: "5",
+			doc: "Minimum number of generations: how often everything is " +
+				"rebuilt.", pattern: `^[0-9]+$`, number: true, example: "5",
 			take: number(minGenerations, maxGenerations, &d.Generations),
 		}},
 		{name: "trial", shape: shape{
-			doc: "Length of a trial; auto is the shortest sound one of each workload.", pattern: `^(auto|[0-9.]+(us|ms|s|m).*)$`,
+			doc: "Length of a trial; auto is the shortest sound length for each " +
+				"workload.", pattern: `^(auto|[0-9.]+(us|ms|s|m).*)$`,
 			example: "auto",
 			take: func(s string) (err error) {
 				if d.Trial = 0; s != "auto" {
@@ -440,8 +445,8 @@ func design(d *Design, parts Parts) shape {
 			},
 		}},
 		{name: "probe", shape: shape{
-			doc: "What every cell is measured with once more, in trials of its own that govern nothing; its cost is " +
-				"printed. It takes root.",
+			doc: "Probe with which every cell is measured again, in separate trials that do not influence stopping; its cost " +
+				"is reported. Root is required.",
 			values: probes,
 			take: func(s string) error {
 				if d.Probe = s; s == stack.None {
@@ -454,7 +459,7 @@ func design(d *Design, parts Parts) shape {
 }
 
 func tune(t *Tune) shape {
-	return shape{doc: "What all stacks share.", fields: []field{
+	return shape{doc: "Settings of all stacks.", fields: []field{
 		{name: "congestion-control", shape: shape{
 			doc:     "TCP congestion control of all cells; auto is the first of cubic, reno, bbr that all can set.",
 			pattern: `^[a-z0-9_-]+$`, example: "auto",
@@ -469,7 +474,7 @@ func tune(t *Tune) shape {
 
 func underlay(m *network.Medium) shape {
 	return shape{
-		doc: "What joins the hosts of cross-host labs; by default links as fast as the kernel makes them.",
+		doc: "Links that join the hosts of cross-host labs; by default as fast as the kernel allows.",
 		fields: []field{
 			{name: "rate", shape: shape{
 				doc:     "Rate of each link between hosts, each way, in bits of Ethernet frames per second.",
@@ -487,7 +492,7 @@ func underlay(m *network.Medium) shape {
 				},
 			}},
 			{name: "delay", shape: shape{
-				doc:     "How much later each packet leaves its host; a round trip takes two of it. The kernel needs sch_netem.",
+				doc:     "Delay of each packet that leaves its host; a round trip takes it twice. The kernel needs sch_netem.",
 				pattern: `^[0-9.]+(us|µs|ms|s)$`, example: "1ms",
 				take: func(s string) (err error) { m.Delay, err = parseDuration(s, time.Microsecond, maxDelay); return err },
 			}},
@@ -497,8 +502,8 @@ func underlay(m *network.Medium) shape {
 				take: func(s string) (err error) { m.Loss, err = ParseShare(s); return err },
 			}},
 			{name: "mtu", shape: shape{
-				doc: "MTU of the links between hosts, in bytes; by default tune.mtu. Containers of different hosts have what " +
-					"tunnel and encryption leave of it, and at most tune.mtu.", pattern: `^[0-9]+B?$`, number: true, example: "9000",
+				doc: "MTU of the links between hosts, in bytes; by default tune.mtu. Containers on different hosts get the rest " +
+					"after tunnel and encryption overhead, at most tune.mtu.", pattern: `^[0-9]+B?$`, number: true, example: "9000",
 				take: func(s string) (err error) { m.MTU, err = mtu(s); return err },
 			}},
 		},

@@ -44,11 +44,11 @@ func TestReadErrors(t *testing.T) {
 		},
 		{
 			"form of the command line", "factors:\n  network: bridge(hairpin=on)\nworkloads: udp-rr\n",
-			`f.yaml:2:12: factors.network: "bridge(hairpin=on)" is the form of the command line; in a file write {bridge: {hairpin: on}}`,
+			`f.yaml:2:12: factors.network: "bridge(hairpin=on)" is command-line syntax; in a file write {bridge: {hairpin: on}}`,
 		},
 		{
 			"form of the command line in a list", head + "workloads: ['udp-rr(payload=64,mode=spin)', udp-rr]\n",
-			`f.yaml:4:13: workloads: "udp-rr(payload=64,mode=spin)" is the form of the command line; in a file write {udp-rr: {mode: spin, payload: 64}}`,
+			`f.yaml:4:13: workloads: "udp-rr(payload=64,mode=spin)" is command-line syntax; in a file write {udp-rr: {mode: spin, payload: 64}}`,
 		},
 		{
 			"stack for a network", "factors:\n  network: [bridge+nftables]\nworkloads: udp-rr\n",
@@ -112,7 +112,7 @@ func TestReadErrors(t *testing.T) {
 		},
 		{
 			"mix in a mix", head + "workloads:\n  - mix: [udp-rr, {mix: [udp-rr, tcp-stream]}]\n",
-			`f.yaml:5:20: workloads.mix: a mix cannot be a member of a mix: list its members beside the others`,
+			`f.yaml:5:20: workloads.mix: a mix cannot be a member of a mix: list its members in the outer mix`,
 		},
 		{
 			"key beside a mix", head + "workloads:\n  - {mix: [udp-rr, tcp-stream], share: 2}\n",
@@ -152,7 +152,7 @@ func TestReadErrors(t *testing.T) {
 		},
 		{
 			"member twice", head + "workloads:\n  - mix: [udp-rr, {udp-rr: {payload: [32, 64]}}]\n",
-			`f.yaml:5:5: udp-rr(payload=64,mode=wait) is in the mix twice: give it one share that is larger`,
+			`f.yaml:5:5: udp-rr(payload=64,mode=wait) is in the mix twice: list it once with a larger share`,
 		},
 		{
 			"bomb of a mix", head + "workloads:\n  - mix:\n" +
@@ -261,7 +261,7 @@ func TestReadErrors(t *testing.T) {
 		},
 		{
 			"two parts in one", "factors:\n  network:\n  - bridge:\n    host:\nworkloads: udp-rr\n",
-			`f.yaml:4:5: factors.network: "host" stands next to "bridge" (valid: one network in each entry, its parameters below it)`,
+			`f.yaml:4:5: factors.network: "host" and "bridge" in one entry (valid: one network per entry, with its parameters below it)`,
 		},
 		{
 			"empty factor", "factors:\n  network: []\nworkloads: udp-rr\n",

@@ -107,16 +107,16 @@ func check(e Experiment) error {
 	}
 	switch {
 	case len(e.Workloads) == 0:
-		return errors.New("no workload is asked for")
+		return errors.New("no workload is given")
 	case len(e.Factors.Placements) == 0 || len(e.Factors.Pairs) == 0 || len(e.Factors.Families) == 0 ||
 		len(e.Factors.Affinities) == 0:
-		return errors.New("placements, pairs, families and affinities need a value each")
+		return errors.New("placements, pairs, families and affinities need at least one value each")
 	case e.Design.Time <= 0 || e.Design.Time > maxTime:
 		return fmt.Errorf("time: %v (valid: more than 0, at most %v)", e.Design.Time, maxTime)
 	case e.Design.Precision <= 0 || e.Design.Precision >= 1:
 		return fmt.Errorf("precision: %v (valid: a share between 0 and 1, such as 0.02)", e.Design.Precision)
 	case e.Design.Generations < minGenerations || e.Design.Generations > maxGenerations:
-		return fmt.Errorf("generations: %d (valid: %d to %d: an interval over fewer says little)", e.Design.Generations,
+		return fmt.Errorf("generations: %d (valid: %d to %d)", e.Design.Generations,
 			minGenerations, maxGenerations)
 	case e.Design.Trial < 0 || e.Design.Trial > maxTrial:
 		return fmt.Errorf("trial: %v (valid: 0 for the workload's own length, or up to 1m)", e.Design.Trial)
@@ -188,7 +188,7 @@ func Resolve(e Experiment, parts Parts, cpus int) (*Resolved, error) {
 	for i, s := range r.stacks {
 		if i > 0 && s.Parts.Equal(r.stacks[0].Parts) {
 			r.Notes = append(r.Notes,
-				fmt.Sprintf("%s is made of the same parts as the baseline: what they differ by is chance", s.id))
+				fmt.Sprintf("%s consists of the same parts as the baseline: differences between them are chance", s.id))
 		}
 	}
 	told := e.told(parts)
@@ -203,7 +203,7 @@ func Resolve(e Experiment, parts Parts, cpus int) (*Resolved, error) {
 			d := m.workload.Describe()
 			m.told = slices.DeleteFunc(d.Params.Names(), func(name string) bool { return !told[d.Name][name] })
 			if other, known := called[m.id]; known && !part.Equal(other, m.params) {
-				return nil, fmt.Errorf("two workloads are called %s and differ in %s: give each a name of its own", m.id,
+				return nil, fmt.Errorf("two workloads named %s differ in %s: give each its own name", m.id,
 					strings.Join(m.differs(other), ", "))
 			}
 			called[m.id] = m.params
@@ -342,7 +342,7 @@ func (r *expansion) add(g group) {
 	}
 	id := func(m member) string { return g.load() + g.of(m) + where }
 	if r.groups[id(g.members[0])] {
-		r.omit(g.where(), "it is asked for twice")
+		r.omit(g.where(), "it is given twice")
 		return
 	}
 	var here []calledStack
@@ -358,7 +358,7 @@ func (r *expansion) add(g group) {
 		here = append(here, s)
 	}
 	if base := r.stacks[0].id; len(here) == 0 || here[0].id != base {
-		r.omit(g.where(), "the baseline %s is not measured there, and nothing can be compared", base)
+		r.omit(g.where(), "the baseline %s is not measured there, so no comparison is possible", base)
 		return
 	}
 	first, visit := 0, len(r.Visits)
@@ -409,7 +409,7 @@ func (r *expansion) fit(s calledStack, g group) {
 	case err != nil && r.unfit == nil:
 		r.unfit = fmt.Errorf("%s: %w", s.id, err)
 	case err == nil && lab.MTU < r.Experiment.Tune.MTU:
-		note := fmt.Sprintf("%s: containers of different hosts have an MTU of %d (%s)", s.id, lab.MTU, lab.Layers())
+		note := fmt.Sprintf("%s: containers on different hosts have an MTU of %d (%s)", s.id, lab.MTU, lab.Layers())
 		if !slices.Contains(r.Notes, note) { // of labs of another number of hosts
 			r.Notes = append(r.Notes, note)
 		}
@@ -418,13 +418,13 @@ func (r *expansion) fit(s calledStack, g group) {
 
 // doubtMix says what cannot be known of a mix.
 func (r *expansion) doubtMix(g group) {
-	const note = "in a mix softirqs are charged to whoever they interrupt: the CPU figures of a member hold some " +
-		"of the others', and the run time of ksoftirqd is in none"
+	const note = "in a mix, softirq time is charged to whichever thread was interrupted: CPU figures of a member " +
+		"include some of the others' and exclude ksoftirqd"
 	if !slices.Contains(r.Notes, note) {
 		r.Notes = append(r.Notes, note)
 	}
 	if probe := r.Experiment.Design.Probe; probe != "" {
-		r.omit(g.where()+"+"+probe, "the probe counts for all members of a mix together, and nobody could say for which")
+		r.omit(g.where()+"+"+probe, "the probe counts all members of a mix together and cannot tell them apart")
 	}
 }
 

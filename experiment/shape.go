@@ -271,7 +271,7 @@ func (p *partShape) entry(path string, n *node) (key, value *node, err error) {
 			continue
 		}
 		if key != nil {
-			return nil, nil, k.wrong("%s: %q stands next to %q (valid: one %s in each entry, its parameters below it)", path,
+			return nil, nil, k.wrong("%s: %q and %q in one entry (valid: one %s per entry, with its parameters below it)", path,
 				k.text, key.text, p.kind)
 		}
 		key, value = k, n.values[i]
@@ -392,7 +392,7 @@ func (p *partShape) written(text string) string {
 		for _, k := range slices.Sorted(maps.Keys(given)) {
 			list = append(list, k+": "+given[k])
 		}
-		return fmt.Sprintf("%q is the form of the command line; in a file write {%s: {%s}}", text, name,
+		return fmt.Sprintf("%q is command-line syntax; in a file write {%s: {%s}}", text, name,
 			strings.Join(list, ", "))
 	case p.hint != nil:
 		return p.hint(text)

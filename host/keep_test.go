@@ -101,7 +101,7 @@ func TestJournalComesFirst(t *testing.T) {
 		{"cannot be removed", mark{
 			Name: "a", Until: host.UntilBoot, Remains: true,
 		}, "", false, "note step, apply a, note kept, make a, remove a", "it stays"},
-		{"no journal", mark{Name: "a", Until: host.UntilBoot}, "", true, "", "there is no journal"},
+		{"no journal", mark{Name: "a", Until: host.UntilBoot}, "", true, "", "no journal was given"},
 		{"cannot be noted", mark{Name: "a", Until: host.UntilBoot}, "note step", false, "", "the disk is full"},
 		{
 			"what it keeps cannot be noted",

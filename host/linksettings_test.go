@@ -139,9 +139,9 @@ func TestLinkSettings(t *testing.T) {
 		step host.LinkSettings
 		want string
 	}{
-		{host.LinkSettings{Name: "v0", Queue: "many"}, `"many" is no length of a queue`},
-		{host.LinkSettings{Name: "v0", RPS: "1-0"}, `"1-0" is no list of CPUs`},
-		{host.LinkSettings{Name: "v0", On: []string{"wings"}}, `there is no offload "wings"`},
+		{host.LinkSettings{Name: "v0", Queue: "many"}, `invalid queue length "many"`},
+		{host.LinkSettings{Name: "v0", RPS: "1-0"}, `invalid list of CPUs "1-0"`},
+		{host.LinkSettings{Name: "v0", On: []string{"wings"}}, `unknown offload "wings"`},
 		{host.LinkSettings{Name: "v0", On: []string{"tx"}, Off: []string{"tx"}}, `offload "tx" is both on and off`},
 		{host.LinkSettings{Name: "none", Queue: "0"}, "not found"},
 		{host.LinkSettings{Name: "lo", Hairpin: true}, "brport/hairpin_mode"},

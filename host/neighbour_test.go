@@ -103,16 +103,16 @@ func TestNeighbourErrors(t *testing.T) {
 		step host.Neighbour
 		want string
 	}{
-		{host.Neighbour{Dev: "lo", Addresses: []string{"10.0.0.1"}}, `neighbour through "lo": it has either a MAC address`},
+		{host.Neighbour{Dev: "lo", Addresses: []string{"10.0.0.1"}}, `neighbour through "lo": exactly one of a MAC address (at) and proxy is required`},
 		{
 			host.Neighbour{Dev: "lo", Addresses: []string{"10.0.0.1"}, At: "02:00:00:00:00:01", Proxy: true},
-			"it has either a MAC address",
+			"exactly one of a MAC address (at) and proxy is required",
 		},
 		{
 			host.Neighbour{Dev: "lo", Addresses: []string{"10.0.0.1/8"}, At: "02:00:00:00:00:01"},
-			`"10.0.0.1/8" is no address of a neighbour`,
+			`invalid neighbour address "10.0.0.1/8"`,
 		},
-		{host.Neighbour{Dev: "lo", Addresses: []string{"10.0.0.1"}, At: "02"}, `"02" is no MAC address`},
+		{host.Neighbour{Dev: "lo", Addresses: []string{"10.0.0.1"}, At: "02"}, `invalid MAC address "02"`},
 		{
 			host.Neighbour{Dev: "none", Addresses: []string{"10.0.0.1"}, At: "02:00:00:00:00:01"},
 			`read link "none": not found`,

@@ -352,17 +352,17 @@ func TestApplyErrors(t *testing.T) {
 		want string
 	}{
 		{"namespace exists", host.Namespace{Name: "c"}, `file exists`},
-		{"namespace with a slash", host.Namespace{Name: "a/b"}, `"a/b" is no name of a namespace`},
-		{"namespace of a file", host.Namespace{Name: "@a"}, `"@a" is no name of a namespace`},
+		{"namespace with a slash", host.Namespace{Name: "a/b"}, `invalid namespace name "a/b"`},
+		{"namespace of a file", host.Namespace{Name: "@a"}, `invalid namespace name "@a"`},
 		{"no such namespace", host.Bridge{NS: "d", Name: "b"}, `open namespace "d"`},
 		{"no such file", host.Bridge{NS: "@d", Name: "b"}, `no such file was passed to this host (passed: none)`},
 		{"bridge exists", host.Bridge{Name: "br0"}, `make bridge "br0": exists already`},
 		{"long name", host.Bridge{Name: "abcdefghijklmnop"}, `"abcdefghijklmnop" is no name of a link (1 to 15 bytes)`},
-		{"no MAC", host.Bridge{Name: "b", MAC: "02:00"}, `"02:00" is no MAC address`},
+		{"no MAC", host.Bridge{Name: "b", MAC: "02:00"}, `invalid MAC address "02:00"`},
 		{
 			"no address",
 			host.Bridge{Name: "b", Addresses: []string{"10.0.0.1"}},
-			`"10.0.0.1" is no address with a prefix length`,
+			`invalid address "10.0.0.1"`,
 		},
 		{"small MTU", host.Bridge{Name: "b", MTU: 1, Addresses: []string{"10.0.0.1/8"}}, `set MTU of link`},
 		{"no master", host.Veth{Name: "v", Master: "none", PeerNS: "c", PeerName: "e"}, `read link "none": not found`},
@@ -407,7 +407,7 @@ func TestApplyErrors(t *testing.T) {
 		{
 			"sources of the other family",
 			host.NAT{Table: "t", Public: []string{"10.0.0.1"}, Sources: []string{"fd00::/64"}},
-			`there is no public address of the family`,
+			`no public address of this family`,
 		},
 		{
 			"published nowhere",

@@ -135,17 +135,17 @@ func TestCheck(t *testing.T) {
 		{"no uplink", func(l *network.Lab) { l.Hosts[1].Uplink = "" }, "host 2 of a lab of 2 has no uplink"},
 		{"an uplink to nowhere", func(l *network.Lab) {
 			l.Hosts = l.Hosts[:1]
-		}, `has an uplink "up0", and there is no underlay`},
+		}, `has an uplink "up0", but there is no underlay`},
 		{"underlay of IPv6", func(l *network.Lab) {
 			l.Hosts[0].UnderlayAddr = netip.MustParsePrefix("fd00::1/64")
-		}, `underlay address "fd00::1/64" is not of IPv4`},
-		{"containers out of order", func(l *network.Lab) { l.Hosts[0].Containers[1].Index = 0 }, `has index 0, want 1`},
+		}, `underlay address "fd00::1/64" is not an IPv4 address`},
+		{"containers out of order", func(l *network.Lab) { l.Hosts[0].Containers[1].Index = 0 }, `has index 0, not 1`},
 		{"a name twice", func(l *network.Lab) {
 			l.Hosts[0].Containers[1].Name = "src0"
 		}, `container 1: name "src0" is empty or already used`},
 		{"too many containers", func(l *network.Lab) {
 			l.Hosts[0].Containers = make([]network.Container, network.MaxContainers+1)
-		}, "65280 containers (0 to 65279 are possible)"},
+		}, "65280 containers (valid: 0 to 65279)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			lab := networktest.Lab(2, 2)

@@ -65,8 +65,8 @@ func TestCompose(t *testing.T) {
 		}
 	}
 	lab := network.NewLab(2, network.MinMTU)
-	const want = "an MTU of 1170 bytes (underlay 1280, inside −60, outside −50), and the smallest is 1280; an " +
-		"underlay with an MTU of 1390 would do (underlay.mtu)"
+	const want = "an MTU of 1170 bytes (underlay 1280, inside −60, outside −50), but at least " +
+		"1280 are needed (hint: set underlay.mtu to 1390 or more)"
 	if _, err := network.Compose(lab, two); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("too little is left: %v, want %q", err, want)
 	}

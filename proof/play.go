@@ -73,12 +73,12 @@ func (r *record) fail(detail string) {
 func (r *record) play(ctx context.Context, c Claim, with Player, arrived map[Trip]int) {
 	for _, t := range c.Tries {
 		if err := with.Open(ctx, t); err != nil {
-			r.fail(fmt.Sprintf("%s: not tested: %v", t.Name, err))
+			r.fail(fmt.Sprintf("%s: not tried: %v", t.Name, err))
 			continue
 		}
 		seen, err := with.Try(ctx, t)
 		if err != nil {
-			r.fail(fmt.Sprintf("%s: not tested: %v", t.Name, err))
+			r.fail(fmt.Sprintf("%s: not tried: %v", t.Name, err))
 			continue
 		}
 		r.Tried[t.Family]++

@@ -122,8 +122,8 @@ func TestPlay(t *testing.T) {
 			name: "a port that is not on the list", fake: fake{wrong: unlisted},
 			want: changed(2, func(p *measure.Proof) {
 				p.Seen, p.OK = both(3), false
-				p.Detail = "the filter allows packets that it must refuse: 10.0.1.2:20199 answers 10.0.1.1:20100, and must not " +
-					"be reached from there (and 1 more)"
+				p.Detail = "the filter allows packets that it must refuse: 10.0.1.2:20199 answers 10.0.1.1:20100, which must not " +
+					"reach it (and 1 more)"
 			}),
 		},
 		{
@@ -132,8 +132,8 @@ func TestPlay(t *testing.T) {
 			}},
 			want: changed(2, func(p *measure.Proof) {
 				p.Seen, p.OK = map[string]int{"ipv4": 3, "ipv6": 4}, false
-				p.Detail = "the filter allows packets that it must refuse: 10.0.0.2:20050 answers 10.0.1.1:20100, and must not " +
-					"be reached from there"
+				p.Detail = "the filter allows packets that it must refuse: 10.0.0.2:20050 answers 10.0.1.1:20100, which must not " +
+					"reach it"
 			}),
 		},
 		{

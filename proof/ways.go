@@ -64,7 +64,7 @@ func (w *Ways) begin(ctx context.Context) error {
 	var err error
 	if w.before, err = w.trace(ctx, false); err != nil {
 		w.before = nil
-		return fmt.Errorf("not tested: %w", err)
+		return fmt.Errorf("not tried: %w", err)
 	}
 	if w.since == nil {
 		return nil
@@ -86,7 +86,7 @@ func (w *Ways) end(ctx context.Context, arrived map[Trip]int) (tried bool, errs 
 	}
 	after, err := w.trace(ctx, true)
 	if err != nil {
-		return false, []error{fmt.Errorf("not tested: %w", err)}
+		return false, []error{fmt.Errorf("not tried: %w", err)}
 	}
 	carried := make([]int64, len(w.trips))
 	for trip, packets := range arrived {

@@ -112,7 +112,7 @@ func parseDistribution(s string) (distribution, error) {
 		x, err := strconv.ParseFloat(parameter, 64)
 		if f.of == "" || err != nil || !(x >= f.lo && x <= f.hi) {
 			if f.of == "" {
-				return d, fmt.Errorf("%q is not possible (%s has no parameter)", s, name)
+				return d, fmt.Errorf("invalid value %q (%s has no parameter)", s, name)
 			}
 			return d, fmt.Errorf("invalid value %q (valid: a %s from %g to %g, such as %s:%g)", s, f.of, f.lo, f.hi, name,
 				f.usual)
@@ -145,7 +145,7 @@ func parseArrivals(s string) (arrivals, error) {
 	switch kind {
 	case poisson:
 		if s != poisson {
-			return arrivals{}, fmt.Errorf("%q is not possible (%s has no parameter)", s, poisson)
+			return arrivals{}, fmt.Errorf("invalid value %q (%s has no parameter)", s, poisson)
 		}
 		d, err := parseDistribution("exponential")
 		return arrivals{distribution: d}, err
@@ -156,7 +156,7 @@ func parseArrivals(s string) (arrivals, error) {
 		a.on, errOn = time.ParseDuration(on)
 		a.off, errOff = time.ParseDuration(off)
 		if errOn != nil || errOff != nil || a.on <= 0 || a.off < 0 || a.on > longestOn || a.off > longestOn {
-			return a, fmt.Errorf("invalid value %q (valid: how long it is on and off, such as bursts:10ms:40ms)", s)
+			return a, fmt.Errorf("invalid value %q (valid: the on and off times, such as bursts:10ms:40ms)", s)
 		}
 		return a, nil
 	case replay:
@@ -198,14 +198,14 @@ func ParseArrivals(s string) (string, error) {
 			return "", err
 		}
 		if strings.ContainsAny(path, "()=,@") {
-			return "", fmt.Errorf("replay %q: a file whose name has one of ( ) = , @ cannot stand in the name of a cell", path)
+			return "", fmt.Errorf("replay %q: the file name contains a character that cell ids cannot hold: ( ) = , @", path)
 		}
 		data, err := readFile(path)
 		if err != nil {
 			return "", err
 		}
 		if a.sum != "" && a.sum != sumOf(data) {
-			return "", fmt.Errorf("replay %q: it holds something else than it did (%s, now %s)", path, a.sum, sumOf(data))
+			return "", fmt.Errorf("replay %q: the file has changed (checksum %s, now %s)", path, a.sum, sumOf(data))
 		}
 		if _, err := ParseReplay(data); err != nil {
 			return "", fmt.Errorf("replay %q: %w", path, err)
@@ -259,7 +259,7 @@ func ParseReplay(data []byte) ([]Arrival, error) {
 		}
 		at, err := strconv.ParseFloat(fields[0], 64)
 		if err != nil || len(fields) > 2 || math.IsNaN(at) || math.Abs(at) > 1e12 {
-			return nil, fmt.Errorf("line %d: %.80q (valid: a time in s and, maybe, a size in bytes)", n, line)
+			return nil, fmt.Errorf("line %d: %.80q (valid: a time in s and optionally a size in bytes)", n, line)
 		}
 		a := Arrival{}
 		if len(fields) == 2 {
@@ -271,11 +271,11 @@ func ParseReplay(data []byte) ([]Arrival, error) {
 		case len(list) == 0:
 			first = at
 		case at < last:
-			return nil, fmt.Errorf("line %d: time %g s comes after %g s (valid: times that do not fall)", n, at, last)
+			return nil, fmt.Errorf("line %d: time %g s follows %g s (valid: non-decreasing times)", n, at, last)
 		}
 		last = at
 		if last-first > longestReplay {
-			return nil, fmt.Errorf("line %d: %g s after the first message (valid: at most a day)", n, last-first)
+			return nil, fmt.Errorf("line %d: %g s after the first message (limit: one day)", n, last-first)
 		}
 		a.At = int64((at - first) * 1e9)
 		if list = append(list, a); len(list) > mostArrivals {
@@ -297,7 +297,7 @@ func readReplay(path, sum string) ([]Arrival, error) {
 		return nil, err
 	}
 	if sum != "" && sum != sumOf(data) {
-		return nil, fmt.Errorf("replay %q: it was changed after it was checked", path)
+		return nil, fmt.Errorf("replay %q: the file was changed after it was checked", path)
 	}
 	list, err := ParseReplay(data)
 	if err != nil {
@@ -313,7 +313,7 @@ func readFile(path string) ([]byte, error) {
 	case err != nil:
 		return nil, fmt.Errorf("replay: %w", err)
 	case info.IsDir():
-		return nil, fmt.Errorf("replay %q: it is a folder (give a file)", path)
+		return nil, fmt.Errorf("replay %q: is a directory (valid: a file)", path)
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("replay %q: not a regular file", path)
 	case info.Size() > mostReplayed:

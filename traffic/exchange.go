@@ -171,11 +171,11 @@ func (e *Exchange) Collect() {
 	case e.Sample.Failure != "" || e.first > 0 || e.Sample.Received > 0:
 		return
 	case e.Sample.Errors > 0:
-		e.Sample.Failure = "all answers say that something failed, or not what they should"
+		e.Sample.Failure = "all answers report a failure or have wrong content"
 	case e.Sample.Sent == 0 && (e.heard || e.Sample.Total == 0):
 		e.Sample.Failure = "no request was sent inside the window"
 	default:
-		e.Sample.Failure = "no answer came"
+		e.Sample.Failure = "no answer arrived"
 	}
 	if e.refused != 0 {
 		e.Sample.Failure += ": " + e.refused.Error()

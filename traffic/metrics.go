@@ -7,11 +7,11 @@ func Metrics() []measure.Metric {
 	return []measure.Metric{
 		{
 			Name: "dead_time", Unit: measure.UnitSecond, Better: measure.Neither, Kind: measure.KindTime, Order: 890,
-			Summary: "from the end of the trial before to the opening",
+			Summary: "time from the end of the previous trial to the opening",
 		},
 		{
 			Name: "drain_time", Unit: measure.UnitSecond, Better: measure.Neither, Kind: measure.KindTime, Order: 900,
-			Summary: "from the close to the last thread's leaving",
+			Summary: "time from the close until the last thread has left",
 		},
 	}
 }

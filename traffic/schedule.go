@@ -274,14 +274,14 @@ func (s *Schedule) replays(a arrivals, rate float64) error {
 		return err
 	}
 	if len(list) == 0 {
-		return errors.New("replay of nothing")
+		return errors.New("replay without messages")
 	}
 	// After the last message a mean gap passes before the first comes again.
 	s.kind, s.replay, s.scale = replayed, list, 1
 	last := float64(list[len(list)-1].At)
 	s.length = last + last/float64(max(1, len(list)-1))
 	if s.length == 0 {
-		return fmt.Errorf("replay %q: all of its messages are due at once", a.file)
+		return fmt.Errorf("replay %q: all messages are due at the same time", a.file)
 	}
 	if rate > 0 {
 		s.scale = float64(len(list)) / rate * 1e9 / s.length

@@ -90,9 +90,9 @@ type StalledError struct {
 type Seat struct{ Worker, Pair int }
 
 func (e *StalledError) Error() string {
-	verb := "did not come to"
+	verb := "did not start"
 	if e.Opened {
-		verb = "did not come back from"
+		verb = "did not finish"
 	}
 	return fmt.Sprintf("%d threads %s the trial of cell %d", len(e.Missing), verb, e.Cell)
 }
@@ -102,4 +102,4 @@ func (e *StalledError) Error() string {
 type Window struct{ Open, Start, Close int64 }
 
 // ErrGate is returned to threads whose trial did not open because others did not arrive.
-var ErrGate = errors.New("the other threads of this trial did not arrive")
+var ErrGate = errors.New("the other threads of this trial did not start")

@@ -36,24 +36,24 @@ func rates() []measure.Metric {
 	)
 	return []measure.Metric{
 		rate("goodput", measure.UnitBit, higher, 10, "",
-			"payload that was received inside the window, a second, of all pairs"),
+			"payload received inside the window per second, all pairs together"),
 		rate("goodput_per_pair", measure.UnitBit, higher, 20, "", "goodput divided by the number of pairs"),
 		rate("goodput_forward", measure.UnitBit, higher, 30, "",
-			"goodput from sources to sinks, where traffic goes both ways"),
+			"goodput from sources to sinks, if traffic goes both ways"),
 		rate("goodput_reverse", measure.UnitBit, higher, 40, "",
-			"goodput from sinks to sources, where traffic goes both ways"),
-		rate("packet_rate", measure.UnitPacket, higher, 50, "", "packets that were received inside the window, a second"),
+			"goodput from sinks to sources, if traffic goes both ways"),
+		rate("packet_rate", measure.UnitPacket, higher, 50, "", "packets received inside the window per second"),
 		rate("packet_rate_per_pair", measure.UnitPacket, higher, 60, "", "packet_rate divided by the number of pairs"),
 		rate("packet_rate_sent", measure.UnitPacket, neither, 70, "packets sent",
-			"packets that were sent inside the window, a second"),
+			"packets sent inside the window per second"),
 		rate("packet_rate_sent_per_pair", measure.UnitPacket, neither, 80, "packets sent per pair",
 			"packet_rate_sent divided by the number of pairs"),
 		rate("transaction_rate", measure.UnitTransaction, higher, 110, "transactions",
-			"requests that were answered, a second"),
+			"requests answered per second"),
 		rate("transaction_rate_per_pair", measure.UnitTransaction, higher, 120, "transactions per pair",
 			"transaction_rate divided by the number of pairs"),
 		rate("connection_rate", measure.UnitConnection, higher, 130, "connections",
-			"connections that were made, used for one transaction and closed, a second"),
+			"connections opened, used for one transaction and closed, per second"),
 		rate("connection_rate_per_pair", measure.UnitConnection, higher, 140, "connections per pair",
 			"connection_rate divided by the number of pairs"),
 	}
@@ -67,10 +67,11 @@ func shares() []measure.Metric {
 		}
 	}
 	return []measure.Metric{
-		share("loss", 160, "of what was sent inside the window, what never came; on a stream, what came after the drain"),
-		share("duplicates", 170, "further copies, of the packets received"),
-		share("reordering", 180, "packets that came after a later one, of the packets received (RFC 4737, section 4.2)"),
-		share("errors", 710, "of the answers, those that report a failure"),
+		share("loss", 160, "share of the packets sent inside the window that never arrived; on a stream, those that "+
+			"arrived after the drain"),
+		share("duplicates", 170, "share of received packets that are further copies"),
+		share("reordering", 180, "share of received packets that arrived after a later one (RFC 4737, section 4.2)"),
+		share("errors", 710, "share of answers that report a failure"),
 	}
 }
 
@@ -101,14 +102,14 @@ func durations() []measure.Metric {
 			add("max", measure.KindMax, 0, "longest")
 		}
 	}
-	of(traffic.Latency, true, "from when a message was due or, if nothing is due, sent, to its answer")
-	of(traffic.OneWay, true, "from when a message was due to when the sink's application had it")
-	of(traffic.Service, false, "from when a message was sent to its answer")
-	of(traffic.Departure, false, "from when a message was due to when it was handed to the kernel")
-	of(traffic.Connect, false, "from the beginning of a connection until it stands")
-	of(traffic.SenderStack, false, "from the system call to the driver of the sending device")
-	of(traffic.Wire, false, "between the driver of one side and the kernel of the other")
-	of(traffic.ReceiverStack, false, "from the arrival in the kernel to the return of the system call")
+	of(traffic.Latency, true, "time from when a message was due, or sent if there is no schedule, to its answer")
+	of(traffic.OneWay, true, "time from when a message was due until the sink's application received it")
+	of(traffic.Service, false, "time from when a message was sent to its answer")
+	of(traffic.Departure, false, "time from when a message was due until it was handed to the kernel")
+	of(traffic.Connect, false, "time to establish a connection")
+	of(traffic.SenderStack, false, "time from the system call to the driver of the sending device")
+	of(traffic.Wire, false, "time between the driver of one side and the kernel of the other")
+	of(traffic.ReceiverStack, false, "time from the arrival in the kernel to the return of the system call")
 	return list
 }
 
@@ -118,35 +119,35 @@ func cpu() []measure.Metric {
 			Name: "cpu_busy", Label: "CPU", Order: 530,
 			Summary: "cores kept busy by sources, sinks, ksoftirqd and programs that carry packets",
 		},
-		{Name: "cpu_source", Order: 540, Summary: "of cpu_busy: the sources' threads"},
-		{Name: "cpu_sink", Order: 550, Summary: "of cpu_busy: the sinks' threads"},
+		{Name: "cpu_source", Order: 540, Summary: "part of cpu_busy: the sources' threads"},
+		{Name: "cpu_sink", Order: 550, Summary: "part of cpu_busy: the sinks' threads"},
 		{
 			Name: "cpu_programs", Order: 560,
-			Summary: "of cpu_busy: programs of the hosts that carry packets, such as a switch in user space",
+			Summary: "part of cpu_busy: programs of the hosts that carry packets, such as a switch in user space",
 		},
 		{
 			Name: "cpu_user", Better: measure.Neither, Kind: measure.KindCount, Order: 570,
-			Summary: "of cpu_busy: outside the kernel, which is the generator's own work; it may be 0",
+			Summary: "part of cpu_busy: outside the kernel, the generator's own work; it may be 0",
 		},
 		{
 			Name: "cpu_system", Kind: measure.KindCount, Order: 580,
-			Summary: "of cpu_busy: in the kernel, for sources and sinks; what cpu_user leaves, and as noisy",
+			Summary: "part of cpu_busy: in the kernel, for sources and sinks; cpu_busy without cpu_user, and as noisy",
 		},
 		{
 			Name: "cpu_softirqd", Kind: measure.KindCount, Order: 590,
-			Summary: "of cpu_busy: ksoftirqd of the CPUs that sources and sinks run on; nearly always 0",
+			Summary: "part of cpu_busy: ksoftirqd of the CPUs that sources and sinks run on; nearly always 0",
 		},
 		{
 			Name: "cpu_per_packet", Unit: measure.UnitSecondsPacket, Order: 610,
-			Summary: "CPU time of cpu_busy for each packet",
+			Summary: "CPU time of cpu_busy per packet",
 		},
 		{
 			Name: "cpu_per_transaction", Unit: measure.UnitSecondsTransaction, Order: 630,
-			Summary: "CPU time of cpu_busy for each transaction or, where each has one, connection",
+			Summary: "CPU time of cpu_busy per transaction or, if each has its own, per connection",
 		},
 		{
 			Name: "service_demand", Unit: measure.UnitSecondsByte, Label: "CPU per kB", Order: 640,
-			Summary: "CPU time of cpu_busy for each byte",
+			Summary: "CPU time of cpu_busy per byte",
 		},
 	}
 	for i := range list {
@@ -168,12 +169,12 @@ func others() []measure.Metric {
 	return []measure.Metric{
 		{
 			Name: "jitter", Unit: measure.UnitSecond, Better: measure.LowerBetter, Kind: measure.KindTime, Order: 660,
-			Summary: "mean difference of the one-way times of two messages, one after the other (RFC 3550, section 6.4.1: D)",
+			Summary: "mean difference of the one-way times of two consecutive messages (RFC 3550, section 6.4.1: D)",
 		},
 		{
 			Name: "setup_time", Unit: measure.UnitSecond, Better: measure.LowerBetter, Kind: measure.KindTime, Label: "set-up",
 			Order:   720,
-			Summary: "time until a lab stands, or all connections of a pair",
+			Summary: "time to build a lab, or to establish all connections of a pair",
 		},
 		{
 			Name: "first_packet_latency", Unit: measure.UnitSecond, Better: measure.LowerBetter, Kind: measure.KindTime,
@@ -181,11 +182,11 @@ func others() []measure.Metric {
 		},
 		{
 			Name: "backlog", Unit: measure.UnitMessage, Better: measure.Neither, Kind: measure.KindCount, Order: 830,
-			Summary: "most messages of a pair that were due and not sent",
+			Summary: "largest number of messages of a pair that were due but not sent",
 		},
 		{
 			Name: "retransmits", Unit: measure.UnitSegment, Better: measure.LowerBetter, Kind: measure.KindCount, Order: 870,
-			Summary: "TCP segments that were sent again",
+			Summary: "TCP segments that were retransmitted",
 		},
 		{
 			Name: "planted", Unit: measure.UnitSecond, Better: measure.Neither, Kind: measure.KindTime, Order: 910,

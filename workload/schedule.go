@@ -13,12 +13,12 @@ import (
 func ScheduleParams(word, rate string) part.List {
 	return part.List{
 		{Name: "rate", Default: word, Quiet: true, Summary: rate, Check: part.RateOr(word)},
-		{Name: "arrivals", Default: "constant", Quiet: true, Summary: "when messages are due, where there is a rate: " +
-			"constant, poisson, uniform[:spread], normal[:spread], pareto[:shape], gamma[:shape], weibull[:shape], " +
-			"cauchy[:spread], bursts:ON:OFF, replay:FILE", Check: traffic.ParseArrivals},
+		{Name: "arrivals", Default: "constant", Quiet: true, Summary: "distribution of the times at which messages are " +
+			"due, at a rate: constant, poisson, uniform[:spread], normal[:spread], pareto[:shape], gamma[:shape], " +
+			"weibull[:shape], cauchy[:spread], bursts:ON:OFF, replay:FILE", Check: traffic.ParseArrivals},
 		{
 			Name: "sizes", Default: "constant", Quiet: true,
-			Summary: "how long they are: constant or a distribution, about the payload", Check: traffic.ParseSizes,
+			Summary: "sizes of messages: constant, or a distribution with the payload as its mean", Check: traffic.ParseSizes,
 		},
 	}
 }

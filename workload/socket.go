@@ -20,12 +20,12 @@ func SocketParams() part.List {
 	return part.List{
 		{
 			Name: "send-buffer", Default: "auto", Quiet: true,
-			Summary: "bytes asked for with SO_SNDBUF; auto: as the kernel makes it",
+			Summary: "size requested with SO_SNDBUF; auto: the kernel's choice",
 			Check:   autoOr(part.SizeBetween(smallestBuffer, largestBuffer)),
 		},
 		{
 			Name: "recv-buffer", Default: "auto", Quiet: true,
-			Summary: "bytes asked for with SO_RCVBUF; auto: as the kernel makes it",
+			Summary: "size requested with SO_RCVBUF; auto: the kernel's choice",
 			Check:   autoOr(part.SizeBetween(smallestBuffer, largestBuffer)),
 		},
 		{
@@ -34,7 +34,7 @@ func SocketParams() part.List {
 		},
 		{
 			Name: "busy-poll", Default: "0s", Quiet: true,
-			Summary: "how long a blocking receive asks the device queue before it sleeps (SO_BUSY_POLL)",
+			Summary: "time that a blocking receive polls the device queue before it sleeps (SO_BUSY_POLL)",
 			Check:   part.DurationBetween(0, longestPoll),
 		},
 	}
@@ -43,7 +43,7 @@ func SocketParams() part.List {
 // StreamParams are those of workloads over TCP.
 func StreamParams() part.List {
 	return append(SocketParams(), part.Param{
-		Name: "congestion", Default: auto, Quiet: true, Summary: "congestion control; auto: the experiment's",
+		Name: "congestion", Default: auto, Quiet: true, Summary: "congestion control; auto: that of the experiment",
 		Values: []string{auto, "cubic", "reno", "bbr"},
 	})
 }

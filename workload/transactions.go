@@ -26,7 +26,7 @@ func TransactionTrial(p part.Params, least time.Duration) time.Duration {
 }
 
 // FellBehind is the warning of a trial whose sources are [Trial.Behind].
-const FellBehind = "the source fell behind the rate that it was to send at"
+const FellBehind = "the source fell behind its rate"
 
 // Behind says whether sources sent less than they should: 1 % of the messages or more. Rate is how many a source was to
 // send in a second; 0 where that is not said. Of arrivals that are not even a window may have fewer than the mean: then

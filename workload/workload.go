@@ -278,8 +278,8 @@ func (d Description) AcrossTrust(p part.Params) error {
 		}
 	}
 	if needs := d.Needs(p); len(needs) > 0 {
-		return fmt.Errorf("workload %s does not run by hand: what one end says starts no program at the other, and this "+
-			"takes %s (nettoll run measures it)", d.ID(p), needs[0].Program)
+		return fmt.Errorf("workload %s does not run by hand, because it needs %s, and neither end may start programs at "+
+			"the other (use nettoll run)", d.ID(p), needs[0].Program)
 	}
 	return nil
 }
@@ -375,7 +375,7 @@ func (t Trial) Failure() string {
 const (
 	// unsentSome is the share of messages that may be due and not sent when a window closes: more can move a p99.9.
 	unsentSome = 0.001
-	unsent     = "some messages were due inside the window and not sent by its close: what they waited is in no latency"
+	unsent     = "the source fell behind; latency excludes messages it did not send"
 )
 
 // Doubts returns what the samples say should be known, each once.

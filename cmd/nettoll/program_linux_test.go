@@ -44,7 +44,7 @@ func TestProgramDies(t *testing.T) {
 	if status := s.wait(60 * time.Second); status != 0 {
 		t.Errorf("exit status %d, want 0\n%s", status, s.stderr.String())
 	}
-	contains(t, "stdout", oneLine(s.stdout.String()), "ovs-vswitchd", "the lab was built once more",
+	contains(t, "stdout", oneLine(s.stdout.String()), "ovs-vswitchd", "the lab was rebuilt",
 		"ovs+ovs(rules=10), rebuilt")
 	log, _ := s.records()
 	told := []string{"setup_time", "rules_load_time", "rule_update_time", "rule_effect_time"}

@@ -140,7 +140,7 @@ func TestDiskFull(t *testing.T) {
 	if status := s.wait(soon * 15); status != 1 {
 		t.Errorf("exit status %d, want 1", status)
 	}
-	contains(t, "stderr", s.stderr.String(), "no space left on device", "what was written before is readable")
+	contains(t, "stderr", s.stderr.String(), "no space left on device", "those written earlier are readable")
 	if lines := complaints(s); len(lines) != 1 {
 		t.Errorf("stderr says %d sentences, want one: %q", len(lines), lines)
 	}

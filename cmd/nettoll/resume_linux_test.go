@@ -69,7 +69,7 @@ func TestResume(t *testing.T) {
 			t.Errorf("%d generations were measured to their end, and %d are left", before, now)
 		}
 		if busy := nettoll(t, "run", "--resume", s.dir); busy.status != 2 ||
-			!strings.Contains(busy.stderr, "is still going on") {
+			!strings.Contains(busy.stderr, "is still active") {
 			t.Errorf("a second one that resumes it ends with %d: %s", busy.status, busy.stderr)
 		}
 	}
@@ -136,7 +136,7 @@ func (s *session) killAgent(after int) int {
 			log, _ := s.records()
 			for _, x := range log.Warnings[told:] {
 				said = said || strings.HasPrefix(x.Lab, "bridge/same-host/") &&
-					strings.Contains(x.Text, "the lab was built once more")
+					strings.Contains(x.Text, "the lab was rebuilt")
 			}
 			passed = log.Blocks[len(log.Blocks)-1].Generation > at
 			return said || passed

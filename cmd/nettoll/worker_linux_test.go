@@ -65,13 +65,13 @@ func TestWorkerIsLost(t *testing.T) {
 	t.Parallel()
 	s := start(t, "--time", "20s", "--network", "bridge", "--workload", "udp-rr", "--placement", "same-host")
 	s.fault("sink@host1", unix.SIGKILL, "it was started again")
-	s.fault("sink@host1", unix.SIGKILL, "built anew in the next")
+	s.fault("sink@host1", unix.SIGKILL, "rebuilt in the next one")
 	if status := s.wait(patience); status != 0 {
 		t.Errorf("exit status %d, want 0", status)
 	}
 	said := oneLine(s.stdout.String())
 	contains(t, "stdout", said, "worker sink@host1 of lab bridge/same-host/1", "it was started again",
-		"built anew in the next")
+		"rebuilt in the next one")
 	log, _ := s.records()
 	measured := map[int]bool{}
 	for _, r := range log.Trials {

@@ -56,19 +56,19 @@ func (d Driver) Serves(w workload.Description, p part.Params) error {
 	case "quake3":
 		return d.servesQuake(w, p)
 	default:
-		return fmt.Errorf("driver d-itg cannot drive workload %q (it can drive udp-rate at a rate, burst, quake3)", w.Name)
+		return fmt.Errorf("driver d-itg cannot drive workload %q (valid: udp-rate at a rate, burst, quake3)", w.Name)
 	}
 }
 
 func (d Driver) servesRate(w workload.Description, p part.Params) error {
 	if p["mode"] != "single" {
-		return fmt.Errorf("driver d-itg cannot drive udp-rate with mode %q (it can with mode single)", p["mode"])
+		return fmt.Errorf("driver d-itg cannot drive udp-rate with mode %q (valid: mode single)", p["mode"])
 	}
 	if r := p.Rate("rate"); r <= 0 || r > fastest {
-		return fmt.Errorf("driver d-itg cannot drive udp-rate at rate %q (it can at up to %d/s)", p["rate"], fastest)
+		return fmt.Errorf("driver d-itg cannot drive udp-rate at rate %q (valid: up to %d/s)", p["rate"], fastest)
 	}
 	if n := p.Size("payload"); n > largest {
-		return fmt.Errorf("driver d-itg cannot send %d bytes (it can send %d at most)", n, largest)
+		return fmt.Errorf("driver d-itg cannot send %d bytes (valid: at most %d)", n, largest)
 	}
 	if _, err := gaps(p); err != nil {
 		return err
@@ -106,7 +106,7 @@ func gaps(p part.Params) ([]string, error) {
 	case "pareto":
 		return []string{"-V", text(x), text(mean * (x - 1) / x)}, nil
 	}
-	return nil, fmt.Errorf("driver d-itg cannot drive udp-rate with arrivals %q (it can with constant, poisson, uniform "+
+	return nil, fmt.Errorf("driver d-itg cannot drive udp-rate with arrivals %q (valid: constant, poisson, uniform "+
 		"with a spread below 1, normal with one up to %g, gamma, pareto)",
 		p["arrivals"], widest)
 }

@@ -29,7 +29,7 @@ const (
 	maxLog = 1 << 28
 
 	// oneSided is what trials of quake3 say.
-	oneSided = "d-itg's quake3 has no server: these are the datagrams of the player alone"
+	oneSided = "d-itg's quake3 has no server: these are only the datagrams of the player"
 )
 
 // period is how long a burst and its pause last, in whole seconds: traffic flows for as long.
@@ -43,7 +43,7 @@ func burstRate(p part.Params) float64 { return p.BitRate("rate") / 8 / float64(p
 
 func (d Driver) servesBurst(w workload.Description, p part.Params) error {
 	if r := burstRate(p); r > fastest {
-		return fmt.Errorf("driver d-itg cannot drive burst at rate %q in datagrams of %s bytes, %.0f a second (it can at "+
+		return fmt.Errorf("driver d-itg cannot drive burst at rate %q in datagrams of %s bytes, %.0f a second (valid: "+
 			"up to %d)", p["rate"], p["payload"], r, fastest)
 	}
 	return d.Describe().Understands(w, p, "rate", "on", "off", "payload")
@@ -52,7 +52,7 @@ func (d Driver) servesBurst(w workload.Description, p part.Params) error {
 func (d Driver) servesQuake(w workload.Description, p part.Params) error {
 	if n := p.Count("players"); n != 1 {
 		return fmt.Errorf("driver d-itg cannot drive quake3 with %d players: ITGSend 2.8.1 with several flows often does "+
-			"not end (it can with players 1)", n)
+			"not end (valid: players 1)", n)
 	}
 	return d.Describe().Understands(w, p, "players")
 }
@@ -89,14 +89,14 @@ func readMessages(decode string, said program.Said, sample *traffic.Sample, reco
 	cmd := exec.CommandContext(ctx, decode, "/dev/stdin", "-l", program.FilePath(0)) // it says no totals then
 	cmd.Stdin, cmd.ExtraFiles = bytes.NewReader(binary), []*os.File{text}
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("left a log that %s cannot list: %w", decoder, err)
+		return fmt.Errorf("wrote a log that %s cannot list: %w", decoder, err)
 	}
 	got, err := readLines(io.NewSectionReader(text, 0, math.MaxInt64), recorder)
 	if err != nil {
 		return err
 	}
 	if got.Total != totals.packets {
-		return fmt.Errorf("logged %d datagrams, and %s says %d", got.Total, decoder, totals.packets)
+		return fmt.Errorf("logged %d datagrams, but %s reports %d", got.Total, decoder, totals.packets)
 	}
 	got.Span = int64(said.Seconds) * int64(time.Second)
 	*sample = got
@@ -153,7 +153,7 @@ func readLines(text io.Reader, recorder *traffic.Recorder) (s traffic.Sample, er
 		recorder.Record(oneWay)
 	}
 	if err := lines.Err(); err != nil {
-		return s, fmt.Errorf("left a list that cannot be read: %w", err)
+		return s, fmt.Errorf("wrote an unreadable list: %w", err)
 	}
 	s.Count(traffic.CountRepeated, repeated)
 	s.Count(traffic.CountReordered, reordered)
@@ -178,7 +178,7 @@ func between(from, to string) (int64, error) {
 		n += day
 	}
 	if n < 0 {
-		return 0, fmt.Errorf("it came at %s, %v before it was sent", to, time.Duration(-n))
+		return 0, fmt.Errorf("it arrived at %s, %v before it was sent", to, time.Duration(-n))
 	}
 	return n, nil
 }
@@ -190,19 +190,19 @@ func clock(text string) (int64, error) {
 	fields := strings.Split(whole, ":")
 	bounds := [...]int64{24, 60, 61}
 	if len(fields) != len(bounds) || len(micros) != len("000000") {
-		return 0, fmt.Errorf("%.40q is no time of day", text)
+		return 0, fmt.Errorf("%.40q is not a time of day", text)
 	}
 	seconds := int64(0)
 	for i, field := range fields {
 		n, err := strconv.ParseUint(field, 10, 8)
 		if err != nil || int64(n) >= bounds[i] {
-			return 0, fmt.Errorf("%.40q is no time of day", text)
+			return 0, fmt.Errorf("%.40q is not a time of day", text)
 		}
 		seconds = 60*seconds + int64(n)
 	}
 	us, err := strconv.ParseUint(micros, 10, 32)
 	if err != nil {
-		return 0, fmt.Errorf("%.40q is no time of day", text)
+		return 0, fmt.Errorf("%.40q is not a time of day", text)
 	}
 	return seconds*1e9 + int64(us)*1e3, nil
 }

@@ -42,7 +42,7 @@ func decoded(path string, said program.Said) (log, error) {
 	cmd.Stdin = said.Log
 	out, err := cmd.Output()
 	if err != nil {
-		return log{}, fmt.Errorf("left a log that %s cannot read: %w", decoder, err)
+		return log{}, fmt.Errorf("wrote a log that %s cannot read: %w", decoder, err)
 	}
 	return read(out)
 }
@@ -51,12 +51,12 @@ func decoded(path string, said program.Said) (log, error) {
 func read(text []byte) (log, error) {
 	_, totals, ok := bytes.Cut(text, []byte("TOTAL RESULTS"))
 	if !ok {
-		return log{}, fmt.Errorf("left a log of which %s says no totals", decoder)
+		return log{}, fmt.Errorf("wrote a log for which %s prints no totals", decoder)
 	}
 	count := func(name string) (int64, error) {
 		m := regexp.MustCompile(`(?m)^` + name + ` += +([0-9]{1,15})\b`).FindSubmatch(totals)
 		if m == nil {
-			return 0, fmt.Errorf("left a log of which %s says no %q", decoder, name)
+			return 0, fmt.Errorf("wrote a log for which %s prints no %q", decoder, name)
 		}
 		return strconv.ParseInt(string(m[1]), 10, 64)
 	}
@@ -72,7 +72,7 @@ func read(text []byte) (log, error) {
 		return log{}, errors.New("logged no datagram")
 	}
 	if broken, err := count("Error lines"); err != nil || broken > 0 {
-		return log{}, fmt.Errorf("left a log with %d lines that %s cannot read", broken, decoder)
+		return log{}, fmt.Errorf("wrote a log with %d lines that %s cannot read", broken, decoder)
 	}
 	return l, nil
 }

@@ -96,7 +96,7 @@ func TestGaps(t *testing.T) {
 		"uniform:1", "normal:1", "weibull:0.7", "cauchy:0.1", "bursts:10ms:40ms", "replay:/x@00000000",
 	} {
 		if got, err := gaps(part.Params{"rate": "100/s", "arrivals": arrivals}); err == nil ||
-			!strings.Contains(err.Error(), `"`+arrivals+`" (it can with constant`) {
+			!strings.Contains(err.Error(), `"`+arrivals+`" (valid: constant`) {
 			t.Errorf("%s: %v, %v", arrivals, got, err)
 		}
 	}
@@ -111,12 +111,12 @@ func TestServes(t *testing.T) {
 		{"udp-rate", part.Params{"payload": "24", "mode": "single", "rate": "1000/s", "arrivals": "poisson"}, ""},
 		{"udp-rate", part.Params{
 			"payload": "24", "mode": "single", "rate": "max",
-		}, `at rate "max" (it can at up to 100000/s)`},
+		}, `at rate "max" (valid: up to 100000/s)`},
 		{"udp-rate", part.Params{
 			"payload": "24", "mode": "single", "rate": "1000000/s",
-		}, `at rate "1000000/s" (it can at up to 100000/s)`},
-		{"udp-rate", part.Params{"payload": "64", "mode": "batched"}, `with mode "batched" (it can with mode single)`},
-		{"udp-rr", part.Params{}, `cannot drive workload "udp-rr" (it can drive udp-rate at a rate, burst, quake3)`},
+		}, `at rate "1000000/s" (valid: up to 100000/s)`},
+		{"udp-rate", part.Params{"payload": "64", "mode": "batched"}, `with mode "batched" (valid: mode single)`},
+		{"udp-rr", part.Params{}, `cannot drive workload "udp-rr" (valid: udp-rate at a rate, burst, quake3)`},
 	} {
 		err := Driver{}.Serves(workload.Description{Name: tt.workload}, tt.params)
 		if (err != nil) != (tt.err != "") || err != nil && !strings.HasSuffix(err.Error(), tt.err) {

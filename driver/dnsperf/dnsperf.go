@@ -43,23 +43,23 @@ func (Driver) Describe() driver.Description {
 		Name: "dnsperf", Program: "dnsperf", Package: "dnsperf", AskVersion: []string{"-h"}, SourceOnly: true,
 		Needs:   map[string]map[string]string{"dns": {"in-flight": "32"}},
 		Summary: "dnsperf of DNS-OARC: dns over UDP and TCP with 17 queries in flight or more",
-		Differs: "it sends on one thread and receives on another, which wakes it; takes up to 16 answers at a time; waits " +
-			"250 ms for an answer before it counts it as lost; and does not look at the addresses that it gets",
+		Differs: "it sends on one thread and receives on another, which wakes it; takes up to 16 answers at a time; counts " +
+			"an answer as lost after 250 ms; and does not check the addresses that it gets",
 	}
 }
 
 // Serves implements [driver.Driver].
 func (d Driver) Serves(w workload.Description, p part.Params) error {
 	if w.Name != "dns" {
-		return fmt.Errorf("driver dnsperf cannot drive workload %q (it can drive dns)", w.Name)
+		return fmt.Errorf("driver dnsperf cannot drive workload %q (valid: dns)", w.Name)
 	}
 	if workload.Scheduled(p) {
 		return fmt.Errorf("driver dnsperf cannot drive dns with rate %q: it counts latency from when a query was sent, not "+
-			"from when it was due (it can with rate closed)", p["rate"])
+			"from when it was due (valid: rate closed)", p["rate"])
 	}
 	if n := outstanding(p); n <= atOnce {
-		return fmt.Errorf("driver dnsperf cannot drive dns with %d queries in flight: it would stand still now and then "+
-			"(it can with %d or more, of all clients together)", n, atOnce+1)
+		return fmt.Errorf("driver dnsperf cannot drive dns with %d queries in flight: it would sometimes stall (valid: %d "+
+			"or more, all clients together)", n, atOnce+1)
 	}
 	return d.Describe().Understands(w, p, "transport", "type", "clients", "in-flight", "names", "addresses", "congestion")
 }
@@ -121,7 +121,7 @@ func questions(s workload.Spec) (*os.File, error) {
 	}
 	if _, err := f.WriteString(text.String()); err != nil {
 		_ = f.Close()
-		return nil, fmt.Errorf("write what dnsperf asks for: %w", err)
+		return nil, fmt.Errorf("write the queries for dnsperf: %w", err)
 	}
 	return f, nil
 }

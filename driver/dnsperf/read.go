@@ -38,16 +38,16 @@ func read(said program.Said, s *traffic.Sample, _ *traffic.Recorder) error {
 	case run.sent == 0:
 		return errors.New("sent no query: there was no connection")
 	case run.completed == 0:
-		return errors.New("had no answer")
+		return errors.New("got no answer")
 	case run.right == 0:
-		return errors.New("had no answer that does not say that something failed")
+		return errors.New("got only answers that report a failure")
 	}
 	s.Sent, s.Received, s.Errors, s.Total = run.sent-run.interrupted, run.right, run.wrong, run.sent
 	s.Window = int64(run.took * 1e9)
 	s.Span = s.Window
 	s.Foreign.Mean = run.mean * 1e9
 	if run.reconnections > 0 {
-		s.Doubt = "dnsperf connected anew in the middle of a trial"
+		s.Doubt = "dnsperf reconnected in the middle of a trial"
 	}
 	return nil
 }
@@ -84,17 +84,17 @@ func parse(stdout io.Reader) (s statistics, err error) {
 			}
 		}
 		if err != nil {
-			return s, fmt.Errorf("said %.100q: %w", line, err)
+			return s, fmt.Errorf("printed %.100q: %w", line, err)
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return s, fmt.Errorf("wrote what cannot be read: %w", err)
+		return s, fmt.Errorf("printed unreadable output: %w", err)
 	}
 	for _, name := range []string{
 		"Queries sent", "Queries completed", "Queries lost", "Response codes", "Run time (s)", "Average Latency (s)",
 	} {
 		if !found[name] {
-			return s, fmt.Errorf("did not say its %q", name)
+			return s, fmt.Errorf("did not print its %q", name)
 		}
 	}
 	if s.right, s.wrong, err = responses(codes); err != nil {
@@ -107,12 +107,12 @@ func parse(stdout io.Reader) (s statistics, err error) {
 func (s statistics) check() error {
 	switch {
 	case s.sent != s.completed+s.lost+s.interrupted:
-		return fmt.Errorf("said that it sent %d queries, of which %d were completed, %d lost and %d interrupted", s.sent,
+		return fmt.Errorf("reported inconsistent counts: %d queries sent, %d completed, %d lost, %d interrupted", s.sent,
 			s.completed, s.lost, s.interrupted)
 	case s.completed != s.right+s.wrong:
-		return fmt.Errorf("said %d response codes of %d answers", s.right+s.wrong, s.completed)
+		return fmt.Errorf("reported %d response codes for %d answers", s.right+s.wrong, s.completed)
 	case s.took <= 0 && s.sent > 0:
-		return errors.New("said that it ran for no time")
+		return errors.New("reported a run time of 0")
 	}
 	return nil
 }
@@ -125,7 +125,7 @@ func responses(text string) (right, wrong int64, err error) {
 		}
 		m := regexp.MustCompile(`^([A-Z0-9]{1,20}) ([0-9]{1,15}) \(`).FindStringSubmatch(code)
 		if m == nil {
-			return 0, 0, fmt.Errorf("said response codes %.100q", text)
+			return 0, 0, fmt.Errorf("printed the invalid response codes %.100q", text)
 		}
 		n, err := number(m[2])
 		if err != nil {
@@ -143,7 +143,7 @@ func responses(text string) (right, wrong int64, err error) {
 // seconds reads a time as dnsperf prints it, with six decimals.
 func seconds(text string) (float64, error) {
 	if !regexp.MustCompile(`^[0-9]{1,9}\.[0-9]{6}$`).MatchString(text) {
-		return 0, fmt.Errorf("%.40q is no time", text)
+		return 0, fmt.Errorf("%.40q is not a time", text)
 	}
 	v, err := strconv.ParseFloat(text, 64)
 	if err == nil && v > longest {
@@ -155,7 +155,7 @@ func seconds(text string) (float64, error) {
 // number reads a count.
 func number(text string) (int64, error) {
 	if !regexp.MustCompile(`^[0-9]{1,15}$`).MatchString(text) {
-		return 0, fmt.Errorf("%.40q is no number", text)
+		return 0, fmt.Errorf("%.40q is not a number", text)
 	}
 	return strconv.ParseInt(text, 10, 64)
 }

@@ -94,7 +94,7 @@ func TestRead(t *testing.T) {
 		Foreign: traffic.Foreign{Mean: 18000},
 	}
 	again, cut := two, one
-	again.Doubt = "dnsperf connected anew in the middle of a trial"
+	again.Doubt = "dnsperf reconnected in the middle of a trial"
 	cut.Sent--
 	for _, tt := range []struct {
 		name, text string
@@ -106,7 +106,7 @@ func TestRead(t *testing.T) {
 		{"connected anew", strings.Replace(stream, "Reconnections:        0", "Reconnections:        3", 1), again, ""},
 		{"interrupted", strings.Replace(datagrams, "lost:         6 (0.00%)",
 			"lost:         5 (0.00%)\n  Queries interrupted:  1 (0.00%)", 1), cut, ""},
-		{"nobody answers", silent, traffic.Sample{}, "had no answer"},
+		{"nobody answers", silent, traffic.Sample{}, "got no answer"},
 		{
 			"nobody is there", strings.ReplaceAll(silent, " 200 ", " 0 "),
 			traffic.Sample{},
@@ -122,10 +122,10 @@ func TestRead(t *testing.T) {
 			traffic.Sample{},
 			"no answer that does not say that something failed",
 		},
-		{"empty", "", traffic.Sample{}, `did not say its "Queries sent"`},
-		{"another program", "#!/bin/sh\nElapsed: NaN", traffic.Sample{}, `did not say its "Queries sent"`},
-		{"cut off", datagrams[:strings.Index(datagrams, "  Run time")], traffic.Sample{}, `did not say its "Run time (s)"`},
-		{"no number", strings.Replace(datagrams, "271507", "many", 1), traffic.Sample{}, `"many" is no number`},
+		{"empty", "", traffic.Sample{}, `did not print its "Queries sent"`},
+		{"another program", "#!/bin/sh\nElapsed: NaN", traffic.Sample{}, `did not print its "Queries sent"`},
+		{"cut off", datagrams[:strings.Index(datagrams, "  Run time")], traffic.Sample{}, `did not print its "Run time (s)"`},
+		{"no number", strings.Replace(datagrams, "271507", "many", 1), traffic.Sample{}, `"many" is not a number`},
 		{"no time", strings.Replace(datagrams, "1.000431", "nan", 1), traffic.Sample{}, `"nan" is no time`},
 		{"a negative one", strings.Replace(datagrams, "0.000105", "-0.00010", 1), traffic.Sample{}, "is no time"},
 		{"for no time", strings.Replace(datagrams, "1.000431", "0.000000", 1), traffic.Sample{}, "ran for no time"},
@@ -187,12 +187,12 @@ func TestServes(t *testing.T) {
 	w := workload.Description{Name: "dns", Params: list}
 	for given, want := range map[string]string{
 		"": "with 1 queries in flight",
-		"clients=4,in-flight=4": "with 16 queries in flight: it would stand still now and then (it can with 17 " +
+		"clients=4,in-flight=4": "with 16 queries in flight: it would stand still now and then (valid: 17 " +
 			"or more",
 		"clients=17":                      "",
 		"in-flight=32,transport=tcp":      "",
 		"in-flight=32,rate=1k/s":          "from when a query was sent, not from when it was due",
-		"in-flight=32,edns=1232":          `with edns "1232" (it can with edns none)`,
+		"in-flight=32,edns=1232":          `with edns "1232" (valid: edns none)`,
 		"in-flight=32,clients=3,edns=512": `with edns "512"`,
 	} {
 		p := part.Params{}

@@ -38,8 +38,8 @@ func (Driver) Describe() driver.Description {
 	return driver.Description{
 		Name: "iperf3", Program: "iperf3", Package: "iperf3",
 		Summary: "iperf3 of ESnet: a stream for tcp-stream, --udp --bitrate 0 for udp-rate",
-		Differs: "each pair's second begins when its own two ends have agreed, and with many pairs they lie apart; its " +
-			"sink of datagrams sleeps in each receive, where udp-rate's asks for some 20 µs before it sleeps",
+		Differs: "the second of each pair begins when its two ends have agreed, so many pairs are not in step; its " +
+			"datagram sink sleeps in each receive, whereas that of udp-rate polls for about 20 µs first",
 	}
 }
 
@@ -48,19 +48,19 @@ func (d Driver) Serves(w workload.Description, p part.Params) error {
 	switch w.Name {
 	case "tcp-stream":
 		if n := p.Size("message"); n < 1 || n > longestWrite {
-			return fmt.Errorf("driver iperf3 cannot write %d bytes at once (it can write 1 to %d)", n, longestWrite)
+			return fmt.Errorf("driver iperf3 cannot write %d bytes at once (valid: 1 to %d)", n, longestWrite)
 		}
 		return d.Describe().Understands(w, p, "message", "congestion")
 	case "udp-rate":
 		if p["mode"] != "single" {
-			return fmt.Errorf("driver iperf3 cannot drive udp-rate with mode %q (it can with mode single)", p["mode"])
+			return fmt.Errorf("driver iperf3 cannot drive udp-rate with mode %q (valid: mode single)", p["mode"])
 		}
 		if n := p.Size("payload"); n < smallest || n > largest {
-			return fmt.Errorf("driver iperf3 cannot send %d bytes (it can send %d to %d)", n, smallest, largest)
+			return fmt.Errorf("driver iperf3 cannot send %d bytes (valid: %d to %d)", n, smallest, largest)
 		}
 		return d.Describe().Understands(w, p, "payload", "mode")
 	}
-	return fmt.Errorf("driver iperf3 cannot drive workload %q (it can drive tcp-stream, udp-rate)", w.Name)
+	return fmt.Errorf("driver iperf3 cannot drive workload %q (valid: tcp-stream, udp-rate)", w.Name)
 }
 
 // Trial implements [driver.Driver].

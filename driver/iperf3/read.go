@@ -59,20 +59,21 @@ func read(r io.Reader) (output, error) {
 	}
 	var o output
 	if err := json.Unmarshal(text, &o); err != nil {
-		return output{}, fmt.Errorf("said what is no JSON: %w", err)
+		return output{}, fmt.Errorf("did not print JSON: %w", err)
 	}
 	if o.Error != "" {
 		return output{}, errors.New("gave up") // the reason is quoted in any case
 	}
 	if len(o.Intervals) == 0 {
-		return output{}, errors.New("tells of no interval")
+		return output{}, errors.New("reported no interval")
 	}
 	var before, bytes, packets float64
 	for _, i := range o.Intervals {
 		s := i.Sum
 		if s.Start < before || s.End < s.Start || s.End > longest || s.Bytes < 0 || s.Bytes > most || s.Packets < 0 ||
 			s.Packets > most {
-			return output{}, fmt.Errorf("tells of an interval from %g to %g s with %g bytes and %g packets, after one to %g s",
+			return output{}, fmt.Errorf("reported an invalid interval from %g to %g s with %g bytes and %g packets, after one "+
+				"to %g s",
 				s.Start, s.End, s.Bytes, s.Packets, before)
 		}
 		before = s.End
@@ -81,11 +82,12 @@ func read(r io.Reader) (output, error) {
 	}
 	for _, n := range []float64{bytes, packets, o.End.Sent.Retransmits, o.outOfOrder()} {
 		if n < 0 || n > most {
-			return output{}, fmt.Errorf("counts %g bytes, packets, segments sent again or out of order", n)
+			return output{}, fmt.Errorf("reported the invalid count %g of bytes, packets, or segments retransmitted or out of "+
+				"order", n)
 		}
 	}
 	if before <= 0 {
-		return output{}, errors.New("tells of intervals of no length")
+		return output{}, errors.New("reported intervals of length 0")
 	}
 	return o, nil
 }
@@ -138,7 +140,7 @@ func readServer(spec workload.Spec) func(program.Said, *traffic.Sample, *traffic
 		s.Window = int64(math.Round(length * 1e9))
 		s.Span = s.Window
 		if s.Window <= 0 {
-			return errors.New("tells of intervals of no length")
+			return errors.New("reported intervals of length 0")
 		}
 		return nil
 	}

@@ -160,14 +160,14 @@ func TestServes(t *testing.T) {
 	}{
 		{"tcp-stream", part.Params{"message": "1048576"}, ""},
 		{"udp-rate", part.Params{"payload": "24", "mode": "single"}, ""},
-		{"udp-rate", part.Params{"payload": "15", "mode": "single"}, "cannot send 15 bytes (it can send 16 to 65507)"},
+		{"udp-rate", part.Params{"payload": "15", "mode": "single"}, "cannot send 15 bytes (valid: 16 to 65507)"},
 		{
 			"udp-rate",
 			part.Params{"payload": "64", "mode": "batched"},
-			`cannot drive udp-rate with mode "batched" (it can with mode single)`,
+			`cannot drive udp-rate with mode "batched" (valid: mode single)`,
 		},
-		{"tcp-stream", part.Params{"message": "2000000"}, "cannot write 2000000 bytes at once (it can write 1 to 1048576)"},
-		{"udp-rr", part.Params{}, `cannot drive workload "udp-rr" (it can drive tcp-stream, udp-rate)`},
+		{"tcp-stream", part.Params{"message": "2000000"}, "cannot write 2000000 bytes at once (valid: 1 to 1048576)"},
+		{"udp-rr", part.Params{}, `cannot drive workload "udp-rr" (valid: tcp-stream, udp-rate)`},
 	} {
 		err := Driver{}.Serves(workload.Description{Name: tt.workload}, tt.params)
 		if (err != nil) != (tt.err != "") || err != nil && !strings.HasSuffix(err.Error(), tt.err) {

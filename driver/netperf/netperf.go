@@ -45,8 +45,8 @@ func (Driver) Describe() driver.Description {
 		AskVersion: []string{"-V"},
 		Summary: "netperf of Hewlett-Packard: UDP_STREAM for udp-rate, TCP_STREAM for tcp-stream, UDP_RR, TCP_RR and " +
 			"TCP_CRR for round trips and connections",
-		Differs: "it has no warm-up; it tells a stream as a whole, slow start included, and of latencies mean and median, " +
-			"the median in whole µs; it connects to one port of the sink, where tcp-crr connects to eight in turn",
+		Differs: "it has no warm-up: figures of a stream include slow start; of latencies it reports the mean and, in " +
+			"whole µs, the median; it connects to one port of the sink, whereas tcp-crr uses eight in turn",
 	}
 }
 
@@ -56,30 +56,30 @@ func (d Driver) Serves(w workload.Description, p part.Params) error {
 	switch w.Name {
 	case "udp-rate":
 		if p["mode"] != "single" {
-			return fmt.Errorf("driver netperf cannot drive udp-rate with mode %q (it can with mode single)", p["mode"])
+			return fmt.Errorf("driver netperf cannot drive udp-rate with mode %q (valid: mode single)", p["mode"])
 		}
 		known = []string{"payload", "mode"}
 	case "udp-rr", "tcp-rr":
 		if p["mode"] != "wait" {
-			return fmt.Errorf("driver netperf cannot drive %s with mode %q (it can with mode wait)", w.Name, p["mode"])
+			return fmt.Errorf("driver netperf cannot drive %s with mode %q (valid: mode wait)", w.Name, p["mode"])
 		}
 	case "tcp-crr":
 	case "tcp-stream":
 		if n := p.Size("message"); n < 1 || n > longest {
-			return fmt.Errorf("driver netperf cannot write %d bytes at once (it can write 1 to %d)", n, longest)
+			return fmt.Errorf("driver netperf cannot write %d bytes at once (valid: 1 to %d)", n, longest)
 		}
 		if p["direction"] == "both" {
-			return fmt.Errorf("driver netperf cannot drive tcp-stream with direction %q (it can with direction forward, "+
+			return fmt.Errorf("driver netperf cannot drive tcp-stream with direction %q (valid: direction forward, "+
 				"reverse)", p["direction"])
 		}
 		return d.Describe().Understands(w, p, "message", "congestion", "direction", "nodelay")
 	default:
-		return fmt.Errorf("driver netperf cannot drive workload %q (it can drive udp-rate, tcp-stream, udp-rr, tcp-rr, "+
+		return fmt.Errorf("driver netperf cannot drive workload %q (valid: udp-rate, tcp-stream, udp-rr, tcp-rr, "+
 			"tcp-crr)", w.Name)
 	}
 	if n := max(p.Size("payload"), response(p)); strings.HasPrefix(w.Name, "udp") &&
 		(p.Size("payload") < 1 || n > largest) {
-		return fmt.Errorf("driver netperf cannot send %d bytes (it can send 1 to %d)", n, largest)
+		return fmt.Errorf("driver netperf cannot send %d bytes (valid: 1 to %d)", n, largest)
 	}
 	return d.Describe().Understands(w, p, append(known, "congestion")...)
 }

@@ -62,11 +62,11 @@ func parse(r io.Reader) (said, error) {
 func (s said) number(name string) (float64, error) {
 	text, ok := s[name]
 	if !ok {
-		return 0, fmt.Errorf("did not say %s", name)
+		return 0, fmt.Errorf("did not print %s", name)
 	}
 	v, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(v >= 0 && v <= most) {
-		return 0, fmt.Errorf("said %s=%.40q, which is no count", name, text)
+		return 0, fmt.Errorf("printed the invalid count %s=%.40q", name, text)
 	}
 	return v, nil
 }
@@ -91,7 +91,7 @@ func took(count, rate, scale, elapsed float64) (int64, error) {
 		seconds = count / (rate * scale)
 	}
 	if !(seconds > 0 && seconds <= longRun) || math.Abs(seconds-elapsed) > 0.05*elapsed+0.01 {
-		return 0, fmt.Errorf("said that it took %g s, and by its rate %g s", elapsed, seconds)
+		return 0, fmt.Errorf("reported a run time of %g s, but its rate implies %g s", elapsed, seconds)
 	}
 	return int64(math.Round(seconds * 1e9)), nil
 }
@@ -115,7 +115,7 @@ func readDatagrams(from program.Said, s *traffic.Sample, _ *traffic.Recorder) er
 	s.Span = s.Window
 	s.Sent, s.Total = int64(n[3]), int64(n[3])
 	if n[4] > n[3] {
-		return fmt.Errorf("said that %g of %g datagrams came", n[4], n[3])
+		return fmt.Errorf("reported that %g of %g datagrams arrived", n[4], n[3])
 	}
 	s.Foreign.Peer = &traffic.Sample{Received: int64(n[4]), Total: int64(n[4]), Bytes: int64(n[5])}
 	return nil
@@ -171,7 +171,7 @@ func readUDP(from program.Said, s *traffic.Sample, r *traffic.Recorder) error {
 	}
 	if silent := float64(s.Window) - float64(s.Sent)*s.Foreign.Mean; silent > float64(lostAfter) {
 		s.Received--
-		s.Doubt = "a response was lost, and netperf waited for it until its time was up"
+		s.Doubt = "a response was lost, and netperf waited for it until the end of its time"
 	}
 	return nil
 }
@@ -199,7 +199,7 @@ func readRoundTrips(from program.Said, s *traffic.Sample, _ *traffic.Recorder) e
 	// A median of less than 1 µs is said as 0.
 	s.Foreign.Mean, s.Foreign.Median = mean, max(median, 500)
 	if time.Duration(median) < coarse {
-		s.Doubt = "netperf tells the median in whole µs only, which are more than 5 % of it"
+		s.Doubt = "netperf reports the median in whole µs, a resolution coarser than 5 %"
 	}
 	return nil
 }

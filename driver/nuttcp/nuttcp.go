@@ -40,9 +40,9 @@ func times(stream bool) (start, end time.Duration) {
 func (Driver) Describe() driver.Description {
 	return driver.Description{
 		Name: "nuttcp", Program: "nuttcp", Package: "nuttcp", AskVersion: []string{"-V"},
-		Summary: "nuttcp: a stream for tcp-stream, -u for udp-rate, as fast as it can or at a rate",
-		Differs: "its streams get their congestion control some ms after they have begun; at a rate it keeps a CPU busy " +
-			"between two datagrams",
+		Summary: "nuttcp: a stream for tcp-stream, -u for udp-rate, as fast as possible or at a rate",
+		Differs: "its streams get their congestion control some ms after their start; at a rate it keeps a CPU busy " +
+			"between datagrams",
 	}
 }
 
@@ -51,27 +51,27 @@ func (d Driver) Serves(w workload.Description, p part.Params) error {
 	switch w.Name {
 	case "tcp-stream":
 		if n := p.Size("message"); n < 1 || n > longest {
-			return fmt.Errorf("driver nuttcp cannot write %d bytes at once (it can write 1 to %d)", n, longest)
+			return fmt.Errorf("driver nuttcp cannot write %d bytes at once (valid: 1 to %d)", n, longest)
 		}
 		if p["direction"] == "both" {
-			return fmt.Errorf("driver nuttcp cannot drive tcp-stream with direction %q (it can with direction forward, reverse)",
+			return fmt.Errorf("driver nuttcp cannot drive tcp-stream with direction %q (valid: direction forward, reverse)",
 				p["direction"])
 		}
 		return d.Describe().Understands(w, p, "message", "congestion", "direction", "nodelay")
 	case "udp-rate":
 		if p["mode"] != "single" {
-			return fmt.Errorf("driver nuttcp cannot drive udp-rate with mode %q (it can with mode single)", p["mode"])
+			return fmt.Errorf("driver nuttcp cannot drive udp-rate with mode %q (valid: mode single)", p["mode"])
 		}
 		if n := p.Size("payload"); n > largest {
-			return fmt.Errorf("driver nuttcp cannot send %d bytes (it can send %d at most)", n, largest)
+			return fmt.Errorf("driver nuttcp cannot send %d bytes (valid: at most %d)", n, largest)
 		}
 		if r := p.Rate("rate"); r != float64(int64(r)) {
-			return fmt.Errorf("driver nuttcp cannot drive udp-rate at a rate of %s (it can at whole numbers a second)",
+			return fmt.Errorf("driver nuttcp cannot drive udp-rate at a rate of %s (valid: whole numbers a second)",
 				p["rate"])
 		}
 		return d.Describe().Understands(w, p, "payload", "mode", "rate")
 	}
-	return fmt.Errorf("driver nuttcp cannot drive workload %q (it can drive tcp-stream, udp-rate)", w.Name)
+	return fmt.Errorf("driver nuttcp cannot drive workload %q (valid: tcp-stream, udp-rate)", w.Name)
 }
 
 // Trial implements [driver.Driver].

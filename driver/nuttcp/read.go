@@ -66,7 +66,7 @@ func parse(r io.Reader) (output, error) {
 				continue // it is text
 			}
 			if !(v >= 0 && v <= most) {
-				return o, fmt.Errorf("said %.80q, which is no count", word)
+				return o, fmt.Errorf("printed the invalid count %.80q", word)
 			}
 			into[name] = v
 		}
@@ -79,7 +79,7 @@ func parse(r io.Reader) (output, error) {
 func (e figures) bytes(who string) (bytes, seconds float64, err error) {
 	for _, name := range []string{"megabytes", "real_seconds", "rate_KBps"} {
 		if _, ok := e[name]; !ok {
-			return 0, 0, fmt.Errorf("did not say %s of its %s", name, who)
+			return 0, 0, fmt.Errorf("did not print %s of its %s", name, who)
 		}
 	}
 	bytes, seconds = e["megabytes"]*megabyte, e["real_seconds"]
@@ -87,7 +87,7 @@ func (e figures) bytes(who string) (bytes, seconds float64, err error) {
 		seconds = bytes / 1024 / e["rate_KBps"]
 	}
 	if !(seconds > 0 && seconds <= longRun) || math.Abs(seconds-e["real_seconds"]) > 0.05*e["real_seconds"]+0.01 {
-		return 0, 0, fmt.Errorf("said that its %s took %g s, and by its rate %g s", who, e["real_seconds"], seconds)
+		return 0, 0, fmt.Errorf("reported that its %s took %g s, but its rate implies %g s", who, e["real_seconds"], seconds)
 	}
 	return bytes, seconds, nil
 }
@@ -110,7 +110,7 @@ func readDatagrams(said program.Said, s *traffic.Sample, _ *traffic.Recorder) er
 	packets, counted := o.receiver["pkt"]
 	dropped, told := o.receiver["drop"]
 	if !counted || !told || dropped > packets {
-		return fmt.Errorf("did not say how many of its datagrams came (pkt=%g drop=%g)", packets, dropped)
+		return fmt.Errorf("did not print how many datagrams arrived (pkt=%g drop=%g)", packets, dropped)
 	}
 	s.Sent, s.Total = int64(packets), int64(packets)
 	s.Window = int64(math.Round(seconds * 1e9))
@@ -144,7 +144,7 @@ func readStream(reverse bool) func(program.Said, *traffic.Sample, *traffic.Recor
 		// What was on its way when the time was up is no slice of its own.
 		length := min(seconds, float64(said.Seconds))
 		if length <= 0 || bytes <= 0 {
-			return errors.New("said that nothing came")
+			return errors.New("reported that nothing arrived")
 		}
 		reader := traffic.Sample{Bytes: int64(bytes), Series: curve.Delivered(length)}
 		writer := traffic.Sample{}

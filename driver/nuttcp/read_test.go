@@ -79,18 +79,18 @@ func TestRead(t *testing.T) {
 func TestRefused(t *testing.T) {
 	change := func(text string, pairs ...string) string { return strings.NewReplacer(pairs...).Replace(text) }
 	for text, want := range map[string]string{
-		"":      "did not say megabytes of its transmitter",
-		"<html": "did not say megabytes of its transmitter",
+		"":      "did not print megabytes of its transmitter",
+		"<html": "did not print megabytes of its transmitter",
 		change(datagramsSay, "drop=76435 pkt=311306",
-			"drop=76435 pkt=306"): "did not say how many",
+			"drop=76435 pkt=306"): "did not print how many",
 		change(datagramsSay, "drop=76435 pkt=311306",
-			""): "did not say how many",
+			""): "did not print how many",
 		change(datagramsSay, "megabytes=19.0006 real_seconds=1.00",
 			"megabytes=-1 real_seconds=1.00"): `"megabytes=-1", which is no count`,
 		change(datagramsSay, "megabytes=19.0006 real_seconds=1.00",
 			"megabytes=19 real_seconds=3.00"): "took 3 s, and by its rate 1.00002",
 		change(datagramsSay, "megabytes=19.0006 real_seconds=1.00 rate_KBps=19455.55",
-			"megabytes=0 real_seconds=0"): "did not say rate_KBps",
+			"megabytes=0 real_seconds=0"): "did not print rate_KBps",
 	} {
 		var s traffic.Sample
 		if err := readDatagrams(program.Said{Seconds: 1, Stdout: strings.NewReader(text)}, &s, nil); err == nil ||
@@ -144,15 +144,15 @@ func TestServes(t *testing.T) {
 		{"udp-rate", part.Params{"payload": "24", "mode": "single", "rate": "10000/s"}, ""},
 		{"udp-rate", part.Params{
 			"payload": "24", "mode": "single", "rate": "0.5/s",
-		}, "at a rate of 0.5/s (it can at whole numbers a second)"},
+		}, "at a rate of 0.5/s (valid: whole numbers a second)"},
 		{
 			"udp-rate",
 			part.Params{"payload": "64", "mode": "batched"},
-			`cannot drive udp-rate with mode "batched" (it can with mode single)`,
+			`cannot drive udp-rate with mode "batched" (valid: mode single)`,
 		},
-		{"tcp-stream", part.Params{"message": "2000000"}, "cannot write 2000000 bytes at once (it can write 1 to 1048576)"},
-		{"tcp-stream", part.Params{"message": "64", "direction": "both"}, "(it can with direction forward, reverse)"},
-		{"udp-rr", part.Params{}, `cannot drive workload "udp-rr" (it can drive tcp-stream, udp-rate)`},
+		{"tcp-stream", part.Params{"message": "2000000"}, "cannot write 2000000 bytes at once (valid: 1 to 1048576)"},
+		{"tcp-stream", part.Params{"message": "64", "direction": "both"}, "(valid: direction forward, reverse)"},
+		{"udp-rr", part.Params{}, `cannot drive workload "udp-rr" (valid: tcp-stream, udp-rate)`},
 	} {
 		err := Driver{}.Serves(workload.Description{Name: tt.workload}, tt.params)
 		if (err != nil) != (tt.err != "") || err != nil && !strings.HasSuffix(err.Error(), tt.err) {

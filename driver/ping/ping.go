@@ -33,22 +33,22 @@ const (
 func (Driver) Describe() driver.Description {
 	return driver.Description{
 		Name: "ping", Program: "ping", Package: "iputils-ping", AskVersion: []string{"-V"},
-		Summary: "ping of iputils: echo requests for ping, at an interval or each after an answer",
-		Differs: "it tells round trips in whole µs, counted from when a request was sent and not from when it was due; it " +
-			"writes a line for each answer, and sends the next request after that",
+		Summary: "ping of iputils: echo requests for ping, at an interval or one after each answer",
+		Differs: "it reports round trips in whole µs, counted from when a request was sent, not from when it was due; it " +
+			"prints a line for each answer before it sends the next request",
 	}
 }
 
 // Serves implements [driver.Driver].
 func (d Driver) Serves(w workload.Description, p part.Params) error {
 	if w.Name != "ping" {
-		return fmt.Errorf("driver ping cannot drive workload %q (it can drive ping)", w.Name)
+		return fmt.Errorf("driver ping cannot drive workload %q (valid: ping)", w.Name)
 	}
 	if n := p.Size("payload"); n > largest {
-		return fmt.Errorf("driver ping cannot send %d bytes (it can send %d at most)", n, largest)
+		return fmt.Errorf("driver ping cannot send %d bytes (valid: at most %d)", n, largest)
 	}
 	if i := p.Duration("interval"); p["interval"] != flood && (i < time.Millisecond || i%time.Millisecond != 0) {
-		return fmt.Errorf("driver ping cannot drive ping at an interval of %s (it can at whole milliseconds, or flood)",
+		return fmt.Errorf("driver ping cannot drive ping at an interval of %s (valid: whole milliseconds, or flood)",
 			p["interval"])
 	}
 	return d.Describe().Understands(w, p, "payload", "interval")

@@ -55,7 +55,7 @@ func read(said program.Said, s *traffic.Sample, r *traffic.Recorder) error {
 		}
 		ns, err := milliseconds(rest)
 		if err != nil {
-			return fmt.Errorf("said %.80q: %w", line, err)
+			return fmt.Errorf("printed %.80q: %w", line, err)
 		}
 		r.Record(ns)
 		answers++
@@ -65,11 +65,12 @@ func read(said program.Said, s *traffic.Sample, r *traffic.Recorder) error {
 	}
 	switch err := lines.Err(); {
 	case err != nil:
-		return fmt.Errorf("said what cannot be read: %w", err)
+		return fmt.Errorf("printed unreadable output: %w", err)
 	case !told:
-		return errors.New("did not say how many requests it sent")
+		return errors.New("did not print how many requests it sent")
 	case s.Received > s.Sent || s.Received != answers:
-		return fmt.Errorf("said that %d of %d requests were answered, and %d answers", s.Received, s.Sent, answers)
+		return fmt.Errorf("reported that %d of %d requests were answered, but printed %d "+
+			"answers", s.Received, s.Sent, answers)
 	case s.Received == 0:
 		return errors.New("got no answer")
 	}
@@ -80,7 +81,7 @@ func read(said program.Said, s *traffic.Sample, r *traffic.Recorder) error {
 	s.Window = int64(said.Seconds) * int64(time.Second) // -w
 	s.Span = s.Window
 	if 2*short > answers {
-		s.Doubt = "ping tells round trips in whole µs only, which are more than 5 % of most"
+		s.Doubt = "ping reports round trips in whole µs, a resolution coarser than 5 % of most of them"
 	}
 	return nil
 }

@@ -45,7 +45,7 @@ func TestRead(t *testing.T) {
 		}, ""},
 		{"short ones", change("0.026", "0.006", "0.020", "0.005"), traffic.Sample{
 			Sent: 3, Received: 3, Total: 3, Window: 1e9, Span: 1e9,
-			Doubt: "ping tells round trips in whole µs only, which are more than 5 % of most",
+			Doubt: "ping reports round trips in whole µs, a resolution coarser than 5 % of most of them",
 		}, ""},
 		{"more answers than requests", change("3 received", "4 received"), traffic.Sample{}, "4 of 3 requests"},
 		{
@@ -54,10 +54,10 @@ func TestRead(t *testing.T) {
 			"3 of 3 requests were answered, and 2 answers",
 		},
 		{"cut off", says[:strings.Index(says, "3.20")+2], traffic.Sample{}, "no time in ms"},
-		{"no summary", says[:strings.Index(says, "---")], traffic.Sample{}, "did not say how many"},
+		{"no summary", says[:strings.Index(says, "---")], traffic.Sample{}, "did not print how many"},
 		{"no number", change("0.020", "-nan"), traffic.Sample{}, "no time in ms"},
 		{"none", "1 packets transmitted, 0 received, 100% packet loss, time 0ms\n", traffic.Sample{}, "got no answer"},
-		{"nothing", "", traffic.Sample{}, "did not say how many"},
+		{"nothing", "", traffic.Sample{}, "did not print how many"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var got traffic.Sample
@@ -110,14 +110,14 @@ func TestServes(t *testing.T) {
 		{
 			"ping",
 			part.Params{"payload": "56", "interval": "1.5ms"},
-			"at an interval of 1.5ms (it can at whole milliseconds, or flood)",
+			"at an interval of 1.5ms (valid: whole milliseconds, or flood)",
 		},
 		{
 			"ping",
 			part.Params{"payload": "56", "interval": "20µs"},
-			"at an interval of 20µs (it can at whole milliseconds, or flood)",
+			"at an interval of 20µs (valid: whole milliseconds, or flood)",
 		},
-		{"udp-rr", part.Params{}, `cannot drive workload "udp-rr" (it can drive ping)`},
+		{"udp-rr", part.Params{}, `cannot drive workload "udp-rr" (valid: ping)`},
 	} {
 		err := Driver{}.Serves(workload.Description{Name: tt.workload}, tt.params)
 		if (err != nil) != (tt.err != "") || err != nil && !strings.HasSuffix(err.Error(), tt.err) {

@@ -49,7 +49,7 @@ func read(said program.Said, s *traffic.Sample, _ *traffic.Recorder) error {
 		return err
 	}
 	if found := regexp.MustCompile(anError).Find(text); found != nil {
-		return fmt.Errorf("had an answer that says something failed: %q", found)
+		return fmt.Errorf("got an answer that reports a failure: %q", found)
 	}
 	reports := regexp.MustCompile(aReport).FindAllStringSubmatch(string(text), -1)
 	if len(reports) > 0 {
@@ -57,11 +57,11 @@ func read(said program.Said, s *traffic.Sample, _ *traffic.Recorder) error {
 	}
 	most := perSecond * said.Seconds
 	if len(reports) < most/enough {
-		return fmt.Errorf("made %d reports in its trial, want one every 250 ms, %d", len(reports), most)
+		return fmt.Errorf("made %d reports in its trial instead of %d, one every 250 ms", len(reports), most)
 	}
 	for said := len(reports); reports[said-1][1] == none; {
 		if said--; said == 0 || len(reports)-said == silent {
-			return fmt.Errorf("had no answer in the last %d ms", 1000*silent/perSecond)
+			return fmt.Errorf("got no answer in the last %d ms", 1000*silent/perSecond)
 		}
 	}
 	at := min(most, len(reports)) // they are late where it does nothing but write long values, or has no CPU
@@ -81,7 +81,8 @@ func read(said program.Said, s *traffic.Sample, _ *traffic.Recorder) error {
 		}
 	}
 	if count[0] < 1 || mean <= 0 {
-		return fmt.Errorf("had %.0f answers in %d s, after %g ms on average", count[0], said.Seconds, mean)
+		return fmt.Errorf("reported inconsistent figures: %.0f answers in %d s, after %g ms on "+
+			"average", count[0], said.Seconds, mean)
 	}
 	s.Window = int64(said.Seconds) * int64(time.Second)
 	s.Span = max(s.Window, int64(len(reports))*int64(time.Second)/perSecond)
@@ -94,7 +95,7 @@ func read(said program.Said, s *traffic.Sample, _ *traffic.Recorder) error {
 func figure(text string, most float64) (float64, error) {
 	v, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(v >= 0 && v <= most) {
-		return 0, fmt.Errorf("said %.20q, which is no figure", text)
+		return 0, fmt.Errorf("printed the invalid figure %.20q", text)
 	}
 	return v, nil
 }

@@ -55,7 +55,7 @@ func TestRead(t *testing.T) {
 		{
 			"the server hangs", change("rps=45244.0", "rps=0.0", "rps=41488.0", "rps=0.0"), 1,
 			traffic.Sample{},
-			"had no answer in the last 500 ms",
+			"got no answer in the last 500 ms",
 		},
 		{"no answers", change("60936.1", "0.0", "0.530", "-nan"), 1, traffic.Sample{}, `"-nan", which is no figure`},
 		{"none in the end", change("60936.1", "0.0", "0.530", "0.000"), 1, traffic.Sample{}, "had 0 answers"},
@@ -120,9 +120,9 @@ func TestServes(t *testing.T) {
 			"payload": "524288", "operation": "set", "clients": "1", "pipeline": "10", "keys": "7",
 			"server": "redis",
 		}, ""},
-		{part.Params{"operation": "mixed"}, "it can with operation get, set"},
-		{part.Params{"clients": "1"}, "it can with clients or pipeline from 2 on"},
-		{part.Params{"rate": "10/s"}, "it can with rate closed"},
+		{part.Params{"operation": "mixed"}, "valid: operation get, set"},
+		{part.Params{"clients": "1"}, "valid: clients or pipeline 2 or more"},
+		{part.Params{"rate": "10/s"}, "valid: rate closed"},
 	} {
 		p := part.Params{}
 		for _, param := range w.Params {

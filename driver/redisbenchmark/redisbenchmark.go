@@ -31,8 +31,7 @@ const (
 func (Driver) Describe() driver.Description {
 	return driver.Description{
 		Name: "redis-benchmark", Program: "redis-benchmark", Package: "redis-tools", SourceOnly: true,
-		Summary: "redis-benchmark: values that are set or got, as fast as answers come, for kv, against the workload's own " +
-			"server",
+		Summary: "redis-benchmark: values set or read as fast as answers arrive, for kv, against the workload's own server",
 		Differs: "a latency ends when the first bytes of the answers have come, where those of nettoll's own engine end " +
 			"with the last one; of a pipeline all requests are written at once, when all " +
 			"answers to those before have come; values are letters, and keys another order; it has no time limit and is " +
@@ -43,15 +42,14 @@ func (Driver) Describe() driver.Description {
 // Serves implements [driver.Driver].
 func (d Driver) Serves(w workload.Description, p part.Params) error {
 	if w.Name != "kv" {
-		return fmt.Errorf("driver redis-benchmark cannot drive workload %q (it can drive kv)", w.Name)
+		return fmt.Errorf("driver redis-benchmark cannot drive workload %q (valid: kv)", w.Name)
 	}
 	if op := p["operation"]; op != "get" && op != "set" {
-		return fmt.Errorf("driver redis-benchmark cannot drive kv with operation %q (it can with operation get, set)", op)
+		return fmt.Errorf("driver redis-benchmark cannot drive kv with operation %q (valid: operation get, set)", op)
 	}
 	if p.Count("clients") == 1 && p.Count("pipeline") == 1 {
-		return fmt.Errorf("driver redis-benchmark cannot drive kv with one request on the way: what counts is the median " +
-			"of its latencies, which it does not tell before an end of its own " +
-			"(it can with clients or pipeline from 2 on)")
+		return fmt.Errorf("driver redis-benchmark cannot drive kv with one request in flight, because it does not report a " +
+			"median latency (valid: clients or pipeline 2 or more)")
 	}
 	return d.Describe().Understands(w, p, "payload", "operation", "clients", "pipeline", "keys", "server", "congestion")
 }

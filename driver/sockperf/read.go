@@ -78,7 +78,7 @@ func readPingPong(said program.Said, s *traffic.Sample, r *traffic.Recorder) err
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return fmt.Errorf("wrote a log that cannot be read: %w", err)
+		return fmt.Errorf("wrote an unreadable log: %w", err)
 	}
 	if rows == 0 || took == 0 || last <= first {
 		return errors.New("logged no round trip")
@@ -88,7 +88,7 @@ func readPingPong(said program.Said, s *traffic.Sample, r *traffic.Recorder) err
 	s.Span = ns(took)
 	if silent := took - (last - first) - (warm + cool).Seconds(); silent > lostAfter.Seconds() {
 		s.Sent++
-		s.Doubt = "a response was lost, and sockperf waited for it until its time was up"
+		s.Doubt = "a response was lost, and sockperf waited for it until the end of its time"
 	}
 	return nil
 }
@@ -100,7 +100,7 @@ func ns(seconds float64) int64 { return int64(math.Round(seconds * 1e9)) }
 func times(rest string) (tx, rx float64, err error) {
 	fields := strings.Split(rest, ", ")
 	if len(fields) != 3 {
-		return 0, 0, fmt.Errorf("%d columns after the first, want 3", len(fields))
+		return 0, 0, fmt.Errorf("%d columns after the first instead of 3", len(fields))
 	}
 	if tx, err = decimal(fields[0]); err != nil {
 		return 0, 0, err
@@ -125,7 +125,7 @@ func decimal(text string) (float64, error) {
 		return 0, err
 	}
 	if !(v >= 0 && v <= longest) {
-		return 0, fmt.Errorf("%v is no time in seconds", v)
+		return 0, fmt.Errorf("%v is not a time in seconds", v)
 	}
 	return v, nil
 }
@@ -142,7 +142,7 @@ func number(line, name string) (float64, error) {
 	}
 	v, err := strconv.ParseFloat(rest, 64)
 	if err != nil || v > most {
-		return 0, fmt.Errorf("logged %.100q: %s is no number", line, name)
+		return 0, fmt.Errorf("logged %.100q: %s is not a number", line, name)
 	}
 	return v, nil
 }
@@ -157,7 +157,7 @@ func readThroughput(said program.Said, s *traffic.Sample) error {
 	sent := regexp.MustCompile(`Total of ([0-9]{1,15}) messages sent in ([0-9]{1,8}\.[0-9]{1,9}) sec`).FindSubmatch(text)
 	rate := regexp.MustCompile(`Message Rate is ([0-9]{1,15}) \[msg/sec\]`).FindSubmatch(text)
 	if sent == nil || rate == nil {
-		return errors.New("did not say what it sent")
+		return errors.New("did not print what it sent")
 	}
 	if s.Sent, err = strconv.ParseInt(string(sent[1]), 10, 64); err != nil {
 		return err
@@ -174,7 +174,7 @@ func readThroughput(said program.Said, s *traffic.Sample) error {
 		seconds = float64(s.Sent) / perSecond
 	}
 	if seconds <= 0 || seconds > longest {
-		return fmt.Errorf("said that it sent for %g s", seconds)
+		return fmt.Errorf("reported that it sent for %g s", seconds)
 	}
 	s.Total = s.Sent
 	s.Window = ns(seconds)
@@ -190,7 +190,7 @@ func readServer(said program.Said, s *traffic.Sample, _ *traffic.Recorder) error
 	}
 	m := regexp.MustCompile(`(?:Total ([0-9]{1,15}) messages received|(No messages) were received)`).FindSubmatch(text)
 	if m == nil {
-		return errors.New("did not say what it received")
+		return errors.New("did not print what it received")
 	}
 	if len(m[1]) > 0 {
 		if s.Received, err = strconv.ParseInt(string(m[1]), 10, 64); err != nil {

@@ -57,7 +57,7 @@ func TestReadPingPong(t *testing.T) {
 			"the last answer did not come", stalled,
 			traffic.Sample{
 				Sent: 5, Received: 4, Total: 24456, Window: 300364475, Span: 1001000000,
-				Doubt: "a response was lost, and sockperf waited for it until its time was up",
+				Doubt: "a response was lost, and sockperf waited for it until the end of its time",
 			},
 			"",
 		},
@@ -126,7 +126,7 @@ func TestReadThroughput(t *testing.T) {
 		{"few", "Total of 3 messages sent in 1.002 sec\nSummary: Message Rate is 3 [msg/sec]", traffic.Sample{
 			Sent: 3, Total: 3, Window: 1002000000, Span: 1002000000,
 		}, ""},
-		{"none", "sockperf: No messages were sent\n", traffic.Sample{}, "did not say what it sent"},
+		{"none", "sockperf: No messages were sent\n", traffic.Sample{}, "did not print what it sent"},
 		{
 			"in no time", "Total of 3 messages sent in 0.000 sec\nSummary: Message Rate is 3 [msg/sec]",
 			traffic.Sample{},
@@ -287,10 +287,10 @@ func TestServes(t *testing.T) {
 		{
 			"udp-rate",
 			part.Params{"payload": "64", "mode": "batched"},
-			`cannot drive udp-rate with mode "batched" (it can with mode single)`,
+			`cannot drive udp-rate with mode "batched" (valid: mode single)`,
 		},
-		{"udp-rr", part.Params{"payload": "13", "mode": "wait"}, "cannot send 13 bytes (it can send 14 to 65507)"},
-		{"tcp-stream", part.Params{}, `cannot drive workload "tcp-stream" (it can drive udp-rr, udp-rate)`},
+		{"udp-rr", part.Params{"payload": "13", "mode": "wait"}, "cannot send 13 bytes (valid: 14 to 65507)"},
+		{"tcp-stream", part.Params{}, `cannot drive workload "tcp-stream" (valid: udp-rr, udp-rate)`},
 	} {
 		err := Driver{}.Serves(workload.Description{Name: tt.workload}, tt.params)
 		if (err != nil) != (tt.err != "") || err != nil && !strings.HasSuffix(err.Error(), tt.err) {

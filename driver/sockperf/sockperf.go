@@ -41,7 +41,7 @@ func (Driver) Describe() driver.Description {
 		Name: "sockperf", Program: "sockperf", Package: "sockperf", IPv4Only: true,
 		Summary: "sockperf of Mellanox: ping-pong for udp-rr, throughput for udp-rate",
 		Differs: "its ping-pong leaves out its first 0.4 s and counts half a round trip, which is doubled here; its sink " +
-			"sleeps in each receive, where udp-rate's asks for some 20 µs before it sleeps",
+			"sleeps in each receive, whereas that of udp-rate polls for about 20 µs first",
 	}
 }
 
@@ -49,11 +49,11 @@ func (Driver) Describe() driver.Description {
 func (d Driver) Serves(w workload.Description, p part.Params) error {
 	switch {
 	case w.Name != "udp-rr" && w.Name != "udp-rate":
-		return fmt.Errorf("driver sockperf cannot drive workload %q (it can drive udp-rr, udp-rate)", w.Name)
+		return fmt.Errorf("driver sockperf cannot drive workload %q (valid: udp-rr, udp-rate)", w.Name)
 	case w.Name == "udp-rate" && p["mode"] != "single":
-		return fmt.Errorf("driver sockperf cannot drive udp-rate with mode %q (it can with mode single)", p["mode"])
+		return fmt.Errorf("driver sockperf cannot drive udp-rate with mode %q (valid: mode single)", p["mode"])
 	case p.Size("payload") < smallest || p.Size("payload") > largest:
-		return fmt.Errorf("driver sockperf cannot send %d bytes (it can send %d to %d)", p.Size("payload"), smallest, largest)
+		return fmt.Errorf("driver sockperf cannot send %d bytes (valid: %d to %d)", p.Size("payload"), smallest, largest)
 	}
 	return d.Describe().Understands(w, p, "payload", "mode")
 }

@@ -47,7 +47,7 @@ func parse(text string) (said, error) {
 		return s, err
 	}
 	if s.rate, err = strconv.ParseFloat(rate[1], 64); err != nil {
-		return s, fmt.Errorf("said a rate that is no number: %w", err)
+		return s, fmt.Errorf("printed an invalid rate: %w", err)
 	}
 	if s.answered, err = number(text, `(?m)^    Req/Sec +([0-9]{1,9}\.[0-9]{2})([kMGTP]?) `, "rate of 100 ms",
 		metrics()); err != nil {
@@ -75,7 +75,7 @@ func parse(text string) (said, error) {
 		}
 	}
 	if s.requests > most || s.failed > s.requests {
-		return s, fmt.Errorf("said that %d of %d requests failed", s.failed, s.requests)
+		return s, fmt.Errorf("reported that %d of %d requests failed", s.failed, s.requests)
 	}
 	return s, nil
 }
@@ -84,7 +84,7 @@ func parse(text string) (said, error) {
 func find(text, pattern, what string) ([]string, error) {
 	m := regexp.MustCompile(pattern).FindStringSubmatch(text)
 	if m == nil {
-		return nil, fmt.Errorf("said no %s", what)
+		return nil, fmt.Errorf("did not print its %s", what)
 	}
 	return m, nil
 }
@@ -105,7 +105,7 @@ func number(text, pattern, what string, units map[string]float64) (float64, erro
 	}
 	v, err := strconv.ParseFloat(m[1], 64)
 	if err != nil {
-		return 0, fmt.Errorf("said a %s that is no number: %w", what, err)
+		return 0, fmt.Errorf("printed an invalid %s: %w", what, err)
 	}
 	return v * units[m[2]], nil
 }
@@ -133,23 +133,23 @@ func read(out program.Said, s *traffic.Sample, _ *traffic.Recorder) error {
 	case run.broken != "":
 		return errors.New("had errors of its connections: " + run.broken)
 	case run.requests == 0 || run.rate == 0:
-		return errors.New("had no answer")
+		return errors.New("got no answer")
 	case run.failed == run.requests:
-		return fmt.Errorf("had %d answers, all of them with status 400 or above", run.requests)
+		return fmt.Errorf("got %d answers, all with status 400 or above", run.requests)
 	}
 	if run.rate < answers*run.answered {
-		return fmt.Errorf("was answered %.0f times a second where it was answered at all, and %.0f times over its trial: "+
-			"the server stood still", run.answered, run.rate)
+		return fmt.Errorf("got %.0f answers per second while the server answered, but %.0f over the whole trial: the "+
+			"server stalled", run.answered, run.rate)
 	}
 	took := float64(run.requests) / run.rate * 1e9
 	if !(took > 0 && took < longest) {
-		return fmt.Errorf("said %d requests at %g a second, which is no time", run.requests, run.rate)
+		return fmt.Errorf("reported %d requests at %g per second, which implies no valid time", run.requests, run.rate)
 	}
 	s.Sent, s.Received, s.Errors, s.Total = run.requests, run.requests-run.failed, run.failed, run.requests
 	s.Window, s.Span = int64(math.Round(took)), int64(math.Round(took))
 	s.Foreign.Mean, s.Foreign.Median = run.mean, run.median
 	if run.late > 0 {
-		s.Doubt = "some answers took more than 2 s: wrk has them in no latency"
+		s.Doubt = "some answers took more than 2 s: wrk excludes them from latency"
 	}
 	return nil
 }

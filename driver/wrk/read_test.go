@@ -89,7 +89,7 @@ func TestRead(t *testing.T) {
 	slow := one
 	slow.Foreign = traffic.Foreign{Mean: 1.2e9, Median: 90e9}
 	late := one
-	late.Doubt = "some answers took more than 2 s: wrk has them in no latency"
+	late.Doubt = "some answers took more than 2 s: wrk excludes them from latency"
 	for _, tt := range []struct {
 		name, text string
 		want       traffic.Sample
@@ -110,7 +110,7 @@ func TestRead(t *testing.T) {
 		},
 		{"the server hangs for a while", strings.Replace(page, "131.89k", "191.89k", 1), one, ""},
 		{"another unit of rates", strings.Replace(page, "131.89k", "131.89x", 1), traffic.Sample{}, "said no rate of 100 ms"},
-		{"silent", silent, traffic.Sample{}, "had no answer"},
+		{"silent", silent, traffic.Sample{}, "got no answer"},
 		{"empty", "", traffic.Sample{}, "said no requests"},
 		{"another program", "#!/bin/sh\n", traffic.Sample{}, "said no requests"},
 		{"cut off", page[:strings.Index(page, "Requests/sec")], traffic.Sample{}, "said no rate"},
@@ -178,8 +178,8 @@ func TestServes(t *testing.T) {
 		want  string
 	}{
 		{part.Params{"payload": "1048576", "clients": "7", "server": "nginx"}, ""},
-		{part.Params{"connection": "new"}, "it can with connection keep-alive"},
-		{part.Params{"rate": "10/s"}, "it can with rate closed"},
+		{part.Params{"connection": "new"}, "valid: connection keep-alive"},
+		{part.Params{"rate": "10/s"}, "valid: rate closed"},
 	} {
 		p := part.Params{}
 		for _, param := range w.Params {

@@ -31,7 +31,7 @@ const (
 func (Driver) Describe() driver.Description {
 	return driver.Description{
 		Name: "wrk", Program: "wrk", Package: "wrk", AskVersion: []string{"-v"}, SourceOnly: true,
-		Summary: "wrk: pages on connections that last, as fast as they come, for http, against the workload's own server",
+		Summary: "wrk: pages on persistent connections, as fast as possible, for http, against the workload's own server",
 		Differs: "it counts from before it has connected; a latency begins when its request is written, in whole µs, and " +
 			"ends when the page was parsed, where those of nettoll's own engine end when " +
 			"its last byte was received; where one is longer than twice the mean it adds those of the requests that would " +
@@ -43,7 +43,7 @@ func (Driver) Describe() driver.Description {
 // Serves implements [driver.Driver].
 func (d Driver) Serves(w workload.Description, p part.Params) error {
 	if w.Name != "http" {
-		return fmt.Errorf("driver wrk cannot drive workload %q (it can drive http)", w.Name)
+		return fmt.Errorf("driver wrk cannot drive workload %q (valid: http)", w.Name)
 	}
 	return d.Describe().Understands(w, p, "payload", "clients", "server", "congestion")
 }

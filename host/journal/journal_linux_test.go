@@ -562,7 +562,7 @@ func TestStrangers(t *testing.T) {
 	before := b.state(t)
 	results = b.clean(t)
 	if len(results) != 1 || results[0].Err == nil ||
-		!strings.Contains(results[0].Err.Error(), "another process has its journal open") {
+		!strings.Contains(results[0].Err.Error(), "another process still has its journal open") {
 		t.Errorf("while an agent lives: %+v", results)
 	}
 	if diff := cmp.Diff(before, b.state(t)); diff != "" {

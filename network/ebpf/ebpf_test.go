@@ -99,7 +99,7 @@ func TestLimits(t *testing.T) {
 		want string
 	}{
 		{long, `the name "a-long-name-of-c" of a container is too long (1 to 14 bytes)`},
-		{xdp, "attach=xdp goes with checksum=off and gro=on"},
+		{xdp, "attach=xdp needs checksum=off and gro=on"},
 	} {
 		if _, _, err := (ebpf.Network{}).Build(c.lab); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("Build = %v, want %q", err, c.want)

@@ -132,7 +132,7 @@ func TestForwardedByTheStack(t *testing.T) {
 				t.Fatal(err)
 			}
 			if counted == nil || !strings.Contains(counted.Error(),
-				"forwarded by the host's network stack, and the plan has none") {
+				"forwarded by the host's network stack, but the plan expects none") {
 				t.Errorf("counted: %v, want that the stack has forwarded", counted)
 			}
 		})

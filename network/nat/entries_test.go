@@ -120,7 +120,7 @@ func TestRefused(t *testing.T) {
 		t.Error(err)
 	}
 	report := m.Kernel.Report()
-	if len(report.Doubts) != 1 || !strings.Contains(report.Doubts[0], "nothing arrived") ||
+	if len(report.Doubts) != 1 || !strings.Contains(report.Doubts[0], "no packet arrived") ||
 		report.Metrics["translation_rate"] != 0 {
 		t.Errorf("after %v it reports %+v", time.Since(began), report)
 	}

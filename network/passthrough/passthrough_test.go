@@ -61,7 +61,7 @@ func TestLimits(t *testing.T) {
 			"1022 containers, but the switch of the underlay has only 1021 ports",
 		},
 		{"too few NICs", 1, 1, "eth1", "2 containers but 1 NICs (nic=eth1): each container needs a NIC of its own"},
-		{"too many NICs", 1, 1, "eth1+eth2+eth3", "2 containers, and 3 NICs for them"},
+		{"too many NICs", 1, 1, "eth1+eth2+eth3", "2 containers but 3 NICs"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			lab := networktest.Lab(c.hosts, c.pairs)

@@ -162,11 +162,11 @@ func Open(files map[string]*os.File, m traffic.Meters) (*Board, error) {
 
 func open(mem []byte) (*Board, error) {
 	if len(mem) < int(unsafe.Sizeof(boardHeader{})) {
-		return nil, fmt.Errorf("open board: %d bytes are too few", len(mem))
+		return nil, fmt.Errorf("open board: %d bytes are not enough", len(mem))
 	}
 	h := (*boardHeader)(unsafe.Pointer(&mem[0]))
 	if h.magic != boardMagic {
-		return nil, errors.New("open board: this memory holds none")
+		return nil, errors.New("open board: the memory holds no board")
 	}
 	l := traffic.Layout{Workers: int(h.workers), Pairs: int(h.pairs), Cells: int(h.cells)}
 	if len(mem) < size(l) {
@@ -204,7 +204,7 @@ func overlay[T any](mem []byte, at *uintptr, n int) []T {
 // SetCell implements [traffic.Turns].
 func (b *Board) SetCell(cell int, p traffic.CellPlan) error {
 	if len(p.Workers) > maxWorkers {
-		return fmt.Errorf("cell %d has %d workers, at most %d can take one turn", cell, len(p.Workers), maxWorkers)
+		return fmt.Errorf("cell %d has %d workers (limit %d)", cell, len(p.Workers), maxWorkers)
 	}
 	c := &b.cells[cell]
 	*c = cellSlot{

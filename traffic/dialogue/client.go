@@ -76,11 +76,11 @@ const (
 
 // What a sample says.
 const (
-	undrained = "not all responses came before the drain was over: connected anew"
-	unasked   = "nobody asked for it"
-	unsent    = "it came before its request was sent"
-	endless   = "its length is told nowhere in its head"
-	portless  = "no local port is left: all have a connection that is not over yet (net.ipv4.ip_local_port_range)"
+	undrained = "not all responses arrived before the drain ended: reconnected"
+	unasked   = "it was not requested"
+	unsent    = "it arrived before its request was sent"
+	endless   = "its header does not contain its length"
+	portless  = "no free local port: all have a connection that has not ended (net.ipv4.ip_local_port_range)"
 )
 
 // Client is the source's end of a dialogue: a [traffic.Endpoint] and a [traffic.Collector]. Its samples hold of the
@@ -435,7 +435,7 @@ func (c *Client) Collect() {
 		case c.sample.Sent == 0 && (c.spec.Schedule != nil || c.sample.Doubt == undrained):
 			c.sample.Failure = "no request was sent inside the window"
 		case c.sample.Received+c.sample.Errors == 0:
-			c.sample.Failure = "no response came"
+			c.sample.Failure = "no response arrived"
 		case c.sample.Received == 0:
 			c.sample.Failure = "all responses are errors: " + c.explain()
 		case c.bad > 0 && c.sample.Doubt == "":
@@ -490,16 +490,16 @@ func (c *Client) words(prefix string) string {
 			text = c.explain()
 		}
 	case closed:
-		text = "the server has closed a connection"
+		text = "the server closed a connection"
 		if t.inside {
 			text += " in the middle of a response"
 		}
 	case broke:
 		text = "a connection broke: " + t.errno.Error()
 	case alien:
-		text = "what came is no response: " + c.explain()
+		text = "invalid response: " + c.explain()
 	case strange, hasty, long:
-		text = "what came is no response: " + map[mishap]string{strange: unasked, hasty: unsent, long: endless}[t.what]
+		text = "invalid response: " + map[mishap]string{strange: unasked, hasty: unsent, long: endless}[t.what]
 	case noSocket:
 		text = "open a socket: " + t.errno.Error()
 		if sock.OutOfDescriptors(t.errno) {
@@ -545,7 +545,7 @@ func (c *Client) connect(deadline int64) error {
 			err = errors.New(portless)
 		}
 		if !c.spec.Fresh || !errors.Is(err, sock.Refused) || clock.Now() > deadline-int64(lastTry) {
-			return fmt.Errorf("there is no connection: connect to %s: %w", c.spec.Remote, err)
+			return fmt.Errorf("no connection: connect to %s: %w", c.spec.Remote, err)
 		}
 		time.Sleep(again)
 	}

@@ -259,15 +259,15 @@ func TestMisbehaviour(t *testing.T) {
 		spec   dialogue.ClientSpec
 		want   string
 	}{
-		"silent":          {"", false, dialogue.ClientSpec{}, "no response came"},
-		"hangs up":        {"", true, dialogue.ClientSpec{}, "the server has closed a connection"},
-		"another answer":  {"7 7\n", false, dialogue.ClientSpec{}, `what came is no response: "7 7\n"`},
+		"silent":          {"", false, dialogue.ClientSpec{}, "no response arrived"},
+		"hangs up":        {"", true, dialogue.ClientSpec{}, "the server closed a connection"},
+		"another answer":  {"7 7\n", false, dialogue.ClientSpec{}, `invalid response: "7 7\n"`},
 		"error":           {"-no\n", false, dialogue.ClientSpec{}, `all responses are errors: "-no\n"`},
 		"half an answer":  {"0 100\nxxxx", true, dialogue.ClientSpec{}, "in the middle of a response"},
 		"half a head":     {"0 1", true, dialogue.ClientSpec{}, "in the middle of a response"},
 		"too long a head": {strings.Repeat("1", 1000), false, dialogue.ClientSpec{}, "its length is told nowhere"},
-		"too much":        {"0 100\n" + strings.Repeat("x", 101), false, dialogue.ClientSpec{}, "what came is no response"},
-		"without end":     {strings.Repeat("x", 1<<16) + "…", false, dialogue.ClientSpec{}, "what came is no response"},
+		"too much":        {"0 100\n" + strings.Repeat("x", 101), false, dialogue.ClientSpec{}, "invalid response"},
+		"without end":     {strings.Repeat("x", 1<<16) + "…", false, dialogue.ClientSpec{}, "invalid response"},
 		"never closes":    {"0 100\n" + strings.Repeat("x", 100), false, dialogue.ClientSpec{Renew: true}, ""},
 		"filled badly": {
 			"-full\n", false,
@@ -277,7 +277,7 @@ func TestMisbehaviour(t *testing.T) {
 		"not filled": {
 			"", true,
 			dialogue.ClientSpec{Fresh: true, Loads: 3},
-			`the server could not be filled: the server has closed a connection`,
+			`the server could not be filled: the server closed a connection`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -310,7 +310,7 @@ func TestAbsent(t *testing.T) {
 	spec := dialogue.ClientSpec{Remote: at, Asks: asks(100), Load: asks(10), Loads: 100, Connections: 3, Fresh: true}
 	c := client(t, spec)
 	start := time.Now()
-	if s := run(c, 20*time.Millisecond); !strings.Contains(s.Failure, "there is no connection: connect to "+at.String()) ||
+	if s := run(c, 20*time.Millisecond); !strings.Contains(s.Failure, "no connection: connect to "+at.String()) ||
 		!strings.Contains(s.Failure, "refused") {
 		t.Errorf("%q", s.Failure)
 	}

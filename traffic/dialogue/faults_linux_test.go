@@ -220,7 +220,7 @@ func TestServerDies(t *testing.T) {
 				t.Errorf("it took %v", took)
 			}
 			if want := []string{
-				"the server has closed a connection", "a connection broke: ",
+				"the server closed a connection", "a connection broke: ",
 				// before it was accepted
 				"connect to " + at.String() + ": connection refused", "connect to " + at.String() + ": connection reset by peer",
 			}; !slices.ContainsFunc(want, func(w string) bool { return strings.HasPrefix(s.Failure, w) }) {

@@ -184,7 +184,7 @@ func (e *End) Init() (err error) {
 	for i := range e.Out {
 		l := &e.Out[i]
 		if l.First < 0 || l.Count < 1 || l.First+l.Count > len(e.sockets) {
-			return fmt.Errorf("lane of flows %d to %d, and there are %d", l.First, l.First+l.Count-1, len(e.sockets))
+			return fmt.Errorf("lane of flows %d to %d, but there are only %d flows", l.First, l.First+l.Count-1, len(e.sockets))
 		}
 		for k := l.First; k < l.First+l.Count; k++ {
 			e.flows[k].lane = l
@@ -312,7 +312,7 @@ func (e *End) Run(_ uint64, w traffic.Window) {
 }
 
 // undrained is what a side says whose streams were not drained.
-const undrained = "not all messages came before the drain was over: streams that held some were connected anew"
+const undrained = "not all messages arrived before the drain ended: streams that held some were reconnected"
 
 // drive sends and hears until the trial is over. (The functions that it calls again and again are nosplit: without a
 // stack check they hold no point at which the Go scheduler takes the thread. Those that are called once a trial, or

@@ -37,7 +37,7 @@ type Place struct {
 // namespace.
 func Datagrams(p Place, count int) (_ []sock.Socket, err error) {
 	if most := min(p.LocalPorts, p.RemotePorts); count > most {
-		return nil, fmt.Errorf("%d flows, and an end has %d ports here", count, most)
+		return nil, fmt.Errorf("%d flows, but each end has only %d ports", count, most)
 	}
 	var list []sock.Socket
 	defer func() {
@@ -154,7 +154,8 @@ func (s *Streams) connect(which []int, within time.Duration) error {
 			s.sockets[i].Abort()
 			s.sockets[i].FD = -1
 		}
-		return fmt.Errorf("%d of %d connections from %s to %s were made: %w%s", made, len(which), s.place.Local.Addr(),
+		return fmt.Errorf("only %d of %d connections from %s to %s were established: "+
+			"%w%s", made, len(which), s.place.Local.Addr(),
 			s.place.Remote, err, hint(err))
 	}
 	maker, _, err := sock.NewMaker(netip.AddrPortFrom(s.place.Local.Addr(), 0), s.place.Options, patience)
@@ -216,7 +217,7 @@ func (s *Streams) counted() (resent int64) {
 func hint(err error) string {
 	switch {
 	case errors.Is(err, sock.AddressUnavailable):
-		return " (the kernel has no port left to connect from; hint: net.ipv4.ip_local_port_range says which there are)"
+		return " (no free local port; hint: widen net.ipv4.ip_local_port_range)"
 	case sock.OutOfDescriptors(err):
 		return " (hint: raise the limit of open files, ulimit -n, or ask for fewer connections or pairs)"
 	}
@@ -237,7 +238,7 @@ func (e *End) accept(which []int, within time.Duration) error {
 			c, errno := l.AcceptNext()
 			if errno != 0 {
 				if sock.OutOfDescriptors(errno) {
-					return fmt.Errorf("accept: %d of %d connections came: %w%s", at, len(which), errno, hint(errno))
+					return fmt.Errorf("accept: only %d of %d connections arrived: %w%s", at, len(which), errno, hint(errno))
 				}
 				continue
 			}
@@ -254,7 +255,7 @@ func (e *End) accept(which []int, within time.Duration) error {
 		switch {
 		case came:
 		case time.Now().After(deadline):
-			return fmt.Errorf("accept: %d of %d connections came: %w", at, len(which), os.ErrDeadlineExceeded)
+			return fmt.Errorf("accept: only %d of %d connections arrived: %w", at, len(which), os.ErrDeadlineExceeded)
 		default:
 			time.Sleep(pause)
 		}
@@ -337,7 +338,7 @@ func (e *End) mend() {
 		}
 	}
 	if err != nil {
-		e.sample.Failure = fmt.Sprintf("connections are missing: %v", err)
+		e.sample.Failure = fmt.Sprintf("missing connections: %v", err)
 	}
 }
 

@@ -249,7 +249,7 @@ func (e *endpoint) listen(server *process.Child) (overdue string) {
 		}
 		switch waited := clock.Now() - begin; {
 		case waited > int64(othersLimit) && e.taken(server):
-			return fmt.Sprintf("did not listen at %s, where somebody else does", e.role.Local)
+			return fmt.Sprintf("could not listen at %s, which another process uses", e.role.Local)
 		case waited > int64(listenLimit):
 			return strings.TrimSuffix(fmt.Sprintf("did not listen at %s within %v: %v", e.role.Local, listenLimit, err),
 				": <nil>")
@@ -338,7 +338,8 @@ func (e *endpoint) wait(w traffic.Window) {
 	// is nothing to serve.
 	e.served, e.span = per(e.child.Usage().Minus(before), time.Duration(max(1, w.Close-from))), w.Close-w.Open
 	if w.Close-from < (w.Close-w.Open)/barely {
-		e.overdue = fmt.Sprintf("was not watched: its thread had no CPU for %v of a trial of %v", time.Duration(from-w.Open),
+		e.overdue = fmt.Sprintf("could not be observed: its thread had no CPU for %v of a trial of "+
+			"%v", time.Duration(from-w.Open),
 			time.Duration(w.Close-w.Open))
 	}
 	e.killed = !e.child.Wait(w.Close + int64(traffic.DrainLimit))
@@ -399,7 +400,7 @@ func (e *endpoint) congest(child *process.Child, deadline int64) (overdue string
 			return "" // why it has ended, if it has, it says itself
 		}
 	}
-	return "began no stream in time"
+	return "did not begin a stream in time"
 }
 
 // serve lets a server run that does not end by itself, until its client's connections are gone or, where it has none or

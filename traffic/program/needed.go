@@ -30,7 +30,7 @@ type Needed struct {
 func (n Needed) Locate() (string, error) {
 	path, err := exec.LookPath(n.Program)
 	if errors.Is(err, exec.ErrNotFound) {
-		hint := "install it, or say where it is"
+		hint := "install it, or name its path"
 		if n.Package != "" {
 			hint = "apt-get install " + n.Package
 		}
@@ -65,7 +65,7 @@ func (n Needed) Version(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("ask %s for its version: %w", n.Program, err)
 	}
-	return "", fmt.Errorf("ask %s for its version: none in %.100q", n.Program, out)
+	return "", fmt.Errorf("ask %s for its version: no version in %.100q", n.Program, out)
 }
 
 // version finds the first word that looks like a version: "sockperf, version 3.7-no.git", "iperf 3.12 (cJSON 1.7.15)",

@@ -26,28 +26,26 @@ const (
 // Describe implements [workload.Workload].
 func (Workload) Describe() workload.Description {
 	return workload.Description{
-		Name: "burst",
-		Summary: "bursts of UDP datagrams that nobody answers, each timed on its one way; rates are over bursts and " +
-			"pauses",
-		Reproduces: "the bursty traffic of SeCoNetBench (paper 004, section V.B.3, figures 5 and 8), which D-ITG made " +
-			"there; how long its pauses were is not published",
+		Name:    "burst",
+		Summary: "bursts of one-way UDP datagrams, each timed; rates cover bursts and pauses",
+		Reproduces: "the bursty traffic of SeCoNetBench (paper 004, section V.B.3, figures 5 and 8), generated with D-ITG " +
+			"there; the length of its pauses is not published",
 		Primary: func(part.Params) string { return "oneway_latency_p50" },
-		Why: "a trial is one burst and one pause: what a network does after a pause and to a burst shows in each, " +
-			"and a shorter one would be all burst",
-		Warm:  0, // a burst begins cold
-		Trial: func(p part.Params) time.Duration { return p.Duration("on") + p.Duration("off") },
-		Spins: func(part.Params) bool { return false },
+		Why:     "a trial is one burst and one pause, so each shows the effects of both; a shorter trial would only be a burst",
+		Warm:    0, // a burst begins cold
+		Trial:   func(p part.Params) time.Duration { return p.Duration("on") + p.Duration("off") },
+		Spins:   func(part.Params) bool { return false },
 		Params: slices.Concat(part.List{
 			{
-				Name: "rate", Default: "500kbit/s", Summary: "payload that a pair sends while a burst lasts",
+				Name: "rate", Default: "500kbit/s", Summary: "payload rate of a pair during a burst",
 				Check: part.BitRateOr(""),
 			},
 			{
-				Name: "on", Default: "1s", Quiet: true, Summary: "how long a burst lasts, 1ms to 1m",
+				Name: "on", Default: "1s", Quiet: true, Summary: "length of a burst, 1ms to 1m",
 				Check: part.DurationBetween(shortest, longest),
 			},
 			{
-				Name: "off", Default: "1s", Quiet: true, Summary: "how long the pause is that follows it, 0s to 1m",
+				Name: "off", Default: "1s", Quiet: true, Summary: "length of the pause after a burst, 0s to 1m",
 				Check: part.DurationBetween(0, longest),
 			},
 			{
@@ -56,7 +54,7 @@ func (Workload) Describe() workload.Description {
 			},
 			{
 				Name: "flows", Default: "1", Quiet: true,
-				Summary: "ports of a pair at each end, 1 to 8, that take the datagrams in turn",
+				Summary: "ports of a pair at each end, 1 to 8, used in turn",
 				Check:   part.CountBetween(1, mostFlows),
 			},
 		}, workload.SocketParams()),
@@ -70,10 +68,10 @@ func refuse(p part.Params) error {
 	const fastest = 1e6 // datagrams a second; udp-rate is for more
 	switch n := rate(p); {
 	case n > fastest:
-		return fmt.Errorf("rate=%s in datagrams of %s bytes are %.0f a second (valid: at most %.0f)", p["rate"], p["payload"],
+		return fmt.Errorf("rate=%s with datagrams of %s bytes means %.0f per second (limit %.0f)", p["rate"], p["payload"],
 			n, fastest)
 	case n*p.Duration("on").Seconds() < 1:
-		return fmt.Errorf("on=%s holds no datagram at rate=%s (valid: at least %v)", p["on"], p["rate"],
+		return fmt.Errorf("on=%s is too short for one datagram at rate=%s (valid: at least %v)", p["on"], p["rate"],
 			time.Duration(1e9/n).Round(time.Microsecond))
 	}
 	return nil

@@ -47,7 +47,7 @@ func TestRefuse(t *testing.T) {
 	for _, tt := range []struct{ name, value, want string }{
 		{"rate", "100Gbit/s", "rate=100Gbit/s in datagrams of 653 bytes"},
 		{"rate", "10k/s", "invalid bit rate"},
-		{"on", "5ms", "on=5ms holds no datagram at rate=500kbit/s (valid: at least 10.448ms)"},
+		{"on", "5ms", "on=5ms is too short for one datagram at rate=500kbit/s (valid: at least 10.448ms)"},
 		{"on", "0s", "1ms"},
 		{"flows", "9", "1 to 8"},
 		{"payload", "23", "24"},

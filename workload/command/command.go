@@ -47,66 +47,64 @@ const (
 func (Workload) Describe() workload.Description {
 	names, means := metrics()
 	return workload.Description{
-		Name: "command",
-		Summary: "any pair of commands, and a figure taken from what one of them prints by JSON path or regular " +
-			"expression",
-		Reproduces: "whatever program is named; as it is, the mean round trip of ping of iputils, a request every 10 ms",
+		Name:       "command",
+		Summary:    "any pair of commands; the figure is read from the output of one by JSON path or regular expression",
+		Reproduces: "any program; by default the mean round trip of ping (iputils), one request every 10 ms",
 		Primary:    func(p part.Params) string { return p["metric"] },
 		Trial:      trial,
-		Why: "programs count whole seconds, and take some time to start and to end: it is one of theirs and one for that. " +
-			"Longer trials show less of what a " +
-			"program does at its start",
+		Why: "programs count whole seconds and take time to start and end: one second each. Longer trials show less of a " +
+			"program's start-up",
 		Whole: true,
 		Spins: func(part.Params) bool { return false },
 		Params: part.List{
-			{Name: "name", Default: auto, Summary: "what ids and tables call it; auto: the source's program", Check: name},
+			{Name: "name", Default: auto, Summary: "name in ids and tables; auto: the source's program", Check: name},
 			{
 				Name: "metric", Default: "latency_mean", Summary: "what the figure is: " + strings.Join(families(names), ", "),
 				Values: names,
 			},
 			{Name: "source", Default: pings, Long: true, Summary: "the source's command; {local}, {remote}, {port}, {seconds} " +
-				"and {pair} stand for this end's address, the other's, " +
-				"the sink's port, how many whole seconds it has, and the number of the pair"},
+				"and {pair} are replaced by this end's address, the other end's, the sink's port, the whole seconds it has, and " +
+				"the number of the pair"},
 			{
 				Name: "sink", Long: true,
-				Summary: "the sink's command, started first; none: the kernel of its container answers, or nobody",
+				Summary: "the sink's command, started first; none: no program, at most the kernel answers",
 			},
 			{
 				Name: "shell", Default: "false", Long: true, Summary: "true: sh -c runs the commands; false: words are split at " +
-					"spaces as a shell does it, quotes included, and nothing else is done to them",
+					"spaces and quotes are honoured, as in a shell, but nothing is expanded",
 				Values: []string{"true", "false"},
 			},
-			{Name: "figure", Default: pingFigure, Long: true, Check: figureCheck, Summary: "where the number is in what was " +
-				"printed: json:PATH, such as json:end.sum_received.bits_per_second or json:runs[-1]['p 99'] " +
-				"(the singular queries of RFC 9535); or regexp:RE, of whose last match the group called number, or else the only " +
-				"one, is the number, and one called unit its unit"},
+			{Name: "figure", Default: pingFigure, Long: true, Check: figureCheck, Summary: "position of the number in the " +
+				"output: json:PATH, such as json:end.sum_received.bits_per_second or json:runs[-1]['p 99'] (singular queries of " +
+				"RFC 9535); or regexp:RE: in its last match the group named number, or the only group, is the number, and a " +
+				"group named unit is its unit"},
 			{
 				Name: "unit", Default: auto, Long: true,
-				Summary: "what the number is in, such as ms, Mbit/s or MiB/s; auto: the base unit of the metric",
+				Summary: "unit of the number, such as ms, Mbit/s or MiB/s; auto: the base unit of the metric",
 			},
 			{
-				Name: "output", Default: "source", Long: true, Summary: "whose standard output it is",
+				Name: "output", Default: "source", Long: true, Summary: "end whose standard output is read",
 				Values: []string{string(workload.Source), string(workload.Sink)},
 			},
-			{Name: "ready", Default: "tcp", Quiet: true, Summary: "when the sink is ready: tcp or udp: it has a socket of " +
-				"that kind at {port}; or so long after its start, 1ms to 700ms", Check: ready},
+			{Name: "ready", Default: "tcp", Quiet: true, Summary: "when the sink is ready: tcp or udp: as soon as it has such " +
+				"a socket at {port}; or a time after its start, 1ms to 700ms", Check: ready},
 			{
 				Name: "overhead", Default: overhead.String(), Quiet: true,
-				Summary: "how long the source's command takes to start and to end, besides what it is told, 100ms to 30s",
+				Summary: "time that the source's command takes to start and to end, in addition to {seconds}, 100ms to 30s",
 				Check:   part.DurationBetween(leastOverhead, mostOverhead),
 			},
-			{Name: "time", Default: auto, Quiet: true, Summary: "length of a trial, 1.1s to 1m; {seconds} is what is left of " +
-				"it without the overhead; auto: one second more than that", Check: length},
+			{Name: "time", Default: auto, Quiet: true, Summary: "length of a trial, 1.1s to 1m; {seconds} is this without the " +
+				"overhead; auto: the overhead and one second", Check: length},
 		},
 		Derive:   derive,
 		Refuse:   refuse,
 		Programs: programs,
 		ByHand: func(part.Params) error {
-			return errors.New("it starts whatever program is named, and by hand neither end trusts the other")
+			return errors.New("it starts any program, and by hand neither end trusts the other")
 		},
 		Declares: []measure.Metric{{
 			Name: "memory", Unit: measure.UnitByte, Better: measure.LowerBetter, Kind: measure.KindMemory, Order: 650,
-			Summary: "memory, as a program reports it",
+			Summary: "memory that a program reports",
 		}},
 		Metrics: slices.Concat(names, means, workload.CPUMetrics()),
 	}
@@ -220,15 +218,15 @@ func refuse(p part.Params) error {
 	}
 	switch {
 	case trial(p) < time.Second+p.Duration("overhead"):
-		return fmt.Errorf("time=%s: with an overhead of %s there is no second left for {seconds}", p["time"], p["overhead"])
+		return fmt.Errorf("time=%s: an overhead of %s leaves less than one second for {seconds}", p["time"], p["overhead"])
 	case strings.TrimSpace(p["source"]) == "":
-		return errors.New("source: there is no command")
+		return errors.New("source: no command is given")
 	case strings.TrimSpace(p["sink"]) == "" && p["output"] == string(workload.Sink):
-		return errors.New("output=sink: there is no command at the sink")
+		return errors.New("output=sink: the sink has no command")
 	case p["figure"] == pingFigure && !strings.HasPrefix(strings.TrimSpace(p["source"]), "ping "):
-		return errors.New("figure: it is missing, and the default is for the default's ping (valid: json:PATH or regexp:RE)")
+		return errors.New("figure is missing; its default only fits the default command (valid: json:PATH or regexp:RE)")
 	case p["unit"] != auto && f.unit > 0:
-		return fmt.Errorf("unit=%s: the regular expression has a group called unit, which says what it is", p["unit"])
+		return fmt.Errorf("unit=%s conflicts with the group named unit in the regular expression", p["unit"])
 	}
 	return nil
 }

@@ -132,7 +132,7 @@ func TestFaults(t *testing.T) {
 		`the source's command (faults) printed nothing that matches "figure (.*)": something else`,
 		"",
 		"the source's command (faults) ended with signal: killed",
-		`the source's command (faults) printed "0x2q" where its figure should be: figure 0x2q`,
+		`the source's command (faults) printed "0x2q" instead of a number: figure 0x2q`,
 	} {
 		if got := trial.Sources[pair].Failure; got != want {
 			t.Errorf("pair %d: %q, want %q", pair, got, want)
@@ -216,12 +216,12 @@ func TestRefused(t *testing.T) {
 		given map[string]string
 		want  string
 	}{
-		{map[string]string{"source": " "}, "source: there is no command"},
+		{map[string]string{"source": " "}, "source: no command is given"},
 		{
 			map[string]string{"source": "iperf3 -c {remote} -J"},
 			"figure: it is missing, and the default is for the default's ping",
 		},
-		{map[string]string{"output": "sink"}, "output=sink: there is no command at the sink"},
+		{map[string]string{"output": "sink"}, "output=sink: the sink has no command"},
 		{map[string]string{"unit": "ms"}, "unit=ms: the regular expression has a group called unit"},
 		{map[string]string{"figure": "json:a", "unit": "Mbit/s"}, `unit: invalid unit "Mbit/s" of latency_mean`},
 		{map[string]string{"figure": "a"}, "neither json:PATH nor regexp:RE"},
@@ -269,7 +269,7 @@ func TestMissing(t *testing.T) {
 	_, err = command.Workload{}.Open(workload.Spec{
 		Params: p, Side: workload.Source, Local: netip.MustParseAddrPort("127.0.0.1:1"),
 	})
-	if want := `use command no-such-program: not supported here: missing program "no-such-program" (hint: install it, or say where it is)`; err == nil || err.Error() != want {
+	if want := `use command no-such-program: not supported here: missing program "no-such-program" (hint: install it, or name its path)`; err == nil || err.Error() != want {
 		t.Errorf("%v, want %q", err, want)
 	}
 }

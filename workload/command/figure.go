@@ -42,7 +42,7 @@ func parseFigure(s string) (f figure, err error) {
 		switch {
 		case f.number > 0:
 		case f.re.NumSubexp() != 1 || f.unit > 0:
-			return f, fmt.Errorf("%q has %d groups (valid: one, or one called number: (?P<number>…))", text, f.re.NumSubexp())
+			return f, fmt.Errorf("%q has %d groups (valid: one, or one named number: (?P<number>…))", text, f.re.NumSubexp())
 		default:
 			f.number = 1
 		}
@@ -55,7 +55,7 @@ func parseFigure(s string) (f figure, err error) {
 func (f figure) find(printed io.Reader, metric, unit string) (float64, error) {
 	text, err := io.ReadAll(io.LimitReader(printed, maxOutput))
 	if err != nil {
-		return 0, fmt.Errorf("printed what cannot be read: %w", err)
+		return 0, fmt.Errorf("printed unreadable output: %w", err)
 	}
 	var number string
 	if f.re != nil {
@@ -68,16 +68,16 @@ func (f figure) find(printed io.Reader, metric, unit string) (float64, error) {
 	}
 	x, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
 	if err != nil || !(x >= 0) || math.IsInf(x, 0) {
-		return 0, fmt.Errorf("printed %.40q where its figure should be", number)
+		return 0, fmt.Errorf("printed %.40q instead of a number", number)
 	}
 	factor := 1.0
 	if unit != auto {
 		if factor, err = unitFactor(metric, unit); err != nil {
-			return 0, fmt.Errorf("printed a unit that does not fit: %w", err)
+			return 0, fmt.Errorf("printed an unsuitable unit: %w", err)
 		}
 	}
 	if x *= factor; math.IsInf(x, 0) {
-		return 0, fmt.Errorf("printed %.40q where its figure should be", number)
+		return 0, fmt.Errorf("printed %.40q instead of a number", number)
 	}
 	return x, nil
 }
@@ -121,7 +121,7 @@ func (f figure) at(text []byte) (string, error) {
 			break
 		}
 		if err != nil {
-			return "", fmt.Errorf("printed no JSON: %w", err)
+			return "", fmt.Errorf("did not print JSON: %w", err)
 		}
 		doc = next
 	}

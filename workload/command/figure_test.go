@@ -31,11 +31,11 @@ func TestFind(t *testing.T) {
 		{`regexp:(?P<number>\S+) (?P<unit>\S+)`, "goodput", auto, "0.5 Gbits/sec", 5e8, ""},
 		{
 			`regexp:(?P<number>\S+) (?P<unit>\S+)`, "goodput", auto, "0.5 Gparsecs", 0,
-			`printed a unit that does not fit: invalid unit "Gparsecs" of goodput (valid: values such as bit/s, kbit/s, Mbit/s, `,
+			`printed an unsuitable unit: invalid unit "Gparsecs" of goodput (valid: values such as bit/s, kbit/s, Mbit/s, `,
 		},
-		{`regexp:time=(.*)`, "latency_mean", "ms", pingSays, 0, `printed "0.026 ms" where its figure should be`},
+		{`regexp:time=(.*)`, "latency_mean", "ms", pingSays, 0, `printed "0.026 ms" instead of a number`},
 		{`regexp:nothing (.)`, "latency_mean", "ms", pingSays, 0, `printed nothing that matches "nothing (.)"`},
-		{`regexp:x(.*)`, "goodput", auto, "x-1", 0, `printed "-1" where its figure should be`},
+		{`regexp:x(.*)`, "goodput", auto, "x-1", 0, `printed "-1" instead of a number`},
 		{`regexp:x(.*)`, "goodput", auto, "xNaN", 0, `printed "NaN"`},
 		{`regexp:x(.*)`, "goodput", auto, "x1e999", 0, `printed "1e999"`},
 		{`regexp:x(.*)`, "goodput", "TB/s", "x1e300", 0, `printed "1e300"`},
@@ -54,9 +54,9 @@ func TestFind(t *testing.T) {
 		{"json:end.streams[-3]", "goodput", auto, jsonSays, 0, `printed JSON without [-3] in "streams" (it is a list of 2)`},
 		{"json:end.streams.x", "goodput", auto, jsonSays, 0, `printed JSON without "x" in "streams" (it is a list of 2)`},
 		{"json:end.sum.text.x", "goodput", auto, jsonSays, 0, `printed JSON without "x" in "text" (it is a single value)`},
-		{"json:a", "goodput", auto, "iperf3: error", 0, "printed no JSON: "},
-		{"json:a", "goodput", auto, "", 0, "printed no JSON: EOF"},
-		{"json:a", "goodput", auto, `{"a": 1} x`, 0, "printed no JSON: "},
+		{"json:a", "goodput", auto, "iperf3: error", 0, "did not print JSON: "},
+		{"json:a", "goodput", auto, "", 0, "did not print JSON: EOF"},
+		{"json:a", "goodput", auto, `{"a": 1} x`, 0, "did not print JSON: "},
 	} {
 		f, err := parseFigure(tt.figure)
 		if err != nil {

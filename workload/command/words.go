@@ -59,7 +59,7 @@ func parse(p part.Params, side string) (line, error) {
 		}
 	}
 	if strings.ContainsRune(text, 0) {
-		return line{}, errors.New("a NUL byte cannot stand in a command")
+		return line{}, errors.New("a command cannot contain a NUL byte")
 	}
 	known := placeholders(side)
 	for _, m := range pattern().FindAllStringSubmatch(strings.Join(l.words, " "), -1) {
@@ -128,12 +128,12 @@ func split(s string) ([]string, error) {
 			i += n
 		case c == '\\':
 			if i+1 == len(s) {
-				return nil, errors.New("a backslash has nothing behind it")
+				return nil, errors.New("the command ends with a backslash")
 			}
 			i++
 			word.WriteByte(s[i])
 		case strings.IndexByte(operators, c) >= 0:
-			return nil, fmt.Errorf("%c is for a shell (put it in quotes, or set shell: true)", c)
+			return nil, fmt.Errorf("%c needs a shell (quote it, or set shell: true)", c)
 		default:
 			word.WriteByte(c)
 		}

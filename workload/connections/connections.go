@@ -31,25 +31,24 @@ const (
 // Describe implements [workload.Workload].
 func (Workload) Describe() workload.Description {
 	return workload.Description{
-		Name: "connections",
-		Summary: "many TCP connections at once, each with a little traffic that nobody answers, each message timed on " +
-			"its one way",
-		Reproduces: "the 100 TCP connections of SeCoNetBench (paper 004, section V.B.4, figure 5), which D-ITG made there, " +
-			"and which crashed often (section V.D.2)",
+		Name:    "connections",
+		Summary: "many TCP connections at once, each with a little one-way traffic; each message is timed",
+		Reproduces: "the 100 TCP connections of SeCoNetBench (paper 004, section V.B.4, figure 5), made with D-ITG there, " +
+			"which often crashed (section V.D.2)",
 		Primary: func(part.Params) string { return "oneway_latency_p50" },
-		Why: "its messages and wake-ups are those of tcp-rr at a rate, whose ratios have settled by then; with many " +
-			"connections each is to have two messages",
+		Why: "same messages and wake-ups as tcp-rr at a rate, whose ratios have settled by then; with many connections " +
+			"each gets two messages",
 		Warm:  warm,
 		Trial: trial,
 		Spins: func(part.Params) bool { return false },
 		Params: slices.Concat(part.List{
 			{
-				Name: "connections", Default: "100", Summary: "of a pair, all at once, 1 to 10000",
+				Name: "connections", Default: "100", Summary: "concurrent connections of a pair, 1 to 10000",
 				Check: part.CountBetween(1, most),
 			},
 			{
 				Name: "rate", Default: auto, Quiet: true, Check: part.BitRateOr(auto),
-				Summary: "payload of all connections of a pair together; auto: 500 kbit/s of each, and 50 Mbit/s of all at most",
+				Summary: "payload rate of all connections of a pair together; auto: 500 kbit/s each, at most 50 Mbit/s together",
 			},
 			{
 				Name: "payload", Default: "653", Summary: "bytes of a message, 28 to 1MiB",
@@ -82,7 +81,7 @@ func trial(p part.Params) time.Duration {
 func refuse(p part.Params) error {
 	const fastest = 1e6 // messages a second
 	if n := rate(p); n > fastest {
-		return fmt.Errorf("rate=%s in messages of %s bytes are %.0f a second (valid: at most %.0f)", p["rate"], p["payload"],
+		return fmt.Errorf("rate=%s with messages of %s bytes means %.0f per second (limit %.0f)", p["rate"], p["payload"],
 			n, fastest)
 	}
 	return nil

@@ -7,7 +7,7 @@ func declared() []measure.Metric {
 	return []measure.Metric{
 		{
 			Name: "connections", Unit: measure.UnitOpen, Better: measure.Neither, Kind: measure.KindCount, Order: 700,
-			Summary: "connections that carried traffic at once",
+			Summary: "connections that carried traffic at the same time",
 		},
 	}
 }

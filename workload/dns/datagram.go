@@ -35,8 +35,8 @@ type source struct {
 func (s side) source() (traffic.Endpoint, error) {
 	clients := s.Params.Count("clients")
 	if clients > s.LocalPorts {
-		return nil, fmt.Errorf("open dns: %d clients, and there are %d ports from %s on (hint: transport=tcp, whose ports "+
-			"are the kernel's choice)", clients, s.LocalPorts, s.Local)
+		return nil, fmt.Errorf("open dns: %d clients, but only %d ports from %s on (hint: use transport=tcp, for which the "+
+			"kernel chooses ports)", clients, s.LocalPorts, s.Local)
 	}
 	a, err := s.newAsker()
 	if err != nil {

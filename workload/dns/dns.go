@@ -32,26 +32,24 @@ const (
 func (Workload) Describe() workload.Description {
 	return workload.Description{
 		Name:    "dns",
-		Summary: "names of a cluster's services, asked for over UDP or TCP, every answer checked and timed (dnsperf)",
-		Reproduces: "none of the papers; dnsperf with one name server of nettoll's own, whose clients ask for " +
-			"svc-0017.default.svc.cluster.local. Over UDP an answer that is " +
-			"not there after 200 ms is lost: resolvers wait 5 s before they ask again (resolv.conf(5)), which no latency here " +
-			"has",
+		Summary: "DNS queries for names of a cluster's services over UDP or TCP; every answer is checked and timed (dnsperf)",
+		Reproduces: "none of the papers; like dnsperf with nettoll's own name server, whose clients ask for names such as " +
+			"svc-0017.default.svc.cluster.local. Over UDP an answer that takes more than 200 ms counts as lost: resolvers " +
+			"would wait 5 s before they retry (resolv.conf(5)), which latency does not include",
 		Primary: func(p part.Params) string {
 			if !workload.Scheduled(p) && outstanding(p) > 1 { // latency is a figure of the queue that they make
 				return "transaction_rate"
 			}
 			return "latency_p50"
 		},
-		Why: "its packets and its wake-ups are those of udp-rr and tcp-rr, and so is the length; at a rate, a median " +
-			"needs 200 queries",
+		Why:   "same packets, wake-ups and length as udp-rr and tcp-rr; at a rate, a median needs 200 queries",
 		Warm:  workload.TransactionWarm,
 		Trial: func(p part.Params) time.Duration { return workload.TransactionTrial(p, settled) },
 		Spins: func(part.Params) bool { return false },
 		Params: slices.Concat(part.List{
-			{Name: "transport", Default: udp, Summary: "udp, or tcp: connections that last", Values: []string{udp, tcp}},
+			{Name: "transport", Default: udp, Summary: "udp, or tcp on persistent connections", Values: []string{udp, tcp}},
 			{
-				Name: "type", Default: "A", Quiet: true, Summary: "A: addresses of IPv4; AAAA: of IPv6",
+				Name: "type", Default: "A", Quiet: true, Summary: "A: IPv4 addresses; AAAA: IPv6 addresses",
 				Values: []string{"A", "AAAA"},
 			},
 			{
@@ -60,24 +58,24 @@ func (Workload) Describe() workload.Description {
 				Check:   part.CountBetween(1, mostClients),
 			},
 			{
-				Name: "in-flight", Default: "1", Quiet: true, Summary: "queries of a client that wait for their answers, 1 to " +
-					"1024: 1 asks for latency, more for the rate that path and server carry",
+				Name: "in-flight", Default: "1", Quiet: true, Summary: "queries of a client in flight, 1 to 1024: 1 measures " +
+					"latency, more the rate that path and server can carry",
 				Check: part.CountBetween(1, mostInFlight),
 			},
 			{
 				Name: "names", Default: "100", Quiet: true,
-				Summary: "services there are, 1 to 10000, all asked for in turn in an order of the seed's",
+				Summary: "number of services, 1 to 10000, queried in turn in an order given by the seed",
 				Check:   part.CountBetween(1, workload.MostServices),
 			},
 			{
 				Name: "addresses", Default: "1", Quiet: true,
-				Summary: "addresses of a service, 1 to 64: more than one is a headless service",
+				Summary: "addresses per service, 1 to 64; more than one as for a headless service",
 				Check:   part.CountBetween(1, mostAddresses),
 			},
-			{Name: "edns", Default: none, Quiet: true, Summary: "bytes of an answer over UDP that clients say they take " +
-				"(EDNS0), 512 to 4096, such as 1232; none: nothing is said, and it is 512", Check: ednsOr()},
-			{Name: "rate", Default: closed, Quiet: true, Summary: "queries that a pair sends: closed: one for each answer, or " +
-				"so many a second, such as 10k/s, whatever is in flight", Check: part.RateOr(closed)},
+			{Name: "edns", Default: none, Quiet: true, Summary: "largest answer over UDP that clients announce (EDNS0), 512 " +
+				"to 4096 bytes, such as 1232; none: no announcement, which means 512", Check: ednsOr()},
+			{Name: "rate", Default: closed, Quiet: true, Summary: "query rate of a pair: closed: one per answer; or a number " +
+				"per second, such as 10k/s, regardless of queries in flight", Check: part.RateOr(closed)},
 			arrivals(),
 		}, workload.StreamParams()),
 		Refuse: refuse,
@@ -143,14 +141,14 @@ func refuse(p part.Params) error {
 	size := answerSize(kind(p), p.Count("addresses"), edns)
 	switch {
 	case p["transport"] == udp && size > most:
-		return fmt.Errorf("an answer with addresses=%s has %d bytes, and %d fit into its datagram (hint: edns=1232 or "+
-			"more, fewer addresses, or transport=tcp)", p["addresses"], size, most)
+		return fmt.Errorf("an answer with addresses=%s has %d bytes, but its datagram holds only %d (hint: use edns=1232 "+
+			"or more, fewer addresses, or transport=tcp)", p["addresses"], size, most)
 	case p["transport"] == tcp && edns:
-		return fmt.Errorf("edns=%s over tcp, whose answers are as long as they are", p["edns"])
+		return fmt.Errorf("edns=%s has no effect over tcp (valid: transport=udp)", p["edns"])
 	case p["transport"] == udp && p["congestion"] != "auto":
-		return fmt.Errorf("congestion=%s without tcp", p["congestion"])
+		return fmt.Errorf("congestion=%s needs transport=tcp", p["congestion"])
 	case p.Count("in-flight") > 1 && workload.Scheduled(p):
-		return fmt.Errorf("in-flight=%s at a rate: queries are sent whatever is in flight", p["in-flight"])
+		return fmt.Errorf("in-flight=%s has no effect at a rate (valid: rate=closed)", p["in-flight"])
 	case !workload.Scheduled(p) && p["arrivals"] != "constant":
 		return fmt.Errorf("arrivals=%s needs a rate", p["arrivals"])
 	}
@@ -227,7 +225,7 @@ func (Workload) Metrics(t workload.Trial) workload.Result {
 		r.Metrics["errors"] = float64(wrong) / float64(answers)
 	}
 	if wrong > 0 {
-		r.Warnings = append(r.Warnings, "some answers say that something failed, or do not say what they should")
+		r.Warnings = append(r.Warnings, "some answers report a failure or have wrong content")
 	}
 	return r
 }

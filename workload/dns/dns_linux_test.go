@@ -242,7 +242,7 @@ func TestAbsent(t *testing.T) {
 			t.Fatal(err)
 		}
 		run(e, 1, 50*time.Millisecond)
-		if got := e.Sample().Failure; got != "no answer came: connection refused" {
+		if got := e.Sample().Failure; got != "no answer arrived: connection refused" {
 			t.Errorf("%q: %q, want that nobody listens", given, got)
 		}
 		e.Close()
@@ -254,7 +254,7 @@ func TestRefuse(t *testing.T) {
 		"addresses=64":                     "has 1076 bytes, and 512 fit into its datagram",
 		"addresses=64,type=AAAA,edns=1232": "has 1855 bytes, and 1232 fit",
 		"transport=tcp,edns=1232":          "edns=1232 over tcp",
-		"congestion=reno":                  "congestion=reno without tcp",
+		"congestion=reno":                  "congestion=reno needs transport=tcp",
 		"in-flight=2,rate=1k/s":            "in-flight=2 at a rate",
 		"arrivals=poisson":                 "arrivals=poisson needs a rate",
 		"names=10001":                      "from 1 to 10000",

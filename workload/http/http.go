@@ -45,44 +45,43 @@ const (
 func (Workload) Describe() workload.Description {
 	return workload.Description{
 		Name:    "http",
-		Summary: "a web page asked for by many clients at once, on connections that last or on new ones (wrk, ab)",
-		Reproduces: "the requests a second of Alibaba's small page on nginx (paper 003, which says neither its size nor " +
-			"how many clients ask for it; with server=nginx); its sizes with a list: " +
-			"payload=[1KiB, 16KiB, 256KiB]",
+		Summary: "a web page requested by many clients at once, on persistent or new connections (wrk, ab)",
+		Reproduces: "requests per second for Alibaba's small page on nginx (paper 003, which gives neither its size nor " +
+			"the number of clients; with server=nginx); several sizes as a list: payload=[1KiB, 16KiB, 256KiB]",
 		Primary: func(p part.Params) string {
 			if !workload.Scheduled(p) && p.Count("clients") > 1 { // latency is a figure of the queue that they make
 				return "transaction_rate"
 			}
 			return "latency_p50"
 		},
-		Why: "that of tcp-crr: no study of its own yet; a trial has room for 250 pages at 1 GB a second; at a rate, a " +
-			"median needs 200 requests",
+		Why: "as tcp-crr: no study of its own yet; a trial has room for 250 pages at 1 GB/s; at a rate, a median needs 200 " +
+			"requests",
 		Warm:  workload.TransactionWarm,
 		Trial: func(p part.Params) time.Duration { return workload.TransactionTrial(p, shortest(p)) },
 		Spins: func(part.Params) bool { return false },
 		Params: slices.Concat(part.List{
 			{
 				Name: "payload", Default: pageSize,
-				Summary: "bytes of the page, 0 to 1MiB; 615 are the page with which nginx welcomes",
+				Summary: "bytes of the page, 0 to 1MiB; 615 is the size of nginx's welcome page",
 				Check:   part.SizeBetween(0, largest),
 			},
 			{
 				Name: "connection", Default: keepAlive,
-				Summary: "keep-alive: connections last; new: each request has one of its own, which the server closes",
+				Summary: "keep-alive: persistent connections; new: a connection per request, which the server closes",
 				Values:  []string{keepAlive, renewed},
 			},
 			{
 				Name: "clients", Default: "50", Quiet: true,
-				Summary: "connections of a pair at once, 1 to 1000, each with one request on the way",
+				Summary: "concurrent connections of a pair, 1 to 1000, each with one request in flight",
 				Check:   part.CountBetween(1, mostClients),
 			},
 			{
-				Name: "server", Default: embedded, Quiet: true, Summary: "who answers: nettoll's own server, or the real nginx",
+				Name: "server", Default: embedded, Quiet: true, Summary: "server program: nettoll's own server, or the real nginx",
 				Values: []string{embedded, nginx},
 			},
 		},
-			workload.ScheduleParams(closed, "requests a second of a pair, sent when they are due or, where all clients have "+
-				"one on the way, when one has none; closed: each follows a response"),
+			workload.ScheduleParams(closed, "requests per second of a pair, sent when they are due or, if all clients are "+
+				"busy, as soon as one is free; closed: each follows a response"),
 			workload.StreamParams()),
 		Refuse: refuse,
 		Programs: func(p part.Params) []program.Needed {
@@ -109,11 +108,11 @@ func refuse(p part.Params) error {
 		return err
 	}
 	if p["sizes"] != "constant" {
-		return fmt.Errorf("sizes=%s: there is one page, of the payload's size (valid: constant)", p["sizes"])
+		return fmt.Errorf("sizes=%s: all pages have the size of the payload (valid: constant)", p["sizes"])
 	}
 	if size := p.Size("payload"); p["server"] == embedded && p.Count("clients")*size > mostWaiting {
-		return fmt.Errorf("clients=%s: with pages of %s bytes the embedded server could have to keep more than %d bytes "+
-			"(valid: %d clients at most)",
+		return fmt.Errorf("clients=%s: with pages of %s bytes the embedded server may need more than %d bytes of memory "+
+			"(valid: at most %d clients)",
 			p["clients"], p["payload"], mostWaiting, mostWaiting/size)
 	}
 	return nil

@@ -210,7 +210,7 @@ func TestNginxFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	fails("port taken", 3*time.Second, "nginx server did not listen at "+sink.String()+", where somebody else does",
+	fails("port taken", 3*time.Second, "nginx server could not listen at "+sink.String()+", which another process uses",
 		"Address already in use")
 	_ = taken.Close()
 	sound(t, r)

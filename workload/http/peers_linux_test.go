@@ -71,10 +71,10 @@ func TestGoServer(t *testing.T) {
 		{"in chunks", nil, func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = w.Write(page)
 			w.(http.Flusher).Flush()
-		}, "what came is no response: it comes in chunks", false},
+		}, "invalid response: it comes in chunks", false},
 		{"too short", nil, func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = w.Write(page[1:])
-		}, "a page of 614 bytes, where one of 615 was asked for", false},
+		}, "a page of 614 bytes instead of 615", false},
 		{"now and then an error", map[string]string{"clients": "1"}, func(w http.ResponseWriter, _ *http.Request) {
 			if answered++; answered%10 == 0 {
 				w.WriteHeader(http.StatusServiceUnavailable)
@@ -128,15 +128,15 @@ func TestStrangeServers(t *testing.T) {
 		{"another protocol", "220 mail.example.org ESMTP\r\n", false, "no response"},
 		{
 			"half an answer, and the end", "HTTP/1.1 200 OK\r\nContent-Length: 615\r\n\r\nhalf", true,
-			"the server has closed a connection in the middle of a response",
+			"the server closed a connection in the middle of a response",
 		},
 		{
 			"half a head, and the end", "HTTP/1.1 200 OK\r\nContent-Le", true,
-			"the server has closed a connection in the middle of a response",
+			"the server closed a connection in the middle of a response",
 		},
 		{"half an answer", "HTTP/1.1 200 OK\r\nContent-Length: 615\r\n\r\nhalf", false, silent},
 		{"nothing", "", false, silent},
-		{"the end", "", true, "the server has closed a connection"},
+		{"the end", "", true, "the server closed a connection"},
 		{"too much", "HTTP/1.1 200 OK\r\nContent-Length: 615\r\n\r\n" + strings.Repeat("x", 700), false, "no response"},
 		{"an endless head", "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 2*headLimit), false, "no response"},
 	} {

@@ -111,13 +111,13 @@ func (c *client) explain(_ uint64, b []byte) string {
 	r, flaw := parseResponse(b)
 	switch {
 	case flaw == coded:
-		return "it comes in chunks (Transfer-Encoding): how long it is shows at its end"
+		return "it is chunked (Transfer-Encoding), so its length is unknown in advance"
 	case flaw == unbounded:
-		return "it has no Content-Length: how long it is shows at its end"
+		return "it has no Content-Length, so its length is unknown in advance"
 	case flaw == interim:
-		return fmt.Sprintf("status %d, which nobody has asked for", r.status)
+		return fmt.Sprintf("unexpected status %d", r.status)
 	case flaw == none && r.status == ok:
-		return fmt.Sprintf("a page of %d bytes, where one of %d was asked for", r.body, c.want)
+		return fmt.Sprintf("a page of %d bytes instead of %d", r.body, c.want)
 	case flaw == none:
 		return fmt.Sprintf("status %d", r.status)
 	}

@@ -120,7 +120,7 @@ func (*loader) Answer(_ uint64, head []byte) (int, dialogue.Verdict) { return ju
 // explain is dialogue.Asks.Explain.
 func (a *asker) explain(_ uint64, head []byte) string {
 	if size, verdict := judgeValue(head, -1); verdict == dialogue.Alien && size > 0 {
-		return fmt.Sprintf("a value of %d bytes, want %d", size, a.payload)
+		return fmt.Sprintf("a value of %d bytes instead of %d", size, a.payload)
 	}
 	return ""
 }

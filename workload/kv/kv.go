@@ -53,8 +53,9 @@ const (
 // Describe implements [workload.Workload].
 func (Workload) Describe() workload.Description {
 	return workload.Description{
-		Name:    "kv",
-		Summary: "values of a key-value store set and got by many clients at once (RESP, as Redis speaks; redis-benchmark)",
+		Name: "kv",
+		Summary: "values of a key-value store set and read by many clients at once (RESP, the protocol of Redis; " +
+			"redis-benchmark)",
 		Reproduces: "the table of Alibaba's TBase (paper 003): QPS (transaction_rate), mean and 99th percentile of " +
 			"response times, CPU by mode (cpu_user, cpu_system, and cpu_softirq where it is " +
 			"probed), for values of 1 KB to 512 KB: operation=[get, set], payload=[1KiB, 64KiB, 128KiB, 256KiB, 512KiB]. " +
@@ -66,15 +67,15 @@ func (Workload) Describe() workload.Description {
 			}
 			return "latency_p50"
 		},
-		Why: "its packets and its wake-ups are those of tcp-rr, and so is the length; a trial has room for 250 values at " +
-			"1 GB a second; at a rate, a median needs 200 requests",
+		Why: "same packets, wake-ups and length as tcp-rr; a trial has room for 250 values at 1 GB/s; at a rate, a median " +
+			"needs 200 requests",
 		Warm:  workload.TransactionWarm,
 		Trial: func(p part.Params) time.Duration { return workload.TransactionTrial(p, shortest(p)) },
 		Spins: func(part.Params) bool { return false },
 		Params: slices.Concat(part.List{
 			{Name: "payload", Default: "1024", Summary: "bytes of a value, 1 to 1MiB", Check: part.SizeBetween(1, largest)},
 			{
-				Name: "operation", Default: opGet, Summary: "what is asked for: get, set, or mixed, both",
+				Name: "operation", Default: opGet, Summary: "operations: get, set, or mixed (both)",
 				Values: []string{opGet, opSet, opMixed},
 			},
 			{Name: "sets", Default: "50%", Quiet: true, Summary: "share of sets among mixed operations (50%: workload A of " +
@@ -84,16 +85,16 @@ func (Workload) Describe() workload.Description {
 				Check: part.CountBetween(1, mostClients),
 			},
 			{
-				Name: "pipeline", Default: "1", Quiet: true, Summary: "requests on the way on a connection, 1 to 1000",
+				Name: "pipeline", Default: "1", Quiet: true, Summary: "requests in flight on a connection, 1 to 1000",
 				Check: part.CountBetween(1, mostAhead),
 			},
-			{Name: "keys", Default: auto, Quiet: true, Summary: "keys in the store, 1 to 1000000, with 64MiB of values at " +
-				"most; auto: 1000, or as many as 16MiB of values have", Check: keysOrAuto},
-			{Name: "server", Default: embedded, Quiet: true, Summary: "who answers: nettoll's own server, or the real " +
-				"redis-server, started anew for each trial and filled before it", Values: servers()},
+			{Name: "keys", Default: auto, Quiet: true, Summary: "keys in the store, 1 to 1000000, with at most 64MiB of " +
+				"values; auto: 1000, or as many as fit 16MiB of values", Check: keysOrAuto},
+			{Name: "server", Default: embedded, Quiet: true, Summary: "server program: nettoll's own server, or the real " +
+				"redis-server, restarted and filled before each trial", Values: servers()},
 		},
-			workload.ScheduleParams(closed, "requests a second of a pair, sent when they are due or, where all clients have "+
-				"as many on the way as they may, when one has room; closed: each follows a response"),
+			workload.ScheduleParams(closed, "requests per second of a pair, sent when they are due or, if all clients have "+
+				"their limit in flight, as soon as one has room; closed: each follows a response"),
 			workload.StreamParams()),
 		Refuse: refuse,
 		Programs: func(p part.Params) []program.Needed {
@@ -140,18 +141,19 @@ func refuse(p part.Params) error {
 	}
 	switch {
 	case p["sizes"] != "constant":
-		return fmt.Errorf("sizes=%s: all values have as many bytes as the payload (valid: constant)", p["sizes"])
+		return fmt.Errorf("sizes=%s: all values have the size of the payload (valid: constant)", p["sizes"])
 	case workload.Keys(p) > 1 && workload.Keys(p)*p.Size("payload") > mostValues:
-		return fmt.Errorf("keys=%s: with %s bytes each they have more than %d bytes of values (valid: %d keys at most)",
+		return fmt.Errorf("keys=%s: values of %s bytes need more than %d bytes of memory (valid: at most %d keys)",
 			p["keys"], p["payload"], mostValues, mostValues/p.Size("payload"))
 	case p["server"] != embedded && workload.Keys(p) > mostFilled:
-		return fmt.Errorf("keys=%s: server %s is filled before each trial (valid: %d keys at most)", p["keys"], p["server"],
+		return fmt.Errorf("keys=%s: server %s is filled before each trial (valid: at most %d keys)", p["keys"], p["server"],
 			mostFilled)
 	case p.Count("clients")*p.Size("payload") > mostWaiting:
-		return fmt.Errorf("clients=%s: with %s bytes each they can wait for more than %d bytes (valid: %d clients at most)",
+		return fmt.Errorf("clients=%s: responses of %s bytes can need more than %d bytes of memory (valid: at most %d "+
+			"clients)",
 			p["clients"], p["payload"], mostWaiting, mostWaiting/p.Size("payload"))
 	case p["operation"] != opMixed && p["sets"] != "50%":
-		return fmt.Errorf("sets=%s: all operations are %s (valid: operation=%s)", p["sets"], p["operation"], opMixed)
+		return fmt.Errorf("sets=%s has no effect with operation=%s (valid: operation=%s)", p["sets"], p["operation"], opMixed)
 	}
 	return nil
 }

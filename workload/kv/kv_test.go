@@ -108,13 +108,13 @@ func TestMisbehaviour(t *testing.T) {
 		hangUp bool
 		want   string
 	}{
-		"another":  {"+OK\r\n", false, `what came is no response: "+OK\r\n"`},
+		"another":  {"+OK\r\n", false, `invalid response: "+OK\r\n"`},
 		"error":    {"-LOADING Redis is loading\r\n", false, `all responses are errors: "-LOADING Redis is loading\r\n"`},
 		"missing":  {"$-1\r\n", false, `all responses are errors: "$-1\r\n"`},
-		"half":     {value[:500], true, "the server has closed a connection in the middle of a response"},
-		"too long": {"$2048\r\n", false, "what came is no response: a value of 2048 bytes, want 1024"},
-		"too much": {value + "x", false, "what came is no response: nobody asked for it"},
-		"silent":   {"", false, "no response came"},
+		"half":     {value[:500], true, "the server closed a connection in the middle of a response"},
+		"too long": {"$2048\r\n", false, "invalid response: a value of 2048 bytes instead of 1024"},
+		"too much": {value + "x", false, "invalid response: it was not requested"},
+		"silent":   {"", false, "no response arrived"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			params, err := kv.Workload{}.Describe().Resolve(map[string]string{"clients": "1"})

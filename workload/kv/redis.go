@@ -34,7 +34,7 @@ const (
 // and nothing that a machine has configured counts. All else is as its authors set it.
 func newRedis(s workload.Spec) (traffic.Endpoint, error) {
 	if s.Stall != (workload.Stall{}) || s.Plant > 0 {
-		return nil, errors.New("open kv with server redis: it does not stand still or spin on purpose (server=embedded does)")
+		return nil, errors.New("open kv with server redis: planted delays are not supported (use server=embedded)")
 	}
 	n := redisNeeded()
 	r := program.Role{

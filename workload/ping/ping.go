@@ -33,12 +33,12 @@ const (
 func (Workload) Describe() workload.Description {
 	return workload.Description{
 		Name:    "ping",
-		Summary: "ICMP echo requests that the kernel of the sink answers, from an interval to flood (ping)",
+		Summary: "ICMP echo requests that the sink's kernel answers, at an interval or as a flood (ping)",
 		Reproduces: "Latency Basic of SeCoNetBench (figures 4a and 7a); ping -i and ping -f. The round trip holds the path " +
 			"both ways and, where the source " +
 			"has to wait for the answer, its own wake-up; with an interval, both with cold caches",
 		Primary: func(part.Params) string { return "latency_p50" },
-		Why:     "a median needs 200 requests; flooding, it is a closed loop like udp-rr's",
+		Why:     "a median needs 200 requests; a flood is a closed loop like that of udp-rr",
 		Warm:    warm,
 		Trial:   trial,
 		Spins:   func(part.Params) bool { return false },
@@ -48,8 +48,8 @@ func (Workload) Describe() workload.Description {
 				Name: "payload", Default: "56", Summary: "bytes of ICMP data, 24 to 65507",
 				Check: part.SizeBetween(traffic.HeaderSize, largest),
 			},
-			{Name: "interval", Default: "1ms", Summary: "time from one request to the next, 20µs to 1s, whatever the answers " +
-				"do; or flood: one request for each answer", Check: interval},
+			{Name: "interval", Default: "1ms", Summary: "time from one request to the next, 20µs to 1s, regardless of " +
+				"answers; or flood: one request per answer", Check: interval},
 		}, workload.SocketParams()...),
 		Metrics: slices.Concat(
 			[]string{"transaction_rate", "transaction_rate_per_pair", "loss", "cpu_per_packet", "backlog"},

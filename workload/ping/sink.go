@@ -8,7 +8,7 @@ import (
 )
 
 // notHere is what a sink says whose container had no echo request since it was last asked.
-const notHere = "no echo request came to the sink's container: another machine answers at its address, or nobody does"
+const notHere = "no echo request arrived in the sink's container: its address may belong to another machine"
 
 // sink waits: its kernel answers, and counts what it was asked.
 type sink struct {

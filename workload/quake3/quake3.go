@@ -29,8 +29,8 @@ const (
 func (Workload) Describe() workload.Description {
 	return workload.Description{
 		Name: "quake3",
-		Summary: "a game of Quake III Arena: UDP datagrams between players and their server, each timed on its one way, " +
-			"both ways together (D-ITG Quake3)",
+		Summary: "a game of Quake III Arena: one-way UDP datagrams between players and their server, each timed; figures " +
+			"cover both directions (D-ITG Quake3)",
 		Reproduces: "the Quake 3 workload of SeCoNetBench (four players), which was D-ITG's model of Lang et al. (2004): " +
 			"clients send as D-ITG's do, 145 datagrams a second each, " +
 			"of 64 bytes; D-ITG has no server, and the paper was not at hand, so that what the server sends (20 snapshots a " +
@@ -103,7 +103,7 @@ func open(s workload.Spec, players int) ([]sock.Socket, error) {
 		clients, servers = servers, clients
 	}
 	if players > clients*servers {
-		return nil, fmt.Errorf("open quake3: players=%d, and there are %d ports for them and %d for the server here", players,
+		return nil, fmt.Errorf("open quake3: players=%d, but there are only %d ports for them and %d for the server", players,
 			clients, servers)
 	}
 	var local, remote []netip.AddrPort

@@ -60,7 +60,7 @@ func read(stdout io.Reader, limit, clients int, sample *traffic.Sample) error {
 	}
 	switch {
 	case s.clients != clients:
-		return fmt.Errorf("said what %d clients did, and there are %d", s.clients, clients)
+		return fmt.Errorf("reported %d clients instead of %d", s.clients, clients)
 	case s.first != 1 || s.last != limit:
 		return fmt.Errorf("reported from second %d to %d instead of 1 to %d", s.first, s.last, limit)
 	case s.operations <= s.lines || s.carried <= s.bytes:
@@ -83,7 +83,7 @@ func parse(text string) (said, error) {
 	number := func(word string) float64 {
 		v, e := strconv.ParseFloat(word, 64)
 		if e != nil || !(v >= 0 && v <= most) {
-			err = fmt.Errorf("said %.40q, which is no count", word)
+			err = fmt.Errorf("printed the invalid count %.40q", word)
 			return 0
 		}
 		return v
@@ -92,7 +92,7 @@ func parse(text string) (said, error) {
 
 	reports, ends, totals := found(aReport), found(anEnd), found(aTotal)
 	if len(totals) != 1 {
-		return s, errors.New("did not say its throughput")
+		return s, errors.New("did not print its throughput")
 	}
 	if len(reports) == 0 || len(ends) == 0 {
 		return s, errors.New("made no report of its second before the last")
@@ -121,7 +121,7 @@ func parse(text string) (said, error) {
 		s.rows++
 	}
 	if s.rows == 0 {
-		return s, errors.New("named no operation")
+		return s, errors.New("printed no operation")
 	}
 	return s, err
 }

@@ -43,8 +43,8 @@ const (
 func (Workload) Describe() workload.Description {
 	return workload.Description{
 		Name: "tbench",
-		Summary: "what clients of a file server send and get over TCP, without files: the real tbench and tbench_srv " +
-			"(Debian's package dbench)",
+		Summary: "the TCP traffic of clients of a file server, without files: the real tbench and tbench_srv (Debian " +
+			"package dbench)",
 		Reproduces: "the tbench tables of Lezcano 2007: throughput in MB/s of 10^6 bytes is goodput / 8,000,000, which " +
 			"that paper reports without the CPU beside it; " +
 			"tbench's own Throughput has its first second in it as well, in which it writes four times as many bytes with " +
@@ -61,7 +61,7 @@ func (Workload) Describe() workload.Description {
 		Params: part.List{
 			{
 				Name: "clients", Default: "1",
-				Summary: "processes of a source, each with a connection and one operation under way, 1 to 64",
+				Summary: "processes of a source, each with a connection and one operation in flight, 1 to 64",
 				Check:   part.CountBetween(1, mostClients),
 			},
 		},

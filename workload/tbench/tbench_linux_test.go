@@ -273,7 +273,7 @@ func TestFaults(t *testing.T) {
 			}
 		}
 		t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
-		fails(t, rig(t, nil, nil), "tbench client did not say its throughput")
+		fails(t, rig(t, nil, nil), "tbench client did not print its throughput")
 	})
 }
 

@@ -7,7 +7,7 @@ func declared() []measure.Metric {
 	return []measure.Metric{
 		{
 			Name: "ports_busy", Unit: measure.UnitPort, Better: measure.LowerBetter, Kind: measure.KindCount, Order: 880,
-			Summary: "ports that a connection was to be made from, and an earlier one still had",
+			Summary: "connection attempts from a port that an earlier connection still used",
 		},
 	}
 }

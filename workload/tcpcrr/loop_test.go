@@ -180,7 +180,7 @@ func TestPortsRunOut(t *testing.T) {
 	p := open(t, "198.18.0.1", 20, 2, map[string]string{"closes": "source"})
 	p.do(func() error { return sysctl.Write("net.ipv4.tcp_timestamps", "0") })
 	source, _ := p.run()
-	if source.Failure != "bind: every local port has a connection that is not over (20)" || source.Total > 41 {
+	if source.Failure != "bind: every local port has a connection that has not ended (20)" || source.Total > 41 {
 		t.Errorf("%d connections, then %q", source.Total, source.Failure)
 	}
 	if source.Counts[countBusy] < 20 {
@@ -231,7 +231,7 @@ func TestFaults(t *testing.T) {
 		p.complete()
 		time.AfterFunc(length/2, func() { shut(p.sink) })
 		source, sink := p.run()
-		want(t, "source", source, "connect: connection refused", "connection reset", "the sink has closed the connection")
+		want(t, "source", source, "connect: connection refused", "connection reset", "the sink closed the connection")
 		want(t, "sink", sink, "accept: invalid argument")
 	})
 	t.Run("source silent", func(t *testing.T) {

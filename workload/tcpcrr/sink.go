@@ -180,7 +180,7 @@ func (s *sink) Collect() {
 			s.sample.Failure += " (hint: raise the limit of open files, ulimit -n)"
 		}
 	case s.broke && s.lost == 0:
-		s.sample.Failure = "the source has closed a connection before its transaction was over"
+		s.sample.Failure = "the source closed a connection before its transaction was complete"
 	case s.broke:
 		s.sample.Failure = "a connection broke: " + s.lost.Error()
 	}

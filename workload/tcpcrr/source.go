@@ -60,7 +60,7 @@ const (
 func (s stage) String() string {
 	return [...]string{
 		"open a socket", "connect", "send a request", "wait for a response", "wait for the close",
-		"bind: every local port has a connection that is not over", "", "",
+		"bind: every local port has a connection that has not ended", "", "",
 	}[s]
 }
 
@@ -263,18 +263,18 @@ func (s *source) Collect() {
 	case s.stage == tooLate && s.sample.Received > 0:
 		s.sample.Doubt = undrained
 	case s.stage == tooLate:
-		s.sample.Failure = "no transaction was over by the end of the trial"
+		s.sample.Failure = "no transaction was complete by the end of the trial"
 	case s.stage == exhausted:
 		s.sample.Failure = fmt.Sprintf("%s (%d)", s.stage, s.locals)
 	case s.stage != done && s.errno == 0:
-		s.sample.Failure = fmt.Sprintf("%s: the sink has closed the connection", s.stage)
+		s.sample.Failure = fmt.Sprintf("%s: the sink closed the connection", s.stage)
 	case s.stage != done:
 		s.sample.Failure = fmt.Sprintf("%s: %v", s.stage, s.errno)
 		if sock.OutOfDescriptors(s.errno) {
 			s.sample.Failure += " (hint: raise the limit of open files, ulimit -n)"
 		}
 	case s.sample.Sent == 0:
-		s.sample.Failure = "no connection was begun inside the window"
+		s.sample.Failure = "no connection was started inside the window"
 	}
 }
 

@@ -30,7 +30,7 @@ const (
 func (Workload) Describe() workload.Description {
 	return workload.Description{
 		Name: "tcp-crr",
-		Summary: "TCP connections made, used for one request and its response, and closed, one after the other (netperf " +
+		Summary: "TCP connections opened, used for one request and its response, and closed, one after the other (netperf " +
 			"TCP_CRR)",
 		Reproduces: "netperf TCP_CRR",
 		Primary: func(p part.Params) string {
@@ -39,7 +39,7 @@ func (Workload) Describe() workload.Description {
 			}
 			return "connection_rate"
 		},
-		Why: "twice that of udp-rr, since a transaction is some five packets each way; no study of its own yet; at a " +
+		Why: "twice that of udp-rr, since a transaction takes about five packets each way; no study of its own yet; at a " +
 			"rate, a median needs 200 connections",
 		Warm:  workload.TransactionWarm,
 		Trial: func(p part.Params) time.Duration { return workload.TransactionTrial(p, settled) },
@@ -51,24 +51,24 @@ func (Workload) Describe() workload.Description {
 			},
 			{
 				Name: "response", Default: same, Quiet: true,
-				Summary: "bytes of a response, 1 to 1MiB; same: as many as its request",
+				Summary: "bytes of a response, 1 to 1MiB; same: the size of its request",
 				Check:   workload.SameOr(part.SizeBetween(1, largest)),
 			},
 			{
 				Name: "closes", Default: string(workload.Sink), Quiet: true, Values: []string{
 					string(workload.Source), string(workload.Sink),
 				},
-				Summary: "who closes a connection first, and has it in TIME_WAIT: sink, as with netperf, when the response is " +
-					"sent; source, when it has come",
+				Summary: "side that closes a connection first and keeps it in TIME_WAIT: sink, as with netperf, after sending " +
+					"the response; source, after receiving it",
 			},
 			{
 				Name: "ports", Default: "8", Quiet: true,
-				Summary: "listening ports of a sink, 1 to 64, used in turn: as many as it has, at most",
+				Summary: "listening ports of a sink, 1 to 64, used in turn; at most as many as it has",
 				Check:   part.CountBetween(1, mostPort),
 			},
 		},
-			workload.ScheduleParams(closed, "connections a second of a pair, begun when they are due or, where there is one, "+
-				"after the one before; closed: each follows another"),
+			workload.ScheduleParams(closed, "connections per second of a pair, started when they are due, or after the "+
+				"previous one if it is still open; closed: each follows the previous one"),
 			workload.StreamParams()),
 		Refuse:   refuse,
 		Declares: declared(),
@@ -83,7 +83,7 @@ func (Workload) Describe() workload.Description {
 // refuse says which parameters cannot go together.
 func refuse(p part.Params) error {
 	if workload.Scheduled(p) && workload.Varied(p) && p.Size("payload") < lengthSize {
-		return fmt.Errorf("payload=%s: requests of different lengths say theirs in %d bytes (valid: at least that)",
+		return fmt.Errorf("payload=%s: requests of different lengths hold their length in %d bytes (valid: at least that)",
 			p["payload"], lengthSize)
 	}
 	return workload.Unscheduled(p)

@@ -24,8 +24,8 @@ const (
 
 	readSize = 64 << 10 // bytes of one recv
 
-	undrained = "not all responses came before the drain was over: connected anew"
-	hungUp    = "the other end has closed the connection"
+	undrained = "not all responses arrived before the drain ended: reconnected"
+	hungUp    = "the other end closed the connection"
 )
 
 // What a request begins with: whether it is the last of its trial, in one byte, or in the lowest of four of which the
@@ -177,7 +177,7 @@ func (s *source) Prepare(uint64) {
 	}
 	s.drop() // its addresses must be free
 	if err := s.connect(); err != nil {
-		s.sample.Failure = fmt.Sprintf("there is no connection: %v", err)
+		s.sample.Failure = fmt.Sprintf("no connection: %v", err)
 	}
 }
 
@@ -195,7 +195,7 @@ func (s *sink) Prepare(uint64) {
 	}
 	s.drop()
 	if err := s.Ready(lasting.ReconnectLimit); err != nil {
-		s.sample.Failure = fmt.Sprintf("there is no connection: %v", err)
+		s.sample.Failure = fmt.Sprintf("no connection: %v", err)
 	}
 }
 

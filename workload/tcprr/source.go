@@ -90,7 +90,7 @@ func (s *source) Collect() {
 	case s.sample.Sent == 0:
 		s.sample.Failure = "no request was sent inside the window"
 	case s.sample.Received == 0:
-		s.sample.Failure = "no response came"
+		s.sample.Failure = "no response arrived"
 	}
 	s.endpoint.Collect()
 }

@@ -30,7 +30,7 @@ const (
 func (Workload) Describe() workload.Description {
 	return workload.Description{
 		Name:    "tcp-rr",
-		Summary: "requests and responses on TCP connections that last, timed one by one (netperf TCP_RR)",
+		Summary: "requests and responses on persistent TCP connections, timed one by one (netperf TCP_RR)",
 		Reproduces: "netperf TCP_RR, and its bursts with in-flight; the IBM report's latency of 100 bytes out and 200 back " +
 			"(payload 100, response 200)",
 		Primary: func(p part.Params) string {
@@ -40,8 +40,7 @@ func (Workload) Describe() workload.Description {
 			}
 			return "latency_p50"
 		},
-		Why: "its packets and its wake-ups are those of udp-rr, and so is the length; at a rate, a median needs 200 " +
-			"requests",
+		Why:   "same packets, wake-ups and length as udp-rr; at a rate, a median needs 200 requests",
 		Warm:  workload.TransactionWarm,
 		Trial: func(p part.Params) time.Duration { return workload.TransactionTrial(p, settled) },
 		Spins: func(p part.Params) bool { return p["mode"] == "spin" },
@@ -52,16 +51,16 @@ func (Workload) Describe() workload.Description {
 			},
 			{
 				Name: "response", Default: same, Quiet: true,
-				Summary: "bytes of a response, 1 to 1MiB; same: as many as its request",
+				Summary: "bytes of a response, 1 to 1MiB; same: the size of its request",
 				Check:   workload.SameOr(part.SizeBetween(1, largest)),
 			},
 			{
-				Name: "mode", Default: "wait", Summary: "wait: both ends sleep until something comes; spin: both ends keep asking",
+				Name: "mode", Default: "wait", Summary: "wait: both ends sleep until data arrives; spin: both ends poll",
 				Values: []string{"wait", "spin"},
 			},
 			{
 				Name: "in-flight", Default: "1", Quiet: true,
-				Summary: "requests on a connection that wait for their responses, 1 to 1024",
+				Summary: "requests in flight on a connection, 1 to 1024",
 				Check:   part.CountBetween(1, mostAhead),
 			},
 			{
@@ -70,8 +69,8 @@ func (Workload) Describe() workload.Description {
 				Check:   part.CountBetween(1, mostFlows),
 			},
 		},
-			workload.ScheduleParams(closed, "requests a second of a pair, sent when they are due, whatever is outstanding; "+
-				"closed: each follows a response"),
+			workload.ScheduleParams(closed, "requests per second of a pair, sent when they are due, regardless of requests in "+
+				"flight; closed: each follows a response"),
 			workload.StreamParams()),
 		Refuse: refuse,
 		Metrics: slices.Concat([]string{
@@ -85,9 +84,9 @@ func (Workload) Describe() workload.Description {
 func refuse(p part.Params) error {
 	switch {
 	case workload.Scheduled(p) && p.Count("in-flight") > 1:
-		return fmt.Errorf("in-flight=%s at a rate: requests are sent whatever is in flight", p["in-flight"])
+		return fmt.Errorf("in-flight=%s has no effect at a rate (valid: rate=closed)", p["in-flight"])
 	case workload.Scheduled(p) && workload.Varied(p) && p.Size("payload") < lengthSize:
-		return fmt.Errorf("payload=%s: requests of different lengths say theirs in %d bytes (valid: at least that)",
+		return fmt.Errorf("payload=%s: requests of different lengths hold their length in %d bytes (valid: at least that)",
 			p["payload"], lengthSize)
 	}
 	return workload.Unscheduled(p)

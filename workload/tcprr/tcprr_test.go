@@ -179,7 +179,7 @@ func TestConnectsAnew(t *testing.T) {
 		tcprr.Break(source.Endpoint)
 		source.now = true
 		trial, _ := r.Trial(t)
-		if why := trial.Sources[0].Failure; !strings.Contains(why, "there is no connection") ||
+		if why := trial.Sources[0].Failure; !strings.Contains(why, "no connection") ||
 			!strings.Contains(why, "too many open files") {
 			t.Errorf("without descriptors: %q", why)
 		}
@@ -214,7 +214,7 @@ func TestPeerDies(t *testing.T) {
 				for _, e := range []traffic.Endpoint{r.Sources[0], r.Sinks[0]} {
 					e.(traffic.Collector).Collect()
 					why := e.Sample().Failure
-					told = told && (strings.Contains(why, "the other end has closed the connection") ||
+					told = told && (strings.Contains(why, "the other end closed the connection") ||
 						strings.Contains(why, "the connection broke: "))
 					whys = append(whys, why)
 				}

@@ -18,8 +18,8 @@ const (
 	// patience is how long send, recv and ppoll block at most: two ticks at HZ=250.
 	patience = 8 * time.Millisecond
 
-	undrained = "the stream was not drained: connected anew"
-	copied    = "zero copy: the kernel copied all the same"
+	undrained = "the stream was not drained: reconnected"
+	copied    = "zero copy: the kernel copied anyway"
 
 	// readSize is how many bytes one recv takes at most. Over a veth pair 256 KiB took 4 % less of the sender's CPU for a
 	// byte than 128 KiB, which is what iperf3 reads, and 512 KiB 1 % less again and 5 % less of the reader's; SO_RCVLOWAT
@@ -230,7 +230,7 @@ func (e *endpoint) Run(_ uint64, w traffic.Window) {
 
 func (e *endpoint) why() string {
 	if e.closed {
-		return "its other end has closed it"
+		return "the other end closed it"
 	}
 	return e.lost.Error()
 }
@@ -256,7 +256,7 @@ func (s *source) Prepare(uint64) {
 		s.drop() // their addresses must be free
 		if err := s.connect(); err != nil {
 			s.drop()
-			s.sample.Failure = fmt.Sprintf("the connection of the last trial is lost: %v", err)
+			s.sample.Failure = fmt.Sprintf("the connection of the previous trial was lost: %v", err)
 			return
 		}
 	}
@@ -281,7 +281,7 @@ func (s *sink) Prepare(uint64) {
 		s.drop()
 		if err := s.Ready(lasting.ReconnectLimit); err != nil {
 			s.drop()
-			s.sample.Failure = fmt.Sprintf("the connection of the last trial is lost: %v", err)
+			s.sample.Failure = fmt.Sprintf("the connection of the previous trial was lost: %v", err)
 			return
 		}
 	}

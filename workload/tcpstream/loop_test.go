@@ -55,7 +55,7 @@ func TestLost(t *testing.T) {
 		{"reset while written", nil, (*sink).drop, "connection reset by peer"},
 		{"reset, many", map[string]string{"flows": "3"}, (*sink).drop, "connection reset by peer"},
 		{"reset while read", map[string]string{"direction": reverse}, (*sink).drop, "connection reset by peer"},
-		{"closed while read", map[string]string{"direction": reverse}, leave, "its other end has closed it"},
+		{"closed while read", map[string]string{"direction": reverse}, leave, "the other end closed it"},
 		{"reset, both ways", map[string]string{"direction": both}, (*sink).drop, "connection reset by peer"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -115,7 +115,7 @@ func TestAbsentSink(t *testing.T) {
 	}
 	listening.Close()
 	src.Prepare(1)
-	if got := src.Sample().Failure; !strings.HasPrefix(got, "the connection of the last trial is lost: ") ||
+	if got := src.Sample().Failure; !strings.HasPrefix(got, "the connection of the previous trial was lost: ") ||
 		!strings.HasSuffix(got, "connection refused") {
 		t.Errorf("nobody listens any more: %q", got)
 	}

@@ -33,21 +33,21 @@ const (
 func (Workload) Describe() workload.Description {
 	return workload.Description{
 		Name: "tcp-stream",
-		Summary: "TCP connections that carry as many bytes as they can, counted where they are read (iperf3, netperf " +
-			"TCP_STREAM, nuttcp)",
+		Summary: "TCP connections that carry as many bytes as possible, counted by the reader (iperf3, netperf TCP_STREAM, " +
+			"nuttcp)",
 		Reproduces: "Throughput Basic of SeCoNetBench (figures 4b and 7b) with message 64, 653 and 1370; goodput with the " +
 			"CPU of both ends as nuttcp prints it; " +
 			"netperf TCP_STREAM and TCP_MAERTS with CPU and service demand; iperf3, with --reverse and --bidir as directions " +
 			"and --parallel as flows",
 		Primary: func(part.Params) string { return "goodput" },
-		Why:     "the ratio has settled long before, but the twins' interval is smallest at 200 ms",
+		Why:     "the ratio settles much earlier, but the twins' interval is smallest at 200 ms",
 		Trial:   trial,
 		Spins:   func(part.Params) bool { return false },
 		Params: append(part.List{
 			{Name: "message", Default: "131072", Summary: "bytes of each write, 1 to 1MiB", Check: part.SizeBetween(1, longest)},
 			{
 				Name: "direction", Default: forward, Quiet: true, Values: []string{forward, reverse, both},
-				Summary: "forward: sources write and sinks read; reverse: the other way round; both: each does both on the same " +
+				Summary: "forward: sources write and sinks read; reverse: sinks write; both: each end does both on the same " +
 					"connections, and goodput is the sum",
 			},
 			{
@@ -56,9 +56,9 @@ func (Workload) Describe() workload.Description {
 				Check:   part.CountBetween(1, mostFlows),
 			},
 			quiet(part.Switch("nodelay",
-				"switch Nagle's algorithm off (TCP_NODELAY): small writes are not gathered into full segments")),
+				"switch Nagle's algorithm off (TCP_NODELAY): small writes are not merged into full segments")),
 			quiet(part.Switch("zerocopy", "send from the program's own memory (MSG_ZEROCOPY); between ends on one machine the "+
-				"kernel copies all the same, and a warning says so")),
+				"kernel copies anyway, and a warning says so")),
 		}, workload.StreamParams()...),
 		Declares: declared(),
 		Metrics: slices.Concat(

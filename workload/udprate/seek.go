@@ -31,9 +31,9 @@ const (
 )
 
 const (
-	noRate    = "no rate was found at which loss stays below the bound"
-	noCPU     = "no rate was found: in most steps the source or the sink had no CPU for more than a millisecond"
-	shortOnly = "the rate below the bound of loss held for a short step only: the time of a trial was over"
+	noRate    = "no rate was found with a loss below the bound"
+	noCPU     = "no rate was found: in most steps the source or the sink lost its CPU for more than a millisecond"
+	shortOnly = "the rate below the loss bound was only held for a short step, because the trial ended"
 )
 
 // seeker is a source's search for the highest rate with a loss below a bound, within a trial.

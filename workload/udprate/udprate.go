@@ -45,13 +45,13 @@ func modes() map[string]mode {
 func (Workload) Describe() workload.Description {
 	return workload.Description{
 		Name: "udp-rate",
-		Summary: "UDP datagrams as fast as the source can send, or at a rate, counted at the sink (sockperf throughput, " +
+		Summary: "UDP datagrams as fast as the source can send, or at a rate, counted by the sink (sockperf throughput, " +
 			"iperf3 -u -b 0)",
 		Reproduces: "sockperf throughput, netperf UDP_STREAM, iperf3 -u; with search=no-drop the throughput of RFC 2544, " +
 			"section 26.1",
 		Primary: primary,
-		Why: "the ratio of two paths has settled at 100 ms; a search takes some ten steps of 40 ms and one of 200 " +
-			"ms, which is 1 s",
+		Why: "the ratio of two paths has settled at 100 ms; a search takes about ten steps of 40 ms and one of 200 ms, " +
+			"together 1 s",
 		Warm:     0.1,
 		Trial:    trial,
 		Spins:    func(part.Params) bool { return false }, // the source never waits, but the sink does
@@ -72,16 +72,15 @@ func params() part.List {
 		{
 			Name: "mode", Default: "single", Values: []string{"single", "batched", "segmented"},
 			Summary: "datagrams per system call: single: one; batched: many (sendmmsg, recvmmsg); segmented: one message that " +
-				"the kernel cuts into many (UDP_SEGMENT, UDP_GRO)",
+				"the kernel splits (UDP_SEGMENT, UDP_GRO)",
 		},
 		{
 			Name: "batch", Default: strconv.Itoa(defaultBatch), Quiet: true, Check: part.CountBetween(1, mostBatch),
-			Summary: "most datagrams per system call where mode is not single, 1 to 64; segmented: no more than 65507 bytes " +
-				"together",
+			Summary: "maximum datagrams per system call if mode is not single, 1 to 64; segmented: at most 65507 bytes together",
 		},
 		{
 			Name: "flows", Default: "1", Quiet: true,
-			Summary: "source ports that a pair sends from in turn, to one port, 1 to 64",
+			Summary: "source ports of a pair, used in turn, 1 to 64",
 			Check:   part.CountBetween(1, mostFlows),
 		},
 		{
@@ -90,11 +89,11 @@ func params() part.List {
 		},
 		{
 			Name: "bound", Default: "0.1%", Quiet: true,
-			Summary: "highest share of datagrams that a search takes for no loss, 0 to 50%", Check: part.ShareBetween(0, 0.5),
+			Summary: "highest loss that a search accepts, 0 to 50%", Check: part.ShareBetween(0, 0.5),
 		},
 	}
 	list = append(list, workload.ScheduleParams(fullRate,
-		"datagrams that a pair sends: max, or so many a second, such as 10k/s")...)
+		"datagrams that a pair sends: max, or a number per second, such as 10k/s")...)
 	return append(list, workload.SocketParams()...)
 }
 
@@ -124,16 +123,16 @@ func refuse(p part.Params) error {
 	list := Workload{}.defaults()
 	switch {
 	case seeks && p.Rate("rate") > 0:
-		return fmt.Errorf("search=%s finds a rate and cannot be given one (rate=%s)", noDrop, p["rate"])
+		return fmt.Errorf("search=%s finds the rate itself, so rate=%s is not allowed", noDrop, p["rate"])
 	case !seeks && p["bound"] != list["bound"]:
-		return fmt.Errorf("bound=%s is of a search (valid: search=%s)", p["bound"], noDrop)
+		return fmt.Errorf("bound=%s needs a search (valid: search=%s)", p["bound"], noDrop)
 	case p["mode"] == "single" && p["batch"] != list["batch"]:
-		return fmt.Errorf("batch=%s, and mode=single sends one datagram a call (valid: batched or segmented)", p["batch"])
+		return fmt.Errorf("batch=%s has no effect with mode=single (valid: mode=batched or mode=segmented)", p["batch"])
 	case p["mode"] == "segmented" && p.Size("payload") > largest/2:
 		return fmt.Errorf("payload=%s leaves no room for a second segment (valid: up to %d with mode=segmented)",
 			p["payload"], largest/2)
 	case p["mode"] == "segmented" && workload.Varied(p):
-		return errors.New("mode=segmented needs datagrams of one size (valid: single or batched)")
+		return errors.New("mode=segmented needs datagrams of one size (valid: mode=single or mode=batched)")
 	case !seeks:
 		return workload.Unscheduled(p)
 	}
@@ -166,7 +165,7 @@ func (w Workload) Open(s workload.Spec) (e traffic.Endpoint, err error) {
 	case s.Side != workload.Source:
 		return nil, fmt.Errorf("open udp-rate: side %q (valid: source or sink)", s.Side)
 	case flows > s.LocalPorts:
-		return nil, fmt.Errorf("open udp-rate: flows=%d, and a source has %d ports here", flows, s.LocalPorts)
+		return nil, fmt.Errorf("open udp-rate: flows=%d, but a source has only %d ports", flows, s.LocalPorts)
 	default:
 		e, err = openSource(s, flows)
 	}

@@ -6,7 +6,7 @@ import (
 )
 
 // usedUp is what a source says that has begun more new flows than it has ports.
-const usedUp = "all ports were used once: the first packet is of a known flow, and left out"
+const usedUp = "all ports have been used: the first packet belongs to a known flow and is left out"
 
 // source sends requests.
 type source struct {

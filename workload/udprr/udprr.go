@@ -47,32 +47,32 @@ func (Workload) Describe() workload.Description {
 	list := part.List{
 		{Name: "payload", Default: "64", Summary: "bytes of a request, 1 to 65507", Check: part.SizeBetween(1, largest)},
 		{
-			Name: "mode", Default: "wait", Summary: "wait: both ends sleep until a datagram comes; spin: both ends keep asking",
+			Name: "mode", Default: "wait", Summary: "wait: both ends sleep until a datagram arrives; spin: both ends poll",
 			Values: []string{"wait", "spin"},
 		},
 		{
 			Name: "response", Default: same, Quiet: true,
-			Summary: "bytes of an answer, 1 to 65507, or same: as many as the request has",
+			Summary: "bytes of an answer, 1 to 65507; same: the size of its request",
 			Check:   workload.SameOr(part.SizeBetween(1, largest)),
 		},
 		{
-			Name: "in-flight", Default: "1", Quiet: true, Summary: "requests that wait for their answers at a time, 1 to 1024",
+			Name: "in-flight", Default: "1", Quiet: true, Summary: "requests in flight, 1 to 1024",
 			Check: part.CountBetween(1, mostInFlight),
 		},
 		{
 			Name: "flows", Default: "1", Quiet: true, Summary: "source ports, used in turn, 1 to 1024",
 			Check: part.CountBetween(1, mostFlows),
 		},
-		{Name: "flow", Default: "kept", Quiet: true, Summary: "kept: the same in all trials; fresh: a new source port in " +
-			"each trial, whose first round trip is a figure of its own", Values: []string{"kept", "fresh"}},
+		{Name: "flow", Default: "kept", Quiet: true, Summary: "kept: the same ports in all trials; fresh: a new source " +
+			"port in each trial, whose first round trip is reported separately", Values: []string{"kept", "fresh"}},
 		{
 			Name: "timestamps", Default: "none", Quiet: true,
-			Summary: "software: what lies between the two ends' system calls, drivers and kernels, by the kernel's timestamps",
+			Summary: "software: time between the system calls, drivers and kernels of the two ends, by kernel timestamps",
 			Values:  []string{"none", "software"},
 		},
 	}
-	list = append(list, workload.ScheduleParams(closed, "requests that a pair sends: closed: one for each answer, or so "+
-		"many a second, such as 10k/s, whatever is in flight")...)
+	list = append(list, workload.ScheduleParams(closed, "request rate of a pair: closed: one per answer; or a number "+
+		"per second, such as 10k/s, regardless of requests in flight")...)
 	return workload.Description{
 		Name:    "udp-rr",
 		Summary: "UDP requests and their answers, round trips timed one by one (sockperf ping-pong, netperf UDP_RR)",
@@ -80,8 +80,8 @@ func (Workload) Describe() workload.Description {
 			"sockperf ping-pong; netperf UDP_RR, with 1 and 1 byte or " +
 			"with 100 and 200 as in IBM's report; at a rate, sockperf under-load",
 		Primary: primary,
-		Why: "waiting, the ratio of two paths has settled at 100 ms; spinning, at 10 ms; at a rate, a median needs 200 " +
-			"requests",
+		Why: "the ratio of two paths has settled at 100 ms with mode=wait and at 10 ms with mode=spin; at a rate, a median " +
+			"needs 200 requests",
 		Warm:   workload.TransactionWarm,
 		Trial:  func(p part.Params) time.Duration { return workload.TransactionTrial(p, settled) },
 		Spins:  func(p part.Params) bool { return p["mode"] == "spin" },
@@ -119,16 +119,16 @@ func refuse(p part.Params) error {
 	several, fresh := p.Count("flows") > 1, p["flow"] == "fresh"
 	switch {
 	case many && paced:
-		return fmt.Errorf("in-flight %q at a rate: requests are sent whatever is in flight", p["in-flight"])
+		return fmt.Errorf("in-flight=%s has no effect at a rate (valid: rate=closed)", p["in-flight"])
 	case compact(p) && (many || paced || stamped):
 		return fmt.Errorf("datagrams of %d bytes have no room for a header of %d, without which there is one in flight, no "+
 			"rate and no timestamps", shortest(p), traffic.HeaderSize)
 	case several && fresh:
-		return fmt.Errorf("flows %q and a fresh flow in each trial: that is one", p["flows"])
+		return fmt.Errorf("flows=%s conflicts with fresh flows, which use one flow per trial", p["flows"])
 	case stamped && (many || paced || several || fresh):
-		return errors.New("timestamps are for one request in flight, of one kept flow, without a rate")
+		return errors.New("timestamps need one request in flight, one kept flow and no rate")
 	case stamped && shortest(p) < traffic.StampsSize:
-		return fmt.Errorf("datagrams of %d bytes have no room for timestamps (valid: at least %d)", shortest(p),
+		return fmt.Errorf("datagrams of %d bytes are too small for timestamps (valid: at least %d)", shortest(p),
 			traffic.StampsSize)
 	}
 	return workload.Unscheduled(p)
@@ -176,7 +176,7 @@ func openSource(s workload.Spec, flows int, fresh bool) (traffic.Endpoint, error
 	if fresh {
 		flows = min(freshPorts, s.LocalPorts)
 	} else if flows > s.LocalPorts {
-		return nil, fmt.Errorf("open udp-rr: %d flows, and there are %d ports from %s on", flows, s.LocalPorts, s.Local)
+		return nil, fmt.Errorf("open udp-rr: %d flows, but only %d ports from %s on", flows, s.LocalPorts, s.Local)
 	}
 	schedule, err := s.Schedule(p.Size("payload"), traffic.HeaderSize, largest)
 	if err != nil {

@@ -89,7 +89,7 @@ func TestAbsent(t *testing.T) {
 		e.Run(1, traffic.Window{Open: open, Start: open + 10e6, Close: open + 60e6})
 		runtime.UnlockOSThread()
 		e.(traffic.Collector).Collect()
-		if got := e.Sample().Failure; got != "no answer came: connection refused" {
+		if got := e.Sample().Failure; got != "no answer arrived: connection refused" {
 			t.Errorf("%v: %q, want that nobody listens", given, got)
 		}
 		e.Close()

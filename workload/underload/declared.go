@@ -7,11 +7,11 @@ func declared() []measure.Metric {
 	return []measure.Metric{
 		{
 			Name: "packet_rate_offered", Unit: measure.UnitPacket, Better: measure.Neither, Kind: measure.KindRate, Order: 90,
-			Summary: "what the sources were to send, a second",
+			Summary: "datagrams per second that the sources were to send",
 		},
 		{
 			Name: "capacity", Unit: measure.UnitPacket, Better: measure.HigherBetter, Kind: measure.KindRate, Order: 100,
-			Summary: "delivered under a flood: what a share of capacity is a share of",
+			Summary: "capacity of the path: datagrams per second delivered under a flood",
 		},
 	}
 }

@@ -295,9 +295,9 @@ func TestRefuse(t *testing.T) {
 		{map[string]string{"share": "none", "rate": "20k/s", "arrivals": "bursts:10ms:40ms"}, ""},
 		{
 			map[string]string{"rate": "20k/s"},
-			"workload under-load: rate 20000/s and share 50% exclude each other (hint: share=none with a rate)",
+			"workload under-load: rate=20000/s and share=50% exclude each other (hint: use share=none with a rate)",
 		},
-		{map[string]string{"share": "none"}, "workload under-load: share none needs a rate, such as rate=20k/s"},
+		{map[string]string{"share": "none"}, "workload under-load: share=none needs a rate, such as rate=20k/s"},
 		{map[string]string{"share": "0%"}, `workload under-load: share: "0%" is out of range (valid: 1% to 120%), or none`},
 		{
 			map[string]string{"share": "121%"},
@@ -384,7 +384,7 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("metric %q is not declared", name)
 		}
 	}
-	const lost, late = "more than 0.1 % of the datagrams were lost, and latency is that of the others", workload.FellBehind
+	const lost, late = "more than 0.1 % of the datagrams were lost; latency covers the others", workload.FellBehind
 	for _, c := range []struct {
 		sent, received, dropped, blocked int64
 		arrivals                         string

@@ -30,8 +30,8 @@ const (
 )
 
 const (
-	noAnswer = "the flood that finds the capacity had no answer before the window opened (hint: a longer trial)"
-	noRate   = "nothing of the flood that finds the capacity came to the sink in time"
+	noAnswer = "the flood that finds the capacity got no answer before the window opened (hint: use a longer trial)"
+	noRate   = "no datagram of the flood that finds the capacity reached the sink in time"
 )
 
 // source sends the load and times the answers.

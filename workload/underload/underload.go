@@ -30,7 +30,7 @@ const (
 func (Workload) Describe() workload.Description {
 	return workload.Description{
 		Name: "under-load",
-		Summary: "latency of UDP datagrams by an open-loop schedule that takes a share of the path's capacity (sockperf " +
+		Summary: "latency of UDP datagrams sent on an open-loop schedule at a share of the path's capacity (sockperf " +
 			"under-load)",
 		Reproduces: "sockperf under-load (--mps, --reply-every), which prints half the round trip; flent's RRUL in its " +
 			"idea only, as the load there is TCP",
@@ -46,18 +46,18 @@ func (Workload) Describe() workload.Description {
 				Name: "payload", Default: "64", Summary: "bytes of a datagram, 24 to 65507; an answer has 24",
 				Check: part.SizeBetween(traffic.HeaderSize, largest),
 			},
-			{Name: "share", Default: "50%", Summary: "of the capacity that each stack's own path is found to have, so that a " +
-				"faster one carries more, 1% to 120%; or none: the rate says how many", Check: shareOrNone},
+			{Name: "share", Default: "50%", Summary: "share of the capacity found for each stack's own path, so that a faster " +
+				"path carries more, 1% to 120%; none: use rate instead", Check: shareOrNone},
 			{
-				Name: "mode", Default: "wait", Summary: "wait: the sink sleeps until a datagram comes; spin: it keeps asking",
+				Name: "mode", Default: "wait", Summary: "wait: the sink sleeps until a datagram arrives; spin: it polls",
 				Values: []string{"wait", "spin"},
 			},
 			{
-				Name: "answer-every", Default: "10", Quiet: true, Summary: "the sink answers one of so many datagrams, 1 to 1000",
+				Name: "answer-every", Default: "10", Quiet: true, Summary: "the sink answers every Nth datagram, 1 to 1000",
 				Check: part.CountBetween(1, 1000),
 			},
 		}, workload.ScheduleParams(byShare,
-			"datagrams that a pair sends where share is none: so many a second, such as 10k/s"), workload.SocketParams()),
+			"datagrams per second that a pair sends if share is none, such as 10k/s"), workload.SocketParams()),
 		Refuse:   refuse,
 		Declares: declared(),
 		Metrics: slices.Concat(
@@ -86,9 +86,10 @@ func refuse(p part.Params) error {
 	absolute := p["rate"] != byShare
 	switch {
 	case absolute && p["share"] != none:
-		return fmt.Errorf("rate %s and share %s exclude each other (hint: share=%s with a rate)", p["rate"], p["share"], none)
+		return fmt.Errorf("rate=%s and share=%s exclude each other (hint: use share=%s with a "+
+			"rate)", p["rate"], p["share"], none)
 	case !absolute && p["share"] == none:
-		return fmt.Errorf("share %s needs a rate, such as rate=20k/s", none)
+		return fmt.Errorf("share=%s needs a rate, such as rate=20k/s", none)
 	}
 	return nil
 }
@@ -186,7 +187,7 @@ func (Workload) Metrics(t workload.Trial) workload.Result {
 	late := t.Behind(offered / float64(len(t.Sources)))
 	if lossy {
 		r.Warnings = append(r.Warnings,
-			fmt.Sprintf("more than %g %% of the datagrams were lost, and latency is that of the others", 100*lossSome))
+			fmt.Sprintf("more than %g %% of the datagrams were lost; latency covers the others", 100*lossSome))
 	}
 	if late {
 		r.Warnings = append(r.Warnings, workload.FellBehind)

@@ -8,16 +8,16 @@ func declared() []measure.Metric {
 		{
 			Name: "startup_delay", Unit: measure.UnitSecond, Better: measure.LowerBetter, Kind: measure.KindTime,
 			Label: "start-up delay", Order: 670,
-			Summary: "from asking for a video to its first picture",
+			Summary: "time from requesting a video to its first picture",
 		},
 		{
 			Name: "stalls", Unit: measure.UnitStall, Better: measure.LowerBetter, Kind: measure.KindCount, Order: 680,
-			Summary: "how many times a video stood still, of all videos of a trial",
+			Summary: "number of stalls of all videos of a trial",
 		},
 		{
 			Name: "stall_share", Unit: measure.UnitShare, Better: measure.LowerBetter, Kind: measure.KindShare,
 			Label: "stood still", Order: 690,
-			Summary: "of the time in which videos played or stood still, the latter",
+			Summary: "share of the playing time in which videos were stalled",
 		},
 	}
 }

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	notStarted = "a video did not start: its buffer did not come within the trial"
-	stoodStill = "videos stood still"
+	notStarted = "a video did not start: its buffer did not fill within the trial"
+	stoodStill = "videos stalled"
 )
 
 func metricNames() []string {

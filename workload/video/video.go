@@ -42,13 +42,13 @@ func (Workload) Describe() workload.Description {
 		Spins: func(part.Params) bool { return false },
 		Params: slices.Concat(part.List{
 			{
-				Name: "videos", Default: "10", Summary: "that play at once, a TCP connection each, 1 to 100",
+				Name: "videos", Default: "10", Summary: "concurrent videos, each on its own TCP connection, 1 to 100",
 				Check: part.CountBetween(1, mostVideos),
 			},
 			{
 				Name: "buffer", Default: "100ms", Quiet: true, Check: part.DurationBetween(time.Millisecond, time.Minute),
-				Summary: "of video that must have come before a player begins, and after a stall before it goes on. Players hold " +
-					"seconds; with 100ms what a network holds up for longer is a stall, and a trial need not be a minute",
+				Summary: "video that must be buffered before a player starts, and after a stall before it continues. Real " +
+					"players hold seconds; with 100ms any longer delay of the network is a stall, and a trial can be short",
 			},
 		}, workload.StreamParams()),
 		Declares: declared(),
