@@ -102,7 +102,7 @@ func (s *Sink) session(ctx context.Context, l line, seat int) error {
 	case failed != "":
 		return errors.New(failed)
 	case killed:
-		err = errors.New("nothing was heard of its process for longer than it had said")
+		err = errors.New("its process did not report in time")
 	case err != nil:
 		err = explainEnd(err, trace.String(), t.Memory)
 	default:

@@ -250,7 +250,7 @@ func (s *session) next() (request, error) {
 }
 
 // errSlow says that a source has not come to its next step in time.
-var errSlow = errors.New("has not come further for")
+var errSlow = errors.New("made no progress for")
 
 // quoted lists words: "a", "b" or "c".
 func quoted(words []string) string {
@@ -301,7 +301,7 @@ func (s *session) answer(r request) (answer, error) {
 // echo answers with what came.
 func (s *session) echo(r request) (answer, error) {
 	if s.echoes++; s.echoes > mostEchoes || len(r.Bytes) > fullSize {
-		return answer{}, fmt.Errorf("echo %d, of %d bytes, is %w: want %d of at most %d bytes, and then %q", s.echoes,
+		return answer{}, fmt.Errorf("echo %d of %d bytes is %w (valid: %d of at most %d bytes, then %q)", s.echoes,
 			len(r.Bytes), errOrder, mostEchoes, fullSize, doOpen)
 	}
 	return answer{Bytes: r.Bytes}, nil
@@ -311,9 +311,9 @@ func (s *session) echo(r request) (answer, error) {
 func (o opening) check() error {
 	switch length, warm := time.Duration(o.Length), time.Duration(o.Warm); {
 	case len(o.Ports) < 1 || len(o.Ports) > MostPairs:
-		return fmt.Errorf("%d pairs: want 1 to %d", len(o.Ports), MostPairs)
+		return fmt.Errorf("%d pairs (valid: 1 to %d)", len(o.Ports), MostPairs)
 	case length < ShortestTrial || length > LongestTrial || warm < 0 || warm >= length:
-		return fmt.Errorf("trials of %v, %v of them warm-up: want %v to %v", length, warm, ShortestTrial, LongestTrial)
+		return fmt.Errorf("trials of %v with a warm-up of %v (valid: %v to %v)", length, warm, ShortestTrial, LongestTrial)
 	case o.Each < 1 || o.Each > lastPort:
 		return fmt.Errorf("%d ports for each pair", o.Each)
 	}
@@ -451,7 +451,7 @@ func (s *session) await(by time.Time) error {
 		if h.err != nil {
 			return h.err
 		}
-		return fmt.Errorf("request %.20q is %w: the answer to the one before is still to come", h.Do, errOrder)
+		return fmt.Errorf("request %.20q is %w: the previous request is not answered yet", h.Do, errOrder)
 	case <-time.After(within):
 		return fmt.Errorf("%w within %v", errHangs, hangLimit)
 	}
@@ -474,7 +474,7 @@ func (s *session) begin(r request) error {
 	case r.Trial != s.trial:
 		return fmt.Errorf("trial %d is %w: trial %d was prepared", r.Trial, errOrder, s.trial)
 	case r.Ahead < 0 || r.Ahead > int64(mostAhead):
-		return fmt.Errorf("an opening in %v: want 0 to %v", time.Duration(r.Ahead), mostAhead)
+		return fmt.Errorf("an opening in %v (valid: 0 to %v)", time.Duration(r.Ahead), mostAhead)
 	}
 	open := clock.Now() + r.Ahead
 	w := traffic.Window{Open: open, Start: open + s.opening.Warm, Close: open + s.opening.Length}

@@ -231,7 +231,7 @@ func TestSilentConnections(t *testing.T) {
 		t.Errorf("a source was served after %v", took)
 	}
 	said.until(t, "have said nothing yet, and the oldest one made room")
-	said.until(t, "has said nothing for 5s")
+	said.until(t, "has sent nothing for 5s")
 	if n := strings.Count(said.String(), "\n"); n > 4*mostRefusals {
 		t.Errorf("the user is told %d lines", n)
 	}
@@ -263,7 +263,7 @@ func TestSlowSource(t *testing.T) {
 	if took := time.Since(start); took > openLimit+5*time.Second {
 		t.Errorf("a source was served after %v", took)
 	}
-	said.until(t, `has not come further for 10s: its next request was to be "echo", "open" or "end"`)
+	said.until(t, `made no progress for 10s: its next request was to be "echo", "open" or "end"`)
 }
 
 // Who waits is told how many come first. Of one address some wait, and the others are refused. A place that its source

@@ -118,7 +118,7 @@ func (s *Sink) Serve(ctx context.Context, l net.Listener) error {
 		}
 		far := unmapped(conn.RemoteAddr())
 		if s.strangers.enter(conn, far.Addr()) {
-			s.turnedAway(fmt.Sprintf("turned away: %d connections have said nothing yet, and the oldest one made room",
+			s.turnedAway(fmt.Sprintf("turned away the oldest of %d connections that have not sent a greeting",
 				mostStrangers))
 		}
 		group.Go(func() {

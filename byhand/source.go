@@ -208,12 +208,12 @@ func (s *source) echo() error {
 	s.result.RoundTrip = s.rtt.Seconds()
 	_, err := s.line.ask(request{Do: doEcho, Bytes: make([]byte, fullSize)}, answerLimit)
 	if errors.Is(err, errSilent) {
-		return fmt.Errorf("%s answers small packets and none of full size: a link on the way has a smaller MTU than the "+
-			"ends, and its refusals (ICMP) do not arrive (hint: lower the MTU here and there)", s.line.peer)
+		return fmt.Errorf("%s answers small packets but no full-size ones: a link on the path has a smaller MTU, and its "+
+			"ICMP errors do not arrive (hint: lower the MTU at both ends)", s.line.peer)
 	}
 	if s.rtt > traffic.DrainLimit {
 		s.result.Warnings = append(s.result.Warnings,
-			fmt.Sprintf("a round trip takes %v: what is not there %v after the close counts as lost",
+			fmt.Sprintf("a round trip takes %v; packets that arrive later than %v after the close count as lost",
 				s.rtt.Round(time.Millisecond), traffic.DrainLimit))
 	}
 	return err
@@ -456,8 +456,8 @@ func (s *source) diagnose() error {
 		return fmt.Errorf("%s with a payload of %d bytes, which is more than fits the MTU: fragments do not pass (hint: a "+
 			"smaller payload)", between, payload)
 	case err != nil:
-		return fmt.Errorf("%s with a payload of %d bytes, and small datagrams do: the MTU of a link on the way is too "+
-			"small, and its refusals (ICMP) do not arrive (hint: a smaller payload, or the right MTU here)", between, payload)
+		return fmt.Errorf("%s with a payload of %d bytes, but small datagrams do: a link on the path has a smaller MTU, "+
+			"and its ICMP errors do not arrive (hint: use a smaller payload, or lower the MTU here)", between, payload)
 	}
 	return errors.New("nothing has arrived within the first interval, though datagrams of that size pass")
 }

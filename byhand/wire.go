@@ -198,7 +198,7 @@ func readFrame(r io.Reader, most int) ([]byte, error) {
 		return nil, fmt.Errorf("%w (it begins with %q)", errFrame, head[:])
 	}
 	if size > int64(most) {
-		return nil, fmt.Errorf("%w: it has %d bytes (at most %d can come here)", errFrame, size, most)
+		return nil, fmt.Errorf("%w: it has %d bytes (limit %d)", errFrame, size, most)
 	}
 	body, err := io.ReadAll(io.LimitReader(r, size)) // room grows with what arrives, not with what is claimed
 	if err == nil && int64(len(body)) < size {
@@ -225,7 +225,7 @@ func (l line) explain(err error, within time.Duration) error {
 
 var (
 	errEnded  = errors.New("has ended the connection")
-	errSilent = errors.New("has said nothing for")
+	errSilent = errors.New("has sent nothing for")
 )
 
 // plain is text of the other end as a terminal may see it: without control characters, and not endless.

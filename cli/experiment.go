@@ -139,7 +139,7 @@ func (f *experimentFlags) settings(flags *pflag.FlagSet) ([]experiment.Setting, 
 	for _, s := range f.set {
 		path, value, ok := strings.Cut(s, "=")
 		if !ok || path == "" {
-			return nil, fmt.Errorf("--set %q: want KEY=VALUE, such as design.time=30s", s)
+			return nil, fmt.Errorf("invalid --set %q (valid: KEY=VALUE, such as design.time=30s)", s)
 		}
 		add("set", path, value)
 	}

@@ -22,29 +22,33 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 		}
 		err = fmt.Errorf("unknown flag %q of %s (known: %s)", name, cmd.CommandPath(), strings.Join(flagNames(cmd), ", "))
 	case errors.As(err, &invalid):
-		err = fmt.Errorf("--%s %q: %s", invalid.GetFlag().Name, invalid.GetValue(),
-			wanted(invalid.GetFlag(), invalid.Unwrap()))
+		f := invalid.GetFlag()
+		if valid := valid(f); valid != "" {
+			err = fmt.Errorf("invalid value %q for --%s (valid: %s)", invalid.GetValue(), f.Name, valid)
+		} else {
+			err = fmt.Errorf("invalid value %q for --%s: %w", invalid.GetValue(), f.Name, invalid.Unwrap())
+		}
 	case errors.As(err, &bare):
-		err = fmt.Errorf("--%s: want a value after it: %s", bare.GetFlag().Name, bare.GetFlag().Usage)
+		err = fmt.Errorf("--%s: missing value: %s", bare.GetFlag().Name, bare.GetFlag().Usage)
 	}
 	return usageError{fmt.Errorf("%w (see %s --help)", err, cmd.CommandPath())}
 }
 
-// wanted says what values a flag takes, and where that is not known why it did not take this one.
-func wanted(f *pflag.Flag, cause error) string {
+// valid describes the values that a flag accepts, "" if its type does not say.
+func valid(f *pflag.Flag) string {
 	switch f.Value.Type() {
 	case "duration":
-		return "want a number with a unit (ns, us, ms, s, m or h), such as 500ms, 30s or 1m30s"
+		return "a number with a unit (ns, us, ms, s, m or h), such as 500ms, 30s or 1m30s"
 	case "durationSlice":
-		return "want numbers with a unit (ns, us, ms, s, m or h), separated by commas, such as 50ms,200ms"
+		return "numbers with a unit (ns, us, ms, s, m or h), separated by commas, such as 50ms,200ms"
 	case "int":
-		return "want a whole number"
+		return "a whole number"
 	case "uint64":
-		return "want a whole number, 0 or more"
+		return "a whole number, 0 or more"
 	case "intSlice":
-		return "want whole numbers, separated by commas, such as 1,10"
+		return "whole numbers, separated by commas, such as 1,10"
 	}
-	return cause.Error()
+	return ""
 }
 
 // flagNames lists the flags of a command in the order of the alphabet.

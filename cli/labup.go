@@ -81,7 +81,7 @@ lab is built in a user namespace, as with run.`,
 				return err
 			}
 			if limit <= 0 {
-				return usageError{fmt.Errorf("--time %v: want more than 0 (when the lab ends by itself)", limit)}
+				return usageError{fmt.Errorf("--time %v: out of range (valid: more than 0)", limit)}
 			}
 			f.placements, f.set = []string{placement}, []string{labLoad}
 			resolved, err := l.resolve(cmd, args, f)

@@ -68,7 +68,7 @@ func TestInsideArguments(t *testing.T) {
 			"a file that is none",
 			[]string{"user-namespace", "--file", "heard=x", "run"},
 			nil, false,
-			`inherited file "heard=x": want a number from 3 after the last '='`,
+			`invalid inherited file "heard=x" (valid: a number from 3 after the last '=')`,
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

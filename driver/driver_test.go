@@ -69,7 +69,7 @@ func TestFind(t *testing.T) {
 		"sockperf": {"echo 'sockperf, version 3.7-no.git'; echo '   compiled 2021-08-23 12:14:23'", "3.7-no.git", ""},
 		"iperf3":   {"echo 'iperf 3.12 (cJSON 1.7.15)'; echo 'Linux vm 6.18.44'", "3.12", ""},
 		"v":        {"echo v1.2.3,", "1.2.3", ""},
-		"silent":   {":", "", "none in"},
+		"silent":   {":", "", "no version in"},
 		"broken":   {"exit 3", "", "exit status 3"},
 	} {
 		path := filepath.Join(dir, name)

@@ -55,7 +55,7 @@ func TestCommandsOfOneName(t *testing.T) {
 	if r, err := resolve(one + one); err != nil || len(r.Omitted) == 0 {
 		t.Errorf("the same twice: %v, %+v", err, r)
 	}
-	want := "two workloads are called command(name=a,metric=latency_mean) and differ in source, unit: give each a name " +
+	want := "two workloads named command(name=a,metric=latency_mean) differ in source, unit: give each a name " +
 		"of its own"
 	if _, err := resolve(one + "  - command: {source: 'a -x', figure: 'json:a', unit: ms}\n"); err == nil ||
 		!strings.Contains(err.Error(), want) {

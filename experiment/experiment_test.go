@@ -280,7 +280,7 @@ workloads:
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("cells (-want +got):\n%s", diff)
 	}
-	if len(r.Notes) != 1 || !strings.HasPrefix(r.Notes[0], "none is made of the same parts as the baseline") {
+	if len(r.Notes) != 1 || !strings.HasPrefix(r.Notes[0], "none consists of the same parts as the baseline") {
 		t.Errorf("notes %q", r.Notes)
 	}
 }
@@ -341,9 +341,9 @@ func TestResolveOnePort(t *testing.T) {
 	for _, want := range []experiment.Omission{
 		{What: "same-host/1/ipv6/tbench(clients=1)", Reason: "tbench cannot use addresses of IPv6"},
 		{What: "host/same-host/3/tbench(clients=1)", Stack: "host", Reason: "tbench listens at port 7003 and no other, and under host the " +
-			"3 pairs share it (hint: another baseline, or a pair for each host)"},
+			"3 pairs share it (hint: use another baseline, or one pair per host)"},
 		{What: "host/cross-host/3/tbench(clients=1)", Stack: "host", Reason: "tbench listens at port 7003 and no other, and under host " +
-			"the 3 pairs share it (hint: another baseline, or a pair for each host)"},
+			"the 3 pairs share it (hint: use another baseline, or one pair per host)"},
 		{
 			What:   "nat/cross-host/1/tbench(clients=1)",
 			Reason: "tbench listens only at port 7003, which nat does not allow",

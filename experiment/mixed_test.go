@@ -130,8 +130,8 @@ func TestMixOmitted(t *testing.T) {
 		{
 			"factors: {network: bridge, placement: same-host, pairs: 2}\nworkloads: [{mix: [udp-rr: {mode: spin}, " +
 				"tcp-stream]}, udp-rr]\n",
-			"same-host/2/mix(", "udp-rr(payload=64,mode=spin) spins, and 2 pairs on 2 CPUs (affinity split) leave it none of " +
-				"its own",
+			"same-host/2/mix(", "udp-rr(payload=64,mode=spin) spins and needs a CPU of " +
+				"its own, but 2 pairs share 2 CPUs (affinity split)",
 		},
 		{
 			"factors: {network: nat, placement: cross-host, pairs: 2}\nbaseline: {network: host}\nworkloads: {mix: [udp-rr, " +
@@ -209,9 +209,9 @@ func TestParseMix(t *testing.T) {
 // Mixes that the code makes are checked as those of files are.
 func TestMixChecked(t *testing.T) {
 	for want, change := range map[string]func(*experiment.Load){
-		"a mix of 1 (valid: 2 to 8 workloads)":                func(l *experiment.Load) { l.Mix = l.Mix[:1] },
+		"a mix of 1 workloads (valid: 2 to 8)":                func(l *experiment.Load) { l.Mix = l.Mix[:1] },
 		"share: 0 is out of range (valid: 1 to 1000)":         func(l *experiment.Load) { l.Mix[0].Share = 0 },
-		"a member of a mix is driven by nettoll's own engine": func(l *experiment.Load) { l.Driver = "iperf3" },
+		"members of a mix need nettoll's own engine": func(l *experiment.Load) { l.Driver = "iperf3" },
 		"tbench cannot be a member of a mix": func(l *experiment.Load) {
 			l.Mix[0].Choice = experiment.Choice{Name: "tbench"}
 		},

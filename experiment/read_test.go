@@ -140,15 +140,15 @@ func TestReadErrors(t *testing.T) {
 		},
 		{
 			"driver of a member", head + "workloads:\n  - mix: [{udp-rr: {driver: netperf}}, tcp-stream]\n",
-			`f.yaml:5:21: workloads.mix.udp-rr.driver: a member of a mix is driven by nettoll's own engine`,
+			`f.yaml:5:21: workloads.mix.udp-rr.driver: members of a mix need nettoll's own engine`,
 		},
 		{
 			"placement of a member", head + "workloads:\n  - mix: [{udp-rr: {placement: same-host}}, tcp-stream]\n",
-			`f.yaml:5:21: workloads.mix.udp-rr.placement: all members of a mix are in the same places`,
+			`f.yaml:5:21: workloads.mix.udp-rr.placement: all members of a mix have the same placement`,
 		},
 		{
 			"member with a time of its own", head + "workloads:\n  - mix: [udp-rr, tbench]\n",
-			`f.yaml:5:19: tbench cannot be a member of a mix: its programs choose their own time`,
+			`f.yaml:5:19: tbench cannot be a member of a mix, because its programs choose their own time`,
 		},
 		{
 			"member twice", head + "workloads:\n  - mix: [udp-rr, {udp-rr: {payload: [32, 64]}}]\n",
@@ -281,11 +281,11 @@ func TestReadErrors(t *testing.T) {
 		{"workloads without value", head + "workloads:\n", `f.yaml:4:1: workloads is empty (valid: `},
 		{
 			"nothing to compare", "baseline: {network: bridge}\nfactors: {network: bridge}\nworkloads: udp-rr\n",
-			`f.yaml:2:11: the baseline bridge has nothing to be compared with: factors and stacks name no other stack (networks: host, bridge`,
+			`f.yaml:2:11: no stack to compare with the baseline bridge: factors and stacks name no other (networks: host, bridge`,
 		},
 		{
 			"only a baseline", "baseline: {network: host}\nworkloads: udp-rr\n",
-			`f.yaml:1:1: the baseline host has nothing to be compared with`,
+			`f.yaml:1:1: no stack to compare with the baseline host`,
 		},
 		{
 			"not a map", "- a\n- b\n",

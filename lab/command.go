@@ -59,7 +59,8 @@ func (c *command) close() {
 // run runs the program to its end.
 func (c *command) run(ctx context.Context, p Command) (ran, error) {
 	if len(c.files) != 3 || len(p.Args) == 0 {
-		return ran{}, fmt.Errorf("run: %d arguments and %d files came, want a program and its 3 standard files", len(p.Args),
+		return ran{}, fmt.Errorf("run: received %d arguments and %d files (valid: a program and its 3 standard "+
+			"files)", len(p.Args),
 			len(c.files))
 	}
 	at, err := find(c.owner.lab, p.At)

@@ -75,7 +75,7 @@ func Own(ctx context.Context, args []string, build Builder, log io.Writer) error
 	stays := make(chan struct{})
 	go func() {
 		if n, _ := wanted.Read(make([]byte, 1)); n == 0 {
-			cancel(errors.New("nobody waited for it any more"))
+			cancel(errors.New("the client that asked for it is gone"))
 			return
 		}
 		close(stays)
@@ -89,7 +89,7 @@ func Own(ctx context.Context, args []string, build Builder, log io.Writer) error
 	answer(ready, verdict{})
 	select {
 	case <-stays:
-		o.say("%s stands until %s", o.entry.ID, o.entry.Until.Format(time.DateTime))
+		o.say("%s runs until %s", o.entry.ID, o.entry.Until.Format(time.DateTime))
 	case <-ctx.Done():
 	}
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -143,11 +143,11 @@ func (o *owner) begin(ctx context.Context, build Builder) (_ net.Listener, err e
 		err = json.Unmarshal(data, &spec)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read what to build: %w", err)
+		return nil, fmt.Errorf("read the request: %w", err)
 	}
 	text, err := o.dir.Read(experimentFile)
 	if err != nil {
-		return nil, fmt.Errorf("read what to build: %w", err)
+		return nil, fmt.Errorf("read the request: %w", err)
 	}
 	if o.lab, err = build(ctx, spec, text); err != nil {
 		if cause := context.Cause(ctx); cause != nil {

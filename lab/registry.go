@@ -283,10 +283,10 @@ func (r *Registry) discard(name string, lock *os.File) error {
 		err = r.dir.Rename(name, filepath.Join(away, "lab"))
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove what is left of a lab: %w", err)
+		return fmt.Errorf("remove leftovers of a lab: %w", err)
 	}
 	if err := r.dir.RemoveAll(away); err != nil {
-		return fmt.Errorf("remove what is left of a lab: %w", err)
+		return fmt.Errorf("remove leftovers of a lab: %w", err)
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ func (s *Suite) figures(text []byte) ([]Figure, error) {
 	coordinates := s.coordinates()
 	want := append(slices.Clone(coordinates), "value", "source")
 	if len(rows) < 2 || !slices.Equal(rows[0], want) {
-		return nil, fmt.Errorf("missing columns or figures (want the columns %s and at least one figure)",
+		return nil, fmt.Errorf("missing columns or figures (needed: the columns %s and at least one figure)",
 			strings.Join(want, ","))
 	}
 	var list []Figure

@@ -205,7 +205,7 @@ func summarised(files fs.FS, name string) (text []byte, line string, err error) 
 	first, _, _ := strings.Cut(string(text), "\n")
 	line, ok := strings.CutPrefix(first, "# ")
 	if !ok || line == "" {
-		return nil, "", fmt.Errorf("experiment.yaml: the first line, %q, is not a comment (want a description)", first)
+		return nil, "", fmt.Errorf("experiment.yaml: the first line, %q, is not a comment (needed: a description)", first)
 	}
 	return text, line, nil
 }

@@ -193,7 +193,7 @@ func TestParseArrivalsErrors(t *testing.T) {
 		"bursts:0s:1s":         "such as bursts:10ms:40ms",
 		"replay:":              "such as replay:trace.txt",
 		"replay:/no/such/file": "no such file",
-		"replay:/proc":         "it is a folder",
+		"replay:/proc":         "is a directory",
 	} {
 		if _, err := traffic.ParseArrivals(given); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", given, err, want)

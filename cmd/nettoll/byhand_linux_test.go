@@ -302,7 +302,7 @@ func TestByHandFaults(t *testing.T) {
 		far.with(func(h *link.Handle) error { return h.SetUp(far.link, false) })
 		_ = c.cmd.Wait() // the state says more
 		if status := c.cmd.ProcessState.ExitCode(); status != 1 ||
-			!strings.Contains(c.stderr.String(), "the sink at 10.9.0.2:8655 has said nothing for") {
+			!strings.Contains(c.stderr.String(), "the sink at 10.9.0.2:8655 has sent nothing for") {
 			t.Errorf("status %d: %s", status, &c.stderr)
 		}
 		if took := time.Since(start); took > 8*time.Second {

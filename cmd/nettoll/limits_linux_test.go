@@ -138,7 +138,7 @@ func TestGroupLimitIsLowered(t *testing.T) {
 		t.Errorf("exit status 0, though %d processes and threads were one too many", used)
 	}
 	said := oneLine(s.stdout.String() + s.stderr.String())
-	contains(t, "output", said, "there is no room for more processes and threads",
+	contains(t, "output", said, "the limit of processes and threads is reached",
 		fmt.Sprintf("pids.max of the control group %q is %d, and ", "/"+filepath.Base(dir), most))
 	if strings.Contains(said, "goroutine ") || strings.Contains(said, "runtime stack") {
 		t.Errorf("a traceback: %s", said)

@@ -63,7 +63,7 @@ func TestReadLines(t *testing.T) {
 			0,
 			`"29:34:4.205926" is not a time of day`,
 		},
-		{"no fraction", strings.Replace(first, "4.205926", "4", 1), traffic.Sample{}, 0, "is no time of day"},
+		{"no fraction", strings.Replace(first, "4.205926", "4", 1), traffic.Sample{}, 0, "is not a time of day"},
 		{"no size", strings.Replace(rest, "Size>   61", "Size>", 1), traffic.Sample{}, 0, "logged \"Flow>0001"},
 		{"another program", "#!/bin/sh", traffic.Sample{}, 0, `logged "#!/bin/sh"`},
 	} {

@@ -46,12 +46,12 @@ func TestRead(t *testing.T) {
 	}
 	last := strings.LastIndex(says, "Total packets")
 	for text, want := range map[string]string{
-		"":                                       "says no totals",
-		says[:last]:                              `says no "Total packets"`,
-		says[:last+200]:                          `says no "Bytes received"`,
+		"":                                       "prints no totals",
+		says[:last]:                              `prints no "Total packets"`,
+		says[:last+200]:                          `prints no "Bytes received"`,
 		says + "overrun":                         "",
 		strings.ReplaceAll(says, "917\n", "0\n"): "logged no datagram",
-		strings.ReplaceAll(says, "917\n", "-5\n"): `says no "Total packets"`,
+		strings.ReplaceAll(says, "917\n", "-5\n"): `prints no "Total packets"`,
 		strings.ReplaceAll(says, "Error lines              =             0",
 			"Error lines              =             3"): "3 lines that ITGDec cannot read",
 	} {

@@ -110,7 +110,7 @@ func TestRead(t *testing.T) {
 		{
 			"nobody is there", strings.ReplaceAll(silent, " 200 ", " 0 "),
 			traffic.Sample{},
-			"of which 0 were completed, 0 lost",
+			"200 queries sent, 0 completed, 0 lost",
 		},
 		{
 			"nothing is sent", strings.NewReplacer("200\n", "0\n", "200 (100.00%)", "0 (0.00%)").Replace(silent),
@@ -120,27 +120,27 @@ func TestRead(t *testing.T) {
 		{
 			"errors alone", strings.Replace(stream, "NOERROR 1588 (99.87%), NXDOMAIN 2", "REFUSED 1590", 1),
 			traffic.Sample{},
-			"no answer that does not say that something failed",
+			"only answers that report a failure",
 		},
 		{"empty", "", traffic.Sample{}, `did not print its "Queries sent"`},
 		{"another program", "#!/bin/sh\nElapsed: NaN", traffic.Sample{}, `did not print its "Queries sent"`},
 		{"cut off", datagrams[:strings.Index(datagrams, "  Run time")], traffic.Sample{}, `did not print its "Run time (s)"`},
 		{"no number", strings.Replace(datagrams, "271507", "many", 1), traffic.Sample{}, `"many" is not a number`},
-		{"no time", strings.Replace(datagrams, "1.000431", "nan", 1), traffic.Sample{}, `"nan" is no time`},
-		{"a negative one", strings.Replace(datagrams, "0.000105", "-0.00010", 1), traffic.Sample{}, "is no time"},
-		{"for no time", strings.Replace(datagrams, "1.000431", "0.000000", 1), traffic.Sample{}, "ran for no time"},
+		{"no time", strings.Replace(datagrams, "1.000431", "nan", 1), traffic.Sample{}, `"nan" is not a time`},
+		{"a negative one", strings.Replace(datagrams, "0.000105", "-0.00010", 1), traffic.Sample{}, "is not a time"},
+		{"for no time", strings.Replace(datagrams, "1.000431", "0.000000", 1), traffic.Sample{}, "reported a run time of 0"},
 		{"too long", strings.Replace(datagrams, "1.000431", "99999999.000000", 1), traffic.Sample{}, "is too long"},
 		{
 			"sums that are none", strings.Replace(datagrams, "271501 (100.00%)\n  Q", "271502 (100.00%)\n  Q", 1),
 			traffic.Sample{},
-			"271502 were completed, 6 lost",
+			"271502 completed, 6 lost",
 		},
 		{
 			"fewer codes than answers", strings.Replace(stream, "NXDOMAIN 2", "NXDOMAIN 1", 1),
 			traffic.Sample{},
-			"1589 response codes of 1590 answers",
+			"1589 response codes for 1590 answers",
 		},
-		{"other codes", strings.Replace(stream, "NXDOMAIN 2", "what 2", 1), traffic.Sample{}, "said response codes"},
+		{"other codes", strings.Replace(stream, "NXDOMAIN 2", "what 2", 1), traffic.Sample{}, "printed the invalid response codes"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var got traffic.Sample
@@ -187,7 +187,7 @@ func TestServes(t *testing.T) {
 	w := workload.Description{Name: "dns", Params: list}
 	for given, want := range map[string]string{
 		"": "with 1 queries in flight",
-		"clients=4,in-flight=4": "with 16 queries in flight: it would stand still now and then (valid: 17 " +
+		"clients=4,in-flight=4": "with 16 queries in flight: it would sometimes stall (valid: 17 " +
 			"or more",
 		"clients=17":                      "",
 		"in-flight=32,transport=tcp":      "",

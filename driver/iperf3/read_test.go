@@ -98,17 +98,17 @@ func TestRefused(t *testing.T) {
 		return `{"intervals":[{"sum":` + strings.Join(sums, `},{"sum":`) + `}]}`
 	}
 	for text, want := range map[string]string{
-		"":                     "no JSON",
-		"iperf3: error":        "no JSON",
+		"":                     "did not print JSON",
+		"iperf3: error":        "did not print JSON",
 		`{"intervals":[]}`:     "no interval",
 		`{"error":"refused"}`:  "gave up",
-		interval(`{"end":0}`):  "no length",
-		interval(`{"end":-1}`): "an interval from 0 to -1 s",
+		interval(`{"end":0}`):  "length 0",
+		interval(`{"end":-1}`): "an invalid interval from 0 to -1 s",
 		interval(`{"end":1}`, `{"start":0.5,"end":2}`):                            "after one to 1 s",
-		interval(`{"end":1e9}`):                                                   "an interval from 0 to 1e+09 s",
+		interval(`{"end":1e9}`):                                                   "an invalid interval from 0 to 1e+09 s",
 		interval(`{"end":1,"bytes":-5}`):                                          "with -5 bytes",
 		interval(`{"end":1,"bytes":1e300}`):                                       "with 1e+300 bytes",
-		`{"intervals":[{"sum":{"end":1}}],"end":{"sum_sent":{"retransmits":-1}}}`: "counts -1",
+		`{"intervals":[{"sum":{"end":1}}],"end":{"sum_sent":{"retransmits":-1}}}`: "the invalid count -1",
 	} {
 		if _, err := read(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q", text, err, want)

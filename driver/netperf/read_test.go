@@ -52,17 +52,17 @@ func TestRead(t *testing.T) {
 		{
 			"more came than were sent", "datagrams", change(datagramsSay, "690871", "790871"),
 			traffic.Sample{},
-			"790871 of 731848 datagrams came",
+			"790871 of 731848 datagrams arrived",
 		},
 		{
 			"no time", "datagrams", change(datagramsSay, "ELAPSED_TIME=1.00", "ELAPSED_TIME=0.00"),
 			traffic.Sample{},
-			"took 0 s",
+			"a run time of 0 s",
 		},
 		{
 			"another time", "datagrams", change(datagramsSay, "ELAPSED_TIME=1.00", "ELAPSED_TIME=2.00"),
 			traffic.Sample{},
-			"took 2 s, and by its rate 1.0",
+			"a run time of 2 s, but its rate implies 1.0",
 		},
 		{"as it is", "stream", streamSays, traffic.Sample{
 			Counts: traffic.Counts{traffic.CountResent: 3}, Window: 1008164796, Span: 1008164796, Foreign: traffic.Foreign{
@@ -100,7 +100,7 @@ func TestRead(t *testing.T) {
 		{
 			"no number", "round trips", change(roundTripSay, "37.57", "-nan"),
 			traffic.Sample{},
-			`MEAN_LATENCY="-nan", which is no count`,
+			`invalid count MEAN_LATENCY="-nan"`,
 		},
 		{"nothing", "round trips", "", traffic.Sample{}, "did not print ELAPSED_TIME"},
 		{"cut off", "round trips", roundTripSay[:80], traffic.Sample{}, "did not print MEAN_LATENCY"},

@@ -86,9 +86,9 @@ func TestRefused(t *testing.T) {
 		change(datagramsSay, "drop=76435 pkt=311306",
 			""): "did not print how many",
 		change(datagramsSay, "megabytes=19.0006 real_seconds=1.00",
-			"megabytes=-1 real_seconds=1.00"): `"megabytes=-1", which is no count`,
+			"megabytes=-1 real_seconds=1.00"): `invalid count "megabytes=-1"`,
 		change(datagramsSay, "megabytes=19.0006 real_seconds=1.00",
-			"megabytes=19 real_seconds=3.00"): "took 3 s, and by its rate 1.00002",
+			"megabytes=19 real_seconds=3.00"): "took 3 s, but its rate implies 1.00002",
 		change(datagramsSay, "megabytes=19.0006 real_seconds=1.00 rate_KBps=19455.55",
 			"megabytes=0 real_seconds=0"): "did not print rate_KBps",
 	} {

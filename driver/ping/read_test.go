@@ -51,7 +51,7 @@ func TestRead(t *testing.T) {
 		{
 			"an answer that is not told", change("64 bytes from 10.0.0.2: icmp_seq=99 ttl=64 time=0.026 ms\n", ""),
 			traffic.Sample{},
-			"3 of 3 requests were answered, and 2 answers",
+			"3 of 3 requests were answered, but printed 2 answers",
 		},
 		{"cut off", says[:strings.Index(says, "3.20")+2], traffic.Sample{}, "no time in ms"},
 		{"no summary", says[:strings.Index(says, "---")], traffic.Sample{}, "did not print how many"},

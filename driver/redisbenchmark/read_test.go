@@ -45,7 +45,7 @@ func TestRead(t *testing.T) {
 			change("rps=0.0 (overall: -nan) avg_msec=-nan (overall: -nan)",
 				"rps=3000.0 (overall: 3000.0) avg_msec=0.100 (overall: 0.100)"), 1, good, "",
 		},
-		{"a longer trial", said, 3, traffic.Sample{}, "made 5 reports in its trial, want one every 250 ms, 12"},
+		{"a longer trial", said, 3, traffic.Sample{}, "made 5 reports in its trial instead of 12, one every 250 ms"},
 		{"some are late", said[:strings.Index(said, "GET: rps=41488.0")], 1, traffic.Sample{
 			Sent: 67402, Received: 67402, Total: 67402, Window: 1e9, Span: 1e9, Foreign: traffic.Foreign{Mean: 453000},
 		}, ""},
@@ -57,10 +57,10 @@ func TestRead(t *testing.T) {
 			traffic.Sample{},
 			"got no answer in the last 500 ms",
 		},
-		{"no answers", change("60936.1", "0.0", "0.530", "-nan"), 1, traffic.Sample{}, `"-nan", which is no figure`},
-		{"none in the end", change("60936.1", "0.0", "0.530", "0.000"), 1, traffic.Sample{}, "had 0 answers"},
-		{"too many", change("60936.1", "9999999999999.1"), 1, traffic.Sample{}, "which is no figure"},
-		{"no number", change("60936.1", "6.0936.1"), 1, traffic.Sample{}, `"6.0936.1", which is no figure`},
+		{"no answers", change("60936.1", "0.0", "0.530", "-nan"), 1, traffic.Sample{}, `the invalid figure "-nan"`},
+		{"none in the end", change("60936.1", "0.0", "0.530", "0.000"), 1, traffic.Sample{}, "figures: 0 answers"},
+		{"too many", change("60936.1", "9999999999999.1"), 1, traffic.Sample{}, "the invalid figure"},
+		{"no number", change("60936.1", "6.0936.1"), 1, traffic.Sample{}, `the invalid figure "6.0936.1"`},
 		{
 			"errors", said + "Error from server: OOM command not allowed when used memory > 'maxmemory'.\n", 1,
 			traffic.Sample{},

@@ -80,7 +80,7 @@ func TestReadPingPong(t *testing.T) {
 		{
 			"a time that is none", strings.Replace(pingPongSays, "2.409764992", "NaN", 1),
 			traffic.Sample{},
-			"no time in seconds",
+			"not a time in seconds",
 		},
 		{"no total", strings.Replace(pingPongSays, "SentMessages=24456; ", "", 1), traffic.Sample{}, "no SentMessages"},
 		{"another program", "#!/bin/sh\n", traffic.Sample{}, "logged no round trip"},

@@ -273,7 +273,7 @@ func TestWorkerThatDoesNotStart(t *testing.T) {
 		},
 		{
 			host.WorkerSpec{ID: "a", CPUs: []int{-1}},
-			`host "h1": start worker "a": set the affinity of thread 0: no CPU -1: want 0 to 1023`,
+			`host "h1": start worker "a": set the affinity of thread 0: invalid CPU -1 (valid: 0 to 1023)`,
 		},
 	} {
 		w, err := h.Start(t.Context(), tt.spec)

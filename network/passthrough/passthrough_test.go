@@ -104,7 +104,7 @@ func TestSpare(t *testing.T) {
 	}}))
 	for nic, want := range map[string]string{
 		"none":           "",
-		"eth77":          `give NIC "eth77" to a container (there is no such link)`,
+		"eth77":          `give NIC "eth77" to a container (no such link)`,
 		"lo":             "it is the loopback link",
 		"way0":           "it is the machine's only way out: the default route goes through it",
 		"used0":          "it has the address 198.51.100.1/24",

@@ -76,8 +76,8 @@ func TestOpenRefuses(t *testing.T) {
 		want  string
 	}{
 		{nil, `no inherited file "board"`},
-		{map[string]*os.File{"board": empty}, "64 bytes are too few"},
-		{map[string]*os.File{"board": other}, "this memory holds none"},
+		{map[string]*os.File{"board": empty}, "64 bytes are not enough"},
+		{map[string]*os.File{"board": other}, "the memory holds no board"},
 	} {
 		if _, err := Open(tt.files, traffic.Meters{}); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("error %v, want %q", err, tt.want)

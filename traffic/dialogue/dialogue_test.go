@@ -265,7 +265,7 @@ func TestMisbehaviour(t *testing.T) {
 		"error":           {"-no\n", false, dialogue.ClientSpec{}, `all responses are errors: "-no\n"`},
 		"half an answer":  {"0 100\nxxxx", true, dialogue.ClientSpec{}, "in the middle of a response"},
 		"half a head":     {"0 1", true, dialogue.ClientSpec{}, "in the middle of a response"},
-		"too long a head": {strings.Repeat("1", 1000), false, dialogue.ClientSpec{}, "its length is told nowhere"},
+		"too long a head": {strings.Repeat("1", 1000), false, dialogue.ClientSpec{}, "its header does not contain its length"},
 		"too much":        {"0 100\n" + strings.Repeat("x", 101), false, dialogue.ClientSpec{}, "invalid response"},
 		"without end":     {strings.Repeat("x", 1<<16) + "…", false, dialogue.ClientSpec{}, "invalid response"},
 		"never closes":    {"0 100\n" + strings.Repeat("x", 100), false, dialogue.ClientSpec{Renew: true}, ""},

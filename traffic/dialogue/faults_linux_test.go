@@ -74,8 +74,8 @@ func TestPortsExhausted(t *testing.T) {
 		spec dialogue.ClientSpec
 		want string
 	}{
-		"lasting":      {dialogue.ClientSpec{Connections: 11}, "no local port is left"},
-		"anew":         {dialogue.ClientSpec{Connections: 11, Renew: true}, "no local port is left"},
+		"lasting":      {dialogue.ClientSpec{Connections: 11}, "no free local port"},
+		"anew":         {dialogue.ClientSpec{Connections: 11, Renew: true}, "no free local port"},
 		"few":          {dialogue.ClientSpec{Connections: 9}, ""},
 		"few and anew": {dialogue.ClientSpec{Connections: 4, Renew: true}, ""},
 	} {

@@ -45,7 +45,7 @@ func TestStallIsSeen(t *testing.T) {
 func TestRefuse(t *testing.T) {
 	d := burst.Workload{}.Describe()
 	for _, tt := range []struct{ name, value, want string }{
-		{"rate", "100Gbit/s", "rate=100Gbit/s in datagrams of 653 bytes"},
+		{"rate", "100Gbit/s", "rate=100Gbit/s with datagrams of 653 bytes"},
 		{"rate", "10k/s", "invalid bit rate"},
 		{"on", "5ms", "on=5ms is too short for one datagram at rate=500kbit/s (valid: at least 10.448ms)"},
 		{"on", "0s", "1ms"},

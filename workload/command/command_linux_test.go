@@ -219,20 +219,20 @@ func TestRefused(t *testing.T) {
 		{map[string]string{"source": " "}, "source: no command is given"},
 		{
 			map[string]string{"source": "iperf3 -c {remote} -J"},
-			"figure: it is missing, and the default is for the default's ping",
+			"figure is missing",
 		},
 		{map[string]string{"output": "sink"}, "output=sink: the sink has no command"},
-		{map[string]string{"unit": "ms"}, "unit=ms: the regular expression has a group called unit"},
+		{map[string]string{"unit": "ms"}, "unit=ms conflicts with the group named unit"},
 		{map[string]string{"figure": "json:a", "unit": "Mbit/s"}, `unit: invalid unit "Mbit/s" of latency_mean`},
 		{map[string]string{"figure": "a"}, "neither json:PATH nor regexp:RE"},
 		{map[string]string{"sink": "a {seconds}"}, "sink: unknown placeholder {seconds}"},
-		{map[string]string{"sink": "a | b"}, "sink: | is for a shell"},
+		{map[string]string{"sink": "a | b"}, "sink: | needs a shell"},
 		{map[string]string{"metric": "cpu_busy"}, `metric: invalid value "cpu_busy" (valid: goodput, `},
 		{map[string]string{"metric": "loss"}, `metric: invalid value "loss"`},
 		{map[string]string{"ready": "1s"}, "or tcp or udp"},
 		{map[string]string{"name": "a b"}, `invalid name "a b"`},
 		{map[string]string{"time": "1s"}, "valid: 1.1s to 1m, with the units ns, us, ms, s, m and h), or auto"},
-		{map[string]string{"time": "3s", "overhead": "2500ms"}, "time=3s: with an overhead of 2.5s there is no second left"},
+		{map[string]string{"time": "3s", "overhead": "2500ms"}, "time=3s: an overhead of 2.5s leaves less than one second"},
 	} {
 		if _, err := (command.Workload{}).Describe().Resolve(tt.given); err == nil ||
 			!strings.Contains(err.Error(), tt.want) {

@@ -81,7 +81,7 @@ func TestParseFigure(t *testing.T) {
 		"":                             "neither json:PATH nor regexp:RE",
 		"jq:.a":                        "neither json:PATH nor regexp:RE",
 		"regexp:(":                     "missing closing )",
-		"regexp:x":                     "has 0 groups (valid: one, or one called number: (?P<number>…))",
+		"regexp:x":                     "has 0 groups (valid: one, or one named number: (?P<number>…))",
 		"regexp:(a)(b)":                "has 2 groups",
 		"regexp:(?P<unit>a)":           "has 1 groups",
 		"json:":                        ` at ""`,

@@ -37,11 +37,11 @@ func TestSplit(t *testing.T) {
 		`a "b\"`:     `a quote (") is not closed`,
 		`a \`:        "the command ends with a backslash",
 		"a | b":      "| needs a shell (quote it, or set shell: true)",
-		"a > b":      "> is for a shell",
-		"a; b":       "; is for a shell",
-		"curl x?a&b": "& is for a shell",
-		"a $(b)":     "( is for a shell",
-		"a `b`":      "` is for a shell",
+		"a > b":      "> needs a shell",
+		"a; b":       "; needs a shell",
+		"curl x?a&b": "& needs a shell",
+		"a $(b)":     "( needs a shell",
+		"a `b`":      "` needs a shell",
 		"'' a":       "the program, is empty",
 	} {
 		if got, err := split(text); err == nil || !strings.Contains(err.Error(), want) {

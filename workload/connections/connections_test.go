@@ -98,7 +98,7 @@ func TestPortsRunOut(t *testing.T) {
 		t.Errorf("100 connections from 50 ports to 8: %s", lines[0])
 	}
 	for _, want := range []string{
-		"of 1000 connections from 127.0.0.1 to 127.0.0.1:20000 were made", "the kernel has no port left to connect from",
+		"of 1000 connections from 127.0.0.1 to 127.0.0.1:20000 were established", "no free local port",
 		"ip_local_port_range",
 	} {
 		if !strings.Contains(lines[1], want) {
@@ -127,7 +127,7 @@ func TestNobodyCalls(t *testing.T) {
 	defer e.Close()
 	start := time.Now()
 	err = e.(workload.Readier).Ready(100 * time.Millisecond)
-	if err == nil || !strings.Contains(err.Error(), "0 of 100 connections came") || time.Since(start) > time.Second {
+	if err == nil || !strings.Contains(err.Error(), "0 of 100 connections arrived") || time.Since(start) > time.Second {
 		t.Errorf("%v after %v", err, time.Since(start))
 	}
 }
@@ -143,7 +143,7 @@ func TestDescription(t *testing.T) {
 		{given: map[string]string{"connections": "1"}, want: 200 * time.Millisecond},
 		{given: map[string]string{"connections": "10000"}, want: 2438 * time.Millisecond},
 		{given: map[string]string{"connections": "10001"}, err: "10001"},
-		{given: map[string]string{"rate": "100Gbit/s"}, err: "rate=100Gbit/s in messages of 653 bytes"},
+		{given: map[string]string{"rate": "100Gbit/s"}, err: "rate=100Gbit/s with messages of 653 bytes"},
 		{given: map[string]string{"payload": "27"}, err: "28"},
 	} {
 		p, err := d.Resolve(tt.given)

@@ -122,7 +122,7 @@ func TestErrors(t *testing.T) {
 			if got := result.Metrics["errors"]; few && (got < 0.3 || got > 0.7) || !few && got != 1 {
 				t.Errorf("a share of %g, with %+v", got, s)
 			}
-			if !strings.Contains(strings.Join(result.Warnings, ";"), "some answers say that something failed") {
+			if !strings.Contains(strings.Join(result.Warnings, ";"), "some answers report a failure") {
 				t.Errorf("%q", result.Warnings)
 			}
 		})
@@ -251,11 +251,11 @@ func TestAbsent(t *testing.T) {
 
 func TestRefuse(t *testing.T) {
 	for given, want := range map[string]string{
-		"addresses=64":                     "has 1076 bytes, and 512 fit into its datagram",
-		"addresses=64,type=AAAA,edns=1232": "has 1855 bytes, and 1232 fit",
-		"transport=tcp,edns=1232":          "edns=1232 over tcp",
+		"addresses=64":                     "has 1076 bytes, but its datagram holds only 512",
+		"addresses=64,type=AAAA,edns=1232": "has 1855 bytes, but its datagram holds only 1232",
+		"transport=tcp,edns=1232":          "edns=1232 has no effect over tcp",
 		"congestion=reno":                  "congestion=reno needs transport=tcp",
-		"in-flight=2,rate=1k/s":            "in-flight=2 at a rate",
+		"in-flight=2,rate=1k/s":            "in-flight=2 has no effect at a rate",
 		"arrivals=poisson":                 "arrivals=poisson needs a rate",
 		"names=10001":                      "from 1 to 10000",
 		"edns=511":                         "or none",
@@ -280,7 +280,7 @@ func TestPorts(t *testing.T) {
 	_, err := dns.Workload{}.Open(workload.Spec{
 		Params: resolve(t, "clients=9"), Side: workload.Source, Local: at, Remote: at, LocalPorts: 8,
 	})
-	if err == nil || !strings.Contains(err.Error(), "9 clients, and there are 8 ports") {
+	if err == nil || !strings.Contains(err.Error(), "9 clients, but only 8 ports") {
 		t.Errorf("%v", err)
 	}
 }

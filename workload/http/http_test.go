@@ -43,14 +43,14 @@ func TestRefuse(t *testing.T) {
 	}{
 		{map[string]string{"payload": "1MiB", "clients": "256", "rate": "10/s", "arrivals": "poisson"}, ""},
 		{map[string]string{"payload": "1MiB", "clients": "1000", "server": "nginx"}, ""},
-		{map[string]string{"payload": "1MiB", "clients": "257"}, "valid: 256 clients at most"},
+		{map[string]string{"payload": "1MiB", "clients": "257"}, "valid: at most 256 clients"},
 		{map[string]string{"payload": "1025KiB"}, "payload"},
 		{map[string]string{"clients": "1001"}, "clients"},
 		{map[string]string{"clients": "0"}, "clients"},
 		{map[string]string{"connection": "close"}, "keep-alive, new"},
 		{map[string]string{"server": "apache"}, "embedded, nginx"},
 		{map[string]string{"arrivals": "poisson"}, "needs a rate"},
-		{map[string]string{"rate": "10/s", "sizes": "uniform"}, "there is one page"},
+		{map[string]string{"rate": "10/s", "sizes": "uniform"}, "all pages have the size of the payload"},
 	} {
 		_, err := Workload{}.Describe().Resolve(tt.given)
 		if (err != nil) != (tt.want != "") || err != nil && !strings.Contains(err.Error(), tt.want) {

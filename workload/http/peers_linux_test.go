@@ -71,7 +71,7 @@ func TestGoServer(t *testing.T) {
 		{"in chunks", nil, func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = w.Write(page)
 			w.(http.Flusher).Flush()
-		}, "invalid response: it comes in chunks", false},
+		}, "invalid response: it is chunked", false},
 		{"too short", nil, func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = w.Write(page[1:])
 		}, "a page of 614 bytes instead of 615", false},
@@ -125,7 +125,7 @@ func TestStrangeServers(t *testing.T) {
 		hangUp     bool
 		want       string
 	}{
-		{"another protocol", "220 mail.example.org ESMTP\r\n", false, "no response"},
+		{"another protocol", "220 mail.example.org ESMTP\r\n", false, "invalid response"},
 		{
 			"half an answer, and the end", "HTTP/1.1 200 OK\r\nContent-Length: 615\r\n\r\nhalf", true,
 			"the server closed a connection in the middle of a response",
@@ -137,8 +137,8 @@ func TestStrangeServers(t *testing.T) {
 		{"half an answer", "HTTP/1.1 200 OK\r\nContent-Length: 615\r\n\r\nhalf", false, silent},
 		{"nothing", "", false, silent},
 		{"the end", "", true, "the server closed a connection"},
-		{"too much", "HTTP/1.1 200 OK\r\nContent-Length: 615\r\n\r\n" + strings.Repeat("x", 700), false, "no response"},
-		{"an endless head", "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 2*headLimit), false, "no response"},
+		{"too much", "HTTP/1.1 200 OK\r\nContent-Length: 615\r\n\r\n" + strings.Repeat("x", 700), false, "invalid response"},
+		{"an endless head", "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 2*headLimit), false, "invalid response"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			serve := func(l net.Listener) {

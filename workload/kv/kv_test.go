@@ -360,11 +360,11 @@ func TestRedisCLI(t *testing.T) {
 func TestRefuse(t *testing.T) {
 	for _, tt := range []struct{ given, want string }{
 		{"arrivals=poisson", "arrivals=poisson needs a rate"},
-		{"rate=1k/s,sizes=uniform", "all values have as many bytes as the payload"},
-		{"keys=1000,payload=512KiB", "valid: 128 keys at most"},
-		{"keys=200000,payload=10,server=redis", "server redis is filled before each trial (valid: 100000 keys at most)"},
-		{"clients=1000,payload=1MiB", "valid: 256 clients at most"},
-		{"sets=10%", "all operations are get"},
+		{"rate=1k/s,sizes=uniform", "all values have the size of the payload"},
+		{"keys=1000,payload=512KiB", "valid: at most 128 keys"},
+		{"keys=200000,payload=10,server=redis", "server redis is filled before each trial (valid: at most 100000 keys)"},
+		{"clients=1000,payload=1MiB", "valid: at most 256 clients"},
+		{"sets=10%", "sets=10% has no effect with operation=get"},
 		{"payload=0", "out of range"},
 		{"clients=0", "from 1 to 1000"},
 		{"pipeline=0", "from 1 to 1000"},

@@ -34,17 +34,17 @@ const MostEntries = portsEach * (1<<16 - 1)
 func (f Filling) Check() error {
 	for _, a := range []netip.Addr{f.Source, f.Destination, f.Public} {
 		if !a.Is4() {
-			return fmt.Errorf("%q is no address of IPv4", a)
+			return fmt.Errorf("%q is not an IPv4 address", a)
 		}
 	}
 	if f.Count < 0 || f.Count > MostEntries {
-		return fmt.Errorf("%d connections (0 to %d are possible)", f.Count, MostEntries)
+		return fmt.Errorf("%d connections (valid: 0 to %d)", f.Count, MostEntries)
 	}
 	if f.Timeout < time.Second || f.Timeout.Seconds() > math.MaxInt32 {
-		return fmt.Errorf("connections that stay for %v (a second to 68 years are possible)", f.Timeout)
+		return fmt.Errorf("connections with a timeout of %v (valid: 1 s to 68 years)", f.Timeout)
 	}
 	if f.Mark == 0 {
-		return errors.New("connections without a mark cannot be told from others")
+		return errors.New("connections need a mark to be told from others")
 	}
 	return nil
 }

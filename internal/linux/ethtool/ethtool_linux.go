@@ -62,7 +62,7 @@ func Set(link string, o Offload, on bool) error {
 	} else if is != on {
 		return &linux.UnsupportedError{
 			What: what, Missing: fmt.Sprintf("offload %q as asked for", o),
-			Hint: "it goes only with others: TSO and GSO want checksums on",
+			Hint: "it depends on other offloads: TSO and GSO need checksums",
 		}
 	}
 	return nil
@@ -70,10 +70,10 @@ func Set(link string, o Offload, on bool) error {
 
 func call(what, link string, v *value) error {
 	if link == "" || len(link) >= unix.IFNAMSIZ || strings.ContainsRune(link, 0) {
-		return fmt.Errorf("%s: it is no name of a link (1 to %d bytes)", what, unix.IFNAMSIZ-1)
+		return fmt.Errorf("%s: invalid link name (valid: 1 to %d bytes)", what, unix.IFNAMSIZ-1)
 	}
 	if v.command == 0 {
-		return fmt.Errorf("%s: there is no such offload (known: tx, rx, tso, gso, gro)", what)
+		return fmt.Errorf("%s: unknown offload (known: tx, rx, tso, gso, gro)", what)
 	}
 	s, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

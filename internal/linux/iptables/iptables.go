@@ -55,7 +55,7 @@ func Check(variant string) error {
 				}
 				return &linux.UnsupportedError{
 					What: "use iptables", Missing: fmt.Sprintf("program %q", program),
-					Hint: fmt.Sprintf("install the package iptables, or use its variant %s or the filter nftables, where these are",
+					Hint: fmt.Sprintf("install the package iptables, or use variant %s or filter nftables",
 						other), Err: err,
 				}
 			}

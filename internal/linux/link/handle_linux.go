@@ -439,7 +439,7 @@ func family(a netip.Addr) string {
 
 func checkName(name string) error {
 	if name == "" || len(name) > MaxName {
-		return fmt.Errorf("%q is no name of a link (1 to %d bytes)", name, MaxName)
+		return fmt.Errorf("invalid link name %q (valid: 1 to %d bytes)", name, MaxName)
 	}
 	return nil
 }

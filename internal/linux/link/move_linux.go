@@ -51,7 +51,7 @@ func (h *Handle) Spare(name string) error {
 		return err
 	}
 	var spare []string
-	why := "there is no such link"
+	why := "no such link"
 	for _, l := range u.links {
 		reason := u.of(l)
 		if reason == "" && l.Type() != physical {

@@ -130,7 +130,7 @@ func (m *machine) smt() Finding {
 			}
 		}
 		if m.virtual == unknown {
-			return found(name, "off, as far as the kernel is told")
+			return found(name, "off, as far as the kernel knows")
 		}
 		return found(name, "off: 1 thread per core")
 	}
@@ -139,7 +139,7 @@ func (m *machine) smt() Finding {
 	if len(shared) == 0 {
 		return f
 	}
-	f.Advice = fmt.Sprintf("CPUs %s are threads of one core: what runs on one slows the other", writeList(shared))
+	f.Advice = fmt.Sprintf("CPUs %s are threads of one core and slow each other down", writeList(shared))
 	if one := m.onePerCore(); len(one) > 1 {
 		f.Advice += "; use one thread of each core, taskset --cpu-list " + writeList(one) + " nettoll run"
 	}
@@ -346,7 +346,7 @@ func (m *machine) load() Finding {
 	}
 	f.Value += fmt.Sprintf(", %.1f cores busy just now", busy)
 	if busy > busyLimit {
-		f.Advice = "others use the CPUs: stop what is not needed"
+		f.Advice = "other programs use the CPUs: stop those that are not needed"
 	}
 	return f
 }

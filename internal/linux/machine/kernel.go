@@ -81,7 +81,7 @@ func (m *machine) limit(name, key string, least, better int, why string) Finding
 	if !ok {
 		return Finding{
 			Name: name,
-			Value: fmt.Sprintf("not known: there is no sysctl %s (not loaded, not in this kernel or not in this namespace)",
+			Value: fmt.Sprintf("not known: no sysctl %s (module not loaded, or not in this kernel or namespace)",
 				key),
 		}
 	}
@@ -162,7 +162,7 @@ func (m *machine) files() Finding {
 	}
 	f := found(name, fmt.Sprintf("at most %d per process", hard))
 	if hard < wantFiles {
-		f.Advice = fmt.Sprintf("a process holds the sockets of all pairs: ulimit -Hn %d", 16*wantFiles)
+		f.Advice = fmt.Sprintf("one process holds the sockets of all pairs: ulimit -Hn %d", 16*wantFiles)
 	}
 	return f
 }

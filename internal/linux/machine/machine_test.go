@@ -99,7 +99,7 @@ func TestLook(t *testing.T) {
 				"  cpu: Some CPU @ 3 GHz",
 				"  virtual_machine: no",
 				"  topology: 1 socket, 2 cores, 4 CPUs",
-				"  smt: on: 2 threads per core → CPUs 0-1 are threads of one core: what runs on one slows the other; " +
+				"  smt: on: 2 threads per core → CPUs 0-1 are threads of one core and slow each other down; " +
 					"use one thread of each core, taskset --cpu-list 0,2 nettoll run, or switch it off, echo off > " +
 					"/sys/devices/system/cpu/smt/control",
 				"  cpus_used: sources 0-1, sinks 2-3",
@@ -110,7 +110,7 @@ func TestLook(t *testing.T) {
 				"  clocksource: hpet → reading the time is slow: echo tsc > " +
 					"/sys/devices/system/clocksource/clocksource0/current_clocksource",
 				"  steal: 0 % of a core just now",
-				"  load: 3.25 over the last minute, 0.6 cores busy just now → others use the CPUs: stop what is not needed",
+				"  load: 3.25 over the last minute, 0.6 cores busy just now → other programs use the CPUs: stop those that are not needed",
 				"  mitigations: 1 in place (meltdown), 1 open or unknown (mds), 1 not needed",
 				"  kernel: Linux 6.18.0",
 				"  congestion_control: cubic by default; available reno, cubic; allowed to everyone reno, cubic",
@@ -214,7 +214,7 @@ func TestFindings(t *testing.T) {
 			map[string]string{cpuDir + "online": "0-1"},
 			Options{Sources: []int{0}, Sinks: []int{1}},
 			"smt",
-			"  smt: on: 2 threads per core → CPUs 0-1 are threads of one core: what runs on one slows the other, or switch it " +
+			"  smt: on: 2 threads per core → CPUs 0-1 are threads of one core and slow each other down, or switch it " +
 				"off, echo off > /sys/devices/system/cpu/smt/control",
 		},
 		{"two sockets, two nodes", map[string]string{
@@ -302,7 +302,7 @@ func TestFindings(t *testing.T) {
 			},
 			Options{},
 			"open_files",
-			"  open_files: at most 1024 per process → a process holds the sockets of all pairs: ulimit -Hn 65536",
+			"  open_files: at most 1024 per process → one process holds the sockets of all pairs: ulimit -Hn 65536",
 		},
 		{"files without end", map[string]string{
 			"proc/self/limits": "Max open files            unlimited            unlimited            files",

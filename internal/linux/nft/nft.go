@@ -117,7 +117,7 @@ func (t Table) Check() error {
 		entries := slices.SortedFunc(slices.Values(m.Entries), func(a, b Entry) int { return cmp.Compare(a.First, b.First) })
 		for i, e := range entries {
 			if e.Last < e.First || !e.To.IsValid() || e.To.Is6() != m.IPv6 {
-				return fmt.Errorf("map %q: %q is no range of ports with an address of its family", m.Name, e)
+				return fmt.Errorf("map %q: %q is not a port range with an address of its family", m.Name, e)
 			}
 			if i > 0 && entries[i-1].Last >= e.First {
 				return fmt.Errorf("map %q: %q overlaps %q", m.Name, e, entries[i-1])
@@ -150,7 +150,7 @@ func (r Rule) check(maps map[string]bool) error {
 	case r.Protocol != "" && r.Protocol != "udp" && r.Protocol != "tcp":
 		return fmt.Errorf("protocol %q (known: udp, tcp)", r.Protocol)
 	case (r.DNAT != "") == r.SNAT.IsValid():
-		return errors.New("want one action of dnat and snat")
+		return errors.New("exactly one of dnat and snat is required")
 	case r.DNAT == "":
 		return nil
 	case r.Protocol == "" || !r.Destination.IsValid():

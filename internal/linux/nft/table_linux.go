@@ -397,7 +397,7 @@ func entries(list []nftables.SetElement) (map[Entry]bool, error) {
 	var ends []uint16
 	for _, e := range list {
 		if len(e.Key) != 2 {
-			return nil, fmt.Errorf("a key of %d bytes, want 2", len(e.Key))
+			return nil, fmt.Errorf("a key of %d bytes instead of 2", len(e.Key))
 		}
 		port := binary.BigEndian.Uint16(e.Key)
 		if e.IntervalEnd {
@@ -406,7 +406,7 @@ func entries(list []nftables.SetElement) (map[Entry]bool, error) {
 		}
 		to, ok := netip.AddrFromSlice(e.Val)
 		if !ok {
-			return nil, fmt.Errorf("%d bytes for port %d, want an address", len(e.Val), port)
+			return nil, fmt.Errorf("%d bytes for port %d instead of an address", len(e.Val), port)
 		}
 		starts = append(starts, Entry{First: port, To: to})
 	}

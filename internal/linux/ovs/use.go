@@ -15,7 +15,7 @@ import (
 func CPUTime(pid int) (time.Duration, error) {
 	paths, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
 	if err != nil || len(paths) == 0 {
-		return 0, fmt.Errorf("read the CPU time of process %d: there is no such process", pid)
+		return 0, fmt.Errorf("read the CPU time of process %d: no such process", pid)
 	}
 	var sum time.Duration
 	for _, path := range paths {
@@ -84,7 +84,7 @@ func Memory(pid int) (int64, error) {
 // flows.
 func (i Instance) ForgetDecisions() error {
 	if _, err := Control(i.DaemonControl(), "revalidator/purge"); err != nil {
-		return fmt.Errorf("forget what flows have decided: %w", err)
+		return fmt.Errorf("forget the decisions of flows: %w", err)
 	}
 	return nil
 }

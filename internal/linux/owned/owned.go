@@ -138,7 +138,7 @@ func checked(root *os.Root, path string, seen fs.FileInfo) (_ *Dir, err error) {
 		return nil, err
 	}
 	if info.Mode().Perm()&0o022 != 0 {
-		return nil, &Error{path, fmt.Sprintf("can be written to by other users (mode %04o, want 0700)", info.Mode().Perm())}
+		return nil, &Error{path, fmt.Sprintf("is writable by other users (mode %04o instead of 0700)", info.Mode().Perm())}
 	}
 	if info.Mode().Perm()&others != 0 {
 		if err := root.Chmod(".", 0o700); err != nil {

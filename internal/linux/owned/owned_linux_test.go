@@ -49,7 +49,7 @@ func TestOpenRefuses(t *testing.T) {
 		}, "without the sticky bit"},
 		"one that a group may write to": {func(dir string) error {
 			return errors.Join(os.Mkdir(dir+"/labs", 0o700), os.Chmod(dir+"/labs", 0o770))
-		}, "can be written to by other users (mode 0770, want 0700)"},
+		}, "is writable by other users (mode 0770 instead of 0700)"},
 		"a link": {func(dir string) error {
 			return errors.Join(os.Mkdir(dir+"/real", 0o700), os.Symlink(dir+"/real", dir+"/labs"))
 		}, "is not a directory"},

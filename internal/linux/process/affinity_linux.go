@@ -33,7 +33,7 @@ func SetAffinity(tid int, cpus []int) error {
 	var set unix.CPUSet
 	for _, c := range want {
 		if c < 0 || c >= maxCPU {
-			return fmt.Errorf("set the affinity of thread %d: no CPU %d: want 0 to %d", tid, c, maxCPU-1)
+			return fmt.Errorf("set the affinity of thread %d: invalid CPU %d (valid: 0 to %d)", tid, c, maxCPU-1)
 		}
 		set.Set(c)
 	}

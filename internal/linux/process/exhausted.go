@@ -58,11 +58,11 @@ func Reached(crash string) string {
 func tasks() string {
 	all := procfs.Ceilings(os.DirFS("/"))
 	if len(all) > 0 && all[0].Near() {
-		return fmt.Sprintf("there is no room for more processes and threads: %s (hint: %s, or measure fewer pairs or "+
-			"stacks at once)", all[0], all[0].Help)
+		return fmt.Sprintf("the limit of processes and threads is reached: %s (hint: %s, or measure fewer pairs or stacks "+
+			"at once)", all[0], all[0].Help)
 	}
-	return "there is no room for more processes and threads (hint: raise ulimit -u, pids.max of the control group, or " +
-		"the sysctls kernel.threads-max and kernel.pid_max; or measure fewer pairs or stacks at once)"
+	return "the limit of processes and threads is reached (hint: raise ulimit -u, pids.max of the control group, or the " +
+		"sysctls kernel.threads-max and kernel.pid_max; or measure fewer pairs or stacks at once)"
 }
 
 // memory says which limit on memory is reached.
@@ -72,11 +72,11 @@ func memory() string {
 		{"Max data size", "ulimit -d (RLIMIT_DATA)", "-d"},
 	} {
 		if n, limited := procfs.Rlimit(os.DirFS("/"), l.name); limited {
-			return fmt.Sprintf("there is no room for more memory: %s is %d MiB (hint: ulimit %s unlimited, or measure fewer "+
-				"pairs or stacks at once)", l.limit, n>>20, l.option)
+			return fmt.Sprintf("out of memory: %s is %d MiB (hint: ulimit %s unlimited, or measure fewer pairs or stacks at "+
+				"once)", l.limit, n>>20, l.option)
 		}
 	}
-	return fmt.Sprintf("there is no room for more memory: the machine has %d MiB available (hint: close other programs, "+
-		"raise memory.max of the control group, or measure fewer pairs or stacks at once)",
+	return fmt.Sprintf("out of memory: the machine has %d MiB available (hint: close other programs, raise memory.max "+
+		"of the control group, or measure fewer pairs or stacks at once)",
 		procfs.ReadLimits().Memory>>20)
 }

@@ -80,14 +80,14 @@ func TestExhausted(t *testing.T) {
 		what string
 		want []string
 	}{
-		{"processes", []string{"resource temporarily unavailable: there is no room for more processes and threads: ulimit " +
+		{"processes", []string{"resource temporarily unavailable: the limit of processes and threads is reached: ulimit " +
 			"-u (RLIMIT_NPROC) is 30, and ", "of this user run (hint: raise it with ulimit -u"}},
 		{"threads", []string{
-			"there is no room for more processes and threads", "ulimit -u",
+			"the limit of processes and threads is reached", "ulimit -u",
 			": runtime: failed to create new OS thread",
 		}},
 		{"address space", []string{
-			"there is no room for more memory: ulimit -v (RLIMIT_AS) is 2048 MiB (hint: ulimit -v unlimited", ": runtime: ",
+			"out of memory: ulimit -v (RLIMIT_AS) is 2048 MiB (hint: ulimit -v unlimited", ": runtime: ",
 		}},
 	} {
 		t.Run(c.what, func(t *testing.T) {

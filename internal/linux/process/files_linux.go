@@ -33,12 +33,12 @@ func Inherited(values []string) (map[string]*os.File, error) {
 	for _, v := range values {
 		i := strings.LastIndexByte(v, '=')
 		if i <= 0 {
-			return nil, fmt.Errorf("inherited file %q: want NAME=FD", v)
+			return nil, fmt.Errorf("invalid inherited file %q (valid: NAME=FD)", v)
 		}
 		name := v[:i]
 		fd, err := strconv.Atoi(v[i+1:])
 		if err != nil || fd < firstExtra {
-			return nil, fmt.Errorf("inherited file %q: want a number from %d after the last '='", v, firstExtra)
+			return nil, fmt.Errorf("invalid inherited file %q (valid: a number from %d after the last '=')", v, firstExtra)
 		}
 		if files[name] != nil {
 			return nil, fmt.Errorf("inherited file %q: the name is given twice", v)

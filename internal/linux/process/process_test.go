@@ -44,8 +44,8 @@ func TestAffinity(t *testing.T) {
 	}{
 		{"one", []int{last}, []int{last}, ""},
 		{"all, twice and in no order", append(slices.Clone(before), before...), before, ""},
-		{"negative", []int{-1}, before, "set the affinity of thread 0: no CPU -1: want 0 to 1023"},
-		{"too large", []int{1024}, before, "set the affinity of thread 0: no CPU 1024: want 0 to 1023"},
+		{"negative", []int{-1}, before, "set the affinity of thread 0: invalid CPU -1 (valid: 0 to 1023)"},
+		{"too large", []int{1024}, before, "set the affinity of thread 0: invalid CPU 1024 (valid: 0 to 1023)"},
 		{"none", nil, before, fmt.Sprintf("set the affinity of thread 0 to CPUs [] (it may run on %v): invalid argument",
 			before)},
 		{
@@ -269,10 +269,10 @@ func TestFiles(t *testing.T) {
 		t.Errorf("in the child (-want +got):\n%s", diff)
 	}
 	for _, tt := range []struct{ value, want string }{
-		{"board", `inherited file "board": want NAME=FD`},
-		{"=3", `inherited file "=3": want NAME=FD`},
-		{"board=x", `inherited file "board=x": want a number from 3 after the last '='`},
-		{"board=1", `inherited file "board=1": want a number from 3 after the last '='`},
+		{"board", `invalid inherited file "board" (valid: NAME=FD)`},
+		{"=3", `invalid inherited file "=3" (valid: NAME=FD)`},
+		{"board=x", `invalid inherited file "board=x" (valid: a number from 3 after the last '=')`},
+		{"board=1", `invalid inherited file "board=1" (valid: a number from 3 after the last '=')`},
 		{"board=99999", `inherited file "board=99999": bad file descriptor`},
 	} {
 		if _, err := Inherited([]string{tt.value}); text(err) != tt.want {

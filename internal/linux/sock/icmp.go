@@ -26,7 +26,7 @@ func echoes(text string, ipv6 bool) (int64, error) {
 			}
 		}
 	}
-	return 0, fmt.Errorf("count echo requests: no %s or %s among what the kernel counts", name4, name6)
+	return 0, fmt.Errorf("count echo requests: the kernel has no counter %s or %s", name4, name6)
 }
 
 // counted reads a counter, which is never negative.

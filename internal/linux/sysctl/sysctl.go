@@ -27,7 +27,7 @@ func Path(key string) (string, error) {
 	}, key)
 	for element := range strings.SplitSeq(path, "/") {
 		if element == "" || element == "." || element == ".." || strings.ContainsRune(element, 0) {
-			return "", fmt.Errorf("sysctl %q is no name of a variable (like \"net.ipv4.ip_forward\")", key)
+			return "", fmt.Errorf("invalid sysctl name %q (valid: such as net.ipv4.ip_forward)", key)
 		}
 	}
 	return Root + "/" + path, nil

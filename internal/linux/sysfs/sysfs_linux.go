@@ -96,7 +96,7 @@ func (l *Links) List(link, directory string) ([]string, error) {
 
 func (l *Links) open(link, path string, flags int) (*os.File, error) {
 	if link == "" || link == "." || link == ".." || strings.ContainsAny(link, "/\x00") {
-		return nil, fmt.Errorf("%q is no name of a link", link)
+		return nil, fmt.Errorf("invalid link name %q", link)
 	}
 	fd, err := unix.Openat(int(l.root.Fd()), "class/net/"+link+"/"+path, flags|unix.O_CLOEXEC, 0)
 	if err != nil {

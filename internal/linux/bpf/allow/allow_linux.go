@@ -455,7 +455,7 @@ func change[A address](p *bpf.Program, l List, r Rule, allow bool, pairs, source
 		}
 		return m.Put(key, v)
 	case !v.remove(one):
-		return fmt.Errorf("take %s to %s, ports %d to %d, away: there is no such rule", r.Source, r.Sink, r.First, r.Last)
+		return fmt.Errorf("remove the rule for %s to %s, ports %d to %d: not found", r.Source, r.Sink, r.First, r.Last)
 	case v.N > 0:
 		return m.Put(key, v)
 	}

@@ -24,7 +24,7 @@ func (t Table) entries(links *bpf.Links) (tables, error) {
 		value := binary.NativeEndian.AppendUint32(nil, uint32(index))
 		for _, mac := range []net.HardwareAddr{c.MAC, c.LinkMAC} {
 			if len(mac) != 6 {
-				return nil, fmt.Errorf("forward to link %q: %q is no MAC address", c.Link, mac)
+				return nil, fmt.Errorf("forward to link %q: invalid MAC address %q", c.Link, mac)
 			}
 			value = append(value, mac...)
 		}
