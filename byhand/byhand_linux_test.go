@@ -346,7 +346,7 @@ func TestSinkTrustsNobody(t *testing.T) {
 			o.Workload, o.Params = "command", map[string]string{"sink": "touch started"}
 		},
 		"a sink reads no files":         func(o *opening) { o.Params = map[string]string{"arrivals": "replay:/etc/passwd"} },
-		"0 pairs (valid: 1 to 64)":         func(o *opening) { o.Ports = nil },
+		"0 pairs (valid: 1 to 64)":      func(o *opening) { o.Ports = nil },
 		"65 pairs":                      func(o *opening) { o.Ports = make([]uint16, 65) },
 		"1 ports from 0 on":             func(o *opening) { o.Ports = []uint16{0} },
 		"2 ports from 65535 on":         func(o *opening) { o.Ports, o.Each = []uint16{65535}, 2 },

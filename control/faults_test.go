@@ -28,8 +28,8 @@ type inhabited struct{ netns.Runtime }
 
 func (inhabited) Populated(part.Params) bool { return true }
 
-// imagined is an experiment that needs no kernel: round trips of two pairs across two hosts, through networks "base" and
-// "other", and five generations.
+// imagined is an experiment that needs no kernel: round trips of two pairs across two hosts, through networks "base"
+// and "other", and five generations.
 func imagined(t *testing.T, by runtime.Runtime) *experiment.Resolved {
 	t.Helper()
 	called := func(name string) network.Network {
@@ -62,8 +62,8 @@ const (
 	otherLab = "other/cross-host/2"
 )
 
-// Faults of workers and hosts cost what is said of them, and never more: the run goes on, says what happened, and leaves
-// no lab behind.
+// Faults of workers and hosts cost what is said of them, and never more: the run goes on, says what happened, and
+// leaves no lab behind.
 func TestFaults(t *testing.T) {
 	// Trials are counted over the whole run: three a block (baseline, twin, other), in random order.
 	during := func(lab string, kind labtest.FaultKind, trials ...int) func(int) labtest.Fault {

@@ -55,8 +55,8 @@ func TestCommandsOfOneName(t *testing.T) {
 	if r, err := resolve(one + one); err != nil || len(r.Omitted) == 0 {
 		t.Errorf("the same twice: %v, %+v", err, r)
 	}
-	want := "two workloads named command(name=a,metric=latency_mean) differ in source, unit: give each a name " +
-		"of its own"
+	want := "two workloads named command(name=a,metric=latency_mean) differ in source, unit: give each its " +
+		"own name"
 	if _, err := resolve(one + "  - command: {source: 'a -x', figure: 'json:a', unit: ms}\n"); err == nil ||
 		!strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %q", err, want)

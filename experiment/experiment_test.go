@@ -340,9 +340,9 @@ func TestResolveOnePort(t *testing.T) {
 	}
 	for _, want := range []experiment.Omission{
 		{What: "same-host/1/ipv6/tbench(clients=1)", Reason: "tbench cannot use addresses of IPv6"},
-		{What: "host/same-host/3/tbench(clients=1)", Stack: "host", Reason: "tbench listens at port 7003 and no other, and under host the " +
+		{What: "host/same-host/3/tbench(clients=1)", Stack: "host", Reason: "tbench listens only at port 7003, and under host the " +
 			"3 pairs share it (hint: use another baseline, or one pair per host)"},
-		{What: "host/cross-host/3/tbench(clients=1)", Stack: "host", Reason: "tbench listens at port 7003 and no other, and under host " +
+		{What: "host/cross-host/3/tbench(clients=1)", Stack: "host", Reason: "tbench listens only at port 7003, and under host " +
 			"the 3 pairs share it (hint: use another baseline, or one pair per host)"},
 		{
 			What:   "nat/cross-host/1/tbench(clients=1)",

@@ -209,9 +209,9 @@ func TestParseMix(t *testing.T) {
 // Mixes that the code makes are checked as those of files are.
 func TestMixChecked(t *testing.T) {
 	for want, change := range map[string]func(*experiment.Load){
-		"a mix of 1 workloads (valid: 2 to 8)":                func(l *experiment.Load) { l.Mix = l.Mix[:1] },
-		"share: 0 is out of range (valid: 1 to 1000)":         func(l *experiment.Load) { l.Mix[0].Share = 0 },
-		"members of a mix need nettoll's own engine": func(l *experiment.Load) { l.Driver = "iperf3" },
+		"a mix of 1 workloads (valid: 2 to 8)":        func(l *experiment.Load) { l.Mix = l.Mix[:1] },
+		"share: 0 is out of range (valid: 1 to 1000)": func(l *experiment.Load) { l.Mix[0].Share = 0 },
+		"members of a mix need nettoll's own engine":  func(l *experiment.Load) { l.Driver = "iperf3" },
 		"tbench cannot be a member of a mix": func(l *experiment.Load) {
 			l.Mix[0].Choice = experiment.Choice{Name: "tbench"}
 		},

@@ -148,7 +148,7 @@ func TestReadErrors(t *testing.T) {
 		},
 		{
 			"member with a time of its own", head + "workloads:\n  - mix: [udp-rr, tbench]\n",
-			`f.yaml:5:19: tbench cannot be a member of a mix, because its programs choose their own time`,
+			`f.yaml:5:19: tbench cannot be a member of a mix, because its programs choose their own measuring time`,
 		},
 		{
 			"member twice", head + "workloads:\n  - mix: [udp-rr, {udp-rr: {payload: [32, 64]}}]\n",

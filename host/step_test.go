@@ -357,7 +357,7 @@ func TestApplyErrors(t *testing.T) {
 		{"no such namespace", host.Bridge{NS: "d", Name: "b"}, `open namespace "d"`},
 		{"no such file", host.Bridge{NS: "@d", Name: "b"}, `no such file was passed to this host (passed: none)`},
 		{"bridge exists", host.Bridge{Name: "br0"}, `make bridge "br0": exists already`},
-invalid link name 		{"long name", host.Bridge{Name: "abcdefghijklmnop"}, `"abcdefghijklmnop" (valid: 1 to 15 bytes)`},
+		{"long name", host.Bridge{Name: "abcdefghijklmnop"}, `invalid link name "abcdefghijklmnop" (valid: 1 to 15 bytes)`},
 		{"no MAC", host.Bridge{Name: "b", MAC: "02:00"}, `invalid MAC address "02:00"`},
 		{
 			"no address",

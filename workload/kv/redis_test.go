@@ -210,7 +210,7 @@ func TestRedisFaults(t *testing.T) {
 		Params: params, Side: workload.Sink, Local: at,
 		Stall: workload.Stall{Every: time.Second, For: time.Millisecond},
 	}
-	if _, err := (kv.Workload{}).Open(s); err == nil || !strings.Contains(err.Error(), "does not stand still") {
+	if _, err := (kv.Workload{}).Open(s); err == nil || !strings.Contains(err.Error(), "planted delays are not supported") {
 		t.Errorf("a stall: %v", err)
 	}
 	t.Setenv("PATH", t.TempDir())
