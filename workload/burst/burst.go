@@ -31,7 +31,7 @@ func (Workload) Describe() workload.Description {
 		Reproduces: "the bursty traffic of SeCoNetBench (paper 004, section V.B.3, figures 5 and 8), generated with D-ITG " +
 			"there; the length of its pauses is not published",
 		Primary: func(part.Params) string { return "oneway_latency_p50" },
-		Why:     "a trial is one burst and one pause, so each shows the effects of both; a shorter trial would only be a burst",
+		Why:     "a trial is one burst and one pause, so each shows the effects of both; a shorter one would only be a burst",
 		Warm:    0, // a burst begins cold
 		Trial:   func(p part.Params) time.Duration { return p.Duration("on") + p.Duration("off") },
 		Spins:   func(part.Params) bool { return false },
