@@ -195,7 +195,7 @@ func reason(text string) string {
 	}
 	for _, known := range []string{
 		"a sink reads no files", "pairs: want", "ports", "trials of", "unknown workload", "has no parameter",
-		"does not run by hand", "out of range", "is not possible", "not a size", "want ",
+		"does not run by hand", "out of range", "invalid value", "not a size", "want ",
 		"needs a rate", "an opening in", "nothing to open", "accept:", "this session has failed in the sink", "open sink",
 	} {
 		if strings.Contains(text, known) {

@@ -230,7 +230,7 @@ func TestSilentConnections(t *testing.T) {
 	if took := time.Since(start); took > answerLimit {
 		t.Errorf("a source was served after %v", took)
 	}
-	said.until(t, "have said nothing yet, and the oldest one made room")
+	said.until(t, "that have not sent a greeting")
 	said.until(t, "has sent nothing for 5s")
 	if n := strings.Count(said.String(), "\n"); n > 4*mostRefusals {
 		t.Errorf("the user is told %d lines", n)

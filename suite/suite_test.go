@@ -508,7 +508,7 @@ func TestDecodeIsStrict(t *testing.T) {
 		{"figures.csv", "rate,b,1,20,table 1", "rate,c,1,2,table 1", `unknown stack "c"`},
 		{"figures.csv", "rate,b,1,20,table 1", "rate,a,1,2,table 1", "second figure"},
 		{"figures.csv", "rate,b,1,20,table 1", "rate,a,1,2", "wrong number of fields"},
-		{"figures.csv", "metric,stack", "stack,metric", "want the columns metric,stack,pairs,value,source"},
+		{"figures.csv", "metric,stack", "stack,metric", "needed: the columns metric,stack,pairs,value,source"},
 	} {
 		files := small()
 		f := files["p/"+tt.file]

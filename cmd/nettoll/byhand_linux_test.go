@@ -254,7 +254,7 @@ func TestByHandBlackHoles(t *testing.T) {
 		{"udp", "udp-rr", unix.IPPROTO_UDP, 0, "nothing arrives that is sent from 10.9.0.1:"},
 		{
 			"udp of full size", "'udp-rate(payload=1400)'", unix.IPPROTO_UDP, 1000,
-			"with a payload of 1400 bytes, and small datagrams do: the MTU of a link on the way is too small",
+			"with a payload of 1400 bytes, but small datagrams do: a link on the path has a smaller MTU",
 		},
 		{
 			"fragments", "'udp-rr(payload=8000)'", unix.IPPROTO_UDP, 1000,
@@ -262,7 +262,7 @@ func TestByHandBlackHoles(t *testing.T) {
 		},
 		{
 			"tcp of full size", "tcp-stream", unix.IPPROTO_TCP, 1000,
-			"answers small packets and none of full size: a link on the way has a smaller MTU",
+			"answers small packets but no full-size ones: a link on the path has a smaller MTU",
 		},
 		{"icmp", "ping", unix.IPPROTO_ICMP, 0, "10.9.0.2 does not answer"},
 	} {

@@ -227,7 +227,7 @@ func TestRefuse(t *testing.T) {
 		{
 			filter.Where{Network: "nat", Point: network.AtForward, Hosts: 2, Translated: true},
 			nil,
-			"have not yet the addresses",
+			"are not yet translated",
 		},
 		{filter.Where{Network: "macvlan", Point: network.InContainer, Hosts: 1}, nil, "under macvlan there are none"},
 		{filter.Where{Network: "ovs", Point: network.AtOpenFlow, Hosts: 1}, nil, "filter ovs"},

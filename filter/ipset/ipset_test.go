@@ -106,7 +106,7 @@ func TestRefuse(t *testing.T) {
 		{network.InContainer, "after", "the entries of a set have no order, so fillers=after equals fillers=before"},
 		{
 			network.AtTCX, "before",
-			"under x packets do not pass iptables: they are forwarded on tcx at the host's end of each container's link",
+			"under x packets do not pass iptables, because they are forwarded on tcx at the host's end of each container's link",
 		},
 	} {
 		params := map[string]string{filter.Decoys: c.decoys}

@@ -81,9 +81,9 @@ func TestRefuse(t *testing.T) {
 		{"macvlan", network.InContainer, ""},
 		{
 			"ovs", network.AtOpenFlow,
-			"under ovs packets do not pass iptables: they are forwarded by OpenFlow in the host's Open vSwitch",
+			"under ovs packets do not pass iptables, because they are forwarded by OpenFlow in the host's Open vSwitch",
 		},
-		{"ebpf", network.AtTCX, "under ebpf packets do not pass iptables: they are forwarded on tcx at the host's end of " +
+		{"ebpf", network.AtTCX, "under ebpf packets do not pass iptables, because they are forwarded on tcx at the host's end of " +
 			"each container's link"},
 	} {
 		if got := (iptables.Filter{}).Refuse(filter.Where{Network: c.network, Point: c.at, Hosts: 1}, nil); got != c.want {

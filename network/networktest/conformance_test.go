@@ -420,7 +420,7 @@ func TestSuiteFails(t *testing.T) {
 		{"says that nothing is forwarded", tracing{change: func(w *network.Way, t network.Trip) {
 			w.Counters = w.Counters[:1]
 			w.NotForwarded(t)
-		}}, "path, 2 hosts", "packets of ipv4 forwarded by the host's network stack, and the plan has none"},
+		}}, "path, 2 hosts", "packets of ipv4 forwarded by the host's network stack, but the plan expects none"},
 		{"says another neighbour", tracing{change: func(w *network.Way, _ network.Trip) {
 			w.Hops[0].Next.MAC = "02:00:00:00:00:01"
 		}}, "path, 2 hosts", "src0 to snk0, ipv4: on host1 in src0 packets to 10.2.1.0 go to 10.1.0.1 through eth0 at "},

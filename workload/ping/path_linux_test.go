@@ -182,7 +182,7 @@ func TestElsewhere(t *testing.T) {
 			workload.Sink:   {Address: network.Addr().Next(), Do: elsewhere.Do},
 		}})
 	trial, _ := r.Trial(t)
-	if got, want := trial.Failure(), "no echo request came to the sink's container"; trial.Sources[0].Total == 0 ||
+	if got, want := trial.Failure(), "no echo request arrived in the sink's container"; trial.Sources[0].Total == 0 ||
 		!strings.Contains(got, want) {
 		t.Errorf("%q after %d requests, want %q", got, trial.Sources[0].Total, want)
 	}

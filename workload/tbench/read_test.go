@@ -41,7 +41,7 @@ func TestRead(t *testing.T) {
 		}, ""},
 		{"nothing", "", 2, 2, traffic.Sample{}, "did not print its throughput"},
 		{"cut off", two[:len(two)/2], 2, 2, traffic.Sample{}, "did not print its throughput"},
-		{"other clients", two, 2, 3, traffic.Sample{}, "what 2 clients did, and there are 3"},
+		{"other clients", two, 2, 3, traffic.Sample{}, "reported 2 clients instead of 3"},
 		{"another time", two, 3, 2, traffic.Sample{}, "second 1 to 2 instead of 1 to 3"},
 		{"no report", change(two, "execute", "warmup"), 2, 2, traffic.Sample{}, "made no report"},
 		{
@@ -62,7 +62,7 @@ func TestRead(t *testing.T) {
 		{"one has ended", change(two, "   2    115610", "   1    115610"), 2, 2, traffic.Sample{}, "of which 1 ran"},
 		{"it stands", change(two, "   2    115610", "   2    257633"), 2, 2, traffic.Sample{}, "nothing in between"},
 		{"no number", change(two, "1284.15", "1.2.3"), 2, 2, traffic.Sample{}, `printed the invalid count "1.2.3"`},
-		{"too large", change(two, "1403188062", "99999999999999999999"), 2, 2, traffic.Sample{}, "which is no count"},
+		{"too large", change(two, "1403188062", "99999999999999999999"), 2, 2, traffic.Sample{}, "the invalid count"},
 		{"no operations", change(two, " 0.", " x."), 2, 2, traffic.Sample{}, "printed no operation"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

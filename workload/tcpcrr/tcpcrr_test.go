@@ -57,7 +57,7 @@ func TestRefuse(t *testing.T) {
 		{"ports=65", "from 1 to 64"},
 		{"arrivals=poisson", "arrivals=poisson needs a rate"},
 		{"sizes=uniform", "needs a rate"},
-		{"sizes=uniform,rate=1k/s", "payload=1: requests of different lengths say theirs in 4 bytes"},
+		{"sizes=uniform,rate=1k/s", "payload=1: requests of different lengths hold their length in 4 bytes"},
 		{"payload=0", "out of range (valid: 1 to 1048576 bytes)"},
 	} {
 		_, given, err := part.Parse("workload", "tcp-crr("+tt.given+")")

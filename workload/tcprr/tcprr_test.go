@@ -235,7 +235,7 @@ func TestRefuse(t *testing.T) {
 		{"in-flight=2,rate=1k/s", "in-flight=2 at a rate"},
 		{"arrivals=poisson", "arrivals=poisson needs a rate"},
 		{"sizes=uniform", "needs a rate"},
-		{"sizes=uniform,rate=1k/s", "payload=1: requests of different lengths say theirs in 4 bytes"},
+		{"sizes=uniform,rate=1k/s", "payload=1: requests of different lengths hold their length in 4 bytes"},
 		{"payload=0", "out of range (valid: 1 to 1048576 bytes)"},
 		{"response=some", "invalid size"},
 		{"flows=0", "from 1 to 128"},

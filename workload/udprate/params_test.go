@@ -16,11 +16,11 @@ import (
 func TestRefuse(t *testing.T) {
 	d := udprate.Workload{}.Describe()
 	for want, given := range map[string]map[string]string{
-		"cannot be given one":              {"search": "no-drop", "rate": "10k/s"},
+		"finds the rate itself":              {"search": "no-drop", "rate": "10k/s"},
 		"valid: search=no-drop":            {"bound": "1%"},
-		"valid: batched or segmented":      {"batch": "8"},
+		"valid: mode=batched or mode=segmented":      {"batch": "8"},
 		"valid: up to 32753":               {"mode": "segmented", "payload": "40000"},
-		"valid: single or batched":         {"mode": "segmented", "rate": "1k/s", "sizes": "normal"},
+		"valid: mode=single or mode=batched":         {"mode": "segmented", "rate": "1k/s", "sizes": "normal"},
 		"arrivals=poisson needs a rate":    {"arrivals": "poisson"},
 		"sizes=uniform:1 needs a rate":     {"sizes": "uniform:1"},
 		"valid: single, batched":           {"mode": "both"},
@@ -73,7 +73,7 @@ func TestPorts(t *testing.T) {
 	_, err := udprate.Workload{}.Open(workload.Spec{
 		Params: resolve(t, map[string]string{"flows": "3"}), Side: workload.Source, Local: at, Remote: at, LocalPorts: 2,
 	})
-	if err == nil || !strings.Contains(err.Error(), "flows=3, and a source has 2 ports") {
+	if err == nil || !strings.Contains(err.Error(), "flows=3, but a source has only 2 ports") {
 		t.Errorf("three flows and two ports: %v", err)
 	}
 }

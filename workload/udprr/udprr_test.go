@@ -101,12 +101,12 @@ func TestRefuse(t *testing.T) {
 		{"payload=23,in-flight=2", "no room for a header of 24"},
 		{"payload=100,response=1,rate=1k/s", "no room for a header of 24"},
 		{"payload=1,timestamps=software", "no room for a header of 24"},
-		{"timestamps=software,payload=47", "no room for timestamps (valid: at least 48)"},
-		{"timestamps=software,response=47", "no room for timestamps"},
+		{"timestamps=software,payload=47", "too small for timestamps (valid: at least 48)"},
+		{"timestamps=software,response=47", "too small for timestamps"},
 		{"timestamps=software,in-flight=2", "one request in flight"},
 		{"timestamps=software,flow=fresh", "one kept flow"},
 		{"in-flight=2,rate=1k/s", `in-flight "2" at a rate`},
-		{"flows=2,flow=fresh", `flows "2" and a fresh flow`},
+		{"flows=2,flow=fresh", `flows=2 conflicts with fresh flows`},
 		{"arrivals=poisson", "arrivals=poisson needs a rate"},
 		{"sizes=uniform", "sizes=uniform:1 needs a rate"},
 		{"payload=0", "out of range (valid: 1 to 65507 bytes)"},
@@ -133,7 +133,7 @@ func TestFresh(t *testing.T) {
 	for i := range 2 * ports {
 		trial, result := r.Trial(t)
 		first, has := result.Metrics["first_packet_latency"]
-		used := strings.Contains(strings.Join(result.Warnings, "; "), "all ports were used once")
+		used := strings.Contains(strings.Join(result.Warnings, "; "), "all ports have been used")
 		switch {
 		case i >= ports && (has || !used && trial.Sources[0].Doubt == ""):
 			t.Errorf("trial %d: a first packet of a port that was used before: %v, %q", i, result.Metrics, result.Warnings)

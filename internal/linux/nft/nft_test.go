@@ -73,8 +73,8 @@ func TestCheck(t *testing.T) {
 			t.Chains[1].Rules[0].SNAT = six
 		}, `rule "ip saddr 10.1.0.0/16 snat ip6 to fd00::1" of chain "out": addresses of two families`},
 		{"protocol", func(t *Table) { t.Chains[0].Rules[0].Protocol = "icmp" }, `protocol "icmp" (known: udp, tcp)`},
-		{"no action", func(t *Table) { t.Chains[0].Rules[0].DNAT = "" }, "want one action"},
-		{"two actions", func(t *Table) { t.Chains[1].Rules[0].DNAT = "four" }, "want one action"},
+		{"no action", func(t *Table) { t.Chains[0].Rules[0].DNAT = "" }, "exactly one of dnat and snat"},
+		{"two actions", func(t *Table) { t.Chains[1].Rules[0].DNAT = "four" }, "exactly one of dnat and snat"},
 		{"no protocol", func(t *Table) { t.Chains[0].Rules[0].Protocol = "" }, "wants a protocol"},
 		{"no map", func(t *Table) { t.Chains[0].Rules[0].DNAT = "five" }, `no map "five" of its family`},
 		{"map of the other family", func(t *Table) { t.Chains[0].Rules[0].DNAT = "six" }, `no map "six" of its family`},
