@@ -74,8 +74,8 @@ func (w Where) Unbound(p part.Params) string {
 	return ""
 }
 
-// Enforced says where a filter stands, whether it keeps containers from taking addresses of others, and what it does
-// about hosts: the end of "enforced …".
+// Enforced describes where a filter is enforced, whether it prevents spoofed addresses, and what it does about hosts:
+// the end of "enforced …".
 func Enforced(f Filter, at network.Point, p part.Params) string {
 	where := at.String()
 	if x, ok := f.(Placed); ok {

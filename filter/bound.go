@@ -39,8 +39,8 @@ func (s Site) Bound() ([]host.Step, error) {
 	return []host.Step{Bound{Bindings: list}}, nil
 }
 
-// CheckNftables asks whether the kernel has nftables. Without privileges in the namespace it stands in, it does not
-// know: those in the namespaces of hosts are others.
+// CheckNftables returns an error if the kernel has no nftables. Without privileges in its namespace it cannot tell and
+// returns nil: the namespaces of hosts are different.
 func CheckNftables() error {
 	_, err := nft.List()
 	if errors.Is(err, fs.ErrPermission) {
@@ -49,7 +49,7 @@ func CheckNftables() error {
 	return err
 }
 
-// CheckBound wants nftables if the parameters ask for addresses bound to links.
+// CheckBound returns an error if the parameters ask for bound addresses and the kernel has no nftables.
 func CheckBound(p part.Params) error {
 	if !p.On(Antispoof) {
 		return nil

@@ -71,7 +71,7 @@ const (
 	NotFollowed Extensions = "not followed"
 )
 
-// A Where is what a filter must know of a lab to say whether it can be enforced there.
+// A Where describes a lab to a filter, which decides whether it can be enforced there.
 type Where struct {
 	// Network is the name of the network, for the reason.
 	Network string
@@ -115,7 +115,7 @@ func Params() part.List {
 	}
 }
 
-// A Site is what a filter is asked to enforce on one host.
+// A Site describes one host to a filter: what it must enforce, and where.
 type Site struct {
 	// Point and Bridge are what the network says of itself: see [network.Filterable].
 	Point  network.Point
@@ -132,13 +132,13 @@ type Site struct {
 	Params part.Params
 }
 
-// A Container is one of a host's.
+// A Container is a container of the host.
 type Container struct {
 	Name string
 	network.Endpoint
 }
 
-// A List is an allow-list, as data that steps hold.
+// A List is an allow-list, as data in a step.
 type List struct {
 	// Families are those whose pairs may talk and whose decoy rules there are: "ipv4", "ipv6". Of the others nothing may
 	// pass.
@@ -158,8 +158,8 @@ type List struct {
 	Across *ProofPacket `json:"across,omitempty"`
 }
 
-// A Rule lets a source talk from some of its ports to some ports of a sink, over UDP and TCP, and ask it for ICMP
-// echoes. Addresses are those at the point of the filter.
+// A Rule allows a source to send from some of its ports to some ports of a sink, over UDP and TCP, and to send it ICMP
+// echo requests. Addresses are those seen at the filter's point.
 type Rule struct {
 	Source netip.Addr `json:"source"`
 	Sink   netip.Addr `json:"sink"`
@@ -178,8 +178,8 @@ type Rule struct {
 // FromAnyPort says whether the source may send from all of its ports.
 func (r Rule) FromAnyPort() bool { return r.SourceFirst == 0 && r.SourceLast == math.MaxUint16 }
 
-// A ProofPacket is a flow of packets between the two ends of an allowed pair that the list does not allow: the sink's
-// last port. A change of the list that lets it through can be seen to take effect.
+// A ProofPacket describes packets between the two ends of an allowed pair that the list does not allow, because they
+// are for the sink's last port. They show when a rule update takes effect.
 type ProofPacket struct {
 	// SourceNS and SinkNS are namespace references, as in steps.
 	SourceNS string `json:"source_ns"`
@@ -204,14 +204,14 @@ type Step interface {
 	Counting
 }
 
-// A Counting is a step that counts.
+// A Counting step counts the packets that it allows and refuses.
 type Counting interface {
 	host.Step
 	// Counters returns how many packets were let through and how many were refused since the step was applied.
 	Counters(k *host.Kernel) (Counters, error)
 }
 
-// Counters are what a filter has seen.
+// Counters are the numbers of packets that a filter has allowed and refused.
 type Counters struct{ Allowed, Refused uint64 }
 
 // Placed is a filter that is not always enforced at the network's filter point.
@@ -220,7 +220,7 @@ type Placed interface {
 	Enforced(at network.Point, p part.Params) string
 }
 
-// OfHosts says what every filter does about the hosts of containers: the end of a sentence.
+// OfHosts describes what every filter does about the hosts of containers: the end of a sentence.
 const OfHosts = "containers cannot reach their host; packets that the host itself sends are not filtered"
 
 // A Checker is a filter that can say, before anything is built, whether it can be enforced on this machine.

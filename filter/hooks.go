@@ -62,7 +62,7 @@ func (s Site) HookSite() HookSite {
 // Listed returns the list.
 func (h HookSite) Listed() List { return h.List }
 
-// Places are where the rules stand, those of IPv4 first.
+// Places returns the namespaces and families in which the rules are enforced, IPv4 first.
 func (h HookSite) Places() []Place {
 	var list []Place
 	for _, v6 := range []bool{false, true} {
@@ -80,8 +80,8 @@ func (h HookSite) Places() []Place {
 	return list
 }
 
-// Changed are the places in the order in which a rule is changed there: a sink lets packets in before its source lets
-// them out.
+// Changed returns the places in the order in which a rule update is applied: a sink allows packets before its source
+// does.
 func (h HookSite) Changed(r Rule) []Place {
 	places := h.Places()
 	slices.SortStableFunc(places, func(a, b Place) int {
@@ -106,7 +106,8 @@ func (p Place) Sees(hook string, r Rule) (forth, back bool) {
 	return true, true
 }
 
-// Traits end the sentence of a step: where it stands and what passes. decoys says where the decoy rules are: "before".
+// Traits ends the text of a step: where it is enforced and what it allows. The position of the decoy rules is "before"
+// or "behind".
 func (h HookSite) Traits(decoys string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: drop all but %d flows of %s", h.Point, len(h.List.Allowed),
@@ -164,8 +165,8 @@ func Verify[P any](k *host.Kernel, step string, places []P, in func(P) string,
 	return nil
 }
 
-// Count adds up what the hooks have counted: inside containers what came in is let through, and what was refused either
-// way is refused. What is for the host itself is only refused.
+// Count adds up the counters of the hooks. Inside containers, received packets count as allowed, and refused packets
+// count in both directions. Packets for the host itself can only be refused.
 func (h HookSite) Count(k *host.Kernel, read func(p Place, hook string) (Counters, error)) (sum Counters, err error) {
 	for _, p := range h.Places() {
 		for _, hook := range p.Hooks {
@@ -185,8 +186,8 @@ func (h HookSite) Count(k *host.Kernel, read func(p Place, hook string) (Counter
 	return sum, nil
 }
 
-// NoteMemory notes rules_memory where the kernel tells it exactly: the sum of what read finds in each place. Where it
-// does not, what loading rules has noted stays.
+// NoteMemory notes rules_memory if the kernel reports it exactly: the sum of what read returns for each place.
+// Otherwise the estimate that was noted when the rules were loaded stays.
 func (h HookSite) NoteMemory(k *host.Kernel, read func(p Place) (int64, error)) error {
 	var sum int64
 	for _, p := range h.Places() {

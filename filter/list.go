@@ -10,7 +10,7 @@ import (
 	"github.com/nettoll/nettoll/part"
 )
 
-// NewList returns the list that a filter's parameters ask for.
+// NewList returns the allow-list for the parameters of a filter.
 func NewList(families []string, allowed []Rule, proof *ProofPacket, p part.Params) List {
 	return List{
 		Families: families, Allowed: allowed, Decoys: p.Count(Rules), After: p[Decoys] == "after",
@@ -18,7 +18,7 @@ func NewList(families []string, allowed []Rule, proof *ProofPacket, p part.Param
 	}
 }
 
-// Lists says whether a family is listed.
+// Lists reports whether a family is listed.
 func (l List) Lists(v6 bool) bool {
 	family := "ipv4"
 	if v6 {
@@ -27,7 +27,7 @@ func (l List) Lists(v6 bool) bool {
 	return slices.Contains(l.Families, family)
 }
 
-// Rules yields all rules of a family in the order in which packets meet them, decoy rules among them.
+// Rules yields all rules of a family, decoy rules included, in the order in which packets meet them.
 func (l List) Rules(v6 bool) iter.Seq[Rule] {
 	decoys := func(yield func(Rule) bool) bool {
 		for i := range l.Decoys {

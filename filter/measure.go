@@ -29,12 +29,13 @@ const (
 	sentLeast    = 5               // packets in a time in which none is to pass
 )
 
-// MeasureCost notes what changing one rule among those that stand costs (rule_update_time, s: until the change has
-// returned) and how long it is from there, its beginning, to the first packet that the new rule lets through
-// (rule_effect_time, s; packets are sent every 50 µs to 1 ms: what is less than that between the two says nothing).
-// Steps call it from their own MeasureCost. Without a proof packet it notes nothing: where the ends of a pair are on
-// different hosts, [Try] is called by who can reach both. A proof packet that passes before it is allowed, or after it
-// was taken back, is an error: the filter filters nothing.
+// MeasureCost measures a rule update: rule_update_time is the time until the update has returned (s), rule_effect_time
+// the time from its beginning to the first packet that the rule allows (s). Packets are sent every 50 µs to 1 ms, so
+// smaller differences mean nothing.
+//
+// Steps call it from their own MeasureCost. It does nothing if the list has no proof packet: if the ends of a pair are
+// on different hosts, the caller of [Try] must reach both. It is an error if a proof packet passes before it is
+// allowed, or after its rule was removed: the filter does not filter.
 func MeasureCost(ctx context.Context, k *host.Kernel, s Step) error {
 	proof := s.Listed().Proof
 	if proof == nil {
@@ -63,7 +64,7 @@ const (
 	EffectTime = "rule_effect_time"
 )
 
-// UpdateRule is a [host.RuleUpdater]: it lets the proof packet of a list pass whose other end is on another host, or
+// UpdateRule is a [host.RuleUpdater]: it allows the proof packet of a list whose other end is on another host, or
 // refuses it again.
 func UpdateRule(k *host.Kernel, step host.Step, allow bool) (known bool, err error) {
 	s, ok := step.(Step)
@@ -76,10 +77,11 @@ func UpdateRule(k *host.Kernel, step host.Step, allow bool) (known bool, err err
 // Ends call a function inside the namespaces of the two ends of a proof packet.
 type Ends struct{ Source, Sink func(func() error) error }
 
-// Took is what changes took: medians.
+// Took holds the median times of rule updates.
 type Took struct{ Update, Effect time.Duration }
 
-// Try has the rule of a proof packet added and taken back, several times, while packets of it are sent.
+// Try adds and removes the rule of a proof packet several times while proof packets are sent, and returns the median
+// times.
 func Try(
 	ctx context.Context, proof ProofPacket, ends Ends, change func(allow bool) (host.RuleUpdate, error),
 ) (Took, error) {

@@ -8,8 +8,8 @@ import (
 	"github.com/nettoll/nettoll/part"
 )
 
-// Sites returns what a filter is asked to enforce on each host of a site that has its network: each pair may talk, at
-// all ports of its sink but the last. That one is left to show that something is refused.
+// Sites returns the filter's site on each host: each pair may communicate at all ports of its sink but the last. That
+// one is left out to prove that the filter refuses something.
 func Sites(site *network.Site, at network.Point, bridge string, p part.Params) []Site {
 	lab, ends := site.Lab, site.Endpoints
 	sites := make([]Site, len(lab.Hosts))

@@ -48,7 +48,7 @@ func loopbackAddress() netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), 8)
 }
 
-// Made is what steps keep that make a link: its index, so that another link of the name is not taken for it.
+// Made is what steps that make a link save: its index, which distinguishes it from another link of the same name.
 type Made struct {
 	Index int `json:"index"`
 }

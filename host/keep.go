@@ -7,9 +7,9 @@ import (
 	"io"
 )
 
-// Keep notes, as JSON, what the step that is applied has found out and its Remove needs. The later counts. What
-// outlives namespaces ([Outliving]) is written to the journal: a step calls Keep before it changes anything that it
-// could not put back otherwise. Only a [Stack] has a place for it.
+// Keep saves, as JSON, what the step has found out and its Remove needs. A later call overwrites it. A step that makes
+// something that outlives namespaces ([Outliving]) calls Keep before it changes anything that it could not restore
+// otherwise: it is then written to the journal. Only a [Stack] can store it.
 func (k *Kernel) Keep(found any) error {
 	if k.at == nil {
 		return errors.New("save the state of a step: it was not applied by a stack")
@@ -27,7 +27,7 @@ func (k *Kernel) Keep(found any) error {
 	return nil
 }
 
-// Kept reads what Keep noted of the step that is removed, and says whether it noted anything.
+// Kept reads what Keep saved for the step, and reports whether there is anything.
 func (k *Kernel) Kept(found any) (bool, error) {
 	if k.at == nil || len(k.at.Kept) == 0 {
 		return false, nil
@@ -38,9 +38,8 @@ func (k *Kernel) Kept(found any) (bool, error) {
 	return true, nil
 }
 
-// Hold gives the stack what this process has open for the step that is applied: descriptors of programs. It is
-// closed when the step has been removed, or by [Stack.Release]. Another process has none of it, so Remove does not
-// need it.
+// Hold gives the stack something that this process has open for the step, such as file descriptors of programs. It is
+// closed after the step is removed, or by [Stack.Release]. Other processes do not have it, so Remove cannot rely on it.
 func (k *Kernel) Hold(c io.Closer) error {
 	if k.at == nil {
 		return errors.New("hold the resources of a step: it was not applied by a stack")
@@ -49,7 +48,7 @@ func (k *Kernel) Hold(c io.Closer) error {
 	return nil
 }
 
-// A Lifetime says when the kernel itself ends what a step has made.
+// A Lifetime says when the kernel itself removes what a step has made.
 type Lifetime int
 
 // The lifetimes.
@@ -63,9 +62,9 @@ const (
 	UntilRemoved
 )
 
-// An Outliving is a step that can make what outlives the namespaces of its host. It is noted in the [Journal] of
-// the run before it is applied, and what it keeps before it changes anything, so that `nettoll clean` can remove it
-// when the run is dead.
+// An Outliving step can make something that outlives the namespaces of its host. The step is written to the [Journal]
+// of the run before it is applied, and what it saves before it changes anything. `nettoll clean` can then remove it
+// after the run has ended.
 type Outliving interface {
 	Step
 	Outlives() Lifetime
@@ -79,8 +78,7 @@ func outlives(s Step) Lifetime {
 	return WithNamespaces
 }
 
-// A Journal is where a [Kernel] notes what outlives namespaces before it is made. Its methods may be called from
-// several goroutines.
+// A Journal records what outlives namespaces before it is made. Its methods may be called from several goroutines.
 type Journal interface {
 	// Write has written the note when it returns: the process can be killed at any moment.
 	Write(n Note) error

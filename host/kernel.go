@@ -255,7 +255,7 @@ func (k *Kernel) removed(ref string) (at time.Time, all int) {
 	return k.gone[ref], len(k.gone)
 }
 
-// Gone says whether the namespace ns is gone, and all that steps have put there with it.
+// Gone reports whether the namespace ns, and everything that steps put there, is gone.
 func (k *Kernel) Gone(ns string) (bool, error) {
 	if at, _ := k.removed(ns); !at.IsZero() {
 		return true, nil

@@ -17,8 +17,8 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/sysfs"
 )
 
-// A LinkSettings sets what can be set about a link that is there already, beside its MTU: its queue, who receives from
-// it, its offloads. Undoing it puts back what it had found. What is "" is left alone.
+// LinkSettings changes settings of an existing link other than its MTU: its queue, its receiving CPUs and its offloads.
+// Undoing it restores the former settings. A setting of "" is not changed.
 type LinkSettings struct {
 	NS   string `json:"ns,omitempty"`
 	Name string `json:"name"`
@@ -95,7 +95,7 @@ func (t LinkSettings) String() string {
 // variable (net/core/sysctl_net_core.c, net_core_table).
 const steersFlows = "net.core.rps_sock_flow_entries"
 
-// Check says, in the namespace of the machine, whether flows can be steered. It changes nothing.
+// Check returns an error if this machine cannot steer flows. It changes nothing.
 func (t LinkSettings) Check() error {
 	if t.RFS == "" || t.RFS == "0" {
 		return nil
@@ -243,7 +243,7 @@ type attributeWas struct {
 	Value string `json:"value"`
 }
 
-// Apply sets what the step gives, and keeps what was there.
+// Apply changes the settings and saves the former ones.
 func (t LinkSettings) Apply(_ context.Context, k *Kernel) error {
 	queue, err := t.parse()
 	if err != nil {
@@ -284,7 +284,7 @@ func (t LinkSettings) set(h *link.Handle, queue int, was *settingsBefore) error 
 	return t.write(was)
 }
 
-// Remove puts back what was there.
+// Remove restores the former settings.
 func (t LinkSettings) Remove(_ context.Context, k *Kernel) error {
 	var was settingsBefore
 	if ok, err := k.Kept(&was); !ok {

@@ -68,11 +68,11 @@ func (p MoveLink) String() string {
 	return s
 }
 
-// UndoneFirst makes MoveLink a [FirstUndone]: a link that is still in a container when that ends is not given back to
-// where it was.
+// UndoneFirst makes MoveLink a [FirstUndone]: a link that is still in a container when the container ends does not
+// return to where it was.
 func (MoveLink) UndoneFirst() {}
 
-// Outlives says that a card of the machine stays when the container ends.
+// Outlives says that a card of the machine outlives the container.
 func (p MoveLink) Outlives() Lifetime {
 	if p.FromNS == Machine {
 		return UntilBoot
@@ -243,8 +243,8 @@ func (p MoveLink) wait(inside *link.Handle, addresses []netip.Prefix) (ready boo
 	}
 }
 
-// Remove moves the link back. One that is gone, with its container or otherwise, is nobody's; a card of the machine
-// comes back by itself then, and gets back what it had.
+// Remove moves the link back. It succeeds if the link is gone. A card of the machine returns by itself when its
+// container ends, and gets its former settings back.
 func (p MoveLink) Remove(ctx context.Context, k *Kernel) error {
 	var was movedFrom
 	if ok, err := k.Kept(&was); !ok { // it was not moved yet

@@ -11,9 +11,9 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/link"
 )
 
-// A Neighbour says for good where the addresses of a neighbour on a link are, so that nobody asks for them and nothing
-// that the table of neighbours has to hold is limited; or it lets the host answer for them. What had been learnt before
-// is forgotten.
+// A Neighbour adds static neighbour entries for the addresses of a neighbour on a link, so that no address has to be
+// resolved and the size of the neighbour table does not matter; or it lets the host answer for them (proxy). Learned
+// entries for the addresses are removed.
 type Neighbour struct {
 	NS string `json:"ns,omitempty"`
 	// Dev is the name of the link.

@@ -14,14 +14,14 @@ import (
 	"github.com/nettoll/nettoll/internal/linux"
 )
 
-// A Plan is what is to be done to a host, in order. It is pure data: the same input gives the same plan,
-// and a plan can be printed and sent. In JSON it is a list of objects, each with its "kind".
+// A Plan lists the steps for a host, in order. It is pure data: the same input gives the same plan, and a plan can be
+// printed and sent. In JSON it is a list of objects, each with its "kind".
 type Plan struct {
 	Steps []Step
 }
 
-// A Step is one thing to put into the kernel of a host. Steps are plain values (structs with JSON
-// tags, methods on the value) so that plans can be compared.
+// A Step puts one thing into the kernel of a host. Steps are plain values (structs with JSON tags, methods on the
+// value), so that plans can be compared.
 type Step interface {
 	// Kind names the type of the step in JSON: "namespace", "bridge", "veth", "link", "route", "sysctl", …
 	Kind() string
@@ -37,7 +37,7 @@ type Step interface {
 	Verify(*Kernel) error
 }
 
-// A Stepper is whatever brings kinds of steps of its own: a network, or a kind of parts.
+// A Stepper is a network, or a kind of parts, that brings its own kinds of steps.
 type Stepper interface {
 	// Steps returns a function that returns a new, empty step for each kind, see [Decoder].
 	Steps() map[string]func() Step
@@ -176,7 +176,7 @@ func (d Decoder) Step(raw json.RawMessage) (Step, error) {
 	return s, nil
 }
 
-// A DriftError says that the kernel does not agree with a step.
+// A DriftError reports that the kernel differs from a step.
 type DriftError struct {
 	// Step is the text of the step.
 	Step string
@@ -184,12 +184,12 @@ type DriftError struct {
 	Drifts []linux.Difference
 }
 
-// Add adds one thing that differs.
+// Add adds a difference.
 func (e *DriftError) Add(what, want, got string) {
 	e.Drifts = append(e.Drifts, linux.Difference{What: what, Want: want, Got: got})
 }
 
-// Error names the step and everything that differs.
+// Error names the step and all differences.
 func (e *DriftError) Error() string {
 	parts := make([]string, len(e.Drifts))
 	for i, d := range e.Drifts {

@@ -23,7 +23,7 @@ const DefaultRun = "/run/nettoll"
 // orphanWait is how long what a program has started may go on to write after the program has ended: then it is killed.
 const orphanWait = 200 * time.Millisecond
 
-// A Program is somebody else's that a step needs as long as the step stands: ovs-vswitchd.
+// A Program is a program such as ovs-vswitchd that must run as long as a step is applied.
 type Program struct {
 	// Name is unique among the programs of a host: "ovs-vswitchd".
 	Name string
@@ -37,7 +37,7 @@ type Program struct {
 	Package string
 }
 
-// A Running is a program that was started. It is killed with its agent, however that ends.
+// A Running is a program that was started. It is killed when its agent ends, for whatever reason.
 type Running struct {
 	program Program
 	cmd     *exec.Cmd
@@ -238,7 +238,7 @@ func (r *Running) Stop(grace time.Duration) error {
 	return nil
 }
 
-// A ProgramState is what became of a program.
+// A ProgramState describes a program that was started.
 type ProgramState struct {
 	Name string `json:"name"`
 	// PID is its number where the host's processes are numbered.

@@ -62,7 +62,7 @@ func (k *Kernel) note(name string, change func(before float64) float64) {
 	k.report.Metrics[name] = change(k.report.Metrics[name])
 }
 
-// Implementation notes who does the work of the part of a kind.
+// Implementation notes who does the work of the part of that kind.
 func (k *Kernel) Implementation(kind, who string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -90,10 +90,9 @@ func (k *Kernel) Report() Report {
 	}
 }
 
-// Load calls f, which puts rules or entries into the kernel, and notes how long that took (s) and how much more memory
-// the kernel has in use after it (bytes), as PREFIX_load_time and PREFIX_memory. Later calls with the same prefix add
-// to both. Memory is that of the whole machine: slab, vmalloc and per-CPU areas (/proc/meminfo). A change below a
-// hundred kilobytes says nothing.
+// Load calls f, which puts rules or entries into the kernel. It notes how long that took (s) and by how much kernel
+// memory grew (bytes), as PREFIX_load_time and PREFIX_memory; later calls with the same prefix add to both. Memory is
+// machine-wide: slab, vmalloc and per-CPU areas (/proc/meminfo). A growth below 100 kB means nothing.
 func (k *Kernel) Load(prefix string, f func() error) error {
 	before, known := procfs.KernelMemory()
 	began := time.Now()

@@ -10,8 +10,8 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/link"
 )
 
-// A Shape limits, delays or loses what a link that is there already sends. Undoing it puts back the queue that it had
-// found.
+// A Shape limits the rate of an existing link, delays its packets or drops some of them. Undoing it restores the former
+// queue.
 type Shape struct {
 	NS   string `json:"ns,omitempty"`
 	Name string `json:"name"`
@@ -50,7 +50,7 @@ func (s Shape) shape() link.Shape {
 	return link.Shape{Rate: s.Rate, Delay: s.Delay, Loss: s.Loss, MTU: s.MTU}
 }
 
-// Check says whether this kernel can have links send so. It changes nothing.
+// Check returns an error if this kernel cannot shape links so. It changes nothing.
 func (s Shape) Check() error { return link.CheckShape(s.shape()) }
 
 // shapeWas is what a [Shape] found.
@@ -59,7 +59,7 @@ type shapeWas struct {
 	Queue link.Queue `json:"queue"`
 }
 
-// Apply has the link send so, and keeps the queue that was there.
+// Apply shapes the link and saves its former queue.
 func (s Shape) Apply(_ context.Context, k *Kernel) error {
 	_, h, err := k.inside(s.NS)
 	if err != nil {
@@ -82,7 +82,7 @@ func (s Shape) Apply(_ context.Context, k *Kernel) error {
 	return nil
 }
 
-// Remove puts back the queue that was there.
+// Remove restores the former queue.
 func (s Shape) Remove(_ context.Context, k *Kernel) error {
 	var was shapeWas
 	if ok, err := k.Kept(&was); !ok {

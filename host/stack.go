@@ -25,9 +25,8 @@ type applied struct {
 	held   []io.Closer     // what this process has open for it
 }
 
-// A FirstUndone is a step whose undoing ends containers with all they hold. A [Stack] undoes such steps before all
-// others, together: the kernel then removes the links of many containers in one go, where one by one each would cost 20
-// ms.
+// A FirstUndone is a step whose undoing ends containers. A [Stack] undoes such steps before all others and together:
+// the kernel then removes the links of many containers at once, instead of 20 ms for each.
 type FirstUndone interface {
 	Step
 	UndoneFirst()
@@ -145,8 +144,8 @@ func (s *Stack) Verify(ctx context.Context, k *Kernel) error {
 	return errors.Join(errs...)
 }
 
-// Undo removes everything that was applied: what ends containers first ([FirstUndone]), then the rest, each from the
-// top. Undoing what is gone succeeds. What could not be undone stays on the stack, for another try.
+// Undo removes everything that was applied: steps that end containers first ([FirstUndone]), then the rest, last
+// applied first. Undoing a step whose effects are gone succeeds. Steps that could not be undone stay on the stack.
 func (s *Stack) Undo(ctx context.Context, k *Kernel) error {
 	var errs []error
 	failed := make([]bool, len(s.applied))

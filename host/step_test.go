@@ -418,7 +418,7 @@ func TestApplyErrors(t *testing.T) {
 			{First: 1, Last: 2, To: []string{"10.0.0.2"}}, {First: 2, Last: 3, To: []string{"10.0.0.3"}},
 		}}, `"2-3 : 10.0.0.3" overlaps "1-2 : 10.0.0.2"`},
 		{"no such sysctl", host.Sysctl{Key: "net.none", Value: "1"}, `read sysctl "net.none"`},
-		{"sysctl outside", host.Sysctl{Key: "net.//.//.etc.passwd", Value: "1"}, `is no name of a variable`},
+		{"sysctl outside", host.Sysctl{Key: "net.//.//.etc.passwd", Value: "1"}, `invalid sysctl name`},
 		{
 			"value that cannot be",
 			host.Sysctl{Key: "net.ipv4.ip_forward", Value: "yes"},

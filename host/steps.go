@@ -66,8 +66,8 @@ type Macvlan struct {
 	Addresses []string `json:"addresses,omitempty"`
 }
 
-// A Link configures a link that is there already: the loopback link, or one that the underlay made.
-// Undoing it puts back what it had found.
+// A Link configures an existing link: the loopback link, or one that the underlay made. Undoing it restores the former
+// configuration.
 type Link struct {
 	NS   string `json:"ns,omitempty"`
 	Name string `json:"name"`
@@ -92,8 +92,7 @@ type Route struct {
 	Dev string `json:"dev,omitempty"`
 }
 
-// A Sysctl sets a variable below /proc/sys, as seen from inside a namespace. Undoing it puts back what it had
-// found.
+// A Sysctl sets a variable below /proc/sys, as seen inside a namespace. Undoing it restores the former value.
 type Sysctl struct {
 	NS string `json:"ns,omitempty"`
 	// Key is written with dots: "net.ipv4.ip_forward". A dot inside an element is written as a slash.

@@ -28,7 +28,7 @@ func CarrierSteps(parts []stack.Part) map[string]func() host.Step {
 	return all
 }
 
-// CheckCarrier returns why the carrier of that kind cannot be built on this machine.
+// CheckCarrier returns why the carrier of that kind cannot be built on this machine, nil if it can.
 func CheckCarrier(kind string, s stack.Stack) error {
 	c, _ := s.Of(kind)
 	if check, ok := c.Part.Value.(Checker); ok {
@@ -37,8 +37,8 @@ func CheckCarrier(kind string, s stack.Stack) error {
 	return nil
 }
 
-// RefuseCarrier returns why labs of so many hosts have no use for the carrier of that kind, "" if they have or there is
-// none.
+// RefuseCarrier returns why labs with that number of hosts cannot use the carrier of that kind. It returns "" if they
+// can, or if the stack has no such carrier.
 func RefuseCarrier(kind string, s stack.Stack, hosts int) string {
 	c, _ := s.Of(kind)
 	n, params, ok := stack.PartOf[Network](s)

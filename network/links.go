@@ -26,8 +26,8 @@ const (
 	off  = "off"
 )
 
-// LinkParams are the parameters of every network whose containers have a veth: what the papers argue about. They hold
-// for both ends of each container's link. See [Tuned].
+// LinkParams are the parameters of every network whose containers have a veth. They apply to both ends of each
+// container's link. See [Tuned].
 func LinkParams() part.List {
 	offload := func(name, what string) part.Param {
 		return part.Param{Name: name, Default: left, Values: []string{left, on, off}, Quiet: true, Summary: what +
@@ -56,8 +56,8 @@ func LinkParams() part.List {
 	}
 }
 
-// BridgeNF is the parameter of networks with a Linux bridge: whether packets pass netfilter's hooks of their family on
-// their way through it.
+// BridgeNF is the parameter of networks with a Linux bridge that says whether bridged packets pass netfilter's hooks of
+// their family.
 func BridgeNF() part.Param {
 	return part.Param{
 		Name: bridgeNF, Default: off, Values: []string{off, on}, Quiet: true,
@@ -65,8 +65,7 @@ func BridgeNF() part.Param {
 	}
 }
 
-// Hairpin is the parameter of networks with a Linux bridge: whether its ports send packets back to where they came
-// from.
+// Hairpin is the parameter of networks with a Linux bridge that says whether a port sends packets back through itself.
 func Hairpin() part.Param {
 	return part.Param{
 		Name: hairpin, Default: off, Values: []string{off, on}, Quiet: true,
@@ -109,8 +108,8 @@ func checkRPS(s string) (string, error) {
 	return s, nil
 }
 
-// Tuned returns the steps that [LinkParams] ask for: one for each end of the link of each container, none where
-// everything is left to the kernel.
+// Tuned returns the steps that [LinkParams] ask for: one for each end of the link of each container, none if everything
+// is left to the kernel.
 func Tuned(p part.Params, ends []Endpoint) []host.Step {
 	wanted := settings(p)
 	var steps []host.Step
@@ -158,8 +157,8 @@ func settings(p part.Params) host.LinkSettings {
 	return t
 }
 
-// CheckLinks says what of [LinkParams] and [BridgeNF] cannot be had on this machine, in the namespace of the machine:
-// it is for [Checker].
+// CheckLinks returns why this machine does not support some of [LinkParams] or [BridgeNF], nil if it supports all. It
+// runs in the namespace of the machine and is meant for a [Checker].
 func CheckLinks(p part.Params) error {
 	if p[checksum] == off && (p[tso] == on || p[gso] == on) {
 		return fmt.Errorf("%s=off with %s=on or %s=on: segments larger than the MTU have no checksums of their own (leave "+

@@ -19,7 +19,7 @@ func (l Lab) StaticNeighbours() bool {
 	return n > learning
 }
 
-// Many says whether a lab of so many pairs has more containers than may learn where their neighbours are.
+// Many reports whether a lab with that number of pairs has too many containers for learned neighbour entries.
 func Many(pairs int) bool { return 2*pairs > learning }
 
 // StaticNeighbours is a network whose large labs ([Lab.StaticNeighbours]) have static neighbour entries, so that no

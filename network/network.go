@@ -35,21 +35,20 @@ type Description struct {
 	Metrics []measure.Metric
 }
 
-// An Excluder is a network that means nothing in some labs: it would be another network there, or none.
+// An Excluder is a network that is meaningless in some labs, because it would equal another network or none.
 type Excluder interface {
 	// Exclude returns the reason why labs of so many hosts are left out, "" where they are not.
 	Exclude(hosts int, p part.Params) string
 }
 
-// A Translator is a network in which containers are reached at addresses that are not theirs, by port: what has no
-// ports reaches somebody else.
+// A Translator is a network in which containers are reached at translated addresses, by port. Protocols without ports
+// cannot reach a container.
 type Translator interface {
 	// Translates says whether that is so in labs of so many hosts.
 	Translates(hosts int, p part.Params) bool
 }
 
-// A Sharer is a network in which the containers of a host share its namespace: what one of them listens at is taken for
-// the others.
+// A Sharer is a network in which the containers of a host share its namespace, and so its ports.
 type Sharer interface {
 	// Shares says whether that is so.
 	Shares(p part.Params) bool
@@ -89,7 +88,7 @@ type Filterable interface {
 	FilterPoint(p part.Params) (at Point, bridge string)
 }
 
-// A Lab is what a network is asked to join.
+// A Lab describes the hosts and containers that a network is to join.
 type Lab struct {
 	// Hosts are the container hosts; the first is host 1. More than one are joined by an underlay.
 	Hosts []Host
@@ -108,7 +107,7 @@ type Lab struct {
 // Uplink is the name of a host's link to the underlay in the labs of [NewLab].
 const Uplink = "up0"
 
-// NewLab returns a lab of so many hosts, all on one underlay if there are several, without containers.
+// NewLab returns a lab with that number of hosts and without containers. Several hosts are joined by one underlay.
 func NewLab(hosts, mtu int) Lab {
 	l := Lab{MTU: mtu}
 	for i := range hosts {
@@ -121,7 +120,7 @@ func NewLab(hosts, mtu int) Lab {
 	return l
 }
 
-// A Medium says what the links of an underlay are like. The zero value leaves them as the kernel makes them.
+// A Medium describes the links of an underlay. The zero value keeps the kernel's defaults.
 type Medium struct {
 	// Rate in bit/s of Ethernet frames, each way; 0: as fast as they can.
 	Rate int64 `json:"rate,omitempty"`

@@ -7,8 +7,8 @@ import (
 	"github.com/nettoll/nettoll/host"
 )
 
-// Paths are the ways of the trips of a lab, and what traces of its hosts show of them. Hosts are counted from 0, the
-// underlay, also where there is none.
+// Paths holds the ways of the trips of a lab and compares traces of its hosts with them. Hosts are counted from 1; host
+// 0 is the underlay, even if the lab has none.
 type Paths struct {
 	trips []traced
 	hosts int // the highest number

@@ -57,9 +57,10 @@ func Base(lab Lab, h Host) []host.Step {
 // on sets those back (Documentation/networking/ip-sysctl.rst, ip_forward).
 func Forwarding() []host.Step { return forwarding("1") }
 
-// NoForwarding returns the steps for a host that is none. A new namespace has what the machine has, and one that runs
-// containers already forwards (net/ipv4/devinet.c, devinet_init_net; Documentation/admin-guide/sysctl/net.rst,
-// devconf_inherit_init_net): containers would have a way past a filter at their bridge, by their gateway.
+// NoForwarding returns the steps that turn forwarding off. A new namespace inherits the settings of the machine, and a
+// machine that runs containers already forwards (net/ipv4/devinet.c, devinet_init_net;
+// Documentation/admin-guide/sysctl/net.rst, devconf_inherit_init_net): containers could then bypass a filter at their
+// bridge through their gateway.
 func NoForwarding() []host.Step { return forwarding("0") }
 
 func forwarding(value string) []host.Step {
@@ -94,8 +95,8 @@ func linkName(format string, h Host, c Container) (string, error) {
 	return name, nil
 }
 
-// Bridged returns the steps that join the containers of a host by a bridge, which has their gateway, and where they are
-// then. With routed, packets go through that.
+// Bridged returns the steps that join the containers of a host by a bridge that has their gateway, and the endpoints of
+// the containers. With routed, packets pass the gateway.
 func Bridged(lab Lab, h Host, routed bool) ([]host.Step, []Endpoint, error) {
 	if len(h.Containers) > MaxPorts {
 		return nil, nil, fmt.Errorf("host %d: %d containers, but a bridge has at most %d ports", h.Index, len(h.Containers),
@@ -179,9 +180,9 @@ func withoutDAD(namespace string) host.Step {
 	return host.Sysctl{NS: namespace, Key: "net.ipv6.conf.default.accept_dad", Value: "0", IfPresent: true}
 }
 
-// Sockets returns the steps for a namespace in which sockets of workloads are opened: what one connection has learnt is
-// no business of the next (Documentation/networking/ip-sysctl.rst). A connection that nobody has open any more is given
-// up after one retry, which is half a second: it would keep a namespace whose links are gone for a minute and a half
+// Sockets returns the steps for a namespace in which sockets of workloads are opened. They keep TCP from reusing what
+// earlier connections learned (Documentation/networking/ip-sysctl.rst). An orphaned connection is given up after one
+// retry, which takes half a second: it would otherwise keep a namespace without links alive for a minute and a half
 // (net/ipv4/tcp_timer.c, tcp_orphan_retries).
 func Sockets(namespace string) []host.Step {
 	return []host.Step{
@@ -191,8 +192,8 @@ func Sockets(namespace string) []host.Step {
 	}
 }
 
-// Inside returns the steps for a container that has a namespace of its own: those of [Sockets], and that its sockets
-// have ephemeral ports of its own where it has any.
+// Inside returns the steps for a container with a namespace of its own: those of [Sockets], and its ephemeral ports if
+// it has its own.
 func Inside(c Container) []host.Step {
 	steps := Sockets(c.Name)
 	if p := c.Ephemeral; p != (Ports{}) {

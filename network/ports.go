@@ -7,15 +7,15 @@ import (
 	"github.com/nettoll/nettoll/part"
 )
 
-// A Wired is a network in which every container has a link of its own to the switch that the hosts are joined by.
-// [Underlay] makes them.
+// Wired is a network in which every container has a link of its own to the switch of the underlay. [Underlay] makes the
+// links.
 type Wired interface {
 	// Wired says whether that is so with these parameters, and whether the links are moved away from where they are made.
 	Wired(p part.Params) (wired, moved bool)
 }
 
 // A Borrower is a network that takes something from the machine itself, whose network namespace its hosts know as
-// [host.Machine]. What is borrowed is given back by undoing the plans.
+// [host.Machine]. Undoing the plans returns it.
 type Borrower interface {
 	// Borrows returns what that is with these parameters, one by one and in words, nil for nothing. Two labs cannot have
 	// the same.
@@ -30,7 +30,7 @@ func wired(n Network, p part.Params) (wired, moved bool) {
 	return false, false
 }
 
-// Switch is the bridge that stands for the underlay on the only host of a lab.
+// Switch is the bridge that replaces the underlay in a lab of one host.
 const Switch = "sw0"
 
 // Names of a container's link to the switch, on its host, and of the other end where the switch is on the same host.
@@ -41,7 +41,7 @@ const (
 	underlayJack = "%sc%d"
 )
 
-// SwitchPort is the name, on its host, of a container's link to the switch.
+// SwitchPort returns the name, on its host, of a container's link to the switch.
 func SwitchPort(c Container) string { return fmt.Sprintf(portName, c.Name) }
 
 // Plugs returns the names of the links of a host's containers to the switch, and the steps that make them where the

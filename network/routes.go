@@ -6,8 +6,8 @@ import (
 	"github.com/nettoll/nettoll/host"
 )
 
-// A Server is a network that reaches the containers of other hosts by whatever joins the hosts. A network that is none
-// has its containers on the underlay themselves: nothing is routed to them, and no carrier carries their packets.
+// A Server is a network that reaches containers on other hosts through spans. The containers of any other network are
+// on the underlay themselves: nothing is routed to them, and no carrier carries their packets.
 type Server interface {
 	// Serves returns the ranges and addresses, of both families, at which a host of the lab is reached for its containers.
 	// It is empty if the parameters of the lab put the containers on the underlay. It is pure.
@@ -20,7 +20,7 @@ func Ranges(h Host) []netip.Prefix {
 	return []netip.Prefix{v4.Masked(), v6.Masked()}
 }
 
-// Serves returns what a network serves on a host, nil if it is no [Server].
+// Serves returns the ranges that a network serves on a host, nil if it is not a [Server].
 func Serves(n Network, lab Lab, h Host) []netip.Prefix {
 	if s, ok := n.(Server); ok {
 		return s.Serves(lab, h)
@@ -28,8 +28,8 @@ func Serves(n Network, lab Lab, h Host) []netip.Prefix {
 	return nil
 }
 
-// Routes returns how a host reaches what the network serves on the other hosts of the lab: through the uppermost span.
-// An address of a host on that span needs no route.
+// Routes returns the routes of a host to the ranges that the network serves on the other hosts of the lab, through the
+// uppermost span. An address of a host on that span needs no route.
 func Routes(n Network, lab Lab, h Host) []host.Route {
 	if len(lab.Hosts) < 2 {
 		return nil
@@ -64,5 +64,5 @@ func Join(n Network, lab Lab) ([]host.Plan, [][]Endpoint, error) {
 	return plans, ends, nil
 }
 
-// Whole is an address without the others of its range.
+// Whole returns an address as a range of one.
 func Whole(p netip.Prefix) string { return netip.PrefixFrom(p.Addr(), p.Addr().BitLen()).String() }

@@ -31,8 +31,8 @@ const (
 	idle0 = "idle0"
 )
 
-// Below returns the link that links of containers can stand on: the host's uplink, or one that the steps make in a lab
-// of one host. What stands on it needs one that is not the loopback link and has a carrier.
+// Below returns the link that links of containers can be created on: the host's uplink or, in a lab of one host, one
+// that the steps make. It is not the loopback link and has a carrier.
 func Below(lab Lab, h Host) (lower string, steps []host.Step) {
 	if h.Uplink != "" {
 		return h.Uplink, nil

@@ -10,8 +10,8 @@ import (
 	"github.com/nettoll/nettoll/stack"
 )
 
-// A Span joins the hosts of a lab: the underlay, or what a [Carrier] makes on the span below. Whatever stands on a span
-// needs to know nothing else of it.
+// A Span joins the hosts of a lab: it is the underlay, or what a [Carrier] makes on the span below. It holds everything
+// that the next layer needs to know about it.
 type Span struct {
 	// Name is "underlay", or the name of the part that makes it: "vxlan".
 	Name string
@@ -29,14 +29,14 @@ type Span struct {
 	Steps [][]host.Step
 }
 
-// An Overhead is what a carrier adds to each packet.
+// An Overhead is the number of bytes that a carrier adds to each packet.
 type Overhead struct {
 	Bytes int
 	// Source says what they are and where that stands: "20 IPv4, 8 UDP, 8 VXLAN, 14 Ethernet (RFC 7348, section 5)".
 	Source string
 }
 
-// A Reach is how a host reaches another one on a span.
+// A Reach describes how a host reaches another one on a span.
 type Reach struct {
 	// Link is the link of the host, "" if it has one for each other host and none of its own.
 	Link string

@@ -8,14 +8,14 @@ import (
 	"github.com/nettoll/nettoll/host"
 )
 
-// A Tracer is a network that says which way the packets of its containers take, so that a lab can show that they do.
-// Every network of the catalogue is one.
+// A Tracer is a network that can tell which way the packets of its containers take, so that a lab can prove it. Every
+// network of the catalogue is one.
 type Tracer interface {
 	// Trace returns the way of a trip. It is pure.
 	Trace(t Trip) Way
 }
 
-// A Trip is packets of a family that go from a container of a lab to another one.
+// A Trip is a flow of packets of one family from one container of a lab to another.
 type Trip struct {
 	Lab Lab
 	// Family is "ipv4" or "ipv6".
@@ -30,7 +30,7 @@ type Stop struct {
 	Endpoint  Endpoint
 }
 
-// A Way is what a trip passes.
+// A Way lists what the packets of a trip pass.
 type Way struct {
 	// Hops are where its packets are given to a neighbour: each goes to the link, the address and the MAC address that the
 	// plan has for it.
@@ -41,8 +41,8 @@ type Way struct {
 	Still []Count
 }
 
-// A Hop is where packets leave a namespace, and where to according to the plan. An empty MAC address is not compared:
-// the link has none, or nobody knows it beforehand.
+// A Hop says where packets leave a namespace, and where the plan sends them. An empty MAC address is not compared: the
+// link has none, or it is not known in advance.
 type Hop struct {
 	Host int // from 1
 	host.Hop
@@ -103,7 +103,7 @@ func (w *Way) Forwarded(t Trip) {
 	w.Counters = append(w.Counters, forwarded(t)...)
 }
 
-// NotForwarded adds that they do not.
+// NotForwarded adds that the network stacks of the hosts do not forward the packets.
 func (w *Way) NotForwarded(t Trip) {
 	w.Still = append(w.Still, forwarded(t)...)
 }

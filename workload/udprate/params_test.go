@@ -16,15 +16,15 @@ import (
 func TestRefuse(t *testing.T) {
 	d := udprate.Workload{}.Describe()
 	for want, given := range map[string]map[string]string{
-		"finds the rate itself":              {"search": "no-drop", "rate": "10k/s"},
-		"valid: search=no-drop":            {"bound": "1%"},
-		"valid: mode=batched or mode=segmented":      {"batch": "8"},
-		"valid: up to 32753":               {"mode": "segmented", "payload": "40000"},
-		"valid: mode=single or mode=batched":         {"mode": "segmented", "rate": "1k/s", "sizes": "normal"},
-		"arrivals=poisson needs a rate":    {"arrivals": "poisson"},
-		"sizes=uniform:1 needs a rate":     {"sizes": "uniform:1"},
-		"valid: single, batched":           {"mode": "both"},
-		"valid: a whole number from 1 to ": {"flows": "65"},
+		"finds the rate itself":                 {"search": "no-drop", "rate": "10k/s"},
+		"valid: search=no-drop":                 {"bound": "1%"},
+		"valid: mode=batched or mode=segmented": {"batch": "8"},
+		"valid: up to 32753":                    {"mode": "segmented", "payload": "40000"},
+		"valid: mode=single or mode=batched":    {"mode": "segmented", "rate": "1k/s", "sizes": "normal"},
+		"arrivals=poisson needs a rate":         {"arrivals": "poisson"},
+		"sizes=uniform:1 needs a rate":          {"sizes": "uniform:1"},
+		"valid: single, batched":                {"mode": "both"},
+		"valid: a whole number from 1 to ":      {"flows": "65"},
 	} {
 		if _, err := d.Resolve(given); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want an error with %q", given, err, want)

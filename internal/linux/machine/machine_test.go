@@ -143,14 +143,14 @@ func TestLook(t *testing.T) {
 				"? mitigations: not known: the kernel does not show it",
 				"? kernel: not known: the kernel does not show it",
 				"? congestion_control: not known: the kernel does not show it",
-				"? neighbours: not known: no sysctl net.ipv4.neigh.default.gc_thresh3 (not loaded, not in this kernel " +
-					"or not in this namespace)",
-				"? tracked_connections: not known: no sysctl net.netfilter.nf_conntrack_max (not loaded, not in this " +
-					"kernel or not in this namespace)",
+				"? neighbours: not known: no sysctl net.ipv4.neigh.default.gc_thresh3 (module not loaded, or not in this " +
+					"kernel or namespace)",
+				"? tracked_connections: not known: no sysctl net.netfilter.nf_conntrack_max (module not loaded, or not in this " +
+					"kernel or namespace)",
 				"? threads: not known: the kernel does not show it",
 				"? open_files: not known: the kernel does not show it",
-				"? network_namespaces: not known: no sysctl user.max_net_namespaces (not loaded, not in this kernel or " +
-					"not in this namespace)",
+				"? network_namespaces: not known: no sysctl user.max_net_namespaces (module not loaded, or not in this " +
+					"kernel or namespace)",
 				"? user_namespaces: not known: the kernel does not show it",
 			},
 		},

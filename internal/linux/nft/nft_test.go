@@ -67,8 +67,8 @@ func TestCheck(t *testing.T) {
 		{"overlap", func(t *Table) {
 			t.Maps[0].Entries[1].First = 20009
 		}, `map "four": "20009-20019 : 10.1.1.1" overlaps "20000-20009 : 10.1.1.0"`},
-		{"range of none", func(t *Table) { t.Maps[0].Entries[0].Last = 1 }, `"20000-1 : 10.1.1.0" is no range`},
-		{"family of an entry", func(t *Table) { t.Maps[0].Entries[0].To = six }, `"20000-20009 : fd00::1" is no range`},
+		{"range of none", func(t *Table) { t.Maps[0].Entries[0].Last = 1 }, `"20000-1 : 10.1.1.0" is not a port range`},
+		{"family of an entry", func(t *Table) { t.Maps[0].Entries[0].To = six }, `"20000-20009 : fd00::1" is not a port range`},
 		{"two families", func(t *Table) {
 			t.Chains[1].Rules[0].SNAT = six
 		}, `rule "ip saddr 10.1.0.0/16 snat ip6 to fd00::1" of chain "out": addresses of two families`},
