@@ -47,7 +47,7 @@ func (Filter) Refuse(w filter.Where, p part.Params) string {
 	case w.Translated:
 		return "on tcx the addresses of packets are not yet translated (use filter nftables)"
 	case p[match] == allow.Program && p.Count(filter.Rules) > allow.MaxCompiled:
-		return fmt.Sprintf("match=linear with more than %d rules exceeds the kernel's limit of instructions (use "+
+		return fmt.Sprintf("match=program with more than %d rules exceeds the kernel's limit of instructions (use "+
 			"match=hash or match=lpm)", allow.MaxCompiled)
 	}
 	return ""

@@ -229,7 +229,7 @@ func TestRefuse(t *testing.T) {
 			nil,
 			"are not yet translated",
 		},
-		{filter.Where{Network: "macvlan", Point: network.InContainer, Hosts: 1}, nil, "under macvlan there are none"},
+		{filter.Where{Network: "macvlan", Point: network.InContainer, Hosts: 1}, nil, "and macvlan has none"},
 		{filter.Where{Network: "ovs", Point: network.AtOpenFlow, Hosts: 1}, nil, "filter ovs"},
 		{
 			filter.Where{Network: "bridge", Point: network.AtBridge, Hosts: 1},

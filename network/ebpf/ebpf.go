@@ -29,7 +29,7 @@ func (Network) Describe() network.Description {
 		Implementation: "ebpf",
 		Params: append(part.List{{
 			Name: attach, Default: auto, Values: append([]string{auto}, forward.Ways()...),
-			Summary: "hook of the program: tcx or tc: the host's end of each veth; xdp: the same in the driver, on one host; " +
+			Summary: "hook of the program: tcx or tc: the host's end of each veth; xdp: those links in the driver, on one host; " +
 				"netkit: the container's end of a netkit; auto: tcx, or tc in labs of more than 200 containers and before Linux " +
 				"6.6",
 		}}, network.LinkParams()...),
@@ -135,8 +135,8 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 		}
 		for _, r := range network.Routes(Network{}, lab, h) {
 			if top := lab.Top(); top.Layer != 2 || f.Uplink != "" && f.Uplink != r.Dev {
-				return nil, nil, fmt.Errorf("%s is not a single link that carries Ethernet frames, which attach=tcx and "+
-					"attach=tc need", top.Name)
+				return nil, nil, fmt.Errorf("%s is not a single link that carries Ethernet frames, which network ebpf "+
+					"needs", top.Name)
 			}
 			f.Uplink, f.Ranges = r.Dev, append(f.Ranges, Range{r.To, r.Via})
 		}
