@@ -29,9 +29,9 @@ func (Network) Describe() network.Description {
 		Implementation: "ebpf",
 		Params: append(part.List{{
 			Name: attach, Default: auto, Values: append([]string{auto}, forward.Ways()...),
-			Summary: "hook of the program: tcx or tc: the host's end of each veth; xdp: those links in the driver, on one host; " +
-				"netkit: the container's end of a netkit; auto: tcx, or tc in labs of more than 200 containers and before Linux " +
-				"6.6",
+			Summary: "hook of the program: tcx or tc: the host's end of each veth; xdp: those links in the driver, on one " +
+				"host; netkit: the container's end of a netkit; auto: tcx, or tc in labs of more than 200 containers and before " +
+				"Linux 6.6",
 		}}, network.LinkParams()...),
 	}
 }
