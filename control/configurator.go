@@ -220,7 +220,7 @@ func (g *generation) raise(ctx context.Context, l *lab) error {
 	return err
 }
 
-// CongestionControls lists what an experiment's congestion control can be.
+// CongestionControls lists the valid values of an experiment's congestion control.
 func CongestionControls() []string { return append([]string{"auto"}, candidates()...) }
 
 // candidates are the congestion controls of "auto", best first.

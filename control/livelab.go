@@ -14,7 +14,7 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// A LiveLab is a lab that is not measured: it stands until it is closed.
+// A LiveLab is a lab that runs without being measured, until it is closed.
 type LiveLab struct {
 	Experiment string // its name
 	Lab        experiment.Lab
@@ -134,7 +134,7 @@ func addresses(of func(family string) netip.Addr) []netip.Addr {
 	return list
 }
 
-// Claims are what was proved of the lab, in one line.
+// Claims returns the proven claims of the lab in one line.
 func (s *LiveLab) Claims() string {
 	texts := make([]string, len(s.Proofs))
 	for i, p := range s.Proofs {
@@ -143,7 +143,7 @@ func (s *LiveLab) Claims() string {
 	return strings.Join(texts, "; ")
 }
 
-// Close removes the lab. The error says what of the machine's was not given back.
+// Close removes the lab. The error names things of the machine that were not returned.
 func (s *LiveLab) Close() error {
 	s.generation.close()
 	return s.configure.deployment.Close()

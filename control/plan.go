@@ -33,7 +33,7 @@ func place(affinity string, cpus []int) (placing, error) {
 	return placing{}, &experiment.UnknownError{Kind: "affinity", Name: affinity, Known: experiment.Affinities()}
 }
 
-// LabPlan is what the hosts of a lab are going to be told in the first generation.
+// A LabPlan holds the plans of the hosts of a lab in the first generation.
 type LabPlan struct {
 	Lab      string      `json:"lab"`
 	Hosts    []host.Plan `json:"hosts"` // host 1 first

@@ -114,7 +114,7 @@ func (p *Past) refuse(sum string) string {
 // Close gives the directory back.
 func (p *Past) Close() error { return p.file.Close() }
 
-// Experiment returns what the run measures.
+// Experiment returns the experiment of the run.
 func (p *Past) Experiment() (experiment.Experiment, error) {
 	var e experiment.Experiment
 	if err := json.Unmarshal(p.Run.Experiment, &e); err != nil {

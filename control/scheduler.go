@@ -18,7 +18,7 @@ import (
 	"github.com/nettoll/nettoll/probe"
 )
 
-// Options are what a run needs besides its experiment.
+// Options are the inputs of a run besides its experiment.
 type Options struct {
 	Resolved *experiment.Resolved
 	Dir      string            // run directory; "" keeps nothing on disk
@@ -43,7 +43,7 @@ type Progress struct {
 	Cells      int           // cells that can leave
 }
 
-// Outcome is what a run came to.
+// An Outcome is the result of a run.
 type Outcome struct {
 	Run         measure.Run
 	Log         measure.Log // every record

@@ -35,7 +35,7 @@ type Deployment interface {
 	Close() error
 }
 
-// A Layout says what the workers of a generation take part in.
+// A Layout describes what the workers of a generation take part in.
 type Layout struct {
 	traffic.Layout
 	// Probe is the name of the probe whose counts the workers read, and Loaded the probe; nil where nothing is probed.
@@ -54,7 +54,7 @@ type Generation interface {
 	Close() error
 }
 
-// A Spec says what lab is wanted. It is data.
+// A Spec describes a lab to build, as data.
 type Spec struct {
 	ID   string // "bridge+nftables/cross-host/2"
 	Mark string // tells the lab from all others of the run
@@ -67,7 +67,7 @@ type Spec struct {
 	Families []string
 }
 
-// A Lab stands until it is closed.
+// A Lab exists until it is closed.
 type Lab interface {
 	// Site is where its containers are: the endpoints, and the MTU that they have got.
 	Site() *network.Site
@@ -89,7 +89,7 @@ type Lab interface {
 	Close()
 }
 
-// A Log is what a program of a host has said.
+// A Log is the output of a program of a host.
 type Log struct {
 	Host, Program string
 	Text          string

@@ -10,7 +10,7 @@ import (
 	"github.com/nettoll/nettoll/stack"
 )
 
-// A Plan is what the hosts of a lab are told.
+// A Plan holds the plans of the hosts of a lab.
 type Plan struct {
 	*network.Site           // with the plans of its hosts
 	Underlay      host.Plan // of what joins them; empty on one host
@@ -29,8 +29,8 @@ func (s Spec) Plan() (Plan, error) {
 	return p, nil
 }
 
-// Loads says whether a lab with this stack tells what rules or entries of it cost to load and to change. It has the
-// machine for itself meanwhile.
+// Loads reports whether labs with this stack measure the cost of loading and updating rules or entries. Such a lab
+// needs the machine for itself while it is built.
 func Loads(s stack.Stack) bool {
 	f, _ := filter.Of(s)
 	t, params, ok := stack.PartOf[network.Tracker](s)
@@ -45,13 +45,13 @@ func Borrowed(s stack.Stack) []string {
 	return nil
 }
 
-// A Question is what a host is asked before a lab is built.
+// A Question is sent to a host before a lab is built.
 type Question struct {
 	Stack    string         `json:"stack"` // its id, with every parameter
 	Underlay network.Medium `json:"underlay"`
 }
 
-// Question returns what a host is to be asked about the lab.
+// Question returns the question for a host of the lab.
 func (s Spec) Question() Question {
 	kinds := make(stack.Kinds, len(s.Stack))
 	for i, c := range s.Stack {
@@ -64,7 +64,7 @@ func (s Spec) Question() Question {
 	return q
 }
 
-// Answer returns what answers a [Question] on the host that is asked: nil if a lab can stand there.
+// Answer returns a function that answers a [Question] on a host: nil if the lab can be built there.
 func Answer(kinds stack.Kinds) func(question json.RawMessage) error {
 	return func(question json.RawMessage) error {
 		var q Question

@@ -30,7 +30,7 @@ type Driver interface {
 	Open(workload.Spec) (traffic.Endpoint, error)
 }
 
-// A Description says what a driver is.
+// A Description describes a driver.
 type Description struct {
 	// Name is the word of experiment files: "sockperf".
 	Name string

@@ -5,7 +5,7 @@ import (
 	"net/netip"
 )
 
-// A Claim is something that a lab says of itself, and the tries that would show that it is not so.
+// A Claim is a statement about a lab, with the tries that would refute it.
 type Claim struct {
 	Name     string // one of [Passes], [Path] and [Refuses]
 	Text     string // a sentence without its full stop: "every pair passes packets of 1500 bytes both ways, unfragmented"

@@ -35,7 +35,7 @@ type Container struct {
 	First, Last uint16
 }
 
-// A Pair is two containers, by name, of which the source may talk to the sink's ports.
+// A Pair names two containers. Its source may send to the ports of its sink.
 type Pair struct{ Source, Sink string }
 
 // Own is its address of a family.

@@ -18,15 +18,15 @@ type Player interface {
 	Close(ctx context.Context) error
 }
 
-// Seen is what came of a try.
+// Seen is the result of a try.
 type Seen struct {
 	Answered bool   `json:"answered"`
 	More     int    `json:"more,omitempty"`   // how many of [Try.More] were answered, each counted once
 	Detail   string `json:"detail,omitempty"` // what was seen otherwise
 }
 
-// Play tries claims, one after another, and returns a record of each, which lacks where and when that was. A claim of
-// which nothing could be tried has not held.
+// Play tries claims one after another and returns a record of each, without place and time. A claim fails if none of
+// its tries could be made.
 func Play(ctx context.Context, claims []Claim, with Player) []measure.Proof {
 	records := make([]record, len(claims))
 	for i, c := range claims {

@@ -7,8 +7,8 @@ import (
 	"github.com/nettoll/nettoll/host"
 )
 
-// A Plan says which way packets of trips take, and is compared with what hosts have counted. Trips are counted from 0.
-// network.Paths is one.
+// A Plan says which way the packets of trips take, and compares it with the counters of hosts. Trips are counted from
+// 0. network.Paths is one.
 type Plan interface {
 	// Next says what differs of where packets go on.
 	Next(traces []host.Trace) error
@@ -23,10 +23,10 @@ type Trip struct {
 	Back   bool // from sink to source
 }
 
-// A Tracer asks all hosts of a lab what its plan wants to know; with hops also where packets go on.
+// A Tracer asks all hosts of a lab the questions of its plan; with hops, also for next hops.
 type Tracer func(ctx context.Context, hops bool) ([]host.Trace, error)
 
-// Ways are the ways that packets of a lab take according to its plan, and what is known of how many have taken them.
+// Ways holds the ways of packets according to the plan of a lab, and how many packets are known to have taken them.
 type Ways struct {
 	plan  Plan
 	trips map[Trip]int // their numbers in the plan
@@ -46,7 +46,7 @@ func NewWays(plan Plan, trips []Trip, trace Tracer) *Ways {
 	return w
 }
 
-// Carry notes what was carried between the ends of a pair since the last proof.
+// Carry notes packets that were carried between the ends of a pair since the last proof.
 func (w *Ways) Carry(pair int, family string, there, back int64) {
 	if w.carried == nil {
 		return

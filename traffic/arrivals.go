@@ -244,7 +244,7 @@ const (
 	mostReplaySize = 1 << 20 // bytes of one message
 )
 
-// ParseReplay reads what a replayed file holds.
+// ParseReplay reads the content of a file of arrivals to replay.
 func ParseReplay(data []byte) ([]Arrival, error) {
 	var list []Arrival
 	first, last := 0.0, 0.0

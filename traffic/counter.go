@@ -1,6 +1,6 @@
 package traffic
 
-// Came is what a counter says of a datagram.
+// Came classifies a received datagram.
 type Came int
 
 // How a datagram came.
@@ -21,8 +21,8 @@ const (
 	memory = (words - 1) * wordBits
 )
 
-// A Counter remembers which sequence numbers have come: a ring of bits, of which those ahead of the highest number are
-// cleared word by word (RFC 6479). It costs some nanoseconds a datagram, whatever their order.
+// A Counter remembers which sequence numbers have been received: a ring of bits, of which those ahead of the highest
+// number are cleared word by word (RFC 6479). It takes a few nanoseconds per datagram, in any order.
 type Counter struct {
 	next uint64 // the highest number that came, plus one
 	bits [words]uint64

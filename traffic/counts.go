@@ -20,7 +20,7 @@ const (
 // Counts are the counters of one endpoint after a trial. One that is 0 is left out.
 type Counts map[Count]int64
 
-// Series are values over one trial, by the name of what is counted.
+// Series are values over one trial, by name.
 type Series map[Count][]int64
 
 // SeriesDelivered is the bytes of a stream that were delivered from the opening to the end of each slice: Slices+1

@@ -22,7 +22,7 @@ const (
 	echoRequest6 = 128
 )
 
-// StartEcho writes what is the same in all requests of an identifier.
+// StartEcho writes the part that all requests with an identifier have in common.
 func StartEcho(buf []byte, ipv6 bool, identifier uint16) {
 	buf[0], buf[1] = echoRequest4, 0
 	if ipv6 {

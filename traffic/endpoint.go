@@ -127,7 +127,7 @@ func (t *Thread) drive(e Endpoint, trial uint64, w Window) {
 	s.CPU += s.ProgramCPU
 }
 
-// Drive lets an endpoint run its trial, and notes what that took of the calling thread, which is locked.
+// Drive runs the trial of an endpoint on the calling thread, which is locked, and records its run time.
 func Drive(e Endpoint, trial uint64, w Window) {
 	s := e.Sample()
 	user, cpu := thread.UserTime(), thread.RunTime()

@@ -111,8 +111,8 @@ type request struct {
 	due, sent int64
 }
 
-// Init makes it ready for its first trial. It leaves the sockets to the caller where it fails; else [Exchange.Close]
-// closes them.
+// Init prepares the exchange for its first trial. If it fails, the caller still owns the sockets; otherwise
+// [Exchange.Close] closes them.
 func (e *Exchange) Init() error {
 	e.rest = e.Echo.rest(e.Out)
 	e.Recorders[Latency] = NewRecorder()
@@ -139,7 +139,7 @@ func (e *Exchange) Init() error {
 	return nil
 }
 
-// Prepare takes what an earlier trial left in the sockets.
+// Prepare discards what an earlier trial left in the sockets.
 func (e *Exchange) Prepare(trial uint64) {
 	e.Sample, e.first, e.backlog = Sample{}, 0, 0
 	e.Recorders.Reset()

@@ -1,6 +1,6 @@
 package traffic
 
-// Foreign is what a foreign program says that nettoll's own endpoints have no need to.
+// Foreign holds figures that only foreign programs report.
 type Foreign struct {
 	Peer   *Sample `json:"peer,omitempty"`   // what the other end saw, where the program at this one is told
 	Mean   float64 `json:"mean,omitempty"`   // ns: of latency, where it tells no single ones

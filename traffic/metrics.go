@@ -2,7 +2,7 @@ package traffic
 
 import "github.com/nettoll/nettoll/measure"
 
-// Metrics declares what the turn measures of itself, for every trial.
+// Metrics declares what the turn measures in every trial.
 func Metrics() []measure.Metric {
 	return []measure.Metric{
 		{

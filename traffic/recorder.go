@@ -31,7 +31,7 @@ type Recorder struct {
 	lo, hi uint32 // the slots that may hold something: [lo, hi)
 }
 
-// A Quantity is what a recorder holds the durations of.
+// A Quantity is a kind of duration that a recorder holds.
 type Quantity int
 
 // The quantities of a trial. All are in ns.
@@ -55,7 +55,7 @@ func (q Quantity) Name() string {
 	}[q]
 }
 
-// Recorders are an endpoint's; nil for what it does not measure.
+// Recorders are the recorders of an endpoint; nil for a quantity that it does not measure.
 type Recorders [Quantities]*Recorder
 
 // Reset empties those there are.

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A ScheduleSpec is what a schedule is made of.
+// A ScheduleSpec describes a schedule.
 type ScheduleSpec struct {
 	Rate     float64 // messages a second, on average; 0: as a replayed file or Gaps have them
 	Arrivals string  // when they are due: see [ParseArrivals]

@@ -18,7 +18,7 @@ func StandStill(open int64, every, length time.Duration) {
 // A Delay is for how long a sink spins before each answer (study only).
 type Delay struct{ length, clock int64 } // ns; clock: of one clock read
 
-// NewDelay makes one. It measures what a clock read takes.
+// NewDelay returns a delay of that length. It measures how long reading the clock takes.
 func NewDelay(length time.Duration) Delay {
 	const reads = 1000
 	start := clock.Now()

@@ -60,7 +60,7 @@ type Layout struct {
 	Cells   int
 }
 
-// CellPlan says how a cell's trials go.
+// A CellPlan describes the trials of a cell.
 type CellPlan struct {
 	Workers []int         // board numbers of the workers that take part
 	Threads int           // of all of them together
@@ -68,7 +68,7 @@ type CellPlan struct {
 	Length  time.Duration // from the opening to the close; includes Warm
 }
 
-// Timing is what the turn knows of one trial. Times are CLOCK_MONOTONIC.
+// Timing is what the turn recorded of one trial. Times are CLOCK_MONOTONIC.
 type Timing struct {
 	Cell     int
 	Done     bool          // all threads have left
@@ -79,7 +79,7 @@ type Timing struct {
 	Probe    int64         // what [Meters.Probe] has counted during the trial; 0 if nothing is probed
 }
 
-// StalledError says who held a trial up.
+// A StalledError names the threads that held a trial up.
 type StalledError struct {
 	Cell    int
 	Missing []Seat // threads that have not arrived, or not left
@@ -97,8 +97,8 @@ func (e *StalledError) Error() string {
 	return fmt.Sprintf("%d threads %s the trial of cell %d", len(e.Missing), verb, e.Cell)
 }
 
-// Window is when a trial happens. Times are CLOCK_MONOTONIC in nanoseconds: the loops run from Open to Close, and what
-// counts is sent from Start on.
+// Window holds the times of a trial, in nanoseconds of CLOCK_MONOTONIC: the loops run from Open to Close, and messages
+// sent from Start on count.
 type Window struct{ Open, Start, Close int64 }
 
 // ErrGate is returned to threads whose trial did not open because others did not arrive.

@@ -10,8 +10,7 @@ const (
 	autoValues = 16 << 20
 )
 
-// Keys is how many keys the store of the workload kv has: what its server is filled with, and what those who drive it
-// ask for.
+// Keys returns the number of keys in the store of workload kv.
 func Keys(p part.Params) int {
 	if p["keys"] == auto {
 		return max(1, min(autoKeys, autoValues/p.Size("payload")))

@@ -19,7 +19,7 @@ const (
 // "Estimate").
 const fewMessages = 20
 
-// MessageMetrics are what [Trial.PutMessages] writes.
+// MessageMetrics lists the metrics that [Trial.PutMessages] writes.
 func MessageMetrics() []string {
 	return slices.Concat([]string{
 		"goodput", "goodput_per_pair", "packet_rate", "packet_rate_per_pair", "packet_rate_sent", "loss", "duplicates",
@@ -28,8 +28,8 @@ func MessageMetrics() []string {
 	}, CPUMetrics(), DurationMetrics(traffic.OneWay, traffic.Departure))
 }
 
-// PutMessages writes the metrics of messages that nobody answers (traffic/flows), whichever way they go. It returns how
-// many were received inside the window.
+// PutMessages writes the metrics of one-way messages (traffic/flows), in either direction. It returns how many were
+// received inside the window.
 func (t Trial) PutMessages(r *Result) (received int64) {
 	var sent, total, bytes, repeated, reordered, jitter, carried, first, firsts, backlog int64
 	window, pairs := t.Window.Seconds(), float64(len(t.Sources))

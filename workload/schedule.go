@@ -8,8 +8,8 @@ import (
 	"github.com/nettoll/nettoll/traffic"
 )
 
-// ScheduleParams are the parameters of a workload whose messages can follow a schedule: word is the rate that is none
-// ("max", "closed").
+// ScheduleParams are the parameters of a workload whose messages can follow a schedule. The argument word is the value
+// of the rate that means no schedule ("max", "closed").
 func ScheduleParams(word, rate string) part.List {
 	return part.List{
 		{Name: "rate", Default: word, Quiet: true, Summary: rate, Check: part.RateOr(word)},
@@ -26,13 +26,13 @@ func ScheduleParams(word, rate string) part.List {
 // replays says whether messages are those of a file, which has a rate and sizes of its own.
 func replays(p part.Params) bool { return strings.HasPrefix(p["arrivals"], "replay:") }
 
-// Scheduled says whether the parameters of [ScheduleParams] ask for a schedule.
+// Scheduled reports whether the parameters of [ScheduleParams] ask for a schedule.
 func Scheduled(p part.Params) bool { return p.Rate("rate") > 0 || replays(p) }
 
-// Varied says whether its messages differ in length.
+// Varied reports whether messages differ in length.
 func Varied(p part.Params) bool { return p["sizes"] != "constant" || replays(p) }
 
-// Unscheduled returns an error that says which parameter of a schedule is given where there is none.
+// Unscheduled returns an error if a parameter of schedules is given without a schedule.
 func Unscheduled(p part.Params) error {
 	for _, name := range []string{"arrivals", "sizes"} {
 		if !Scheduled(p) && p[name] != "constant" {

@@ -8,8 +8,8 @@ import (
 // MostServices is how many services there are names for.
 const MostServices = 10000
 
-// Service is the name of a service as a cluster has them, with the point of the root at its end: all of them have the
-// same length.
+// Service returns the name of a service in a cluster, with the dot of the root at its end. All names have the same
+// length.
 func Service(number int) string {
 	return fmt.Sprintf("svc-%04d.default.svc.cluster.local.", number)
 }

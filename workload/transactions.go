@@ -139,7 +139,7 @@ func (t Trial) PutDialogue(r *Result, rate float64, bytes int) {
 	}
 }
 
-// DialogueMetrics are what [Trial.PutDialogue] writes, but for those of CPU and durations.
+// DialogueMetrics lists the metrics that [Trial.PutDialogue] writes, except those of CPU and durations.
 func DialogueMetrics() []string {
 	return []string{
 		"goodput", "transaction_rate", "transaction_rate_per_pair", "errors", "cpu_system", "cpu_per_transaction",

@@ -34,7 +34,7 @@ type Readier interface {
 	Ready(timeout time.Duration) error
 }
 
-// Description is what help, schema and documentation say of a workload.
+// A Description is what help, schema and documentation show about a workload.
 type Description struct {
 	Name       string                   // as in experiments and cell ids
 	Summary    string                   // one line
@@ -161,7 +161,7 @@ type Stall struct {
 	For   time.Duration `json:"for"`
 }
 
-// Limit is what kept a figure from being higher.
+// A Limit says what kept a figure from being higher.
 type Limit string
 
 // The limits.
@@ -171,7 +171,7 @@ const (
 	ByReceiver Limit = "receiver" // the sink was never done
 )
 
-// Trial is what one trial left, of all pairs.
+// A Trial holds the samples of one trial, of all pairs.
 type Trial struct {
 	Params  part.Params
 	Window  time.Duration // from the start of the window to its close
@@ -245,7 +245,7 @@ func told(side, other []traffic.Sample) []traffic.Sample {
 	return side
 }
 
-// Result is what a workload makes of a trial.
+// A Result holds the metrics and warnings of a trial.
 type Result struct {
 	Metrics  map[string]float64
 	PerPair  map[string][]float64
@@ -291,7 +291,7 @@ func (d Description) ID(p part.Params) string { return d.Params.ID(d.Name, p) }
 // 0.5). Other quantiles come from groups of blocks.
 const minSamples = 200
 
-// PutDurations writes mean and median of what a trial has samples enough of.
+// PutDurations writes mean and median of the durations of which a trial has enough samples.
 func (t Trial) PutDurations(metrics map[string]float64) {
 	for q, h := range t.Histograms {
 		if h == nil || h.TotalCount() < minSamples {
@@ -314,7 +314,7 @@ func (t Trial) PutDurations(metrics map[string]float64) {
 	}
 }
 
-// CPUMetrics are what [Trial.PutCPU] writes.
+// CPUMetrics lists the metrics that [Trial.PutCPU] writes.
 func CPUMetrics() []string {
 	return []string{"cpu_source", "cpu_sink", "cpu_programs", "cpu_user", "cpu_softirqd", "cpu_busy"}
 }
@@ -378,7 +378,7 @@ const (
 	unsent     = "the source fell behind; latency excludes messages it did not send"
 )
 
-// Doubts returns what the samples say should be known, each once.
+// Doubts returns the doubts of the samples, each once.
 func (t Trial) Doubts() []string {
 	seen := map[string]bool{}
 	for _, side := range [][]traffic.Sample{t.Sources, t.Sinks} { // a game's server sends as well
