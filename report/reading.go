@@ -11,23 +11,25 @@ import (
 // Reading is a run sorted for people: its groups, and what can be said of it.
 type Reading struct {
 	Run      measure.Run
-	known    measure.Vocabulary // of the run
 	Analysis measure.Analysis
 	Groups   []*Group
-	probed   map[string]map[string]*measure.Row // by cell and metric, of cells with a probe, which are in no group
-	Failed   map[string]measure.FailedCell
+	Failed   map[string]measure.FailedCell // by cell
+
+	known  measure.Vocabulary                 // of the run
+	probed map[string]map[string]*measure.Row // by cell and metric, of cells with a probe, which are in no group
 }
 
 // Group is the cells that share a baseline and a floor.
 type Group struct {
 	Cells   []*measure.Cell // without twins, the baseline first
 	Base    *measure.Cell   // nil if there is none
-	baseAs  string          // what it is called
 	Twinned []*measure.Cell // the twins
-	Slug    string          // what its figures are called
 	Primary measure.Metric
-	rows    map[string]map[string]*measure.Row // by cell and metric, twins too
-	Where   string                             // "on one host", and what tells it from other groups
+	Where   string // "on one host", and what tells it from other groups
+	Slug    string // what its figures are called
+
+	baseAs string                             // what the baseline is called
+	rows   map[string]map[string]*measure.Row // by cell and metric, twins too
 }
 
 // Read sorts a run.
