@@ -345,15 +345,15 @@ func TestSinkTrustsNobody(t *testing.T) {
 		"does not run by hand: it starts": func(o *opening) {
 			o.Workload, o.Params = "command", map[string]string{"sink": "touch started"}
 		},
-		"a sink reads no files":         func(o *opening) { o.Params = map[string]string{"arrivals": "replay:/etc/passwd"} },
-		"0 pairs (valid: 1 to 64)":      func(o *opening) { o.Ports = nil },
-		"65 pairs":                      func(o *opening) { o.Ports = make([]uint16, 65) },
-		"1 ports from 0 on":             func(o *opening) { o.Ports = []uint16{0} },
-		"2 ports from 65535 on":         func(o *opening) { o.Ports, o.Each = []uint16{65535}, 2 },
-		"0 ports for each pair":         func(o *opening) { o.Each = 0 },
-		"trials of 1h0m0s":              func(o *opening) { o.Length = int64(time.Hour) },
-		"trials of -1ns":                func(o *opening) { o.Length = -1 },
-		"trials of 1s, 1s of them warm": func(o *opening) { o.Warm = o.Length },
+		"a sink reads no files":             func(o *opening) { o.Params = map[string]string{"arrivals": "replay:/etc/passwd"} },
+		"0 pairs (valid: 1 to 64)":          func(o *opening) { o.Ports = nil },
+		"65 pairs":                          func(o *opening) { o.Ports = make([]uint16, 65) },
+		"1 ports from 0 on":                 func(o *opening) { o.Ports = []uint16{0} },
+		"2 ports from 65535 on":             func(o *opening) { o.Ports, o.Each = []uint16{65535}, 2 },
+		"0 ports for each pair":             func(o *opening) { o.Each = 0 },
+		"trials of 1h0m0s":                  func(o *opening) { o.Length = int64(time.Hour) },
+		"trials of -1ns":                    func(o *opening) { o.Length = -1 },
+		"trials of 1s with a warm-up of 1s": func(o *opening) { o.Warm = o.Length },
 	} {
 		o := good
 		change(&o)

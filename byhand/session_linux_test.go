@@ -81,7 +81,7 @@ func TestOrder(t *testing.T) {
 		t.Error(err)
 	}
 	_, err = l.ask(all[doEcho], 5*time.Second)
-	says(t, err, fmt.Sprintf("echo %d, of 0 bytes, is out of order", mostEchoes+1))
+	says(t, err, fmt.Sprintf("echo %d of 0 bytes is out of order", mostEchoes+1))
 	l = meet(t, sink)
 	_, err = l.ask(request{Do: doEcho, Bytes: make([]byte, frameLimit/2)}, 5*time.Second)
 	says(t, err, "no message of nettoll: it has")

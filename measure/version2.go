@@ -125,8 +125,8 @@ func version2Probe(facts map[string]any) Probe {
 	return Probe{
 		Name: "softirq", Title: "Softirq time, in probed trials",
 		Switches: "tracepoints switched on at the beginning and the end of each softirq",
-		Meaning: "The tables show the time in softirqs of the network on the CPUs that sources and sinks run on, whatever " +
-			"they interrupted and whosever packets they handled. " + apart,
+		Meaning: "The tables show the time in network softirqs on the CPUs of sources and sinks, no matter which thread " +
+			"they interrupted or whose packets they handled. " + apart,
 		Metrics: []string{"cpu_softirq", "softirq_per_packet"}, Columns: []string{"CPU softirq", "per packet"},
 	}
 }

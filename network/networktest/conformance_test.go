@@ -416,7 +416,7 @@ func TestSuiteFails(t *testing.T) {
 		}}, "path, 1 hosts", "host1 does not count packets received by vsrc0, port of br1"},
 		{"says a link that carries nothing", tracing{change: func(w *network.Way, t network.Trip) {
 			w.Sent(t.From.Host, "", "lo", "")
-		}}, "path, 1 hosts", "packets sent by lo, of at least"},
+		}}, "path, 1 hosts", "packets sent by lo, but at least"},
 		{"says that nothing is forwarded", tracing{change: func(w *network.Way, t network.Trip) {
 			w.Counters = w.Counters[:1]
 			w.NotForwarded(t)

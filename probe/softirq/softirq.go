@@ -54,8 +54,8 @@ func view(facts map[string]any) measure.Probe {
 	return measure.Probe{
 		Name: "softirq", Title: "Softirq time, in probed trials",
 		Switches: "tracepoints switched on at the beginning and the end of each softirq",
-		Meaning: "The tables show the time in network softirqs on the CPUs of sources and sinks, whatever they " +
-			"interrupted and whoever's packets they handled. " + apart,
+		Meaning: "The tables show the time in network softirqs on the CPUs of sources and sinks, no matter which thread " +
+			"they interrupted or whose packets they handled. " + apart,
 		Metrics: []string{inAll, perPacket}, Columns: []string{"CPU softirq", "per packet"},
 	}
 }

@@ -28,10 +28,11 @@ const (
 // closed loop sends nothing while it waits: each stall is one slow round trip, of thousands, and its percentiles
 // do not know of it.
 //
-// Other work on the machine makes requests slower, and none faster. So fewer slow ones than the stalls make are
-// wrong in any trial. How many there are is judged by the median of trials from which the witness saw hardly
-// anything taken: in those the share of slow requests is the same to the third digit. Going, the same as open with
-// nothing that stands still, is the control.
+// Other work on the machine makes requests slower, and none faster. So fewer slow ones than the stalls make are wrong
+// in any trial. How many there are is judged by the lower quartile of trials from which the witness saw hardly
+// anything taken: on a quiet machine the share of slow requests is the same in those to the third digit, and what
+// softirqs of others do is not seen by a witness. Going, the same as open with nothing that stands still, is the
+// control.
 func Stalls(t *testing.T, least, most float64, open, going, closed *Rig) {
 	t.Helper()
 	const slow = 300 * time.Microsecond
@@ -40,14 +41,14 @@ func Stalls(t *testing.T, least, most float64, open, going, closed *Rig) {
 			t.Errorf("on a schedule %.2f %% are above %v: fewer than the stalls make (%.2f %%)", 100*share, slow, 100*least)
 		}
 	})
-	if share, p99 := median(still, slow), medianP99(still); share > most || p99 < slow || p99 > StallFor {
+	if share, p99 := low(still, slow), lowP99(still); share > most || p99 < slow || p99 > StallFor {
 		t.Errorf("on a schedule %.2f %% are above %v, p99 %v; want %.2f to %.2f %%, and a p99 above %v and below %v",
 			100*share, slow, p99, 100*least, 100*most, slow, StallFor)
 	}
-	if share := median(quiet(t, slow, going, func(latencies) {}), slow); share > 0.003 {
+	if share := low(quiet(t, slow, going, func(latencies) {}), slow); share > 0.003 {
 		t.Errorf("on a schedule %.2f %% are above %v though nothing stands still", 100*share, slow)
 	}
-	if p99 := medianP99(quiet(t, slow, closed, func(latencies) {})); p99 > slow {
+	if p99 := lowP99(quiet(t, slow, closed, func(latencies) {})); p99 > slow {
 		t.Errorf("in a closed loop: p99 %v, want less than %v: a stall is one slow round trip of many", p99, slow)
 	}
 }
@@ -56,7 +57,7 @@ func Stalls(t *testing.T, least, most float64, open, going, closed *Rig) {
 // given to check.
 func quiet(t *testing.T, limit time.Duration, r *Rig, check func(latencies)) []latencies {
 	t.Helper()
-	const want, patience = 5, 2 * time.Minute
+	const want, patience = 9, 2 * time.Minute
 	var found []latencies
 	var last witness.Seen
 	for start := time.Now(); time.Since(start) < patience; {
@@ -70,8 +71,11 @@ func quiet(t *testing.T, limit time.Duration, r *Rig, check func(latencies)) []l
 		if last.Lost() > limit {
 			continue
 		}
-		if !all || h == nil {
-			t.Fatalf("no latencies, and the witness saw nothing: %q, %q (%v)", trial.Failure(), result.Warnings, last)
+		if h == nil || trial.Failure() != "" {
+			t.Fatalf("no latencies, and the witness saw nothing: %s (%v)", trial.Failure(), last)
+		}
+		if !all {
+			continue
 		}
 		if found = append(found, latencies{h}); len(found) == want {
 			return found
@@ -82,22 +86,24 @@ func quiet(t *testing.T, limit time.Duration, r *Rig, check func(latencies)) []l
 	return nil
 }
 
-func median(of []latencies, above time.Duration) float64 {
+// low is the lower quartile of the shares above some time.
+func low(of []latencies, above time.Duration) float64 {
 	shares := make([]float64, len(of))
 	for i, h := range of {
 		shares[i] = h.above(above)
 	}
 	slices.Sort(shares)
-	return shares[len(shares)/2]
+	return shares[len(shares)/4]
 }
 
-func medianP99(of []latencies) time.Duration {
+// lowP99 is that of the 99th percentiles.
+func lowP99(of []latencies) time.Duration {
 	all := make([]time.Duration, len(of))
 	for i, h := range of {
 		all[i] = time.Duration(h.ValueAtQuantile(99))
 	}
 	slices.Sort(all)
-	return all[len(all)/2]
+	return all[len(all)/4]
 }
 
 // latencies are those of one trial.

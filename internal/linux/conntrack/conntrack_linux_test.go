@@ -71,10 +71,10 @@ func TestFill(t *testing.T) {
 
 func TestBad(t *testing.T) {
 	for want, change := range map[string]func(*conntrack.Filling){
-		"no address of IPv4": func(f *conntrack.Filling) { f.Public = netip.MustParseAddr("fd00::1") },
-		"-1 connections":     func(f *conntrack.Filling) { f.Count = -1 },
-		"stay for":           func(f *conntrack.Filling) { f.Timeout = 0 },
-		"without a mark":     func(f *conntrack.Filling) { f.Mark = 0 },
+		"not an IPv4 address": func(f *conntrack.Filling) { f.Public = netip.MustParseAddr("fd00::1") },
+		"-1 connections":      func(f *conntrack.Filling) { f.Count = -1 },
+		"with a timeout":      func(f *conntrack.Filling) { f.Timeout = 0 },
+		"need a mark":         func(f *conntrack.Filling) { f.Mark = 0 },
 	} {
 		f := filling(1)
 		change(&f)

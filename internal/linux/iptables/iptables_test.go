@@ -173,7 +173,7 @@ func TestCounters(t *testing.T) {
 func TestCheck(t *testing.T) {
 	t.Setenv("PATH", "")
 	u, ok := errors.AsType[*linux.UnsupportedError](Check(Legacy))
-	if !ok || u.Missing != `program "iptables-legacy"` || !strings.Contains(u.Hint, "its variant nft") {
+	if !ok || u.Missing != `program "iptables-legacy"` || !strings.Contains(u.Hint, "use variant nft") {
 		t.Errorf("Check without programs = %v", u)
 	}
 }
