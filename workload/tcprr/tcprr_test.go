@@ -232,7 +232,7 @@ func TestPeerDies(t *testing.T) {
 
 func TestRefuse(t *testing.T) {
 	for _, tt := range []struct{ given, want string }{
-		{"in-flight=2,rate=1k/s", "in-flight=2 at a rate"},
+		{"in-flight=2,rate=1k/s", "in-flight=2 has no effect at a rate"},
 		{"arrivals=poisson", "arrivals=poisson needs a rate"},
 		{"sizes=uniform", "needs a rate"},
 		{"sizes=uniform,rate=1k/s", "payload=1: requests of different lengths hold their length in 4 bytes"},

@@ -105,7 +105,7 @@ func TestRefuse(t *testing.T) {
 		{"timestamps=software,response=47", "too small for timestamps"},
 		{"timestamps=software,in-flight=2", "one request in flight"},
 		{"timestamps=software,flow=fresh", "one kept flow"},
-		{"in-flight=2,rate=1k/s", `in-flight "2" at a rate`},
+		{"in-flight=2,rate=1k/s", `in-flight=2 has no effect at a rate`},
 		{"flows=2,flow=fresh", `flows=2 conflicts with fresh flows`},
 		{"arrivals=poisson", "arrivals=poisson needs a rate"},
 		{"sizes=uniform", "sizes=uniform:1 needs a rate"},

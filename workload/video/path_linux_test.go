@@ -178,7 +178,7 @@ func TestCannotStart(t *testing.T) {
 		e.Close()
 		t.Fatal("videos start without anybody to show them")
 	}
-	if !strings.Contains(err.Error(), "no video can start: 0 of 10 connections") ||
+	if !strings.Contains(err.Error(), "no video can start: only 0 of 10 connections") ||
 		!strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("error %q", err)
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nettoll/nettoll/internal/linux/clock"
+	"github.com/nettoll/nettoll/internal/linux/thread"
 	"github.com/nettoll/nettoll/internal/testnet/witness"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/traffic"
@@ -100,8 +101,13 @@ func Borne() witness.Limit { return witness.Limit{Lost: traffic.DrainLimit / 2} 
 // sound makes a trial that has the workload's primary metric, and returns that.
 func sound(t *testing.T, r *Rig) (trial workload.Trial, result workload.Result) {
 	t.Helper()
-	primary := r.Load.Describe().Primary(r.Params)
-	witness.Until(t, Borne(), func() error {
+	primary, limit := r.Load.Describe().Primary(r.Params), Borne()
+	cpus, err := thread.CPUs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit.Crowded = r.threads > len(cpus)
+	witness.Until(t, limit, func() error {
 		trial, result = r.Trial(t)
 		if v := result.Metrics[primary]; !(v > 0) || math.IsInf(v, 0) {
 			return fmt.Errorf("no %s: %+v, %+v", primary, result.Metrics, trial)

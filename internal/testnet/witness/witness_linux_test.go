@@ -248,4 +248,7 @@ func TestSeveral(t *testing.T) {
 	if l := (Limit{Share: 0.2}); !l.holds(Seen{Share: 0.2}) || l.holds(Seen{Share: 0.21}) || !limit.holds(Seen{Share: 1}) {
 		t.Error("the share of others is not looked at as the limit says")
 	}
+	if s := (Seen{Waited: time.Second}); !limit.holds(s) || (Limit{Lost: limit.Lost, Crowded: true}).holds(s) {
+		t.Error("what threads of the test take from each other counts only in a crowded test")
+	}
 }
