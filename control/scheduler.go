@@ -13,6 +13,7 @@ import (
 	"github.com/nettoll/nettoll/deploy"
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/internal/linux/clock"
+	"github.com/nettoll/nettoll/internal/linux/thread"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/probe"
@@ -87,6 +88,9 @@ type scheduler struct {
 
 const precise = "precise"
 
+// reserve is how many threads are kept ready: the runtime of a controller came to 12 before it needed one more.
+const reserve = 16
+
 // Run measures an experiment. On an interruption (ctx) it returns what was measured until then, with
 // Outcome.Interrupted.
 func Run(ctx context.Context, o Options) (*Outcome, error) {
@@ -106,6 +110,7 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 		}
 		defer loaded.Close() // what is left is removed with the process
 	}
+	thread.Reserve(reserve)
 	s := &scheduler{
 		options: o, experiment: e, cells: o.Resolved.Cells,
 		workload: &workloadControl{probe: o.Resolved.Probe, cells: o.Resolved.Cells, visits: o.Resolved.Visits},

@@ -3,7 +3,9 @@ package thread
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"strconv"
+	"sync"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -84,4 +86,21 @@ func Park(except map[int]bool) error {
 		}
 	}
 	return nil
+}
+
+// Reserve has the Go runtime make so many threads, which it keeps. If a limit on processes and threads is lowered
+// later, a runtime that needs one more thread ends the whole program with a traceback (newosproc, runtime/os_linux.go);
+// with threads in reserve the next process that cannot be started says so as an error.
+func Reserve(n int) {
+	var ready sync.WaitGroup
+	ready.Add(n)
+	for range n {
+		go func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			ready.Done()
+			ready.Wait()
+		}()
+	}
+	ready.Wait()
 }

@@ -41,3 +41,6 @@ func Delay() int64 { return 0 }
 
 // Punctual does nothing here.
 func Punctual(bool) {}
+
+// Reserve does nothing here.
+func Reserve(int) {}
