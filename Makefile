@@ -65,16 +65,20 @@ deps: ## fetch the modules, compile the linter (minutes, once), say what this ma
 	$(golangci-lint) version
 	@scripts/needs
 
+# Tests that need the machine to themselves, of packages whose other tests do not.
+stalls := '^TestStalls?$$'
+
 .PHONY: test
 test: ## say what this machine lacks, then run every test
 	@scripts/needs
 	@# What compares figures has the machine to itself; what sends traffic shares it with one other package, since most of a trial is waiting for its end; the rest shares it by
-	@# fours: most of what it does is waiting for the kernel.
+	@# fours: most of what it does is waiting for the kernel. Tests of stalls look for trials from which nothing was taken, and come last, alone.
 	@all=$$($(GO) list $(PKG)); status=0; \
 	  take() { grep -E "^[^/]+/[^/]+/[^/]+/($$1)(/|$$)" <<<"$$all" || true; }; but() { grep -vxF "$$1" <<<"$$all" || true; }; \
-	  together() { [[ $$# == 1 ]] || $(GO) test -p "$$1" -timeout 20m $(TESTFLAGS) "$${@:2}" || status=$$?; }; \
+	  together() { [[ $$# == 1 ]] || $(GO) test -p "$$1" -timeout 20m $${skip-} $(TESTFLAGS) "$${@:2}" || status=$$?; }; \
+	  still=$$(take 'workload/(kv|ping|tcpcrr|tcprr|udprr)'); \
 	  alone=$$(take 'cmd|study|workload/command'); all=$$(but "$$alone"); two=$$(take 'byhand|driver|traffic|workload'); all=$$(but "$$two"); \
-	  together 4 $$all; together 2 $$two; together 1 $$alone; exit $$status
+	  together 4 $$all; skip=-skip=$(stalls) together 2 $$two; together 1 $$alone; skip=-run=$(stalls) together 1 $$still; exit $$status
 
 # Packages with tests that start optional programs; what follows a = is which of their tests, as of go test -run.
 WITHOUT_PKG ?= . ./cli ./control ./driver/... ./filter/filtertest ./filter/ipset ./filter/iptables ./filter/ovs ./host/guest ./internal/linux/ipset ./internal/linux/iptables ./internal/linux/nft/... ./internal/linux/ovs ./network/ovs ./traffic/program \
@@ -82,7 +86,7 @@ WITHOUT_PKG ?= . ./cli ./control ./driver/... ./filter/filtertest ./filter/ipset
 
 .PHONY: test-without
 test-without: ## run tests that start programs as on a machine where none of them is installed
-	@scripts/without $(GO) test -p 2 -timeout 10m $(TESTFLAGS) $(WITHOUT_PKG)
+	@scripts/without $(GO) test -p 2 -timeout 10m -skip=$(stalls) $(TESTFLAGS) $(WITHOUT_PKG)
 	@scripts/without $(GO) test -timeout 10m $(TESTFLAGS) -run 'TestScript|TestRunScript/run-(driver|http|filter|command)|Doctor|ProgramDies' ./cmd/nettoll
 
 # Runs of all workloads of the engine, with what carries packets between hosts.

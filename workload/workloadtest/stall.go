@@ -57,7 +57,7 @@ func Stalls(t *testing.T, least, most float64, open, going, closed *Rig) {
 // given to check.
 func quiet(t *testing.T, limit time.Duration, r *Rig, check func(latencies)) []latencies {
 	t.Helper()
-	const want, patience = 9, 2 * time.Minute
+	const want, patience = 9, time.Minute
 	var found []latencies
 	var last witness.Seen
 	for start := time.Now(); time.Since(start) < patience; {
