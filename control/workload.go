@@ -102,14 +102,14 @@ func (c *workloadControl) run(ctx context.Context, g *generation, order []int) (
 	return trials, err
 }
 
-// watch cancels the block when a worker dies.
+// watch cancels the block when a worker dies, of whose process there may be another when the block has ended.
 func watch(w *labWorker, cancel context.CancelCauseFunc) (stop func()) {
-	quit := make(chan struct{})
+	quit, process := make(chan struct{}), w.Worker
 	go func() {
 		select {
-		case <-w.Done():
+		case <-process.Done():
 			reason := "it ended unexpectedly"
-			if err := w.Err(); err != nil {
+			if err := process.Err(); err != nil {
 				reason = err.Error()
 			}
 			cancel(&fault{workers: []*labWorker{w}, reason: fmt.Sprintf("worker %s died: %s", w.name(), reason)})
