@@ -272,10 +272,12 @@ func (s *scheduler) recall(g measure.Generation) {
 	s.records.run.Tell(labs)
 	to.Generations = append(to.Generations, g)
 	for _, b := range blocks {
-		s.monitor.stolen += b.CPU["steal"] * b.Duration
 		s.monitor.watched += b.Duration
-		if b.Others > 0 {
-			s.monitor.others["programs before the run was resumed"] += b.Others * b.Duration
+		for _, m := range append([]measure.MachineLoad{{CPU: b.CPU, Others: b.Others}}, b.Machines...) {
+			s.monitor.stolen += m.CPU["steal"] * b.Duration
+			if m.Others > 0 {
+				s.monitor.others["programs before the run was resumed"] += m.Others * b.Duration
+			}
 		}
 	}
 	s.measured += time.Duration(g.Measured * float64(time.Second))

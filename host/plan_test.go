@@ -84,6 +84,16 @@ func TestPlanRoundTrip(t *testing.T) {
 	}
 }
 
+// A journal that an earlier build left calls the step plug.
+func TestDecodePlug(t *testing.T) {
+	plan, err := host.Decoder{Kinds: host.Steps()}.Decode([]byte(
+		`[{"kind":"plug","from_ns":"@machine","from":"eth1","ns":"src0","name":"eth0","mtu":1400}]`))
+	want := host.MoveLink{FromNS: host.Machine, From: "eth1", NS: "src0", Name: "eth0", MTU: 1400}
+	if diff := cmp.Diff(host.Plan{Steps: []host.Step{want}}, plan); err != nil || diff != "" {
+		t.Errorf("%v; (-want +got):\n%s", err, diff)
+	}
+}
+
 func TestDecodeErrors(t *testing.T) {
 	for name, c := range map[string]struct{ in, want string }{
 		"no JSON":          {`[{`, "decode plan: "},

@@ -95,7 +95,7 @@ func TestStalls(t *testing.T) {
 	}
 	still := workload.Stall{Every: workloadtest.StallEvery, For: workloadtest.StallFor}
 	schedule := map[string]string{"rate": "5k/s"}
-	workloadtest.Stalls(t, 0.012, 0.025, rig(schedule, still), rig(schedule, workload.Stall{}),
+	workloadtest.Stalls(t, workloadtest.Even(), rig(schedule, still), rig(schedule, workload.Stall{}),
 		rig(map[string]string{"clients": "1"}, still))
 }
 

@@ -163,7 +163,7 @@ func TestStall(t *testing.T) {
 			},
 		})
 	}
-	workloadtest.Stalls(t, 0.012, 0.025, rig("100us", true), rig("100us", false), rig("flood", true))
+	workloadtest.Stalls(t, workloadtest.Even(), rig("100us", true), rig("100us", false), rig("flood", true))
 }
 
 // Where another machine answers at the sink's address the trial is none.

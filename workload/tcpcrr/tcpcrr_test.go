@@ -37,7 +37,8 @@ func TestStalls(t *testing.T) {
 	}
 	still := workload.Stall{Every: workloadtest.StallEvery, For: workloadtest.StallFor}
 	schedule := map[string]string{"rate": "5k/s"}
-	workloadtest.Stalls(t, 0.015, 0.045, rig(schedule, still), rig(schedule, workload.Stall{}), rig(nil, still))
+	late := workloadtest.Late{Least: 0.015, Most: 0.04, MostMore: 0.04, P99: workloadtest.StallFor}
+	workloadtest.Stalls(t, late, rig(schedule, still), rig(schedule, workload.Stall{}), rig(nil, still))
 }
 
 // What is planted is found again.

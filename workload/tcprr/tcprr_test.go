@@ -107,7 +107,7 @@ func TestStalls(t *testing.T) {
 	// What has waited is answered one by one, some 10 µs each: with five at a time that does not move them over the
 	// bounds.
 	schedule := map[string]string{"rate": "5k/s"}
-	workloadtest.Stalls(t, 0.012, 0.025, rig(schedule, still), rig(schedule, workload.Stall{}), rig(nil, still))
+	workloadtest.Stalls(t, workloadtest.Even(), rig(schedule, still), rig(schedule, workload.Stall{}), rig(nil, still))
 }
 
 // What is planted is found again.

@@ -191,5 +191,5 @@ func TestStall(t *testing.T) {
 	open, stall := map[string]string{"rate": "10k/s"}, workload.Stall{
 		Every: workloadtest.StallEvery, For: workloadtest.StallFor,
 	}
-	workloadtest.Stalls(t, 0.012, 0.025, rig(open, stall), rig(open, workload.Stall{}), rig(nil, stall))
+	workloadtest.Stalls(t, workloadtest.Even(), rig(open, stall), rig(open, workload.Stall{}), rig(nil, stall))
 }
